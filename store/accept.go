@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The limits of an instance.
@@ -46,7 +47,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			}
 			if old != nil {
 				receipt = *old
-				return nil, errUnchanged
+				return nil, sqldb.ErrUnchanged
 			}
 			asked = fmt.Sprintf("accepted from hook %s, delivery %s", a.Delivery.Hook, a.Delivery.ID)
 			if err := holdQuota(ctx, b.Tx, a); err != nil {
@@ -78,7 +79,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			return told, err
 		})
 	} else {
-		err = db.update(ctx, what, func(tx *Tx) error {
+		err = db.sql.Update(ctx, what, func(tx *sqldb.Tx) error {
 			told, err := write(ctx, alone(tx))
 			if err != nil {
 				return err
@@ -107,7 +108,7 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		}
 	}
 	if uuid.Validate(string(a.Job.ID)) != nil || len(a.Job.ID) != 36 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job ID: want a lower-case UUID", clean(string(a.Job.ID), 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job ID: want a lower-case UUID", sqldb.Clean(string(a.Job.ID), 80))
 	}
 	if err := a.Job.JobOptions.Check(a.Job.Kind); err != nil {
 		return err
@@ -133,7 +134,7 @@ func checkAcceptance(a seedbed.Acceptance) error {
 	if ok, err := checkVolumeJob(a.Job); ok {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "job kind %q is unknown", clean(string(a.Job.Kind), 80))
+	return seedbed.Errorf(seedbed.ErrInvalid, "job kind %q is unknown", sqldb.Clean(string(a.Job.Kind), 80))
 }
 
 func checkInstance(i *seedbed.Instance) error {
@@ -151,7 +152,7 @@ func checkInstance(i *seedbed.Instance) error {
 			i.Name, len(i.NICs), len(i.Volumes), maxNICs, maxVolumes)
 	}
 	if err := checkServed(*i); err != nil {
-		return within(fmt.Sprintf("instance %q", i.Name), err)
+		return sqldb.Within(fmt.Sprintf("instance %q", i.Name), err)
 	}
 	for at, n := range i.NICs {
 		if n.MAC == (seedbed.MAC{}) {

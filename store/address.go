@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // usable reports whether a is a host address in the IPv4 prefix p, that is, neither its network nor
@@ -34,8 +35,8 @@ func lowestFree(p netip.Prefix, gateway netip.Addr, taken map[netip.Addr]bool, m
 
 // lockNetwork reads a network and locks its row, so that no other transaction assigns its addresses
 // until this one ends.
-func lockNetwork(ctx context.Context, tx *Tx, name string) (seedbed.Network, error) {
-	return lockOne(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist", clean(name, 80)),
+func lockNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Network, error) {
+	return sqldb.LockOne(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist", sqldb.Clean(name, 80)),
 		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
 }
 
@@ -74,7 +75,7 @@ func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err e
 	if err != nil {
 		return a, err
 	}
-	err = db.view(ctx, "find a free address", func(tx *Tx) error {
+	err = db.sql.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
 		a, err = lowestAddr(ctx, tx, n)
 		return err
 	})
@@ -82,7 +83,7 @@ func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err e
 }
 
 // lowestAddr returns the lowest free address of the network, read from the database.
-func lowestAddr(ctx context.Context, tx *Tx, n seedbed.Network) (netip.Addr, error) {
+func lowestAddr(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) (netip.Addr, error) {
 	taken, err := takenAddrs(ctx, tx, n)
 	if err != nil {
 		return netip.Addr{}, err
@@ -98,8 +99,8 @@ func noneFree(n seedbed.Network) error {
 }
 
 // takenAddrs returns the addresses of a network that instances have.
-func takenAddrs(ctx context.Context, tx *Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
-	texts, err := list(ctx, tx, value[string], `SELECT addr FROM nic WHERE network = $1`, n.Name)
+func takenAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
+	texts, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT addr FROM nic WHERE network = $1`, n.Name)
 	if err != nil {
 		return nil, err
 	}

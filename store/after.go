@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // acceptAfter checks the job that j is to run after, and blocks j until that job ends.
-func acceptAfter(ctx context.Context, tx *Tx, j *seedbed.Job) error {
+func acceptAfter(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	j.Blocked = false
 	if j.Kind.Forward() { // a removal finds the job that it follows itself
 		j.After = ""
@@ -17,7 +18,7 @@ func acceptAfter(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 		return nil
 	}
 	// The row is locked, so that the end of that job sees j waiting for it.
-	before, err := lockOne(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", clean(string(j.After), 80)),
+	before, err := sqldb.LockOne(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", sqldb.Clean(string(j.After), 80)),
 		`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, j.After)
 	switch {
 	case err != nil:
@@ -32,23 +33,23 @@ func acceptAfter(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 }
 
 // acceptPool sets the pool of a job that is not a create.
-func acceptPool(ctx context.Context, tx *Tx, a *seedbed.Acceptance) (err error) {
+func acceptPool(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) (err error) {
 	j := &a.Job
 	switch j.Kind {
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove: // no pool, or already set
 	case seedbed.JobImport:
 		j.Pool = a.Image.Pool
 	case seedbed.JobImageRemove:
-		j.Pool, err = one(ctx, tx, value[string], nil, `SELECT pool FROM image WHERE name = $1`, j.Subject)
+		j.Pool, err = sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT pool FROM image WHERE name = $1`, j.Subject)
 	default:
-		j.Pool, err = one(ctx, tx, value[string], nil, `SELECT pool FROM volume WHERE instance = $1 ORDER BY idx LIMIT 1`, j.Instance)
+		j.Pool, err = sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT pool FROM volume WHERE instance = $1 ORDER BY idx LIMIT 1`, j.Instance)
 	}
 	return err
 }
 
 // giveUp ends a job that no engine has started. A job with an upload has a file at the worker, so
 // giveUp only cancels it: the engine that claims it undoes it.
-func (db *DB) giveUp(ctx context.Context, tx *Tx, j seedbed.Job, why string) error {
+func (db *DB) giveUp(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, why string) error {
 	var spec seedbed.ImportSpec
 	if j.Kind == seedbed.JobImport {
 		if err := readSpec(j, &spec); err != nil {
@@ -56,15 +57,15 @@ func (db *DB) giveUp(ctx context.Context, tx *Tx, j seedbed.Job, why string) err
 		}
 	}
 	if j.Kind == seedbed.JobOVA || spec.Upload != "" {
-		return exec(ctx, tx, `UPDATE job SET cancel = 1, blocked = 0, error = $1 WHERE id = $2`, clean(why, maxText), j.ID)
+		return sqldb.Exec(ctx, tx, `UPDATE job SET cancel = 1, blocked = 0, error = $1 WHERE id = $2`, sqldb.Clean(why, sqldb.MaxText), j.ID)
 	}
 	return db.end(ctx, tx, j, seedbed.Outcome{State: seedbed.JobRolledBack, Error: why, Drop: j.Kind.Makes()})
 }
 
 // endDependents unblocks the jobs that waited for j if j succeeded. Otherwise it ends them, and in
 // turn the jobs that wait for them. A removal runs however j ended.
-func (db *DB) endDependents(ctx context.Context, tx *Tx, j seedbed.Job) error {
-	waiting, err := list(ctx, tx, scanJob, `UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobColumns, j.ID)
+func (db *DB) endDependents(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
+	waiting, err := sqldb.List(ctx, tx, scanJob, `UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobColumns, j.ID)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (db *DB) endDependents(ctx context.Context, tx *Tx, j seedbed.Job) error {
 			}
 			continue
 		}
-		if err := exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, w.ID); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, w.ID); err != nil {
 			return err
 		}
 		addEvent(tx, w.ID, seedbed.Event{Level: "info", Msg: fmt.Sprintf("job %s has succeeded", j.ID.Short())})

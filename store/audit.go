@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // MaxAudit is the largest number of entries that one call of Audit returns.
@@ -15,15 +16,15 @@ const MaxAudit = 1000
 const maxAudited = 64 << 10
 
 // auditTable is where audit adds entries.
-var auditTable = table{rank: 2, into: `audit (at, actor, role, peer, request, what, before, asked)`}
+var auditTable = sqldb.Table{Rank: 2, Into: `audit (at, actor, role, peer, request, what, before, asked)`}
 
 // audit records, in the transaction of the change, who asked for it. c is nil for a change that no
 // request caused, such as the engine's own work, and then there is no entry.
-func audit(tx *Tx, c *seedbed.Change, what string) {
+func audit(tx *sqldb.Tx, c *seedbed.Change, what string) {
 	if c == nil {
 		return
 	}
-	tx.add(auditTable, micros(now()), clean(c.Actor, 256), c.Role, clean(c.From, 80), clean(c.Request, 512), clean(what, 256), document(c.Before), document(c.Asked))
+	tx.Add(auditTable, sqldb.Micros(sqldb.Now()), sqldb.Clean(c.Actor, 256), c.Role, sqldb.Clean(c.From, 80), sqldb.Clean(c.Request, 512), sqldb.Clean(what, 256), document(c.Before), document(c.Asked))
 }
 
 // document returns JSON as a column stores it: empty if there is none, and a note if it is too
@@ -35,9 +36,9 @@ func document(j json.RawMessage) string {
 	return string(j)
 }
 
-func scanAudit(r Row) (e seedbed.AuditEntry, err error) {
+func scanAudit(r sqldb.Row) (e seedbed.AuditEntry, err error) {
 	var before, asked string
-	err = r.Scan(&e.ID, toTime(&e.At), &e.Actor, &e.Role, &e.From, &e.Request, &e.What, &before, &asked)
+	err = r.Scan(&e.ID, sqldb.ToTime(&e.At), &e.Actor, &e.Role, &e.From, &e.Request, &e.What, &before, &asked)
 	if before != "" {
 		e.Before = json.RawMessage(before)
 	}
@@ -50,10 +51,10 @@ func scanAudit(r Row) (e seedbed.AuditEntry, err error) {
 // Audit returns the changes that were requested, newest first. It returns those before the entry
 // with ID before (0: from the newest), at most limit and at most MaxAudit.
 func (db *DB) Audit(ctx context.Context, before int64, limit int) (all []seedbed.AuditEntry, err error) {
-	err = db.view(ctx, "read audit log", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanAudit, `
+	err = db.sql.View(ctx, "read audit log", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanAudit, `
 			SELECT id, at, actor, role, peer, request, what, before, asked FROM audit
-			WHERE CAST($1 AS bigint) = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, bound(limit, MaxAudit))
+			WHERE CAST($1 AS bigint) = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, sqldb.Bound(limit, MaxAudit))
 		return err
 	})
 	return all, err
@@ -61,10 +62,10 @@ func (db *DB) Audit(ctx context.Context, before int64, limit int) (all []seedbed
 
 // CountAudit counts the entries that DropAudit would delete.
 func (db *DB) CountAudit(ctx context.Context, before time.Time) (int, error) {
-	return db.count(ctx, "count audit log", `SELECT COUNT(*) FROM audit WHERE at < $1`, before)
+	return db.sql.Count(ctx, "count audit log", `SELECT COUNT(*) FROM audit WHERE at < $1`, before)
 }
 
 // DropAudit deletes the entries older than before, and returns how many there were.
 func (db *DB) DropAudit(ctx context.Context, before time.Time) (int, error) {
-	return db.drop(ctx, "drop audit log", `DELETE FROM audit WHERE at < $1`, before)
+	return db.sql.Drop(ctx, "drop audit log", `DELETE FROM audit WHERE at < $1`, before)
 }

@@ -2,12 +2,14 @@ package store
 
 import (
 	"context"
+
+	"seedbed/store/sqldb"
 )
 
 // Queued counts the jobs that wait for an engine. It stops counting at most.
 func (db *DB) Queued(ctx context.Context, most int) (n int, err error) {
-	err = db.view(ctx, "count the queue", func(tx *Tx) error {
-		n, err = value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job WHERE `+live+` AND state = 'queued' LIMIT $1) AS waiting`, most))
+	err = db.sql.View(ctx, "count the queue", func(tx *sqldb.Tx) error {
+		n, err = sqldb.Value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job WHERE `+live+` AND state = 'queued' LIMIT $1) AS waiting`, most))
 		return err
 	})
 	return n, err

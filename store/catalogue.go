@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // maxCatalogue is the largest number of objects in a catalogue that TakeOver accepts.
@@ -17,7 +18,7 @@ const maxCatalogue = 50_000
 // built-in empty objects.
 func (db *DB) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
 	all := seedbed.NameMatch{}
-	err = db.viewBatch(ctx, "read the catalogue", func(ctx context.Context) error {
+	err = db.sql.ViewBatch(ctx, "read the catalogue", func(ctx context.Context) error {
 		system, err1 := db.SystemTemplates(ctx, all)
 		network, err2 := db.NetworkTemplates(ctx, all)
 		storage, err3 := db.StorageTemplates(ctx, all)
@@ -60,7 +61,7 @@ func (db *DB) TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.Tak
 	if n := c.Objects(); n > maxCatalogue {
 		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
 	}
-	err = db.batch(ctx, "take over a catalogue", func(ctx context.Context) error {
+	err = db.sql.Batch(ctx, "take over a catalogue", func(ctx context.Context) error {
 		report = seedbed.CatalogueReport{Changes: []seedbed.CatalogueChange{}}
 		for _, o := range db.takeovers(c, how) {
 			change, err := db.takeOver(ctx, o, how.Keep)
@@ -71,7 +72,7 @@ func (db *DB) TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.Tak
 		}
 		report.Applied = !how.Try && report.Conflicts() == 0
 		if !report.Applied {
-			return errUnchanged // undo all changes
+			return sqldb.ErrUnchanged // undo all changes
 		}
 		return nil
 	})
@@ -88,8 +89,8 @@ type takeover struct {
 
 // takeOver creates or changes one object, and returns what was done.
 func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
-	change := seedbed.CatalogueChange{Kind: o.kind, Name: clean(o.name, 80), Action: seedbed.CatalogueKept}
-	err := savepoint(ctx, batchOf(ctx), func() error {
+	change := seedbed.CatalogueChange{Kind: o.kind, Name: sqldb.Clean(o.name, 80), Action: seedbed.CatalogueKept}
+	err := sqldb.Savepoint(ctx, sqldb.BatchOf(ctx), func() error {
 		before, err := o.now(ctx)
 		if err != nil {
 			return err
@@ -99,7 +100,7 @@ func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.Cata
 			return o.make(ctx)
 		}
 		if keep {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		if err := o.change(ctx); err != nil {
 			return err
@@ -109,12 +110,12 @@ func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.Cata
 			return err
 		}
 		if same(before, after) {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		change.Action = seedbed.CatalogueChanged
 		return nil
 	})
-	if errors.Is(err, errUnchanged) {
+	if errors.Is(err, sqldb.ErrUnchanged) {
 		return change, nil
 	}
 	if e, ok := errors.AsType[*seedbed.Error](err); ok && !errors.Is(err, seedbed.ErrUnavailable) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // takeovers returns the objects of a catalogue, each after the objects that it refers to.
@@ -90,15 +91,15 @@ func (db *DB) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 					return err
 				}
 			}
-			tx := batchOf(ctx)
+			tx := sqldb.BatchOf(ctx)
 			id, err := touchObject(ctx, tx, kindNetwork, "network_template", t.Name)
 			if err != nil {
 				return err
 			}
-			if err := exec(ctx, tx, `UPDATE network_template SET mac = $1 WHERE id = $2`, t.MAC, id); err != nil {
+			if err := sqldb.Exec(ctx, tx, `UPDATE network_template SET mac = $1 WHERE id = $2`, t.MAC, id); err != nil {
 				return err
 			}
-			if err := exec(ctx, tx, `DELETE FROM network_template_net WHERE template = $1`, id); err != nil {
+			if err := sqldb.Exec(ctx, tx, `DELETE FROM network_template_net WHERE template = $1`, id); err != nil {
 				return err
 			}
 			return fill(ctx)
@@ -132,12 +133,12 @@ func (db *DB) takeStorage(t seedbed.CatalogueStorage, how seedbed.TakeOver) take
 			return fill(ctx)
 		},
 		change: func(ctx context.Context) error {
-			tx := batchOf(ctx)
+			tx := sqldb.BatchOf(ctx)
 			id, err := touchObject(ctx, tx, kindStorage, "storage_template", t.Name)
 			if err != nil {
 				return err
 			}
-			if err := exec(ctx, tx, `DELETE FROM storage_template_disk WHERE template = $1`, id); err != nil {
+			if err := sqldb.Exec(ctx, tx, `DELETE FROM storage_template_disk WHERE template = $1`, id); err != nil {
 				return err
 			}
 			return fill(ctx)

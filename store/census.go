@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Census counts everything in the database. Of the jobs that did not succeed, it counts those that
 // ended after since.
 func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, err error) {
-	err = db.view(ctx, "count what there is", func(tx *Tx) error {
+	err = db.sql.View(ctx, "count what there is", func(tx *sqldb.Tx) error {
 		c = seedbed.Census{Jobs: map[seedbed.JobState]int{}, Since: since}
-		c.Instances, err = list(ctx, tx, func(r Row) (n seedbed.NodeCensus, err error) {
+		c.Instances, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NodeCensus, err error) {
 			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)
 			return n, err
 		}, `SELECT node, state, COUNT(*), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint) FROM instance GROUP BY node, state ORDER BY node, state`)
@@ -26,7 +27,7 @@ func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, er
 			state seedbed.JobState
 			n     int
 		}
-		jobs, err := list(ctx, tx, func(r Row) (l live, err error) {
+		jobs, err := sqldb.List(ctx, tx, func(r sqldb.Row) (l live, err error) {
 			err = r.Scan(&l.state, &l.n)
 			return l, err
 		}, `SELECT state, COUNT(*) FROM job WHERE state IN ('queued', 'running', 'undoing') GROUP BY state`)
@@ -39,7 +40,7 @@ func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, er
 		return tx.QueryRowContext(ctx, `
 			SELECT (SELECT COUNT(*) FROM job WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= $1), (SELECT COUNT(*) FROM image WHERE dropped = 0),
 				(SELECT COUNT(*) FROM profile), (SELECT COUNT(*) FROM network)`,
-			micros(since)).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
+			sqldb.Micros(since)).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
 	})
 	return c, err
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // claimImage is the kind of claim that reserves an image's name. The unique values of an instance
@@ -16,8 +17,8 @@ const claimImage = "image"
 
 // take makes a claim for holder, the name of an image. If the claim is held, it returns ErrExists
 // and names the job that holds it.
-func take(ctx context.Context, tx *Tx, c seedbed.Claim, holder string) error {
-	n, err := affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
+func take(ctx context.Context, tx *sqldb.Tx, c seedbed.Claim, holder string) error {
+	n, err := sqldb.Affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
 	if err != nil || n == 1 {
 		return err
 	}
@@ -26,7 +27,7 @@ func take(ctx context.Context, tx *Tx, c seedbed.Claim, holder string) error {
 	err = tx.QueryRowContext(ctx, `SELECT job.id, job.state FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
 		c.Kind, c.Key).Scan(&by, &state)
 	if errors.Is(err, sql.ErrNoRows) {
-		return errAgain // it was released between the two statements
+		return sqldb.ErrAgain // it was released between the two statements
 	}
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func unclaimed(ctx context.Context, b *Batch, job seedbed.JobID, holds string, m
 	if b.shared {
 		return nil
 	}
-	by, err := one(ctx, b.Tx, func(r Row) (h held, err error) {
+	by, err := sqldb.One(ctx, b.Tx, func(r sqldb.Row) (h held, err error) {
 		err = r.Scan(&h.name, &h.job, &h.state)
 		return h, err
 	}, nil, `SELECT i.name, job.id, job.state FROM (SELECT instance.id, instance.name `+holds+`) AS i

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // claimQuery returns the statement that claims the next job, if there is one. Its parameters are the
 // owner ($1), the length of the lease in microseconds ($2), the wall clock ($3), the kinds ($4;
 // empty means any) and the clock that leases are measured by ($5). With limits, it leaves out nodes
 // on which $6 jobs run and pools on which $7 jobs run.
-func claimQuery(c claiming, limits bool) string {
+func claimQuery(c sqldb.Claiming, limits bool) string {
 	free := ""
 	if limits {
 		const busy = ` NOT IN (SELECT %s FROM job WHERE owner <> '' AND lease_until > CLOCK AND %s <> '' GROUP BY %s HAVING COUNT(*) >= `
@@ -30,8 +31,8 @@ func claimQuery(c claiming, limits bool) string {
 		WHERE id = (
 			SELECT id FROM job
 			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= CLOCK) AND blocked = 0
-				AND ($4 = '' OR `+c.among+`)`+free+`
-			ORDER BY priority DESC, created, id LIMIT 1`+c.lock+`)
+				AND ($4 = '' OR `+c.Among+`)`+free+`
+			ORDER BY priority DESC, created, id LIMIT 1`+c.Lock+`)
 		RETURNING `+jobColumns, "CLOCK", "CAST($5 AS bigint)")
 }
 
@@ -62,22 +63,22 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, 
 	err := db.share(ctx, "claim job", func(ctx context.Context, b *Batch) ([]notice, error) {
 		tx := b.Tx
 		claimed = nil
-		if limits && db.dialect.claim.alone != "" {
-			if err := exec(ctx, tx, db.dialect.claim.alone); err != nil {
+		if limits && db.sql.Dialect.Claim.Alone != "" {
+			if err := sqldb.Exec(ctx, tx, db.sql.Dialect.Claim.Alone); err != nil {
 				return nil, err
 			}
 		}
-		clock, err := db.leaseClock(ctx, tx)
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
-		args := []any{c.Owner, c.Lease.Microseconds(), micros(now()), kinds, micros(clock)}
+		args := []any{c.Owner, c.Lease.Microseconds(), sqldb.Micros(sqldb.Now()), kinds, sqldb.Micros(clock)}
 		if limits {
 			args = append(args, orNone(c.PerNode), orNone(c.PerPool))
 		}
-		j, err := scanJob(tx.QueryRowContext(ctx, claimQuery(db.dialect.claim, limits), args...))
+		j, err := scanJob(tx.QueryRowContext(ctx, claimQuery(db.sql.Dialect.Claim, limits), args...))
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil, errUnchanged
+			return nil, sqldb.ErrUnchanged
 		}
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // cronMemory is how long the slots of a task are kept, so that a clock that jumps back repeats none
@@ -13,15 +14,15 @@ const cronMemory = 31 * 24 * time.Hour
 
 // CronSlot takes one slot of a task. It returns true only for the first call with that slot.
 func (db *DB) CronSlot(ctx context.Context, task string, slot time.Time) (first bool, err error) {
-	err = db.update(ctx, "take cron slot", func(tx *Tx) error {
-		n, err := affect(ctx, tx, `INSERT INTO cron_run (task, slot) VALUES ($1, $2) ON CONFLICT (task, slot) DO NOTHING`, clean(task, 80), slot.UnixMicro())
+	err = db.sql.Update(ctx, "take cron slot", func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `INSERT INTO cron_run (task, slot) VALUES ($1, $2) ON CONFLICT (task, slot) DO NOTHING`, sqldb.Clean(task, 80), slot.UnixMicro())
 		if err != nil {
 			return err
 		}
 		if first = n == 1; !first {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
-		return exec(ctx, tx, `DELETE FROM cron_run WHERE task = $1 AND slot < $2`, clean(task, 80), slot.Add(-cronMemory).UnixMicro())
+		return sqldb.Exec(ctx, tx, `DELETE FROM cron_run WHERE task = $1 AND slot < $2`, sqldb.Clean(task, 80), slot.Add(-cronMemory).UnixMicro())
 	})
 	return first && err == nil, err
 }
@@ -34,14 +35,14 @@ func (db *DB) NotePresence(ctx context.Context, node string, present []seedbed.I
 	for _, id := range present {
 		there[id] = true
 	}
-	at = orNow(at)
-	return db.update(ctx, "note presence", func(tx *Tx) error {
+	at = sqldb.OrNow(at)
+	return db.sql.Update(ctx, "note presence", func(tx *sqldb.Tx) error {
 		type known struct {
 			id   seedbed.InstanceID
 			gone time.Time
 		}
-		all, err := list(ctx, tx, func(r Row) (k known, err error) {
-			err = r.Scan(&k.id, toTime(&k.gone))
+		all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (k known, err error) {
+			err = r.Scan(&k.id, sqldb.ToTime(&k.gone))
 			return k, err
 		}, `SELECT id, gone_since FROM instance WHERE node = $1 AND `+settled+` ORDER BY id`, node)
 		if err != nil {
@@ -56,15 +57,15 @@ func (db *DB) NotePresence(ctx context.Context, node string, present []seedbed.I
 			if gone.IsZero() == k.gone.IsZero() {
 				continue
 			}
-			n, err := affect(ctx, tx, `UPDATE instance SET gone_since = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND `+settled,
-				micros(gone), micros(now()), k.id)
+			n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET gone_since = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND `+settled,
+				sqldb.Micros(gone), sqldb.Micros(sqldb.Now()), k.id)
 			if err != nil {
 				return err
 			}
 			changed = changed || n == 1
 		}
 		if !changed {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		return nil
 	})
@@ -81,7 +82,7 @@ const (
 // StaleMappings returns the instances whose domain has been missing since cutoff or longer. They
 // are running or stopped, neither held nor protected, and no job works on them.
 func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbed.Instance, err error) {
-	err = db.view(ctx, "list stale mappings", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list stale mappings", func(tx *sqldb.Tx) error {
 		all, err = instances(ctx, tx, stale, cutoff.UnixMicro())
 		return err
 	})
@@ -93,14 +94,14 @@ func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbe
 // addresses, and its DHCP leases are deleted, and its state becomes gone. It keeps its name and
 // volumes until it is removed.
 func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (dropped bool, err error) {
-	err = db.update(ctx, "drop mapping", func(tx *Tx) error {
-		n, err := affect(ctx, tx, `UPDATE instance SET state = $2, revision = revision + 1, changed = $3 WHERE id = $4 AND `+stale,
-			cutoff.UnixMicro(), seedbed.InstanceGone, micros(now()), id)
+	err = db.sql.Update(ctx, "drop mapping", func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET state = $2, revision = revision + 1, changed = $3 WHERE id = $4 AND `+stale,
+			cutoff.UnixMicro(), seedbed.InstanceGone, sqldb.Micros(sqldb.Now()), id)
 		if err != nil {
 			return err
 		}
 		if dropped = n == 1; !dropped {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		had, err := instances(ctx, tx, `id = $1`, id)
 		if err != nil {
@@ -115,7 +116,7 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 			`DELETE FROM nic WHERE instance = $1`,
 			`DELETE FROM lease WHERE instance = $1`,
 		} {
-			if err := exec(ctx, tx, query, id); err != nil {
+			if err := sqldb.Exec(ctx, tx, query, id); err != nil {
 				return err
 			}
 		}

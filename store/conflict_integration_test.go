@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Two transactions that wait for each other's row both succeed: PostgreSQL aborts one of them,
@@ -32,10 +33,10 @@ func TestPostgresDeadlock(t *testing.T) {
 	for n := range 2 {
 		both.Go(func() {
 			first := true
-			err := db.update(ctx, "meet", func(tx *Tx) error {
+			err := db.sql.Update(ctx, "meet", func(tx *sqldb.Tx) error {
 				runs.Add(1)
 				for _, i := range []int{n, 1 - n} {
-					if err := exec(ctx, tx, `UPDATE job SET progress = progress + 1 WHERE id = $1`, ids[i]); err != nil {
+					if err := sqldb.Exec(ctx, tx, `UPDATE job SET progress = progress + 1 WHERE id = $1`, ids[i]); err != nil {
 						return err
 					}
 					if first {
@@ -70,13 +71,13 @@ func TestPostgresSerialization(t *testing.T) {
 	for _, c := range []struct {
 		failures, runs int
 		want           error
-	}{{0, 1, nil}, {3, 4, nil}, {1 << 20, db.dialect.tries, seedbed.ErrUnavailable}} {
+	}{{0, 1, nil}, {3, 4, nil}, {1 << 20, db.sql.Dialect.Tries, seedbed.ErrUnavailable}} {
 		runs := 0
-		err := db.update(t.Context(), "be in the way", func(tx *Tx) error {
+		err := db.sql.Update(t.Context(), "be in the way", func(tx *sqldb.Tx) error {
 			if runs++; runs > c.failures {
 				return nil
 			}
-			return exec(t.Context(), tx, `DO $$ BEGIN RAISE EXCEPTION 'in the way' USING ERRCODE = '40001'; END $$`)
+			return sqldb.Exec(t.Context(), tx, `DO $$ BEGIN RAISE EXCEPTION 'in the way' USING ERRCODE = '40001'; END $$`)
 		})
 		if !errors.Is(err, c.want) || runs != c.runs {
 			t.Errorf("%d failures: %d runs, %v; want %d and %v", c.failures, runs, err, c.runs, c.want)
@@ -90,8 +91,8 @@ func TestPostgresPoolExhausted(t *testing.T) {
 	s := postgresServer(t)
 	db := s.use(t, s.Database(t, s.template))
 	var held []*sql.Tx
-	for range db.write.Stats().MaxOpenConnections {
-		held = append(held, do(db.write.BeginTx(t.Context(), nil))(t))
+	for range db.sql.Write.Stats().MaxOpenConnections {
+		held = append(held, do(db.sql.Write.BeginTx(t.Context(), nil))(t))
 	}
 	before := runtime.NumGoroutine()
 	var all sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // tables lists all tables that hold state, each after those that it refers to.
@@ -54,15 +55,15 @@ func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	conn, name, err := connectPostgres(ctx, to.DSN)
+	defer func() { err = errors.Join(err, source.sql.Close()) }()
+	conn, name, err := sqldb.ConnectPostgres(ctx, to.DSN)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	err = source.view(ctx, "read "+from.Path, func(src *Tx) error {
+	err = source.sql.View(ctx, "read "+from.Path, func(src *sqldb.Tx) error {
 		if done, err = copyAll(ctx, src, conn, name); err != nil {
-			return failPostgres(ctx, "copy to "+name, err)
+			return sqldb.FailPostgres(ctx, "copy to "+name, err)
 		}
 		return nil
 	})
@@ -70,7 +71,7 @@ func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 }
 
 // copyAll copies every table, in one transaction of the target.
-func copyAll(ctx context.Context, src *Tx, conn *pgx.Conn, name string) ([]Copied, error) {
+func copyAll(ctx context.Context, src *sqldb.Tx, conn *pgx.Conn, name string) ([]Copied, error) {
 	dst, err := conn.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func copyAll(ctx context.Context, src *Tx, conn *pgx.Conn, name string) ([]Copie
 		done = append(done, Copied{table, n})
 	}
 	for _, table := range numbered {
-		last, err := one(ctx, src, value[int64], nil, `SELECT seq FROM sqlite_sequence WHERE name = $1`, table)
+		last, err := sqldb.One(ctx, src, sqldb.Value[int64], nil, `SELECT seq FROM sqlite_sequence WHERE name = $1`, table)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +105,7 @@ func copyAll(ctx context.Context, src *Tx, conn *pgx.Conn, name string) ([]Copie
 
 // checkTarget locks the target's tables and returns an error unless they are empty and have the
 // source's schema.
-func checkTarget(ctx context.Context, src *Tx, dst pgx.Tx, name string) error {
+func checkTarget(ctx context.Context, src *sqldb.Tx, dst pgx.Tx, name string) error {
 	var made bool
 	if err := dst.QueryRow(ctx, `SELECT to_regclass('version') IS NOT NULL`).Scan(&made); err != nil {
 		return err
@@ -112,11 +113,11 @@ func checkTarget(ctx context.Context, src *Tx, dst pgx.Tx, name string) error {
 	if !made {
 		return seedbed.Errorf(seedbed.ErrVersion, "database %s is empty: run \"seedbedd migrate\" first, which makes its tables", name)
 	}
-	have, err := value[int64](src.QueryRowContext(ctx, `SELECT schema FROM version`))
+	have, err := sqldb.Value[int64](src.QueryRowContext(ctx, `SELECT schema FROM version`))
 	if err != nil {
 		return err
 	}
-	want, err := value[int64](dst.QueryRow(ctx, `SELECT schema FROM version`))
+	want, err := sqldb.Value[int64](dst.QueryRow(ctx, `SELECT schema FROM version`))
 	if err != nil {
 		return err
 	}
@@ -139,8 +140,8 @@ func checkTarget(ctx context.Context, src *Tx, dst pgx.Tx, name string) error {
 }
 
 // copyTable copies a table's rows, and checks that the target then has as many as the source.
-func copyTable(ctx context.Context, src *Tx, dst pgx.Tx, table string) (int64, error) {
-	columns, err := list(ctx, src, value[string], `SELECT name FROM pragma_table_info($1) ORDER BY cid`, table)
+func copyTable(ctx context.Context, src *sqldb.Tx, dst pgx.Tx, table string) (int64, error) {
+	columns, err := sqldb.List(ctx, src, sqldb.Value[string], `SELECT name FROM pragma_table_info($1) ORDER BY cid`, table)
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +157,7 @@ func copyTable(ctx context.Context, src *Tx, dst pgx.Tx, table string) (int64, e
 	if err := dst.QueryRow(ctx, `SELECT COUNT(*) FROM `+table).Scan(&there); err != nil {
 		return 0, err
 	}
-	here, err := value[int64](src.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+table))
+	here, err := sqldb.Value[int64](src.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+table))
 	if err == nil && here != there {
 		err = fmt.Errorf("%d rows were read and %d are there", here, there)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // everything inserts rows into every table.
@@ -113,7 +114,7 @@ func asked(ctx context.Context) context.Context {
 // dump returns every row of a table as text, sorted.
 func dump(t *testing.T, db *DB, table string, columns []string) []string {
 	t.Helper()
-	rows := do(db.read.QueryContext(t.Context(), `SELECT `+strings.Join(columns, ", ")+` FROM `+table))(t)
+	rows := do(db.sql.Read.QueryContext(t.Context(), `SELECT `+strings.Join(columns, ", ")+` FROM `+table))(t)
 	defer rows.Close()
 	all := []string{}
 	for rows.Next() {
@@ -142,7 +143,7 @@ func TestCopy(t *testing.T) {
 	if _, err := Copy(ctx, from, s.config(name)); !errors.Is(err, seedbed.ErrInUse) {
 		t.Fatalf("a database in use was copied: %v", err)
 	}
-	if err := db.Close(); err != nil {
+	if err := db.sql.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Copy(ctx, from, s.config(s.Database(t, ""))); !errors.Is(err, seedbed.ErrVersion) || !strings.Contains(err.Error(), "seedbedd migrate") {
@@ -186,18 +187,18 @@ func TestCopy(t *testing.T) {
 		t.Errorf("claimed %+v", j)
 	}
 	var last, given int64
-	if err := db.read.QueryRow(`SELECT seq FROM sqlite_sequence WHERE name = 'nic'`).Scan(&last); err != nil {
+	if err := db.sql.Read.QueryRow(`SELECT seq FROM sqlite_sequence WHERE name = 'nic'`).Scan(&last); err != nil {
 		t.Fatal(err)
 	}
-	if err := copied.write.QueryRow(`SELECT nextval(pg_get_serial_sequence('nic', 'id'))`).Scan(&given); err != nil || given != last+1 {
+	if err := copied.sql.Write.QueryRow(`SELECT nextval(pg_get_serial_sequence('nic', 'id'))`).Scan(&given); err != nil || given != last+1 {
 		t.Errorf("NIC %d comes after %d (%v)", given, last, err)
 	}
 }
 
 // names reads a column without a method of DB.
 func names(ctx context.Context, db *DB, query string, args ...any) (all []string, err error) {
-	err = db.view(ctx, "read", func(tx *Tx) error {
-		all, err = list(ctx, tx, value[string], query, args...)
+	err = db.sql.View(ctx, "read", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, sqldb.Value[string], query, args...)
 		return err
 	})
 	return all, err

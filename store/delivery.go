@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The history is kept in two tables: deliveries that have a job, whose id is used up, and all
@@ -21,9 +22,9 @@ const (
 	newest = ` ORDER BY received DESC, hook, id LIMIT $1`
 )
 
-func scanDelivery(r Row) (d seedbed.Delivery, err error) {
+func scanDelivery(r sqldb.Row) (d seedbed.Delivery, err error) {
 	var sum []byte
-	if err := r.Scan(&d.Hook, &d.ID, &sum, toTime(&d.Received), &d.Decision, &d.Detail, &d.Job, &d.Peer, toJSON(&d.Headers), toBlob(&d.Payload)); err != nil {
+	if err := r.Scan(&d.Hook, &d.ID, &sum, sqldb.ToTime(&d.Received), &d.Decision, &d.Detail, &d.Job, &d.Peer, sqldb.ToJSON(&d.Headers), sqldb.ToBlob(&d.Payload)); err != nil {
 		return d, err
 	}
 	if copy(d.SHA256[:], sum) != len(d.SHA256) {
@@ -35,17 +36,17 @@ func scanDelivery(r Row) (d seedbed.Delivery, err error) {
 // Deliveries returns deliveries without their payloads, newest first, at most limit and at most
 // 1000.
 func (db *DB) Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error) {
-	return db.deliveries(ctx, `1 = 1`, bound(limit, 1000))
+	return db.deliveries(ctx, `1 = 1`, sqldb.Bound(limit, 1000))
 }
 
 // HookDeliveries is like Deliveries, for one hook.
 func (db *DB) HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error) {
-	return db.deliveries(ctx, `hook = $2`, bound(limit, 1000), hook)
+	return db.deliveries(ctx, `hook = $2`, sqldb.Bound(limit, 1000), hook)
 }
 
 func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []seedbed.Delivery, err error) {
-	err = db.view(ctx, "list deliveries", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanDelivery, fmt.Sprintf(deliveryRows, "NULL", cond, "NULL", cond)+newest, args...)
+	err = db.sql.View(ctx, "list deliveries", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanDelivery, fmt.Sprintf(deliveryRows, "NULL", cond, "NULL", cond)+newest, args...)
 		return err
 	})
 	return all, err
@@ -55,9 +56,9 @@ func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []s
 // kept.
 func (db *DB) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery, err error) {
 	const oneOf = `hook = $1 AND id = $2`
-	err = db.view(ctx, "read delivery", func(tx *Tx) error {
-		d, err = one(ctx, tx, scanDelivery,
-			seedbed.Errorf(seedbed.ErrNotFound, "delivery %q of hook %q does not exist", clean(id, maxDeliveryID), clean(hook, 80)),
+	err = db.sql.View(ctx, "read delivery", func(tx *sqldb.Tx) error {
+		d, err = sqldb.One(ctx, tx, scanDelivery,
+			seedbed.Errorf(seedbed.ErrNotFound, "delivery %q of hook %q does not exist", sqldb.Clean(id, maxDeliveryID), sqldb.Clean(hook, 80)),
 			fmt.Sprintf(deliveryRows, "payload", oneOf, "payload", oneOf), hook, id)
 		return err
 	})
@@ -75,15 +76,15 @@ func checkDelivery(d seedbed.Delivery) error {
 }
 
 // deliveryTable is where recordDelivery adds rows.
-var deliveryTable = table{rank: 1, into: `delivery (hook, id, sha256, received, job, peer, headers, payload)`}
+var deliveryTable = sqldb.Table{Rank: 1, Into: `delivery (hook, id, sha256, received, job, peer, headers, payload)`}
 
 // recordDelivery uses up the id of the request's delivery. The job's row must exist.
-func recordDelivery(tx *Tx, a seedbed.Acceptance) {
+func recordDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 	if a.Delivery == nil {
 		return
 	}
 	d := *a.Delivery
-	tx.add(deliveryTable, d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), string(a.Job.ID), d.Peer, asJSON(orEmptyMap(d.Headers)), blob(d.Payload))
+	tx.Add(deliveryTable, d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), string(a.Job.ID), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 }
 
 // earlier returns the receipt of a delivery whose id is used up, or nil. In a shared transaction it
@@ -119,7 +120,7 @@ func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
 				detail = excluded.detail, peer = excluded.peer, headers = excluded.headers, payload = excluded.payload`,
-			d.Hook, d.ID, d.SHA256[:], micros(orNow(d.Received)), d.Decision, clean(d.Detail, maxText), d.Peer, asJSON(orEmptyMap(d.Headers)), blob(d.Payload))
+			d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), d.Decision, sqldb.Clean(d.Detail, sqldb.MaxText), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 		return nil, nil
 	})
 }

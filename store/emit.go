@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // notice is an event as described by the change that causes it.
@@ -17,28 +18,28 @@ type notice struct {
 	subject string
 	// data returns the event's object, or nil if there is no event to send. It is called in the
 	// transaction of the change, and only if an endpoint wants the event.
-	data func(context.Context, *Tx) (any, error)
+	data func(context.Context, *sqldb.Tx) (any, error)
 }
 
 // fixed returns a notice's data function for a known object.
-func fixed(v any) func(context.Context, *Tx) (any, error) {
-	return func(context.Context, *Tx) (any, error) { return v, nil }
+func fixed(v any) func(context.Context, *sqldb.Tx) (any, error) {
+	return func(context.Context, *sqldb.Tx) (any, error) { return v, nil }
 }
 
 // emit adds events to the outbox of each endpoint that wants them, in the transaction of the
 // change. A transaction calls it once, as its last step: it locks the rows of the endpoints in the
 // order of their names, so that a seq never becomes visible before a lower one.
-func emit(ctx context.Context, tx *Tx, all ...notice) error {
+func emit(ctx context.Context, tx *sqldb.Tx, all ...notice) error {
 	return emitBut(ctx, tx, "", all...)
 }
 
 // emitBut is emit for all endpoints except the one called but.
-func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
+func emitBut(ctx context.Context, tx *sqldb.Tx, but string, all ...notice) error {
 	if len(all) == 0 {
 		return nil
 	}
-	endpoints, err := list(ctx, tx, func(r Row) (e seedbed.Endpoint, err error) {
-		err = r.Scan(&e.Name, toJSON(&e.Events))
+	endpoints, err := sqldb.List(ctx, tx, func(r sqldb.Row) (e seedbed.Endpoint, err error) {
+		err = r.Scan(&e.Name, sqldb.ToJSON(&e.Events))
 		return e, err
 	}, `SELECT name, events FROM endpoint WHERE name <> $1 ORDER BY name`, but)
 	if err != nil || len(endpoints) == 0 {
@@ -67,7 +68,7 @@ func emitBut(ctx context.Context, tx *Tx, but string, all ...notice) error {
 }
 
 // marshal returns the event's object as JSON, or an empty slice if there is no event to send.
-func (n notice) marshal(ctx context.Context, tx *Tx) ([]byte, error) {
+func (n notice) marshal(ctx context.Context, tx *sqldb.Tx) ([]byte, error) {
 	v, err := n.data(ctx, tx)
 	if err != nil || v == nil {
 		return []byte{}, err
@@ -76,12 +77,12 @@ func (n notice) marshal(ctx context.Context, tx *Tx) ([]byte, error) {
 }
 
 // post adds one event to the outbox of one endpoint, if the endpoint still exists.
-func post(ctx context.Context, tx *Tx, endpoint string, n notice, data []byte) error {
+func post(ctx context.Context, tx *sqldb.Tx, endpoint string, n notice, data []byte) error {
 	type place struct {
 		seq     int64
 		enabled bool
 	}
-	at, err := one(ctx, tx, func(r Row) (p place, err error) {
+	at, err := sqldb.One(ctx, tx, func(r sqldb.Row) (p place, err error) {
 		err = r.Scan(&p.seq, &p.enabled)
 		return p, err
 	}, nil, `UPDATE endpoint SET seq = seq + 1 WHERE name = $1 RETURNING seq, enabled`, endpoint)
@@ -92,8 +93,8 @@ func post(ctx context.Context, tx *Tx, endpoint string, n notice, data []byte) e
 	if !at.enabled {
 		state = seedbed.OutgoingSkipped
 	}
-	return exec(ctx, tx, `INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		endpoint, at.seq, messageID(), n.kind, clean(n.subject, 80), string(data), micros(now()), state)
+	return sqldb.Exec(ctx, tx, `INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		endpoint, at.seq, messageID(), n.kind, sqldb.Clean(n.subject, 80), string(data), sqldb.Micros(sqldb.Now()), state)
 }
 
 // messageID returns a new ID of an event for one endpoint.

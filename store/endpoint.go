@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const endpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, reason, failures, failing_since, open_until, created`
 
-func scanEndpoint(r Row) (e seedbed.Endpoint, err error) {
-	err = r.Scan(&e.Name, &e.URL, toJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled, &e.Reason,
-		&e.Failures, toTime(&e.FailingSince), toTime(&e.OpenUntil), toTime(&e.Created))
+func scanEndpoint(r sqldb.Row) (e seedbed.Endpoint, err error) {
+	err = r.Scan(&e.Name, &e.URL, sqldb.ToJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled, &e.Reason,
+		&e.Failures, sqldb.ToTime(&e.FailingSince), sqldb.ToTime(&e.OpenUntil), sqldb.ToTime(&e.Created))
 	return e, err
 }
 
@@ -24,11 +25,11 @@ func (db *DB) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.E
 	if err != nil {
 		return seedbed.Endpoint{}, err
 	}
-	err = db.update(ctx, "create endpoint "+e.Name, func(tx *Tx) error {
-		made, err := affect(ctx, tx, `
+	err = db.sql.Update(ctx, "create endpoint "+e.Name, func(tx *sqldb.Tx) error {
+		made, err := sqldb.Affect(ctx, tx, `
 			INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
 			VALUES ($1, $2, $3, $4, $5, $6, 1, $7) ON CONFLICT DO NOTHING`,
-			e.Name, e.URL, asJSON(e.Events), flag(e.CloudEvents), flag(e.AllowPrivate), flag(e.Insecure), micros(now()))
+			e.Name, e.URL, sqldb.AsJSON(e.Events), sqldb.Flag(e.CloudEvents), sqldb.Flag(e.AllowPrivate), sqldb.Flag(e.Insecure), sqldb.Micros(sqldb.Now()))
 		if err != nil {
 			return err
 		}
@@ -48,11 +49,11 @@ func (db *DB) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.E
 }
 
 func noEndpoint(name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "endpoint %q does not exist", clean(name, 80))
+	return seedbed.Errorf(seedbed.ErrNotFound, "endpoint %q does not exist", sqldb.Clean(name, 80))
 }
 
-func readEndpoint(ctx context.Context, tx *Tx, name string) (seedbed.Endpoint, error) {
-	e, err := one(ctx, tx, scanEndpoint, noEndpoint(name), `SELECT `+endpointColumns+` FROM endpoint WHERE name = $1`, name)
+func readEndpoint(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Endpoint, error) {
+	e, err := sqldb.One(ctx, tx, scanEndpoint, noEndpoint(name), `SELECT `+endpointColumns+` FROM endpoint WHERE name = $1`, name)
 	if err != nil {
 		return e, err
 	}
@@ -62,7 +63,7 @@ func readEndpoint(ctx context.Context, tx *Tx, name string) (seedbed.Endpoint, e
 
 // Endpoint returns the endpoint called name, with its keys.
 func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, err error) {
-	err = db.view(ctx, "read endpoint", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read endpoint", func(tx *sqldb.Tx) error {
 		e, err = readEndpoint(ctx, tx, name)
 		return err
 	})
@@ -71,8 +72,8 @@ func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, er
 
 // Endpoints returns all endpoints sorted by name, with their keys.
 func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error) {
-	err = db.view(ctx, "list endpoints", func(tx *Tx) error {
-		if all, err = list(ctx, tx, scanEndpoint, `SELECT `+endpointColumns+` FROM endpoint ORDER BY name`); err != nil {
+	err = db.sql.View(ctx, "list endpoints", func(tx *sqldb.Tx) error {
+		if all, err = sqldb.List(ctx, tx, scanEndpoint, `SELECT `+endpointColumns+` FROM endpoint ORDER BY name`); err != nil {
 			return err
 		}
 		for i := range all {
@@ -87,8 +88,8 @@ func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error)
 
 // DeleteEndpoint removes an endpoint and all its pending deliveries.
 func (db *DB) DeleteEndpoint(ctx context.Context, name string) error {
-	return db.update(ctx, "delete endpoint", func(tx *Tx) error {
-		n, err := affect(ctx, tx, `DELETE FROM endpoint WHERE name = $1`, name)
+	return db.sql.Update(ctx, "delete endpoint", func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `DELETE FROM endpoint WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = noEndpoint(name)
 		}

@@ -12,15 +12,16 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The key of an endpoint that was created before keys had versions still signs.
 func TestEndpointKeyOfBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(openSQLite(path, writer))(t)
-	files := do(fs.Sub(migrations, sqlite.migrations))(t)
-	p := do(goose.NewProvider(sqlite.goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	files := do(fs.Sub(sqldb.Migrations, sqldb.SQLite.Migrations))(t)
+	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
 	do(p.UpTo(t.Context(), 18))(t)
 	key := bytes.Repeat([]byte{7}, 32)
 	do(old.Exec(`INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created) VALUES ('ci', 'https://ci.example/', '["*"]', 0, 0, 0, 1, 1)`))(t)
@@ -29,7 +30,7 @@ func TestEndpointKeyOfBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
+	defer db.sql.Close()
 	e := do(db.Endpoint(t.Context(), "ci"))(t)
 	want := []seedbed.EndpointKey{{ID: "a", Version: seedbed.SignV1, Key: key}}
 	if diff := cmp.Diff(want, e.Keys, cmpopts.IgnoreFields(seedbed.EndpointKey{}, "Created")); diff != "" {

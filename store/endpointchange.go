@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // ChangeEndpoint changes an endpoint. Pending deliveries keep their seq. A new URL makes them due
@@ -12,9 +13,9 @@ import (
 // Enabling an endpoint clears its failures. Disabling it skips its pending deliveries, and the
 // events that happen while it is disabled.
 func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (e seedbed.Endpoint, err error) {
-	err = db.update(ctx, "change endpoint", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "change endpoint", func(tx *sqldb.Tx) error {
 		// Lock the row first, because it is read and then written as a whole.
-		if err := exec(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil {
 			return err
 		}
 		was, err := readEndpoint(ctx, tx, name)
@@ -30,15 +31,15 @@ func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.En
 		if err := e.Check(); err != nil {
 			return err
 		}
-		err = exec(ctx, tx, `UPDATE endpoint SET url = $1, events = $2, allow_private = $3, insecure = $4 WHERE name = $5`,
-			e.URL, asJSON(e.Events), flag(e.AllowPrivate), flag(e.Insecure), name)
+		err = sqldb.Exec(ctx, tx, `UPDATE endpoint SET url = $1, events = $2, allow_private = $3, insecure = $4 WHERE name = $5`,
+			e.URL, sqldb.AsJSON(e.Events), sqldb.Flag(e.AllowPrivate), sqldb.Flag(e.Insecure), name)
 		if err != nil {
 			return err
 		}
 		switch {
 		case change.Enabled == nil:
 		case *change.Enabled:
-			err = exec(ctx, tx, `UPDATE endpoint SET enabled = 1, reason = '', failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
+			err = sqldb.Exec(ctx, tx, `UPDATE endpoint SET enabled = 1, reason = '', failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
 		default:
 			err = disable(ctx, tx, name, seedbed.DisabledByOperator)
 		}
@@ -53,24 +54,24 @@ func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.En
 
 // moveEndpoint clears an endpoint's failures, backoff and lease, so that it starts fresh at its new
 // URL.
-func moveEndpoint(ctx context.Context, tx *Tx, name string) error {
-	err := exec(ctx, tx, `UPDATE endpoint SET epoch = epoch + 1, owner = '', lease_until = NULL, failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
+func moveEndpoint(ctx context.Context, tx *sqldb.Tx, name string) error {
+	err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET epoch = epoch + 1, owner = '', lease_until = NULL, failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
 	if err != nil {
 		return err
 	}
-	return exec(ctx, tx, `UPDATE outbox SET next_at = NULL WHERE endpoint = $1 AND state = 'pending'`, name)
+	return sqldb.Exec(ctx, tx, `UPDATE outbox SET next_at = NULL WHERE endpoint = $1 AND state = 'pending'`, name)
 }
 
 // disable disables an endpoint, stores why unless it was disabled before, and notifies the other
 // endpoints. It locks their rows after this one, not in the order of emit; if that causes a
 // deadlock, one of the transactions runs again.
-func disable(ctx context.Context, tx *Tx, name, why string) error {
-	why = clean(why, maxText)
-	n, err := affect(ctx, tx, `UPDATE endpoint SET enabled = 0, reason = $1 WHERE name = $2 AND enabled = 1`, why, name)
+func disable(ctx context.Context, tx *sqldb.Tx, name, why string) error {
+	why = sqldb.Clean(why, sqldb.MaxText)
+	n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET enabled = 0, reason = $1 WHERE name = $2 AND enabled = 1`, why, name)
 	if err != nil {
 		return err
 	}
-	if err := exec(ctx, tx, `UPDATE outbox SET state = 'skipped', next_at = NULL WHERE endpoint = $1 AND state = 'pending'`, name); err != nil || n == 0 {
+	if err := sqldb.Exec(ctx, tx, `UPDATE outbox SET state = 'skipped', next_at = NULL WHERE endpoint = $1 AND state = 'pending'`, name); err != nil || n == 0 {
 		return err
 	}
 	return emitBut(ctx, tx, name, notice{seedbed.EventEndpointDisabled, name, fixed(map[string]any{"endpoint": name, "reason": why})})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The size limits of an endpoint's HMAC key in bytes, from Standard Webhooks.
@@ -30,7 +31,7 @@ func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.End
 		}
 		switch {
 		case !slices.Contains(seedbed.SignVersions(), k.Version):
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: version %q is unknown: want some of %v", endpoint, clean(k.Version, 80), seedbed.SignVersions())
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: version %q is unknown: want some of %v", endpoint, sqldb.Clean(k.Version, 80), seedbed.SignVersions())
 		case slices.ContainsFunc(named, func(n seedbed.EndpointKey) bool { return n.Version == k.Version }):
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q comes with two keys of version %s: want one", endpoint, k.Version)
 		case len(k.Key) < least || len(k.Key) > most:
@@ -38,15 +39,15 @@ func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.End
 		}
 		id := make([]byte, 4)
 		rand.Read(id) // never fails (crypto/rand)
-		named = append(named, seedbed.EndpointKey{ID: hex.EncodeToString(id), Version: k.Version, Key: k.Key, Public: k.Public, Created: now()})
+		named = append(named, seedbed.EndpointKey{ID: hex.EncodeToString(id), Version: k.Version, Key: k.Key, Public: k.Public, Created: sqldb.Now()})
 	}
 	return named, nil
 }
 
-func addKeys(ctx context.Context, tx *Tx, endpoint string, keys []seedbed.EndpointKey) error {
+func addKeys(ctx context.Context, tx *sqldb.Tx, endpoint string, keys []seedbed.EndpointKey) error {
 	for _, k := range keys {
-		err := exec(ctx, tx, `INSERT INTO endpoint_key (endpoint, id, version, key, public_key, created) VALUES ($1, $2, $3, $4, $5, $6)`,
-			endpoint, k.ID, k.Version, k.Key, k.Public, micros(k.Created))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO endpoint_key (endpoint, id, version, key, public_key, created) VALUES ($1, $2, $3, $4, $5, $6)`,
+			endpoint, k.ID, k.Version, k.Key, k.Public, sqldb.Micros(k.Created))
 		if err != nil {
 			return err
 		}
@@ -55,12 +56,12 @@ func addKeys(ctx context.Context, tx *Tx, endpoint string, keys []seedbed.Endpoi
 }
 
 // endpointKeys returns the keys that currently sign, oldest first.
-func endpointKeys(ctx context.Context, tx *Tx, name string) ([]seedbed.EndpointKey, error) {
-	return list(ctx, tx, func(r Row) (k seedbed.EndpointKey, err error) {
-		err = r.Scan(&k.ID, &k.Version, toBlob(&k.Key), &k.Public, toTime(&k.Created), toTime(&k.Expires))
+func endpointKeys(ctx context.Context, tx *sqldb.Tx, name string) ([]seedbed.EndpointKey, error) {
+	return sqldb.List(ctx, tx, func(r sqldb.Row) (k seedbed.EndpointKey, err error) {
+		err = r.Scan(&k.ID, &k.Version, sqldb.ToBlob(&k.Key), &k.Public, sqldb.ToTime(&k.Created), sqldb.ToTime(&k.Expires))
 		return k, err
 	}, `SELECT id, version, key, public_key, created, expires FROM endpoint_key WHERE endpoint = $1 AND (expires IS NULL OR expires > $2) ORDER BY created, id`,
-		name, micros(now()))
+		name, sqldb.Micros(sqldb.Now()))
 }
 
 // RotateEndpointKeys adds keys, one of each version that the endpoint signs from now on. The
@@ -73,17 +74,17 @@ func (db *DB) RotateEndpointKeys(ctx context.Context, name string, keys []seedbe
 	if overlap < 0 {
 		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is none", overlap)
 	}
-	err = db.update(ctx, "rotate key of endpoint", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "rotate key of endpoint", func(tx *sqldb.Tx) error {
 		// Lock the endpoint's row, so that two rotations run one after the other.
-		if n, err := affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
+		if n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
 			return orMissing(err, name)
 		}
-		end := now().Add(overlap)
-		err := exec(ctx, tx, `UPDATE endpoint_key SET expires = $1 WHERE endpoint = $2 AND (expires IS NULL OR expires > $1)`, micros(end), name)
+		end := sqldb.Now().Add(overlap)
+		err := sqldb.Exec(ctx, tx, `UPDATE endpoint_key SET expires = $1 WHERE endpoint = $2 AND (expires IS NULL OR expires > $1)`, sqldb.Micros(end), name)
 		if err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `DELETE FROM endpoint_key WHERE endpoint = $1 AND expires <= $2`, name, micros(now())); err != nil {
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM endpoint_key WHERE endpoint = $1 AND expires <= $2`, name, sqldb.Micros(sqldb.Now())); err != nil {
 			return err
 		}
 		if err := addKeys(ctx, tx, name, keys); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // RenewLease extends the lease to end at lease from now, and reports whether the job is to be
@@ -13,17 +14,17 @@ func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Dur
 	if lease <= 0 {
 		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
 	}
-	err = db.own(ctx, "renew lease", func(tx *Tx) error {
+	err = db.own(ctx, "renew lease", func(tx *sqldb.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
 		cancel = j.Cancel
-		clock, err := db.leaseClock(ctx, tx)
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
-		return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2`, micros(clock.Add(lease)), ref.ID)
+		return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2`, sqldb.Micros(clock.Add(lease)), ref.ID)
 	})
 	return cancel && err == nil, err
 }
@@ -37,12 +38,12 @@ func (db *DB) Release(ctx context.Context, ref seedbed.JobRef) error {
 // Postpone gives a job back unfinished. Another engine may take it over after wait, or as soon as
 // the job is cancelled. The current attempt does not count unless spent is set.
 func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
-	return db.update(ctx, "give back job", func(tx *Tx) error {
+	return db.sql.Update(ctx, "give back job", func(tx *sqldb.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
-		clock, err := db.leaseClock(ctx, tx)
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Durati
 		if !spent {
 			attempts = max(attempts-1, 0)
 		}
-		return exec(ctx, tx, `UPDATE job SET owner = '', lease_until = $1, attempts = $2 WHERE id = $3`, micros(until), attempts, ref.ID)
+		return sqldb.Exec(ctx, tx, `UPDATE job SET owner = '', lease_until = $1, attempts = $2 WHERE id = $3`, sqldb.Micros(until), attempts, ref.ID)
 	})
 }
 
@@ -63,9 +64,9 @@ func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Durati
 // whose image is complete, or a rebuild that removes the old disks. It returns ErrInvalid for a job
 // that cannot be undone.
 func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
-	return db.update(ctx, "cancel job", func(tx *Tx) error {
+	return db.sql.Update(ctx, "cancel job", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the job is neither claimed nor ended before the commit.
-		j, err := one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
+		j, err := sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
 		switch {
 		case err != nil:
@@ -75,7 +76,7 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 		case j.State.Terminal():
 			return seedbed.Errorf(seedbed.ErrConflict, "job %s has ended already: it is %s", id.Short(), j.State)
 		case j.Cancel:
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		if err := uncancellable(j); err != nil {
 			return err
@@ -95,8 +96,8 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 }
 
 // cancel marks a job whose row is locked, and adds said to its history.
-func (db *DB) cancel(ctx context.Context, tx *Tx, j seedbed.Job, said string) error {
-	if err := exec(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1`, j.ID); err != nil {
+func (db *DB) cancel(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, said string) error {
+	if err := sqldb.Exec(ctx, tx, `UPDATE job SET cancel = 1 WHERE id = $1`, j.ID); err != nil {
 		return err
 	}
 	j.Cancel = true
@@ -104,11 +105,11 @@ func (db *DB) cancel(ctx context.Context, tx *Tx, j seedbed.Job, said string) er
 	if j.Epoch == 0 {
 		return db.giveUp(ctx, tx, j, "cancelled")
 	}
-	clock, err := db.leaseClock(ctx, tx)
+	clock, err := db.sql.LeaseClock(ctx, tx)
 	if err != nil {
 		return err
 	}
-	return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2 AND owner = '' AND lease_until > $1`, micros(clock), j.ID)
+	return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2 AND owner = '' AND lease_until > $1`, sqldb.Micros(clock), j.ID)
 }
 
 // orConflict returns err, or an ErrConflict with the given text if err is nil.

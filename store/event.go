@@ -4,32 +4,33 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // addEvent appends to a job's history. Its UPDATE locks the job's row, so that seq has no gaps and
 // events become visible in order.
-func addEvent(tx *Tx, job seedbed.JobID, e seedbed.Event) {
+func addEvent(tx *sqldb.Tx, job seedbed.JobID, e seedbed.Event) {
 	tx.Later(`UPDATE job SET events = events + 1 WHERE id = $1`, job)
 	tx.Later(`INSERT INTO job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)
 		SELECT id, events, CAST($2 AS bigint), $3, $4, $5, CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint) FROM job WHERE id = $1`,
-		job, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
+		job, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80), sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
 }
 
 // eventTable is where events are added.
-var eventTable = table{rank: 1, into: `job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`}
+var eventTable = sqldb.Table{Rank: 1, Into: `job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`}
 
 // addEvents appends to the history of a job whose row is locked. seq is the number of the job's
 // last event. The caller updates the job's count of events.
-func addEvents(tx *Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
+func addEvents(tx *sqldb.Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
 	for _, e := range all {
 		seq++
-		tx.add(eventTable, job, seq, micros(orNow(e.At)), e.Level, clean(e.Stage, 80), clean(e.Msg, maxText), e.Progress, e.BytesDone, e.BytesTotal)
+		tx.Add(eventTable, job, seq, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80), sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
 	}
 }
 
 // firstEvent starts the history of a job that was just inserted with a count of one event.
-func firstEvent(tx *Tx, job seedbed.JobID, msg string) {
-	tx.add(eventTable, job, 1, micros(now()), "info", "", clean(msg, maxText), 0, 0, 0)
+func firstEvent(tx *sqldb.Tx, job seedbed.JobID, msg string) {
+	tx.Add(eventTable, job, 1, sqldb.Micros(sqldb.Now()), "info", "", sqldb.Clean(msg, sqldb.MaxText), 0, 0, 0)
 }
 
 // LogEvent appends to the history of a job that ref owns. It sets Job and Seq, and sets At if that
@@ -56,27 +57,27 @@ func whole(e *seedbed.Event) error {
 		e.Level = "info"
 	case "info", "warn", "error":
 	default:
-		return seedbed.Errorf(seedbed.ErrInvalid, "event level %q is unknown: want info, warn or error", clean(e.Level, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "event level %q is unknown: want info, warn or error", sqldb.Clean(e.Level, 80))
 	}
 	e.Progress, e.BytesDone, e.BytesTotal = min(max(e.Progress, 0), 100), max(e.BytesDone, 0), max(e.BytesTotal, 0)
 	return nil
 }
 
-func scanEvent(r Row) (e seedbed.Event, err error) {
-	err = r.Scan(&e.Job, &e.Seq, toTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
+func scanEvent(r sqldb.Row) (e seedbed.Event, err error) {
+	err = r.Scan(&e.Job, &e.Seq, sqldb.ToTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
 	return e, err
 }
 
 // Events returns the events of a job with a seq greater than after, oldest first, at most limit and
 // at most 1000.
 func (db *DB) Events(ctx context.Context, id seedbed.JobID, after int64, limit int) (all []seedbed.Event, err error) {
-	err = db.view(ctx, "list events", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list events", func(tx *sqldb.Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, scanEvent, `
+		all, err = sqldb.List(ctx, tx, scanEvent, `
 			SELECT job, seq, at, level, stage, msg, progress, bytes_done, bytes_total FROM job_event WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
-			id, after, bound(limit, 1000))
+			id, after, sqldb.Bound(limit, 1000))
 		return err
 	})
 	return all, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // placedMost is how many events are placed in one transaction.
@@ -16,15 +17,15 @@ const placedMost = 1000
 func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 	for {
 		placed := 0
-		err = db.transact(ctx, func(tx *Tx) (err error) {
-			if err := exec(ctx, tx, `INSERT INTO event_order (one, last) VALUES (1, 0) ON CONFLICT DO NOTHING`); err != nil {
+		err = db.sql.Transact(ctx, func(tx *sqldb.Tx) (err error) {
+			if err := sqldb.Exec(ctx, tx, `INSERT INTO event_order (one, last) VALUES (1, 0) ON CONFLICT DO NOTHING`); err != nil {
 				return err
 			}
 			// Lock the row: concurrent calls wait here, and then see what this one placed.
-			if last, err = value[int64](tx.QueryRowContext(ctx, `UPDATE event_order SET last = last WHERE one = 1 RETURNING last`)); err != nil {
+			if last, err = sqldb.Value[int64](tx.QueryRowContext(ctx, `UPDATE event_order SET last = last WHERE one = 1 RETURNING last`)); err != nil {
 				return err
 			}
-			placed, err = affect(ctx, tx, `
+			placed, err = sqldb.Affect(ctx, tx, `
 				UPDATE job_event SET place = $1 + o.n
 				FROM (SELECT job, seq, row_number() OVER (ORDER BY at, job, seq) AS n FROM (
 					SELECT job, seq, at FROM job_event WHERE place IS NULL ORDER BY at, job, seq LIMIT $2) AS few) AS o
@@ -33,12 +34,12 @@ func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 				return err
 			}
 			if placed == 0 {
-				return errUnchanged
+				return sqldb.ErrUnchanged
 			}
 			last += int64(placed)
-			return exec(ctx, tx, `UPDATE event_order SET last = $1 WHERE one = 1`, last)
+			return sqldb.Exec(ctx, tx, `UPDATE event_order SET last = $1 WHERE one = 1`, last)
 		})
-		if errors.Is(err, errUnchanged) {
+		if errors.Is(err, sqldb.ErrUnchanged) {
 			return last, nil
 		}
 		if err != nil || placed < placedMost {
@@ -49,8 +50,8 @@ func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 
 // unplaced reports whether there are events without a place.
 func (db *DB) unplaced(ctx context.Context) (found bool, err error) {
-	err = db.view(ctx, "look for events", func(tx *Tx) error {
-		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job_event WHERE place IS NULL LIMIT 1) AS few`))
+	err = db.sql.View(ctx, "look for events", func(tx *sqldb.Tx) error {
+		n, err := sqldb.Value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job_event WHERE place IS NULL LIMIT 1) AS few`))
 		found = n > 0
 		return err
 	})
@@ -70,7 +71,7 @@ func (db *DB) ordered(ctx context.Context) error {
 		return err
 	}
 	if _, err := db.placeEvents(ctx); err != nil {
-		return db.fail(ctx, "order events", err)
+		return db.sql.Fail(ctx, "order events", err)
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (db *DB) ordered(ctx context.Context) error {
 func (db *DB) LastPlace(ctx context.Context) (int64, error) {
 	last, err := db.placeEvents(ctx)
 	if err != nil {
-		return 0, db.fail(ctx, "order events", err)
+		return 0, db.sql.Fail(ctx, "order events", err)
 	}
 	return last, nil
 }
@@ -90,16 +91,16 @@ func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []se
 	if err := db.ordered(ctx); err != nil {
 		return nil, err
 	}
-	err = db.view(ctx, "list events of all jobs", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanPlaced, `
+	err = db.sql.View(ctx, "list events of all jobs", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanPlaced, `
 			SELECT e.place, j.kind, j.subject, e.job, e.seq, e.at, e.level, e.stage, e.msg, e.progress, e.bytes_done, e.bytes_total
-			FROM job_event e JOIN job j ON j.id = e.job WHERE e.place > $1 ORDER BY e.place LIMIT $2`, after, bound(limit, 1000))
+			FROM job_event e JOIN job j ON j.id = e.job WHERE e.place > $1 ORDER BY e.place LIMIT $2`, after, sqldb.Bound(limit, 1000))
 		return err
 	})
 	return all, err
 }
 
-func scanPlaced(r Row) (e seedbed.PlacedEvent, err error) {
-	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, toTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
+func scanPlaced(r sqldb.Row) (e seedbed.PlacedEvent, err error) {
+	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, sqldb.ToTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
 	return e, err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Publish makes node serve the instance of a running job, from the revision that it returns. The
@@ -24,7 +25,7 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 	}
 	err = cmp.Or(seedbed.CheckDocument("user-data", docs.UserData), seedbed.CheckDocument("vendor-data", docs.VendorData))
 	if err != nil {
-		return 0, within(fmt.Sprintf("instance %q", g.Name), err)
+		return 0, sqldb.Within(fmt.Sprintf("instance %q", g.Name), err)
 	}
 	g.UserData, g.VendorData = blobOf(docs.UserData), blobOf(docs.VendorData)
 	err = db.share(ctx, "publish", func(ctx context.Context, b *Batch) ([]notice, error) {
@@ -34,8 +35,8 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		}
 		// A concurrent change of the instance that found no record to update must end before this
 		// transaction reads the instance. The locks are taken in the order of Refresh.
-		if lock := db.dialect.holdInstance; lock != "" {
-			if err := exec(ctx, tx, lock, g.ID); err != nil {
+		if lock := db.sql.Dialect.HoldInstance; lock != "" {
+			if err := sqldb.Exec(ctx, tx, lock, g.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -53,7 +54,7 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		}
 		if old.record == string(record) {
 			revision = old.revision
-			return nil, errUnchanged
+			return nil, sqldb.ErrUnchanged
 		}
 		// Lock the node's row before any blob, here and in bury.
 		if revision, err = nextRevision(ctx, tx, node); err != nil {
@@ -62,10 +63,10 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		if err := keepBlobs(ctx, tx, docs); err != nil {
 			return nil, err
 		}
-		err = exec(ctx, tx, `
+		err = sqldb.Exec(ctx, tx, `
 			INSERT INTO feed (node, instance, revision, record, blob, vendor) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (node, instance) DO UPDATE SET revision = excluded.revision, record = excluded.record, blob = excluded.blob, vendor = excluded.vendor`,
-			node, g.ID, revision, string(record), null(sumOf(g.UserData)), null(sumOf(g.VendorData)))
+			node, g.ID, revision, string(record), sqldb.Null(sumOf(g.UserData)), sqldb.Null(sumOf(g.VendorData)))
 		if err != nil {
 			return nil, err
 		}
@@ -84,13 +85,13 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 func (db *DB) FeedHint() <-chan struct{} { return db.published.Next() }
 
 // keepBlobs stores the documents, in the order in which retireBlobs locks them.
-func keepBlobs(ctx context.Context, tx *Tx, docs seedbed.Documents) error {
+func keepBlobs(ctx context.Context, tx *sqldb.Tx, docs seedbed.Documents) error {
 	named := map[string][]byte{sumOf(blobOf(docs.UserData)): docs.UserData, sumOf(blobOf(docs.VendorData)): docs.VendorData}
 	for _, sum := range slices.Sorted(maps.Keys(named)) {
 		if sum == "" {
 			continue
 		}
-		err := exec(ctx, tx, `INSERT INTO blob (sha256, data) VALUES ($1, $2) ON CONFLICT (sha256) DO UPDATE SET unused_since = NULL`, sum, named[sum])
+		err := sqldb.Exec(ctx, tx, `INSERT INTO blob (sha256, data) VALUES ($1, $2) ON CONFLICT (sha256) DO UPDATE SET unused_since = NULL`, sum, named[sum])
 		if err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 			return nil, err
 		}
 		if revision = old.revision; old.record == "" {
-			return nil, errUnchanged
+			return nil, sqldb.ErrUnchanged
 		}
 		revision, err = bury(ctx, tx, node, id, old, db.limits.tombstones)
 		return nil, err
@@ -143,13 +144,13 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 }
 
 // holdFor is hold for a job that must be about instance id and in one of states.
-func holdFor(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
+func holdFor(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
 	j, err := hold(ctx, tx, ref)
 	if err != nil {
 		return err
 	}
 	if j.Instance != id {
-		return seedbed.Errorf(seedbed.ErrInvalid, "job %s is not about instance %s", j.ID.Short(), clean(string(id), 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s is not about instance %s", j.ID.Short(), sqldb.Clean(string(id), 80))
 	}
 	for _, s := range states {
 		if j.State == s {
@@ -162,7 +163,7 @@ func holdFor(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.Instanc
 func checkNode(node string) error {
 	const longest = 253 // a domain name (RFC 1035)
 	if node == "" || len(node) > longest {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: want 1 to %d", clean(node, 80), len(node), longest)
+		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: want 1 to %d", sqldb.Clean(node, 80), len(node), longest)
 	}
 	return nil
 }
@@ -174,8 +175,8 @@ type served struct {
 }
 
 // readServed reads a node's row of an instance, or the zero value if there is none.
-func readServed(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) (served, error) {
-	return one(ctx, tx, func(r Row) (s served, err error) {
+func readServed(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) (served, error) {
+	return sqldb.One(ctx, tx, func(r sqldb.Row) (s served, err error) {
 		var record, blob, vendor sql.NullString
 		err = r.Scan(&s.revision, &record, &blob, &vendor)
 		s.record, s.blob, s.vendor = record.String, blob.String, vendor.String
@@ -185,16 +186,16 @@ func readServed(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID)
 
 // nextRevision increments the node's revision and locks it until the transaction ends, so that no
 // revision becomes visible before a lower one.
-func nextRevision(ctx context.Context, tx *Tx, node string) (int64, error) {
-	if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
+func nextRevision(ctx context.Context, tx *sqldb.Tx, node string) (int64, error) {
+	if err := sqldb.Exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 		return 0, err
 	}
-	return one(ctx, tx, value[int64], nil, `UPDATE feed_node SET revision = revision + 1 WHERE node = $1 RETURNING revision`, node)
+	return sqldb.One(ctx, tx, sqldb.Value[int64], nil, `UPDATE feed_node SET revision = revision + 1 WHERE node = $1 RETURNING revision`, node)
 }
 
 // retractAll removes an instance from the feed of every node that serves it.
-func retractAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) error {
-	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
+func retractAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
+	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
 		return err
 	}
@@ -212,27 +213,27 @@ func retractAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) er
 
 // bury replaces a record with a tombstone. The node keeps only its newest tombstones; a follower
 // that has not read the older ones gets a snapshot.
-func bury(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, old served, keep int) (int64, error) {
+func bury(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, old served, keep int) (int64, error) {
 	revision, err := nextRevision(ctx, tx, node)
 	if err != nil {
 		return 0, err
 	}
-	err = exec(ctx, tx, `UPDATE feed SET revision = $1, record = NULL, blob = NULL, vendor = NULL WHERE node = $2 AND instance = $3`, revision, node, id)
+	err = sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = NULL, blob = NULL, vendor = NULL WHERE node = $2 AND instance = $3`, revision, node, id)
 	if err != nil {
 		return 0, err
 	}
 	if err := retireBlobs(ctx, tx, old); err != nil {
 		return 0, err
 	}
-	floor, err := one(ctx, tx, value[int64], nil, `
+	floor, err := sqldb.One(ctx, tx, sqldb.Value[int64], nil, `
 		SELECT revision FROM feed WHERE node = $1 AND record IS NULL ORDER BY revision DESC LIMIT 1 OFFSET $2`, node, keep)
 	if err != nil || floor == 0 {
 		return revision, err
 	}
-	if err := exec(ctx, tx, `DELETE FROM feed WHERE node = $1 AND record IS NULL AND revision <= $2`, node, floor); err != nil {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM feed WHERE node = $1 AND record IS NULL AND revision <= $2`, node, floor); err != nil {
 		return 0, err
 	}
-	return revision, exec(ctx, tx, `UPDATE feed_node SET floor = $1 WHERE node = $2`, floor, node)
+	return revision, sqldb.Exec(ctx, tx, `UPDATE feed_node SET floor = $1 WHERE node = $2`, floor, node)
 }
 
 // blobGrace is how long a blob outlives its last record, for a follower that has read the record
@@ -240,24 +241,24 @@ func bury(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, old s
 const blobGrace = time.Hour
 
 // retireBlobs marks the blobs of an old record as unused.
-func retireBlobs(ctx context.Context, tx *Tx, old served) error {
+func retireBlobs(ctx context.Context, tx *sqldb.Tx, old served) error {
 	return cmp.Or(retireBlob(ctx, tx, min(old.blob, old.vendor)), retireBlob(ctx, tx, max(old.blob, old.vendor)))
 }
 
 // retireBlob marks a blob as unused, unless a record refers to it, and deletes the blobs that were
 // marked more than blobGrace ago.
-func retireBlob(ctx context.Context, tx *Tx, sum string) error {
-	t := now()
+func retireBlob(ctx context.Context, tx *sqldb.Tx, sum string) error {
+	t := sqldb.Now()
 	if sum != "" {
 		// A transaction that publishes the blob also locks its row. After this lock, the next
 		// statement sees the record of such a transaction.
-		if err := exec(ctx, tx, `UPDATE blob SET unused_since = unused_since WHERE sha256 = $1`, sum); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE blob SET unused_since = unused_since WHERE sha256 = $1`, sum); err != nil {
 			return err
 		}
-		err := exec(ctx, tx, `UPDATE blob SET unused_since = $1 WHERE sha256 = $2 AND NOT EXISTS (SELECT 1 FROM feed WHERE blob = $2 OR vendor = $2)`, micros(t), sum)
+		err := sqldb.Exec(ctx, tx, `UPDATE blob SET unused_since = $1 WHERE sha256 = $2 AND NOT EXISTS (SELECT 1 FROM feed WHERE blob = $2 OR vendor = $2)`, sqldb.Micros(t), sum)
 		if err != nil {
 			return err
 		}
 	}
-	return exec(ctx, tx, `DELETE FROM blob WHERE unused_since < $1`, micros(t.Add(-blobGrace)))
+	return sqldb.Exec(ctx, tx, `DELETE FROM blob WHERE unused_since < $1`, sqldb.Micros(t.Add(-blobGrace)))
 }

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/store/sqldb"
 )
 
 // publisher creates a job that may publish its instance.
@@ -85,7 +86,7 @@ func TestBlobGrace(t *testing.T) {
 	old := feedtest.Changes(t, page)[0].Guest.UserData.SHA256
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("new")}))(t)
 	do(db.Blob(ctx, old))(t)
-	do(db.write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, micros(now().Add(-2*blobGrace))))(t)
+	do(db.sql.Write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, sqldb.Micros(sqldb.Now().Add(-2*blobGrace))))(t)
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("third")}))(t)
 	if _, err := db.Blob(ctx, old); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("the old blob: %v", err)
@@ -96,7 +97,7 @@ func TestBlobGrace(t *testing.T) {
 	do(db.Publish(ctx, other, "node", h, seedbed.Documents{UserData: []byte("new")}))(t)
 	do(db.Retract(ctx, ref, "node", g.ID))(t)
 	var used int
-	if err := db.read.QueryRow(`SELECT COUNT(*) FROM blob WHERE unused_since IS NULL`).Scan(&used); err != nil || used != 1 {
+	if err := db.sql.Read.QueryRow(`SELECT COUNT(*) FROM blob WHERE unused_since IS NULL`).Scan(&used); err != nil || used != 1 {
 		t.Errorf("%d blobs in use (%v)", used, err)
 	}
 }
@@ -107,7 +108,7 @@ func TestHintIsForCommits(t *testing.T) {
 	defer cancel()
 	db := fresh(t)
 	do(acceptImport(ctx, db, "taken"))(t)
-	hint := db.Hint()
+	hint := db.sql.Hint()
 	woken := make(chan error, 1)
 	go func() {
 		select {

@@ -6,16 +6,17 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // NodeBlob is like Blob, but only for a document that a record of node refers to. Any other
 // document is seedbed.ErrNotFound, like one that does not exist.
 func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
-	err = db.view(ctx, "read blob", func(tx *Tx) error {
-		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
-			err = r.Scan(toBlob(&b))
+	err = db.sql.View(ctx, "read blob", func(tx *sqldb.Tx) error {
+		data, err = sqldb.One(ctx, tx, func(r sqldb.Row) (b []byte, err error) {
+			err = r.Scan(sqldb.ToBlob(&b))
 			return b, err
-		}, seedbed.Errorf(seedbed.ErrNotFound, "no record of node %q names a blob %q", clean(node, 80), clean(sha256, 80)), `
+		}, seedbed.Errorf(seedbed.ErrNotFound, "no record of node %q names a blob %q", sqldb.Clean(node, 80), sqldb.Clean(sha256, 80)), `
 			SELECT data FROM blob WHERE sha256 = $1 AND (EXISTS (SELECT 1 FROM feed WHERE blob = $1 AND node = $2)
 				OR EXISTS (SELECT 1 FROM feed WHERE vendor = $1 AND node = $2))`, sha256, node)
 		return err
@@ -37,8 +38,8 @@ func (db *DB) NodeGuests(ctx context.Context, node string, ids []seedbed.Instanc
 		places[i] = fmt.Sprintf("$%d", i+2)
 		args = append(args, id)
 	}
-	err = db.view(ctx, "read whose guests", func(tx *Tx) error {
-		own, err = list(ctx, tx, value[seedbed.InstanceID], `SELECT instance FROM feed WHERE node = $1 AND instance IN (`+strings.Join(places, ", ")+`)
+	err = db.sql.View(ctx, "read whose guests", func(tx *sqldb.Tx) error {
+		own, err = sqldb.List(ctx, tx, sqldb.Value[seedbed.InstanceID], `SELECT instance FROM feed WHERE node = $1 AND instance IN (`+strings.Join(places, ", ")+`)
 			AND (record IS NOT NULL OR NOT EXISTS (SELECT 1 FROM feed AS other WHERE other.instance = feed.instance AND other.record IS NOT NULL))`, args...)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // FeedPage returns what changed for node after revision since, in the order of revisions, at most
@@ -17,7 +18,7 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 	if err := checkNode(node); err != nil {
 		return page, err
 	}
-	err = db.view(ctx, "read feed", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read feed", func(tx *sqldb.Tx) error {
 		var head, floor int64
 		err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(revision), 0), COALESCE(MAX(floor), 0) FROM feed_node WHERE node = $1`, node).Scan(&head, &floor)
 		if err != nil {
@@ -40,11 +41,11 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 		}
 		page.Revision = head
 		if page.Snapshot = gen != page.Generation || since < floor || since > head; page.Snapshot {
-			page.Changes, err = list(ctx, tx, scanChange, `
+			page.Changes, err = sqldb.List(ctx, tx, scanChange, `
 				SELECT revision, instance, record FROM feed WHERE node = $1 AND record IS NOT NULL ORDER BY revision`, node)
 			return err
 		}
-		page.Changes, err = list(ctx, tx, scanChange, `
+		page.Changes, err = sqldb.List(ctx, tx, scanChange, `
 			SELECT revision, instance, record FROM feed WHERE node = $1 AND revision > $2 ORDER BY revision LIMIT $3`, node, since, db.limits.page)
 		if n := len(page.Changes); n == db.limits.page {
 			page.Revision = page.Changes[n-1].Revision
@@ -54,7 +55,7 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 	return page, err
 }
 
-func scanChange(r Row) (c seedbed.FeedChange, err error) {
+func scanChange(r sqldb.Row) (c seedbed.FeedChange, err error) {
 	var record sql.NullString
 	if err := r.Scan(&c.Revision, &c.Instance, &record); err != nil || !record.Valid {
 		return c, err
@@ -65,11 +66,11 @@ func scanChange(r Row) (c seedbed.FeedChange, err error) {
 
 // Blob returns the document with that lower-case hexadecimal SHA-256.
 func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
-	err = db.view(ctx, "read blob", func(tx *Tx) error {
-		data, err = one(ctx, tx, func(r Row) (b []byte, err error) {
-			err = r.Scan(toBlob(&b))
+	err = db.sql.View(ctx, "read blob", func(tx *sqldb.Tx) error {
+		data, err = sqldb.One(ctx, tx, func(r sqldb.Row) (b []byte, err error) {
+			err = r.Scan(sqldb.ToBlob(&b))
 			return b, err
-		}, seedbed.Errorf(seedbed.ErrNotFound, "blob %q does not exist", clean(sha256, 80)), `SELECT data FROM blob WHERE sha256 = $1`, sha256)
+		}, seedbed.Errorf(seedbed.ErrNotFound, "blob %q does not exist", sqldb.Clean(sha256, 80)), `SELECT data FROM blob WHERE sha256 = $1`, sha256)
 		return err
 	})
 	return data, err
@@ -84,12 +85,12 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 	}
 	err := db.share(ctx, "record applied revision", func(ctx context.Context, b *Batch) ([]notice, error) {
 		tx := b.Tx
-		if err := exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
+		if err := sqldb.Exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 			return nil, err
 		}
-		n, err := affect(ctx, tx, `
+		n, err := sqldb.Affect(ctx, tx, `
 			UPDATE feed_node SET applied = CASE WHEN applied < $1 THEN $1 ELSE applied END, applied_at = $2 WHERE node = $3 AND revision >= $1`,
-			revision, micros(orNow(at)), node)
+			revision, sqldb.Micros(sqldb.OrNow(at)), node)
 		if err != nil || n == 1 {
 			return nil, err
 		}
@@ -108,9 +109,9 @@ func (db *DB) AppliedHint() <-chan struct{} { return db.applied.Next() }
 // Applied returns the last revision that node reported to serve, and when. It returns 0 and the
 // zero time if the node has not reported.
 func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
-	err = db.view(ctx, "read applied revision", func(tx *Tx) error {
-		_, err := one(ctx, tx, func(r Row) (struct{}, error) {
-			return struct{}{}, r.Scan(&revision, toTime(&at))
+	err = db.sql.View(ctx, "read applied revision", func(tx *sqldb.Tx) error {
+		_, err := sqldb.One(ctx, tx, func(r sqldb.Row) (struct{}, error) {
+			return struct{}{}, r.Scan(&revision, sqldb.ToTime(&at))
 		}, nil, `SELECT applied, applied_at FROM feed_node WHERE node = $1`, node)
 		return err
 	})

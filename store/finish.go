@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Finish ends a job in one transaction: it writes the job's terminal state and its last event, and
@@ -11,7 +12,7 @@ import (
 // error.
 func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome) error {
 	if !o.State.Terminal() {
-		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", clean(string(o.State), 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", sqldb.Clean(string(o.State), 80))
 	}
 	write := func(ctx context.Context, b *Batch) error {
 		j, err := b.hold(ctx, ref)
@@ -27,7 +28,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 	fn := func(ctx context.Context, b *Batch) ([]notice, error) { return nil, write(ctx, b) }
 	switch {
 	case o.Drop || o.ImageState != "": // rows that other caches hold
-		return db.update(ctx, what, func(tx *Tx) error { return write(ctx, alone(tx)) })
+		return db.sql.Update(ctx, what, func(tx *sqldb.Tx) error { return write(ctx, alone(tx)) })
 	case o == seedbed.Outcome{State: seedbed.JobSucceeded}:
 		return db.ofHolder(ctx, what, ref, fn)
 	}
@@ -35,7 +36,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 }
 
 // end writes the end of a job whose row is locked, and starts or ends the jobs that wait for it.
-func (db *DB) end(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
+func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if err := db.settle(ctx, tx, j, o); err != nil {
 		return err
 	}
@@ -51,10 +52,10 @@ func (db *DB) end(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome)
 	if o.State == seedbed.JobSucceeded {
 		why = ""
 	} else if why == "" {
-		why = clean(o.Error, maxText)
+		why = sqldb.Clean(o.Error, sqldb.MaxText)
 	}
 	tx.Later(`UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL, blocked = 0 WHERE id = $5`,
-		o.State, why, e.Progress, micros(now()), j.ID)
+		o.State, why, e.Progress, sqldb.Micros(sqldb.Now()), j.ID)
 	j.State, j.Error = o.State, why
 	if err := emit(ctx, tx, noticesOf(j, o)...); err != nil {
 		return err
@@ -63,7 +64,7 @@ func (db *DB) end(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome)
 }
 
 // settle updates or removes the job's instance or image.
-func (db *DB) settle(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
+func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
 	switch {
 	case o.Drop && (j.Kind == seedbed.JobImport || j.Kind == seedbed.JobImageRemove):
 		return dropImage(ctx, tx, j.Subject)

@@ -57,10 +57,10 @@ func TestFileSystemFull(t *testing.T) {
 		t.Errorf("%d images of %d jobs", n, len(kept))
 	}
 	var ok string
-	if err := db.read.QueryRow(`PRAGMA integrity_check`).Scan(&ok); err != nil || ok != "ok" {
+	if err := db.sql.Read.QueryRow(`PRAGMA integrity_check`).Scan(&ok); err != nil || ok != "ok" {
 		t.Errorf("integrity: %q %v", ok, err)
 	}
-	if err := db.Close(); err != nil {
+	if err := db.sql.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

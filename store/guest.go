@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The limits of what guests report.
@@ -34,11 +35,11 @@ func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []s
 	awaited := false
 	added := map[seedbed.InstanceID]int{}
 	var cut []seedbed.InstanceID
-	changed, err := db.change(ctx, "record guest events", func(tx *Tx) error {
+	changed, err := db.sql.Change(ctx, "record guest events", func(tx *sqldb.Tx) error {
 		awaited = false
 		clear(added)
 		for _, e := range events {
-			e.At, e.Instance = orNow(e.At), seedbed.InstanceID(clean(string(e.Instance), 80))
+			e.At, e.Instance = sqldb.OrNow(e.At), seedbed.InstanceID(sqldb.Clean(string(e.Instance), 80))
 			fresh, err := insertGuestEvent(ctx, tx, node, spool, e)
 			if err != nil {
 				return err
@@ -53,29 +54,29 @@ func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []s
 			}
 		}
 		if len(added) == 0 {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		cut = db.overdue(added)
 		if err := cutGuestEvents(ctx, tx, cut, db.limits.guestEvents); err != nil || !awaited {
 			return err
 		}
-		return db.announce(ctx, tx)
+		return db.sql.Announce(ctx, tx)
 	})
 	if changed {
 		db.countGuestEvents(added, cut)
 	}
 	if changed && awaited {
-		db.wake()
+		db.sql.Wake()
 	}
 	return err
 }
 
-func insertGuestEvent(ctx context.Context, tx *Tx, node, spool string, e seedbed.GuestEvent) (fresh bool, err error) {
-	n, err := affect(ctx, tx, `
+func insertGuestEvent(ctx context.Context, tx *sqldb.Tx, node, spool string, e seedbed.GuestEvent) (fresh bool, err error) {
+	n, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, spool, seq) DO NOTHING`,
-		node, spool, e.Seq, e.Instance, clean(e.Kind, 80), micros(e.At), text(e.MAC), text(e.Addr.WithZone("")), micros(e.Until),
-		clean(e.Method, 80), clean(e.Path, maxPath), e.Status, e.Bytes, asJSON(clipFields(e.Fields)))
+		node, spool, e.Seq, e.Instance, sqldb.Clean(e.Kind, 80), sqldb.Micros(e.At), sqldb.Text(e.MAC), sqldb.Text(e.Addr.WithZone("")), sqldb.Micros(e.Until),
+		sqldb.Clean(e.Method, 80), sqldb.Clean(e.Path, maxPath), e.Status, e.Bytes, sqldb.AsJSON(clipFields(e.Fields)))
 	return n == 1, err
 }
 
@@ -84,9 +85,9 @@ func clipFields(fields map[string]string) map[string]string {
 	var kept map[string]string
 	room := maxFields
 	for _, k := range slices.Sorted(maps.Keys(fields)) {
-		name := clean(k, min(room, 256))
+		name := sqldb.Clean(k, min(room, 256))
 		room -= len(name)
-		v := clean(fields[k], room)
+		v := sqldb.Clean(fields[k], room)
 		if room -= len(v); name == "" {
 			continue
 		}
@@ -99,17 +100,17 @@ func clipFields(fields map[string]string) map[string]string {
 }
 
 // takeEffect applies an event to its instance.
-func takeEffect(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
+func takeEffect(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 	const first = ` revision = revision + 1, changed = $1 WHERE id = $3`
 	switch {
 	case e.Kind == seedbed.GuestLease:
 		return renewLease(ctx, tx, e)
 	case e.Kind == seedbed.GuestReport:
-		return exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`, micros(now()), micros(e.At), e.Instance)
+		return sqldb.Exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`, sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)
 	case e.Kind == seedbed.GuestPassword:
 		return setPassword(ctx, tx, e.Instance, e.Fields["password"])
 	case fetchedUserData(e):
-		return exec(ctx, tx, `UPDATE instance SET fetched = $2,`+first+` AND fetched IS NULL`, micros(now()), micros(e.At), e.Instance)
+		return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = $2,`+first+` AND fetched IS NULL`, sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)
 	}
 	return nil
 }
@@ -132,35 +133,35 @@ func fetchedUserData(e seedbed.GuestEvent) bool {
 
 // renewLease records the end of the DHCP lease of an existing NIC. An earlier end does not replace
 // a later one.
-func renewLease(ctx context.Context, tx *Tx, e seedbed.GuestEvent) error {
+func renewLease(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 	if e.Until.IsZero() {
 		return nil
 	}
 	// Lock the NIC's row, so that its address is not released before the commit.
-	if err := exec(ctx, tx, `UPDATE nic SET idx = idx WHERE mac = $1 AND instance = $2`, e.MAC.String(), e.Instance); err != nil {
+	if err := sqldb.Exec(ctx, tx, `UPDATE nic SET idx = idx WHERE mac = $1 AND instance = $2`, e.MAC.String(), e.Instance); err != nil {
 		return err
 	}
-	return exec(ctx, tx, `
+	return sqldb.Exec(ctx, tx, `
 		INSERT INTO lease (mac, addr, instance, until)
 		SELECT mac, $2, instance, CAST($3 AS bigint) FROM nic WHERE mac = $1 AND instance = $4
 		ON CONFLICT (mac) DO UPDATE SET addr = excluded.addr, instance = excluded.instance, until = excluded.until
 		WHERE excluded.until > lease.until OR excluded.instance <> lease.instance`,
-		e.MAC.String(), text(e.Addr.WithZone("")), micros(e.Until), e.Instance)
+		e.MAC.String(), sqldb.Text(e.Addr.WithZone("")), sqldb.Micros(e.Until), e.Instance)
 }
 
-func scanGuestEvent(r Row) (e seedbed.GuestEvent, err error) {
-	err = r.Scan(&e.Seq, &e.Instance, &e.Kind, toTime(&e.At), toText(&e.MAC), toText(&e.Addr), toTime(&e.Until),
-		&e.Method, &e.Path, &e.Status, &e.Bytes, toJSON(&e.Fields))
+func scanGuestEvent(r sqldb.Row) (e seedbed.GuestEvent, err error) {
+	err = r.Scan(&e.Seq, &e.Instance, &e.Kind, sqldb.ToTime(&e.At), sqldb.ToText(&e.MAC), sqldb.ToText(&e.Addr), sqldb.ToTime(&e.Until),
+		&e.Method, &e.Path, &e.Status, &e.Bytes, sqldb.ToJSON(&e.Fields))
 	return e, err
 }
 
 // GuestEvents returns the events of an instance, the last recorded first, at most limit and at most
 // 10000.
 func (db *DB) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
-	err = db.view(ctx, "list guest events", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanGuestEvent, `
+	err = db.sql.View(ctx, "list guest events", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanGuestEvent, `
 			SELECT seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields
-			FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, bound(limit, db.limits.guestEvents))
+			FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, sqldb.Bound(limit, db.limits.guestEvents))
 		return err
 	})
 	return all, err

@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // tally counts an instance's events, including those that GuestEvents does not return.
 func tally(t *testing.T, db *DB, id seedbed.InstanceID) int {
 	t.Helper()
-	return do(value[int](db.read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM guest_event WHERE instance = $1`, id)))(t)
+	return do(sqldb.Value[int](db.sql.Read.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM guest_event WHERE instance = $1`, id)))(t)
 }
 
 // A guest that asks endlessly does not fill the disk. Counting its events is expensive, so they are
@@ -60,7 +61,7 @@ func TestGuestEventsBounded(t *testing.T) {
 		if n := tally(t, db, "one"); n > 7 {
 			t.Errorf("%d events were kept over a restart", n)
 		}
-		if err := db.Close(); err != nil {
+		if err := db.sql.Close(); err != nil {
 			t.Fatal(err)
 		}
 		db = open(t, path)
@@ -83,7 +84,7 @@ func TestGuestEventsRolledBack(t *testing.T) {
 	if err := db.AddGuestEvents(t.Context(), "node", "s", []seedbed.GuestEvent{e}); err != nil {
 		t.Fatal(err)
 	}
-	do(db.write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON guest_event WHEN NEW.seq = 3 BEGIN SELECT RAISE(ABORT, 'refused'); END`))(t)
+	do(db.sql.Write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON guest_event WHEN NEW.seq = 3 BEGIN SELECT RAISE(ABORT, 'refused'); END`))(t)
 	events := []seedbed.GuestEvent{{Seq: 2, Instance: "one"}, {Seq: 3, Instance: "one"}}
 	if err := db.AddGuestEvents(t.Context(), "node", "s", events); err == nil {
 		t.Fatal("accepted")

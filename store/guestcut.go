@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Finding the oldest event to keep reads all kept events of an instance. So an instance is not cut
@@ -43,9 +44,9 @@ func (db *DB) countGuestEvents(added map[seedbed.InstanceID]int, cut []seedbed.I
 }
 
 // cutGuestEvents deletes all but the newest keep events of each instance.
-func cutGuestEvents(ctx context.Context, tx *Tx, ids []seedbed.InstanceID, keep int) error {
+func cutGuestEvents(ctx context.Context, tx *sqldb.Tx, ids []seedbed.InstanceID, keep int) error {
 	for _, id := range ids {
-		err := exec(ctx, tx, `
+		err := sqldb.Exec(ctx, tx, `
 			DELETE FROM guest_event WHERE instance = $1
 				AND id <= (SELECT id FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)`, id, keep)
 		if err != nil {

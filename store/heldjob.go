@@ -6,6 +6,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/groupcommit"
+	"seedbed/store/sqldb"
 )
 
 // heldJob is a job whose row is locked, with the part of its history that a step needs.
@@ -49,10 +50,10 @@ func (b *Batch) readJobs(ctx context.Context, batch []*groupcommit.Write[write])
 		return nil
 	}
 	in, args := anyOf(ids)
-	all, err := list(ctx, b.Tx, func(r Row) (*heldJob, error) {
+	all, err := sqldb.List(ctx, b.Tx, func(r sqldb.Row) (*heldJob, error) {
 		j, err := scanJob(r)
 		return &heldJob{Job: j}, err
-	}, `SELECT `+jobColumns+` FROM job WHERE id IN `+in+` ORDER BY id`+b.dialect.lockFree, args...)
+	}, `SELECT `+jobColumns+` FROM job WHERE id IN `+in+` ORDER BY id`+b.dialect.LockFree, args...)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -61,7 +62,7 @@ func (b *Batch) readJobs(ctx context.Context, batch []*groupcommit.Write[write])
 }
 
 // readHistory adds the history to jobs whose rows are locked.
-func readHistory(ctx context.Context, tx *Tx, all []*heldJob) (map[seedbed.JobID]*heldJob, error) {
+func readHistory(ctx context.Context, tx *sqldb.Tx, all []*heldJob) (map[seedbed.JobID]*heldJob, error) {
 	jobs := map[seedbed.JobID]*heldJob{}
 	var ids []any
 	for _, j := range all {
@@ -69,7 +70,7 @@ func readHistory(ctx context.Context, tx *Tx, all []*heldJob) (map[seedbed.JobID
 		jobs[j.ID], ids = j, append(ids, j.ID)
 	}
 	in, args := anyOf(ids)
-	_, err := list(ctx, tx, func(r Row) (struct{}, error) {
+	_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (struct{}, error) {
 		var job seedbed.JobID
 		var events int64
 		var name, state sql.NullString
@@ -96,5 +97,5 @@ func anyOf(all []any) (in string, args []any) {
 	for len(args) < n {
 		args = append(args, all[len(all)-1])
 	}
-	return placeholders(1, n), args
+	return sqldb.Placeholders(1, n), args
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const hookColumns = `name, settings, actions, tolerance, declared, created, changed`
 
-func scanHook(r Row) (h seedbed.Hook, err error) {
+func scanHook(r sqldb.Row) (h seedbed.Hook, err error) {
 	var tolerance int64
-	err = r.Scan(&h.Name, toJSON(&h.HookSettings), toJSON(&h.Actions), &tolerance, &h.Declared, toTime(&h.Created), toTime(&h.Changed))
+	err = r.Scan(&h.Name, sqldb.ToJSON(&h.HookSettings), sqldb.ToJSON(&h.Actions), &tolerance, &h.Declared, sqldb.ToTime(&h.Created), sqldb.ToTime(&h.Changed))
 	h.Tolerance = time.Duration(tolerance) * time.Microsecond
 	if h.Scheme == "" { // created by a release that had one scheme
 		h.Scheme = seedbed.SchemeStandard
@@ -30,8 +31,8 @@ func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 	if err := checkHook(h); err != nil {
 		return seedbed.Hook{}, err
 	}
-	err = db.update(ctx, "create hook "+h.Name, func(tx *Tx) error {
-		if err := insertHook(ctx, tx, h, now()); err != nil {
+	err = db.sql.Update(ctx, "create hook "+h.Name, func(tx *sqldb.Tx) error {
+		if err := insertHook(ctx, tx, h, sqldb.Now()); err != nil {
 			return err
 		}
 		made, err = readHook(ctx, tx, h.Name)
@@ -44,11 +45,11 @@ func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 }
 
 // insertHook writes a new hook. It returns ErrExists if there is one of that name.
-func insertHook(ctx context.Context, tx *Tx, h seedbed.Hook, created time.Time) error {
-	h.Profiles, h.Actions = orEmpty(h.Profiles), orEmpty(h.Actions)
-	made, err := affect(ctx, tx, `
+func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.Time) error {
+	h.Profiles, h.Actions = sqldb.OrEmpty(h.Profiles), sqldb.OrEmpty(h.Actions)
+	made, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO hook (name, key, settings, actions, tolerance, declared, created, changed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		h.Name, formerKey(h), asJSON(h.HookSettings), asJSON(h.Actions), h.Tolerance.Microseconds(), flag(h.Declared), micros(created), micros(now()))
+		h.Name, formerKey(h), sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(), sqldb.Flag(h.Declared), sqldb.Micros(created), sqldb.Micros(sqldb.Now()))
 	if err != nil {
 		return err
 	}
@@ -71,16 +72,16 @@ func checkHook(h seedbed.Hook) error {
 	return checkKeys(h)
 }
 
-func writeProfiles(ctx context.Context, tx *Tx, h seedbed.Hook) error {
-	if err := exec(ctx, tx, `DELETE FROM hook_profile WHERE hook = $1`, h.Name); err != nil {
+func writeProfiles(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM hook_profile WHERE hook = $1`, h.Name); err != nil {
 		return err
 	}
 	for i, p := range h.Profiles {
-		missing := seedbed.Errorf(seedbed.ErrInvalid, "hook %q: profile %q does not exist", h.Name, clean(p, 80))
+		missing := seedbed.Errorf(seedbed.ErrInvalid, "hook %q: profile %q does not exist", h.Name, sqldb.Clean(p, 80))
 		if err := holdProfile(ctx, tx, p, missing); err != nil {
 			return err
 		}
-		err := exec(ctx, tx, `INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, h.Name, i, p)
+		err := sqldb.Exec(ctx, tx, `INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, h.Name, i, p)
 		if err != nil {
 			return err
 		}
@@ -89,22 +90,22 @@ func writeProfiles(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 }
 
 // holdProfile locks a profile, so that it is not removed before the transaction ends.
-func holdProfile(ctx context.Context, tx *Tx, name string, missing error) error {
-	n, err := affect(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name)
-	if err != nil && unstorable(err) || err == nil && n == 0 {
+func holdProfile(ctx context.Context, tx *sqldb.Tx, name string, missing error) error {
+	n, err := sqldb.Affect(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name)
+	if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
 		return missing
 	}
 	return err
 }
 
 // unhooked returns ErrInUse if hooks refer to the profile, which it locks.
-func unhooked(ctx context.Context, tx *Tx, name string) error {
-	if err := exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
+func unhooked(ctx context.Context, tx *sqldb.Tx, name string) error {
+	if err := sqldb.Exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
 		return err
 	}
-	users, err := list(ctx, tx, value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
+	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
 	if err == nil && len(users) > 0 {
-		err = seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, quoted(users))
+		err = seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, sqldb.Quoted(users))
 	}
 	return err
 }
@@ -112,7 +113,7 @@ func unhooked(ctx context.Context, tx *Tx, name string) error {
 // UpdateHook changes a hook's settings; its keys stay. It returns ErrConflict for a hook that the
 // configuration declares, and for one that was changed since h.Changed, unless that is zero.
 func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
-	err = db.update(ctx, "update hook "+h.Name, func(tx *Tx) error {
+	err = db.sql.Update(ctx, "update hook "+h.Name, func(tx *sqldb.Tx) error {
 		old, err := lockHook(ctx, tx, h.Name)
 		if err != nil {
 			return err
@@ -139,9 +140,9 @@ func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook
 	return made, nil
 }
 
-func setHook(ctx context.Context, tx *Tx, h seedbed.Hook) error {
-	err := exec(ctx, tx, `UPDATE hook SET settings = $1, actions = $2, tolerance = $3, changed = $4 WHERE name = $5`,
-		asJSON(h.HookSettings), asJSON(orEmpty(h.Actions)), h.Tolerance.Microseconds(), micros(now()), h.Name)
+func setHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
+	err := sqldb.Exec(ctx, tx, `UPDATE hook SET settings = $1, actions = $2, tolerance = $3, changed = $4 WHERE name = $5`,
+		sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(sqldb.OrEmpty(h.Actions)), h.Tolerance.Microseconds(), sqldb.Micros(sqldb.Now()), h.Name)
 	if err != nil {
 		return err
 	}
@@ -149,8 +150,8 @@ func setHook(ctx context.Context, tx *Tx, h seedbed.Hook) error {
 }
 
 // lockHook reads a hook that is to be changed, and locks its row.
-func lockHook(ctx context.Context, tx *Tx, name string) (seedbed.Hook, error) {
-	if err := exec(ctx, tx, `UPDATE hook SET name = name WHERE name = $1`, name); err != nil {
+func lockHook(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Hook, error) {
+	if err := sqldb.Exec(ctx, tx, `UPDATE hook SET name = name WHERE name = $1`, name); err != nil {
 		return seedbed.Hook{}, err
 	}
 	h, err := readHook(ctx, tx, name)
@@ -162,8 +163,8 @@ func lockHook(ctx context.Context, tx *Tx, name string) (seedbed.Hook, error) {
 
 // Hook returns the hook called name, with its keys.
 func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
-	return cached(ctx, db, "hook", name, func() (h seedbed.Hook, err error) {
-		err = db.view(ctx, "read hook", func(tx *Tx) error {
+	return sqldb.Cached(ctx, db.sql, "hook", name, func() (h seedbed.Hook, err error) {
+		err = db.sql.View(ctx, "read hook", func(tx *sqldb.Tx) error {
 			h, err = readHook(ctx, tx, name)
 			return err
 		})
@@ -174,25 +175,25 @@ func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
 // HookNow is Hook without the cache, which may be out of date for a moment after another process
 // changed the hook.
 func (db *DB) HookNow(ctx context.Context, name string) (h seedbed.Hook, err error) {
-	if db.dialect.announce == "" { // no other process writes
+	if db.sql.Dialect.Announce == "" { // no other process writes
 		return db.Hook(ctx, name)
 	}
 	known, err := db.Hook(ctx, name)
 	if err != nil {
 		return h, err
 	}
-	err = db.view(ctx, "read hook", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read hook", func(tx *sqldb.Tx) error {
 		h, err = readHook(ctx, tx, name)
 		return err
 	})
 	if err == nil && !reflect.DeepEqual(h, known) || errors.Is(err, seedbed.ErrNotFound) {
-		db.forget()
+		db.sql.Forget()
 	}
 	return h, err
 }
 
-func readHook(ctx context.Context, tx *Tx, name string) (h seedbed.Hook, err error) {
-	h, err = one(ctx, tx, scanHook, noHook(name), `SELECT `+hookColumns+` FROM hook WHERE name = $1`, name)
+func readHook(ctx context.Context, tx *sqldb.Tx, name string) (h seedbed.Hook, err error) {
+	h, err = sqldb.One(ctx, tx, scanHook, noHook(name), `SELECT `+hookColumns+` FROM hook WHERE name = $1`, name)
 	if err != nil {
 		return h, err
 	}
@@ -200,8 +201,8 @@ func readHook(ctx context.Context, tx *Tx, name string) (h seedbed.Hook, err err
 }
 
 // complete reads the profiles and keys of a hook.
-func complete(ctx context.Context, tx *Tx, h *seedbed.Hook) (err error) {
-	if h.Profiles, err = list(ctx, tx, value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`, h.Name); err != nil {
+func complete(ctx context.Context, tx *sqldb.Tx, h *seedbed.Hook) (err error) {
+	if h.Profiles, err = sqldb.List(ctx, tx, sqldb.Value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`, h.Name); err != nil {
 		return err
 	}
 	h.Keys, err = hookKeys(ctx, tx, h.Name)
@@ -209,13 +210,13 @@ func complete(ctx context.Context, tx *Tx, h *seedbed.Hook) (err error) {
 }
 
 func noHook(name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "hook %q does not exist", clean(name, 80))
+	return seedbed.Errorf(seedbed.ErrNotFound, "hook %q does not exist", sqldb.Clean(name, 80))
 }
 
 // Hooks returns all hooks sorted by name, with their keys.
 func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
-	err = db.view(ctx, "list hooks", func(tx *Tx) error {
-		if all, err = list(ctx, tx, scanHook, `SELECT `+hookColumns+` FROM hook ORDER BY name`); err != nil {
+	err = db.sql.View(ctx, "list hooks", func(tx *sqldb.Tx) error {
+		if all, err = sqldb.List(ctx, tx, scanHook, `SELECT `+hookColumns+` FROM hook ORDER BY name`); err != nil {
 			return err
 		}
 		for i := range all {
@@ -231,10 +232,10 @@ func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 // DeleteHook removes a hook. The history of its deliveries stays. It returns ErrConflict for a hook
 // that the configuration declares.
 func (db *DB) DeleteHook(ctx context.Context, name string) error {
-	return db.update(ctx, "delete hook", func(tx *Tx) error {
+	return db.sql.Update(ctx, "delete hook", func(tx *sqldb.Tx) error {
 		if _, err := lockHook(ctx, tx, name); err != nil {
 			return err
 		}
-		return exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name)
+		return sqldb.Exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name)
 	})
 }

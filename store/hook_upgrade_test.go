@@ -13,15 +13,16 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // A hook of the first release and its deliveries exist after the upgrade.
 func TestHookOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(openSQLite(path, writer))(t)
-	files := do(fs.Sub(migrations, sqlite.migrations))(t)
-	p := do(goose.NewProvider(sqlite.goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	files := do(fs.Sub(sqldb.Migrations, sqldb.SQLite.Migrations))(t)
+	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
 	do(p.UpTo(t.Context(), 1))(t)
 	key, job := bytes.Repeat([]byte{7}, 32), seedbed.NewJobID()
 	for _, row := range []struct {
@@ -38,7 +39,7 @@ func TestHookOfTheFirstRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
+	defer db.sql.Close()
 	want := seedbed.Hook{Name: "demo", Profiles: []string{}, Actions: []string{"create"}, Tolerance: 5 * time.Minute, Keys: []seedbed.HookKey{{ID: "k1", Secret: key}}}
 	want.Scheme = seedbed.SchemeStandard
 	if diff := cmp.Diff(want, do(db.Hook(t.Context(), "demo"))(t), cmpopts.IgnoreFields(seedbed.Hook{}, "Created", "Changed")); diff != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // DeclareHooks writes the hooks that the configuration declares, and removes those that it declared
@@ -17,10 +18,10 @@ func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 			return err
 		}
 	}
-	return db.update(ctx, "declare hooks", func(tx *Tx) error {
-		former, err := list(ctx, tx, value[string], `SELECT name FROM hook WHERE declared = 1`)
+	return db.sql.Update(ctx, "declare hooks", func(tx *sqldb.Tx) error {
+		former, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM hook WHERE declared = 1`)
 		if err == nil && len(former)+len(hooks) == 0 {
-			err = errUnchanged
+			err = sqldb.ErrUnchanged
 		}
 		if err != nil {
 			return err
@@ -36,7 +37,7 @@ func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 			}
 		}
 		for name := range gone {
-			if err := exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name); err != nil {
+			if err := sqldb.Exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name); err != nil {
 				return err
 			}
 		}
@@ -44,11 +45,11 @@ func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 	})
 }
 
-func declare(ctx context.Context, tx *Tx, h seedbed.Hook) error {
+func declare(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
 	old, err := readHook(ctx, tx, h.Name)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
-		return insertHook(ctx, tx, h, now())
+		return insertHook(ctx, tx, h, sqldb.Now())
 	case err != nil:
 		return err
 	case !old.Declared:

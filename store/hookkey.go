@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The limits of a hook's keys. The minimum is the size of the shortest secret that a scheme lets
@@ -40,26 +41,26 @@ func checkKeys(h seedbed.Hook) error {
 	return nil
 }
 
-func hookKeys(ctx context.Context, tx *Tx, hook string) ([]seedbed.HookKey, error) {
-	return list(ctx, tx, func(r Row) (k seedbed.HookKey, err error) {
-		err = r.Scan(&k.ID, toBlob(&k.Secret), toTime(&k.NotBefore), toTime(&k.NotAfter))
+func hookKeys(ctx context.Context, tx *sqldb.Tx, hook string) ([]seedbed.HookKey, error) {
+	return sqldb.List(ctx, tx, func(r sqldb.Row) (k seedbed.HookKey, err error) {
+		err = r.Scan(&k.ID, sqldb.ToBlob(&k.Secret), sqldb.ToTime(&k.NotBefore), sqldb.ToTime(&k.NotAfter))
 		return k, err
 	}, `SELECT id, secret, not_before, not_after FROM hook_key WHERE hook = $1 ORDER BY idx, id`, hook)
 }
 
 // writeKeys replaces the keys of a hook.
-func writeKeys(ctx context.Context, tx *Tx, h seedbed.Hook) error {
-	if err := exec(ctx, tx, `DELETE FROM hook_key WHERE hook = $1`, h.Name); err != nil {
+func writeKeys(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM hook_key WHERE hook = $1`, h.Name); err != nil {
 		return err
 	}
 	for i, k := range h.Keys {
-		err := exec(ctx, tx, `INSERT INTO hook_key (hook, id, idx, secret, not_before, not_after) VALUES ($1, $2, $3, $4, $5, $6)`,
-			h.Name, k.ID, i, k.Secret, micros(k.NotBefore), micros(k.NotAfter))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO hook_key (hook, id, idx, secret, not_before, not_after) VALUES ($1, $2, $3, $4, $5, $6)`,
+			h.Name, k.ID, i, k.Secret, sqldb.Micros(k.NotBefore), sqldb.Micros(k.NotAfter))
 		if err != nil {
 			return err
 		}
 	}
-	return exec(ctx, tx, `UPDATE hook SET key = $1 WHERE name = $2`, formerKey(h), h.Name)
+	return sqldb.Exec(ctx, tx, `UPDATE hook SET key = $1 WHERE name = $2`, formerKey(h), h.Name)
 }
 
 // formerKey returns the value of the column that the previous release reads: the newest key if that
@@ -76,7 +77,7 @@ func formerKey(h seedbed.Hook) []byte {
 // changeKeys changes the keys of a hook with its row locked, and returns the changed hook. change
 // may be called more than once.
 func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*seedbed.Hook) error) (h seedbed.Hook, err error) {
-	err = db.update(ctx, what+" of hook "+name, func(tx *Tx) error {
+	err = db.sql.Update(ctx, what+" of hook "+name, func(tx *sqldb.Tx) error {
 		if h, err = lockHook(ctx, tx, name); err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*se
 // expired are removed.
 func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error) {
 	return db.changeKeys(ctx, "rotate key", name, func(h *seedbed.Hook) error {
-		at := now()
+		at := sqldb.Now()
 		until := at.Add(overlap)
 		if key.NotBefore.After(at) {
 			until = key.NotBefore.Add(overlap)
@@ -128,7 +129,7 @@ func (db *DB) RemoveHookKey(ctx context.Context, name, id string, check func(see
 	return db.changeKeys(ctx, "remove key", name, func(h *seedbed.Hook) error {
 		kept := slices.DeleteFunc(slices.Clone(h.Keys), func(k seedbed.HookKey) bool { return k.ID == id })
 		if len(kept) == len(h.Keys) {
-			return seedbed.Errorf(seedbed.ErrNotFound, "hook %q has no key %q", name, clean(id, 80))
+			return seedbed.Errorf(seedbed.ErrNotFound, "hook %q has no key %q", name, sqldb.Clean(id, 80))
 		}
 		h.Keys = kept
 		return check(*h)

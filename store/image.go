@@ -4,19 +4,20 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const imageColumns = `name, pool, state, size, source, format, sha256, firmware, node, created`
 
-func scanImage(r Row) (i seedbed.Image, err error) {
-	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, toTime(&i.Created))
+func scanImage(r sqldb.Row) (i seedbed.Image, err error) {
+	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, sqldb.ToTime(&i.Created))
 	return i, err
 }
 
 // Image returns the image called name, which may still be importing.
 func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
-	return cached(ctx, db, "image", name, func() (i seedbed.Image, err error) {
-		err = db.view(ctx, "read image", func(tx *Tx) error {
+	return sqldb.Cached(ctx, db.sql, "image", name, func() (i seedbed.Image, err error) {
+		err = db.sql.View(ctx, "read image", func(tx *sqldb.Tx) error {
 			i, err = image(ctx, tx, name, seedbed.ErrNotFound)
 			return err
 		})
@@ -26,19 +27,19 @@ func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
 
 // image reads an image. missing is the kind of the error if it does not exist. For a caller that
 // uses the image, with missing ErrInvalid, an image that is being removed is ErrInvalid too.
-func image(ctx context.Context, tx *Tx, name string, missing error) (seedbed.Image, error) {
-	i, err := one(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", clean(name, 80)),
+func image(ctx context.Context, tx *sqldb.Tx, name string, missing error) (seedbed.Image, error) {
+	i, err := sqldb.One(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", sqldb.Clean(name, 80)),
 		`SELECT `+imageColumns+` FROM image WHERE name = $1 AND dropped = 0`, name)
 	if err == nil && i.State == seedbed.ImageRemoving && missing == seedbed.ErrInvalid {
-		err = seedbed.Errorf(missing, "image %q is being removed, or could not be: take another, or see its job", clean(name, 80))
+		err = seedbed.Errorf(missing, "image %q is being removed, or could not be: take another, or see its job", sqldb.Clean(name, 80))
 	}
 	return i, err
 }
 
 // Images returns all images sorted by name.
 func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
-	err = db.view(ctx, "list images", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
+	err = db.sql.View(ctx, "list images", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -46,13 +47,13 @@ func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
 
 // insertImage adds the image of an import job; node is where that job runs. A dropped row of the
 // same name, kept for those that still refer to it, becomes the new image.
-func insertImage(ctx context.Context, tx *Tx, i seedbed.Image, node string) error {
-	made, err := affect(ctx, tx, `
+func insertImage(ctx context.Context, tx *sqldb.Tx, i seedbed.Image, node string) error {
+	made, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT (name) DO UPDATE SET pool = excluded.pool, state = excluded.state, size = excluded.size, source = excluded.source,
 			format = excluded.format, sha256 = excluded.sha256, firmware = excluded.firmware, node = excluded.node, created = excluded.created, dropped = 0
 		WHERE image.dropped = 1`,
-		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, i.Firmware, node, micros(orNow(i.Created)))
+		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, i.Firmware, node, sqldb.Micros(sqldb.OrNow(i.Created)))
 	if err == nil && made == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "image %q exists already", i.Name)
 	}
@@ -60,12 +61,12 @@ func insertImage(ctx context.Context, tx *Tx, i seedbed.Image, node string) erro
 }
 
 // activateImage records what the import found, and makes the image active.
-func activateImage(ctx context.Context, tx *Tx, j seedbed.Job, found seedbed.ImageInfo) error {
+func activateImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobImport {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
-	n, err := affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4, firmware = $5 WHERE name = $6 AND dropped = 0`,
-		seedbed.ImageActive, found.Size, clean(found.Format, 80), clean(found.SHA256, 80), found.Firmware, j.Subject)
+	n, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4, firmware = $5 WHERE name = $6 AND dropped = 0`,
+		seedbed.ImageActive, found.Size, sqldb.Clean(found.Format, 80), sqldb.Clean(found.SHA256, 80), found.Firmware, j.Subject)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "job %s: image %q does not exist", j.ID.Short(), j.Subject)
 	}
@@ -74,12 +75,12 @@ func activateImage(ctx context.Context, tx *Tx, j seedbed.Job, found seedbed.Ima
 
 // dropImage removes an image and releases its name. The row stays, hidden, so that other rows can
 // refer to it without checking that it exists.
-func dropImage(ctx context.Context, tx *Tx, name string) error {
-	if err := exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name); err != nil {
+func dropImage(ctx context.Context, tx *sqldb.Tx, name string) error {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name); err != nil {
 		return err
 	}
-	if err := exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
 		return err
 	}
-	return exec(ctx, tx, `UPDATE image SET dropped = 1 WHERE name = $1`, name)
+	return sqldb.Exec(ctx, tx, `UPDATE image SET dropped = 1 WHERE name = $1`, name)
 }

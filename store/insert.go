@@ -5,14 +5,15 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The tables that insertInstance adds rows to.
 var (
-	instanceTable = table{rank: 1, into: `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
+	instanceTable = sqldb.Table{Rank: 1, Into: `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
 		vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook, revision, created, changed)`}
-	nicTable    = table{rank: 2, into: `nic (instance, idx, mac, network, addr)`}
-	volumeTable = table{rank: 2, into: `volume (pool, name, instance, idx, size, image)`}
+	nicTable    = sqldb.Table{Rank: 2, Into: `nic (instance, idx, mac, network, addr)`}
+	volumeTable = sqldb.Table{Rank: 2, Into: `volume (pool, name, instance, idx, size, image)`}
 )
 
 // insertInstance adds the new instance of a job with its NICs and volumes. hook is the hook that
@@ -41,25 +42,25 @@ func (db *DB) insertInstance(ctx context.Context, b *Batch, job seedbed.JobID, i
 	if err := checkImages(ctx, b, i); err != nil {
 		return err
 	}
-	made := micros(orNow(i.Created))
-	b.add(instanceTable,
-		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning), int64(i.VCPUs), int64(i.Memory), string(ready), flag(i.Held), blob(i.UserData),
-		asJSON(orEmpty(i.SSHKeys)), i.ReportToken,
-		blob(i.VendorData), string(source), asJSON(i.Metadata), asJSON(orEmptyMap(i.Tags)), asJSON(i.Spot), i.Password,
-		flag(i.Protected), string(follow), i.Source, asJSON(i.Params), asJSON(i.System), i.Token, hook, 1, made, made)
+	made := sqldb.Micros(sqldb.OrNow(i.Created))
+	b.Add(instanceTable,
+		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning), int64(i.VCPUs), int64(i.Memory), string(ready), sqldb.Flag(i.Held), sqldb.Blob(i.UserData),
+		sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
+		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata), sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
+		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, hook, 1, made, made)
 	for _, n := range i.NICs {
 		if err := db.insertNIC(ctx, b, job, i.ID, n); err != nil {
 			return err
 		}
 	}
 	for _, v := range i.Volumes {
-		b.add(volumeTable, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), null(v.Image))
+		b.Add(volumeTable, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), sqldb.Null(v.Image))
 	}
 	return nil
 }
 
 // compose writes the documents of a new instance that depend on its addresses.
-func compose(ctx context.Context, tx *Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
+func compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
 	inst, err := oneInstance(ctx, tx, id)
 	if err != nil {
 		return err
@@ -70,9 +71,9 @@ func compose(ctx context.Context, tx *Tx, id seedbed.InstanceID, make func(seedb
 	}
 	inst.UserData, inst.VendorData = docs.UserData, docs.VendorData
 	if err := checkServed(inst); err != nil {
-		return within(fmt.Sprintf("instance %q", inst.Name), err)
+		return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 	}
-	return exec(ctx, tx, `UPDATE instance SET user_data = $1, vendor_data = $2 WHERE id = $3`, blob(docs.UserData), blob(docs.VendorData), id)
+	return sqldb.Exec(ctx, tx, `UPDATE instance SET user_data = $1, vendor_data = $2 WHERE id = $3`, sqldb.Blob(docs.UserData), sqldb.Blob(docs.VendorData), id)
 }
 
 // checkImages returns an error if one of the instance's images cannot be cloned in the pool of its
@@ -85,7 +86,7 @@ func checkImages(ctx context.Context, b *Batch, i seedbed.Instance) error {
 		img, err := b.image(ctx, v.Image)
 		switch {
 		case err != nil:
-			return within(fmt.Sprintf("instance %q", i.Name), err)
+			return sqldb.Within(fmt.Sprintf("instance %q", i.Name), err)
 		case img.State != seedbed.ImageActive:
 			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: image %q is %s: wait for its import to end", i.Name, v.Image, img.State)
 		case v.Pool != "" && v.Pool != img.Pool:
@@ -130,6 +131,6 @@ func (db *DB) insertNIC(ctx context.Context, b *Batch, job seedbed.JobID, id see
 	}, n.Network, addr.String()); err != nil {
 		return err
 	}
-	b.add(nicTable, string(id), int64(n.Index), mac, n.Network, addr.String())
+	b.Add(nicTable, string(id), int64(n.Index), mac, n.Network, addr.String())
 	return nil
 }

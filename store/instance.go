@@ -5,21 +5,22 @@ import (
 	"database/sql"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, revision, created, changed, fetched, reported, gone_since`
 
-func scanInstance(r Row) (i seedbed.Instance, err error) {
-	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, toBlob(&i.UserData), toJSON(&i.SSHKeys),
-		&i.ReportToken, toBlob(&i.VendorData), &i.Datasource, toJSON(&i.Metadata), toJSON(&i.Tags), toJSON(&i.Spot), &i.Password,
-		&i.Protected, &i.Follow, &i.Source, toParams(&i.Params), toJSON(&i.System), &i.Token, &i.Revision, toTime(&i.Created), toTime(&i.Changed), toTime(&i.Fetched), toTime(&i.Reported), toTime(&i.GoneSince))
+func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
+	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),
+		&i.ReportToken, sqldb.ToBlob(&i.VendorData), &i.Datasource, sqldb.ToJSON(&i.Metadata), sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
+		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token, &i.Revision, sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), sqldb.ToTime(&i.GoneSince))
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	return i, err
 }
 
 // instances returns the instances that satisfy cond sorted by name, with their NICs and volumes.
-func instances(ctx context.Context, tx *Tx, cond string, args ...any) ([]seedbed.Instance, error) {
-	all, err := list(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY name`, args...)
+func instances(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbed.Instance, error) {
+	all, err := sqldb.List(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY name`, args...)
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
@@ -28,9 +29,9 @@ func instances(ctx context.Context, tx *Tx, cond string, args ...any) ([]seedbed
 		at[all[n].ID] = &all[n]
 	}
 	ofThem := ` WHERE instance IN (SELECT id FROM instance WHERE ` + cond + `) ORDER BY instance, idx`
-	_, err = list(ctx, tx, func(r Row) (n seedbed.NIC, err error) {
+	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
-		if err = r.Scan(&id, &n.ID, &n.Index, toText(&n.MAC), &n.Network, toText(&n.Addr)); err == nil {
+		if err = r.Scan(&id, &n.ID, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr)); err == nil {
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err
@@ -38,7 +39,7 @@ func instances(ctx context.Context, tx *Tx, cond string, args ...any) ([]seedbed
 	if err != nil {
 		return nil, err
 	}
-	_, err = list(ctx, tx, func(r Row) (v seedbed.Volume, err error) {
+	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.Volume, err error) {
 		var id seedbed.InstanceID
 		var image sql.NullString
 		if err = r.Scan(&id, &v.Name, &v.Pool, &v.Index, &v.Size, &image); err == nil {
@@ -51,7 +52,7 @@ func instances(ctx context.Context, tx *Tx, cond string, args ...any) ([]seedbed
 }
 
 func (db *DB) instance(ctx context.Context, missing error, cond string, arg any) (i seedbed.Instance, err error) {
-	err = db.view(ctx, "read instance", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read instance", func(tx *sqldb.Tx) error {
 		all, err := instances(ctx, tx, cond, arg)
 		if err != nil {
 			return err
@@ -67,17 +68,17 @@ func (db *DB) instance(ctx context.Context, missing error, cond string, arg any)
 
 // Instance returns the instance with that ID, with its NICs and volumes.
 func (db *DB) Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error) {
-	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80)), `id = $1`, id)
+	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80)), `id = $1`, id)
 }
 
 // InstanceByName returns the instance called name, with its NICs and volumes.
 func (db *DB) InstanceByName(ctx context.Context, name string) (seedbed.Instance, error) {
-	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", clean(name, 80)), `name = $1`, name)
+	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80)), `name = $1`, name)
 }
 
 // Instances returns all instances sorted by name.
 func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error) {
-	err = db.view(ctx, "list instances", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list instances", func(tx *sqldb.Tx) error {
 		all, err = instances(ctx, tx, `1 = 1`)
 		return err
 	})
@@ -88,17 +89,17 @@ func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error)
 // if the instance is in another state, no longer exists or has a job that has not ended, whichever
 // engine owns that job.
 func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
-	err = db.update(ctx, "set instance state", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "set instance state", func(tx *sqldb.Tx) error {
 		// Lock the row first, so that a job that is accepted at the same time is seen.
 		changed = false
-		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
 		if err == nil && n == 1 {
-			n, err = affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
-				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.`+live+`)`, to, micros(now()), id)
+			n, err = sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
+				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.`+live+`)`, to, sqldb.Micros(sqldb.Now()), id)
 		}
 		changed = n == 1
 		if err == nil && n == 0 {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		return err
 	})
@@ -106,9 +107,9 @@ func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from,
 }
 
 // setState changes the state. It returns missing if the instance does not exist.
-func setState(ctx context.Context, tx *Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
+func setState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
 	// Starting an instance clears held.
-	n, err := affect(ctx, tx, `UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END, revision = revision + 1, changed = $2 WHERE id = $3`, to, micros(now()), id)
+	n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END, revision = revision + 1, changed = $2 WHERE id = $3`, to, sqldb.Micros(sqldb.Now()), id)
 	if err == nil && n == 0 {
 		err = missing
 	}
@@ -117,19 +118,19 @@ func setState(ctx context.Context, tx *Tx, id seedbed.InstanceID, to seedbed.Ins
 
 // dropInstance deletes an instance with everything that it claimed, and retracts it if it is still
 // served.
-func dropInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID, keep int) error {
+func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
 	if err := retractAll(ctx, tx, id, keep); err != nil {
 		return err
 	}
-	if err := exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
 		return err
 	}
 	// A failed create job that was kept still has its script, and a rebuild its parameters. What
 	// other jobs left of the instance was removed with it.
 	for _, table := range []string{"job_script", "rebuild", "orphan"} {
-		if err := exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
 			return err
 		}
 	}
-	return exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
+	return sqldb.Exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
 }

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/store/sqldb"
 )
 
 // Two hosts number their writes in overlapping transactions. A deferred trigger holds the first
@@ -117,9 +118,9 @@ func heldAtCommit(ctx context.Context, t *testing.T, db *DB, table string, fails
 			IF pg_try_advisory_lock(2) THEN PERFORM pg_advisory_xact_lock(1); ` + end + ` END IF; RETURN NULL; END $$`,
 		`CREATE CONSTRAINT TRIGGER held AFTER INSERT OR UPDATE ON ` + table + ` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION held()`,
 	} {
-		do(db.write.ExecContext(ctx, statement))(t)
+		do(db.sql.Write.ExecContext(ctx, statement))(t)
 	}
-	conn := do(db.write.Conn(ctx))(t)
+	conn := do(db.sql.Write.Conn(ctx))(t)
 	t.Cleanup(func() { conn.Close() })
 	do(conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, hold))(t)
 	return func() {
@@ -132,7 +133,7 @@ func heldAtCommit(ctx context.Context, t *testing.T, db *DB, table string, fails
 func awaitLocks(ctx context.Context, t *testing.T, db *DB, want int) {
 	t.Helper()
 	lab.Await(t, 30*time.Second, "waiting for locks", func() bool {
-		return do(value[int](db.read.QueryRowContext(ctx,
+		return do(sqldb.Value[int](db.sql.Read.QueryRowContext(ctx,
 			`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)))(t) >= want
 	})
 }

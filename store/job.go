@@ -8,18 +8,19 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const jobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
 	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
 
 // jobTable is where jobs are added.
-var jobTable = table{into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`}
+var jobTable = sqldb.Table{Into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`}
 
-func scanJob(r Row) (j seedbed.Job, err error) {
+func scanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
-	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, toText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
-		&j.Owner, &j.Epoch, toTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, toTime(&j.Created), toTime(&j.Started), toTime(&j.Ended))
+	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
+		&j.Owner, &j.Epoch, sqldb.ToTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, sqldb.ToTime(&j.Created), sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
 	if spec.Valid {
 		j.Spec = []byte(spec.String)
 	}
@@ -29,14 +30,14 @@ func scanJob(r Row) (j seedbed.Job, err error) {
 // live is the condition of a job that has not ended.
 const live = `state IN ('queued', 'running', 'undoing')`
 
-func readJob(ctx context.Context, tx *Tx, id seedbed.JobID) (seedbed.Job, error) {
-	return one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
+func readJob(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) (seedbed.Job, error) {
+	return sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 		`SELECT `+jobColumns+` FROM job WHERE id = $1`, id)
 }
 
 // Job returns the job with that complete ID.
 func (db *DB) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
-	err = db.view(ctx, "read job", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read job", func(tx *sqldb.Tx) error {
 		j, err = readJob(ctx, tx, id)
 		return err
 	})
@@ -50,10 +51,10 @@ var jobPrefix = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
 func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, err error) {
 	p := strings.ToLower(prefix)
 	if !jobPrefix.MatchString(p) {
-		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: want the first 8 or more digits of its ID", clean(prefix, 80))
+		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: want the first 8 or more digits of its ID", sqldb.Clean(prefix, 80))
 	}
-	err = db.view(ctx, "read job", func(tx *Tx) error {
-		found, err := list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`, likePrefix(p))
+	err = db.sql.View(ctx, "read job", func(tx *sqldb.Tx) error {
+		found, err := sqldb.List(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`, sqldb.LikePrefix(p))
 		switch {
 		case err != nil:
 			return err
@@ -70,16 +71,16 @@ func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, er
 
 // Jobs returns the newest jobs first, at most limit and at most 1000.
 func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
-	return db.ListJobs(ctx, seedbed.JobQuery{Limit: bound(limit, 1000)})
+	return db.ListJobs(ctx, seedbed.JobQuery{Limit: sqldb.Bound(limit, 1000)})
 }
 
 func insertJob(ctx context.Context, b *Batch, j seedbed.Job) error {
-	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), flag(j.Blocked), micros(orNow(j.Created)), 1}
+	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)), 1}
 	if b.shared {
-		b.add(jobTable, row...)
+		b.Add(jobTable, row...)
 		return nil
 	}
-	n, err := affect(ctx, b.Tx, insertRows(jobTable.into, 1, len(row))+` ON CONFLICT DO NOTHING`, row...)
+	n, err := sqldb.Affect(ctx, b.Tx, sqldb.InsertRows(jobTable.Into, 1, len(row))+` ON CONFLICT DO NOTHING`, row...)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "job %s exists already", j.ID)
 	}
@@ -92,8 +93,8 @@ const lockJob = `UPDATE job SET epoch = epoch WHERE id = $1 AND epoch = $2 AND o
 
 // hold checks that ref still owns its job, and locks the job's row for the rest of the transaction.
 // It returns ErrStale if the job was taken over, released or ended.
-func hold(ctx context.Context, tx *Tx, ref seedbed.JobRef) (seedbed.Job, error) {
-	j, err := lockOne(ctx, tx, scanJob, errUnheld, lockJob+` RETURNING `+jobColumns, ref.ID, ref.Epoch)
+func hold(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef) (seedbed.Job, error) {
+	j, err := sqldb.LockOne(ctx, tx, scanJob, errUnheld, lockJob+` RETURNING `+jobColumns, ref.ID, ref.Epoch)
 	if !errors.Is(err, errUnheld) {
 		return j, err
 	}

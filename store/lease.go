@@ -5,20 +5,21 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const leaseColumns = `mac, addr, instance, until`
 
-func scanLease(r Row) (l seedbed.Lease, err error) {
-	err = r.Scan(toText(&l.MAC), toText(&l.Addr), &l.Instance, toTime(&l.Until))
+func scanLease(r sqldb.Row) (l seedbed.Lease, err error) {
+	err = r.Scan(sqldb.ToText(&l.MAC), sqldb.ToText(&l.Addr), &l.Instance, sqldb.ToTime(&l.Until))
 	return l, err
 }
 
 // Leases returns the DHCP leases as last reported, sorted by MAC, including those that have
 // expired.
 func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
-	err = db.view(ctx, "list leases", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease ORDER BY mac`)
+	err = db.sql.View(ctx, "list leases", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease ORDER BY mac`)
 		return err
 	})
 	return all, err
@@ -26,8 +27,8 @@ func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
 
 // ExpiredLeases returns the DHCP leases that have expired at now.
 func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.Lease, err error) {
-	err = db.view(ctx, "list expired leases", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE until <= $1 ORDER BY mac`, now.UnixMicro())
+	err = db.sql.View(ctx, "list expired leases", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE until <= $1 ORDER BY mac`, now.UnixMicro())
 		return err
 	})
 	return all, err
@@ -35,5 +36,5 @@ func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.L
 
 // DropLeases deletes the leases that ExpiredLeases returns, and returns how many there were.
 func (db *DB) DropLeases(ctx context.Context, now time.Time) (int, error) {
-	return db.drop(ctx, "drop leases", `DELETE FROM lease WHERE until <= $1`, now)
+	return db.sql.Drop(ctx, "drop leases", `DELETE FROM lease WHERE until <= $1`, now)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The conditions on the state in the partial indexes of instances.
@@ -16,39 +17,39 @@ const (
 // instancesWhere returns the condition for the instances of a query. It uses a range instead of
 // LIKE, because both databases can use an index for that. The conditions on the state without an
 // argument repeat those of the partial indexes, as for jobs.
-func instancesWhere(q seedbed.InstanceQuery) *where {
-	w := &where{}
+func instancesWhere(q seedbed.InstanceQuery) *sqldb.Where {
+	w := &sqldb.Where{}
 	switch q.State {
 	case "":
 	case seedbed.InstanceProvisioning:
-		w.and("state = 'provisioning'")
+		w.And("state = 'provisioning'")
 	default:
-		w.and("state = %s AND state <> 'provisioning'", q.State)
+		w.And("state = %s AND state <> 'provisioning'", q.State)
 	}
 	if q.Profile != "" {
-		w.and("profile = %s", q.Profile)
+		w.And("profile = %s", q.Profile)
 	}
 	if q.Node != "" {
-		w.and("node = %s", q.Node)
+		w.And("node = %s", q.Node)
 	}
 	if q.Prefix != "" {
-		w.and("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
+		w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
 	}
 	if q.After != "" {
-		w.and("name > %s", q.After)
+		w.And("name > %s", q.After)
 	}
 	return w
 }
 
 // ListInstances returns the instances of a query sorted by name, with their NICs and volumes.
 func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
-	err = db.view(ctx, "list instances", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list instances", func(tx *sqldb.Tx) error {
 		w, ofProfile := instancesWhere(q), q.Profile != "" && q.State == ""
 		if q.Limit <= 0 && !ofProfile {
-			all, err = instances(ctx, tx, w.String(), w.args...)
+			all, err = instances(ctx, tx, w.String(), w.Args...)
 			return err
 		}
-		page := fmt.Sprintf(" ORDER BY name LIMIT $%d", len(w.args)+1)
+		page := fmt.Sprintf(" ORDER BY name LIMIT $%d", len(w.Args)+1)
 		of := func(condition string) string {
 			return `SELECT id FROM (SELECT id, name FROM instance WHERE ` + w.String() + condition + page + `) AS one`
 		}
@@ -56,7 +57,7 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 		if ofProfile { // the index by profile leaves out instances that are being made
 			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(settledState) + ` UNION ALL ` + of(makingState) + `)` + page + `) AS both_kinds`
 		}
-		all, err = instances(ctx, tx, `id IN (`+from+`)`, append(w.args, upTo(q.Limit))...)
+		all, err = instances(ctx, tx, `id IN (`+from+`)`, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err
@@ -64,16 +65,16 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 
 // ListProfiles returns the profiles of a query, sorted by name.
 func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
-	err = db.view(ctx, "list profiles", func(tx *Tx) error {
-		w := &where{}
+	err = db.sql.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
+		w := &sqldb.Where{}
 		if q.Prefix != "" {
-			w.and("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
+			w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
 		}
 		if q.After != "" {
-			w.and("name > %s", q.After)
+			w.And("name > %s", q.After)
 		}
-		query := `SELECT ` + profileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.args)+1)
-		all, err = list(ctx, tx, scanProfile, query, append(w.args, upTo(q.Limit))...)
+		query := `SELECT ` + profileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.Args)+1)
+		all, err = sqldb.List(ctx, tx, scanProfile, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err
@@ -81,39 +82,39 @@ func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []s
 
 // jobsWhere returns the condition for the jobs of a query. The conditions without an argument
 // repeat those of the partial indexes, which SQLite uses only if they match word for word.
-func jobsWhere(q seedbed.JobQuery) *where {
-	w := &where{}
+func jobsWhere(q seedbed.JobQuery) *sqldb.Where {
+	w := &sqldb.Where{}
 	switch q.State {
 	case "":
 	case seedbed.JobSucceeded:
-		w.and("state = %s", q.State)
+		w.And("state = %s", q.State)
 	case seedbed.JobFailed, seedbed.JobRolledBack, seedbed.JobIncomplete:
-		w.and("state = %s AND state IN ('failed', 'rolled_back', 'rollback_incomplete')", q.State)
+		w.And("state = %s AND state IN ('failed', 'rolled_back', 'rollback_incomplete')", q.State)
 	default:
-		w.and("state = %s AND "+live, q.State)
+		w.And("state = %s AND "+live, q.State)
 	}
 	if q.Kind != "" {
-		w.and("kind = %s", q.Kind)
+		w.And("kind = %s", q.Kind)
 		if q.Kind != seedbed.JobCreate {
-			w.and("kind <> 'create'")
+			w.And("kind <> 'create'")
 		}
 	}
 	if q.After.ID != "" {
-		w.and("(created, id) < (%s, %s)", micros(q.After.Created), q.After.ID)
+		w.And("(created, id) < (%s, %s)", sqldb.Micros(q.After.Created), q.After.ID)
 	}
 	return w
 }
 
 // ListJobs returns the jobs of a query, newest first.
 func (db *DB) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
-	err = db.view(ctx, "list jobs", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list jobs", func(tx *sqldb.Tx) error {
 		w := jobsWhere(q)
 		created := "created"
 		if q.State != "" && !q.State.Terminal() {
 			created += " + 0" // live jobs are few: use their own index, not the one by age
 		}
-		query := `SELECT ` + jobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`, created, len(w.args)+1)
-		all, err = list(ctx, tx, scanJob, query, append(w.args, upTo(q.Limit))...)
+		query := `SELECT ` + jobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`, created, len(w.Args)+1)
+		all, err = sqldb.List(ctx, tx, scanJob, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

@@ -15,7 +15,7 @@ func TestPostgresListing(t *testing.T) {
 	db := s.fresh(t)
 	const n, rounds = 100000, 21
 	crowd(t, db, n)
-	if _, err := db.write.ExecContext(t.Context(), `ANALYZE`); err != nil {
+	if _, err := db.sql.Write.ExecContext(t.Context(), `ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
 	for name, page := range pages(n) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // crowd inserts n instances with their jobs as fast as the database allows. One in a hundred is
@@ -25,7 +26,7 @@ func crowd(t testing.TB, db *DB, n int) {
 		SELECT 'job' || (1000000 + n), CASE WHEN n % 100 = 99 THEN 'stop' ELSE 'create' END, CASE WHEN n % 100 = 98 THEN 'failed' ELSE 'succeeded' END, 'web' || (1000000 + n), 'ec2' || n, 'node1', n FROM k`,
 	}
 	for _, q := range fill {
-		if _, err := db.write.ExecContext(t.Context(), q); err != nil {
+		if _, err := db.sql.Write.ExecContext(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +75,7 @@ func BenchmarkListing(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer db.Close()
+	defer db.sql.Close()
 	const n = 100000
 	crowd(b, db, n)
 	for name, page := range pages(n) {
@@ -108,7 +109,7 @@ func TestListingPlans(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		w           *where
+		w           *sqldb.Where
 		from, index string
 	}{
 		{instancesWhere(seedbed.InstanceQuery{State: seedbed.InstanceStopped, After: "a"}), "instance WHERE %s ORDER BY name", "instance_state (state=? AND name>?)"},
@@ -124,7 +125,7 @@ func TestListingPlans(t *testing.T) {
 	} {
 		query := "EXPLAIN QUERY PLAN SELECT * FROM " + fmt.Sprintf(c.from, c.w)
 		plan := ""
-		rows, err := db.read.QueryContext(t.Context(), query, c.w.args...)
+		rows, err := db.sql.Read.QueryContext(t.Context(), query, c.w.Args...)
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}

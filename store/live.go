@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Revised returns a channel that is closed at the next change of a profile or user-data document by
@@ -17,8 +18,8 @@ func (db *DB) Revised() <-chan struct{} { return db.revised.Next() }
 // user-data. Because the rows themselves show what is due, nothing is lost if the process that was
 // to update them fails.
 func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveDocument, err error) {
-	err = db.view(ctx, "list user-data that is due", func(tx *Tx) error {
-		due, err = list(ctx, tx, func(r Row) (d seedbed.LiveDocument, err error) {
+	err = db.sql.View(ctx, "list user-data that is due", func(tx *sqldb.Tx) error {
+		due, err = sqldb.List(ctx, tx, func(r sqldb.Row) (d seedbed.LiveDocument, err error) {
 			err = r.Scan(&d.Instance, &d.Source, &d.Want)
 			return d, err
 		}, `
@@ -37,28 +38,28 @@ func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveD
 // from. SetDocuments does nothing if was is out of date or the instance no longer exists. The rest
 // of the record does not change.
 func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error {
-	return db.update(ctx, "change user-data", func(tx *Tx) error {
-		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND source = $2 AND follow = 'live' AND state <> 'removing'`, id, was)
+	return db.sql.Update(ctx, "change user-data", func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND source = $2 AND follow = 'live' AND state <> 'removing'`, id, was)
 		if err != nil || n == 0 {
-			return orUnchanged(err)
+			return sqldb.OrUnchanged(err)
 		}
 		inst, err := oneInstance(ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		if sameDocument(inst.UserData, docs.UserData) && sameDocument(inst.VendorData, docs.VendorData) {
-			return exec(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2`, source, id)
+			return sqldb.Exec(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2`, source, id)
 		}
 		inst.UserData, inst.VendorData = docs.UserData, docs.VendorData
 		if err := checkServed(inst); err != nil {
-			return within(fmt.Sprintf("instance %q", inst.Name), err)
+			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
-		err = exec(ctx, tx, `UPDATE instance SET source = $1, user_data = $2, vendor_data = $3, revision = revision + 1, changed = $4 WHERE id = $5`,
-			source, blob(docs.UserData), blob(docs.VendorData), micros(now()), id)
+		err = sqldb.Exec(ctx, tx, `UPDATE instance SET source = $1, user_data = $2, vendor_data = $3, revision = revision + 1, changed = $4 WHERE id = $5`,
+			source, sqldb.Blob(docs.UserData), sqldb.Blob(docs.VendorData), sqldb.Micros(sqldb.Now()), id)
 		if err != nil {
 			return err
 		}
-		nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
+		nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 		if err != nil {
 			return err
 		}
@@ -74,10 +75,10 @@ func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 // PinDocuments has an instance keep its documents because no new ones can be made. was is what they
 // were made from.
 func (db *DB) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error {
-	return db.update(ctx, "keep user-data", func(tx *Tx) error {
-		n, err := affect(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2 AND source = $3`, source, id, was)
+	return db.sql.Update(ctx, "keep user-data", func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2 AND source = $3`, source, id, was)
 		if err == nil && n == 0 {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		return err
 	})
@@ -88,7 +89,7 @@ func (db *DB) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 func sameDocument(a, b []byte) bool { return (a == nil) == (b == nil) && string(a) == string(b) }
 
 // redocument replaces the documents of an instance that node serves.
-func redocument(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, docs seedbed.Documents) error {
+func redocument(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, docs seedbed.Documents) error {
 	// Lock the node's row first, and before any blob, as Publish and Retract do.
 	revision, err := nextRevision(ctx, tx, node)
 	if err != nil {
@@ -110,8 +111,8 @@ func redocument(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID,
 	if err := keepBlobs(ctx, tx, docs); err != nil {
 		return err
 	}
-	err = exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2, blob = $3, vendor = $4 WHERE node = $5 AND instance = $6`,
-		revision, string(record), null(sumOf(g.UserData)), null(sumOf(g.VendorData)), node, id)
+	err = sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2, blob = $3, vendor = $4 WHERE node = $5 AND instance = $6`,
+		revision, string(record), sqldb.Null(sumOf(g.UserData)), sqldb.Null(sumOf(g.VendorData)), node, id)
 	if err != nil {
 		return err
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // LiveJobs returns the jobs that have not ended, oldest first, at most limit and at most 1000.
 func (db *DB) LiveJobs(ctx context.Context, limit int) (all []seedbed.Job, err error) {
-	err = db.view(ctx, "list live jobs", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE `+live+` ORDER BY created, id LIMIT $1`, bound(limit, 1000))
+	err = db.sql.View(ctx, "list live jobs", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE `+live+` ORDER BY created, id LIMIT $1`, sqldb.Bound(limit, 1000))
 		return err
 	})
 	return all, err

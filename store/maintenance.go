@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The limits of the maintenance events of one node or one instance.
@@ -21,15 +22,15 @@ var maintenanceCodes = []string{"instance-reboot", "system-reboot", "system-main
 
 const maintenanceColumns = `id, code, description, not_before, not_after, state`
 
-func scanMaintenance(r Row) (m seedbed.Maintenance, err error) {
-	err = r.Scan(&m.ID, &m.Code, &m.Description, toTime(&m.NotBefore), toTime(&m.NotAfter), &m.State)
+func scanMaintenance(r sqldb.Row) (m seedbed.Maintenance, err error) {
+	err = r.Scan(&m.ID, &m.Code, &m.Description, sqldb.ToTime(&m.NotBefore), sqldb.ToTime(&m.NotAfter), &m.State)
 	return m, err
 }
 
 // maintenanceOf returns the events of a node, or of an instance if node is empty: the active ones
 // by their time, and then the others, latest first.
-func maintenanceOf(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error) {
-	all, err := list(ctx, tx, scanMaintenance, `
+func maintenanceOf(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error) {
+	all, err := sqldb.List(ctx, tx, scanMaintenance, `
 		SELECT `+maintenanceColumns+` FROM maintenance WHERE node = $1 AND instance = $2
 		ORDER BY CASE state WHEN 'active' THEN 0 ELSE 1 END, CASE state WHEN 'active' THEN not_before ELSE -changed END, id`, node, id)
 	if len(all) == 0 {
@@ -41,11 +42,11 @@ func maintenanceOf(ctx context.Context, tx *Tx, node string, id seedbed.Instance
 // Maintenance returns the events of a node, or of an instance if node is empty: the active ones by
 // their time, and then the latest completed and canceled ones.
 func (db *DB) Maintenance(ctx context.Context, node string, id seedbed.InstanceID) (all []seedbed.Maintenance, err error) {
-	err = db.view(ctx, "list maintenance", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list maintenance", func(tx *sqldb.Tx) error {
 		all, err = maintenanceOf(ctx, tx, node, id)
 		return err
 	})
-	return orEmpty(all), err
+	return sqldb.OrEmpty(all), err
 }
 
 // AddMaintenance announces an event to every guest of a node, or to one instance if node is empty,
@@ -58,25 +59,25 @@ func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.Instan
 	var random [9]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	m.ID, m.State = "instance-event-"+hex.EncodeToString(random[:])[:17], seedbed.MaintenanceActive
-	m.NotBefore = orNow(m.NotBefore)
+	m.NotBefore = sqldb.OrNow(m.NotBefore)
 	if !m.NotAfter.IsZero() {
-		m.NotAfter = orNow(m.NotAfter)
+		m.NotAfter = sqldb.OrNow(m.NotAfter)
 	}
-	err := db.update(ctx, "announce maintenance", func(tx *Tx) error {
+	err := db.sql.Update(ctx, "announce maintenance", func(tx *sqldb.Tx) error {
 		if err := checkSubject(ctx, tx, node, id); err != nil {
 			return err
 		}
-		n, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM maintenance WHERE node = $1 AND instance = $2 AND state = 'active'`, node, id)
+		n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM maintenance WHERE node = $1 AND instance = $2 AND state = 'active'`, node, id)
 		if err != nil {
 			return err
 		}
 		if n >= maxActive {
 			return seedbed.Errorf(seedbed.ErrFull, "%d events are announced already, which is the most: complete or cancel some", n)
 		}
-		err = exec(ctx, tx, `
+		err = sqldb.Exec(ctx, tx, `
 			INSERT INTO maintenance (id, node, instance, code, description, not_before, not_after, state, changed)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			m.ID, node, id, m.Code, m.Description, micros(m.NotBefore), micros(m.NotAfter), m.State, micros(now()))
+			m.ID, node, id, m.Code, m.Description, sqldb.Micros(m.NotBefore), sqldb.Micros(m.NotAfter), m.State, sqldb.Micros(sqldb.Now()))
 		if err != nil {
 			return err
 		}
@@ -94,12 +95,12 @@ func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.Instan
 func checkMaintenance(m seedbed.Maintenance) error {
 	switch {
 	case !slices.Contains(maintenanceCodes, m.Code):
-		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance code %q is unknown: want %s", clean(m.Code, 80), strings.Join(maintenanceCodes, ", "))
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance code %q is unknown: want %s", sqldb.Clean(m.Code, 80), strings.Join(maintenanceCodes, ", "))
 	case m.NotBefore.IsZero():
 		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance has no not_before: want when it may begin")
 	case !m.NotAfter.IsZero() && m.NotAfter.Before(m.NotBefore):
 		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance ends before it begins")
-	case len(m.Description) > maxReason || clean(m.Description, maxReason) != m.Description || strings.ContainsAny(m.Description, "\r\n"):
+	case len(m.Description) > maxReason || sqldb.Clean(m.Description, maxReason) != m.Description || strings.ContainsAny(m.Description, "\r\n"):
 		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance description is not usable: want one line of at most %d bytes", maxReason)
 	}
 	return nil
@@ -107,18 +108,18 @@ func checkMaintenance(m seedbed.Maintenance) error {
 
 // checkSubject returns ErrNotFound if the node or instance does not exist. It locks the row of an
 // instance.
-func checkSubject(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) error {
+func checkSubject(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) error {
 	if node == "" {
-		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
 		if err == nil && n == 0 {
-			err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80))
+			err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80))
 		}
 		return err
 	}
 	if err := checkNode(node); err != nil {
 		return err
 	}
-	_, err := one(ctx, tx, value[int], seedbed.Errorf(seedbed.ErrNotFound, "node %q was never heard of", clean(node, 80)), `
+	_, err := sqldb.One(ctx, tx, sqldb.Value[int], seedbed.Errorf(seedbed.ErrNotFound, "node %q was never heard of", sqldb.Clean(node, 80)), `
 		SELECT 1 FROM node WHERE name = $1 UNION ALL SELECT 1 FROM feed_node WHERE node = $1 UNION ALL SELECT 1 FROM instance WHERE node = $1 LIMIT 1`, node)
 	return err
 }
@@ -127,32 +128,32 @@ func checkSubject(ctx context.Context, tx *Tx, node string, id seedbed.InstanceI
 // ErrNotFound if the event does not exist, and ErrConflict if it has ended.
 func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbed.Maintenance, err error) {
 	if state != seedbed.MaintenanceCompleted && state != seedbed.MaintenanceCanceled {
-		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: want completed or canceled", clean(state, 80))
+		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: want completed or canceled", sqldb.Clean(state, 80))
 	}
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", clean(event, 80))
-	err = db.update(ctx, "end maintenance", func(tx *Tx) error {
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", sqldb.Clean(event, 80))
+	err = db.sql.Update(ctx, "end maintenance", func(tx *sqldb.Tx) error {
 		type subject struct {
 			node string
 			id   seedbed.InstanceID
 		}
-		of, err := one(ctx, tx, func(r Row) (s subject, err error) {
+		of, err := sqldb.One(ctx, tx, func(r sqldb.Row) (s subject, err error) {
 			err = r.Scan(&s.node, &s.id)
 			return s, err
 		}, missing, `SELECT node, instance FROM maintenance WHERE id = $1`, event)
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `UPDATE maintenance SET state = $1, changed = $2 WHERE id = $3 AND state = 'active'`, state, micros(now()), event)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE maintenance SET state = $1, changed = $2 WHERE id = $3 AND state = 'active'`, state, sqldb.Micros(sqldb.Now()), event)
 		if err != nil {
 			return err
 		}
-		if m, err = one(ctx, tx, scanMaintenance, missing, `SELECT `+maintenanceColumns+` FROM maintenance WHERE id = $1`, event); err != nil {
+		if m, err = sqldb.One(ctx, tx, scanMaintenance, missing, `SELECT `+maintenanceColumns+` FROM maintenance WHERE id = $1`, event); err != nil {
 			return err
 		}
 		if n == 0 {
 			return seedbed.Errorf(seedbed.ErrConflict, "maintenance event %s is %s already", m.ID, m.State)
 		}
-		err = exec(ctx, tx, `
+		err = sqldb.Exec(ctx, tx, `
 			DELETE FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' AND id NOT IN (
 				SELECT id FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' ORDER BY changed DESC, id LIMIT $3)`,
 			of.node, of.id, maxHistory)
@@ -172,7 +173,7 @@ func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbe
 
 // tellMaintenance brings a change to the guests: in the node's feed page, or in the instance's
 // record.
-func tellMaintenance(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID) error {
+func tellMaintenance(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) error {
 	if node != "" {
 		_, err := nextRevision(ctx, tx, node)
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // settingMembers is the setting that holds the known control hosts, as a JSON list of names.
@@ -15,14 +16,14 @@ const settingMembers = "coordination.members"
 // KnownMembers returns the control hosts that have joined and not left, sorted by name, as recorded
 // by ChangeMembers.
 func (db *DB) KnownMembers(ctx context.Context) (names []string, err error) {
-	err = db.view(ctx, "list known members", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list known members", func(tx *sqldb.Tx) error {
 		names, err = knownMembers(ctx, tx)
 		return err
 	})
 	return names, err
 }
 
-func knownMembers(ctx context.Context, tx *Tx) (names []string, err error) {
+func knownMembers(ctx context.Context, tx *sqldb.Tx) (names []string, err error) {
 	text, err := setting(ctx, tx, settingMembers)
 	if err != nil || text == nil {
 		return nil, err
@@ -36,9 +37,9 @@ func knownMembers(ctx context.Context, tx *Tx) (names []string, err error) {
 // ChangeMembers records which control hosts have joined and which have left, and sends an event for
 // each change. A host that joins twice, or leaves without having joined, is not a change.
 func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error {
-	return db.update(ctx, "change members", func(tx *Tx) error {
+	return db.sql.Update(ctx, "change members", func(tx *sqldb.Tx) error {
 		// Lock the row, so that two processes that report the same change run one after the other.
-		err := exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET key = excluded.key`, settingMembers, []byte("[]"))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET key = excluded.key`, settingMembers, []byte("[]"))
 		if err != nil {
 			return err
 		}
@@ -60,14 +61,14 @@ func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left [
 			}
 		}
 		if len(told) == 0 {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		slices.Sort(names)
 		text, err := json.Marshal(names)
 		if err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `UPDATE setting SET value = $1 WHERE key = $2`, text, settingMembers); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE setting SET value = $1 WHERE key = $2`, text, settingMembers); err != nil {
 			return err
 		}
 		return emit(ctx, tx, told...)

@@ -5,12 +5,13 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp, identity, allow`
 
-func scanNetwork(r Row) (n seedbed.Network, err error) {
-	err = r.Scan(&n.Name, &n.Bridge, toText(&n.MAC), toText(&n.Prefix), toText(&n.Gateway), toJSON(&n.DNS), &n.NAT, &n.DHCP, &n.Identity, toJSON(&n.Allow))
+func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
+	err = r.Scan(&n.Name, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway), sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, &n.Identity, sqldb.ToJSON(&n.Allow))
 	return n, err
 }
 
@@ -20,14 +21,14 @@ func (db *DB) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Net
 	if err := checkNetwork(n); err != nil {
 		return seedbed.Network{}, err
 	}
-	n.DNS, n.Identity = orEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
-	err := db.update(ctx, "create network "+n.Name, func(tx *Tx) error {
-		made, err := affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
-			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), asJSON(n.DNS), flag(n.NAT), flag(n.DHCP), n.Identity, asJSON(n.Allow))
+	n.DNS, n.Identity = sqldb.OrEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
+	err := db.sql.Update(ctx, "create network "+n.Name, func(tx *sqldb.Tx) error {
+		made, err := sqldb.Affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), n.Identity, sqldb.AsJSON(n.Allow))
 		if err != nil || made == 1 {
 			return err
 		}
-		other, err := one(ctx, tx, value[string], nil, `SELECT name FROM network WHERE bridge = $1 AND name <> $2`, n.Bridge, n.Name)
+		other, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM network WHERE bridge = $1 AND name <> $2`, n.Bridge, n.Name)
 		if err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func checkNetwork(n seedbed.Network) error {
 	const nameSize = 15 // IFNAMSIZ less its NUL (linux/if.h)
 	switch {
 	case n.Bridge == "" || len(n.Bridge) > nameSize:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is no interface name: want 1 to %d characters", n.Name, clean(n.Bridge, 80), nameSize)
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is no interface name: want 1 to %d characters", n.Name, sqldb.Clean(n.Bridge, 80), nameSize)
 	case n.MAC == seedbed.MAC{}:
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: its bridge has no MAC address", n.Name)
 	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() || n.Prefix.Bits() > 30:
@@ -57,16 +58,16 @@ func checkNetwork(n seedbed.Network) error {
 	case !usable(n.Prefix, n.Gateway):
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: gateway %s is not an address of a host in %s", n.Name, n.Gateway, n.Prefix)
 	case n.Identity != "" && n.Identity != seedbed.IdentityTap && n.Identity != seedbed.IdentityMAC:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: identity is %q: want tap or mac", n.Name, clean(n.Identity, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: identity is %q: want tap or mac", n.Name, sqldb.Clean(n.Identity, 80))
 	}
 	return nil
 }
 
 // Network returns the network called name.
 func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error) {
-	return cached(ctx, db, "network", name, func() (n seedbed.Network, err error) {
-		err = db.view(ctx, "read network", func(tx *Tx) error {
-			n, err = one(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80)),
+	return sqldb.Cached(ctx, db.sql, "network", name, func() (n seedbed.Network, err error) {
+		err = db.sql.View(ctx, "read network", func(tx *sqldb.Tx) error {
+			n, err = sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
 			return err
 		})
@@ -76,24 +77,24 @@ func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error)
 
 // Networks returns all networks sorted by name.
 func (db *DB) Networks(ctx context.Context) (all []seedbed.Network, err error) {
-	err = db.view(ctx, "list networks", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list networks", func(tx *sqldb.Tx) error {
 		all, err = networks(ctx, tx)
 		return err
 	})
 	return all, err
 }
 
-func networks(ctx context.Context, tx *Tx) ([]seedbed.Network, error) {
-	return list(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
+func networks(ctx context.Context, tx *sqldb.Tx) ([]seedbed.Network, error) {
+	return sqldb.List(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
 }
 
 // ChangeNetwork changes what may change of a network while guests use it: how guests are
 // identified, and what they are allowed. change sets these, and may be called more than once. Every
 // node is notified. ChangeNetwork returns ErrNotFound or ErrInvalid.
 func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", clean(name, 80))
-	err = db.update(ctx, "change network", func(tx *Tx) error {
-		n, err = one(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80))
+	err = db.sql.Update(ctx, "change network", func(tx *sqldb.Tx) error {
+		n, err = sqldb.One(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
 		if err != nil {
 			return err
 		}
@@ -106,9 +107,9 @@ func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedb
 			return err
 		}
 		if n.Identity == was.Identity && n.Allow == was.Allow {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
-		err := exec(ctx, tx, `UPDATE network SET identity = $1, allow = $2 WHERE name = $3`, n.Identity, asJSON(n.Allow), name)
+		err := sqldb.Exec(ctx, tx, `UPDATE network SET identity = $1, allow = $2 WHERE name = $3`, n.Identity, sqldb.AsJSON(n.Allow), name)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // nextAddr caches, per network, the address that was assigned last. All addresses below it were
@@ -44,7 +45,7 @@ const candidates = 64
 // takenAmong returns which of the given addresses of a network are taken. It looks up each one by
 // the index, because PostgreSQL, while it has no statistics, would read all addresses of the
 // network if they were a list.
-var takenAmong = `WITH one (addr) AS (VALUES ` + rowsOfOne(2, candidates) + `)
+var takenAmong = `WITH one (addr) AS (VALUES ` + sqldb.RowsOfOne(2, candidates) + `)
 	SELECT one.addr FROM one WHERE (SELECT 1 FROM nic WHERE nic.network = $1 AND nic.addr = one.addr) = 1`
 
 // freeAddr assigns the next free address of a locked network: the lowest above the one that was
@@ -73,7 +74,7 @@ func (db *DB) freeAddr(ctx context.Context, b *Batch, n seedbed.Network) (netip.
 }
 
 // freeAbove returns the free ones of the next candidates addresses from a.
-func (db *DB) freeAbove(ctx context.Context, tx *Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
+func (db *DB) freeAbove(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
 	args := []any{n.Name}
 	var all []netip.Addr
 	for ; len(all) < candidates && usable(n.Prefix, a); a = a.Next() {
@@ -87,7 +88,7 @@ func (db *DB) freeAbove(ctx context.Context, tx *Tx, n seedbed.Network, a netip.
 	for len(args) <= candidates {
 		args = append(args, "") // no address
 	}
-	texts, err := list(ctx, tx, value[string], takenAmong, args...)
+	texts, err := sqldb.List(ctx, tx, sqldb.Value[string], takenAmong, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const nodeColumns = `name, worker, cordoned, created, report, seen, problem`
 
-func scanNode(r Row) (n seedbed.Node, err error) {
+func scanNode(r sqldb.Row) (n seedbed.Node, err error) {
 	var cordoned time.Time
-	err = r.Scan(&n.Name, &n.Worker, toTime(&cordoned), toTime(&n.Created), toReport{&n.Report}, toTime(&n.Seen), &n.Problem)
+	err = r.Scan(&n.Name, &n.Worker, sqldb.ToTime(&cordoned), sqldb.ToTime(&n.Created), toReport{&n.Report}, sqldb.ToTime(&n.Seen), &n.Problem)
 	n.Cordoned = !cordoned.IsZero()
 	return n, err
 }
@@ -26,14 +27,14 @@ func (c toReport) Scan(src any) error {
 		*c.r = seedbed.NodeReport{}
 		return nil
 	}
-	return toJSON(c.r).Scan(src)
+	return sqldb.ToJSON(c.r).Scan(src)
 }
 
 // Nodes returns all nodes sorted by name. Seen is in this process's clock, whichever control host
 // saw them.
 func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
-	err = db.view(ctx, "list nodes", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node ORDER BY name`)
+	err = db.sql.View(ctx, "list nodes", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node ORDER BY name`)
 		if err != nil {
 			return err
 		}
@@ -48,8 +49,8 @@ func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
 
 // Node returns the node called name. Seen is in this process's clock.
 func (db *DB) Node(ctx context.Context, name string) (n seedbed.Node, err error) {
-	err = db.view(ctx, "read node", func(tx *Tx) error {
-		n, err = one(ctx, tx, scanNode, noNode(name), `SELECT `+nodeColumns+` FROM node WHERE name = $1`, name)
+	err = db.sql.View(ctx, "read node", func(tx *sqldb.Tx) error {
+		n, err = sqldb.One(ctx, tx, scanNode, noNode(name), `SELECT `+nodeColumns+` FROM node WHERE name = $1`, name)
 		if err != nil {
 			return err
 		}
@@ -59,7 +60,7 @@ func (db *DB) Node(ctx context.Context, name string) (n seedbed.Node, err error)
 }
 
 func noNode(name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", clean(name, 80))
+	return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", sqldb.Clean(name, 80))
 }
 
 // EnsureNode adds a control host that is also a node; its worker is reached on its local socket. An
@@ -68,20 +69,20 @@ func (db *DB) EnsureNode(ctx context.Context, name string) error {
 	if err := checkNode(name); err != nil {
 		return err
 	}
-	return db.update(ctx, "add node "+name, func(tx *Tx) error {
-		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: now()}, time.Time{})
+	return db.sql.Update(ctx, "add node "+name, func(tx *sqldb.Tx) error {
+		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: sqldb.Now()}, time.Time{})
 		if err != nil || !made {
-			return orUnchanged(err)
+			return sqldb.OrUnchanged(err)
 		}
-		return exec(ctx, tx, `UPDATE image SET node = $1 WHERE node = '' AND NOT EXISTS (SELECT 1 FROM node WHERE name <> $1)`, name)
+		return sqldb.Exec(ctx, tx, `UPDATE image SET node = $1 WHERE node = '' AND NOT EXISTS (SELECT 1 FROM node WHERE name <> $1)`, name)
 	})
 }
 
 // insertNode adds a node. If the node is cordoned, at is since when.
-func insertNode(ctx context.Context, tx *Tx, n seedbed.Node, at time.Time) (made bool, err error) {
-	rows, err := affect(ctx, tx, `
+func insertNode(ctx context.Context, tx *sqldb.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
+	rows, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ($1, $2, $3, $4, '', '') ON CONFLICT (name) DO NOTHING`,
-		n.Name, n.Worker, cordonedAt(n, at), micros(n.Created))
+		n.Name, n.Worker, cordonedAt(n, at), sqldb.Micros(n.Created))
 	return rows == 1, err
 }
 
@@ -91,9 +92,9 @@ func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
 	if err := n.Check(); err != nil {
 		return seedbed.Node{}, err
 	}
-	n = seedbed.Node{Name: n.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: now()}
-	err := db.update(ctx, "add node "+n.Name, func(tx *Tx) error {
-		clock, err := db.leaseClock(ctx, tx)
+	n = seedbed.Node{Name: n.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: sqldb.Now()}
+	err := db.sql.Update(ctx, "add node "+n.Name, func(tx *sqldb.Tx) error {
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
 // these, and may be called more than once. ChangeNode returns ErrNotFound, ErrInvalid or the error
 // of change.
 func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (n seedbed.Node, err error) {
-	err = db.update(ctx, "change node", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "change node", func(tx *sqldb.Tx) error {
 		was, err := holdNode(ctx, tx, name)
 		if err != nil {
 			return err
@@ -128,15 +129,15 @@ func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.
 		}
 		n = seedbed.Node{Name: was.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: was.Created, Report: was.Report, Seen: was.Seen, Problem: was.Problem}
 		if n.Worker == was.Worker && n.Cordoned == was.Cordoned {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		if err := seedbed.CheckWorkerURL(n.Worker); err != nil {
 			return err
 		}
 		if n.Cordoned == was.Cordoned { // keep the time since when
-			return exec(ctx, tx, `UPDATE node SET worker = $1 WHERE name = $2`, n.Worker, name)
+			return sqldb.Exec(ctx, tx, `UPDATE node SET worker = $1 WHERE name = $2`, n.Worker, name)
 		}
-		return exec(ctx, tx, `UPDATE node SET worker = $1, cordoned = $2 WHERE name = $3`, n.Worker, cordonedAt(n, h.shared), name)
+		return sqldb.Exec(ctx, tx, `UPDATE node SET worker = $1, cordoned = $2 WHERE name = $3`, n.Worker, cordonedAt(n, h.shared), name)
 	})
 	return n, err
 }
@@ -147,12 +148,12 @@ func cordonedAt(n seedbed.Node, at time.Time) any {
 	if !n.Cordoned {
 		return nil
 	}
-	return micros(at)
+	return sqldb.Micros(at)
 }
 
 // holdNode locks the row of a node, so that concurrent changes run one after the other.
-func holdNode(ctx context.Context, tx *Tx, name string) (seedbed.Node, error) {
-	return one(ctx, tx, scanNode, noNode(name), `UPDATE node SET name = name WHERE name = $1 RETURNING `+nodeColumns, name)
+func holdNode(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Node, error) {
+	return sqldb.One(ctx, tx, scanNode, noNode(name), `UPDATE node SET name = name WHERE name = $1 RETURNING `+nodeColumns, name)
 }
 
 // The limits of what is recorded about a node.
@@ -173,14 +174,14 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 		return err
 	}
 	if len(text) > maxReport {
-		return seedbed.Errorf(seedbed.ErrInvalid, "the report of node %q has %d bytes: want at most %d", clean(name, 80), len(text), maxReport)
+		return seedbed.Errorf(seedbed.ErrInvalid, "the report of node %q has %d bytes: want at most %d", sqldb.Clean(name, 80), len(text), maxReport)
 	}
 	if at.IsZero() {
 		at = time.Now()
 	}
-	problem = clean(problem, maxText)
+	problem = sqldb.Clean(problem, sqldb.MaxText)
 	told := false
-	changed, err := db.change(ctx, "note node", func(tx *Tx) error {
+	changed, err := db.sql.Change(ctx, "note node", func(tx *sqldb.Tx) error {
 		told = false
 		was, err := holdNode(ctx, tx, name)
 		if err != nil {
@@ -196,12 +197,12 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 			since = nodePatience // the shared clock was set back, and Seen is in the future
 		}
 		if since < 0 || problem != "" && (problem == was.Problem || since < nodePatience) {
-			return errUnchanged // another control host had an answer, or may get one
+			return sqldb.ErrUnchanged // another control host had an answer, or may get one
 		}
 		if problem != "" {
-			err = exec(ctx, tx, `UPDATE node SET problem = $1 WHERE name = $2`, problem, name)
+			err = sqldb.Exec(ctx, tx, `UPDATE node SET problem = $1 WHERE name = $2`, problem, name)
 		} else {
-			err = exec(ctx, tx, `UPDATE node SET report = $1, seen = $2, problem = '' WHERE name = $3`, string(text), micros(h.to(at)), name)
+			err = sqldb.Exec(ctx, tx, `UPDATE node SET report = $1, seen = $2, problem = '' WHERE name = $3`, string(text), sqldb.Micros(h.to(at)), name)
 		}
 		news := ofNode(was, problem)
 		if told = len(news) > 0; err != nil || !told {
@@ -210,10 +211,10 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 		if err := emit(ctx, tx, news...); err != nil {
 			return err
 		}
-		return db.announce(ctx, tx)
+		return db.sql.Announce(ctx, tx)
 	})
 	if changed && told {
-		db.wake()
+		db.sql.Wake()
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // One control host records when a node was seen and since when it is cordoned; another one, whose
@@ -18,8 +19,8 @@ import (
 type here struct{ shared, own time.Time }
 
 // nodeClocks reads both clocks.
-func (db *DB) nodeClocks(ctx context.Context, tx *Tx) (h here, err error) {
-	h.shared, err = db.leaseClock(ctx, tx)
+func (db *DB) nodeClocks(ctx context.Context, tx *sqldb.Tx) (h here, err error) {
+	h.shared, err = db.sql.LeaseClock(ctx, tx)
 	own := time.Now().UTC() // read last, so that no node appears silent for longer than it was
 	h.own = own.Add(-time.Duration(own.Nanosecond() % int(time.Microsecond)))
 	return h, err
@@ -37,7 +38,7 @@ func (h here) from(at time.Time) time.Time {
 func (h here) to(at time.Time) time.Time { return h.shared.Add(at.Sub(h.own)) }
 
 // nodesHere converts Seen of the nodes to this process's clock.
-func (db *DB) nodesHere(ctx context.Context, tx *Tx, nodes ...*seedbed.Node) error {
+func (db *DB) nodesHere(ctx context.Context, tx *sqldb.Tx, nodes ...*seedbed.Node) error {
 	h, err := db.nodeClocks(ctx, tx)
 	for _, n := range nodes {
 		n.Seen = h.from(n.Seen)

@@ -26,7 +26,7 @@ func on(t *testing.T, db *DB, host string, do func(*testing.T)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		do(t)
-		db.wake() // a channel of the bubble must be closed in the bubble
+		db.sql.Wake() // a channel of the bubble must be closed in the bubble
 	})
 }
 
@@ -44,7 +44,7 @@ func noted(t *testing.T, db *DB, host string, age time.Duration, problem string)
 func ofNodes(t *testing.T) *DB {
 	t.Helper()
 	db := fresh(t)
-	db.dialect.clock = clockOfTheDatabase
+	db.sql.Dialect.Clock = clockOfTheDatabase
 	if err := db.EnsureNode(t.Context(), "node1"); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestSharedClockSetBack(t *testing.T) {
 			t.Parallel()
 			db := ofNodes(t)
 			noted(t, db, "here", 0, "")
-			db.dialect.clock = clockSetBack
+			db.sql.Dialect.Clock = clockSetBack
 			noted(t, db, "here", 0, problem)
 			n := do(db.Node(t.Context(), "node1"))(t)
 			if n.Problem != problem {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // cordonTime is how long after a node was cordoned an instance may still be accepted for it,
@@ -20,7 +21,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 	if err := db.awaitCordon(ctx, name); err != nil {
 		return err
 	}
-	return db.update(ctx, "remove node", func(tx *Tx) error {
+	return db.sql.Update(ctx, "remove node", func(tx *sqldb.Tx) error {
 		was, err := holdNode(ctx, tx, name)
 		if err != nil {
 			return err
@@ -31,32 +32,32 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		if err := emptyNode(ctx, tx, name); err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `UPDATE image SET node = '' WHERE node = $1`, name); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE image SET node = '' WHERE node = $1`, name); err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, name); err != nil {
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, name); err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `DELETE FROM stray WHERE node = $1`, name); err != nil {
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM stray WHERE node = $1`, name); err != nil {
 			return err
 		}
-		return exec(ctx, tx, `DELETE FROM node WHERE name = $1`, name)
+		return sqldb.Exec(ctx, tx, `DELETE FROM node WHERE name = $1`, name)
 	})
 }
 
 // awaitCordon waits until no control host places instances on the node any more.
 func (db *DB) awaitCordon(ctx context.Context, name string) error {
 	var since, clock time.Time
-	err := db.view(ctx, "read node", func(tx *Tx) (err error) {
-		since, err = one(ctx, tx, func(r Row) (at time.Time, err error) {
-			err = r.Scan(toTime(&at))
+	err := db.sql.View(ctx, "read node", func(tx *sqldb.Tx) (err error) {
+		since, err = sqldb.One(ctx, tx, func(r sqldb.Row) (at time.Time, err error) {
+			err = r.Scan(sqldb.ToTime(&at))
 			return at, err
 		}, noNode(name), `SELECT cordoned FROM node WHERE name = $1`, name)
 		if err == nil && since.IsZero() {
 			err = notCordoned(name)
 		}
 		if err == nil {
-			clock, err = db.leaseClock(ctx, tx)
+			clock, err = db.sql.LeaseClock(ctx, tx)
 		}
 		return err
 	})
@@ -77,22 +78,22 @@ func notCordoned(name string) error {
 	return seedbed.Errorf(seedbed.ErrConflict, "node %q may be given new instances: cordon it first (seedbed node cordon %s)", name, name)
 }
 
-func emptyNode(ctx context.Context, tx *Tx, name string) error {
-	instances, err := list(ctx, tx, value[string], `SELECT name FROM instance WHERE node = $1 ORDER BY name LIMIT 6`, name)
+func emptyNode(ctx context.Context, tx *sqldb.Tx, name string) error {
+	instances, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM instance WHERE node = $1 ORDER BY name LIMIT 6`, name)
 	if err != nil {
 		return err
 	}
 	if len(instances) > 0 {
-		return seedbed.Errorf(seedbed.ErrInUse, "node %q has instance %s: remove them first (seedbed vm list)", name, quoted(instances))
+		return seedbed.Errorf(seedbed.ErrInUse, "node %q has instance %s: remove them first (seedbed vm list)", name, sqldb.Quoted(instances))
 	}
 	images, err := imagesAt(ctx, tx, name)
 	if err != nil {
 		return err
 	}
 	if len(images) > 0 {
-		return seedbed.Errorf(seedbed.ErrInUse, "node %q has image %s, which no other node can reach: remove them first (seedbed image remove)", name, quoted(images))
+		return seedbed.Errorf(seedbed.ErrInUse, "node %q has image %s, which no other node can reach: remove them first (seedbed image remove)", name, sqldb.Quoted(images))
 	}
-	job, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE node = $1 AND `+live+` ORDER BY created LIMIT 1`, name)
+	job, err := sqldb.One(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE node = $1 AND `+live+` ORDER BY created LIMIT 1`, name)
 	if err != nil || job.ID == "" {
 		return err
 	}
@@ -101,12 +102,12 @@ func emptyNode(ctx context.Context, tx *Tx, name string) error {
 }
 
 // imagesAt returns the names, sorted, of the images that are only on that node.
-func imagesAt(ctx context.Context, tx *Tx, node string) ([]string, error) {
-	nodes, err := list(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node`)
+func imagesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error) {
+	nodes, err := sqldb.List(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node`)
 	if err != nil {
 		return nil, err
 	}
-	all, err := list(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE node = $1 AND dropped = 0 ORDER BY name`, node)
+	all, err := sqldb.List(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE node = $1 AND dropped = 0 ORDER BY name`, node)
 	if err != nil {
 		return nil, err
 	}

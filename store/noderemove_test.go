@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // An image keeps its node in use, unless another node has the same pool and no node reports the
@@ -46,8 +47,8 @@ func TestImagesAt(t *testing.T) {
 			}
 			do(acceptImport(ctx, db, "debian"))(t)
 			var got []string
-			err := db.update(ctx, "look", func(tx *Tx) error {
-				err := exec(ctx, tx, `UPDATE image SET node = 'own', pool = 'default'`)
+			err := db.sql.Update(ctx, "look", func(tx *sqldb.Tx) error {
+				err := sqldb.Exec(ctx, tx, `UPDATE image SET node = 'own', pool = 'default'`)
 				if err == nil {
 					got, err = imagesAt(ctx, tx, "own")
 				}

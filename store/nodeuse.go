@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // settling is how long it takes until the resources of a new guest show in its node's report: the
@@ -15,10 +16,10 @@ const settling = 45 * time.Second
 // left out. The Coming fields count the instances that are still being made or were requested less
 // than settling ago.
 func (db *DB) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
-	err = db.view(ctx, "count what nodes have", func(tx *Tx) error {
+	err = db.sql.View(ctx, "count what nodes have", func(tx *sqldb.Tx) error {
 		// Use the time of the job, which has an index. The column of the instance is stored after
 		// its documents, which would all be read.
-		all, err = list(ctx, tx, func(r Row) (u seedbed.NodeUse, err error) {
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (u seedbed.NodeUse, err error) {
 			err = r.Scan(&u.Node, &u.Instances, &u.Running, &u.VCPUs, &u.Memory, &u.ComingVCPUs, &u.ComingMemory)
 			return u, err
 		}, `
@@ -27,7 +28,7 @@ func (db *DB) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
 			FROM (SELECT node, vcpus, memory, CASE WHEN state = 'running' THEN 1 ELSE 0 END AS running,
 					CASE WHEN state = 'provisioning' OR id IN (SELECT instance FROM job WHERE created >= $1 AND kind = 'create') THEN 1 ELSE 0 END AS coming
 				FROM instance) AS one
-			GROUP BY node ORDER BY node`, micros(now().Add(-settling)))
+			GROUP BY node ORDER BY node`, sqldb.Micros(sqldb.Now().Add(-settling)))
 		return err
 	})
 	return all, err

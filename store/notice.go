@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // CleanupFinished sends the event that a run of the cleanup removed something. taken is the number
 // of things removed by each task.
 func (db *DB) CleanupFinished(ctx context.Context, taken map[string]int) error {
-	return db.update(ctx, "tell of the cleanup", func(tx *Tx) error {
+	return db.sql.Update(ctx, "tell of the cleanup", func(tx *sqldb.Tx) error {
 		return emit(ctx, tx, notice{seedbed.EventCleanupFinished, "cleanup", fixed(map[string]any{"taken": taken})})
 	})
 }
@@ -33,7 +34,7 @@ type jobFacts struct {
 // is left out.
 func ofJob(kind string, j seedbed.Job, more ...string) notice {
 	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}
-	return notice{kind, j.Subject, func(context.Context, *Tx) (any, error) {
+	return notice{kind, j.Subject, func(context.Context, *sqldb.Tx) (any, error) {
 		data := map[string]any{"job": facts}
 		for pair := range slices.Chunk(more, 2) {
 			if pair[1] != "" {
@@ -73,7 +74,7 @@ type nicFacts struct {
 func factsOf(i seedbed.Instance) instanceFacts {
 	f := instanceFacts{ID: i.ID, Name: i.Name, Profile: i.Profile, Image: i.Image, Node: i.Node}
 	for _, n := range i.NICs {
-		f.NICs = append(f.NICs, nicFacts{n.Network, n.MAC, text(n.Addr)})
+		f.NICs = append(f.NICs, nicFacts{n.Network, n.MAC, sqldb.Text(n.Addr)})
 	}
 	return f
 }
@@ -112,7 +113,7 @@ func noticesOf(j seedbed.Job, o seedbed.Outcome) []notice {
 	case j.Kind == seedbed.JobRemove && o.Drop:
 		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
 	case j.Kind == seedbed.JobCreate:
-		all = append(all, notice{seedbed.EventInstanceReady, j.Subject, func(ctx context.Context, tx *Tx) (any, error) {
+		all = append(all, notice{seedbed.EventInstanceReady, j.Subject, func(ctx context.Context, tx *sqldb.Tx) (any, error) {
 			found, err := instances(ctx, tx, `id = $1`, j.Instance)
 			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
 				return nil, err // created, but not started

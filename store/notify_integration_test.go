@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seedbed/internal/lab"
+	"seedbed/store/sqldb"
 )
 
 // cable connects a store to its PostgreSQL server. Once it is pulled, no data passes, and neither
@@ -89,8 +90,8 @@ func TestPostgresGoneWithoutAWord(t *testing.T) {
 	cfg := s.config(name)
 	cfg.DSN += " host=" + host + " port=" + port
 	db := do(Open(t.Context(), cfg))(t)
-	defer db.Close()
-	heard := func() bool { return db.listens() }
+	defer db.sql.Close()
+	heard := func() bool { return db.sql.Listens() }
 	lab.Await(t, 10*time.Second, "the store to listen", heard)
 	c.mu.Lock()
 	pulled := true
@@ -99,8 +100,8 @@ func TestPostgresGoneWithoutAWord(t *testing.T) {
 			c.mu.Unlock()
 		}
 	}()
-	lab.Await(t, 4*silence, "the store to notice", func() bool { return !heard() })
+	lab.Await(t, 4*sqldb.Silence, "the store to notice", func() bool { return !heard() })
 	c.mu.Unlock()
 	pulled = false
-	lab.Await(t, 4*silence, "the store to listen again", heard)
+	lab.Await(t, 4*sqldb.Silence, "the store to listen again", heard)
 }

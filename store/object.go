@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The tables and columns of the catalogue's objects, without their numbers.
@@ -20,8 +21,8 @@ const (
 // is the flush to disk.
 func (db *DB) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
 	what, asker := "create "+kind+" "+name, seedbed.ChangeOf(ctx)
-	if tx := batchOf(ctx); tx != nil {
-		err = db.inBatch(ctx, tx, what, func(tx *Tx) (err error) {
+	if tx := sqldb.BatchOf(ctx); tx != nil {
+		err = db.sql.InBatch(ctx, tx, what, func(tx *sqldb.Tx) (err error) {
 			id, err = insertNumbered(ctx, tx, kind, into, name, values)
 			return err
 		})
@@ -38,7 +39,7 @@ func (db *DB) createObject(ctx context.Context, kind, into, name string, values 
 }
 
 // insertNumbered inserts an object and returns the number that the database assigns.
-func insertNumbered(ctx context.Context, tx *Tx, kind, into, name string, values []any) (int64, error) {
-	query := insertRows(into, 1, len(values))
+func insertNumbered(ctx context.Context, tx *sqldb.Tx, kind, into, name string, values []any) (int64, error) {
+	query := sqldb.InsertRows(into, 1, len(values))
 	return insertObject(ctx, tx, kind, name, query+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)
 }

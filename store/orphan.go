@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // maxOrphans is the largest number of orphans recorded for one stage.
@@ -12,19 +13,19 @@ const maxOrphans = 200
 
 // noteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
 // none.
-func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
+func noteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
 	type before struct {
 		since time.Time
 		tries int
 	}
-	was, err := list(ctx, tx, func(r Row) (b before, err error) {
-		err = r.Scan(toTime(&b.since), &b.tries)
+	was, err := sqldb.List(ctx, tx, func(r sqldb.Row) (b before, err error) {
+		err = r.Scan(sqldb.ToTime(&b.since), &b.tries)
 		return b, err
 	}, `DELETE FROM orphan WHERE job = $1 AND stage = $2 RETURNING since, tries`, j.ID, stage)
 	if err != nil || problem == "" {
 		return err
 	}
-	at := now()
+	at := sqldb.Now()
 	since, tries := at, 1
 	for _, b := range was {
 		since, tries = b.since, b.tries+1
@@ -33,8 +34,8 @@ func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem stri
 		left = []seedbed.Orphan{{Kind: seedbed.OrphanStage, Name: stage, Why: problem}}
 	}
 	for i, o := range left[:min(len(left), maxOrphans)] {
-		err := exec(ctx, tx, `INSERT INTO orphan (job, stage, idx, kind, pool, name, why, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			j.ID, stage, i, o.Kind, clean(o.Pool, 80), clean(o.Name, 400), clean(o.Why, maxText), micros(since), tries, micros(at))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO orphan (job, stage, idx, kind, pool, name, why, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			j.ID, stage, i, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), sqldb.Clean(o.Why, sqldb.MaxText), sqldb.Micros(since), tries, sqldb.Micros(at))
 		if err != nil {
 			return err
 		}
@@ -45,9 +46,9 @@ func noteOrphans(ctx context.Context, tx *Tx, j seedbed.Job, stage, problem stri
 // Orphans returns what undone jobs have left behind, the oldest first. It leaves out jobs that are
 // still being undone.
 func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
-	err = db.view(ctx, "list orphans", func(tx *Tx) error {
-		all, err = list(ctx, tx, func(r Row) (o seedbed.Orphan, err error) {
-			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, toTime(&o.Since), &o.Tries, toTime(&o.Tried))
+	err = db.sql.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
+			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))
 			return o, err
 		}, `SELECT orphan.job, job.kind, job.subject, job.instance, job.node, orphan.stage, orphan.kind, orphan.pool, orphan.name, orphan.why, orphan.since, orphan.tries, orphan.tried
 			FROM orphan JOIN job ON job.id = orphan.job WHERE job.state = $1 ORDER BY orphan.since, orphan.job, orphan.stage, orphan.idx`, seedbed.JobIncomplete)
@@ -60,9 +61,9 @@ func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 // returns ErrConflict if the job ended otherwise or another job has worked on its instance since,
 // ErrNotFound if its instance or image no longer exists, and ErrInUse while a job works on it.
 func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
-	err = db.update(ctx, "undo job again", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "undo job again", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the second of two concurrent calls sees what the first did.
-		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
+		j, err = sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
 		if err != nil {
 			return err
@@ -73,27 +74,27 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if err := undoable(ctx, tx, j); err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `UPDATE job_stage SET state = $1 WHERE job = $2 AND state = $3`, seedbed.StageIntent, id, seedbed.StageOrphans); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE job_stage SET state = $1 WHERE job = $2 AND state = $3`, seedbed.StageIntent, id, seedbed.StageOrphans); err != nil {
 			return err
 		}
-		clock, err := db.leaseClock(ctx, tx)
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
 		addEvent(tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"})
 		j, err = scanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
 			stage = COALESCE((SELECT name FROM job_stage WHERE job = $3 AND state = $4 ORDER BY n DESC LIMIT 1), '')
-			WHERE id = $3 RETURNING `+jobColumns, seedbed.JobUndoing, micros(clock), id, seedbed.StageIntent))
+			WHERE id = $3 RETURNING `+jobColumns, seedbed.JobUndoing, sqldb.Micros(clock), id, seedbed.StageIntent))
 		return err
 	})
 	return j, err
 }
 
 // undoable returns an error if undoing the job could remove what now belongs to another.
-func undoable(ctx context.Context, tx *Tx, j seedbed.Job) error {
+func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Instance != "" {
-		later, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
-			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, micros(j.Created))
+		later, err := sqldb.One(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
+			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, sqldb.Micros(j.Created))
 		if err == nil && later.ID != "" && later.State.Terminal() {
 			err = orConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more", later.Kind, later.ID.Short(), j.Subject, j.ID.Short())
 		}
@@ -108,7 +109,7 @@ func undoable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	case j.Instance == "":
 		return resumableImage(ctx, tx, j, missing)
 	}
-	touched, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance)
+	touched, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance)
 	if err == nil && touched == 0 {
 		err = missing
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Orphans from before they were recorded are known after the upgrade, as far as they still exist:
@@ -18,9 +19,9 @@ import (
 func TestOrphansOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(openSQLite(path, writer))(t)
-	files := do(fs.Sub(migrations, sqlite.migrations))(t)
-	p := do(goose.NewProvider(sqlite.goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	files := do(fs.Sub(sqldb.Migrations, sqldb.SQLite.Migrations))(t)
+	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
 	do(p.UpTo(t.Context(), 16))(t)
 	left, gone := seedbed.NewJobID(), seedbed.NewJobID()
 	for job, subject := range map[seedbed.JobID]string{left: "debian", gone: "other"} {
@@ -32,7 +33,7 @@ func TestOrphansOfTheReleaseBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
+	defer db.sql.Close()
 	at := time.UnixMicro(2000000).UTC()
 	want := []seedbed.Orphan{{Job: left, Of: seedbed.JobImport, Subject: "debian", Node: "n", Stage: "import", Kind: seedbed.OrphanStage, Name: "import", Why: "no answer",
 		Since: at, Tries: 20, Tried: at}}

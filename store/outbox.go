@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const outboxColumns = `id, seq, type, subject, data, at, state, attempts, next_at, tried, took, status, error`
 
-func scanOutgoing(r Row) (o seedbed.Outgoing, err error) {
+func scanOutgoing(r sqldb.Row) (o seedbed.Outgoing, err error) {
 	var data string
 	var took int64
-	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, toTime(&o.At), &o.State, &o.Attempts, toTime(&o.Next), toTime(&o.Tried), &took, &o.Status, &o.Error)
+	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, sqldb.ToTime(&o.At), &o.State, &o.Attempts, sqldb.ToTime(&o.Next), sqldb.ToTime(&o.Tried), &took, &o.Status, &o.Error)
 	o.Data, o.Took = []byte(data), time.Duration(took)*time.Microsecond
 	return o, err
 }
@@ -20,13 +21,13 @@ func scanOutgoing(r Row) (o seedbed.Outgoing, err error) {
 // OutgoingDeliveries returns the past and pending deliveries to an endpoint, newest first, at most
 // limit and at most 1000. If state is not empty, it returns only those in that state.
 func (db *DB) OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) (all []seedbed.Outgoing, err error) {
-	err = db.view(ctx, "list outgoing deliveries", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list outgoing deliveries", func(tx *sqldb.Tx) error {
 		if _, err := readEndpoint(ctx, tx, endpoint); err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, scanOutgoing, `
+		all, err = sqldb.List(ctx, tx, scanOutgoing, `
 			SELECT `+outboxColumns+` FROM outbox WHERE endpoint = $1 AND ($2 = '' OR state = $2) ORDER BY seq DESC LIMIT $3`,
-			endpoint, state, bound(limit, 1000))
+			endpoint, state, sqldb.Bound(limit, 1000))
 		return err
 	})
 	return all, err
@@ -38,12 +39,12 @@ const again = `UPDATE outbox SET state = 'pending', attempts = 0, next_at = NULL
 // Resend makes one delivery to an endpoint pending again and due at once, whatever its state. The
 // delivery keeps its ID and seq. If the endpoint is disabled, Resend returns ErrConflict.
 func (db *DB) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoing, err error) {
-	err = db.update(ctx, "resend", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "resend", func(tx *sqldb.Tx) error {
 		if err := rouse(ctx, tx, endpoint); err != nil {
 			return err
 		}
-		missing := seedbed.Errorf(seedbed.ErrNotFound, "endpoint %q has no delivery %q", endpoint, clean(id, 80))
-		o, err = one(ctx, tx, scanOutgoing, missing, again+` AND id = $2 RETURNING `+outboxColumns, endpoint, id)
+		missing := seedbed.Errorf(seedbed.ErrNotFound, "endpoint %q has no delivery %q", endpoint, sqldb.Clean(id, 80))
+		o, err = sqldb.One(ctx, tx, scanOutgoing, missing, again+` AND id = $2 RETURNING `+outboxColumns, endpoint, id)
 		return err
 	})
 	return o, err
@@ -56,11 +57,11 @@ func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, miss
 	if missedOnly {
 		states = `('dead', 'skipped')`
 	}
-	err = db.update(ctx, "replay", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "replay", func(tx *sqldb.Tx) error {
 		if err := rouse(ctx, tx, endpoint); err != nil {
 			return err
 		}
-		n, err = affect(ctx, tx, again+` AND at >= $2 AND state IN `+states, endpoint, since.UnixMicro())
+		n, err = sqldb.Affect(ctx, tx, again+` AND at >= $2 AND state IN `+states, endpoint, since.UnixMicro())
 		return err
 	})
 	if err != nil {
@@ -71,8 +72,8 @@ func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, miss
 
 // rouse ends an endpoint's pause after failures and locks its row. If the endpoint is disabled, it
 // returns ErrConflict.
-func rouse(ctx context.Context, tx *Tx, endpoint string) error {
-	on, err := one(ctx, tx, value[int], noEndpoint(endpoint), `UPDATE endpoint SET open_until = NULL WHERE name = $1 RETURNING enabled`, endpoint)
+func rouse(ctx context.Context, tx *sqldb.Tx, endpoint string) error {
+	on, err := sqldb.One(ctx, tx, sqldb.Value[int], noEndpoint(endpoint), `UPDATE endpoint SET open_until = NULL WHERE name = $1 RETURNING enabled`, endpoint)
 	if err == nil && on == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "endpoint %q is disabled: enable it first", endpoint)
 	}
@@ -84,25 +85,25 @@ const oldOutgoing = `FROM outbox WHERE at < $1 AND state <> 'pending'`
 
 // CountOutgoing counts the deliveries that DropOutgoing would delete.
 func (db *DB) CountOutgoing(ctx context.Context, before time.Time) (int, error) {
-	return db.count(ctx, "count outgoing deliveries", `SELECT COUNT(*) `+oldOutgoing, before)
+	return db.sql.Count(ctx, "count outgoing deliveries", `SELECT COUNT(*) `+oldOutgoing, before)
 }
 
 // DropOutgoing deletes the deliveries of events before that time, except those that are pending,
 // and returns how many there were.
 func (db *DB) DropOutgoing(ctx context.Context, before time.Time) (int, error) {
-	return db.drop(ctx, "drop outgoing deliveries", `DELETE `+oldOutgoing, before)
+	return db.sql.Drop(ctx, "drop outgoing deliveries", `DELETE `+oldOutgoing, before)
 }
 
 // OutgoingStats returns a summary of the deliveries to each endpoint, sorted by name.
 func (db *DB) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, err error) {
-	err = db.view(ctx, "count outgoing deliveries", func(tx *Tx) error {
-		clock, err := db.leaseClock(ctx, tx)
+	err = db.sql.View(ctx, "count outgoing deliveries", func(tx *sqldb.Tx) error {
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, func(r Row) (s seedbed.OutgoingStats, err error) {
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (s seedbed.OutgoingStats, err error) {
 			var until time.Time
-			err = r.Scan(&s.Endpoint, &s.Enabled, &s.Reason, toTime(&until), &s.Pending, &s.Dead, toTime(&s.Oldest))
+			err = r.Scan(&s.Endpoint, &s.Enabled, &s.Reason, sqldb.ToTime(&until), &s.Pending, &s.Dead, sqldb.ToTime(&s.Oldest))
 			s.Open = until.After(clock)
 			return s, err
 		}, `

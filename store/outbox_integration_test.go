@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The transactions of two changes overlap. The second waits for its seq until the first has ended,
@@ -21,8 +22,8 @@ func TestPostgresOutboxOrder(t *testing.T) {
 			db := s.fresh(t)
 			do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"},
 				Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
-			first := do(db.write.BeginTx(ctx, db.dialect.writing))(t)
-			if err := emit(ctx, &Tx{Tx: first}, notice{seedbed.EventCleanupFinished, "first", fixed(1)}); err != nil {
+			first := do(db.sql.Write.BeginTx(ctx, db.sql.Dialect.Writing))(t)
+			if err := emit(ctx, &sqldb.Tx{Tx: first}, notice{seedbed.EventCleanupFinished, "first", fixed(1)}); err != nil {
 				t.Fatal(err)
 			}
 			second := make(chan error, 1)

@@ -23,7 +23,7 @@ func TestOutboxReopened(t *testing.T) {
 	if err != nil || old == nil {
 		t.Fatalf("%+v, %v", old, err)
 	}
-	if err := db.Close(); err != nil {
+	if err := db.sql.Close(); err != nil {
 		t.Fatal(err)
 	}
 	db = open(t, path)
@@ -44,7 +44,7 @@ func TestUnreadableEndpoint(t *testing.T) {
 	if err := db.CleanupFinished(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	do(db.write.ExecContext(ctx, `UPDATE endpoint SET events = 'x' WHERE name = 'bad'`))(t)
+	do(db.sql.Write.ExecContext(ctx, `UPDATE endpoint SET events = 'x' WHERE name = 'bad'`))(t)
 	c, _, err := db.ClaimOutgoing(ctx, "one", time.Hour)
 	if err != nil || c == nil || c.Endpoint.Name != "good" {
 		t.Fatalf("%+v, %v", c, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // lane is an endpoint with its next delivery, which is the pending one with the lowest seq.
@@ -18,9 +19,9 @@ type lane struct {
 	due      time.Time
 }
 
-func scanLane(r Row) (l lane, err error) {
+func scanLane(r sqldb.Row) (l lane, err error) {
 	var next, leased, open time.Time
-	err = r.Scan(&l.endpoint, &l.epoch, &l.seq, toTime(&next), toTime(&leased), toTime(&open))
+	err = r.Scan(&l.endpoint, &l.epoch, &l.seq, sqldb.ToTime(&next), sqldb.ToTime(&leased), sqldb.ToTime(&open))
 	for _, t := range []time.Time{next, leased, open} {
 		if t.After(l.due) {
 			l.due = t
@@ -60,11 +61,11 @@ func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Durati
 
 // lanes returns the endpoints with pending deliveries, the first one due first.
 func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error) {
-	err = db.view(ctx, "look for deliveries", func(tx *Tx) error {
-		if clock, err = db.leaseClock(ctx, tx); err != nil {
+	err = db.sql.View(ctx, "look for deliveries", func(tx *sqldb.Tx) error {
+		if clock, err = db.sql.LeaseClock(ctx, tx); err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, scanLane, `
+		all, err = sqldb.List(ctx, tx, scanLane, `
 			SELECT e.name, e.epoch, o.seq, o.next_at, e.lease_until, e.open_until
 			FROM endpoint e JOIN outbox o ON o.endpoint = e.name
 			WHERE e.enabled = 1 AND o.state = 'pending'
@@ -78,22 +79,22 @@ func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error
 // claimLane claims the endpoint, unless another owner did since lanes read it.
 func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
 	c := &seedbed.OutgoingClaim{Epoch: l.epoch + 1}
-	changed, err := db.change(ctx, "claim delivery", func(tx *Tx) error {
-		clock, err := db.leaseClock(ctx, tx)
+	changed, err := db.sql.Change(ctx, "claim delivery", func(tx *sqldb.Tx) error {
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `
+		n, err := sqldb.Affect(ctx, tx, `
 			UPDATE endpoint SET owner = $1, epoch = epoch + 1, lease_until = $2
 			WHERE name = $3 AND epoch = $4 AND enabled = 1 AND (lease_until IS NULL OR lease_until <= $5)`,
-			owner, micros(clock.Add(lease)), l.endpoint, l.epoch, micros(clock))
+			owner, sqldb.Micros(clock.Add(lease)), l.endpoint, l.epoch, sqldb.Micros(clock))
 		if err != nil || n == 0 {
-			return orUnchanged(err)
+			return sqldb.OrUnchanged(err)
 		}
 		if c.Endpoint, err = readEndpoint(ctx, tx, l.endpoint); err != nil {
 			return err
 		}
-		c.Outgoing, err = one(ctx, tx, scanOutgoing, errUnchanged,
+		c.Outgoing, err = sqldb.One(ctx, tx, scanOutgoing, sqldb.ErrUnchanged,
 			`SELECT `+outboxColumns+` FROM outbox WHERE endpoint = $1 AND seq = $2 AND state = 'pending'`, l.endpoint, l.seq)
 		return err
 	})
@@ -104,8 +105,8 @@ func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Du
 }
 
 // holdOutgoing checks that the claim is still valid, and ends it.
-func holdOutgoing(ctx context.Context, tx *Tx, c seedbed.OutgoingClaim) error {
-	n, err := affect(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE name = $1 AND epoch = $2 AND owner <> ''`, c.Endpoint.Name, c.Epoch)
+func holdOutgoing(ctx context.Context, tx *sqldb.Tx, c seedbed.OutgoingClaim) error {
+	n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE name = $1 AND epoch = $2 AND owner <> ''`, c.Endpoint.Name, c.Epoch)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrStale, "the delivery %s to endpoint %q is no longer held under epoch %d", c.Outgoing.ID, c.Endpoint.Name, c.Epoch)
 	}
@@ -115,38 +116,38 @@ func holdOutgoing(ctx context.Context, tx *Tx, c seedbed.OutgoingClaim) error {
 // RecordOutgoing records the result of an attempt and releases the endpoint. ErrStale means that
 // the claim was lost: another owner is sending the delivery, or has sent it.
 func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a seedbed.Attempt) error {
-	_, err := db.change(ctx, "record delivery", func(tx *Tx) error {
+	_, err := db.sql.Change(ctx, "record delivery", func(tx *sqldb.Tx) error {
 		if err := holdOutgoing(ctx, tx, c); err != nil {
 			return err
 		}
-		clock, err := db.leaseClock(ctx, tx)
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
 		var next any
 		if a.State == seedbed.OutgoingPending {
-			next = micros(clock.Add(a.Retry))
+			next = sqldb.Micros(clock.Add(a.Retry))
 		}
 		// A delivery that was skipped since, because the endpoint was disabled, is no longer
 		// pending.
-		err = exec(ctx, tx, `
+		err = sqldb.Exec(ctx, tx, `
 			UPDATE outbox SET attempts = attempts + 1, tried = $1, took = $2, status = $3, error = $4,
 				next_at = CASE WHEN state = 'pending' THEN CAST($5 AS bigint) END,
 				state = CASE WHEN state = 'pending' OR $6 = 'sent' THEN $6 ELSE state END
 			WHERE endpoint = $7 AND seq = $8`,
-			micros(orNow(a.At)), a.Took.Microseconds(), a.Status, clean(a.Error, maxText), next, a.State, c.Endpoint.Name, c.Outgoing.Seq)
+			sqldb.Micros(sqldb.OrNow(a.At)), a.Took.Microseconds(), a.Status, sqldb.Clean(a.Error, sqldb.MaxText), next, a.State, c.Endpoint.Name, c.Outgoing.Seq)
 		if err != nil {
 			return err
 		}
 		if a.State == seedbed.OutgoingSent {
-			return exec(ctx, tx, `UPDATE endpoint SET failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, c.Endpoint.Name)
+			return sqldb.Exec(ctx, tx, `UPDATE endpoint SET failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, c.Endpoint.Name)
 		}
 		var open any
 		if a.Pause > 0 {
-			open = micros(clock.Add(a.Pause))
+			open = sqldb.Micros(clock.Add(a.Pause))
 		}
-		err = exec(ctx, tx, `UPDATE endpoint SET failures = failures + 1, failing_since = COALESCE(failing_since, $1), open_until = $2 WHERE name = $3`,
-			micros(clock), open, c.Endpoint.Name)
+		err = sqldb.Exec(ctx, tx, `UPDATE endpoint SET failures = failures + 1, failing_since = COALESCE(failing_since, $1), open_until = $2 WHERE name = $3`,
+			sqldb.Micros(clock), open, c.Endpoint.Name)
 		if err != nil || a.Disable == "" {
 			return err
 		}
@@ -158,5 +159,5 @@ func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a see
 // ReleaseOutgoing releases an endpoint without an outcome. The delivery stays due as before, and no
 // attempt is counted.
 func (db *DB) ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error {
-	return db.update(ctx, "release delivery", func(tx *Tx) error { return holdOutgoing(ctx, tx, c) })
+	return db.sql.Update(ctx, "release delivery", func(tx *sqldb.Tx) error { return holdOutgoing(ctx, tx, c) })
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The first outputHead bytes of a stage's output are kept for good. When output is dropped, it is
@@ -27,7 +28,7 @@ func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, l
 	if len(lines) == 0 {
 		return nil
 	}
-	return db.update(ctx, "log output", func(tx *Tx) error {
+	return db.sql.Update(ctx, "log output", func(tx *sqldb.Tx) error {
 		if _, err := hold(ctx, tx, ref); err != nil {
 			return err
 		}
@@ -35,19 +36,19 @@ func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, l
 		err := tx.QueryRowContext(ctx, `SELECT output, note, dropped_lines, dropped_bytes FROM job_stage WHERE job = $1 AND name = $2`, ref.ID, stage).
 			Scan(&o.kept, &o.note, &o.lines, &o.bytes)
 		if errors.Is(err, sql.ErrNoRows) {
-			return orConflict(nil, "job %s: stage %q was not begun, so it has no output", ref.ID.Short(), clean(stage, 80))
+			return orConflict(nil, "job %s: stage %q was not begun, so it has no output", ref.ID.Short(), sqldb.Clean(stage, 80))
 		} else if err != nil {
 			return err
 		}
-		last, err := value[int64](tx.QueryRowContext(ctx, `UPDATE job SET outputs = outputs + $1 WHERE id = $2 RETURNING outputs`, len(lines), ref.ID))
+		last, err := sqldb.Value[int64](tx.QueryRowContext(ctx, `UPDATE job SET outputs = outputs + $1 WHERE id = $2 RETURNING outputs`, len(lines), ref.ID))
 		if err != nil {
 			return err
 		}
-		at := micros(now())
+		at := sqldb.Micros(sqldb.Now())
 		for i, l := range lines {
-			text := clean(l.Text, int(seedbed.MaxOutputLine))
-			err := exec(ctx, tx, `INSERT INTO job_output (job, n, at, stage, stream, text) VALUES ($1, $2, $3, $4, $5, $6)`,
-				ref.ID, last-int64(len(lines)-1-i), at, stage, clean(l.Stream, 80), text)
+			text := sqldb.Clean(l.Text, int(seedbed.MaxOutputLine))
+			err := sqldb.Exec(ctx, tx, `INSERT INTO job_output (job, n, at, stage, stream, text) VALUES ($1, $2, $3, $4, $5, $6)`,
+				ref.ID, last-int64(len(lines)-1-i), at, stage, sqldb.Clean(l.Stream, 80), text)
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, l
 				return err
 			}
 		}
-		return exec(ctx, tx, `UPDATE job_stage SET output = $1, note = $2, dropped_lines = $3, dropped_bytes = $4 WHERE job = $5 AND name = $6`,
+		return sqldb.Exec(ctx, tx, `UPDATE job_stage SET output = $1, note = $2, dropped_lines = $3, dropped_bytes = $4 WHERE job = $5 AND name = $6`,
 			o.kept, o.note, o.lines, o.bytes, ref.ID, stage)
 	})
 }
@@ -73,9 +74,9 @@ type output struct {
 }
 
 // drop deletes lines after the head until the rest is small enough.
-func (o *output) drop(ctx context.Context, tx *Tx) error {
+func (o *output) drop(ctx context.Context, tx *sqldb.Tx) error {
 	type size struct{ n, bytes int64 }
-	all, err := list(ctx, tx, func(r Row) (s size, err error) {
+	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (s size, err error) {
 		err = r.Scan(&s.n, &s.bytes)
 		return s, err
 	}, `SELECT n, octet_length(text) FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 ORDER BY n`, o.job, o.stage, o.note)
@@ -96,25 +97,25 @@ func (o *output) drop(ctx context.Context, tx *Tx) error {
 		o.kept -= l.bytes + outputLine
 		o.lines, o.bytes, until = o.lines+1, o.bytes+l.bytes, l.n
 	}
-	if err := exec(ctx, tx, `DELETE FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 AND n <= $4`, o.job, o.stage, o.note, until); err != nil {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 AND n <= $4`, o.job, o.stage, o.note, until); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("%d lines with %d bytes are left out here: of one stage, %s are kept", o.lines, o.bytes, seedbed.MaxOutput)
-	return exec(ctx, tx, `UPDATE job_output SET stream = $1, text = $2 WHERE job = $3 AND n = $4`, seedbed.OutputNote, text, o.job, o.note)
+	return sqldb.Exec(ctx, tx, `UPDATE job_output SET stream = $1, text = $2 WHERE job = $3 AND n = $4`, seedbed.OutputNote, text, o.job, o.note)
 }
 
 // JobOutput returns the output of a job after line after, oldest first, at most limit lines and at
 // most 5000. It returns the output of one stage, or of all if stage is empty.
 func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) (all []seedbed.JobOutput, err error) {
-	err = db.view(ctx, "read output", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read output", func(tx *sqldb.Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, func(r Row) (l seedbed.JobOutput, err error) {
-			err = r.Scan(&l.N, toTime(&l.At), &l.Stage, &l.Stream, &l.Text)
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.JobOutput, err error) {
+			err = r.Scan(&l.N, sqldb.ToTime(&l.At), &l.Stage, &l.Stream, &l.Text)
 			return l, err
 		}, `SELECT n, at, stage, stream, text FROM job_output WHERE job = $1 AND n > $2 AND ($3 = '' OR stage = $3) ORDER BY n LIMIT $4`,
-			id, after, stage, bound(limit, 5000))
+			id, after, stage, sqldb.Bound(limit, 5000))
 		return err
 	})
 	return all, err
@@ -125,11 +126,11 @@ const oldOutput = `FROM job_output WHERE job IN (SELECT id FROM job WHERE ended 
 
 // CountOutput counts the lines that DropOutput would delete.
 func (db *DB) CountOutput(ctx context.Context, before time.Time) (int, error) {
-	return db.count(ctx, "count output", `SELECT COUNT(*) `+oldOutput, before)
+	return db.sql.Count(ctx, "count output", `SELECT COUNT(*) `+oldOutput, before)
 }
 
 // DropOutput deletes the output of jobs that ended before that time, and returns the number of
 // lines.
 func (db *DB) DropOutput(ctx context.Context, before time.Time) (int, error) {
-	return db.drop(ctx, "drop output", `DELETE `+oldOutput, before)
+	return db.sql.Drop(ctx, "drop output", `DELETE `+oldOutput, before)
 }

@@ -6,28 +6,29 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const kindOVA = "OVA image"
 
 const ovaColumns = `id, name, state, revision, created, changed`
 
-func scanOVA(r Row) (o seedbed.OVA, err error) {
+func scanOVA(r sqldb.Row) (o seedbed.OVA, err error) {
 	o.Volumes = []seedbed.OVAVolume{}
-	err = r.Scan(&o.ID, &o.Name, &o.State, &o.Revision, toTime(&o.Created), toTime(&o.Changed))
+	err = r.Scan(&o.ID, &o.Name, &o.State, &o.Revision, sqldb.ToTime(&o.Created), sqldb.ToTime(&o.Changed))
 	return o, err
 }
 
 // OVAs returns the imported OVA images whose names match, sorted by name.
 func (db *DB) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OVA, err error) {
-	err = db.view(ctx, "list OVA images", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list OVA images", func(tx *sqldb.Tx) error {
 		all, err = ovas(ctx, tx, m)
 		return err
 	})
 	return all, err
 }
 
-func ovas(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.OVA, error) {
+func ovas(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.OVA, error) {
 	all, err := matched(ctx, tx, scanOVA, m, "name", `SELECT `+ovaColumns+` FROM ova WHERE %s AND state <> 'importing' ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -40,8 +41,8 @@ func ovas(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.OVA, erro
 	return all, nil
 }
 
-func ovaVolumes(ctx context.Context, tx *Tx, ova string) ([]seedbed.OVAVolume, error) {
-	return list(ctx, tx, func(r Row) (v seedbed.OVAVolume, err error) {
+func ovaVolumes(ctx context.Context, tx *sqldb.Tx, ova string) ([]seedbed.OVAVolume, error) {
+	return sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.OVAVolume, err error) {
 		err = r.Scan(&v.Disk, &v.Pool, &v.Image, &v.File, &v.Format, &v.Size)
 		return v, err
 	}, `SELECT disk, pool, image, file, format, size FROM ova_volume WHERE ova = $1 ORDER BY idx`, ova)
@@ -54,7 +55,7 @@ func checkNewOVA(o *seedbed.NewOVA) error {
 	case o == nil:
 		return seedbed.Errorf(seedbed.ErrInvalid, "an OVA job needs an OVA image")
 	case len(o.OVA.Volumes) == 0 || len(o.OVA.Volumes) > seedbed.MaxOVADisks || len(o.Images) != len(o.OVA.Volumes):
-		return seedbed.Errorf(seedbed.ErrInvalid, "OVA image %q has %d disks: want 1 to %d", clean(o.OVA.Name, 80), len(o.OVA.Volumes), seedbed.MaxOVADisks)
+		return seedbed.Errorf(seedbed.ErrInvalid, "OVA image %q has %d disks: want 1 to %d", sqldb.Clean(o.OVA.Name, 80), len(o.OVA.Volumes), seedbed.MaxOVADisks)
 	}
 	if err := seedbed.CheckOVAName(o.OVA.Name); err != nil {
 		return err
@@ -64,12 +65,12 @@ func checkNewOVA(o *seedbed.NewOVA) error {
 
 // acceptOVA writes an OVA image that is to be imported, with its images, its system template and
 // its profile. They cannot be used until the import succeeds.
-func acceptOVA(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
+func acceptOVA(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 	o := a.OVA
 	a.Job.Subject, a.Job.Instance = o.OVA.Name, ""
 	s := newStored()
-	made, err := affect(ctx, tx, `INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
-		o.OVA.Name, seedbed.ImageImporting, a.Job.ID, s.Revision, micros(s.Created), micros(s.Changed))
+	made, err := sqldb.Affect(ctx, tx, `INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
+		o.OVA.Name, seedbed.ImageImporting, a.Job.ID, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
 	if err == nil && made == 0 {
 		err = objectExists(kindOVA, o.OVA.Name)
 	}
@@ -83,20 +84,20 @@ func acceptOVA(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 		if err := insertImage(ctx, tx, o.Images[i], a.Job.Node); err != nil {
 			return err
 		}
-		err := exec(ctx, tx, `INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			o.OVA.Name, i, v.Disk, v.Pool, v.Image, clean(v.File, 255), clean(v.Format, 80), v.Size)
+		err := sqldb.Exec(ctx, tx, `INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			o.OVA.Name, i, v.Disk, v.Pool, v.Image, sqldb.Clean(v.File, 255), sqldb.Clean(v.Format, 80), v.Size)
 		if err != nil {
 			return err
 		}
 	}
 	t := o.System
-	t.NodeLimit = orEmpty(t.NodeLimit)
-	args := append(systemValues(t), s.Revision, micros(s.Created), micros(s.Changed))
+	t.NodeLimit = sqldb.OrEmpty(t.NodeLimit)
+	args := append(systemValues(t), s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
 	if _, err := insertObject(ctx, tx, kindSystem, t.Name,
-		insertRows(intoSystem, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
+		sqldb.InsertRows(intoSystem, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
 		return err
 	}
-	if err := exec(ctx, tx, `UPDATE system_template SET ova = $1 WHERE name = $2`, o.OVA.Name, t.Name); err != nil {
+	if err := sqldb.Exec(ctx, tx, `UPDATE system_template SET ova = $1 WHERE name = $2`, o.OVA.Name, t.Name); err != nil {
 		return err
 	}
 	p := o.Profile
@@ -112,20 +113,20 @@ func acceptOVA(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 }
 
 // activateOVA records what the import found, and makes the images active.
-func activateOVA(ctx context.Context, tx *Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
+func activateOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobOVA {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no OVA image: it is a %s job", j.ID.Short(), j.Kind)
 	}
 	for _, i := range found {
-		n, err := affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4 WHERE name = $5 AND dropped = 0`,
-			seedbed.ImageActive, i.Size, clean(i.Format, 80), clean(i.SHA256, 80), i.Name)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4 WHERE name = $5 AND dropped = 0`,
+			seedbed.ImageActive, i.Size, sqldb.Clean(i.Format, 80), sqldb.Clean(i.SHA256, 80), i.Name)
 		if err == nil && n == 0 {
 			err = seedbed.Errorf(seedbed.ErrConflict, "job %s: image %q does not exist", j.ID.Short(), i.Name)
 		}
 		if err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `UPDATE ova_volume SET size = $1 WHERE image = $2`, i.Size, i.Name); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE ova_volume SET size = $1 WHERE image = $2`, i.Size, i.Name); err != nil {
 			return err
 		}
 	}
@@ -133,8 +134,8 @@ func activateOVA(ctx context.Context, tx *Tx, j seedbed.Job, found []seedbed.Ima
 }
 
 // setOVAState sets the state of an OVA image, but not of its images.
-func setOVAState(ctx context.Context, tx *Tx, name string, to seedbed.ImageState) error {
-	n, err := affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`, to, micros(now()), name)
+func setOVAState(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState) error {
+	n, err := sqldb.Affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`, to, sqldb.Micros(sqldb.Now()), name)
 	if err == nil && n == 0 {
 		err = noOVA(name)
 	}
@@ -142,16 +143,16 @@ func setOVAState(ctx context.Context, tx *Tx, name string, to seedbed.ImageState
 }
 
 // setOVA sets the state of an OVA image and of its images.
-func setOVA(ctx context.Context, tx *Tx, name string, to seedbed.ImageState) error {
+func setOVA(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState) error {
 	if err := setOVAState(ctx, tx, name, to); err != nil {
 		return err
 	}
-	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE dropped = 0 AND name IN (SELECT image FROM ova_volume WHERE ova = $2)`, to, name)
+	return sqldb.Exec(ctx, tx, `UPDATE image SET state = $1 WHERE dropped = 0 AND name IN (SELECT image FROM ova_volume WHERE ova = $2)`, to, name)
 }
 
 // dropOVA deletes an OVA image with everything that came with it, except a system template that
 // another profile uses.
-func dropOVA(ctx context.Context, tx *Tx, name string) error {
+func dropOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
 	volumes, err := ovaVolumes(ctx, tx, name)
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func dropOVA(ctx context.Context, tx *Tx, name string) error {
 		`DELETE FROM ova_volume WHERE ova = $1`,
 		`DELETE FROM ova WHERE name = $1`,
 	} {
-		if err := exec(ctx, tx, query, name); err != nil {
+		if err := sqldb.Exec(ctx, tx, query, name); err != nil {
 			return err
 		}
 	}
@@ -182,15 +183,15 @@ type heldOVA struct {
 }
 
 // holdOVA locks the row of an OVA image, so that concurrent jobs see each other.
-func holdOVA(ctx context.Context, tx *Tx, name string, missing error) (heldOVA, error) {
-	return one(ctx, tx, func(r Row) (h heldOVA, err error) {
+func holdOVA(ctx context.Context, tx *sqldb.Tx, name string, missing error) (heldOVA, error) {
+	return sqldb.One(ctx, tx, func(r sqldb.Row) (h heldOVA, err error) {
 		err = r.Scan(&h.job, &h.state)
 		return h, err
 	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)
 }
 
 // acceptOVARemove starts the removal of an OVA image. No volume may be a clone of its images.
-func acceptOVARemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
+func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	var input seedbed.OVAJob
 	held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject))
 	if err != nil {
@@ -219,20 +220,20 @@ func acceptOVARemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 }
 
 // unusedSystem returns ErrInUse if profiles of others use the system template of an OVA image.
-func unusedSystem(ctx context.Context, tx *Tx, ova string) error {
-	users, err := list(ctx, tx, value[string], `
+func unusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
+	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `
 		SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system
 		WHERE s.ova = $1 AND (p.ova IS NULL OR p.ova <> $1)
 		ORDER BY 1 LIMIT 6`, ova)
 	if err != nil || len(users) == 0 {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first", ova, quoted(users))
+	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first", ova, sqldb.Quoted(users))
 }
 
 // idleOVA returns ErrInUse if a job works on the OVA image.
-func idleOVA(ctx context.Context, tx *Tx, name string) error {
-	other, err := one(ctx, tx, scanJob, nil,
+func idleOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
+	other, err := sqldb.One(ctx, tx, scanJob, nil,
 		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobOVA, seedbed.JobOVARemove)
 	if err != nil || other.ID == "" {
 		return err
@@ -242,7 +243,7 @@ func idleOVA(ctx context.Context, tx *Tx, name string) error {
 }
 
 // resumableOVA restores the state that the OVA image of a failed job has while that job runs.
-func resumableOVA(ctx context.Context, tx *Tx, j seedbed.Job, missing error) error {
+func resumableOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
 	held, err := holdOVA(ctx, tx, j.Subject, missing)
 	if err != nil {
 		return err

@@ -5,21 +5,22 @@ import (
 	"errors"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // Parts returns the objects that a profile refers to, as of one moment. It returns ErrInvalid if
 // one of them does not exist.
 func (db *DB) Parts(ctx context.Context, profile string, names seedbed.PartNames) (parts seedbed.Parts, err error) {
 	missing := func(err error, kind, name string) error {
-		if err == nil || errors.Is(err, seedbed.ErrNotFound) || unstorable(err) {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", kind, clean(name, 80), profile)
+		if err == nil || errors.Is(err, seedbed.ErrNotFound) || sqldb.Unstorable(err) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", kind, sqldb.Clean(name, 80), profile)
 		}
 		return err
 	}
-	err = db.view(ctx, "read templates", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read templates", func(tx *sqldb.Tx) error {
 		parts = seedbed.Parts{}
 		if names.System != "" {
-			t, err := one(ctx, tx, scanSystem, noObject(kindSystem, names.System), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, names.System)
+			t, err := sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, names.System), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, names.System)
 			if err != nil {
 				return missing(err, kindSystem, names.System)
 			}
@@ -40,7 +41,7 @@ func (db *DB) Parts(ctx context.Context, profile string, names seedbed.PartNames
 			parts.Storage = &found[0]
 		}
 		if names.UserData != "" {
-			d, err := one(ctx, tx, scanDocument, noObject(kindUserData, names.UserData),
+			d, err := sqldb.One(ctx, tx, scanDocument, noObject(kindUserData, names.UserData),
 				`SELECT id, name, content, revision, created, changed FROM userdata WHERE name = $1`, names.UserData)
 			if err != nil {
 				return missing(err, kindUserData, names.UserData)
@@ -49,7 +50,7 @@ func (db *DB) Parts(ctx context.Context, profile string, names seedbed.PartNames
 			parts.UserData = &doc
 		}
 		if names.Script != "" {
-			s, err := one(ctx, tx, scanScript, noObject(kindScript, names.Script), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, names.Script)
+			s, err := sqldb.One(ctx, tx, scanScript, noObject(kindScript, names.Script), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, names.Script)
 			if err != nil {
 				return missing(err, kindScript, names.Script)
 			}
@@ -58,7 +59,7 @@ func (db *DB) Parts(ctx context.Context, profile string, names seedbed.PartNames
 		if names.OVA == "" {
 			return nil
 		}
-		o, err := one(ctx, tx, scanOVA, noOVA(names.OVA), `SELECT `+ovaColumns+` FROM ova WHERE name = $1`, names.OVA)
+		o, err := sqldb.One(ctx, tx, scanOVA, noOVA(names.OVA), `SELECT `+ovaColumns+` FROM ova WHERE name = $1`, names.OVA)
 		if err != nil {
 			return missing(err, kindOVA, names.OVA)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/store/sqldb"
 	"seedbed/store/storetest"
 )
 
@@ -42,7 +43,7 @@ func (s server) use(t *testing.T, name string) *DB {
 	t.Helper()
 	db := do(Open(t.Context(), s.config(name)))(t)
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
+		if err := db.sql.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -70,7 +71,7 @@ func TestPostgresVersions(t *testing.T) {
 		t.Helper()
 		db, err := Open(ctx, c)
 		if err == nil {
-			db.Close()
+			db.sql.Close()
 		}
 		if !errors.Is(err, kind) {
 			t.Fatalf("opened: %v, want kind %v", err, kind)
@@ -97,20 +98,20 @@ func TestPostgresVersions(t *testing.T) {
 	do(acceptImport(ctx, db, "debian"))(t)
 	set := func(have, need int) {
 		t.Helper()
-		do(db.write.ExecContext(ctx, `UPDATE version SET schema = $1, min_program = $2`, have, need))(t)
+		do(db.sql.Write.ExecContext(ctx, `UPDATE version SET schema = $1, min_program = $2`, have, need))(t)
 	}
-	set(schema-1, schema-1)
-	refused(s.config(name), seedbed.ErrVersion, "seedbedd migrate", fmt.Sprintf("schema %d", schema-1))
-	set(schema+6, schema+5)
-	refused(s.config(name), seedbed.ErrVersion, fmt.Sprintf("schema %d", schema+6), fmt.Sprintf("knows %d", schema))
+	set(sqldb.Schema-1, sqldb.Schema-1)
+	refused(s.config(name), seedbed.ErrVersion, "seedbedd migrate", fmt.Sprintf("schema %d", sqldb.Schema-1))
+	set(sqldb.Schema+6, sqldb.Schema+5)
+	refused(s.config(name), seedbed.ErrVersion, fmt.Sprintf("schema %d", sqldb.Schema+6), fmt.Sprintf("knows %d", sqldb.Schema))
 	if err := Migrate(ctx, s.config(name)); !errors.Is(err, seedbed.ErrVersion) {
 		t.Errorf("migrated a newer one: %v", err)
 	}
-	set(schema+6, schema)
+	set(sqldb.Schema+6, sqldb.Schema)
 	do(s.use(t, name).Image(ctx, "debian"))(t)
 
 	other := s.Database(t, "")
-	foreign := do(openPool(do(parseDSN(s.DSN(other)))(t), nil))(t)
+	foreign := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(other)))(t), nil))(t)
 	do(foreign.ExecContext(ctx, `CREATE TABLE account (id bigint)`))(t)
 	if err := foreign.Close(); err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func TestPostgresTwoProcesses(t *testing.T) {
 	defer cancel()
 	name := s.Database(t, s.template)
 	one := s.use(t, name)
-	if c := one.Check(ctx)[0]; !c.OK || !strings.Contains(c.Detail, "PostgreSQL 15") || !strings.Contains(c.Detail, name) {
+	if c := one.sql.Check(ctx)[0]; !c.OK || !strings.Contains(c.Detail, "PostgreSQL 15") || !strings.Contains(c.Detail, name) {
 		t.Errorf("check: %+v", c)
 	}
 	id := do(acceptImport(ctx, one, "debian"))(t)
@@ -145,7 +146,7 @@ func TestPostgresTwoProcesses(t *testing.T) {
 	hinted := func(write func()) {
 		t.Helper()
 		for {
-			hint := two.Hint()
+			hint := two.sql.Hint()
 			write()
 			select {
 			case <-hint:

@@ -7,11 +7,12 @@ import (
 	"errors"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // acceptSwitch completes the row of a job that starts, stops, reboots or rebuilds an instance, and
 // records the instance's state in the job's input.
-func acceptSwitch(ctx context.Context, tx *Tx, j *seedbed.Job) error {
+func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	// Lock the row, so that concurrent jobs see each other.
 	var state seedbed.InstanceState
 	err := tx.QueryRowContext(ctx, `UPDATE instance SET revision = revision WHERE id = $1 RETURNING name, node, state`, j.Instance).Scan(&j.Subject, &j.Node, &state)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // profileColumns lists a profile's columns: first those that never change, and then profileChanges.
@@ -15,11 +16,11 @@ const newProfileColumns = `name, created, ` + profileChanges
 
 const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova`
 
-func scanProfile(r Row) (p seedbed.Profile, err error) {
+func scanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 	var image, network, system, nics, storage, document, script, ova sql.NullString
-	err = r.Scan(&p.ID, &p.Name, toTime(&p.Created), &p.Revision, toTime(&p.Changed), &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, toJSON(&p.SSHKeys), toBlob(&p.UserData),
-		&p.Ready, toBlob(&p.VendorData), &p.VendorDataInUserData, &p.Datasource, toJSON(&p.Metadata), toJSON(&p.Tags),
-		toJSON(&p.Params), toJSON(&p.Expressions), &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, toText(&p.OnFailure), &script, toJSON(&p.Arguments), &ova)
+	err = r.Scan(&p.ID, &p.Name, sqldb.ToTime(&p.Created), &p.Revision, sqldb.ToTime(&p.Changed), &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, sqldb.ToJSON(&p.SSHKeys), sqldb.ToBlob(&p.UserData),
+		&p.Ready, sqldb.ToBlob(&p.VendorData), &p.VendorDataInUserData, &p.Datasource, sqldb.ToJSON(&p.Metadata), sqldb.ToJSON(&p.Tags),
+		sqldb.ToJSON(&p.Params), sqldb.ToJSON(&p.Expressions), &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, sqldb.ToText(&p.OnFailure), &script, sqldb.ToJSON(&p.Arguments), &ova)
 	p.Image, p.Network = image.String, network.String
 	p.System, p.NetworkTemplate, p.Storage, p.Document = system.String, nics.String, storage.String, document.String
 	p.Script, p.OVA = script.String, ova.String
@@ -34,10 +35,10 @@ func scanProfile(r Row) (p seedbed.Profile, err error) {
 
 // profileValues returns the values of profileChanges.
 func profileValues(p seedbed.Profile) []any {
-	return []any{p.Revision, micros(p.Changed), null(p.Image), p.VCPUs, p.Memory, p.DiskSize, null(p.Network), asJSON(p.SSHKeys), blob(p.UserData), p.Ready,
-		blob(p.VendorData), flag(p.VendorDataInUserData), p.Datasource, asJSON(p.Metadata), asJSON(p.Tags),
-		asJSON(p.Params), asJSON(orEmptyMap(p.Expressions)), null(p.System), null(p.NetworkTemplate), null(p.Storage), null(p.Document), p.Follow, flag(p.Protected), flag(p.Hold), p.OnFailure.String(),
-		null(p.Script), asJSON(orEmpty(p.Arguments)), null(p.OVA)}
+	return []any{p.Revision, sqldb.Micros(p.Changed), sqldb.Null(p.Image), p.VCPUs, p.Memory, p.DiskSize, sqldb.Null(p.Network), sqldb.AsJSON(p.SSHKeys), sqldb.Blob(p.UserData), p.Ready,
+		sqldb.Blob(p.VendorData), sqldb.Flag(p.VendorDataInUserData), p.Datasource, sqldb.AsJSON(p.Metadata), sqldb.AsJSON(p.Tags),
+		sqldb.AsJSON(p.Params), sqldb.AsJSON(sqldb.OrEmptyMap(p.Expressions)), sqldb.Null(p.System), sqldb.Null(p.NetworkTemplate), sqldb.Null(p.Storage), sqldb.Null(p.Document), p.Follow, sqldb.Flag(p.Protected), sqldb.Flag(p.Hold), p.OnFailure.String(),
+		sqldb.Null(p.Script), sqldb.AsJSON(sqldb.OrEmpty(p.Arguments)), sqldb.Null(p.OVA)}
 }
 
 // CreateProfile adds a profile and returns it with its revision and times. It returns ErrInvalid if
@@ -47,10 +48,10 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 	if err := checkProfile(&p); err != nil {
 		return seedbed.Profile{}, err
 	}
-	p.SSHKeys, p.Tags = orEmpty(p.SSHKeys), orEmptyMap(p.Tags)
-	p.Revision, p.Created = 1, now()
+	p.SSHKeys, p.Tags = sqldb.OrEmpty(p.SSHKeys), sqldb.OrEmptyMap(p.Tags)
+	p.Revision, p.Created = 1, sqldb.Now()
 	p.Changed = p.Created
-	err := db.update(ctx, "create profile "+p.Name, func(tx *Tx) error {
+	err := db.sql.Update(ctx, "create profile "+p.Name, func(tx *sqldb.Tx) error {
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
@@ -65,16 +66,16 @@ func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Pro
 }
 
 // insertProfile inserts the row of a profile and returns its number.
-func insertProfile(ctx context.Context, tx *Tx, p seedbed.Profile) (int64, error) {
+func insertProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) (int64, error) {
 	exists := seedbed.Errorf(seedbed.ErrExists, "the profile %q already exists", p.Name)
-	args := append([]any{p.Name, micros(p.Created)}, profileValues(p)...)
-	return one(ctx, tx, value[int64], exists, insertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
+	args := append([]any{p.Name, sqldb.Micros(p.Created)}, profileValues(p)...)
+	return sqldb.One(ctx, tx, sqldb.Value[int64], exists, sqldb.InsertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
 }
 
 // changeProfile writes the columns that a change of a profile sets.
-func changeProfile(ctx context.Context, tx *Tx, p seedbed.Profile) error {
+func changeProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 	values := profileValues(p)
-	return exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, p.Name)...)
+	return sqldb.Exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, p.Name)...)
 }
 
 // ChangeProfile changes a profile by calling change, possibly more than once. change may set
@@ -82,29 +83,29 @@ func changeProfile(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 // change, except the user-data of those that follow it. ChangeProfile returns ErrNotFound,
 // ErrInvalid, ErrConflict for a different OVA image, or the error of change.
 func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
-	err = db.update(ctx, "change profile "+clean(name, 80), func(tx *Tx) error {
-		n, err := affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
-		if err != nil && unstorable(err) || err == nil && n == 0 {
+	err = db.sql.Update(ctx, "change profile "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
+		if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
 			return noProfile(name)
 		}
 		if err != nil {
 			return err
 		}
-		if p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name); err != nil {
+		if p, err = sqldb.One(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name); err != nil {
 			return err
 		}
 		was := p
 		if err := change(&p); err != nil {
 			return err
 		}
-		p.ID, p.Name, p.Created, p.Revision, p.Changed = was.ID, was.Name, was.Created, was.Revision+1, now()
+		p.ID, p.Name, p.Created, p.Revision, p.Changed = was.ID, was.Name, was.Created, was.Revision+1, sqldb.Now()
 		if p.OVA != was.OVA {
 			return seedbed.Errorf(seedbed.ErrConflict, "profile %q is of another OVA image, which does not change: remove it, or rename one of them", name)
 		}
 		if err := checkProfile(&p); err != nil {
 			return err
 		}
-		p.SSHKeys, p.Tags = orEmpty(p.SSHKeys), orEmptyMap(p.Tags)
+		p.SSHKeys, p.Tags = sqldb.OrEmpty(p.SSHKeys), sqldb.OrEmptyMap(p.Tags)
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
@@ -119,9 +120,9 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 
 // Profile returns the profile called name.
 func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
-	return cached(ctx, db, "profile", name, func() (p seedbed.Profile, err error) {
-		err = db.view(ctx, "read profile", func(tx *Tx) error {
-			p, err = one(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
+	return sqldb.Cached(ctx, db.sql, "profile", name, func() (p seedbed.Profile, err error) {
+		err = db.sql.View(ctx, "read profile", func(tx *sqldb.Tx) error {
+			p, err = sqldb.One(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
 			return err
 		})
 		return p, err
@@ -134,8 +135,8 @@ func noProfile(name string) error {
 
 // Profiles returns all profiles sorted by name.
 func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
-	err = db.view(ctx, "list profiles", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile ORDER BY name`)
+	err = db.sql.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -143,7 +144,7 @@ func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
 
 // ScriptedProfiles returns the profiles with a script whose names match, sorted by name.
 func (db *DB) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
-	err = db.view(ctx, "list profiles with a script", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list profiles with a script", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanProfile, m, "name", `SELECT `+profileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
 		return err
 	})
@@ -152,8 +153,8 @@ func (db *DB) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []
 
 // ProfileNames returns the first names of profiles in their order, at most limit.
 func (db *DB) ProfileNames(ctx context.Context, limit int) (names []string, err error) {
-	err = db.view(ctx, "list the names of profiles", func(tx *Tx) error {
-		names, err = list(ctx, tx, value[string], `SELECT name FROM profile ORDER BY name LIMIT $1`, limit)
+	err = db.sql.View(ctx, "list the names of profiles", func(tx *sqldb.Tx) error {
+		names, err = sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile ORDER BY name LIMIT $1`, limit)
 		return err
 	})
 	return names, err
@@ -161,7 +162,7 @@ func (db *DB) ProfileNames(ctx context.Context, limit int) (names []string, err 
 
 // ProfilesWith returns the profiles that refer to a user-data document, sorted by name.
 func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.Profile, err error) {
-	err = db.view(ctx, "list the profiles of a document", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list the profiles of a document", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanProfile, seedbed.ExactName(document), "document", `SELECT `+profileColumns+` FROM profile WHERE %s ORDER BY name`)
 		return err
 	})
@@ -171,15 +172,15 @@ func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.
 // DeleteProfile removes a profile. Instances that were made from it do not change. If a hook refers
 // to the profile, DeleteProfile returns ErrInUse.
 func (db *DB) DeleteProfile(ctx context.Context, name string) error {
-	return db.update(ctx, "delete profile", func(tx *Tx) error {
+	return db.sql.Update(ctx, "delete profile", func(tx *sqldb.Tx) error {
 		err := unhooked(ctx, tx, name)
-		if err != nil && unstorable(err) {
+		if err != nil && sqldb.Unstorable(err) {
 			return noProfile(name)
 		}
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
+		n, err := sqldb.Affect(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = noProfile(name)
 		}

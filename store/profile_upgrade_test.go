@@ -16,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The instances and jobs that fillTwoKinds inserts.
@@ -34,10 +35,10 @@ const (
 // fillTwoKinds migrates an empty database to the schema that had two kinds of profile. It inserts
 // profiles of both kinds, and hooks, instances and live jobs that refer to each. In the database of
 // an older release, two profiles may have one name.
-func fillTwoKinds(t *testing.T, d dialect, db *sql.DB) {
+func fillTwoKinds(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 	t.Helper()
-	files := do(fs.Sub(migrations, d.migrations))(t)
-	p := do(goose.NewProvider(d.goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
+	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
+	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
 	const instance = `INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token, revision, created, changed, kind, follow, source, user_data) VALUES `
 	const job = `INSERT INTO job (id, kind, state, subject, instance, spec, node, created) VALUES `
 	const provisioner = `INSERT INTO provisioner_profile (name, type, system, network, storage, userdata, script, arguments, revision, created, changed) VALUES `
@@ -61,7 +62,7 @@ func fillTwoKinds(t *testing.T, d dialect, db *sql.DB) {
 		provisioner + `('last', 'provisioner', 'small', NULL, NULL, NULL, 'x', '[]', 1, 1, 1)`,
 		`DELETE FROM provisioner_profile WHERE name IN ('gone', 'last')`,
 	} {
-		if d.goose == goose.DialectSQLite3 {
+		if d.Goose == goose.DialectSQLite3 {
 			query = strings.ReplaceAll(query, "'07'", "x'07'")
 		} else {
 			query = strings.ReplaceAll(query, "'07'", `'\x07'`)
@@ -97,8 +98,8 @@ func fillTwoKinds(t *testing.T, d dialect, db *sql.DB) {
 func readProfiles(t *testing.T, db *DB) map[string]seedbed.Profile {
 	t.Helper()
 	all := map[string]seedbed.Profile{}
-	err := db.view(t.Context(), "list profiles", func(tx *Tx) error {
-		found, err := list(t.Context(), tx, scanProfile, `SELECT `+profileColumns+` FROM profile`)
+	err := db.sql.View(t.Context(), "list profiles", func(tx *sqldb.Tx) error {
+		found, err := sqldb.List(t.Context(), tx, scanProfile, `SELECT `+profileColumns+` FROM profile`)
 		for _, p := range found {
 			all[p.Name] = p
 		}
@@ -200,12 +201,12 @@ func checkNames(ctx context.Context, t *testing.T, db *DB) {
 func TestUpgradeToOneKindOfProfile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(openSQLite(path, writer))(t)
-	fillTwoKinds(t, sqlite, old)
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	fillTwoKinds(t, sqldb.SQLite, old)
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
+	defer db.sql.Close()
 	checkOneKind(t, db)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const (
@@ -24,7 +25,7 @@ func checkProfile(p *seedbed.Profile) (err error) {
 }
 
 func checkProfileFields(p *seedbed.Profile) (err error) {
-	at := func(err error) error { return within(fmt.Sprintf("profile %q", p.Name), err) }
+	at := func(err error) error { return sqldb.Within(fmt.Sprintf("profile %q", p.Name), err) }
 	if p.Ready, err = seedbed.ParseReady(string(p.Ready)); err != nil {
 		return at(err)
 	}
@@ -35,7 +36,7 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 		return at(err)
 	}
 	for field, text := range p.Expressions {
-		if err := plainText("expression of "+clean(field, 80), text, maxExpressionText); err != nil {
+		if err := plainText("expression of "+sqldb.Clean(field, 80), text, maxExpressionText); err != nil {
 			return at(err)
 		}
 	}
@@ -71,14 +72,14 @@ func checkArguments(p *seedbed.Profile) error {
 			return err
 		}
 		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", clean(a, 80))
+			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", sqldb.Clean(a, 80))
 		}
 	}
 	return nil
 }
 
 func checkProfileServed(p *seedbed.Profile) (err error) {
-	at := func(err error) error { return within(fmt.Sprintf("profile %q", p.Name), err) }
+	at := func(err error) error { return sqldb.Within(fmt.Sprintf("profile %q", p.Name), err) }
 	if p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource)); err != nil {
 		return at(err)
 	}
@@ -90,11 +91,11 @@ func checkProfileServed(p *seedbed.Profile) (err error) {
 }
 
 // profileNames returns ErrInvalid if the profile refers to something that does not exist.
-func profileNames(ctx context.Context, tx *Tx, p seedbed.Profile) error {
+func profileNames(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 	place := fmt.Sprintf("profile %q", p.Name)
 	if p.Image != "" {
 		if _, err := image(ctx, tx, p.Image, seedbed.ErrInvalid); err != nil {
-			return within(place, err)
+			return sqldb.Within(place, err)
 		}
 	}
 	for _, ref := range []struct{ kind, table, name string }{
@@ -109,12 +110,12 @@ func profileNames(ctx context.Context, tx *Tx, p seedbed.Profile) error {
 		if ref.name == "" {
 			continue
 		}
-		missing := seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", ref.kind, clean(ref.name, 80), p.Name)
+		missing := seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", ref.kind, sqldb.Clean(ref.name, 80), p.Name)
 		if ref.kind == "network" {
-			missing = seedbed.Errorf(seedbed.ErrInvalid, "%s: network %q does not exist", place, clean(ref.name, 80))
+			missing = seedbed.Errorf(seedbed.ErrInvalid, "%s: network %q does not exist", place, sqldb.Clean(ref.name, 80))
 		}
-		if _, err := one(ctx, tx, value[int], missing, `SELECT 1 FROM `+ref.table+` WHERE name = $1`, ref.name); err != nil {
-			if unstorable(err) {
+		if _, err := sqldb.One(ctx, tx, sqldb.Value[int], missing, `SELECT 1 FROM `+ref.table+` WHERE name = $1`, ref.name); err != nil {
+			if sqldb.Unstorable(err) {
 				return missing
 			}
 			return err

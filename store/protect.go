@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // confirmed returns ErrConflict for a job that destroys the disks of a protected instance, unless
 // the request confirms it with the instance's name. A webhook cannot confirm: it gets ErrForbidden.
 // The job's Subject must be set.
-func confirmed(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
-	protected, err := one(ctx, tx, value[bool], nil, `SELECT protected FROM instance WHERE id = $1`, a.Job.Instance)
+func confirmed(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
+	protected, err := sqldb.One(ctx, tx, sqldb.Value[bool], nil, `SELECT protected FROM instance WHERE id = $1`, a.Job.Instance)
 	switch {
 	case err != nil || !protected:
 		return err
@@ -20,7 +21,7 @@ func confirmed(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
 		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is protected: to %s it, confirm with its name (confirm=%s), or take the protection away (seedbed vm unprotect %s)",
 			a.Job.Subject, a.Job.Kind, a.Job.Subject, a.Job.Subject)
 	case a.Confirm != a.Job.Subject:
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is protected, and %q is not its name: nothing was done", a.Job.Subject, clean(a.Confirm, 80))
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is protected, and %q is not its name: nothing was done", a.Job.Subject, sqldb.Clean(a.Confirm, 80))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The kinds of object that a profile refers to, as messages name them.
@@ -20,45 +21,45 @@ const (
 )
 
 func noObject(kind, name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "the %s %q does not exist", kind, clean(name, 80))
+	return seedbed.Errorf(seedbed.ErrNotFound, "the %s %q does not exist", kind, sqldb.Clean(name, 80))
 }
 
 func objectExists(kind, name string) error {
-	return seedbed.Errorf(seedbed.ErrExists, "the %s %q already exists", kind, clean(name, 80))
+	return seedbed.Errorf(seedbed.ErrExists, "the %s %q already exists", kind, sqldb.Clean(name, 80))
 }
 
 // newStored returns the revision and times of a new object.
 func newStored() seedbed.Stored {
-	at := now()
+	at := sqldb.Now()
 	return seedbed.Stored{Revision: 1, Created: at, Changed: at}
 }
 
 // insertObject runs an INSERT … ON CONFLICT DO NOTHING RETURNING id.
-func insertObject(ctx context.Context, tx *Tx, kind, name, query string, args ...any) (id int64, err error) {
-	return one(ctx, tx, value[int64], objectExists(kind, name), query, args...)
+func insertObject(ctx context.Context, tx *sqldb.Tx, kind, name, query string, args ...any) (id int64, err error) {
+	return sqldb.One(ctx, tx, sqldb.Value[int64], objectExists(kind, name), query, args...)
 }
 
 // touchObject increments the revision of an object of that table and returns its number. It locks
 // the row for the rest of the transaction.
-func touchObject(ctx context.Context, tx *Tx, kind, table, name string) (id int64, err error) {
-	return one(ctx, tx, value[int64], noObject(kind, name),
-		`UPDATE `+table+` SET revision = revision + 1, changed = $1 WHERE name = $2 RETURNING id`, micros(now()), name)
+func touchObject(ctx context.Context, tx *sqldb.Tx, kind, table, name string) (id int64, err error) {
+	return sqldb.One(ctx, tx, sqldb.Value[int64], noObject(kind, name),
+		`UPDATE `+table+` SET revision = revision + 1, changed = $1 WHERE name = $2 RETURNING id`, sqldb.Micros(sqldb.Now()), name)
 }
 
 // deleteObject deletes an object unless a profile refers to it in the given column.
 func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string) error {
-	return db.update(ctx, "delete "+kind+" "+clean(name, 80), func(tx *Tx) error {
-		users, err := list(ctx, tx, value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
-		if err != nil && unstorable(err) {
+	return db.sql.Update(ctx, "delete "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
+		if err != nil && sqldb.Unstorable(err) {
 			return noObject(kind, name)
 		}
 		if err != nil {
 			return err
 		}
 		if len(users) > 0 {
-			return seedbed.Errorf(seedbed.ErrInUse, "the %s %q is used by profile %s: change or remove that first", kind, name, quoted(users))
+			return seedbed.Errorf(seedbed.ErrInUse, "the %s %q is used by profile %s: change or remove that first", kind, name, sqldb.Quoted(users))
 		}
-		n, err := affect(ctx, tx, `DELETE FROM `+table+` WHERE name = $1`, name)
+		n, err := sqldb.Affect(ctx, tx, `DELETE FROM `+table+` WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = noObject(kind, name)
 		}
@@ -71,7 +72,7 @@ func matching(column string, m seedbed.NameMatch) (condition string, arg any) {
 	if m.Start && m.End {
 		return column + ` = $1`, m.Text
 	}
-	pattern := likePrefix(m.Text)
+	pattern := sqldb.LikePrefix(m.Text)
 	if m.End {
 		pattern = strings.TrimSuffix(pattern, "%")
 	}
@@ -88,12 +89,12 @@ func matchless(m seedbed.NameMatch) bool {
 
 // matched reads the rows of a query in the order that the query sets. Its %s is replaced by the
 // condition on column.
-func matched[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
+func matched[T any](ctx context.Context, tx *sqldb.Tx, scan func(sqldb.Row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
 	if matchless(m) {
 		return []T{}, nil
 	}
 	condition, arg := matching(column, m)
-	return list(ctx, tx, scan, fmt.Sprintf(query, condition), arg)
+	return sqldb.List(ctx, tx, scan, fmt.Sprintf(query, condition), arg)
 }
 
 // plainText returns ErrInvalid if s is not UTF-8, has a NUL, or is longer than most bytes.

@@ -5,20 +5,21 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // holdQuota returns ErrFull for a create that exceeds the quota of its hook. If there is a quota,
 // the hook's row is locked, so that concurrent creates count each other.
-func holdQuota(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
+func holdQuota(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
 	q, hook := a.Delivery.Quota, a.Delivery.Hook
 	if a.Job.Kind != seedbed.JobCreate || q == (seedbed.Quota{}) {
 		return nil
 	}
-	if err := tx.lockRow(ctx, `UPDATE hook SET name = name WHERE name = $1 RETURNING name`, hook); err != nil {
+	if err := tx.LockRow(ctx, `UPDATE hook SET name = name WHERE name = $1 RETURNING name`, hook); err != nil {
 		return err
 	}
 	if q.Instances > 0 {
-		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM instance WHERE hook = $1 AND hook <> ''`, hook))
+		n, err := sqldb.Value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM instance WHERE hook = $1 AND hook <> ''`, hook))
 		if err != nil {
 			return err
 		}
@@ -28,8 +29,8 @@ func holdQuota(ctx context.Context, tx *Tx, a seedbed.Acceptance) error {
 	}
 	if q.Creates > 0 {
 		// The current delivery has no job yet.
-		n, err := value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM delivery JOIN job ON job.id = delivery.job AND job.kind = 'create'
-			WHERE delivery.hook = $1 AND delivery.received > $2`, hook, now().Add(-time.Hour).UnixMicro()))
+		n, err := sqldb.Value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM delivery JOIN job ON job.id = delivery.job AND job.kind = 'create'
+			WHERE delivery.hook = $1 AND delivery.received > $2`, hook, sqldb.Now().Add(-time.Hour).UnixMicro()))
 		if err != nil {
 			return err
 		}

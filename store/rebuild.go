@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // finalRebuild is the stage of a rebuild after which it cannot be undone.
 const finalRebuild = "delete"
 
 // acceptRebuild completes the row of a rebuild job, and stores what the instance becomes.
-func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
+func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 	}
 	// A transaction that removes one of the images waits for this lock, and then sees this job.
 	for _, name := range imagesOf(next) {
-		if err := exec(ctx, tx, `UPDATE image SET state = state WHERE name = $1`, name); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE image SET state = state WHERE name = $1`, name); err != nil {
 			return err
 		}
 	}
@@ -51,7 +52,7 @@ func acceptRebuild(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 
 // addRebuilt adds to has what either side of a rebuild needs beyond the instance's current
 // resources. Until the job ends, the instance may become either side.
-func addRebuilt(ctx context.Context, tx *Tx, job seedbed.JobID, now seedbed.Instance, has *seedbed.TokenQuota) error {
+func addRebuilt(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, now seedbed.Instance, has *seedbed.TokenQuota) error {
 	vcpus, memory, disk := now.VCPUs, now.Memory, disksOf(now)
 	for _, which := range []seedbed.RebuildSide{seedbed.RebuildNext, seedbed.RebuildBefore} {
 		s, err := side(ctx, tx, job, which)
@@ -70,7 +71,7 @@ func addRebuilt(ctx context.Context, tx *Tx, job seedbed.JobID, now seedbed.Inst
 
 // resumableRebuild checks the quota for a rebuild that is resumed, unless the instance has already
 // been exchanged.
-func resumableRebuild(ctx context.Context, tx *Tx, j seedbed.Job) error {
+func resumableRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	before, err := side(ctx, tx, j.ID, seedbed.RebuildBefore)
 	if err != nil || before != nil {
 		return err
@@ -110,24 +111,24 @@ func imagesOf(i seedbed.Instance) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
 }
 
-func putSide(ctx context.Context, tx *Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
-	return exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		job, side, asJSON(i), blob(i.UserData), blob(i.VendorData), i.ReportToken, i.Source, asJSON(i.Params))
+func putSide(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
+	return sqldb.Exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		job, side, sqldb.AsJSON(i), sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), i.ReportToken, i.Source, sqldb.AsJSON(i.Params))
 }
 
-func scanSide(r Row) (i seedbed.Instance, err error) {
+func scanSide(r sqldb.Row) (i seedbed.Instance, err error) {
 	var user, vendor []byte
 	var token string
 	var source string
 	var params map[string]any
-	err = r.Scan(toJSON(&i), toBlob(&user), toBlob(&vendor), &token, &source, toParams(&params))
+	err = r.Scan(sqldb.ToJSON(&i), sqldb.ToBlob(&user), sqldb.ToBlob(&vendor), &token, &source, sqldb.ToParams(&params))
 	i.UserData, i.VendorData, i.ReportToken, i.Source, i.Params = user, vendor, token, source, params
 	return i, err
 }
 
 // side reads one side of a rebuild, or nil if it is not stored.
-func side(ctx context.Context, tx *Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
-	found, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
+func side(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
+	found, err := sqldb.List(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func side(ctx context.Context, tx *Tx, job seedbed.JobID, which seedbed.RebuildS
 }
 
 // nextOf returns what a rebuild job makes of its instance.
-func nextOf(ctx context.Context, tx *Tx, id seedbed.JobID) (*seedbed.Instance, error) {
+func nextOf(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) (*seedbed.Instance, error) {
 	next, err := side(ctx, tx, id, seedbed.RebuildNext)
 	if err == nil && next == nil {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "job %s rebuilds nothing, or has ended", id.Short())
@@ -146,7 +147,7 @@ func nextOf(ctx context.Context, tx *Tx, id seedbed.JobID) (*seedbed.Instance, e
 // Rebuilding returns both sides of a rebuild job that has not ended. It returns ErrNotFound for any
 // other job.
 func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebuild, err error) {
-	err = db.view(ctx, "read rebuild", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read rebuild", func(tx *sqldb.Tx) error {
 		next, err := nextOf(ctx, tx, id)
 		if err != nil {
 			return err
@@ -163,7 +164,7 @@ func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebui
 // former only clears the times at which the guest fetched and reported, because they may be those
 // of the previous guest.
 func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
-	return db.update(ctx, "exchange instance", func(tx *Tx) error {
+	return db.sql.Update(ctx, "exchange instance", func(tx *sqldb.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -180,9 +181,9 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 		case err != nil:
 			return err
 		case to == seedbed.RebuildBefore && before == nil:
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		case to == seedbed.RebuildBefore:
-			if err := exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1 AND side = $2`, j.ID, seedbed.RebuildBefore); err != nil {
+			if err := sqldb.Exec(ctx, tx, `DELETE FROM rebuild WHERE job = $1 AND side = $2`, j.ID, seedbed.RebuildBefore); err != nil {
 				return err
 			}
 			if err := exchangeDomain(ctx, tx, j, to); err != nil {
@@ -190,7 +191,7 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			}
 			return remake(ctx, tx, *before)
 		case before != nil:
-			return exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`, micros(now()), j.Instance)
+			return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`, sqldb.Micros(sqldb.Now()), j.Instance)
 		}
 		was, err := oneInstance(ctx, tx, j.Instance)
 		if err != nil {
@@ -212,25 +213,25 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 
 // remake replaces what an instance is made from, what it is served, and its volumes with those of
 // i.
-func remake(ctx context.Context, tx *Tx, i seedbed.Instance) error {
-	n, err := affect(ctx, tx, `
+func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
+	n, err := sqldb.Affect(ctx, tx, `
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
 			follow = $16, source = $17, params = $18, system = $19 WHERE id = $15`,
-		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, blob(i.UserData), blob(i.VendorData), asJSON(orEmpty(i.SSHKeys)), i.ReportToken,
-		i.Datasource, asJSON(i.Metadata), micros(i.Fetched), micros(i.Reported), micros(now()), i.ID,
-		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, asJSON(i.Params), asJSON(i.System))
+		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
+		i.Datasource, sqldb.AsJSON(i.Metadata), sqldb.Micros(i.Fetched), sqldb.Micros(i.Reported), sqldb.Micros(sqldb.Now()), i.ID,
+		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System))
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
 	}
 	if err != nil {
 		return err
 	}
-	if err := exec(ctx, tx, `DELETE FROM volume WHERE instance = $1`, i.ID); err != nil {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM volume WHERE instance = $1`, i.ID); err != nil {
 		return err
 	}
 	for _, v := range i.Volumes {
-		err := exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6)`, v.Pool, v.Name, i.ID, v.Index, v.Size, null(v.Image))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6)`, v.Pool, v.Name, i.ID, v.Index, v.Size, sqldb.Null(v.Image))
 		if err != nil {
 			return err
 		}
@@ -239,8 +240,8 @@ func remake(ctx context.Context, tx *Tx, i seedbed.Instance) error {
 }
 
 // rebuildsOf returns the names of the instances that live jobs rebuild from or to an image.
-func rebuildsOf(ctx context.Context, tx *Tx, image string) ([]string, error) {
-	all, err := list(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild
+func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]string, error) {
+	all, err := sqldb.List(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild
 		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+live+`) ORDER BY job, side`)
 	var names []string
 	for _, i := range all {
@@ -263,7 +264,7 @@ func noReturn(j seedbed.Job) error {
 
 // endRebuild deletes the stored sides of a rebuild job, unless the job can be resumed. They are the
 // only record of the disks that the job could not remove.
-func endRebuild(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
+func endRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed || o.State == seedbed.JobIncomplete {
 		return nil
 	}
@@ -274,8 +275,8 @@ func endRebuild(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) e
 // reclaim adds to the instance the disks that its rebuilds left behind, so that its removal also
 // removes them: the old disks of a rebuild that failed, and the disks of both sides if it could not
 // be undone. Their images are left out, because they no longer matter.
-func reclaim(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
-	left, err := list(ctx, tx, scanSide, `SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
+func reclaim(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+	left, err := sqldb.List(ctx, tx, scanSide, `SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
 		FROM rebuild JOIN job ON job.id = rebuild.job WHERE job.instance = $1 AND (rebuild.side = $2 OR job.state = $3) ORDER BY job.created, rebuild.side`,
 		id, seedbed.RebuildBefore, seedbed.JobIncomplete)
 	if err != nil {
@@ -283,7 +284,7 @@ func reclaim(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
 	}
 	for _, was := range left {
 		for _, v := range was.Volumes {
-			err := exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size)
+			err := sqldb.Exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size)
 				SELECT $1, $2, $3, COALESCE(MAX(idx) + 1, 0), $4 FROM volume WHERE instance = $3 ON CONFLICT DO NOTHING`, v.Pool, v.Name, id, v.Size)
 			if err != nil {
 				return err
@@ -313,7 +314,7 @@ func uncancellable(j seedbed.Job) error {
 
 // publishable checks that a job may publish its instance in its current state. A rebuild that is
 // undone publishes the old instance.
-func publishable(ctx context.Context, tx *Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
+func publishable(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
 	j, err := readJob(ctx, tx, ref.ID)
 	if err == nil && j.Kind == seedbed.JobRebuild {
 		return holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing)

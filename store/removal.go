@@ -6,14 +6,15 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // acceptRemove completes the row of a removal. If the instance is still being made, the removal
 // follows the job that makes it, which is then cancelled.
-func acceptRemove(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
+func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 	j := &a.Job
 	// Lock the job's row before the instance's, like the owner of the job does.
-	making, err := one(ctx, tx, scanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+live+` RETURNING `+jobColumns, j.Instance, seedbed.JobCreate)
+	making, err := sqldb.One(ctx, tx, scanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+live+` RETURNING `+jobColumns, j.Instance, seedbed.JobCreate)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func acceptRemove(ctx context.Context, tx *Tx, a *seedbed.Acceptance) error {
 // cancelFollowed cancels the job that a removal follows, and returns the removal's state. It must
 // come after all other writes of the removal, because a job that no engine has started ends now,
 // and the removal may end with it.
-func (db *DB) cancelFollowed(ctx context.Context, tx *Tx, removal seedbed.Job) (seedbed.JobState, error) {
+func (db *DB) cancelFollowed(ctx context.Context, tx *sqldb.Tx, removal seedbed.Job) (seedbed.JobState, error) {
 	making, err := readJob(ctx, tx, removal.After)
 	if err == nil {
 		err = uncancellable(making)
@@ -56,7 +57,7 @@ var errGone = errors.New("the instance is no more")
 
 // afterMaking unblocks a removal when the job that made its instance ends, however it ended. If
 // that job has removed the instance, the removal ends too.
-func (db *DB) afterMaking(ctx context.Context, tx *Tx, removal, made seedbed.Job) error {
+func (db *DB) afterMaking(ctx context.Context, tx *sqldb.Tx, removal, made seedbed.Job) error {
 	err := setState(ctx, tx, removal.Instance, seedbed.InstanceRemoving, errGone)
 	gone := errors.Is(err, errGone)
 	if err != nil && !gone {
@@ -70,5 +71,5 @@ func (db *DB) afterMaking(ctx context.Context, tx *Tx, removal, made seedbed.Job
 	if gone {
 		return db.end(ctx, tx, removal, seedbed.Outcome{State: seedbed.JobSucceeded})
 	}
-	return exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, removal.ID)
+	return sqldb.Exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, removal.ID)
 }

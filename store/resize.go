@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // finalResize is the stage of a resize after which it cannot be undone, because the guest may use
@@ -13,7 +14,7 @@ const finalResize = "grow"
 
 // acceptResize completes the row of a resize job. A change of vCPUs or memory requires a stopped
 // domain, and every change must fit the quota of the instance's token.
-func acceptResize(ctx context.Context, tx *Tx, j *seedbed.Job) error {
+func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if err := acceptVolumeJob(ctx, tx, j); err != nil {
 		return err
 	}
@@ -39,30 +40,30 @@ func acceptResize(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 func given(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
 
 // resized records what a stage of a resize job has changed. It may be repeated.
-func resized(ctx context.Context, tx *Tx, j seedbed.Job, s seedbed.ResizeSpec) error {
+func resized(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, s seedbed.ResizeSpec) error {
 	if j.Kind != seedbed.JobResize {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s resizes nothing: it is a %s job", j.ID.Short(), j.Kind)
 	}
-	n, err := affect(ctx, tx, `
+	n, err := sqldb.Affect(ctx, tx, `
 		UPDATE instance SET vcpus = COALESCE($1, vcpus), memory = COALESCE($2, memory), revision = revision + 1, changed = $3 WHERE id = $4`,
-		given(int64(s.VCPUs)), given(int64(s.Memory)), micros(now()), j.Instance)
+		given(int64(s.VCPUs)), given(int64(s.Memory)), sqldb.Micros(sqldb.Now()), j.Instance)
 	if err != nil || n == 0 {
 		return orConflict(err, "job %s: its instance is no more", j.ID.Short())
 	}
 	if s.Size == 0 {
 		return nil
 	}
-	n, err = affect(ctx, tx, `UPDATE volume SET size = $1 WHERE instance = $2 AND pool = $3 AND name = $4 AND size <= $1`, int64(s.Size), j.Instance, s.Pool, s.Volume)
+	n, err = sqldb.Affect(ctx, tx, `UPDATE volume SET size = $1 WHERE instance = $2 AND pool = $3 AND name = $4 AND size <= $1`, int64(s.Size), j.Instance, s.Pool, s.Volume)
 	if err != nil || n == 0 {
-		return orConflict(err, "job %s: its instance has no volume %s in pool %s that could have grown to %s", j.ID.Short(), clean(s.Volume, 80), clean(s.Pool, 80), s.Size)
+		return orConflict(err, "job %s: its instance has no volume %s in pool %s that could have grown to %s", j.ID.Short(), sqldb.Clean(s.Volume, 80), sqldb.Clean(s.Pool, 80), s.Size)
 	}
 	return nil
 }
 
 // addGrowth adds to has what the live jobs of the token's instances, except the instance but, will
 // add. A job counts from the time when it was accepted.
-func addGrowth(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
-	jobs, err := list(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE kind IN ($1, $2) AND `+live+` AND instance <> $3
+func addGrowth(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
+	jobs, err := sqldb.List(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE kind IN ($1, $2) AND `+live+` AND instance <> $3
 		AND instance IN (SELECT id FROM instance WHERE token = $4 AND token <> '')`, seedbed.JobResize, seedbed.JobRebuild, but, token)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func grown(inst seedbed.Instance, j seedbed.Job) (seedbed.Instance, error) {
 }
 
 // resumableResize checks the quota for a resize that is resumed.
-func resumableResize(ctx context.Context, tx *Tx, j seedbed.Job) error {
+func resumableResize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	inst, err := oneInstance(ctx, tx, j.Instance)
 	if err != nil {
 		return err

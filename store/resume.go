@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // ResumeJob queues a job again that failed and was not undone. The job continues at the stage that
@@ -12,9 +13,9 @@ import (
 // ErrNotFound if its instance or image no longer exists, and ErrInUse if another job works on that;
 // Holder is the other job.
 func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
-	err = db.update(ctx, "resume job", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "resume job", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the second of two concurrent calls sees what the first did.
-		j, err = one(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", clean(string(id), 80)),
+		j, err = sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
 		if err != nil {
 			return err
@@ -41,7 +42,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 }
 
 // resumable restores the state that the subject of a failed job has while that job runs.
-func resumable(ctx context.Context, tx *Tx, j seedbed.Job) error {
+func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s is no more, so %s job %s cannot go on", j.Subject, j.Kind, j.ID.Short())
 	if j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove {
 		return resumableOVA(ctx, tx, j, missing)
@@ -49,7 +50,7 @@ func resumable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	if j.Instance == "" {
 		return resumableImage(ctx, tx, j, missing)
 	}
-	if err := exec(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance); err != nil {
+	if err := sqldb.Exec(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance); err != nil {
 		return err
 	}
 	if err := idle(ctx, tx, j.Instance); err != nil {
@@ -61,7 +62,7 @@ func resumable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	case seedbed.JobRemove:
 		return setState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)
 	}
-	state, err := one(ctx, tx, value[seedbed.InstanceState], missing, `SELECT state FROM instance WHERE id = $1`, j.Instance)
+	state, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceState], missing, `SELECT state FROM instance WHERE id = $1`, j.Instance)
 	if err == nil && state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: want one that is running or stopped to go on with %s job %s", j.Subject, state, j.Kind, j.ID.Short())
 	}
@@ -76,12 +77,12 @@ func resumable(ctx context.Context, tx *Tx, j seedbed.Job) error {
 	return nil
 }
 
-func resumableImage(ctx context.Context, tx *Tx, j seedbed.Job, missing error) error {
+func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
 	state := seedbed.ImageImporting
 	if j.Kind == seedbed.JobImageRemove {
 		state = seedbed.ImageRemoving
 	}
-	touched, err := affect(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, state, j.Subject)
+	touched, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, state, j.Subject)
 	if err == nil && touched == 0 {
 		err = missing
 	}
@@ -94,7 +95,7 @@ func resumableImage(ctx context.Context, tx *Tx, j seedbed.Job, missing error) e
 	if j.Kind == seedbed.JobImageRemove {
 		return unusedImage(ctx, tx, j.Subject, true)
 	}
-	by, err := one(ctx, tx, value[seedbed.JobID], missing, `SELECT job FROM claim WHERE kind = $1 AND key = $2`, claimImage, j.Subject)
+	by, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.JobID], missing, `SELECT job FROM claim WHERE kind = $1 AND key = $2`, claimImage, j.Subject)
 	if err == nil && by != j.ID {
 		err = missing // another import made an image of that name
 	}
@@ -102,8 +103,8 @@ func resumableImage(ctx context.Context, tx *Tx, j seedbed.Job, missing error) e
 }
 
 // idleImage returns ErrInUse if a job works on the image.
-func idleImage(ctx context.Context, tx *Tx, name string) error {
-	other, err := one(ctx, tx, scanJob, nil,
+func idleImage(ctx context.Context, tx *sqldb.Tx, name string) error {
+	other, err := sqldb.One(ctx, tx, scanJob, nil,
 		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobImport, seedbed.JobImageRemove)
 	if err != nil || other.ID == "" {
 		return err

@@ -15,26 +15,26 @@ const (
 
 // CountDeliveries counts the deliveries that DropDeliveries would delete.
 func (db *DB) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
-	return db.count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)`, before)
+	return db.sql.Count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)`, before)
 }
 
 // DropDeliveries deletes the deliveries that were received before that time and whose job has
 // ended, and returns how many there were. If the sender retries one of them, it counts as new.
 func (db *DB) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
-	n, err := db.drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
+	n, err := db.sql.Drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
 	if err != nil {
 		return n, err
 	}
-	others, err := db.drop(ctx, "drop deliveries", `DELETE `+oldOthers, before)
+	others, err := db.sql.Drop(ctx, "drop deliveries", `DELETE `+oldOthers, before)
 	return n + others, err
 }
 
 // CountGuestEvents counts the events that DropGuestEvents would delete.
 func (db *DB) CountGuestEvents(ctx context.Context, before time.Time) (int, error) {
-	return db.count(ctx, "count guest events", `SELECT COUNT(*) `+oldGuestEvents, before)
+	return db.sql.Count(ctx, "count guest events", `SELECT COUNT(*) `+oldGuestEvents, before)
 }
 
 // DropGuestEvents deletes the guest events before that time, and returns how many there were.
 func (db *DB) DropGuestEvents(ctx context.Context, before time.Time) (int, error) {
-	return db.drop(ctx, "drop guest events", `DELETE `+oldGuestEvents, before)
+	return db.sql.Drop(ctx, "drop guest events", `DELETE `+oldGuestEvents, before)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 func (d sheet) script() seedbed.Script {
@@ -19,7 +20,7 @@ func (db *DB) CreateScript(ctx context.Context, name, text string) (seedbed.Scri
 
 // Scripts returns the scripts whose names match, sorted by name.
 func (db *DB) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
-	err = db.view(ctx, "list scripts", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list scripts", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptColumns+` FROM script WHERE %s ORDER BY name`)
 		return err
 	})
@@ -35,9 +36,9 @@ type keptOptions struct {
 	Granted seedbed.Digest `json:"granted,omitzero"`
 }
 
-func scanScript(r Row) (s seedbed.Script, err error) {
+func scanScript(r sqldb.Row) (s seedbed.Script, err error) {
 	var kept keptOptions
-	err = r.Scan(&s.ID, &s.Name, &s.Text, toJSON(&kept), &s.Revision, toTime(&s.Created), toTime(&s.Changed))
+	err = r.Scan(&s.ID, &s.Name, &s.Text, sqldb.ToJSON(&kept), &s.Revision, sqldb.ToTime(&s.Created), sqldb.ToTime(&s.Changed))
 	s.Options = kept.ScriptOptions
 	s.Options.Privileged = kept.Privileged && kept.Granted == sha256.Sum256([]byte(s.Text))
 	return s, err
@@ -46,14 +47,14 @@ func scanScript(r Row) (s seedbed.Script, err error) {
 // SetScriptOptions changes a script's permissions and limits; change sets them. Running jobs keep
 // the options that they started with. The built-in script "empty" has no options: ErrConflict.
 func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error {
-	return db.update(ctx, "change options of script "+clean(name, 80), func(tx *Tx) error {
+	return db.sql.Update(ctx, "change options of script "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if _, err := touchObject(ctx, tx, kindScript, "script", name); err != nil {
 			return err
 		}
 		if name == seedbed.Empty {
 			return scriptShelf.fixed()
 		}
-		s, err := one(ctx, tx, scanScript, noObject(kindScript, name), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, name)
+		s, err := sqldb.One(ctx, tx, scanScript, noObject(kindScript, name), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, name)
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*se
 		if kept.Privileged {
 			kept.Granted = sha256.Sum256([]byte(s.Text))
 		}
-		return exec(ctx, tx, `UPDATE script SET options = $1 WHERE name = $2`, asJSON(kept), name)
+		return sqldb.Exec(ctx, tx, `UPDATE script SET options = $1 WHERE name = $2`, sqldb.AsJSON(kept), name)
 	})
 }
 

@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // scripted is hold for a create or rebuild job that must be in one of states.
-func scripted(ctx context.Context, tx *Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
+func scripted(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
 	j, err := hold(ctx, tx, ref)
 	if err == nil && (j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || !slices.Contains(states, j.State)) {
 		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are", j.ID.Short(), j.Kind, j.State)
@@ -17,25 +18,25 @@ func scripted(ctx context.Context, tx *Tx, ref seedbed.JobRef, states ...seedbed
 }
 
 // putNext replaces what a rebuild job makes of its instance.
-func putNext(ctx context.Context, tx *Tx, job seedbed.JobID, next seedbed.Instance) error {
-	return exec(ctx, tx, `UPDATE rebuild SET instance = $1 WHERE job = $2 AND side = $3`, asJSON(next), job, seedbed.RebuildNext)
+func putNext(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, next seedbed.Instance) error {
+	return sqldb.Exec(ctx, tx, `UPDATE rebuild SET instance = $1 WHERE job = $2 AND side = $3`, sqldb.AsJSON(next), job, seedbed.RebuildNext)
 }
 
 // addNext adds a volume to those that a rebuild makes. Its name must be unique among the volumes of
 // all instances. The other side of a rebuild cannot have it, because the name ends with the start
 // of the job's ID.
-func addNext(ctx context.Context, tx *Tx, j seedbed.Job, v seedbed.Volume) error {
+func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume) error {
 	next, err := nextOf(ctx, tx, j.ID)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(next.Volumes, func(w seedbed.Volume) bool { return w.Pool == v.Pool && w.Name == v.Name }) {
-		return errUnchanged
+		return sqldb.ErrUnchanged
 	}
 	if len(next.Volumes) >= maxVolumes {
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d volumes: no instance has more", next.Name, len(next.Volumes))
 	}
-	taken, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM volume WHERE pool = $1 AND name = $2`, v.Pool, v.Name)
+	taken, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM volume WHERE pool = $1 AND name = $2`, v.Pool, v.Name)
 	if err == nil && taken > 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is an instance's already", v.Name, v.Pool)
 	}
@@ -54,14 +55,14 @@ func addNext(ctx context.Context, tx *Tx, j seedbed.Job, v seedbed.Volume) error
 }
 
 // dropNext removes a volume from those that a rebuild makes, and renumbers the volumes after it.
-func dropNext(ctx context.Context, tx *Tx, j seedbed.Job, pool, name string) error {
+func dropNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, pool, name string) error {
 	next, err := nextOf(ctx, tx, j.ID)
 	if err != nil {
 		return err
 	}
 	left := slices.DeleteFunc(slices.Clone(next.Volumes), func(v seedbed.Volume) bool { return v.Pool == pool && v.Name == name })
 	if len(left) == len(next.Volumes) {
-		return errUnchanged
+		return sqldb.ErrUnchanged
 	}
 	for i := range left {
 		left[i].Index = i
@@ -71,9 +72,9 @@ func dropNext(ctx context.Context, tx *Tx, j seedbed.Job, pool, name string) err
 }
 
 // changeRun changes the script run of a job. It does nothing for a job without a script.
-func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
-	runs, err := list(ctx, tx, func(r Row) (run seedbed.ScriptRun, err error) {
-		err = r.Scan(toJSON(&run))
+func changeRun(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, change func(*seedbed.ScriptRun) error) error {
+	runs, err := sqldb.List(ctx, tx, func(r sqldb.Row) (run seedbed.ScriptRun, err error) {
+		err = r.Scan(sqldb.ToJSON(&run))
 		return run, err
 	}, `SELECT run FROM job_script WHERE job = $1`, job)
 	if err != nil || len(runs) == 0 {
@@ -82,19 +83,19 @@ func changeRun(ctx context.Context, tx *Tx, job seedbed.JobID, change func(*seed
 	if err := change(&runs[0]); err != nil {
 		return err
 	}
-	return exec(ctx, tx, `UPDATE job_script SET run = $1 WHERE job = $2`, asJSON(runs[0]), job)
+	return sqldb.Exec(ctx, tx, `UPDATE job_script SET run = $1 WHERE job = $2`, sqldb.AsJSON(runs[0]), job)
 }
 
 // exchangeDomain replaces the domain XML that a script made for the instance with that of one side
 // of a rebuild, if the rebuild's script has made one.
-func exchangeDomain(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.RebuildSide) error {
+func exchangeDomain(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed.RebuildSide) error {
 	return changeRun(ctx, tx, j.ID, func(run *seedbed.ScriptRun) error {
 		if run.XML == "" {
 			return nil
 		}
 		xml := run.Former
 		if to == seedbed.RebuildNext {
-			former, err := list(ctx, tx, value[string], `SELECT xml FROM instance_script WHERE instance = $1`, j.Instance)
+			former, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT xml FROM instance_script WHERE instance = $1`, j.Instance)
 			if err != nil {
 				return err
 			}
@@ -105,12 +106,12 @@ func exchangeDomain(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.Rebui
 			xml = run.XML
 		}
 		if xml == "" {
-			return exec(ctx, tx, `DELETE FROM instance_script WHERE instance = $1`, j.Instance)
+			return sqldb.Exec(ctx, tx, `DELETE FROM instance_script WHERE instance = $1`, j.Instance)
 		}
 		return putScriptDomain(ctx, tx, j.Instance, xml)
 	})
 }
 
-func putScriptDomain(ctx context.Context, tx *Tx, id seedbed.InstanceID, xml string) error {
-	return exec(ctx, tx, `INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, id, xml)
+func putScriptDomain(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, xml string) error {
+	return sqldb.Exec(ctx, tx, `INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, id, xml)
 }

@@ -5,20 +5,21 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // insertScriptRun stores the script run of a new job.
-func insertScriptRun(ctx context.Context, tx *Tx, job seedbed.JobID, run seedbed.ScriptRun) error {
-	return exec(ctx, tx, `INSERT INTO job_script (job, run) VALUES ($1, $2)`, job, asJSON(run))
+func insertScriptRun(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, run seedbed.ScriptRun) error {
+	return sqldb.Exec(ctx, tx, `INSERT INTO job_script (job, run) VALUES ($1, $2)`, job, sqldb.AsJSON(run))
 }
 
 // ScriptRun returns the script run of a job. It returns ErrNotFound for a job that has ended or has
 // no script.
 func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.ScriptRun, err error) {
-	err = db.view(ctx, "read the job's script", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read the job's script", func(tx *sqldb.Tx) error {
 		missing := seedbed.Errorf(seedbed.ErrNotFound, "job %s runs no script", id.Short())
-		run, err = one(ctx, tx, func(r Row) (run seedbed.ScriptRun, err error) {
-			err = r.Scan(toJSON(&run))
+		run, err = sqldb.One(ctx, tx, func(r sqldb.Row) (run seedbed.ScriptRun, err error) {
+			err = r.Scan(sqldb.ToJSON(&run))
 			return run, err
 		}, missing, `SELECT run FROM job_script WHERE job = $1`, id)
 		return err
@@ -29,9 +30,9 @@ func (db *DB) ScriptRun(ctx context.Context, id seedbed.JobID) (run seedbed.Scri
 // ScriptDomain returns the domain XML that a script made for the instance. It returns ErrNotFound
 // for an instance that was not made by a script.
 func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml string, err error) {
-	err = db.view(ctx, "read the script's domain", func(tx *Tx) error {
-		missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s was made by no script", clean(string(id), 80))
-		xml, err = one(ctx, tx, value[string], missing, `SELECT xml FROM instance_script WHERE instance = $1`, id)
+	err = db.sql.View(ctx, "read the script's domain", func(tx *sqldb.Tx) error {
+		missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s was made by no script", sqldb.Clean(string(id), 80))
+		xml, err = sqldb.One(ctx, tx, sqldb.Value[string], missing, `SELECT xml FROM instance_script WHERE instance = $1`, id)
 		return err
 	})
 	return xml, err
@@ -41,7 +42,7 @@ func (db *DB) ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml stri
 // instance, replacing an earlier one. The XML of a rebuild job becomes the instance's when the
 // instance is exchanged.
 func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error {
-	return db.update(ctx, "keep the script's domain", func(tx *Tx) error {
+	return db.sql.Update(ctx, "keep the script's domain", func(tx *sqldb.Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
 		if err != nil {
 			return err
@@ -58,7 +59,7 @@ func (db *DB) SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml strin
 // the name, ErrForbidden if the volume exceeds the quota of the instance's token, and ErrConflict
 // while the job is undone.
 func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error {
-	return db.update(ctx, "add volume", func(tx *Tx) error {
+	return db.sql.Update(ctx, "add volume", func(tx *sqldb.Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning)
 		if err != nil {
 			return err
@@ -71,7 +72,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 			return err
 		}
 		if slices.ContainsFunc(inst.Volumes, func(w seedbed.Volume) bool { return w.Pool == v.Pool && w.Name == v.Name }) {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		if len(inst.Volumes) >= maxVolumes {
 			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d volumes: no instance has more", inst.Name, len(inst.Volumes))
@@ -87,8 +88,8 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 		if err := checkImages(ctx, alone(tx), inst); err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-			v.Pool, v.Name, inst.ID, v.Index, v.Size, null(v.Image))
+		n, err := sqldb.Affect(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+			v.Pool, v.Name, inst.ID, v.Index, v.Size, sqldb.Null(v.Image))
 		if err == nil && n == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is another instance's", v.Name, v.Pool)
 		}
@@ -99,7 +100,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 // DropVolume removes a volume from the instance of a create job, or from those that a rebuild job
 // makes, and renumbers the volumes after it. It does nothing if there is no such volume.
 func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error {
-	return db.update(ctx, "drop volume", func(tx *Tx) error {
+	return db.sql.Update(ctx, "drop volume", func(tx *sqldb.Tx) error {
 		j, err := scripted(ctx, tx, ref, seedbed.JobRunning, seedbed.JobUndoing)
 		if err != nil {
 			return err
@@ -111,9 +112,9 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `DELETE FROM volume WHERE pool = $1 AND name = $2 AND instance = $3`, pool, name, j.Instance)
+		n, err := sqldb.Affect(ctx, tx, `DELETE FROM volume WHERE pool = $1 AND name = $2 AND instance = $3`, pool, name, j.Instance)
 		if err == nil && n == 0 {
-			err = errUnchanged
+			err = sqldb.ErrUnchanged
 		}
 		if err != nil {
 			return err
@@ -123,7 +124,7 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 			if v.Index == i {
 				continue
 			}
-			if err := exec(ctx, tx, `UPDATE volume SET idx = $1 WHERE pool = $2 AND name = $3`, i, v.Pool, v.Name); err != nil {
+			if err := sqldb.Exec(ctx, tx, `UPDATE volume SET idx = $1 WHERE pool = $2 AND name = $3`, i, v.Pool, v.Name); err != nil {
 				return err
 			}
 		}
@@ -133,7 +134,7 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 
 // endScript deletes the script run of a job, which may hold secrets, when the job has ended and
 // cannot be resumed.
-func endScript(ctx context.Context, tx *Tx, j seedbed.Job, o seedbed.Outcome) error {
+func endScript(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
 	if j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // checkServed returns an error if the instance has something that a guest cannot be served.
@@ -23,7 +24,7 @@ func checkSpot(s *seedbed.Spot) error {
 	case s.Action == "" && s.Time.IsZero() && !s.Rebalance.IsZero():
 		return nil
 	case s.Action != "terminate" && s.Action != "stop" && s.Action != "hibernate":
-		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %q is unknown: want terminate, stop or hibernate", clean(s.Action, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %q is unknown: want terminate, stop or hibernate", sqldb.Clean(s.Action, 80))
 	case s.Time.IsZero():
 		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %s has no time: want when it will be taken", s.Action)
 	}
@@ -37,9 +38,9 @@ func checkSpot(s *seedbed.Spot) error {
 // either order. Both functions may be called more than once and must not block. ChangeInstance
 // returns ErrNotFound, ErrInvalid or the error of change.
 func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (inst seedbed.Instance, err error) {
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", clean(name, 80))
-	err = db.update(ctx, "change instance", func(tx *Tx) error {
-		id, err := one(ctx, tx, value[seedbed.InstanceID], missing, `UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80))
+	err = db.sql.Update(ctx, "change instance", func(tx *sqldb.Tx) error {
+		id, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceID], missing, `UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
 		if err != nil {
 			return err
 		}
@@ -50,12 +51,12 @@ func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seed
 			return err
 		}
 		if err := checkServed(inst); err != nil {
-			return within(fmt.Sprintf("instance %q", inst.Name), err)
+			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
-		inst.Tags = orEmptyMap(inst.Tags)
-		inst.Revision, inst.Changed = inst.Revision+1, now()
-		err = exec(ctx, tx, `UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8 WHERE id = $6`,
-			asJSON(inst.Metadata), asJSON(inst.Tags), asJSON(inst.Spot), inst.Revision, micros(inst.Changed), id, flag(inst.Protected), inst.Follow)
+		inst.Tags = sqldb.OrEmptyMap(inst.Tags)
+		inst.Revision, inst.Changed = inst.Revision+1, sqldb.Now()
+		err = sqldb.Exec(ctx, tx, `UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8 WHERE id = $6`,
+			sqldb.AsJSON(inst.Metadata), sqldb.AsJSON(inst.Tags), sqldb.AsJSON(inst.Spot), inst.Revision, sqldb.Micros(inst.Changed), id, sqldb.Flag(inst.Protected), inst.Follow)
 		if err != nil {
 			return err
 		}
@@ -67,11 +68,11 @@ func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seed
 // Refresh renders the instance's record on node again, like ChangeInstance, and returns the
 // record's revision, or 0 if node does not serve the instance.
 func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error) {
-	err = db.update(ctx, "refresh record", func(tx *Tx) error {
+	err = db.sql.Update(ctx, "refresh record", func(tx *sqldb.Tx) error {
 		revision = 0
-		n, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
 		if err != nil || n == 0 {
-			return orUnchanged(err)
+			return sqldb.OrUnchanged(err)
 		}
 		inst, err := oneInstance(ctx, tx, id)
 		if err != nil {
@@ -80,7 +81,7 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 		changed := false
 		revision, changed, err = rewrite(ctx, tx, node, id, func(old seedbed.Guest) seedbed.Guest { return render(inst, old) })
 		if err == nil && !changed {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		return err
 	})
@@ -93,9 +94,9 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 
 // Served returns the instances that each node serves, by node.
 func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceID, err error) {
-	err = db.view(ctx, "list records", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list records", func(tx *sqldb.Tx) error {
 		served = map[string][]seedbed.InstanceID{}
-		_, err := list(ctx, tx, func(r Row) (node string, err error) {
+		_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (node string, err error) {
 			var id seedbed.InstanceID
 			if err = r.Scan(&node, &id); err == nil {
 				served[node] = append(served[node], id)
@@ -107,10 +108,10 @@ func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceI
 	return served, err
 }
 
-func oneInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
+func oneInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
 	all, err := instances(ctx, tx, `id = $1`, id)
 	if err == nil && len(all) == 0 {
-		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", clean(string(id), 80))
+		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80))
 	}
 	if err != nil {
 		return seedbed.Instance{}, err
@@ -119,8 +120,8 @@ func oneInstance(ctx context.Context, tx *Tx, id seedbed.InstanceID) (seedbed.In
 }
 
 // rewriteAll calls rewrite for every node that serves the instance.
-func rewriteAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) error {
-	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
+func rewriteAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) error {
+	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
 		return err
 	}
@@ -134,9 +135,9 @@ func rewriteAll(ctx context.Context, tx *Tx, id seedbed.InstanceID, render func(
 
 // rewrite replaces the served record with the result of render. The documents and maintenance
 // events are not taken from render. If there is no record, rewrite does nothing.
-func rewrite(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) (revision int64, changed bool, err error) {
+func rewrite(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) (revision int64, changed bool, err error) {
 	// Lock the node's row first, like Publish and Retract do.
-	if err := exec(ctx, tx, `UPDATE feed_node SET revision = revision WHERE node = $1`, node); err != nil {
+	if err := sqldb.Exec(ctx, tx, `UPDATE feed_node SET revision = revision WHERE node = $1`, node); err != nil {
 		return 0, false, err
 	}
 	s, err := readServed(ctx, tx, node, id)
@@ -162,17 +163,17 @@ func rewrite(ctx context.Context, tx *Tx, node string, id seedbed.InstanceID, re
 	if revision, err = nextRevision(ctx, tx, node); err != nil {
 		return 0, false, err
 	}
-	return revision, true, exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`, revision, string(record), node, id)
+	return revision, true, sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`, revision, string(record), node, id)
 }
 
 // setPassword stores the password that a guest posted, encrypted with the guest's own key. Only the
 // first one is stored (OpenStack answers 409 to a second).
-func setPassword(ctx context.Context, tx *Tx, id seedbed.InstanceID, password string) error {
-	if password = clean(password, maxFields); password == "" {
+func setPassword(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, password string) error {
+	if password = sqldb.Clean(password, maxFields); password == "" {
 		return nil
 	}
-	n, err := affect(ctx, tx, `UPDATE instance SET password = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND password = ''`,
-		password, micros(now()), id)
+	n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET password = $1, revision = revision + 1, changed = $2 WHERE id = $3 AND password = ''`,
+		password, sqldb.Micros(sqldb.Now()), id)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -184,8 +185,8 @@ func setPassword(ctx context.Context, tx *Tx, id seedbed.InstanceID, password st
 
 // touchNodes gives every node of the feed a new revision, so that each reads again what all nodes
 // share: the networks and the site.
-func touchNodes(ctx context.Context, tx *Tx) error {
-	nodes, err := list(ctx, tx, value[string], `SELECT node FROM feed_node ORDER BY node`)
+func touchNodes(ctx context.Context, tx *sqldb.Tx) error {
+	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed_node ORDER BY node`)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // The settings that the store creates itself, once per database.
@@ -45,16 +46,16 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a setting's key has 1 to %d bytes, not %d", maxSettingKey, len(key))
 	}
 	var kept []byte
-	err := db.update(ctx, "keep setting "+key, func(tx *Tx) error {
+	err := db.sql.Update(ctx, "keep setting "+key, func(tx *sqldb.Tx) error {
 		var err error
 		if kept, err = setting(ctx, tx, key); err != nil || kept != nil {
-			return orUnchanged(err)
+			return sqldb.OrUnchanged(err)
 		}
 		v := fresh()
 		if len(v) == 0 || len(v) > maxSetting {
 			return seedbed.Errorf(seedbed.ErrInvalid, "setting %s has %d bytes: want 1 to %d", key, len(v), maxSetting)
 		}
-		err = exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING`, key, v)
+		err = sqldb.Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING`, key, v)
 		if err != nil {
 			return err
 		}
@@ -65,15 +66,15 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 }
 
 // setting returns the value stored under key, or nil.
-func setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
-	return one(ctx, tx, func(r Row) (b []byte, err error) {
-		err = r.Scan(toBlob(&b))
+func setting(ctx context.Context, tx *sqldb.Tx, key string) ([]byte, error) {
+	return sqldb.One(ctx, tx, func(r sqldb.Row) (b []byte, err error) {
+		err = r.Scan(sqldb.ToBlob(&b))
 		return b, err
 	}, nil, `SELECT value FROM setting WHERE key = $1`, key)
 }
 
 // generation returns the random ID of this database.
-func generation(ctx context.Context, tx *Tx) (string, error) {
+func generation(ctx context.Context, tx *sqldb.Tx) (string, error) {
 	b, err := setting(ctx, tx, settingGeneration)
 	return hex.EncodeToString(b), err
 }

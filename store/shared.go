@@ -10,16 +10,17 @@ import (
 
 	"seedbed"
 	"seedbed/store/groupcommit"
+	"seedbed/store/sqldb"
 )
 
 // Batch is a transaction of one or several writes, with the rows that were read for all of them.
 type Batch struct {
-	*Tx
+	*sqldb.Tx
 	// shared is set while several writes share the transaction, or try to. A write then does not
 	// look for what a key refuses, and does not wait for a locked job: it moves to a transaction of
 	// its own, where it does both.
 	shared  bool
-	dialect *dialect
+	dialect *sqldb.Dialect
 
 	jobs     map[seedbed.JobID]*heldJob
 	networks map[string]seedbed.Network // the locked ones, by name
@@ -28,7 +29,7 @@ type Batch struct {
 }
 
 // alone returns the batch of a write that has the transaction for itself.
-func alone(tx *Tx) *Batch { return &Batch{Tx: tx} }
+func alone(tx *sqldb.Tx) *Batch { return &Batch{Tx: tx} }
 
 // write is the write of one caller in a batch.
 type write struct {
@@ -61,20 +62,20 @@ func (db *DB) ofHolder(ctx context.Context, what string, ref seedbed.JobRef, fn 
 
 func (db *DB) join(ctx context.Context, q *groupcommit.Queue[write], what string, w write) error {
 	err := q.Do(ctx, w)
-	if err == nil || errors.Is(err, errUnchanged) {
+	if err == nil || errors.Is(err, sqldb.ErrUnchanged) {
 		return nil
 	}
-	return db.fail(ctx, what, err)
+	return db.sql.Fail(ctx, what, err)
 }
 
 // share is ofHolder for writes that also touch rows which other transactions lock. In a database
 // with several writers it uses a transaction of its own, so that no job waits for the rows of
 // another.
 func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *Batch) ([]notice, error)) error {
-	if !db.dialect.server {
+	if !db.sql.Dialect.Server {
 		return db.join(ctx, db.steps, what, write{fn: fn})
 	}
-	return db.own(ctx, what, func(tx *Tx) error {
+	return db.own(ctx, what, func(tx *sqldb.Tx) error {
 		events, err := fn(ctx, alone(tx))
 		if err != nil {
 			return err
@@ -86,11 +87,11 @@ func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *
 // own is update for writes of a job's owner to rows that are not cached. The write is announced
 // after its transaction, not in it, because PostgreSQL commits announcing transactions one after
 // the other, each with its own flush.
-func (db *DB) own(ctx context.Context, what string, fn func(*Tx) error) error {
-	changed, err := db.change(ctx, what, fn)
+func (db *DB) own(ctx context.Context, what string, fn func(*sqldb.Tx) error) error {
+	changed, err := db.sql.Change(ctx, what, fn)
 	if changed {
-		db.wake()
-		db.announceSoon()
+		db.sql.Wake()
+		db.sql.AnnounceSoon()
 	}
 	return err
 }
@@ -105,32 +106,32 @@ func (r refusal) Error() string { return r.err.Error() }
 // invalidates the cached values only if forget is set.
 func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 	return func(ctx context.Context, take func() []*groupcommit.Write[write], apart bool) groupcommit.Result {
-		err := db.transact(ctx, func(tx *Tx) error {
-			b := &Batch{Tx: tx, shared: !apart, dialect: &db.dialect}
+		err := db.sql.Transact(ctx, func(tx *sqldb.Tx) error {
+			b := &Batch{Tx: tx, shared: !apart, dialect: &db.sql.Dialect}
 			changed, err := writeAll(ctx, b, take())
 			if err == nil {
 				err = tx.Flush(ctx)
 			}
 			switch {
-			case err != nil && b.shared && db.mayBeOnes(ctx, err):
+			case err != nil && b.shared && db.sql.MayBeOnes(ctx, err):
 				return refusal{err}
 			case err == nil && !changed:
-				return errUnchanged
+				return sqldb.ErrUnchanged
 			}
 			return err
 		})
 		if forget {
-			db.forget() // even after an error, because the commit may have succeeded
+			db.sql.Forget() // even after an error, because the commit may have succeeded
 		}
 		if r := (refusal{}); errors.As(err, &r) {
 			return groupcommit.Refused
 		}
 		switch {
 		case err == nil:
-			db.wake()
-			db.announceSoon()
-		case errors.Is(err, errUnchanged):
-		case !apart && db.mayBeOnes(ctx, err): // the commit failed
+			db.sql.Wake()
+			db.sql.AnnounceSoon()
+		case errors.Is(err, sqldb.ErrUnchanged):
+		case !apart && db.sql.MayBeOnes(ctx, err): // the commit failed
 			return groupcommit.Refused
 		default:
 			for _, w := range take() {
@@ -154,16 +155,16 @@ func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) 
 		if w.Err = w.Ctx.Err(); w.Err != nil {
 			continue // its caller has given up
 		}
-		before := b.mark()
+		before := b.Mark()
 		more, err := guarded(ctx, b, w.Do.fn)
 		known := (*seedbed.Error)(nil)
 		switch {
 		case err == nil:
 			changed, events = true, append(events, more...)
-		case errors.Is(err, errUnchanged):
-		case b.shared && errors.Is(err, errApart) && b.back(before):
+		case errors.Is(err, sqldb.ErrUnchanged):
+		case b.shared && errors.Is(err, errApart) && b.Back(before):
 			w.Apart = true
-		case b.shared && errors.As(err, &known) && b.back(before):
+		case b.shared && errors.As(err, &known) && b.Back(before):
 			w.Err = err
 		default:
 			return false, err

@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/store/sqldb"
 )
 
 // inOneBatch accepts all requests in one shared transaction, in their order.
@@ -23,7 +24,7 @@ func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 		errs[len(all)] = db.together(t.Context(), "wait", func(context.Context, *Batch) ([]notice, error) {
 			close(taken)
 			<-release
-			return nil, errUnchanged
+			return nil, sqldb.ErrUnchanged
 		})
 	})
 	<-taken
@@ -70,7 +71,7 @@ func testSharedCreates(t *testing.T, db *DB) {
 	do(acceptImport(ctx, db, "debian"))(t)
 	change := func(query string) {
 		t.Helper()
-		if _, err := db.write.ExecContext(ctx, query); err != nil {
+		if _, err := db.sql.Write.ExecContext(ctx, query); err != nil {
 			t.Fatal(err)
 		}
 	}

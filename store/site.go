@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // settingSite is the setting that SetSite stores.
@@ -17,15 +18,15 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 	if err != nil {
 		return err
 	}
-	return db.update(ctx, "set site", func(tx *Tx) error {
+	return db.sql.Update(ctx, "set site", func(tx *sqldb.Tx) error {
 		old, err := setting(ctx, tx, settingSite)
 		if err != nil {
 			return err
 		}
 		if bytes.Equal(old, raw) {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
-		err = exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, settingSite, raw)
+		err = sqldb.Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, settingSite, raw)
 		if err != nil {
 			return err
 		}
@@ -35,14 +36,14 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 
 // Site returns the last value of SetSite, or the zero value.
 func (db *DB) Site(ctx context.Context) (s seedbed.Site, err error) {
-	err = db.view(ctx, "read site", func(tx *Tx) error {
+	err = db.sql.View(ctx, "read site", func(tx *sqldb.Tx) error {
 		s, err = site(ctx, tx)
 		return err
 	})
 	return s, err
 }
 
-func site(ctx context.Context, tx *Tx) (s seedbed.Site, err error) {
+func site(ctx context.Context, tx *sqldb.Tx) (s seedbed.Site, err error) {
 	raw, err := setting(ctx, tx, settingSite)
 	if err != nil || raw == nil {
 		return s, err

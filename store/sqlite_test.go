@@ -15,14 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	for pool, role := range map[*sql.DB]map[string]string{
-		db.write: {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "5000", "query_only": "0"},
-		db.read:  {"journal_mode": "wal", "foreign_keys": "1", "busy_timeout": "5000", "query_only": "1"},
+		db.sql.Write: {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "5000", "query_only": "0"},
+		db.sql.Read:  {"journal_mode": "wal", "foreign_keys": "1", "busy_timeout": "5000", "query_only": "1"},
 	} {
 		for pragma, want := range role {
 			var got string
@@ -35,10 +36,10 @@ func TestConnections(t *testing.T) {
 			t.Errorf("LIKE ignores case (%v)", err)
 		}
 	}
-	if c := db.Check(t.Context())[0]; !c.OK || !strings.Contains(c.Detail, "SQLite") {
+	if c := db.sql.Check(t.Context())[0]; !c.OK || !strings.Contains(c.Detail, "SQLite") {
 		t.Errorf("check: %+v", c)
 	}
-	if n := db.write.Stats().MaxOpenConnections; n != 1 {
+	if n := db.sql.Write.Stats().MaxOpenConnections; n != 1 {
 		t.Errorf("%d writers", n)
 	}
 }
@@ -67,7 +68,7 @@ func TestSecondOpener(t *testing.T) {
 		t.Fatalf("second opener: %v", err)
 	}
 	do(acceptImport(t.Context(), first, "debian"))(t)
-	if err := first.Close(); err != nil {
+	if err := first.sql.Close(); err != nil {
 		t.Fatal(err)
 	}
 	second := open(t, path)
@@ -79,9 +80,9 @@ func TestNewerDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	db := open(t, path)
-	do(db.write.Exec(`UPDATE version SET schema = $1, min_program = $2`, schema+6, schema+5))(t)
-	do(db.write.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, 1)`, schema+6))(t)
-	if err := db.Close(); err != nil {
+	do(db.sql.Write.Exec(`UPDATE version SET schema = $1, min_program = $2`, sqldb.Schema+6, sqldb.Schema+5))(t)
+	do(db.sql.Write.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, 1)`, sqldb.Schema+6))(t)
+	if err := db.sql.Close(); err != nil {
 		t.Fatal(err)
 	}
 	before := do(os.ReadFile(path))(t)
@@ -89,7 +90,7 @@ func TestNewerDatabase(t *testing.T) {
 	if !errors.Is(err, seedbed.ErrVersion) {
 		t.Fatalf("opened: %v", err)
 	}
-	for _, w := range []string{path, fmt.Sprintf("schema %d", schema+6), fmt.Sprintf("schema %d", schema+5), fmt.Sprintf("knows %d", schema)} {
+	for _, w := range []string{path, fmt.Sprintf("schema %d", sqldb.Schema+6), fmt.Sprintf("schema %d", sqldb.Schema+5), fmt.Sprintf("knows %d", sqldb.Schema)} {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("%q does not say %q", err, w)
 		}
@@ -97,7 +98,7 @@ func TestNewerDatabase(t *testing.T) {
 	if !bytes.Equal(before, do(os.ReadFile(path))(t)) {
 		t.Error("the database was changed")
 	}
-	raw := do(openSQLite(path, writer))(t)
+	raw := do(sqldb.OpenFile(path, sqldb.Writer))(t)
 	do(raw.Exec(`UPDATE version SET min_program = 1`))(t)
 	if err := raw.Close(); err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func TestForeignFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := filepath.Join(dir, "foreign")
-	raw := do(openSQLite(foreign, writer))(t)
+	raw := do(sqldb.OpenFile(foreign, sqldb.Writer))(t)
 	do(raw.Exec(`CREATE TABLE account (id integer)`))(t)
 	if err := raw.Close(); err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func TestReopened(t *testing.T) {
 	id := do(acceptImport(ctx, db, "debian"))(t)
 	before := do(db.FeedPage(ctx, "node", 0, ""))(t)
 	j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
-	if err := db.Close(); err != nil {
+	if err := db.sql.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Job(ctx, id); !errors.Is(err, seedbed.ErrUnavailable) {
@@ -168,10 +169,10 @@ func TestDiskFull(t *testing.T) {
 	ctx := t.Context()
 	db := fresh(t)
 	var pages int
-	if err := db.write.QueryRow(`PRAGMA page_count`).Scan(&pages); err != nil {
+	if err := db.sql.Write.QueryRow(`PRAGMA page_count`).Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
-	do(db.write.Exec(fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+20)))(t)
+	do(db.sql.Write.Exec(fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+20)))(t)
 	var kept []seedbed.JobID
 	var err error
 	for n := 0; err == nil && n < 10000; n++ {
@@ -193,11 +194,11 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	check(len(kept))
-	do(db.write.Exec(`PRAGMA max_page_count = 1000000`))(t)
+	do(db.sql.Write.Exec(`PRAGMA max_page_count = 1000000`))(t)
 	do(acceptImport(ctx, db, "last"))(t)
 	check(len(kept) + 1)
 	var ok string
-	if err := db.read.QueryRow(`PRAGMA integrity_check`).Scan(&ok); err != nil || ok != "ok" {
+	if err := db.sql.Read.QueryRow(`PRAGMA integrity_check`).Scan(&ok); err != nil || ok != "ok" {
 		t.Errorf("integrity: %q %v", ok, err)
 	}
 }
@@ -208,8 +209,8 @@ func TestBusy(t *testing.T) {
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	db := open(t, path)
-	do(db.write.Exec(`PRAGMA busy_timeout = 1`))(t)
-	other := do(openSQLite(path, writer))(t)
+	do(db.sql.Write.Exec(`PRAGMA busy_timeout = 1`))(t)
+	other := do(sqldb.OpenFile(path, sqldb.Writer))(t)
 	tx := do(other.BeginTx(ctx, nil))(t)
 	if _, err := acceptImport(ctx, db, "debian"); !errors.Is(err, seedbed.ErrUnavailable) {
 		t.Errorf("write while another has the database: %v", err)
@@ -234,7 +235,7 @@ func TestConstraints(t *testing.T) {
 		`INSERT INTO claim (kind, key, job, holder) VALUES ('name', 'web1', 'none', 'x')`:                    seedbed.ErrInvalid,
 		`INSERT INTO nic (id, instance, idx, mac, network, addr) VALUES (2147483648, 'x', 0, 'm', 'n', 'a')`: seedbed.ErrInvalid,
 	} {
-		err := db.update(ctx, "try", func(tx *Tx) error { return exec(ctx, tx, query) })
+		err := db.sql.Update(ctx, "try", func(tx *sqldb.Tx) error { return sqldb.Exec(ctx, tx, query) })
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want kind %v", query, err, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // maxStages is the largest number of stages in a job's journal.
@@ -19,7 +20,7 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 		}
 	}
 	if s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil { // rows that caches hold
-		return db.update(ctx, "write stage", func(tx *Tx) error {
+		return db.sql.Update(ctx, "write stage", func(tx *sqldb.Tx) error {
 			events, err := step(ctx, alone(tx), ref, s)
 			if err != nil {
 				return err
@@ -52,12 +53,12 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 	}
 	if s.Done != "" {
 		if state := held.stages[s.Done]; state != seedbed.StageIntent && state != seedbed.StageDone {
-			return nil, orConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), clean(s.Done, 80))
+			return nil, orConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), sqldb.Clean(s.Done, 80))
 		}
 		tx.Later(`UPDATE job_stage SET state = $1, error = '', ended = COALESCE(ended, $2) WHERE job = $3 AND name = $4`,
-			seedbed.StageDone, micros(now()), j.ID, s.Done)
+			seedbed.StageDone, sqldb.Micros(sqldb.Now()), j.ID, s.Done)
 	}
-	next := clean(s.Next, 80)
+	next := sqldb.Clean(s.Next, 80)
 	begins := s.Next != "" && s.Next != j.Stage
 	switch {
 	case begins && held.stages[next] != "":
@@ -93,7 +94,7 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 	}
 	if begins {
 		tx.Later(`INSERT INTO job_stage (job, n, name, state, started) VALUES ($1, $2, $3, $4, $5)`,
-			j.ID, len(held.stages)+1, next, seedbed.StageIntent, micros(now()))
+			j.ID, len(held.stages)+1, next, seedbed.StageIntent, sqldb.Micros(sqldb.Now()))
 	}
 	tx.Later(`
 		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
@@ -104,7 +105,7 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 	if !begins {
 		return nil, nil
 	}
-	return []notice{{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *Tx) (any, error) {
+	return []notice{{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *sqldb.Tx) (any, error) {
 		now, err := readJob(ctx, tx, j.ID)
 		if err != nil {
 			return nil, err
@@ -113,14 +114,14 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 	}}}, nil
 }
 
-func countDone(ctx context.Context, tx *Tx, id seedbed.JobID) error {
-	return exec(ctx, tx, `UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2) WHERE id = $1`, id, seedbed.StageDone)
+func countDone(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) error {
+	return sqldb.Exec(ctx, tx, `UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2) WHERE id = $1`, id, seedbed.StageDone)
 }
 
 // Undo changes a running job to undoing, and stores cause as the error of the job and of its
 // current stage. It does nothing if the job is undoing already, because the first cause counts.
 func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error {
-	return db.update(ctx, "undo job", func(tx *Tx) error {
+	return db.sql.Update(ctx, "undo job", func(tx *sqldb.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -129,15 +130,15 @@ func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error 
 			return err
 		}
 		if j.State == seedbed.JobUndoing {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
-		cause := clean(cause, maxText)
-		err = exec(ctx, tx, `UPDATE job SET state = $1, error = CASE WHEN error = '' THEN $2 ELSE error END, progress = 0, attempts = 1 WHERE id = $3`,
+		cause := sqldb.Clean(cause, sqldb.MaxText)
+		err = sqldb.Exec(ctx, tx, `UPDATE job SET state = $1, error = CASE WHEN error = '' THEN $2 ELSE error END, progress = 0, attempts = 1 WHERE id = $3`,
 			seedbed.JobUndoing, cause, j.ID)
 		if err != nil {
 			return err
 		}
-		return exec(ctx, tx, `UPDATE job_stage SET error = $1 WHERE job = $2 AND name = $3 AND state = $4`, cause, j.ID, j.Stage, seedbed.StageIntent)
+		return sqldb.Exec(ctx, tx, `UPDATE job_stage SET error = $1 WHERE job = $2 AND name = $3 AND state = $4`, cause, j.ID, j.Stage, seedbed.StageIntent)
 	})
 }
 
@@ -145,7 +146,7 @@ func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error 
 // Otherwise problem is why something is left, and left is what, if that is known. The job's current
 // stage becomes the last one that is still to be undone. Undone may be repeated.
 func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error {
-	return db.update(ctx, "write undone stage", func(tx *Tx) error {
+	return db.sql.Update(ctx, "write undone stage", func(tx *sqldb.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -157,38 +158,38 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 		if problem != "" {
 			state = seedbed.StageOrphans
 		}
-		n, err := affect(ctx, tx, `UPDATE job_stage SET state = $1, error = CASE WHEN $2 = '' THEN error ELSE $2 END, ended = $3 WHERE job = $4 AND name = $5`,
-			state, clean(problem, maxText), micros(now()), j.ID, stage)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE job_stage SET state = $1, error = CASE WHEN $2 = '' THEN error ELSE $2 END, ended = $3 WHERE job = $4 AND name = $5`,
+			state, sqldb.Clean(problem, sqldb.MaxText), sqldb.Micros(sqldb.Now()), j.ID, stage)
 		if err != nil || n == 0 {
-			return orConflict(err, "job %s: stage %q was not begun, so it cannot be undone", j.ID.Short(), clean(stage, 80))
+			return orConflict(err, "job %s: stage %q was not begun, so it cannot be undone", j.ID.Short(), sqldb.Clean(stage, 80))
 		}
 		if err := noteOrphans(ctx, tx, j, stage, problem, left); err != nil {
 			return err
 		}
-		next, err := one(ctx, tx, value[string], nil, `SELECT name FROM job_stage WHERE job = $1 AND state IN ($2, $3) ORDER BY n DESC LIMIT 1`,
+		next, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM job_stage WHERE job = $1 AND state IN ($2, $3) ORDER BY n DESC LIMIT 1`,
 			j.ID, seedbed.StageIntent, seedbed.StageDone)
 		if err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `UPDATE job SET stage = $1, progress = 0, attempts = 1 WHERE id = $2`, next, j.ID); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE job SET stage = $1, progress = 0, attempts = 1 WHERE id = $2`, next, j.ID); err != nil {
 			return err
 		}
 		return countDone(ctx, tx, j.ID)
 	})
 }
 
-func scanStage(r Row) (s seedbed.Stage, err error) {
-	err = r.Scan(&s.Job, &s.N, &s.Name, &s.State, &s.Error, toTime(&s.Started), toTime(&s.Ended))
+func scanStage(r sqldb.Row) (s seedbed.Stage, err error) {
+	err = r.Scan(&s.Job, &s.N, &s.Name, &s.State, &s.Error, sqldb.ToTime(&s.Started), sqldb.ToTime(&s.Ended))
 	return s, err
 }
 
 // Stages returns the journal of a job in the order in which its stages started.
 func (db *DB) Stages(ctx context.Context, id seedbed.JobID) (all []seedbed.Stage, err error) {
-	err = db.view(ctx, "list stages", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list stages", func(tx *sqldb.Tx) error {
 		if _, err := readJob(ctx, tx, id); err != nil {
 			return err
 		}
-		all, err = list(ctx, tx, scanStage, `SELECT job, n, name, state, error, started, ended FROM job_stage WHERE job = $1 ORDER BY n`, id)
+		all, err = sqldb.List(ctx, tx, scanStage, `SELECT job, n, name, state, error, started, ended FROM job_stage WHERE job = $1 ORDER BY n`, id)
 		return err
 	})
 	return all, err

@@ -27,7 +27,7 @@ func TestPostgresStepOfALockedJob(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	locked, free := claimed(t, db, "debian"), claimed(t, db, "alpine")
-	other := do(db.write.BeginTx(ctx, db.dialect.writing))(t)
+	other := do(db.sql.Write.BeginTx(ctx, db.sql.Dialect.Writing))(t)
 	defer other.Rollback()
 	do(other.ExecContext(ctx, `UPDATE job SET cancel = 1 WHERE id = $1`, locked.ID))(t)
 	first := make(chan error, 1)
@@ -35,7 +35,7 @@ func TestPostgresStepOfALockedJob(t *testing.T) {
 	go func() { first <- db.Step(ctx, locked.Ref(), step) }()
 	// Wait until the server reports that the step waits for the lock.
 	for waiting := 0; waiting == 0; {
-		err := db.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+		err := db.sql.Read.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,19 +1,107 @@
+// Package store keeps all durable state of Seedbed in one SQL database: the catalogue, instances
+// and their claims, jobs with their journal and history, the feed of the guest plane, and what
+// guests did. Each method is one transaction. A consumer declares the methods that it needs as an
+// interface of its own, which [DB] implements.
+//
+// Errors wrap a sentinel of package seedbed and have a text for the reader: ErrNotFound, ErrExists
+// (a name or claim is taken), ErrInvalid, ErrInUse, ErrConflict, ErrStale (the caller no longer
+// owns the job), ErrFull (a network has no free address), ErrVersion, and ErrUnavailable if the
+// database cannot work now (disk full, busy, closed, unreachable). If a method returns an error,
+// nothing was changed, with one exception: if the connection to PostgreSQL breaks during a commit,
+// the outcome is unknown, and the error is ErrUnavailable. So every write here may safely be
+// repeated.
+//
+// Leases are measured by one clock. In SQLite it is the clock of the process, which has the
+// database for itself. In PostgreSQL it is the database's clock, whatever the clocks of its clients
+// are.
 package store
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"seedbed"
+	"seedbed/store/groupcommit"
+	"seedbed/store/sqldb"
+)
+
+// Config names the database to open: an SQLite file or a PostgreSQL database.
+type Config = sqldb.Config
+
+// DB is an open database. Its methods are safe for concurrent use.
+type DB struct {
+	sql    *sqldb.DB
+	limits limits
+
+	next nextAddr
+	// shared queues the writes of requests, and steps those of jobs by their owners.
+	shared, steps *groupcommit.Queue[write]
+	// placing is locked while events are given their places.
+	placing sync.Mutex
+
+	// revised wakes when a source of user-data changes.
+	revised sqldb.Notifier
+	// applied wakes when a node reports what it has applied.
+	applied sqldb.Notifier
+	// published wakes when a job changes what nodes serve.
+	published sqldb.Notifier
+
+	mu sync.Mutex
+	// sinceCut counts each instance's events since they were last cut.
+	sinceCut map[seedbed.InstanceID]int
+}
+
+// Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
+// former process.
+func Open(ctx context.Context, c Config) (*DB, error) {
+	one, err := sqldb.Open(ctx, c, audit)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{
+		sql:      one,
+		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
+		sinceCut: map[seedbed.InstanceID]int{},
+	}
+	db.shared = groupcommit.New(sharedMost, sharedLimit, db.commitShared(false))
+	db.steps = groupcommit.New(sharedMost, sharedLimit, db.commitShared(true))
+	err = db.seed(ctx)
+	if err == nil && !one.Dialect.Server {
+		err = db.expireLeases(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// Migrate migrates the schema of a PostgreSQL database; see [sqldb.Migrate].
+func Migrate(ctx context.Context, c Config) error { return sqldb.Migrate(ctx, c) }
+
+// Close closes the database and lets another process open it. A method that is called afterwards
+// returns ErrUnavailable.
+func (db *DB) Close() error { return db.sql.Close() }
+
+// Hint returns a channel that is closed at the next write that this process commits or that another
+// process announces; see [sqldb.DB.Hint].
+func (db *DB) Hint() <-chan struct{} { return db.sql.Hint() }
+
+// Check reports the state of the database, for the doctor command.
+func (db *DB) Check(ctx context.Context) []seedbed.Check { return db.sql.Check(ctx) }
 
 // expireLeases ends the leases of an earlier process. The file's lock proves that none of their
 // owners is alive, and that process may have had a different clock.
 func (db *DB) expireLeases(ctx context.Context) error {
-	return db.update(ctx, "expire leases", func(tx *Tx) error {
-		clock, err := db.leaseClock(ctx, tx)
+	return db.sql.Update(ctx, "expire leases", func(tx *sqldb.Tx) error {
+		clock, err := db.sql.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if err := exec(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE owner <> ''`); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE owner <> ''`); err != nil {
 			return err
 		}
-		return exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, micros(clock))
+		return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, sqldb.Micros(clock))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // strayWhy is the reason that is shown for a stray.
@@ -17,21 +18,21 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 		node, pool, name string
 		kind             seedbed.OrphanKind
 	}
-	return db.update(ctx, "note strays", func(tx *Tx) error {
+	return db.sql.Update(ctx, "note strays", func(tx *sqldb.Tx) error {
 		there := map[place]bool{}
-		at := micros(now())
+		at := sqldb.Micros(sqldb.Now())
 		for _, o := range found {
-			there[place{o.Node, clean(o.Pool, 80), clean(o.Name, 400), o.Kind}] = true
-			err := exec(ctx, tx, `INSERT INTO stray (node, kind, pool, name, owner, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, 1, $6)
+			there[place{o.Node, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), o.Kind}] = true
+			err := sqldb.Exec(ctx, tx, `INSERT INTO stray (node, kind, pool, name, owner, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, 1, $6)
 				ON CONFLICT (node, kind, pool, name) DO UPDATE SET owner = $5, tries = stray.tries + 1, tried = $6`,
-				o.Node, o.Kind, clean(o.Pool, 80), clean(o.Name, 400), cmp.Or(string(o.Instance), string(o.Job)), at)
+				o.Node, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), cmp.Or(string(o.Instance), string(o.Job)), at)
 			if err != nil {
 				return err
 			}
 		}
 		changed := len(found) > 0
 		for _, node := range nodes {
-			was, err := list(ctx, tx, func(r Row) (p place, err error) {
+			was, err := sqldb.List(ctx, tx, func(r sqldb.Row) (p place, err error) {
 				p.node = node
 				err = r.Scan(&p.kind, &p.pool, &p.name)
 				return p, err
@@ -44,13 +45,13 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 					continue
 				}
 				changed = true
-				if err := exec(ctx, tx, `DELETE FROM stray WHERE node = $1 AND kind = $2 AND pool = $3 AND name = $4`, p.node, p.kind, p.pool, p.name); err != nil {
+				if err := sqldb.Exec(ctx, tx, `DELETE FROM stray WHERE node = $1 AND kind = $2 AND pool = $3 AND name = $4`, p.node, p.kind, p.pool, p.name); err != nil {
 					return err
 				}
 			}
 		}
 		if !changed {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		return nil
 	})
@@ -59,10 +60,10 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 // Strays returns the strays that were found at least twice in a row, the oldest first. A resource
 // that was found only once may just have been removed.
 func (db *DB) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
-	err = db.view(ctx, "list strays", func(tx *Tx) error {
-		all, err = list(ctx, tx, func(r Row) (o seedbed.Orphan, err error) {
+	err = db.sql.View(ctx, "list strays", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
 			owner := ""
-			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, toTime(&o.Since), &o.Tries, toTime(&o.Tried))
+			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))
 			if o.Why = strayWhy; o.Kind == seedbed.OrphanImage {
 				o.Job = seedbed.JobID(owner)
 			} else {

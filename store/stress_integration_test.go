@@ -98,7 +98,7 @@ func TestPostgresStress(t *testing.T) {
 		"jobs that did not end":             `SELECT COUNT(*) FROM job WHERE ended IS NULL`,
 	} {
 		var n int
-		if err := one.read.QueryRowContext(ctx, query).Scan(&n); err != nil || n != 0 {
+		if err := one.sql.Read.QueryRowContext(ctx, query).Scan(&n); err != nil || n != 0 {
 			t.Errorf("%s: %d (%v)", what, n, err)
 		}
 	}

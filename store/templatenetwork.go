@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
-func scanNetworkTemplate(r Row) (t seedbed.NetworkTemplate, err error) {
+func scanNetworkTemplate(r sqldb.Row) (t seedbed.NetworkTemplate, err error) {
 	t.Networks = []seedbed.TemplateNetwork{}
-	err = r.Scan(&t.ID, &t.Name, &t.MAC, &t.Revision, toTime(&t.Created), toTime(&t.Changed))
+	err = r.Scan(&t.ID, &t.Name, &t.MAC, &t.Revision, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Changed))
 	return t, err
 }
 
-func scanTemplateNetwork(r Row) (n seedbed.TemplateNetwork, err error) {
+func scanTemplateNetwork(r sqldb.Row) (n seedbed.TemplateNetwork, err error) {
 	err = r.Scan(&n.ID, &n.Template, &n.VNI)
 	return n, err
 }
@@ -28,20 +29,20 @@ func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbe
 		}
 	}
 	t = seedbed.NetworkTemplate{Stored: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
-	t.ID, err = db.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision, micros(t.Created), micros(t.Changed))
+	t.ID, err = db.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
 	return t, err
 }
 
 // NetworkTemplates returns the network templates whose names match, sorted by name.
 func (db *DB) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.NetworkTemplate, err error) {
-	err = db.view(ctx, "list network templates", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list network templates", func(tx *sqldb.Tx) error {
 		all, err = networkTemplates(ctx, tx, m)
 		return err
 	})
 	return all, err
 }
 
-func networkTemplates(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
+func networkTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
 	all, err := matched(ctx, tx, scanNetworkTemplate, m, "name", `SELECT id, name, mac, revision, created, changed FROM network_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -66,12 +67,12 @@ func networkTemplates(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedb
 // of a network, or the error is ErrInvalid. A second NIC on the same network is ErrExists unless
 // again is set.
 func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error {
-	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *Tx) error {
+	return db.sql.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
 		if err != nil {
 			return err
 		}
-		_, err = one(ctx, tx, value[int], seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", clean(vni, 80)),
+		_, err = sqldb.One(ctx, tx, sqldb.Value[int], seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", sqldb.Clean(vni, 80)),
 			`SELECT 1 FROM network WHERE name = $1`, vni)
 		if err != nil {
 			return err
@@ -87,7 +88,7 @@ func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, agai
 		if !again {
 			next = 0
 		}
-		made, err := affect(ctx, tx, `INSERT INTO network_template_net (template, vni, copy) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, id, vni, next)
+		made, err := sqldb.Affect(ctx, tx, `INSERT INTO network_template_net (template, vni, copy) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, id, vni, next)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "the VNI %q in network template %q already exists", vni, template)
 		}
@@ -97,14 +98,14 @@ func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, agai
 
 // RemoveTemplateNetwork removes every NIC on that network from a network template.
 func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
-	return db.update(ctx, "change "+kindNetwork+" "+clean(template, 80), func(tx *Tx) error {
+	return db.sql.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `DELETE FROM network_template_net WHERE template = $1 AND vni = $2`, id, vni)
-		if err == nil && n == 0 || err != nil && unstorable(err) {
-			err = seedbed.Errorf(seedbed.ErrNotFound, "the VNI %q in network template %q does not exist", clean(vni, 80), template)
+		n, err := sqldb.Affect(ctx, tx, `DELETE FROM network_template_net WHERE template = $1 AND vni = $2`, id, vni)
+		if err == nil && n == 0 || err != nil && sqldb.Unstorable(err) {
+			err = seedbed.Errorf(seedbed.ErrNotFound, "the VNI %q in network template %q does not exist", sqldb.Clean(vni, 80), template)
 		}
 		return err
 	})

@@ -8,17 +8,18 @@ import (
 	"regexp"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
-func scanStorageTemplate(r Row) (t seedbed.StorageTemplate, err error) {
+func scanStorageTemplate(r sqldb.Row) (t seedbed.StorageTemplate, err error) {
 	t.Disks = []seedbed.TemplateDisk{}
-	err = r.Scan(&t.ID, &t.Name, &t.Revision, toTime(&t.Created), toTime(&t.Changed))
+	err = r.Scan(&t.ID, &t.Name, &t.Revision, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Changed))
 	return t, err
 }
 
-func scanTemplateDisk(r Row) (d seedbed.TemplateDisk, err error) {
+func scanTemplateDisk(r sqldb.Row) (d seedbed.TemplateDisk, err error) {
 	var source sql.NullString
-	err = r.Scan(&d.ID, &d.Template, &d.Name, &d.Pool, &source, &d.Size, &d.Filesystem, toJSON(&d.FilesystemArgs), &d.Mountpoint)
+	err = r.Scan(&d.ID, &d.Template, &d.Name, &d.Pool, &source, &d.Size, &d.Filesystem, sqldb.ToJSON(&d.FilesystemArgs), &d.Mountpoint)
 	d.Source = source.String
 	return d, err
 }
@@ -29,20 +30,20 @@ func (db *DB) CreateStorageTemplate(ctx context.Context, name string) (t seedbed
 		return t, err
 	}
 	t = seedbed.StorageTemplate{Stored: newStored(), Name: name, Disks: []seedbed.TemplateDisk{}}
-	t.ID, err = db.createObject(ctx, kindStorage, intoStorageTemplate, name, name, t.Revision, micros(t.Created), micros(t.Changed))
+	t.ID, err = db.createObject(ctx, kindStorage, intoStorageTemplate, name, name, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
 	return t, err
 }
 
 // StorageTemplates returns the storage templates whose names match, sorted by name.
 func (db *DB) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.StorageTemplate, err error) {
-	err = db.view(ctx, "list storage templates", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list storage templates", func(tx *sqldb.Tx) error {
 		all, err = storageTemplates(ctx, tx, m)
 		return err
 	})
 	return all, err
 }
 
-func storageTemplates(ctx context.Context, tx *Tx, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error) {
+func storageTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error) {
 	all, err := matched(ctx, tx, scanStorageTemplate, m, "name", `SELECT id, name, revision, created, changed FROM storage_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -82,9 +83,9 @@ func checkDisk(d seedbed.TemplateDisk) error {
 	case d.Mountpoint != "" && d.Filesystem == "":
 		return seedbed.Errorf(seedbed.ErrInvalid, "a filesystem must be specified along with a mountpoint")
 	case d.Filesystem != "" && !filesystemForm.MatchString(d.Filesystem):
-		return seedbed.Errorf(seedbed.ErrInvalid, "filesystem %q is unknown: want a name such as ext4, xfs or swap", clean(d.Filesystem, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "filesystem %q is unknown: want a name such as ext4, xfs or swap", sqldb.Clean(d.Filesystem, 80))
 	case d.Mountpoint != "" && d.Filesystem != "swap" && (!path.IsAbs(d.Mountpoint) || path.Clean(d.Mountpoint) != d.Mountpoint):
-		return seedbed.Errorf(seedbed.ErrInvalid, "mountpoint %q is no place in the guest: want a clean absolute path", clean(d.Mountpoint, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "mountpoint %q is no place in the guest: want a clean absolute path", sqldb.Clean(d.Mountpoint, 80))
 	case len(d.FilesystemArgs) > maxFilesystemArgs:
 		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d filesystem arguments: want at most %d", len(d.FilesystemArgs), maxFilesystemArgs)
 	}
@@ -102,7 +103,7 @@ func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.Te
 	if err := checkDisk(d); err != nil {
 		return err
 	}
-	return db.update(ctx, "change "+kindStorage+" "+clean(template, 80), func(tx *Tx) error {
+	return db.sql.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
 		if err != nil {
 			return err
@@ -110,20 +111,20 @@ func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.Te
 		if d.Source != "" {
 			img, err := image(ctx, tx, d.Source, seedbed.ErrInvalid)
 			if err != nil || img.Pool != d.Pool {
-				return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, clean(d.Source, 80))
+				return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, sqldb.Clean(d.Source, 80))
 			}
 		}
-		n, err := one(ctx, tx, value[int], nil, `SELECT COUNT(*) FROM storage_template_disk WHERE template = $1`, id)
+		n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM storage_template_disk WHERE template = $1`, id)
 		if err != nil {
 			return err
 		}
 		if n >= maxVolumes {
 			return seedbed.Errorf(seedbed.ErrInvalid, "the storage template %q has %d disks: a machine has no more", template, n)
 		}
-		made, err := affect(ctx, tx, `
+		made, err := sqldb.Affect(ctx, tx, `
 			INSERT INTO storage_template_disk (template, name, pool, source, size, filesystem, filesystem_args, mountpoint)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-			id, d.Name, d.Pool, null(d.Source), d.Size, d.Filesystem, asJSON(orEmpty(d.FilesystemArgs)), d.Mountpoint)
+			id, d.Name, d.Pool, sqldb.Null(d.Source), d.Size, d.Filesystem, sqldb.AsJSON(sqldb.OrEmpty(d.FilesystemArgs)), d.Mountpoint)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "the disk %q in storage template %q already exists", d.Name, template)
 		}
@@ -142,14 +143,14 @@ func orInvalid(err error, format string, args ...any) error {
 
 // RemoveTemplateDisk removes a disk from a storage template.
 func (db *DB) RemoveTemplateDisk(ctx context.Context, template, name string) error {
-	return db.update(ctx, "change "+kindStorage+" "+clean(template, 80), func(tx *Tx) error {
+	return db.sql.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
 		if err != nil {
 			return err
 		}
-		n, err := affect(ctx, tx, `DELETE FROM storage_template_disk WHERE template = $1 AND name = $2`, id, name)
-		if err == nil && n == 0 || err != nil && unstorable(err) {
-			err = seedbed.Errorf(seedbed.ErrNotFound, "the disk %q in storage template %q does not exist", clean(name, 80), template)
+		n, err := sqldb.Affect(ctx, tx, `DELETE FROM storage_template_disk WHERE template = $1 AND name = $2`, id, name)
+		if err == nil && n == 0 || err != nil && sqldb.Unstorable(err) {
+			err = seedbed.Errorf(seedbed.ErrNotFound, "the disk %q in storage template %q does not exist", sqldb.Clean(name, 80), template)
 		}
 		return err
 	})

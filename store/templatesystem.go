@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
@@ -18,12 +19,12 @@ const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, n
 // with.
 const systemRead = `id, ` + systemColumns + `, ova, (SELECT ova.id FROM ova WHERE ova.name = system_template.ova)`
 
-func scanSystem(r Row) (t seedbed.SystemTemplate, err error) {
+func scanSystem(r sqldb.Row) (t seedbed.SystemTemplate, err error) {
 	var downtime int64
 	var ova sql.NullString
 	var ovaID sql.NullInt64
-	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, toJSON(&t.NodeLimit), &t.NodeSelector,
-		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.DiskBus, &t.DiskCopy, &t.Revision, toTime(&t.Created), toTime(&t.Changed), &ova, &ovaID)
+	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, sqldb.ToJSON(&t.NodeLimit), &t.NodeSelector,
+		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.DiskBus, &t.DiskCopy, &t.Revision, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Changed), &ova, &ovaID)
 	t.OVA, t.OVAID = ova.String, ovaID.Int64
 	t.MigrationDowntime = time.Duration(downtime) * time.Microsecond
 	return t, err
@@ -31,8 +32,8 @@ func scanSystem(r Row) (t seedbed.SystemTemplate, err error) {
 
 // systemValues returns the values of a system template's own columns, in their order.
 func systemValues(t seedbed.SystemTemplate) []any {
-	return []any{t.Name, t.VCPUs, t.Memory, flag(t.Serial), flag(t.VNC), t.VNCBind, asJSON(orEmpty(t.NodeLimit)), t.NodeSelector,
-		flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, flag(t.DiskCopy)}
+	return []any{t.Name, t.VCPUs, t.Memory, sqldb.Flag(t.Serial), sqldb.Flag(t.VNC), t.VNCBind, sqldb.AsJSON(sqldb.OrEmpty(t.NodeLimit)), t.NodeSelector,
+		sqldb.Flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, sqldb.Flag(t.DiskCopy)}
 }
 
 // The values that fields of a system template accept.
@@ -52,7 +53,7 @@ func checkSystem(t seedbed.SystemTemplate) error {
 		return err
 	}
 	if _, err := netip.ParseAddr(t.VNCBind); t.VNCBind != "" && err != nil {
-		return seedbed.Errorf(seedbed.ErrInvalid, "vnc_bind %q is no IP address", clean(t.VNCBind, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "vnc_bind %q is no IP address", sqldb.Clean(t.VNCBind, 80))
 	}
 	if len(t.NodeLimit) > maxNodes {
 		return seedbed.Errorf(seedbed.ErrInvalid, "node_limit names %d nodes: want at most %d", len(t.NodeLimit), maxNodes)
@@ -64,11 +65,11 @@ func checkSystem(t seedbed.SystemTemplate) error {
 	}
 	switch {
 	case !slices.Contains(nodeSelectors, t.NodeSelector):
-		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: want none%s", clean(t.NodeSelector, 80), strings.Join(nodeSelectors, ", "))
+		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: want none%s", sqldb.Clean(t.NodeSelector, 80), strings.Join(nodeSelectors, ", "))
 	case !slices.Contains(migrationMethods, t.MigrationMethod):
-		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: want none, live or shutdown", clean(t.MigrationMethod, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: want none, live or shutdown", sqldb.Clean(t.MigrationMethod, 80))
 	case !slices.Contains(diskBuses, t.DiskBus):
-		return seedbed.Errorf(seedbed.ErrInvalid, "disk_bus %q is unknown: want virtio or scsi", clean(t.DiskBus, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "disk_bus %q is unknown: want virtio or scsi", sqldb.Clean(t.DiskBus, 80))
 	case t.MigrationDowntime < 0 || t.MigrationDowntime > maxDowntime:
 		return seedbed.Errorf(seedbed.ErrInvalid, "migration_max_downtime is %s: want 0 to %d milliseconds", t.MigrationDowntime, maxDowntime.Milliseconds())
 	}
@@ -80,8 +81,8 @@ func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate
 	if err := checkSystem(t); err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
-	t.NodeLimit, t.Stored = orEmpty(t.NodeLimit), newStored()
-	id, err := db.createObject(ctx, kindSystem, intoSystem, t.Name, append(systemValues(t), t.Revision, micros(t.Created), micros(t.Changed))...)
+	t.NodeLimit, t.Stored = sqldb.OrEmpty(t.NodeLimit), newStored()
+	id, err := db.createObject(ctx, kindSystem, intoSystem, t.Name, append(systemValues(t), t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))...)
 	if err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
@@ -91,7 +92,7 @@ func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate
 
 // SystemTemplates returns the system templates whose names match, sorted by name.
 func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
-	err = db.view(ctx, "list system templates", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list system templates", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemRead+` FROM system_template WHERE %s ORDER BY name`)
 		return err
 	})
@@ -102,11 +103,11 @@ func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []s
 // may set anything except the name. Instances that were made from the template do not change.
 // ChangeSystemTemplate returns ErrNotFound or ErrInvalid.
 func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (t seedbed.SystemTemplate, err error) {
-	err = db.update(ctx, "change "+kindSystem+" "+clean(name, 80), func(tx *Tx) error {
+	err = db.sql.Update(ctx, "change "+kindSystem+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
 			return err
 		}
-		t, err = one(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, name)
+		t, err = sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, name)
 		if err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func
 		if err := checkSystem(t); err != nil {
 			return err
 		}
-		return exec(ctx, tx, `
+		return sqldb.Exec(ctx, tx, `
 			UPDATE system_template SET vcpus = $2, memory = $3, serial = $4, vnc = $5, vnc_bind = $6, node_limit = $7, node_selector = $8,
 				node_autostart = $9, migration_method = $10, migration_downtime = $11, disk_bus = $12, disk_copy = $13
 			WHERE name = $1`, systemValues(t)...)

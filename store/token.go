@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 const tokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
 
-func scanToken(r Row) (t seedbed.Token, err error) {
-	err = r.Scan(&t.Name, &t.Role, toTime(&t.Created), toTime(&t.Expires), toTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
+func scanToken(r sqldb.Row) (t seedbed.Token, err error) {
+	err = r.Scan(&t.Name, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires), sqldb.ToTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
 	return t, err
 }
 
@@ -23,20 +24,20 @@ func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size
 	}
 	role, err := seedbed.ParseRole(string(t.Role))
 	if err != nil {
-		return seedbed.Token{}, within("token "+t.Name, err)
+		return seedbed.Token{}, sqldb.Within("token "+t.Name, err)
 	}
 	if err := t.Quota.Check(); err != nil {
-		return seedbed.Token{}, within("token "+t.Name, err)
+		return seedbed.Token{}, sqldb.Within("token "+t.Name, err)
 	}
-	t.Role, t.Created, t.Used = role, now(), time.Time{}
+	t.Role, t.Created, t.Used = role, sqldb.Now(), time.Time{}
 	if !t.Expires.IsZero() {
-		if t.Expires = orNow(t.Expires); t.Expired(t.Created) {
+		if t.Expires = sqldb.OrNow(t.Expires); t.Expired(t.Created) {
 			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already", t.Name, t.Expires.Format(time.RFC3339))
 		}
 	}
-	err = db.update(ctx, "create token "+t.Name, func(tx *Tx) error {
-		made, err := affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			t.Name, t.Role, sum[:], micros(t.Created), micros(t.Expires), t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk)
+	err = db.sql.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
+		made, err := sqldb.Affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+			t.Name, t.Role, sum[:], sqldb.Micros(t.Created), sqldb.Micros(t.Expires), t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)
 		}
@@ -55,17 +56,17 @@ const usedEvery = time.Minute
 // returns ErrNotFound if there is no such token or it was revoked.
 func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
 	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
-	t, err = cached(ctx, db, "token", string(sum[:]), func() (t seedbed.Token, err error) {
-		err = db.view(ctx, "read token", func(tx *Tx) error {
-			t, err = one(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
+	t, err = sqldb.Cached(ctx, db.sql, "token", string(sum[:]), func() (t seedbed.Token, err error) {
+		err = db.sql.View(ctx, "read token", func(tx *sqldb.Tx) error {
+			t, err = sqldb.One(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
 			return err
 		})
 		return t, err
 	})
-	if at := now(); err == nil && !t.Expired(at) && at.Sub(t.Used) >= usedEvery {
+	if at := sqldb.Now(); err == nil && !t.Expired(at) && at.Sub(t.Used) >= usedEvery {
 		t.Used = at
-		_, err = db.change(ctx, "note use of token", func(tx *Tx) error {
-			return exec(ctx, tx, `UPDATE token SET used = $1 WHERE name = $2`, micros(at), t.Name)
+		_, err = db.sql.Change(ctx, "note use of token", func(tx *sqldb.Tx) error {
+			return sqldb.Exec(ctx, tx, `UPDATE token SET used = $1 WHERE name = $2`, sqldb.Micros(at), t.Name)
 		})
 	}
 	return t, err
@@ -73,8 +74,8 @@ func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Tok
 
 // Tokens returns all tokens sorted by name.
 func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
-	err = db.view(ctx, "list tokens", func(tx *Tx) error {
-		all, err = list(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token ORDER BY name`)
+	err = db.sql.View(ctx, "list tokens", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -84,13 +85,13 @@ func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
 // if they exceed it.
 func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (t seedbed.Token, err error) {
 	if err := q.Check(); err != nil {
-		return t, within("token "+clean(name, 80), err)
+		return t, sqldb.Within("token "+sqldb.Clean(name, 80), err)
 	}
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", clean(name, 80))
-	err = db.update(ctx, "change quota of token "+clean(name, 80), func(tx *Tx) error {
-		t, err = one(ctx, tx, scanToken, missing, `UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+tokenColumns,
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))
+	err = db.sql.Update(ctx, "change quota of token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		t, err = sqldb.One(ctx, tx, scanToken, missing, `UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+tokenColumns,
 			q.Instances, q.VCPUs, q.Memory, q.Disk, name)
-		if err != nil && unstorable(err) {
+		if err != nil && sqldb.Unstorable(err) {
 			err = missing
 		}
 		return err
@@ -100,10 +101,10 @@ func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuo
 
 // DeleteToken revokes a token. Its holder is refused from now on.
 func (db *DB) DeleteToken(ctx context.Context, name string) error {
-	return db.update(ctx, "revoke token "+clean(name, 80), func(tx *Tx) error {
-		n, err := affect(ctx, tx, `DELETE FROM token WHERE name = $1`, name)
+	return db.sql.Update(ctx, "revoke token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `DELETE FROM token WHERE name = $1`, name)
 		if err == nil && n == 0 {
-			err = seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", clean(name, 80))
+			err = seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))
 		}
 		return err
 	})

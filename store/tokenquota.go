@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // holdToken records the token that a new instance is made with, and returns ErrForbidden if the
 // instance exceeds the token's quota. If there is a quota, the token's row is locked, so that
 // concurrent creates count each other.
-func holdToken(ctx context.Context, tx *Tx, asker *seedbed.Change, a *seedbed.Acceptance) error {
+func holdToken(ctx context.Context, tx *sqldb.Tx, asker *seedbed.Change, a *seedbed.Acceptance) error {
 	if a.Job.Kind != seedbed.JobCreate || a.Delivery != nil || asker == nil {
 		return nil
 	}
@@ -24,7 +25,7 @@ func holdToken(ctx context.Context, tx *Tx, asker *seedbed.Change, a *seedbed.Ac
 
 // holdTokenQuota returns ErrForbidden if an instance, together with the token's other instances,
 // exceeds the token's quota.
-func holdTokenQuota(ctx context.Context, tx *Tx, token string, i seedbed.Instance) error {
+func holdTokenQuota(ctx context.Context, tx *sqldb.Tx, token string, i seedbed.Instance) error {
 	most, has, err := tokenUse(ctx, tx, token, i.ID)
 	if err != nil || most == (seedbed.TokenQuota{}) {
 		return err
@@ -34,7 +35,7 @@ func holdTokenQuota(ctx context.Context, tx *Tx, token string, i seedbed.Instanc
 
 // holdTokenDisk returns ErrForbidden if one more volume for the instance i exceeds its token's
 // quota for disks. The other resources were checked when the job was accepted.
-func holdTokenDisk(ctx context.Context, tx *Tx, i seedbed.Instance, v seedbed.Volume) error {
+func holdTokenDisk(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, v seedbed.Volume) error {
 	token, err := tokenOf(ctx, tx, i.ID)
 	if err != nil {
 		return err
@@ -47,12 +48,12 @@ func holdTokenDisk(ctx context.Context, tx *Tx, i seedbed.Instance, v seedbed.Vo
 	if err == nil {
 		return nil
 	}
-	return within(fmt.Sprintf("volume %s of instance %q", v.Name, i.Name), err)
+	return sqldb.Within(fmt.Sprintf("volume %s of instance %q", v.Name, i.Name), err)
 }
 
 // tokenOf returns the name of the token that an instance was made with, or the empty string.
-func tokenOf(ctx context.Context, tx *Tx, id seedbed.InstanceID) (string, error) {
-	return one(ctx, tx, value[string], nil, `SELECT token FROM instance WHERE id = $1`, id)
+func tokenOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (string, error) {
+	return sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT token FROM instance WHERE id = $1`, id)
 }
 
 func disksOf(i seedbed.Instance) (sum seedbed.Bytes) {
@@ -64,11 +65,11 @@ func disksOf(i seedbed.Instance) (sum seedbed.Bytes) {
 
 // tokenUse returns a token's quota, and what its instances except the instance but have or were
 // promised. It locks the token's row. Both are zero if the token has no quota.
-func tokenUse(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID) (most, has seedbed.TokenQuota, err error) {
+func tokenUse(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.InstanceID) (most, has seedbed.TokenQuota, err error) {
 	if token == "" {
 		return most, has, nil
 	}
-	t, err := lockOne(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
+	t, err := sqldb.LockOne(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
 	if err != nil || t.Quota == most { // no quota, or the token was revoked
 		return most, has, err
 	}
@@ -78,7 +79,7 @@ func tokenUse(ctx context.Context, tx *Tx, token string, but seedbed.InstanceID)
 		return most, has, err
 	}
 	if t.Quota.Disk > 0 {
-		has.Disk, err = value[seedbed.Bytes](tx.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(volume.size), 0) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
+		has.Disk, err = sqldb.Value[seedbed.Bytes](tx.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(volume.size), 0) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
 			WHERE instance.token = $1 AND instance.token <> '' AND instance.id <> $2`, token, but))
 		if err != nil {
 			return most, has, err

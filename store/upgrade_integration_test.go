@@ -8,20 +8,21 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/store/sqldb"
 )
 
 // The same with PostgreSQL, which is migrated by command.
 func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 	s := server{PostgresServer: lab.Postgres(t)}
 	name := s.Database(t, "")
-	pool := do(openPool(do(parseDSN(s.DSN(name)))(t), nil))(t)
-	firstRelease(t, postgres, pool)
+	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
+	firstRelease(t, sqldb.Postgres, pool)
 	if err := pool.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if db, err := Open(t.Context(), s.config(name)); !errors.Is(err, seedbed.ErrVersion) {
 		if err == nil {
-			db.Close()
+			db.sql.Close()
 		}
 		t.Fatalf("opened before it was migrated: %v", err)
 	}
@@ -35,8 +36,8 @@ func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 func TestPostgresUpgradeToOneKindOfProfile(t *testing.T) {
 	s := server{PostgresServer: lab.Postgres(t)}
 	name := s.Database(t, "")
-	pool := do(openPool(do(parseDSN(s.DSN(name)))(t), nil))(t)
-	fillTwoKinds(t, postgres, pool)
+	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
+	fillTwoKinds(t, sqldb.Postgres, pool)
 	if err := pool.Close(); err != nil {
 		t.Fatal(err)
 	}

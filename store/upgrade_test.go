@@ -20,6 +20,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/store/sqldb"
 )
 
 // The content of a database of the first release.
@@ -146,7 +147,7 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	}
 	var hook string
 	var claims int
-	if err := db.read.QueryRow(`SELECT hook, (SELECT COUNT(*) FROM claim) FROM instance`).Scan(&hook, &claims); err != nil || hook != "demo" || claims != 1 {
+	if err := db.sql.Read.QueryRow(`SELECT hook, (SELECT COUNT(*) FROM claim) FROM instance`).Scan(&hook, &claims); err != nil || hook != "demo" || claims != 1 {
 		t.Errorf("the instance is of hook %q, and %d things are claimed (%v): want demo, and the image alone", hook, claims, err)
 	}
 	// The interrupted job continues where it was, and removes the instance.
@@ -172,10 +173,10 @@ func finishRemove(ctx context.Context, db *DB, j seedbed.Job) error {
 }
 
 // firstRelease applies only the first release's migration.
-func firstRelease(t *testing.T, d dialect, db *sql.DB) {
+func firstRelease(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 	t.Helper()
-	files := do(fs.Sub(migrations, d.migrations))(t)
-	p := do(goose.NewProvider(d.goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
+	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
+	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
 	do(p.UpTo(t.Context(), 1))(t)
 	fillFirstRelease(t, db)
 }
@@ -185,12 +186,12 @@ func firstRelease(t *testing.T, d dialect, db *sql.DB) {
 func TestUpgradeOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(openSQLite(path, writer))(t)
-	firstRelease(t, sqlite, old)
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	firstRelease(t, sqldb.SQLite, old)
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
+	defer db.sql.Close()
 	checkFirstRelease(t, db)
 }

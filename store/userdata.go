@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // sheet is a named text in one of two tables: a user-data document or a script.
@@ -12,8 +13,8 @@ type sheet struct {
 	name, content string
 }
 
-func scanDocument(r Row) (d sheet, err error) {
-	err = r.Scan(&d.ID, &d.name, &d.content, &d.Revision, toTime(&d.Created), toTime(&d.Changed))
+func scanDocument(r sqldb.Row) (d sheet, err error) {
+	err = r.Scan(&d.ID, &d.name, &d.content, &d.Revision, sqldb.ToTime(&d.Created), sqldb.ToTime(&d.Changed))
 	return d, err
 }
 
@@ -28,18 +29,18 @@ var (
 
 // always creates the built-in empty user-data document and script.
 func (db *DB) always(ctx context.Context) error {
-	return db.update(ctx, "keep what is always there", func(tx *Tx) error {
+	return db.sql.Update(ctx, "keep what is always there", func(tx *sqldb.Tx) error {
 		changed := 0
 		for _, s := range []shelf{userDataShelf, scriptShelf} {
-			at := micros(now())
-			n, err := affect(ctx, tx, `INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`, seedbed.Empty, at)
+			at := sqldb.Micros(sqldb.Now())
+			n, err := sqldb.Affect(ctx, tx, `INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`, seedbed.Empty, at)
 			if err != nil {
 				return err
 			}
 			changed += n
 		}
 		if changed == 0 {
-			return errUnchanged
+			return sqldb.ErrUnchanged
 		}
 		return nil
 	})
@@ -54,13 +55,13 @@ func (s shelf) create(ctx context.Context, db *DB, name, content string) (sheet,
 		return sheet{}, err
 	}
 	d := sheet{newStored(), name, content}
-	id, err := db.createObject(ctx, s.kind, s.into, name, name, content, d.Revision, micros(d.Created), micros(d.Changed))
+	id, err := db.createObject(ctx, s.kind, s.into, name, name, content, d.Revision, sqldb.Micros(d.Created), sqldb.Micros(d.Changed))
 	d.ID = id
 	return d, err
 }
 
 func (s shelf) list(ctx context.Context, db *DB, m seedbed.NameMatch) (all []sheet, err error) {
-	err = db.view(ctx, "list "+s.kind+"s", func(tx *Tx) error {
+	err = db.sql.View(ctx, "list "+s.kind+"s", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanDocument, m, "name", `SELECT id, name, content, revision, created, changed FROM `+s.table+` WHERE %s ORDER BY name`)
 		return err
 	})
@@ -72,14 +73,14 @@ func (s shelf) set(ctx context.Context, db *DB, name, content string) error {
 	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
 		return err
 	}
-	return db.update(ctx, "change "+s.kind+" "+clean(name, 80), func(tx *Tx) error {
+	return db.sql.Update(ctx, "change "+s.kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if _, err := touchObject(ctx, tx, s.kind, s.table, name); err != nil {
 			return err
 		}
 		if name == seedbed.Empty {
 			return s.fixed()
 		}
-		return exec(ctx, tx, `UPDATE `+s.table+` SET content = $1 WHERE name = $2`, content, name)
+		return sqldb.Exec(ctx, tx, `UPDATE `+s.table+` SET content = $1 WHERE name = $2`, content, name)
 	})
 }
 

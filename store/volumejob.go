@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/sqldb"
 )
 
 // checkVolumeJob validates a job on the volumes of an existing instance, or on an existing image.
@@ -33,12 +34,12 @@ func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 }
 
 // acceptVolumeJob completes the row of a job that checkVolumeJob accepts.
-func acceptVolumeJob(ctx context.Context, tx *Tx, j *seedbed.Job) error {
+func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if j.Kind == seedbed.JobImageRemove {
 		return acceptImageRemove(ctx, tx, j)
 	}
 	// Lock the row, so that concurrent jobs see each other.
-	touched, err := affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance)
+	touched, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, j.Instance)
 	if err == nil && touched == 0 {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)
 	}
@@ -59,13 +60,13 @@ func acceptVolumeJob(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 }
 
 // idle returns ErrInUse if a job works on the instance.
-func idle(ctx context.Context, tx *Tx, id seedbed.InstanceID) error {
+func idle(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return idleBut(ctx, tx, id, "")
 }
 
 // idleBut is idle that ignores the job but.
-func idleBut(ctx context.Context, tx *Tx, id seedbed.InstanceID, but seedbed.JobID) error {
-	other, err := one(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+live+` ORDER BY created LIMIT 1`, id, but)
+func idleBut(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, but seedbed.JobID) error {
+	other, err := sqldb.One(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+live+` ORDER BY created LIMIT 1`, id, but)
 	if err != nil || other.ID == "" {
 		return err
 	}
@@ -81,8 +82,8 @@ func orCancel(j seedbed.Job) string {
 }
 
 // acceptImageRemove starts the removal of an image that nothing uses.
-func acceptImageRemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
-	touched, err := affect(ctx, tx, `UPDATE image SET state = state WHERE name = $1 AND dropped = 0`, j.Subject)
+func acceptImageRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	touched, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = state WHERE name = $1 AND dropped = 0`, j.Subject)
 	if err == nil && touched == 0 {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "image %q does not exist", j.Subject)
 	}
@@ -104,15 +105,15 @@ func acceptImageRemove(ctx context.Context, tx *Tx, j *seedbed.Job) error {
 	if j.Spec, err = json.Marshal(input); err != nil {
 		return err
 	}
-	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2`, seedbed.ImageRemoving, j.Subject)
+	return sqldb.Exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2`, seedbed.ImageRemoving, j.Subject)
 }
 
 // unusedImage returns ErrInUse, and says by what, if profiles or storage templates refer to the
 // image or volumes are clones of it. With alone, it also does so if the image is a disk of an OVA
 // image.
-func unusedImage(ctx context.Context, tx *Tx, name string, alone bool) error {
+func unusedImage(ctx context.Context, tx *sqldb.Tx, name string, alone bool) error {
 	var users []string
-	if ova, err := one(ctx, tx, value[string], nil, `SELECT ova FROM ova_volume WHERE image = $1`, name); err != nil {
+	if ova, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT ova FROM ova_volume WHERE image = $1`, name); err != nil {
 		return err
 	} else if alone && ova != "" {
 		return seedbed.Errorf(seedbed.ErrInUse, "image %q is a disk of OVA image %q: remove that (seedbed ova remove)", name, ova)
@@ -122,7 +123,7 @@ func unusedImage(ctx context.Context, tx *Tx, name string, alone bool) error {
 		{"storage template", `SELECT DISTINCT t.name FROM storage_template_disk d JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name LIMIT 6`},
 		{"instance", `SELECT DISTINCT instance.name FROM volume JOIN instance ON instance.id = volume.instance WHERE volume.image = $1 ORDER BY instance.name LIMIT 6`},
 	} {
-		names, err := list(ctx, tx, value[string], u.query, name)
+		names, err := sqldb.List(ctx, tx, sqldb.Value[string], u.query, name)
 		if err != nil {
 			return err
 		}
@@ -152,19 +153,19 @@ func unusedImage(ctx context.Context, tx *Tx, name string, alone bool) error {
 }
 
 // flattened records that the volumes of the job's instance are no longer clones.
-func flattened(ctx context.Context, tx *Tx, j seedbed.Job) error {
+func flattened(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Kind != seedbed.JobFlatten && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s flattens nothing: it is a %s job", j.ID.Short(), j.Kind)
 	}
-	return exec(ctx, tx, `UPDATE volume SET image = NULL WHERE instance = $1`, j.Instance)
+	return sqldb.Exec(ctx, tx, `UPDATE volume SET image = NULL WHERE instance = $1`, j.Instance)
 }
 
 // settleImage sets the state of an image that its removal job did not remove.
-func settleImage(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.ImageState) error {
+func settleImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed.ImageState) error {
 	if j.Kind != seedbed.JobImageRemove {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
-	return exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, to, j.Subject)
+	return sqldb.Exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, to, j.Subject)
 }
 
 // InstanceNames returns the names that instances have or had, as far as their jobs are still
@@ -172,9 +173,9 @@ func settleImage(ctx context.Context, tx *Tx, j seedbed.Job, to seedbed.ImageSta
 func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	names := make(map[seedbed.InstanceID]string, len(ids))
-	err := db.view(ctx, "read instance names", func(tx *Tx) error {
+	err := db.sql.View(ctx, "read instance names", func(tx *sqldb.Tx) error {
 		for _, id := range ids {
-			name, err := one(ctx, tx, value[string], nil, `SELECT subject FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
+			name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT subject FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 // errBroken means that a savepoint itself failed. The state of the transaction is then unknown.
 var errBroken = errors.New("savepoint")
 
-// savepoint runs fn. If fn fails, only its own writes are undone.
-func savepoint(ctx context.Context, tx *Tx, fn func() error) error {
-	if err := exec(ctx, tx, "SAVEPOINT one"); err != nil {
+// Savepoint runs fn. If fn fails, only its own writes are undone.
+func Savepoint(ctx context.Context, tx *Tx, fn func() error) error {
+	if err := Exec(ctx, tx, "SAVEPOINT one"); err != nil {
 		return fmt.Errorf("%w: %w", errBroken, err)
 	}
 	err := fn()
@@ -20,11 +20,11 @@ func savepoint(ctx context.Context, tx *Tx, fn func() error) error {
 	}
 	if err != nil {
 		tx.later = nil
-		if broken := exec(ctx, tx, "ROLLBACK TO SAVEPOINT one"); broken != nil {
+		if broken := Exec(ctx, tx, "ROLLBACK TO SAVEPOINT one"); broken != nil {
 			return fmt.Errorf("%w: %w", errBroken, errors.Join(err, broken))
 		}
 	}
-	if broken := exec(ctx, tx, "RELEASE SAVEPOINT one"); broken != nil {
+	if broken := Exec(ctx, tx, "RELEASE SAVEPOINT one"); broken != nil {
 		return fmt.Errorf("%w: %w", errBroken, broken)
 	}
 	return err

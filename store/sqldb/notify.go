@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// silence is how long the connection may be idle before the server is pinged, and how long the
+// Silence is how long the connection may be idle before the server is pinged, and how long the
 // server may take to answer. Without this, a lost host would be noticed only after most of an hour,
 // and cached rows would stay in use until then.
-const silence = 5 * time.Second
+const Silence = 5 * time.Second
 
 // channel is the channel on which writes are announced (LISTEN and NOTIFY).
 const channel = "seedbed"
@@ -50,9 +50,9 @@ func (db *DB) listen(conf *pgx.ConnConfig) (stop func()) {
 	}
 }
 
-// announceSoon schedules the announcement of a committed write in a later transaction.
-func (db *DB) announceSoon() {
-	if db.dialect.announce == "" {
+// AnnounceSoon schedules the announcement of a committed write in a later transaction.
+func (db *DB) AnnounceSoon() {
+	if db.Dialect.Announce == "" {
 		return
 	}
 	select {
@@ -76,8 +76,8 @@ func (db *DB) tell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		err := inTime(ctx, db.dialect.limit, func(ctx context.Context) error {
-			_, err := db.write.ExecContext(ctx, tellQuery, db.name)
+		err := inTime(ctx, db.Dialect.limit, func(ctx context.Context) error {
+			_, err := db.Write.ExecContext(ctx, tellQuery, db.name)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
@@ -102,7 +102,7 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 		defer cancel()
 		conn.Close(ctx)
 	}()
-	if err := inTime(ctx, silence, func(ctx context.Context) error {
+	if err := inTime(ctx, Silence, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, "LISTEN "+channel)
 		return err
 	}); err != nil {
@@ -111,7 +111,7 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 	db.cache.writes.Add(1)
 	db.cache.deaf.Store(false)
 	defer db.cache.deaf.Store(true)
-	db.wake() // for announcements before LISTEN
+	db.Wake() // for announcements before LISTEN
 	for {
 		n, err := announced(ctx, conn)
 		if err != nil {
@@ -119,7 +119,7 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 		}
 		if n.Payload != db.name {
 			db.cache.writes.Add(1)
-			db.wake()
+			db.Wake()
 		}
 	}
 }
@@ -127,14 +127,14 @@ func (db *DB) follow(ctx context.Context, conf *pgx.ConnConfig) error {
 // announced returns the next announcement.
 func announced(ctx context.Context, conn *pgx.Conn) (n *pgconn.Notification, err error) {
 	for {
-		err = inTime(ctx, silence, func(ctx context.Context) error {
+		err = inTime(ctx, Silence, func(ctx context.Context) error {
 			n, err = conn.WaitForNotification(ctx)
 			return err
 		})
 		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
 			return n, err
 		}
-		if err := inTime(ctx, silence, conn.Ping); err != nil {
+		if err := inTime(ctx, Silence, conn.Ping); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -26,17 +26,17 @@ type cacheKey struct{ kind, name string }
 // cacheMost is the largest number of cached values. It is bounded because clients choose names.
 const cacheMost = 1024
 
-// listens reports whether this process hears of the writes of others, so that it may cache.
-func (db *DB) listens() bool { return !db.cache.deaf.Load() }
+// Listens reports whether this process hears of the writes of others, so that it may cache.
+func (db *DB) Listens() bool { return !db.cache.deaf.Load() }
 
-// forget invalidates everything that is cached.
-func (db *DB) forget() { db.cache.writes.Add(1) }
+// Forget invalidates everything that is cached.
+func (db *DB) Forget() { db.cache.writes.Add(1) }
 
-// cached returns the cached value of read, unless something was written since. Errors are not
+// Cached returns the cached value of read, unless something was written since. Errors are not
 // cached, nor is what a batch reads.
-func cached[T any](ctx context.Context, db *DB, kind, name string, read func() (T, error)) (T, error) {
+func Cached[T any](ctx context.Context, db *DB, kind, name string, read func() (T, error)) (T, error) {
 	m, key := &db.cache, cacheKey{kind, name}
-	if m.deaf.Load() || db.closed.Load() || batchOf(ctx) != nil {
+	if m.deaf.Load() || db.closed.Load() || BatchOf(ctx) != nil {
 		return read()
 	}
 	now := m.writes.Load() // before the read: a concurrent write invalidates its result

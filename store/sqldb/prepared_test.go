@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ func TestStatementsStayReady(t *testing.T) {
 	const query = `UPDATE setting SET key = key WHERE key = 'none'`
 	kept := func() (all int, ours bool) {
 		t.Helper()
-		c := do(db.write.Conn(t.Context()))(t)
+		c := do(db.Write.Conn(t.Context()))(t)
 		defer c.Close()
 		if err := c.Raw(func(c any) error {
 			ready := c.(*preparedConn).ready
@@ -26,7 +26,7 @@ func TestStatementsStayReady(t *testing.T) {
 	}
 	run := func(query string) {
 		t.Helper()
-		do(db.write.ExecContext(t.Context(), query))(t)
+		do(db.Write.ExecContext(t.Context(), query))(t)
 	}
 	run(query)
 	if all, ours := kept(); !ours || all > readyMost {
@@ -40,7 +40,7 @@ func TestStatementsStayReady(t *testing.T) {
 		t.Errorf("%d are kept after many, and ours is one: %v", all, ours)
 	}
 	// A statement whose rows are being read is not closed.
-	tx := do(db.write.BeginTx(t.Context(), nil))(t)
+	tx := do(db.Write.BeginTx(t.Context(), nil))(t)
 	defer tx.Rollback()
 	rows := do(tx.Query(`SELECT value FROM (SELECT 1 AS value UNION ALL SELECT 2) ORDER BY value`))(t)
 	for n := range readyMost + 1 {

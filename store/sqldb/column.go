@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"database/sql"
@@ -10,67 +10,67 @@ import (
 	"time"
 )
 
-// micros returns t as a column stores it, in unix microseconds, or NULL for the zero time.
-func micros(t time.Time) any {
+// Micros returns t as a column stores it, in unix microseconds, or NULL for the zero time.
+func Micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
 	return t.UnixMicro()
 }
 
-// now returns the wall clock with the precision of a column.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+// Now returns the wall clock with the precision of a column.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// orNow returns t with the precision of a column, or now if t is zero.
-func orNow(t time.Time) time.Time {
+// OrNow returns t with the precision of a column, or now if t is zero.
+func OrNow(t time.Time) time.Time {
 	if t.IsZero() {
-		return now()
+		return Now()
 	}
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// flag returns b as a boolean column stores it.
-func flag(b bool) int64 {
+// Flag returns b as a boolean column stores it.
+func Flag(b bool) int64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// null returns s, or NULL if s is empty.
-func null(s string) any {
+// Null returns s, or NULL if s is empty.
+func Null(s string) any {
 	if s == "" {
 		return nil
 	}
 	return s
 }
 
-// blob returns b as a column stores it: nil is NULL, but an empty slice is not.
-func blob(b []byte) any {
+// Blob returns b as a column stores it: nil is NULL, but an empty slice is not.
+func Blob(b []byte) any {
 	if b == nil {
 		return nil
 	}
 	return b
 }
 
-// orEmpty replaces a nil slice with an empty one.
-func orEmpty[T any](s []T) []T {
+// OrEmpty replaces a nil slice with an empty one.
+func OrEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}
 	}
 	return s
 }
 
-// orEmptyMap replaces a nil map with an empty one.
-func orEmptyMap[T any](m map[string]T) map[string]T {
+// OrEmptyMap replaces a nil map with an empty one.
+func OrEmptyMap[T any](m map[string]T) map[string]T {
 	if m == nil {
 		return map[string]T{}
 	}
 	return m
 }
 
-// toTime scans a time. NULL is the zero time.
-func toTime(t *time.Time) sql.Scanner { return timeColumn{t} }
+// ToTime scans a time. NULL is the zero time.
+func ToTime(t *time.Time) sql.Scanner { return timeColumn{t} }
 
 type timeColumn struct{ t *time.Time }
 
@@ -87,8 +87,8 @@ func (c timeColumn) Scan(src any) error {
 	return nil
 }
 
-// toBlob scans bytes. NULL is a nil slice.
-func toBlob(b *[]byte) sql.Scanner { return blobColumn{b} }
+// ToBlob scans bytes. NULL is a nil slice.
+func ToBlob(b *[]byte) sql.Scanner { return blobColumn{b} }
 
 type blobColumn struct{ b *[]byte }
 
@@ -105,8 +105,8 @@ func (c blobColumn) Scan(src any) error {
 	return nil
 }
 
-// toText scans a text that v unmarshals. An empty string leaves v unchanged.
-func toText(v encoding.TextUnmarshaler) sql.Scanner { return textColumn{v} }
+// ToText scans a text that v unmarshals. An empty string leaves v unchanged.
+func ToText(v encoding.TextUnmarshaler) sql.Scanner { return textColumn{v} }
 
 type textColumn struct{ v encoding.TextUnmarshaler }
 
@@ -122,8 +122,8 @@ func (c textColumn) Scan(src any) error {
 	return c.v.UnmarshalText([]byte(s))
 }
 
-// toJSON scans JSON into what v points to.
-func toJSON(v any) sql.Scanner { return jsonColumn{v} }
+// ToJSON scans JSON into what v points to.
+func ToJSON(v any) sql.Scanner { return jsonColumn{v} }
 
 type jsonColumn struct{ v any }
 
@@ -136,8 +136,8 @@ func (c jsonColumn) Scan(src any) error {
 	return json.Unmarshal([]byte(s), c.v)
 }
 
-// toParams scans the parameters that an instance's templates read: strings, int64 and bools.
-func toParams(v *map[string]any) sql.Scanner { return paramsColumn{v} }
+// ToParams scans the parameters that an instance's templates read: strings, int64 and bools.
+func ToParams(v *map[string]any) sql.Scanner { return paramsColumn{v} }
 
 type paramsColumn struct{ v *map[string]any }
 
@@ -166,8 +166,8 @@ func (c paramsColumn) Scan(src any) error {
 	return nil
 }
 
-// asJSON returns v as a column stores it, as JSON.
-func asJSON(v any) driver.Valuer { return jsonValue{v} }
+// AsJSON returns v as a column stores it, as JSON.
+func AsJSON(v any) driver.Valuer { return jsonValue{v} }
 
 type jsonValue struct{ v any }
 
@@ -191,8 +191,8 @@ func (c jsonValue) Value() (driver.Value, error) {
 	return string(b), err
 }
 
-// text returns an address as a column stores it. The zero address is the empty string.
-func text[T interface {
+// Text returns an address as a column stores it. The zero address is the empty string.
+func Text[T interface {
 	comparable
 	fmt.Stringer
 }](v T) string {

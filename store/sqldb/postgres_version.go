@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func databaseName(c *pgx.ConnConfig) string {
 
 // look reads the versions of a PostgreSQL database. found is false if the database is empty.
 func (db *DB) look(ctx context.Context, name string) (have, need int64, found bool, err error) {
-	err = db.view(ctx, "open database "+name, func(tx *Tx) error {
+	err = db.View(ctx, "open database "+name, func(tx *Tx) error {
 		var encoding string
 		var ours, tables int
 		err := tx.QueryRowContext(ctx, `
@@ -51,8 +51,8 @@ func (db *DB) checkPostgres(ctx context.Context, name string) error {
 		return err
 	case !found:
 		return seedbed.Errorf(seedbed.ErrVersion, "database %s is empty: run \"seedbedd migrate\" once, or \"seedbedd store copy\" after it to bring an SQLite file's content", name)
-	case have < schema:
-		return seedbed.Errorf(seedbed.ErrVersion, "database %s has schema %d, and this program needs %d: run \"seedbedd migrate\" once (docs/how-to/install.md)", name, have, schema)
+	case have < Schema:
+		return seedbed.Errorf(seedbed.ErrVersion, "database %s has schema %d, and this program needs %d: run \"seedbedd migrate\" once (docs/how-to/install.md)", name, have, Schema)
 	}
 	return checkVersion(name, have, need)
 }
@@ -65,16 +65,16 @@ func Migrate(ctx context.Context, c Config) error {
 	if c.DSN == "" {
 		return seedbed.Errorf(seedbed.ErrInvalid, "only PostgreSQL is migrated by command (store.driver: postgres): an SQLite file is brought up to date by seedbedd when it starts")
 	}
-	conf, err := parseDSN(c.DSN)
+	conf, err := ParseDSN(c.DSN)
 	if err != nil {
 		return err
 	}
 	db := newDB(c.Log)
-	db.dialect = postgres
-	if db.write, err = openPool(conf, map[string]string{"application_name": "seedbed migrate"}); err != nil {
+	db.Dialect = Postgres
+	if db.Write, err = OpenPool(conf, map[string]string{"application_name": "seedbed migrate"}); err != nil {
 		return err
 	}
-	db.read = db.write
+	db.Read = db.Write
 	defer db.Close()
 	name := databaseName(conf)
 	have, need, found, err := db.look(ctx, name)
@@ -82,7 +82,7 @@ func Migrate(ctx context.Context, c Config) error {
 		return err
 	}
 	if found {
-		if err := checkVersion(name, have, need); err != nil || have >= schema {
+		if err := checkVersion(name, have, need); err != nil || have >= Schema {
 			return err
 		}
 	}
@@ -91,28 +91,28 @@ func Migrate(ctx context.Context, c Config) error {
 		return fmt.Errorf("migrate %s: %w", name, err)
 	}
 	if err := db.migrate(ctx, goose.WithSessionLocker(locker)); err != nil {
-		return db.fail(ctx, "migrate "+name, err)
+		return db.Fail(ctx, "migrate "+name, err)
 	}
 	return nil
 }
 
-// connectPostgres opens one connection to a PostgreSQL database, and returns it with the name of the
+// ConnectPostgres opens one connection to a PostgreSQL database, and returns it with the name of the
 // database for messages.
-func connectPostgres(ctx context.Context, dsn string) (conn *pgx.Conn, name string, err error) {
-	conf, err := parseDSN(dsn)
+func ConnectPostgres(ctx context.Context, dsn string) (conn *pgx.Conn, name string, err error) {
+	conf, err := ParseDSN(dsn)
 	if err != nil {
 		return nil, "", err
 	}
 	name = databaseName(conf)
 	conn, err = pgx.ConnectConfig(ctx, conf)
 	if err != nil {
-		return nil, "", failPostgres(ctx, "open database "+name, err)
+		return nil, "", FailPostgres(ctx, "open database "+name, err)
 	}
 	return conn, name, nil
 }
 
-// failPostgres wraps an error of a connection of [connectPostgres], which occurred while doing what, in
+// FailPostgres wraps an error of a connection of [connectPostgres], which occurred while doing what, in
 // the kind of error that callers match.
-func failPostgres(ctx context.Context, what string, err error) error {
-	return (&DB{dialect: postgres}).fail(ctx, what, err)
+func FailPostgres(ctx context.Context, what string, err error) error {
+	return (&DB{Dialect: Postgres}).Fail(ctx, what, err)
 }

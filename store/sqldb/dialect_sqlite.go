@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"seedbed"
 )
 
-var sqlite = dialect{
-	goose:      goose.DialectSQLite3,
-	migrations: "migrations/sqlite",
-	claim:      claiming{among: `instr($4, ',' || kind || ',') > 0`},
-	tries:      1,
+var SQLite = Dialect{
+	Goose:      goose.DialectSQLite3,
+	Migrations: "migrations/sqlite",
+	Claim:      Claiming{Among: `instr($4, ',' || kind || ',') > 0`},
+	Tries:      1,
 	cause:      sqliteCause,
 }
 
@@ -28,13 +28,13 @@ var sqlite = dialect{
 // long, so that such a transaction does not begin with a checkpoint. The journal of a statement of
 // many rows is kept in memory, not in a file.
 const (
-	writer = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(67108864)" +
+	Writer = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(67108864)" +
 		"&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8192)&_pragma=temp_store(2)"
 	reader   = "_txlock=deferred&_pragma=query_only(1)"
 	examiner = "mode=ro"
 )
 
-func openSQLite(path, role string) (*sql.DB, error) {
+func OpenFile(path, role string) (*sql.DB, error) {
 	u := url.URL{Scheme: "file", Path: path, RawQuery: role +
 		"&_dqs=0&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=case_sensitive_like(1)"}
 	db, err := sql.Open("sqlite", u.String())
@@ -55,7 +55,7 @@ func checkFile(ctx context.Context, path string) error {
 	} else if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
-	db, err := openSQLite(path, examiner)
+	db, err := OpenFile(path, examiner)
 	if err != nil {
 		return err
 	}

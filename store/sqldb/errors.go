@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -23,19 +23,19 @@ const (
 	causeAgain // a conflict with another transaction; run this one again
 )
 
-// errAgain ends a transaction that read a row which was gone when it read again. The transaction is
+// ErrAgain ends a transaction that read a row which was gone when it read again. The transaction is
 // run again. It occurs only in a database with several writers.
-var errAgain = errors.New("the rows changed meanwhile")
+var ErrAgain = errors.New("the rows changed meanwhile")
 
-// fail wraps err, which occurred while doing what, in the kind of error that callers match.
-func (db *DB) fail(ctx context.Context, what string, err error) error {
+// Fail wraps err, which occurred while doing what, in the kind of error that callers match.
+func (db *DB) Fail(ctx context.Context, what string, err error) error {
 	if e := (*seedbed.Error)(nil); errors.As(err, &e) {
 		return err
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
-	cause := db.dialect.cause(err)
+	cause := db.Dialect.cause(err)
 	if cause == causeUnknown && (db.closed.Load() || errors.Is(err, sql.ErrConnDone)) {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: the database is closed", what)
 	}
@@ -61,13 +61,13 @@ func (c cause) wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// mayBeOnes reports whether one of the writes may have made a shared transaction fail, as opposed
+// MayBeOnes reports whether one of the writes may have made a shared transaction fail, as opposed
 // to a database that cannot be used.
-func (db *DB) mayBeOnes(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || db.closed.Load() || errors.Is(err, errAgain) {
+func (db *DB) MayBeOnes(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || db.closed.Load() || errors.Is(err, ErrAgain) {
 		return false
 	}
-	switch db.dialect.cause(err) {
+	switch db.Dialect.cause(err) {
 	case causeUnavailable, causeDiskFull, causeAgain:
 		return false
 	}

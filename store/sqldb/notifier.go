@@ -1,15 +1,15 @@
-package store
+package sqldb
 
 import "sync"
 
-// notifier wakes all goroutines that wait for it.
-type notifier struct {
+// Notifier wakes all goroutines that wait for it.
+type Notifier struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
 // Next returns a channel that is closed at the next Wake.
-func (b *notifier) Next() <-chan struct{} {
+func (b *Notifier) Next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch == nil {
@@ -19,7 +19,7 @@ func (b *notifier) Next() <-chan struct{} {
 }
 
 // Wake wakes all who wait.
-func (b *notifier) Wake() {
+func (b *Notifier) Wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch != nil {

@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -16,25 +16,25 @@ import (
 	"seedbed"
 )
 
-// postgres runs every writing transaction as READ COMMITTED, so that a statement sees what was
+// Postgres runs every writing transaction as READ COMMITTED, so that a statement sees what was
 // committed before it. The transaction first locks the row that decides: the job's (hold), the
 // instance's (setState), the network's (lockNetwork), the node's of the feed (nextRevision) or the
 // blob's (retireBlob). Unique keys decide about names. If two transactions still conflict, in a
 // deadlock, a constraint or a row that is gone, one of them runs again.
-var postgres = dialect{
-	goose:        goose.DialectPostgres,
-	migrations:   "migrations/postgres",
-	claim:        claiming{among: `strpos($4, ',' || kind || ',') > 0`, lock: ` FOR UPDATE SKIP LOCKED`, alone: `SELECT pg_advisory_xact_lock(7300010)`},
-	clock:        `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
-	announce:     `SELECT pg_notify('` + channel + `', $1)`,
-	holdInstance: `SELECT 1 FROM instance WHERE id = $1 FOR UPDATE`,
-	server:       true,
-	lockFree:     ` FOR NO KEY UPDATE SKIP LOCKED`,
+var Postgres = Dialect{
+	Goose:        goose.DialectPostgres,
+	Migrations:   "migrations/postgres",
+	Claim:        Claiming{Among: `strpos($4, ',' || kind || ',') > 0`, Lock: ` FOR UPDATE SKIP LOCKED`, Alone: `SELECT pg_advisory_xact_lock(7300010)`},
+	Clock:        `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
+	Announce:     `SELECT pg_notify('` + channel + `', $1)`,
+	HoldInstance: `SELECT 1 FROM instance WHERE id = $1 FOR UPDATE`,
+	Server:       true,
+	LockFree:     ` FOR NO KEY UPDATE SKIP LOCKED`,
 	facts: `SELECT 'PostgreSQL ' || current_setting('server_version'),
 		CASE WHEN current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' THEN 'on' ELSE 'off' END`,
-	writing: &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	Writing: &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	reading: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
-	tries:   12,
+	Tries:   12,
 	limit:   30 * time.Second,
 	cause:   postgresCause,
 }
@@ -51,8 +51,8 @@ var session = map[string]string{
 	"idle_in_transaction_session_timeout": "30s",
 }
 
-// parseDSN parses a connection string. No error contains it, because it may hold a password.
-func parseDSN(dsn string) (*pgx.ConnConfig, error) {
+// ParseDSN parses a connection string. No error contains it, because it may hold a password.
+func ParseDSN(dsn string) (*pgx.ConnConfig, error) {
 	c, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "store.dsn or the file that store.dsn_file names is no PostgreSQL connection string: "+
@@ -69,20 +69,17 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 }
 
 func (db *DB) openPostgres(ctx context.Context, c Config) error {
-	db.dialect = postgres
-	conf, err := parseDSN(c.DSN)
+	db.Dialect = Postgres
+	conf, err := ParseDSN(c.DSN)
 	if err != nil {
 		return err
 	}
-	if db.write, err = openPool(conf, session); err != nil {
+	if db.Write, err = OpenPool(conf, session); err != nil {
 		return err
 	}
-	db.read = db.write
+	db.Read = db.Write
 	db.place = databaseName(conf)
 	if err := db.checkPostgres(ctx, db.place); err != nil {
-		return err
-	}
-	if err := db.seed(ctx); err != nil {
 		return err
 	}
 	db.cache.deaf.Store(true) // until the listener is connected
@@ -131,8 +128,8 @@ func brokenConnection(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unstorable reports whether the database refused a parameter that no text column can store.
-func unstorable(err error) bool {
+// Unstorable reports whether the database refused a parameter that no text column can store.
+func Unstorable(err error) bool {
 	e := (*pgconn.PgError)(nil)
 	return errors.As(err, &e) && postgresCause(e) == causeText
 }

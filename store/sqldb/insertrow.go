@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"cmp"
@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// table is a table to which rows are added, with its columns.
-type table struct {
-	// rank orders the tables: each is written after those that it refers to, which rank lower.
-	rank int
-	into string // the table with the columns, as in "network (name, bridge)"
+// Table is a table to which rows are added, with its columns.
+type Table struct {
+	// Rank orders the tables: each is written after those that it refers to, which rank lower.
+	Rank int
+	Into string // the table with the columns, as in "network (name, bridge)"
 }
 
-// placeholders returns n placeholders in parentheses, numbered from first.
-func placeholders(first, n int) string {
+// Placeholders returns n placeholders in parentheses, numbered from first.
+func Placeholders(first, n int) string {
 	var b strings.Builder
 	for at := range n {
 		b.WriteString(", $" + strconv.Itoa(first+at))
@@ -25,24 +25,24 @@ func placeholders(first, n int) string {
 	return "(" + b.String()[2:] + ")"
 }
 
-// rowsOfOne returns n rows of one placeholder each, numbered from first.
-func rowsOfOne(first, n int) string {
+// RowsOfOne returns n rows of one placeholder each, numbered from first.
+func RowsOfOne(first, n int) string {
 	var all []string
 	for at := range n {
-		all = append(all, placeholders(first+at, 1))
+		all = append(all, Placeholders(first+at, 1))
 	}
 	return strings.Join(all, ", ")
 }
 
-// insertRows returns the statement that inserts n rows with the given number of columns.
-func insertRows(into string, n, columns int) string {
+// InsertRows returns the statement that inserts n rows with the given number of columns.
+func InsertRows(into string, n, columns int) string {
 	var b strings.Builder
 	b.WriteString("INSERT INTO " + into + " VALUES ")
 	for row := range n {
 		if row > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(placeholders(1+row*columns, columns))
+		b.WriteString(Placeholders(1+row*columns, columns))
 	}
 	return b.String()
 }
@@ -51,7 +51,7 @@ func insertRows(into string, n, columns int) string {
 func grouped(all []statement, most int) (made []statement) {
 	for len(all) > 0 {
 		rows := 0
-		for rows < len(all) && all[rows].into != (table{}) {
+		for rows < len(all) && all[rows].into != (Table{}) {
 			rows++
 		}
 		if rows == 0 {
@@ -65,12 +65,12 @@ func grouped(all []statement, most int) (made []statement) {
 
 // inserts returns the statements that insert rows, table by table.
 func inserts(rows []statement, most int) (made []statement) {
-	byTable := map[table][]statement{}
+	byTable := map[Table][]statement{}
 	for _, r := range rows {
 		byTable[r.into] = append(byTable[r.into], r)
 	}
-	order := slices.SortedFunc(maps.Keys(byTable), func(a, b table) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.into, b.into))
+	order := slices.SortedFunc(maps.Keys(byTable), func(a, b Table) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Into, b.Into))
 	})
 	for _, t := range order {
 		for rows := byTable[t]; len(rows) > 0; {
@@ -80,7 +80,7 @@ func inserts(rows []statement, most int) (made []statement) {
 			for _, r := range rows[:n] {
 				args = append(args, r.args...)
 			}
-			made = append(made, statement{query: insertRows(t.into, n, len(rows[0].args)), args: args})
+			made = append(made, statement{query: InsertRows(t.Into, n, len(rows[0].args)), args: args})
 			rows = rows[n:]
 		}
 	}

@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type Tx struct {
 // statement is a deferred statement: a query, or a row to add to a table.
 type statement struct {
 	query string
-	into  table
+	into  Table
 	args  []any
 }
 
@@ -34,10 +34,10 @@ func (tx *Tx) Later(query string, args ...any) {
 	tx.later = append(tx.later, statement{query: query, args: args})
 }
 
-// add defers the insertion of a row. The insertion fails if the row exists. Rows that are added one
+// Add defers the insertion of a row. The insertion fails if the row exists. Rows that are added one
 // after the other are written together, one statement for each table, and each table after those
 // that it refers to.
-func (tx *Tx) add(into table, row ...any) {
+func (tx *Tx) Add(into Table, row ...any) {
 	tx.later = append(tx.later, statement{into: into, args: row})
 }
 
@@ -97,10 +97,10 @@ func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) Ro
 	return tx.Tx.QueryRowContext(ctx, query, args...)
 }
 
-// lockRow locks the row that query updates, if there is one. query is an UPDATE … RETURNING of a
+// LockRow locks the row that query updates, if there is one. query is an UPDATE … RETURNING of a
 // text column, and changes nothing.
-func (tx *Tx) lockRow(ctx context.Context, query string, args ...any) error {
-	_, err := lockOne(ctx, tx, value[string], nil, query, args...)
+func (tx *Tx) LockRow(ctx context.Context, query string, args ...any) error {
+	_, err := LockOne(ctx, tx, Value[string], nil, query, args...)
 	return err
 }
 
@@ -119,11 +119,11 @@ func (r failedRow) Scan(...any) error { return r.err }
 // mark is a point in a transaction.
 type mark struct{ deferred, direct int }
 
-func (tx *Tx) mark() mark { return mark{tx.sent + len(tx.later), tx.direct} }
+func (tx *Tx) Mark() mark { return mark{tx.sent + len(tx.later), tx.direct} }
 
-// back drops the statements that were deferred since m. It reports whether that undoes everything
+// Back drops the statements that were deferred since m. It reports whether that undoes everything
 // since m, that is, whether no statement has run since then.
-func (tx *Tx) back(m mark) bool {
+func (tx *Tx) Back(m mark) bool {
 	if tx.sent > m.deferred || tx.direct != m.direct {
 		return false
 	}

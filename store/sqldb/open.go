@@ -1,20 +1,13 @@
-// Package store keeps all durable state of Seedbed in one SQL database: the catalogue, instances
-// and their claims, jobs with their journal and history, the feed of the guest plane, and what
-// guests did. Each method is one transaction. A consumer declares the methods that it needs as an
-// interface of its own, which [DB] implements.
+// Package sqldb is one SQL database, SQLite or PostgreSQL: its connections, transactions, retries,
+// migrations, cached rows, and the announcement of writes. It knows no table but those of migrations.
+// The packages beside it each write their own tables with it.
 //
-// Errors wrap a sentinel of package seedbed and have a text for the reader: ErrNotFound, ErrExists
-// (a name or claim is taken), ErrInvalid, ErrInUse, ErrConflict, ErrStale (the caller no longer
-// owns the job), ErrFull (a network has no free address), ErrVersion, and ErrUnavailable if the
-// database cannot work now (disk full, busy, closed, unreachable). If a method returns an error,
-// nothing was changed, with one exception: if the connection to PostgreSQL breaks during a commit,
-// the outcome is unknown, and the error is ErrUnavailable. So every write here may safely be
-// repeated.
+// A public method of those packages is one transaction, [DB.Update] or [DB.View]. Queries are written
+// once for both databases, with $1 for the first argument; [Dialect] holds what differs. The
+// functions [One], [List], [Value], [Exec] and [Affect] run them.
 //
-// Leases are measured by one clock. In SQLite it is the clock of the process, which has the
-// database for itself. In PostgreSQL it is the database's clock, whatever the clocks of its clients
-// are.
-package store
+// Errors of [DB.Update] and [DB.View] wrap a sentinel of package seedbed. See package store.
+package sqldb
 
 import (
 	"context"
@@ -25,12 +18,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"seedbed"
-	"seedbed/store/groupcommit"
 )
 
 // Config names the database to open: an SQLite file or a PostgreSQL database.
@@ -48,12 +39,14 @@ type Config struct {
 
 // DB is an open database. Its methods are safe for concurrent use.
 type DB struct {
-	dialect dialect
+	Dialect Dialect
+	// Write and Read are the connections of the two kinds of transaction. SQLite has one that
+	// writes; with PostgreSQL both are the same.
+	Write, Read *sql.DB
+
 	// name identifies this open database to other processes; it is random.
 	name  string
-	place string  // the database's location, for messages
-	write *sql.DB // SQLite: one connection; PostgreSQL: the same as read
-	read  *sql.DB
+	place string   // the database's location, for messages
 	lock  *os.File // SQLite
 	// listening stops listening for other processes' writes, and waits for the end.
 	listening func()
@@ -64,32 +57,18 @@ type DB struct {
 	// opened is the wall clock at Open with its monotonic reading. Leases are measured from it, so
 	// that a jump of the wall clock does not move them.
 	opened time.Time
-	limits limits
-
-	cache cache
-	next  nextAddr
-	// shared queues the writes of requests, and steps those of jobs by their owners.
-	shared, steps *groupcommit.Queue[write]
-	// placing is locked while events are given their places.
-	placing sync.Mutex
-
-	hint notifier // wakes after each write
-
-	mu sync.Mutex // guards sinceCut
-	// revised wakes when a source of user-data changes.
-	revised notifier
-	// applied wakes when a node reports what it has applied.
-	applied notifier
-	// published wakes when a job changes what nodes serve.
-	published notifier
-	// sinceCut counts each instance's events since they were last cut.
-	sinceCut map[seedbed.InstanceID]int
+	audit  Audit
+	cache  cache
+	hint   Notifier // wakes after each write
 }
+
+// Audit records in a transaction who asked for what; c is nil if no request did.
+type Audit func(tx *Tx, c *seedbed.Change, what string)
 
 // readers is the largest number of connections that read.
 const readers = 4
 
-// Open opens the database.
+// Open opens the database. audit is called at the end of each transaction of [DB.Update].
 //
 // An SQLite file is created if it does not exist, locked for this process, and migrated. Open
 // returns ErrInUse if another process has the file open, ErrVersion if a newer program changed it
@@ -99,8 +78,9 @@ const readers = 4
 // Open returns ErrVersion if its schema is older than this program's or requires a newer program,
 // ErrInvalid if the database belongs to another program, and ErrUnavailable if it cannot be
 // reached.
-func Open(ctx context.Context, c Config) (*DB, error) {
+func Open(ctx context.Context, c Config, audit Audit) (*DB, error) {
 	db := newDB(c.Log)
+	db.audit = audit
 	start := db.openPostgres
 	if c.DSN == "" {
 		start = db.openSQLite
@@ -115,21 +95,11 @@ func newDB(log *slog.Logger) *DB {
 	if log == nil {
 		log = slog.Default()
 	}
-	db := &DB{
-		name:     rand.Text(),
-		log:      log,
-		opened:   time.Now(),
-		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
-		untold:   make(chan struct{}, 1),
-		sinceCut: map[seedbed.InstanceID]int{},
-	}
-	db.shared = groupcommit.New(sharedMost, sharedLimit, db.commitShared(false))
-	db.steps = groupcommit.New(sharedMost, sharedLimit, db.commitShared(true))
-	return db
+	return &DB{name: rand.Text(), log: log, opened: time.Now(), untold: make(chan struct{}, 1)}
 }
 
 func (db *DB) openSQLite(ctx context.Context, c Config) error {
-	db.dialect = sqlite
+	db.Dialect = SQLite
 	if c.Path == "" {
 		return seedbed.Errorf(seedbed.ErrInvalid, "the database has no path: set store.path")
 	}
@@ -160,22 +130,19 @@ func (db *DB) start(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}
-	if db.write, err = openSQLite(path, writer); err != nil {
+	if db.Write, err = OpenFile(path, Writer); err != nil {
 		return err
 	}
-	db.write.SetMaxOpenConns(1)
-	if db.read, err = openSQLite(path, reader); err != nil {
+	db.Write.SetMaxOpenConns(1)
+	if db.Read, err = OpenFile(path, reader); err != nil {
 		return err
 	}
-	db.read.SetMaxOpenConns(readers)
-	db.read.SetMaxIdleConns(readers)
+	db.Read.SetMaxOpenConns(readers)
+	db.Read.SetMaxIdleConns(readers)
 	if err := db.migrate(ctx); err != nil {
-		return db.fail(ctx, "migrate "+path, err)
+		return db.Fail(ctx, "migrate "+path, err)
 	}
-	if err := db.seed(ctx); err != nil {
-		return err
-	}
-	return db.expireLeases(ctx)
+	return nil
 }
 
 // Close closes the database and lets another process open it. A method that is called afterwards
@@ -188,11 +155,11 @@ func (db *DB) Close() error {
 	if db.listening != nil {
 		db.listening()
 	}
-	if db.read != nil {
-		errs = append(errs, db.read.Close())
+	if db.Read != nil {
+		errs = append(errs, db.Read.Close())
 	}
-	if db.write != nil {
-		errs = append(errs, db.write.Close())
+	if db.Write != nil {
+		errs = append(errs, db.Write.Close())
 	}
 	if db.lock != nil {
 		errs = append(errs, db.lock.Close())
@@ -205,5 +172,5 @@ func (db *DB) Close() error {
 // channel with a timeout.
 func (db *DB) Hint() <-chan struct{} { return db.hint.Next() }
 
-// wake wakes the waiters of Hint.
-func (db *DB) wake() { db.hint.Wake() }
+// Wake wakes the waiters of Hint.
+func (db *DB) Wake() { db.hint.Wake() }

@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -12,9 +12,9 @@ func (db *DB) Check(ctx context.Context) []seedbed.Check {
 	c := seedbed.Check{Name: "database"}
 	var have int64
 	facts, durable := "SQLite", "on"
-	err := db.view(ctx, "look at database "+db.place, func(tx *Tx) error {
-		if db.dialect.facts != "" {
-			if err := tx.QueryRowContext(ctx, db.dialect.facts).Scan(&facts, &durable); err != nil {
+	err := db.View(ctx, "look at database "+db.place, func(tx *Tx) error {
+		if db.Dialect.facts != "" {
+			if err := tx.QueryRowContext(ctx, db.Dialect.facts).Scan(&facts, &durable); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package store
+package sqldb
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// openPool opens a pool of connections. A setting applies unless the DSN sets it differently.
-func openPool(c *pgx.ConnConfig, settings map[string]string) (*sql.DB, error) {
+// OpenPool opens a pool of connections. A setting applies unless the DSN sets it differently.
+func OpenPool(c *pgx.ConnConfig, settings map[string]string) (*sql.DB, error) {
 	c = c.Copy()
 	for k, v := range settings {
 		if _, said := c.RuntimeParams[k]; !said {

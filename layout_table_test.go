@@ -110,8 +110,8 @@ const forCLI = "api/client api/wire internal/cli"
 var outside = map[string]string{
 	"database/sql":               "store store/sqldb store/groupcommit store/* internal/bench/*",
 	"github.com/jackc/pgx":       "store store/sqldb store/groupcommit internal/lab internal/testdb internal/bench/*",
-	"modernc.org/sqlite":         "store store/sqldb internal/bench/*",
-	"github.com/pressly/goose":   "store store/sqldb",
+	"modernc.org/sqlite":         "store/sqldb internal/bench/*",
+	"github.com/pressly/goose":   "store/sqldb",
 	"github.com/gofiber/fiber":   "api api/rest api/pvc api/server webhook feed metadata provision/worker internal/httpserve internal/run internal/bench/*",
 	"os/exec":                    "internal/command provision/hook provision/script/python internal/cli/doctor internal/cli/profile " + support,
 	"testing":                    support,

@@ -10,11 +10,6 @@ import (
 	"seedbed"
 )
 
-// Networks returns all networks of the installation.
-type Networks interface {
-	Networks(ctx context.Context) ([]seedbed.Network, error)
-}
-
 // Adopt accepts a request to bring a domain, as its node's worker describes it, and its disks under
 // management. The instance takes the domain's name, UUID, MAC addresses and size. It is served
 // metadata like any other, but no user-data. Errors: seedbed.ErrConflict with every reason why the

@@ -22,7 +22,7 @@ func TestComposedReport(t *testing.T) {
 		if got := bytes.Contains(inst.UserData, []byte("phone_home")); got != want || want == (inst.ReportToken == "") {
 			t.Errorf("ready %s: user-data %q, with a token: %v", ready, inst.UserData, inst.ReportToken != "")
 		}
-		docs, err := l.intake.documentsOf(t.Context(), inst) // as rebuilt when the profile is changed
+		docs, err := l.intake.DocumentsOf(t.Context(), inst) // as rebuilt when the profile is changed
 		l.ok(err)
 		if !bytes.Equal(docs.UserData, inst.UserData) {
 			t.Errorf("ready %s: made anew it is %q, not %q", ready, docs.UserData, inst.UserData)

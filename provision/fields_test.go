@@ -7,6 +7,8 @@ import (
 	"seedbed"
 )
 
+func textOf(s string) *seedbed.ParamText { t := seedbed.ParamText(s); return &t }
+
 // FuzzFields checks that no expressions of a profile break the parser, and that fields without a
 // cycle are evaluated or refused.
 func FuzzFields(f *testing.F) {
@@ -14,7 +16,7 @@ func FuzzFields(f *testing.F) {
 	f.Add("1", "$(profile.disk)", "$(profile.memory)")
 	f.Add("${vm.name}", "$(1024 * ${param.n})MiB", "${\"a\" + 'b'}$${x}")
 	f.Fuzz(func(t *testing.T, byDefault, memory, image string) {
-		declared := []seedbed.Param{{Name: "n", Type: seedbed.ParamInt, Default: defaultOf(byDefault)}, {Name: "s", Type: seedbed.ParamString}}
+		declared := []seedbed.Param{{Name: "n", Type: seedbed.ParamInt, Default: textOf(byDefault)}, {Name: "s", Type: seedbed.ParamString}}
 		fields, err := newFields(declared, map[string]string{"memory": memory, "disk": memory, "image": image, "vcpus": byDefault})
 		if err == nil {
 			err = fields.cycle()

@@ -97,7 +97,7 @@ func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
 	if err != nil {
 		return err
 	}
-	docs, err := f.intake.documentsOf(ctx, inst)
+	docs, err := f.intake.DocumentsOf(ctx, inst)
 	if err == nil {
 		// If the profile has changed again in the meantime, the instance is due again.
 		return f.store.SetDocuments(ctx, inst.ID, d.Source, d.Want, docs)
@@ -109,8 +109,8 @@ func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
 	return f.store.PinDocuments(ctx, inst.ID, d.Source, d.Want)
 }
 
-// documentsOf builds the documents of an instance from the current version of its profile.
-func (in *Intake) documentsOf(ctx context.Context, inst seedbed.Instance) (docs seedbed.Documents, err error) {
+// DocumentsOf builds the documents of an instance from the current version of its profile.
+func (in *Intake) DocumentsOf(ctx context.Context, inst seedbed.Instance) (docs seedbed.Documents, err error) {
 	profile, err := in.store.Profile(ctx, inst.Profile)
 	if err != nil {
 		return docs, err

@@ -13,43 +13,33 @@ import (
 	"seedbed/provision/template"
 )
 
-// Accepter records an accepted request in one transaction.
-type Accepter interface {
+// Store is the part of the database that the intake uses.
+type IntakeStore interface {
+	// Accept records an accepted request in one transaction.
 	Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error)
-}
 
-// Definitions reads what an instance is made from.
-type Definitions interface {
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
+	// ProfileNames returns at most limit names of profiles.
+	ProfileNames(ctx context.Context, limit int) ([]string, error)
+	// ProfilesWith returns the profiles that name a user-data document.
+	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
+	// Parts returns what names refers to, as of one moment; ErrInvalid for a name that does not
+	// exist.
+	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
-}
-
-// Addresses finds the address that a new instance would get.
-type Addresses interface {
+	Networks(ctx context.Context) ([]seedbed.Network, error)
 	// FreeAddr returns the lowest free address of a network, or seedbed.ErrFull if there is none.
 	FreeAddr(ctx context.Context, network string) (netip.Addr, error)
-}
 
-// Existing reads what was accepted before.
-type Existing interface {
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
 	// JobByPrefix returns the job whose ID starts with prefix.
 	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 	// Delivery returns the webhook with that ID that hook received, or seedbed.ErrNotFound.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
-	record.DomainScripts
-}
 
-// IntakeStore is the part of the database that the intake uses.
-type IntakeStore interface {
-	Accepter
-	Definitions
-	Existing
-	Addresses
-	Templates
-	Networks
+	record.DomainScripts
 	placement.Hosts
 }
 
@@ -59,11 +49,13 @@ type Intake struct {
 	serving Serving
 	placer  *placement.Placer
 	macs    macs
+	// stages returns the names of the stages that a job would have.
+	stages func(*seedbed.Job) []string
 }
 
-// NewIntake makes an intake.
-func NewIntake(store IntakeStore, serving Serving) *Intake {
-	return &Intake{store: store, serving: serving, placer: placement.New(store, serving.Node, serving.Placement)}
+// newIntake makes an intake. stages returns the names of a job's stages, for what a dry run shows.
+func newIntake(store IntakeStore, serving Serving, stages func(*seedbed.Job) []string) *Intake {
+	return &Intake{store: store, serving: serving, placer: placement.New(store, serving.Node, serving.Placement), stages: stages}
 }
 
 // macDraws is how often a taken MAC is replaced by a new random one. With 2^24 addresses, a second
@@ -318,4 +310,17 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node},
 		Delivery: delivery, Confirm: req.Confirm,
 	})
+}
+
+// acceptNew records a request that makes an instance. It refuses a foreign MAC on the node with
+// ErrExists, like the MAC of another instance.
+func (in *Intake) acceptNew(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
+	if in.serving.MACTaken != nil {
+		for _, nic := range a.Instance.NICs {
+			if by := in.serving.MACTaken(a.Instance.Node, nic.MAC); by != "" {
+				return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", nic.MAC, a.Instance.Node, by)
+			}
+		}
+	}
+	return in.store.Accept(ctx, a)
 }

@@ -32,6 +32,8 @@ type lab struct {
 	hv     *drivertest.Hypervisor
 	host   *host
 	intake *Intake
+	// serving is what intake was made with; serve changes it.
+	serving Serving
 	// deaf stops the guest plane from applying, mute the guests from fetching and reporting, and
 	// static from requesting leases.
 	deaf, mute, static atomic.Bool
@@ -73,7 +75,7 @@ func newBareLab(t *testing.T, db *store.DB) *lab {
 	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
-	l.intake = NewIntake(db, Serving{Node: testNode})
+	l.serve(func(s *Serving) { s.Node = testNode })
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() { l.plane(stop) })
@@ -85,6 +87,12 @@ func newBareLab(t *testing.T, db *store.DB) *lab {
 		}
 	})
 	return l
+}
+
+// serve makes the intake anew, with a change of what it serves.
+func (l *lab) serve(change func(*Serving)) {
+	change(&l.serving)
+	l.intake = NewIntake(l.db, l.serving)
 }
 
 // withProfile adds an active image, a network and a profile "small".

@@ -40,7 +40,7 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if err != nil {
 		return p, fmt.Errorf("encode the create of %s: %w", req.Name, err)
 	}
-	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobCreate, Spec: spec})
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobCreate, Spec: spec})
 	inst := made.inst
 	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
 	node, all, err := in.placer.Explain(ctx, made.demand)
@@ -210,14 +210,6 @@ func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan) error {
 		}
 	}
 	return nil
-}
-
-// stagesOf returns the names of a job's stages.
-func stagesOf(job *seedbed.Job) (names []string) {
-	for _, s := range planOf(job) {
-		names = append(names, s.name)
-	}
-	return names
 }
 
 // note records why a create would be refused, and returns any other error.

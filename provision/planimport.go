@@ -16,12 +16,12 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 	var checked, taken error
 	image := req.Name
 	if req.OVA {
-		p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobOVA})
+		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobOVA})
 		checked = seedbed.CheckOVAName(req.Name)
 		image = seedbed.OVAImage(req.Name, seedbed.DiskName(0))
 		p.Notes = append(p.Notes, fmt.Sprintf("its disks become the images %s and so on, beside a system template and a profile called %s", image, req.Name))
 	} else {
-		p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobImport})
+		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobImport})
 		spec := seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware}
 		if req.Path == "" {
 			spec.Upload = "to come"

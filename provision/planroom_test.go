@@ -17,14 +17,15 @@ func (l *lab) reported(free seedbed.Bytes) {
 	ctx := l.t.Context()
 	l.ok(l.db.EnsureNode(ctx, testNode))
 	l.ok(l.db.NoteNode(ctx, testNode, seedbed.NodeReport{Pools: []seedbed.PoolInfo{{Name: "default", Size: 10 * seedbed.GiB, Free: free}}}, "", time.Now()))
-	l.intake = NewIntake(l.db, Serving{Node: testNode, Pools: []string{"default"}, Stranger: l.intake.serving.Stranger})
+	l.serve(func(s *Serving) { s.Pools = []string{"default"} })
 }
 
 // TestPlanNotes checks that a plan reports pools that are low and domains that are in the way, and
 // what is drawn only when the job is accepted.
 func TestPlanNotes(t *testing.T) {
 	t.Parallel()
-	const drawn = drawnVolumes + "\n" + drawnMACs
+	const drawn = "the volumes are named by the instance's ID, which is drawn when the job is accepted: ID-0, ID-1 and so on\n" +
+		"the MAC addresses are drawn when the job is accepted"
 	for _, c := range []struct {
 		name     string
 		free     seedbed.Bytes
@@ -47,7 +48,7 @@ func TestPlanNotes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
-			l.intake.serving.Stranger = c.stranger
+			l.serve(func(s *Serving) { s.Stranger = c.stranger })
 			if c.free > 0 {
 				l.reported(c.free)
 			}

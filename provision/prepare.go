@@ -104,3 +104,12 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	made.demand, err = in.demands(ctx, made.inst, m.parts.System, disks, req.Node, known...)
 	return made, err
 }
+
+// nameDisks gives the volumes the names that PVC gives the disks of a VM.
+func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) {
+	for i := range inst.Volumes {
+		if i < len(t.Disks) {
+			inst.Volumes[i].Name = fmt.Sprintf("%s_%s", inst.Name, t.Disks[i].Name)
+		}
+	}
+}

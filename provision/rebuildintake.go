@@ -246,7 +246,7 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 	if err != nil {
 		return p, fmt.Errorf("encode the rebuild of %s: %w", req.Name, err)
 	}
-	p.Stages = stagesOf(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: raw})
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: raw})
 	if s := made.script; s != nil {
 		p.Script = s.Script.Name
 		p.Notes = append(p.Notes, fmt.Sprintf("script %s (revision %d) makes the disks while the guest runs on from the former ones; their names end with the start of the job's ID", p.Script, s.Script.Revision))

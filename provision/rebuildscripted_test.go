@@ -17,7 +17,7 @@ import (
 // scriptedRebuild requests a rebuild of web1 with its own profile.
 func (l *lab) scriptedRebuild(params map[string]any) seedbed.JobID {
 	l.t.Helper()
-	given := over(map[string]any{"force": true}, params)
+	given := both(map[string]any{"force": true}, params)
 	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Params: given}, nil))
 }
 

@@ -156,3 +156,11 @@ func (t *task) ended(ctx context.Context, limit time.Duration, err, last error) 
 }
 
 func unavailable(err error) bool { return errors.Is(err, seedbed.ErrUnavailable) }
+
+// stagesOf returns the names of a job's stages.
+func stagesOf(job *seedbed.Job) (names []string) {
+	for _, s := range planOf(job) {
+		names = append(names, s.name)
+	}
+	return names
+}

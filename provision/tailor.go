@@ -10,17 +10,6 @@ import (
 	"seedbed/provision/template"
 )
 
-// Templates reads what profiles are composed of.
-type Templates interface {
-	// Parts returns what names refers to, as of one moment; ErrInvalid for a name that does not
-	// exist.
-	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
-	// ProfileNames returns at most limit names of profiles.
-	ProfileNames(ctx context.Context, limit int) ([]string, error)
-	// ProfilesWith returns the profiles that name a user-data document.
-	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
-}
-
 // tailored is a profile resolved for one instance: its expressions are evaluated, its templates are
 // read, and its parameters have values.
 type tailored struct {

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -59,17 +58,4 @@ func (e *Engine) MACTaken(node string, mac seedbed.MAC) (by string) {
 	e.foreign.mu.Lock()
 	defer e.foreign.mu.Unlock()
 	return e.foreign.by[node][mac]
-}
-
-// acceptNew records a request that makes an instance. It refuses a foreign MAC on the node with
-// ErrExists, like the MAC of another instance.
-func (in *Intake) acceptNew(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
-	if in.serving.MACTaken != nil {
-		for _, nic := range a.Instance.NICs {
-			if by := in.serving.MACTaken(a.Instance.Node, nic.MAC); by != "" {
-				return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", nic.MAC, a.Instance.Node, by)
-			}
-		}
-	}
-	return in.store.Accept(ctx, a)
 }

@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"fmt"
 
 	"seedbed"
 )
@@ -42,13 +41,4 @@ func (t *task) endUndefined(ctx context.Context) error {
 		return err
 	}
 	return t.dropShown(ctx)
-}
-
-// nameDisks gives the volumes the names that PVC gives the disks of a VM.
-func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) {
-	for i := range inst.Volumes {
-		if i < len(t.Disks) {
-			inst.Volumes[i].Name = fmt.Sprintf("%s_%s", inst.Name, t.Disks[i].Name)
-		}
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"seedbed"
 	"seedbed/api"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
@@ -49,7 +50,7 @@ const (
 // server is an API with a real store and intake.
 type server struct {
 	db     *store.DB
-	intake *provision.Intake
+	intake *intake.Intake
 	url    string
 	socket string
 	shelf  shelf
@@ -117,7 +118,7 @@ func start(t *testing.T) *server {
 	if err := db.NoteNode(t.Context(), testNode, testReport, "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{db: db, intake: provision.NewIntake(db, provision.Serving{Node: testNode}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
+	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
 	s.serve(t, api.New(s.config()))
 	s.routes = routes(t, s.url)
 	return s

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/intake"
 )
 
 // withProvisioner adds the parts of a provisioner profile "web": two NICs with a MAC template, a
@@ -128,7 +129,7 @@ func TestCompositionWithoutUserData(t *testing.T) {
 func TestCompositionRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
-	l.serve(func(s *Serving) { s.Pools = []string{"default"} })
+	l.serve(func(s *intake.Serving) { s.Pools = []string{"default"} })
 	ctx := t.Context()
 	profile := func(name string, disks []seedbed.TemplateDisk, change func(*seedbed.Profile) error) {
 		t.Helper()

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/intake"
 	"seedbed/provision/record"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestTemplateAtCreate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyMetadata)
-	l.intake = NewIntake(l.db, Serving{Node: testNode, Renderer: record.Renderer{Region: "r1", Zone: "r1-a"}})
+	l.intake = NewIntake(l.db, intake.Serving{Node: testNode, Renderer: record.Renderer{Region: "r1", Zone: "r1-a"}})
 	const head = "## template: seedbed\n"
 	create := func(name string, params map[string]any) error {
 		_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: "create", Name: name, Profile: "small", Params: params}, nil)

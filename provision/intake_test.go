@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/intake"
 )
 
 // mimeParts returns the bodies of a multipart document's parts, which are plain text.
@@ -166,13 +167,13 @@ func TestRepeatedDelivery(t *testing.T) {
 
 // asked is a store that counts how often one delivery was looked up.
 type asked struct {
-	IntakeStore
+	intake.Store
 	deliveries int
 }
 
 func (s *asked) Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error) {
 	s.deliveries++
-	return s.IntakeStore.Delivery(ctx, hook, id)
+	return s.Store.Delivery(ctx, hook, id)
 }
 
 // TestRepeatedDeliveryIsLookedUp checks that a delivery is found by its ID, however many came after
@@ -182,25 +183,25 @@ func TestRepeatedDeliveryIsLookedUp(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Actions: []string{"create"}, Tolerance: time.Minute})
 	l.ok(err)
-	s := &asked{IntakeStore: l.db}
+	s := &asked{Store: l.db}
 	d := seedbed.Delivery{Hook: "ci", ID: "msg_1", Received: time.Now()}
 	request := seedbed.Request{Action: "create", Name: "web1", Profile: "small"}
-	first, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), request, &d)
+	first, err := NewIntake(s, intake.Serving{Node: testNode}).Submit(t.Context(), request, &d)
 	l.ok(err)
 	request.Profile = "gone"
-	again, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), request, &d)
+	again, err := NewIntake(s, intake.Serving{Node: testNode}).Submit(t.Context(), request, &d)
 	if err != nil || !again.Duplicate || again.Job != first.Job || s.deliveries != 1 {
 		t.Errorf("%+v, %v, %d questions", again, err, s.deliveries)
 	}
 	d.ID = "msg_2"
-	if _, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), request, &d); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := NewIntake(s, intake.Serving{Node: testNode}).Submit(t.Context(), request, &d); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("a new delivery: %v", err)
 	}
 }
 
 // taken is a store in which the first MACs are taken.
 type taken struct {
-	IntakeStore
+	intake.Store
 	left int
 	seen map[seedbed.MAC]bool
 }
@@ -210,7 +211,7 @@ func (s *taken) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Recei
 	if s.left--; s.left >= 0 {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address is taken")
 	}
-	return s.IntakeStore.Accept(ctx, a)
+	return s.Store.Accept(ctx, a)
 }
 
 func TestMACIsTaken(t *testing.T) {
@@ -221,8 +222,8 @@ func TestMACIsTaken(t *testing.T) {
 		taken int
 		want  error
 	}{{"web1", 3, nil}, {"web2", 4, seedbed.ErrExists}} {
-		s := &taken{IntakeStore: l.db, left: tt.taken, seen: map[seedbed.MAC]bool{}}
-		_, err := NewIntake(s, Serving{Node: testNode}).Submit(t.Context(), seedbed.Request{Action: "create", Name: tt.name, Profile: "small"}, nil)
+		s := &taken{Store: l.db, left: tt.taken, seen: map[seedbed.MAC]bool{}}
+		_, err := NewIntake(s, intake.Serving{Node: testNode}).Submit(t.Context(), seedbed.Request{Action: "create", Name: tt.name, Profile: "small"}, nil)
 		if !errors.Is(err, tt.want) || len(s.seen) != 4 {
 			t.Errorf("%d taken: %v after %d addresses", tt.taken, err, len(s.seen))
 		}

@@ -18,6 +18,7 @@ import (
 	engines "seedbed/internal/lab"
 	"seedbed/internal/testdb"
 	"seedbed/provision/effects"
+	"seedbed/provision/intake"
 	"seedbed/store"
 )
 
@@ -123,7 +124,7 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
-	intake := NewIntake(db, Serving{Node: testNode})
+	intake := NewIntake(db, intake.Serving{Node: testNode})
 	for i := range jobs {
 		if _, err := intake.Import(ctx, fmt.Sprintf("i%d-%d", turn, i), "default", seedbed.ImportSpec{Path: "/i.qcow2"}); err != nil {
 			b.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/internal/testdb"
 	"seedbed/provision/effects"
+	"seedbed/provision/intake"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 )
@@ -31,9 +32,9 @@ type lab struct {
 	pool   *drivertest.Pool
 	hv     *drivertest.Hypervisor
 	host   *host
-	intake *Intake
+	intake *intake.Intake
 	// serving is what intake was made with; serve changes it.
-	serving Serving
+	serving intake.Serving
 	// deaf stops the guest plane from applying, mute the guests from fetching and reporting, and
 	// static from requesting leases.
 	deaf, mute, static atomic.Bool
@@ -75,7 +76,7 @@ func newBareLab(t *testing.T, db *store.DB) *lab {
 	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
-	l.serve(func(s *Serving) { s.Node = testNode })
+	l.serve(func(s *intake.Serving) { s.Node = testNode })
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() { l.plane(stop) })
@@ -90,7 +91,7 @@ func newBareLab(t *testing.T, db *store.DB) *lab {
 }
 
 // serve makes the intake anew, with a change of what it serves.
-func (l *lab) serve(change func(*Serving)) {
+func (l *lab) serve(change func(*intake.Serving)) {
 	change(&l.serving)
 	l.intake = NewIntake(l.db, l.serving)
 }

@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/intake"
 )
 
 const templateHead = "## template: seedbed\n"
@@ -215,7 +216,7 @@ func TestFollower(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	ctx := t.Context()
-	f := NewFollower(l.db, l.intake, l.db.Revised, slog.New(slog.DiscardHandler))
+	f := intake.NewFollower(l.db, l.intake, l.db.Revised, slog.New(slog.DiscardHandler))
 	once := func() int {
 		t.Helper()
 		n, err := f.Once(ctx)
@@ -329,7 +330,7 @@ func TestComposedParams(t *testing.T) {
 			t.Errorf("%q: got %v; want one that says %q", data, err, want)
 		}
 	}
-	n, err := NewFollower(l.db, l.intake, l.db.Revised, slog.New(slog.DiscardHandler)).Once(ctx)
+	n, err := intake.NewFollower(l.db, l.intake, l.db.Revised, slog.New(slog.DiscardHandler)).Once(ctx)
 	l.ok(err)
 	if inst, err = l.db.InstanceByName(ctx, "web3"); err != nil || n != 1 || string(inst.UserData) != "now web3 is db" {
 		t.Errorf("%d, %q, %v", n, inst.UserData, err)

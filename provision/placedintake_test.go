@@ -13,13 +13,14 @@ import (
 
 	"seedbed"
 	"seedbed/internal/testdb"
+	"seedbed/provision/intake"
 	"seedbed/provision/placement"
 	"seedbed/store"
 )
 
 // placedIntake returns the real intake on SQLite over nodes that have reported, with an image in a
 // shared pool and the profile "small".
-func placedIntake(t *testing.T, conf placement.Config, nodes ...seedbed.Node) (*store.DB, *Intake) {
+func placedIntake(t *testing.T, conf placement.Config, nodes ...seedbed.Node) (*store.DB, *intake.Intake) {
 	t.Helper()
 	db := testdb.Open(t)
 	t.Cleanup(func() { db.Close() })
@@ -38,7 +39,7 @@ func placedIntake(t *testing.T, conf placement.Config, nodes ...seedbed.Node) (*
 	_, err := db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
 		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1")})
 	must(err)
-	in := NewIntake(db, Serving{Node: "hv1", Placement: conf})
+	in := NewIntake(db, intake.Serving{Node: "hv1", Placement: conf})
 	receipt, err := in.Import(ctx, "debian", "vms", seedbed.ImportSpec{Path: "/x"})
 	must(err)
 	job, err := db.ClaimJob(ctx, "test", time.Minute)

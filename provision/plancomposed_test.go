@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/intake"
 	"seedbed/store"
 )
 
@@ -85,7 +86,7 @@ func TestPlanComposedProblems(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
 	ctx := t.Context()
-	l.intake = NewIntake(stray{l.db}, Serving{Node: testNode, Pools: []string{"default"}})
+	l.intake = NewIntake(stray{l.db}, intake.Serving{Node: testNode, Pools: []string{"default"}})
 	_, err := l.intake.Import(ctx, "coming", "default", seedbed.ImportSpec{Path: l.imageFile()})
 	l.ok(err)
 	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdc", Pool: "slow", Size: seedbed.GiB}))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/intake"
 )
 
 // reported makes the lab's node report a pool with that much room.
@@ -17,7 +18,7 @@ func (l *lab) reported(free seedbed.Bytes) {
 	ctx := l.t.Context()
 	l.ok(l.db.EnsureNode(ctx, testNode))
 	l.ok(l.db.NoteNode(ctx, testNode, seedbed.NodeReport{Pools: []seedbed.PoolInfo{{Name: "default", Size: 10 * seedbed.GiB, Free: free}}}, "", time.Now()))
-	l.serve(func(s *Serving) { s.Pools = []string{"default"} })
+	l.serve(func(s *intake.Serving) { s.Pools = []string{"default"} })
 }
 
 // TestPlanNotes checks that a plan reports pools that are low and domains that are in the way, and
@@ -48,7 +49,7 @@ func TestPlanNotes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
-			l.serve(func(s *Serving) { s.Stranger = c.stranger })
+			l.serve(func(s *intake.Serving) { s.Stranger = c.stranger })
 			if c.free > 0 {
 				l.reported(c.free)
 			}

@@ -21,6 +21,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/internal/testdb"
 	"seedbed/provision/fleet"
+	"seedbed/provision/intake"
 	"seedbed/provision/libvirt"
 	"seedbed/provision/worker"
 )
@@ -100,7 +101,7 @@ func TestStrangersMAC(t *testing.T) {
 	}
 	p := l.start()
 	asked := map[seedbed.MAC]bool{}
-	l.serve(func(s *Serving) {
+	l.serve(func(s *intake.Serving) {
 		s.MACTaken = func(node string, mac seedbed.MAC) string {
 			asked[mac] = true
 			return p.engine.MACTaken(node, mac)
@@ -111,7 +112,7 @@ func TestStrangersMAC(t *testing.T) {
 		l.wait(l.create(name), seedbed.JobSucceeded)
 		return l.byName(name).NICs[0].MAC
 	}
-	last := draw("drawn") // the next MAC is the one after it
+	last := draw("drawn")                       // the next MAC is the one after it
 	lost := seedbed.MAC{0x52, 0x54, 0, 9, 9, 9} // the MAC of a neighbour that has not answered for long
 	neighbour("add", "192.0.2.77", lost, "stale")
 

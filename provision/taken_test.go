@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/intake"
 )
 
 // TestStrangers checks which MACs are foreign: not those that Seedbed's instances have, or recently
@@ -65,7 +66,7 @@ func TestTakenMAC(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	asked := 0
 	var first seedbed.MAC
-	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(node string, mac seedbed.MAC) string {
+	l.intake = NewIntake(l.db, intake.Serving{Node: testNode, MACTaken: func(node string, mac seedbed.MAC) string {
 		if asked++; asked == 1 {
 			first = mac
 			return "domain old"
@@ -78,7 +79,7 @@ func TestTakenMAC(t *testing.T) {
 	if asked != 2 || inst.NICs[0].MAC == first {
 		t.Errorf("asked %d times, and got %s", asked, inst.NICs[0].MAC)
 	}
-	l.intake = NewIntake(l.db, Serving{Node: testNode, MACTaken: func(string, seedbed.MAC) string { return "domain old" }})
+	l.intake = NewIntake(l.db, intake.Serving{Node: testNode, MACTaken: func(string, seedbed.MAC) string { return "domain old" }})
 	_, err = l.intake.Submit(t.Context(), seedbed.Request{Action: "create", Name: "web2", Profile: "small"}, nil)
 	l.want("every MAC is taken", err, seedbed.ErrExists)
 	if err == nil || !strings.Contains(err.Error(), "is used on node node1 already, by domain old") {

@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/intake"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -59,7 +60,7 @@ func TestToldOfPower(t *testing.T) {
 func TestToldOfItsEnd(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.intake = NewIntake(l.db, Serving{Node: testNode, VendorData: []byte("#cloud-config\n")})
+	l.intake = NewIntake(l.db, intake.Serving{Node: testNode, VendorData: []byte("#cloud-config\n")})
 	for _, deaf := range []bool{false, true} {
 		id := l.create("web1")
 		p := l.start()

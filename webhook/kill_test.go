@@ -18,6 +18,7 @@ import (
 	"seedbed"
 	"seedbed/internal/testdb"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/store"
 	"seedbed/webhook"
 )
@@ -56,15 +57,15 @@ func receive(t *testing.T, at store.Config) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	intake := provision.NewIntake(deadly{db, os.Getenv(deadlyVar)}, provision.Serving{Node: "host1"})
+	requests := provision.NewIntake(deadly{db, os.Getenv(deadlyVar)}, intake.Serving{Node: "host1"})
 	if all, err := db.Hooks(t.Context()); err == nil && len(all) == 0 {
-		furnish(t, db, intake)
+		furnish(t, db, requests)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: slog.New(slog.DiscardHandler)}
+	c := webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		io.Copy(io.Discard, os.Stdin)

@@ -19,6 +19,7 @@ import (
 	"seedbed"
 	"seedbed/internal/testdb"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/signature"
@@ -49,15 +50,15 @@ func installWith(t *testing.T, c webhook.Config) *installation {
 func installOn(t *testing.T, db *store.DB, c webhook.Config) *installation {
 	t.Helper()
 	t.Cleanup(func() { db.Close() })
-	intake := provision.NewIntake(db, provision.Serving{Node: "host1"})
-	furnish(t, db, intake)
+	requests := provision.NewIntake(db, intake.Serving{Node: "host1"})
+	furnish(t, db, requests)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	serving, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	c.Hooks, c.History, c.Jobs, c.Intake, c.Queue = db, db, db, intake, db
+	c.Hooks, c.History, c.Jobs, c.Intake, c.Queue = db, db, db, requests, db
 	c.Log, c.APIBase = slog.New(slog.DiscardHandler), "http://127.0.0.1:7370"
 	server := webhook.New(c)
 	go func() { done <- server.Serve(serving, ln) }()
@@ -71,7 +72,7 @@ func installOn(t *testing.T, db *store.DB, c webhook.Config) *installation {
 }
 
 // furnish adds what a create needs, and a hook.
-func furnish(t *testing.T, db *store.DB, intake *provision.Intake) {
+func furnish(t *testing.T, db *store.DB, requests *intake.Intake) {
 	t.Helper()
 	ctx := t.Context()
 	must := func(err error) {
@@ -80,7 +81,7 @@ func furnish(t *testing.T, db *store.DB, intake *provision.Intake) {
 			t.Fatal(err)
 		}
 	}
-	_, err := intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"})
+	_, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"})
 	must(err)
 	job, err := db.ClaimJob(ctx, "test", time.Minute)
 	must(err)

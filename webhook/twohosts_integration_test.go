@@ -18,6 +18,7 @@ import (
 	"seedbed/internal/lab"
 	"seedbed/internal/testdb"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/signature"
@@ -34,13 +35,13 @@ func TestKeysOfTwoHosts(t *testing.T) {
 	one, other := testdb.OpenDSN(t, at), testdb.OpenDSN(t, at)
 	defer one.Close()
 	defer other.Close()
-	intake := provision.NewIntake(other, provision.Serving{Node: "host1"})
-	furnish(t, one, provision.NewIntake(one, provision.Serving{Node: "host1"}))
+	requests := provision.NewIntake(other, intake.Serving{Node: "host1"})
+	furnish(t, one, provision.NewIntake(one, intake.Serving{Node: "host1"}))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := webhook.New(webhook.Config{Hooks: other, HookNow: other.HookNow, History: other, Jobs: other, Intake: intake,
+	server := webhook.New(webhook.Config{Hooks: other, HookNow: other.HookNow, History: other, Jobs: other, Intake: requests,
 		Log: slog.New(slog.DiscardHandler)})
 	serving, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -18,6 +18,7 @@ import (
 	"seedbed/api"
 	"seedbed/metadata"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
@@ -58,13 +59,13 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		return nil, err
 	}
 	served := &guests{db, record.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
-	intake := provision.NewIntake(db, provision.Serving{Node: "hv1", Renderer: served.renderer})
-	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: log})
+	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Renderer: served.renderer})
+	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: log})
 	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, VolumeJobs: intake, OVAs: intake, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: intake, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
-		Metadata: served.served, Change: served.change, CheckProfile: intake.CheckProfile, CheckDocument: intake.CheckDocument,
+		Store: db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
+		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks:     []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
 		Receiving:  api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver},
 		Deliveries: deliverer, SigningKey: signature.EndpointKey,

@@ -12,7 +12,7 @@ import (
 	"seedbed/internal/config"
 	"seedbed/internal/identity"
 	"seedbed/metadata"
-	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/provision/placement"
 	"seedbed/provision/record"
 	"seedbed/store"
@@ -24,16 +24,16 @@ const settingIdentity = "metadata.identity"
 
 // openServing returns what this installation serves its guests. It also publishes the settings that
 // all guest planes share.
-func openServing(ctx context.Context, db *store.DB, c config.Config) (provision.Serving, error) {
+func openServing(ctx context.Context, db *store.DB, c config.Config) (intake.Serving, error) {
 	pair, err := identityPair(ctx, db, c.Identity)
 	if err != nil {
-		return provision.Serving{}, err
+		return intake.Serving{}, err
 	}
 	vendor, err := vendorData(c.Metadata)
 	if err != nil {
-		return provision.Serving{}, err
+		return intake.Serving{}, err
 	}
-	s := provision.Serving{
+	s := intake.Serving{
 		Node: c.Node, VendorData: vendor, MaxUserData: c.Metadata.MaxUserData,
 		Renderer: record.Renderer{Region: c.Metadata.Region, Zone: c.Metadata.Zone, Key: pair.Key},
 	}

@@ -13,14 +13,14 @@ import (
 	"seedbed/api"
 	"seedbed/internal/config"
 	"seedbed/internal/httpserve"
-	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/signature"
 )
 
 // openHooks returns the receiver of webhooks.
-func openHooks(c config.Config, db *store.DB, intake *provision.Intake, log *slog.Logger) (*webhook.Server, error) {
+func openHooks(c config.Config, db *store.DB, intake *intake.Intake, log *slog.Logger) (*webhook.Server, error) {
 	var listener *tls.Config
 	if w := c.Webhook.TLS; w.Cert != "" {
 		var err error

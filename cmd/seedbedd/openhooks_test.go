@@ -17,6 +17,7 @@ import (
 	"seedbed/internal/lab"
 	"seedbed/internal/testdb"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 )
 
 // TestOpenHooks checks that the receiver follows the configuration. It uses TLS, trusts the
@@ -51,7 +52,7 @@ func TestOpenHooks(t *testing.T) {
 		ClientCA: filepath.Join(dir, "cert.pem")}
 	c.Webhook.MaxBody, c.Webhook.TrustedProxies = seedbed.KiB, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Jobs.MaxQueued, c.API.TLS.Cert = 1, "set"
-	server, err := openHooks(c, db, provision.NewIntake(db, provision.Serving{Node: "hv1"}), log)
+	server, err := openHooks(c, db, provision.NewIntake(db, intake.Serving{Node: "hv1"}), log)
 	if err != nil {
 		t.Fatal(err)
 	}

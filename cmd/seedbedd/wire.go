@@ -19,6 +19,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/provision"
 	"seedbed/provision/cleanup"
+	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
@@ -58,12 +59,12 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	var engine *provision.Engine // set before the first call
-	serving.MACTaken = func(node string, mac seedbed.MAC) string { return engine.MACTaken(node, mac) }
+	var jobs *provision.Engine // set before the first call
+	serving.MACTaken = func(node string, mac seedbed.MAC) string { return jobs.MACTaken(node, mac) }
 	serving.Stranger = workers.Stranger
-	intake := provision.NewIntake(db, serving)
+	requests := provision.NewIntake(db, serving)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
-	engine = provision.NewEngine(provision.Config{
+	jobs = provision.NewEngine(provision.Config{
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
 		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Renderer: serving.Renderer, Log: log,
 		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: deliverer.Trigger,
@@ -84,7 +85,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	hooks, err := openHooks(c, db, intake, log)
+	hooks, err := openHooks(c, db, requests, log)
 	if err != nil {
 		return err
 	}
@@ -95,13 +96,13 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		checks = append(checks, identity.Checks)
 	}
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, Console: workers, OVAs: intake, Uploads: workers,
-		MaxUpload: c.Storage.MaxUpload, VolumeJobs: intake, Adoptions: intake, Strangers: workers, Snapshots: workers,
+		Store: db, Intake: requests, Console: workers, OVAs: requests, Uploads: workers,
+		MaxUpload: c.Storage.MaxUpload, VolumeJobs: requests, Adoptions: requests, Strangers: workers, Snapshots: workers,
 		Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
 		Clean:      cleanUp(cleaner),
 		Checks:     checks,
 		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(hooks),
-		CheckProfile: intake.CheckProfile, CheckDocument: intake.CheckDocument,
+		CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		MaxUserData:    c.Metadata.MaxUserData,
 		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: serving.Pools,
 		Token: token, Version: build.Version(), Node: c.Node, Log: log,
@@ -120,8 +121,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		group.Add("feed of other hosts", func(ctx context.Context) error { return feed.NewServer(db, log).ServeNodes(ctx, listeners.planes, db) })
 	}
 	group.Add("nodes", workers.Run)
-	group.Add("engine", engine.Run)
-	group.Add("live user-data", provision.NewFollower(db, intake, db.Revised, log).Run)
+	group.Add("engine", jobs.Run)
+	group.Add("live user-data", intake.NewFollower(db, requests, db.Revised, log).Run)
 	group.Add("records", refreshRecords(db, serving.Renderer, log))
 	group.Add("coordination", coordination.Run)
 	group.Add("membership", func(ctx context.Context) error { return coordination.Join(ctx, host(c.Node)) })

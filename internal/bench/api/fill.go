@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/store"
 )
 
@@ -110,8 +111,8 @@ func furnish(ctx context.Context, at place) error {
 	if _, err := db.CreateToken(ctx, holder, sha256.Sum256([]byte(secret))); err != nil {
 		return err
 	}
-	intake := provision.NewIntake(db, provision.Serving{Node: "bench"})
-	if err := addImage(ctx, db, intake); err != nil {
+	requests := provision.NewIntake(db, intake.Serving{Node: "bench"})
+	if err := addImage(ctx, db, requests); err != nil {
 		return err
 	}
 	if _, err := db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
@@ -138,13 +139,13 @@ func furnish(ctx context.Context, at place) error {
 	if _, err := db.CreateProfile(ctx, composed); err != nil {
 		return err
 	}
-	_, err = intake.Submit(ctx, seedbed.Request{Action: "create", Name: "first", Profile: "small"}, nil)
+	_, err = requests.Submit(ctx, seedbed.Request{Action: "create", Name: "first", Profile: "small"}, nil)
 	return err
 }
 
 // addImage has an image there without a worker.
-func addImage(ctx context.Context, db *store.DB, intake *provision.Intake) error {
-	if _, err := intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}); err != nil {
+func addImage(ctx context.Context, db *store.DB, requests *intake.Intake) error {
+	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}); err != nil {
 		return err
 	}
 	job, err := db.ClaimJob(ctx, "bench", time.Minute)

@@ -10,6 +10,7 @@ import (
 	"seedbed/api"
 	"seedbed/internal/bench"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	"seedbed/store"
 )
 
@@ -37,9 +38,9 @@ func serve(at string) error {
 		return err
 	}
 	defer db.Close()
-	intake := provision.NewIntake(db, provision.Serving{Node: "bench"})
+	requests := provision.NewIntake(db, intake.Serving{Node: "bench"})
 	rest := api.New(api.Config{
-		Store: db, Intake: intake, VolumeJobs: intake, CheckProfile: intake.CheckProfile, CheckDocument: intake.CheckDocument,
+		Store: db, Intake: requests, VolumeJobs: requests, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(configured), Node: "bench", Log: slog.New(slog.DiscardHandler),
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -22,6 +22,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/provision"
 	"seedbed/provision/fleet"
+	"seedbed/provision/intake"
 	"seedbed/store"
 )
 
@@ -46,7 +47,7 @@ const (
 // and a guest plane that applies what it is told at once.
 type installation struct {
 	db     *store.DB
-	intake *provision.Intake
+	intake *intake.Intake
 	client *fleet.Client
 	pool   string // the pool's name in Seedbed
 	worker *lab.Process
@@ -85,7 +86,7 @@ func install(ctx context.Context, s setup, l *bench.Lab, c *lab.CephCluster, h *
 		return nil, err
 	}
 	i.client = fleet.NewClient(socket)
-	i.intake = provision.NewIntake(i.db, provision.Serving{Node: node})
+	i.intake = provision.NewIntake(i.db, intake.Serving{Node: node})
 	if err := i.run(ctx); err != nil {
 		return nil, err
 	}

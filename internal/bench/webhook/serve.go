@@ -13,6 +13,7 @@ import (
 	"seedbed/internal/bench"
 	"seedbed/internal/run"
 	"seedbed/provision"
+	"seedbed/provision/intake"
 	sql "seedbed/store"
 	"seedbed/webhook"
 )
@@ -49,8 +50,8 @@ func serve(at string) error {
 		return err
 	}
 	defer db.Close()
-	intake := provision.NewIntake(db, provision.Serving{Node: "bench"})
-	if err := furnish(ctx, db, intake); err != nil {
+	requests := provision.NewIntake(db, intake.Serving{Node: "bench"})
+	if err := furnish(ctx, db, requests); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,12 +59,12 @@ func serve(at string) error {
 		return err
 	}
 	bench.Served(ln.Addr(), cancel)
-	return webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, ln)
+	return webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, ln)
 }
 
 // furnish makes what a create needs: an image, a network with room, a profile and a hook.
-func furnish(ctx context.Context, db *sql.DB, intake *provision.Intake) error {
-	if _, err := intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}); err != nil {
+func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
+	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}); err != nil {
 		return err
 	}
 	job, err := db.ClaimJob(ctx, "bench", time.Minute)

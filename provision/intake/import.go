@@ -1,0 +1,65 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// imageFormats are the formats that an import may name for its file; the empty one accepts any.
+var imageFormats = []string{"", "qcow2", "raw", "vmdk", "vdi", "iso", "ova"}
+
+var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Import accepts a request to make the image name in pool from a file on the worker's host, or from
+// one that was uploaded to the pool. Errors: seedbed.ErrInvalid for a wrong name, path or digest,
+// ErrExists for a name in use.
+func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error) {
+	spec, err := checkImport(name, pool, spec)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode import of %s: %w", name, err)
+	}
+	node, err := in.placer.Holder(ctx, pool, spec.Node)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{
+		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node, Pool: pool},
+		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256, Firmware: spec.Firmware},
+	})
+}
+
+// checkImport refuses an import that is not possible, and returns it in the form in which it is
+// recorded.
+func checkImport(name, pool string, spec seedbed.ImportSpec) (seedbed.ImportSpec, error) {
+	if err := seedbed.CheckName("image", name); err != nil {
+		return spec, err
+	}
+	if err := seedbed.CheckName("pool", pool); err != nil {
+		return spec, err
+	}
+	if spec.Upload == "" && (!filepath.IsAbs(spec.Path) || filepath.Clean(spec.Path) != spec.Path || len(spec.Path) > 4096 || strings.ContainsRune(spec.Path, 0)) {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "path %q is not usable: want the clean absolute path of a disk image on the worker's host", seedbed.Clip(spec.Path))
+	}
+	spec.SHA256 = strings.ToLower(spec.SHA256)
+	if spec.SHA256 != "" && !sha256Form.MatchString(spec.SHA256) {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "sha256 is no digest: want 64 hexadecimal digits, or none")
+	}
+	if !slices.Contains(imageFormats, spec.Format) {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "format %q is unknown: want none%s", seedbed.Clip(spec.Format), strings.Join(imageFormats, ", "))
+	}
+	var err error
+	spec.Firmware, err = seedbed.ParseFirmware(string(spec.Firmware))
+	return spec, err
+}

@@ -1,0 +1,326 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"seedbed"
+	"seedbed/provision/placement"
+	"seedbed/provision/record"
+	"seedbed/provision/template"
+)
+
+// Store is the part of the database that the intake uses.
+type Store interface {
+	// Accept records an accepted request in one transaction.
+	Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error)
+
+	Profile(ctx context.Context, name string) (seedbed.Profile, error)
+	// ProfileNames returns at most limit names of profiles.
+	ProfileNames(ctx context.Context, limit int) ([]string, error)
+	// ProfilesWith returns the profiles that name a user-data document.
+	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
+	// Parts returns what names refers to, as of one moment; ErrInvalid for a name that does not
+	// exist.
+	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
+	Image(ctx context.Context, name string) (seedbed.Image, error)
+	Network(ctx context.Context, name string) (seedbed.Network, error)
+	Networks(ctx context.Context) ([]seedbed.Network, error)
+	// FreeAddr returns the lowest free address of a network, or seedbed.ErrFull if there is none.
+	FreeAddr(ctx context.Context, network string) (netip.Addr, error)
+
+	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
+	// JobByPrefix returns the job whose ID starts with prefix.
+	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
+	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	// Delivery returns the webhook with that ID that hook received, or seedbed.ErrNotFound.
+	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
+
+	record.DomainScripts
+	placement.Hosts
+}
+
+// Intake checks requests and records them as jobs.
+type Intake struct {
+	store   Store
+	serving Serving
+	placer  *placement.Placer
+	macs    macs
+	// stages returns the names of the stages that a job would have.
+	stages func(*seedbed.Job) []string
+}
+
+// New makes an intake. stages returns the names of a job's stages, for what a dry run shows.
+func New(store Store, serving Serving, stages func(*seedbed.Job) []string) *Intake {
+	return &Intake{store: store, serving: serving, placer: placement.New(store, serving.Node, serving.Placement), stages: stages}
+}
+
+// macDraws is how often a taken MAC is replaced by a new random one. With 2^24 addresses, a second
+// collision in a row points to another cause.
+const macDraws = 4
+
+// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance. delivery
+// is the webhook that carried the request, or nil. The job is durable once Submit returns without
+// error. A repeated delivery returns its first receipt, even if the request could no longer be
+// accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
+// holder for a name in use, ErrInUse with the holder for an instance that has a live job (a removal
+// of an instance that is being made cancels that job instead), ErrNotFound for an instance that
+// does not exist, ErrFull for a network without free addresses, ErrConflict for a delivery ID that
+// was used with another body.
+func (in *Intake) Submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	receipt, err := in.submit(ctx, req, delivery)
+	if err == nil || delivery == nil || errors.Is(err, seedbed.ErrUnavailable) {
+		return receipt, err
+	}
+	return in.repeated(ctx, *delivery, err)
+}
+
+func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if req.Node != "" && req.Action != seedbed.DoCreate {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is", seedbed.Clip(req.Action))
+	}
+	ctx, err := in.withOptions(ctx, req.JobOptions)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	switch req.Action {
+	case "create":
+		return in.create(ctx, req, delivery)
+	case "remove":
+		return in.remove(ctx, req, delivery)
+	case seedbed.DoStart:
+		return in.power(ctx, seedbed.JobStart, req, delivery)
+	case seedbed.DoStop:
+		return in.power(ctx, seedbed.JobStop, req, delivery)
+	case seedbed.DoReboot:
+		return in.power(ctx, seedbed.JobReboot, req, delivery)
+	case seedbed.DoRebuild:
+		return in.rebuild(ctx, req, delivery)
+	}
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot", seedbed.Clip(req.Action))
+}
+
+// repeated returns the receipt of a delivery that was accepted before. cause is why it cannot be
+// accepted now.
+func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error) (seedbed.Receipt, error) {
+	first, err := in.store.Delivery(ctx, d.Hook, d.ID)
+	switch {
+	case err != nil, first.Job == "": // it was refused the first time, too
+		return seedbed.Receipt{}, cause
+	case first.SHA256 != d.SHA256:
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "delivery %s came before with another body: want a new webhook-id for a new request", d.ID)
+	}
+	job, err := in.store.Job(ctx, first.Job)
+	if err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("job of delivery %s: %w", d.ID, err)
+	}
+	return seedbed.Receipt{Job: job.ID, State: job.State, Duplicate: true}, nil
+}
+
+func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {
+	m, err := in.tailorNew(ctx, req)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	made, err := in.prepare(ctx, req, m)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	spec, err := made.spec()
+	if err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the create of %s: %w", req.Name, err)
+	}
+	seat, err := in.placer.Choose(ctx, made.demand)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	defer func() { seat.Settle(err == nil && !receipt.Duplicate) }()
+	inst := made.inst
+	inst.Node = seat.Node
+	if made.script != nil {
+		inst.Volumes, inst.Image = []seedbed.Volume{}, "" // the script makes them
+	}
+	for draw := 1; ; draw++ {
+		id, err := in.newJob(ctx, m.Profile)
+		if err != nil {
+			return seedbed.Receipt{}, err
+		}
+		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
+			Job: seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node, Spec: spec,
+				JobOptions: made.options},
+			Delivery: delivery,
+			Instance: &inst,
+			Compose:  made.compose,
+			Script:   made.script,
+		})
+		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(made.drawn) == 0 {
+			return receipt, err
+		}
+		if _, nameErr := in.store.InstanceByName(ctx, req.Name); !errors.Is(nameErr, seedbed.ErrNotFound) {
+			return receipt, err // the name is taken, not the address
+		}
+		for _, i := range made.drawn {
+			inst.NICs[i].MAC = in.macs.another()
+		}
+	}
+}
+
+// newJob returns the ID of a new job. The first group of the ID is unique for a profile with a
+// script, because PVC's clients identify the job by it.
+func (in *Intake) newJob(ctx context.Context, p seedbed.Profile) (seedbed.JobID, error) {
+	if p.Script == "" {
+		return seedbed.NewJobID(), nil
+	}
+	return in.distinctJob(ctx)
+}
+
+// distinctJob returns a new ID whose first group no other job's ID has.
+func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
+	for {
+		id := seedbed.NewJobID()
+		_, err := in.store.JobByPrefix(ctx, id.Short())
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return id, nil
+		}
+		if err != nil && !errors.Is(err, seedbed.ErrConflict) {
+			return "", err
+		}
+	}
+}
+
+// recipeOf parses the documents of a profile, and gives s the parameters that they read: those of
+// the request and, for an existing instance, the stored ones.
+func (in *Intake) recipeOf(m tailored, s *shape, stored map[string]any) (recipe, error) {
+	src := in.sourcesOf(m.Ready, *s)
+	src.declared = m.Params
+	docs, err := src.read()
+	if err != nil {
+		return docs, err
+	}
+	if m.Params != nil {
+		s.rest = m.params
+		return docs, nil
+	}
+	if err := s.checkRest(docs); err != nil {
+		return docs, err
+	}
+	for name, v := range stored {
+		if _, given := s.rest[name]; !given && docs.reads(name) {
+			if s.rest == nil {
+				s.rest = map[string]any{}
+			}
+			s.rest[name] = v
+		}
+	}
+	return docs, nil
+}
+
+// fit sets what the profile or the request says about an instance, apart from its size.
+func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
+	i.Source, i.Params = m.source(), s.rest
+	i.Protected, i.Held, i.Follow = m.Protected, m.Hold, s.follow
+	if s.protected != nil {
+		i.Protected = *s.protected
+	}
+	if s.hold != nil {
+		i.Held = *s.hold
+	}
+	i.System = seedbed.System{Serial: true}
+	if m.parts.System != nil {
+		i.System = seedbed.SystemOf(*m.parts.System)
+	}
+}
+
+func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, error) {
+	if name == "" {
+		return seedbed.Profile{}, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing: want the name of one%s", in.profileNames(ctx))
+	}
+	p, err := in.store.Profile(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return p, seedbed.Errorf(seedbed.ErrInvalid, "profile %q does not exist%s", seedbed.Clip(name), in.profileNames(ctx))
+	}
+	return p, err
+}
+
+// profileNames lists the existing profiles for a message, if there are only a few.
+func (in *Intake) profileNames(ctx context.Context) string {
+	const few = 10
+	names, err := in.store.ProfileNames(ctx, few+1)
+	switch {
+	case err != nil || len(names) > few:
+		return ""
+	case len(names) == 0:
+		return "; there is none yet (seedbed profile add)"
+	}
+	return "; there are: " + strings.Join(names, ", ")
+}
+
+func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbed.Image, error) {
+	if p.Image == "" { // its disks are those of its storage template
+		return seedbed.Image{}, nil
+	}
+	image, err := in.store.Image(ctx, p.Image)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return image, seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses image %s, which does not exist", p.Name, p.Image)
+	}
+	if err == nil && image.State == seedbed.ImageActive && s.disk != 0 && s.disk < image.Size {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "disk is %s, and image %s has %s: want at least that", s.disk, image.Name, image.Size)
+	}
+	return image, err
+}
+
+// newInstance returns the instance without node, NICs and volumes. compose is not nil if its
+// documents need the addresses that the database will assign.
+func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
+	var token string
+	if p.Ready == seedbed.ReadyReport {
+		token = newReportToken()
+	}
+	values := func(inst seedbed.Instance) template.Values {
+		return template.Values{Guest: in.place(inst), Params: s.rest}
+	}
+	var docs seedbed.Documents
+	if len(made.templates()) > 0 {
+		compose = func(inst seedbed.Instance) (seedbed.Documents, error) { return made.fill(token, values(inst)) }
+	} else if docs, err = made.fill(token, template.Values{}); err != nil {
+		return inst, nil, err
+	} else if p.Script != "" && docs.UserData == nil {
+		docs.UserData = []byte{}
+	}
+	return seedbed.Instance{
+		ID: seedbed.NewInstanceID(), Name: name, Profile: p.Name, State: seedbed.InstanceProvisioning,
+		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys, ReportToken: token,
+		Datasource: s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,
+	}, compose, nil
+}
+
+// remove accepts a request to remove an instance.
+func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	inst, err := in.existing(ctx, req)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{
+		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node},
+		Delivery: delivery, Confirm: req.Confirm,
+	})
+}
+
+// acceptNew records a request that makes an instance. It refuses a foreign MAC on the node with
+// ErrExists, like the MAC of another instance.
+func (in *Intake) acceptNew(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
+	if in.serving.MACTaken != nil {
+		for _, nic := range a.Instance.NICs {
+			if by := in.serving.MACTaken(a.Instance.Node, nic.MAC); by != "" {
+				return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", nic.MAC, a.Instance.Node, by)
+			}
+		}
+	}
+	return in.store.Accept(ctx, a)
+}

@@ -1,0 +1,57 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"seedbed"
+)
+
+// withOptions returns ctx with the options for the job of a request, which override those already
+// in ctx. The job that it waits for is found by the start of its ID.
+func (in *Intake) withOptions(ctx context.Context, o seedbed.JobOptions) (context.Context, error) {
+	if o == (seedbed.JobOptions{}) {
+		return ctx, nil
+	}
+	if o.After != "" {
+		before, err := in.store.JobByPrefix(ctx, string(o.After))
+		if errors.Is(err, seedbed.ErrNotFound) {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", seedbed.Clip(string(o.After)))
+		}
+		if err != nil {
+			return ctx, err
+		}
+		o.After = before.ID
+	}
+	return seedbed.WithJobOptions(ctx, o.Over(seedbed.JobOptionsOf(ctx))), nil
+}
+
+// fresh copies what a request says about a new instance into p, or into the request's parameters if
+// the profile has no script, and returns the request with these.
+func fresh(req seedbed.Request, p *seedbed.Profile) (seedbed.Request, error) {
+	p.Ready = cmp.Or(req.Ready, p.Ready)
+	if p.Script != "" { // whose parameters may be its script's arguments
+		if req.Hold != nil {
+			p.Hold = *req.Hold
+		}
+		if req.Protected != nil {
+			p.Protected = *req.Protected
+		}
+		return req, nil
+	}
+	given := map[string]any{}
+	for name, v := range map[string]*bool{"hold": req.Hold, "protected": req.Protected} {
+		if v == nil {
+			continue
+		}
+		if _, twice := req.Params[name]; twice {
+			return req, seedbed.Errorf(seedbed.ErrInvalid, "%s is said by the request and by its params: want it once", name)
+		}
+		given[name] = *v
+	}
+	if len(given) > 0 {
+		req.Params = over(req.Params, given)
+	}
+	return req, nil
+}

@@ -1,0 +1,224 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+)
+
+// Plan returns what a create or a rebuild would make as things are now, and why it would not be
+// accepted. It writes nothing. It returns an error only if the store fails.
+func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
+	if req.Action == seedbed.DoRebuild {
+		return in.planRebuild(ctx, req)
+	}
+	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil {
+		return p, err
+	}
+	m, err := in.tailorNew(ctx, req)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	p.VCPUs, p.Memory = m.VCPUs, m.Memory
+	if err := in.missing(ctx, m, &p); err != nil {
+		return p, err
+	}
+	if err := in.planName(ctx, &p); err != nil {
+		return p, err
+	}
+	made, err := in.prepare(ctx, req, m)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	spec, err := made.spec()
+	if err != nil {
+		return p, fmt.Errorf("encode the create of %s: %w", req.Name, err)
+	}
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobCreate, Spec: spec})
+	inst := made.inst
+	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
+	node, all, err := in.placer.Explain(ctx, made.demand)
+	p.Node, p.Placement = node, all
+	if err := note(&p, err); err != nil {
+		return p, err
+	}
+	for i := range p.Volumes {
+		p.Volumes[i].Name = "" // it contains an ID that is not drawn yet, or is the script's choice
+	}
+	made.notes(&p)
+	drawn := func(nic int) bool { return slices.Contains(made.drawn, nic) }
+	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planRoom(ctx, &p))
+}
+
+// missing notes what a profile refers to but does not exist, or not yet.
+func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) error {
+	_, err := needsScript(m)
+	errs := []error{err}
+	if t := m.parts.Network; t != nil {
+		for _, n := range t.Networks {
+			_, err := in.network(ctx, m, n.VNI)
+			errs = append(errs, err)
+		}
+	}
+	images := []string{m.Image}
+	if t := m.parts.Storage; t != nil {
+		for _, d := range t.Disks {
+			one := *t
+			one.Disks = []seedbed.TemplateDisk{d}
+			_, err := in.volumes(ctx, one)
+			errs = append(errs, err)
+			images = append(images, d.Source)
+		}
+	}
+	for _, name := range images {
+		if name == "" {
+			continue
+		}
+		image, err := in.store.Image(ctx, name)
+		switch {
+		case errors.Is(err, seedbed.ErrNotFound): // what needs it reports that
+			err = nil
+		case err == nil && image.State != seedbed.ImageActive:
+			err = seedbed.Errorf(seedbed.ErrInUse, "image %q is %s: wait for its import to end", image.Name, image.State)
+		}
+		errs = append(errs, err)
+	}
+	for _, err := range errs {
+		if err := note(p, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notes adds what a plan's volumes and NICs do not show.
+func (m prepared) notes(p *seedbed.Plan) {
+	tell := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	if s := m.parts.Script; m.script != nil {
+		p.Script, p.Image = s.Name, ""
+		tell("script %s (revision %d) makes the volumes, by names of its own: those told here are of the storage template %s", s.Name, s.Revision, m.script.Storage.Name)
+		if s.Options.Privileged {
+			tell("script %s is privileged: it runs as root of the node with the host's devices", s.Name)
+		}
+		for _, d := range m.script.Storage.Disks {
+			what := strings.TrimSpace(d.Filesystem + " " + d.Mountpoint)
+			if what != "" {
+				tell("disk %s is for the script to make: %s", d.Name, what)
+			}
+		}
+	} else if s != nil && strings.TrimSpace(s.Text) != "" {
+		tell("script %s is skipped: no disk has a mountpoint or a filesystem, and it is not to run always", s.Name)
+	}
+	if m.script == nil {
+		tell(drawnVolumes)
+	}
+	if len(m.drawn) > 0 {
+		tell(drawnMACs)
+	}
+	if m.inst.Held {
+		tell("it is defined and left off")
+	}
+}
+
+// What no plan can foresee.
+const (
+	drawnVolumes = "the volumes are named by the instance's ID, which is drawn when the job is accepted: ID-0, ID-1 and so on"
+	drawnMACs    = "the MAC addresses are drawn when the job is accepted"
+)
+
+// planNICs adds the NICs with the addresses that are free now. It omits a MAC that the job will
+// draw; any other MAC must not be in use.
+func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.NIC, drawn func(nic int) bool) (err error) {
+	for i, nic := range nics {
+		if drawn(i) {
+			nic.MAC = seedbed.MAC{}
+		} else if in.serving.MACTaken != nil {
+			if by := in.serving.MACTaken(p.Node, nic.MAC); by != "" {
+				p.Problems = append(p.Problems, fmt.Sprintf("MAC address %s is used on node %s already, by %s", nic.MAC, p.Node, by))
+			}
+		}
+		nic.Addr, err = in.store.FreeAddr(ctx, nic.Network)
+		if err := note(p, err); err != nil {
+			return err
+		}
+		p.NICs = append(p.NICs, nic)
+	}
+	return nil
+}
+
+// planName notes that another instance has the name.
+func (in *Intake) planName(ctx context.Context, p *seedbed.Plan) error {
+	other, err := in.store.InstanceByName(ctx, p.Name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = seedbed.Errorf(seedbed.ErrExists, "instance %q exists already: it is %s", other.Name, other.State)
+	}
+	return note(p, err)
+}
+
+// strangerTime is how long a node may take to report whether it has a domain of a name.
+const strangerTime = 5 * time.Second
+
+// planDomain notes that the node has a domain of that name that is not one of our instances'.
+func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
+	if in.serving.Stranger == nil || p.Node == "" || len(p.Problems) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, strangerTime)
+	defer cancel()
+	switch there, err := in.serving.Stranger(ctx, p.Node, p.Name); {
+	case err != nil:
+		p.Notes = append(p.Notes, fmt.Sprintf("whether node %s has a domain of that name already could not be seen: %s", p.Node, err))
+	case there:
+		p.Problems = append(p.Problems, fmt.Sprintf("node %s has a domain %q already, which is no instance: take another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
+	}
+}
+
+// lowRoom is the free space below which a pool is reported as low.
+const lowRoom = 1 * seedbed.GiB
+
+// planRoom notes pools that are low, or would be once all volumes were full, according to the last
+// report of their node.
+func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan) error {
+	in.planDomain(ctx, p)
+	var pools []string
+	grow := map[string]seedbed.Bytes{}
+	for _, v := range p.Volumes {
+		if _, seen := grow[v.Pool]; !seen {
+			pools = append(pools, v.Pool)
+		}
+		grow[v.Pool] += v.Size
+	}
+	for _, pool := range pools {
+		info, known, err := in.placer.Room(ctx, p.Node, pool)
+		switch {
+		case err != nil:
+			return err
+		case !known:
+		case info.Free < lowRoom:
+			p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s: give it room, or the job or the guest may find it full", pool, p.Node, info.Free.Human(), info.Size.Human()))
+		case info.Free < grow[pool]:
+			p.Notes = append(p.Notes, fmt.Sprintf("the volumes in pool %s may grow to %s, and it has %s free", pool, grow[pool].Human(), info.Free.Human()))
+		}
+	}
+	return nil
+}
+
+// note records why a create would be refused, and returns any other error.
+func note(p *seedbed.Plan, err error) error {
+	if e, ok := errors.AsType[*seedbed.Error](err); ok && e.Kind != seedbed.ErrUnavailable {
+		if !slices.Contains(p.Problems, e.Msg) {
+			p.Problems = append(p.Problems, e.Msg)
+		}
+		return nil
+	}
+	return err
+}

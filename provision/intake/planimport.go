@@ -1,0 +1,73 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// PlanImport returns what an import of a disk image, or of an OVA, would make as things are now,
+// and why it would not be accepted. It writes nothing, and does not read the file. It returns an
+// error only if the store fails.
+func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (seedbed.ImportPlan, error) {
+	p := seedbed.ImportPlan{Name: req.Name, Pool: req.Pool, Size: req.Size, Problems: []string{}}
+	var checked, taken error
+	image := req.Name
+	if req.OVA {
+		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobOVA})
+		checked = seedbed.CheckOVAName(req.Name)
+		image = seedbed.OVAImage(req.Name, seedbed.DiskName(0))
+		p.Notes = append(p.Notes, fmt.Sprintf("its disks become the images %s and so on, beside a system template and a profile called %s", image, req.Name))
+	} else {
+		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobImport})
+		spec := seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware}
+		if req.Path == "" {
+			spec.Upload = "to come"
+		}
+		_, checked = checkImport(req.Name, req.Pool, spec)
+	}
+	if checked == nil {
+		taken = in.imageTaken(ctx, image)
+	}
+	node, unplaced := in.placer.Holder(ctx, req.Pool, req.Node)
+	p.Node = node
+	for _, err := range []error{checked, taken, unplaced} {
+		if e, ok := errors.AsType[*seedbed.Error](err); ok && e.Kind != seedbed.ErrUnavailable {
+			p.Problems = append(p.Problems, e.Msg)
+		} else if err != nil {
+			return p, err
+		}
+	}
+	if node == "" {
+		return p, nil
+	}
+	if req.Path != "" {
+		p.Notes = append(p.Notes, fmt.Sprintf("the file %s is looked at when the job runs, on node %s", seedbed.Clip(req.Path), node))
+	}
+	info, known, err := in.placer.Room(ctx, node, req.Pool)
+	if err != nil || !known {
+		return p, err
+	}
+	p.Free = info.Free
+	switch {
+	case info.Free < lowRoom:
+		p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s", req.Pool, node, info.Free.Human(), info.Size.Human()))
+	case info.Free < req.Size:
+		p.Notes = append(p.Notes, fmt.Sprintf("the file has %s, and pool %s %s free: it may not fit", req.Size.Human(), req.Pool, info.Free.Human()))
+	}
+	return p, nil
+}
+
+// imageTaken returns the refusal of an image name that is in use.
+func (in *Intake) imageTaken(ctx context.Context, name string) error {
+	image, err := in.store.Image(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = seedbed.Errorf(seedbed.ErrExists, "image %q exists already: it is %s", image.Name, image.State)
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package intake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+	"seedbed/provision/placement"
+)
+
+// prepared is the instance that a create asks for.
+type prepared struct {
+	tailored
+	inst seedbed.Instance
+	// compose makes its documents if they need its addresses; otherwise nil.
+	compose func(seedbed.Instance) (seedbed.Documents, error)
+	// image is what its first disk is cloned from; the zero value if the first disk comes from a
+	// template.
+	image seedbed.Image
+	// drawn are the NICs whose random MACs may be replaced.
+	drawn []int
+	// script is what its job needs to run the profile's script; nil if the script is skipped.
+	script *seedbed.ScriptRun
+	// undefined is set if only its disks are made.
+	undefined bool
+	// options are how the profile wants its job to be run.
+	options seedbed.JobOptions
+	// demand is what it needs of a node, which is not chosen yet.
+	demand placement.Demand
+}
+
+// spec returns the input of the job that makes it; nil if the profile has no script.
+func (p prepared) spec() (json.RawMessage, error) {
+	if p.Script == "" {
+		return nil, nil
+	}
+	return json.Marshal(seedbed.ScriptedSpec{
+		Profile: p.Name, Revision: p.Revision, Start: !p.inst.Held && !p.undefined, Scripted: p.script != nil, Undefined: p.undefined,
+	})
+}
+
+// tailorNew returns the profile that a create names, resolved for that instance.
+func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailored, err error) {
+	profile, err := in.profile(ctx, req.Profile)
+	if err != nil {
+		return m, err
+	}
+	if req, err = fresh(req, &profile); err != nil {
+		return m, err
+	}
+	return in.tailor(ctx, profile, req.Name, req.Params, req.Arguments)
+}
+
+// prepare makes the instance that a create asks for. It writes nothing.
+func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) (made prepared, err error) {
+	made.tailored, made.undefined, made.options.OnFailure = m, req.Undefined, m.OnFailure
+	s, err := shapeOf(m.Profile, m.given)
+	if err != nil {
+		return made, err
+	}
+	docs, err := in.recipeOf(m, &s, nil)
+	if err != nil {
+		return made, err
+	}
+	if _, err := needsScript(m); err != nil {
+		return made, err
+	}
+	if made.image, err = in.image(ctx, m.Profile, s); err != nil {
+		return made, err
+	}
+	nics, drawn, err := in.nics(ctx, m, req.Name)
+	if err != nil {
+		return made, err
+	}
+	disks, err := in.disks(ctx, m, made.image, s.disk)
+	if err != nil {
+		return made, err
+	}
+	made.drawn = drawn
+	made.inst, made.compose, err = in.newInstance(req.Name, m.Profile, s, docs)
+	if err != nil {
+		return made, err
+	}
+	in.fit(&made.inst, m, s)
+	made.inst.Held = made.inst.Held || req.Off || req.Undefined
+	made.inst.NICs, made.inst.Volumes = nics, disks
+	for i := range made.inst.Volumes {
+		made.inst.Volumes[i].Name = fmt.Sprintf("%s-%d", made.inst.ID, i)
+	}
+	if len(disks) > 0 {
+		made.inst.Image = disks[0].Image
+	}
+	if t := m.storage(made.image); req.Undefined && t != nil {
+		nameDisks(&made.inst, *t)
+	}
+	if made.script, err = in.scriptRun(ctx, m, s, made.image); err != nil {
+		return made, err
+	}
+	var known []seedbed.Image
+	if made.image.Name != "" {
+		known = append(known, made.image)
+	}
+	made.demand, err = in.demands(ctx, made.inst, m.parts.System, disks, req.Node, known...)
+	return made, err
+}
+
+// nameDisks gives the volumes the names that PVC gives the disks of a VM.
+func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) {
+	for i := range inst.Volumes {
+		if i < len(t.Disks) {
+			inst.Volumes[i].Name = fmt.Sprintf("%s_%s", inst.Name, t.Disks[i].Name)
+		}
+	}
+}

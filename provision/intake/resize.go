@@ -1,0 +1,62 @@
+package intake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+	"seedbed/provision/record"
+)
+
+// Resize accepts a request to give the instance called name a larger disk, or other vCPUs and
+// memory. Errors: seedbed.ErrNotFound for an instance or disk that does not exist, ErrInvalid for a
+// size that is out of range, smaller than the disk, or unchanged, ErrConflict for vCPUs or memory
+// of an instance that runs or whose script made its domain, ErrForbidden if the quota of its token
+// does not allow it, and otherwise those of Flatten.
+func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeRequest) (seedbed.Receipt, error) {
+	inst, spec, err := in.resized(ctx, name, req)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node}
+	if job.Spec, err = json.Marshal(spec); err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", inst.Name, err)
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+}
+
+func (in *Intake) resized(ctx context.Context, name string, req seedbed.ResizeRequest) (inst seedbed.Instance, spec seedbed.ResizeSpec, err error) {
+	if err := seedbed.CheckInstanceName(name); err != nil {
+		return inst, spec, err
+	}
+	if inst, err = in.instance(ctx, name); err != nil {
+		return inst, spec, err
+	}
+	if spec, err = req.SpecOf(inst); err == nil && spec.Machine() {
+		err = record.CheckMachine(ctx, in.store, inst)
+	}
+	return inst, spec, err
+}
+
+// PlanResize returns what a resize would make of the instance, and why it would not be accepted. It
+// writes nothing. It returns an error only if the store fails.
+func (in *Intake) PlanResize(ctx context.Context, name string, req seedbed.ResizeRequest) (seedbed.Plan, error) {
+	p := seedbed.Plan{Name: name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	inst, spec, err := in.resized(ctx, name, req)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	next, err := spec.Of(inst)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = next.Profile, next.Image, next.Node, next.VCPUs, next.Memory, next.Volumes, next.NICs
+	switch {
+	case inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped:
+		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: want one that is running or stopped to resize it", inst.Name, inst.State))
+	case spec.Machine() && inst.State != seedbed.InstanceStopped:
+		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop)", inst.Name, inst.State))
+	}
+	return p, nil
+}

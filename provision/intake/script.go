@@ -1,0 +1,83 @@
+package intake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// needsScript reports whether the profile's script makes the disks. The script is skipped if no
+// disk has a mountpoint (PVC's manual) or a filesystem, unless it is one that always runs. Disks
+// that need a script are refused if the profile has none.
+func needsScript(m tailored) (bool, error) {
+	var needs, disks []string
+	if t := m.parts.Storage; t != nil {
+		for _, d := range t.Disks {
+			switch {
+			case d.Mountpoint != "":
+				needs = append(needs, fmt.Sprintf("disk %s has the mountpoint %s", d.Name, d.Mountpoint))
+				disks = append(disks, fmt.Sprintf("disk %s (%s)", d.Name, d.Mountpoint))
+			case d.Filesystem != "":
+				needs = append(needs, fmt.Sprintf("disk %s has the filesystem %s", d.Name, d.Filesystem))
+				disks = append(disks, fmt.Sprintf("disk %s (%s)", d.Name, d.Filesystem))
+			}
+		}
+	}
+	if m.Script == "" && len(needs) > 0 {
+		return false, seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %s has no script, and its storage template %q wants filesystems made on %s: want disks that are clones, or blank without filesystem and mountpoint",
+			m.Name, m.Storage, strings.Join(disks, ", "))
+	}
+	if m.parts.Script == nil {
+		return false, nil
+	}
+	if m.parts.Script.Options.Always {
+		needs = append(needs, "it is to run always")
+	}
+	if len(needs) > 0 && strings.TrimSpace(m.parts.Script.Text) == "" {
+		return false, seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %q needs its script %q, which is empty: %s; want a script that makes them, or disks that are clones (source_volume), or blank without filesystem and mountpoint",
+			m.Name, m.Script, strings.Join(needs, ", "))
+	}
+	return len(needs) > 0, nil
+}
+
+// scriptRun returns what a job needs to run the profile's script, as of now; nil if there is no
+// script or it is skipped. s has the size of the instance.
+func (in *Intake) scriptRun(ctx context.Context, m tailored, s shape, image seedbed.Image) (*seedbed.ScriptRun, error) {
+	needed, err := needsScript(m)
+	if err != nil || !needed {
+		return nil, err
+	}
+	if s.disk != 0 {
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s: its script makes the disks, as large as its storage template says: want no disk size", m.Name)
+	}
+	run := seedbed.ScriptRun{
+		Script: *m.parts.Script, System: *m.parts.System, Network: *m.parts.Network, Storage: *m.storage(image), OVA: m.parts.OVA,
+		Bridges: []string{}, Arguments: map[string]string{},
+	}
+	run.System.VCPUs, run.System.Memory = s.vcpus, s.memory
+	if m.Network != "" {
+		run.Network.Networks = slices.Concat([]seedbed.TemplateNetwork{{VNI: m.Network}}, run.Network.Networks)
+	}
+	for _, n := range run.Network.Networks {
+		network, err := in.network(ctx, m, n.VNI)
+		if err != nil {
+			return nil, err
+		}
+		run.Bridges = append(run.Bridges, network.Bridge)
+	}
+	for _, a := range slices.Concat(m.Arguments, m.asked) {
+		key, value, _ := strings.Cut(a, "=")
+		run.Arguments[key] = value
+	}
+	for _, p := range m.Params {
+		if text, ok := m.params[p.Name].(string); ok && p.Type == seedbed.ParamSecret {
+			run.Secrets = append(run.Secrets, text)
+		}
+	}
+	return &run, nil
+}

@@ -1,0 +1,82 @@
+package intake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+)
+
+// Flatten accepts a request to make the volumes of the instance called name independent of their
+// image. Errors, as for all jobs on the volumes of an instance: seedbed.ErrNotFound, ErrInUse with
+// the holder while a job works on it, ErrConflict for an instance that is neither running nor
+// stopped.
+func (in *Intake) Flatten(ctx context.Context, name string) (seedbed.Receipt, error) {
+	return in.onVolumes(ctx, seedbed.JobFlatten, name, nil)
+}
+
+// Snapshot accepts a request to take the snapshot called snapshot of the volumes of the instance
+// called name. Errors: ErrInvalid for a name that cannot be used, and otherwise those of Flatten.
+func (in *Intake) Snapshot(ctx context.Context, name, snapshot string) (seedbed.Receipt, error) {
+	return in.onVolumes(ctx, seedbed.JobSnapshot, name, &seedbed.SnapshotJob{Name: snapshot})
+}
+
+// RemoveSnapshot accepts a request to remove a snapshot. The errors are those of Snapshot.
+func (in *Intake) RemoveSnapshot(ctx context.Context, name, snapshot string) (seedbed.Receipt, error) {
+	return in.onVolumes(ctx, seedbed.JobSnapshotRemove, name, &seedbed.SnapshotJob{Name: snapshot})
+}
+
+func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name string, input *seedbed.SnapshotJob) (seedbed.Receipt, error) {
+	if err := seedbed.CheckInstanceName(name); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued}
+	if input != nil {
+		if err := seedbed.CheckName("snapshot", input.Name); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		raw, err := json.Marshal(input)
+		if err != nil {
+			return seedbed.Receipt{}, fmt.Errorf("encode %s of %s: %w", kind, name, err)
+		}
+		job.Spec = raw
+	}
+	inst, err := in.store.InstanceByName(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", name)
+	} else if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	job.Subject, job.Instance, job.Node = inst.Name, inst.ID, inst.Node
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+}
+
+// RemoveImage accepts a request to remove the image called name, even if its import could not be
+// undone. Errors: seedbed.ErrNotFound, ErrInUse while profiles name it, volumes are clones of it or
+// a job works on it.
+func (in *Intake) RemoveImage(ctx context.Context, name string) (seedbed.Receipt, error) {
+	if err := seedbed.CheckName("image", name); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	node, err := in.whereImage(ctx, name)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: name, Node: node},
+	})
+}
+
+// whereImage returns the node that removes the image called name; empty if the image does not
+// exist.
+func (in *Intake) whereImage(ctx context.Context, name string) (string, error) {
+	image, err := in.store.Image(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	return in.placer.Keeper(ctx, image)
+}

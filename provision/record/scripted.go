@@ -49,6 +49,8 @@ func targets(doc string, inst seedbed.Instance) (names []string, made bool) {
 	return names, made
 }
 
+// MadeOf reports whether doc, the document that a script has made, describes the disks that the
+// instance has now.
 func MadeOf(doc string, inst seedbed.Instance) bool {
 	_, made := targets(doc, inst)
 	return made

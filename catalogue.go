@@ -186,10 +186,10 @@ func (r CatalogueReport) Conflicts() (n int) {
 	return n
 }
 
-// TakeOver says how to import a catalogue.
-type TakeOver struct {
-	// Try only reports what an import would do.
-	Try bool
+// CatalogueImport says how to import a catalogue.
+type CatalogueImport struct {
+	// DryRun only reports what an import would do.
+	DryRun bool
 	// Keep leaves existing objects unchanged.
 	Keep bool
 	// Check returns ErrInvalid for a profile with a fault that the database cannot detect. Its

@@ -46,8 +46,8 @@ type Redelivery struct {
 	State JobState `json:"state,omitempty"`
 }
 
-// Trial is the result of a dry run of a delivery.
-type Trial struct {
+// DryRun is the result of a dry run of a delivery.
+type DryRun struct {
 	// Matched reports whether the rule of the hook matched.
 	Matched bool `json:"matched"`
 	// Request is what the delivery asks for; nil if the rule did not match.
@@ -58,8 +58,8 @@ type Trial struct {
 	Plan *Plan `json:"plan,omitempty"`
 }
 
-// Sample is a delivery for a dry run of a hook.
-type Sample struct {
+// SampleDelivery is a delivery for a dry run of a hook.
+type SampleDelivery struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Query   map[string]string `json:"query,omitempty"`
 	// Body is the raw body. The header content-type gives its type; the default is JSON.

@@ -244,7 +244,7 @@ type Network struct {
 	// table, for guests whose tap is not Seedbed's).
 	Identity string `json:"identity,omitempty"`
 	// Allow says which protections are off for this network.
-	Allow Allowance `json:"allow,omitzero"`
+	Allow NetworkPermissions `json:"allow,omitzero"`
 }
 
 // The values of Network.Identity.
@@ -253,8 +253,8 @@ const (
 	IdentityMAC = "mac"
 )
 
-// Allowance lists what guests may do only if their network allows it.
-type Allowance struct {
+// NetworkPermissions lists what guests may do only if their network allows it.
+type NetworkPermissions struct {
 	// Addresses: sending from IP addresses, and answering ARP and ND for addresses, that are not
 	// the guest's (routers).
 	Addresses bool `json:"addresses,omitempty"`

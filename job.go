@@ -177,8 +177,8 @@ type Event struct {
 	BytesTotal Bytes `json:"bytes_total,omitempty"`
 }
 
-// PlacedEvent is an event with its place among the events of all jobs.
-type PlacedEvent struct {
+// NumberedEvent is an event with its place among the events of all jobs.
+type NumberedEvent struct {
 	Event
 	// Place is its number among all events. The numbers have gaps where jobs were deleted.
 	Place int64 `json:"place"`

@@ -156,8 +156,8 @@ type JobOptions struct {
 	After JobID `json:"after,omitempty"`
 }
 
-// Claiming says who claims a job, and which jobs it accepts.
-type Claiming struct {
+// ClaimOptions says who claims a job, and which jobs it accepts.
+type ClaimOptions struct {
 	// Owner names the engine. Lease is how long it owns the job without renewal.
 	Owner string
 	Lease time.Duration

@@ -51,8 +51,8 @@ type Step struct {
 	Events []Event
 }
 
-// Outcome ends a job.
-type Outcome struct {
+// JobResult ends a job.
+type JobResult struct {
 	// State is terminal.
 	State JobState
 	// Error is the reason for a state other than succeeded.

@@ -5,7 +5,7 @@ import "strings"
 // OVA is an OVA image: the disks of an appliance, each an image of a pool. The system template and
 // the profile of its name make instances from it.
 type OVA struct {
-	Stored
+	ObjectMeta
 	Name string
 	// State is the state of its images.
 	State ImageState

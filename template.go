@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Stored holds what the database records of every object that a profile refers to.
-type Stored struct {
+// ObjectMeta holds what the database records of every object that a profile refers to.
+type ObjectMeta struct {
 	// ID numbers the objects of one kind, from 1. It is never reused.
 	ID int64
 	// Revision grows by one with each change of the object or its parts.
@@ -16,7 +16,7 @@ type Stored struct {
 
 // SystemTemplate is the virtual hardware of an instance (PVC's system template).
 type SystemTemplate struct {
-	Stored
+	ObjectMeta
 	Name   string
 	VCPUs  int
 	Memory Bytes
@@ -45,7 +45,7 @@ type SystemTemplate struct {
 
 // NetworkTemplate is the NICs of an instance (PVC's network template).
 type NetworkTemplate struct {
-	Stored
+	ObjectMeta
 	Name string
 	// MAC makes the MAC addresses; empty means random ones.
 	MAC MACTemplate
@@ -64,7 +64,7 @@ type TemplateNetwork struct {
 
 // StorageTemplate is the disks of an instance (PVC's storage template).
 type StorageTemplate struct {
-	Stored
+	ObjectMeta
 	Name string
 	// Disks are in the order of their names, as in the instance. The first is its root disk.
 	Disks []TemplateDisk
@@ -93,14 +93,14 @@ const Empty = "empty"
 
 // UserDataDocument is user-data that profiles share, served byte for byte.
 type UserDataDocument struct {
-	Stored
+	ObjectMeta
 	Name string
 	Data string
 }
 
 // Script is a provisioning script.
 type Script struct {
-	Stored
+	ObjectMeta
 	Name    string
 	Text    string
 	Options ScriptOptions

@@ -16,8 +16,8 @@ import (
 // Catalogues reads and writes the whole catalogue.
 type Catalogues interface {
 	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
-	// TakeOver imports a catalogue in one transaction. It writes nothing if there is a conflict.
-	TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (seedbed.CatalogueReport, error)
+	// ImportCatalogue imports a catalogue in one transaction. It writes nothing if there is a conflict.
+	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)
 }
 
 // maxCatalogue bounds the JSON of a catalogue.
@@ -51,8 +51,8 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	how := seedbed.TakeOver{Check: r.CheckProfile, CheckDisk: pools.check}
-	if how.Try, err = switched(c, "dry_run"); err != nil {
+	how := seedbed.CatalogueImport{Check: r.CheckProfile, CheckDisk: pools.check}
+	if how.DryRun, err = switched(c, "dry_run"); err != nil {
 		return err
 	}
 	if how.Keep, err = switched(c, "keep"); err != nil {
@@ -77,12 +77,12 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 		return seedbed.Errorf(seedbed.ErrForbidden, "script %q of the catalogue is privileged: %s has the role %s, and to let a script out of its sandbox takes %s",
 			seedbed.Clip(privileged[0]), who.name, who.role, seedbed.RoleAdmin)
 	}
-	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.Try, "keep": how.Keep, "privileged": privileged})
+	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.DryRun, "keep": how.Keep, "privileged": privileged})
 	if err != nil {
 		return err
 	}
 	noteAsked(c, summary) // instead of the whole body: each object has its own entry
-	report, err := r.Store.TakeOver(ctx, asked, how)
+	report, err := r.Store.ImportCatalogue(ctx, asked, how)
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,12 @@ import (
 func (r *router) userData() objects[seedbed.UserDataDocument, wire.UserData] {
 	return objects[seedbed.UserDataDocument, wire.UserData]{
 		kind: "userdata document", list: r.Store.UserDataDocuments, remove: r.Store.DeleteUserData, show: shownUserData,
-		of: func(d seedbed.UserDataDocument) (string, seedbed.Stored) { return d.Name, d.Stored },
+		of: func(d seedbed.UserDataDocument) (string, seedbed.ObjectMeta) { return d.Name, d.ObjectMeta },
 	}
 }
 
 func shownUserData(d seedbed.UserDataDocument) wire.UserData {
-	return wire.UserData{Name: d.Name, Data: d.Data, Stored: wire.Stored(d.Stored)}
+	return wire.UserData{Name: d.Name, Data: d.Data, Stored: wire.Stored(d.ObjectMeta)}
 }
 
 // checkSize refuses a document that is larger than the configuration allows.
@@ -69,12 +69,12 @@ func (r *router) changeUserData(ctx context.Context, c *fiber.Ctx) error {
 func (r *router) scripts() objects[seedbed.Script, wire.Script] {
 	return objects[seedbed.Script, wire.Script]{
 		kind: "provisioning script", list: r.Store.Scripts, remove: r.Store.DeleteScript, show: shownScript,
-		of: func(s seedbed.Script) (string, seedbed.Stored) { return s.Name, s.Stored },
+		of: func(s seedbed.Script) (string, seedbed.ObjectMeta) { return s.Name, s.ObjectMeta },
 	}
 }
 
 func shownScript(s seedbed.Script) wire.Script {
-	return wire.Script{Name: s.Name, Text: s.Text, Options: shownOptions(s.Options), Stored: wire.Stored(s.Stored)}
+	return wire.Script{Name: s.Name, Text: s.Text, Options: shownOptions(s.Options), Stored: wire.Stored(s.ObjectMeta)}
 }
 
 func shownOptions(o seedbed.ScriptOptions) wire.ScriptOptions {

@@ -86,7 +86,7 @@ func TestETagOfAnother(t *testing.T) {
 		if err := s.db.Undo(t.Context(), job.Ref(), "no"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "no", Drop: true}); err != nil {
+		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no", Drop: true}); err != nil {
 			t.Fatal(err)
 		}
 		if r := s.do(t, "DELETE", "/api/v1/profiles/p", ""); r.status != 204 {

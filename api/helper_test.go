@@ -299,7 +299,7 @@ func (s *server) importImage(t *testing.T, name string) {
 	must(s.db.Step(ctx, job.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	must(s.db.Step(ctx, job.Ref(), seedbed.Step{Done: "import", Total: 1, Image: &seedbed.ImageInfo{
 		Pool: "default", Name: name, Job: job.ID, Size: seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("ab", 32)}}))
-	must(s.db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	must(s.db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 }
 
 func (s *server) claim(t *testing.T) *seedbed.Job {
@@ -315,7 +315,7 @@ func (s *server) claim(t *testing.T) *seedbed.Job {
 func (s *server) receiving() api.Receiving {
 	hooks := webhook.New(webhook.Config{Hooks: s.db, History: s.db, Jobs: s.db, Intake: s.intake, Log: slog.New(slog.DiscardHandler)})
 	return api.Receiving{
-		Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver,
+		Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, ParseKey: signature.ParseKey, DryRun: hooks.DryRun, Redeliver: hooks.Redeliver,
 		NewKey: func(seedbed.HookSettings) ([]byte, string, error) {
 			return bytes.Repeat([]byte{7}, 32), "whsec_BwcH", nil
 		},

@@ -42,8 +42,8 @@ type Receiving struct {
 	NewKey func(h seedbed.HookSettings) (key []byte, secret string, err error)
 	// ParseKey reads a secret in the form that operators copy.
 	ParseKey func(h seedbed.HookSettings, secret string) ([]byte, error)
-	// Try reports what a hook would do with a delivery.
-	Try func(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (seedbed.Trial, error)
+	// DryRun reports what a hook would do with a delivery.
+	DryRun func(ctx context.Context, h seedbed.Hook, s seedbed.SampleDelivery) (seedbed.DryRun, error)
 	// Redeliver processes a delivery of the history again.
 	Redeliver func(ctx context.Context, hook, id string) (seedbed.Redelivery, error)
 }
@@ -141,7 +141,7 @@ func (r *router) testHook(ctx context.Context, c *fiber.Ctx) error {
 	if req.Mapping != nil {
 		h.Mapping = *req.Mapping
 	}
-	t, err := r.Receiving.Try(ctx, h, req.Sample)
+	t, err := r.Receiving.DryRun(ctx, h, req.SampleDelivery)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ type objects[T, W any] struct {
 	list   func(context.Context, seedbed.NameMatch) ([]T, error)
 	remove func(context.Context, string) error
 	// of returns an object's name, and what is recorded of it.
-	of   func(T) (string, seedbed.Stored)
+	of   func(T) (string, seedbed.ObjectMeta)
 	show func(T) W
 }
 

@@ -26,7 +26,7 @@ func TestOrphanRoutes(t *testing.T) {
 		left := seedbed.Orphan{Kind: seedbed.OrphanSnapshot, Pool: "default", Name: "v@one", Why: "no answer"}
 		err := errors.Join(
 			s.db.Undone(t.Context(), job.Ref(), "snapshot", left.Why, left),
-			s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobIncomplete}),
+			s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobIncomplete}),
 		)
 		if err != nil {
 			t.Fatal(err)

@@ -29,9 +29,9 @@ type OVAIntake interface {
 func (r *router) ovaImages() objects[seedbed.OVA, wire.OVA] {
 	return objects[seedbed.OVA, wire.OVA]{
 		kind: "OVA image", list: r.Store.OVAs,
-		of: func(o seedbed.OVA) (string, seedbed.Stored) { return o.Name, o.Stored },
+		of: func(o seedbed.OVA) (string, seedbed.ObjectMeta) { return o.Name, o.ObjectMeta },
 		show: func(o seedbed.OVA) wire.OVA {
-			return wire.OVA{Name: o.Name, Volumes: o.Volumes, Stored: wire.Stored(o.Stored)}
+			return wire.OVA{Name: o.Name, Volumes: o.Volumes, Stored: wire.Stored(o.ObjectMeta)}
 		},
 	}
 }

@@ -71,7 +71,7 @@ func (s *server) perform(ctx context.Context, job *seedbed.Job) error {
 	if err := s.db.Step(ctx, job.Ref(), seedbed.Step{Next: "import", Total: 1}); err != nil {
 		return err
 	}
-	step, out := seedbed.Step{Done: "import", Total: 1}, seedbed.Outcome{State: seedbed.JobSucceeded}
+	step, out := seedbed.Step{Done: "import", Total: 1}, seedbed.JobResult{State: seedbed.JobSucceeded}
 	var specs []seedbed.ImageSpec
 	var upload string
 	switch job.Kind {
@@ -124,7 +124,7 @@ func (s *server) perform(ctx context.Context, job *seedbed.Job) error {
 func (s *server) giveUp(ctx context.Context, job *seedbed.Job, upload string, why error) error {
 	for _, err := range []error{
 		s.shelf.Pool.DropUpload(ctx, upload), s.db.Undo(ctx, job.Ref(), why.Error()), s.db.Undone(ctx, job.Ref(), "import", ""),
-		s.db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}),
+		s.db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}),
 	} {
 		if err != nil {
 			return err

@@ -10,16 +10,16 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Censuses counts what exists.
-type Censuses interface {
-	Census(ctx context.Context, since time.Time) (seedbed.Census, error)
+// Counter counts what exists.
+type Counter interface {
+	Counts(ctx context.Context, since time.Time) (seedbed.Counts, error)
 }
 
 // lastJobs is how many jobs an overview shows.
 const lastJobs = 5
 
 func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {
-	census, err := r.Store.Census(ctx, time.Now().UTC().Add(-24*time.Hour))
+	census, err := r.Store.Counts(ctx, time.Now().UTC().Add(-24*time.Hour))
 	if err != nil {
 		return err
 	}
@@ -45,6 +45,6 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {
 		}
 	}
 	return reply(c, fiber.StatusOK, wire.Overview{
-		Version: r.Version, Node: r.Node, Nodes: states, Checks: len(checks), Wrong: wrong, Census: census, Jobs: jobs,
+		Version: r.Version, Node: r.Node, Nodes: states, Checks: len(checks), Wrong: wrong, Counts: census, Jobs: jobs,
 	})
 }

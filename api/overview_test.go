@@ -29,8 +29,8 @@ func TestOverview(t *testing.T) {
 		!strings.Contains(r.body, `"state":"ready","control":true,"instances":1,"running":1,"vcpus":1,"memory":"512MiB"}]`) {
 		t.Errorf("%+v", r)
 	}
-	if n := o.Census.Total(seedbed.InstanceRunning).Count; n != 1 || o.Census.Jobs[seedbed.JobQueued] != 1 || o.Census.Networks != 2 ||
+	if n := o.Counts.Total(seedbed.InstanceRunning).Count; n != 1 || o.Counts.Jobs[seedbed.JobQueued] != 1 || o.Counts.Networks != 2 ||
 		len(o.Jobs) != 3 {
-		t.Errorf("%+v", o.Census)
+		t.Errorf("%+v", o.Counts)
 	}
 }

@@ -19,7 +19,7 @@ func TestPower(t *testing.T) {
 	last := func() seedbed.Job {
 		t.Helper()
 		job := s.claim(t)
-		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
 			t.Fatal(err)
 		}
 		return *job

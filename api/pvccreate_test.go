@@ -85,7 +85,7 @@ func TestPVCCreate(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	step(seedbed.Step{Done: "other", Total: 2, InstanceState: seedbed.InstanceRunning})
-	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
 		t.Fatal(err)
 	}
 	s.pvc(t, call{"GET", task, "", 200, `{"state":"SUCCESS","current":2,"total":2,"status":"VM \"web1\" with profile \"web\" has been provisioned and started successfully"}`})
@@ -111,7 +111,7 @@ func TestPVCCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.pvc(t, call{"GET", "/tasks/" + job.ID.Short(), "", 200, `{"state":"RUNNING","current":0,"total":5,"status":"Undoing what was done, because it failed"}`})
-	for _, err := range []error{s.db.Undone(t.Context(), job.Ref(), "volumes", ""), s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true})} {
+	for _, err := range []error{s.db.Undone(t.Context(), job.Ref(), "volumes", ""), s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true})} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestPVCCreate(t *testing.T) {
 	job = s.claim(t)
 	step(seedbed.Step{Next: "import", Total: 1})
 	step(seedbed.Step{Done: "import", Total: 1, Image: &seedbed.ImageInfo{Size: seedbed.GiB}})
-	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
 		t.Fatal(err)
 	}
 	s.pvc(t, call{"GET", "/tasks/" + receipt.Job[:8], "", 200, `{"state":"SUCCESS","current":1,"total":1,"status":"The import of \"more\" has ended successfully"}`})

@@ -82,7 +82,7 @@ var vmStates = map[seedbed.InstanceState]string{
 const statusTimeout = 5 * time.Second
 
 func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-	census, err := r.Store.Census(ctx, time.Now())
+	census, err := r.Store.Counts(ctx, time.Now())
 	if err != nil {
 		return err
 	}

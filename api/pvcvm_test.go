@@ -15,7 +15,7 @@ func (s *server) runVM(t *testing.T, name string) seedbed.Instance {
 	if r := s.do(t, "POST", "/api/v1/provisioner/create?name="+name+"&profile=web", ""); r.status != 202 {
 		t.Fatalf("%+v", r)
 	}
-	s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
 	i, err := s.db.InstanceByName(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func (s *server) runVM(t *testing.T, name string) seedbed.Instance {
 }
 
 // endJob ends the next job.
-func (s *server) endJob(t *testing.T, o seedbed.Outcome) *seedbed.Job {
+func (s *server) endJob(t *testing.T, o seedbed.JobResult) *seedbed.Job {
 	t.Helper()
 	job := s.claim(t)
 	if err := s.db.Finish(t.Context(), job.Ref(), o); err != nil {
@@ -124,7 +124,7 @@ func TestPVCVMState(t *testing.T) {
 	s.runVM(t, "web1")
 	spec := func(kind seedbed.JobKind, force bool) {
 		t.Helper()
-		job := s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: map[seedbed.JobKind]seedbed.InstanceState{
+		job := s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: map[seedbed.JobKind]seedbed.InstanceState{
 			seedbed.JobStop: seedbed.InstanceStopped}[kind]})
 		var p seedbed.PowerSpec
 		if len(job.Spec) > 0 {
@@ -149,24 +149,24 @@ func TestPVCVMState(t *testing.T) {
 	spec(seedbed.JobStop, true)
 	s.pvc(t, call{"POST", "/vm/web1/state?state=shutdown", "", 400, msg("ERROR: VM 'web1' is not in 'start' state!")})
 	s.pvc(t, call{"POST", "/vm/web1/state?state=start", "", 200, msg("Starting VM 'web1'.")})
-	s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
 
 	// A caller that waits gets the result.
 	answer := make(chan response, 1)
 	go func() { answer <- s.do(t, "POST", "/api/v1/vm/web1/state?state=shutdown&wait=True", "") }()
-	s.nextJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped})
+	s.nextJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped})
 	if r := <-answer; r.status != 200 || r.body != msg("Shut down VM 'web1'") {
 		t.Errorf("%+v", r)
 	}
 	go func() { answer <- s.do(t, "POST", "/api/v1/vm/web1/state?state=start&wait=True", "") }()
-	s.nextJob(t, seedbed.Outcome{State: seedbed.JobRolledBack, Error: "the worker does not answer"})
+	s.nextJob(t, seedbed.JobResult{State: seedbed.JobRolledBack, Error: "the worker does not answer"})
 	if r := <-answer; r.status != 400 || r.body != msg("ERROR: The worker does not answer.") {
 		t.Errorf("%+v", r)
 	}
 }
 
 // nextJob ends the next job, which may not have been queued yet.
-func (s *server) nextJob(t *testing.T, o seedbed.Outcome) {
+func (s *server) nextJob(t *testing.T, o seedbed.JobResult) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -203,7 +203,7 @@ func TestPVCRemoveVM(t *testing.T) {
 	s.pvc(t, call{"DELETE", "/vm/web1", "", 400, msg("ERROR: VM 'web1' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.")})
 	answer := make(chan response, 1)
 	go func() { answer <- s.do(t, "DELETE", "/api/v1/vm/web1?delete_disks=True", "") }()
-	s.nextJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	s.nextJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 	if r := <-answer; r.status != 200 || r.body != msg("Removed VM 'web1' and its disks from the cluster.") {
 		t.Errorf("%+v", r)
 	}
@@ -226,7 +226,7 @@ func TestPVCRemoveVM(t *testing.T) {
 	if err := s.db.Undo(t.Context(), making.Ref(), "cancelled"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.Finish(t.Context(), making.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}); err != nil {
+	if err := s.db.Finish(t.Context(), making.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-answer; r.status != 200 || r.body != msg("Removed VM 'web2' and its disks from the cluster.") {

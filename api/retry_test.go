@@ -17,7 +17,7 @@ func TestRetry(t *testing.T) {
 		t.Helper()
 		job := s.claim(t)
 		if job.Kind.Forward() {
-			if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no"}); err != nil {
+			if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no"}); err != nil {
 				t.Fatal(err)
 			}
 			return job
@@ -25,7 +25,7 @@ func TestRetry(t *testing.T) {
 		if err := s.db.Undo(t.Context(), job.Ref(), "no"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "no"}); err != nil {
+		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}); err != nil {
 			t.Fatal(err)
 		}
 		return job
@@ -79,7 +79,7 @@ func TestRetry(t *testing.T) {
 	remove := fail()
 	retry(remove.ID, 202, `"job":"`+string(remove.ID)+`"`) // it resumes
 	retry(remove.ID, 409, "has not ended")
-	s.endJob(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 	retry(remove.ID, 409, "has succeeded")
 	retry(earlier, 404, "web1")
 	s.runVM(t, "web1")

@@ -143,7 +143,7 @@ func (s *server) undo(t *testing.T, job *seedbed.Job) {
 	for _, err := range []error{
 		s.db.Undo(t.Context(), job.Ref(), "cancelled"),
 		s.db.Undone(t.Context(), job.Ref(), "volumes", ""),
-		s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}),
+		s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -43,12 +43,12 @@ var (
 		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": seedbed.VolumeInfo{}, "Token": seedbed.Token{},
 		"NetworkTemplate": wire.NetworkTemplate{}, "OVA": wire.OVA{}, "OVAVolume": seedbed.OVAVolume{}, "Script": wire.Script{},
 		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{}, "SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},
-		"TrashItem": wire.TrashItem{}, "Trial": seedbed.Trial{},
+		"TrashItem": wire.TrashItem{}, "Trial": seedbed.DryRun{},
 	}
 	// both holds the types of requests that are also in answers. An answer has more required
 	// members than a request.
 	both = map[string]any{
-		"Allowance": seedbed.Allowance{}, "Hook": seedbed.Hook{}, "HookForm": seedbed.HookForm{}, "InstanceSystem": seedbed.System{},
+		"Allowance": seedbed.NetworkPermissions{}, "Hook": seedbed.Hook{}, "HookForm": seedbed.HookForm{}, "InstanceSystem": seedbed.System{},
 		"MetadataOptions": seedbed.MetadataOptions{}, "Param": seedbed.Param{}, "Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{},
 		"TemplateDisk": seedbed.CatalogueDisk{},
 	}

@@ -25,7 +25,7 @@ type Store interface {
 	Histories
 	Streaming
 	Catalogues
-	Censuses
+	Counter
 	Records
 	Notices
 	Installation

@@ -11,7 +11,7 @@ import (
 // Streaming reads the events of all jobs in one order.
 type Streaming interface {
 	// EventsOfAll returns at most limit events after a place in that order.
-	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.PlacedEvent, error)
+	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.NumberedEvent, error)
 	// LastPlace returns the place of the newest event.
 	LastPlace(ctx context.Context) (int64, error)
 }

@@ -120,7 +120,7 @@ func TestStreamOfAJob(t *testing.T) {
 	if err := s.db.Undo(t.Context(), job.Ref(), "full"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "full", Drop: true}); err != nil {
+	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "full", Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	w = s.open(t, "/jobs/"+string(id)+"/events", last, false)
@@ -159,7 +159,7 @@ func TestStreamOfAll(t *testing.T) {
 	w := s.open(t, "/events", "", false)
 	first := s.queue(t)
 	e := w.must(t)
-	var placed seedbed.PlacedEvent
+	var placed seedbed.NumberedEvent
 	if err := json.Unmarshal([]byte(e.data), &placed); err != nil || placed.Job != first || placed.Kind != seedbed.JobImport ||
 		placed.Subject != "debian" || e.id != fmt.Sprint(placed.Place) {
 		t.Fatalf("%+v, %v: want the first event from now on", e, err)
@@ -173,7 +173,7 @@ func TestStreamOfAll(t *testing.T) {
 	}
 	w = s.open(t, "/events", e.id, false)
 	for n, place := 0, placed.Place; n < 600; {
-		var e seedbed.PlacedEvent
+		var e seedbed.NumberedEvent
 		if err := json.Unmarshal([]byte(w.must(t).data), &e); err != nil || e.Place != place+1 {
 			t.Fatalf("event at %d, want %d: %v", e.Place, place+1, err)
 		}

@@ -12,12 +12,12 @@ import (
 func (r *router) systemTemplates() objects[seedbed.SystemTemplate, wire.SystemTemplate] {
 	return objects[seedbed.SystemTemplate, wire.SystemTemplate]{
 		kind: "system template", list: r.Store.SystemTemplates, remove: r.Store.DeleteSystemTemplate, show: shownSystem,
-		of: func(t seedbed.SystemTemplate) (string, seedbed.Stored) { return t.Name, t.Stored },
+		of: func(t seedbed.SystemTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
 	}
 }
 
 func shownSystem(t seedbed.SystemTemplate) wire.SystemTemplate {
-	return wire.SystemTemplate{CatalogueSystem: seedbed.SystemOfCatalogue(t), OVA: t.OVA, Stored: wire.Stored(t.Stored)}
+	return wire.SystemTemplate{CatalogueSystem: seedbed.SystemOfCatalogue(t), OVA: t.OVA, Stored: wire.Stored(t.ObjectMeta)}
 }
 
 // receiveSystem reads a system template.
@@ -64,7 +64,7 @@ func (r *router) changeSystemTemplate(ctx context.Context, c *fiber.Ctx) error {
 		if err := matches(c, all.tag(was)); err != nil {
 			return err
 		}
-		next.Stored, next.OVA, next.OVAID = t.Stored, t.OVA, t.OVAID
+		next.ObjectMeta, next.OVA, next.OVAID = t.ObjectMeta, t.OVA, t.OVAID
 		*t = next
 		return nil
 	})
@@ -77,12 +77,12 @@ func (r *router) changeSystemTemplate(ctx context.Context, c *fiber.Ctx) error {
 func (r *router) networkTemplates() objects[seedbed.NetworkTemplate, wire.NetworkTemplate] {
 	return objects[seedbed.NetworkTemplate, wire.NetworkTemplate]{
 		kind: "network template", list: r.Store.NetworkTemplates, remove: r.Store.DeleteNetworkTemplate, show: shownNetworkTemplate,
-		of: func(t seedbed.NetworkTemplate) (string, seedbed.Stored) { return t.Name, t.Stored },
+		of: func(t seedbed.NetworkTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
 	}
 }
 
 func shownNetworkTemplate(t seedbed.NetworkTemplate) wire.NetworkTemplate {
-	return wire.NetworkTemplate{CatalogueNetwork: seedbed.NetworkOfCatalogue(t), Stored: wire.Stored(t.Stored)}
+	return wire.NetworkTemplate{CatalogueNetwork: seedbed.NetworkOfCatalogue(t), Stored: wire.Stored(t.ObjectMeta)}
 }
 
 func (r *router) newNetworkTemplate(ctx context.Context, c *fiber.Ctx) error {
@@ -115,12 +115,12 @@ func (r *router) removeVNI(ctx context.Context, c *fiber.Ctx) error {
 func (r *router) storageTemplates() objects[seedbed.StorageTemplate, wire.StorageTemplate] {
 	return objects[seedbed.StorageTemplate, wire.StorageTemplate]{
 		kind: "storage template", list: r.Store.StorageTemplates, remove: r.Store.DeleteStorageTemplate, show: shownStorageTemplate,
-		of: func(t seedbed.StorageTemplate) (string, seedbed.Stored) { return t.Name, t.Stored },
+		of: func(t seedbed.StorageTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
 	}
 }
 
 func shownStorageTemplate(t seedbed.StorageTemplate) wire.StorageTemplate {
-	return wire.StorageTemplate{CatalogueStorage: seedbed.StorageOfCatalogue(t), Stored: wire.Stored(t.Stored)}
+	return wire.StorageTemplate{CatalogueStorage: seedbed.StorageOfCatalogue(t), Stored: wire.Stored(t.ObjectMeta)}
 }
 
 func (r *router) newStorageTemplate(ctx context.Context, c *fiber.Ctx) error {

@@ -97,14 +97,14 @@ func (s *server) stored(t *testing.T) seedbed.Instance {
 	}
 	v := i.Volumes[0]
 	_, err = s.shelf.CloneVolume(t.Context(), job.ID, seedbed.VolumeSpec{Name: v.Name, Instance: i.ID, Size: v.Size})
-	if err := errors.Join(err, s.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})); err != nil {
+	if err := errors.Join(err, s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})); err != nil {
 		t.Fatal(err)
 	}
 	return i
 }
 
 // end ends the next job.
-func (s *server) end(t *testing.T, out seedbed.Outcome) {
+func (s *server) end(t *testing.T, out seedbed.JobResult) {
 	t.Helper()
 	if err := s.db.Finish(t.Context(), s.claim(t).Ref(), out); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func (s *server) expect(t *testing.T, method, path, body string, status int, par
 	return r
 }
 
-var succeeded = seedbed.Outcome{State: seedbed.JobSucceeded}
+var succeeded = seedbed.JobResult{State: seedbed.JobSucceeded}
 
 func TestSnapshotRoutes(t *testing.T) {
 	t.Parallel()
@@ -163,11 +163,11 @@ func TestImageRemoveRoute(t *testing.T) {
 	s.expect(t, "DELETE", "/images/debian", "", 409, `"kind":"in_use"`, "profile small and instance web1")
 	s.expect(t, "DELETE", "/images/none", "", 404)
 	s.expect(t, "DELETE", "/instances/web1", "", 202)
-	s.end(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	s.end(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 	s.expect(t, "DELETE", "/profiles/small", "", 204)
 	s.expect(t, "DELETE", "/images/debian", "", 202)
 	s.expect(t, "GET", "/images/debian", "", 200, `"state":"removing"`)
-	s.end(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	s.end(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 	s.expect(t, "GET", "/images/debian", "", 404)
 }
 
@@ -186,7 +186,7 @@ func TestTrashRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(t, "DELETE", "/instances/web1", "", 202)
-	s.end(t, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	s.end(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 
 	s.expect(t, "GET", "/trash", "", 200, `"id":"`+item.ID+`"`, `"instance_name":"web1"`, `"state":"trashed"`, `"expires":"`)
 	s.expect(t, "POST", "/trash/default/none/restore", "", 404)

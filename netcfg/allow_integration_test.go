@@ -34,7 +34,7 @@ func nd(typ byte, target netip.Addr, options ...[]byte) []byte {
 func ndOption(typ byte, mac seedbed.MAC) []byte { return append([]byte{typ, 1}, mac[:]...) }
 
 // allowances are the ways in which a network may be open.
-var allowances = map[string]seedbed.Allowance{
+var allowances = map[string]seedbed.NetworkPermissions{
 	"nothing":   {},
 	"addresses": {Addresses: true},
 	"dhcp":      {DHCPServer: true},
@@ -48,7 +48,7 @@ func TestAllowance(t *testing.T) {
 	m := open(t)
 	s := state0()
 	open := lab()
-	open.Allow = seedbed.Allowance{Addresses: true, DHCPServer: true, RouterAdvertisements: true, MetadataAddresses: true}
+	open.Allow = seedbed.NetworkPermissions{Addresses: true, DHCPServer: true, RouterAdvertisements: true, MetadataAddresses: true}
 	s.Networks = append(s.Networks, open)
 	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.78.0.13"),
 		Mark: 103, Bridge: "seedbed1"})
@@ -282,7 +282,7 @@ func TestNoOpenMoment(t *testing.T) {
 	w := startWatch(t, g2, permitted(), forbidden()...)
 	f := startFlood(t, g1, permitted(), forbidden()...)
 	for i := range 30 {
-		s.Networks[0].Allow = seedbed.Allowance{Addresses: i%2 == 0, DHCPServer: i%3 == 0, RouterAdvertisements: i%5 == 0}
+		s.Networks[0].Allow = seedbed.NetworkPermissions{Addresses: i%2 == 0, DHCPServer: i%3 == 0, RouterAdvertisements: i%5 == 0}
 		s.Ports[1].Mark = uint32(200 + i)
 		at, seen := f.sent.Load(), w.good.Load()
 		apply(t, m, s, Options{MetadataPort: []int{80, 7380}[i/10%2]})

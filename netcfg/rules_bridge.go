@@ -17,7 +17,7 @@ func arpTpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 
 func ipSource() *expr.Payload   { return load(expr.PayloadBaseNetworkHeader, 2, 12, 4) }
 func dhcpChaddr() *expr.Payload { return load(expr.PayloadBaseTransportHeader, 2, 8+28, 6) }
 
-// The sets of ports whose network has a protection turned off (seedbed.Allowance).
+// The sets of ports whose network has a protection turned off (seedbed.NetworkPermissions).
 const (
 	mayAddress   = "may-address"
 	mayDHCP      = "may-dhcp"
@@ -54,7 +54,7 @@ func bridgeTable() *table {
 
 func bridgeSets() []set {
 	name, mac, ip, mark := nftables.TypeIFName, nftables.TypeEtherAddr, nftables.TypeIPAddr, nftables.TypeMark
-	allowed := func(of string, in func(seedbed.Allowance) bool) set {
+	allowed := func(of string, in func(seedbed.NetworkPermissions) bool) set {
 		return set{name: of, key: name, of: func(p *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]), "", in(p.networks[t.network].Allow)
 		}}
@@ -74,10 +74,10 @@ func bridgeSets() []set {
 		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
 		}},
-		allowed(mayAddress, func(a seedbed.Allowance) bool { return a.Addresses }),
-		allowed(mayDHCP, func(a seedbed.Allowance) bool { return a.DHCPServer }),
-		allowed(mayAdvertise, func(a seedbed.Allowance) bool { return a.RouterAdvertisements }),
-		allowed(mayClaim, func(a seedbed.Allowance) bool { return a.MetadataAddresses }),
+		allowed(mayAddress, func(a seedbed.NetworkPermissions) bool { return a.Addresses }),
+		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
+		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
+		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
 	}, sourceSets()...)
 }
 

@@ -143,7 +143,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // claim claims the next job; nil if there is none. The lease lasts at least from claimed.
 func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, err error) {
 	claimed = time.Now()
-	job, err = e.claimNext(ctx, seedbed.Claiming{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: plannable(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
+	job, err = e.claimNext(ctx, seedbed.ClaimOptions{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: plannable(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim a job", "err", err)
 	}
@@ -155,7 +155,7 @@ const claimGrace = 2 * time.Second
 
 // claimNext claims a job. The end of ctx does not cancel it at once: the claim might succeed
 // without this engine learning of it, and its job would then wait until the lease ends.
-func (e *Engine) claimNext(ctx context.Context, ask seedbed.Claiming) (*seedbed.Job, error) {
+func (e *Engine) claimNext(ctx context.Context, ask seedbed.ClaimOptions) (*seedbed.Job, error) {
 	claiming, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {

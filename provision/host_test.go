@@ -230,7 +230,7 @@ func (m *mortal) around(write, stage string, do func() error) error {
 	return hook(write, stage, drivertest.After)
 }
 
-func (m *mortal) ClaimNext(ctx context.Context, c seedbed.Claiming) (job *seedbed.Job, err error) {
+func (m *mortal) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (job *seedbed.Job, err error) {
 	err = m.around("claim", "", func() error {
 		if job, err = m.DB.ClaimNext(ctx, c); job != nil {
 			m.mu.Lock()
@@ -315,7 +315,7 @@ func (m *mortal) back(ctx context.Context, ref seedbed.JobRef, err error) error 
 	return nil
 }
 
-func (m *mortal) Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error {
+func (m *mortal) Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.JobResult) error {
 	return m.around("finish", "", func() error { return m.taken(ref, m.DB.Finish(ctx, ref, out)) })
 }
 

@@ -36,8 +36,8 @@ func (t *task) deleteImage(ctx context.Context) error {
 
 // failure returns the outcome of a failed job that is never undone. An image that could not be
 // removed because it has clones was not touched, so it gets its former state back.
-func (t *task) failure(cause string, err error) seedbed.Outcome {
-	out := seedbed.Outcome{State: seedbed.JobFailed, Error: cause}
+func (t *task) failure(cause string, err error) seedbed.JobResult {
+	out := seedbed.JobResult{State: seedbed.JobFailed, Error: cause}
 	switch t.job.Kind {
 	case seedbed.JobRemove:
 		out.InstanceState = seedbed.InstanceFailed

@@ -167,7 +167,7 @@ type counter struct {
 	ended chan struct{}
 }
 
-func (c *counter) Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error {
+func (c *counter) Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.JobResult) error {
 	err := c.DB.Finish(ctx, ref, out)
 	if err == nil && out.State == seedbed.JobSucceeded {
 		c.mu.Lock()

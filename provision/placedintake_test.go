@@ -46,7 +46,7 @@ func placedIntake(t *testing.T, conf placement.Config, nodes ...seedbed.Node) (*
 	must(err)
 	must(db.Step(ctx, job.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	must(db.Step(ctx, job.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB}}))
-	must(db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	must(db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	if job.ID != receipt.Job {
 		t.Fatalf("claimed %s", job.ID)
 	}

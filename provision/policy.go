@@ -65,8 +65,8 @@ func (t *task) undoable(journal []seedbed.Stage) error {
 }
 
 // kept returns the outcome of a job whose resources are to be kept as they were when it failed.
-func (t *task) kept(cause string) seedbed.Outcome {
-	out := seedbed.Outcome{State: seedbed.JobFailed, Error: cause, Keep: true}
+func (t *task) kept(cause string) seedbed.JobResult {
+	out := seedbed.JobResult{State: seedbed.JobFailed, Error: cause, Keep: true}
 	if t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobAdopt {
 		out.InstanceState = seedbed.InstanceFailed
 	}

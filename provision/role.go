@@ -11,7 +11,7 @@ import (
 // returns seedbed.ErrStale.
 type Claimer interface {
 	// ClaimNext returns the next job that waits or whose lease has ended; nil if there is none.
-	ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, error)
+	ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.Job, error)
 	// RenewLease extends the lease. cancel reports whether the job is to be cancelled.
 	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
 	// Release ends the lease now, without using up an attempt.
@@ -36,7 +36,7 @@ type Journal interface {
 	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
 	// Undone records that a stage is undone or, with a problem, what is left of it.
 	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error
-	Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.Outcome) error
+	Finish(ctx context.Context, ref seedbed.JobRef, out seedbed.JobResult) error
 }
 
 // History records and returns what happened.

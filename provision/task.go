@@ -160,7 +160,7 @@ func (t *task) forward(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.finish(ctx, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: removes(t.job.Kind) || undefined(t.job)})
+	return t.finish(ctx, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: removes(t.job.Kind) || undefined(t.job)})
 }
 
 // limit returns the time limit of one attempt of a stage.
@@ -224,7 +224,7 @@ func (t *task) cancelled(ctx context.Context) bool {
 	return err == nil && job.Cancel
 }
 
-func (t *task) finish(ctx context.Context, out seedbed.Outcome) error {
+func (t *task) finish(ctx context.Context, out seedbed.JobResult) error {
 	t.tell()
 	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Finish(ctx, t.ref, out) })
 	if err == nil {

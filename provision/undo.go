@@ -55,9 +55,9 @@ func (t *task) backward(ctx context.Context) error {
 		cause = errCancelled.Error()
 	}
 	if len(left) == 0 {
-		return t.finish(ctx, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.restores(), Drop: t.job.Kind.Makes()})
+		return t.finish(ctx, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.restores(), Drop: t.job.Kind.Makes()})
 	}
-	out := seedbed.Outcome{State: seedbed.JobIncomplete, Error: cause + "; left behind: " + strings.Join(left, "; ")}
+	out := seedbed.JobResult{State: seedbed.JobIncomplete, Error: cause + "; left behind: " + strings.Join(left, "; ")}
 	if t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobAdopt {
 		out.InstanceState = seedbed.InstanceFailed
 	}

@@ -59,7 +59,7 @@ func (db *DB) giveUp(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, why strin
 	if j.Kind == seedbed.JobOVA || spec.Upload != "" {
 		return sqldb.Exec(ctx, tx, `UPDATE job SET cancel = 1, blocked = 0, error = $1 WHERE id = $2`, sqldb.Clean(why, sqldb.MaxText), j.ID)
 	}
-	return db.end(ctx, tx, j, seedbed.Outcome{State: seedbed.JobRolledBack, Error: why, Drop: j.Kind.Makes()})
+	return db.end(ctx, tx, j, seedbed.JobResult{State: seedbed.JobRolledBack, Error: why, Drop: j.Kind.Makes()})
 }
 
 // endDependents unblocks the jobs that waited for j if j succeeded. Otherwise it ends them, and in

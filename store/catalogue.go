@@ -53,24 +53,24 @@ func each[T, R any](all []T, of func(T) R) []R {
 	return made
 }
 
-// TakeOver merges a catalogue into the database in one transaction: it creates the objects that are
+// ImportCatalogue merges a catalogue into the database in one transaction: it creates the objects that are
 // missing and changes the others to match. An object that cannot be written, because it is invalid
 // or refers to something that does not exist, is a conflict. If there is any conflict, nothing is
 // written; the report says so, and the error is nil.
-func (db *DB) TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (report seedbed.CatalogueReport, err error) {
+func (db *DB) ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (report seedbed.CatalogueReport, err error) {
 	if n := c.Objects(); n > maxCatalogue {
 		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
 	}
 	err = db.sql.Batch(ctx, "take over a catalogue", func(ctx context.Context) error {
 		report = seedbed.CatalogueReport{Changes: []seedbed.CatalogueChange{}}
 		for _, o := range db.takeovers(c, how) {
-			change, err := db.takeOver(ctx, o, how.Keep)
+			change, err := db.importCatalogue(ctx, o, how.Keep)
 			if err != nil {
 				return err
 			}
 			report.Changes = append(report.Changes, change)
 		}
-		report.Applied = !how.Try && report.Conflicts() == 0
+		report.Applied = !how.DryRun && report.Conflicts() == 0
 		if !report.Applied {
 			return sqldb.ErrUnchanged // undo all changes
 		}
@@ -88,7 +88,7 @@ type takeover struct {
 }
 
 // takeOver creates or changes one object, and returns what was done.
-func (db *DB) takeOver(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
+func (db *DB) importCatalogue(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
 	change := seedbed.CatalogueChange{Kind: o.kind, Name: sqldb.Clean(o.name, 80), Action: seedbed.CatalogueKept}
 	err := sqldb.Savepoint(ctx, sqldb.BatchOf(ctx), func() error {
 		before, err := o.now(ctx)

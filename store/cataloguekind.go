@@ -9,7 +9,7 @@ import (
 )
 
 // takeovers returns the objects of a catalogue, each after the objects that it refers to.
-func (db *DB) takeovers(c seedbed.Catalogue, how seedbed.TakeOver) (all []takeover) {
+func (db *DB) takeovers(c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
 	for _, t := range c.System {
 		all = append(all, db.takeSystem(t.Template()))
 	}
@@ -57,7 +57,7 @@ func (db *DB) takeSystem(t seedbed.SystemTemplate) takeover {
 			_, err := db.ChangeSystemTemplate(ctx, t.Name, func(now *seedbed.SystemTemplate) error {
 				kept := *now
 				*now = t
-				now.Stored, now.OVA, now.OVAID = kept.Stored, kept.OVA, kept.OVAID
+				now.ObjectMeta, now.OVA, now.OVAID = kept.ObjectMeta, kept.OVA, kept.OVAID
 				return nil
 			})
 			return err
@@ -107,7 +107,7 @@ func (db *DB) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 	}
 }
 
-func (db *DB) takeStorage(t seedbed.CatalogueStorage, how seedbed.TakeOver) takeover {
+func (db *DB) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImport) takeover {
 	fill := func(ctx context.Context) error {
 		for _, d := range t.Disks {
 			if how.CheckDisk != nil {
@@ -188,7 +188,7 @@ func (db *DB) takeScript(s seedbed.CatalogueScript) takeover {
 	}
 }
 
-func (db *DB) takeProfile(p seedbed.Profile, how seedbed.TakeOver) takeover {
+func (db *DB) takeProfile(p seedbed.Profile, how seedbed.CatalogueImport) takeover {
 	check := func(ctx context.Context, p seedbed.Profile) error {
 		if how.Check == nil {
 			return nil

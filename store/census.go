@@ -8,12 +8,12 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// Census counts everything in the database. Of the jobs that did not succeed, it counts those that
+// Counts counts everything in the database. Of the jobs that did not succeed, it counts those that
 // ended after since.
-func (db *DB) Census(ctx context.Context, since time.Time) (c seedbed.Census, err error) {
+func (db *DB) Counts(ctx context.Context, since time.Time) (c seedbed.Counts, err error) {
 	err = db.sql.View(ctx, "count what there is", func(tx *sqldb.Tx) error {
-		c = seedbed.Census{Jobs: map[seedbed.JobState]int{}, Since: since}
-		c.Instances, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NodeCensus, err error) {
+		c = seedbed.Counts{Jobs: map[seedbed.JobState]int{}, Since: since}
+		c.Instances, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.InstanceCounts, err error) {
 			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)
 			return n, err
 		}, `SELECT node, state, COUNT(*), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint) FROM instance GROUP BY node, state ORDER BY node, state`)

@@ -38,7 +38,7 @@ func claimQuery(c sqldb.Claiming, limits bool) string {
 
 // ClaimJob is ClaimNext for any kind of job, without limits.
 func (db *DB) ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error) {
-	return db.ClaimNext(ctx, seedbed.Claiming{Owner: owner, Lease: lease})
+	return db.ClaimNext(ctx, seedbed.ClaimOptions{Owner: owner, Lease: lease})
 }
 
 // ClaimNext claims a job for an owner and the duration of a lease, under the next epoch. The job is
@@ -47,7 +47,7 @@ func (db *DB) ClaimJob(ctx context.Context, owner string, lease time.Duration) (
 // and jobs whose node or pool is at its limit. A queued job becomes running, and a cancelled one
 // undoing. Attempts grows when a job is taken over. ClaimNext returns nil if there is no job to
 // claim.
-func (db *DB) ClaimNext(ctx context.Context, c seedbed.Claiming) (*seedbed.Job, error) {
+func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.Job, error) {
 	if c.Owner == "" || c.Lease <= 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "claiming a job needs an owner and a lease, not %q and %s", c.Owner, c.Lease)
 	}

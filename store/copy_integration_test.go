@@ -40,7 +40,7 @@ func everything(t *testing.T, db *DB) {
 	j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
 	must(db.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	must(db.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB, Format: "qcow2"}}))
-	must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	must(db.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	do(db.CreateProfile(ctx, seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default", UserData: []byte{}}))(t)
 	if err := db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "ignored", Decision: seedbed.DecisionIgnored}); err != nil {
 		t.Fatal(err)
@@ -73,10 +73,10 @@ func everything(t *testing.T, db *DB) {
 			{Seq: int64(n), Instance: id, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, At: time.Now(), Until: time.Now().Add(time.Hour)}}))
 		switch n % 4 {
 		case 0:
-			must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+			must(db.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 		case 1:
 			must(db.Undo(ctx, j.Ref(), "no room"))
-			must(db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+			must(db.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 		case 3:
 			must(db.Undo(ctx, j.Ref(), "no room"))
 			must(db.Undone(ctx, j.Ref(), "volumes", "the pööl is away"))

@@ -87,7 +87,7 @@ func (db *DB) LastPlace(ctx context.Context) (int64, error) {
 
 // EventsOfAll returns the events of all jobs after a place, in the order of their places, at most
 // limit and at most 1000. A caller that passes the place of its last event misses none.
-func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []seedbed.PlacedEvent, err error) {
+func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []seedbed.NumberedEvent, err error) {
 	if err := db.ordered(ctx); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []se
 	return all, err
 }
 
-func scanPlaced(r sqldb.Row) (e seedbed.PlacedEvent, err error) {
+func scanPlaced(r sqldb.Row) (e seedbed.NumberedEvent, err error) {
 	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, sqldb.ToTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
 	return e, err
 }

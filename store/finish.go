@@ -10,7 +10,7 @@ import (
 // Finish ends a job in one transaction: it writes the job's terminal state and its last event, and
 // settles its instance or image. A job that succeeded keeps no error. Any other job keeps its first
 // error.
-func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome) error {
+func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResult) error {
 	if !o.State.Terminal() {
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", sqldb.Clean(string(o.State), 80))
 	}
@@ -29,14 +29,14 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.Outcome)
 	switch {
 	case o.Drop || o.ImageState != "": // rows that other caches hold
 		return db.sql.Update(ctx, what, func(tx *sqldb.Tx) error { return write(ctx, alone(tx)) })
-	case o == seedbed.Outcome{State: seedbed.JobSucceeded}:
+	case o == seedbed.JobResult{State: seedbed.JobSucceeded}:
 		return db.ofHolder(ctx, what, ref, fn)
 	}
 	return db.share(ctx, what, fn)
 }
 
 // end writes the end of a job whose row is locked, and starts or ends the jobs that wait for it.
-func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobResult) error {
 	if err := db.settle(ctx, tx, j, o); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Ou
 }
 
 // settle updates or removes the job's instance or image.
-func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobResult) error {
 	switch {
 	case o.Drop && (j.Kind == seedbed.JobImport || j.Kind == seedbed.JobImageRemove):
 		return dropImage(ctx, tx, j.Subject)
@@ -87,7 +87,7 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 }
 
 // ending returns the last event of a job.
-func ending(j seedbed.Job, o seedbed.Outcome) seedbed.Event {
+func ending(j seedbed.Job, o seedbed.JobResult) seedbed.Event {
 	e := seedbed.Event{Stage: j.Stage, Progress: j.Progress}
 	switch o.State {
 	case seedbed.JobSucceeded:

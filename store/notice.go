@@ -97,7 +97,7 @@ func ofMaintenance(kind, node string, m seedbed.Maintenance) []notice {
 }
 
 // noticesOf returns the events of a job's end. j is the job after it ended.
-func noticesOf(j seedbed.Job, o seedbed.Outcome) []notice {
+func noticesOf(j seedbed.Job, o seedbed.JobResult) []notice {
 	kind := seedbed.EventJobFailed
 	switch {
 	case o.State == seedbed.JobSucceeded:

@@ -29,9 +29,9 @@ func objectExists(kind, name string) error {
 }
 
 // newStored returns the revision and times of a new object.
-func newStored() seedbed.Stored {
+func newStored() seedbed.ObjectMeta {
 	at := sqldb.Now()
-	return seedbed.Stored{Revision: 1, Created: at, Changed: at}
+	return seedbed.ObjectMeta{Revision: 1, Created: at, Changed: at}
 }
 
 // insertObject runs an INSERT … ON CONFLICT DO NOTHING RETURNING id.

@@ -264,7 +264,7 @@ func noReturn(j seedbed.Job) error {
 
 // endRebuild deletes the stored sides of a rebuild job, unless the job can be resumed. They are the
 // only record of the disks that the job could not remove.
-func endRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func endRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobResult) error {
 	if j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed || o.State == seedbed.JobIncomplete {
 		return nil
 	}

@@ -69,7 +69,7 @@ func (db *DB) afterMaking(ctx context.Context, tx *sqldb.Tx, removal, made seedb
 	}
 	addEvent(tx, removal.ID, e)
 	if gone {
-		return db.end(ctx, tx, removal, seedbed.Outcome{State: seedbed.JobSucceeded})
+		return db.end(ctx, tx, removal, seedbed.JobResult{State: seedbed.JobSucceeded})
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, removal.ID)
 }

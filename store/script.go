@@ -9,7 +9,7 @@ import (
 )
 
 func (d sheet) script() seedbed.Script {
-	return seedbed.Script{Stored: d.Stored, Name: d.name, Text: d.content}
+	return seedbed.Script{ObjectMeta: d.ObjectMeta, Name: d.name, Text: d.content}
 }
 
 // CreateScript adds a provisioning script.

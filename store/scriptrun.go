@@ -134,7 +134,7 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 
 // endScript deletes the script run of a job, which may hold secrets, when the job has ended and
 // cannot be resumed.
-func endScript(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Outcome) error {
+func endScript(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobResult) error {
 	if j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || o.State == seedbed.JobFailed {
 		return nil
 	}

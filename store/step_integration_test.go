@@ -69,7 +69,7 @@ func TestPostgresStepIsTold(t *testing.T) {
 	if err := db.Step(ctx, j.Ref(), seedbed.Step{Done: "two"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+	if err := db.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
 		t.Fatal(err)
 	}
 	do(acceptImport(ctx, db, "alpine"))(t)

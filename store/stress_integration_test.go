@@ -147,7 +147,7 @@ func work(ctx context.Context, db *DB) error {
 		if _, err := db.Retract(ctx, ref, "node", j.Instance); err != nil {
 			return err
 		}
-		return db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+		return db.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 	}
 	i, err := db.Instance(ctx, j.Instance)
 	if err != nil {
@@ -168,10 +168,10 @@ func work(ctx context.Context, db *DB) error {
 		if err := db.Undo(ctx, ref, "no room"); err != nil {
 			return err
 		}
-		return db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true})
+		return db.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true})
 	}
 	if err := db.Step(ctx, ref, seedbed.Step{Done: "publish", InstanceState: seedbed.InstanceRunning}); err != nil {
 		return err
 	}
-	return db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	return db.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
 }

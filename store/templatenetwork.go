@@ -28,7 +28,7 @@ func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbe
 			return t, err
 		}
 	}
-	t = seedbed.NetworkTemplate{Stored: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
+	t = seedbed.NetworkTemplate{ObjectMeta: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
 	t.ID, err = db.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
 	return t, err
 }

@@ -29,7 +29,7 @@ func (db *DB) CreateStorageTemplate(ctx context.Context, name string) (t seedbed
 	if err := seedbed.CheckName(kindStorage, name); err != nil {
 		return t, err
 	}
-	t = seedbed.StorageTemplate{Stored: newStored(), Name: name, Disks: []seedbed.TemplateDisk{}}
+	t = seedbed.StorageTemplate{ObjectMeta: newStored(), Name: name, Disks: []seedbed.TemplateDisk{}}
 	t.ID, err = db.createObject(ctx, kindStorage, intoStorageTemplate, name, name, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
 	return t, err
 }

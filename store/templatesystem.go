@@ -81,7 +81,7 @@ func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate
 	if err := checkSystem(t); err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
-	t.NodeLimit, t.Stored = sqldb.OrEmpty(t.NodeLimit), newStored()
+	t.NodeLimit, t.ObjectMeta = sqldb.OrEmpty(t.NodeLimit), newStored()
 	id, err := db.createObject(ctx, kindSystem, intoSystem, t.Name, append(systemValues(t), t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))...)
 	if err != nil {
 		return seedbed.SystemTemplate{}, err

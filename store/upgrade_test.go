@@ -169,7 +169,7 @@ func finishRemove(ctx context.Context, db *DB, j seedbed.Job) error {
 	if _, err := db.Retract(ctx, ref, "n", j.Instance); err != nil {
 		return err
 	}
-	return db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+	return db.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 }
 
 // firstRelease applies only the first release's migration.

@@ -9,7 +9,7 @@ import (
 
 // sheet is a named text in one of two tables: a user-data document or a script.
 type sheet struct {
-	seedbed.Stored
+	seedbed.ObjectMeta
 	name, content string
 }
 
@@ -97,7 +97,7 @@ func (s shelf) fixed() error {
 }
 
 func (d sheet) userData() seedbed.UserDataDocument {
-	return seedbed.UserDataDocument{Stored: d.Stored, Name: d.name, Data: d.content}
+	return seedbed.UserDataDocument{ObjectMeta: d.ObjectMeta, Name: d.name, Data: d.content}
 }
 
 // CreateUserData adds a user-data document.

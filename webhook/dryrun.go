@@ -13,11 +13,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Try returns what h, which need not be saved, would do with a delivery. It does not verify, write
+// DryRun returns what h, which need not be saved, would do with a delivery. It does not verify, write
 // or count anything.
-func (r *Server) Try(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (seedbed.Trial, error) {
+func (r *Server) DryRun(ctx context.Context, h seedbed.Hook, s seedbed.SampleDelivery) (seedbed.DryRun, error) {
 	if _, err := compile(h.When, h.Mapping); err != nil {
-		return seedbed.Trial{}, err
+		return seedbed.DryRun{}, err
 	}
 	d := &delivered{hook: h, body: []byte(s.Body), event: event{headers: map[string]string{}, query: s.Query}}
 	for name, v := range s.Headers {
@@ -28,10 +28,10 @@ func (r *Server) Try(ctx context.Context, h seedbed.Hook, s seedbed.Sample) (see
 	}
 	d.kind = kindOf(cmp.Or(d.event.headers["content-type"], fiber.MIMEApplicationJSON))
 	if d.kind == "" || h.Mapping == "" && d.kind != kindJSON {
-		return seedbed.Trial{Problem: "a body of that content type is not taken"}, nil
+		return seedbed.DryRun{Problem: "a body of that content type is not taken"}, nil
 	}
 	req, matched, err := r.evaluate(ctx, d)
-	t := seedbed.Trial{Matched: matched}
+	t := seedbed.DryRun{Matched: matched}
 	if err != nil {
 		t.Problem = err.Error()
 	}

@@ -30,7 +30,7 @@ func (i *installation) finish(t *testing.T, id seedbed.JobID, state seedbed.Inst
 	if err != nil || job == nil || job.ID != id {
 		t.Fatalf("claimed %+v (%v), want %s", job, err, id)
 	}
-	if err := i.db.Finish(t.Context(), job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: state,
+	if err := i.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: state,
 		Drop: state == ""}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPayloadIsKept(t *testing.T) {
 func TestWaitForAJob(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	for n, outcome := range []seedbed.Outcome{{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning},
+	for n, outcome := range []seedbed.JobResult{{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning},
 		{State: seedbed.JobFailed, Error: "no room on the pool"}} {
 		answered := make(chan reply, 1)
 		go func() {

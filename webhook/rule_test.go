@@ -152,27 +152,27 @@ func TestTry(t *testing.T) {
 	h := seedbed.Hook{Name: "ci", HookSettings: of(seedbed.SchemeStandard), Profiles: []string{"small"}}
 	h.When, h.Mapping = `body.go == true`, `{"action": "create", "name": "web1", "profile": headers["x-profile"]}`
 	for name, test := range map[string]struct {
-		sample seedbed.Sample
-		want   seedbed.Trial
+		sample seedbed.SampleDelivery
+		want   seedbed.DryRun
 	}{
-		"matched": {seedbed.Sample{Headers: map[string]string{"X-Profile": "small"}, Body: `{"go":true}`},
-			seedbed.Trial{Matched: true, Request: &seedbed.Request{Action: "create", Name: "web1", Profile: "small"},
+		"matched": {seedbed.SampleDelivery{Headers: map[string]string{"X-Profile": "small"}, Body: `{"go":true}`},
+			seedbed.DryRun{Matched: true, Request: &seedbed.Request{Action: "create", Name: "web1", Profile: "small"},
 				Plan: &seedbed.Plan{Name: "web1", Profile: "small", VCPUs: 2, Problems: []string{}}}},
-		"not matched": {seedbed.Sample{Body: `{"go":false}`}, seedbed.Trial{}},
-		"not allowed": {seedbed.Sample{Headers: map[string]string{"x-profile": "big"}, Body: `{"go":true}`},
-			seedbed.Trial{Matched: true, Request: &seedbed.Request{Action: "create", Name: "web1", Profile: "big"},
+		"not matched": {seedbed.SampleDelivery{Body: `{"go":false}`}, seedbed.DryRun{}},
+		"not allowed": {seedbed.SampleDelivery{Headers: map[string]string{"x-profile": "big"}, Body: `{"go":true}`},
+			seedbed.DryRun{Matched: true, Request: &seedbed.Request{Action: "create", Name: "web1", Profile: "big"},
 				Problem: `the hook does not allow the profile "big"`}},
-		"no JSON": {seedbed.Sample{Body: `go`}, seedbed.Trial{Problem: "the body is not valid JSON near its start or end"}},
-		"no kind": {seedbed.Sample{Headers: map[string]string{"content-type": "text/plain"}},
-			seedbed.Trial{Problem: "a body of that content type is not taken"}},
+		"no JSON": {seedbed.SampleDelivery{Body: `go`}, seedbed.DryRun{Problem: "the body is not valid JSON near its start or end"}},
+		"no kind": {seedbed.SampleDelivery{Headers: map[string]string{"content-type": "text/plain"}},
+			seedbed.DryRun{Problem: "a body of that content type is not taken"}},
 	} {
-		got, err := s.Try(t.Context(), h, test.sample)
+		got, err := s.DryRun(t.Context(), h, test.sample)
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
 	}
 	h.When = "body ="
-	if _, err := s.Try(t.Context(), h, seedbed.Sample{Body: "{}"}); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := s.DryRun(t.Context(), h, seedbed.SampleDelivery{Body: "{}"}); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("a rule that does not compile: %v", err)
 	}
 }

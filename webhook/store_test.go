@@ -88,7 +88,7 @@ func furnish(t *testing.T, db *store.DB, requests *intake.Intake) {
 	must(db.Step(ctx, job.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	must(db.Step(ctx, job.Ref(), seedbed.Step{Done: "import", Total: 1, Image: &seedbed.ImageInfo{
 		Pool: "default", Name: "debian", Job: job.ID, Size: seedbed.GiB, Format: "qcow2"}}))
-	must(db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	must(db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	_, err = db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
 		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")})
 	must(err)

@@ -74,7 +74,7 @@ func TestRoutes(t *testing.T) {
 		{"cancel maintenance", func(c *client.Client) error { _, err := c.CancelMaintenance(ctx, "e"); return err }, "POST /api/v1/maintenance/e/cancel "},
 		{"network", func(c *client.Client) error { _, err := c.Network(ctx, "n"); return err }, "GET /api/v1/networks/n "},
 		{"network set", func(c *client.Client) error {
-			_, err := c.ChangeNetwork(ctx, "n", wire.NetworkChange{Allow: &seedbed.Allowance{DHCPServer: true}})
+			_, err := c.ChangeNetwork(ctx, "n", wire.NetworkChange{Allow: &seedbed.NetworkPermissions{DHCPServer: true}})
 			return err
 		}, `PATCH /api/v1/networks/n {"allow":{"dhcp_server":true}}`},
 		{"certificate", func(c *client.Client) error { _, err := c.IdentityCertificate(ctx); return err }, "GET /api/v1/certificates/identity "},

@@ -35,8 +35,8 @@ func (c *Client) RemoveHookKey(ctx context.Context, name, id string) error {
 
 // TestHook reports what a hook would do with a delivery. Non-nil rules replace the hook's own.
 // Nothing is created.
-func (c *Client) TestHook(ctx context.Context, name string, s seedbed.Sample, when, mapping *string) (seedbed.Trial, error) {
-	return post[seedbed.Trial](ctx, c, at("/hooks", name)+"/test", wire.HookTest{Sample: s, When: when, Mapping: mapping})
+func (c *Client) TestHook(ctx context.Context, name string, s seedbed.SampleDelivery, when, mapping *string) (seedbed.DryRun, error) {
+	return post[seedbed.DryRun](ctx, c, at("/hooks", name)+"/test", wire.HookTest{SampleDelivery: s, When: when, Mapping: mapping})
 }
 
 // Hooks lists the hooks.

@@ -56,13 +56,13 @@ func (c *Client) WaitJob(ctx context.Context, id string, seen func(seedbed.Event
 // FollowEvents passes the events of all jobs to seen, until ctx ends or seen returns an error. It
 // starts after the given place. 0 is before the first event, and a negative place means only new
 // events. It waits for an API that is away for less than a minute, and then misses nothing.
-func (c *Client) FollowEvents(ctx context.Context, after int64, seen func(seedbed.PlacedEvent) error) error {
+func (c *Client) FollowEvents(ctx context.Context, after int64, seen func(seedbed.NumberedEvent) error) error {
 	path := "/events"
 	if after >= 0 {
 		path += "?after=" + strconv.FormatInt(after, 10)
 	}
 	return c.again(ctx, path, func() int64 { return after }, func(m message) error {
-		var e seedbed.PlacedEvent
+		var e seedbed.NumberedEvent
 		if err := told(m, &e); err != nil {
 			return err
 		}

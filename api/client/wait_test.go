@@ -138,7 +138,7 @@ func TestFollowEvents(t *testing.T) {
 	})
 	var got []int64
 	enough := errors.New("enough")
-	err := c.FollowEvents(t.Context(), 4, func(e seedbed.PlacedEvent) error {
+	err := c.FollowEvents(t.Context(), 4, func(e seedbed.NumberedEvent) error {
 		if got = append(got, e.Place); len(got) == 6 {
 			return enough
 		}

@@ -65,7 +65,7 @@ type HookRotation struct {
 
 // HookTest is a delivery to test a hook with, and rules that replace its own.
 type HookTest struct {
-	seedbed.Sample
+	seedbed.SampleDelivery
 	When    *string `json:"when,omitempty"`
 	Mapping *string `json:"mapping,omitempty"`
 }

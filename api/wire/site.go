@@ -22,7 +22,7 @@ type Overview struct {
 	// Checks is how many checks the server ran. Wrong holds those that found a problem.
 	Checks int             `json:"checks"`
 	Wrong  []seedbed.Check `json:"wrong"`
-	Census seedbed.Census  `json:"census"`
+	Counts seedbed.Counts  `json:"census"`
 	// Jobs are the last jobs, newest first.
 	Jobs []seedbed.Job `json:"jobs"`
 }
@@ -60,7 +60,7 @@ type MaintenanceRequest struct {
 type NetworkChange struct {
 	Identity *string `json:"identity,omitempty"`
 	// Allow replaces the previous value.
-	Allow *seedbed.Allowance `json:"allow,omitempty"`
+	Allow *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
 
 // TokenRequest creates a token of the API.

@@ -67,7 +67,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		Store: db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
 		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks:     []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
-		Receiving:  api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey, Try: hooks.Try, Redeliver: hooks.Redeliver},
+		Receiving:  api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey, DryRun: hooks.DryRun, Redeliver: hooks.Redeliver},
 		Deliveries: deliverer, SigningKey: signature.EndpointKey,
 		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0", Node: "hv1", Log: log,
 	})
@@ -175,7 +175,7 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		}
 		if strings.HasPrefix(job.Subject, "bad") && job.OnFailure.Policy == seedbed.FailKeep {
 			if job.Epoch == 1 {
-				return e.db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed})
+				return e.db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed})
 			}
 		} else if strings.HasPrefix(job.Subject, "bad") {
 			return e.undo(ctx, job.Ref(), stage, "the disk is \x1b[31mfull")
@@ -195,7 +195,7 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		return err
 	}
 	last := seedbed.Step{Done: done, Total: len(todo), Flattened: job.Kind == seedbed.JobFlatten}
-	outcome := seedbed.Outcome{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove || job.Kind == seedbed.JobImageRemove || job.Kind == seedbed.JobOVARemove || job.Kind == seedbed.JobForget}
+	outcome := seedbed.JobResult{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove || job.Kind == seedbed.JobImageRemove || job.Kind == seedbed.JobOVARemove || job.Kind == seedbed.JobForget}
 	switch job.Kind {
 	case seedbed.JobImport:
 		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("0", 64)}
@@ -243,7 +243,7 @@ func (e engine) undo(ctx context.Context, ref seedbed.JobRef, stage, cause strin
 			return err
 		}
 	}
-	return e.db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobRolledBack, Error: cause, Drop: true})
+	return e.db.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, Drop: true})
 }
 
 // leave undoes a job, except for one disk.
@@ -252,7 +252,7 @@ func (e engine) leave(ctx context.Context, ref seedbed.JobRef, stage string) err
 	return errors.Join(
 		e.db.Undo(ctx, ref, "no room"),
 		e.db.Undone(ctx, ref, stage, disk.Why, disk),
-		e.db.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobIncomplete, Error: "no room", InstanceState: seedbed.InstanceFailed}),
+		e.db.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobIncomplete, Error: "no room", InstanceState: seedbed.InstanceFailed}),
 	)
 }
 

@@ -40,7 +40,7 @@ func openHooks(c config.Config, db *store.DB, intake *intake.Intake, log *slog.L
 func receiving(s *webhook.Server) api.Receiving {
 	return api.Receiving{
 		Check: s.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey,
-		Try: s.Try, Redeliver: s.Redeliver,
+		DryRun: s.DryRun, Redeliver: s.Redeliver,
 	}
 }
 

@@ -155,7 +155,7 @@ func testNameTaken(b *bench) {
 	_, err := b.Accept(ctx, createOf("web1"))
 	b.want(err, seedbed.ErrExists, `instance "web1" is being made by job `+j.ID.Short())
 	b.equal(holder(err), j.ID)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	_, err = b.Accept(ctx, createOf("web1"))
 	b.want(err, seedbed.ErrExists, `instance "web1" exists already (made by job `+j.ID.Short()+")")
 	b.equal(holder(err), j.ID)
@@ -186,7 +186,7 @@ func testAddresses(b *bench) {
 	fixed.Instance.NICs[0].Addr = netip.MustParseAddr("10.99.0.4")
 	get(b.Accept(ctx, fixed))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	b.equal(at(b.instance("web3")), "10.99.0.3")
 	b.equal(at(b.instance("web4")), "10.99.0.5")
 	b.equal(at(b.instance("web5")), "10.99.0.6")
@@ -206,7 +206,7 @@ func (b *bench) remove(id seedbed.InstanceID) {
 	ctx := context.Background()
 	get(b.Accept(ctx, removeOf(id)))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 }
 
 // Addresses of overlapping networks are independent, also if the names of the networks look like

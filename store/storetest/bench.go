@@ -119,7 +119,7 @@ func (b *bench) image(name string) {
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB, Format: "qcow2", SHA256: "abc"}}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 }
 
 // world creates the network default and the active image debian.
@@ -181,7 +181,7 @@ func (b *bench) instance(name string) seedbed.Instance {
 	b.Helper()
 	ctx := context.Background()
 	j, i := b.running(name)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	return get(b.Instance(ctx, i.ID))(b)
 }
 

@@ -191,7 +191,7 @@ func testImages(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import"}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: 5, Format: "raw", SHA256: "ff"}}))
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "has made its image already")
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	i.State, i.Size, i.Format, i.SHA256 = seedbed.ImageActive, 5, "raw", "ff"
 	b.equal(get(b.Images(ctx))(b), []seedbed.Image{i})
 	_, err = b.Accept(ctx, importOf("debian"))
@@ -208,7 +208,7 @@ func testDroppedImage(b *bench) {
 	get(b.CreateProfile(ctx, webProfile()))(b)
 	j := b.claim()
 	b.must(b.Undo(ctx, j.Ref(), "no image"))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	_, err := b.Image(ctx, "debian")
 	b.want(err, seedbed.ErrNotFound)
 	b.equal(get(b.Images(ctx))(b), []seedbed.Image{})

@@ -36,7 +36,7 @@ func testPresence(b *bench) {
 	elsewhere.Instance.Node = "node2"
 	get(b.Accept(ctx, elsewhere))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	_, making := b.running("web4")
 	gone := func(id seedbed.InstanceID) time.Time {
 		b.Helper()
@@ -67,7 +67,7 @@ func testStaleMappings(b *bench) {
 	held.Instance.Held = true
 	get(b.Accept(ctx, held))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped}))
 	present := b.instance("present")
 	removing := b.instance("removing")
 	_, making := b.running("making")
@@ -100,7 +100,7 @@ func testDropMapping(b *bench) {
 	b.world()
 	j, i := b.running("web1")
 	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: []byte("data")}))(b)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{leaseEvent(1, i, day)}))
 	b.must(b.NotePresence(ctx, node, nil, day))
 	b.equal(get(b.DropMapping(ctx, i.ID, day))(b), true)
@@ -134,7 +134,7 @@ func testOldDeliveries(b *bench) {
 	}
 	for range 2 {
 		j := b.claim()
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	}
 	for cutoff, want := range map[time.Duration]int{0: 0, time.Hour: 1, 100 * time.Hour: 2} {
 		b.equal(get(b.CountDeliveries(ctx, day.Add(cutoff)))(b), want)

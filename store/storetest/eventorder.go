@@ -27,10 +27,10 @@ func testEventsOfAll(b *bench) {
 	}
 	for i, e := range all {
 		b.equal(e.Event, own[i])
-		b.equal(e, seedbed.PlacedEvent{Event: e.Event, Place: before + int64(i) + 1, Kind: seedbed.JobCreate, Subject: "web1"})
+		b.equal(e, seedbed.NumberedEvent{Event: e.Event, Place: before + int64(i) + 1, Kind: seedbed.JobCreate, Subject: "web1"})
 	}
 	b.equal(get(b.EventsOfAll(ctx, before+1, 2))(b), all[1:3])
-	b.equal(get(b.EventsOfAll(ctx, all[len(all)-1].Place, 5))(b), []seedbed.PlacedEvent{})
+	b.equal(get(b.EventsOfAll(ctx, all[len(all)-1].Place, 5))(b), []seedbed.NumberedEvent{})
 	b.equal(get(b.LastPlace(ctx))(b), all[len(all)-1].Place)
 }
 

@@ -211,7 +211,7 @@ func testQuotas(b *bench) {
 	b.equal(get(b.Accept(ctx, quotaOf(0, live)))(b).Duplicate, true)
 	for range 2 {
 		j := b.claim()
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	}
 	b.remove(get(b.InstanceByName(ctx, nameN(0)))(b).ID)
 	get(b.Accept(ctx, quotaOf(2, live)))(b)
@@ -296,7 +296,7 @@ func testPower(b *bench) {
 	making, i := b.running("web1")
 	_, err := b.Accept(ctx, power(seedbed.JobStop, i.ID))
 	b.want(err, seedbed.ErrInUse, making.ID.Short())
-	b.must(b.Finish(ctx, making.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, making.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	a := power(seedbed.JobStop, i.ID)
 	get(b.Accept(ctx, a))(b)
 	j := get(b.Job(ctx, a.Job.ID))(b)
@@ -304,7 +304,7 @@ func testPower(b *bench) {
 	_, err = b.Accept(ctx, power(seedbed.JobStart, i.ID))
 	b.want(err, seedbed.ErrInUse, j.ID.Short())
 	held := b.claim()
-	b.must(b.Finish(ctx, held.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceFailed}))
+	b.must(b.Finish(ctx, held.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceFailed}))
 	_, err = b.Accept(ctx, power(seedbed.JobStart, i.ID))
 	b.want(err, seedbed.ErrConflict, "failed")
 	_, err = b.Accept(ctx, power(seedbed.JobStart, seedbed.NewInstanceID()))

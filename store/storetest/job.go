@@ -99,7 +99,7 @@ func testCancel(b *bench) {
 	b.equal(len(get(b.Events(ctx, begun.Job, 0, 0))(b)), 2)
 	j = b.claim()
 	b.equal([]any{j.ID, j.State, j.Error, j.Cancel}, []any{begun.Job, seedbed.JobUndoing, "cancelled", true})
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "rolled_back")
 
 	j, i := b.running("web1")
@@ -107,7 +107,7 @@ func testCancel(b *bench) {
 	b.must(b.CancelJob(ctx, j.ID))
 	b.equal(get(b.Job(ctx, j.ID))(b).State, seedbed.JobRunning)
 	b.equal(get(b.RenewLease(ctx, j.Ref(), lease))(b), true)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	removing := get(b.Accept(ctx, removeOf(i.ID)))(b)
 	b.want(b.CancelJob(ctx, removing.Job), seedbed.ErrInvalid, "remove")
 	b.equal(get(b.Job(ctx, removing.Job))(b).Cancel, false)

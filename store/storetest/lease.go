@@ -131,7 +131,7 @@ func (b *bench) writes(j seedbed.Job, i seedbed.Instance) map[string]func(seedbe
 		"Undo":     func(r seedbed.JobRef) error { return b.Undo(ctx, r, "late") },
 		"Undone":   func(r seedbed.JobRef) error { return b.Undone(ctx, r, "volumes", "late") },
 		"Finish": func(r seedbed.JobRef) error {
-			return b.Finish(ctx, r, seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true})
+			return b.Finish(ctx, r, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 		},
 		"Release": func(r seedbed.JobRef) error { return b.Release(ctx, r) },
 	}
@@ -185,7 +185,7 @@ func testEnded(b *bench) {
 	ctx := context.Background()
 	b.world()
 	j, i := b.running("web1")
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	b.refused(j.Ref(), j, i)
 	b.equal(get(b.ClaimJob(ctx, "two", lease))(b), (*seedbed.Job)(nil))
 }

@@ -13,9 +13,9 @@ type Listing interface {
 	ListInstances(context.Context, seedbed.InstanceQuery) ([]seedbed.Instance, error)
 	ListProfiles(context.Context, seedbed.ProfileQuery) ([]seedbed.Profile, error)
 	ListJobs(context.Context, seedbed.JobQuery) ([]seedbed.Job, error)
-	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.PlacedEvent, error)
+	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.NumberedEvent, error)
 	LastPlace(context.Context) (int64, error)
-	Census(ctx context.Context, since time.Time) (seedbed.Census, error)
+	Counts(ctx context.Context, since time.Time) (seedbed.Counts, error)
 }
 
 var listingCases = map[string]func(*bench){
@@ -24,7 +24,7 @@ var listingCases = map[string]func(*bench){
 	"jobs":                  testListJobs,
 	"jobs of one moment":    testListJobsOfOneMoment,
 	"a job that is no more": testListAfterForgotten,
-	"a census":              testCensus,
+	"a census":              testCounts,
 	"events of all jobs":    testEventsOfAll,
 	"events as they come":   testEventsRace,
 }
@@ -69,10 +69,10 @@ func testListProfiles(b *bench) {
 	}
 }
 
-func testCensus(b *bench) {
+func testCounts(b *bench) {
 	ctx := context.Background()
 	since := time.Now().UTC().Add(-time.Hour).Truncate(time.Microsecond)
-	if c := get(b.Census(ctx, since))(b); c.Total().Count != 0 || c.Volumes != 0 || c.Disks != 0 || c.Failed != 0 {
+	if c := get(b.Counts(ctx, since))(b); c.Total().Count != 0 || c.Volumes != 0 || c.Disks != 0 || c.Failed != 0 {
 		b.Errorf("of nothing there is %+v", c)
 	}
 	b.world()
@@ -80,16 +80,16 @@ func testCensus(b *bench) {
 	b.instance("web2")
 	j, _ := b.running("web3")
 	b.must(b.Undo(ctx, j.Ref(), "full"))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "full", Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "full", Drop: true}))
 	b.running("web4")
-	c := get(b.Census(ctx, since))(b)
-	b.equal(c.Total(seedbed.InstanceRunning), seedbed.NodeCensus{Count: 2, VCPUs: 2 * i.VCPUs, Memory: 2 * i.Memory})
+	c := get(b.Counts(ctx, since))(b)
+	b.equal(c.Total(seedbed.InstanceRunning), seedbed.InstanceCounts{Count: 2, VCPUs: 2 * i.VCPUs, Memory: 2 * i.Memory})
 	b.equal(c.Total().Count, 3)
 	b.equal(c.Jobs, map[seedbed.JobState]int{seedbed.JobRunning: 1})
 	if c.Failed != 1 || c.Volumes != 3 || c.Disks != 3*i.Volumes[0].Size || c.Images != 1 || c.Networks != 1 {
 		b.Errorf("%+v", c)
 	}
-	b.equal(get(b.Census(ctx, time.Now().Add(time.Hour)))(b).Failed, 0)
+	b.equal(get(b.Counts(ctx, time.Now().Add(time.Hour)))(b).Failed, 0)
 }
 
 func testListInstances(b *bench) {
@@ -153,7 +153,7 @@ func testListJobs(b *bench) {
 		ids = append(ids, get(b.Accept(ctx, a))(b).Job)
 	}
 	first := b.claim()
-	b.must(b.Finish(ctx, first.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, first.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	imports := b.jobsOf(seedbed.JobQuery{Kind: seedbed.JobImport})
 	if len(imports) != 1 {
 		b.Fatalf("imports: %v", imports)

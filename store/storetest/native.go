@@ -196,7 +196,7 @@ func (b *bench) follower(name, source string) seedbed.Instance {
 	j := b.claim()
 	i := get(b.Instance(ctx, a.Instance.ID))(b)
 	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: i.UserData}))(b)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	return get(b.Instance(ctx, i.ID))(b)
 }
 

@@ -184,12 +184,12 @@ func testRemovedNode(b *bench) {
 	b.want(b.RemoveNode(ctx, node), seedbed.ErrInUse, `image "debian"`)
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB}}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	i := b.instance("web1")
 	b.want(b.RemoveNode(ctx, node), seedbed.ErrInUse, `instance "web1"`, "vm list")
 	get(b.Accept(ctx, removeOf(i.ID)))(b)
 	j = b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.want(b.RemoveNode(ctx, node), seedbed.ErrInUse, `image "debian"`, "no other node", "image remove")
 
 	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://n2:7375"}))(b)
@@ -225,7 +225,7 @@ func testRemovedNodeShared(b *bench) {
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB}}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	b.equal(get(b.Image(ctx, "debian"))(b).Node, node)
 	b.must(b.RemoveNode(ctx, node))
 	b.equal(get(b.Image(ctx, "debian"))(b).Node, "")
@@ -276,7 +276,7 @@ func testNodeUse(b *bench) {
 		a.Job.Created = asked
 		get(b.Accept(ctx, a))(b)
 		j := b.claim()
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: state}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: state}))
 	}
 	made("web1", time.Now().Add(-time.Hour), seedbed.InstanceRunning) // its node's report includes it
 	made("web2", time.Time{}, seedbed.InstanceRunning)

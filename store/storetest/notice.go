@@ -23,10 +23,10 @@ func testEventsOfLife(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "volumes", Next: "start", InstanceState: seedbed.InstanceRunning}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	get(b.Accept(ctx, removeOf(a.Instance.ID)))(b)
 	j = b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.equal(b.told("all"), []string{
 		"1 job.accepted web1 pending", "2 job.started web1 pending", "3 job.stage web1 pending", "4 job.stage web1 pending",
 		"5 job.succeeded web1 pending", "6 instance.ready web1 pending",
@@ -90,7 +90,7 @@ func testEventsOfUndo(b *bench) {
 			b.must(b.CancelJob(ctx, j.ID))
 		}
 		b.must(b.Undo(ctx, j.Ref(), "no KVM"))
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 		return get(b.OutgoingDeliveries(ctx, "all", "", 1))(b)[0]
 	}
 	failed := fail("web1", false)

@@ -36,7 +36,7 @@ func (b *bench) leave(j seedbed.Job, stage string, left ...seedbed.Orphan) {
 	b.must(b.Undone(ctx, j.Ref(), "start", ""))
 	b.must(b.Undone(ctx, j.Ref(), stage, "the pool is away", left...))
 	b.equal(get(b.Orphans(ctx))(b), []seedbed.Orphan{}) // the job is still being undone
-	out := seedbed.Outcome{State: seedbed.JobIncomplete, Error: "no KVM; left behind"}
+	out := seedbed.JobResult{State: seedbed.JobIncomplete, Error: "no KVM; left behind"}
 	if j.Instance != "" {
 		out.InstanceState = seedbed.InstanceFailed
 	}
@@ -67,7 +67,7 @@ func testUndoneAgain(b *bench) {
 	b.equal(get(b.Stages(ctx, j.ID))(b)[0].State, seedbed.StageIntent)
 	b.must(b.Undone(ctx, held.Ref(), "volumes", "still away"))
 	b.must(b.Undone(ctx, held.Ref(), "volumes", "still away")) // as if the first write's commit was unknown
-	b.must(b.Finish(ctx, held.Ref(), seedbed.Outcome{State: seedbed.JobIncomplete, InstanceState: seedbed.InstanceFailed}))
+	b.must(b.Finish(ctx, held.Ref(), seedbed.JobResult{State: seedbed.JobIncomplete, InstanceState: seedbed.InstanceFailed}))
 	second := get(b.Orphans(ctx))(b)
 	b.equal(second, []seedbed.Orphan{{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes", Kind: seedbed.OrphanStage, Name: "volumes",
 		Why: "still away", Tries: second[0].Tries}}, ignoreTries)
@@ -79,7 +79,7 @@ func testUndoneAgain(b *bench) {
 	get(b.UndoAgain(ctx, j.ID))(b)
 	held = b.claim()
 	b.must(b.Undone(ctx, held.Ref(), "volumes", ""))
-	b.must(b.Finish(ctx, held.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+	b.must(b.Finish(ctx, held.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	b.equal(get(b.Orphans(ctx))(b), []seedbed.Orphan{})
 	_, err = b.Instance(ctx, i.ID)
 	b.want(err, seedbed.ErrNotFound)
@@ -100,7 +100,7 @@ func testOrphanRemoved(b *bench) {
 	_, err := b.UndoAgain(ctx, j.ID)
 	b.want(err, seedbed.ErrInUse, "remove")
 	removal := b.claim()
-	b.must(b.Finish(ctx, removal.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, removal.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.equal(get(b.Orphans(ctx))(b), []seedbed.Orphan{})
 	_, err = b.UndoAgain(ctx, j.ID)
 	b.want(err, seedbed.ErrConflict, "remove")
@@ -116,12 +116,12 @@ func testOrphanImage(b *bench) {
 	get(b.UndoAgain(ctx, j.ID))(b)
 	held := b.claim()
 	b.must(b.Undone(ctx, held.Ref(), "import", "no answer"))
-	b.must(b.Finish(ctx, held.Ref(), seedbed.Outcome{State: seedbed.JobIncomplete}))
+	b.must(b.Finish(ctx, held.Ref(), seedbed.JobResult{State: seedbed.JobIncomplete}))
 	b.equal(len(get(b.Orphans(ctx))(b)), 1)
 	removing := seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, Subject: "other"}}
 	get(b.Accept(ctx, removing))(b)
 	r := b.claim()
-	b.must(b.Finish(ctx, r.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, r.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.equal(get(b.Orphans(ctx))(b), []seedbed.Orphan{})
 	_, err := b.UndoAgain(ctx, j.ID)
 	b.want(err, seedbed.ErrNotFound, "other")
@@ -142,11 +142,11 @@ func testUndoAgainRefused(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "snapshot", Total: 1}))
 	b.must(b.Undo(ctx, j.Ref(), "no room"))
 	b.must(b.Undone(ctx, j.Ref(), "snapshot", "no answer"))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobIncomplete}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobIncomplete}))
 	later := snapshot()
 	_, err = b.UndoAgain(ctx, j.ID)
 	b.want(err, seedbed.ErrInUse, "snapshot")
-	b.must(b.Finish(ctx, later.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, later.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	_, err = b.UndoAgain(ctx, j.ID)
 	b.want(err, seedbed.ErrConflict, later.ID.Short())
 	b.equal(len(get(b.Orphans(ctx))(b)), 1)

@@ -115,7 +115,7 @@ func testOutputRetention(b *bench) {
 	b.must(b.LogOutput(ctx, j.Ref(), "install", lines("stdout", "one", "two")))
 	later := time.Now().Add(time.Hour)
 	b.equal(get(b.CountOutput(ctx, later))(b), 0) // the job has not ended
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	b.equal(get(b.CountOutput(ctx, time.Now().Add(-time.Hour)))(b), 0)
 	b.equal(get(b.CountOutput(ctx, later))(b), 2)
 	b.equal(get(b.DropOutput(ctx, later))(b), 2)

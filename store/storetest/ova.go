@@ -54,7 +54,7 @@ func (b *bench) ova(name string) seedbed.JobID {
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Total: 1, Images: found(name, j.ID)}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	return j.ID
 }
 
@@ -104,7 +104,7 @@ func testOVA(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Total: 1, Images: found("vm", j.ID)}))
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "made its images already")
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	b.equal(b.ovaTraces("vm"), ovaThere)
 	all := get(b.OVAs(ctx, seedbed.NameMatch{}))(b)
 	b.equal(len(all), 1)
@@ -168,7 +168,7 @@ func testOVAUndone(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	b.must(b.Undo(ctx, j.Ref(), "damaged"))
 	b.must(b.Undone(ctx, j.Ref(), "import", ""))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "damaged", Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "damaged", Drop: true}))
 	b.equal(b.ovaTraces("vm"), ovaNothing)
 	b.ova("vm")
 	b.equal(b.ovaTraces("vm"), ovaThere)
@@ -183,7 +183,7 @@ func testOVACancelled(b *bench) {
 	if j := get(b.Job(ctx, a.Job.ID))(b); !j.State.Terminal() {
 		j = b.claim()
 		b.must(b.Undo(ctx, j.Ref(), "cancelled"))
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	}
 	b.equal(b.ovaTraces("vm"), ovaNothing)
 }
@@ -204,7 +204,7 @@ func testOVARemoval(b *bench) {
 	b.must(json.Unmarshal(j.Spec, &spec))
 	b.equal([]any{spec.Import, spec.Was, len(spec.Volumes), j.Pool}, []any{by, seedbed.ImageActive, 2, "default"})
 	b.equal(get(b.Image(ctx, "ova_vm_sda"))(b).State, seedbed.ImageRemoving)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.equal(b.ovaTraces("vm"), ovaNothing)
 	b.equal(len(get(b.ScriptedProfiles(ctx, seedbed.ExactName("second")))(b)), 0)
 	b.ova("vm")
@@ -229,15 +229,15 @@ func testOVAStays(b *bench) {
 	// A removal that changed nothing leaves the OVA image as before.
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "clones in the trash", ImageState: seedbed.ImageActive}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "clones in the trash", ImageState: seedbed.ImageActive}))
 	b.equal(b.ovaTraces("vm"), ovaThere)
 	// A removal that failed half-way can be resumed or requested again.
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)
 	j = b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "half way"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "half way"}))
 	b.equal(get(b.ResumeJob(ctx, j.ID))(b).State, seedbed.JobQueued)
 	j = b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.equal(b.ovaTraces("vm"), ovaNothing)
 }
 
@@ -262,7 +262,7 @@ func testOVAProfiles(b *bench) {
 	b.must(b.DeleteSystemTemplate(ctx, "vm"))
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.equal(b.ovaTraces("vm"), ovaNothing)
 }
 
@@ -275,6 +275,6 @@ func testFirmware(b *bench) {
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Total: 1, Image: &seedbed.ImageInfo{Pool: "default", Name: "efi", Size: seedbed.GiB, Format: "raw", Firmware: seedbed.FirmwareUEFI}}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	b.equal(get(b.Image(ctx, "efi"))(b).Firmware, seedbed.FirmwareUEFI)
 }

@@ -37,7 +37,7 @@ func (b *bench) queue(name string, change func(*seedbed.Acceptance)) seedbed.Job
 }
 
 // next claims a job with these limits, and returns an empty ID if there is none.
-func (b *bench) next(c seedbed.Claiming) seedbed.JobID {
+func (b *bench) next(c seedbed.ClaimOptions) seedbed.JobID {
 	b.Helper()
 	c.Owner, c.Lease = "one", lease
 	if j := get(b.ClaimNext(context.Background(), c))(b); j != nil {
@@ -55,7 +55,7 @@ func testPriority(b *bench) {
 	high, second := b.queue("web3", of(seedbed.PriorityHigh)), b.queue("web4", nil)
 	b.equal(get(b.Job(context.Background(), high))(b).Priority, seedbed.PriorityHigh)
 	for _, want := range []seedbed.JobID{high, normal, second, low, ""} {
-		b.equal(b.next(seedbed.Claiming{}), want)
+		b.equal(b.next(seedbed.ClaimOptions{}), want)
 	}
 }
 
@@ -64,9 +64,9 @@ func testUnknownKinds(b *bench) {
 	b.world()
 	create := b.queue("web1", nil)
 	imported := get(b.Accept(ctx, importOf("other")))(b).Job
-	b.equal(b.next(seedbed.Claiming{Kinds: []seedbed.JobKind{seedbed.JobRemove, "creat", "reate"}}), seedbed.JobID(""))
-	b.equal(b.next(seedbed.Claiming{Kinds: []seedbed.JobKind{seedbed.JobRemove, seedbed.JobImport}}), imported)
-	b.equal(b.next(seedbed.Claiming{Kinds: []seedbed.JobKind{seedbed.JobCreate}}), create)
+	b.equal(b.next(seedbed.ClaimOptions{Kinds: []seedbed.JobKind{seedbed.JobRemove, "creat", "reate"}}), seedbed.JobID(""))
+	b.equal(b.next(seedbed.ClaimOptions{Kinds: []seedbed.JobKind{seedbed.JobRemove, seedbed.JobImport}}), imported)
+	b.equal(b.next(seedbed.ClaimOptions{Kinds: []seedbed.JobKind{seedbed.JobCreate}}), create)
 }
 
 func testLimits(b *bench) {
@@ -77,15 +77,15 @@ func testLimits(b *bench) {
 	}
 	first, second := b.queue("web1", on("n1", "default")), b.queue("web2", on("n1", "default"))
 	other, fourth := b.queue("web3", on("n2", "default")), b.queue("web4", on("n2", "default"))
-	b.equal(b.next(seedbed.Claiming{PerNode: 1}), first)
-	b.equal(b.next(seedbed.Claiming{PerNode: 1}), other)
-	b.equal(b.next(seedbed.Claiming{PerNode: 1}), seedbed.JobID(""))
-	b.equal(b.next(seedbed.Claiming{PerPool: 2}), seedbed.JobID(""))
-	b.equal(b.next(seedbed.Claiming{PerNode: 2, PerPool: 3}), second)
-	b.equal(b.next(seedbed.Claiming{PerNode: 2, PerPool: 3}), seedbed.JobID(""))
+	b.equal(b.next(seedbed.ClaimOptions{PerNode: 1}), first)
+	b.equal(b.next(seedbed.ClaimOptions{PerNode: 1}), other)
+	b.equal(b.next(seedbed.ClaimOptions{PerNode: 1}), seedbed.JobID(""))
+	b.equal(b.next(seedbed.ClaimOptions{PerPool: 2}), seedbed.JobID(""))
+	b.equal(b.next(seedbed.ClaimOptions{PerNode: 2, PerPool: 3}), second)
+	b.equal(b.next(seedbed.ClaimOptions{PerNode: 2, PerPool: 3}), seedbed.JobID(""))
 	j := get(b.Job(ctx, first))(b)
 	b.must(b.Postpone(ctx, j.Ref(), time.Hour, true)) // it waits, and does not count for the limits
-	b.equal(b.next(seedbed.Claiming{PerNode: 2, PerPool: 3}), fourth)
+	b.equal(b.next(seedbed.ClaimOptions{PerNode: 2, PerPool: 3}), fourth)
 }
 
 // testLimitsRace checks that concurrent claims do not exceed a limit.
@@ -99,7 +99,7 @@ func testLimitsRace(b *bench) {
 	got := map[seedbed.JobID]bool{}
 	for n := range 12 {
 		group.Go(func() {
-			j, err := b.ClaimNext(context.Background(), seedbed.Claiming{Owner: fmt.Sprintf("o%d", n), Lease: lease, PerNode: 3})
+			j, err := b.ClaimNext(context.Background(), seedbed.ClaimOptions{Owner: fmt.Sprintf("o%d", n), Lease: lease, PerNode: 3})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -125,13 +125,13 @@ func testAfter(b *bench) {
 	b.equal(get(b.Job(ctx, second))(b).Blocked, true)
 	j := b.claim()
 	b.equal(j.ID, first)
-	b.equal(b.next(seedbed.Claiming{}), seedbed.JobID(""))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.equal(b.next(seedbed.ClaimOptions{}), seedbed.JobID(""))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	got := get(b.Job(ctx, second))(b)
 	b.equal([]any{got.Blocked, got.After}, []any{false, first})
-	b.equal(b.next(seedbed.Claiming{}), second)
+	b.equal(b.next(seedbed.ClaimOptions{}), second)
 	third := b.queue("web3", after(first)) // that job has already succeeded
-	b.equal(b.next(seedbed.Claiming{}), third)
+	b.equal(b.next(seedbed.ClaimOptions{}), third)
 }
 
 func testAfterFailed(b *bench) {
@@ -142,12 +142,12 @@ func testAfterFailed(b *bench) {
 	third := b.queue("web3", after(second))
 	j := b.claim()
 	b.must(b.Undo(ctx, j.Ref(), "no room"))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	for id, before := range map[seedbed.JobID]seedbed.JobID{second: first, third: second} {
 		got := get(b.Job(ctx, id))(b)
 		b.equal([]any{got.State, got.Error, got.Blocked}, []any{seedbed.JobRolledBack, "job " + before.Short() + ", which was to succeed before, is rolled_back", false})
 	}
-	b.equal(b.next(seedbed.Claiming{}), seedbed.JobID(""))
+	b.equal(b.next(seedbed.ClaimOptions{}), seedbed.JobID(""))
 	for _, name := range []string{"web1", "web2", "web3"} {
 		_, err := b.InstanceByName(ctx, name)
 		b.want(err, seedbed.ErrNotFound)
@@ -183,7 +183,7 @@ func testPostpone(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 	b.must(b.Postpone(ctx, j.Ref(), time.Hour, true))
 	b.want(b.Postpone(ctx, j.Ref(), time.Hour, true), seedbed.ErrStale)
-	b.equal(b.next(seedbed.Claiming{}), seedbed.JobID(""))
+	b.equal(b.next(seedbed.ClaimOptions{}), seedbed.JobID(""))
 
 	b.queue("web2", nil)
 	j = b.claim()
@@ -232,7 +232,7 @@ func (b *bench) kept(name string) (seedbed.Job, seedbed.Instance) {
 	j, i := b.running(name)
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "volumes", Next: "define", Total: 2}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed}))
 	return j, i
 }
 
@@ -241,7 +241,7 @@ func testResume(b *bench) {
 	b.world()
 	j, i := b.kept("web1")
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "failed")
-	b.equal(b.next(seedbed.Claiming{}), seedbed.JobID(""))
+	b.equal(b.next(seedbed.ClaimOptions{}), seedbed.JobID(""))
 	got := get(b.ResumeJob(ctx, j.ID))(b)
 	b.equal([]any{got.State, got.Stage, got.Done, got.Error, got.Ended.IsZero()}, []any{seedbed.JobQueued, "define", 1, "", true})
 	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceProvisioning)
@@ -252,7 +252,7 @@ func testResume(b *bench) {
 	b.want(b.Step(ctx, j.Ref(), seedbed.Step{Done: "define"}), seedbed.ErrStale)
 	b.must(b.Step(ctx, again.Ref(), seedbed.Step{Next: "define"}))
 	b.must(b.Step(ctx, again.Ref(), seedbed.Step{Done: "define"}))
-	b.must(b.Finish(ctx, again.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, again.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	events := get(b.Events(ctx, j.ID, 0, 0))(b)
 	for n, e := range events {
 		b.equal(e.Seq, int64(n+1))
@@ -273,7 +273,7 @@ func testResumeRefused(b *bench) {
 	b.want(err, seedbed.ErrInUse, "remove")
 	b.equal(holder(err), removing.Job.ID)
 	r := b.claim()
-	b.must(b.Finish(ctx, r.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, r.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	_, err = b.ResumeJob(ctx, j.ID)
 	b.want(err, seedbed.ErrNotFound, "web1")
 }
@@ -285,7 +285,7 @@ func testResumeRemoval(b *bench) {
 	get(b.Accept(ctx, removeOf(i.ID)))(b)
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "stop", Total: 1}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "stuck", InstanceState: seedbed.InstanceFailed}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "stuck", InstanceState: seedbed.InstanceFailed}))
 	get(b.ResumeJob(ctx, j.ID))(b)
 	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRemoving)
 	b.equal(b.claim().Stage, "stop")

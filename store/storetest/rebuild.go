@@ -83,7 +83,7 @@ func testRebuild(b *bench) {
 	b.want(err, seedbed.ErrInUse, "instance web1")
 	_, err = b.Accept(ctx, imageRemoveOf("debian"))
 	b.want(err, seedbed.ErrInUse, "the rebuild of instance web1")
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	_, err = b.Rebuilding(ctx, j.ID)
 	b.want(err, seedbed.ErrNotFound)
 	b.want(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext), seedbed.ErrStale)
@@ -105,7 +105,7 @@ func testRebuildUndone(b *bench) {
 	}
 	r := get(b.Rebuilding(ctx, j.ID))(b)
 	b.equal(r.Before == nil, true)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "boom", InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "boom", InstanceState: seedbed.InstanceRunning}))
 	get(b.Accept(ctx, imageRemoveOf("other")))(b)
 }
 
@@ -151,7 +151,7 @@ func testRebuildFinal(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "ready", Next: "delete", Final: true}))
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "former disks")
 	b.equal(get(b.Job(ctx, j.ID))(b).Cancel, false)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 
 	get(b.Accept(ctx, rebuildOf(get(b.InstanceByName(ctx, "web1"))(b))))(b)
 	k := b.claim()
@@ -169,11 +169,11 @@ func testRebuildFailed(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Next: "delete", Final: true}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "in use"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "in use"}))
 	get(b.ResumeJob(ctx, j.ID))(b)
 	j = b.claim()
 	b.equal(get(b.Rebuilding(ctx, j.ID))(b).Before.Volumes, before.Volumes)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "in use"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "in use"}))
 	get(b.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: before.Image}}))(b)
 	b.claim()
 
@@ -186,7 +186,7 @@ func testRebuildFailed(b *bench) {
 	b.equal(names, []string{next.Volumes[0].Name, next.Volumes[1].Name, before.Volumes[0].Name})
 	k := b.claim()
 	b.equal(k.ID, a.Job.ID)
-	b.must(b.Finish(ctx, k.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, k.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	_, err := b.Rebuilding(ctx, j.ID)
 	b.want(err, seedbed.ErrNotFound)
 }

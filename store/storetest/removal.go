@@ -23,7 +23,7 @@ func (b *bench) removing(making seedbed.Job, i seedbed.Instance) seedbed.JobID {
 	j := get(b.Job(ctx, a.Job.ID))(b)
 	b.equal([]any{j.After, j.Blocked, j.Subject, j.Node}, []any{making.ID, true, i.Name, node})
 	b.equal(get(b.Job(ctx, making.ID))(b).Cancel, true)
-	if none := get(b.ClaimNext(ctx, seedbed.Claiming{Owner: "eager", Lease: lease}))(b); none != nil {
+	if none := get(b.ClaimNext(ctx, seedbed.ClaimOptions{Owner: "eager", Lease: lease}))(b); none != nil {
 		b.Fatalf("the removal is given out before its time: %+v", none)
 	}
 	_, err := b.Accept(ctx, removeOf(i.ID))
@@ -37,14 +37,14 @@ func testRemoveWhileMade(b *bench) {
 	ctx := context.Background()
 	b.world()
 	for name, c := range map[string]struct {
-		end  seedbed.Outcome
+		end  seedbed.JobResult
 		gone bool
 	}{
-		"rolled back":  {seedbed.Outcome{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}, true},
-		"left behind":  {seedbed.Outcome{State: seedbed.JobIncomplete, Error: "cancelled", InstanceState: seedbed.InstanceFailed}, false},
-		"cancel late":  {seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}, false},
-		"cancel later": {seedbed.Outcome{State: seedbed.JobSucceeded}, false},
-		"failed, kept": {seedbed.Outcome{State: seedbed.JobFailed, Error: "no", Keep: true, InstanceState: seedbed.InstanceFailed}, false},
+		"rolled back":  {seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}, true},
+		"left behind":  {seedbed.JobResult{State: seedbed.JobIncomplete, Error: "cancelled", InstanceState: seedbed.InstanceFailed}, false},
+		"cancel late":  {seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}, false},
+		"cancel later": {seedbed.JobResult{State: seedbed.JobSucceeded}, false},
+		"failed, kept": {seedbed.JobResult{State: seedbed.JobFailed, Error: "no", Keep: true, InstanceState: seedbed.InstanceFailed}, false},
 	} {
 		making, i := b.running("web-" + strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-"))
 		id := b.removing(making, i)
@@ -66,7 +66,7 @@ func testRemoveWhileMade(b *bench) {
 		b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRemoving)
 		j = b.claim()
 		b.equal(j.ID, id)
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	}
 }
 

@@ -48,7 +48,7 @@ func testResize(b *bench) {
 	for range 2 {
 		b.must(b.Step(ctx, j.Ref(), disk))
 	}
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	now := get(b.Instance(ctx, i.ID))(b)
 	b.equal([]any{now.VCPUs, now.Memory, now.Volumes[0].Size, now.State}, []any{7, 3 * seedbed.TiB, size, seedbed.InstanceStopped})
 	same := get(b.Instance(ctx, other.ID))(b)
@@ -102,7 +102,7 @@ func testResizeFinal(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Next: "grow", Final: true}))
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "larger already")
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no room"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room"}))
 	get(b.ResumeJob(ctx, j.ID))(b)
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "larger already")
 	j = b.claim()
@@ -120,7 +120,7 @@ func testResizeQuota(b *bench) {
 	b.world()
 	get(b.Accept(byToken(b.token("ci", seedbed.TokenQuota{Disk: 20 * seedbed.GiB})), createOf("web1")))(b)
 	j := b.claim()
-	b.must(b.Finish(context.Background(), j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(context.Background(), j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	i := get(b.InstanceByName(context.Background(), "web1"))(b)
 	// The quota of the token that made the instance applies, whoever requests the resize.
 	_, err := b.Accept(context.Background(), resizeOf(i, seedbed.ResizeSpec{Size: 20*seedbed.GiB + 512}))
@@ -138,7 +138,7 @@ func testResizeRace(b *bench) {
 	for i := range n {
 		get(b.Accept(byToken(ci), createOf(nameN(i))))(b)
 		j := b.claim()
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 		made = append(made, get(b.Instance(ctx, j.Instance))(b))
 	}
 	errs := make([]error, n)
@@ -155,7 +155,7 @@ func testResizeRace(b *bench) {
 	}
 	b.equal(won, 1)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no"}))
 	other := made[0]
 	if other.ID == j.Instance {
 		other = made[1]

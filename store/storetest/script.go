@@ -79,7 +79,7 @@ func testScriptRun(b *bench) {
 	stale := j.Ref()
 	stale.Epoch--
 	b.want(b.SetScriptDomain(ctx, stale, "<domain>3</domain>"), seedbed.ErrStale)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	_, err = b.ScriptRun(ctx, j.ID)
 	b.want(err, seedbed.ErrNotFound)
 	b.equal(get(b.ScriptDomain(ctx, a.Instance.ID))(b), "<domain>2</domain>")
@@ -150,7 +150,7 @@ func testScriptRebuild(b *bench) {
 	b.must(b.AddVolume(ctx, j.Ref(), former))
 	b.must(b.SetScriptDomain(ctx, j.Ref(), "<former/>"))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "create", InstanceState: seedbed.InstanceRunning}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 
 	before := get(b.InstanceByName(ctx, "web1"))(b)
 	for _, undone := range []bool{true, false} {
@@ -182,7 +182,7 @@ func testScriptRebuild(b *bench) {
 			b.equal(get(b.ScriptDomain(ctx, before.ID))(b), "<next/>")
 			b.equal(get(b.Instance(ctx, before.ID))(b).Volumes, []seedbed.Volume{next})
 		}
-		out := seedbed.Outcome{State: seedbed.JobSucceeded}
+		out := seedbed.JobResult{State: seedbed.JobSucceeded}
 		if undone {
 			b.must(b.Undo(ctx, k.Ref(), "boom"))
 			for range 2 {
@@ -191,7 +191,7 @@ func testScriptRebuild(b *bench) {
 				b.equal(get(b.Instance(ctx, before.ID))(b).Volumes, []seedbed.Volume{former})
 			}
 			b.must(b.DropVolume(ctx, k.Ref(), next.Pool, next.Name))
-			out = seedbed.Outcome{State: seedbed.JobRolledBack, Error: "boom", InstanceState: seedbed.InstanceRunning}
+			out = seedbed.JobResult{State: seedbed.JobRolledBack, Error: "boom", InstanceState: seedbed.InstanceRunning}
 		}
 		b.must(b.Finish(ctx, k.Ref(), out))
 		_, err = b.ScriptRun(ctx, k.ID)

@@ -280,7 +280,7 @@ func testInstanceMaintenance(b *bench) {
 	_, err := b.AddMaintenance(ctx, "", seedbed.NewInstanceID(), reboot(day))
 	b.want(err, seedbed.ErrNotFound)
 	b.must(b.Undo(ctx, j.Ref(), "no room"))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	b.equal(get(b.Maintenance(ctx, "", i.ID))(b), []seedbed.Maintenance{})
 }
 

@@ -45,7 +45,7 @@ func testStepsOfMany(b *bench) {
 			case seedbed.ErrStale:
 				ref.Epoch++
 				b.want(b.Step(ctx, ref, step), seedbed.ErrStale)
-				b.want(b.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded}), seedbed.ErrStale)
+				b.want(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}), seedbed.ErrStale)
 				return
 			case seedbed.ErrConflict:
 				step.Done = "define"
@@ -54,8 +54,8 @@ func testStepsOfMany(b *bench) {
 			}
 			b.must(b.Step(ctx, ref, step))
 			b.must(b.Step(ctx, ref, seedbed.Step{Done: "start"}))
-			b.must(b.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded}))
-			b.want(b.Finish(ctx, ref, seedbed.Outcome{State: seedbed.JobSucceeded}), seedbed.ErrStale)
+			b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
+			b.want(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}), seedbed.ErrStale)
 		})
 	}
 	all.Wait()

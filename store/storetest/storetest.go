@@ -83,7 +83,7 @@ type Reader interface {
 // Engine is the set of writes of a job's owner.
 type Engine interface {
 	ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error)
-	ClaimNext(context.Context, seedbed.Claiming) (*seedbed.Job, error)
+	ClaimNext(context.Context, seedbed.ClaimOptions) (*seedbed.Job, error)
 	Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error
 	LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error
 	RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error)
@@ -95,7 +95,7 @@ type Engine interface {
 	LogEvent(context.Context, seedbed.JobRef, seedbed.Event) error
 	Undo(ctx context.Context, ref seedbed.JobRef, cause string) error
 	Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error
-	Finish(context.Context, seedbed.JobRef, seedbed.Outcome) error
+	Finish(context.Context, seedbed.JobRef, seedbed.JobResult) error
 	Release(context.Context, seedbed.JobRef) error
 	SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (bool, error)
 }

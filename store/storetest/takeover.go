@@ -12,15 +12,15 @@ import (
 // Catalogues reads and merges whole catalogues.
 type Catalogues interface {
 	Catalogue(context.Context) (seedbed.Catalogue, error)
-	TakeOver(ctx context.Context, c seedbed.Catalogue, how seedbed.TakeOver) (seedbed.CatalogueReport, error)
+	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)
 }
 
 var catalogueTakeoverCases = map[string]func(*bench){
-	"to an empty one":      testTakeOver,
-	"conflicts":            testTakeOverConflicts,
-	"secrets":              testTakeOverSecrets,
+	"to an empty one":      testImportCatalogue,
+	"conflicts":            testImportConflicts,
+	"secrets":              testImportSecrets,
 	"whole":                testCatalogueWhole,
-	"what the checks find": testTakeOverChecks,
+	"what the checks find": testImportChecks,
 }
 
 // wares returns a catalogue with one object of each kind.
@@ -39,9 +39,9 @@ func wares() seedbed.Catalogue {
 	}
 }
 
-func (b *bench) takeOver(c seedbed.Catalogue, how seedbed.TakeOver) seedbed.CatalogueReport {
+func (b *bench) importCatalogue(c seedbed.Catalogue, how seedbed.CatalogueImport) seedbed.CatalogueReport {
 	b.Helper()
-	return get(b.TakeOver(context.Background(), c, how))(b)
+	return get(b.ImportCatalogue(context.Background(), c, how))(b)
 }
 
 // actions returns the actions of a report, in its order.
@@ -52,7 +52,7 @@ func actions(r seedbed.CatalogueReport) (all []string) {
 	return all
 }
 
-func testTakeOver(b *bench) {
+func testImportCatalogue(b *bench) {
 	ctx := context.Background()
 	b.world()
 	empty := get(b.Catalogue(ctx))(b)
@@ -60,13 +60,13 @@ func testTakeOver(b *bench) {
 		b.Fatalf("an empty installation has %+v", empty)
 	}
 	made := []string{"made small", "made lan", "made root", "made cloud", "made install", "made web", "made native"}
-	r := b.takeOver(wares(), seedbed.TakeOver{Try: true})
+	r := b.importCatalogue(wares(), seedbed.CatalogueImport{DryRun: true})
 	b.equal(actions(r), made)
 	if r.Applied || get(b.Catalogue(ctx))(b).Objects() != 0 {
 		b.Error("a trial has written something")
 	}
 	before := b.Hint()
-	r = b.takeOver(wares(), seedbed.TakeOver{})
+	r = b.importCatalogue(wares(), seedbed.CatalogueImport{})
 	b.equal(actions(r), made)
 	if !r.Applied {
 		b.Error("it was not applied")
@@ -77,7 +77,7 @@ func testTakeOver(b *bench) {
 		b.Error("nobody was told of it")
 	}
 	kept := get(b.Catalogue(ctx))(b)
-	again := b.takeOver(kept, seedbed.TakeOver{})
+	again := b.importCatalogue(kept, seedbed.CatalogueImport{})
 	for _, c := range again.Changes {
 		if c.Action != seedbed.CatalogueKept {
 			b.Errorf("its own catalogue has %s %s", c.Action, c.Name)
@@ -95,9 +95,9 @@ func testTakeOver(b *bench) {
 	next.Scripts[0].Options.Network = false
 	next.Provisioner[0].Arguments = nil
 	next.Profiles[0].VCPUs = 7
-	b.equal(actions(b.takeOver(next, seedbed.TakeOver{Keep: true})), []string{"kept small", "kept lan", "kept root", "kept cloud", "kept install", "kept web", "kept native"})
+	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{Keep: true})), []string{"kept small", "kept lan", "kept root", "kept cloud", "kept install", "kept web", "kept native"})
 	b.equal(get(b.Catalogue(ctx))(b), kept)
-	b.equal(actions(b.takeOver(next, seedbed.TakeOver{})), []string{"changed small", "changed lan", "changed root", "kept cloud", "changed install", "changed web", "changed native"})
+	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{})), []string{"changed small", "changed lan", "changed root", "kept cloud", "changed install", "changed web", "changed native"})
 	now := get(b.Catalogue(ctx))(b)
 	if now.System[0].VCPUs != 4 || len(now.Network[0].VNIs) != 1 || len(now.Storage[0].Disks) != 1 || now.Scripts[0].Options.Network || len(now.Profiles[1].Arguments) != 0 || now.Profiles[0].VCPUs != 7 {
 		b.Errorf("%+v", now)
@@ -105,10 +105,10 @@ func testTakeOver(b *bench) {
 }
 
 // If there is a conflict, nothing is written, and every conflict is reported.
-func testTakeOverConflicts(b *bench) {
+func testImportConflicts(b *bench) {
 	ctx := context.Background()
 	b.world()
-	b.takeOver(wares(), seedbed.TakeOver{})
+	b.importCatalogue(wares(), seedbed.CatalogueImport{})
 	kept := get(b.Catalogue(ctx))(b)
 	c := wares()
 	c.System = append(c.System, seedbed.CatalogueSystem{Name: "new", VCPUs: 1, Memory: seedbed.GiB}, seedbed.CatalogueSystem{Name: "a/b", VCPUs: 1, Memory: seedbed.GiB})
@@ -119,7 +119,7 @@ func testTakeOverConflicts(b *bench) {
 	p := c.Profiles[0]
 	p.Name, p.Script = "other", "gone"
 	c.Profiles = append(c.Profiles, p)
-	r := b.takeOver(c, seedbed.TakeOver{})
+	r := b.importCatalogue(c, seedbed.CatalogueImport{})
 	want := []string{"kept small", "made new", "conflict a/b", "conflict lan", "conflict root", "kept cloud", "conflict empty", "conflict nul", "kept install", "conflict web", "kept native", "conflict other"}
 	b.equal(actions(r), want)
 	for _, c := range r.Changes {
@@ -132,32 +132,32 @@ func testTakeOverConflicts(b *bench) {
 	}
 	b.equal(get(b.Catalogue(ctx))(b), kept)
 	// The writes of the failed one are gone, and the database still works.
-	b.takeOver(wares(), seedbed.TakeOver{})
+	b.importCatalogue(wares(), seedbed.CatalogueImport{})
 }
 
 // No catalogue contains the value of a secret, because a profile has none.
-func testTakeOverSecrets(b *bench) {
+func testImportSecrets(b *bench) {
 	ctx := context.Background()
 	b.world()
 	value, size := seedbed.ParamText("hunter2"), seedbed.ParamText("3")
 	c := wares()
 	c.Profiles[0].Params = []seedbed.Param{{Name: "password", Type: seedbed.ParamSecret}, {Name: "size", Type: seedbed.ParamInt, Default: &size}}
 	c.Provisioner[0].Params = slices.Clone(c.Profiles[0].Params)
-	b.takeOver(c, seedbed.TakeOver{})
+	b.importCatalogue(c, seedbed.CatalogueImport{})
 	out := get(b.Catalogue(ctx))(b)
 	b.equal(out.Profiles[0].Params, c.Profiles[0].Params)
 	b.equal(out.Profiles[1].Params, c.Provisioner[0].Params)
 	out.Profiles[1].Params[0].Default = &value
-	if r := b.takeOver(out, seedbed.TakeOver{}); r.Conflicts() != 1 || !strings.Contains(r.Changes[6].Detail, "a secret has no default") {
+	if r := b.importCatalogue(out, seedbed.CatalogueImport{}); r.Conflicts() != 1 || !strings.Contains(r.Changes[6].Detail, "a secret has no default") {
 		b.Errorf("%+v", r)
 	}
 }
 
 // A check sees the objects before it in the same catalogue. Its error is a conflict.
-func testTakeOverChecks(b *bench) {
+func testImportChecks(b *bench) {
 	b.world()
 	var seen []string
-	how := seedbed.TakeOver{
+	how := seedbed.CatalogueImport{
 		Check: func(ctx context.Context, p seedbed.Profile) error {
 			seen = append(seen, p.Name)
 			if p.Script == "" {
@@ -170,7 +170,7 @@ func testTakeOverChecks(b *bench) {
 			return nil
 		},
 	}
-	r := b.takeOver(wares(), how)
+	r := b.importCatalogue(wares(), how)
 	if !slices.Equal(seen, []string{"web", "native"}) || r.Conflicts() != 1 || r.Applied || r.Changes[len(r.Changes)-1].Detail != "no" {
 		b.Errorf("%v, %+v", seen, r)
 	}

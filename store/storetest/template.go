@@ -73,7 +73,7 @@ func testSystemTemplates(b *bench) {
 	}
 	made := get(b.CreateSystemTemplate(ctx, full))(b)
 	if made.ID == 0 || made.Revision != 1 || time.Since(made.Created) > time.Minute || !made.Changed.Equal(made.Created) {
-		b.Errorf("kept as %+v", made.Stored)
+		b.Errorf("kept as %+v", made.ObjectMeta)
 	}
 	b.equal(made, full, cmpopts.IgnoreFields(seedbed.SystemTemplate{}, "Stored"))
 	_, err := b.CreateSystemTemplate(ctx, full)
@@ -228,7 +228,7 @@ func testStorageTemplates(b *bench) {
 	b.want(b.AddTemplateDisk(ctx, "two", diskOf("sda")), seedbed.ErrExists, `the disk "sda" in storage template "two" already exists`)
 	b.want(b.AddTemplateDisk(ctx, "one", diskOf("sda")), seedbed.ErrNotFound, `the storage template "one" does not exist`)
 	got := get(b.StorageTemplates(ctx, seedbed.ExactName("two")))(b)
-	want := []seedbed.StorageTemplate{{Stored: got[0].Stored, Name: "two", Disks: []seedbed.TemplateDisk{clone, data}}}
+	want := []seedbed.StorageTemplate{{ObjectMeta: got[0].ObjectMeta, Name: "two", Disks: []seedbed.TemplateDisk{clone, data}}}
 	b.equal(got, want, cmpopts.IgnoreFields(seedbed.TemplateDisk{}, "ID", "Template"))
 	if got[0].ID != made.ID || got[0].Revision != 3 || got[0].Disks[0].Template != made.ID || got[0].Disks[0].ID == 0 {
 		b.Errorf("%+v", got[0])

@@ -22,7 +22,7 @@ func (b *bench) made(by seedbed.Token, name string) seedbed.Instance {
 	a := createOf(name)
 	get(b.Accept(byToken(by), a))(b)
 	j := b.claim()
-	b.must(b.Finish(context.Background(), j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.must(b.Finish(context.Background(), j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	return get(b.Instance(context.Background(), a.Instance.ID))(b)
 }
 
@@ -56,7 +56,7 @@ func testRebuildQuota(b *bench) {
 	refused() // once, not twice
 	b.must(b.Undo(ctx, j.Ref(), "no"))
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildBefore))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobRolledBack, Error: "no"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}))
 	get(b.Accept(byToken(ci), createOf("web2")))(b)
 }
 
@@ -71,7 +71,7 @@ func testRebuildQuotaBack(b *bench) {
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
 	_, err := b.Accept(byToken(ci), createOf("web2"))
 	b.want(err, seedbed.ErrForbidden, "disk: it has 10GiB")
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	get(b.Accept(byToken(ci), createOf("web2")))(b)
 }
 
@@ -84,20 +84,20 @@ func testRebuildQuotaResumed(b *bench) {
 	ci := b.token("ci", seedbed.TokenQuota{Disk: 40 * seedbed.GiB})
 	get(b.Accept(ctx, sized(b.made(ci, "web1"), 30*seedbed.GiB, 2, seedbed.GiB)))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no"}))
 	other := b.made(ci, "web2")
 	third := b.made(ci, "web3")
 	_, err := b.ResumeJob(ctx, j.ID)
 	b.want(err, seedbed.ErrForbidden, "disk: it has 20GiB, this wants 30GiB more")
 	get(b.Accept(ctx, removeOf(third.ID)))(b)
 	k := b.claim()
-	b.must(b.Finish(ctx, k.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, k.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	get(b.ResumeJob(ctx, j.ID))(b)
 
 	// After the instance was exchanged, no quota is checked.
 	j = b.claim()
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "no"}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no"}))
 	_, err = b.Accept(ctx, sized(other, 11*seedbed.GiB, 2, seedbed.GiB))
 	b.want(err, seedbed.ErrForbidden, "disk: it has 30GiB")
 	get(b.ResumeJob(ctx, j.ID))(b)

@@ -56,9 +56,9 @@ func testVolumeJob(b *bench) {
 			j.State = seedbed.JobUndoing
 		}
 		b.equal([]any{j.Kind, j.Subject, j.Instance, j.Node}, []any{kind, "web1", i.ID, node})
-		out := seedbed.Outcome{State: seedbed.JobSucceeded}
+		out := seedbed.JobResult{State: seedbed.JobSucceeded}
 		if j.State == seedbed.JobUndoing {
-			out = seedbed.Outcome{State: seedbed.JobRolledBack, Error: "cancelled"}
+			out = seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled"}
 		}
 		b.must(b.Finish(ctx, j.Ref(), out))
 		b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRunning)
@@ -90,7 +90,7 @@ func testFlattened(b *bench) {
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 1}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Flattened: true}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	now := get(b.Instance(ctx, i.ID))(b)
 	b.equal([]string{now.Image, now.Volumes[0].Image}, []string{"debian", ""})
 	b.equal(get(b.Instance(ctx, other.ID))(b).Volumes[0].Image, "debian")
@@ -136,7 +136,7 @@ func testImageRemove(b *bench) {
 	var input seedbed.ImageRemoval
 	b.must(json.Unmarshal(j.Spec, &input))
 	b.equal(input, seedbed.ImageRemoval{Import: importer[len(importer)-1].ID, Was: seedbed.ImageActive})
-	b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	_, err = b.Image(ctx, "debian")
 	b.want(err, seedbed.ErrNotFound)
 	b.image("debian") // its name is free
@@ -148,7 +148,7 @@ func testImageRemoveFailed(b *bench) {
 	for _, c := range []struct{ settled, want seedbed.ImageState }{{seedbed.ImageActive, seedbed.ImageActive}, {"", seedbed.ImageRemoving}} {
 		get(b.Accept(ctx, imageRemoveOf("debian")))(b)
 		j := b.claim()
-		b.must(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobFailed, Error: "it has clones", ImageState: c.settled}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "it has clones", ImageState: c.settled}))
 		b.equal(get(b.Image(ctx, "debian"))(b).State, c.want)
 	}
 	get(b.Accept(ctx, imageRemoveOf("debian")))(b) // it can be requested again
@@ -161,8 +161,8 @@ func testNothingToDrop(b *bench) {
 	i := b.instance("web1")
 	get(b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, "s")))(b)
 	j := b.claim()
-	b.want(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, Drop: true}), seedbed.ErrInvalid)
-	b.want(b.Finish(ctx, j.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded, ImageState: seedbed.ImageActive}), seedbed.ErrInvalid)
+	b.want(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}), seedbed.ErrInvalid)
+	b.want(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, ImageState: seedbed.ImageActive}), seedbed.ErrInvalid)
 	b.equal(get(b.Instance(ctx, i.ID))(b).Name, "web1")
 }
 

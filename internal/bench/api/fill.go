@@ -158,5 +158,5 @@ func addImage(ctx context.Context, db *store.DB, requests *intake.Intake) error 
 			return err
 		}
 	}
-	return db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded})
+	return db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded})
 }

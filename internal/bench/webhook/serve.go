@@ -77,7 +77,7 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
 			return err
 		}
 	}
-	if err := db.Finish(ctx, job.Ref(), seedbed.Outcome{State: seedbed.JobSucceeded}); err != nil {
+	if err := db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
 		return err
 	}
 	if _, err := db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),

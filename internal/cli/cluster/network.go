@@ -45,15 +45,15 @@ func networkPairs(n seedbed.Network) [][2]string {
 // allowances holds the names of what a network can allow.
 var allowances = []struct {
 	name string
-	in   func(*seedbed.Allowance) *bool
+	in   func(*seedbed.NetworkPermissions) *bool
 }{
-	{"addresses", func(a *seedbed.Allowance) *bool { return &a.Addresses }},
-	{"dhcp-server", func(a *seedbed.Allowance) *bool { return &a.DHCPServer }},
-	{"router-advertisements", func(a *seedbed.Allowance) *bool { return &a.RouterAdvertisements }},
-	{"metadata-addresses", func(a *seedbed.Allowance) *bool { return &a.MetadataAddresses }},
+	{"addresses", func(a *seedbed.NetworkPermissions) *bool { return &a.Addresses }},
+	{"dhcp-server", func(a *seedbed.NetworkPermissions) *bool { return &a.DHCPServer }},
+	{"router-advertisements", func(a *seedbed.NetworkPermissions) *bool { return &a.RouterAdvertisements }},
+	{"metadata-addresses", func(a *seedbed.NetworkPermissions) *bool { return &a.MetadataAddresses }},
 }
 
-func allowed(a seedbed.Allowance) string {
+func allowed(a seedbed.NetworkPermissions) string {
 	var names []string
 	for _, w := range allowances {
 		if *w.in(&a) {
@@ -64,7 +64,7 @@ func allowed(a seedbed.Allowance) string {
 }
 
 // parseAllowance parses names. "none" stands for nothing allowed.
-func parseAllowance(names []string) (allow seedbed.Allowance, err error) {
+func parseAllowance(names []string) (allow seedbed.NetworkPermissions, err error) {
 	for _, name := range names {
 		found := name == "none" && len(names) == 1
 		for _, w := range allowances {

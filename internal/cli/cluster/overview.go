@@ -38,17 +38,17 @@ func printOverview(a *cli.App, where string, o wire.Overview) {
 	if len(o.Wrong) > 0 {
 		health = fmt.Sprintf("%d of %d checks found a problem: seedbed doctor", len(o.Wrong), o.Checks)
 	}
-	all, running := o.Census.Total(), o.Census.Total(seedbed.InstanceRunning)
+	all, running := o.Counts.Total(), o.Counts.Total(seedbed.InstanceRunning)
 	a.PrintPairs([][2]string{
 		{"seedbedd", fmt.Sprintf("%s on %s, at %s", o.Version, o.Node, where)},
 		{"health", health},
 		{"nodes", nodeStates(o.Nodes)},
-		{"instances", fmt.Sprintf("%d%s", all.Count, states(o.Census))},
+		{"instances", fmt.Sprintf("%d%s", all.Count, states(o.Counts))},
 		{"allocated", fmt.Sprintf("%d vCPUs, %s (running: %d vCPUs, %s)", all.VCPUs, all.Memory, running.VCPUs, running.Memory)},
-		{"volumes", fmt.Sprintf("%d, %s", o.Census.Volumes, o.Census.Disks)},
+		{"volumes", fmt.Sprintf("%d, %s", o.Counts.Volumes, o.Counts.Disks)},
 		{"jobs", fmt.Sprintf("%d running, %d queued, %d rolling back; %d failed in the last 24 hours",
-			o.Census.Jobs[seedbed.JobRunning], o.Census.Jobs[seedbed.JobQueued], o.Census.Jobs[seedbed.JobUndoing], o.Census.Failed)},
-		{"catalogue", fmt.Sprintf("%d images, %d profiles, %d networks", o.Census.Images, o.Census.Profiles, o.Census.Networks)},
+			o.Counts.Jobs[seedbed.JobRunning], o.Counts.Jobs[seedbed.JobQueued], o.Counts.Jobs[seedbed.JobUndoing], o.Counts.Failed)},
+		{"catalogue", fmt.Sprintf("%d images, %d profiles, %d networks", o.Counts.Images, o.Counts.Profiles, o.Counts.Networks)},
 	})
 	if len(o.Wrong) > 0 {
 		fmt.Fprintln(a.Out)
@@ -83,7 +83,7 @@ func nodeStates(nodes map[seedbed.NodeState]int) string {
 }
 
 // states returns the instances by state, such as ": 3 running, 1 stopped".
-func states(c seedbed.Census) string {
+func states(c seedbed.Counts) string {
 	var parts []string
 	for _, s := range seedbed.InstanceStates() {
 		if n := c.Total(s).Count; n > 0 {

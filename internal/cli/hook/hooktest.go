@@ -46,7 +46,7 @@ where body is JSON or a string, or only the body.`,
 		if err != nil {
 			return err
 		}
-		return tellTrial(a, t)
+		return printDryRun(a, t)
 	})
 	f := c.Flags()
 	f.StringVar(&file, "file", "", "`FILE` with the webhook")
@@ -57,16 +57,16 @@ where body is JSON or a string, or only the body.`,
 }
 
 // sampleOf parses a webhook with its headers. If text is not one, it is taken for the body.
-func sampleOf(text []byte) seedbed.Sample {
+func sampleOf(text []byte) seedbed.SampleDelivery {
 	var whole struct {
 		Headers map[string]string `json:"headers"`
 		Query   map[string]string `json:"query"`
 		Body    json.RawMessage   `json:"body"`
 	}
 	if err := json.Unmarshal(text, &whole); err != nil || whole.Body == nil {
-		return seedbed.Sample{Body: string(text)}
+		return seedbed.SampleDelivery{Body: string(text)}
 	}
-	s := seedbed.Sample{Headers: whole.Headers, Query: whole.Query, Body: string(whole.Body)}
+	s := seedbed.SampleDelivery{Headers: whole.Headers, Query: whole.Query, Body: string(whole.Body)}
 	var plain string
 	if json.Unmarshal(whole.Body, &plain) == nil {
 		s.Body = plain
@@ -74,7 +74,7 @@ func sampleOf(text []byte) seedbed.Sample {
 	return s
 }
 
-func tellTrial(a *cli.App, t seedbed.Trial) error {
+func printDryRun(a *cli.App, t seedbed.DryRun) error {
 	if a.JSON() {
 		return a.PrintJSON(t)
 	}

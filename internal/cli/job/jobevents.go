@@ -20,7 +20,7 @@ func followAll(ctx context.Context, a *cli.App, api *client.Client, after int64,
 		limited, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
-	err := api.FollowEvents(limited, after, func(e seedbed.PlacedEvent) error {
+	err := api.FollowEvents(limited, after, func(e seedbed.NumberedEvent) error {
 		if a.JSON() {
 			return json.NewEncoder(a.Out).Encode(e)
 		}

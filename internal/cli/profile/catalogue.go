@@ -134,7 +134,7 @@ func importCatalogue(ctx context.Context, a *cli.App, name string, f importFlags
 		return err
 	}
 	ask := a.Terminal && !f.yes && !f.dryRun
-	report, err := api.TakeOver(ctx, json.RawMessage(b.Catalogue), f.dryRun || ask, f.keep)
+	report, err := api.ImportCatalogue(ctx, json.RawMessage(b.Catalogue), f.dryRun || ask, f.keep)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func importCatalogue(ctx context.Context, a *cli.App, name string, f importFlags
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
 		return fmt.Errorf("the catalogue was not changed")
 	}
-	if report, err = api.TakeOver(ctx, json.RawMessage(b.Catalogue), false, f.keep); err != nil {
+	if report, err = api.ImportCatalogue(ctx, json.RawMessage(b.Catalogue), false, f.keep); err != nil {
 		return err
 	}
 	return printReport(a, report, false)

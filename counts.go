@@ -2,9 +2,9 @@ package seedbed
 
 import "time"
 
-// Census counts the objects of an installation.
-type Census struct {
-	Instances []NodeCensus `json:"instances"`
+// Counts counts the objects of an installation.
+type Counts struct {
+	Instances []InstanceCounts `json:"instances"`
 	// Volumes is the number of volumes of the instances, and Disks their total size.
 	Volumes int   `json:"volumes"`
 	Disks   Bytes `json:"disks"`
@@ -19,8 +19,8 @@ type Census struct {
 	Networks int `json:"networks"`
 }
 
-// NodeCensus counts the instances of one node in one state.
-type NodeCensus struct {
+// InstanceCounts counts the instances of one node in one state.
+type InstanceCounts struct {
 	Node   string        `json:"node"`
 	State  InstanceState `json:"state"`
 	Count  int           `json:"count"`
@@ -29,7 +29,7 @@ type NodeCensus struct {
 }
 
 // Total returns the instances of all nodes in the given states, or in all states if none is given.
-func (c Census) Total(states ...InstanceState) (n NodeCensus) {
+func (c Counts) Total(states ...InstanceState) (n InstanceCounts) {
 	for _, each := range c.Instances {
 		wanted := len(states) == 0
 		for _, s := range states {

@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"seedbed"
+	"seedbed/store/access"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -36,7 +38,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var receipt seedbed.Receipt
 	var accepted seedbed.Job
 	asker := seedbed.ChangeOf(ctx)
-	write := func(ctx context.Context, b *Batch) ([]notice, error) {
+	write := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
 		a := a // write may run more than once
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 		asked := "accepted"
@@ -63,18 +65,18 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		recordDelivery(b.Tx, a)
 		firstEvent(b.Tx, a.Job.ID, asked)
 		accepted = a.Job
-		return []notice{acceptance(a)}, nil
+		return []outbox.Event{acceptance(a)}, nil
 	}
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
-		err = db.together(ctx, what, func(ctx context.Context, b *Batch) ([]notice, error) {
+		err = db.together(ctx, what, func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
 			told, err := write(ctx, b)
 			if known := (*seedbed.Error)(nil); b.shared && a.Delivery != nil && errors.As(err, &known) {
 				return nil, errApart // the delivery may be a duplicate; only a transaction of its own looks for that
 			}
 			if err == nil {
-				audit(b.Tx, asker, what)
+				access.Record(b.Tx, asker, what)
 			}
 			return told, err
 		})
@@ -84,7 +86,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			if err != nil {
 				return err
 			}
-			if err := emit(ctx, tx, told...); err != nil || a.Job.Kind != seedbed.JobRemove || !accepted.Blocked {
+			if err := outbox.Emit(ctx, tx, told...); err != nil || a.Job.Kind != seedbed.JobRemove || !accepted.Blocked {
 				return err
 			}
 			receipt.Cancels = accepted.After

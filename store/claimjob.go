@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -60,7 +61,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.J
 	}
 	limits := c.PerNode > 0 || c.PerPool > 0
 	var claimed *seedbed.Job
-	err := db.share(ctx, "claim job", func(ctx context.Context, b *Batch) ([]notice, error) {
+	err := db.share(ctx, "claim job", func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		claimed = nil
 		if limits && db.sql.Dialect.Claim.Alone != "" {
@@ -87,7 +88,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.J
 		if j.Epoch > 1 || j.State != seedbed.JobRunning {
 			return nil, nil
 		}
-		return []notice{ofJob(seedbed.EventJobStarted, j)}, nil
+		return []outbox.Event{ofJob(seedbed.EventJobStarted, j)}, nil
 	})
 	if err != nil {
 		return nil, err

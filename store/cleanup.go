@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -120,7 +121,7 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 				return err
 			}
 		}
-		return emit(ctx, tx, ofInstance(seedbed.EventCleanupReleased, had[0], ""))
+		return outbox.Emit(ctx, tx, ofInstance(seedbed.EventCleanupReleased, had[0], ""))
 	})
 	return dropped && err == nil, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -25,7 +26,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 		return db.end(ctx, b.Tx, j.Job, o)
 	}
 	const what = "finish job"
-	fn := func(ctx context.Context, b *Batch) ([]notice, error) { return nil, write(ctx, b) }
+	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) { return nil, write(ctx, b) }
 	switch {
 	case o.Drop || o.ImageState != "": // rows that other caches hold
 		return db.sql.Update(ctx, what, func(tx *sqldb.Tx) error { return write(ctx, alone(tx)) })
@@ -57,7 +58,7 @@ func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Jo
 	tx.Later(`UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL, blocked = 0 WHERE id = $5`,
 		o.State, why, e.Progress, sqldb.Micros(sqldb.Now()), j.ID)
 	j.State, j.Error = o.State, why
-	if err := emit(ctx, tx, noticesOf(j, o)...); err != nil {
+	if err := outbox.Emit(ctx, tx, noticesOf(j, o)...); err != nil {
 		return err
 	}
 	return db.endDependents(ctx, tx, j)

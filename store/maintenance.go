@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -84,7 +85,7 @@ func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.Instan
 		if err := tellMaintenance(ctx, tx, node, id); err != nil {
 			return err
 		}
-		return emit(ctx, tx, ofMaintenance(seedbed.EventMaintenanceAnnounced, node, m)...)
+		return outbox.Emit(ctx, tx, ofMaintenance(seedbed.EventMaintenanceAnnounced, node, m)...)
 	})
 	if err != nil {
 		return seedbed.Maintenance{}, err
@@ -163,7 +164,7 @@ func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbe
 		if err := tellMaintenance(ctx, tx, of.node, of.id); err != nil {
 			return err
 		}
-		return emit(ctx, tx, ofMaintenance("node.maintenance."+state, of.node, m)...)
+		return outbox.Emit(ctx, tx, ofMaintenance("node.maintenance."+state, of.node, m)...)
 	})
 	if err != nil {
 		return seedbed.Maintenance{}, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -47,17 +48,17 @@ func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left [
 		if err != nil {
 			return err
 		}
-		var told []notice
+		var told []outbox.Event
 		for _, name := range left {
 			if i := slices.Index(names, name); i >= 0 {
 				names = slices.Delete(names, i, i+1)
-				told = append(told, notice{seedbed.EventNodeLeft, name, fixed(map[string]any{"node": name})})
+				told = append(told, outbox.Event{Kind: seedbed.EventNodeLeft, Subject: name, Data: outbox.Fixed(map[string]any{"node": name})})
 			}
 		}
 		for _, m := range joined {
 			if !slices.Contains(names, m.Node) {
 				names = append(names, m.Node)
-				told = append(told, notice{seedbed.EventNodeJoined, m.Node, fixed(m)})
+				told = append(told, outbox.Event{Kind: seedbed.EventNodeJoined, Subject: m.Node, Data: outbox.Fixed(m)})
 			}
 		}
 		if len(told) == 0 {
@@ -71,6 +72,6 @@ func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left [
 		if err := sqldb.Exec(ctx, tx, `UPDATE setting SET value = $1 WHERE key = $2`, text, settingMembers); err != nil {
 			return err
 		}
-		return emit(ctx, tx, told...)
+		return outbox.Emit(ctx, tx, told...)
 	})
 }

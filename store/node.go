@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -208,7 +209,7 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 		if told = len(news) > 0; err != nil || !told {
 			return err
 		}
-		if err := emit(ctx, tx, news...); err != nil {
+		if err := outbox.Emit(ctx, tx, news...); err != nil {
 			return err
 		}
 		return db.sql.Announce(ctx, tx)
@@ -220,13 +221,13 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 }
 
 // ofNode returns the event for a node that now has a problem, or no longer has one.
-func ofNode(was seedbed.Node, problem string) []notice {
+func ofNode(was seedbed.Node, problem string) []outbox.Event {
 	answered := was.Problem == "" && !was.Seen.IsZero()
 	switch {
 	case problem == "" && !answered:
-		return []notice{{seedbed.EventNodeUp, was.Name, fixed(map[string]any{"node": was.Name})}}
+		return []outbox.Event{{Kind: seedbed.EventNodeUp, Subject: was.Name, Data: outbox.Fixed(map[string]any{"node": was.Name})}}
 	case problem != "" && answered:
-		return []notice{{seedbed.EventNodeDown, was.Name, fixed(map[string]any{"node": was.Name, "problem": problem, "seen": was.Seen})}}
+		return []outbox.Event{{Kind: seedbed.EventNodeDown, Subject: was.Name, Data: outbox.Fixed(map[string]any{"node": was.Name, "problem": problem, "seen": was.Seen})}}
 	}
 	return nil
 }

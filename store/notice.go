@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -12,7 +13,7 @@ import (
 // of things removed by each task.
 func (db *DB) CleanupFinished(ctx context.Context, taken map[string]int) error {
 	return db.sql.Update(ctx, "tell of the cleanup", func(tx *sqldb.Tx) error {
-		return emit(ctx, tx, notice{seedbed.EventCleanupFinished, "cleanup", fixed(map[string]any{"taken": taken})})
+		return outbox.Emit(ctx, tx, outbox.Event{Kind: seedbed.EventCleanupFinished, Subject: "cleanup", Data: outbox.Fixed(map[string]any{"taken": taken})})
 	})
 }
 
@@ -32,9 +33,9 @@ type jobFacts struct {
 
 // ofJob returns an event about a job. more is pairs of a name and a text; a pair with an empty text
 // is left out.
-func ofJob(kind string, j seedbed.Job, more ...string) notice {
+func ofJob(kind string, j seedbed.Job, more ...string) outbox.Event {
 	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}
-	return notice{kind, j.Subject, func(context.Context, *sqldb.Tx) (any, error) {
+	return outbox.Event{Kind: kind, Subject: j.Subject, Data: func(context.Context, *sqldb.Tx) (any, error) {
 		data := map[string]any{"job": facts}
 		for pair := range slices.Chunk(more, 2) {
 			if pair[1] != "" {
@@ -46,7 +47,7 @@ func ofJob(kind string, j seedbed.Job, more ...string) notice {
 }
 
 // acceptance returns the event of an accepted job.
-func acceptance(a seedbed.Acceptance) notice {
+func acceptance(a seedbed.Acceptance) outbox.Event {
 	j := a.Job
 	j.State = seedbed.JobQueued
 	if a.Delivery == nil {
@@ -80,24 +81,24 @@ func factsOf(i seedbed.Instance) instanceFacts {
 }
 
 // ofInstance returns an event about an instance. job is the job that worked on it, if any.
-func ofInstance(kind string, i seedbed.Instance, job seedbed.JobID) notice {
+func ofInstance(kind string, i seedbed.Instance, job seedbed.JobID) outbox.Event {
 	data := map[string]any{"instance": factsOf(i)}
 	if job != "" {
 		data["job"] = job
 	}
-	return notice{kind, i.Name, fixed(data)}
+	return outbox.Event{Kind: kind, Subject: i.Name, Data: outbox.Fixed(data)}
 }
 
 // ofMaintenance returns the event of a node's maintenance. An instance's maintenance has no event.
-func ofMaintenance(kind, node string, m seedbed.Maintenance) []notice {
+func ofMaintenance(kind, node string, m seedbed.Maintenance) []outbox.Event {
 	if node == "" {
 		return nil
 	}
-	return []notice{{kind, node, fixed(map[string]any{"node": node, "maintenance": m})}}
+	return []outbox.Event{{Kind: kind, Subject: node, Data: outbox.Fixed(map[string]any{"node": node, "maintenance": m})}}
 }
 
 // noticesOf returns the events of a job's end. j is the job after it ended.
-func noticesOf(j seedbed.Job, o seedbed.JobResult) []notice {
+func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 	kind := seedbed.EventJobFailed
 	switch {
 	case o.State == seedbed.JobSucceeded:
@@ -105,7 +106,7 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []notice {
 	case j.Cancel:
 		kind = seedbed.EventJobCancelled
 	}
-	all := []notice{ofJob(kind, j)}
+	all := []outbox.Event{ofJob(kind, j)}
 	if o.State != seedbed.JobSucceeded {
 		return all
 	}
@@ -113,12 +114,12 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []notice {
 	case j.Kind == seedbed.JobRemove && o.Drop:
 		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
 	case j.Kind == seedbed.JobCreate:
-		all = append(all, notice{seedbed.EventInstanceReady, j.Subject, func(ctx context.Context, tx *sqldb.Tx) (any, error) {
+		all = append(all, outbox.Event{Kind: seedbed.EventInstanceReady, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
 			found, err := instances(ctx, tx, `id = $1`, j.Instance)
 			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
 				return nil, err // created, but not started
 			}
-			return ofInstance("", found[0], j.ID).data(ctx, tx)
+			return ofInstance("", found[0], j.ID).Data(ctx, tx)
 		}})
 	}
 	return all

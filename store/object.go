@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/access"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -28,11 +30,11 @@ func (db *DB) createObject(ctx context.Context, kind, into, name string, values 
 		})
 		return id, err
 	}
-	err = db.together(ctx, what, func(ctx context.Context, b *Batch) (_ []notice, err error) {
+	err = db.together(ctx, what, func(ctx context.Context, b *Batch) (_ []outbox.Event, err error) {
 		if id, err = insertNumbered(ctx, b.Tx, kind, into, name, values); err != nil {
 			return nil, err
 		}
-		audit(b.Tx, asker, what)
+		access.Record(b.Tx, asker, what)
 		return nil, nil
 	})
 	return id, err

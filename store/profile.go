@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/hooks"
 	"seedbed/store/sqldb"
 )
 
@@ -173,7 +174,7 @@ func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.
 // to the profile, DeleteProfile returns ErrInUse.
 func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 	return db.sql.Update(ctx, "delete profile", func(tx *sqldb.Tx) error {
-		err := unhooked(ctx, tx, name)
+		err := hooks.Unhooked(ctx, tx, name)
 		if err != nil && sqldb.Unstorable(err) {
 			return noProfile(name)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -36,7 +37,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if err != nil {
 			return err
 		}
-		return emit(ctx, tx, ofJob(seedbed.EventJobAccepted, j))
+		return outbox.Emit(ctx, tx, ofJob(seedbed.EventJobAccepted, j))
 	})
 	return j, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/groupcommit"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -36,7 +37,7 @@ type write struct {
 	// job is the job that the write is about, if any. The batch reads all of its jobs at once.
 	job *seedbed.JobRef
 	// fn writes, and returns the events of the write.
-	fn func(context.Context, *Batch) ([]notice, error)
+	fn func(context.Context, *Batch) ([]outbox.Event, error)
 }
 
 const (
@@ -51,12 +52,12 @@ var errApart = errors.New("the write needs a transaction of its own")
 
 // together is update for a write that may share its transaction with others; package groupcommit
 // explains how. fn must not write rows that are cached.
-func (db *DB) together(ctx context.Context, what string, fn func(context.Context, *Batch) ([]notice, error)) error {
+func (db *DB) together(ctx context.Context, what string, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
 	return db.join(ctx, db.shared, what, write{fn: fn})
 }
 
 // ofHolder is together for writes of a job's owner to the job's own rows.
-func (db *DB) ofHolder(ctx context.Context, what string, ref seedbed.JobRef, fn func(context.Context, *Batch) ([]notice, error)) error {
+func (db *DB) ofHolder(ctx context.Context, what string, ref seedbed.JobRef, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
 	return db.join(ctx, db.steps, what, write{&ref, fn})
 }
 
@@ -71,7 +72,7 @@ func (db *DB) join(ctx context.Context, q *groupcommit.Queue[write], what string
 // share is ofHolder for writes that also touch rows which other transactions lock. In a database
 // with several writers it uses a transaction of its own, so that no job waits for the rows of
 // another.
-func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *Batch) ([]notice, error)) error {
+func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
 	if !db.sql.Dialect.Server {
 		return db.join(ctx, db.steps, what, write{fn: fn})
 	}
@@ -80,7 +81,7 @@ func (db *DB) share(ctx context.Context, what string, fn func(context.Context, *
 		if err != nil {
 			return err
 		}
-		return emit(ctx, tx, events...)
+		return outbox.Emit(ctx, tx, events...)
 	})
 }
 
@@ -149,7 +150,7 @@ func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) 
 			return false, err
 		}
 	}
-	var events []notice
+	var events []outbox.Event
 	for _, w := range batch {
 		w.Apart = false
 		if w.Err = w.Ctx.Err(); w.Err != nil {
@@ -170,12 +171,12 @@ func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) 
 			return false, err
 		}
 	}
-	return changed, emit(ctx, b.Tx, events...)
+	return changed, outbox.Emit(ctx, b.Tx, events...)
 }
 
 // guarded runs one write and turns a panic into that write's error. The write runs in the goroutine
 // of another caller, and must not affect the rest of the batch.
-func guarded(ctx context.Context, b *Batch, fn func(context.Context, *Batch) ([]notice, error)) (events []notice, err error) {
+func guarded(ctx context.Context, b *Batch, fn func(context.Context, *Batch) ([]outbox.Event, error)) (events []outbox.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

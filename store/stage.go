@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -25,10 +26,10 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 			if err != nil {
 				return err
 			}
-			return emit(ctx, tx, events...)
+			return outbox.Emit(ctx, tx, events...)
 		})
 	}
-	fn := func(ctx context.Context, b *Batch) ([]notice, error) { return step(ctx, b, ref, s) }
+	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) { return step(ctx, b, ref, s) }
 	if s.InstanceState != "" {
 		return db.share(ctx, "write stage", fn)
 	}
@@ -36,7 +37,7 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 }
 
 // step is Step in its transaction. It returns the events to send.
-func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]notice, error) {
+func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]outbox.Event, error) {
 	tx := b.Tx
 	held, err := b.hold(ctx, ref)
 	if err != nil {
@@ -105,12 +106,12 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 	if !begins {
 		return nil, nil
 	}
-	return []notice{{seedbed.EventJobStage, j.Subject, func(ctx context.Context, tx *sqldb.Tx) (any, error) {
+	return []outbox.Event{{Kind: seedbed.EventJobStage, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
 		now, err := readJob(ctx, tx, j.ID)
 		if err != nil {
 			return nil, err
 		}
-		return ofJob("", now).data(ctx, tx)
+		return ofJob("", now).Data(ctx, tx)
 	}}}, nil
 }
 

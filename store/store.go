@@ -22,7 +22,10 @@ import (
 	"sync"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/groupcommit"
+	"seedbed/store/hooks"
+	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -31,7 +34,11 @@ type Config = sqldb.Config
 
 // DB is an open database. Its methods are safe for concurrent use.
 type DB struct {
-	sql    *sqldb.DB
+	sql *sqldb.DB
+	*outboxStore
+	*accessStore
+	*hookStore
+
 	limits limits
 
 	next nextAddr
@@ -52,15 +59,26 @@ type DB struct {
 	sinceCut map[seedbed.InstanceID]int
 }
 
+// The packages of single aggregates, under the names of their fields in DB.
+type (
+	outboxStore = outbox.Store
+	accessStore = access.Store
+	hookStore   = hooks.Store
+)
+
 // Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
 // former process.
 func Open(ctx context.Context, c Config) (*DB, error) {
-	one, err := sqldb.Open(ctx, c, audit)
+	one, err := sqldb.Open(ctx, c, access.Record)
 	if err != nil {
 		return nil, err
 	}
 	db := &DB{
-		sql:      one,
+		sql:         one,
+		outboxStore: outbox.New(one),
+		accessStore: access.New(one),
+		hookStore:   hooks.New(one),
+
 		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
 		sinceCut: map[seedbed.InstanceID]int{},
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/sqldb"
 )
 
@@ -69,7 +70,7 @@ func tokenUse(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.Insta
 	if token == "" {
 		return most, has, nil
 	}
-	t, err := sqldb.LockOne(ctx, tx, scanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+tokenColumns, token)
+	t, err := sqldb.LockOne(ctx, tx, access.ScanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+access.TokenColumns, token)
 	if err != nil || t.Quota == most { // no quota, or the token was revoked
 		return most, has, err
 	}

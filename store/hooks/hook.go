@@ -1,4 +1,4 @@
-package store
+package hooks
 
 import (
 	"context"
@@ -27,11 +27,11 @@ func scanHook(r sqldb.Row) (h seedbed.Hook, err error) {
 
 // CreateHook adds a hook with its keys, and returns it with its time of creation. The tolerance is
 // stored to the microsecond. A profile that does not exist is ErrInvalid.
-func (db *DB) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
+func (s *Store) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
 	if err := checkHook(h); err != nil {
 		return seedbed.Hook{}, err
 	}
-	err = db.sql.Update(ctx, "create hook "+h.Name, func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "create hook "+h.Name, func(tx *sqldb.Tx) error {
 		if err := insertHook(ctx, tx, h, sqldb.Now()); err != nil {
 			return err
 		}
@@ -98,8 +98,8 @@ func holdProfile(ctx context.Context, tx *sqldb.Tx, name string, missing error) 
 	return err
 }
 
-// unhooked returns ErrInUse if hooks refer to the profile, which it locks.
-func unhooked(ctx context.Context, tx *sqldb.Tx, name string) error {
+// Unhooked returns ErrInUse if hooks refer to the profile, which it locks.
+func Unhooked(ctx context.Context, tx *sqldb.Tx, name string) error {
 	if err := sqldb.Exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func unhooked(ctx context.Context, tx *sqldb.Tx, name string) error {
 
 // UpdateHook changes a hook's settings; its keys stay. It returns ErrConflict for a hook that the
 // configuration declares, and for one that was changed since h.Changed, unless that is zero.
-func (db *DB) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
-	err = db.sql.Update(ctx, "update hook "+h.Name, func(tx *sqldb.Tx) error {
+func (s *Store) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
+	err = s.db.Update(ctx, "update hook "+h.Name, func(tx *sqldb.Tx) error {
 		old, err := lockHook(ctx, tx, h.Name)
 		if err != nil {
 			return err
@@ -162,9 +162,9 @@ func lockHook(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Hook, err
 }
 
 // Hook returns the hook called name, with its keys.
-func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
-	return sqldb.Cached(ctx, db.sql, "hook", name, func() (h seedbed.Hook, err error) {
-		err = db.sql.View(ctx, "read hook", func(tx *sqldb.Tx) error {
+func (s *Store) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
+	return sqldb.Cached(ctx, s.db, "hook", name, func() (h seedbed.Hook, err error) {
+		err = s.db.View(ctx, "read hook", func(tx *sqldb.Tx) error {
 			h, err = readHook(ctx, tx, name)
 			return err
 		})
@@ -174,20 +174,20 @@ func (db *DB) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
 
 // HookNow is Hook without the cache, which may be out of date for a moment after another process
 // changed the hook.
-func (db *DB) HookNow(ctx context.Context, name string) (h seedbed.Hook, err error) {
-	if db.sql.Dialect.Announce == "" { // no other process writes
-		return db.Hook(ctx, name)
+func (s *Store) HookNow(ctx context.Context, name string) (h seedbed.Hook, err error) {
+	if s.db.Dialect.Announce == "" { // no other process writes
+		return s.Hook(ctx, name)
 	}
-	known, err := db.Hook(ctx, name)
+	known, err := s.Hook(ctx, name)
 	if err != nil {
 		return h, err
 	}
-	err = db.sql.View(ctx, "read hook", func(tx *sqldb.Tx) error {
+	err = s.db.View(ctx, "read hook", func(tx *sqldb.Tx) error {
 		h, err = readHook(ctx, tx, name)
 		return err
 	})
 	if err == nil && !reflect.DeepEqual(h, known) || errors.Is(err, seedbed.ErrNotFound) {
-		db.sql.Forget()
+		s.db.Forget()
 	}
 	return h, err
 }
@@ -214,8 +214,8 @@ func noHook(name string) error {
 }
 
 // Hooks returns all hooks sorted by name, with their keys.
-func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
-	err = db.sql.View(ctx, "list hooks", func(tx *sqldb.Tx) error {
+func (s *Store) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
+	err = s.db.View(ctx, "list hooks", func(tx *sqldb.Tx) error {
 		if all, err = sqldb.List(ctx, tx, scanHook, `SELECT `+hookColumns+` FROM hook ORDER BY name`); err != nil {
 			return err
 		}
@@ -231,8 +231,8 @@ func (db *DB) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 
 // DeleteHook removes a hook. The history of its deliveries stays. It returns ErrConflict for a hook
 // that the configuration declares.
-func (db *DB) DeleteHook(ctx context.Context, name string) error {
-	return db.sql.Update(ctx, "delete hook", func(tx *sqldb.Tx) error {
+func (s *Store) DeleteHook(ctx context.Context, name string) error {
+	return s.db.Update(ctx, "delete hook", func(tx *sqldb.Tx) error {
 		if _, err := lockHook(ctx, tx, name); err != nil {
 			return err
 		}

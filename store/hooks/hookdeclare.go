@@ -1,4 +1,4 @@
-package store
+package hooks
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 // DeclareHooks writes the hooks that the configuration declares, and removes those that it declared
 // before and no longer does, all or nothing. It returns ErrConflict if a hook of that name was not
 // made by the configuration.
-func (db *DB) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
+func (s *Store) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 	for i := range hooks {
 		hooks[i].Declared = true
 		if err := checkHook(hooks[i]); err != nil {
 			return err
 		}
 	}
-	return db.sql.Update(ctx, "declare hooks", func(tx *sqldb.Tx) error {
+	return s.db.Update(ctx, "declare hooks", func(tx *sqldb.Tx) error {
 		former, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM hook WHERE declared = 1`)
 		if err == nil && len(former)+len(hooks) == 0 {
 			err = sqldb.ErrUnchanged

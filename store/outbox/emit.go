@@ -1,4 +1,4 @@
-package store
+package outbox
 
 import (
 	"context"
@@ -11,30 +11,30 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// notice is an event as described by the change that causes it.
-type notice struct {
-	kind string // one of the Event constants of package seedbed
-	// subject is the name of the object that the event is about.
-	subject string
-	// data returns the event's object, or nil if there is no event to send. It is called in the
+// Event is an event as described by the change that causes it.
+type Event struct {
+	Kind string // one of the Event constants of package seedbed
+	// Subject is the name of the object that the event is about.
+	Subject string
+	// Data returns the event's object, or nil if there is no event to send. It is called in the
 	// transaction of the change, and only if an endpoint wants the event.
-	data func(context.Context, *sqldb.Tx) (any, error)
+	Data func(context.Context, *sqldb.Tx) (any, error)
 }
 
-// fixed returns a notice's data function for a known object.
-func fixed(v any) func(context.Context, *sqldb.Tx) (any, error) {
+// Fixed returns a notice's data function for a known object.
+func Fixed(v any) func(context.Context, *sqldb.Tx) (any, error) {
 	return func(context.Context, *sqldb.Tx) (any, error) { return v, nil }
 }
 
-// emit adds events to the outbox of each endpoint that wants them, in the transaction of the
+// Emit adds events to the outbox of each endpoint that wants them, in the transaction of the
 // change. A transaction calls it once, as its last step: it locks the rows of the endpoints in the
 // order of their names, so that a seq never becomes visible before a lower one.
-func emit(ctx context.Context, tx *sqldb.Tx, all ...notice) error {
+func Emit(ctx context.Context, tx *sqldb.Tx, all ...Event) error {
 	return emitBut(ctx, tx, "", all...)
 }
 
 // emitBut is emit for all endpoints except the one called but.
-func emitBut(ctx context.Context, tx *sqldb.Tx, but string, all ...notice) error {
+func emitBut(ctx context.Context, tx *sqldb.Tx, but string, all ...Event) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func emitBut(ctx context.Context, tx *sqldb.Tx, but string, all ...notice) error
 	made := make([][]byte, len(all)) // each event's data, made once for all endpoints
 	for _, e := range endpoints {
 		for i, n := range all {
-			if !e.Wants(n.kind) {
+			if !e.Wants(n.Kind) {
 				continue
 			}
 			if made[i] == nil {
@@ -68,8 +68,8 @@ func emitBut(ctx context.Context, tx *sqldb.Tx, but string, all ...notice) error
 }
 
 // marshal returns the event's object as JSON, or an empty slice if there is no event to send.
-func (n notice) marshal(ctx context.Context, tx *sqldb.Tx) ([]byte, error) {
-	v, err := n.data(ctx, tx)
+func (n Event) marshal(ctx context.Context, tx *sqldb.Tx) ([]byte, error) {
+	v, err := n.Data(ctx, tx)
 	if err != nil || v == nil {
 		return []byte{}, err
 	}
@@ -77,7 +77,7 @@ func (n notice) marshal(ctx context.Context, tx *sqldb.Tx) ([]byte, error) {
 }
 
 // post adds one event to the outbox of one endpoint, if the endpoint still exists.
-func post(ctx context.Context, tx *sqldb.Tx, endpoint string, n notice, data []byte) error {
+func post(ctx context.Context, tx *sqldb.Tx, endpoint string, n Event, data []byte) error {
 	type place struct {
 		seq     int64
 		enabled bool
@@ -94,7 +94,7 @@ func post(ctx context.Context, tx *sqldb.Tx, endpoint string, n notice, data []b
 		state = seedbed.OutgoingSkipped
 	}
 	return sqldb.Exec(ctx, tx, `INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		endpoint, at.seq, messageID(), n.kind, sqldb.Clean(n.subject, 80), string(data), sqldb.Micros(sqldb.Now()), state)
+		endpoint, at.seq, messageID(), n.Kind, sqldb.Clean(n.Subject, 80), string(data), sqldb.Micros(sqldb.Now()), state)
 }
 
 // messageID returns a new ID of an event for one endpoint.

@@ -1,4 +1,4 @@
-package store
+package outbox
 
 import (
 	"context"
@@ -34,11 +34,11 @@ func scanLane(r sqldb.Row) (l lane, err error) {
 // of the lease. The claim includes the endpoint: no other owner sends to it until the outcome is
 // recorded or the lease expires. If no delivery is due, ClaimOutgoing returns nil and the time
 // until the next one is due, or 0 if none is pending.
-func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (c *seedbed.OutgoingClaim, next time.Duration, err error) {
+func (s *Store) ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (c *seedbed.OutgoingClaim, next time.Duration, err error) {
 	if owner == "" || lease <= 0 {
 		return nil, 0, seedbed.Errorf(seedbed.ErrInvalid, "claiming a delivery needs an owner and a lease, not %q and %s", owner, lease)
 	}
-	lanes, clock, err := db.lanes(ctx)
+	lanes, clock, err := s.lanes(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -50,7 +50,7 @@ func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Durati
 			}
 			return nil, wait, failed
 		}
-		c, err := db.claimLane(ctx, l, owner, lease)
+		c, err := s.claimLane(ctx, l, owner, lease)
 		if c != nil || ctx.Err() != nil {
 			return c, 0, err
 		}
@@ -60,9 +60,9 @@ func (db *DB) ClaimOutgoing(ctx context.Context, owner string, lease time.Durati
 }
 
 // lanes returns the endpoints with pending deliveries, the first one due first.
-func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error) {
-	err = db.sql.View(ctx, "look for deliveries", func(tx *sqldb.Tx) error {
-		if clock, err = db.sql.LeaseClock(ctx, tx); err != nil {
+func (s *Store) lanes(ctx context.Context) (all []lane, clock time.Time, err error) {
+	err = s.db.View(ctx, "look for deliveries", func(tx *sqldb.Tx) error {
+		if clock, err = s.db.LeaseClock(ctx, tx); err != nil {
 			return err
 		}
 		all, err = sqldb.List(ctx, tx, scanLane, `
@@ -77,10 +77,10 @@ func (db *DB) lanes(ctx context.Context) (all []lane, clock time.Time, err error
 }
 
 // claimLane claims the endpoint, unless another owner did since lanes read it.
-func (db *DB) claimLane(ctx context.Context, l lane, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
+func (s *Store) claimLane(ctx context.Context, l lane, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
 	c := &seedbed.OutgoingClaim{Epoch: l.epoch + 1}
-	changed, err := db.sql.Change(ctx, "claim delivery", func(tx *sqldb.Tx) error {
-		clock, err := db.sql.LeaseClock(ctx, tx)
+	changed, err := s.db.Change(ctx, "claim delivery", func(tx *sqldb.Tx) error {
+		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -115,12 +115,12 @@ func holdOutgoing(ctx context.Context, tx *sqldb.Tx, c seedbed.OutgoingClaim) er
 
 // RecordOutgoing records the result of an attempt and releases the endpoint. ErrStale means that
 // the claim was lost: another owner is sending the delivery, or has sent it.
-func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a seedbed.Attempt) error {
-	_, err := db.sql.Change(ctx, "record delivery", func(tx *sqldb.Tx) error {
+func (s *Store) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a seedbed.Attempt) error {
+	_, err := s.db.Change(ctx, "record delivery", func(tx *sqldb.Tx) error {
 		if err := holdOutgoing(ctx, tx, c); err != nil {
 			return err
 		}
-		clock, err := db.sql.LeaseClock(ctx, tx)
+		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -158,6 +158,6 @@ func (db *DB) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a see
 
 // ReleaseOutgoing releases an endpoint without an outcome. The delivery stays due as before, and no
 // attempt is counted.
-func (db *DB) ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error {
-	return db.sql.Update(ctx, "release delivery", func(tx *sqldb.Tx) error { return holdOutgoing(ctx, tx, c) })
+func (s *Store) ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error {
+	return s.db.Update(ctx, "release delivery", func(tx *sqldb.Tx) error { return holdOutgoing(ctx, tx, c) })
 }

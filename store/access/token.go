@@ -1,4 +1,4 @@
-package store
+package access
 
 import (
 	"context"
@@ -9,16 +9,16 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const tokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
+const TokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
 
-func scanToken(r sqldb.Row) (t seedbed.Token, err error) {
+func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
 	err = r.Scan(&t.Name, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires), sqldb.ToTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
 	return t, err
 }
 
 // CreateToken stores a token with the digest of its secret, and returns it with its time of
 // creation. It returns ErrExists if the name is taken.
-func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error) {
+func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error) {
 	if err := seedbed.CheckName("token", t.Name); err != nil {
 		return seedbed.Token{}, err
 	}
@@ -35,7 +35,7 @@ func (db *DB) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size
 			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already", t.Name, t.Expires.Format(time.RFC3339))
 		}
 	}
-	err = db.sql.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
 		made, err := sqldb.Affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
 			t.Name, t.Role, sum[:], sqldb.Micros(t.Created), sqldb.Micros(t.Expires), t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk)
 		if err == nil && made == 0 {
@@ -54,18 +54,18 @@ const usedEvery = time.Minute
 
 // TokenOf returns the token whose secret has that digest, expired or not, and records its use. It
 // returns ErrNotFound if there is no such token or it was revoked.
-func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
+func (s *Store) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
 	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
-	t, err = sqldb.Cached(ctx, db.sql, "token", string(sum[:]), func() (t seedbed.Token, err error) {
-		err = db.sql.View(ctx, "read token", func(tx *sqldb.Tx) error {
-			t, err = sqldb.One(ctx, tx, scanToken, none, `SELECT `+tokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
+	t, err = sqldb.Cached(ctx, s.db, "token", string(sum[:]), func() (t seedbed.Token, err error) {
+		err = s.db.View(ctx, "read token", func(tx *sqldb.Tx) error {
+			t, err = sqldb.One(ctx, tx, ScanToken, none, `SELECT `+TokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
 			return err
 		})
 		return t, err
 	})
 	if at := sqldb.Now(); err == nil && !t.Expired(at) && at.Sub(t.Used) >= usedEvery {
 		t.Used = at
-		_, err = db.sql.Change(ctx, "note use of token", func(tx *sqldb.Tx) error {
+		_, err = s.db.Change(ctx, "note use of token", func(tx *sqldb.Tx) error {
 			return sqldb.Exec(ctx, tx, `UPDATE token SET used = $1 WHERE name = $2`, sqldb.Micros(at), t.Name)
 		})
 	}
@@ -73,9 +73,9 @@ func (db *DB) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Tok
 }
 
 // Tokens returns all tokens sorted by name.
-func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
-	err = db.sql.View(ctx, "list tokens", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token ORDER BY name`)
+func (s *Store) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
+	err = s.db.View(ctx, "list tokens", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, ScanToken, `SELECT `+TokenColumns+` FROM token ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -83,13 +83,13 @@ func (db *DB) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
 
 // SetTokenQuota sets what a token's instances may have from now on. Existing instances stay, even
 // if they exceed it.
-func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (t seedbed.Token, err error) {
+func (s *Store) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (t seedbed.Token, err error) {
 	if err := q.Check(); err != nil {
 		return t, sqldb.Within("token "+sqldb.Clean(name, 80), err)
 	}
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))
-	err = db.sql.Update(ctx, "change quota of token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		t, err = sqldb.One(ctx, tx, scanToken, missing, `UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+tokenColumns,
+	err = s.db.Update(ctx, "change quota of token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		t, err = sqldb.One(ctx, tx, ScanToken, missing, `UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+TokenColumns,
 			q.Instances, q.VCPUs, q.Memory, q.Disk, name)
 		if err != nil && sqldb.Unstorable(err) {
 			err = missing
@@ -100,8 +100,8 @@ func (db *DB) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuo
 }
 
 // DeleteToken revokes a token. Its holder is refused from now on.
-func (db *DB) DeleteToken(ctx context.Context, name string) error {
-	return db.sql.Update(ctx, "revoke token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+func (s *Store) DeleteToken(ctx context.Context, name string) error {
+	return s.db.Update(ctx, "revoke token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		n, err := sqldb.Affect(ctx, tx, `DELETE FROM token WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))

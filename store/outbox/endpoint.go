@@ -1,4 +1,4 @@
-package store
+package outbox
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func scanEndpoint(r sqldb.Row) (e seedbed.Endpoint, err error) {
 
 // CreateEndpoint adds an endpoint and returns it enabled. It must have one key of each version that
 // it signs. It receives the events that happen from then on.
-func (db *DB) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error) {
+func (s *Store) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error) {
 	if err := e.Check(); err != nil {
 		return seedbed.Endpoint{}, err
 	}
@@ -25,7 +25,7 @@ func (db *DB) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.E
 	if err != nil {
 		return seedbed.Endpoint{}, err
 	}
-	err = db.sql.Update(ctx, "create endpoint "+e.Name, func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "create endpoint "+e.Name, func(tx *sqldb.Tx) error {
 		made, err := sqldb.Affect(ctx, tx, `
 			INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
 			VALUES ($1, $2, $3, $4, $5, $6, 1, $7) ON CONFLICT DO NOTHING`,
@@ -62,8 +62,8 @@ func readEndpoint(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Endpo
 }
 
 // Endpoint returns the endpoint called name, with its keys.
-func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, err error) {
-	err = db.sql.View(ctx, "read endpoint", func(tx *sqldb.Tx) error {
+func (s *Store) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, err error) {
+	err = s.db.View(ctx, "read endpoint", func(tx *sqldb.Tx) error {
 		e, err = readEndpoint(ctx, tx, name)
 		return err
 	})
@@ -71,8 +71,8 @@ func (db *DB) Endpoint(ctx context.Context, name string) (e seedbed.Endpoint, er
 }
 
 // Endpoints returns all endpoints sorted by name, with their keys.
-func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error) {
-	err = db.sql.View(ctx, "list endpoints", func(tx *sqldb.Tx) error {
+func (s *Store) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error) {
+	err = s.db.View(ctx, "list endpoints", func(tx *sqldb.Tx) error {
 		if all, err = sqldb.List(ctx, tx, scanEndpoint, `SELECT `+endpointColumns+` FROM endpoint ORDER BY name`); err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (db *DB) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err error)
 }
 
 // DeleteEndpoint removes an endpoint and all its pending deliveries.
-func (db *DB) DeleteEndpoint(ctx context.Context, name string) error {
-	return db.sql.Update(ctx, "delete endpoint", func(tx *sqldb.Tx) error {
+func (s *Store) DeleteEndpoint(ctx context.Context, name string) error {
+	return s.db.Update(ctx, "delete endpoint", func(tx *sqldb.Tx) error {
 		n, err := sqldb.Affect(ctx, tx, `DELETE FROM endpoint WHERE name = $1`, name)
 		if err == nil && n == 0 {
 			err = noEndpoint(name)

@@ -1,4 +1,4 @@
-package store
+package outbox
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 //
 // Enabling an endpoint clears its failures. Disabling it skips its pending deliveries, and the
 // events that happen while it is disabled.
-func (db *DB) ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (e seedbed.Endpoint, err error) {
-	err = db.sql.Update(ctx, "change endpoint", func(tx *sqldb.Tx) error {
+func (s *Store) ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (e seedbed.Endpoint, err error) {
+	err = s.db.Update(ctx, "change endpoint", func(tx *sqldb.Tx) error {
 		// Lock the row first, because it is read and then written as a whole.
 		if err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil {
 			return err
@@ -74,5 +74,5 @@ func disable(ctx context.Context, tx *sqldb.Tx, name, why string) error {
 	if err := sqldb.Exec(ctx, tx, `UPDATE outbox SET state = 'skipped', next_at = NULL WHERE endpoint = $1 AND state = 'pending'`, name); err != nil || n == 0 {
 		return err
 	}
-	return emitBut(ctx, tx, name, notice{seedbed.EventEndpointDisabled, name, fixed(map[string]any{"endpoint": name, "reason": why})})
+	return emitBut(ctx, tx, name, Event{Kind: seedbed.EventEndpointDisabled, Subject: name, Data: Fixed(map[string]any{"endpoint": name, "reason": why})})
 }

@@ -1,4 +1,4 @@
-package store
+package outbox
 
 import (
 	"context"
@@ -67,14 +67,14 @@ func endpointKeys(ctx context.Context, tx *sqldb.Tx, name string) ([]seedbed.End
 // RotateEndpointKeys adds keys, one of each version that the endpoint signs from now on. The
 // existing keys keep signing beside them for the duration of overlap. More than
 // [seedbed.MaxEndpointKeys] of a version is ErrConflict.
-func (db *DB) RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (e seedbed.Endpoint, err error) {
+func (s *Store) RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (e seedbed.Endpoint, err error) {
 	if keys, err = newEndpointKeys(name, keys); err != nil {
 		return e, err
 	}
 	if overlap < 0 {
 		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is none", overlap)
 	}
-	err = db.sql.Update(ctx, "rotate key of endpoint", func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "rotate key of endpoint", func(tx *sqldb.Tx) error {
 		// Lock the endpoint's row, so that two rotations run one after the other.
 		if n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
 			return orMissing(err, name)

@@ -1,4 +1,4 @@
-package store
+package access
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const maxAudited = 64 << 10
 // auditTable is where audit adds entries.
 var auditTable = sqldb.Table{Rank: 2, Into: `audit (at, actor, role, peer, request, what, before, asked)`}
 
-// audit records, in the transaction of the change, who asked for it. c is nil for a change that no
+// Record records, in the transaction of the change, who asked for it. c is nil for a change that no
 // request caused, such as the engine's own work, and then there is no entry.
-func audit(tx *sqldb.Tx, c *seedbed.Change, what string) {
+func Record(tx *sqldb.Tx, c *seedbed.Change, what string) {
 	if c == nil {
 		return
 	}
@@ -50,8 +50,8 @@ func scanAudit(r sqldb.Row) (e seedbed.AuditEntry, err error) {
 
 // Audit returns the changes that were requested, newest first. It returns those before the entry
 // with ID before (0: from the newest), at most limit and at most MaxAudit.
-func (db *DB) Audit(ctx context.Context, before int64, limit int) (all []seedbed.AuditEntry, err error) {
-	err = db.sql.View(ctx, "read audit log", func(tx *sqldb.Tx) error {
+func (s *Store) Audit(ctx context.Context, before int64, limit int) (all []seedbed.AuditEntry, err error) {
+	err = s.db.View(ctx, "read audit log", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanAudit, `
 			SELECT id, at, actor, role, peer, request, what, before, asked FROM audit
 			WHERE CAST($1 AS bigint) = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, sqldb.Bound(limit, MaxAudit))
@@ -61,11 +61,11 @@ func (db *DB) Audit(ctx context.Context, before int64, limit int) (all []seedbed
 }
 
 // CountAudit counts the entries that DropAudit would delete.
-func (db *DB) CountAudit(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Count(ctx, "count audit log", `SELECT COUNT(*) FROM audit WHERE at < $1`, before)
+func (s *Store) CountAudit(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Count(ctx, "count audit log", `SELECT COUNT(*) FROM audit WHERE at < $1`, before)
 }
 
 // DropAudit deletes the entries older than before, and returns how many there were.
-func (db *DB) DropAudit(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Drop(ctx, "drop audit log", `DELETE FROM audit WHERE at < $1`, before)
+func (s *Store) DropAudit(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Drop(ctx, "drop audit log", `DELETE FROM audit WHERE at < $1`, before)
 }

@@ -1,4 +1,4 @@
-package store
+package hooks
 
 import (
 	"bytes"
@@ -76,8 +76,8 @@ func formerKey(h seedbed.Hook) []byte {
 
 // changeKeys changes the keys of a hook with its row locked, and returns the changed hook. change
 // may be called more than once.
-func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*seedbed.Hook) error) (h seedbed.Hook, err error) {
-	err = db.sql.Update(ctx, what+" of hook "+name, func(tx *sqldb.Tx) error {
+func (s *Store) changeKeys(ctx context.Context, what, name string, change func(*seedbed.Hook) error) (h seedbed.Hook, err error) {
+	err = s.db.Update(ctx, what+" of hook "+name, func(tx *sqldb.Tx) error {
 		if h, err = lockHook(ctx, tx, name); err != nil {
 			return err
 		}
@@ -99,8 +99,8 @@ func (db *DB) changeKeys(ctx context.Context, what, name string, change func(*se
 // RotateHook adds a key to a hook. The existing keys stay valid until the overlap ends, or until
 // they expire if that is earlier. The overlap begins when the new key becomes valid. Keys that have
 // expired are removed.
-func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error) {
-	return db.changeKeys(ctx, "rotate key", name, func(h *seedbed.Hook) error {
+func (s *Store) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error) {
+	return s.changeKeys(ctx, "rotate key", name, func(h *seedbed.Hook) error {
 		at := sqldb.Now()
 		until := at.Add(overlap)
 		if key.NotBefore.After(at) {
@@ -125,8 +125,8 @@ func (db *DB) RotateHook(ctx context.Context, name string, key seedbed.HookKey, 
 
 // RemoveHookKey removes a key from a hook; what is signed with it is refused from then on. The hook
 // without the key must pass check. A key that does not exist is ErrNotFound.
-func (db *DB) RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error) {
-	return db.changeKeys(ctx, "remove key", name, func(h *seedbed.Hook) error {
+func (s *Store) RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error) {
+	return s.changeKeys(ctx, "remove key", name, func(h *seedbed.Hook) error {
 		kept := slices.DeleteFunc(slices.Clone(h.Keys), func(k seedbed.HookKey) bool { return k.ID == id })
 		if len(kept) == len(h.Keys) {
 			return seedbed.Errorf(seedbed.ErrNotFound, "hook %q has no key %q", name, sqldb.Clean(id, 80))

@@ -1,4 +1,4 @@
-package store
+package outbox
 
 import (
 	"context"
@@ -20,8 +20,8 @@ func scanOutgoing(r sqldb.Row) (o seedbed.Outgoing, err error) {
 
 // OutgoingDeliveries returns the past and pending deliveries to an endpoint, newest first, at most
 // limit and at most 1000. If state is not empty, it returns only those in that state.
-func (db *DB) OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) (all []seedbed.Outgoing, err error) {
-	err = db.sql.View(ctx, "list outgoing deliveries", func(tx *sqldb.Tx) error {
+func (s *Store) OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) (all []seedbed.Outgoing, err error) {
+	err = s.db.View(ctx, "list outgoing deliveries", func(tx *sqldb.Tx) error {
 		if _, err := readEndpoint(ctx, tx, endpoint); err != nil {
 			return err
 		}
@@ -38,8 +38,8 @@ const again = `UPDATE outbox SET state = 'pending', attempts = 0, next_at = NULL
 
 // Resend makes one delivery to an endpoint pending again and due at once, whatever its state. The
 // delivery keeps its ID and seq. If the endpoint is disabled, Resend returns ErrConflict.
-func (db *DB) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoing, err error) {
-	err = db.sql.Update(ctx, "resend", func(tx *sqldb.Tx) error {
+func (s *Store) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoing, err error) {
+	err = s.db.Update(ctx, "resend", func(tx *sqldb.Tx) error {
 		if err := rouse(ctx, tx, endpoint); err != nil {
 			return err
 		}
@@ -52,12 +52,12 @@ func (db *DB) Resend(ctx context.Context, endpoint, id string) (o seedbed.Outgoi
 
 // Replay makes the ended deliveries of events since then pending again, and returns how many. With
 // missedOnly, it repeats only those that were never sent: the dead and the skipped.
-func (db *DB) Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (n int, err error) {
+func (s *Store) Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (n int, err error) {
 	states := `('sent', 'dead', 'skipped')`
 	if missedOnly {
 		states = `('dead', 'skipped')`
 	}
-	err = db.sql.Update(ctx, "replay", func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "replay", func(tx *sqldb.Tx) error {
 		if err := rouse(ctx, tx, endpoint); err != nil {
 			return err
 		}
@@ -84,20 +84,20 @@ func rouse(ctx context.Context, tx *sqldb.Tx, endpoint string) error {
 const oldOutgoing = `FROM outbox WHERE at < $1 AND state <> 'pending'`
 
 // CountOutgoing counts the deliveries that DropOutgoing would delete.
-func (db *DB) CountOutgoing(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Count(ctx, "count outgoing deliveries", `SELECT COUNT(*) `+oldOutgoing, before)
+func (s *Store) CountOutgoing(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Count(ctx, "count outgoing deliveries", `SELECT COUNT(*) `+oldOutgoing, before)
 }
 
 // DropOutgoing deletes the deliveries of events before that time, except those that are pending,
 // and returns how many there were.
-func (db *DB) DropOutgoing(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Drop(ctx, "drop outgoing deliveries", `DELETE `+oldOutgoing, before)
+func (s *Store) DropOutgoing(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Drop(ctx, "drop outgoing deliveries", `DELETE `+oldOutgoing, before)
 }
 
 // OutgoingStats returns a summary of the deliveries to each endpoint, sorted by name.
-func (db *DB) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, err error) {
-	err = db.sql.View(ctx, "count outgoing deliveries", func(tx *sqldb.Tx) error {
-		clock, err := db.sql.LeaseClock(ctx, tx)
+func (s *Store) OutgoingStats(ctx context.Context) (all []seedbed.OutgoingStats, err error) {
+	err = s.db.View(ctx, "count outgoing deliveries", func(tx *sqldb.Tx) error {
+		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}

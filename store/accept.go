@@ -13,12 +13,6 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// The limits of an instance.
-const (
-	maxNICs    = 16
-	maxVolumes = 32
-)
-
 // Accept writes everything that one request asks for in one transaction: the delivery, the instance
 // or image with its claims, the queued job and its first event. If any part is refused, nothing is
 // written.
@@ -70,7 +64,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
-		err = db.together(ctx, what, func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+		err = db.writeTogether(ctx, what, func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
 			told, err := write(ctx, b)
 			if known := (*seedbed.Error)(nil); b.shared && a.Delivery != nil && errors.As(err, &known) {
 				return nil, errApart // the delivery may be a duplicate; only a transaction of its own looks for that

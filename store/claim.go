@@ -2,38 +2,12 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
-
-// claimImage is the kind of claim that reserves an image's name. The unique values of an instance
-// (ID, name, MACs and addresses) are claimed by the keys of its own rows.
-const claimImage = "image"
-
-// take makes a claim for holder, the name of an image. If the claim is held, it returns ErrExists
-// and names the job that holds it.
-func take(ctx context.Context, tx *sqldb.Tx, c seedbed.Claim, holder string) error {
-	n, err := sqldb.Affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
-	if err != nil || n == 1 {
-		return err
-	}
-	var by seedbed.JobID
-	var state seedbed.JobState
-	err = tx.QueryRowContext(ctx, `SELECT job.id, job.state FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
-		c.Kind, c.Key).Scan(&by, &state)
-	if errors.Is(err, sql.ErrNoRows) {
-		return sqldb.ErrAgain // it was released between the two statements
-	}
-	if err != nil {
-		return err
-	}
-	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state), Holder: by}
-}
 
 // These queries find the row by which an instance claims a value.
 const (

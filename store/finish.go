@@ -68,9 +68,9 @@ func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Jo
 func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobResult) error {
 	switch {
 	case o.Drop && (j.Kind == seedbed.JobImport || j.Kind == seedbed.JobImageRemove):
-		return dropImage(ctx, tx, j.Subject)
+		return endImage(ctx, tx, j.Subject)
 	case o.Drop && (j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove):
-		return dropOVA(ctx, tx, j.Subject)
+		return endOVA(ctx, tx, j.Subject)
 	case o.ImageState != "" && j.Kind == seedbed.JobOVARemove:
 		return setOVA(ctx, tx, j.Subject, o.ImageState)
 	case o.Drop && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRemove && j.Kind != seedbed.JobAdopt && j.Kind != seedbed.JobForget:

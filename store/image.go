@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -76,11 +78,42 @@ func activateImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found seedb
 // dropImage removes an image and releases its name. The row stays, hidden, so that other rows can
 // refer to it without checking that it exists.
 func dropImage(ctx context.Context, tx *sqldb.Tx, name string) error {
-	if err := sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name); err != nil {
-		return err
-	}
 	if err := sqldb.Exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
 		return err
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE image SET dropped = 1 WHERE name = $1`, name)
+}
+
+// claimImage is the kind of claim that reserves an image's name. The unique values of an instance
+// (ID, name, MACs and addresses) are claimed by the keys of its own rows.
+const claimImage = "image"
+
+// take makes a claim for holder, the name of an image. If the claim is held, it returns ErrExists
+// and names the job that holds it.
+func take(ctx context.Context, tx *sqldb.Tx, c seedbed.Claim, holder string) error {
+	n, err := sqldb.Affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
+	if err != nil || n == 1 {
+		return err
+	}
+	var by seedbed.JobID
+	var state seedbed.JobState
+	err = tx.QueryRowContext(ctx, `SELECT job.id, job.state FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
+		c.Kind, c.Key).Scan(&by, &state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return sqldb.ErrAgain // it was released between the two statements
+	}
+	if err != nil {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state), Holder: by}
+}
+
+// setImageState sets the state of an image. It returns missing, which may be nil, if there is no such
+// image.
+func setImageState(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState, missing error) error {
+	n, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, to, name)
+	if err == nil && n == 0 {
+		err = missing
+	}
+	return err
 }

@@ -63,23 +63,6 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 	return all, err
 }
 
-// ListProfiles returns the profiles of a query, sorted by name.
-func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
-	err = db.sql.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
-		w := &sqldb.Where{}
-		if q.Prefix != "" {
-			w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
-		}
-		if q.After != "" {
-			w.And("name > %s", q.After)
-		}
-		query := `SELECT ` + profileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.Args)+1)
-		all, err = sqldb.List(ctx, tx, scanProfile, query, append(w.Args, sqldb.UpTo(q.Limit))...)
-		return err
-	})
-	return all, err
-}
-
 // jobsWhere returns the condition for the jobs of a query. The conditions without an argument
 // repeat those of the partial indexes, which SQLite uses only if they match word for word.
 func jobsWhere(q seedbed.JobQuery) *sqldb.Where {

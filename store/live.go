@@ -9,10 +9,6 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// Revised returns a channel that is closed at the next change of a profile or user-data document by
-// this process. Like that of [DB.Hint], it is only a hint.
-func (db *DB) Revised() <-chan struct{} { return db.revised.Next() }
-
 // LiveDocuments returns at most limit instances whose user-data follows a profile or document that
 // has changed since that user-data was made. Instances whose profile no longer exists keep their
 // user-data. Because the rows themselves show what is due, nothing is lost if the process that was

@@ -3,9 +3,6 @@ package store
 import (
 	"context"
 
-	"seedbed"
-	"seedbed/store/access"
-	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
 
@@ -22,7 +19,7 @@ const (
 // number, the name first. It may share its transaction with other writes, because most of its time
 // is the flush to disk.
 func (db *DB) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
-	what, asker := "create "+kind+" "+name, seedbed.ChangeOf(ctx)
+	what := "create " + kind + " " + name
 	if tx := sqldb.BatchOf(ctx); tx != nil {
 		err = db.sql.InBatch(ctx, tx, what, func(tx *sqldb.Tx) (err error) {
 			id, err = insertNumbered(ctx, tx, kind, into, name, values)
@@ -30,12 +27,9 @@ func (db *DB) createObject(ctx context.Context, kind, into, name string, values 
 		})
 		return id, err
 	}
-	err = db.together(ctx, what, func(ctx context.Context, b *Batch) (_ []outbox.Event, err error) {
-		if id, err = insertNumbered(ctx, b.Tx, kind, into, name, values); err != nil {
-			return nil, err
-		}
-		access.Record(b.Tx, asker, what)
-		return nil, nil
+	err = db.together(ctx, what, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		id, err = insertNumbered(ctx, tx, kind, into, name, values)
+		return err
 	})
 	return id, err
 }

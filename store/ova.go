@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -63,14 +61,12 @@ func checkNewOVA(o *seedbed.NewOVA) error {
 	return checkSystem(o.System)
 }
 
-// acceptOVA writes an OVA image that is to be imported, with its images, its system template and
-// its profile. They cannot be used until the import succeeds.
-func acceptOVA(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
-	o := a.OVA
-	a.Job.Subject, a.Job.Instance = o.OVA.Name, ""
+// insertOVA adds an OVA image that a job on node is to import, with its images, its system template
+// and its profile. They cannot be used until the import succeeds.
+func insertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string, o *seedbed.NewOVA) error {
 	s := newStored()
 	made, err := sqldb.Affect(ctx, tx, `INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
-		o.OVA.Name, seedbed.ImageImporting, a.Job.ID, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
+		o.OVA.Name, seedbed.ImageImporting, job, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
 	if err == nil && made == 0 {
 		err = objectExists(kindOVA, o.OVA.Name)
 	}
@@ -78,10 +74,10 @@ func acceptOVA(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 		return err
 	}
 	for i, v := range o.OVA.Volumes {
-		if err := take(ctx, tx, seedbed.Claim{Kind: claimImage, Key: v.Image, Job: a.Job.ID}, v.Image); err != nil {
+		if err := take(ctx, tx, seedbed.Claim{Kind: claimImage, Key: v.Image, Job: job}, v.Image); err != nil {
 			return err
 		}
-		if err := insertImage(ctx, tx, o.Images[i], a.Job.Node); err != nil {
+		if err := insertImage(ctx, tx, o.Images[i], node); err != nil {
 			return err
 		}
 		err := sqldb.Exec(ctx, tx, `INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -151,11 +147,11 @@ func setOVA(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageStat
 }
 
 // dropOVA deletes an OVA image with everything that came with it, except a system template that
-// another profile uses.
-func dropOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
+// another profile uses. It returns the names of its images, which the caller deletes.
+func dropOVA(ctx context.Context, tx *sqldb.Tx, name string) (images []string, err error) {
 	volumes, err := ovaVolumes(ctx, tx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, query := range []string{
 		`DELETE FROM profile WHERE ova = $1`,
@@ -165,15 +161,13 @@ func dropOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
 		`DELETE FROM ova WHERE name = $1`,
 	} {
 		if err := sqldb.Exec(ctx, tx, query, name); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, v := range volumes {
-		if err := dropImage(ctx, tx, v.Image); err != nil {
-			return err
-		}
+		images = append(images, v.Image)
 	}
-	return nil
+	return images, nil
 }
 
 // heldOVA is the state of an OVA image, and the job that made it.
@@ -190,35 +184,6 @@ func holdOVA(ctx context.Context, tx *sqldb.Tx, name string, missing error) (hel
 	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)
 }
 
-// acceptOVARemove starts the removal of an OVA image. No volume may be a clone of its images.
-func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
-	var input seedbed.OVAJob
-	held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject))
-	if err != nil {
-		return err
-	}
-	input.Import, input.Was = held.job, held.state
-	if err := idleOVA(ctx, tx, j.Subject); err != nil {
-		return err
-	}
-	if input.Volumes, err = ovaVolumes(ctx, tx, j.Subject); err != nil {
-		return err
-	}
-	for _, v := range input.Volumes {
-		if err := unusedImage(ctx, tx, v.Image, false); err != nil {
-			return err
-		}
-		j.Pool = v.Pool
-	}
-	if err := unusedSystem(ctx, tx, j.Subject); err != nil {
-		return err
-	}
-	if j.Spec, err = json.Marshal(input); err != nil {
-		return err
-	}
-	return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
-}
-
 // unusedSystem returns ErrInUse if profiles of others use the system template of an OVA image.
 func unusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
 	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `
@@ -229,33 +194,4 @@ func unusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
 		return err
 	}
 	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first", ova, sqldb.Quoted(users))
-}
-
-// idleOVA returns ErrInUse if a job works on the OVA image.
-func idleOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
-	other, err := sqldb.One(ctx, tx, scanJob, nil,
-		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobOVA, seedbed.JobOVARemove)
-	if err != nil || other.ID == "" {
-		return err
-	}
-	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
-		Msg: fmt.Sprintf("OVA image %q is in the hands of %s job %s: wait for its end%s", name, other.Kind, other.ID.Short(), orCancel(other))}
-}
-
-// resumableOVA restores the state that the OVA image of a failed job has while that job runs.
-func resumableOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
-	held, err := holdOVA(ctx, tx, j.Subject, missing)
-	if err != nil {
-		return err
-	}
-	if err := idleOVA(ctx, tx, j.Subject); err != nil {
-		return err
-	}
-	if j.Kind == seedbed.JobOVARemove {
-		return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
-	}
-	if held.job != j.ID {
-		return missing // another import made an OVA image of that name
-	}
-	return setOVA(ctx, tx, j.Subject, seedbed.ImageImporting)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"seedbed"
-	"seedbed/store/hooks"
 	"seedbed/store/sqldb"
 )
 
@@ -174,7 +173,7 @@ func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.
 // to the profile, DeleteProfile returns ErrInUse.
 func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 	return db.sql.Update(ctx, "delete profile", func(tx *sqldb.Tx) error {
-		err := hooks.Unhooked(ctx, tx, name)
+		err := unhooked(ctx, tx, name)
 		if err != nil && sqldb.Unstorable(err) {
 			return noProfile(name)
 		}
@@ -187,4 +186,33 @@ func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 		}
 		return err
 	})
+}
+
+// ListProfiles returns the profiles of a query, sorted by name.
+func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
+	err = db.sql.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
+		w := &sqldb.Where{}
+		if q.Prefix != "" {
+			w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
+		}
+		if q.After != "" {
+			w.And("name > %s", q.After)
+		}
+		query := `SELECT ` + profileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.Args)+1)
+		all, err = sqldb.List(ctx, tx, scanProfile, query, append(w.Args, sqldb.UpTo(q.Limit))...)
+		return err
+	})
+	return all, err
+}
+
+// unhooked returns ErrInUse if hooks refer to the profile, which it locks.
+func unhooked(ctx context.Context, tx *sqldb.Tx, name string) error {
+	if err := sqldb.Exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
+		return err
+	}
+	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
+	if err == nil && len(users) > 0 {
+		err = seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, sqldb.Quoted(users))
+	}
+	return err
 }

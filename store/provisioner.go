@@ -118,3 +118,9 @@ func oneLine(what, s string, most int) error {
 	}
 	return nil
 }
+
+// The limits of an instance.
+const (
+	maxNICs    = 16
+	maxVolumes = 32
+)

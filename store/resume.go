@@ -83,11 +83,7 @@ func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing er
 	if j.Kind == seedbed.JobImageRemove {
 		state = seedbed.ImageRemoving
 	}
-	touched, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, state, j.Subject)
-	if err == nil && touched == 0 {
-		err = missing
-	}
-	if err != nil {
+	if err := setImageState(ctx, tx, j.Subject, state, missing); err != nil {
 		return err
 	}
 	if err := idleImage(ctx, tx, j.Subject); err != nil {

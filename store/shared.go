@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -50,13 +51,25 @@ const (
 // errApart means that a write cannot share a transaction.
 var errApart = errors.New("the write needs a transaction of its own")
 
-// together is update for a write that may share its transaction with others; package groupcommit
+// writeTogether is update for a write that may share its transaction with others; package groupcommit
 // explains how. fn must not write rows that are cached.
-func (db *DB) together(ctx context.Context, what string, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
+func (db *DB) writeTogether(ctx context.Context, what string, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
 	return db.join(ctx, db.shared, what, write{fn: fn})
 }
 
-// ofHolder is together for writes of a job's owner to the job's own rows.
+// updateTogether is update for a write that may share its transaction with others and causes no event.
+func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error {
+	asker := seedbed.ChangeOf(ctx)
+	return db.writeTogether(ctx, what, func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+		err := fn(ctx, b.Tx)
+		if err == nil {
+			access.Record(b.Tx, asker, what)
+		}
+		return nil, err
+	})
+}
+
+// ofHolder is writeTogether for writes of a job's owner to the job's own rows.
 func (db *DB) ofHolder(ctx context.Context, what string, ref seedbed.JobRef, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
 	return db.join(ctx, db.steps, what, write{&ref, fn})
 }

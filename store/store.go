@@ -39,6 +39,9 @@ type DB struct {
 	*accessStore
 	*hookStore
 
+	// together runs a write that may share its transaction with others.
+	together func(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error
+
 	limits limits
 
 	next nextAddr
@@ -82,6 +85,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
+	db.together = db.updateTogether
 	db.shared = groupcommit.New(sharedMost, sharedLimit, db.commitShared(false))
 	db.steps = groupcommit.New(sharedMost, sharedLimit, db.commitShared(true))
 	err = db.seed(ctx)

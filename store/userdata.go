@@ -129,3 +129,7 @@ func (db *DB) SetUserData(ctx context.Context, name, data string) error {
 func (db *DB) DeleteUserData(ctx context.Context, name string) error {
 	return userDataShelf.remove(ctx, db, name)
 }
+
+// Revised returns a channel that is closed at the next change of a profile or user-data document by
+// this process. Like that of [DB.Hint], it is only a hint.
+func (db *DB) Revised() <-chan struct{} { return db.revised.Next() }

@@ -105,7 +105,7 @@ func acceptImageRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error 
 	if j.Spec, err = json.Marshal(input); err != nil {
 		return err
 	}
-	return sqldb.Exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2`, seedbed.ImageRemoving, j.Subject)
+	return setImageState(ctx, tx, j.Subject, seedbed.ImageRemoving, nil)
 }
 
 // unusedImage returns ErrInUse, and says by what, if profiles or storage templates refer to the
@@ -160,14 +160,6 @@ func flattened(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	return sqldb.Exec(ctx, tx, `UPDATE volume SET image = NULL WHERE instance = $1`, j.Instance)
 }
 
-// settleImage sets the state of an image that its removal job did not remove.
-func settleImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed.ImageState) error {
-	if j.Kind != seedbed.JobImageRemove {
-		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
-	}
-	return sqldb.Exec(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, to, j.Subject)
-}
-
 // InstanceNames returns the names that instances have or had, as far as their jobs are still
 // stored.
 func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
@@ -186,4 +178,12 @@ func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[
 		return nil
 	})
 	return names, err
+}
+
+// settleImage sets the state of an image that its removal job did not remove.
+func settleImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed.ImageState) error {
+	if j.Kind != seedbed.JobImageRemove {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
+	}
+	return setImageState(ctx, tx, j.Subject, to, nil)
 }

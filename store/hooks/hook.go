@@ -98,18 +98,6 @@ func holdProfile(ctx context.Context, tx *sqldb.Tx, name string, missing error) 
 	return err
 }
 
-// Unhooked returns ErrInUse if hooks refer to the profile, which it locks.
-func Unhooked(ctx context.Context, tx *sqldb.Tx, name string) error {
-	if err := sqldb.Exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
-		return err
-	}
-	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
-	if err == nil && len(users) > 0 {
-		err = seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, sqldb.Quoted(users))
-	}
-	return err
-}
-
 // UpdateHook changes a hook's settings; its keys stay. It returns ErrConflict for a hook that the
 // configuration declares, and for one that was changed since h.Changed, unless that is zero.
 func (s *Store) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// acceptOVARemove starts the removal of an OVA image. No volume may be a clone of its images.
+func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	var input seedbed.OVAJob
+	held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject))
+	if err != nil {
+		return err
+	}
+	input.Import, input.Was = held.job, held.state
+	if err := idleOVA(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	if input.Volumes, err = ovaVolumes(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	for _, v := range input.Volumes {
+		if err := unusedImage(ctx, tx, v.Image, false); err != nil {
+			return err
+		}
+		j.Pool = v.Pool
+	}
+	if err := unusedSystem(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	if j.Spec, err = json.Marshal(input); err != nil {
+		return err
+	}
+	return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
+}
+
+// idleOVA returns ErrInUse if a job works on the OVA image.
+func idleOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
+	other, err := sqldb.One(ctx, tx, scanJob, nil,
+		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobOVA, seedbed.JobOVARemove)
+	if err != nil || other.ID == "" {
+		return err
+	}
+	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
+		Msg: fmt.Sprintf("OVA image %q is in the hands of %s job %s: wait for its end%s", name, other.Kind, other.ID.Short(), orCancel(other))}
+}
+
+// resumableOVA restores the state that the OVA image of a failed job has while that job runs.
+func resumableOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
+	held, err := holdOVA(ctx, tx, j.Subject, missing)
+	if err != nil {
+		return err
+	}
+	if err := idleOVA(ctx, tx, j.Subject); err != nil {
+		return err
+	}
+	if j.Kind == seedbed.JobOVARemove {
+		return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
+	}
+	if held.job != j.ID {
+		return missing // another import made an OVA image of that name
+	}
+	return setOVA(ctx, tx, j.Subject, seedbed.ImageImporting)
+}
+
+// acceptOVA writes an OVA image that is to be imported.
+func acceptOVA(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
+	a.Job.Subject, a.Job.Instance = a.OVA.OVA.Name, ""
+	return insertOVA(ctx, tx, a.Job.ID, a.Job.Node, a.OVA)
+}
+
+// endOVA deletes an OVA image with everything that came with it.
+func endOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
+	images, err := dropOVA(ctx, tx, name)
+	for _, image := range images {
+		if err == nil {
+			err = endImage(ctx, tx, image)
+		}
+	}
+	return err
+}
+
+// endImage deletes an image, and what its import had left behind.
+func endImage(ctx context.Context, tx *sqldb.Tx, name string) error {
+	err := sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name)
+	if err != nil {
+		return err
+	}
+	return dropImage(ctx, tx, name)
+}

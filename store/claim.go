@@ -49,10 +49,3 @@ func nameTaken(h held) string {
 	}
 	return fmt.Sprintf("instance %q exists already (made by job %s)", h.name, h.job.Short())
 }
-
-func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState) string {
-	if !state.Terminal() {
-		return fmt.Sprintf("image %q is being imported by job %s", c.Key, by.Short())
-	}
-	return fmt.Sprintf("image %q exists already (imported by job %s)", c.Key, by.Short())
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -116,4 +117,11 @@ func setImageState(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.Im
 		err = missing
 	}
 	return err
+}
+
+func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState) string {
+	if !state.Terminal() {
+		return fmt.Sprintf("image %q is being imported by job %s", c.Key, by.Short())
+	}
+	return fmt.Sprintf("image %q exists already (imported by job %s)", c.Key, by.Short())
 }

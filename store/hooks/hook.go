@@ -2,8 +2,6 @@ package hooks
 
 import (
 	"context"
-	"errors"
-	"reflect"
 	"time"
 
 	"seedbed"
@@ -151,13 +149,7 @@ func lockHook(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Hook, err
 
 // Hook returns the hook called name, with its keys.
 func (s *Store) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
-	return sqldb.Cached(ctx, s.db, "hook", name, func() (h seedbed.Hook, err error) {
-		err = s.db.View(ctx, "read hook", func(tx *sqldb.Tx) error {
-			h, err = readHook(ctx, tx, name)
-			return err
-		})
-		return h, err
-	})
+	return sqldb.Cached(ctx, s.db, "hook", name, s.read(ctx, name))
 }
 
 // HookNow is Hook without the cache, which may be out of date for a moment after another process
@@ -166,18 +158,18 @@ func (s *Store) HookNow(ctx context.Context, name string) (h seedbed.Hook, err e
 	if s.db.Dialect.Announce == "" { // no other process writes
 		return s.Hook(ctx, name)
 	}
-	known, err := s.Hook(ctx, name)
-	if err != nil {
+	return sqldb.Renewed(ctx, s.db, "hook", name, s.read(ctx, name))
+}
+
+// read returns a function that reads a hook in a transaction of its own.
+func (s *Store) read(ctx context.Context, name string) func() (seedbed.Hook, error) {
+	return func() (h seedbed.Hook, err error) {
+		err = s.db.View(ctx, "read hook", func(tx *sqldb.Tx) error {
+			h, err = readHook(ctx, tx, name)
+			return err
+		})
 		return h, err
 	}
-	err = s.db.View(ctx, "read hook", func(tx *sqldb.Tx) error {
-		h, err = readHook(ctx, tx, name)
-		return err
-	})
-	if err == nil && !reflect.DeepEqual(h, known) || errors.Is(err, seedbed.ErrNotFound) {
-		s.db.Forget()
-	}
-	return h, err
 }
 
 func readHook(ctx context.Context, tx *sqldb.Tx, name string) (h seedbed.Hook, err error) {

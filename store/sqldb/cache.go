@@ -35,30 +35,49 @@ func (db *DB) Forget() { db.cache.writes.Add(1) }
 // Cached returns the cached value of read, unless something was written since. Errors are not
 // cached, nor is what a batch reads.
 func Cached[T any](ctx context.Context, db *DB, kind, name string, read func() (T, error)) (T, error) {
-	m, key := &db.cache, cacheKey{kind, name}
-	if m.deaf.Load() || db.closed.Load() || BatchOf(ctx) != nil {
+	c, key := &db.cache, cacheKey{kind, name}
+	if c.deaf.Load() || db.closed.Load() || BatchOf(ctx) != nil {
 		return read()
 	}
-	now := m.writes.Load() // before the read: a concurrent write invalidates its result
-	m.mu.Lock()
-	v, ok := m.values[key]
-	ok = ok && m.at == now
-	m.mu.Unlock()
+	now := c.writes.Load() // before the read: a concurrent write invalidates its result
+	c.mu.Lock()
+	v, ok := c.values[key]
+	ok = ok && c.at == now
+	c.mu.Unlock()
 	if ok {
 		return v.(T), nil
 	}
+	return fill(c, now, key, read)
+}
+
+// Renewed calls read and caches its result in place of an older one, which another process's write
+// may have made out of date. An error invalidates everything that is cached.
+func Renewed[T any](ctx context.Context, db *DB, kind, name string, read func() (T, error)) (T, error) {
+	c := &db.cache
+	if c.deaf.Load() || db.closed.Load() || BatchOf(ctx) != nil {
+		return read()
+	}
+	v, err := fill(c, c.writes.Load(), cacheKey{kind, name}, read)
+	if err != nil {
+		db.Forget()
+	}
+	return v, err
+}
+
+// fill caches the result of read, unless something was written since now.
+func fill[T any](c *cache, now int64, key cacheKey, read func() (T, error)) (T, error) {
 	t, err := read()
 	if err != nil {
 		return t, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case m.at < now || m.values == nil || len(m.values) >= cacheMost:
-		m.at, m.values = now, map[cacheKey]any{}
-	case m.at > now:
+	case c.at < now || c.values == nil || len(c.values) >= cacheMost:
+		c.at, c.values = now, map[cacheKey]any{}
+	case c.at > now:
 		return t, nil
 	}
-	m.values[key] = t
+	c.values[key] = t
 	return t, nil
 }

@@ -75,7 +75,7 @@ func testSystemTemplates(b *bench) {
 	if made.ID == 0 || made.Revision != 1 || time.Since(made.Created) > time.Minute || !made.Changed.Equal(made.Created) {
 		b.Errorf("kept as %+v", made.ObjectMeta)
 	}
-	b.equal(made, full, cmpopts.IgnoreFields(seedbed.SystemTemplate{}, "Stored"))
+	b.equal(made, full, cmpopts.IgnoreFields(seedbed.SystemTemplate{}, "ObjectMeta"))
 	_, err := b.CreateSystemTemplate(ctx, full)
 	b.want(err, seedbed.ErrExists, `the system template "big" already exists`)
 	small := get(b.CreateSystemTemplate(ctx, systemOf("a.small_one")))(b)

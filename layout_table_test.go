@@ -115,7 +115,7 @@ var outside = map[string]string{
 	"github.com/gofiber/fiber":   "api api/rest api/pvc api/server webhook feed metadata provision/worker internal/httpserve internal/run internal/bench/*",
 	"os/exec":                    "internal/command provision/hook provision/script/python internal/cli/doctor internal/cli/profile " + support,
 	"testing":                    support,
-	"reflect":                    "api api/rest api/pvc api/server webhook feed guestplane metadata netcfg internal/config provision provision/* " + support,
+	"reflect":                    "internal/cli api api/rest api/pvc api/server webhook feed guestplane metadata netcfg internal/config provision provision/* " + support,
 	"libvirt.org/go/libvirt":     "provision/libvirt internal/bench/*",
 	"github.com/ceph/go-ceph":    "provision/ceph internal/bench/*",
 	"github.com/spf13/cobra":     "cmd/seedbed internal/cli internal/cli/*",

@@ -95,12 +95,23 @@ func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	return time.Time{}, Usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or a time from now such as +2h", flag, s)
 }
 
-// NodeFlag adds the flag that names the node that makes an image.
-func NodeFlag(c *cobra.Command, node *string) {
-	c.Flags().StringVar(node, "node", "", "`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")
-}
-
 // OnNode adds the flag that limits a list to one node.
 func OnNode(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "only on this `NODE`; without it, every node must answer")
+}
+
+// ParseTags parses tags given as KEY=VALUE.
+func ParseTags(args []string) (map[string]string, error) {
+	tags := map[string]string{}
+	for _, arg := range args {
+		k, v, ok := strings.Cut(arg, "=")
+		if !ok || k == "" {
+			return nil, Usagef("--tag %q: want key=value", arg)
+		}
+		if _, twice := tags[k]; twice {
+			return nil, Usagef("--tag %s is given twice", k)
+		}
+		tags[k] = v
+	}
+	return tags, nil
 }

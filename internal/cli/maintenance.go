@@ -19,23 +19,17 @@ type (
 
 // MaintenanceCommand returns the command that announces events to whom, lists them and ends them.
 func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all lister) *cobra.Command {
-	var (
-		r             wire.MaintenanceRequest
-		before, after string
-	)
+	r := wire.MaintenanceRequest{Code: "system-maintenance"}
+	var f *Bound
 	c := &cobra.Command{
 		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom,
 		Long: `Announce maintenance to ` + whom + `. Guests read the announcement at
 events/maintenance; nothing else happens. TIME is in RFC 3339 form, or relative to now such
 as +2h.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
-			if r.NotBefore, err = ParseMoment("not-before", before, a.Now()); err != nil {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r.NotBefore = a.Now().UTC().Truncate(time.Second)
+			if err := f.Read(); err != nil {
 				return err
-			}
-			if after != "" {
-				if r.NotAfter, err = ParseMoment("not-after", after, a.Now()); err != nil {
-					return err
-				}
 			}
 			m, err := announce(api, ctx, args[0], r)
 			if err != nil {
@@ -44,11 +38,15 @@ as +2h.`,
 			return a.showMaintenance(m)
 		}),
 	}
-	f := c.Flags()
-	f.StringVar(&r.Code, "code", "system-maintenance", "`CODE` of the event: instance-reboot, system-reboot, system-maintenance, instance-retirement or instance-stop")
-	f.StringVar(&before, "not-before", "+0s", "earliest start, as `TIME`")
-	f.StringVar(&after, "not-after", "", "latest end, as `TIME`")
-	f.StringVar(&r.Description, "description", "", "description as `TEXT`, on one line")
+	f = Bind(a, c, &r,
+		Flag{
+			Field: "code",
+			Usage: "`CODE` of the event: instance-reboot, system-reboot, system-maintenance, instance-retirement or instance-stop",
+		},
+		Flag{Field: "not_before", Usage: "earliest start, as `TIME` (default: now)"},
+		Flag{Field: "not_after", Usage: "latest end, as `TIME`"},
+		Flag{Field: "description", Usage: "description as `TEXT`, on one line"},
+	)
 	announced := Resource[seedbed.Maintenance]{
 		All: Named(all), None: "no maintenance is announced",
 		Head: []string{"id", "code", "state", "not before", "not after", "description"},

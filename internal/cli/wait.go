@@ -17,13 +17,12 @@ import (
 type WaitFlags struct {
 	Wait, noWait bool
 	Timeout      time.Duration
-	job          jobFlags
 }
 
 // AddJob adds the flags of Add and those of the job's options to c.
 func (w *WaitFlags) AddJob(a *App, c *cobra.Command) {
 	w.Add(c)
-	w.job.add(a, c)
+	a.addJobFlags(c)
 }
 
 // Add adds --wait, --no-wait and --timeout to c.

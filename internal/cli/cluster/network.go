@@ -64,7 +64,8 @@ func allowed(a seedbed.NetworkPermissions) string {
 }
 
 // parseAllowance parses names. "none" stands for nothing allowed.
-func parseAllowance(names []string) (allow seedbed.NetworkPermissions, err error) {
+func parseAllowance(names []string) (any, error) {
+	var allow seedbed.NetworkPermissions
 	for _, name := range names {
 		found := name == "none" && len(names) == 1
 		for _, w := range allowances {
@@ -80,10 +81,7 @@ func parseAllowance(names []string) (allow seedbed.NetworkPermissions, err error
 }
 
 func networkSet(a *cli.App) *cobra.Command {
-	var (
-		names    []string
-		identity string
-	)
+	var change wire.NetworkChange
 	c := &cobra.Command{
 		Use: "set NAME", Short: "Change a network's identity check and protections",
 		Long: `Change a network; its nodes apply the change immediately.
@@ -97,20 +95,16 @@ the former one.
 that are identified only by their MAC in the neighbour table, which another machine on
 the bridge can forge.`,
 	}
+	f := cli.Bind(a, c, &change,
+		cli.Flag{Field: "allow", Usage: "`PROTECTIONS` to switch off, separated by commas, or none", ParseAll: parseAllowance},
+		cli.Flag{Field: "identity", Usage: "`METHOD` to identify guests: tap or mac"},
+	)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		var change wire.NetworkChange
-		if c.Flags().Changed("allow") {
-			allow, err := parseAllowance(names)
-			if err != nil {
-				return err
-			}
-			change.Allow = &allow
-		}
-		if c.Flags().Changed("identity") {
-			change.Identity = &identity
-		}
-		if change == (wire.NetworkChange{}) {
+		if !f.Given() {
 			return cli.Usagef("nothing to change: give --allow or --identity")
+		}
+		if err := f.Read(); err != nil {
+			return err
 		}
 		n, err := api.ChangeNetwork(ctx, args[0], change)
 		if err != nil {
@@ -118,7 +112,5 @@ the bridge can forge.`,
 		}
 		return a.ShowPairs(n, networkPairs(n))
 	})
-	c.Flags().StringSliceVar(&names, "allow", nil, "`PROTECTIONS` to switch off, separated by commas, or none")
-	c.Flags().StringVar(&identity, "identity", "", "`METHOD` to identify guests: tap or mac")
 	return c
 }

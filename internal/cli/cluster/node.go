@@ -71,7 +71,10 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 }
 
 func nodeAdd(a *cli.App) *cobra.Command {
-	var r wire.NodeRequest
+	var (
+		r wire.NodeRequest
+		f *cli.Bound
+	)
 	c := &cobra.Command{
 		Use: "add NODE --worker URL", Short: "Add a node",
 		Long: `Add a node by the name in its configuration (node) and its certificates (seedbed
@@ -79,6 +82,9 @@ cluster issue). A control host adds itself.`,
 		Example: `  seedbed node add hv2 --worker https://hv2.example:7375`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
+			if err := f.Read(); err != nil {
+				return err
+			}
 			n, err := api.AddNode(ctx, r)
 			if err != nil {
 				return err
@@ -86,22 +92,30 @@ cluster issue). A control host adds itself.`,
 			return a.Tell(n, "node %s added; its worker is being queried (seedbed node show %s)", n.Name, n.Name)
 		}),
 	}
-	c.Flags().StringVar(&r.Worker, "worker", "", "`URL` of its seedbed-worker for control hosts (worker.cluster_listen)")
-	c.Flags().BoolVar(&r.Cordoned, "cordoned", false, "add it cordoned")
-	_ = c.MarkFlagRequired("worker") // the flag was added above
+	f = cli.Bind(a, c, &r,
+		cli.Flag{Field: "worker", Usage: "`URL` of its seedbed-worker for control hosts (worker.cluster_listen)", Required: true},
+		cli.Flag{Field: "cordoned", Usage: "add it cordoned"},
+	)
 	return c
 }
 
 func nodeSet(a *cli.App) *cobra.Command {
-	var worker string
+	var (
+		r wire.NodeChange
+		f *cli.Bound
+	)
 	c := &cobra.Command{
 		Use: "set NODE --worker URL", Short: "Change the URL of a node's worker",
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return changeNode(ctx, a, args[0], wire.NodeChange{Worker: &worker}, "the worker of node %s is now reached at the new URL")
+			if err := f.Read(); err != nil {
+				return err
+			}
+			return changeNode(ctx, a, args[0], r, "the worker of node %s is now reached at the new URL")
 		}),
 	}
-	c.Flags().StringVar(&worker, "worker", "", "`URL` of its seedbed-worker for control hosts; empty for the socket of the control host of that name")
-	_ = c.MarkFlagRequired("worker") // the flag was added above
+	f = cli.Bind(a, c, &r, cli.Flag{
+		Field: "worker", Usage: "`URL` of its seedbed-worker for control hosts; empty for the socket of the control host of that name", Required: true,
+	})
 	return c
 }
 

@@ -30,23 +30,17 @@ control socket needs no token: anyone who can open it is an admin.`,
 }
 
 func tokenAdd(a *cli.App) *cobra.Command {
+	r := wire.TokenRequest{Role: seedbed.RoleViewer}
 	var (
-		role, file string
-		lasts      time.Duration
-		quota      quotaFlags
+		file string
+		f    *cli.Bound
 	)
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Add a token and print its secret, which is shown only once",
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
-			r := wire.TokenRequest{Name: args[0], Quota: quota.TokenQuota}
-			if r.Role, err = seedbed.ParseRole(role); err != nil {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r.Name = args[0]
+			if err := f.Read(); err != nil {
 				return err
-			}
-			if lasts < 0 {
-				return cli.Usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
-			}
-			if lasts > 0 {
-				r.Expires = time.Now().Add(lasts)
 			}
 			made, err := api.AddToken(ctx, r)
 			if err != nil {
@@ -70,14 +64,26 @@ func tokenAdd(a *cli.App) *cobra.Command {
 			return nil
 		}),
 	}
-	f := c.Flags()
-	f.StringVar(&role, "role", string(seedbed.RoleViewer), "`ROLE`: viewer, operator or admin")
-	// The flag was added above.
-	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp))
-	f.DurationVar(&lasts, "expires", 0, "how long it is valid, as `DURATION`; 0: forever")
-	f.StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")
-	quota.add(c)
+	f = cli.Bind(a, c, &r, append(quotaFlags("quota."),
+		cli.Flag{Field: "role", Usage: "`ROLE`: viewer, operator or admin", Parse: func(text string) (any, error) { return seedbed.ParseRole(text) }},
+		cli.Flag{Field: "expires", Usage: "how long it is valid, as `DURATION`, such as 720h; 0: forever", Parse: expires},
+	)...)
+	c.Flags().StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")
 	return c
+}
+
+// expires returns the time at which a token expires that is valid for that long.
+func expires(text string) (any, error) {
+	lasts, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return nil, cli.Usagef("--expires %s: want a duration such as 720h, or 0 for never", text)
+	case lasts < 0:
+		return nil, cli.Usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
+	case lasts == 0:
+		return nil, nil
+	}
+	return time.Now().Add(lasts), nil
 }
 
 func tokens(a *cli.App) cli.Resource[seedbed.Token] {

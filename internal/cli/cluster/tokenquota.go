@@ -13,32 +13,37 @@ import (
 	"seedbed/internal/cli"
 )
 
-// quotaFlags are the flags of a token's quota.
-type quotaFlags struct{ seedbed.TokenQuota }
-
-func (q *quotaFlags) add(c *cobra.Command) {
-	f := c.Flags()
-	f.Int64Var(&q.Instances, "max-instances", 0, "at most `N` live instances created with it; 0: no limit")
-	f.Int64Var(&q.VCPUs, "max-vcpus", 0, "at most `N` virtual CPUs of these instances together; 0: no limit")
-	f.Var(cli.NewSize(&q.Memory), "max-memory", "at most this much memory of these instances together; 0: no limit")
-	f.Var(cli.NewSize(&q.Disk), "max-disk", "at most this size of their disks together; 0: no limit")
+// quotaFlags are the flags of a token's quota, whose fields have that prefix.
+func quotaFlags(prefix string) []cli.Flag {
+	return []cli.Flag{
+		{Field: prefix + "max_instances", Usage: "at most `N` live instances created with it; 0: no limit"},
+		{Field: prefix + "max_vcpus", Usage: "at most `N` virtual CPUs of these instances together; 0: no limit"},
+		{Field: prefix + "max_memory", Usage: "at most this `SIZE` of memory of these instances together; 0: no limit"},
+		{Field: prefix + "max_disk", Usage: "at most this `SIZE` of their disks together; 0: no limit"},
+	}
 }
 
 func tokenQuota(a *cli.App) *cobra.Command {
-	var q quotaFlags
+	var (
+		q seedbed.TokenQuota
+		f *cli.Bound
+	)
 	c := &cobra.Command{
 		Use: "quota NAME", Short: "Set resource limits for a token",
 		Long: `Set resource limits for all live instances created with a token. Limits you omit are
 removed. Existing instances are not affected.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			t, err := api.SetTokenQuota(ctx, args[0], q.TokenQuota)
+			if err := f.Read(); err != nil {
+				return err
+			}
+			t, err := api.SetTokenQuota(ctx, args[0], q)
 			if err != nil {
 				return err
 			}
 			return a.Tell(t, "token %s: %s", t.Name, cmp.Or(quotaLine(t.Quota), "no limits"))
 		}),
 	}
-	q.add(c)
+	f = cli.Bind(a, c, &q, quotaFlags("")...)
 	return c
 }
 

@@ -14,102 +14,92 @@ import (
 	"seedbed/internal/cli"
 )
 
-// OptionFlags are the flags for the metadata options of an instance or profile.
-type OptionFlags struct{ seedbed.MetadataOptions }
+// OptionFlags are the flags for the metadata options of an instance or profile. prefix is that of
+// the fields.
+func OptionFlags(prefix string) []cli.Flag {
+	return []cli.Flag{
+		{Field: prefix + "http_endpoint", Usage: "`STATE`: enabled, or disabled (every request gets 403)"},
+		{Field: prefix + "http_tokens", Usage: "`MODE`: optional, or required (a request without a session token gets 401)"},
+		{Field: prefix + "http_put_response_hop_limit", Usage: "time to live of answers that carry a token: `HOPS` from 1 to 64"},
+		{Field: prefix + "instance_metadata_tags", Usage: "`STATE`: enabled, or disabled (no tags/instance)"},
+	}
+}
+
+// ServedFlags are the flags for what a guest is served, of a profile or of one instance. prefix is
+// that of the fields with the metadata options.
+func ServedFlags(a *cli.App, prefix string) []cli.Flag {
+	document := func(file string) (any, error) {
+		if file == "" {
+			return []byte(nil), nil
+		}
+		return a.ReadArg(file, seedbed.MaxDocument)
+	}
+	return append(OptionFlags(prefix),
+		cli.Flag{Field: "user_data", Usage: "`FILE` to serve to the guest unchanged, or - for standard input", Parse: document},
+		cli.Flag{Field: "vendor_data", Usage: "`FILE` to serve as vendor-data, or - for standard input", Parse: document},
+		cli.Flag{
+			Field: "vendor_data_in_user_data",
+			Usage: "serve vendor-data as parts of the user-data, since EC2's datasource reads no vendor-data",
+		},
+		cli.Flag{Field: "datasource", Usage: "cloud-init `DATASOURCE` that the instance announces: ec2, openstack, nocloud or none"},
+		cli.Flag{Field: "tags", Name: "tag", Each: true, Usage: "tag as `KEY=VALUE` (repeatable)"},
+		cli.Flag{Field: prefix + "instance_id", Usage: "`FORM` of the instance-id: ec2, or uuid as in PVC"},
+	)
+}
+
+// served holds the parameters of a request that say what a guest is served.
+type served struct {
+	UserData   []byte            `json:"user_data"`
+	VendorData []byte            `json:"vendor_data"`
+	InUserData bool              `json:"vendor_data_in_user_data"`
+	Datasource string            `json:"datasource"`
+	KeyValues  map[string]string `json:"tags"`
+	seedbed.MetadataOptions
+}
+
+// ServedParams are the flags that set parameters of a request.
+type ServedParams struct {
+	to    served
+	bound *cli.Bound
+}
 
 // Add adds the flags to c.
-func (o *OptionFlags) Add(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&o.Endpoint, "http-endpoint", "", "`STATE`: enabled, or disabled (every request gets 403)")
-	f.StringVar(&o.Tokens, "http-tokens", "", "`MODE`: optional, or required (a request without a session token gets 401)")
-	f.IntVar(&o.HopLimit, "http-put-response-hop-limit", 0, "time to live of answers that carry a token: `HOPS` from 1 to 64")
-	f.StringVar(&o.Tags, "instance-metadata-tags", "", "`STATE`: enabled, or disabled (no tags/instance)")
+func (s *ServedParams) Add(a *cli.App, c *cobra.Command) {
+	s.bound = cli.Bind(a, c, &s.to, ServedFlags(a, "")...)
 }
 
-// addForm adds the flag that can only be set at creation.
-func (o *OptionFlags) addForm(c *cobra.Command) {
-	c.Flags().StringVar(&o.InstanceID, "instance-id", "", "`FORM` of the instance-id: ec2, or uuid as in PVC")
-}
-
-// Said reports whether any of the flags was given.
-func (o *OptionFlags) Said() bool { return o.MetadataOptions != seedbed.MetadataOptions{} }
-
-// ServedFlags are the flags for what a guest is served, of a profile or of one instance.
-type ServedFlags struct {
-	UserData, vendorData string
-	VendorInUser         bool
-	Datasource           string
-	Tags                 []string
-	Options              OptionFlags
-}
-
-// Add adds the flags to c.
-func (s *ServedFlags) Add(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&s.UserData, "user-data", "", "`FILE` to serve to the guest unchanged, or - for standard input")
-	f.StringVar(&s.vendorData, "vendor-data", "", "`FILE` to serve as vendor-data, or - for standard input")
-	f.BoolVar(&s.VendorInUser, "vendor-data-in-user-data", false, "serve vendor-data as parts of the user-data, since EC2's datasource reads no vendor-data")
-	f.StringVar(&s.Datasource, "datasource", "", "cloud-init `DATASOURCE` that the instance announces: ec2, openstack, nocloud or none")
-	f.StringArrayVar(&s.Tags, "tag", nil, "tag as `KEY=VALUE` (repeatable)")
-	s.Options.Add(c)
-	s.Options.addForm(c)
-}
-
-// Documents reads the two files. It returns nil for a flag that was not given.
-func (s *ServedFlags) Documents(a *cli.App) (user, vendor []byte, err error) {
-	if s.UserData == "-" && s.vendorData == "-" {
-		return nil, nil, cli.Usagef("--user-data and --vendor-data cannot both be standard input")
-	}
-	if s.UserData != "" {
-		if user, err = a.ReadArg(s.UserData, seedbed.MaxDocument); err != nil {
-			return nil, nil, err
-		}
-	}
-	if s.vendorData != "" {
-		vendor, err = a.ReadArg(s.vendorData, seedbed.MaxDocument)
-	}
-	return user, vendor, err
-}
-
-// Params adds the given flags to the parameters of a request.
-func (s *ServedFlags) Params(a *cli.App, c *cobra.Command, params map[string]any) error {
-	user, vendor, err := s.Documents(a)
-	if err != nil {
+// Set adds what the given flags say to the parameters of a request.
+func (s *ServedParams) Set(params map[string]any) error {
+	if err := OneStdin(s.bound); err != nil {
 		return err
 	}
-	given := map[string]any{}
-	if s.UserData != "" {
-		setDocument(given, "user_data", user)
-	}
-	if s.vendorData != "" {
-		setDocument(given, "vendor_data", vendor)
-	}
-	if c.Flags().Changed("vendor-data-in-user-data") {
-		given["vendor_data_in_user_data"] = s.VendorInUser
-	}
-	tags, err := ParseTags(s.Tags)
+	given, err := s.bound.Values()
 	if err != nil {
 		return err
-	}
-	if len(tags) > 0 {
-		given["tags"] = tags
-	}
-	for name, value := range map[string]string{
-		"datasource": s.Datasource, "http_endpoint": s.Options.Endpoint, "http_tokens": s.Options.Tokens,
-		"instance_metadata_tags": s.Options.Tags, "instance_id": s.Options.InstanceID,
-	} {
-		if value != "" {
-			given[name] = value
-		}
-	}
-	if s.Options.HopLimit != 0 {
-		given["http_put_response_hop_limit"] = s.Options.HopLimit
 	}
 	for name, value := range given {
+		document, isDocument := value.([]byte)
+		switch {
+		case value == "" || value == 0 || isDocument && document == nil: // such a value asks for nothing
+			continue
+		case isDocument && utf8.Valid(document):
+			value = string(document)
+		case isDocument:
+			name += "_base64"
+		}
 		if _, twice := params[name]; twice {
-			return cli.Usagef("--param %s and --%s set the same: want one of them", name, strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-"))
+			flag := strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-")
+			return cli.Usagef("--param %s and --%s set the same: want one of them", name, flag)
 		}
 		params[name] = value
+	}
+	return nil
+}
+
+// OneStdin refuses that two documents are read from standard input.
+func OneStdin(b *cli.Bound) error {
+	if b.Text("user-data") == "-" && b.Text("vendor-data") == "-" {
+		return cli.Usagef("--user-data and --vendor-data cannot both be standard input")
 	}
 	return nil
 }
@@ -121,22 +111,6 @@ func setDocument(params map[string]any, name string, doc []byte) {
 		return
 	}
 	params[name+"_base64"] = doc // encoding/json encodes bytes in base64
-}
-
-// ParseTags parses tags given as KEY=VALUE.
-func ParseTags(args []string) (map[string]string, error) {
-	tags := map[string]string{}
-	for _, arg := range args {
-		k, v, ok := strings.Cut(arg, "=")
-		if !ok || k == "" {
-			return nil, cli.Usagef("--tag %q: want key=value", arg)
-		}
-		if _, twice := tags[k]; twice {
-			return nil, cli.Usagef("--tag %s is given twice", k)
-		}
-		tags[k] = v
-	}
-	return tags, nil
 }
 
 // OptionPairs returns every option, with its default if it is not set.

@@ -26,8 +26,8 @@ func EndpointCommand(a *cli.App) *cobra.Command {
 
 func endpointAdd(a *cli.App) *cobra.Command {
 	var (
-		r    wire.EndpointRequest
-		file string
+		r wire.EndpointRequest
+		f *cli.Bound
 	)
 	c := &cobra.Command{
 		Use:   "add NAME URL --event TYPE",
@@ -37,27 +37,41 @@ Webhooks: v1 (HMAC), v1a (Ed25519), or both. An event is a type such as job.succ
 all types of a kind such as instance.*, or *. The signing secret of v1 is printed only
 once; "endpoint show" prints the public key that verifies v1a.`,
 		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name, r.URL = args[0], args[1]
-			if r.Secret, err = cli.GivenSecret(file); err != nil {
+			if err := f.Read(); err != nil {
 				return err
 			}
 			made, err := api.AddEndpoint(ctx, r)
 			if err != nil {
 				return err
 			}
-			return tellEndpointSecret(a, made, file, r.Secret, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
+			return tellEndpointSecret(a, made, f.Text("secret-file"), r.Secret, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
 		}),
 	}
-	f := c.Flags()
-	f.StringSliceVar(&r.Events, "event", nil, "event `TYPE` to send (repeatable)")
-	f.BoolVar(&r.CloudEvents, "cloudevents", false, "send CloudEvents 1.0 (structured JSON)")
-	f.BoolVar(&r.AllowPrivate, "allow-private", false, "allow a private, loopback or link-local address")
-	f.BoolVar(&r.Insecure, "insecure", false, "allow plain http to any address")
-	f.StringSliceVar(&r.Sign, "sign", nil, "signature `VERSION`: v1 (the default) or v1a (repeatable)")
-	f.StringVar(&file, "secret-file", "", "`FILE` with the receiver's own secret, or a private key for v1a (default: generated)")
+	f = cli.Bind(a, c, &r, append(endpointFlags(),
+		cli.Flag{Field: "cloudevents", Name: "cloudevents", Usage: "send CloudEvents 1.0 (structured JSON)"},
+		cli.Flag{Field: "sign", Usage: "signature `VERSION`: v1 (the default) or v1a (repeatable)"},
+		endpointSecret(),
+	)...)
 	_ = c.MarkFlagRequired("event") // the flag was added above
 	return c
+}
+
+// endpointFlags are the settings that "endpoint add" and "endpoint set" share.
+func endpointFlags() []cli.Flag {
+	return []cli.Flag{
+		{Field: "events", Name: "event", Usage: "event `TYPE` to send (repeatable)"},
+		{Field: "allow_private", Usage: "allow a private, loopback or link-local address"},
+		{Field: "insecure", Usage: "allow plain http to any address"},
+	}
+}
+
+func endpointSecret() cli.Flag {
+	return cli.Flag{
+		Field: "secret", Name: "secret-file", Usage: "`FILE` with the receiver's own secret, or a private key for v1a (default: generated)",
+		Parse: func(file string) (any, error) { return cli.GivenSecret(file) },
+	}
 }
 
 // tellEndpointSecret prints a secret that the server has generated. It does not print a given

@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -85,8 +86,8 @@ func endpointResend(a *cli.App) *cobra.Command {
 
 func endpointReplay(a *cli.App) *cobra.Command {
 	var (
-		since  string
-		missed bool
+		r wire.ReplayRequest
+		f *cli.Bound
 	)
 	c := &cobra.Command{
 		Use: "replay NAME --since TIME", Short: "Send the events since a time again",
@@ -94,20 +95,23 @@ func endpointReplay(a *cli.App) *cobra.Command {
 receiver can ignore those that it has. TIME is a date and time such as
 2026-01-31T12:00:00Z, or a duration before now such as 3h.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			at, err := past(a, since)
-			if err != nil {
+			if err := f.Read(); err != nil {
 				return err
 			}
-			n, err := api.Replay(ctx, args[0], at, missed)
+			n, err := api.Replay(ctx, args[0], r.Since, r.MissedOnly)
 			if err != nil {
 				return err
 			}
 			return a.Tell(map[string]int{"deliveries": n}, "%d deliveries are being sent to %s again", n, args[0])
 		}),
 	}
-	c.Flags().StringVar(&since, "since", "", "`TIME`, or a duration before now")
-	c.Flags().BoolVar(&missed, "missed", false, "only events that were not delivered")
-	_ = c.MarkFlagRequired("since") // the flag was added above
+	f = cli.Bind(a, c, &r,
+		cli.Flag{
+			Field: "since", Usage: "`TIME`, or a duration before now", Required: true,
+			Parse: func(text string) (any, error) { return past(a, text) },
+		},
+		cli.Flag{Field: "missed_only", Name: "missed", Usage: "only events that were not delivered"},
+	)
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,13 +29,10 @@ func HookCommand(a *cli.App) *cobra.Command {
 }
 
 func hookAdd(a *cli.App) *cobra.Command {
+	r := wire.HookRequest{HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeStandard}, Tolerance: defaultTolerance}
 	var (
-		f          hookFlags
-		k          keyFlags
-		noSave     bool
-		scheme     string
-		insecure   bool
-		secretFrom string
+		f      *cli.Bound
+		noSave bool
 	)
 	c := &cobra.Command{
 		Use:   "add NAME",
@@ -45,27 +43,17 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 		Example: `  seedbed hook add ci --profile web
   seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			r := wire.HookRequest{Name: args[0]}
+			r.Name = args[0]
 			if err := seedbed.CheckName("hook", r.Name); err != nil {
 				return err
 			}
-			if err := f.fill(&r); err != nil {
-				return err
-			}
-			if err := k.fill(&r.HookKey, a.Now()); err != nil {
-				return err
-			}
-			r.Scheme, r.Insecure = seedbed.Scheme(scheme), insecure
-			var err error
-			if r.Secret, err = cli.GivenSecret(secretFrom); err != nil {
+			if err := f.Read(); err != nil {
 				return err
 			}
 			file := ""
-			if !noSave && secretFrom == "" && r.Scheme != seedbed.SchemeNone {
-				if file, err = secretFile(a, r.Name); err != nil {
-					return fmt.Errorf("%w; --no-save only prints the secret", err)
-				}
-				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			if !noSave && r.Secret == "" && r.Scheme != seedbed.SchemeNone {
+				var err error
+				if file, err = newSecretFile(a, r.Name); err != nil {
 					return err
 				}
 			}
@@ -76,21 +64,19 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 			return errors.Join(tellSecret(a, made, file, "added"), cli.SaveSecret(file, made.Secret))
 		}),
 	}
-	f.add(c)
-	k.add(c)
-	c.Flags().StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "signature `SCHEME` of the sender: "+schemes())
-	c.Flags().StringVar(&secretFrom, "secret-file", "", "`FILE` with the sender's secret (default: generated)")
-	c.Flags().BoolVar(&insecure, "insecure", false, "allow the scheme none; then only this host, or holders of a client certificate, may send")
+	f = cli.Bind(a, c, &r, append(append(hookFlags(), keyFlags("`FILE` with the sender's secret (default: generated)")...),
+		cli.Flag{Field: "scheme", Usage: "signature `SCHEME` of the sender: " + schemes()},
+		cli.Flag{Field: "insecure", Usage: "allow the scheme none; then only this host, or holders of a client certificate, may send"},
+	)...)
 	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
 	return c
 }
 
+// defaultTolerance is how far the time stamp of a webhook may be off.
+const defaultTolerance = 5 * time.Minute
+
 func schemes() string {
-	var all []string
-	for _, s := range seedbed.Schemes() {
-		all = append(all, string(s))
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(cli.Each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }), ", ")
 }
 
 func tellSecret(a *cli.App, made wire.NewHook, file, done string) error {
@@ -108,6 +94,15 @@ func tellSecret(a *cli.App, made wire.NewHook, file, done string) error {
 		a.Say("hook %s %s; the secret above is shown only once", made.Hook.Name, done)
 	}
 	return nil
+}
+
+// newSecretFile returns the path at which to save a hook's secret, and makes its directory.
+func newSecretFile(a *cli.App, hook string) (string, error) {
+	file, err := secretFile(a, hook)
+	if err != nil {
+		return "", fmt.Errorf("%w; --no-save only prints the secret", err)
+	}
+	return file, os.MkdirAll(filepath.Dir(file), 0o700)
 }
 
 // secretFile returns the path of a hook's saved secret. The caller has checked the name.

@@ -3,10 +3,8 @@ package hook
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,77 +16,29 @@ import (
 )
 
 // hookFlags are the settings that "hook add" and "hook set" share.
-type hookFlags struct {
-	profiles, actions, cidrs, subjects []string
-	tolerance                          time.Duration
-	rate                               float64
-	concurrency, instances, creates    int
-	maxBody, form, when, mapping       string
-	priority                           string
-	keepPayload                        bool
-}
-
-func (h *hookFlags) add(c *cobra.Command) {
-	f := c.Flags()
-	f.StringSliceVar(&h.profiles, "profile", nil, "allowed `PROFILE` (repeatable; default: any)")
-	f.StringSliceVar(&h.actions, "action", nil, "allowed `ACTION`: "+strings.Join(seedbed.Actions(), ", ")+" (repeatable; default: create)")
-	f.DurationVar(&h.tolerance, "tolerance", 5*time.Minute, "allowed difference of a webhook's time stamp, as `DURATION`")
-	f.StringSliceVar(&h.cidrs, "cidr", nil, "allowed source `NETWORK` (repeatable; default: any)")
-	f.StringSliceVar(&h.subjects, "subject", nil, "`NAME` in the client certificate that a sender must present (repeatable)")
-	f.Float64Var(&h.rate, "rate", 0, "at most `N` deliveries a second; 0: no limit")
-	f.IntVar(&h.concurrency, "concurrency", 0, "at most `N` concurrent deliveries; 0: no limit")
-	f.IntVar(&h.instances, "instances", 0, "at most `N` live instances created by it; 0: no limit")
-	f.IntVar(&h.creates, "creates", 0, "at most `N` creates an hour; 0: no limit")
-	f.StringVar(&h.priority, "priority", "", "highest allowed `PRIORITY` of its jobs: low, normal (the default), high or a number")
-	f.StringVar(&h.maxBody, "max-body", "0", "maximum `SIZE` of a body; 0: the listener's limit")
-	f.StringVar(&h.form, "form", "", "YAML `FILE` that describes the signature of the scheme generic")
-	f.StringVar(&h.when, "when", "", "CEL `EXPRESSION`, or @FILE; webhooks for which it is false are ignored")
-	f.StringVar(&h.mapping, "mapping", "", "CEL `EXPRESSION`, or @FILE, that returns action, name, profile, params and the job's options")
-	f.BoolVar(&h.keepPayload, "keep-payload", false, "store the bodies with the deliveries, for redelivery")
-}
-
-// fill sets a request's fields from all flags.
-func (h *hookFlags) fill(r *wire.HookRequest) (err error) {
-	r.Profiles, r.Actions, r.Tolerance, r.Subjects = h.profiles, h.actions, h.tolerance, h.subjects
-	r.Rate, r.Concurrency, r.Instances, r.Creates, r.KeepPayload = h.rate, h.concurrency, h.instances, h.creates, h.keepPayload
-	if r.CIDRs, err = prefixes(h.cidrs); err != nil {
-		return err
+func hookFlags() []cli.Flag {
+	return []cli.Flag{
+		{Field: "profiles", Name: "profile", Usage: "allowed `PROFILE` (repeatable; default: any)"},
+		{Field: "actions", Name: "action", Usage: "allowed `ACTION`: " + strings.Join(seedbed.Actions(), ", ") + " (repeatable; default: create)"},
+		{Field: "tolerance", Usage: "allowed difference of a webhook's time stamp, as `DURATION`"},
+		{
+			Field: "cidrs", Name: "cidr", Usage: "allowed source `NETWORK` (repeatable; default: any)", Want: "a network such as 192.0.2.0/24",
+		},
+		{Field: "subjects", Name: "subject", Usage: "`NAME` in the client certificate that a sender must present (repeatable)"},
+		{Field: "rate", Usage: "at most `N` deliveries a second; 0: no limit"},
+		{Field: "concurrency", Usage: "at most `N` concurrent deliveries; 0: no limit"},
+		{Field: "instances", Usage: "at most `N` live instances created by it; 0: no limit"},
+		{Field: "creates", Usage: "at most `N` creates an hour; 0: no limit"},
+		{Field: "priority", Usage: "highest allowed `PRIORITY` of its jobs: low, normal (the default), high or a number"},
+		{Field: "max_body", Usage: "maximum `SIZE` of a body; 0: the listener's limit"},
+		{Field: "form", Usage: "YAML `FILE` that describes the signature of the scheme generic", Parse: func(file string) (any, error) { return readForm(file) }},
+		{Field: "when", Usage: "CEL `EXPRESSION`, or @FILE; webhooks for which it is false are ignored", Parse: cli.FromFile},
+		{
+			Field: "mapping", Parse: cli.FromFile,
+			Usage: "CEL `EXPRESSION`, or @FILE, that returns action, name, profile, params and the job's options",
+		},
+		{Field: "keep_payload", Usage: "store the bodies with the deliveries, for redelivery"},
 	}
-	if r.MaxBody, err = seedbed.ParseBytes(h.maxBody); err != nil {
-		return cli.Usagef("--max-body: %v", err)
-	}
-	if r.Priority, err = seedbed.ParsePriority(h.priority); err != nil {
-		return cli.Usagef("--priority: %v", err)
-	}
-	if r.Form, err = readForm(h.form); err != nil {
-		return err
-	}
-	if r.When, err = orFile(h.when); err != nil {
-		return err
-	}
-	r.Mapping, err = orFile(h.mapping)
-	return err
-}
-
-func prefixes(texts []string) ([]netip.Prefix, error) {
-	var all []netip.Prefix
-	for _, t := range texts {
-		p, err := netip.ParsePrefix(t)
-		if err != nil {
-			return nil, cli.Usagef("--cidr %q: want a network such as 192.0.2.0/24", t)
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
-// orFile returns the text or, if it begins with @, the content of the file that it names.
-func orFile(text string) (string, error) {
-	if name, ok := strings.CutPrefix(text, "@"); ok {
-		content, err := cli.ReadBounded(name, 64*seedbed.KiB)
-		return strings.TrimSpace(string(content)), err
-	}
-	return text, nil
 }
 
 func readForm(file string) (*seedbed.HookForm, error) {
@@ -103,39 +53,16 @@ func readForm(file string) (*seedbed.HookForm, error) {
 	return &form, config.Decode(file, text, &form)
 }
 
-// change returns the change that the given flags ask for.
-func (h *hookFlags) change(c *cobra.Command) (ch wire.HookChange, err error) {
-	var r wire.HookRequest
-	if err := h.fill(&r); err != nil {
-		return ch, err
-	}
-	for name, set := range map[string]func(){
-		"profile": func() { ch.Profiles = &r.Profiles }, "action": func() { ch.Actions = &r.Actions },
-		"tolerance": func() { ch.Tolerance = &r.Tolerance }, "cidr": func() { ch.CIDRs = &r.CIDRs },
-		"subject": func() { ch.Subjects = &r.Subjects }, "rate": func() { ch.Rate = &r.Rate },
-		"concurrency": func() { ch.Concurrency = &r.Concurrency }, "instances": func() { ch.Instances = &r.Instances },
-		"creates": func() { ch.Creates = &r.Creates }, "max-body": func() { ch.MaxBody = &r.MaxBody },
-		"priority": func() { ch.Priority = &r.Priority },
-		"form":     func() { ch.Form = r.Form }, "when": func() { ch.When = &r.When },
-		"mapping": func() { ch.Mapping = &r.Mapping }, "keep-payload": func() { ch.KeepPayload = &r.KeepPayload },
-	} {
-		if c.Flags().Changed(name) {
-			set()
-		}
-	}
-	return ch, nil
-}
-
 func hookSet(a *cli.App) *cobra.Command {
-	var f hookFlags
+	var change wire.HookChange
 	c := &cobra.Command{
 		Use: "set NAME", Short: "Change a hook",
 		Long: `Change a hook. Settings without a flag are left as they are. A list replaces the former
 one; --profile "" empties it.`,
 	}
+	f := cli.Bind(a, c, &change, hookFlags()...)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		change, err := f.change(c)
-		if err != nil {
+		if err := f.Read(); err != nil {
 			return err
 		}
 		h, err := api.SetHook(ctx, args[0], change)
@@ -144,7 +71,6 @@ one; --profile "" empties it.`,
 		}
 		return a.Tell(h, "hook %s changed", h.Name)
 	})
-	f.add(c)
 	return c
 }
 

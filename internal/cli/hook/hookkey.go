@@ -3,9 +3,6 @@ package hook
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,35 +13,22 @@ import (
 	"seedbed/internal/cli"
 )
 
-// keyFlags are the flags for a new key of a hook, except its secret.
-type keyFlags struct{ id, notBefore, notAfter string }
-
-func (k *keyFlags) add(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&k.id, "key-id", "", "`NAME` of the key, unique in the hook (default: generated)")
-	f.StringVar(&k.notBefore, "not-before", "", "`TIME` from which the key is valid, such as +2h (default: now)")
-	f.StringVar(&k.notAfter, "not-after", "", "`TIME` until which the key is valid (default: until it is removed)")
-}
-
-func (k *keyFlags) fill(key *wire.HookKey, now time.Time) (err error) {
-	key.ID = k.id
-	if k.notBefore != "" {
-		if key.NotBefore, err = cli.ParseMoment("not-before", k.notBefore, now); err != nil {
-			return err
-		}
+// keyFlags are the flags for a new key of a hook. secret describes the one for the file with its
+// secret.
+func keyFlags(secret string) []cli.Flag {
+	return []cli.Flag{
+		{Field: "key_id", Usage: "`NAME` of the key, unique in the hook (default: generated)"},
+		{Field: "not_before", Usage: "`TIME` from which the key is valid, such as +2h (default: now)"},
+		{Field: "not_after", Usage: "`TIME` until which the key is valid (default: until it is removed)"},
+		{Field: "secret", Name: "secret-file", Usage: secret, Parse: func(file string) (any, error) { return cli.GivenSecret(file) }},
 	}
-	if k.notAfter != "" {
-		key.NotAfter, err = cli.ParseMoment("not-after", k.notAfter, now)
-	}
-	return err
 }
 
 func hookRotate(a *cli.App) *cobra.Command {
+	r := wire.HookRotation{Overlap: 24 * time.Hour}
 	var (
-		k          keyFlags
-		overlap    time.Duration
-		secretFrom string
-		noSave     bool
+		f      *cli.Bound
+		noSave bool
 	)
 	c := &cobra.Command{
 		Use:   "rotate NAME",
@@ -58,38 +42,30 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 			if err := seedbed.CheckName("hook", args[0]); err != nil {
 				return err
 			}
-			var key wire.HookKey
-			if err := k.fill(&key, a.Now()); err != nil {
-				return err
-			}
-			var err error
-			if key.Secret, err = cli.GivenSecret(secretFrom); err != nil {
+			if err := f.Read(); err != nil {
 				return err
 			}
 			file := ""
-			if !noSave && key.Secret == "" && !key.NotBefore.After(a.Now()) { // a saved key that is not valid yet would be used at once
-				if file, err = secretFile(a, args[0]); err != nil {
-					return fmt.Errorf("%w; --no-save only prints the secret", err)
-				}
-				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			if !noSave && r.Secret == "" && !r.NotBefore.After(a.Now()) { // a saved key that is not valid yet would be used at once
+				var err error
+				if file, err = newSecretFile(a, args[0]); err != nil {
 					return err
 				}
 			}
-			made, err := api.RotateHook(ctx, args[0], key, overlap)
+			made, err := api.RotateHook(ctx, args[0], r.HookKey, r.Overlap)
 			if err != nil {
 				return err
 			}
-			done := "has a new key; the old key stays valid for " + cli.Span(overlap)
-			if !key.NotBefore.IsZero() {
-				done = "has a new key, valid from " + a.Moment(key.NotBefore) + "; the old key stays valid for " + cli.Span(overlap) + " more"
+			done := "has a new key; the old key stays valid for " + cli.Span(r.Overlap)
+			if !r.NotBefore.IsZero() {
+				done = "has a new key, valid from " + a.Moment(r.NotBefore) + "; the old key stays valid for " + cli.Span(r.Overlap) + " more"
 			}
 			return errors.Join(tellSecret(a, made, file, done), cli.SaveSecret(file, made.Secret))
 		}),
 	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the old keys stay valid, as `DURATION`")
-	c.Flags().StringVar(&secretFrom, "secret-file", "", "`FILE` with the sender's new secret (default: generated)")
+	f = cli.Bind(a, c, &r, append(keyFlags("`FILE` with the sender's new secret (default: generated)"),
+		cli.Flag{Field: "overlap", Usage: "how long the old keys stay valid, as `DURATION`"})...)
 	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
-	k.add(c)
 	return c
 }
 

@@ -12,11 +12,15 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
 func hookTest(a *cli.App) *cobra.Command {
-	var file, when, mapping string
+	var (
+		file string
+		r    wire.HookTest
+	)
 	c := &cobra.Command{
 		Use:   "test NAME --file FILE",
 		Short: "Show what a hook would do with a webhook, without doing it",
@@ -24,34 +28,25 @@ func hookTest(a *cli.App) *cobra.Command {
 and what a create would make. FILE contains {"headers": {…}, "query": {…}, "body": …},
 where body is JSON or a string, or only the body.`,
 	}
+	rules := cli.Bind(a, c, &r,
+		cli.Flag{Field: "when", Usage: "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own", Parse: cli.FromFile},
+		cli.Flag{Field: "mapping", Usage: "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own", Parse: cli.FromFile},
+	)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		text, err := cli.ReadBounded(file, maxPayload)
 		if err != nil {
 			return err
 		}
-		var asWhen, asMapping *string
-		for _, e := range []struct {
-			name, given string
-			to          **string
-		}{{"when", when, &asWhen}, {"mapping", mapping, &asMapping}} {
-			if c.Flags().Changed(e.name) {
-				value, err := orFile(e.given)
-				if err != nil {
-					return err
-				}
-				*e.to = &value
-			}
+		if err := rules.Read(); err != nil {
+			return err
 		}
-		t, err := api.TestHook(ctx, args[0], sampleOf(text), asWhen, asMapping)
+		t, err := api.TestHook(ctx, args[0], sampleOf(text), r.When, r.Mapping)
 		if err != nil {
 			return err
 		}
 		return printDryRun(a, t)
 	})
-	f := c.Flags()
-	f.StringVar(&file, "file", "", "`FILE` with the webhook")
-	f.StringVar(&when, "when", "", "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own")
-	f.StringVar(&mapping, "mapping", "", "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own")
+	c.Flags().StringVar(&file, "file", "", "`FILE` with the webhook")
 	_ = c.MarkFlagRequired("file") // the flag was added above
 	return c
 }

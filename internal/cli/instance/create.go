@@ -14,16 +14,15 @@ import (
 // CreateCommand returns the command create.
 func CreateCommand(a *cli.App) *cobra.Command {
 	var (
-		profile string
-		node    string
-		params  flags.ParamFlags
-		fresh   freshFlags
-		served  flags.ServedFlags
-		dry     bool
-		w       cli.WaitFlags
+		req      seedbed.Request
+		b        *cli.Bound
+		userData string
+		params   flags.ParamFlags
+		served   flags.ServedParams
+		dry      bool
+		w        cli.WaitFlags
 	)
-	var c *cobra.Command
-	c = &cobra.Command{
+	c := &cobra.Command{
 		Use:   "create NAME [PROFILE]",
 		Short: "Create an instance and start it",
 		Long: `Create an instance and start it. The name is also its host name. Parameters override
@@ -36,27 +35,33 @@ If the profile declares parameters (seedbed profile show), --param sets one,
 --params-file several, and --interactive asks for the others without echoing secrets.
 A file keeps a secret off the command line, which other users can see.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if err := b.Read(); err != nil {
+				return err
+			}
 			switch {
-			case len(args) == 2 && profile != "":
-				return cli.Usagef("create %s: both profile %s and --profile %s are given: want one of them", args[0], args[1], profile)
+			case len(args) == 2 && req.Profile != "":
+				return cli.Usagef("create %s: both profile %s and --profile %s are given: want one of them", args[0], args[1], req.Profile)
 			case len(args) == 2:
-				profile = args[1]
-			case profile == "":
+				req.Profile = args[1]
+			case req.Profile == "":
 				return cli.Usagef("create %s: the profile is missing: seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
 			}
-			if err := seedbed.CheckInstanceName(args[0]); err != nil {
+			req.Name = args[0]
+			if err := seedbed.CheckInstanceName(req.Name); err != nil {
 				return err
 			}
 			p, err := params.Values(a)
 			if err != nil {
 				return err
 			}
-			if err := served.Params(a, c, p); err != nil {
+			if err := served.Set(p); err != nil {
 				return err
 			}
-			req := seedbed.Request{Name: args[0], Profile: profile, Params: p, Node: node}
-			fresh.fill(c, &req)
-			declared, err := params.Declared(ctx, api, profile)
+			if userData != "" {
+				p["userdata"] = userData
+			}
+			req.Params = p
+			declared, err := params.Declared(ctx, api, req.Profile)
 			if err != nil {
 				return err
 			}
@@ -76,40 +81,19 @@ A file keeps a secret off the command line, which other users can see.`,
 			return tellAddress(ctx, a, api, args[0])
 		}),
 	}
-	f := c.Flags()
-	f.StringVar(&profile, "profile", "", "`PROFILE` to create it from; same as the second argument")
+	b = cli.Bind(a, c, &req,
+		cli.Flag{Field: "profile", Usage: "`PROFILE` to create it from; same as the second argument"},
+		cli.Flag{Field: "node", Usage: "`NODE` to run it on (default: chosen by its system template and the installation's placement)"},
+		cli.Flag{Field: "hold", Usage: "define it without starting it; seedbed vm start starts it"},
+		cli.Flag{Field: "protected", Name: "protect", Usage: "require its name to be typed again before remove or rebuild"},
+	)
+	c.Flags().StringVar(&userData, "userdata", "", "`MODE` of its user-data: live (follow changes of the profile's) or pinned")
 	params.Add(c)
-	fresh.add(c)
-	served.Add(c)
-	f.StringVar(&node, "node", "", "`NODE` to run it on (default: chosen by its system template and the installation's placement)")
-	f.BoolVar(&dry, "dry-run", false, "only show what would be created, where, and what prevents it")
+	served.Add(a, c)
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be created, where, and what prevents it")
 	w.AddJob(a, c)
 	c.ValidArgsFunction = a.Completion(cli.NoNames, cli.Profiles)
 	return c
-}
-
-// freshFlags are the flags for a new instance that do not say what it is made from.
-type freshFlags struct {
-	hold, protect bool
-	userData      string
-}
-
-func (f *freshFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.hold, "hold", false, "define it without starting it; seedbed vm start starts it")
-	c.Flags().BoolVar(&f.protect, "protect", false, "require its name to be typed again before remove or rebuild")
-	c.Flags().StringVar(&f.userData, "userdata", "", "`MODE` of its user-data: live (follow changes of the profile's) or pinned")
-}
-
-func (f *freshFlags) fill(c *cobra.Command, req *seedbed.Request) {
-	if c.Flags().Changed("hold") {
-		req.Hold = &f.hold
-	}
-	if c.Flags().Changed("protect") {
-		req.Protected = &f.protect
-	}
-	if f.userData != "" {
-		req.Params["userdata"] = f.userData
-	}
 }
 
 // tellAddress prints the address of a new instance.

@@ -14,11 +14,13 @@ import (
 
 // vmAdopt returns the command that adopts a domain, or with --dry-run shows what that would do.
 func vmAdopt(a *cli.App) *cobra.Command {
-	var req seedbed.AdoptRequest
-	var w cli.WaitFlags
-	var dry bool
-	var tags []string
-	node := ""
+	var (
+		req  seedbed.AdoptRequest
+		b    *cli.Bound
+		w    cli.WaitFlags
+		dry  bool
+		node string
+	)
 	c := &cobra.Command{
 		Use: "adopt DOMAIN", Short: "Adopt a libvirt domain and its disks as an instance",
 		Long: `Adopt a libvirt domain and its disks: it becomes an instance with the same name, UUID,
@@ -34,15 +36,8 @@ and --dry-run shows what prevents an adoption.`,
 			if dry {
 				return adoptable(ctx, a, api, node, args[0])
 			}
-			for _, t := range tags {
-				key, value, ok := strings.Cut(t, "=")
-				if !ok {
-					return cli.Usagef("tag %q: want key=value", t)
-				}
-				if req.Tags == nil {
-					req.Tags = map[string]string{}
-				}
-				req.Tags[key] = value
+			if err := b.Read(); err != nil {
+				return err
 			}
 			receipt, err := api.Adopt(ctx, node, args[0], req)
 			if err != nil {
@@ -51,8 +46,10 @@ and --dry-run shows what prevents an adoption.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	c.Flags().StringSliceVar(&req.Addresses, "address", nil, "address of each NIC, in order (default: a free one)")
-	c.Flags().StringArrayVar(&tags, "tag", nil, "tag of the instance as key=value (repeatable)")
+	b = cli.Bind(a, c, &req,
+		cli.Flag{Field: "addresses", Name: "address", Usage: "`ADDRESS` of each NIC, in order (default: a free one)"},
+		cli.Flag{Field: "tags", Name: "tag", Each: true, Usage: "tag of the instance as `KEY=VALUE` (repeatable)"},
+	)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what the domain has and what prevents its adoption")
 	c.Flags().StringVar(&node, "node", "", "`NODE` of the domain, if several nodes have one of that name")
 	w.AddJob(a, c)

@@ -7,22 +7,22 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 	"seedbed/internal/cli/flags"
 )
 
 func vmRebuild(a *cli.App) *cobra.Command {
 	var (
-		profile, image string
-		params         flags.ParamFlags
-		yes, dry       bool
-		confirm        string
-		served         flags.ServedFlags
-		p              powerFlags
-		w              cli.WaitFlags
+		r        wire.RebuildRequest
+		b        *cli.Bound
+		params   flags.ParamFlags
+		yes, dry bool
+		served   flags.ServedParams
+		p        powerFlags
+		w        cli.WaitFlags
 	)
-	var c *cobra.Command
-	c = &cobra.Command{
+	c := &cobra.Command{
 		Use: "rebuild NAME", Short: "Recreate an instance's disks; its name and addresses stay",
 		Long: `Recreate an instance's disks, and start it from them. Its name, ID, addresses, MACs and
 tags stay. Its image and documents are those that its profile has now; its size, keys
@@ -31,14 +31,17 @@ the profile has a script or a storage template for all disks, --image cannot be 
 and a script that makes the disks runs again. The former disks are kept until the
 instance is ready: if anything fails before, it runs from them again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if err := b.Read(); err != nil {
+				return err
+			}
 			given, err := params.Values(a)
 			if err != nil {
 				return err
 			}
-			if err := served.Params(a, c, given); err != nil {
+			if err := served.Set(given); err != nil {
 				return err
 			}
-			of := profile
+			of := r.Profile
 			if i, err := api.Instance(ctx, args[0]); err == nil && of == "" {
 				of = i.Profile
 			}
@@ -49,11 +52,11 @@ instance is ready: if anything fails before, it runs from them again.`,
 			if err := params.Complete(a, declared, given); err != nil {
 				return err
 			}
-			req := seedbed.Request{Action: seedbed.DoRebuild, Name: args[0], Profile: profile, Image: image, Params: given}
+			req := seedbed.Request{Action: seedbed.DoRebuild, Name: args[0], Profile: r.Profile, Image: r.Image, Params: given}
 			if dry {
 				return tellPlan(ctx, a, api, req)
 			}
-			if req.Confirm = confirm; !yes && confirm == "" {
+			if req.Confirm = r.Confirm; !yes && r.Confirm == "" {
 				if req.Confirm, err = askName(ctx, a, api, args[0], "rebuild"); err != nil {
 					return err
 				}
@@ -65,14 +68,15 @@ instance is ready: if anything fails before, it runs from them again.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	f := c.Flags()
-	f.StringVar(&profile, "profile", "", "`PROFILE` to rebuild it from (default: its own)")
-	f.StringVar(&image, "image", "", "`IMAGE` of its disk (default: the profile's)")
+	b = cli.Bind(a, c, &r,
+		cli.Flag{Field: "profile", Usage: "`PROFILE` to rebuild it from (default: its own)"},
+		cli.Flag{Field: "image", Usage: "`IMAGE` of its disk (default: the profile's)"},
+		cli.Flag{Field: "confirm", Usage: "the instance's `NAME` again, if it is protected"},
+	)
 	params.Add(c)
-	f.StringVar(&confirm, "confirm", "", "the instance's `NAME` again, if it is protected")
-	f.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	f.BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
-	served.Add(c)
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
+	served.Add(a, c)
 	p.add(c)
 	w.AddJob(a, c)
 	return c

@@ -12,10 +12,10 @@ import (
 
 func vmResize(a *cli.App) *cobra.Command {
 	var (
-		req          seedbed.ResizeRequest
-		size, memory string
-		dry          bool
-		w            cli.WaitFlags
+		req seedbed.ResizeRequest
+		b   *cli.Bound
+		dry bool
+		w   cli.WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "resize NAME", Short: "Grow an instance's disk, or change its vcpus and memory",
@@ -26,14 +26,9 @@ systems must be grown by the guest, as cloud-init does at the next boot. A disk 
 shrink. VCPUs and memory can only change while the instance is stopped. Once the disk
 has begun to grow, the job cannot be rolled back.`,
 		Example: "  seedbed vm resize web1 --size 40GiB\n  seedbed vm resize db1 --disk 1 --size 2TiB\n  seedbed vm resize web1 --vcpus 4 --memory 8GiB",
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
-			for text, into := range map[*string]*seedbed.Bytes{&size: &req.Size, &memory: &req.Memory} {
-				if *text == "" {
-					continue
-				}
-				if *into, err = seedbed.ParseBytes(*text); err != nil {
-					return err
-				}
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if err := b.Read(); err != nil {
+				return err
 			}
 			if dry {
 				p, err := api.PlanResize(ctx, args[0], req)
@@ -49,13 +44,16 @@ has begun to grow, the job cannot be rolled back.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	f := c.Flags()
-	f.StringVar(&req.Disk, "disk", "", "`DISK` to grow, as a number from 0 or its volume's name (default: the only one)")
-	f.StringVar(&size, "size", "", "new `SIZE` of the disk, such as 40GiB")
-	f.IntVar(&req.VCPUs, "vcpus", 0, "new number of virtual CPUs, as `N`")
-	f.StringVar(&memory, "memory", "", "new memory `SIZE`, such as 4GiB")
-	f.BoolVar(&dry, "dry-run", false, "only show what would change and what prevents it")
+	b = cli.Bind(a, c, &req,
+		cli.Flag{Field: "disk", Usage: "`DISK` to grow, as a number from 0 or its volume's name (default: the only one)"},
+		cli.Flag{Field: "size", Usage: "new `SIZE` of the disk, such as 40GiB", Parse: size},
+		cli.Flag{Field: "vcpus", Usage: "new number of virtual CPUs, as `N`"},
+		cli.Flag{Field: "memory", Usage: "new memory `SIZE`, such as 4GiB", Parse: size},
+	)
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would change and what prevents it")
 	c.MarkFlagsOneRequired("size", "vcpus", "memory")
 	w.AddJob(a, c)
 	return c
 }
+
+func size(text string) (any, error) { return seedbed.ParseBytes(text) }

@@ -16,20 +16,26 @@ import (
 )
 
 func vmOptions(a *cli.App) *cobra.Command {
-	var o flags.OptionFlags
+	var (
+		o seedbed.MetadataOptions
+		f *cli.Bound
+	)
 	c := &cobra.Command{
 		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service",
 		Long: `Show how an instance may use the metadata service or, with flags, change it. Changes
 take effect immediately, even while it runs.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := changed(ctx, a, args[0], o.Said(), wire.InstanceChange{Metadata: &o.MetadataOptions})
+			if err := f.Read(); err != nil {
+				return err
+			}
+			i, err := changed(ctx, a, args[0], o != seedbed.MetadataOptions{}, wire.InstanceChange{Metadata: &o})
 			if err != nil {
 				return err
 			}
 			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), flags.OptionPairs(i.Metadata))
 		}),
 	}
-	o.Add(c)
+	f = cli.Bind(a, c, &o, flags.OptionFlags("")...)
 	return c
 }
 

@@ -26,9 +26,11 @@ func ProfileCommand(a *cli.App) *cobra.Command {
 }
 
 func profileAdd(a *cli.App) *cobra.Command {
-	var flags profileFlags
-	var c *cobra.Command
-	c = &cobra.Command{
+	var (
+		flags profileFlags
+		p     seedbed.Profile
+	)
+	c := &cobra.Command{
 		Use:   "add NAME --image IMAGE",
 		Short: "Make a profile",
 		Long: `Add a profile. --ready defines when a create job has succeeded: "report" when
@@ -48,8 +50,7 @@ network and the names of templates can also contain such expressions:
 (string, int, size, bool, enum, secret) and optionally default, pattern, values,
 description and required.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			p, err := flags.fresh(a, c, args[0])
-			if err != nil {
+			if err := flags.fresh(args[0]); err != nil {
 				return err
 			}
 			made, err := api.CreateProfile(ctx, p)
@@ -59,27 +60,28 @@ description and required.`,
 			return a.Tell(made, "profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
 		}),
 	}
-	flags.add(a, c)
+	flags.add(a, c, &p)
 	return c
 }
 
 func profileModify(a *cli.App) *cobra.Command {
-	var flags profileFlags
-	var c *cobra.Command
-	c = &cobra.Command{
+	var (
+		flags profileFlags
+		p     seedbed.Profile
+	)
+	c := &cobra.Command{
 		Use: "modify NAME", Short: "Change a profile; existing instances are not affected",
 		Long: `Change a profile. Settings without a flag are left as they are. Existing instances are
 not affected, except for the user-data of those that follow it (--userdata live). An empty
 value removes a setting, which then comes from a template, or is unset.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if c.Flags().NFlag() == 0 {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
+			if !flags.given() {
 				return cli.Usagef("modify %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
 			}
-			p, err := api.Profile(ctx, args[0])
-			if err != nil {
+			if p, err = api.Profile(ctx, args[0]); err != nil {
 				return err
 			}
-			if err := flags.apply(a, c, &p); err != nil {
+			if err := flags.apply(); err != nil {
 				return err
 			}
 			made, err := api.ChangeProfile(ctx, p)
@@ -89,7 +91,7 @@ value removes a setting, which then comes from a template, or is unset.`,
 			return a.Tell(made, "profile %s changed; it has revision %d", made.Name, made.Revision)
 		}),
 	}
-	flags.add(a, c)
+	flags.add(a, c, &p)
 	return c
 }
 

@@ -26,6 +26,7 @@ func ImageCommand(a *cli.App) *cobra.Command {
 func imageAdd(a *cli.App) *cobra.Command {
 	var (
 		r   wire.ImageRequest
+		f   *cli.Bound
 		w   cli.WaitFlags
 		dry bool
 	)
@@ -37,6 +38,9 @@ a file on the control host, or on the node given with --node. The image is a cop
 you can delete the file afterwards. To import a file from this machine, use
 seedbed image upload.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if err := f.Read(); err != nil {
+				return err
+			}
 			r.Name = args[0]
 			path, err := filepath.Abs(args[1])
 			if err != nil {
@@ -44,7 +48,9 @@ seedbed image upload.`,
 			}
 			r.Path, r.SHA256 = path, strings.ToLower(r.SHA256)
 			if dry {
-				return tellImport(ctx, a, api, seedbed.ImportRequest{Name: r.Name, Pool: r.Pool, Path: r.Path, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node})
+				return tellImport(ctx, a, api, seedbed.ImportRequest{
+					Name: r.Name, Pool: r.Pool, Path: r.Path, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node,
+				})
 			}
 			receipt, err := api.ImportImage(ctx, r)
 			if err != nil {
@@ -53,8 +59,7 @@ seedbed image upload.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	imageFlags(c, &r.Pool, &r.SHA256, &r.Format, &r.Firmware)
-	cli.NodeFlag(c, &r.Node)
+	f = cli.Bind(a, c, &r, imageFlags("`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")...)
 	dryFlag(c, &dry)
 	w.AddJob(a, c)
 	return c

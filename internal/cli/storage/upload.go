@@ -13,12 +13,14 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
 func imageUpload(a *cli.App) *cobra.Command {
 	var (
-		u   client.ImageUpload
+		r   wire.ImageRequest
+		b   *cli.Bound
 		w   cli.WaitFlags
 		dry bool
 	)
@@ -35,9 +37,16 @@ seedbed ova upload.`,
 				return err
 			}
 			defer f.Close()
-			u.Name, u.SHA256 = args[0], strings.ToLower(u.SHA256)
+			if err := b.Read(); err != nil {
+				return err
+			}
+			u := client.ImageUpload{
+				Name: args[0], Pool: r.Pool, Node: r.Node, SHA256: strings.ToLower(r.SHA256), Format: r.Format, Firmware: r.Firmware,
+			}
 			if dry {
-				return tellImport(ctx, a, api, seedbed.ImportRequest{Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node})
+				return tellImport(ctx, a, api, seedbed.ImportRequest{
+					Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node,
+				})
 			}
 			bar := newUploadBar(a, f, size)
 			receipt, err := api.UploadImage(ctx, u, bar, size)
@@ -49,20 +58,21 @@ seedbed ova upload.`,
 		}),
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}
-	imageFlags(c, &u.Pool, &u.SHA256, &u.Format, &u.Firmware)
-	c.Flags().StringVar(&u.Node, "node", "", "`NODE` that receives the file (default: the control host, or the first node that has the pool)")
+	b = cli.Bind(a, c, &r, imageFlags("`NODE` that receives the file (default: the control host, or the first node that has the pool)")...)
 	dryFlag(c, &dry)
 	w.AddJob(a, c)
 	return c
 }
 
-// imageFlags adds the flags of commands that make an image.
-func imageFlags(c *cobra.Command, pool, sha256, format *string, firmware *seedbed.Firmware) {
-	f := c.Flags()
-	f.StringVar(pool, "pool", "", "`POOL` to import into (default: the first)")
-	f.StringVar(sha256, "sha256", "", "expected SHA-256 `DIGEST` of the file, in hexadecimal")
-	f.StringVar(format, "file-format", "", "expected `FORMAT` of the file: qcow2, raw, vmdk, vdi, iso or ova (default: any)")
-	f.StringVar((*string)(firmware), "firmware", "", "`FIRMWARE` of instances with this root disk: bios or uefi (default: from the OVA, else bios)")
+// imageFlags are the flags of commands that make an image. node describes the flag of its node.
+func imageFlags(node string) []cli.Flag {
+	return []cli.Flag{
+		{Field: "pool", Usage: "`POOL` to import into (default: the first)"},
+		{Field: "sha256", Usage: "expected SHA-256 `DIGEST` of the file, in hexadecimal"},
+		{Field: "format", Name: "file-format", Usage: "expected `FORMAT` of the file: qcow2, raw, vmdk, vdi, iso or ova (default: any)"},
+		{Field: "firmware", Usage: "`FIRMWARE` of instances with this root disk: bios or uefi (default: from the OVA, else bios)"},
+		{Field: "node", Usage: node},
+	}
 }
 
 // openUpload opens a file whose size is known, and returns its size.

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"seedbed"
+	"seedbed/api/wire"
+	"seedbed/internal/cli"
+)
+
+// requests are the types that the tool sends, and which of their fields are set other than by one
+// flag of a table, and how.
+var requests = []struct {
+	of   any
+	also map[string]string
+}{
+	{wire.HookRequest{}, map[string]string{"name": argument}},
+	{wire.HookChange{}, map[string]string{"insecure": "only matters with the scheme, which cannot change"}},
+	{wire.HookKey{}, map[string]string{"secret": embedded, "key_id": embedded, "not_before": embedded, "not_after": embedded}},
+	{wire.HookRotation{}, nil},
+	{wire.HookTest{}, map[string]string{"headers": "hook test --file", "query": "hook test --file", "body": "hook test --file"}},
+	{wire.EndpointRequest{}, map[string]string{"name": argument, "url": argument}},
+	{seedbed.EndpointChange{}, nil},
+	{wire.EndpointRotation{}, nil},
+	{wire.ReplayRequest{}, nil},
+	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},
+	{wire.InstanceRequest{}, map[string]string{
+		"name": argument, "profile": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest,
+	}},
+	{wire.NewInstance{}, map[string]string{"hold": asRequest, "protected": asRequest, "node": asRequest}},
+	{wire.PlanRequest{}, map[string]string{
+		"action": "create and vm rebuild --dry-run", "name": argument, "profile": asRequest, "image": "wire.RebuildRequest",
+		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest,
+	}},
+	{seedbed.Request{}, map[string]string{
+		"action": "the command", "name": argument, "params": "create --param", "image": "wire.RebuildRequest",
+		"on_failure": "seedbed.JobOptions", "priority": "seedbed.JobOptions", "after": "seedbed.JobOptions",
+	}},
+	{seedbed.JobOptions{}, nil},
+	{wire.PowerRequest{}, power},
+	{wire.RebuildRequest{}, map[string]string{"force": powerFlag, "soft": powerFlag, "grace": powerFlag, "params": "vm rebuild --param"}},
+	{wire.ResizeRequest{}, map[string]string{
+		"disk": asResize, "size": asResize, "vcpus": asResize, "memory": asResize, "dry_run": "vm resize --dry-run",
+	}},
+	{seedbed.ResizeRequest{}, nil},
+	{seedbed.AdoptRequest{}, nil},
+	{wire.InstanceChange{}, map[string]string{
+		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot", "protected": "vm protect",
+		"userdata": "no command changes it after the creation",
+	}},
+	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id"}},
+	{wire.SnapshotRequest{}, map[string]string{"name": argument}},
+	{wire.CleanupRequest{}, map[string]string{"dry_run": "cleanup --dry-run", "force": "cleanup --force"}},
+	{wire.NodeRequest{}, map[string]string{"name": argument}},
+	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon"}},
+	{wire.MaintenanceRequest{}, nil},
+	{wire.NetworkChange{}, nil},
+	{wire.TokenRequest{}, map[string]string{"name": argument}},
+	{seedbed.TokenQuota{}, nil},
+	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},
+	{seedbed.Profile{}, map[string]string{
+		"name": argument, "expressions": "the flags whose text may be an expression",
+		"revision": server, "created": server, "changed": server,
+	}},
+}
+
+const (
+	argument  = "an argument of the command"
+	embedded  = "the types that embed it"
+	asRequest = "seedbed.Request"
+	asResize  = "seedbed.ResizeRequest"
+	powerFlag = "vm stop --force, --soft and --grace"
+	server    = "set by the server"
+)
+
+var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": powerFlag}
+
+// answers are the types of package wire that the tool only receives.
+var answers = []string{
+	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
+	"NewToken", "TrashItem",
+}
+
+// TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.
+func TestEveryFieldHasAFlag(t *testing.T) {
+	t.Parallel()
+	reached := map[string]bool{}
+	a := &cli.App{Getenv: func(string) string { return "" }, Commands: commands}
+	for _, c := range cli.CommandsOf(a.Root()) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if field := f.Annotations[cli.FieldKey]; field != nil {
+				reached[strings.Join(field, " ")] = true
+			}
+		})
+	}
+	for _, r := range requests {
+		typ := reflect.TypeOf(r.of)
+		names := fields(typ, "")
+		for _, name := range names {
+			flag, other := reached[typ.String()+" "+name], r.also[name] != ""
+			if !flag && !other {
+				t.Errorf("no flag sets %s of %s: add it to the table of the command's flags, or say here how it is set", name, typ)
+			}
+			if flag && other {
+				t.Errorf("%s of %s has a flag: it need not be listed here", name, typ)
+			}
+		}
+		for name := range r.also {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s has no field %s: remove it from this list", typ, name)
+			}
+		}
+	}
+}
+
+// fields returns the JSON names of a struct's fields, those of a struct in it after its name.
+func fields(t reflect.Type, prefix string) (all []string) {
+	for _, f := range reflect.VisibleFields(t) {
+		name := cli.JSONName(f)
+		switch {
+		case name == "":
+		case f.Type == reflect.TypeFor[seedbed.TokenQuota]() || f.Type == reflect.TypeFor[seedbed.MetadataOptions]():
+			all = append(all, fields(f.Type, prefix+name+".")...)
+		default:
+			all = append(all, prefix+name)
+		}
+	}
+	return all
+}
+
+// TestEveryRequestIsListed checks that requests and answers have all structs of package wire.
+func TestEveryRequestIsListed(t *testing.T) {
+	t.Parallel()
+	listed := slices.Clone(answers)
+	for _, r := range requests {
+		listed = append(listed, reflect.TypeOf(r.of).Name())
+	}
+	files, err := filepath.Glob("../../api/wire/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if _, ok := s.Type.(*ast.StructType); ok && s.Name.IsExported() {
+				found++
+				if !slices.Contains(listed, s.Name.Name) {
+					t.Errorf("wire.%s is neither among the requests nor among the answers of this test", s.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	if found < len(answers) {
+		t.Errorf("only %d types were found", found)
+	}
+}

@@ -67,6 +67,14 @@ var requests = []struct {
 	{wire.TokenRequest{}, map[string]string{"name": argument}},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},
+	{wire.NetworkTemplateRequest{}, map[string]string{"name": argument, "mac_template": "template network add --mac-template"}},
+	{wire.TemplateNetworkRequest{}, map[string]string{"vni": argument, "permit_duplicate": "template network vni add --permit-duplicate"}},
+	{wire.StorageTemplateRequest{}, map[string]string{"name": argument}},
+	{wire.UserDataRequest{}, map[string]string{"name": argument, "data": argument}},
+	{wire.ScriptRequest{}, map[string]string{"name": argument, "text": argument}},
+	{wire.ScriptOptionsChange{}, map[string]string{
+		"privileged": options, "network": options, "always": options, "time": options, "memory": options,
+	}},
 	{seedbed.Profile{}, map[string]string{
 		"name": argument, "expressions": "the flags whose text may be an expression",
 		"revision": server, "created": server, "changed": server,
@@ -79,6 +87,7 @@ const (
 	asRequest = "seedbed.Request"
 	asResize  = "seedbed.ResizeRequest"
 	powerFlag = "vm stop --force, --soft and --grace"
+	options   = "script options"
 	server    = "set by the server"
 )
 
@@ -87,7 +96,7 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 // answers are the types of package wire that the tool only receives.
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
-	"NewToken", "TrashItem",
+	"NewToken", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate", "UserData", "Script", "ScriptOptions", "OVA",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/outbox"
@@ -15,39 +16,59 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 	if !o.State.Terminal() {
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", sqldb.Clean(string(o.State), 80))
 	}
-	write := func(ctx context.Context, b *Batch) error {
+	const what = "finish job"
+	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
 		j, err := b.hold(ctx, ref)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := become(j.Job, o.State); err != nil {
-			return err
+			return nil, err
 		}
-		return db.end(ctx, b.Tx, j.Job, o)
+		if !b.shared {
+			return nil, db.end(ctx, b.Tx, j.Job, o)
+		}
+		if slices.Contains(b.awaited, ref.ID) {
+			return nil, errApart
+		}
+		return db.endOne(ctx, b.Tx, &j.Job, o)
 	}
-	const what = "finish job"
-	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) { return nil, write(ctx, b) }
 	switch {
 	case o.Drop || o.ImageState != "": // rows that other caches hold
-		return db.sql.Update(ctx, what, func(tx *sqldb.Tx) error { return write(ctx, alone(tx)) })
+		return db.sql.Update(ctx, what, func(tx *sqldb.Tx) error {
+			_, err := fn(ctx, alone(tx))
+			return err
+		})
 	case o == seedbed.JobResult{State: seedbed.JobSucceeded}:
-		return db.ofHolder(ctx, what, ref, fn)
+		return db.ofHolder(ctx, what, write{job: &ref, ends: true, fn: fn})
 	}
 	return db.share(ctx, what, fn)
 }
 
 // end writes the end of a job whose row is locked, and starts or ends the jobs that wait for it.
 func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobResult) error {
-	if err := db.settle(ctx, tx, j, o); err != nil {
+	events, err := db.endOne(ctx, tx, &j, o)
+	if err != nil {
 		return err
 	}
-	if err := endRebuild(ctx, tx, j, o); err != nil {
+	if err := outbox.Emit(ctx, tx, events...); err != nil {
 		return err
 	}
-	if err := endScript(ctx, tx, j, o); err != nil {
-		return err
+	return db.endDependents(ctx, tx, j)
+}
+
+// endOne is end without the jobs that wait for j. It returns the events to send.
+func (db *DB) endOne(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job, o seedbed.JobResult) ([]outbox.Event, error) {
+	if err := db.settle(ctx, tx, *j, o); err != nil {
+		return nil, err
 	}
-	e := ending(j, o)
+	if err := endRebuild(ctx, tx, *j, o); err != nil {
+		return nil, err
+	}
+	if err := endScript(ctx, tx, *j, o); err != nil {
+		return nil, err
+	}
+	e := ending(*j, o)
 	addEvent(tx, j.ID, e)
 	why := j.Error
 	if o.State == seedbed.JobSucceeded {
@@ -58,10 +79,7 @@ func (db *DB) end(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.Jo
 	tx.Later(`UPDATE job SET state = $1, error = $2, progress = $3, ended = $4, owner = '', lease_until = NULL, blocked = 0 WHERE id = $5`,
 		o.State, why, e.Progress, sqldb.Micros(sqldb.Now()), j.ID)
 	j.State, j.Error = o.State, why
-	if err := outbox.Emit(ctx, tx, noticesOf(j, o)...); err != nil {
-		return err
-	}
-	return db.endDependents(ctx, tx, j)
+	return noticesOf(*j, o), nil
 }
 
 // settle updates or removes the job's instance or image.

@@ -2,23 +2,36 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"seedbed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
-// heldJob is a job whose row is locked, with the part of its history that a step needs.
+// heldJob is a job whose row is locked, with the number of its events.
 type heldJob struct {
 	seedbed.Job
-	events int64                         // the number of its events
-	stages map[string]seedbed.StageState // by name
+	events int64
 }
 
-// hold is like the function hold, and adds the job's history. In a shared transaction all jobs of
-// the batch were read before. If the job is missing then, because another transaction has locked it
-// or ref no longer owns it, the write runs in a transaction of its own.
+func scanHeld(r sqldb.Row) (*heldJob, error) {
+	h := &heldJob{}
+	j, err := scanJob(extended{r, &h.events})
+	h.Job = j
+	return h, err
+}
+
+// extended is a row that ends with one more column.
+type extended struct {
+	sqldb.Row
+	last any
+}
+
+func (r extended) Scan(dest ...any) error { return r.Row.Scan(append(dest, r.last)...) }
+
+// hold is like the function hold, and adds the number of the job's events. In a shared transaction
+// all jobs of the batch were read before. If the job is missing then, because another transaction
+// has locked it or ref no longer owns it, the write runs in a transaction of its own.
 func (b *Batch) hold(ctx context.Context, ref seedbed.JobRef) (*heldJob, error) {
 	if b.shared {
 		if j := b.jobs[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
@@ -31,59 +44,41 @@ func (b *Batch) hold(ctx context.Context, ref seedbed.JobRef) (*heldJob, error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := readHistory(ctx, b.Tx, []*heldJob{{Job: j}})
-	if err != nil {
-		return nil, err
-	}
-	return all[j.ID], nil
+	events, err := sqldb.Value[int64](b.QueryRowContext(ctx, `SELECT events FROM job WHERE id = $1`, j.ID))
+	return &heldJob{j, events}, err
 }
 
-// readJobs reads and locks the jobs that the writes of a batch are about.
+// readJobs reads and locks the jobs that the writes of a batch are about. Of those that end, it
+// notes which ones other jobs wait for.
 func (b *Batch) readJobs(ctx context.Context, batch []*groupcommit.Write[write]) error {
-	var ids []any
+	var ids, ending []any
 	for _, w := range batch {
-		if w.Do.job != nil && w.Ctx.Err() == nil {
-			ids = append(ids, w.Do.job.ID)
+		if w.Do.job == nil || w.Ctx.Err() != nil {
+			continue
+		}
+		ids = append(ids, w.Do.job.ID)
+		if w.Do.ends {
+			ending = append(ending, w.Do.job.ID)
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
 	in, args := anyOf(ids)
-	all, err := sqldb.List(ctx, b.Tx, func(r sqldb.Row) (*heldJob, error) {
-		j, err := scanJob(r)
-		return &heldJob{Job: j}, err
-	}, `SELECT `+jobColumns+` FROM job WHERE id IN `+in+` ORDER BY id`+b.dialect.LockFree, args...)
-	if err != nil || len(all) == 0 {
+	all, err := sqldb.List(ctx, b.Tx, scanHeld, `SELECT `+jobColumns+`, events FROM job WHERE id IN `+in+` ORDER BY id`+b.dialect.LockFree, args...)
+	if err != nil {
 		return err
 	}
-	b.jobs, err = readHistory(ctx, b.Tx, all)
-	return err
-}
-
-// readHistory adds the history to jobs whose rows are locked.
-func readHistory(ctx context.Context, tx *sqldb.Tx, all []*heldJob) (map[seedbed.JobID]*heldJob, error) {
-	jobs := map[seedbed.JobID]*heldJob{}
-	var ids []any
+	b.jobs = map[seedbed.JobID]*heldJob{}
 	for _, j := range all {
-		j.stages = map[string]seedbed.StageState{}
-		jobs[j.ID], ids = j, append(ids, j.ID)
+		b.jobs[j.ID] = j
 	}
-	in, args := anyOf(ids)
-	_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (struct{}, error) {
-		var job seedbed.JobID
-		var events int64
-		var name, state sql.NullString
-		err := r.Scan(&job, &events, &name, &state)
-		if j := jobs[job]; err == nil && j != nil {
-			j.events = events
-			if name.Valid {
-				j.stages[name.String] = seedbed.StageState(state.String)
-			}
-		}
-		return struct{}{}, err
-	}, `SELECT job.id, job.events, job_stage.name, job_stage.state FROM job LEFT JOIN job_stage ON job_stage.job = job.id WHERE job.id IN `+in, args...)
-	return jobs, err
+	if len(ending) == 0 {
+		return nil
+	}
+	in, args = anyOf(ending)
+	b.awaited, err = sqldb.List(ctx, b.Tx, sqldb.Value[seedbed.JobID], `SELECT after FROM job WHERE blocked = 1 AND after IN `+in, args...)
+	return err
 }
 
 // anyOf returns a list of placeholders for IN, and their arguments. Their number is a power of two,

@@ -25,6 +25,7 @@ type Batch struct {
 	dialect *sqldb.Dialect
 
 	jobs     map[seedbed.JobID]*heldJob
+	awaited  []seedbed.JobID            // the jobs to be ended that other jobs wait for
 	networks map[string]seedbed.Network // the locked ones, by name
 	images   map[string]seedbed.Image
 	free     map[string][]netip.Addr // addresses known to be free, by network
@@ -37,6 +38,8 @@ func alone(tx *sqldb.Tx) *Batch { return &Batch{Tx: tx} }
 type write struct {
 	// job is the job that the write is about, if any. The batch reads all of its jobs at once.
 	job *seedbed.JobRef
+	// ends is set if the write ends the job.
+	ends bool
 	// fn writes, and returns the events of the write.
 	fn func(context.Context, *Batch) ([]outbox.Event, error)
 }
@@ -70,8 +73,8 @@ func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.C
 }
 
 // ofHolder is writeTogether for writes of a job's owner to the job's own rows.
-func (db *DB) ofHolder(ctx context.Context, what string, ref seedbed.JobRef, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
-	return db.join(ctx, db.steps, what, write{&ref, fn})
+func (db *DB) ofHolder(ctx context.Context, what string, w write) error {
+	return db.join(ctx, db.steps, what, w)
 }
 
 func (db *DB) join(ctx context.Context, q *groupcommit.Queue[write], what string, w write) error {

@@ -33,7 +33,7 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 	if s.InstanceState != "" {
 		return db.share(ctx, "write stage", fn)
 	}
-	return db.ofHolder(ctx, "write stage", ref, fn)
+	return db.ofHolder(ctx, "write stage", write{job: &ref, fn: fn})
 }
 
 // step is Step in its transaction. It returns the events to send.
@@ -52,21 +52,15 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 			return nil, err
 		}
 	}
+	begun, err := checkStages(ctx, b, j, s)
+	if err != nil {
+		return nil, err
+	}
 	if s.Done != "" {
-		if state := held.stages[s.Done]; state != seedbed.StageIntent && state != seedbed.StageDone {
-			return nil, orConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), sqldb.Clean(s.Done, 80))
-		}
 		tx.Later(`UPDATE job_stage SET state = $1, error = '', ended = COALESCE(ended, $2) WHERE job = $3 AND name = $4`,
 			seedbed.StageDone, sqldb.Micros(sqldb.Now()), j.ID, s.Done)
 	}
 	next := sqldb.Clean(s.Next, 80)
-	begins := s.Next != "" && s.Next != j.Stage
-	switch {
-	case begins && held.stages[next] != "":
-		return nil, orConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), next)
-	case begins && len(held.stages) >= maxStages:
-		return nil, orConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
-	}
 	if s.InstanceState != "" {
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
 		if err := setState(ctx, tx, j.Instance, s.InstanceState, missing); err != nil {
@@ -93,9 +87,8 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 			return nil, err
 		}
 	}
-	if begins {
-		tx.Later(`INSERT INTO job_stage (job, n, name, state, started) VALUES ($1, $2, $3, $4, $5)`,
-			j.ID, len(held.stages)+1, next, seedbed.StageIntent, sqldb.Micros(sqldb.Now()))
+	if begins(j, s) {
+		tx.Add(stageTable, j.ID, begun+1, next, seedbed.StageIntent, sqldb.Micros(sqldb.Now()))
 	}
 	tx.Later(`
 		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
@@ -103,7 +96,7 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5
 		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.events+int64(len(s.Events)), next)
 	addEvents(tx, j.ID, held.events, s.Events)
-	if !begins {
+	if !begins(j, s) {
 		return nil, nil
 	}
 	return []outbox.Event{{Kind: seedbed.EventJobStage, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
@@ -113,6 +106,51 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 		}
 		return ofJob("", now).Data(ctx, tx)
 	}}}, nil
+}
+
+// stageTable is where stages are added.
+var stageTable = sqldb.Table{Rank: 1, Into: `job_stage (job, n, name, state, started)`}
+
+// begins reports whether the step begins a stage, as opposed to running the current one again.
+func begins(j seedbed.Job, s seedbed.Step) bool { return s.Next != "" && s.Next != j.Stage }
+
+// checkStages returns how many stages of the job were begun. It returns an error if the stages that
+// the step ends and begins do not follow from them.
+//
+// A running job has done all its stages but the current one. So a step that ends the current stage,
+// or begins it again, needs no look at the others: if they are not as expected, a unique key refuses
+// the new one, and the step is repeated in a transaction of its own.
+func checkStages(ctx context.Context, b *Batch, j seedbed.Job, s seedbed.Step) (begun int, err error) {
+	if b.shared {
+		begun = j.Done
+		if j.Stage != "" {
+			begun++
+		}
+		if s.Done != j.Stage && (s.Done != "" || s.Next != j.Stage) || begun >= maxStages {
+			return 0, errApart
+		}
+		return begun, nil
+	}
+	stages := map[string]seedbed.StageState{}
+	all, err := sqldb.List(ctx, b.Tx, func(r sqldb.Row) (one seedbed.Stage, err error) {
+		err = r.Scan(&one.Name, &one.State)
+		return one, err
+	}, `SELECT name, state FROM job_stage WHERE job = $1`, j.ID)
+	for _, one := range all {
+		stages[one.Name] = one.State
+	}
+	next := sqldb.Clean(s.Next, 80)
+	switch state := stages[s.Done]; {
+	case err != nil:
+		return 0, err
+	case s.Done != "" && state != seedbed.StageIntent && state != seedbed.StageDone:
+		return 0, orConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), sqldb.Clean(s.Done, 80))
+	case begins(j, s) && stages[next] != "":
+		return 0, orConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), next)
+	case begins(j, s) && len(stages) >= maxStages:
+		return 0, orConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
+	}
+	return len(stages), nil
 }
 
 func countDone(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Tx is a transaction that can defer statements whose result is not needed (Later). Deferred
-// statements run in their order before the next statement that is not deferred, or before the
-// commit. On PostgreSQL they are all sent at once.
+// Tx is a transaction that can defer statements whose result is not needed (Later, Add). They run
+// before the next statement that is not deferred, or before the commit. On PostgreSQL they are all
+// sent at once.
 type Tx struct {
 	*sql.Tx
 	// conn is the transaction's connection to PostgreSQL, or nil on SQLite.
@@ -29,14 +29,15 @@ type statement struct {
 	args  []any
 }
 
-// Later defers a statement. If the statement fails, a later call returns its error.
+// Later defers a statement. Such statements run in their order. If one fails, a later call returns
+// its error.
 func (tx *Tx) Later(query string, args ...any) {
 	tx.later = append(tx.later, statement{query: query, args: args})
 }
 
-// Add defers the insertion of a row. The insertion fails if the row exists. Rows that are added one
-// after the other are written together, one statement for each table, and each table after those
-// that it refers to.
+// Add defers the insertion of a row. The insertion fails if the row exists. Added rows are written
+// together, one statement for each table, and each table after those that it refers to. They are
+// written before other deferred statements.
 func (tx *Tx) Add(into Table, row ...any) {
 	tx.later = append(tx.later, statement{into: into, args: row})
 }

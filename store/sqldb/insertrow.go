@@ -47,20 +47,18 @@ func InsertRows(into string, n, columns int) string {
 	return b.String()
 }
 
-// grouped merges consecutive insertions of rows into statements that insert up to most rows each.
-func grouped(all []statement, most int) (made []statement) {
-	for len(all) > 0 {
-		rows := 0
-		for rows < len(all) && all[rows].into != (Table{}) {
-			rows++
+// grouped merges insertions of rows into statements that insert up to most rows each, and puts
+// those before all other statements.
+func grouped(all []statement, most int) []statement {
+	var rows, others []statement
+	for _, s := range all {
+		if s.into != (Table{}) {
+			rows = append(rows, s)
+		} else {
+			others = append(others, s)
 		}
-		if rows == 0 {
-			made, all = append(made, all[0]), all[1:]
-			continue
-		}
-		made, all = append(made, inserts(all[:rows], most)...), all[rows:]
 	}
-	return made
+	return append(inserts(rows, most), others...)
 }
 
 // inserts returns the statements that insert rows, table by table.

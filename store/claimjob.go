@@ -15,8 +15,8 @@ import (
 
 // claimQuery returns the statement that claims the next job, if there is one. Its parameters are the
 // owner ($1), the length of the lease in microseconds ($2), the wall clock ($3), the kinds ($4;
-// empty means any) and the clock that leases are measured by ($5). With limits, it leaves out nodes
-// on which $6 jobs run and pools on which $7 jobs run.
+// empty means any) and this process's clock for leases ($5; NULL if the database has its own). With
+// limits, it leaves out nodes on which $6 jobs run and pools on which $7 jobs run.
 func claimQuery(c sqldb.Claiming, limits bool) string {
 	free := ""
 	if limits {
@@ -34,7 +34,7 @@ func claimQuery(c sqldb.Claiming, limits bool) string {
 			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= CLOCK) AND blocked = 0
 				AND ($4 = '' OR `+c.Among+`)`+free+`
 			ORDER BY priority DESC, created, id LIMIT 1`+c.Lock+`)
-		RETURNING `+jobColumns, "CLOCK", "CAST($5 AS bigint)")
+		RETURNING `+jobColumns, "CLOCK", c.Clock)
 }
 
 // ClaimJob is ClaimNext for any kind of job, without limits.
@@ -69,11 +69,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.J
 				return nil, err
 			}
 		}
-		clock, err := db.sql.LeaseClock(ctx, tx)
-		if err != nil {
-			return nil, err
-		}
-		args := []any{c.Owner, c.Lease.Microseconds(), sqldb.Micros(sqldb.Now()), kinds, sqldb.Micros(clock)}
+		args := []any{c.Owner, c.Lease.Microseconds(), sqldb.Micros(sqldb.Now()), kinds, db.sql.OwnClock()}
 		if limits {
 			args = append(args, orNone(c.PerNode), orNone(c.PerPool))
 		}

@@ -44,16 +44,30 @@ type Dialect struct {
 // LeaseClock returns the time of the clock that leases are measured by.
 func (db *DB) LeaseClock(ctx context.Context, tx *Tx) (time.Time, error) {
 	if db.Dialect.Clock == "" {
-		return db.opened.Add(time.Since(db.opened)), nil
+		return db.sinceOpened(), nil
 	}
 	at, err := Value[int64](tx.QueryRowContext(ctx, db.Dialect.Clock))
 	return time.UnixMicro(at).UTC(), err
 }
 
+// OwnClock returns the time of this process's clock if leases are measured by it, and otherwise
+// NULL.
+func (db *DB) OwnClock() any {
+	if db.Dialect.Clock == "" {
+		return Micros(db.sinceOpened())
+	}
+	return nil
+}
+
+// sinceOpened returns the time by a clock that is not set while the process runs.
+func (db *DB) sinceOpened() time.Time { return db.opened.Add(time.Since(db.opened)) }
+
 // Claiming is what differs between the databases when a job is claimed.
 type Claiming struct {
 	// Among is the condition that kind is in the list $4, which begins and ends with a comma.
 	Among string
+	// Clock is the clock that leases are measured by, in unix microseconds. $5 is OwnClock.
+	Clock string
 	// Lock prevents two engines from claiming the same row at the same time.
 	Lock string
 	// Alone prevents all other claims until the transaction ends, so that the counts for the limits

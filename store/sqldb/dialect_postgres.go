@@ -22,10 +22,15 @@ import (
 // blob's (retireBlob). Unique keys decide about names. If two transactions still conflict, in a
 // deadlock, a constraint or a row that is gone, one of them runs again.
 var Postgres = Dialect{
-	Goose:        goose.DialectPostgres,
-	Migrations:   "migrations/postgres",
-	Claim:        Claiming{Among: `strpos($4, ',' || kind || ',') > 0`, Lock: ` FOR UPDATE SKIP LOCKED`, Alone: `SELECT pg_advisory_xact_lock(7300010)`},
-	Clock:        `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`,
+	Goose:      goose.DialectPostgres,
+	Migrations: "migrations/postgres",
+	Claim: Claiming{
+		Among: `strpos($4, ',' || kind || ',') > 0`,
+		Clock: `COALESCE(CAST($5 AS bigint), (` + serverClock + `))`,
+		Lock:  ` FOR UPDATE SKIP LOCKED`,
+		Alone: `SELECT pg_advisory_xact_lock(7300010)`,
+	},
+	Clock:        serverClock,
 	Announce:     `SELECT pg_notify('` + channel + `', $1)`,
 	HoldInstance: `SELECT 1 FROM instance WHERE id = $1 FOR UPDATE`,
 	Server:       true,
@@ -38,6 +43,9 @@ var Postgres = Dialect{
 	limit:   30 * time.Second,
 	cause:   postgresCause,
 }
+
+// serverClock is a query for the server's clock, in unix microseconds.
+const serverClock = `SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS bigint)`
 
 // connections limits the connections of one process, apart from the one that listens.
 const connections = 12

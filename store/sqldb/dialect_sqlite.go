@@ -18,7 +18,7 @@ import (
 var SQLite = Dialect{
 	Goose:      goose.DialectSQLite3,
 	Migrations: "migrations/sqlite",
-	Claim:      Claiming{Among: `instr($4, ',' || kind || ',') > 0`},
+	Claim:      Claiming{Among: `instr($4, ',' || kind || ',') > 0`, Clock: `CAST($5 AS bigint)`},
 	Tries:      1,
 	cause:      sqliteCause,
 }

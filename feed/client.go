@@ -47,8 +47,8 @@ type Client struct {
 	up   *upstream
 	disk disk
 
-	now    *picture // as last applied
-	synced bool     // everything of the last contact is applied
+	state  *state // as last applied
+	synced bool   // everything of the last contact is applied
 	// missingBlob is set if the server could not supply a document named by its last page.
 	missingBlob bool
 	acked       int64 // the revision that the server knows of; -1 if unknown
@@ -58,7 +58,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	status Status
-	told   map[string]bool // the errors since the last contact that were logged
+	logged map[string]bool // the errors since the last contact that were logged
 }
 
 // Status is a snapshot for metrics and health.
@@ -82,7 +82,7 @@ func NewClient(cfg ClientConfig) *Client {
 	if cfg.Wait <= 0 {
 		cfg.Wait = 30 * time.Second
 	}
-	return &Client{cfg: cfg, up: newUpstream(cfg.Socket, cfg.Remotes), disk: disk{cfg.Dir, cfg.Log}, now: newPicture(),
+	return &Client{cfg: cfg, up: newUpstream(cfg.Socket, cfg.Remotes), disk: disk{cfg.Dir, cfg.Log}, state: newState(),
 		acked: -1, status: Status{Acked: -1}}
 }
 
@@ -104,7 +104,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.now = loaded
+	c.state = loaded
 	c.mu.Lock()
 	c.status.Revision, c.status.Guests = loaded.revision, loaded.guests.size
 	c.mu.Unlock()
@@ -113,12 +113,12 @@ func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if loaded.generation != "" {
-		state := loaded.state(false)
+		state := loaded.view(false)
 		if err := c.apply(ctx, state); err != nil {
 			restoring.Go(func() { c.restore(ctx, state, err) })
 		}
 	}
-	var rest pace
+	var retry backoff
 	for {
 		began := time.Now()
 		err := c.follow(ctx)
@@ -126,10 +126,10 @@ func (c *Client) Run(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(began) > maxBackoff { // a server that answers only the first request is not back
-			rest = pace{}
+			retry = backoff{}
 		}
-		c.lost(err)
-		if !rest.pause(ctx) {
+		c.disconnected(err)
+		if !retry.wait(ctx) {
 			return nil
 		}
 	}
@@ -140,25 +140,25 @@ func (c *Client) Run(ctx context.Context) error {
 func (c *Client) follow(ctx context.Context) error {
 	c.acked = -1
 	var wait time.Duration
-	var rest pace
+	var retry backoff
 	for {
-		began, before := time.Now(), c.now
-		page, err := c.up.page(ctx, c.cfg.Node, c.now.revision, c.now.generation, wait)
+		began, before := time.Now(), c.state
+		page, err := c.up.page(ctx, c.cfg.Node, c.state.revision, c.state.generation, wait)
 		if err != nil {
 			return err
 		}
-		if err := c.take(ctx, page); err != nil {
+		if err := c.applyPage(ctx, page); err != nil {
 			return err
 		}
 		held, err := c.acknowledge(ctx)
 		if err != nil {
 			return err
 		}
-		c.contact(held)
+		c.connected(held)
 		switch {
-		case c.now.follows(before) || wait > 0 && time.Since(began) >= wait/2:
-			rest = pace{}
-		case wait > 0 && !rest.pause(ctx): // the server did not wait; it is about to end, or wrong
+		case c.state.follows(before) || wait > 0 && time.Since(began) >= wait/2:
+			retry = backoff{}
+		case wait > 0 && !retry.wait(ctx): // the server did not wait; it is about to end, or wrong
 			return ctx.Err()
 		}
 		if wait = c.cfg.Wait; held != "" {
@@ -169,7 +169,7 @@ func (c *Client) follow(ctx context.Context) error {
 
 // acknowledge reports the applied revision to the server. If that is held back, held says why.
 func (c *Client) acknowledge(ctx context.Context) (held string, err error) {
-	if c.acked == c.now.revision {
+	if c.acked == c.state.revision {
 		return "", nil
 	}
 	if c.cfg.Hold != nil {
@@ -177,17 +177,17 @@ func (c *Client) acknowledge(ctx context.Context) (held string, err error) {
 			return err.Error(), nil
 		}
 	}
-	if err := c.up.applied(ctx, c.cfg.Node, c.now.revision); err != nil {
+	if err := c.up.applied(ctx, c.cfg.Node, c.state.revision); err != nil {
 		return "", err
 	}
-	c.acked = c.now.revision
+	c.acked = c.state.revision
 	return "", nil
 }
 
-// take applies a page: it fetches missing documents, stores the state on disk and hands it to the
+// applyPage applies a page: it fetches missing documents, stores the state on disk and hands it to the
 // applier.
-func (c *Client) take(ctx context.Context, page parcel) error {
-	next, changed, err := c.now.after(page)
+func (c *Client) applyPage(ctx context.Context, page packedPage) error {
+	next, changed, err := c.state.after(page)
 	if err != nil {
 		return c.startOver(err)
 	}
@@ -217,10 +217,10 @@ func (c *Client) take(ctx context.Context, page parcel) error {
 			return err
 		}
 	}
-	if err := c.apply(ctx, next.stateAfter(c.now, page)); err != nil {
+	if err := c.apply(ctx, next.viewAfter(c.state, page)); err != nil {
 		return fmt.Errorf("apply revision %d: %w", next.revision, err)
 	}
-	c.now, c.synced, c.missingBlob = next, true, false
+	c.state, c.synced, c.missingBlob = next, true, false
 	if err := c.disk.sweep(next); err != nil {
 		c.cfg.Log.Warn("remove documents that are no longer served", "err", err)
 	}
@@ -229,39 +229,39 @@ func (c *Client) take(ctx context.Context, page parcel) error {
 
 // startOver makes the next request ask for a snapshot. What is served does not change.
 func (c *Client) startOver(cause error) error {
-	p := *c.now
+	p := *c.state
 	p.generation, p.revision = "", 0
-	c.now = &p
+	c.state = &p
 	return fmt.Errorf("ask for a snapshot: %w", cause)
 }
 
-func (c *Client) contact(held string) {
+func (c *Client) connected(held string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if held != "" && held != c.status.Held {
-		c.cfg.Log.Warn("the feed is applied but not acknowledged", "revision", c.now.revision, "reason", held)
+		c.cfg.Log.Warn("the feed is applied but not acknowledged", "revision", c.state.revision, "reason", held)
 	}
 	if !c.status.Connected {
-		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.now.revision, "guests", c.now.guests.size)
+		c.cfg.Log.Info("feed is followed", "node", c.cfg.Node, "revision", c.state.revision, "guests", c.state.guests.size)
 	}
-	c.told = nil
-	c.status = Status{Connected: true, Held: held, Contact: time.Now(), Revision: c.now.revision, Acked: c.acked,
-		InSync: c.synced, Guests: c.now.guests.size}
+	c.logged = nil
+	c.status = Status{Connected: true, Held: held, Contact: time.Now(), Revision: c.state.revision, Acked: c.acked,
+		InSync: c.synced, Guests: c.state.guests.size}
 }
 
-// maxTold is how many errors are logged without a contact between them.
-const maxTold = 32
+// maxLogged is how many errors are logged without a contact between them.
+const maxLogged = 32
 
-// lost records an error, and logs it unless it was logged since the last contact. Each of several
+// disconnected records an error, and logs it unless it was logged since the last contact. Each of several
 // servers has errors of its own.
-func (c *Client) lost(err error) {
+func (c *Client) disconnected(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told == nil {
-		c.told = map[string]bool{}
+	if c.logged == nil {
+		c.logged = map[string]bool{}
 	}
-	if !c.told[err.Error()] && len(c.told) < maxTold {
-		c.told[err.Error()] = true
+	if !c.logged[err.Error()] && len(c.logged) < maxLogged {
+		c.logged[err.Error()] = true
 		c.cfg.Log.Warn("feed is interrupted; known guests are still served", "err", err)
 	}
 	c.status.Connected, c.status.Problem, c.status.Acked = false, err.Error(), -1

@@ -323,7 +323,7 @@ func TestDamagedDisk(t *testing.T) {
 			}
 			eventually(t, "the disk is whole again", func() bool {
 				p, err := c.disk.load(tt.node)
-				return err == nil && len(all(p.state(true))) == 2
+				return err == nil && len(all(p.view(true))) == 2
 			})
 		})
 	}
@@ -363,7 +363,7 @@ func TestUnusableDirectory(t *testing.T) {
 
 func TestPageRefused(t *testing.T) {
 	t.Parallel()
-	p := newPicture()
+	p := newState()
 	p.generation, p.revision = "g1", 5
 	bad := guest(1)
 	bad.UserData = &seedbed.Blob{SHA256: "../../etc/passwd"}

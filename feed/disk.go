@@ -15,7 +15,7 @@ import (
 	"seedbed"
 )
 
-// disk keeps a picture in a directory: feed.snapshot and blobs/{sha256}.
+// disk keeps a state in a directory: feed.snapshot and blobs/{sha256}.
 type disk struct {
 	dir string
 	log *slog.Logger
@@ -36,12 +36,12 @@ func (d disk) prepare() error {
 }
 
 // load reads the stored state of node. A file that cannot be used is set aside with a warning, and
-// the picture is then empty, as at a first start. Missing or damaged documents are left out.
-func (d disk) load(node string) (*picture, error) {
+// the state is then empty, as at a first start. Missing or damaged documents are left out.
+func (d disk) load(node string) (*state, error) {
 	p, of, err := d.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newPicture(), nil
+		return newState(), nil
 	case err == nil && of != node:
 		err = fmt.Errorf("it is of node %q, this is %q", of, node)
 	}
@@ -51,7 +51,7 @@ func (d disk) load(node string) (*picture, error) {
 		if err := os.Rename(d.snapshotPath(), aside); err != nil {
 			return nil, fmt.Errorf("set unusable feed aside: %w", err)
 		}
-		return newPicture(), nil
+		return newState(), nil
 	}
 	for _, b := range p.missing() {
 		data, err := os.ReadFile(d.blobPath(b.SHA256))
@@ -68,7 +68,7 @@ func (d disk) load(node string) (*picture, error) {
 }
 
 // read reads feed.snapshot of this or an earlier release, and returns its node.
-func (d disk) read() (p *picture, node string, err error) {
+func (d disk) read() (p *state, node string, err error) {
 	f, err := os.Open(d.snapshotPath())
 	if err != nil {
 		return nil, "", err
@@ -90,9 +90,9 @@ func (d disk) read() (p *picture, node string, err error) {
 	return readFirstForm(b.String())
 }
 
-// store writes the picture to disk: first its fresh documents, then the snapshot that names them.
+// store writes the state to disk: first its fresh documents, then the snapshot that names them.
 // The other documents were stored before.
-func (d disk) store(node string, p *picture, fresh []seedbed.Blob) error {
+func (d disk) store(node string, p *state, fresh []seedbed.Blob) error {
 	for _, b := range fresh {
 		data := p.blobs[b.SHA256]
 		err := writeFile(d.blobPath(b.SHA256), func(w io.Writer) error {
@@ -109,8 +109,8 @@ func (d disk) store(node string, p *picture, fresh []seedbed.Blob) error {
 	return nil
 }
 
-// sweep removes documents that the picture does not name.
-func (d disk) sweep(p *picture) error {
+// sweep removes documents that the state does not name.
+func (d disk) sweep(p *state) error {
 	files, err := os.ReadDir(filepath.Join(d.dir, "blobs"))
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func openJournal(dir, spool string, most int64, log *slog.Logger) (*journal, err
 	}
 	j := &journal{dir: dir, spool: spool, most: most, log: log}
 	for _, f := range files {
-		s, err := foundSegment(dir, f)
+		s, err := existingSegment(dir, f)
 		if err != nil {
 			return nil, err
 		}
@@ -65,24 +65,24 @@ func openJournal(dir, spool string, most int64, log *slog.Logger) (*journal, err
 	return j, nil
 }
 
-// append adds whole lines to a lane. It syncs them in the lane whose events must not be lost.
-func (j *journal) append(l lane, lines []byte) error {
+// append adds whole lines to the segment of a class. It syncs them in the class whose events must not be lost.
+func (j *journal) append(l class, lines []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s, err := j.active(l)
 	if err != nil {
 		return err
 	}
-	if err := s.append(lines, l == laneKey); err != nil {
+	if err := s.append(lines, l == classKey); err != nil {
 		return err
 	}
 	j.trim()
 	return nil
 }
 
-func (j *journal) active(l lane) (*segment, error) {
+func (j *journal) active(l class) (*segment, error) {
 	for _, s := range j.segs {
-		if s.lane == l && s.file != nil {
+		if s.class == l && s.file != nil {
 			if s.size < segmentSize {
 				return s, nil
 			}
@@ -107,17 +107,17 @@ func (j *journal) trim() {
 	for _, s := range j.segs {
 		total += s.size
 	}
-	for _, l := range []lane{laneAccess, laneKey} {
+	for _, l := range []class{classAccess, classKey} {
 		for i := 0; i < len(j.segs) && total > j.most; {
 			s := j.segs[i]
-			if s.lane != l {
+			if s.class != l {
 				i++
 				continue
 			}
 			s.seal()
 			total -= s.size
 			j.dropped += s.size - s.sent
-			j.log.Warn("guest events were dropped: the spool is full", "bytes", s.size-s.sent, "access", l == laneAccess)
+			j.log.Warn("guest events were dropped: the spool is full", "bytes", s.size-s.sent, "access", l == classAccess)
 			s.sent = s.size
 			j.forget(s)
 		}
@@ -139,9 +139,9 @@ func (j *journal) forget(s *segment) {
 func (j *journal) oldest(most int) *batch {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, l := range []lane{laneKey, laneAccess} {
+	for _, l := range []class{classKey, classAccess} {
 		for _, s := range slices.Clone(j.segs) {
-			if s.lane != l {
+			if s.class != l {
 				continue
 			}
 			for s.sent < s.size {
@@ -164,12 +164,12 @@ func (j *journal) oldest(most int) *batch {
 	return nil
 }
 
-// each reads all events in the files of a lane, from their beginning.
-func (j *journal) each(l lane, fn func(json.RawMessage) bool) {
+// each reads all events in the files of a class, from their beginning.
+func (j *journal) each(l class, fn func(json.RawMessage) bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, s := range j.segs {
-		if s.lane != l {
+		if s.class != l {
 			continue
 		}
 		for at := (segment{path: s.path, size: s.size}); at.sent < at.size; {

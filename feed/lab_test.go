@@ -48,10 +48,10 @@ func recordOf(g seedbed.Guest) json.RawMessage {
 }
 
 // packPage is a page as a client receives it.
-func packPage(page seedbed.FeedPage) (parcel, error) {
+func packPage(page seedbed.FeedPage) (packedPage, error) {
 	b, err := json.Marshal(page)
 	if err != nil {
-		return parcel{}, err
+		return packedPage{}, err
 	}
 	return decodePage(bytes.NewReader(b))
 }

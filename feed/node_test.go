@@ -53,7 +53,7 @@ func TestOtherNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := tt.up.doors[0].http.Do(req)
+		resp, err := tt.up.targets[0].http.Do(req)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue

@@ -59,8 +59,8 @@ func (u uuid) id() seedbed.InstanceID {
 // packed is the stored form of a guest: some hundred bytes instead of over a thousand, because a
 // node may have a hundred thousand guests.
 type packed struct {
-	own    string
-	shared *template
+	data     string
+	template *template
 }
 
 // template is the part of a record that guests of one profile share: a record without what pack
@@ -90,7 +90,7 @@ func (t *template) blobs() []seedbed.Blob {
 }
 
 // pack splits a guest into its own bytes and the text of its template. Neither contains the ID.
-func pack(g seedbed.Guest) (own, text string, err error) {
+func pack(g seedbed.Guest) (data, text string, err error) {
 	b := appendText(nil, g.Name)
 	b = appendText(b, string(g.Signature))
 	b = appendText(b, g.ReportToken)
@@ -123,9 +123,9 @@ func appendText(b []byte, s string) []byte {
 
 // unpack returns the record. Its strings are parts of p.own.
 func (p packed) unpack(u uuid) (seedbed.Guest, error) {
-	g := p.shared.guest
+	g := p.template.guest
 	g.ID = u.id()
-	r := reader{s: p.own}
+	r := reader{s: p.data}
 	g.Name = r.text()
 	if s := r.text(); s != "" {
 		g.Signature = []byte(s)
@@ -152,7 +152,7 @@ func (p packed) unpack(u uuid) (seedbed.Guest, error) {
 		g.Tags[k] = r.text()
 	}
 	if r.bad || r.s != "" {
-		return seedbed.Guest{}, fmt.Errorf("a record of %d bytes is cut or too long", len(p.own))
+		return seedbed.Guest{}, fmt.Errorf("a record of %d bytes is cut or too long", len(p.data))
 	}
 	return g, nil
 }

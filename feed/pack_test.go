@@ -54,7 +54,7 @@ func TestPack(t *testing.T) {
 }
 
 func repacked(t interface{ Fatal(...any) }, g seedbed.Guest) seedbed.Guest {
-	own, text, err := pack(g)
+	data, text, err := pack(g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func repacked(t interface{ Fatal(...any) }, g seedbed.Guest) seedbed.Guest {
 	if !ok {
 		t.Fatal("ID")
 	}
-	got, err := packed{own, shared}.unpack(u)
+	got, err := packed{data, shared}.unpack(u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func repacked(t interface{ Fatal(...any) }, g seedbed.Guest) seedbed.Guest {
 // TestTemplatesAreShared: what guests of one profile have in common is there once.
 func TestTemplatesAreShared(t *testing.T) {
 	t.Parallel()
-	p := newPicture()
+	p := newState()
 	var changes []seedbed.FeedChange
 	for n := range 300 {
 		g := fullGuest(n)
@@ -85,32 +85,32 @@ func TestTemplatesAreShared(t *testing.T) {
 		changes = append(changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
 	}
 	next := mustAfter(t, p, seedbed.FeedPage{Snapshot: true, Generation: "g", Revision: 1, Changes: changes})
-	if len(next.shared) != 3 || next.guests.size != 300 {
-		t.Errorf("%d templates of %d guests", len(next.shared), next.guests.size)
+	if len(next.templates) != 3 || next.guests.size != 300 {
+		t.Errorf("%d templates of %d guests", len(next.templates), next.guests.size)
 	}
 	for n := range 300 {
 		changes[n].Record = nil
 	}
 	last := mustAfter(t, next, seedbed.FeedPage{Generation: "g", Revision: 2, Changes: append(changes, changes...)})
-	if len(last.shared) != 0 || last.guests.size != 0 || len(all(last.state(true))) != 0 {
-		t.Errorf("%d templates of %d guests are left", len(last.shared), last.guests.size)
+	if len(last.templates) != 0 || last.guests.size != 0 || len(all(last.view(true))) != 0 {
+		t.Errorf("%d templates of %d guests are left", len(last.templates), last.guests.size)
 	}
-	if len(next.shared) != 3 || len(all(next.withBlobs().state(true))) != 300 {
-		t.Error("the picture before was changed")
+	if len(next.templates) != 3 || len(all(next.withBlobs().view(true))) != 300 {
+		t.Error("the state before was changed")
 	}
 }
 
 // withBlobs is p with a document for every name.
-func (p *picture) withBlobs() *picture {
-	out := *p
+func (st *state) withBlobs() *state {
+	out := *st
 	out.blobs = map[string][]byte{}
-	for _, b := range p.missing() {
+	for _, b := range st.missing() {
 		out.blobs[b.SHA256] = []byte{}
 	}
 	return &out
 }
 
-func mustAfter(t *testing.T, p *picture, page seedbed.FeedPage) *picture {
+func mustAfter(t *testing.T, p *state, page seedbed.FeedPage) *state {
 	t.Helper()
 	packed, err := packPage(page)
 	if err != nil {
@@ -127,7 +127,7 @@ func mustAfter(t *testing.T, p *picture, page seedbed.FeedPage) *picture {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		p, want := newPicture(), map[seedbed.InstanceID]seedbed.Guest{}
+		p, want := newState(), map[seedbed.InstanceID]seedbed.Guest{}
 		for revision := range int64(8) {
 			page := seedbed.FeedPage{Generation: "", Revision: revision, Snapshot: rapid.IntRange(0, 5).Draw(rt, "snapshot") == 0}
 			if page.Snapshot {
@@ -156,7 +156,7 @@ func TestPages(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			s := next.stateAfter(p, packed)
+			s := next.viewAfter(p, packed)
 			if diff := cmp.Diff(want, all(s), comparable); diff != "" {
 				rt.Fatalf("guests (-want +got):\n%s", diff)
 			}

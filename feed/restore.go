@@ -19,7 +19,7 @@ func (c *Client) apply(ctx context.Context, s seedbed.GuestPlaneState) error {
 // newer one is served. While the server is away, nothing else would apply it.
 func (c *Client) restore(ctx context.Context, s seedbed.GuestPlaneState, problem error) {
 	var last string
-	var rest pace
+	var retry backoff
 	for problem != nil {
 		if ctx.Err() != nil {
 			return
@@ -28,7 +28,7 @@ func (c *Client) restore(ctx context.Context, s seedbed.GuestPlaneState, problem
 			last = problem.Error()
 			c.cfg.Log.Error("the feed on disk is not served; trying again", "revision", s.Revision, "err", problem)
 		}
-		if !rest.pause(ctx) {
+		if !retry.wait(ctx) {
 			return
 		}
 		problem = c.applyFirst(ctx, s)

@@ -11,12 +11,12 @@ import (
 	"strconv"
 )
 
-// lane separates events that must not be lost from those that may.
-type lane byte
+// class separates events that must not be lost from those that may.
+type class byte
 
 const (
-	laneKey    lane = 'k' // all except access records
-	laneAccess lane = 'a'
+	classKey    class = 'k' // all except access records
+	classAccess class = 'a'
 )
 
 // maxLine bounds one event on disk. The events of metadata and dhcp are far smaller.
@@ -25,7 +25,7 @@ const maxLine = 64 << 10
 // segment is one append-only file of events, one JSON object per line.
 type segment struct {
 	path  string
-	lane  lane
+	class class
 	spool string
 	n     uint64
 	size  int64    // written
@@ -35,11 +35,11 @@ type segment struct {
 
 var segmentForm = regexp.MustCompile(`^([ka])-([0-9a-f]{32})-([0-9a-f]{16})\.log$`)
 
-func segmentPath(dir string, l lane, spool string, n uint64) string {
+func segmentPath(dir string, l class, spool string, n uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%c-%s-%016x.log", l, spool, n))
 }
 
-func createSegment(dir string, l lane, spool string, n uint64) (*segment, error) {
+func createSegment(dir string, l class, spool string, n uint64) (*segment, error) {
 	path := segmentPath(dir, l, spool, n)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -49,11 +49,11 @@ func createSegment(dir string, l lane, spool string, n uint64) (*segment, error)
 		f.Close()
 		return nil, err
 	}
-	return &segment{path: path, lane: l, spool: spool, n: n, file: f}, nil
+	return &segment{path: path, class: l, spool: spool, n: n, file: f}, nil
 }
 
-// foundSegment describes a file of an earlier process; nil if it is not a spool file.
-func foundSegment(dir string, f os.DirEntry) (*segment, error) {
+// existingSegment describes a file of an earlier process; nil if it is not a spool file.
+func existingSegment(dir string, f os.DirEntry) (*segment, error) {
 	m := segmentForm.FindStringSubmatch(f.Name())
 	if m == nil {
 		return nil, nil
@@ -66,7 +66,7 @@ func foundSegment(dir string, f os.DirEntry) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &segment{path: filepath.Join(dir, f.Name()), lane: lane(m[1][0]), spool: m[2], n: n, size: info.Size()}, nil
+	return &segment{path: filepath.Join(dir, f.Name()), class: class(m[1][0]), spool: m[2], n: n, size: info.Size()}, nil
 }
 
 // append adds lines. After an error the file is as before, or does not accept further lines.

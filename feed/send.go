@@ -21,7 +21,7 @@ func refused(err error) bool {
 // send sends batch after batch until ctx ends. A batch that the server refuses for good is sent
 // event by event, so that one bad event does not lose others.
 func (s *Spool) send(ctx context.Context) {
-	var rest pace
+	var retry backoff
 	single, down := 0, false
 	for {
 		most := maxEvents
@@ -54,13 +54,13 @@ func (s *Spool) send(ctx context.Context) {
 				s.cfg.Log.Warn("guest events wait for seedbedd", "err", err)
 			}
 			down = true
-			if !rest.pause(ctx) {
+			if !retry.wait(ctx) {
 				return
 			}
 			continue
 		}
 		s.journal.done(b)
 		single = max(0, single-1)
-		rest, down = pace{}, false
+		retry, down = backoff{}, false
 	}
 }

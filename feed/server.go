@@ -54,9 +54,9 @@ const (
 
 // Server is the seedbedd side of the feed.
 type Server struct {
-	store   Store
-	log     *slog.Logger
-	waiting waiting
+	store Store
+	log   *slog.Logger
+	polls polls
 }
 
 // NewServer returns a server on store.
@@ -153,11 +153,11 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 // sends at once what a job waits for: the guest plane polls again after applying that, and then
 // gets what has come since.
 func (s *Server) poll(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
-	var crowded <-chan struct{}
+	var superseded <-chan struct{}
 	if wait > 0 {
-		place, leave := s.waiting.enter(node)
+		place, leave := s.polls.enter(node)
 		defer leave()
-		crowded = place
+		superseded = place
 	}
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -177,11 +177,11 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 		select {
 		case <-news:
 		case <-hint:
-			rest(ctx, news, settle)
+			sleepUntil(ctx, news, settle)
 		case <-tick.C:
 		case <-over.C:
 			return page, nil
-		case <-crowded:
+		case <-superseded:
 			return page, nil
 		case <-ctx.Done():
 			return page, nil
@@ -189,8 +189,8 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 	}
 }
 
-// rest waits for d, news or the end of ctx.
-func rest(ctx context.Context, news <-chan struct{}, d time.Duration) {
+// sleepUntil waits for d, news or the end of ctx.
+func sleepUntil(ctx context.Context, news <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

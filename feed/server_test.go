@@ -63,7 +63,7 @@ func TestServerAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := up.doors[0].http.Do(req)
+		resp, err := up.targets[0].http.Do(req)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -87,7 +87,7 @@ func TestHugeBody(t *testing.T) {
 	runServer(t, m, socketIn(dir))
 	up := newUpstream(socketIn(dir), remotes(t, "node1", socketIn(dir)))
 	t.Cleanup(up.close)
-	resp, err := up.doors[0].http.Post("http://feed/v1/events", "", strings.NewReader(strings.Repeat(" ", maxEventsBody+1)))
+	resp, err := up.targets[0].http.Post("http://feed/v1/events", "", strings.NewReader(strings.Repeat(" ", maxEventsBody+1)))
 	if err != nil {
 		return
 	}
@@ -117,7 +117,7 @@ func TestInternalErrorsStayInside(t *testing.T) {
 }
 
 // whole is the page that was packed.
-func whole(t *testing.T, p parcel) seedbed.FeedPage {
+func whole(t *testing.T, p packedPage) seedbed.FeedPage {
 	page := p.FeedPage
 	for _, c := range p.changes {
 		g, err := c.guest.unpack(c.id)

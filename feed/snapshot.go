@@ -35,14 +35,14 @@ type saved struct {
 	Guests []seedbed.Guest `json:"guests,omitempty"`
 }
 
-func (s saved) picture() *picture {
-	p := newPicture()
+func (s saved) state() *state {
+	p := newState()
 	p.generation, p.revision, p.networks, p.tokenKey = s.Generation, s.Revision, s.Networks, s.TokenKey
 	p.site, p.maintenance = s.Site, s.Maintenance
 	return p
 }
 
-func writeSnapshot(w io.Writer, node string, p *picture) error {
+func writeSnapshot(w io.Writer, node string, p *state) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 256<<10)
 	head, err := json.Marshal(saved{Node: node, Generation: p.generation, Revision: p.revision, Networks: p.networks,
@@ -54,17 +54,17 @@ func writeSnapshot(w io.Writer, node string, p *picture) error {
 		return err
 	}
 	b := appendText(nil, string(head))
-	b = binary.AppendUvarint(b, uint64(len(p.shared)))
+	b = binary.AppendUvarint(b, uint64(len(p.templates)))
 	_, _ = buf.Write(b)
-	numbers := make(map[*template]uint64, len(p.shared))
-	for text, s := range p.shared {
+	numbers := make(map[*template]uint64, len(p.templates))
+	for text, s := range p.templates {
 		numbers[s.template] = uint64(len(numbers))
 		_, _ = buf.Write(appendText(nil, text))
 	}
 	_, _ = buf.Write(binary.AppendUvarint(nil, uint64(p.guests.size)))
 	for u, g := range p.guests.all() {
 		b = append(b[:0], u[:]...)
-		b = appendText(binary.AppendUvarint(b, numbers[g.shared]), g.own)
+		b = appendText(binary.AppendUvarint(b, numbers[g.template]), g.data)
 		if _, err := buf.Write(b); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func writeSnapshot(w io.Writer, node string, p *picture) error {
 }
 
 // readSnapshot reads what follows the magic, and returns the node that it is for.
-func readSnapshot(s string) (p *picture, node string, err error) {
+func readSnapshot(s string) (p *state, node string, err error) {
 	body, sum, err := cutSum(s)
 	if err != nil {
 		return nil, "", err
@@ -105,13 +105,13 @@ func sha256Of(s string) (sum [sha256.Size]byte) {
 	return sum
 }
 
-func readBody(body string) (*picture, string, error) {
+func readBody(body string) (*state, string, error) {
 	r := reader{s: body}
 	var head saved
 	if err := json.Unmarshal([]byte(r.text()), &head); err != nil {
 		return nil, "", fmt.Errorf("its head: %w", err)
 	}
-	p := head.picture()
+	p := head.state()
 	templates := make([]*template, r.count())
 	for i := range templates {
 		t, err := newTemplate(r.text())
@@ -121,17 +121,17 @@ func readBody(body string) (*picture, string, error) {
 		templates[i] = t
 	}
 	n := r.count()
-	d := p.draft(true)
+	d := p.builder(true)
 	d.expect(n)
 	for i := range n {
 		var u uuid
 		copy(u[:], r.bytes(uint64(len(u))))
 		k := r.uvarint()
-		g := packed{own: r.text()}
+		g := packed{data: r.text()}
 		if r.bad || k >= uint64(len(templates)) {
 			return nil, "", fmt.Errorf("record %d of %d is cut", i+1, n)
 		}
-		g.shared = templates[k]
+		g.template = templates[k]
 		if _, err := g.unpack(u); err != nil {
 			return nil, "", fmt.Errorf("record %d of %d: %w", i+1, n, err)
 		}
@@ -140,15 +140,15 @@ func readBody(body string) (*picture, string, error) {
 	if r.bad || r.s != "" {
 		return nil, "", errors.New("it was cut, or has more than it says")
 	}
-	p.guests, p.shared = d.guests, d.shared
+	p.guests, p.templates = d.guests, d.templates
 	return p, head.Node, nil
 }
 
 // expect allocates room for n guests.
-func (d *draft) expect(n int) {
-	for i := range d.guests.parts {
-		d.guests.parts[i] = make(map[uuid]packed, n/len(d.guests.parts))
-		d.fresh[i] = true
+func (b *builder) expect(n int) {
+	for i := range b.guests.shard {
+		b.guests.shard[i] = make(map[uuid]packed, n/len(b.guests.shard))
+		b.copied[i] = true
 	}
 }
 
@@ -156,7 +156,7 @@ func (d *draft) expect(n int) {
 // line break, and JSON with all guests.
 const firstMagic = "seedbed-feed 1 "
 
-func readFirstForm(s string) (*picture, string, error) {
+func readFirstForm(s string) (*state, string, error) {
 	head, body, _ := strings.Cut(s, "\n")
 	sum := sha256Of(body)
 	if head != firstMagic+hex.EncodeToString(sum[:]) {
@@ -166,17 +166,17 @@ func readFirstForm(s string) (*picture, string, error) {
 	if err := json.Unmarshal([]byte(body), &old); err != nil {
 		return nil, "", err
 	}
-	var page parcel
+	var page packedPage
 	for i := range old.Guests {
 		if err := page.add(guestChange{Instance: old.Guests[i].ID, Guest: &old.Guests[i]}); err != nil {
 			return nil, "", err
 		}
 	}
-	p := old.picture()
-	d := p.draft(true)
+	p := old.state()
+	d := p.builder(true)
 	for _, c := range page.changes {
 		d.put(c.id, c.guest)
 	}
-	p.guests, p.shared = d.guests, d.shared
+	p.guests, p.templates = d.guests, d.templates
 	return p, old.Node, nil
 }

@@ -27,7 +27,7 @@ func TestSnapshotFile(t *testing.T) {
 		for _, g := range guests {
 			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
 		}
-		want := mustAfter(t, newPicture(), page)
+		want := mustAfter(t, newState(), page)
 		var b bytes.Buffer
 		if err := writeSnapshot(&b, "node1", want); err != nil {
 			t.Fatal(err)
@@ -36,15 +36,15 @@ func TestSnapshotFile(t *testing.T) {
 		if err != nil || node != "node1" {
 			t.Fatalf("%s: node %q, %v", name, node, err)
 		}
-		if diff := cmp.Diff(all(want.withBlobs().state(false)), all(got.withBlobs().state(false)), comparable); diff != "" {
+		if diff := cmp.Diff(all(want.withBlobs().view(false)), all(got.withBlobs().view(false)), comparable); diff != "" {
 			t.Errorf("%s: guests (-want +got):\n%s", name, diff)
 		}
-		if _, changed, err := got.after(parcel{FeedPage: seedbed.FeedPage{Generation: "g", Revision: 7, TokenKey: page.TokenKey,
+		if _, changed, err := got.after(packedPage{FeedPage: seedbed.FeedPage{Generation: "g", Revision: 7, TokenKey: page.TokenKey,
 			Networks: page.Networks, Site: page.Site, Maintenance: page.Maintenance}}); err != nil || changed {
 			t.Errorf("%s: the same page is a change, %v", name, err)
 		}
-		if len(got.shared) != len(want.shared) {
-			t.Errorf("%s: %d templates, want %d", name, len(got.shared), len(want.shared))
+		if len(got.templates) != len(want.templates) {
+			t.Errorf("%s: %d templates, want %d", name, len(got.templates), len(want.templates))
 		}
 	}
 }
@@ -79,9 +79,9 @@ func TestFirstForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func(p *picture) {
+	check := func(p *state) {
 		t.Helper()
-		s := p.state(false)
+		s := p.view(false)
 		if len(all(s)) != 2 || s.Revision != 5 || len(s.TokenKey) != 32 || len(s.Networks) != 1 || userData(t, s,
 			instance(1)) != string(document) {
 			t.Errorf("state %+v of %d guests", s, len(all(s)))
@@ -111,7 +111,7 @@ func FuzzSnapshot(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		p, _, err := newPicture().after(packed)
+		p, _, err := newState().after(packed)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func FuzzSnapshot(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(all(p.withBlobs().state(false)), all(again.withBlobs().state(false)), comparable); diff != "" {
+		if diff := cmp.Diff(all(p.withBlobs().view(false)), all(again.withBlobs().view(false)), comparable); diff != "" {
 			t.Fatalf("guests (-want +got):\n%s", diff)
 		}
 	})

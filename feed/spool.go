@@ -137,7 +137,7 @@ func (s *Spool) AddDurable(ctx context.Context, e seedbed.GuestEvent) error {
 // may or may not have them.
 func (s *Spool) Posted() iter.Seq[seedbed.GuestEvent] {
 	return func(yield func(seedbed.GuestEvent) bool) {
-		s.journal.each(laneKey, func(line json.RawMessage) bool {
+		s.journal.each(classKey, func(line json.RawMessage) bool {
 			var e seedbed.GuestEvent
 			if err := json.Unmarshal(line, &e); err != nil || e.Kind != seedbed.GuestReport && e.Kind != seedbed.GuestPassword {
 				return true
@@ -205,7 +205,7 @@ func (s *Spool) writeKey(batch []queued) (again []queued) {
 	for i, q := range batch {
 		events[i] = q.event
 	}
-	err := s.put(laneKey, events)
+	err := s.put(classKey, events)
 	if err != nil {
 		s.cfg.Log.Error("write guest events", "events", len(batch), "err", err)
 	}
@@ -231,14 +231,14 @@ func (s *Spool) writeAccess() {
 	if len(events) == 0 {
 		return
 	}
-	if err := s.put(laneAccess, events); err != nil {
+	if err := s.put(classAccess, events); err != nil {
 		s.lost.Add(int64(len(events)))
 		s.cfg.Log.Error("write access records", "events", len(events), "err", err)
 	}
 }
 
 // put writes events as lines, in chunks of suitable size for a file.
-func (s *Spool) put(l lane, events []seedbed.GuestEvent) error {
+func (s *Spool) put(l class, events []seedbed.GuestEvent) error {
 	var lines []byte
 	for i, e := range events {
 		s.seq++
@@ -250,7 +250,7 @@ func (s *Spool) put(l lane, events []seedbed.GuestEvent) error {
 			continue
 		}
 		lines = append(append(lines, line...), '\n')
-		if l == laneAccess && len(lines) >= maxBatch && i < len(events)-1 {
+		if l == classAccess && len(lines) >= maxBatch && i < len(events)-1 {
 			if err := s.journal.append(l, lines); err != nil {
 				return err
 			}

@@ -154,7 +154,7 @@ func TestSpoolBound(t *testing.T) {
 	long.Path = strings.Repeat("p", 1000)
 	key := event(seedbed.GuestLease, 2)
 	for range 3 { // below what Run would do, so that each write has a known size
-		if err := s.put(laneKey, []seedbed.GuestEvent{key}); err != nil {
+		if err := s.put(classKey, []seedbed.GuestEvent{key}); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
@@ -162,7 +162,7 @@ func TestSpoolBound(t *testing.T) {
 			for i := range many {
 				many[i] = long
 			}
-			if err := s.put(laneAccess, many); err != nil {
+			if err := s.put(classAccess, many); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -37,34 +37,34 @@ type Remote struct {
 // upstream calls the server: on a socket, or on one of several hosts. If that host does not answer,
 // it uses the next.
 type upstream struct {
-	doors []door
-	mu    sync.Mutex
-	at    int // the door in use
+	targets []target
+	mu      sync.Mutex
+	current int // the target in use
 }
 
-// door is one way to a server.
-type door struct {
+// target is one way to a server.
+type target struct {
 	name string // for messages; empty for the socket
 	http *http.Client
 }
 
 func newUpstream(socket string, remotes []Remote) *upstream {
 	if len(remotes) == 0 {
-		return &upstream{doors: []door{newDoor("", func(ctx context.Context) (net.Conn, error) {
+		return &upstream{targets: []target{newTarget("", func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		})}}
 	}
 	u := &upstream{}
 	for _, r := range remotes {
-		u.doors = append(u.doors, newDoor(r.Addr, func(ctx context.Context) (net.Conn, error) {
+		u.targets = append(u.targets, newTarget(r.Addr, func(ctx context.Context) (net.Conn, error) {
 			return mtls.Dial(ctx, r.Addr, r.TLS)
 		}))
 	}
 	return u
 }
 
-func newDoor(name string, dial func(context.Context) (net.Conn, error)) door {
-	return door{name, &http.Client{Transport: &http.Transport{
+func newTarget(name string, dial func(context.Context) (net.Conn, error)) target {
+	return target{name, &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTime)
 			defer cancel()
@@ -75,29 +75,29 @@ func newDoor(name string, dial func(context.Context) (net.Conn, error)) door {
 }
 
 func (u *upstream) close() {
-	for _, d := range u.doors {
+	for _, d := range u.targets {
 		d.http.CloseIdleConnections()
 	}
 }
 
-// door returns the door to use, and its number.
-func (u *upstream) door() (door, int) {
+// target returns the target to use, and its number.
+func (u *upstream) target() (target, int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.doors[u.at], u.at
+	return u.targets[u.current], u.current
 }
 
-// pass switches to the next door, unless another call has already done so.
-func (u *upstream) pass(n int) {
+// next switches to the next target, unless another call has already done so.
+func (u *upstream) next(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.at == n {
-		u.at = (n + 1) % len(u.doors)
+	if u.current == n {
+		u.current = (n + 1) % len(u.targets)
 	}
 }
 
 // page requests what is newer than since, and waits for it at most wait.
-func (u *upstream) page(ctx context.Context, node string, since int64, generation string, wait time.Duration) (p parcel, err error) {
+func (u *upstream) page(ctx context.Context, node string, since int64, generation string, wait time.Duration) (p packedPage, err error) {
 	q := url.Values{"node": {node}, "since": {strconv.FormatInt(since, 10)}, "generation": {generation}, "wait": {wait.String()}}
 	err = u.call(ctx, wait+4*callTime, "GET", "/v1/feed?"+q.Encode(), nil, func(r io.Reader) error {
 		p, err = decodePage(io.LimitReader(r, maxPageBody))
@@ -125,10 +125,10 @@ func (u *upstream) events(ctx context.Context, node, spool string, events []json
 // call makes one request. An error that the server reports has its kind. If a server does not
 // answer, or answers wrongly, the next call uses another one if there is one.
 func (u *upstream) call(ctx context.Context, limit time.Duration, method, path string, send any, receive func(io.Reader) error) error {
-	d, n := u.door()
-	passOn, err := d.call(ctx, limit, method, path, send, receive)
-	if passOn && ctx.Err() == nil {
-		u.pass(n)
+	d, n := u.target()
+	tryNext, err := d.call(ctx, limit, method, path, send, receive)
+	if tryNext && ctx.Err() == nil {
+		u.next(n)
 	}
 	if err != nil && d.name != "" {
 		return fmt.Errorf("%s: %w", d.name, err)
@@ -137,8 +137,8 @@ func (u *upstream) call(ctx context.Context, limit time.Duration, method, path s
 }
 
 // call makes one request. passOn is true if another server may succeed.
-func (d door) call(ctx context.Context, limit time.Duration, method, path string, send any,
-	receive func(io.Reader) error) (passOn bool, err error) {
+func (t target) call(ctx context.Context, limit time.Duration, method, path string, send any,
+	receive func(io.Reader) error) (tryNext bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var body io.Reader
@@ -156,7 +156,7 @@ func (d door) call(ctx context.Context, limit time.Duration, method, path string
 	if send != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := d.http.Do(req)
+	resp, err := t.http.Do(req)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL, which differs each time
@@ -165,12 +165,12 @@ func (d door) call(ctx context.Context, limit time.Duration, method, path string
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		passOn = resp.StatusCode >= 500 || resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized
+		tryNext = resp.StatusCode >= 500 || resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized
 		var e errorBody
 		if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&e); err != nil || e.Kind == "" {
-			return passOn, fmt.Errorf("feed: %s answered %s", req.URL.Path, resp.Status)
+			return tryNext, fmt.Errorf("feed: %s answered %s", req.URL.Path, resp.Status)
 		}
-		return passOn, seedbed.KindError(e.Kind, "feed: "+e.Message)
+		return tryNext, seedbed.KindError(e.Kind, "feed: "+e.Message)
 	}
 	if receive == nil {
 		return false, nil

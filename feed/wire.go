@@ -82,41 +82,41 @@ func checkEvent(e seedbed.GuestEvent) error {
 }
 
 // decodePage decodes a page, packing it record by record, because a snapshot may be large.
-func decodePage(r io.Reader) (parcel, error) {
-	var p parcel
+func decodePage(r io.Reader) (packedPage, error) {
+	var p packedPage
 	d := json.NewDecoder(r)
 	if err := expect(d, '{'); err != nil {
-		return parcel{}, err
+		return packedPage{}, err
 	}
 	rest := map[string]json.RawMessage{}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return parcel{}, err
+			return packedPage{}, err
 		}
 		if key == "changes" {
 			if err := p.readChanges(d); err != nil {
-				return parcel{}, err
+				return packedPage{}, err
 			}
 			continue
 		}
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
-			return parcel{}, err
+			return packedPage{}, err
 		}
 		rest[key.(string)] = raw
 	}
 	if err := expect(d, '}'); err != nil {
-		return parcel{}, err
+		return packedPage{}, err
 	}
 	head, err := json.Marshal(rest)
 	if err != nil {
-		return parcel{}, err
+		return packedPage{}, err
 	}
 	return p, json.Unmarshal(head, &p.FeedPage)
 }
 
-func (p *parcel) readChanges(d *json.Decoder) error {
+func (p *packedPage) readChanges(d *json.Decoder) error {
 	t, err := d.Token()
 	if err != nil || t == nil {
 		return err // null is an empty list

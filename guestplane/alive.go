@@ -10,7 +10,7 @@ import (
 func (p *Plane) Alive(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
-	case p.asked <- answer:
+	case p.probes <- answer:
 	case <-ctx.Done():
 		return fmt.Errorf("the loop that keeps the servers does not answer: %w", ctx.Err())
 	}
@@ -24,7 +24,7 @@ func (p *Plane) Alive(ctx context.Context) error {
 
 // check looks up one of the guests that were applied, as DHCP does.
 func (p *Plane) check() error {
-	state := p.last()
+	state := p.lastState()
 	if state.Guests == nil {
 		return nil
 	}

@@ -28,8 +28,8 @@ func (p *Plane) settle(change func() error) error {
 		return err
 	}
 	p.mu.Lock()
-	same := maps.EqualFunc(left, p.left, func(a, b error) bool { return a.Error() == b.Error() })
-	p.left = left
+	same := maps.EqualFunc(left, p.leftOut, func(a, b error) bool { return a.Error() == b.Error() })
+	p.leftOut = left
 	p.mu.Unlock()
 	if !same {
 		p.signal()
@@ -47,10 +47,10 @@ func (p *Plane) restore(ctx context.Context) error {
 func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if before.Guest == nil || len(p.left) == 0 {
+	if before.Guest == nil || len(p.leftOut) == 0 {
 		return
 	}
-	look := func(g seedbed.Guest) {
+	check := func(g seedbed.Guest) {
 		if _, known := before.Guest(g.ID); !known && p.onLeftOut(g) != nil {
 			p.awaited[g.ID] = true
 		}
@@ -58,13 +58,13 @@ func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 	if after.Since == before.Revision {
 		for _, id := range after.Changed {
 			if g, ok := after.Guest(id); ok {
-				look(g)
+				check(g)
 			}
 		}
 		return
 	}
 	for _, g := range after.Guests {
-		look(g)
+		check(g)
 	}
 }
 
@@ -72,7 +72,7 @@ func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 // p.mu.
 func (p *Plane) onLeftOut(g seedbed.Guest) error {
 	for _, nic := range g.NICs {
-		if err := p.left[nic.Network]; err != nil {
+		if err := p.leftOut[nic.Network]; err != nil {
 			return fmt.Errorf("instance %s is on network %s, which this node leaves out: %w", g.ID, nic.Network, err)
 		}
 	}

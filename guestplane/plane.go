@@ -53,11 +53,11 @@ type Plane struct {
 
 	mu      sync.Mutex
 	state   seedbed.GuestPlaneState     // as last applied, and what the directory has
-	left    map[string]error            // why networks are left out, by name
+	leftOut map[string]error            // why networks are left out, by name
 	awaited map[seedbed.InstanceID]bool // new instances without a bridge; see Held
 
 	changed chan struct{}
-	asked   chan chan<- error // by Alive
+	probes  chan chan<- error // by Alive
 }
 
 // New returns a plane that has not applied anything yet.
@@ -65,7 +65,7 @@ func New(k kernel, host host, directory *metadata.Directory, guests *metadata.Se
 	c config.Metadata, log *slog.Logger) *Plane {
 	return &Plane{
 		kernel: k, host: host, directory: directory, guests: guests, spool: spool, port: c.Port(), log: log, whole: true,
-		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), asked: make(chan chan<- error),
+		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }
 
@@ -74,7 +74,7 @@ func New(k kernel, host host, directory *metadata.Directory, guests *metadata.Se
 func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
-	before := p.last()
+	before := p.lastState()
 	small := !p.whole && state.Since == before.Revision && reflect.DeepEqual(state.Networks, before.Networks) &&
 		slices.Equal(state.TokenKey, before.TokenKey)
 	p.whole = true // until both have the new state
@@ -93,20 +93,20 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	}
 	p.whole = false
 	p.await(before, state)
-	p.take(state)
+	p.setState(state)
 	if !small {
 		returnMemory() // of the temporary forms of records and filters
 	}
 	return nil
 }
 
-func (p *Plane) last() seedbed.GuestPlaneState {
+func (p *Plane) lastState() seedbed.GuestPlaneState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state
 }
 
-func (p *Plane) take(state seedbed.GuestPlaneState) {
+func (p *Plane) setState(state seedbed.GuestPlaneState) {
 	state.Changed = nil // only needed for this call
 	p.mu.Lock()
 	p.state = state
@@ -153,7 +153,7 @@ func (p *Plane) Run(ctx context.Context) error {
 			repair.try(ctx)
 		case <-repair.again:
 			repair.try(ctx)
-		case answer := <-p.asked:
+		case answer := <-p.probes:
 			answer <- p.check()
 		}
 	}
@@ -169,7 +169,7 @@ func (p *Plane) networks() ([]seedbed.Network, []string) {
 	var names []string
 	for _, n := range p.state.Networks {
 		names = append(names, n.Bridge)
-		if p.left[n.Name] == nil {
+		if p.leftOut[n.Name] == nil {
 			networks = append(networks, n)
 		}
 	}

@@ -324,7 +324,7 @@ func TestUpkeep(t *testing.T) {
 			k.mu.Lock()
 			k.told = checks
 			k.mu.Unlock()
-			time.Sleep(2 * lookEvery)
+			time.Sleep(2 * checkEvery)
 			synctest.Wait()
 			return strings.Count(log.String(), "check failed") - before
 		}

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// lookAfter is how long after the start the node is first checked for changes by others, and
+	// checkAfter is how long after the start the node is first checked for changes by others, and
 	// lookEvery is the interval of further checks.
-	lookAfter = 2 * time.Second
-	lookEvery = 30 * time.Second
+	checkAfter = 2 * time.Second
+	checkEvery = 30 * time.Second
 	// verifyAfter is how long after the start the filters of an earlier process are verified.
 	// verifyEvery is the interval of further verifications, if rules were changed.
 	verifyAfter = time.Minute
@@ -22,18 +22,18 @@ const (
 // Upkeep repairs what others change on the node (a sysctl, an address, a rule) until ctx ends. It
 // logs each new problem with its fix.
 func (p *Plane) Upkeep(ctx context.Context) error {
-	look := time.NewTimer(lookAfter)
+	look := time.NewTimer(checkAfter)
 	defer look.Stop()
 	verify := time.NewTimer(verifyAfter)
 	defer verify.Stop()
-	told := map[string]string{}
+	logged := map[string]string{}
 	for {
 		what, do := "restore the network", p.restore
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
-			look.Reset(lookEvery)
+			look.Reset(checkEvery)
 		case <-verify.C:
 			what, do = "verify the filters", p.verify
 			verify.Reset(verifyEvery)
@@ -43,7 +43,7 @@ func (p *Plane) Upkeep(ctx context.Context) error {
 			check.OK, check.Detail, check.Hint = false, err.Error(), "it is retried automatically"
 		}
 		if ctx.Err() == nil {
-			p.tell(append(p.Checks(ctx), check), told)
+			p.logFailures(append(p.Checks(ctx), check), logged)
 		}
 	}
 }
@@ -53,14 +53,14 @@ func (p *Plane) verify(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Verify(ctx) })
 }
 
-// tell logs failing checks, each only once until it passes or fails differently.
-func (p *Plane) tell(checks []seedbed.Check, told map[string]string) {
+// logFailures logs failing checks, each only once until it passes or fails differently.
+func (p *Plane) logFailures(checks []seedbed.Check, logged map[string]string) {
 	for _, c := range checks {
 		switch {
 		case c.OK:
-			delete(told, c.Name)
-		case told[c.Name] != c.Detail:
-			told[c.Name] = c.Detail
+			delete(logged, c.Name)
+		case logged[c.Name] != c.Detail:
+			logged[c.Name] = c.Detail
 			p.log.Warn("check failed", "check", c.Name, "problem", c.Detail, "fix", c.Hint)
 		}
 	}

@@ -61,30 +61,30 @@ func (b *budget) token(now time.Time) bool {
 	return true
 }
 
-// overdrawn holds the instances with counted requests that were not yet recorded.
-type overdrawn struct {
-	mu    sync.Mutex
-	lives map[*life]seedbed.InstanceID
+// overLimit holds the instances with counted requests that were not yet recorded.
+type overLimit struct {
+	mu       sync.Mutex
+	sessions map[*session]seedbed.InstanceID
 }
 
-func (o *overdrawn) add(l *life, id seedbed.InstanceID) {
+func (o *overLimit) add(s *session, id seedbed.InstanceID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lives == nil {
-		o.lives = map[*life]seedbed.InstanceID{}
+	if o.sessions == nil {
+		o.sessions = map[*session]seedbed.InstanceID{}
 	}
-	o.lives[l] = id
+	o.sessions[s] = id
 }
 
 // settle returns the sums that the budgets have room for, or all at the end.
-func (o *overdrawn) settle(now time.Time, end bool) map[seedbed.InstanceID]int64 {
+func (o *overLimit) settle(now time.Time, end bool) map[seedbed.InstanceID]int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	sums := map[seedbed.InstanceID]int64{}
-	for l, id := range o.lives {
-		n, done := l.records.settle(now, end)
+	for s, id := range o.sessions {
+		n, done := s.records.settle(now, end)
 		if done {
-			delete(o.lives, l)
+			delete(o.sessions, s)
 		}
 		if n > 0 {
 			sums[id] = n
@@ -96,10 +96,10 @@ func (o *overdrawn) settle(now time.Time, end bool) map[seedbed.InstanceID]int64
 // record reports an answer, with a record of its own while the instance's budget lasts.
 func (s *Server) record(ctx *fasthttp.RequestCtx, who *conn) {
 	status, now := ctx.Response.StatusCode(), s.now()
-	life, id := who.life, who.who
-	single, first := life.records.take(now)
+	session, id := who.session, who.who
+	single, first := session.records.take(now)
 	if first {
-		s.overdrawn.add(life, id)
+		s.overLimit.add(session, id)
 	}
 	if !single {
 		return
@@ -120,7 +120,7 @@ func (s *Server) recordSums(ctx context.Context) {
 		case <-ctx.Done():
 		case <-tick.C:
 			s.reportSums(false)
-			s.dir.lives.unpin(s.now())
+			s.dir.sessions.unpin(s.now())
 		}
 	}
 	s.reportSums(true)
@@ -128,7 +128,7 @@ func (s *Server) recordSums(ctx context.Context) {
 
 func (s *Server) reportSums(end bool) {
 	now := s.now()
-	for id, n := range s.overdrawn.settle(now, end) {
+	for id, n := range s.overLimit.settle(now, end) {
 		path := fmt.Sprintf("(%d more requests)", n)
 		if n == 1 {
 			path = "(1 more request)"

@@ -12,8 +12,8 @@ import (
 // builder builds an index.
 type builder struct {
 	index
-	newMarks *partedDraft[uint32, port]
-	newMACs  *partedDraft[seat, uint32]
+	newMarks *shardsBuilder[uint32, port]
+	newMACs  *shardsBuilder[portKey, uint32]
 }
 
 // newIndex starts an index of s. It reuses the token key's state if the key is unchanged.
@@ -33,14 +33,14 @@ func newIndex(s seedbed.GuestPlaneState, old *index) *builder {
 }
 
 func (b *builder) done() *index {
-	b.marks, b.macs = b.newMarks.parted, b.newMACs.parted
+	b.marks, b.macs = b.newMarks.shards, b.newMACs.shards
 	x := b.index
 	return &x
 }
 
 // addAll builds the index from scratch.
 func (b *builder) addAll() error {
-	b.newMarks, b.newMACs = (&parted[uint32, port]{}).draft(), (&parted[seat, uint32]{}).draft()
+	b.newMarks, b.newMACs = (&shards[uint32, port]{}).builder(), (&shards[portKey, uint32]{}).builder()
 	for id, g := range b.state.Guests {
 		if err := b.add(g); err != nil {
 			return fmt.Errorf("metadata: instance %s: %w", id, err)
@@ -51,7 +51,7 @@ func (b *builder) addAll() error {
 
 // change builds the index from old and the instances that have changed.
 func (b *builder) change(old *index, changed []seedbed.InstanceID) error {
-	b.newMarks, b.newMACs, b.guests = old.marks.draft(), old.macs.draft(), old.guests
+	b.newMarks, b.newMACs, b.guests = old.marks.builder(), old.macs.builder(), old.guests
 	for _, id := range changed {
 		if g, ok := old.state.Guest(id); ok {
 			b.remove(g)
@@ -87,8 +87,8 @@ func (b *builder) add(g seedbed.Guest) error {
 		if !ok {
 			return fmt.Errorf("network %q is not known", nic.Network)
 		}
-		mark, at := nic.ID.Mark(), b.seat(network, nic.MAC)
-		marks, macs := b.newMarks.part(byte(mark)), b.newMACs.part(nic.MAC[5])
+		mark, at := nic.ID.Mark(), b.portKey(network, nic.MAC)
+		marks, macs := b.newMarks.shard(byte(mark)), b.newMACs.shard(nic.MAC[5])
 		if _, ok := marks[mark]; ok {
 			return fmt.Errorf("NIC number %d belongs to another NIC as well", nic.ID)
 		}
@@ -105,12 +105,12 @@ func (b *builder) add(g seedbed.Guest) error {
 func (b *builder) remove(g seedbed.Guest) {
 	for _, nic := range g.NICs {
 		mark := nic.ID.Mark()
-		delete(b.newMarks.part(byte(mark)), mark)
-		delete(b.newMACs.part(nic.MAC[5]), b.seat(b.networks[nic.Network], nic.MAC))
+		delete(b.newMarks.shard(byte(mark)), mark)
+		delete(b.newMACs.shard(nic.MAC[5]), b.portKey(b.networks[nic.Network], nic.MAC))
 	}
 	b.guests--
 }
 
-func (b *builder) seat(network int32, mac seedbed.MAC) seat {
-	return seat{b.bridges[b.state.Networks[network].Bridge], mac}
+func (b *builder) portKey(network int32, mac seedbed.MAC) portKey {
+	return portKey{b.bridges[b.state.Networks[network].Bridge], mac}
 }

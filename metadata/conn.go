@@ -32,13 +32,13 @@ type conn struct {
 	found *index // in which the facts last led to who
 
 	// What is known about the caller as of one index. A request sees view.
-	at     *index
-	life   *life
-	record *record // of at
-	pinned *index
-	view   *record // of pinned, with the news of viewed
-	viewed *record
-	where  place // of the current request
+	at      *index
+	session *session
+	record  *record // of at
+	pinned  *index
+	view    *record // of pinned, with the notices of viewed
+	viewed  *record
+	where   place // of the current request
 	// token is the last valid token, as checked by checkedBy. A token is checked once per
 	// connection.
 	token     []byte
@@ -120,8 +120,8 @@ func (c *conn) resolve(x *index) error {
 		return c.enter()
 	}
 	c.who, c.known, c.found = p.instance, true, x
-	c.life = c.srv.dir.lives.find(c.who)
-	return c.take(&c.life.conns, c.srv.cfg.Limits.GuestConns)
+	c.session = c.srv.dir.sessions.find(c.who)
+	return c.take(&c.session.conns, c.srv.cfg.Limits.GuestConns)
 }
 
 // lookUp finds the record of a known caller in x, in which the facts lead to the same instance as
@@ -138,19 +138,19 @@ func (c *conn) lookUp(x *index) bool {
 		}
 		c.found = x
 	}
-	life := c.srv.dir.lives.find(c.who) // it may have been forgotten since
-	r := life.recordIn(x)
+	session := c.srv.dir.sessions.find(c.who) // it may have been forgotten since
+	r := session.recordIn(x)
 	if r == nil {
 		return false
 	}
-	c.at, c.record, c.life = x, r, life
+	c.at, c.record, c.session = x, r, session
 	return true
 }
 
 // seen returns what a request at now sees: the pinned record if there is one, with the current
-// news.
+// notices.
 func (c *conn) seen(now time.Time) (*index, *record) {
-	p := c.life.pin.Load()
+	p := c.session.pin.Load()
 	if p == nil || p.index == c.at || !now.Before(p.until) {
 		c.pinned, c.view, c.viewed = nil, nil, nil
 		return c.at, c.record
@@ -158,7 +158,7 @@ func (c *conn) seen(now time.Time) (*index, *record) {
 	if c.pinned != p.index || c.viewed != c.record {
 		c.pinned, c.viewed, c.view = p.index, c.record, p.index.record(c.who)
 		if c.view != nil {
-			c.view.withNews(p, c.record)
+			c.view.withNotices(p, c.record)
 		}
 	}
 	if c.view == nil {
@@ -197,7 +197,7 @@ func (c *conn) enter() error {
 		return nil
 	}
 	from := source{c.facts.Bridge, c.facts.MAC}
-	if err := c.srv.strangers.enter(from, c.srv.cfg.Limits.StrangerConns); err != nil {
+	if err := c.srv.sourceConns.enter(from, c.srv.cfg.Limits.SourceConns); err != nil {
 		return err
 	}
 	c.from = &from
@@ -211,7 +211,7 @@ func (c *conn) release() {
 		c.slot = nil
 	}
 	if c.from != nil {
-		c.srv.strangers.leave(*c.from)
+		c.srv.sourceConns.leave(*c.from)
 		c.from = nil
 	}
 }

@@ -16,9 +16,9 @@ import (
 // Directory is the in-memory index of the guests that are served. Readers do not lock. Each change
 // installs a new index, which shares the unchanged parts with the one before it.
 type Directory struct {
-	apply   sync.Mutex // one writer at a time
-	current atomic.Pointer[index]
-	lives   lives
+	apply    sync.Mutex // one writer at a time
+	current  atomic.Pointer[index]
+	sessions sessions
 }
 
 // NewDirectory returns an empty directory that is not in sync.
@@ -59,9 +59,9 @@ func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 	x := b.done()
 	d.current.Store(x)
 	if small {
-		d.lives.forget(changed, x)
+		d.sessions.forget(changed, x)
 	} else {
-		d.lives.forgetAll(x)
+		d.sessions.forgetAll(x)
 	}
 	close(old.replaced)
 	return nil
@@ -72,8 +72,8 @@ type index struct {
 	state    seedbed.GuestPlaneState
 	networks map[string]int32 // the place in state.Networks by name
 	bridges  map[string]int32 // the place of the first network on that bridge
-	marks    parted[uint32, port]
-	macs     parted[seat, uint32] // the mark
+	marks    shards[uint32, port]
+	macs     shards[portKey, uint32] // the mark
 	guests   int
 	token    *tokenKey
 	applied  time.Time
@@ -81,8 +81,8 @@ type index struct {
 	replaced chan struct{}
 }
 
-// seat is a MAC on a bridge. The first network of the bridge identifies the bridge.
-type seat struct {
+// portKey is a MAC on a bridge. The first network of the bridge identifies the bridge.
+type portKey struct {
 	network int32
 	mac     seedbed.MAC
 }
@@ -95,7 +95,7 @@ type port struct {
 	network  int32 // its place in the state's Networks
 }
 
-func (x *index) port(mark uint32) (port, bool) { return x.marks.at(byte(mark), mark) }
+func (x *index) port(mark uint32) (port, bool) { return x.marks.get(byte(mark), mark) }
 
 // portOf finds the NIC that has a MAC on a bridge, and its mark.
 func (x *index) portOf(bridge string, mac seedbed.MAC) (p port, mark uint32, ok bool) {
@@ -103,7 +103,7 @@ func (x *index) portOf(bridge string, mac seedbed.MAC) (p port, mark uint32, ok 
 	if !ok {
 		return port{}, 0, false
 	}
-	if mark, ok = x.macs.at(mac[5], seat{n, mac}); !ok {
+	if mark, ok = x.macs.get(mac[5], portKey{n, mac}); !ok {
 		return port{}, 0, false
 	}
 	p, ok = x.port(mark)

@@ -151,12 +151,12 @@ func TestLocalTapGoesByItsMark(t *testing.T) {
 // indexOf is what an index has, as comparable text.
 func indexOf(x *index) map[string]string {
 	out := map[string]string{"guests": fmt.Sprint(x.guests)}
-	for _, part := range x.marks.parts {
+	for _, part := range x.marks.all {
 		for mark, p := range part {
 			out[fmt.Sprint("mark ", mark)] = fmt.Sprint(p.instance, p.mac, p.addr, x.bridge(p))
 		}
 	}
-	for _, part := range x.macs.parts {
+	for _, part := range x.macs.all {
 		for s, mark := range part {
 			out[fmt.Sprint("mac ", s.network, s.mac)] = fmt.Sprint(mark)
 		}
@@ -229,16 +229,16 @@ func TestLives(t *testing.T) {
 	l.want(a, 404, "GET", "/latest/user-data")
 	l.want(a, 200, "GET", "/latest/meta-data/")
 	remembered := func() int {
-		l.dir.lives.mu.Lock()
-		defer l.dir.lives.mu.Unlock()
-		return len(l.dir.lives.of)
+		l.dir.sessions.mu.Lock()
+		defer l.dir.sessions.mu.Unlock()
+		return len(l.dir.sessions.byID)
 	}
 	if n := remembered(); n != 1 {
-		t.Errorf("%d lives, want the one that has asked", n)
+		t.Errorf("%d sessions, want the one that has asked", n)
 	}
-	before := l.dir.lives.find(idA)
+	before := l.dir.sessions.find(idA)
 	l.apply(stateOf(nil, guestA()))
-	if l.dir.lives.find(idA) != before {
+	if l.dir.sessions.find(idA) != before {
 		t.Error("it was forgotten with another")
 	}
 	if before.pin.Load() == nil {
@@ -250,7 +250,7 @@ func TestLives(t *testing.T) {
 	s.Revision, s.Since, s.Changed = 2, 1, []seedbed.InstanceID{idA}
 	l.apply(s)
 	if n := remembered(); n != 0 {
-		t.Errorf("%d lives of nobody", n)
+		t.Errorf("%d sessions of removed instances", n)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestLives(t *testing.T) {
 // not keep what the crawls of others hold.
 func TestUnpinBesideRestless(t *testing.T) {
 	t.Parallel()
-	var l lives
+	var l sessions
 	restless, other := l.find(idA), l.find(idB)
 	now := time.Now()
 	l.pinTo(restless, &index{}, now)

@@ -39,7 +39,7 @@ func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fa
 		}
 		who := callerOf(ctx)
 		who.where = where
-		if !s.slowDown(serving, who.life, began) {
+		if !s.slowDown(serving, who.session, began) {
 			who.drop(ctx)
 			return
 		}

@@ -164,7 +164,7 @@ func TestHeldConnectionsAreFew(t *testing.T) {
 // TestStrangersShare: one unknown caller leaves places for others, and gives its own back.
 func TestStrangersShare(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, func(c *Config) { c.Limits.Hold, c.Limits.StrangerConns = time.Minute, 2 })
+	l := newLab(t, func(c *Config) { c.Limits.Hold, c.Limits.SourceConns = time.Minute, 2 })
 	first, other := netip.MustParseAddr("127.0.1.9"), netip.MustParseAddr("127.0.1.10")
 	l.mu.Lock()
 	for i, a := range []netip.Addr{first, other} {
@@ -190,9 +190,9 @@ func TestStrangersShare(t *testing.T) {
 	defer hold(other).Close()
 	l.apply(stateOf(nil)) // in sync: they get 404
 	eventually(t, "all have gone", func() bool { return l.srv.Stats().UnknownConns == 0 })
-	l.srv.strangers.mu.Lock()
-	defer l.srv.strangers.mu.Unlock()
-	if n := len(l.srv.strangers.of); n != 0 {
+	l.srv.sourceConns.mu.Lock()
+	defer l.srv.sourceConns.mu.Unlock()
+	if n := len(l.srv.sourceConns.count); n != 0 {
 		t.Errorf("%d sources are counted without a connection", n)
 	}
 }

@@ -45,8 +45,8 @@ func boundTo(ln net.Listener) (b bound, err error) {
 // of the NIC. cloud-init makes about twenty at once.
 const recheck = time.Second
 
-// met is the kernel's last answer about the caller at a NIC, with its time.
-type met struct {
+// timedFacts is the kernel's last answer about the caller at a NIC, with its time.
+type timedFacts struct {
 	facts Facts
 	at    time.Duration // since the server began
 }
@@ -73,10 +73,10 @@ func (s *Server) kernelFacts(ctx context.Context, c *conn) (Facts, error) {
 	if err != nil {
 		return Facts{}, err
 	}
-	var known *life
+	var known *session
 	if p, ok := s.dir.current.Load().port(f.Mark); ok && f.Mark != 0 {
-		known = s.dir.lives.find(p.instance)
-		if m := known.met.Load(); m != nil && time.Since(s.began)-m.at < recheck {
+		known = s.dir.sessions.find(p.instance)
+		if m := known.lastFacts.Load(); m != nil && time.Since(s.began)-m.at < recheck {
 			f.MAC = m.facts.MAC
 			if f == m.facts {
 				return f, nil
@@ -89,7 +89,7 @@ func (s *Server) kernelFacts(ctx context.Context, c *conn) (Facts, error) {
 		return Facts{}, fmt.Errorf("neighbour %s on %s: %w", f.Peer, f.Bridge, err)
 	}
 	if known != nil {
-		known.met.Store(&met{f, time.Since(s.began)})
+		known.lastFacts.Store(&timedFacts{f, time.Since(s.began)})
 	}
 	return f, nil
 }

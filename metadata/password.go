@@ -32,11 +32,11 @@ func (s *Server) takePassword(serving context.Context, c *fiber.Ctx) error {
 		fail(ctx, http.StatusBadRequest)
 		return nil
 	}
-	life := who.life
-	life.posting.Lock()
-	defer life.posting.Unlock()
+	session := who.session
+	session.posting.Lock()
+	defer session.posting.Unlock()
 	switch {
-	case who.record.guest.Password != "" || life.password != "":
+	case who.record.guest.Password != "" || session.password != "":
 		fail(ctx, http.StatusConflict)
 		return nil
 	case !who.at.state.InSync: // seedbedd may have one that an earlier process took
@@ -49,7 +49,7 @@ func (s *Server) takePassword(serving context.Context, c *fiber.Ctx) error {
 		s.notKept(ctx, who, err)
 		return nil
 	}
-	life.password = string(body)
+	session.password = string(body)
 	ctx.SetContentType(typeText)
 	return nil
 }
@@ -70,7 +70,7 @@ func (c *conn) password() []byte {
 	if p := c.record.guest.Password; p != "" {
 		return []byte(p)
 	}
-	c.life.posting.Lock()
-	defer c.life.posting.Unlock()
-	return []byte(c.life.password)
+	c.session.posting.Lock()
+	defer c.session.posting.Unlock()
+	return []byte(c.session.password)
 }

@@ -13,23 +13,23 @@ func TestRecentRecord(t *testing.T) {
 	s := stateOf(nil, guestA())
 	l.apply(s)
 	x := l.dir.current.Load()
-	life := l.dir.lives.find(idA)
-	first := life.recordIn(x)
-	if first == nil || life.recordIn(x) != first {
+	session := l.dir.sessions.find(idA)
+	first := session.recordIn(x)
+	if first == nil || session.recordIn(x) != first {
 		t.Fatal("the record was made again")
 	}
 	renamed := guestA()
 	renamed.Name = "renamed"
 	l.apply(stateOf(nil, renamed))
-	if got := life.recordIn(l.dir.current.Load()); got.guest.Name != "renamed" {
+	if got := session.recordIn(l.dir.current.Load()); got.guest.Name != "renamed" {
 		t.Errorf("another state gives the name %q", got.guest.Name)
 	}
-	if got := life.recordIn(x); got.guest.Name != guestA().Name {
+	if got := session.recordIn(x); got.guest.Name != guestA().Name {
 		t.Errorf("the state before gives the name %q", got.guest.Name)
 	}
 	runtime.KeepAlive(first)
 	l.apply(stateOf(nil, guestB()))
-	if life.recordIn(l.dir.current.Load()) != nil {
+	if session.recordIn(l.dir.current.Load()) != nil {
 		t.Error("an instance that is not served has a record")
 	}
 }

@@ -41,15 +41,15 @@ func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
 }
 
 func (s *Server) takeReport(serving context.Context, who *conn, fields map[string]string) error {
-	life := who.life
-	life.posting.Lock()
-	defer life.posting.Unlock()
-	if life.reported {
+	session := who.session
+	session.posting.Lock()
+	defer session.posting.Unlock()
+	if session.reported {
 		return nil
 	}
 	err := s.keep(serving, seedbed.GuestEvent{Instance: who.who, Kind: seedbed.GuestReport, At: s.now(),
 		Method: fiber.MethodPost, Path: reportPrefix, Status: http.StatusOK, Fields: fields})
-	life.reported = err == nil
+	session.reported = err == nil
 	return err
 }
 

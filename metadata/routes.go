@@ -28,7 +28,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 	x, r := who.seen(now)
 	a := r.at(where)
 	if a.crawl {
-		s.dir.lives.pinTo(who.life, x, now)
+		s.dir.sessions.pinTo(who.session, x, now)
 	}
 	if a.node == openstackPassword {
 		a.body = who.password()
@@ -46,7 +46,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 	default:
 		return
 	}
-	if ctx.IsGet() && !who.life.fetched.Swap(true) {
+	if ctx.IsGet() && !who.session.fetched.Swap(true) {
 		s.cfg.OnEvent(seedbed.GuestEvent{
 			Instance: who.who, Kind: seedbed.GuestUserData, At: now,
 			Method: fiber.MethodGet, Path: shownPath(ctx, who), Status: status, Bytes: sentBytes(ctx),
@@ -77,7 +77,7 @@ func (s *Server) issueToken(c *fiber.Ctx) error {
 	}
 	now := s.now()
 	x, _ := who.seen(now)
-	s.dir.lives.pinTo(who.life, x, now)
+	s.dir.sessions.pinTo(who.session, x, now)
 	ctx.SetContentType(typeText)
 	ctx.Response.Header.Set(ttlHeader, strconv.FormatInt(int64(ttl/time.Second), 10))
 	ctx.Response.SetBodyString(key.issue(who.who, now, ttl))

@@ -47,7 +47,7 @@ type Limits struct {
 	GuestConns int
 	// UnknownConns is the number of connections of unknown callers, including held ones; 256.
 	// StrangerConns is the number for one of them, identified by MAC and bridge; 16.
-	UnknownConns, StrangerConns int
+	UnknownConns, SourceConns int
 	// Rate is how many requests of an instance are answered per second, after a burst of Burst;
 	// 2,000 and 4,096. Faster requests are delayed. Burst must be at least 1,024.
 	Rate, Burst int
@@ -69,7 +69,7 @@ func (l Limits) withDefaults() Limits {
 	for _, v := range []struct {
 		have *int
 		def  int
-	}{{&l.Conns, 8192}, {&l.GuestConns, 64}, {&l.UnknownConns, 256}, {&l.StrangerConns, 16}, {&l.Rate, 2000}, {&l.Burst, 4096}} {
+	}{{&l.Conns, 8192}, {&l.GuestConns, 64}, {&l.UnknownConns, 256}, {&l.SourceConns, 16}, {&l.Rate, 2000}, {&l.Burst, 4096}} {
 		if *v.have <= 0 {
 			*v.have = v.def
 		}
@@ -99,8 +99,8 @@ type Server struct {
 	began    time.Time
 	interval time.Duration // between two requests of an instance at the even rate
 
-	overdrawn overdrawn
-	strangers strangers
+	overLimit   overLimit
+	sourceConns sourceConns
 }
 
 // New returns a server. Nothing runs before Serve.

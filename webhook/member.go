@@ -28,21 +28,21 @@ type member struct {
 
 // members are all members, in the order in which messages name them.
 var members = []member{
-	textMember("action", func(p *payload) *string { return &p.Action }, func(v any) error {
+	stringMember("action", func(p *payload) *string { return &p.Action }, func(v any) error {
 		if !slices.Contains(seedbed.Actions(), v.(string)) {
 			return invalid("want one of %s", strings.Join(seedbed.Actions(), ", "))
 		}
 		return nil
 	}),
-	textMember("name", func(p *payload) *string { return &p.Name }, nil),
-	textMember("profile", func(p *payload) *string { return &p.Profile }, nil),
+	stringMember("name", func(p *payload) *string { return &p.Name }, nil),
+	stringMember("profile", func(p *payload) *string { return &p.Profile }, nil),
 	{name: "params", want: "a map", kinds: []types.Kind{types.MapKind}, set: func(p *payload, v any) (ok bool) {
 		p.Params,
 			ok = v.(map[string]any)
 		return ok
 	}},
-	textMember("node", func(p *payload) *string { return &p.Node }, nil),
-	textMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
+	stringMember("node", func(p *payload) *string { return &p.Node }, nil),
+	stringMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
 		_, err := seedbed.ParseOnFailure(v.(string))
 		return err
 	}),
@@ -55,12 +55,12 @@ var members = []member{
 			return err
 		},
 	},
-	textMember("after", func(p *payload) *string { return &p.After }, nil),
-	truthMember("hold", func(p *payload) **bool { return &p.Hold }),
-	truthMember("protected", func(p *payload) **bool { return &p.Protected }),
+	stringMember("after", func(p *payload) *string { return &p.After }, nil),
+	boolMember("hold", func(p *payload) **bool { return &p.Hold }),
+	boolMember("protected", func(p *payload) **bool { return &p.Protected }),
 }
 
-func textMember(name string, of func(*payload) *string, check func(any) error) member {
+func stringMember(name string, of func(*payload) *string, check func(any) error) member {
 	return member{name: name, want: "a string", kinds: []types.Kind{types.StringKind}, check: check, set: func(p *payload, v any) bool {
 		text, ok := v.(string)
 		*of(p) = text
@@ -68,7 +68,7 @@ func textMember(name string, of func(*payload) *string, check func(any) error) m
 	}}
 }
 
-func truthMember(name string, of func(*payload) **bool) member {
+func boolMember(name string, of func(*payload) **bool) member {
 	return member{name: name, want: "true or false", kinds: []types.Kind{types.BoolKind}, set: func(p *payload, v any) bool {
 		truth, ok := v.(bool)
 		*of(p) = &truth

@@ -23,7 +23,7 @@ func (d *Driver) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, e
 	return call(ctx, d, "list foreign domains", "", func(ctx context.Context, conn *lv.Connect) ([]seedbed.ForeignDomain, error) {
 		all := []seedbed.ForeignDomain{}
 		err := each(ctx, conn, func(dom *lv.Domain) error {
-			f, ours, err := stranger(dom)
+			f, ours, err := inspectForeign(dom)
 			if err == nil && !ours {
 				all = append(all, f)
 			}
@@ -37,8 +37,8 @@ func (d *Driver) ForeignDomains(ctx context.Context) ([]seedbed.ForeignDomain, e
 	})
 }
 
-// stranger returns what is known of a domain without further calls.
-func stranger(dom *lv.Domain) (f seedbed.ForeignDomain, ours bool, err error) {
+// inspectForeign returns what is known of a domain without further calls.
+func inspectForeign(dom *lv.Domain) (f seedbed.ForeignDomain, ours bool, err error) {
 	uuid, err := dom.GetUUIDString()
 	if err != nil {
 		return f, false, err
@@ -75,7 +75,7 @@ func (d *Driver) ForeignDomain(ctx context.Context, name string) (seedbed.Foreig
 			return f, err
 		}
 		defer free(dom)
-		first, ours, err := stranger(dom)
+		first, ours, err := inspectForeign(dom)
 		if err != nil {
 			return f, err
 		}

@@ -12,11 +12,11 @@ import (
 )
 
 // newConns makes the pool of connections for calls (docs/decisions/0002-libvirt-connections.md).
-func newConns(uri string) *shelf[*lv.Connect] {
-	return &shelf[*lv.Connect]{
-		open:  func() (*lv.Connect, error) { return dial(uri) },
-		sound: answers,
-		end:   func(conn *lv.Connect) { conn.Close() },
+func newConns(uri string) *connPool[*lv.Connect] {
+	return &connPool[*lv.Connect]{
+		open:      func() (*lv.Connect, error) { return dial(uri) },
+		alive:     answers,
+		closeConn: func(conn *lv.Connect) { conn.Close() },
 	}
 }
 
@@ -30,9 +30,9 @@ func answers(conn *lv.Connect) bool {
 	return err == nil
 }
 
-// tidy closes idle connections until ctx ends.
-func (d *Driver) tidy(ctx context.Context) {
-	tick := time.NewTicker(restTime / 3)
+// closeIdleConns closes idle connections until ctx ends.
+func (d *Driver) closeIdleConns(ctx context.Context) {
+	tick := time.NewTicker(idleTime / 3)
 	defer tick.Stop()
 	for {
 		select {

@@ -43,15 +43,15 @@ type Config struct {
 type Driver struct {
 	cfg   Config
 	gate  *cgate.Gate
-	conns *shelf[*lv.Connect]
+	conns *connPool[*lv.Connect]
 	hub   *hub
 
-	raw      chan rawEvent
-	overflow atomic.Bool // an event did not fit into raw
-	mu       sync.Mutex
-	known    map[seedbed.InstanceID]bool // tagged domains seen, for events of removed domains
-	found    found                       // for health reports
-	chosen   chosen                      // for new domains
+	raw        chan rawEvent
+	overflow   atomic.Bool // an event did not fit into raw
+	mu         sync.Mutex
+	known      map[seedbed.InstanceID]bool // tagged domains seen, for events of removed domains
+	cachedInfo hostInfo                    // for health reports
+	cachedHost cachedHost                  // for new domains
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -79,12 +79,12 @@ func Open(ctx context.Context, cfg Config) (*Driver, error) {
 		cfg: cfg, gate: newGate(), hub: newHub(), conns: newConns(cfg.URI),
 		raw: make(chan rawEvent, eventBuffer), known: map[seedbed.InstanceID]bool{},
 	}
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop = stop
 	l := &link{uri: cfg.URI, log: cfg.Log, prepare: d.prepare, up: d.followed, down: d.unfollowed}
-	d.wg.Go(func() { l.run(life) })
-	d.wg.Go(func() { d.dispatch(life) })
-	d.wg.Go(func() { d.tidy(life) })
+	d.wg.Go(func() { l.run(running) })
+	d.wg.Go(func() { d.dispatch(running) })
+	d.wg.Go(func() { d.closeIdleConns(running) })
 	return d, nil
 }
 
@@ -113,7 +113,7 @@ func call[T any](
 ) (T, error) {
 	return cgate.Through(ctx, d.gate, what, string(key), func(ctx context.Context) (T, error) {
 		var none T
-		conn, err := d.conns.take()
+		conn, err := d.conns.get()
 		if err != nil {
 			return none, fmt.Errorf("%s: %w", what, err)
 		}

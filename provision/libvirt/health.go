@@ -44,7 +44,7 @@ func (d *Driver) checkConnection(ctx context.Context) seedbed.Check {
 func (d *Driver) checkType(ctx context.Context) seedbed.Check {
 	c := seedbed.Check{Name: "domain type"}
 	detail, err := call(ctx, d, "choose the domain type", "", func(_ context.Context, conn *lv.Connect) (string, error) {
-		c, err := d.choose(conn)
+		c, err := d.findHost(conn)
 		return c.host.DomainType + ": " + c.reason, err
 	})
 	if err != nil {

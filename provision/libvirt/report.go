@@ -12,12 +12,12 @@ import (
 	"seedbed"
 )
 
-// hostFor is how long reports cache what is known of the host: asking for libvirt's capabilities
+// hostInfoTime is how long reports cache what is known of the host: asking for libvirt's capabilities
 // can take seconds, and reports are frequent.
-const hostFor = 10 * time.Minute
+const hostInfoTime = 10 * time.Minute
 
-// found caches what is known of the host.
-type found struct {
+// hostInfo caches what is known of the host.
+type hostInfo struct {
 	arch, hypervisor string
 	at               time.Time
 }
@@ -34,7 +34,7 @@ func (d *Driver) Report(ctx context.Context) (seedbed.NodeReport, error) {
 		if err != nil {
 			return r, err
 		}
-		is, err := d.machine(conn)
+		info, err := d.hostInfo(conn)
 		if err != nil {
 			return r, err
 		}
@@ -45,34 +45,34 @@ func (d *Driver) Report(ctx context.Context) (seedbed.NodeReport, error) {
 		memory := seedbed.Bytes(node.Memory) * seedbed.KiB
 		return seedbed.NodeReport{
 			CPUs: int(node.Cpus), Load: usage.Load, Memory: memory, MemoryFree: min(usage.MemoryFree, memory), Domains: domains,
-			Arch: is.arch, Hypervisor: is.hypervisor, Pools: []seedbed.PoolInfo{},
+			Arch: info.arch, Hypervisor: info.hypervisor, Pools: []seedbed.PoolInfo{},
 		}, nil
 	})
 }
 
-// machine returns what is known of the host, from the cache if it is recent.
-func (d *Driver) machine(conn *lv.Connect) (found, error) {
+// hostInfo returns what is known of the host, from the cache if it is recent.
+func (d *Driver) hostInfo(conn *lv.Connect) (hostInfo, error) {
 	d.mu.Lock()
-	is := d.found
+	info := d.cachedInfo
 	d.mu.Unlock()
-	if !is.at.IsZero() && time.Since(is.at) < hostFor {
-		return is, nil
+	if !info.at.IsZero() && time.Since(info.at) < hostInfoTime {
+		return info, nil
 	}
 	host, err := d.host(conn)
 	if err != nil {
-		return found{}, err
+		return hostInfo{}, err
 	}
 	kind, err := conn.GetType()
 	if err != nil {
-		return found{}, err
+		return hostInfo{}, err
 	}
 	version, err := conn.GetVersion()
 	if err != nil {
-		return found{}, err
+		return hostInfo{}, err
 	}
-	is = found{arch: host.Arch, hypervisor: fmt.Sprintf("%s %s (%s)", kind, dotted(version), host.DomainType), at: time.Now()}
+	info = hostInfo{arch: host.Arch, hypervisor: fmt.Sprintf("%s %s (%s)", kind, dotted(version), host.DomainType), at: time.Now()}
 	d.mu.Lock()
-	d.found = is
+	d.cachedInfo = info
 	d.mu.Unlock()
-	return is, nil
+	return info, nil
 }

@@ -21,7 +21,7 @@ func (d *Driver) TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error) {
 		"",
 		func(ctx context.Context, conn *lv.Connect) (taken []seedbed.TakenMAC, err error) {
 			err = each(ctx, conn, func(dom *lv.Domain) error {
-				of, err := macsOfStranger(dom)
+				of, err := macsOfForeign(dom)
 				taken = append(taken, of...)
 				return err
 			})
@@ -34,9 +34,9 @@ func (d *Driver) TakenMACs(ctx context.Context) ([]seedbed.TakenMAC, error) {
 	return append(taken, domains...), errors.Join(failed, err)
 }
 
-// macsOfStranger returns the MAC addresses of a domain without our tag, and nothing for one with
+// macsOfForeign returns the MAC addresses of a domain without our tag, and nothing for one with
 // it.
-func macsOfStranger(dom *lv.Domain) (taken []seedbed.TakenMAC, err error) {
+func macsOfForeign(dom *lv.Domain) (taken []seedbed.TakenMAC, err error) {
 	uuid, err := dom.GetUUIDString()
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func (d *Driver) Watch(ctx context.Context, event func(seedbed.DomainEvent)) err
 
 // prepare registers for events on a new connection.
 func (d *Driver) prepare(conn *lv.Connect) (int, error) {
-	is, err := d.choose(conn)
+	is, err := d.findHost(conn)
 	if err != nil {
 		return 0, err
 	}
@@ -59,7 +59,7 @@ func (d *Driver) followed() { d.notice(rawEvent{resync: true}) }
 // unfollowed clears what is only valid for one run of libvirtd.
 func (d *Driver) unfollowed() {
 	d.hub.follow(false)
-	d.unchoose()
+	d.forgetHost()
 }
 
 // heard is called by the event loop and must not block.
@@ -106,7 +106,7 @@ func (d *Driver) dispatch(ctx context.Context) {
 		case e := <-d.raw:
 			switch {
 			case e.resync || d.overflow.Swap(false):
-				d.takeStock(ctx)
+				d.resync(ctx)
 			case d.concerns(ctx, e.event):
 				d.hub.send(e.event)
 			}
@@ -116,8 +116,8 @@ func (d *Driver) dispatch(ctx context.Context) {
 	}
 }
 
-// takeStock learns which domains are ours, and sends the watchers a resync.
-func (d *Driver) takeStock(ctx context.Context) {
+// resync learns which domains are ours, and sends the watchers a resync.
+func (d *Driver) resync(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	d.forget()

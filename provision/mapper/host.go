@@ -38,12 +38,12 @@ type Config struct {
 // Host maps volumes on this host. Its methods may be called concurrently. A call that is stuck
 // inside the kernel blocks only its own volume.
 type Host struct {
-	dir  string
-	boot string
-	log  *slog.Logger
-	lock *os.File
-	gate *cgate.Gate
-	ways []way
+	dir     string
+	boot    string
+	log     *slog.Logger
+	lock    *os.File
+	gate    *cgate.Gate
+	methods []method
 
 	mu  sync.Mutex
 	all map[string]*entry // by Volume.key; an entry without a token is a reservation
@@ -63,7 +63,7 @@ func Open(c Config) (*Host, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
-	h.ways = h.allWays()
+	h.methods = h.allMethods()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (h *Host) Map(ctx context.Context, v Volume, look func(ctx context.Context,
 			if have.Job != v.Job {
 				return "", inUse(have)
 			}
-			device, works, err := h.wayOf(have).device(ctx, have)
+			device, works, err := h.methodOf(have).device(ctx, have)
 			switch {
 			case err != nil:
 				return "", fmt.Errorf("%s: %w", what, err)
@@ -150,7 +150,7 @@ func (h *Host) Map(ctx context.Context, v Volume, look func(ctx context.Context,
 // attach tries the methods that this host has, one after the other.
 func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 	var errs []error
-	for _, w := range h.ways {
+	for _, w := range h.methods {
 		if !w.takes(v) {
 			continue
 		}
@@ -158,7 +158,7 @@ func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 			errs = append(errs, err)
 			continue
 		}
-		e := &entry{Token: strings.ToLower(rand.Text()), Boot: h.boot, Way: w.name(), Volume: v}
+		e := &entry{Token: strings.ToLower(rand.Text()), Boot: h.boot, Method: w.name(), Volume: v}
 		device := ""
 		err := h.save(e)
 		if err == nil {
@@ -175,7 +175,7 @@ func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 		}
 		if err == nil {
 			h.put(e)
-			h.log.Info("volume mapped", "pool", v.Pool, "volume", v.Name, "device", device, "way", e.Way, "job", v.Job)
+			h.log.Info("volume mapped", "pool", v.Pool, "volume", v.Name, "device", device, "method", e.Method, "job", v.Job)
 			return device, nil
 		}
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
@@ -220,7 +220,7 @@ func (h *Host) Unmap(ctx context.Context, pool, name string, id seedbed.Instance
 
 // detach ends a mapping cleanly, or one whose server has died.
 func (h *Host) detach(ctx context.Context, e *entry) error {
-	w := h.wayOf(e)
+	w := h.methodOf(e)
 	device, works, err := w.device(ctx, e)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ type entry struct {
 	Version int    `json:"version"`
 	Token   string `json:"token"`
 	Boot    string `json:"boot"` // ID of the boot in which it was made; no mapping survives a reboot
-	Way     string `json:"way"`
+	Method  string `json:"way"`
 	Device  string `json:"device,omitempty"`
 	Volume
 }

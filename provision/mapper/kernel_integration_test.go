@@ -95,7 +95,7 @@ func only(t *testing.T, name, dir string) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.ways = []way{h.wayOf(&entry{Way: name})}
+	h.methods = []method{h.methodOf(&entry{Method: name})}
 	return h
 }
 
@@ -144,7 +144,7 @@ func kernelWay(t *testing.T, way, device string, v Volume) {
 
 	// So it does with what had not come further than its intent, and with what was
 	// mapped and not on record yet.
-	intent := &entry{Token: strings.Repeat("a", 26), Boot: next.boot, Way: way, Volume: v}
+	intent := &entry{Token: strings.Repeat("a", 26), Boot: next.boot, Method: way, Volume: v}
 	if err := next.save(intent); err != nil {
 		t.Fatal(err)
 	}
@@ -152,11 +152,11 @@ func kernelWay(t *testing.T, way, device string, v Volume) {
 	if err := next.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	half := &entry{Token: strings.Repeat("b", 26), Boot: next.boot, Way: way, Volume: v}
+	half := &entry{Token: strings.Repeat("b", 26), Boot: next.boot, Method: way, Volume: v}
 	err := next.save(half)
 	if err == nil {
 		next.put(half)
-		_, err = next.wayOf(half).attach(t.Context(), half)
+		_, err = next.methodOf(half).attach(t.Context(), half)
 	}
 	if err != nil {
 		t.Fatal(err)

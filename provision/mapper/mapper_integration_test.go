@@ -217,7 +217,7 @@ func TestSweep(t *testing.T) {
 	device, at := mapped(t, h, whole), t.TempDir()
 	tool(t, "mkfs.ext4", "-q", device)
 	tool(t, "mount", device, at)
-	if err := h.save(&entry{Token: strings.Repeat("a", 26), Boot: h.boot, Way: "qcow2-fuse", Volume: intent}); err != nil {
+	if err := h.save(&entry{Token: strings.Repeat("a", 26), Boot: h.boot, Method: "qcow2-fuse", Volume: intent}); err != nil {
 		t.Fatal(err)
 	}
 	mapped(t, h, half) // the daemon is there, the device is not yet, nor is it on record

@@ -168,7 +168,7 @@ func TestToolError(t *testing.T) {
 func TestWays(t *testing.T) {
 	t.Parallel()
 	h := &Host{}
-	h.ways = h.allWays()
+	h.methods = h.allMethods()
 	for name, c := range map[string]struct {
 		v    Volume
 		want []string
@@ -177,7 +177,7 @@ func TestWays(t *testing.T) {
 		"file": {Volume{File: "/v"}, []string{"qemu-nbd", "qcow2-fuse"}},
 	} {
 		var got []string
-		for _, w := range h.ways {
+		for _, w := range h.methods {
 			if w.takes(c.v) {
 				got = append(got, w.name())
 			}
@@ -186,7 +186,7 @@ func TestWays(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
-	w := h.wayOf(&entry{Way: "later"})
+	w := h.methodOf(&entry{Method: "later"})
 	if _, _, err := w.device(t.Context(), nil); !errors.Is(err, seedbed.ErrVersion) || w.name() != "later" || w.takes(Volume{File: "/v"}) {
 		t.Errorf("a way that is not known: %v", err)
 	}

@@ -54,7 +54,7 @@ func (h *Host) takeBack(ctx context.Context, e *entry) error {
 	if e.Boot != h.boot { // the host has been restarted since
 		return h.gone(e)
 	}
-	w := h.wayOf(e)
+	w := h.methodOf(e)
 	device, _, err := w.device(ctx, e)
 	if err != nil {
 		return err

@@ -19,14 +19,14 @@ func (p *Placer) Holder(ctx context.Context, pool, asked string) (string, error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := Demand{Node: asked, Pools: []string{pool}}
-	all := p.picture.weigh(w, Config{}, p.now())
+	all := p.snapshot.weigh(w, Config{}, p.now())
 	// A cordoned node may get images.
 	all = slices.DeleteFunc(all, func(c candidate) bool { return c.refused != "" && !c.passing })
 	if len(all) == 0 {
 		return "", p.nobody(w, pool)
 	}
-	if slices.ContainsFunc(all, func(c candidate) bool { return c.node.Name == p.own }) {
-		return p.own, nil
+	if slices.ContainsFunc(all, func(c candidate) bool { return c.node.Name == p.localNode }) {
+		return p.localNode, nil
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(before(!a.away, !b.away), strings.Compare(a.node.Name, b.node.Name))
@@ -41,7 +41,7 @@ func (p *Placer) Knows(ctx context.Context, pool string) (bool, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.picture.nodes, func(n seedbed.Node) bool {
+	return slices.ContainsFunc(p.snapshot.nodes, func(n seedbed.Node) bool {
 		_, has := n.Pool(pool)
 		return has
 	}), nil
@@ -54,18 +54,18 @@ func (p *Placer) Room(ctx context.Context, node, pool string) (seedbed.PoolInfo,
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := slices.IndexFunc(p.picture.nodes, func(n seedbed.Node) bool { return n.Name == node })
+	at := slices.IndexFunc(p.snapshot.nodes, func(n seedbed.Node) bool { return n.Name == node })
 	if at < 0 {
 		return seedbed.PoolInfo{}, false, nil
 	}
-	info, known := p.picture.nodes[at].Pool(pool)
+	info, known := p.snapshot.nodes[at].Pool(pool)
 	return info, known, nil
 }
 
 // nobody returns the refusal for a pool that no node has, or that the requested node does not have.
 func (p *Placer) nobody(w Demand, pool string) error {
 	if w.Node != "" {
-		return none(w, p.picture.weigh(w, Config{}, p.now()))
+		return none(w, p.snapshot.weigh(w, Config{}, p.now()))
 	}
 	return seedbed.Errorf(seedbed.ErrInvalid, "no node has the pool %q (seedbed node list)", seedbed.Clip(pool))
 }
@@ -76,7 +76,7 @@ func (p *Placer) Keeper(ctx context.Context, image seedbed.Image) (string, error
 		return "", err
 	}
 	p.mu.Lock()
-	shared := p.picture.shared(image.Pool)
+	shared := p.snapshot.shared(image.Pool)
 	p.mu.Unlock()
 	if image.Node != "" && !shared {
 		return image.Node, nil

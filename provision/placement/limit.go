@@ -10,7 +10,7 @@ import (
 
 // refusal returns why a node cannot take the instance, or "". passing reports whether that may
 // change without a change of the request or of the catalogue.
-func (p picture) refusal(n seedbed.Node, w Demand, conf Config) (why string, passing bool) {
+func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config) (why string, passing bool) {
 	if w.Node != "" && n.Name != w.Node {
 		return "node " + w.Node + " was asked for", false
 	}
@@ -34,7 +34,7 @@ func (p picture) refusal(n seedbed.Node, w Demand, conf Config) (why string, pas
 
 // unfit returns why a node can never run the instance, or "": the system template's limit, the
 // pools of the volumes, or images in pools of other nodes.
-func (p picture) unfit(n seedbed.Node, w Demand) string {
+func (p snapshot) unfit(n seedbed.Node, w Demand) string {
 	if len(w.Limit) > 0 && !slices.Contains(w.Limit, n.Name) {
 		return fmt.Sprintf("the system template %q limits its instances to the nodes %s", w.Template, strings.Join(w.Limit, ", "))
 	}
@@ -59,7 +59,7 @@ func has(n seedbed.Node, pool string) bool {
 
 // shared reports whether the nodes that have the pool see the same volumes in it. If they disagree,
 // it is not shared.
-func (p picture) shared(pool string) (shared bool) {
+func (p snapshot) shared(pool string) (shared bool) {
 	for _, n := range p.nodes {
 		of, known := n.Pool(pool)
 		if known && !of.Shared {

@@ -49,7 +49,7 @@ type candidate struct {
 
 // weigh judges every node for the instance. Nodes that can take it come first, the best one in
 // front; among them, nodes that are down come after the others.
-func (p picture) weigh(w Demand, conf Config, now time.Time) []candidate {
+func (p snapshot) weigh(w Demand, conf Config, now time.Time) []candidate {
 	all := make([]candidate, 0, len(p.nodes))
 	selector := conf.selector(w)
 	for _, n := range p.nodes {
@@ -84,7 +84,7 @@ func before(a, b bool) int {
 }
 
 // weight ranks a node: the more the better.
-func (p picture) weight(n seedbed.Node, selector string) float64 {
+func (p snapshot) weight(n seedbed.Node, selector string) float64 {
 	use, report := p.use[n.Name], n.Report
 	switch selector {
 	case seedbed.SelectMemProv:
@@ -101,7 +101,7 @@ func (p picture) weight(n seedbed.Node, selector string) float64 {
 }
 
 // reason describes what a node is ranked by.
-func (p picture) reason(c candidate, selector string) string {
+func (p snapshot) reason(c candidate, selector string) string {
 	if c.node.Seen.IsZero() {
 		return "it has not reported yet"
 	}

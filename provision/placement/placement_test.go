@@ -14,12 +14,12 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 // fleetOf are three nodes that differ in everything that a selector goes by, all
 // of which answer, with a pool of their own each and one that they share.
-func fleetOf() picture {
+func fleetOf() snapshot {
 	report := func(cpus int, load float64, memory, free seedbed.Bytes, domains int) seedbed.NodeReport {
 		return seedbed.NodeReport{CPUs: cpus, Load: load, Memory: memory, MemoryFree: free, Domains: domains,
 			Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir"}, {Name: "vms", Type: "ceph", Shared: true}}}
 	}
-	return picture{
+	return snapshot{
 		nodes: []seedbed.Node{
 			{Name: "hv1", Seen: noon, Report: report(16, 0.5, 64*seedbed.GiB, 20*seedbed.GiB, 3)},
 			{Name: "hv2", Seen: noon, Report: report(16, 4, 64*seedbed.GiB, 40*seedbed.GiB, 9)},
@@ -33,9 +33,9 @@ func fleetOf() picture {
 	}
 }
 
-// told answers a placer's questions from a picture.
+// told answers a placer's questions from a snapshot.
 type told struct {
-	picture
+	snapshot
 	err   error
 	reads int
 }
@@ -52,8 +52,8 @@ func (h *told) NodeUse(context.Context) (all []seedbed.NodeUse, err error) {
 	return all, h.err
 }
 
-func placerOf(p picture, conf Config) *Placer {
-	placer := New(&told{picture: p}, "hv1", conf)
+func placerOf(p snapshot, conf Config) *Placer {
+	placer := New(&told{snapshot: p}, "hv1", conf)
 	placer.now = func() time.Time { return noon }
 	return placer
 }
@@ -64,8 +64,8 @@ func TestPlacement(t *testing.T) {
 	shared := seedbed.Image{Name: "debian", Pool: "vms", Node: "hv3"}
 	small := Demand{Name: "web1", VCPUs: 1, Memory: seedbed.GiB, Pools: []string{"default"}}
 	with := func(change func(*Demand)) Demand { d := small; change(&d); return d }
-	on := func(name string, change func(*seedbed.Node)) func(*picture) {
-		return func(p *picture) {
+	on := func(name string, change func(*seedbed.Node)) func(*snapshot) {
+		return func(p *snapshot) {
 			for i := range p.nodes {
 				if name == "*" || p.nodes[i].Name == name {
 					change(&p.nodes[i])
@@ -82,10 +82,10 @@ func TestPlacement(t *testing.T) {
 		kind   error
 		wants  Demand
 		conf   Config
-		change func(*picture)
+		change func(*snapshot)
 	}{
 		{name: "mem", want: "hv2 hv3 hv1", says: "mem: 40.0GiB free", wants: small},
-		{name: "mem that is promised", want: "hv3 hv1 hv2", says: "mem: 5.0GiB free", wants: small, change: func(p *picture) {
+		{name: "mem that is promised", want: "hv3 hv1 hv2", says: "mem: 5.0GiB free", wants: small, change: func(p *snapshot) {
 			p.use["hv2"] = seedbed.NodeUse{Node: "hv2", ComingMemory: 35 * seedbed.GiB}
 		}},
 		{
@@ -99,7 +99,7 @@ func TestPlacement(t *testing.T) {
 			want:  "hv3 hv2 hv1",
 			says:  "load: 8.50",
 			wants: with(func(d *Demand) { d.Selector = "load" }),
-			change: func(p *picture) {
+			change: func(p *snapshot) {
 				p.use["hv1"] = seedbed.NodeUse{Node: "hv1", ComingVCPUs: 8}
 			},
 		},
@@ -111,7 +111,7 @@ func TestPlacement(t *testing.T) {
 		},
 		{
 			name: "ties by name", want: "hv1 hv2 hv3", wants: with(func(d *Demand) { d.Selector = "vcpus" }),
-			change: func(p *picture) { clear(p.use) },
+			change: func(p *snapshot) { clear(p.use) },
 		},
 
 		{name: "named", want: "hv3", says: "node hv3 was asked for", wants: with(func(d *Demand) { d.Node = "hv3" })},
@@ -166,7 +166,7 @@ func TestPlacement(t *testing.T) {
 			want:  "hv1 hv2",
 			says:  "it has not reported yet",
 			wants: with(func(d *Demand) { d.Pools = []string{"ssd"} }),
-			change: func(p *picture) {
+			change: func(p *snapshot) {
 				on("hv1", func(n *seedbed.Node) { n.Report.Pools = append(n.Report.Pools, seedbed.PoolInfo{Name: "ssd"}) })(p)
 				on("hv2", func(n *seedbed.Node) { n.Seen, n.Report = time.Time{}, seedbed.NodeReport{} })(p)
 			},
@@ -264,9 +264,9 @@ func TestPlacement(t *testing.T) {
 			if !strings.Contains(strings.Join(said, "\n"), test.says) {
 				t.Errorf("it says\n%s\nand not %q", strings.Join(said, "\n"), test.says)
 			}
-			seat, chosenErr := placerOf(p, test.conf).Choose(t.Context(), test.wants)
-			if (chosenErr == nil) != (err == nil) || chosenErr == nil && seat.Node != node {
-				t.Errorf("explained %q, %v, and chose %v, %v", node, err, seat, chosenErr)
+			reservation, chosenErr := placerOf(p, test.conf).Choose(t.Context(), test.wants)
+			if (chosenErr == nil) != (err == nil) || chosenErr == nil && reservation.Node != node {
+				t.Errorf("explained %q, %v, and chose %v, %v", node, err, reservation, chosenErr)
 			}
 		})
 	}
@@ -291,7 +291,7 @@ func TestPlacementWithoutNodes(t *testing.T) {
 	}
 	broken := New(&told{err: seedbed.Errorf(seedbed.ErrUnavailable, "no database")}, "here", Config{})
 	if _, err := broken.Choose(t.Context(), Demand{}); !errors.Is(err, seedbed.ErrUnavailable) {
-		t.Errorf("no picture: %v", err)
+		t.Errorf("no snapshot: %v", err)
 	}
 }
 

@@ -20,12 +20,12 @@ const sweepEvery = time.Hour
 type fence struct {
 	now   func() time.Time
 	mu    sync.Mutex
-	jobs  map[seedbed.JobID]*slot
+	jobs  map[seedbed.JobID]*jobCalls
 	swept time.Time
 }
 
-// slot is one job's state. It is kept at least as long as the job has calls.
-type slot struct {
+// jobCalls is one job's state. It is kept at least as long as the job has calls.
+type jobCalls struct {
 	epoch   int64
 	used    time.Time
 	running *entry
@@ -41,7 +41,7 @@ type entry struct {
 }
 
 func newFence(now func() time.Time) *fence {
-	return &fence{now: now, jobs: map[seedbed.JobID]*slot{}, swept: now()}
+	return &fence{now: now, jobs: map[seedbed.JobID]*jobCalls{}, swept: now()}
 }
 
 // enter waits until the call may run, and returns the context that it runs under. leave must be
@@ -54,7 +54,7 @@ func (f *fence) enter(ctx context.Context, id string, call seedbed.Call) (_ cont
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sweep()
-	s := f.slot(call.Job)
+	s := f.callsOf(call.Job)
 	if call.Epoch < s.epoch {
 		cancel(nil)
 		return nil, nil, stale(call, s.epoch)
@@ -89,18 +89,18 @@ func (f *fence) enter(ctx context.Context, id string, call seedbed.Call) (_ cont
 }
 
 // end removes an entry. The lock is held.
-func (f *fence) end(s *slot, e *entry) {
+func (f *fence) end(s *jobCalls, e *entry) {
 	delete(s.calls, e)
 	s.used = f.now()
 	e.cancel(nil)
 	close(e.done)
 }
 
-// slot returns the job's slot, and makes one if necessary. The lock is held.
-func (f *fence) slot(job seedbed.JobID) *slot {
+// callsOf returns the job's slot, and makes one if necessary. The lock is held.
+func (f *fence) callsOf(job seedbed.JobID) *jobCalls {
 	s := f.jobs[job]
 	if s == nil {
-		s = &slot{calls: map[*entry]struct{}{}}
+		s = &jobCalls{calls: map[*entry]struct{}{}}
 		f.jobs[job] = s
 	}
 	s.used = f.now()
@@ -116,7 +116,7 @@ func (f *fence) stop(id string, call seedbed.Call) ([]<-chan struct{}, error) {
 	s := f.jobs[call.Job]
 	if id == "" {
 		f.sweep()
-		s = f.slot(call.Job)
+		s = f.callsOf(call.Job)
 		if call.Epoch < s.epoch {
 			return nil, stale(call, s.epoch)
 		}

@@ -39,7 +39,7 @@ const noSetuidFixup = 1 << 2
 // start begins to answer on its own thread, because its working directory and its file system user
 // change.
 func (b *broker) start() error {
-	if err := b.left.open(); err != nil {
+	if err := b.detachDir.open(); err != nil {
 		return err
 	}
 	ready := make(chan error)

@@ -135,7 +135,7 @@ func TestFilter(t *testing.T) {
 // it ends in a refusal.
 func TestFence(t *testing.T) {
 	t.Parallel()
-	code := fenceCode([]device{{7, 3, ""}, {252, 1 << 19, ""}})
+	code := deviceFilterCode([]device{{7, 3, ""}, {252, 1 << 19, ""}})
 	for i, c := range code {
 		if c.code&7 == unix.BPF_JMP && c.code != unix.BPF_JMP|unix.BPF_EXIT {
 			if to := i + 1 + int(c.off); c.off <= 0 || to >= len(code) {

@@ -28,10 +28,10 @@ type group struct {
 	path map[string]string // by controller: memory, pids, cpu, devices
 	v2   map[string]bool   // controllers whose path is in the unified hierarchy
 	dirs []string          // all directories made, even if their controller could not be used
-	// rules are the devices that the program may use; fence is the program that enforces them in
+	// rules are the devices that the program may use; deviceFilter is the program that enforces them in
 	// the unified hierarchy.
-	rules []device
-	fence *fence
+	rules        []device
+	deviceFilter *deviceFilter
 	// open means that there are no device rules, because the sandbox is privileged.
 	open bool
 }
@@ -72,7 +72,7 @@ func newGroup(where map[string]place, id string, l Limits, privileged bool, note
 		}
 	}
 	g.limit(l, note)
-	if err := g.fenceIn(note); err != nil {
+	if err := g.restrictDevices(note); err != nil {
 		return g, err
 	}
 	return g, nil
@@ -177,9 +177,9 @@ func (g *group) count(controller, file, key string) int {
 
 // remove removes the cgroups, once they are empty.
 func (g *group) remove(ctx context.Context) error {
-	if g.fence != nil {
-		g.fence.close()
-		g.fence = nil
+	if g.deviceFilter != nil {
+		g.deviceFilter.close()
+		g.deviceFilter = nil
 	}
 	return removeGroups(ctx, g.dirs)
 }

@@ -60,7 +60,7 @@ func (w *warden) build() error {
 			return err
 		}
 	}
-	for _, step := range []func(string) error{w.mountLimbo, w.mountProc, w.mountSys, w.mountDev, w.mountScratch, w.showHost, w.writeFiles} {
+	for _, step := range []func(string) error{w.mountDetachDir, w.mountProc, w.mountSys, w.mountDev, w.mountScratch, w.showHost, w.writeFiles} {
 		if err := step(root); err != nil {
 			return err
 		}
@@ -149,11 +149,11 @@ func mountPoint(at string, dir bool) error {
 
 // cover puts an empty file or directory over each path below root that exists.
 func cover(root string, paths []string) error {
-	lent, err := lend(filepath.Join(root, ".lent"), 0, option{"mode", "0755"}, option{"size", "4k"}, option{"nr_inodes", "4"})
+	lent, err := mountTemp(filepath.Join(root, ".lent"), 0, option{"mode", "0755"}, option{"size", "4k"}, option{"nr_inodes", "4"})
 	if err != nil {
 		return err
 	}
-	defer lent.back()
+	defer lent.remove()
 	if err := unix.Mkdirat(lent.fd, "dir", 0o555); err != nil {
 		return err
 	}
@@ -194,29 +194,29 @@ func coverOne(root, path string, empty int) error {
 	return unix.MoveMount(m, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// loan is a file system in memory that is mounted at a path for a while, since
+// tempMount is a file system in memory that is mounted at a path for a while, since
 // older kernels copy parts only of what is mounted.
-type loan struct {
+type tempMount struct {
 	fd int
 	at string
 }
 
-func lend(at string, attrs int, options ...option) (loan, error) {
+func mountTemp(at string, attrs int, options ...option) (tempMount, error) {
 	if err := os.Mkdir(at, 0o755); err != nil {
-		return loan{}, err
+		return tempMount{}, err
 	}
 	m, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|attrs, options...)
 	if err != nil {
-		return loan{}, err
+		return tempMount{}, err
 	}
 	if err := unix.MoveMount(m, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		unix.Close(m)
-		return loan{}, fmt.Errorf("mount at %s: %w", at, err)
+		return tempMount{}, fmt.Errorf("mount at %s: %w", at, err)
 	}
-	return loan{m, at}, nil
+	return tempMount{m, at}, nil
 }
 
-func (l loan) back() {
+func (l tempMount) remove() {
 	unix.Close(l.fd)
 	_ = unix.Unmount(l.at, unix.MNT_DETACH)
 	_ = os.Remove(l.at)
@@ -236,12 +236,12 @@ func inRoot(root, path string) (int, error) {
 // shows parts of it where scratch files go.
 func (w *warden) mountScratch(root string) error {
 	inodes := min(max(w.plan.Tmp/4096, 16384), 1<<20)
-	lent, err := lend(filepath.Join(root, ".lent"), w.devAttr(),
+	lent, err := mountTemp(filepath.Join(root, ".lent"), w.devAttr(),
 		option{"mode", "0755"}, option{"size", strconv.FormatInt(w.plan.Tmp, 10)}, option{"nr_inodes", strconv.FormatInt(inodes, 10)})
 	if err != nil {
 		return err
 	}
-	defer lent.back()
+	defer lent.remove()
 	m := lent.fd
 	places := []struct {
 		name, at string

@@ -82,7 +82,7 @@ func (b *broker) parentOf(at int) (int, string, error) {
 	return parent, path.Base(full), err
 }
 
-// detach unmounts what lies at the name. Lazily it goes into limbo: so does a bind
+// detach unmounts what lies at the name. Lazily it goes into the detach directory: so does a bind
 // without being asked to, as what came along with it keeps it busy.
 func (b *broker) detach(parent int, name string, id uint64, rec *mounted, lazy bool) error {
 	err := b.still(parent, name, id)
@@ -95,7 +95,7 @@ func (b *broker) detach(parent int, name string, id uint64, rec *mounted, lazy b
 	defer func() { _ = unix.Chdir("/") }()
 	err = unix.Unmount(name, unix.UMOUNT_NOFOLLOW)
 	if err == unix.EBUSY && (lazy || rec.bind && !b.carries(id)) {
-		err = b.leave(parent, name, id)
+		err = b.lazyUnmount(parent, name, id)
 	}
 	if err != nil {
 		return err

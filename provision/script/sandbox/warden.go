@@ -30,9 +30,9 @@ type warden struct {
 	// own are the mounts that mounts may be put on, and nodes made in: true where
 	// the file system is the script's as well, and not a bind of the system's. made
 	// are those of them that the broker made, which may be unmounted.
-	own  map[uint64]bool
-	made map[uint64]*mounted
-	left limbo
+	own       map[uint64]bool
+	made      map[uint64]*mounted
+	detachDir detachDir
 }
 
 // ward is the whole life of process 1.

@@ -9,9 +9,9 @@ import (
 	"seedbed/internal/command"
 )
 
-// way is one method of making a volume a block device.
-type way interface {
-	trait
+// method is one method of making a volume a block device.
+type method interface {
+	methodInfo
 	// attach makes the device and returns its path. What it makes carries the entry's token.
 	attach(ctx context.Context, e *entry) (device string, err error)
 	// detach removes what attach has made for the entry, or a part of it. It succeeds if there is
@@ -23,8 +23,8 @@ type way interface {
 	device(ctx context.Context, e *entry) (device string, works bool, err error)
 }
 
-// trait is what is known of a method in advance.
-type trait interface {
+// methodInfo is what is known of a method in advance.
+type methodInfo interface {
 	// name is its name in records and messages.
 	name() string
 	// takes reports whether it is for volumes of that kind.
@@ -33,9 +33,9 @@ type trait interface {
 	can(ctx context.Context) error
 }
 
-// allWays returns the methods in the order in which they are tried.
-func (h *Host) allWays() []way {
-	return []way{
+// allMethods returns the methods in the order in which they are tried.
+func (h *Host) allMethods() []method {
+	return []method{
 		kernelRBD{deviceType: "krbd"},
 		kernelRBD{deviceType: "nbd"},
 		&fuse{h: h, rbd: true},
@@ -44,32 +44,34 @@ func (h *Host) allWays() []way {
 	}
 }
 
-// wayOf returns the method of a record. A newer release may have methods that are unknown here.
-func (h *Host) wayOf(e *entry) way {
-	for _, w := range h.ways {
-		if w.name() == e.Way {
+// methodOf returns the method of a record. A newer release may have methods that are unknown here.
+func (h *Host) methodOf(e *entry) method {
+	for _, w := range h.methods {
+		if w.name() == e.Method {
 			return w
 		}
 	}
-	return unknown(e.Way)
+	return unknownMethod(e.Method)
 }
 
-// unknown is a method that this release does not know.
-type unknown string
+// unknownMethod is a method that this release does not know.
+type unknownMethod string
 
-func (u unknown) name() string { return string(u) }
+func (u unknownMethod) name() string { return string(u) }
 
-func (u unknown) takes(Volume) bool { return false }
+func (u unknownMethod) takes(Volume) bool { return false }
 
-func (u unknown) can(context.Context) error { return u.refuse() }
+func (u unknownMethod) can(context.Context) error { return u.refuse() }
 
-func (u unknown) attach(context.Context, *entry) (string, error) { return "", u.refuse() }
+func (u unknownMethod) attach(context.Context, *entry) (string, error) { return "", u.refuse() }
 
-func (u unknown) detach(context.Context, *entry, bool) error { return u.refuse() }
+func (u unknownMethod) detach(context.Context, *entry, bool) error { return u.refuse() }
 
-func (u unknown) device(context.Context, *entry) (string, bool, error) { return "", false, u.refuse() }
+func (u unknownMethod) device(context.Context, *entry) (string, bool, error) {
+	return "", false, u.refuse()
+}
 
-func (u unknown) refuse() error {
+func (u unknownMethod) refuse() error {
 	return seedbed.Errorf(seedbed.ErrVersion,
 		"the mapping method %q is not known to this release: end the mapping by hand and remove its record", string(u))
 }

@@ -13,15 +13,15 @@ const (
 	maxBackoff   = 2 * time.Second
 )
 
-// pace is the exponential backoff between attempts, from firstBackoff to maxBackoff. Its zero value
+// backoff is the exponential backoff between attempts, from firstBackoff to maxBackoff. Its zero value
 // starts at firstBackoff.
-type pace struct{ next time.Duration }
+type backoff struct{ next time.Duration }
 
-// pause waits, and returns false if ctx ended first.
-func (p *pace) pause(ctx context.Context) bool {
-	p.next = max(p.next, firstBackoff)
-	d := jitter(p.next)
-	p.next = min(2*p.next, maxBackoff)
+// wait waits, and returns false if ctx ended first.
+func (b *backoff) wait(ctx context.Context) bool {
+	b.next = max(b.next, firstBackoff)
+	d := jitter(b.next)
+	b.next = min(2*b.next, maxBackoff)
 	return run.Sleep(ctx, d)
 }
 

@@ -15,39 +15,39 @@ type Hosts interface {
 	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
 }
 
-// pictureAge is how old the data of placement may be. Choices that another control host made in
+// snapshotAge is how old the data of placement may be. Choices that another control host made in
 // that time are not seen.
-const pictureAge = time.Second
+const snapshotAge = time.Second
 
-// picture is the nodes and what they have, at one moment.
-type picture struct {
+// snapshot is the nodes and what they have, at one moment.
+type snapshot struct {
 	nodes []seedbed.Node
 	use   map[string]seedbed.NodeUse
 }
 
-// Placer chooses nodes by a picture, to which it adds its own choices since then.
+// Placer chooses nodes by a snapshot, to which it adds its own choices since then.
 type Placer struct {
 	hosts Hosts
 	conf  Config
-	// own is the only node of an installation without registered nodes; may be empty.
-	own string
-	now func() time.Time
+	// localNode is the only node of an installation without registered nodes; may be empty.
+	localNode string
+	now       func() time.Time
 
-	mu      sync.Mutex
-	loaded  time.Time // when the last read began; zero before the first
-	loading bool
-	picture picture
-	// seats are the choices that the last read may not have included.
-	seats map[*Seat]bool
+	mu       sync.Mutex
+	loaded   time.Time // when the last read began; zero before the first
+	loading  bool
+	snapshot snapshot
+	// reservations are the choices that the last read may not have included.
+	reservations map[*Reservation]bool
 }
 
 // New returns a placer that chooses among hosts; own is the node of this host.
-func New(hosts Hosts, own string, conf Config) *Placer {
-	return &Placer{hosts: hosts, own: own, conf: conf, now: time.Now, seats: map[*Seat]bool{}}
+func New(hosts Hosts, localNode string, conf Config) *Placer {
+	return &Placer{hosts: hosts, localNode: localNode, conf: conf, now: time.Now, reservations: map[*Reservation]bool{}}
 }
 
-// Seat is a reservation of a node for an instance.
-type Seat struct {
+// Reservation is a reservation of a node for an instance.
+type Reservation struct {
 	// Node is its name.
 	Node string
 
@@ -58,37 +58,37 @@ type Seat struct {
 }
 
 // Settle ends a reservation: the instance is in the database now, or will not be.
-func (s *Seat) Settle(made bool) {
-	p := s.placer
+func (r *Reservation) Settle(made bool) {
+	p := r.placer
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.seats[s] {
+	if !p.reservations[r] {
 		return
 	}
 	if made {
-		s.settled = p.now()
+		r.settled = p.now()
 		return
 	}
-	delete(p.seats, s)
-	p.picture.add(s.takes, -1)
+	delete(p.reservations, r)
+	p.snapshot.add(r.takes, -1)
 }
 
 // add adds what an instance takes, or with sign -1 removes it.
-func (p picture) add(takes seedbed.NodeUse, sign int) {
+func (p snapshot) add(takes seedbed.NodeUse, sign int) {
 	u, size := p.use[takes.Node], seedbed.Bytes(sign)
 	u.Instances, u.VCPUs, u.ComingVCPUs = u.Instances+sign, u.VCPUs+sign*takes.VCPUs, u.ComingVCPUs+sign*takes.VCPUs
 	u.Memory, u.ComingMemory = u.Memory+size*takes.Memory, u.ComingMemory+size*takes.Memory
 	p.use[takes.Node] = u
 }
 
-// refresh reads the picture again if it is too old and no other goroutine is reading it, or if it
+// refresh reads the snapshot again if it is too old and no other goroutine is reading it, or if it
 // lacks the node that is asked for.
 func (p *Placer) refresh(ctx context.Context, asked string) error {
 	p.mu.Lock()
 	began := p.now()
 	first := p.loaded.IsZero()
-	known := asked == "" || slices.ContainsFunc(p.picture.nodes, func(n seedbed.Node) bool { return n.Name == asked })
-	if !first && known && (p.loading || began.Sub(p.loaded) < pictureAge) {
+	known := asked == "" || slices.ContainsFunc(p.snapshot.nodes, func(n seedbed.Node) bool { return n.Name == asked })
+	if !first && known && (p.loading || began.Sub(p.loaded) < snapshotAge) {
 		p.mu.Unlock()
 		return nil
 	}
@@ -101,17 +101,17 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 	switch {
 	case err != nil && first:
 		return err
-	case err != nil, began.Before(p.loaded): // keep the last picture
+	case err != nil, began.Before(p.loaded): // keep the last snapshot
 		return nil
 	}
-	for s := range p.seats {
+	for s := range p.reservations {
 		if !s.settled.IsZero() && s.settled.Before(began) {
-			delete(p.seats, s) // the read included it
+			delete(p.reservations, s) // the read included it
 			continue
 		}
 		fresh.add(s.takes, 1)
 	}
-	p.picture, p.loaded = fresh, began
+	p.snapshot, p.loaded = fresh, began
 	return nil
 }
 
@@ -122,14 +122,14 @@ func (p *Placer) counts(nodes int) bool {
 }
 
 // read reads the database.
-func (p *Placer) read(ctx context.Context) (picture, error) {
-	fresh := picture{use: map[string]seedbed.NodeUse{}}
+func (p *Placer) read(ctx context.Context) (snapshot, error) {
+	fresh := snapshot{use: map[string]seedbed.NodeUse{}}
 	var err error
 	if fresh.nodes, err = p.hosts.Nodes(ctx); err != nil {
 		return fresh, err
 	}
-	if len(fresh.nodes) == 0 && p.own != "" {
-		fresh.nodes = []seedbed.Node{{Name: p.own}}
+	if len(fresh.nodes) == 0 && p.localNode != "" {
+		fresh.nodes = []seedbed.Node{{Name: p.localNode}}
 	}
 	if !p.counts(len(fresh.nodes)) {
 		return fresh, nil
@@ -144,21 +144,21 @@ func (p *Placer) read(ctx context.Context) (picture, error) {
 // Choose reserves a node for an instance. The caller must settle the reservation. It returns
 // seedbed.ErrInvalid if no node will ever do or the node asked for does not exist, and ErrFull if
 // no node can take the instance now.
-func (p *Placer) Choose(ctx context.Context, w Demand) (*Seat, error) {
+func (p *Placer) Choose(ctx context.Context, w Demand) (*Reservation, error) {
 	if err := p.refresh(ctx, w.Node); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.picture.weigh(w, p.conf, p.now())
+	all := p.snapshot.weigh(w, p.conf, p.now())
 	if len(all) == 0 || all[0].refused != "" {
 		return nil, none(w, all)
 	}
 	node := all[0].node.Name
-	s := &Seat{Node: node, placer: p, takes: seedbed.NodeUse{Node: node, VCPUs: w.VCPUs, Memory: w.Memory}}
+	s := &Reservation{Node: node, placer: p, takes: seedbed.NodeUse{Node: node, VCPUs: w.VCPUs, Memory: w.Memory}}
 	if p.counts(len(all)) {
-		p.seats[s] = true
-		p.picture.add(s.takes, 1)
+		p.reservations[s] = true
+		p.snapshot.add(s.takes, 1)
 	}
 	return s, nil
 }
@@ -170,12 +170,12 @@ func (p *Placer) Explain(ctx context.Context, w Demand) (node string, all []seed
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	judged := p.picture.weigh(w, p.conf, p.now())
-	for _, c := range judged {
-		all = append(all, seedbed.Placement{Node: c.node.Name, Refused: c.refused, Reason: p.picture.reason(c, p.conf.selector(w))})
+	candidates := p.snapshot.weigh(w, p.conf, p.now())
+	for _, c := range candidates {
+		all = append(all, seedbed.Placement{Node: c.node.Name, Refused: c.refused, Reason: p.snapshot.reason(c, p.conf.selector(w))})
 	}
-	if len(judged) == 0 || judged[0].refused != "" {
-		return "", all, none(w, judged)
+	if len(candidates) == 0 || candidates[0].refused != "" {
+		return "", all, none(w, candidates)
 	}
 	all[0].Chosen = true
 	return all[0].Node, all, nil
@@ -189,11 +189,11 @@ func (p *Placer) Fits(ctx context.Context, node string, w Demand) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := slices.IndexFunc(p.picture.nodes, func(n seedbed.Node) bool { return n.Name == node })
+	at := slices.IndexFunc(p.snapshot.nodes, func(n seedbed.Node) bool { return n.Name == node })
 	if at < 0 {
 		return nil // the job waits for the node
 	}
-	if why := p.picture.unfit(p.picture.nodes[at], w); why != "" {
+	if why := p.snapshot.unfit(p.snapshot.nodes[at], w); why != "" {
 		return seedbed.Errorf(seedbed.ErrInvalid, "node %q, on which %s runs, cannot run it with these resources: %s", node, w.subject(), why)
 	}
 	return nil

@@ -13,30 +13,30 @@ type source struct {
 	mac    seedbed.MAC
 }
 
-// strangers counts the connections of unknown callers by their source, so that one of them cannot
+// sourceConns counts the connections of unknown callers by their source, so that one of them cannot
 // take all the connections from guests whose records have not arrived yet.
-type strangers struct {
-	mu sync.Mutex
-	of map[source]int
+type sourceConns struct {
+	mu    sync.Mutex
+	count map[source]int
 }
 
-func (s *strangers) enter(from source, most int) error {
+func (s *sourceConns) enter(from source, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[from] >= most {
+	if s.count[from] >= most {
 		return fmt.Errorf("the caller is unknown and has %d connections already", most)
 	}
-	if s.of == nil {
-		s.of = map[source]int{}
+	if s.count == nil {
+		s.count = map[source]int{}
 	}
-	s.of[from]++
+	s.count[from]++
 	return nil
 }
 
-func (s *strangers) leave(from source) {
+func (s *sourceConns) leave(from source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[from]--; s.of[from] <= 0 {
-		delete(s.of, from)
+	if s.count[from]--; s.count[from] <= 0 {
+		delete(s.count, from)
 	}
 }

@@ -16,7 +16,7 @@ func TestPace(t *testing.T) {
 	const rate, burst = 100, 1024
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Directory: NewDirectory(), Limits: Limits{Rate: rate, Burst: burst}})
-		l := &life{}
+		l := &session{}
 		round := func(name string, want int) {
 			t.Helper()
 			began := time.Now()
@@ -57,7 +57,7 @@ func TestPaceEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Directory: NewDirectory(), Limits: Limits{Rate: 1, Burst: 1024}})
-		l := &life{}
+		l := &session{}
 		for range 1024 {
 			s.slowDown(t.Context(), l, time.Now())
 		}
@@ -80,7 +80,7 @@ func TestTooFast(t *testing.T) {
 	l.apply(stateOf(nil, guestA(), guestB()))
 	a, b := l.client(addrA), l.client(addrB)
 	for range 1024 { // the burst, without the time that it takes
-		l.dir.lives.find(idA).pace.take(time.Since(l.srv.began), l.srv.interval, 1024)
+		l.dir.sessions.find(idA).limiter.take(time.Since(l.srv.began), l.srv.interval, 1024)
 	}
 	const n = 5
 	began := time.Now()

@@ -15,26 +15,26 @@ import (
 // namespace. So a mount that is to be unmounted lazily is moved to a directory that only the warden
 // may enter, and a thread in a namespace of its own removes the directory.
 
-// maxLeft bounds the number of unmounted mounts that may still be in use, which cannot be counted.
-const maxLeft = 4096
+// maxDetached bounds the number of unmounted mounts that may still be in use, which cannot be counted.
+const maxDetached = 4096
 
-// limbo is where lazily unmounted mounts go.
-type limbo struct {
+// detachDir is where lazily unmounted mounts go.
+type detachDir struct {
 	dir    int // its directory
 	remove chan string
 	done   chan error
 	count  int // mounts that went through it
 }
 
-// limboName is the directory's name. The script sees it but cannot enter it.
-const limboName = ".left"
+// detachDirName is the directory's name. The script sees it but cannot enter it.
+const detachDirName = ".left"
 
-// mountLimbo makes the directory. In a privileged sandbox the kernel itself unmounts.
-func (w *warden) mountLimbo(root string) error {
+// mountDetachDir makes the directory. In a privileged sandbox the kernel itself unmounts.
+func (w *warden) mountDetachDir(root string) error {
 	if w.plan.Privileged {
 		return nil
 	}
-	at := filepath.Join(root, limboName)
+	at := filepath.Join(root, detachDirName)
 	if err := os.Mkdir(at, 0o700); err != nil {
 		return err
 	}
@@ -48,9 +48,9 @@ func (w *warden) mountLimbo(root string) error {
 
 // open starts the thread. It must run after the change of the root, so that its namespace has
 // nothing that is not in the sandbox's.
-func (l *limbo) open() error {
+func (l *detachDir) open() error {
 	var err error
-	if l.dir, err = unix.Open("/"+limboName, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if l.dir, err = unix.Open("/"+detachDirName, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
 	l.remove, l.done = make(chan string), make(chan error)
@@ -71,15 +71,15 @@ func (l *limbo) open() error {
 	return nil
 }
 
-// leave lazily unmounts what is mounted at the name, with all mounts inside.
-func (b *broker) leave(parent int, name string, id uint64) error {
+// lazyUnmount lazily unmounts what is mounted at the name, with all mounts inside.
+func (b *broker) lazyUnmount(parent int, name string, id uint64) error {
 	up, err := parents(b.proc)
 	if err != nil {
 		return err
 	}
 	n := size(up, id)
-	if b.left.count+n > maxLeft {
-		return &denied{unix.EBUSY, fmt.Sprintf("%d mounts were unmounted while they were in use", b.left.count)}
+	if b.detachDir.count+n > maxDetached {
+		return &denied{unix.EBUSY, fmt.Sprintf("%d mounts were unmounted while they were in use", b.detachDir.count)}
 	}
 	at, err := openIn(parent, name, unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -97,20 +97,20 @@ func (b *broker) leave(parent int, name string, id uint64) error {
 		if err := unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			return err
 		}
-		b.left.count += n
+		b.detachDir.count += n
 		return nil
 	}
-	place := strconv.Itoa(b.left.count)
-	if err := unix.Mkdirat(b.left.dir, place, 0o700); err != nil {
+	place := strconv.Itoa(b.detachDir.count)
+	if err := unix.Mkdirat(b.detachDir.dir, place, 0o700); err != nil {
 		return err
 	}
-	if err := unix.MoveMount(at, "", b.left.dir, place, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		_ = unix.Unlinkat(b.left.dir, place, unix.AT_REMOVEDIR)
+	if err := unix.MoveMount(at, "", b.detachDir.dir, place, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		_ = unix.Unlinkat(b.detachDir.dir, place, unix.AT_REMOVEDIR)
 		return err
 	}
-	b.left.count += n
-	b.left.remove <- place
-	return <-b.left.done
+	b.detachDir.count += n
+	b.detachDir.remove <- place
+	return <-b.detachDir.done
 }
 
 // size returns the number of mounts on the mount id, including itself.

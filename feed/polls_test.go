@@ -45,10 +45,10 @@ func TestWaitingPolls(t *testing.T) {
 				t.Errorf("poll %d: %+v", e.poll, e.page)
 			}
 		}
-		if len(gone) != polls-maxWaiting+1 {
-			t.Fatalf("ended: %v, want all but the last %d", gone, maxWaiting)
+		if len(gone) != polls-maxPolls+1 {
+			t.Fatalf("ended: %v, want all but the last %d", gone, maxPolls)
 		}
-		for n, poll := range gone[:polls-maxWaiting] {
+		for n, poll := range gone[:polls-maxPolls] {
 			if poll != n {
 				t.Errorf("ended: %v, want the oldest", gone)
 			}
@@ -58,23 +58,23 @@ func TestWaitingPolls(t *testing.T) {
 		c.wrote() // something of another node
 		c.mu.Unlock()
 		time.Sleep(2 * settle)
-		if n := c.asked.Load(); n != maxWaiting+1 || len(ended) != 0 {
-			t.Errorf("a write made %d questions of %d polls that wait", n, maxWaiting+1)
+		if n := c.asked.Load(); n != maxPolls+1 || len(ended) != 0 {
+			t.Errorf("a write made %d questions of %d polls that wait", n, maxPolls+1)
 		}
 		if took := time.Since(began); took >= pollEvery {
 			t.Fatalf("polls asked by themselves after %s", took)
 		}
 		c.publish(guest(1), nil)
-		for range maxWaiting + 1 {
+		for range maxPolls + 1 {
 			if e := <-ended; len(e.page.Changes) != 1 {
 				t.Errorf("poll %d: %+v", e.poll, e.page)
 			}
 		}
-		if len(s.waiting.polls) != 0 {
-			t.Errorf("places are kept: %v", s.waiting.polls)
+		if len(s.polls.byNode) != 0 {
+			t.Errorf("places are kept: %v", s.polls.byNode)
 		}
 		// Each that has ended has left its place to another.
-		for n := range maxWaiting {
+		for n := range maxPolls {
 			go func() { _, _ = s.poll(t.Context(), "node1", 1, "g1", time.Second); ended <- end{poll: n} }()
 		}
 		synctest.Wait()

@@ -8,21 +8,21 @@ import (
 	"seedbed"
 )
 
-// book holds the guests of a picture, in parts by the last byte of their ID, so that a changed copy
-// shares most parts.
-type book struct {
-	parts [256]map[uuid]packed
+// shards holds the guests of a state, split by the last byte of their ID, so that a changed copy
+// shares most shards.
+type shards struct {
+	shard [256]map[uuid]packed
 	size  int
 }
 
-func (b *book) find(u uuid) (packed, bool) {
-	p, ok := b.parts[u[15]][u]
+func (s *shards) find(u uuid) (packed, bool) {
+	p, ok := s.shard[u[15]][u]
 	return p, ok
 }
 
-func (b *book) all() iter.Seq2[uuid, packed] {
+func (s *shards) all() iter.Seq2[uuid, packed] {
 	return func(yield func(uuid, packed) bool) {
-		for _, part := range b.parts {
+		for _, part := range s.shard {
 			for u, p := range part {
 				if !yield(u, p) {
 					return
@@ -32,67 +32,67 @@ func (b *book) all() iter.Seq2[uuid, packed] {
 	}
 }
 
-// sharing is a template and the number of guests that have it.
-type sharing struct {
+// templateUse is a template and the number of guests that have it.
+type templateUse struct {
 	template *template
 	guests   int
 }
 
-// draft is a copy of a book and its templates that is being changed. The original does not change.
-type draft struct {
-	guests *book
-	shared map[string]sharing // by the template's text
-	fresh  [256]bool          // parts that are copies already
+// builder is a copy of the shards and their templates that is being changed. The original does not change.
+type builder struct {
+	guests    *shards
+	templates map[string]templateUse // by the template's text
+	copied    [256]bool              // shards that are copies already
 }
 
-// draft begins a change of p, or an empty state if empty is set.
-func (p *picture) draft(empty bool) *draft {
+// builder begins a change of p, or an empty state if empty is set.
+func (st *state) builder(empty bool) *builder {
 	if empty {
-		return &draft{guests: &book{}, shared: map[string]sharing{}}
+		return &builder{guests: &shards{}, templates: map[string]templateUse{}}
 	}
-	guests := *p.guests
-	return &draft{guests: &guests, shared: maps.Clone(p.shared)}
+	guests := *st.guests
+	return &builder{guests: &guests, templates: maps.Clone(st.templates)}
 }
 
-func (d *draft) part(u uuid) map[uuid]packed {
+func (b *builder) shard(u uuid) map[uuid]packed {
 	i := u[15]
-	if !d.fresh[i] {
-		d.fresh[i] = true
-		d.guests.parts[i] = maps.Clone(d.guests.parts[i])
-		if d.guests.parts[i] == nil {
-			d.guests.parts[i] = map[uuid]packed{}
+	if !b.copied[i] {
+		b.copied[i] = true
+		b.guests.shard[i] = maps.Clone(b.guests.shard[i])
+		if b.guests.shard[i] == nil {
+			b.guests.shard[i] = map[uuid]packed{}
 		}
 	}
-	return d.guests.parts[i]
+	return b.guests.shard[i]
 }
 
 // put adds a guest, or replaces it.
-func (d *draft) put(u uuid, p packed) {
-	d.remove(u)
-	s, ok := d.shared[p.shared.text]
+func (b *builder) put(u uuid, p packed) {
+	b.remove(u)
+	s, ok := b.templates[p.template.text]
 	if !ok {
-		s.template = p.shared
+		s.template = p.template
 	}
 	s.guests++
-	d.shared[s.template.text] = s
-	d.part(u)[u] = packed{p.own, s.template}
-	d.guests.size++
+	b.templates[s.template.text] = s
+	b.shard(u)[u] = packed{p.data, s.template}
+	b.guests.size++
 }
 
-func (d *draft) remove(u uuid) {
-	part := d.part(u)
+func (b *builder) remove(u uuid) {
+	part := b.shard(u)
 	old, ok := part[u]
 	if !ok {
 		return
 	}
-	s := d.shared[old.shared.text]
+	s := b.templates[old.template.text]
 	if s.guests--; s.guests == 0 {
-		delete(d.shared, old.shared.text)
+		delete(b.templates, old.template.text)
 	} else {
-		d.shared[old.shared.text] = s
+		b.templates[old.template.text] = s
 	}
 	delete(part, u)
-	d.guests.size--
+	b.guests.size--
 }
 
 // change is one packed record of a page; gone is true if it is no longer served.
@@ -102,8 +102,8 @@ type change struct {
 	gone  bool
 }
 
-// parcel is a seedbed.FeedPage with its changes packed.
-type parcel struct {
+// packedPage is a seedbed.FeedPage with its changes packed.
+type packedPage struct {
 	seedbed.FeedPage // without Changes
 	changes          []change
 	templates        map[string]*template
@@ -116,7 +116,7 @@ type guestChange struct {
 }
 
 // add checks and packs one record.
-func (p *parcel) add(c guestChange) error {
+func (p *packedPage) add(c guestChange) error {
 	u, ok := parseUUID(c.Instance)
 	if !ok {
 		return fmt.Errorf("feed: %.80q is not an instance's ID", c.Instance)
@@ -128,7 +128,7 @@ func (p *parcel) add(c guestChange) error {
 	if err := checkGuest(c); err != nil {
 		return err
 	}
-	own, text, err := pack(*c.Guest)
+	data, text, err := pack(*c.Guest)
 	if err != nil {
 		return fmt.Errorf("feed: instance %s: %w", c.Instance, err)
 	}
@@ -142,7 +142,7 @@ func (p *parcel) add(c guestChange) error {
 		}
 		p.templates[text] = t
 	}
-	p.changes = append(p.changes, change{id: u, guest: packed{own, t}})
+	p.changes = append(p.changes, change{id: u, guest: packed{data, t}})
 	return nil
 }
 

@@ -118,7 +118,7 @@ func TestPace(t *testing.T) {
 				served := make(chan error, 1)
 				go func() { served <- server.Serve(at) }()
 				c := NewClient(ClientConfig{Node: "node1", Dir: dir, Applier: &recorder{}, Wait: 10 * time.Second, Log: quiet})
-				c.up = &upstream{doors: []door{newDoor("", at.dial)}}
+				c.up = &upstream{targets: []target{newTarget("", at.dial)}}
 				ctx, cancel := context.WithTimeout(t.Context(), span)
 				defer cancel()
 				if err := c.Run(ctx); err != nil {

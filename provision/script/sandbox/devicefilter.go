@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// basics are the character devices that each program may use, by major and minor number
+// basicDevices are the character devices that each program may use, by major and minor number
 // (Documentation/admin-guide/devices.txt); minor -1 means all.
-var basics = []struct{ major, minor int }{
+var basicDevices = []struct{ major, minor int }{
 	{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, // null, zero, full, random, urandom
 	{5, 0}, {5, 2}, {136, -1}, // tty, ptmx, pts/*
 }
 
-// fenceIn denies the group all devices but the basics.
-func (g *group) fenceIn(note func(string)) error {
+// restrictDevices denies the group all devices but the basics.
+func (g *group) restrictDevices(note func(string)) error {
 	if g.path["devices"] == "" {
 		return nil
 	}
 	if g.v2["devices"] {
-		if err := g.refence(); err != nil {
+		if err := g.replaceDeviceFilter(); err != nil {
 			note(fmt.Sprintf("the host cannot enforce device rules: %v; volumes are mounted nodev", err))
 			delete(g.path, "devices")
 		}
@@ -31,7 +31,7 @@ func (g *group) fenceIn(note func(string)) error {
 	if err := g.rule("deny", "a"); err != nil {
 		return err
 	}
-	for _, b := range basics {
+	for _, b := range basicDevices {
 		minor := "*"
 		if b.minor >= 0 {
 			minor = fmt.Sprint(b.minor)
@@ -58,7 +58,7 @@ func (g *group) allow(d device) error {
 	}
 	g.rules = append(g.rules, d)
 	if g.v2["devices"] {
-		return g.refence()
+		return g.replaceDeviceFilter()
 	}
 	return g.rule("allow", fmt.Sprintf("b %d:%d rw", d.major, d.minor))
 }
@@ -75,30 +75,30 @@ func (g *group) forbid(d device) error {
 	}
 	g.rules = rest
 	if g.v2["devices"] {
-		return g.refence()
+		return g.replaceDeviceFilter()
 	}
 	return g.rule("deny", fmt.Sprintf("b %d:%d rw", d.major, d.minor))
 }
 
-// fence is the device program of a cgroup of version 2. It lives as long as the cgroup; the
+// deviceFilter is the device program of a cgroup of version 2. It lives as long as the cgroup; the
 // descriptors are needed to replace it.
-type fence struct{ prog, dir int }
+type deviceFilter struct{ prog, dir int }
 
-func (f *fence) close() {
+func (f *deviceFilter) close() {
 	unix.Close(f.prog)
 	unix.Close(f.dir)
 }
 
-// refence loads a program for the current rules and replaces the last one atomically, so that there
+// replaceDeviceFilter loads a program for the current rules and replaces the last one atomically, so that there
 // is always one.
-func (g *group) refence() error {
-	prog, err := loadFence(fenceCode(g.rules))
+func (g *group) replaceDeviceFilter() error {
+	prog, err := loadDeviceFilter(deviceFilterCode(g.rules))
 	if err != nil {
 		return fmt.Errorf("load the device rules: %w", err)
 	}
-	next := &fence{prog: prog, dir: -1}
-	if g.fence != nil {
-		next.dir = g.fence.dir
+	next := &deviceFilter{prog: prog, dir: -1}
+	if g.deviceFilter != nil {
+		next.dir = g.deviceFilter.dir
 	} else if next.dir, err = unix.Open(g.path["devices"], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		unix.Close(prog)
 		return fmt.Errorf("open the cgroup: %w", err)
@@ -106,21 +106,21 @@ func (g *group) refence() error {
 	attr := struct{ target, prog, kind, flags, replace uint32 }{
 		uint32(next.dir), uint32(prog), unix.BPF_CGROUP_DEVICE, unix.BPF_F_ALLOW_MULTI, 0,
 	}
-	if g.fence != nil {
+	if g.deviceFilter != nil {
 		attr.flags |= unix.BPF_F_REPLACE
-		attr.replace = uint32(g.fence.prog)
+		attr.replace = uint32(g.deviceFilter.prog)
 	}
 	if _, err := bpf(unix.BPF_PROG_ATTACH, unsafe.Pointer(&attr), unsafe.Sizeof(attr)); err != nil {
 		unix.Close(prog)
-		if g.fence == nil {
+		if g.deviceFilter == nil {
 			unix.Close(next.dir)
 		}
 		return fmt.Errorf("attach the device rules: %w", err)
 	}
-	if g.fence != nil {
-		unix.Close(g.fence.prog)
+	if g.deviceFilter != nil {
+		unix.Close(g.deviceFilter.prog)
 	}
-	g.fence = next
+	g.deviceFilter = next
 	return nil
 }
 
@@ -132,10 +132,10 @@ type insn struct {
 	imm  int32
 }
 
-// fenceCode compiles the rules. The context is struct bpf_cgroup_dev_ctx: access_type (the device
+// deviceFilterCode compiles the rules. The context is struct bpf_cgroup_dev_ctx: access_type (the device
 // type in the low 16 bits), major, minor. The answer is 1 to allow. Creating nodes is refused,
 // because the warden creates them.
-func fenceCode(rules []device) []insn {
+func deviceFilterCode(rules []device) []insn {
 	const (
 		load    = unix.BPF_LDX | unix.BPF_MEM | unix.BPF_W
 		move    = unix.BPF_ALU64 | unix.BPF_MOV | unix.BPF_K
@@ -169,7 +169,7 @@ func fenceCode(rules []device) []insn {
 		}
 		code = append(code, insn{move, 0, 0, 1}, insn{exit, 0, 0, 0})
 	}
-	for _, b := range basics {
+	for _, b := range basicDevices {
 		add(unix.BPF_DEVCG_DEV_CHAR, int64(b.major), int64(b.minor))
 	}
 	for _, d := range rules {
@@ -178,7 +178,7 @@ func fenceCode(rules []device) []insn {
 	return append(code, insn{move, 0, 0, 0}, insn{exit, 0, 0, 0})
 }
 
-func loadFence(code []insn) (int, error) {
+func loadDeviceFilter(code []insn) (int, error) {
 	license := []byte("GPL\x00")
 	var pins runtime.Pinner // the kernel reads them by address
 	defer pins.Unpin()

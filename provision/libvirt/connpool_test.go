@@ -16,24 +16,24 @@ type line struct {
 	ended bool
 }
 
-// exchangeOf is a shelf of such connections, and all that it has opened.
-func exchangeOf() (s *shelf[*line], all *[]*line) {
+// exchangeOf is a pool of such connections, and all that it has opened.
+func exchangeOf() (s *connPool[*line], all *[]*line) {
 	all = &[]*line{}
-	return &shelf[*line]{
+	return &connPool[*line]{
 		open: func() (*line, error) {
 			l := &line{n: len(*all)}
 			*all = append(*all, l)
 			return l, nil
 		},
-		sound: func(l *line) bool { return !l.mute },
-		end:   func(l *line) { l.ended = true },
+		alive:     func(l *line) bool { return !l.mute },
+		closeConn: func(l *line) { l.ended = true },
 	}, all
 }
 
 // takeLine takes a connection, which must not be closed.
-func takeLine(t *testing.T, s *shelf[*line]) *line {
+func takeLine(t *testing.T, s *connPool[*line]) *line {
 	t.Helper()
-	l, err := s.take()
+	l, err := s.get()
 	if err != nil || l.ended {
 		t.Fatalf("take: %+v, %v", l, err)
 	}
@@ -87,7 +87,7 @@ func TestShelfLosesAll(t *testing.T) {
 	c.mute = true
 	away := errors.New("away")
 	s.open = func() (*line, error) { return nil, away }
-	if _, err := s.take(); !errors.Is(err, away) || !c.ended {
+	if _, err := s.get(); !errors.Is(err, away) || !c.ended {
 		t.Errorf("got %v", err)
 	}
 }
@@ -96,21 +96,21 @@ func TestShelfKeepsFewAndNotForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, all := exchangeOf()
-		for range restMost + 2 {
+		for range maxIdle + 2 {
 			takeLine(t, s)
 		}
 		for _, l := range *all {
 			s.put(l)
 		}
-		if got := len(stillOpen(*all)); got != restMost {
-			t.Errorf("%d rest; want %d", got, restMost)
+		if got := len(stillOpen(*all)); got != maxIdle {
+			t.Errorf("%d rest; want %d", got, maxIdle)
 		}
-		time.Sleep(restTime - time.Millisecond)
+		time.Sleep(idleTime - time.Millisecond)
 		used := takeLine(t, s)
 		s.put(used)
 		s.sweep()
-		if got := len(stillOpen(*all)); got != restMost {
-			t.Errorf("%d rest before their time is over; want %d", got, restMost)
+		if got := len(stillOpen(*all)); got != maxIdle {
+			t.Errorf("%d rest before their time is over; want %d", got, maxIdle)
 		}
 		time.Sleep(time.Millisecond)
 		s.sweep()

@@ -13,7 +13,7 @@ import (
 // one is named that is not known. What a single node has is not counted.
 func TestPictureIsKept(t *testing.T) {
 	t.Parallel()
-	h := &told{picture: fleetOf()}
+	h := &told{snapshot: fleetOf()}
 	p := New(h, "hv1", Config{})
 	now := noon
 	p.now = func() time.Time { return now }
@@ -31,10 +31,10 @@ func TestPictureIsKept(t *testing.T) {
 	now = now.Add(999 * time.Millisecond)
 	reads(1, Demand{Node: "hv3"})
 	reads(2, Demand{Node: "hv9"}) // it may have come
-	now = now.Add(pictureAge)
+	now = now.Add(snapshotAge)
 	reads(3, Demand{})
 	h.err = errors.New("no database") // what is known must do
-	now = now.Add(pictureAge)
+	now = now.Add(snapshotAge)
 	reads(4, Demand{})
 	if s, err := p.Choose(t.Context(), Demand{}); err != nil || s.Node != "hv2" {
 		t.Errorf("without the database: %v, %v", s, err)
@@ -59,10 +59,10 @@ func (u *uncounted) Nodes(context.Context) ([]seedbed.Node, error) { return u.no
 func (u *uncounted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return nil, errCounted }
 
 // A choice counts from the moment that it is made until the database tells of it:
-// also while the picture is read anew, and not once it has come to nothing.
+// also while the snapshot is read again, and not once it was released unused.
 func TestPictureCountsChoices(t *testing.T) {
 	t.Parallel()
-	h := &told{picture: fleetOf()}
+	h := &told{snapshot: fleetOf()}
 	clear(h.use)
 	p := New(h, "hv1", Config{Selector: seedbed.SelectVCPUs})
 	now := noon
@@ -72,12 +72,12 @@ func TestPictureCountsChoices(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for i, n := range []string{"hv1", "hv2", "hv3"} {
-			if got := p.picture.use[n]; got.VCPUs != vcpus[i] || got.ComingVCPUs != vcpus[i] || (got.Instances == 0) != (vcpus[i] == 0) {
+			if got := p.snapshot.use[n]; got.VCPUs != vcpus[i] || got.ComingVCPUs != vcpus[i] || (got.Instances == 0) != (vcpus[i] == 0) {
 				t.Errorf("%s: %s has %+v; want %d vCPUs", text, n, got, vcpus[i])
 			}
 		}
 	}
-	choose := func(node string) *Seat {
+	choose := func(node string) *Reservation {
 		t.Helper()
 		s, err := p.Choose(t.Context(), Demand{Node: node, VCPUs: 2, Memory: seedbed.GiB})
 		if err != nil {
@@ -92,16 +92,16 @@ func TestPictureCountsChoices(t *testing.T) {
 	refused.Settle(false)
 	want("told twice", 0, 2, 2)
 
-	now = now.Add(pictureAge)
-	written.Settle(true) // at the same moment as the picture is read: it may not be in it
+	now = now.Add(snapshotAge)
+	written.Settle(true) // at the same moment as the snapshot is read: it may not be in it
 	choose("hv1").Settle(false)
 	want("read while one was written", 0, 2, 2)
-	now = now.Add(pictureAge)
+	now = now.Add(snapshotAge)
 	choose("hv1").Settle(false)
 	want("read after it was written", 0, 0, 2) // the database of this test has nothing
 	open.Settle(false)
 	want("nothing is left", 0, 0, 0)
-	if len(p.seats) != 0 {
-		t.Errorf("%d choices are kept", len(p.seats))
+	if len(p.reservations) != 0 {
+		t.Errorf("%d choices are kept", len(p.reservations))
 	}
 }

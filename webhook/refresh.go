@@ -12,9 +12,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// rereadPause is the least time between two reads of one hook that bypass the cache. Without it,
+// refreshPause is the least time between two reads of one hook that bypass the cache. Without it,
 // anyone could cause reads by sending wrong signatures.
-const rereadPause = time.Second
+const refreshPause = time.Second
 
 // refreshes records when each hook was last read again.
 type refreshes struct {
@@ -26,7 +26,7 @@ type refreshes struct {
 func (r *refreshes) may(hook string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, ok := r.at[hook]; ok && now.Sub(last) < rereadPause && !now.Before(last) {
+	if last, ok := r.at[hook]; ok && now.Sub(last) < refreshPause && !now.Before(last) {
 		return false
 	}
 	if r.at == nil {

@@ -1,0 +1,137 @@
+package feed
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+
+	"seedbed"
+)
+
+// state is what the node knows at one revision. It does not change once it is made.
+type state struct {
+	generation  string
+	revision    int64
+	networks    []seedbed.Network
+	tokenKey    []byte
+	site        seedbed.Site
+	maintenance []seedbed.Maintenance
+	guests      *shards
+	templates   map[string]templateUse
+	blobs       map[string][]byte
+}
+
+func newState() *state {
+	return &state{guests: &shards{}, templates: map[string]templateUse{}, blobs: map[string][]byte{}}
+}
+
+// after returns the state that a page makes of p, without new documents, and whether it differs.
+func (st *state) after(page packedPage) (next *state, changed bool, err error) {
+	if !page.Snapshot && page.Generation != st.generation {
+		return nil, false, fmt.Errorf("feed: changes of generation %q without a snapshot, this is %q", page.Generation, st.generation)
+	}
+	if !page.Snapshot && page.Revision < st.revision {
+		return nil, false, fmt.Errorf("feed: revision %d came after %d", page.Revision, st.revision)
+	}
+	next = &state{generation: page.Generation, revision: page.Revision, networks: page.Networks, tokenKey: page.TokenKey,
+		site: page.Site, maintenance: page.Maintenance}
+	d := st.builder(page.Snapshot)
+	for _, c := range page.changes {
+		if c.gone {
+			d.remove(c.id)
+		} else {
+			d.put(c.id, c.guest)
+		}
+	}
+	next.guests, next.templates = d.guests, d.templates
+	next.blobs = make(map[string][]byte, len(st.blobs))
+	for _, s := range next.templates {
+		for _, b := range s.template.blobs() {
+			if data, ok := st.blobs[b.SHA256]; ok {
+				next.blobs[b.SHA256] = data
+			}
+		}
+	}
+	changed = page.Snapshot || len(page.changes) > 0 || page.Revision != st.revision ||
+		!bytes.Equal(page.TokenKey, st.tokenKey) || !reflect.DeepEqual(page.Site, st.site) ||
+		!reflect.DeepEqual(page.Maintenance, st.maintenance) || !reflect.DeepEqual(page.Networks, st.networks)
+	return next, changed, nil
+}
+
+// follows reports whether p is a later revision of the same generation as old. A server that sends
+// only such pages is asked again without backoff.
+func (st *state) follows(old *state) bool {
+	return st.generation == old.generation && st.revision > old.revision
+}
+
+// missing returns the documents that are named but missing.
+func (st *state) missing() []seedbed.Blob {
+	var out []seedbed.Blob
+	seen := map[string]bool{}
+	for _, s := range st.templates {
+		for _, b := range s.template.blobs() {
+			if _, ok := st.blobs[b.SHA256]; !ok && !seen[b.SHA256] {
+				seen[b.SHA256] = true
+				out = append(out, b)
+			}
+		}
+	}
+	return out
+}
+
+// view returns the state for the applier, without guests that lack a document.
+func (st *state) view(inSync bool) seedbed.GuestPlaneState {
+	blobs := st.blobs
+	lacking := map[*template]bool{}
+	for _, s := range st.templates {
+		for _, b := range s.template.blobs() {
+			if _, ok := blobs[b.SHA256]; !ok {
+				lacking[s.template] = true
+			}
+		}
+	}
+	unpack := func(u uuid, g packed) (seedbed.Guest, bool) {
+		if lacking[g.template] {
+			return seedbed.Guest{}, false
+		}
+		guest, err := g.unpack(u)
+		return guest, err == nil // what is stored was packed here, or checked when it was loaded
+	}
+	guests := st.guests
+	return seedbed.GuestPlaneState{
+		Guests: func(yield func(seedbed.InstanceID, seedbed.Guest) bool) {
+			for u, packed := range guests.all() {
+				if g, ok := unpack(u, packed); ok && !yield(g.ID, g) {
+					return
+				}
+			}
+		},
+		Guest: func(id seedbed.InstanceID) (seedbed.Guest, bool) {
+			u, ok := parseUUID(id)
+			if !ok {
+				return seedbed.Guest{}, false
+			}
+			packed, ok := guests.find(u)
+			if !ok {
+				return seedbed.Guest{}, false
+			}
+			return unpack(u, packed)
+		},
+		Networks: st.networks, TokenKey: st.tokenKey, Site: st.site, Maintenance: st.maintenance,
+		Blob:     func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
+		Revision: st.revision, InSync: inSync, Since: -1,
+	}
+}
+
+// viewAfter returns the state for a receiver that serves old, which page changed to p.
+func (st *state) viewAfter(old *state, page packedPage) seedbed.GuestPlaneState {
+	s := st.view(true)
+	if page.Snapshot || len(old.missing()) > 0 {
+		return s
+	}
+	s.Since = old.revision
+	for _, c := range page.changes {
+		s.Changed = append(s.Changed, c.id.id())
+	}
+	return s
+}

@@ -1,0 +1,150 @@
+package metadata
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"seedbed"
+)
+
+// pinFor is how long a crawl sees the state that its first answer came from.
+const pinFor = time.Minute
+
+// session is what this process remembers of an instance across states: from its first request for as
+// long as it is served.
+type session struct {
+	instance  seedbed.InstanceID
+	conns     atomic.Int32
+	pin       atomic.Pointer[pin]
+	fetched   atomic.Bool // its first user-data GET was reported
+	records   budget
+	limiter   limiter
+	lastFacts atomic.Pointer[timedFacts]
+	// recent is the record that was made last. A crawl of cloud-init makes each request on a new
+	// connection, which can reuse it. It is weak, so that it does not keep the record in memory.
+	recent atomic.Pointer[weak.Pointer[record]]
+	// posting serializes what the instance posts. reported is true once a report was accepted.
+	// password is the password that was accepted.
+	posting  sync.Mutex
+	reported bool
+	password string
+}
+
+// recordIn returns the instance's record in x; nil if x does not serve it.
+func (s *session) recordIn(x *index) *record {
+	if w := s.recent.Load(); w != nil {
+		if r := w.Value(); r != nil && r.of == x {
+			return r
+		}
+	}
+	r := x.record(s.instance)
+	if r != nil {
+		w := weak.Make(r)
+		s.recent.Store(&w)
+	}
+	return r
+}
+
+// pin holds the state that a crawl sees.
+type pin struct {
+	index *index
+	until time.Time
+	spot  atomic.Pointer[seedbed.Spot] // that the crawl has seen; see withNews
+}
+
+// pinned is a pin and the session that it belongs to. The session may have a later pin by now.
+type pinned struct {
+	session *session
+	pin     *pin
+}
+
+// sessions holds the session of each instance that has made a request.
+type sessions struct {
+	mu     sync.Mutex
+	byID   map[seedbed.InstanceID]*session
+	pinned []pinned // by the end of their pins
+}
+
+func (s *sessions) find(id seedbed.InstanceID) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID == nil {
+		s.byID = map[seedbed.InstanceID]*session{}
+	}
+	if s.byID[id] == nil {
+		s.byID[id] = &session{instance: id}
+	}
+	return s.byID[id]
+}
+
+// Posted adds what a guest posted to an earlier process and seedbedd may not have received yet. It
+// must be called before the first Apply.
+func (d *Directory) Posted(e seedbed.GuestEvent) {
+	s := d.sessions.find(e.Instance)
+	s.posting.Lock()
+	defer s.posting.Unlock()
+	switch e.Kind {
+	case seedbed.GuestReport:
+		s.reported = true
+	case seedbed.GuestPassword:
+		s.password = e.Fields["password"]
+	}
+}
+
+// forget removes those of ids that x does not have.
+func (s *sessions) forget(ids []seedbed.InstanceID, x *index) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.drop(id, x)
+	}
+}
+
+// forgetAll removes all that x does not have.
+func (s *sessions) forgetAll(x *index) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.byID {
+		s.drop(id, x)
+	}
+}
+
+func (s *sessions) drop(id seedbed.InstanceID, x *index) {
+	if s.byID[id] == nil {
+		return
+	}
+	if _, ok := x.state.Guest(id); !ok {
+		delete(s.byID, id)
+	}
+}
+
+// pinTo pins x for the crawl of an instance, unless a pin is still valid.
+func (s *sessions) pinTo(of *session, x *index, now time.Time) {
+	old := of.pin.Load()
+	if old != nil && now.Before(old.until) {
+		return
+	}
+	p := &pin{index: x, until: now.Add(pinFor)}
+	if !of.pin.CompareAndSwap(old, p) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinned = append(s.pinned, pinned{of, p})
+}
+
+// unpin releases the states of expired pins, which may be large.
+func (s *sessions) unpin(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for ; n < len(s.pinned) && !now.Before(s.pinned[n].pin.until); n++ {
+		s.pinned[n].session.pin.CompareAndSwap(s.pinned[n].pin, nil)
+		s.pinned[n] = pinned{} // the array stays in use while elements remain
+	}
+	if s.pinned = s.pinned[n:]; len(s.pinned) == 0 {
+		s.pinned = nil
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/access"
+	"seedbed/store/catalogue"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -120,7 +121,7 @@ func checkAcceptance(a seedbed.Acceptance) error {
 	case seedbed.JobRebuild:
 		return checkRebuild(a)
 	case seedbed.JobOVA:
-		return checkNewOVA(a.OVA)
+		return catalogue.CheckNewOVA(a.OVA)
 	case seedbed.JobOVARemove:
 		return seedbed.CheckOVAName(a.Job.Subject)
 	case seedbed.JobRemove, seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
@@ -143,9 +144,9 @@ func checkInstance(i *seedbed.Instance) error {
 	if err := seedbed.CheckInstanceName(i.Name); err != nil {
 		return err
 	}
-	if len(i.NICs) > maxNICs || len(i.Volumes) > maxVolumes {
+	if len(i.NICs) > catalogue.MaxNICs || len(i.Volumes) > catalogue.MaxVolumes {
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d NICs and %d volumes: want at most %d and %d",
-			i.Name, len(i.NICs), len(i.Volumes), maxNICs, maxVolumes)
+			i.Name, len(i.NICs), len(i.Volumes), catalogue.MaxNICs, catalogue.MaxVolumes)
 	}
 	if err := checkServed(*i); err != nil {
 		return sqldb.Within(fmt.Sprintf("instance %q", i.Name), err)
@@ -217,11 +218,11 @@ func acceptSubject(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
 	switch a.Job.Kind {
 	case seedbed.JobImport:
 		a.Job.Subject, a.Job.Instance = a.Image.Name, ""
-		c := seedbed.Claim{Kind: claimImage, Key: a.Image.Name, Job: a.Job.ID}
-		if err := take(ctx, tx, c, a.Image.Name); err != nil {
+		c := seedbed.Claim{Kind: catalogue.ImageClaim, Key: a.Image.Name, Job: a.Job.ID}
+		if err := catalogue.Take(ctx, tx, c, a.Image.Name); err != nil {
 			return err
 		}
-		return insertImage(ctx, tx, *a.Image, a.Job.Node)
+		return catalogue.InsertImage(ctx, tx, *a.Image, a.Job.Node)
 	case seedbed.JobRemove:
 		return acceptRemove(ctx, tx, a)
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:

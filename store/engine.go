@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
@@ -82,12 +83,12 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 			return err
 		}
 		if j.Kind == seedbed.JobImport {
-			if img, err := image(ctx, tx, j.Subject, seedbed.ErrConflict); err != nil || img.State == seedbed.ImageActive {
+			if img, err := catalogue.ReadImage(ctx, tx, j.Subject, seedbed.ErrConflict); err != nil || img.State == seedbed.ImageActive {
 				return orConflict(err, "job %s has made its image already", id.Short())
 			}
 		}
 		if j.Kind == seedbed.JobOVA {
-			if held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject)); err != nil || held.state == seedbed.ImageActive {
+			if held, err := catalogue.HoldOVA(ctx, tx, j.Subject, catalogue.NoOVA(j.Subject)); err != nil || held.State == seedbed.ImageActive {
 				return orConflict(err, "job %s has made its images already", id.Short())
 			}
 		}

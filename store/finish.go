@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -90,7 +91,7 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 	case o.Drop && (j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove):
 		return endOVA(ctx, tx, j.Subject)
 	case o.ImageState != "" && j.Kind == seedbed.JobOVARemove:
-		return setOVA(ctx, tx, j.Subject, o.ImageState)
+		return catalogue.SetOVA(ctx, tx, j.Subject, o.ImageState)
 	case o.Drop && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRemove && j.Kind != seedbed.JobAdopt && j.Kind != seedbed.JobForget:
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s has nothing to drop: it is a %s job", j.ID.Short(), j.Kind)
 	case o.ImageState != "":

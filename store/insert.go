@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
@@ -101,7 +102,7 @@ func (b *Batch) image(ctx context.Context, name string) (seedbed.Image, error) {
 	if i, ok := b.images[name]; ok {
 		return i, nil
 	}
-	i, err := image(ctx, b.Tx, name, seedbed.ErrInvalid)
+	i, err := catalogue.ReadImage(ctx, b.Tx, name, seedbed.ErrInvalid)
 	if err == nil {
 		if b.images == nil {
 			b.images = map[string]seedbed.Image{}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
@@ -107,7 +108,7 @@ func imagesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := sqldb.List(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE node = $1 AND dropped = 0 ORDER BY name`, node)
+	all, err := sqldb.List(ctx, tx, catalogue.ScanImage, `SELECT `+catalogue.ImageColumns+` FROM image WHERE node = $1 AND dropped = 0 ORDER BY name`, node)
 	if err != nil {
 		return nil, err
 	}

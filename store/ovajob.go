@@ -6,21 +6,22 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
 // acceptOVARemove starts the removal of an OVA image. No volume may be a clone of its images.
 func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	var input seedbed.OVAJob
-	held, err := holdOVA(ctx, tx, j.Subject, noOVA(j.Subject))
+	held, err := catalogue.HoldOVA(ctx, tx, j.Subject, catalogue.NoOVA(j.Subject))
 	if err != nil {
 		return err
 	}
-	input.Import, input.Was = held.job, held.state
+	input.Import, input.Was = held.Job, held.State
 	if err := idleOVA(ctx, tx, j.Subject); err != nil {
 		return err
 	}
-	if input.Volumes, err = ovaVolumes(ctx, tx, j.Subject); err != nil {
+	if input.Volumes, err = catalogue.OVAVolumes(ctx, tx, j.Subject); err != nil {
 		return err
 	}
 	for _, v := range input.Volumes {
@@ -29,13 +30,13 @@ func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		}
 		j.Pool = v.Pool
 	}
-	if err := unusedSystem(ctx, tx, j.Subject); err != nil {
+	if err := catalogue.UnusedSystem(ctx, tx, j.Subject); err != nil {
 		return err
 	}
 	if j.Spec, err = json.Marshal(input); err != nil {
 		return err
 	}
-	return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
+	return catalogue.SetOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
 }
 
 // idleOVA returns ErrInUse if a job works on the OVA image.
@@ -51,7 +52,7 @@ func idleOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
 
 // resumableOVA restores the state that the OVA image of a failed job has while that job runs.
 func resumableOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
-	held, err := holdOVA(ctx, tx, j.Subject, missing)
+	held, err := catalogue.HoldOVA(ctx, tx, j.Subject, missing)
 	if err != nil {
 		return err
 	}
@@ -59,23 +60,23 @@ func resumableOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing erro
 		return err
 	}
 	if j.Kind == seedbed.JobOVARemove {
-		return setOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
+		return catalogue.SetOVA(ctx, tx, j.Subject, seedbed.ImageRemoving)
 	}
-	if held.job != j.ID {
+	if held.Job != j.ID {
 		return missing // another import made an OVA image of that name
 	}
-	return setOVA(ctx, tx, j.Subject, seedbed.ImageImporting)
+	return catalogue.SetOVA(ctx, tx, j.Subject, seedbed.ImageImporting)
 }
 
 // acceptOVA writes an OVA image that is to be imported.
 func acceptOVA(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 	a.Job.Subject, a.Job.Instance = a.OVA.OVA.Name, ""
-	return insertOVA(ctx, tx, a.Job.ID, a.Job.Node, a.OVA)
+	return catalogue.InsertOVA(ctx, tx, a.Job.ID, a.Job.Node, a.OVA)
 }
 
 // endOVA deletes an OVA image with everything that came with it.
 func endOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
-	images, err := dropOVA(ctx, tx, name)
+	images, err := catalogue.DropOVA(ctx, tx, name)
 	for _, image := range images {
 		if err == nil {
 			err = endImage(ctx, tx, image)
@@ -86,9 +87,9 @@ func endOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
 
 // endImage deletes an image, and what its import had left behind.
 func endImage(ctx context.Context, tx *sqldb.Tx, name string) error {
-	err := sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, claimImage, name)
+	err := sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, catalogue.ImageClaim, name)
 	if err != nil {
 		return err
 	}
-	return dropImage(ctx, tx, name)
+	return catalogue.DropImage(ctx, tx, name)
 }

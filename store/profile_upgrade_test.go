@@ -16,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
@@ -99,7 +100,7 @@ func readProfiles(t *testing.T, db *DB) map[string]seedbed.Profile {
 	t.Helper()
 	all := map[string]seedbed.Profile{}
 	err := db.sql.View(t.Context(), "list profiles", func(tx *sqldb.Tx) error {
-		found, err := sqldb.List(t.Context(), tx, scanProfile, `SELECT `+profileColumns+` FROM profile`)
+		found, err := sqldb.List(t.Context(), tx, catalogue.ScanProfile, `SELECT `+catalogue.ProfileColumns+` FROM profile`)
 		for _, p := range found {
 			all[p.Name] = p
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -83,7 +84,7 @@ func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing er
 	if j.Kind == seedbed.JobImageRemove {
 		state = seedbed.ImageRemoving
 	}
-	if err := setImageState(ctx, tx, j.Subject, state, missing); err != nil {
+	if err := catalogue.SetImageState(ctx, tx, j.Subject, state, missing); err != nil {
 		return err
 	}
 	if err := idleImage(ctx, tx, j.Subject); err != nil {
@@ -92,7 +93,7 @@ func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing er
 	if j.Kind == seedbed.JobImageRemove {
 		return unusedImage(ctx, tx, j.Subject, true)
 	}
-	by, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.JobID], missing, `SELECT job FROM claim WHERE kind = $1 AND key = $2`, claimImage, j.Subject)
+	by, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.JobID], missing, `SELECT job FROM claim WHERE kind = $1 AND key = $2`, catalogue.ImageClaim, j.Subject)
 	if err == nil && by != j.ID {
 		err = missing // another import made an image of that name
 	}

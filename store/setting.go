@@ -35,7 +35,7 @@ func (db *DB) seed(ctx context.Context) error {
 			return err
 		}
 	}
-	return db.always(ctx)
+	return db.Always(ctx)
 }
 
 // SettingOnce returns the value stored under key. If there is none, it stores the result of fresh,

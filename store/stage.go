@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -68,12 +69,12 @@ func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]
 		}
 	}
 	if s.Image != nil {
-		if err := activateImage(ctx, tx, j, *s.Image); err != nil {
+		if err := catalogue.ActivateImage(ctx, tx, j, *s.Image); err != nil {
 			return nil, err
 		}
 	}
 	if s.Images != nil {
-		if err := activateOVA(ctx, tx, j, s.Images); err != nil {
+		if err := catalogue.ActivateOVA(ctx, tx, j, s.Images); err != nil {
 			return nil, err
 		}
 	}

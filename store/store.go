@@ -23,6 +23,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/access"
+	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/hooks"
 	"seedbed/store/outbox"
@@ -38,9 +39,10 @@ type DB struct {
 	*outboxStore
 	*accessStore
 	*hookStore
+	*catalogueStore
 
-	// together runs a write that may share its transaction with others.
-	together func(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error
+	// Together runs a write that may share its transaction with others.
+	Together func(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error
 
 	limits limits
 
@@ -50,8 +52,6 @@ type DB struct {
 	// placing is locked while events are given their places.
 	placing sync.Mutex
 
-	// revised wakes when a source of user-data changes.
-	revised sqldb.Notifier
 	// applied wakes when a node reports what it has applied.
 	applied sqldb.Notifier
 	// published wakes when a job changes what nodes serve.
@@ -64,9 +64,10 @@ type DB struct {
 
 // The packages of single aggregates, under the names of their fields in DB.
 type (
-	outboxStore = outbox.Store
-	accessStore = access.Store
-	hookStore   = hooks.Store
+	outboxStore    = outbox.Store
+	accessStore    = access.Store
+	hookStore      = hooks.Store
+	catalogueStore = catalogue.Store
 )
 
 // Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
@@ -85,7 +86,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
-	db.together = db.updateTogether
+	db.catalogueStore = catalogue.New(one, db.updateTogether)
 	db.shared = groupcommit.New(sharedMost, sharedLimit, db.commitShared(false))
 	db.steps = groupcommit.New(sharedMost, sharedLimit, db.commitShared(true))
 	err = db.seed(ctx)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
@@ -98,14 +99,14 @@ func acceptImageRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error 
 	}
 	var input seedbed.ImageRemoval
 	err = tx.QueryRowContext(ctx, `SELECT claim.job, image.state FROM image JOIN claim ON claim.kind = $1 AND claim.key = image.name WHERE image.name = $2`,
-		claimImage, j.Subject).Scan(&input.Import, &input.Was)
+		catalogue.ImageClaim, j.Subject).Scan(&input.Import, &input.Was)
 	if err != nil {
 		return err
 	}
 	if j.Spec, err = json.Marshal(input); err != nil {
 		return err
 	}
-	return setImageState(ctx, tx, j.Subject, seedbed.ImageRemoving, nil)
+	return catalogue.SetImageState(ctx, tx, j.Subject, seedbed.ImageRemoving, nil)
 }
 
 // unusedImage returns ErrInUse, and says by what, if profiles or storage templates refer to the
@@ -185,5 +186,5 @@ func settleImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed.Im
 	if j.Kind != seedbed.JobImageRemove {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
-	return setImageState(ctx, tx, j.Subject, to, nil)
+	return catalogue.SetImageState(ctx, tx, j.Subject, to, nil)
 }

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -10,29 +10,29 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const imageColumns = `name, pool, state, size, source, format, sha256, firmware, node, created`
+const ImageColumns = `name, pool, state, size, source, format, sha256, firmware, node, created`
 
-func scanImage(r sqldb.Row) (i seedbed.Image, err error) {
+func ScanImage(r sqldb.Row) (i seedbed.Image, err error) {
 	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, sqldb.ToTime(&i.Created))
 	return i, err
 }
 
 // Image returns the image called name, which may still be importing.
-func (db *DB) Image(ctx context.Context, name string) (seedbed.Image, error) {
-	return sqldb.Cached(ctx, db.sql, "image", name, func() (i seedbed.Image, err error) {
-		err = db.sql.View(ctx, "read image", func(tx *sqldb.Tx) error {
-			i, err = image(ctx, tx, name, seedbed.ErrNotFound)
+func (s *Store) Image(ctx context.Context, name string) (seedbed.Image, error) {
+	return sqldb.Cached(ctx, s.db, "image", name, func() (i seedbed.Image, err error) {
+		err = s.db.View(ctx, "read image", func(tx *sqldb.Tx) error {
+			i, err = ReadImage(ctx, tx, name, seedbed.ErrNotFound)
 			return err
 		})
 		return i, err
 	})
 }
 
-// image reads an image. missing is the kind of the error if it does not exist. For a caller that
+// ReadImage reads an image. missing is the kind of the error if it does not exist. For a caller that
 // uses the image, with missing ErrInvalid, an image that is being removed is ErrInvalid too.
-func image(ctx context.Context, tx *sqldb.Tx, name string, missing error) (seedbed.Image, error) {
-	i, err := sqldb.One(ctx, tx, scanImage, seedbed.Errorf(missing, "image %q does not exist", sqldb.Clean(name, 80)),
-		`SELECT `+imageColumns+` FROM image WHERE name = $1 AND dropped = 0`, name)
+func ReadImage(ctx context.Context, tx *sqldb.Tx, name string, missing error) (seedbed.Image, error) {
+	i, err := sqldb.One(ctx, tx, ScanImage, seedbed.Errorf(missing, "image %q does not exist", sqldb.Clean(name, 80)),
+		`SELECT `+ImageColumns+` FROM image WHERE name = $1 AND dropped = 0`, name)
 	if err == nil && i.State == seedbed.ImageRemoving && missing == seedbed.ErrInvalid {
 		err = seedbed.Errorf(missing, "image %q is being removed, or could not be: take another, or see its job", sqldb.Clean(name, 80))
 	}
@@ -40,19 +40,19 @@ func image(ctx context.Context, tx *sqldb.Tx, name string, missing error) (seedb
 }
 
 // Images returns all images sorted by name.
-func (db *DB) Images(ctx context.Context) (all []seedbed.Image, err error) {
-	err = db.sql.View(ctx, "list images", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanImage, `SELECT `+imageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
+func (s *Store) Images(ctx context.Context) (all []seedbed.Image, err error) {
+	err = s.db.View(ctx, "list images", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, ScanImage, `SELECT `+ImageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
 		return err
 	})
 	return all, err
 }
 
-// insertImage adds the image of an import job; node is where that job runs. A dropped row of the
+// InsertImage adds the image of an import job; node is where that job runs. A dropped row of the
 // same name, kept for those that still refer to it, becomes the new image.
-func insertImage(ctx context.Context, tx *sqldb.Tx, i seedbed.Image, node string) error {
+func InsertImage(ctx context.Context, tx *sqldb.Tx, i seedbed.Image, node string) error {
 	made, err := sqldb.Affect(ctx, tx, `
-		INSERT INTO image (`+imageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		INSERT INTO image (`+ImageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT (name) DO UPDATE SET pool = excluded.pool, state = excluded.state, size = excluded.size, source = excluded.source,
 			format = excluded.format, sha256 = excluded.sha256, firmware = excluded.firmware, node = excluded.node, created = excluded.created, dropped = 0
 		WHERE image.dropped = 1`,
@@ -63,8 +63,8 @@ func insertImage(ctx context.Context, tx *sqldb.Tx, i seedbed.Image, node string
 	return err
 }
 
-// activateImage records what the import found, and makes the image active.
-func activateImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found seedbed.ImageInfo) error {
+// ActivateImage records what the import found, and makes the image active.
+func ActivateImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobImport {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
@@ -76,22 +76,22 @@ func activateImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found seedb
 	return err
 }
 
-// dropImage removes an image and releases its name. The row stays, hidden, so that other rows can
+// DropImage removes an image and releases its name. The row stays, hidden, so that other rows can
 // refer to it without checking that it exists.
-func dropImage(ctx context.Context, tx *sqldb.Tx, name string) error {
-	if err := sqldb.Exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, claimImage, name); err != nil {
+func DropImage(ctx context.Context, tx *sqldb.Tx, name string) error {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, ImageClaim, name); err != nil {
 		return err
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE image SET dropped = 1 WHERE name = $1`, name)
 }
 
-// claimImage is the kind of claim that reserves an image's name. The unique values of an instance
+// ImageClaim is the kind of claim that reserves an image's name. The unique values of an instance
 // (ID, name, MACs and addresses) are claimed by the keys of its own rows.
-const claimImage = "image"
+const ImageClaim = "image"
 
-// take makes a claim for holder, the name of an image. If the claim is held, it returns ErrExists
+// Take makes a claim for holder, the name of an image. If the claim is held, it returns ErrExists
 // and names the job that holds it.
-func take(ctx context.Context, tx *sqldb.Tx, c seedbed.Claim, holder string) error {
+func Take(ctx context.Context, tx *sqldb.Tx, c seedbed.Claim, holder string) error {
 	n, err := sqldb.Affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
 	if err != nil || n == 1 {
 		return err
@@ -109,9 +109,9 @@ func take(ctx context.Context, tx *sqldb.Tx, c seedbed.Claim, holder string) err
 	return &seedbed.Error{Kind: seedbed.ErrExists, Msg: taken(c, by, state), Holder: by}
 }
 
-// setImageState sets the state of an image. It returns missing, which may be nil, if there is no such
+// SetImageState sets the state of an image. It returns missing, which may be nil, if there is no such
 // image.
-func setImageState(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState, missing error) error {
+func SetImageState(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState, missing error) error {
 	n, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = $1 WHERE name = $2 AND dropped = 0`, to, name)
 	if err == nil && n == 0 {
 		err = missing

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -13,14 +13,14 @@ func (d sheet) script() seedbed.Script {
 }
 
 // CreateScript adds a provisioning script.
-func (db *DB) CreateScript(ctx context.Context, name, text string) (seedbed.Script, error) {
-	d, err := scriptShelf.create(ctx, db, name, text)
+func (s *Store) CreateScript(ctx context.Context, name, text string) (seedbed.Script, error) {
+	d, err := scriptShelf.create(ctx, s, name, text)
 	return d.script(), err
 }
 
 // Scripts returns the scripts whose names match, sorted by name.
-func (db *DB) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
-	err = db.sql.View(ctx, "list scripts", func(tx *sqldb.Tx) error {
+func (s *Store) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
+	err = s.db.View(ctx, "list scripts", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptColumns+` FROM script WHERE %s ORDER BY name`)
 		return err
 	})
@@ -46,8 +46,8 @@ func scanScript(r sqldb.Row) (s seedbed.Script, err error) {
 
 // SetScriptOptions changes a script's permissions and limits; change sets them. Running jobs keep
 // the options that they started with. The built-in script "empty" has no options: ErrConflict.
-func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error {
-	return db.sql.Update(ctx, "change options of script "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+func (s *Store) SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error {
+	return s.db.Update(ctx, "change options of script "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if _, err := touchObject(ctx, tx, kindScript, "script", name); err != nil {
 			return err
 		}
@@ -72,12 +72,12 @@ func (db *DB) SetScriptOptions(ctx context.Context, name string, change func(*se
 
 // SetScript replaces the text of a script. The built-in script "empty" cannot be changed:
 // ErrConflict.
-func (db *DB) SetScript(ctx context.Context, name, text string) error {
-	return scriptShelf.set(ctx, db, name, text)
+func (s *Store) SetScript(ctx context.Context, name, text string) error {
+	return scriptShelf.set(ctx, s, name, text)
 }
 
 // DeleteScript removes a script. If profiles use it, DeleteScript returns an ErrInUse that names
 // them.
-func (db *DB) DeleteScript(ctx context.Context, name string) error {
-	return scriptShelf.remove(ctx, db, name)
+func (s *Store) DeleteScript(ctx context.Context, name string) error {
+	return scriptShelf.remove(ctx, s, name)
 }

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -18,8 +18,8 @@ func scanOVA(r sqldb.Row) (o seedbed.OVA, err error) {
 }
 
 // OVAs returns the imported OVA images whose names match, sorted by name.
-func (db *DB) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OVA, err error) {
-	err = db.sql.View(ctx, "list OVA images", func(tx *sqldb.Tx) error {
+func (s *Store) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OVA, err error) {
+	err = s.db.View(ctx, "list OVA images", func(tx *sqldb.Tx) error {
 		all, err = ovas(ctx, tx, m)
 		return err
 	})
@@ -32,23 +32,23 @@ func ovas(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.OVA
 		return nil, err
 	}
 	for i := range all {
-		if all[i].Volumes, err = ovaVolumes(ctx, tx, all[i].Name); err != nil {
+		if all[i].Volumes, err = OVAVolumes(ctx, tx, all[i].Name); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-func ovaVolumes(ctx context.Context, tx *sqldb.Tx, ova string) ([]seedbed.OVAVolume, error) {
+func OVAVolumes(ctx context.Context, tx *sqldb.Tx, ova string) ([]seedbed.OVAVolume, error) {
 	return sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.OVAVolume, err error) {
 		err = r.Scan(&v.Disk, &v.Pool, &v.Image, &v.File, &v.Format, &v.Size)
 		return v, err
 	}, `SELECT disk, pool, image, file, format, size FROM ova_volume WHERE ova = $1 ORDER BY idx`, ova)
 }
 
-func noOVA(name string) error { return noObject(kindOVA, name) }
+func NoOVA(name string) error { return noObject(kindOVA, name) }
 
-func checkNewOVA(o *seedbed.NewOVA) error {
+func CheckNewOVA(o *seedbed.NewOVA) error {
 	switch {
 	case o == nil:
 		return seedbed.Errorf(seedbed.ErrInvalid, "an OVA job needs an OVA image")
@@ -61,9 +61,9 @@ func checkNewOVA(o *seedbed.NewOVA) error {
 	return checkSystem(o.System)
 }
 
-// insertOVA adds an OVA image that a job on node is to import, with its images, its system template
+// InsertOVA adds an OVA image that a job on node is to import, with its images, its system template
 // and its profile. They cannot be used until the import succeeds.
-func insertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string, o *seedbed.NewOVA) error {
+func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string, o *seedbed.NewOVA) error {
 	s := newStored()
 	made, err := sqldb.Affect(ctx, tx, `INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
 		o.OVA.Name, seedbed.ImageImporting, job, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
@@ -74,10 +74,10 @@ func insertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string
 		return err
 	}
 	for i, v := range o.OVA.Volumes {
-		if err := take(ctx, tx, seedbed.Claim{Kind: claimImage, Key: v.Image, Job: job}, v.Image); err != nil {
+		if err := Take(ctx, tx, seedbed.Claim{Kind: ImageClaim, Key: v.Image, Job: job}, v.Image); err != nil {
 			return err
 		}
-		if err := insertImage(ctx, tx, o.Images[i], node); err != nil {
+		if err := InsertImage(ctx, tx, o.Images[i], node); err != nil {
 			return err
 		}
 		err := sqldb.Exec(ctx, tx, `INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -108,8 +108,8 @@ func insertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string
 	return err
 }
 
-// activateOVA records what the import found, and makes the images active.
-func activateOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
+// ActivateOVA records what the import found, and makes the images active.
+func ActivateOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found []seedbed.ImageInfo) error {
 	if j.Kind != seedbed.JobOVA {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no OVA image: it is a %s job", j.ID.Short(), j.Kind)
 	}
@@ -133,23 +133,23 @@ func activateOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found []seedb
 func setOVAState(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState) error {
 	n, err := sqldb.Affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`, to, sqldb.Micros(sqldb.Now()), name)
 	if err == nil && n == 0 {
-		err = noOVA(name)
+		err = NoOVA(name)
 	}
 	return err
 }
 
-// setOVA sets the state of an OVA image and of its images.
-func setOVA(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState) error {
+// SetOVA sets the state of an OVA image and of its images.
+func SetOVA(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState) error {
 	if err := setOVAState(ctx, tx, name, to); err != nil {
 		return err
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE image SET state = $1 WHERE dropped = 0 AND name IN (SELECT image FROM ova_volume WHERE ova = $2)`, to, name)
 }
 
-// dropOVA deletes an OVA image with everything that came with it, except a system template that
+// DropOVA deletes an OVA image with everything that came with it, except a system template that
 // another profile uses. It returns the names of its images, which the caller deletes.
-func dropOVA(ctx context.Context, tx *sqldb.Tx, name string) (images []string, err error) {
-	volumes, err := ovaVolumes(ctx, tx, name)
+func DropOVA(ctx context.Context, tx *sqldb.Tx, name string) (images []string, err error) {
+	volumes, err := OVAVolumes(ctx, tx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -170,22 +170,22 @@ func dropOVA(ctx context.Context, tx *sqldb.Tx, name string) (images []string, e
 	return images, nil
 }
 
-// heldOVA is the state of an OVA image, and the job that made it.
-type heldOVA struct {
-	job   seedbed.JobID
-	state seedbed.ImageState
+// HeldOVA is the state of an OVA image, and the job that made it.
+type HeldOVA struct {
+	Job   seedbed.JobID
+	State seedbed.ImageState
 }
 
-// holdOVA locks the row of an OVA image, so that concurrent jobs see each other.
-func holdOVA(ctx context.Context, tx *sqldb.Tx, name string, missing error) (heldOVA, error) {
-	return sqldb.One(ctx, tx, func(r sqldb.Row) (h heldOVA, err error) {
-		err = r.Scan(&h.job, &h.state)
+// HoldOVA locks the row of an OVA image, so that concurrent jobs see each other.
+func HoldOVA(ctx context.Context, tx *sqldb.Tx, name string, missing error) (HeldOVA, error) {
+	return sqldb.One(ctx, tx, func(r sqldb.Row) (h HeldOVA, err error) {
+		err = r.Scan(&h.Job, &h.State)
 		return h, err
 	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)
 }
 
-// unusedSystem returns ErrInUse if profiles of others use the system template of an OVA image.
-func unusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
+// UnusedSystem returns ErrInUse if profiles of others use the system template of an OVA image.
+func UnusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
 	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `
 		SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system
 		WHERE s.ova = $1 AND (p.ova IS NULL OR p.ova <> $1)

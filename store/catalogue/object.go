@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -18,16 +18,16 @@ const (
 // createObject adds an object and returns its number. values are those of its columns after the
 // number, the name first. It may share its transaction with other writes, because most of its time
 // is the flush to disk.
-func (db *DB) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
+func (s *Store) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
 	what := "create " + kind + " " + name
 	if tx := sqldb.BatchOf(ctx); tx != nil {
-		err = db.sql.InBatch(ctx, tx, what, func(tx *sqldb.Tx) (err error) {
+		err = s.db.InBatch(ctx, tx, what, func(tx *sqldb.Tx) (err error) {
 			id, err = insertNumbered(ctx, tx, kind, into, name, values)
 			return err
 		})
 		return id, err
 	}
-	err = db.together(ctx, what, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err = s.together(ctx, what, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		id, err = insertNumbered(ctx, tx, kind, into, name, values)
 		return err
 	})

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"cmp"
@@ -94,7 +94,7 @@ func checkProfileServed(p *seedbed.Profile) (err error) {
 func profileNames(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 	place := fmt.Sprintf("profile %q", p.Name)
 	if p.Image != "" {
-		if _, err := image(ctx, tx, p.Image, seedbed.ErrInvalid); err != nil {
+		if _, err := ReadImage(ctx, tx, p.Image, seedbed.ErrInvalid); err != nil {
 			return sqldb.Within(place, err)
 		}
 	}

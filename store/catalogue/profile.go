@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// profileColumns lists a profile's columns: first those that never change, and then profileChanges.
-const profileColumns = `id, ` + newProfileColumns
+// ProfileColumns lists a profile's columns: first those that never change, and then profileChanges.
+const ProfileColumns = `id, ` + newProfileColumns
 
 const newProfileColumns = `name, created, ` + profileChanges
 
 const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova`
 
-func scanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
+func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 	var image, network, system, nics, storage, document, script, ova sql.NullString
 	err = r.Scan(&p.ID, &p.Name, sqldb.ToTime(&p.Created), &p.Revision, sqldb.ToTime(&p.Changed), &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, sqldb.ToJSON(&p.SSHKeys), sqldb.ToBlob(&p.UserData),
 		&p.Ready, sqldb.ToBlob(&p.VendorData), &p.VendorDataInUserData, &p.Datasource, sqldb.ToJSON(&p.Metadata), sqldb.ToJSON(&p.Tags),
@@ -44,14 +44,14 @@ func profileValues(p seedbed.Profile) []any {
 // CreateProfile adds a profile and returns it with its revision and times. It returns ErrInvalid if
 // something that the profile refers to does not exist (an image may still be importing), and
 // ErrExists if the name is taken.
-func (db *DB) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
+func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
 	if err := checkProfile(&p); err != nil {
 		return seedbed.Profile{}, err
 	}
 	p.SSHKeys, p.Tags = sqldb.OrEmpty(p.SSHKeys), sqldb.OrEmptyMap(p.Tags)
 	p.Revision, p.Created = 1, sqldb.Now()
 	p.Changed = p.Created
-	err := db.sql.Update(ctx, "create profile "+p.Name, func(tx *sqldb.Tx) error {
+	err := s.db.Update(ctx, "create profile "+p.Name, func(tx *sqldb.Tx) error {
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
@@ -82,8 +82,8 @@ func changeProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 // anything except the name and the OVA image. Instances that were made from the profile do not
 // change, except the user-data of those that follow it. ChangeProfile returns ErrNotFound,
 // ErrInvalid, ErrConflict for a different OVA image, or the error of change.
-func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
-	err = db.sql.Update(ctx, "change profile "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
+	err = s.db.Update(ctx, "change profile "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		n, err := sqldb.Affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
 		if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
 			return noProfile(name)
@@ -91,7 +91,7 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 		if err != nil {
 			return err
 		}
-		if p, err = sqldb.One(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name); err != nil {
+		if p, err = sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name); err != nil {
 			return err
 		}
 		was := p
@@ -114,15 +114,15 @@ func (db *DB) ChangeProfile(ctx context.Context, name string, change func(*seedb
 	if err != nil {
 		return seedbed.Profile{}, err
 	}
-	db.revised.Wake()
+	s.revised.Wake()
 	return p, nil
 }
 
 // Profile returns the profile called name.
-func (db *DB) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
-	return sqldb.Cached(ctx, db.sql, "profile", name, func() (p seedbed.Profile, err error) {
-		err = db.sql.View(ctx, "read profile", func(tx *sqldb.Tx) error {
-			p, err = sqldb.One(ctx, tx, scanProfile, noProfile(name), `SELECT `+profileColumns+` FROM profile WHERE name = $1`, name)
+func (s *Store) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
+	return sqldb.Cached(ctx, s.db, "profile", name, func() (p seedbed.Profile, err error) {
+		err = s.db.View(ctx, "read profile", func(tx *sqldb.Tx) error {
+			p, err = sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name)
 			return err
 		})
 		return p, err
@@ -134,26 +134,26 @@ func noProfile(name string) error {
 }
 
 // Profiles returns all profiles sorted by name.
-func (db *DB) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
-	err = db.sql.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanProfile, `SELECT `+profileColumns+` FROM profile ORDER BY name`)
+func (s *Store) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
+	err = s.db.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, ScanProfile, `SELECT `+ProfileColumns+` FROM profile ORDER BY name`)
 		return err
 	})
 	return all, err
 }
 
 // ScriptedProfiles returns the profiles with a script whose names match, sorted by name.
-func (db *DB) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
-	err = db.sql.View(ctx, "list profiles with a script", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanProfile, m, "name", `SELECT `+profileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
+func (s *Store) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
+	err = s.db.View(ctx, "list profiles with a script", func(tx *sqldb.Tx) error {
+		all, err = matched(ctx, tx, ScanProfile, m, "name", `SELECT `+ProfileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
 		return err
 	})
 	return all, err
 }
 
 // ProfileNames returns the first names of profiles in their order, at most limit.
-func (db *DB) ProfileNames(ctx context.Context, limit int) (names []string, err error) {
-	err = db.sql.View(ctx, "list the names of profiles", func(tx *sqldb.Tx) error {
+func (s *Store) ProfileNames(ctx context.Context, limit int) (names []string, err error) {
+	err = s.db.View(ctx, "list the names of profiles", func(tx *sqldb.Tx) error {
 		names, err = sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile ORDER BY name LIMIT $1`, limit)
 		return err
 	})
@@ -161,9 +161,9 @@ func (db *DB) ProfileNames(ctx context.Context, limit int) (names []string, err 
 }
 
 // ProfilesWith returns the profiles that refer to a user-data document, sorted by name.
-func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.Profile, err error) {
-	err = db.sql.View(ctx, "list the profiles of a document", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanProfile, seedbed.ExactName(document), "document", `SELECT `+profileColumns+` FROM profile WHERE %s ORDER BY name`)
+func (s *Store) ProfilesWith(ctx context.Context, document string) (all []seedbed.Profile, err error) {
+	err = s.db.View(ctx, "list the profiles of a document", func(tx *sqldb.Tx) error {
+		all, err = matched(ctx, tx, ScanProfile, seedbed.ExactName(document), "document", `SELECT `+ProfileColumns+` FROM profile WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -171,8 +171,8 @@ func (db *DB) ProfilesWith(ctx context.Context, document string) (all []seedbed.
 
 // DeleteProfile removes a profile. Instances that were made from it do not change. If a hook refers
 // to the profile, DeleteProfile returns ErrInUse.
-func (db *DB) DeleteProfile(ctx context.Context, name string) error {
-	return db.sql.Update(ctx, "delete profile", func(tx *sqldb.Tx) error {
+func (s *Store) DeleteProfile(ctx context.Context, name string) error {
+	return s.db.Update(ctx, "delete profile", func(tx *sqldb.Tx) error {
 		err := unhooked(ctx, tx, name)
 		if err != nil && sqldb.Unstorable(err) {
 			return noProfile(name)
@@ -189,8 +189,8 @@ func (db *DB) DeleteProfile(ctx context.Context, name string) error {
 }
 
 // ListProfiles returns the profiles of a query, sorted by name.
-func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
-	err = db.sql.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
+func (s *Store) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
+	err = s.db.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
 		w := &sqldb.Where{}
 		if q.Prefix != "" {
 			w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
@@ -198,8 +198,8 @@ func (db *DB) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []s
 		if q.After != "" {
 			w.And("name > %s", q.After)
 		}
-		query := `SELECT ` + profileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.Args)+1)
-		all, err = sqldb.List(ctx, tx, scanProfile, query, append(w.Args, sqldb.UpTo(q.Limit))...)
+		query := `SELECT ` + ProfileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.Args)+1)
+		all, err = sqldb.List(ctx, tx, ScanProfile, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"bytes"
@@ -16,15 +16,15 @@ const maxCatalogue = 50_000
 
 // Catalogue returns everything that instances are made from, as of one moment. It leaves out the
 // built-in empty objects.
-func (db *DB) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
+func (s *Store) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
 	all := seedbed.NameMatch{}
-	err = db.sql.ViewBatch(ctx, "read the catalogue", func(ctx context.Context) error {
-		system, err1 := db.SystemTemplates(ctx, all)
-		network, err2 := db.NetworkTemplates(ctx, all)
-		storage, err3 := db.StorageTemplates(ctx, all)
-		documents, err4 := db.UserDataDocuments(ctx, all)
-		scripts, err5 := db.Scripts(ctx, all)
-		profiles, err6 := db.Profiles(ctx)
+	err = s.db.ViewBatch(ctx, "read the catalogue", func(ctx context.Context) error {
+		system, err1 := s.SystemTemplates(ctx, all)
+		network, err2 := s.NetworkTemplates(ctx, all)
+		storage, err3 := s.StorageTemplates(ctx, all)
+		documents, err4 := s.UserDataDocuments(ctx, all)
+		scripts, err5 := s.Scripts(ctx, all)
+		profiles, err6 := s.Profiles(ctx)
 		c = seedbed.Catalogue{
 			System: each(system, seedbed.SystemOfCatalogue), Network: each(network, seedbed.NetworkOfCatalogue), Storage: each(storage, seedbed.StorageOfCatalogue),
 			UserData: []seedbed.CatalogueDocument{}, Scripts: []seedbed.CatalogueScript{},
@@ -57,14 +57,14 @@ func each[T, R any](all []T, of func(T) R) []R {
 // missing and changes the others to match. An object that cannot be written, because it is invalid
 // or refers to something that does not exist, is a conflict. If there is any conflict, nothing is
 // written; the report says so, and the error is nil.
-func (db *DB) ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (report seedbed.CatalogueReport, err error) {
+func (s *Store) ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (report seedbed.CatalogueReport, err error) {
 	if n := c.Objects(); n > maxCatalogue {
 		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
 	}
-	err = db.sql.Batch(ctx, "take over a catalogue", func(ctx context.Context) error {
+	err = s.db.Batch(ctx, "take over a catalogue", func(ctx context.Context) error {
 		report = seedbed.CatalogueReport{Changes: []seedbed.CatalogueChange{}}
-		for _, o := range db.takeovers(c, how) {
-			change, err := db.importCatalogue(ctx, o, how.Keep)
+		for _, o := range s.takeovers(c, how) {
+			change, err := s.importCatalogue(ctx, o, how.Keep)
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ type takeover struct {
 }
 
 // takeOver creates or changes one object, and returns what was done.
-func (db *DB) importCatalogue(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
+func (s *Store) importCatalogue(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
 	change := seedbed.CatalogueChange{Kind: o.kind, Name: sqldb.Clean(o.name, 80), Action: seedbed.CatalogueKept}
 	err := sqldb.Savepoint(ctx, sqldb.BatchOf(ctx), func() error {
 		before, err := o.now(ctx)

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -27,9 +27,9 @@ var (
 	scriptShelf   = shelf{kindScript, "script", "script", intoScript}
 )
 
-// always creates the built-in empty user-data document and script.
-func (db *DB) always(ctx context.Context) error {
-	return db.sql.Update(ctx, "keep what is always there", func(tx *sqldb.Tx) error {
+// Always creates the built-in empty user-data document and script.
+func (s *Store) Always(ctx context.Context) error {
+	return s.db.Update(ctx, "keep what is always there", func(tx *sqldb.Tx) error {
 		changed := 0
 		for _, s := range []shelf{userDataShelf, scriptShelf} {
 			at := sqldb.Micros(sqldb.Now())
@@ -47,7 +47,7 @@ func (db *DB) always(ctx context.Context) error {
 }
 
 // create adds a sheet.
-func (s shelf) create(ctx context.Context, db *DB, name, content string) (sheet, error) {
+func (s shelf) create(ctx context.Context, st *Store, name, content string) (sheet, error) {
 	if err := seedbed.CheckName(s.kind, name); err != nil {
 		return sheet{}, err
 	}
@@ -55,13 +55,13 @@ func (s shelf) create(ctx context.Context, db *DB, name, content string) (sheet,
 		return sheet{}, err
 	}
 	d := sheet{newStored(), name, content}
-	id, err := db.createObject(ctx, s.kind, s.into, name, name, content, d.Revision, sqldb.Micros(d.Created), sqldb.Micros(d.Changed))
+	id, err := st.createObject(ctx, s.kind, s.into, name, name, content, d.Revision, sqldb.Micros(d.Created), sqldb.Micros(d.Changed))
 	d.ID = id
 	return d, err
 }
 
-func (s shelf) list(ctx context.Context, db *DB, m seedbed.NameMatch) (all []sheet, err error) {
-	err = db.sql.View(ctx, "list "+s.kind+"s", func(tx *sqldb.Tx) error {
+func (s shelf) list(ctx context.Context, st *Store, m seedbed.NameMatch) (all []sheet, err error) {
+	err = st.db.View(ctx, "list "+s.kind+"s", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanDocument, m, "name", `SELECT id, name, content, revision, created, changed FROM `+s.table+` WHERE %s ORDER BY name`)
 		return err
 	})
@@ -69,11 +69,11 @@ func (s shelf) list(ctx context.Context, db *DB, m seedbed.NameMatch) (all []she
 }
 
 // set replaces the content of a sheet.
-func (s shelf) set(ctx context.Context, db *DB, name, content string) error {
+func (s shelf) set(ctx context.Context, st *Store, name, content string) error {
 	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
 		return err
 	}
-	return db.sql.Update(ctx, "change "+s.kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+	return st.db.Update(ctx, "change "+s.kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if _, err := touchObject(ctx, tx, s.kind, s.table, name); err != nil {
 			return err
 		}
@@ -84,11 +84,11 @@ func (s shelf) set(ctx context.Context, db *DB, name, content string) error {
 	})
 }
 
-func (s shelf) remove(ctx context.Context, db *DB, name string) error {
+func (s shelf) remove(ctx context.Context, st *Store, name string) error {
 	if name == seedbed.Empty {
 		return s.fixed()
 	}
-	return db.deleteObject(ctx, s.kind, s.table, s.column, name)
+	return st.deleteObject(ctx, s.kind, s.table, s.column, name)
 }
 
 // fixed returns ErrConflict, for changes of a built-in sheet.
@@ -101,14 +101,14 @@ func (d sheet) userData() seedbed.UserDataDocument {
 }
 
 // CreateUserData adds a user-data document.
-func (db *DB) CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error) {
-	d, err := userDataShelf.create(ctx, db, name, data)
+func (s *Store) CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error) {
+	d, err := userDataShelf.create(ctx, s, name, data)
 	return d.userData(), err
 }
 
 // UserDataDocuments returns the user-data documents whose names match, sorted by name.
-func (db *DB) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error) {
-	found, err := userDataShelf.list(ctx, db, m)
+func (s *Store) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error) {
+	found, err := userDataShelf.list(ctx, s, m)
 	all := make([]seedbed.UserDataDocument, len(found))
 	for i, d := range found {
 		all[i] = d.userData()
@@ -119,17 +119,17 @@ func (db *DB) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]see
 // SetUserData replaces the content of a user-data document. Instances that were made with it keep
 // their user-data, unless it follows the document. The built-in document "empty" cannot be changed:
 // ErrConflict.
-func (db *DB) SetUserData(ctx context.Context, name, data string) error {
-	defer db.revised.Wake()
-	return userDataShelf.set(ctx, db, name, data)
+func (s *Store) SetUserData(ctx context.Context, name, data string) error {
+	defer s.revised.Wake()
+	return userDataShelf.set(ctx, s, name, data)
 }
 
 // DeleteUserData removes a user-data document. If profiles use it, DeleteUserData returns an
 // ErrInUse that names them.
-func (db *DB) DeleteUserData(ctx context.Context, name string) error {
-	return userDataShelf.remove(ctx, db, name)
+func (s *Store) DeleteUserData(ctx context.Context, name string) error {
+	return userDataShelf.remove(ctx, s, name)
 }
 
 // Revised returns a channel that is closed at the next change of a profile or user-data document by
 // this process. Like that of [DB.Hint], it is only a hint.
-func (db *DB) Revised() <-chan struct{} { return db.revised.Next() }
+func (s *Store) Revised() <-chan struct{} { return s.revised.Next() }

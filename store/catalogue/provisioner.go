@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -47,8 +47,8 @@ func touchObject(ctx context.Context, tx *sqldb.Tx, kind, table, name string) (i
 }
 
 // deleteObject deletes an object unless a profile refers to it in the given column.
-func (db *DB) deleteObject(ctx context.Context, kind, table, column, name string) error {
-	return db.sql.Update(ctx, "delete "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+func (s *Store) deleteObject(ctx context.Context, kind, table, column, name string) error {
+	return s.db.Update(ctx, "delete "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
 		if err != nil && sqldb.Unstorable(err) {
 			return noObject(kind, name)
@@ -121,6 +121,6 @@ func oneLine(what, s string, most int) error {
 
 // The limits of an instance.
 const (
-	maxNICs    = 16
-	maxVolumes = 32
+	MaxNICs    = 16
+	MaxVolumes = 32
 )

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 
 // Parts returns the objects that a profile refers to, as of one moment. It returns ErrInvalid if
 // one of them does not exist.
-func (db *DB) Parts(ctx context.Context, profile string, names seedbed.PartNames) (parts seedbed.Parts, err error) {
+func (s *Store) Parts(ctx context.Context, profile string, names seedbed.PartNames) (parts seedbed.Parts, err error) {
 	missing := func(err error, kind, name string) error {
 		if err == nil || errors.Is(err, seedbed.ErrNotFound) || sqldb.Unstorable(err) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", kind, sqldb.Clean(name, 80), profile)
 		}
 		return err
 	}
-	err = db.sql.View(ctx, "read templates", func(tx *sqldb.Tx) error {
+	err = s.db.View(ctx, "read templates", func(tx *sqldb.Tx) error {
 		parts = seedbed.Parts{}
 		if names.System != "" {
 			t, err := sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, names.System), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, names.System)
@@ -59,12 +59,12 @@ func (db *DB) Parts(ctx context.Context, profile string, names seedbed.PartNames
 		if names.OVA == "" {
 			return nil
 		}
-		o, err := sqldb.One(ctx, tx, scanOVA, noOVA(names.OVA), `SELECT `+ovaColumns+` FROM ova WHERE name = $1`, names.OVA)
+		o, err := sqldb.One(ctx, tx, scanOVA, NoOVA(names.OVA), `SELECT `+ovaColumns+` FROM ova WHERE name = $1`, names.OVA)
 		if err != nil {
 			return missing(err, kindOVA, names.OVA)
 		}
 		parts.OVA = &o
-		o.Volumes, err = ovaVolumes(ctx, tx, names.OVA)
+		o.Volumes, err = OVAVolumes(ctx, tx, names.OVA)
 		return err
 	})
 	return parts, err

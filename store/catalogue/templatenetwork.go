@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func scanTemplateNetwork(r sqldb.Row) (n seedbed.TemplateNetwork, err error) {
 }
 
 // CreateNetworkTemplate adds a network template without networks.
-func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (t seedbed.NetworkTemplate, err error) {
+func (s *Store) CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (t seedbed.NetworkTemplate, err error) {
 	if err := seedbed.CheckName(kindNetwork, name); err != nil {
 		return t, err
 	}
@@ -29,13 +29,13 @@ func (db *DB) CreateNetworkTemplate(ctx context.Context, name string, mac seedbe
 		}
 	}
 	t = seedbed.NetworkTemplate{ObjectMeta: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
-	t.ID, err = db.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
+	t.ID, err = s.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
 	return t, err
 }
 
 // NetworkTemplates returns the network templates whose names match, sorted by name.
-func (db *DB) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.NetworkTemplate, err error) {
-	err = db.sql.View(ctx, "list network templates", func(tx *sqldb.Tx) error {
+func (s *Store) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.NetworkTemplate, err error) {
+	err = s.db.View(ctx, "list network templates", func(tx *sqldb.Tx) error {
 		all, err = networkTemplates(ctx, tx, m)
 		return err
 	})
@@ -66,8 +66,8 @@ func networkTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([
 // AddTemplateNetwork adds a NIC to a network template, after its other NICs. vni must be the name
 // of a network, or the error is ErrInvalid. A second NIC on the same network is ErrExists unless
 // again is set.
-func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error {
-	return db.sql.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
+func (s *Store) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error {
+	return s.db.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, agai
 		if err != nil {
 			return err
 		}
-		if nics >= maxNICs {
+		if nics >= MaxNICs {
 			return seedbed.Errorf(seedbed.ErrInvalid, "the network template %q has %d networks: a machine has no more NICs", template, nics)
 		}
 		if !again {
@@ -97,8 +97,8 @@ func (db *DB) AddTemplateNetwork(ctx context.Context, template, vni string, agai
 }
 
 // RemoveTemplateNetwork removes every NIC on that network from a network template.
-func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
-	return db.sql.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
+func (s *Store) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
+	return s.db.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
 		if err != nil {
 			return err
@@ -113,6 +113,6 @@ func (db *DB) RemoveTemplateNetwork(ctx context.Context, template, vni string) e
 
 // DeleteNetworkTemplate removes a network template with its networks. If profiles use it,
 // DeleteNetworkTemplate returns an ErrInUse that names them.
-func (db *DB) DeleteNetworkTemplate(ctx context.Context, name string) error {
-	return db.deleteObject(ctx, kindNetwork, "network_template", "network_template", name)
+func (s *Store) DeleteNetworkTemplate(ctx context.Context, name string) error {
+	return s.deleteObject(ctx, kindNetwork, "network_template", "network_template", name)
 }

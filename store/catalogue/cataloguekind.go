@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"context"
@@ -9,27 +9,27 @@ import (
 )
 
 // takeovers returns the objects of a catalogue, each after the objects that it refers to.
-func (db *DB) takeovers(c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
+func (s *Store) takeovers(c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
 	for _, t := range c.System {
-		all = append(all, db.takeSystem(t.Template()))
+		all = append(all, s.takeSystem(t.Template()))
 	}
 	for _, t := range c.Network {
-		all = append(all, db.takeNetwork(t))
+		all = append(all, s.takeNetwork(t))
 	}
 	for _, t := range c.Storage {
-		all = append(all, db.takeStorage(t, how))
+		all = append(all, s.takeStorage(t, how))
 	}
 	for _, d := range c.UserData {
-		all = append(all, db.takeUserData(d))
+		all = append(all, s.takeUserData(d))
 	}
-	for _, s := range c.Scripts {
-		all = append(all, db.takeScript(s))
+	for _, t := range c.Scripts {
+		all = append(all, s.takeScript(t))
 	}
 	for _, p := range c.Provisioner {
-		all = append(all, db.takeProfile(p.Profile(), how))
+		all = append(all, s.takeProfile(p.Profile(), how))
 	}
 	for _, p := range c.Profiles {
-		all = append(all, db.takeProfile(p, how))
+		all = append(all, s.takeProfile(p, how))
 	}
 	return all
 }
@@ -43,18 +43,18 @@ func found[T, R any](ctx context.Context, name string, read func(context.Context
 	return form(all[0]), nil
 }
 
-func (db *DB) takeSystem(t seedbed.SystemTemplate) takeover {
+func (s *Store) takeSystem(t seedbed.SystemTemplate) takeover {
 	return takeover{
 		kind: kindSystem, name: t.Name,
 		now: func(ctx context.Context) (any, error) {
-			return found(ctx, t.Name, db.SystemTemplates, seedbed.SystemOfCatalogue)
+			return found(ctx, t.Name, s.SystemTemplates, seedbed.SystemOfCatalogue)
 		},
 		make: func(ctx context.Context) error {
-			_, err := db.CreateSystemTemplate(ctx, t)
+			_, err := s.CreateSystemTemplate(ctx, t)
 			return err
 		},
 		change: func(ctx context.Context) error {
-			_, err := db.ChangeSystemTemplate(ctx, t.Name, func(now *seedbed.SystemTemplate) error {
+			_, err := s.ChangeSystemTemplate(ctx, t.Name, func(now *seedbed.SystemTemplate) error {
 				kept := *now
 				*now = t
 				now.ObjectMeta, now.OVA, now.OVAID = kept.ObjectMeta, kept.OVA, kept.OVAID
@@ -65,10 +65,10 @@ func (db *DB) takeSystem(t seedbed.SystemTemplate) takeover {
 	}
 }
 
-func (db *DB) takeNetwork(t seedbed.CatalogueNetwork) takeover {
+func (s *Store) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 	fill := func(ctx context.Context) error {
 		for _, vni := range t.VNIs {
-			if err := db.AddTemplateNetwork(ctx, t.Name, vni, true); err != nil {
+			if err := s.AddTemplateNetwork(ctx, t.Name, vni, true); err != nil {
 				return err
 			}
 		}
@@ -77,10 +77,10 @@ func (db *DB) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 	return takeover{
 		kind: kindNetwork, name: t.Name,
 		now: func(ctx context.Context) (any, error) {
-			return found(ctx, t.Name, db.NetworkTemplates, seedbed.NetworkOfCatalogue)
+			return found(ctx, t.Name, s.NetworkTemplates, seedbed.NetworkOfCatalogue)
 		},
 		make: func(ctx context.Context) error {
-			if _, err := db.CreateNetworkTemplate(ctx, t.Name, t.MAC); err != nil {
+			if _, err := s.CreateNetworkTemplate(ctx, t.Name, t.MAC); err != nil {
 				return err
 			}
 			return fill(ctx)
@@ -107,7 +107,7 @@ func (db *DB) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 	}
 }
 
-func (db *DB) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImport) takeover {
+func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImport) takeover {
 	fill := func(ctx context.Context) error {
 		for _, d := range t.Disks {
 			if how.CheckDisk != nil {
@@ -115,7 +115,7 @@ func (db *DB) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImpor
 					return err
 				}
 			}
-			if err := db.AddTemplateDisk(ctx, t.Name, d.Disk()); err != nil {
+			if err := s.AddTemplateDisk(ctx, t.Name, d.Disk()); err != nil {
 				return err
 			}
 		}
@@ -124,10 +124,10 @@ func (db *DB) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImpor
 	return takeover{
 		kind: kindStorage, name: t.Name,
 		now: func(ctx context.Context) (any, error) {
-			return found(ctx, t.Name, db.StorageTemplates, seedbed.StorageOfCatalogue)
+			return found(ctx, t.Name, s.StorageTemplates, seedbed.StorageOfCatalogue)
 		},
 		make: func(ctx context.Context) error {
-			if _, err := db.CreateStorageTemplate(ctx, t.Name); err != nil {
+			if _, err := s.CreateStorageTemplate(ctx, t.Name); err != nil {
 				return err
 			}
 			return fill(ctx)
@@ -146,41 +146,41 @@ func (db *DB) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImpor
 	}
 }
 
-func (db *DB) takeUserData(d seedbed.CatalogueDocument) takeover {
+func (s *Store) takeUserData(d seedbed.CatalogueDocument) takeover {
 	return takeover{
 		kind: kindUserData, name: d.Name,
 		now: func(ctx context.Context) (any, error) {
-			return found(ctx, d.Name, db.UserDataDocuments, func(d seedbed.UserDataDocument) seedbed.CatalogueDocument {
+			return found(ctx, d.Name, s.UserDataDocuments, func(d seedbed.UserDataDocument) seedbed.CatalogueDocument {
 				return seedbed.CatalogueDocument{Name: d.Name, Data: d.Data}
 			})
 		},
 		make: func(ctx context.Context) error {
-			_, err := db.CreateUserData(ctx, d.Name, d.Data)
+			_, err := s.CreateUserData(ctx, d.Name, d.Data)
 			return err
 		},
-		change: func(ctx context.Context) error { return db.SetUserData(ctx, d.Name, d.Data) },
+		change: func(ctx context.Context) error { return s.SetUserData(ctx, d.Name, d.Data) },
 	}
 }
 
-func (db *DB) takeScript(s seedbed.CatalogueScript) takeover {
+func (s *Store) takeScript(t seedbed.CatalogueScript) takeover {
 	options := func(ctx context.Context) error {
-		return db.SetScriptOptions(ctx, s.Name, func(o *seedbed.ScriptOptions) { *o = s.Options })
+		return s.SetScriptOptions(ctx, t.Name, func(o *seedbed.ScriptOptions) { *o = t.Options })
 	}
 	return takeover{
-		kind: kindScript, name: s.Name,
+		kind: kindScript, name: t.Name,
 		now: func(ctx context.Context) (any, error) {
-			return found(ctx, s.Name, db.Scripts, func(s seedbed.Script) seedbed.CatalogueScript {
-				return seedbed.CatalogueScript{Name: s.Name, Text: s.Text, Options: s.Options}
+			return found(ctx, t.Name, s.Scripts, func(has seedbed.Script) seedbed.CatalogueScript {
+				return seedbed.CatalogueScript{Name: has.Name, Text: has.Text, Options: has.Options}
 			})
 		},
 		make: func(ctx context.Context) error {
-			if _, err := db.CreateScript(ctx, s.Name, s.Text); err != nil {
+			if _, err := s.CreateScript(ctx, t.Name, t.Text); err != nil {
 				return err
 			}
 			return options(ctx)
 		},
 		change: func(ctx context.Context) error {
-			if err := db.SetScript(ctx, s.Name, s.Text); err != nil {
+			if err := s.SetScript(ctx, t.Name, t.Text); err != nil {
 				return err
 			}
 			return options(ctx)
@@ -188,7 +188,7 @@ func (db *DB) takeScript(s seedbed.CatalogueScript) takeover {
 	}
 }
 
-func (db *DB) takeProfile(p seedbed.Profile, how seedbed.CatalogueImport) takeover {
+func (s *Store) takeProfile(p seedbed.Profile, how seedbed.CatalogueImport) takeover {
 	check := func(ctx context.Context, p seedbed.Profile) error {
 		if how.Check == nil {
 			return nil
@@ -198,20 +198,20 @@ func (db *DB) takeProfile(p seedbed.Profile, how seedbed.CatalogueImport) takeov
 	return takeover{
 		kind: kindProfile, name: p.Name,
 		now: func(ctx context.Context) (any, error) {
-			now, err := db.Profile(ctx, p.Name)
+			now, err := s.Profile(ctx, p.Name)
 			if errors.Is(err, seedbed.ErrNotFound) {
 				return nil, nil
 			}
 			return seedbed.ProfileOfCatalogue(now), err
 		},
 		make: func(ctx context.Context) error {
-			if _, err := db.CreateProfile(ctx, p); err != nil {
+			if _, err := s.CreateProfile(ctx, p); err != nil {
 				return err
 			}
 			return check(ctx, p)
 		},
 		change: func(ctx context.Context) error {
-			now, err := db.ChangeProfile(ctx, p.Name, func(now *seedbed.Profile) error {
+			now, err := s.ChangeProfile(ctx, p.Name, func(now *seedbed.Profile) error {
 				*now = p
 				return nil
 			})

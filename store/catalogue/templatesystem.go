@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"cmp"
@@ -77,12 +77,12 @@ func checkSystem(t seedbed.SystemTemplate) error {
 }
 
 // CreateSystemTemplate adds a system template and returns it as stored.
-func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate) (seedbed.SystemTemplate, error) {
+func (s *Store) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate) (seedbed.SystemTemplate, error) {
 	if err := checkSystem(t); err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
 	t.NodeLimit, t.ObjectMeta = sqldb.OrEmpty(t.NodeLimit), newStored()
-	id, err := db.createObject(ctx, kindSystem, intoSystem, t.Name, append(systemValues(t), t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))...)
+	id, err := s.createObject(ctx, kindSystem, intoSystem, t.Name, append(systemValues(t), t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))...)
 	if err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
@@ -91,8 +91,8 @@ func (db *DB) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate
 }
 
 // SystemTemplates returns the system templates whose names match, sorted by name.
-func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
-	err = db.sql.View(ctx, "list system templates", func(tx *sqldb.Tx) error {
+func (s *Store) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
+	err = s.db.View(ctx, "list system templates", func(tx *sqldb.Tx) error {
 		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemRead+` FROM system_template WHERE %s ORDER BY name`)
 		return err
 	})
@@ -102,8 +102,8 @@ func (db *DB) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []s
 // ChangeSystemTemplate changes a system template by calling change, possibly more than once. change
 // may set anything except the name. Instances that were made from the template do not change.
 // ChangeSystemTemplate returns ErrNotFound or ErrInvalid.
-func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (t seedbed.SystemTemplate, err error) {
-	err = db.sql.Update(ctx, "change "+kindSystem+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+func (s *Store) ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (t seedbed.SystemTemplate, err error) {
+	err = s.db.Update(ctx, "change "+kindSystem+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
 			return err
 		}
@@ -128,6 +128,6 @@ func (db *DB) ChangeSystemTemplate(ctx context.Context, name string, change func
 
 // DeleteSystemTemplate removes a system template. If profiles use it, it returns an ErrInUse that
 // names them.
-func (db *DB) DeleteSystemTemplate(ctx context.Context, name string) error {
-	return db.deleteObject(ctx, kindSystem, "system_template", "system", name)
+func (s *Store) DeleteSystemTemplate(ctx context.Context, name string) error {
+	return s.deleteObject(ctx, kindSystem, "system_template", "system", name)
 }

@@ -1,4 +1,4 @@
-package store
+package catalogue
 
 import (
 	"cmp"
@@ -25,18 +25,18 @@ func scanTemplateDisk(r sqldb.Row) (d seedbed.TemplateDisk, err error) {
 }
 
 // CreateStorageTemplate adds a storage template without disks.
-func (db *DB) CreateStorageTemplate(ctx context.Context, name string) (t seedbed.StorageTemplate, err error) {
+func (s *Store) CreateStorageTemplate(ctx context.Context, name string) (t seedbed.StorageTemplate, err error) {
 	if err := seedbed.CheckName(kindStorage, name); err != nil {
 		return t, err
 	}
 	t = seedbed.StorageTemplate{ObjectMeta: newStored(), Name: name, Disks: []seedbed.TemplateDisk{}}
-	t.ID, err = db.createObject(ctx, kindStorage, intoStorageTemplate, name, name, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
+	t.ID, err = s.createObject(ctx, kindStorage, intoStorageTemplate, name, name, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
 	return t, err
 }
 
 // StorageTemplates returns the storage templates whose names match, sorted by name.
-func (db *DB) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.StorageTemplate, err error) {
-	err = db.sql.View(ctx, "list storage templates", func(tx *sqldb.Tx) error {
+func (s *Store) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.StorageTemplate, err error) {
+	err = s.db.View(ctx, "list storage templates", func(tx *sqldb.Tx) error {
 		all, err = storageTemplates(ctx, tx, m)
 		return err
 	})
@@ -99,17 +99,17 @@ func checkDisk(d seedbed.TemplateDisk) error {
 
 // AddTemplateDisk adds a disk to a storage template. Its source, if any, must be an image in its
 // pool, or the error is ErrInvalid.
-func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.TemplateDisk) error {
+func (s *Store) AddTemplateDisk(ctx context.Context, template string, d seedbed.TemplateDisk) error {
 	if err := checkDisk(d); err != nil {
 		return err
 	}
-	return db.sql.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
+	return s.db.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
 		if err != nil {
 			return err
 		}
 		if d.Source != "" {
-			img, err := image(ctx, tx, d.Source, seedbed.ErrInvalid)
+			img, err := ReadImage(ctx, tx, d.Source, seedbed.ErrInvalid)
 			if err != nil || img.Pool != d.Pool {
 				return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, sqldb.Clean(d.Source, 80))
 			}
@@ -118,7 +118,7 @@ func (db *DB) AddTemplateDisk(ctx context.Context, template string, d seedbed.Te
 		if err != nil {
 			return err
 		}
-		if n >= maxVolumes {
+		if n >= MaxVolumes {
 			return seedbed.Errorf(seedbed.ErrInvalid, "the storage template %q has %d disks: a machine has no more", template, n)
 		}
 		made, err := sqldb.Affect(ctx, tx, `
@@ -142,8 +142,8 @@ func orInvalid(err error, format string, args ...any) error {
 }
 
 // RemoveTemplateDisk removes a disk from a storage template.
-func (db *DB) RemoveTemplateDisk(ctx context.Context, template, name string) error {
-	return db.sql.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
+func (s *Store) RemoveTemplateDisk(ctx context.Context, template, name string) error {
+	return s.db.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
 		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
 		if err != nil {
 			return err
@@ -158,6 +158,6 @@ func (db *DB) RemoveTemplateDisk(ctx context.Context, template, name string) err
 
 // DeleteStorageTemplate removes a storage template with its disks. If profiles use it,
 // DeleteStorageTemplate returns an ErrInUse that names them.
-func (db *DB) DeleteStorageTemplate(ctx context.Context, name string) error {
-	return db.deleteObject(ctx, kindStorage, "storage_template", "storage", name)
+func (s *Store) DeleteStorageTemplate(ctx context.Context, name string) error {
+	return s.deleteObject(ctx, kindStorage, "storage_template", "storage", name)
 }

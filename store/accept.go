@@ -33,9 +33,12 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var receipt seedbed.Receipt
 	var accepted seedbed.Job
 	asker := seedbed.ChangeOf(ctx)
-	write := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
-		a := a // write may run more than once
+	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+		a := a // fn may run more than once
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
+		if err := b.lockNetworks(ctx, networksOf(a.Instance)); err != nil {
+			return nil, err
+		}
 		asked := "accepted"
 		if a.Delivery != nil {
 			old, err := earlier(ctx, b, *a.Delivery)
@@ -65,8 +68,8 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
-		err = db.writeTogether(ctx, what, func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
-			told, err := write(ctx, b)
+		err = db.writeTogether(ctx, what, write{networks: networksOf(a.Instance), fn: func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+			told, err := fn(ctx, b)
 			if known := (*seedbed.Error)(nil); b.shared && a.Delivery != nil && errors.As(err, &known) {
 				return nil, errApart // the delivery may be a duplicate; only a transaction of its own looks for that
 			}
@@ -74,10 +77,10 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 				access.Record(b.Tx, asker, what)
 			}
 			return told, err
-		})
+		}})
 	} else {
 		err = db.sql.Update(ctx, what, func(tx *sqldb.Tx) error {
-			told, err := write(ctx, alone(tx))
+			told, err := fn(ctx, alone(tx))
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net/netip"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -53,6 +55,32 @@ func (b *Batch) network(ctx context.Context, name string) (seedbed.Network, erro
 		b.networks[name] = n
 	}
 	return n, err
+}
+
+// lockNetworks locks networks in the order of their names, so that transactions that use several do
+// not wait for each other in a circle. A transaction calls it first. Networks that do not exist are
+// left out.
+func (b *Batch) lockNetworks(ctx context.Context, names []string) error {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if seedbed.CheckName("network", name) != nil {
+			continue
+		}
+		if _, err := b.network(ctx, name); err != nil && !errors.Is(err, seedbed.ErrInvalid) {
+			return err
+		}
+	}
+	return nil
+}
+
+// networksOf returns the networks of an instance's NICs.
+func networksOf(i *seedbed.Instance) (names []string) {
+	if i != nil {
+		for _, n := range i.NICs {
+			names = append(names, n.Network)
+		}
+	}
+	return names
 }
 
 // assignAddr returns want, or the lowest free address if want is the zero Addr. The caller has

@@ -116,12 +116,12 @@ func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 	if err := checkDelivery(d); err != nil {
 		return err
 	}
-	return db.writeTogether(ctx, "record delivery", func(_ context.Context, b *Batch) ([]outbox.Event, error) {
+	return db.writeTogether(ctx, "record delivery", write{fn: func(_ context.Context, b *Batch) ([]outbox.Event, error) {
 		b.Later(`
 			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
 				detail = excluded.detail, peer = excluded.peer, headers = excluded.headers, payload = excluded.payload`,
 			d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), d.Decision, sqldb.Clean(d.Detail, sqldb.MaxText), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 		return nil, nil
-	})
+	}})
 }

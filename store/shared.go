@@ -40,6 +40,8 @@ type write struct {
 	job *seedbed.JobRef
 	// ends is set if the write ends the job.
 	ends bool
+	// networks are those that the write takes addresses of. The batch locks all of its networks first.
+	networks []string
 	// fn writes, and returns the events of the write.
 	fn func(context.Context, *Batch) ([]outbox.Event, error)
 }
@@ -55,21 +57,21 @@ const (
 var errApart = errors.New("the write needs a transaction of its own")
 
 // writeTogether is update for a write that may share its transaction with others; package groupcommit
-// explains how. fn must not write rows that are cached.
-func (db *DB) writeTogether(ctx context.Context, what string, fn func(context.Context, *Batch) ([]outbox.Event, error)) error {
-	return db.join(ctx, db.shared, what, write{fn: fn})
+// explains how. It must not write rows that are cached.
+func (db *DB) writeTogether(ctx context.Context, what string, w write) error {
+	return db.join(ctx, db.shared, what, w)
 }
 
 // updateTogether is update for a write that may share its transaction with others and causes no event.
 func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error {
 	asker := seedbed.ChangeOf(ctx)
-	return db.writeTogether(ctx, what, func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	return db.writeTogether(ctx, what, write{fn: func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
 		err := fn(ctx, b.Tx)
 		if err == nil {
 			access.Record(b.Tx, asker, what)
 		}
 		return nil, err
-	})
+	}})
 }
 
 // ofHolder is writeTogether for writes of a job's owner to the job's own rows.
@@ -163,6 +165,13 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) (changed bool, err error) {
 	if b.shared {
 		if err := b.readJobs(ctx, batch); err != nil {
+			return false, err
+		}
+		var networks []string
+		for _, w := range batch {
+			networks = append(networks, w.Do.networks...)
+		}
+		if err := b.lockNetworks(ctx, networks); err != nil {
 			return false, err
 		}
 	}

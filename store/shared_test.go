@@ -22,11 +22,11 @@ func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	errs := make([]error, len(all)+1)
 	var accepting sync.WaitGroup
 	accepting.Go(func() { // the other writes wait for this one
-		errs[len(all)] = db.writeTogether(t.Context(), "wait", func(context.Context, *Batch) ([]outbox.Event, error) {
+		errs[len(all)] = db.writeTogether(t.Context(), "wait", write{fn: func(context.Context, *Batch) ([]outbox.Event, error) {
 			close(taken)
 			<-release
 			return nil, sqldb.ErrUnchanged
-		})
+		}})
 	})
 	<-taken
 	for i, a := range all {

@@ -160,7 +160,7 @@ type Image struct {
 // Profile is what instances are made from.
 type Profile struct {
 	// ID numbers the profiles, from 1. It is never reused.
-	ID     int64  `json:"-"`
+	ID     int64  `json:"id,omitzero"`
 	Name   string `json:"name"`
 	Image  string `json:"image"`
 	VCPUs  int    `json:"vcpus"`
@@ -209,7 +209,7 @@ type Profile struct {
 	Hold      bool   `json:"hold"`
 	// OnFailure says what happens to a create job that fails, unless its request says otherwise.
 	OnFailure OnFailure `json:"on_failure,omitzero"`
-	// Revision, Created and Changed are set by the server; a request does not have them.
+	// Revision, Created and Changed are set by the server, as ID is; a request does not have them.
 	Revision int64     `json:"revision,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
 	Changed  time.Time `json:"changed,omitzero"`

@@ -60,6 +60,9 @@ func (s *Server) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 	}
 	if len(p.UserData) == 0 {
 		p.UserData = nil // the guest must get 404, not an empty document
+		if p.Script != "" {
+			p.UserData = []byte{} // an empty document, as guests of PVC expect
+		}
 	}
 	if len(p.VendorData) == 0 {
 		p.VendorData = nil

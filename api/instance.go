@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"seedbed"
@@ -30,11 +31,32 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	r.withholdSecrets(ctx, c, req.Profile, req.Params)
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "create", Name: req.Name, Profile: req.Profile, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node}, nil)
+	if err := r.checkScriptRequest(ctx, req); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
+		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node,
+		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly,
+	}, nil)
 	if err != nil {
 		return err
 	}
 	return accepted(c, receipt)
+}
+
+// checkScriptRequest refuses what only a profile with a script can do for one without.
+func (r *router) checkScriptRequest(ctx context.Context, req wire.InstanceRequest) error {
+	if len(req.Arguments) == 0 && !req.DisksOnly {
+		return nil
+	}
+	p, err := r.Store.Profile(ctx, req.Profile)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil // the intake says so
+	}
+	if err == nil && p.Script == "" {
+		err = invalid("profile %q has no script: only a profile with one takes arguments or makes only disks", p.Name)
+	}
+	return err
 }
 
 // named returns the instance that the path names.

@@ -24,8 +24,8 @@ func (r *router) receiveProfile(c *fiber.Ctx) (p seedbed.Profile, err error) {
 	if err := receive(c, &p, r.maxDocuments()); err != nil {
 		return p, err
 	}
-	if p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
-		return p, badJSON("members revision, created and changed are set by the server: leave them out")
+	if p.ID != 0 || p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
+		return p, badJSON("members id, revision, created and changed are set by the server: leave them out")
 	}
 	return p, nil
 }

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"seedbed"
-	"seedbed/api/wire"
 	"seedbed/internal/httpserve"
 
 	"github.com/gofiber/fiber/v2"
@@ -33,23 +32,13 @@ type message struct {
 type refusal struct {
 	status  int
 	message any
-	// kind is one of package seedbed's kinds, or nil.
-	kind error
 }
 
 // Error implements error.
 func (r *refusal) Error() string { return fmt.Sprint(r.message) }
 
-// Unwrap returns the kind.
-func (r *refusal) Unwrap() error { return r.kind }
-
 func refused(status int, format string, args ...any) error {
 	return &refusal{status: status, message: fmt.Sprintf(format, args...)}
-}
-
-// absent returns the refusal for an object that does not exist.
-func absent(status int, format string, args ...any) error {
-	return &refusal{status: status, message: fmt.Sprintf(format, args...), kind: seedbed.ErrNotFound}
 }
 
 // say answers 200 with a message.
@@ -151,7 +140,7 @@ func param(c *fiber.Ctx, name string) string {
 // rows answers a list, or 404 with the message none if the list is empty.
 func rows[T, R any](c *fiber.Ctx, found []T, row func(T) R, none string) error {
 	if len(found) == 0 {
-		return absent(fiber.StatusNotFound, "%s", none)
+		return refused(fiber.StatusNotFound, "%s", none)
 	}
 	return reply(c, fiber.StatusOK, each(found, row))
 }
@@ -246,9 +235,6 @@ func (r *router) failPVC(c *fiber.Ctx, err error) error {
 	}
 	if status == fiber.StatusServiceUnavailable {
 		c.Set(fiber.HeaderRetryAfter, httpserve.RetryAfter)
-	}
-	if kind := seedbed.KindName(err); kind != "internal" {
-		c.Set(wire.ErrorKind, kind)
 	}
 	return reply(c, status, message{m})
 }

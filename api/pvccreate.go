@@ -41,7 +41,7 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	if _, err := r.scripted(ctx, req.Profile); errors.Is(err, seedbed.ErrNotFound) {
-		return absent(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
+		return refused(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
 	} else if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (r *router) templateNetworks(ctx context.Context, c *fiber.Ctx, _ *fields) 
 		return err
 	}
 	if len(found) == 0 {
-		return absent(fiber.StatusNotFound, `The network template "%s" does not exist.`, name)
+		return refused(fiber.StatusNotFound, `The network template "%s" does not exist.`, name)
 	}
 	var nets []seedbed.TemplateNetwork
 	for _, n := range found[0].Networks {

@@ -86,7 +86,7 @@ func (r *router) removePVCOVA(ctx context.Context, c *fiber.Ctx, _ *fields) erro
 	receipt, err := r.OVAs.RemoveOVA(ctx, name)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid):
-		return absent(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)
+		return refused(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)
 	case errors.Is(err, seedbed.ErrInUse):
 		return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, sentence(err.Error()))
 	case err != nil:

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"seedbed"
@@ -111,17 +110,17 @@ func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, na
 	case f.err != nil:
 		return f.err
 	case p.OVA != "" && kind == typeProvisioner:
-		return absent(fiber.StatusBadRequest, `The OVA image "%s" for profile "%s" does not exist.`, p.OVA, name)
+		return refused(fiber.StatusBadRequest, `The OVA image "%s" for profile "%s" does not exist.`, p.OVA, name)
 	}
 	beyond(f, &p)
 	if f.err != nil {
 		return f.err
 	}
 	if err := cmp.Or(seedbed.CheckName("profile", name), r.checkScripted(ctx, p, kind), seedbed.CheckParams(p.Params), r.CheckProfile(ctx, p)); err != nil {
-		return r.partError(ctx, p, err)
+		return err
 	}
 	if _, err := r.Store.CreateProfile(ctx, p); err != nil {
-		return r.partError(ctx, p, err)
+		return err
 	}
 	return say(c, `Created VM profile "%s".`, name)
 }
@@ -202,10 +201,10 @@ func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) er
 		return err
 	}
 	if err := cmp.Or(seedbed.CheckParams(next.Params), r.CheckProfile(ctx, next)); err != nil {
-		return r.partError(ctx, next, err)
+		return err
 	}
 	if _, err := r.Store.ChangeProfile(ctx, name, change); err != nil {
-		return r.partError(ctx, next, err)
+		return err
 	}
 	return say(c, `Modified VM profile "%s".`, name)
 }
@@ -231,32 +230,4 @@ func beyond(f *fields, p *seedbed.Profile) {
 	if f.has("hold") {
 		p.Hold = f.flag("hold")
 	}
-}
-
-// partError returns err, with kind ErrNotFound if a part that p names does not exist.
-func (r *router) partError(ctx context.Context, p seedbed.Profile, err error) error {
-	if !errors.Is(err, seedbed.ErrInvalid) {
-		return err
-	}
-	for _, missing := range []func() (bool, error){
-		func() (bool, error) { return missingPart(ctx, p.System, r.Store.SystemTemplates) },
-		func() (bool, error) { return missingPart(ctx, p.NetworkTemplate, r.Store.NetworkTemplates) },
-		func() (bool, error) { return missingPart(ctx, p.Storage, r.Store.StorageTemplates) },
-		func() (bool, error) { return missingPart(ctx, p.Document, r.Store.UserDataDocuments) },
-		func() (bool, error) { return missingPart(ctx, p.Script, r.Store.Scripts) },
-	} {
-		if is, other := missing(); is && other == nil {
-			return &refusal{status: fiber.StatusBadRequest, message: sentence(err.Error()), kind: seedbed.ErrNotFound}
-		}
-	}
-	return err
-}
-
-// missingPart reports whether name is set but does not exist.
-func missingPart[T any](ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error)) (bool, error) {
-	if name == "" {
-		return false, nil
-	}
-	found, err := read(ctx, seedbed.ExactName(name))
-	return len(found) == 0, err
 }

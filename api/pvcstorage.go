@@ -151,7 +151,7 @@ func (r *router) templateDisks(ctx context.Context, c *fiber.Ctx, _ *fields) err
 		return err
 	}
 	if len(found) == 0 {
-		return absent(fiber.StatusNotFound, `The storage template "%s" does not exist.`, name)
+		return refused(fiber.StatusNotFound, `The storage template "%s" does not exist.`, name)
 	}
 	var disks []seedbed.TemplateDisk
 	for _, d := range found[0].Disks {

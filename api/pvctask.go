@@ -96,7 +96,7 @@ func success(j seedbed.Job) string {
 // ever.
 func (r *router) pvcTask(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	id := param(c, "id")
-	missing := absent(fiber.StatusNotFound, `The task "%s" does not exist.`, seedbed.Clip(id))
+	missing := refused(fiber.StatusNotFound, `The task "%s" does not exist.`, seedbed.Clip(id))
 	if !jobForm.MatchString(id) {
 		return missing
 	}

@@ -55,7 +55,7 @@ var (
 )
 
 // unsaid holds members that a request does not have although its type is also an answer's.
-var unsaid = map[string][]string{"ProfileRequest": {"revision", "created", "changed"}}
+var unsaid = map[string][]string{"ProfileRequest": {"id", "revision", "created", "changed"}}
 
 // member is what a struct declares about one JSON member.
 type member struct {

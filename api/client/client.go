@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api/wire"
 )
 
 const (
@@ -210,21 +209,15 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	return seedbed.Errorf(seedbed.ErrUnavailable, "the API does not answer on %s (%s): %v", c.where, hint, err)
 }
 
-// problem returns the error in an answer: a problem document (RFC 9457) or, on PVC's paths, a
-// message.
+// problem returns the error in an answer, which is a problem document (RFC 9457).
 func (c *Client) problem(resp *http.Response, body []byte) error {
 	var p struct {
-		Title   string          `json:"title"`
-		Detail  string          `json:"detail"`
-		Kind    string          `json:"kind"`
-		Job     seedbed.JobID   `json:"job"`
-		Message json.RawMessage `json:"message"`
+		Title  string        `json:"title"`
+		Detail string        `json:"detail"`
+		Kind   string        `json:"kind"`
+		Job    seedbed.JobID `json:"job"`
 	}
-	valid := json.Unmarshal(body, &p) == nil
-	if !valid || p.Kind == "" && p.Detail == "" && p.Title == "" {
-		if msg := messageText(p.Message); valid && msg != "" {
-			return messageError(resp.StatusCode, resp.Header.Get(wire.ErrorKind), msg)
-		}
+	if json.Unmarshal(body, &p) != nil || p.Kind == "" && p.Detail == "" && p.Title == "" {
 		return fmt.Errorf("%s answered %s without saying why (is it Seedbed's API?)", c.where, resp.Status)
 	}
 	msg := p.Detail

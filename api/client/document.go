@@ -2,74 +2,64 @@ package client
 
 import (
 	"context"
-	"net/http"
+
+	"seedbed/api/wire"
 )
 
-// UserDataDocument is user-data that profiles share, as PVC shows it.
-type UserDataDocument struct {
-	ID   int64  `json:"id"`
-	Name string `json:"name"`
-	Data string `json:"userdata"`
+// UserDataDocuments lists the user-data documents whose names match pattern. An empty pattern
+// matches all.
+func (c *Client) UserDataDocuments(ctx context.Context, pattern string) ([]wire.UserData, error) {
+	return matching(ctx, c, "/userdata", pattern, func(d wire.UserData) string { return d.Name })
 }
 
-// Script is a provisioning script, as PVC shows it.
-type Script struct {
-	ID   int64  `json:"id"`
-	Name string `json:"name"`
-	Text string `json:"script"`
+// UserDataDocument returns a user-data document, or seedbed.ErrNotFound.
+func (c *Client) UserDataDocument(ctx context.Context, name string) (wire.UserData, error) {
+	return get[wire.UserData](ctx, c, at("/userdata", name), nil)
 }
 
-// document is the body of a request that sets a document.
-type document struct {
-	Data string `json:"data"`
+// CreateUserData creates a user-data document. It is served byte for byte.
+func (c *Client) CreateUserData(ctx context.Context, r wire.UserDataRequest) (wire.UserData, error) {
+	return post[wire.UserData](ctx, c, "/userdata", r)
 }
 
-// UserDataDocuments lists the documents whose names match limit. An empty limit matches all.
-func (c *Client) UserDataDocuments(ctx context.Context, limit string) ([]UserDataDocument, error) {
-	return matching[UserDataDocument](ctx, c, "/userdata", limit)
+// ChangeUserData replaces the content of a user-data document. If d was read before and the document
+// was changed since, the error is seedbed.ErrConflict.
+func (c *Client) ChangeUserData(ctx context.Context, d wire.UserData) (wire.UserData, error) {
+	return put[wire.UserData](ctx, c, at("/userdata", d.Name), tagOf(d.Stored), wire.UserDataRequest{Data: d.Data})
 }
 
-// UserDataDocument returns a document, or seedbed.ErrNotFound.
-func (c *Client) UserDataDocument(ctx context.Context, name string) (UserDataDocument, error) {
-	return element[UserDataDocument](ctx, c, "/userdata", "userdata document", name)
+// DeleteUserData deletes a user-data document that no profile names.
+func (c *Client) DeleteUserData(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/userdata", name))
 }
 
-// AddUserData creates a document. It is served byte for byte.
-func (c *Client) AddUserData(ctx context.Context, name, data string) (string, error) {
-	return c.tell(ctx, http.MethodPost, at("/userdata", name), document{data})
+// Scripts lists the provisioning scripts whose names match pattern. An empty pattern matches all.
+func (c *Client) Scripts(ctx context.Context, pattern string) ([]wire.Script, error) {
+	return matching(ctx, c, "/scripts", pattern, func(s wire.Script) string { return s.Name })
 }
 
-// ChangeUserData replaces a document.
-func (c *Client) ChangeUserData(ctx context.Context, name, data string) (string, error) {
-	return c.tell(ctx, http.MethodPut, at("/userdata", name), document{data})
+// Script returns a provisioning script, or seedbed.ErrNotFound.
+func (c *Client) Script(ctx context.Context, name string) (wire.Script, error) {
+	return get[wire.Script](ctx, c, at("/scripts", name), nil)
 }
 
-// RemoveUserData removes a document that no profile names.
-func (c *Client) RemoveUserData(ctx context.Context, name string) (string, error) {
-	return c.tell(ctx, http.MethodDelete, at("/userdata", name), nil)
+// CreateScript creates a provisioning script.
+func (c *Client) CreateScript(ctx context.Context, r wire.ScriptRequest) (wire.Script, error) {
+	return post[wire.Script](ctx, c, "/scripts", r)
 }
 
-// Scripts lists the scripts whose names match limit. An empty limit matches all.
-func (c *Client) Scripts(ctx context.Context, limit string) ([]Script, error) {
-	return matching[Script](ctx, c, "/script", limit)
+// ChangeScript replaces the text of a script. If s was read before and the script was changed since,
+// the error is seedbed.ErrConflict.
+func (c *Client) ChangeScript(ctx context.Context, s wire.Script) (wire.Script, error) {
+	return put[wire.Script](ctx, c, at("/scripts", s.Name), tagOf(s.Stored), wire.ScriptRequest{Text: s.Text})
 }
 
-// Script returns a script, or seedbed.ErrNotFound.
-func (c *Client) Script(ctx context.Context, name string) (Script, error) {
-	return element[Script](ctx, c, "/script", "provisioning script", name)
+// ChangeScriptOptions changes the options of a script.
+func (c *Client) ChangeScriptOptions(ctx context.Context, name string, change wire.ScriptOptionsChange) (wire.Script, error) {
+	return patch[wire.Script](ctx, c, at("/scripts", name)+"/options", change)
 }
 
-// AddScript creates a script.
-func (c *Client) AddScript(ctx context.Context, name, text string) (string, error) {
-	return c.tell(ctx, http.MethodPost, at("/script", name), document{text})
-}
-
-// ChangeScript replaces the text of a script.
-func (c *Client) ChangeScript(ctx context.Context, name, text string) (string, error) {
-	return c.tell(ctx, http.MethodPut, at("/script", name), document{text})
-}
-
-// RemoveScript removes a script that no profile names.
-func (c *Client) RemoveScript(ctx context.Context, name string) (string, error) {
-	return c.tell(ctx, http.MethodDelete, at("/script", name), nil)
+// DeleteScript deletes a script that no profile names.
+func (c *Client) DeleteScript(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/scripts", name))
 }

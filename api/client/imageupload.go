@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"io"
-	"net/http"
-	"net/url"
 
 	"seedbed"
 )
@@ -24,16 +22,7 @@ type ImageUpload struct {
 
 // UploadImage sends size bytes of file, and starts a job that imports them.
 func (c *Client) UploadImage(ctx context.Context, u ImageUpload, file io.Reader, size seedbed.Bytes) (seedbed.Receipt, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{"pool": u.Pool, "node": u.Node, "sha256": u.SHA256, "format": u.Format, "firmware": string(u.Firmware)} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	var r seedbed.Receipt
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: at("/images", u.Name) + "/content", query: query, timeout: uploadTime, answer: &r,
-		upload: &upload{body: io.LimitReader(file, int64(size)), size: int64(size), kind: "application/octet-stream"},
-	})
-	return r, err
+	return c.upload(ctx, at("/images", u.Name)+"/content", given(map[string]string{
+		"pool": u.Pool, "node": u.Node, "sha256": u.SHA256, "format": u.Format, "firmware": string(u.Firmware),
+	}), file, size)
 }

@@ -9,11 +9,12 @@ import (
 	"seedbed/api/wire"
 )
 
-// CreateInstance starts a create job. It sends only name, profile, params, hold, protected and node
-// of the request.
+// CreateInstance starts a create job. It sends only name, profile, params, hold, protected, node,
+// arguments, ready and undefined of the request.
 func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, "/instances", wire.InstanceRequest{
 		Name: r.Name, Profile: r.Profile, Params: r.Params, NewInstance: newInstance(r),
+		Arguments: r.Arguments, Ready: r.Ready, DisksOnly: r.Undefined,
 	})
 }
 

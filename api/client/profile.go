@@ -11,7 +11,7 @@ import (
 
 // settings returns p without the fields that the server sets.
 func settings(p seedbed.Profile) seedbed.Profile {
-	p.Revision, p.Created, p.Changed = 0, time.Time{}, time.Time{}
+	p.ID, p.Revision, p.Created, p.Changed = 0, 0, time.Time{}, time.Time{}
 	return p
 }
 

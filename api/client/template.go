@@ -2,172 +2,137 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+
+	"seedbed"
+	"seedbed/api/wire"
 )
 
+// The paths of templates.
 const (
-	systems  = "/template/system"
-	networks = "/template/network"
-	storages = "/template/storage"
+	systems  = "/templates/system"
+	networks = "/templates/network"
+	storages = "/templates/storage"
 )
 
-// SystemTemplate is the virtual hardware of an instance, as PVC shows it. VRAM is in MiB,
-// MigrationMaxDowntime in milliseconds.
-type SystemTemplate struct {
-	ID                   int64   `json:"id"`
-	Name                 string  `json:"name"`
-	VCPUs                int     `json:"vcpu_count"`
-	VRAM                 int64   `json:"vram_mb"`
-	Serial               bool    `json:"serial"`
-	VNC                  bool    `json:"vnc"`
-	VNCBind              *string `json:"vnc_bind"`
-	NodeLimit            *string `json:"node_limit"`
-	NodeSelector         *string `json:"node_selector"`
-	NodeAutostart        bool    `json:"node_autostart"`
-	MigrationMethod      *string `json:"migration_method"`
-	OVA                  *int64  `json:"ova"`
-	MigrationMaxDowntime *int64  `json:"migration_max_downtime"`
-	DiskBus              string  `json:"disk_bus"` // empty means virtio
-	DiskCopy             bool    `json:"disk_copy"`
+// matching lists the objects whose names match pattern: text that may be anywhere in the name, at
+// its start after '^', or at its end before '$'. An empty pattern matches all. It reads the objects
+// page by page.
+func matching[T any](ctx context.Context, c *Client, path, pattern string, name func(T) string) ([]T, error) {
+	m, query := seedbed.ParseNameMatch(pattern), url.Values{}
+	if m.Start && m.Text != "" {
+		if seedbed.CheckName("object", m.Text) != nil {
+			return []T{}, nil // no name starts with that
+		}
+		query.Set("name", m.Text)
+	}
+	all, err := pages(ctx, c, path, query, 0, name)
+	return slices.DeleteFunc(all, func(v T) bool { return !m.Matches(name(v)) }), err
 }
 
-// SystemTemplateRequest creates or changes a system template. Nil fields are not sent, and change
-// nothing.
-type SystemTemplateRequest struct {
-	VCPUs                *int    `json:"vcpus,omitempty"`
-	VRAM                 *int    `json:"vram,omitempty"`
-	Serial               *bool   `json:"serial,omitempty"`
-	VNC                  *bool   `json:"vnc,omitempty"`
-	VNCBind              *string `json:"vnc_bind,omitempty"`
-	NodeLimit            *string `json:"node_limit,omitempty"`
-	NodeSelector         *string `json:"node_selector,omitempty"`
-	NodeAutostart        *bool   `json:"node_autostart,omitempty"`
-	MigrationMethod      *string `json:"migration_method,omitempty"`
-	MigrationMaxDowntime *int    `json:"migration_max_downtime,omitempty"`
-	DiskBus              *string `json:"disk_bus,omitempty"`
-	DiskCopy             *bool   `json:"disk_copy,omitempty"`
+// tagOf returns the entity tag of an object that was read before. It is empty for one that was not.
+func tagOf(s wire.Stored) string {
+	if s.Revision == 0 {
+		return ""
+	}
+	return fmt.Sprintf(`"%d-%d"`, s.Revision, s.Created.UnixMicro())
 }
 
-// SystemTemplates lists the system templates whose names match limit. An empty limit matches all.
-func (c *Client) SystemTemplates(ctx context.Context, limit string) ([]SystemTemplate, error) {
-	return matching[SystemTemplate](ctx, c, systems, limit)
+// put replaces the object at path by body, if it still has the entity tag.
+func put[T any](ctx context.Context, c *Client, path, tag string, body any) (T, error) {
+	var v T
+	err := c.do(ctx, call{method: http.MethodPut, path: path, body: body, match: tag, answer: &v})
+	return v, err
 }
 
-// AddSystemTemplate creates a system template. VCPUs, VRAM, Serial and VNC are required.
-func (c *Client) AddSystemTemplate(ctx context.Context, name string, r SystemTemplateRequest) (string, error) {
-	return c.tell(ctx, http.MethodPost, at(systems, name), r)
+// SystemTemplates lists the system templates whose names match pattern. An empty pattern matches
+// all.
+func (c *Client) SystemTemplates(ctx context.Context, pattern string) ([]wire.SystemTemplate, error) {
+	return matching(ctx, c, systems, pattern, func(t wire.SystemTemplate) string { return t.Name })
 }
 
-// ChangeSystemTemplate changes the fields of a system template that r sets.
-func (c *Client) ChangeSystemTemplate(ctx context.Context, name string, r SystemTemplateRequest) (string, error) {
-	return c.tell(ctx, http.MethodPut, at(systems, name), r)
+// SystemTemplate returns a system template, or seedbed.ErrNotFound.
+func (c *Client) SystemTemplate(ctx context.Context, name string) (wire.SystemTemplate, error) {
+	return get[wire.SystemTemplate](ctx, c, at(systems, name), nil)
 }
 
-// RemoveSystemTemplate removes a system template that no profile names.
-func (c *Client) RemoveSystemTemplate(ctx context.Context, name string) (string, error) {
-	return c.tell(ctx, http.MethodDelete, at(systems, name), nil)
+// CreateSystemTemplate creates a system template.
+func (c *Client) CreateSystemTemplate(ctx context.Context, t seedbed.CatalogueSystem) (wire.SystemTemplate, error) {
+	return post[wire.SystemTemplate](ctx, c, systems, t)
 }
 
-// NetworkTemplate is the NICs of an instance, in their order, as PVC shows them.
-type NetworkTemplate struct {
-	ID       int64             `json:"id"`
-	Name     string            `json:"name"`
-	MAC      *string           `json:"mac_template"`
-	OVA      *int64            `json:"ova"`
-	Networks []TemplateNetwork `json:"networks"`
+// ChangeSystemTemplate replaces a system template by t; the name cannot change. t must have been
+// read before: if the template was changed since, the error is seedbed.ErrConflict.
+func (c *Client) ChangeSystemTemplate(ctx context.Context, t wire.SystemTemplate) (wire.SystemTemplate, error) {
+	return put[wire.SystemTemplate](ctx, c, at(systems, t.Name), tagOf(t.Stored), t.CatalogueSystem)
 }
 
-// TemplateNetwork is one NIC. VNI is the name of its network.
-type TemplateNetwork struct {
-	ID       int64  `json:"id"`
-	Template int64  `json:"network_template"`
-	VNI      string `json:"vni"`
+// DeleteSystemTemplate deletes a system template that no profile names.
+func (c *Client) DeleteSystemTemplate(ctx context.Context, name string) error {
+	return c.remove(ctx, at(systems, name))
 }
 
-// NetworkTemplates lists the network templates whose names match limit. An empty limit matches all.
-func (c *Client) NetworkTemplates(ctx context.Context, limit string) ([]NetworkTemplate, error) {
-	return matching[NetworkTemplate](ctx, c, networks, limit)
+// NetworkTemplates lists the network templates whose names match pattern. An empty pattern matches
+// all.
+func (c *Client) NetworkTemplates(ctx context.Context, pattern string) ([]wire.NetworkTemplate, error) {
+	return matching(ctx, c, networks, pattern, func(t wire.NetworkTemplate) string { return t.Name })
 }
 
-// AddNetworkTemplate creates a network template without networks. mac is the template for MAC
-// addresses. If it is empty, the addresses are random.
-func (c *Client) AddNetworkTemplate(ctx context.Context, name, mac string) (string, error) {
-	return c.tell(ctx, http.MethodPost, at(networks, name), struct {
-		MAC string `json:"mac_template,omitempty"`
-	}{mac})
+// NetworkTemplate returns a network template, or seedbed.ErrNotFound.
+func (c *Client) NetworkTemplate(ctx context.Context, name string) (wire.NetworkTemplate, error) {
+	return get[wire.NetworkTemplate](ctx, c, at(networks, name), nil)
 }
 
-// RemoveNetworkTemplate removes a network template that no profile names.
-func (c *Client) RemoveNetworkTemplate(ctx context.Context, name string) (string, error) {
-	return c.tell(ctx, http.MethodDelete, at(networks, name), nil)
+// CreateNetworkTemplate creates a network template without networks.
+func (c *Client) CreateNetworkTemplate(ctx context.Context, r wire.NetworkTemplateRequest) (wire.NetworkTemplate, error) {
+	return post[wire.NetworkTemplate](ctx, c, networks, r)
 }
 
-// AddTemplateNetwork adds a NIC. A second NIC in the same network needs again.
-func (c *Client) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) (string, error) {
-	return c.tell(ctx, http.MethodPost, at(at(networks, template)+"/net", vni), struct {
-		Again bool `json:"permit_duplicate,omitempty"`
-	}{again})
+// DeleteNetworkTemplate deletes a network template that no profile names.
+func (c *Client) DeleteNetworkTemplate(ctx context.Context, name string) error {
+	return c.remove(ctx, at(networks, name))
 }
 
-// RemoveTemplateNetwork removes every NIC in that network.
-func (c *Client) RemoveTemplateNetwork(ctx context.Context, template, vni string) (string, error) {
-	return c.tell(ctx, http.MethodDelete, at(at(networks, template)+"/net", vni), nil)
+// AddTemplateNetwork adds a NIC to a network template.
+func (c *Client) AddTemplateNetwork(ctx context.Context, template string, r wire.TemplateNetworkRequest) (wire.NetworkTemplate, error) {
+	return post[wire.NetworkTemplate](ctx, c, at(networks, template)+"/vnis", r)
 }
 
-// StorageTemplate is the disks of an instance, in their order, as PVC shows them.
-type StorageTemplate struct {
-	ID    int64          `json:"id"`
-	Name  string         `json:"name"`
-	OVA   *int64         `json:"ova"`
-	Disks []TemplateDisk `json:"disks"`
+// RemoveTemplateNetwork removes every NIC in that network from a network template.
+func (c *Client) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
+	return c.remove(ctx, at(at(networks, template)+"/vnis", vni))
 }
 
-// TemplateDisk is one disk. SizeGB is in GiB.
-type TemplateDisk struct {
-	ID             int64   `json:"id"`
-	Template       int64   `json:"storage_template"`
-	Pool           string  `json:"pool"`
-	DiskID         string  `json:"disk_id"`
-	SourceVolume   *string `json:"source_volume"`
-	SizeGB         *int64  `json:"disk_size_gb"`
-	Mountpoint     *string `json:"mountpoint"`
-	Filesystem     *string `json:"filesystem"`
-	FilesystemArgs string  `json:"filesystem_args"`
+// StorageTemplates lists the storage templates whose names match pattern. An empty pattern matches
+// all.
+func (c *Client) StorageTemplates(ctx context.Context, pattern string) ([]wire.StorageTemplate, error) {
+	return matching(ctx, c, storages, pattern, func(t wire.StorageTemplate) string { return t.Name })
 }
 
-// TemplateDiskRequest is a disk of a storage template. It is a clone of Source, or blank with
-// SizeGB.
-type TemplateDiskRequest struct {
-	Pool       string `json:"pool"`
-	Source     string `json:"source_volume,omitempty"`
-	SizeGB     *int   `json:"disk_size,omitempty"`
-	Filesystem string `json:"filesystem,omitempty"`
-	// FilesystemArgs are arguments of mkfs, dashes included.
-	FilesystemArgs []string `json:"filesystem_arg,omitempty"`
-	Mountpoint     string   `json:"mountpoint,omitempty"`
+// StorageTemplate returns a storage template, or seedbed.ErrNotFound.
+func (c *Client) StorageTemplate(ctx context.Context, name string) (wire.StorageTemplate, error) {
+	return get[wire.StorageTemplate](ctx, c, at(storages, name), nil)
 }
 
-// StorageTemplates lists the storage templates whose names match limit. An empty limit matches all.
-func (c *Client) StorageTemplates(ctx context.Context, limit string) ([]StorageTemplate, error) {
-	return matching[StorageTemplate](ctx, c, storages, limit)
+// CreateStorageTemplate creates a storage template without disks.
+func (c *Client) CreateStorageTemplate(ctx context.Context, r wire.StorageTemplateRequest) (wire.StorageTemplate, error) {
+	return post[wire.StorageTemplate](ctx, c, storages, r)
 }
 
-// AddStorageTemplate creates a storage template without disks.
-func (c *Client) AddStorageTemplate(ctx context.Context, name string) (string, error) {
-	return c.tell(ctx, http.MethodPost, at(storages, name), nil)
+// DeleteStorageTemplate deletes a storage template that no profile names.
+func (c *Client) DeleteStorageTemplate(ctx context.Context, name string) error {
+	return c.remove(ctx, at(storages, name))
 }
 
-// RemoveStorageTemplate removes a storage template that no profile names.
-func (c *Client) RemoveStorageTemplate(ctx context.Context, name string) (string, error) {
-	return c.tell(ctx, http.MethodDelete, at(storages, name), nil)
+// AddTemplateDisk adds a disk to a storage template.
+func (c *Client) AddTemplateDisk(ctx context.Context, template string, d seedbed.CatalogueDisk) (wire.StorageTemplate, error) {
+	return post[wire.StorageTemplate](ctx, c, at(storages, template)+"/disks", d)
 }
 
-// AddTemplateDisk adds a disk, such as "sda".
-func (c *Client) AddTemplateDisk(ctx context.Context, template, disk string, r TemplateDiskRequest) (string, error) {
-	return c.tell(ctx, http.MethodPost, at(at(storages, template)+"/disk", disk), r)
-}
-
-// RemoveTemplateDisk removes a disk.
-func (c *Client) RemoveTemplateDisk(ctx context.Context, template, disk string) (string, error) {
-	return c.tell(ctx, http.MethodDelete, at(at(storages, template)+"/disk", disk), nil)
+// RemoveTemplateDisk removes a disk from a storage template.
+func (c *Client) RemoveTemplateDisk(ctx context.Context, template, disk string) error {
+	return c.remove(ctx, at(at(storages, template)+"/disks", disk))
 }

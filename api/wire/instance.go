@@ -13,6 +13,13 @@ type InstanceRequest struct {
 	Profile string         `json:"profile"`
 	Params  map[string]any `json:"params,omitempty"`
 	NewInstance
+	// Arguments are the arguments of the profile's script, each as key=value. They override those of
+	// the profile. If they are nil and the profile declares no parameters, Params are the arguments.
+	Arguments []string `json:"arguments,omitzero"`
+	// Ready is when the job ends. Empty means the profile's value.
+	Ready seedbed.Ready `json:"ready,omitempty"`
+	// DisksOnly makes only the disks, for a profile with a script. No instance owns them afterwards.
+	DisksOnly bool `json:"disks_only,omitempty"`
 }
 
 // NewInstance holds the settings of a new instance that do not say what it is made from.

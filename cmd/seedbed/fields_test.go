@@ -35,6 +35,7 @@ var requests = []struct {
 	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},
 	{wire.InstanceRequest{}, map[string]string{
 		"name": argument, "profile": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest,
+		"arguments": "provisioner create --script-arg", "ready": "provisioner create --ready", "disks_only": "provisioner create --no-define",
 	}},
 	{wire.NewInstance{}, map[string]string{"hold": asRequest, "protected": asRequest, "node": asRequest}},
 	{wire.PlanRequest{}, map[string]string{
@@ -77,7 +78,7 @@ var requests = []struct {
 	}},
 	{seedbed.Profile{}, map[string]string{
 		"name": argument, "expressions": "the flags whose text may be an expression",
-		"revision": server, "created": server, "changed": server,
+		"id": server, "revision": server, "created": server, "changed": server,
 	}},
 }
 

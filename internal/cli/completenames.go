@@ -9,59 +9,74 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 // SystemTemplates lists the names of system templates.
 func SystemTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).SystemTemplates, func(t client.SystemTemplate) string { return t.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).SystemTemplates, func(t wire.SystemTemplate) string { return t.Name })
 }
 
 // NetworkTemplates lists the names of network templates.
 func NetworkTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).NetworkTemplates, func(t client.NetworkTemplate) string { return t.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).NetworkTemplates, func(t wire.NetworkTemplate) string { return t.Name })
 }
 
 // StorageTemplates lists the names of storage templates.
 func StorageTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t client.StorageTemplate) string { return t.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t wire.StorageTemplate) string { return t.Name })
 }
 
 // TemplateVNIs lists the networks of the template that the first argument names.
 func TemplateVNIs(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
-	found, err := api.NetworkTemplates(ctx, "^"+args[0]+"$")
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return slices.Compact(Each(found[0].Networks, func(n client.TemplateNetwork) string { return n.VNI })), nil
+	t, err := api.NetworkTemplate(ctx, args[0])
+	return slices.Compact(t.VNIs), err
 }
 
 // TemplateDisks lists the disks of the template that the first argument names.
 func TemplateDisks(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
-	found, err := api.StorageTemplates(ctx, "^"+args[0]+"$")
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return Each(found[0].Disks, func(d client.TemplateDisk) string { return d.DiskID }), nil
+	t, err := api.StorageTemplate(ctx, args[0])
+	return Each(t.Disks, func(d seedbed.CatalogueDisk) string { return d.Name }), err
 }
 
 // UserdataNames lists the names of user-data documents.
 func UserdataNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).UserDataDocuments, func(d client.UserDataDocument) string { return d.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).UserDataDocuments, func(d wire.UserData) string { return d.Name })
 }
 
 // ScriptNames lists the names of provisioning scripts.
 func ScriptNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).Scripts, func(s client.Script) string { return s.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).Scripts, func(s wire.Script) string { return s.Name })
 }
 
 // ComposedProfiles lists the names of the profiles that the provisioner commands know.
 func ComposedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).ProvisionerProfiles, func(p client.ProvisionerProfile) string { return p.Name })
+	return NamesOf(ctx, api, begun, ScriptedProfiles, func(p seedbed.Profile) string { return p.Name })
+}
+
+// ScriptedProfiles lists the profiles with a script whose names match pattern. An empty pattern
+// matches all.
+func ScriptedProfiles(api *client.Client, ctx context.Context, pattern string) ([]seedbed.Profile, error) {
+	m, q := seedbed.ParseNameMatch(pattern), seedbed.ProfileQuery{}
+	if m.Start {
+		q.Prefix = m.Text
+	}
+	all, err := api.ListProfiles(ctx, q)
+	return slices.DeleteFunc(all, func(p seedbed.Profile) bool { return p.Script == "" || !m.Matches(p.Name) }), err
+}
+
+// ScriptedProfile returns a profile with a script, or seedbed.ErrNotFound.
+func ScriptedProfile(api *client.Client, ctx context.Context, name string) (seedbed.Profile, error) {
+	p, err := api.Profile(ctx, name)
+	if err == nil && p.Script == "" {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "the profile %q has no script", name)
+	}
+	return p, err
 }
 
 // OVAs lists the names of OVA images.
 func OVAs(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).OVAs, func(o client.OVA) string { return o.Name })
+	return NamesOf(ctx, api, begun, (*client.Client).OVAs, func(o wire.OVA) string { return o.Name })
 }
 
 func instances(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {

@@ -117,23 +117,23 @@ func YesOnly(b bool) string {
 	return YesNo(true)
 }
 
-// OrDash returns the value as text, or a dash for nil.
-func OrDash[T any](v *T) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprint(*v)
-}
-
-// TellMessage prints the server's message about a change.
+// TellMessage prints a message about a change.
 func (a *App) TellMessage(msg string) error {
 	return a.Tell(map[string]string{"message": msg}, "%s", OneLine(msg))
 }
 
-// asking is a call of the API that makes a change. It returns the server's message.
+// Done returns the message about a change, unless the change failed.
+func Done(err error, format string, args ...any) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(format, args...), nil
+}
+
+// asking is a call of the API that makes a change. It returns a message about the change.
 type asking func(ctx context.Context, api *client.Client, args []string) (string, error)
 
-// Told returns the function of a command that makes one change and prints the server's message.
+// Told returns the function of a command that makes one change and prints the message about it.
 func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
 	return a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		msg, err := ask(ctx, api, args)

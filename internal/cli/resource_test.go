@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,7 +64,11 @@ func TestSwitchFlag(t *testing.T) {
 		if err := c.ParseFlags(strings.Fields(args)); err != nil {
 			t.Fatal(err)
 		}
-		if got := OrDash(new(s.Wanted())) + " " + OrDash(s.Said(c, "start")); got != want {
+		said := "-"
+		if on := s.Said(c, "start"); on != nil {
+			said = strconv.FormatBool(*on)
+		}
+		if got := strconv.FormatBool(s.Wanted()) + " " + said; got != want {
 			t.Errorf("%q gives %s, want %s", args, got, want)
 		}
 	}

@@ -93,6 +93,18 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 	return nil
 }
 
+// Await waits for a job without showing it. It returns an error if the job does not succeed.
+func (a *App) Await(ctx context.Context, c *client.Client, r seedbed.Receipt) error {
+	job, err := c.WaitJob(ctx, string(r.Job), nil)
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted; the job continues: seedbed job watch %s", r.Job.Short())
+	}
+	if err != nil {
+		return err
+	}
+	return outcome(job)
+}
+
 // outcome returns nil for a job that succeeded, and otherwise an error that says how it ended.
 func outcome(j seedbed.Job) error {
 	cause := j.Error

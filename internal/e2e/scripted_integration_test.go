@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +16,6 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
@@ -123,9 +124,13 @@ func scriptStack(t *testing.T) *lab.Stack {
 // composeVM asks for a machine as PVC's client does, and gives the job's ID.
 func composeVM(t *testing.T, s *lab.Stack, name, profile string, args ...string) string {
 	t.Helper()
-	task, err := s.API.Compose(t.Context(), client.ComposeRequest{Name: name, Profile: profile, Define: true, Start: true, Arguments: args})
-	if err != nil {
-		t.Fatal(err)
+	query := url.Values{"name": {name}, "profile": {profile}, "arg": args}
+	var task struct {
+		ID string `json:"task_id"`
+	}
+	answer := asPVC(t, s, http.MethodPost, "/provisioner/create?"+query.Encode())
+	if err := json.Unmarshal([]byte(answer), &task); err != nil || task.ID == "" {
+		t.Fatalf("create %s: %s, %v", name, answer, err)
 	}
 	return task.ID
 }
@@ -244,11 +249,17 @@ func TestScriptedKill(t *testing.T) {
 // taskOf is a job as PVC's client sees it.
 func taskOf(t *testing.T, s *lab.Stack, id string) string {
 	t.Helper()
+	return asPVC(t, s, http.MethodGet, "/tasks/"+id)
+}
+
+// asPVC makes a request of PVC's API, and returns the answer's body.
+func asPVC(t *testing.T, s *lab.Stack, method, path string) string {
+	t.Helper()
 	token, err := os.ReadFile(filepath.Join(s.Dir, "admin.token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/v1/tasks/"+id, nil)
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/api/v1"+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,19 +115,6 @@ func (p *ParamFlags) Declared(ctx context.Context, api *client.Client, profile s
 	return made.Params, err
 }
 
-// Lines returns parameters as key=value, in order.
-func Lines(params map[string]any) ([]string, error) {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		text, err := paramLine(params[name])
-		if err != nil {
-			return nil, cli.Usagef("param %s: %s", name, err)
-		}
-		all = append(all, name+"="+text)
-	}
-	return all, nil
-}
-
 // parseParams parses key=value arguments into the parameters of a request.
 func parseParams(args []string) (map[string]any, error) {
 	params := map[string]any{}

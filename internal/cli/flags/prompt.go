@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -114,21 +113,4 @@ func (p *prompter) line(hidden bool) (string, error) {
 		return "", err
 	}
 	return strings.TrimRight(text, "\r\n"), nil
-}
-
-// paramLine returns a value as text.
-func paramLine(v any) (string, error) {
-	switch v := v.(type) {
-	case string:
-		return v, nil
-	case bool:
-		return strconv.FormatBool(v), nil
-	case int:
-		return strconv.Itoa(v), nil
-	case int64:
-		return strconv.FormatInt(v, 10), nil
-	case uint64:
-		return strconv.FormatUint(v, 10), nil
-	}
-	return "", errors.New("want a string, a whole number, true or false")
 }

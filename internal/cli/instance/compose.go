@@ -30,33 +30,32 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 			if err != nil {
 				return err
 			}
+			p, err := cli.ScriptedProfile(api, ctx, names[1])
+			if err != nil {
+				return err
+			}
 			if params.Interactive {
-				p, err := api.ProvisionerProfile(ctx, names[1])
-				if err != nil {
-					return err
-				}
 				if err := params.Complete(a, p.Params, values); err != nil {
 					return err
 				}
 			}
-			given, err := flags.Lines(values)
+			req := seedbed.Request{
+				Name: names[0], Profile: names[1], Params: values, Undefined: !define.Wanted(), Ready: seedbed.Ready(ready),
+				Arguments: append([]string{}, args...), // parameters are not arguments, whatever the profile declares
+			}
+			if !start.Wanted() || !define.Wanted() {
+				req.Hold = new(true)
+			}
+			receipt, err := api.CreateInstance(ctx, req)
 			if err != nil {
 				return err
 			}
-			task, err := api.Compose(ctx, client.ComposeRequest{
-				Name: names[0], Params: given, Profile: names[1], Define: define.Wanted(), Start: define.Wanted() && start.Wanted(), Arguments: args,
-				Ready: seedbed.Ready(ready),
-			})
-			if err != nil {
+			if err := a.Finish(ctx, api, receipt, &w); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
-			if w.Wanted() {
-				return composed(ctx, a, api, task, names[0], &w)
+			if i, err := api.Instance(ctx, names[0]); err == nil && i.State == seedbed.InstanceRunning {
+				a.Say("%s is %s at %s", i.Name, i.State, addresses(i))
 			}
-			if a.JSON() {
-				return a.PrintJSON(task)
-			}
-			a.Say("Task ID: %s assigned to node %s; follow it with: seedbed job watch %s", task.ID, cli.Printable(task.RunOn), task.ID)
 			return nil
 		}),
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.ComposedProfiles),
@@ -68,15 +67,4 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 	params.Add(c)
 	w.AddJob(a, c)
 	return c
-}
-
-// composed follows the job to its end, and prints the instance's address.
-func composed(ctx context.Context, a *cli.App, api *client.Client, task client.Task, name string, w *cli.WaitFlags) error {
-	if err := a.Follow(ctx, api, task.ID, w.Timeout, false); err != nil || a.JSON() || a.Flags.Quiet {
-		return err
-	}
-	if i, err := api.Instance(ctx, name); err == nil && i.State == seedbed.InstanceRunning {
-		a.Say("%s is %s at %s", i.Name, i.State, addresses(i))
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package profile
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -57,56 +56,64 @@ func (p *composedFlags) add(a *cli.App, c *cobra.Command) {
 	f.BoolVar(&p.hold, "hold", false, "machines are defined and left off")
 }
 
-func (p *composedFlags) request(a *cli.App, c *cobra.Command) (client.ProvisionerProfileRequest, error) {
-	r := client.ProvisionerProfileRequest{
-		System: cli.Given(c, "system-template", p.system), Network: cli.Given(c, "network-template", p.network), Storage: cli.Given(c, "storage-template", p.storage),
-		UserData: cli.Given(c, "userdata", p.userdata), Script: cli.Given(c, "script", p.script), Arguments: p.args, Follow: seedbed.Follow(p.follow),
+// apply sets the fields of to for which flags were given, and reports whether there were any. An
+// empty name changes nothing.
+func (p *composedFlags) apply(a *cli.App, c *cobra.Command, to *seedbed.Profile) (given bool, err error) {
+	for _, name := range []struct {
+		flag, value string
+		to          *string
+	}{
+		{"system-template", p.system, &to.System}, {"network-template", p.network, &to.NetworkTemplate}, {"storage-template", p.storage, &to.Storage},
+		{"userdata", p.userdata, &to.Document}, {"script", p.script, &to.Script},
+	} {
+		given = given || c.Flags().Changed(name.flag)
+		*name.to = cmp.Or(name.value, *name.to)
 	}
-	if c.Flags().Changed("protect") {
-		r.Protected = &p.protected
+	for flag, on := range map[string]struct{ to, value *bool }{"protect": {&to.Protected, &p.protected}, "hold": {&to.Hold, &p.hold}} {
+		if c.Flags().Changed(flag) {
+			*on.to, given = *on.value, true
+		}
 	}
-	if c.Flags().Changed("hold") {
-		r.Hold = &p.hold
+	if p.follow != "" {
+		to.Follow, given = seedbed.Follow(p.follow), true
+	}
+	if len(p.args) > 0 {
+		to.Arguments, given = p.args, true
 	}
 	if p.none {
-		r.Params = new(string)
+		to.Params, given = nil, true
 	}
-	if p.params == "" {
-		return r, nil
+	if p.params != "" {
+		given = true
+		to.Params, err = declarations(a, p.params)
 	}
-	declared, err := declarations(a, p.params)
-	if err != nil {
-		return r, err
-	}
-	text, err := json.Marshal(declared)
-	if err != nil {
-		return r, err
-	}
-	r.Params = new(string)
-	*r.Params = string(text)
-	return r, nil
+	return given, err
 }
 
 func composedProfileAdd(a *cli.App) *cobra.Command {
 	var (
 		flags composedFlags
 		ova   string
-		kind  = "provisioner"
+		kind  = typeProvisioner
 		c     *cobra.Command
 	)
 	c = &cobra.Command{
 		Use: "add NAME --system-template TEMPLATE --script SCRIPT", Short: "Make a profile", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			r, err := flags.request(a, c)
-			if err != nil {
+			p := seedbed.NewScripted(args[0], "")
+			if _, err := flags.apply(a, c, &p); err != nil {
 				return "", err
 			}
-			r.Type, r.OVA = kind, cli.Given(c, "ova", ova)
-			return api.AddProvisionerProfile(ctx, args[0], r)
+			p.OVA = ova
+			if err := checkComposed(p, kind); err != nil {
+				return "", err
+			}
+			_, err := api.CreateProfile(ctx, p)
+			return cli.Done(err, "Created VM profile %q.", args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cli.AddChoice(c, &kind, "profile-type", "p", "what it is made from", "provisioner", "ova")
+	cli.AddChoice(c, &kind, "profile-type", "p", "what it is made from", typeProvisioner, typeOVA)
 	flags.add(a, c)
 	c.Flags().StringVarP(&ova, "ova", "o", "", "OVA `image`")
 	// The flags were added above.
@@ -128,18 +135,22 @@ func composedProfileModify(a *cli.App) *cobra.Command {
 of those that follow it (all, unless --follow pinned was said). The arguments of the
 script are replaced by those that are given; -d alone takes all away.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			r, err := flags.request(a, c)
+			p, err := cli.ScriptedProfile(api, ctx, args[0])
 			if err != nil {
 				return "", err
 			}
-			if none && len(r.Arguments) == 0 {
-				r.Arguments = []string{""}
+			if none {
+				p.Arguments = nil
 			}
-			if r.System == nil && r.Network == nil && r.Storage == nil && r.UserData == nil && r.Script == nil && r.Arguments == nil &&
-				r.Params == nil && r.Follow == "" && r.Protected == nil && r.Hold == nil {
+			given, err := flags.apply(a, c, &p)
+			if err != nil {
+				return "", err
+			}
+			if !given && !none {
 				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --userdata DOCUMENT", args[0])
 			}
-			return api.ChangeProvisionerProfile(ctx, args[0], r)
+			_, err = api.ChangeProfile(ctx, p)
+			return cli.Done(err, "Modified VM profile %q.", args[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.ComposedProfiles),
 	}
@@ -151,38 +162,78 @@ script are replaced by those that are given; -d alone takes all away.`,
 func composedProfileRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a profile; its instances stay", "Remove profile %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.RemoveProvisionerProfile(ctx, args[0])
+			_, err := cli.ScriptedProfile(api, ctx, args[0])
+			if err == nil {
+				err = api.DeleteProfile(ctx, args[0])
+			}
+			return cli.Done(err, "Removed VM profile %q.", args[0])
 		}, cli.ComposedProfiles)
 }
 
+// checkComposed refuses a new profile whose parts are not those of its type.
+func checkComposed(p seedbed.Profile, kind string) error {
+	if kind == typeOVA {
+		if p.OVA == "" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "an OVA image must be specified for profile %q, since it is of type ova", p.Name)
+		}
+		return nil
+	}
+	if p.OVA != "" {
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q with an OVA image must be of type ova", p.Name)
+	}
+	for _, part := range []struct{ kind, name string }{{"network template", p.NetworkTemplate}, {"storage template", p.Storage}} {
+		if part.name == "" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "a %s must be specified for profile %q", part.kind, p.Name)
+		}
+	}
+	return nil
+}
+
+// The types of profiles with a script.
+const (
+	typeProvisioner = "provisioner" // templates and a script
+	typeOVA         = "ova"         // an OVA image
+)
+
+// typeOf returns the type of a profile with a script.
+func typeOf(p seedbed.Profile) string {
+	if p.OVA != "" {
+		return typeOVA
+	}
+	return typeProvisioner
+}
+
+// orNA returns s, or N/A if s is empty.
+func orNA(s string) string { return cmp.Or(s, "N/A") }
+
 func composedProfileShow(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show a profile", Args: cobra.ExactArgs(1),
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return showComposedProfile(ctx, a, args[0])
+		Use: "show NAME", Short: "Show a profile",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			p, err := cli.ScriptedProfile(api, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.ShowPairs(p, [][2]string{
+				{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", typeOf(p)},
+				{"system template", orNA(p.System)}, {"network template", orNA(p.NetworkTemplate)}, {"storage template", orNA(p.Storage)},
+				{"userdata", orNA(p.Document)}, {"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", orNA(p.OVA)},
+				{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))},
+				{"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)},
+			})
 		}),
 		ValidArgsFunction: a.Completion(cli.ComposedProfiles),
 	}
 }
 
-func showComposedProfile(ctx context.Context, a *cli.App, name string) error {
-	return cli.Show(ctx, a, (*client.Client).ProvisionerProfile, name, func(p client.ProvisionerProfile) [][2]string {
-		return [][2]string{
-			{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", p.Type},
-			{"system template", p.System}, {"network template", p.Network}, {"storage template", p.Storage},
-			{"userdata", p.UserData}, {"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
-			{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))}, {"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)},
-		}
-	})
-}
-
 func composedProfileList(a *cli.App) *cobra.Command {
 	return cli.MatchingCommand(a, "profiles", "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
-		(*client.Client).ProvisionerProfiles,
+		cli.ScriptedProfiles,
 		[]string{"name", "id", "type", "system", "network", "storage", "userdata", "ova", "script", "script arguments"},
-		func(p client.ProvisionerProfile) []string {
+		func(p seedbed.Profile) []string {
 			return []string{
-				p.Name, strconv.FormatInt(p.ID, 10), p.Type, p.System, p.Network, p.Storage, p.UserData, p.OVA, p.Script, strings.Join(p.Arguments, ", "),
+				p.Name, strconv.FormatInt(p.ID, 10), typeOf(p), orNA(p.System), orNA(p.NetworkTemplate), orNA(p.Storage), orNA(p.Document), orNA(p.OVA),
+				p.Script, strings.Join(p.Arguments, ", "),
 			}
 		})
 }

@@ -26,17 +26,16 @@ type documents[T any] struct {
 	// label is the messages' word for one document, plural for several. suffix is that of files
 	// with one.
 	label, plural, suffix string
-	add, change, remove   func(c *client.Client, ctx context.Context, name, text string) (string, error)
-	one                   func(c *client.Client, ctx context.Context, name string) (T, error)
-	all                   func(c *client.Client, ctx context.Context, limit string) ([]T, error)
-	of                    func(T) document
-}
-
-// removing gives a removal the signature of a change.
-func removing(remove func(*client.Client, context.Context, string) (string, error)) func(*client.Client, context.Context, string, string) (string, error) {
-	return func(c *client.Client, ctx context.Context, name, _ string) (string, error) {
-		return remove(c, ctx, name)
-	}
+	add                   func(c *client.Client, ctx context.Context, name, text string) error
+	// change replaces the text of a document. One that was read before is not changed if somebody
+	// else has changed it since.
+	change func(c *client.Client, ctx context.Context, t T, text string) error
+	remove func(c *client.Client, ctx context.Context, name string) error
+	one    func(c *client.Client, ctx context.Context, name string) (T, error)
+	all    func(c *client.Client, ctx context.Context, pattern string) ([]T, error)
+	of     func(T) document
+	// unread is a document of that name that was not read.
+	unread func(name string) T
 }
 
 func (d *documents[T]) addTo(c *cobra.Command) {
@@ -62,7 +61,7 @@ func (d *documents[T]) addCmd() *cobra.Command {
 			if err != nil {
 				return "", err
 			}
-			return d.add(api, ctx, args[0], text)
+			return cli.Done(d.add(api, ctx, args[0], text), "Created %s %q.", d.label, args[0])
 		}),
 		ValidArgsFunction: d.a.Completion(cli.NoNames, cli.Files),
 	}
@@ -93,11 +92,10 @@ refuses the text, it is kept in a file whose name is printed.`, d.label),
 			if err != nil {
 				return err
 			}
-			msg, err := d.change(api, ctx, args[0], text)
-			if err != nil {
+			if err := d.change(api, ctx, d.unread(args[0]), text); err != nil {
 				return err
 			}
-			return d.a.TellMessage(msg)
+			return d.a.TellMessage(d.updated(args[0]))
 		}),
 		ValidArgsFunction: d.a.Completion(d.names, cli.Files),
 	}
@@ -121,12 +119,16 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 		d.a.Say("nothing was changed")
 		return nil
 	}
-	msg, err := d.change(api, ctx, name, draft.text)
-	if err != nil {
+	if err := d.change(api, ctx, t, draft.text); err != nil {
 		return fmt.Errorf("%w (the text is kept in %s)", err, draft.path)
 	}
 	draft.discard()
-	return d.a.TellMessage(msg)
+	return d.a.TellMessage(d.updated(name))
+}
+
+// updated is the message about a change.
+func (d *documents[T]) updated(name string) string {
+	return fmt.Sprintf("Updated %s %q.", d.label, name)
 }
 
 func (d *documents[T]) showCmd() *cobra.Command {
@@ -177,6 +179,6 @@ func (d *documents[T]) listCmd() *cobra.Command {
 func (d *documents[T]) removeCmd() *cobra.Command {
 	return d.a.Removal("remove NAME", "Remove a "+d.label, "Remove "+d.label+" %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return d.remove(api, ctx, args[0], "")
+			return cli.Done(d.remove(api, ctx, args[0]), "Removed %s %q.", d.label, args[0])
 		}, d.names)
 }

@@ -1,7 +1,9 @@
 package profile
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -32,27 +35,32 @@ then, for example to change clones or the disks of an OVA image.
 With --privileged a script runs as root of the worker's host, with the host's /dev, /sys
 and /run, as PVC's scripts do: it can do anything to the host. Only an admin can grant
 that, and only for the present text of the script: a changed text needs a new grant.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			api, err := a.Client()
-			if err != nil {
-				return err
-			}
-			r := client.ScriptOptionsRequest{
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			change := wire.ScriptOptionsChange{
 				Privileged: cli.Given(c, "privileged", privileged), Network: cli.Given(c, "network", network), Always: cli.Given(c, "always", always),
-				Time: cli.Given(c, "time", limit.String()), Memory: cli.Given(c, "memory", memory),
+				Time: cli.Given(c, "time", limit.String()),
 			}
-			if r != (client.ScriptOptionsRequest{}) {
-				msg, err := api.ChangeScriptOptions(ctx, args[0], r)
+			if c.Flags().Changed("memory") {
+				size, err := seedbed.ParseBytes(cmp.Or(memory, "0"))
 				if err != nil {
 					return err
 				}
-				return a.TellMessage(msg)
+				change.Memory = &size
 			}
-			return cli.Show(ctx, a, (*client.Client).ScriptOptions, args[0], func(o client.ScriptOptions) [][2]string {
-				return [][2]string{
-					{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)}, {"always", strconv.FormatBool(o.Always)},
-					{"time", orWorkers(o.Time)}, {"memory", orWorkers(o.Memory)},
+			if change != (wire.ScriptOptionsChange{}) {
+				if _, err := api.ChangeScriptOptions(ctx, args[0], change); err != nil {
+					return err
 				}
+				return a.TellMessage(fmt.Sprintf("Changed the options of provisioning script %q.", args[0]))
+			}
+			s, err := api.Script(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			o := s.Options
+			return a.ShowPairs(o, [][2]string{
+				{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)}, {"always", strconv.FormatBool(o.Always)},
+				{"time", orWorkers(o.Time)}, {"memory", orWorkers(cli.Size(o.Memory))},
 			})
 		}),
 		ValidArgsFunction: a.Completion(cli.ScriptNames),

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -53,14 +55,30 @@ func (s *systemFlags) add(c *cobra.Command, downtime int) {
 	f.IntVar(&s.maxDowntime, "max-downtime", downtime, "`MILLISECONDS` that a live migration may pause an instance")
 }
 
-// request returns the request with the values of the given flags.
-func (s *systemFlags) request(c *cobra.Command) client.SystemTemplateRequest {
-	return client.SystemTemplateRequest{
-		VCPUs: cli.Given(c, "vcpus", s.vcpus), VRAM: cli.Given(c, "vram", s.vram), Serial: s.serial.Said(c, "serial"), VNC: s.vnc.Said(c, "vnc"),
-		VNCBind: cli.Given(c, "vnc-bind", s.vncBind), NodeLimit: cli.Given(c, "node-limit", s.nodeLimit), NodeSelector: cli.Given(c, "node-selector", s.nodeSelector),
-		NodeAutostart: cli.Given(c, "node-autostart", s.nodeAutostart), MigrationMethod: cli.Given(c, "migration-method", s.migrationMethod),
-		MigrationMaxDowntime: cli.Given(c, "max-downtime", s.maxDowntime), DiskBus: cli.Given(c, "disk-bus", s.diskBus), DiskCopy: cli.Given(c, "disk-copy", s.diskCopy),
+// apply sets the fields of t for which flags were given, and reports whether there were any.
+func (s *systemFlags) apply(c *cobra.Command, t *seedbed.CatalogueSystem) (given bool) {
+	set := func(name string, do func()) {
+		if c.Flags().Changed(name) {
+			do()
+			given = true
+		}
 	}
+	set("vcpus", func() { t.VCPUs = s.vcpus })
+	set("vram", func() { t.Memory = seedbed.Bytes(s.vram) * seedbed.MiB })
+	set("vnc-bind", func() { t.VNCBind = s.vncBind })
+	set("node-limit", func() { t.NodeLimit = words(s.nodeLimit) })
+	set("node-selector", func() { t.NodeSelector = strings.TrimPrefix(s.nodeSelector, "none") })
+	set("node-autostart", func() { t.NodeAutostart = s.nodeAutostart })
+	set("migration-method", func() { t.MigrationMethod = s.migrationMethod })
+	set("max-downtime", func() { t.MigrationDowntime = int64(s.maxDowntime) })
+	set("disk-bus", func() { t.DiskBus = s.diskBus })
+	set("disk-copy", func() { t.DiskCopy = s.diskCopy })
+	for to, on := range map[*bool]*bool{&t.Serial: s.serial.Said(c, "serial"), &t.VNC: s.vnc.Said(c, "vnc")} {
+		if on != nil {
+			*to, given = *on, true
+		}
+	}
+	return given
 }
 
 func systemAdd(a *cli.App) *cobra.Command {
@@ -71,9 +89,10 @@ func systemAdd(a *cli.App) *cobra.Command {
 	c = &cobra.Command{
 		Use: "add NAME --vcpus CPUS --vram MB", Short: "Add a system template", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			r := flags.request(c)
-			r.Serial, r.VNC, r.MigrationMaxDowntime = new(flags.serial.Wanted()), new(flags.vnc.Wanted()), &flags.maxDowntime
-			return api.AddSystemTemplate(ctx, args[0], r)
+			t := seedbed.CatalogueSystem{Name: args[0], MigrationDowntime: int64(flags.maxDowntime)}
+			flags.apply(c, &t)
+			_, err := api.CreateSystemTemplate(ctx, t)
+			return cli.Done(err, "Added new system template %q.", args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -92,11 +111,16 @@ func systemModify(a *cli.App) *cobra.Command {
 	c = &cobra.Command{
 		Use: "modify NAME", Short: "Change a system template; existing instances are not affected", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			r := flags.request(c)
-			if r == (client.SystemTemplateRequest{}) {
+			if !flags.apply(c, &seedbed.CatalogueSystem{}) {
 				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
 			}
-			return api.ChangeSystemTemplate(ctx, args[0], r)
+			t, err := api.SystemTemplate(ctx, args[0])
+			if err != nil {
+				return "", err
+			}
+			flags.apply(c, &t.CatalogueSystem)
+			_, err = api.ChangeSystemTemplate(ctx, t)
+			return cli.Done(err, "Modified system template %q.", args[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.SystemTemplates),
 	}
@@ -107,7 +131,7 @@ func systemModify(a *cli.App) *cobra.Command {
 func systemRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a system template", "Remove system template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.RemoveSystemTemplate(ctx, args[0])
+			return cli.Done(api.DeleteSystemTemplate(ctx, args[0]), "Removed system template %q.", args[0])
 		}, cli.SystemTemplates)
 }
 
@@ -115,10 +139,25 @@ func systemList(a *cli.App) *cobra.Command {
 	return cli.MatchingCommand(a, "system templates", "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m MB",
 		(*client.Client).SystemTemplates,
 		[]string{"name", "id", "vcpus", "vram [mb]", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]", "disk bus", "copied"},
-		func(t client.SystemTemplate) []string {
+		func(t wire.SystemTemplate) []string {
 			return []string{
-				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), strconv.FormatInt(t.VRAM, 10), cli.YesNo(t.Serial), cli.YesNo(t.VNC),
-				cli.OrDash(t.VNCBind), cli.OrDash(t.NodeLimit), cli.OrDash(t.NodeSelector), cli.YesNo(t.NodeAutostart), cli.OrDash(t.MigrationMethod), cli.OrDash(t.MigrationMaxDowntime), cmp.Or(t.DiskBus, seedbed.BusVirtio), cli.YesNo(t.DiskCopy),
+				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), strconv.FormatInt(int64(t.Memory/seedbed.MiB), 10), cli.YesNo(t.Serial), cli.YesNo(t.VNC),
+				orDash(t.VNCBind), orDash(strings.Join(t.NodeLimit, ",")), orDash(t.NodeSelector), cli.YesNo(t.NodeAutostart), orDash(t.MigrationMethod),
+				strconv.FormatInt(t.MigrationDowntime, 10), cmp.Or(t.DiskBus, seedbed.BusVirtio), cli.YesNo(t.DiskCopy),
 			}
 		})
 }
+
+// words returns the items of a comma-separated list.
+func words(s string) []string {
+	var all []string
+	for w := range strings.SplitSeq(s, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// orDash returns s, or a dash if s is empty.
+func orDash(s string) string { return cmp.Or(s, "-") }

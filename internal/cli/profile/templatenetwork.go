@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -30,7 +32,8 @@ from 0. Without a MAC template, addresses are generated randomly.`,
 		Example: `  seedbed provisioner template network add lan --mac-template '{prefix}:2f:1f:{vmid}{netid}'`,
 		Args:    cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.AddNetworkTemplate(ctx, args[0], mac)
+			_, err := api.CreateNetworkTemplate(ctx, wire.NetworkTemplateRequest{Name: args[0], MAC: seedbed.MACTemplate(mac)})
+			return cli.Done(err, "Added new network template %q.", args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -41,19 +44,15 @@ from 0. Without a MAC template, addresses are generated randomly.`,
 func networkTemplateRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a network template", "Remove network template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.RemoveNetworkTemplate(ctx, args[0])
+			return cli.Done(api.DeleteNetworkTemplate(ctx, args[0]), "Removed network template %q.", args[0])
 		}, cli.NetworkTemplates)
 }
 
 func networkTemplateList(a *cli.App) *cobra.Command {
 	return cli.MatchingCommand(a, "network templates", "no network templates yet: seedbed provisioner template network add NAME",
 		(*client.Client).NetworkTemplates, []string{"name", "id", "mac template", "networks"},
-		func(t client.NetworkTemplate) []string {
-			var vnis []string
-			for _, n := range t.Networks {
-				vnis = append(vnis, n.VNI)
-			}
-			return []string{t.Name, strconv.FormatInt(t.ID, 10), cli.OrDash(t.MAC), strings.Join(vnis, ", ")}
+		func(t wire.NetworkTemplate) []string {
+			return []string{t.Name, strconv.FormatInt(t.ID, 10), orDash(string(t.MAC)), strings.Join(t.VNIs, ", ")}
 		})
 }
 
@@ -62,7 +61,8 @@ func vniAdd(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME VNI", Short: "Add a NIC on the network VNI (seedbed network list)", Args: cobra.ExactArgs(2),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.AddTemplateNetwork(ctx, args[0], args[1], again)
+			_, err := api.AddTemplateNetwork(ctx, args[0], wire.TemplateNetworkRequest{VNI: args[1], PermitDuplicate: again})
+			return cli.Done(err, "Added new network %q to network template %q.", args[1], args[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.NetworkTemplates, cli.Networks),
 	}
@@ -73,6 +73,6 @@ func vniAdd(a *cli.App) *cobra.Command {
 func vniRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME VNI", "Remove every NIC on the network VNI", "Of network template %s remove network %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.RemoveTemplateNetwork(ctx, args[0], args[1])
+			return cli.Done(api.RemoveTemplateNetwork(ctx, args[0], args[1]), "Removed network %q from network template %q.", args[1], args[0])
 		}, cli.NetworkTemplates, cli.TemplateVNIs)
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -23,7 +25,8 @@ func storageAdd(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "add NAME", Short: "Add a storage template without disks (see disk add)", Args: cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.AddStorageTemplate(ctx, args[0])
+			_, err := api.CreateStorageTemplate(ctx, wire.StorageTemplateRequest{Name: args[0]})
+			return cli.Done(err, "Added new storage template %q.", args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -32,7 +35,7 @@ func storageAdd(a *cli.App) *cobra.Command {
 func storageRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a storage template", "Remove storage template %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.RemoveStorageTemplate(ctx, args[0])
+			return cli.Done(api.DeleteStorageTemplate(ctx, args[0]), "Removed storage template %q.", args[0])
 		}, cli.StorageTemplates)
 }
 
@@ -41,15 +44,17 @@ func storageList(a *cli.App) *cobra.Command {
 	return cli.MatchingCommand(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
 		(*client.Client).StorageTemplates,
 		[]string{"name", "id", "disk", "pool", "source volume", "size [gb]", "filesystem", "arguments", "mountpoint"},
-		func(t client.StorageTemplate) []string {
+		func(t wire.StorageTemplate) []string {
 			row := make([]string, 9)
 			row[0], row[1] = t.Name, strconv.FormatInt(t.ID, 10)
 			for i, d := range t.Disks {
-				args := d.FilesystemArgs
-				if args == "" {
-					args = "-"
+				size := ""
+				if d.Size > 0 {
+					size = strconv.FormatInt(int64(d.Size/seedbed.GiB), 10)
 				}
-				for column, s := range []string{d.DiskID, d.Pool, cli.OrDash(d.SourceVolume), cli.OrDash(d.SizeGB), cli.OrDash(d.Filesystem), args, cli.OrDash(d.Mountpoint)} {
+				for column, s := range []string{
+					d.Name, d.Pool, orDash(d.Source), orDash(size), orDash(d.Filesystem), orDash(strings.Join(d.FilesystemArgs, " ")), orDash(d.Mountpoint),
+				} {
 					if i > 0 {
 						row[column+2] += "\n"
 					}
@@ -60,9 +65,13 @@ func storageList(a *cli.App) *cobra.Command {
 		})
 }
 
+// maxGB bounds the size of a disk, so that it can be multiplied. The server decides which sizes are
+// valid.
+const maxGB = 1 << 30
+
 func diskAdd(a *cli.App) *cobra.Command {
 	var (
-		r    client.TemplateDiskRequest
+		d    seedbed.CatalogueDisk
 		size int
 		args []string
 		c    *cobra.Command
@@ -78,25 +87,29 @@ one dash, a longer key two.`,
   seedbed provisioner template storage disk add root sdb -p default -s 20 -f ext4 --fsarg L=data -m /srv`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
-			r.SizeGB = cli.Given(c, "size", size)
-			if r.Source != "" && (r.SizeGB != nil || r.Filesystem != "" || r.Mountpoint != "") {
+			sized := c.Flags().Changed("size")
+			if sized && (size < 1 || size > maxGB) {
+				return "", seedbed.Errorf(seedbed.ErrInvalid, "disk_size is %d: want 1 to %d GB", size, maxGB)
+			}
+			if d.Source != "" && (sized || d.Filesystem != "" || d.Mountpoint != "") {
 				return "", cli.Usagef("--source-volume cannot be used with --size, --filesystem or --mountpoint: a clone has the size and content of its image")
 			}
-			if r.Filesystem == "" && (len(args) > 0 || r.Mountpoint != "") {
+			if d.Filesystem == "" && (len(args) > 0 || d.Mountpoint != "") {
 				return "", cli.Usagef("--fsarg and --mountpoint need --filesystem")
 			}
-			r.FilesystemArgs = dashed(args)
-			return api.AddTemplateDisk(ctx, names[0], names[1], r)
+			d.Name, d.Size, d.FilesystemArgs = names[1], seedbed.Bytes(size)*seedbed.GiB, dashed(args)
+			_, err := api.AddTemplateDisk(ctx, names[0], d)
+			return cli.Done(err, "Added new disk %q to storage template %q.", names[1], names[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.StorageTemplates, cli.NoNames),
 	}
 	f := c.Flags()
-	f.StringVarP(&r.Pool, "pool", "p", "", "storage `POOL` of the disk")
-	f.StringVarP(&r.Source, "source-volume", "i", "", "`IMAGE` to clone it from")
+	f.StringVarP(&d.Pool, "pool", "p", "", "storage `POOL` of the disk")
+	f.StringVarP(&d.Source, "source-volume", "i", "", "`IMAGE` to clone it from")
 	f.IntVarP(&size, "size", "s", 0, "size of a blank disk in `GB` (GiB)")
-	f.StringVarP(&r.Filesystem, "filesystem", "f", "", "`FILESYSTEM` of a blank disk")
+	f.StringVarP(&d.Filesystem, "filesystem", "f", "", "`FILESYSTEM` of a blank disk")
 	f.StringArrayVar(&args, "fsarg", nil, "argument of mkfs as `KEY=VALUE`, without dashes (repeatable)")
-	f.StringVarP(&r.Mountpoint, "mountpoint", "m", "", "`PATH` at which the script mounts the filesystem")
+	f.StringVarP(&d.Mountpoint, "mountpoint", "m", "", "`PATH` at which the script mounts the filesystem")
 	// As in PVC's client, -f is the filesystem here. A message has no format other than JSON.
 	f.StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
 	// The flags were added above.
@@ -123,6 +136,6 @@ func dashed(args []string) []string {
 func diskRemove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME DISK", "Remove a disk from a storage template", "Of storage template %s remove disk %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return api.RemoveTemplateDisk(ctx, args[0], args[1])
+			return cli.Done(api.RemoveTemplateDisk(ctx, args[0], args[1]), "Removed disk %q from storage template %q.", args[1], args[0])
 		}, cli.StorageTemplates, cli.TemplateDisks)
 }

@@ -1,9 +1,12 @@
 package profile
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -15,11 +18,20 @@ func UserdataCommand(a *cli.App) *cobra.Command {
 byte: cloud-config, a script, a MIME multipart document, or anything that the guest
 reads. The document "empty" always exists.`,
 	})
-	d := &documents[client.UserDataDocument]{
+	d := &documents[wire.UserData]{
 		a: a, label: "userdata document", plural: "userdata documents", suffix: ".yaml",
-		add: (*client.Client).AddUserData, change: (*client.Client).ChangeUserData, remove: removing((*client.Client).RemoveUserData),
-		one: (*client.Client).UserDataDocument, all: (*client.Client).UserDataDocuments,
-		of: func(u client.UserDataDocument) document { return document{u.ID, u.Name, u.Data} },
+		add: func(c *client.Client, ctx context.Context, name, data string) error {
+			_, err := c.CreateUserData(ctx, wire.UserDataRequest{Name: name, Data: data})
+			return err
+		},
+		change: func(c *client.Client, ctx context.Context, u wire.UserData, data string) error {
+			u.Data = data
+			_, err := c.ChangeUserData(ctx, u)
+			return err
+		},
+		remove: (*client.Client).DeleteUserData, one: (*client.Client).UserDataDocument, all: (*client.Client).UserDataDocuments,
+		of:     func(u wire.UserData) document { return document{u.ID, u.Name, u.Data} },
+		unread: func(name string) wire.UserData { return wire.UserData{Name: name} },
 	}
 	d.addTo(c)
 	return c

@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
@@ -18,7 +19,11 @@ func OVACommand(a *cli.App) *cobra.Command {
 		ovaUpload(a),
 		a.Removal("remove NAME", "Remove an OVA image", "Remove OVA image %s",
 			func(ctx context.Context, api *client.Client, args []string) (string, error) {
-				return api.RemoveOVA(ctx, args[0])
+				receipt, err := api.RemoveOVA(ctx, args[0])
+				if err == nil {
+					err = a.Await(ctx, api, receipt)
+				}
+				return cli.Done(err, "Removed OVA image %q.", args[0])
 			}, cli.OVAs),
 		ovaList(a),
 	)
@@ -37,8 +42,12 @@ func ovaUpload(a *cli.App) *cobra.Command {
 		}
 		defer f.Close()
 		bar := newUploadBar(a, f, size)
-		defer bar.end()
-		return api.UploadOVA(ctx, args[0], pool, bar, size)
+		receipt, err := api.UploadOVA(ctx, args[0], pool, bar, size)
+		bar.end()
+		if err == nil {
+			err = a.Await(ctx, api, receipt)
+		}
+		return cli.Done(err, "Imported OVA image '%s'.", args[0])
 	})
 	plan := a.Do(func(ctx context.Context, args []string) error {
 		f, size, err := openUpload(args[1])
@@ -74,11 +83,11 @@ the provisioning script named ova or default_ova, which must exist and may be em
 func ovaList(a *cli.App) *cobra.Command {
 	return cli.MatchingCommand(a, "OVA images", "no OVA images", (*client.Client).OVAs,
 		[]string{"name", "id", "disk", "size [gb]", "pool", "volume", "format"},
-		func(o client.OVA) []string {
+		func(o wire.OVA) []string {
 			row := make([]string, 7)
 			row[0], row[1] = o.Name, strconv.FormatInt(o.ID, 10)
 			for i, v := range o.Volumes {
-				for column, s := range []string{v.DiskID, strconv.FormatInt(v.SizeGB, 10), v.Pool, v.Name, v.Format} {
+				for column, s := range []string{v.Disk, strconv.FormatInt(gigabytes(v.Size), 10), v.Pool, v.Image, v.Format} {
 					if i > 0 {
 						row[column+2] += "\n"
 					}
@@ -88,3 +97,6 @@ func ovaList(a *cli.App) *cobra.Command {
 			return row
 		})
 }
+
+// gigabytes returns a size in GiB, rounded up.
+func gigabytes(b seedbed.Bytes) int64 { return int64((b + seedbed.GiB - 1) / seedbed.GiB) }

@@ -17,10 +17,13 @@ import (
 // commands returns the tool's commands.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		storage.ImageCommand(a), profile.ProfileCommand(a), hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), instance.CreateCommand(a), instance.VMCommand(a), job.JobCommand(a), storage.TrashCommand(a), storage.OrphanCommand(a),
-		metadata.MetadataCommand(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.ClusterCommand(a), cluster.CertificateCommand(a), storage.CleanupCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a),
-		doctor.DoctorCommand(a), cluster.StatusCommand(a), a.VersionCommand(), a.DocsCommand(),
-		provisionerCmd(a), profile.TemplateCommand(a), profile.UserdataCommand(a), storage.OVACommand(a), a.ConnectionCommand(), profile.CatalogueCommand(a), profile.ScriptCommand(a),
+		instance.CreateCommand(a), instance.VMCommand(a), job.JobCommand(a),
+		profile.ProfileCommand(a), profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a), profile.CatalogueCommand(a),
+		storage.ImageCommand(a), storage.OVACommand(a), storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),
+		hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), metadata.MetadataCommand(a),
+		cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.ClusterCommand(a), cluster.CertificateCommand(a),
+		cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.StatusCommand(a), doctor.DoctorCommand(a),
+		provisionerCmd(a), a.ConnectionCommand(), a.VersionCommand(), a.DocsCommand(),
 	}
 }
 
@@ -28,13 +31,13 @@ func commands(a *cli.App) []*cobra.Command {
 func provisionerCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "provisioner", Aliases: []string{"prov"}, Short: "Manage templates, user-data, scripts and profiles with PVC's commands",
-		Long: `What machines are composed of, as in the provisioner of the Parallel Virtual
-Cluster: the commands and options are those of "pvc provisioner". A profile puts a
-system, a network and a storage template, a userdata document and a script
-together. What is made of one is an instance as any other (seedbed vm list).
+		Long: `Manage templates, user-data, scripts and profiles with the commands and options of
+"pvc provisioner", from the Parallel Virtual Cluster. A profile combines a system, a
+network and a storage template, a userdata document and a script. An instance created
+from one is like any other (seedbed vm list).
 
-A list takes a LIMIT: text that is anywhere in the name, at its start after ^, at
-its end before $. A change prints what the server says of it.`,
+LIMIT limits a list to names that contain this text, begin with it after ^, or end with
+it before $. A change prints the server's message.`,
 		Example: `  seedbed provisioner template system add small -u 2 -m 1024 -s
   seedbed provisioner template network add lan -m '{prefix}:00:{vmid}0:{netid}0'
   seedbed provisioner template network vni add lan default
@@ -44,6 +47,7 @@ its end before $. A change prints what the server says of it.`,
   seedbed provisioner profile add web -s small -n lan -t root -u cloud -x empty
   seedbed provisioner create web1 web`,
 	})
-	c.AddCommand(profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a), storage.OVACommand(a), profile.ComposedProfileCommand(a), instance.ComposeCommand(a))
+	c.AddCommand(profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a), storage.OVACommand(a),
+		profile.ComposedProfileCommand(a), instance.ComposeCommand(a))
 	return c
 }

@@ -23,9 +23,10 @@ type App struct {
 	Commands func(*App) []*cobra.Command // the tool's commands
 
 	Flags   GlobalFlags
-	job     seedbed.JobOptions // of the jobs that the command starts
-	format  string             // one of formats, set before a command runs
-	started bool               // the command line was valid, and its command has begun
+	job     seedbed.JobOptions          // of the jobs that the command starts
+	format  string                      // one of formats, set before a command runs
+	bound   map[*cobra.Command][]*Bound // by the command whose fields they set
+	started bool                        // the command line was valid, and its command has begun
 }
 
 // Main runs one command line and returns the exit status.

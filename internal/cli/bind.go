@@ -74,6 +74,16 @@ func Bind(a *App, c *cobra.Command, to any, table ...Flag) *Bound {
 	return b
 }
 
+// Fill is Bind for a command whose fields are set before its work begins.
+func (a *App) Fill(c *cobra.Command, to any, table ...Flag) *Bound {
+	b := Bind(a, c, to, table...)
+	if a.bound == nil {
+		a.bound = map[*cobra.Command][]*Bound{}
+	}
+	a.bound[c] = append(a.bound[c], b)
+	return b
+}
+
 // add adds one flag, which keeps its value until it is read.
 func (b *Bound) add(f Flag) {
 	set, name, value := b.c.Flags(), f.name(), b.field(f.Field)

@@ -131,8 +131,16 @@ func Nodes(ctx context.Context, api *client.Client, _ []string, _ string) ([]str
 
 // connectionCompletion completes the names of connections.
 func (a *App) connectionCompletion(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.connectionNames(nil, nil, begun)
+}
+
+// connectionNames completes the name of a connection, whatever the arguments before it.
+func (a *App) connectionNames(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	s, err := a.settings()
-	if err != nil || len(args) > 0 {
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []cobra.Completion

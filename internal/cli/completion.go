@@ -96,9 +96,7 @@ func (a *App) completeNames(root *cobra.Command) {
 		}
 	}
 	// The flag is the root's.
-	_ = root.RegisterFlagCompletionFunc("connection", func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return a.connectionCompletion(c, nil, begun)
-	})
+	_ = root.RegisterFlagCompletionFunc("connection", a.connectionNames)
 	_ = root.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 

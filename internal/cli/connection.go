@@ -128,18 +128,17 @@ func (a *App) connectionList() *cobra.Command {
 			all := []connectionRow{}
 			for _, name := range s.connectionNames() {
 				c := s.Connections[name]
-				row := connectionRow{Name: name, Where: c.where(), Token: c.TokenFile, CA: c.CA, Current: name == s.Connection, Description: c.Description}
+				row := connectionRow{
+					Name: name, Where: c.where(), Token: c.TokenFile, CA: c.CA, Current: name == s.Connection, Description: c.Description,
+				}
 				if c.Token != "" {
 					row.Token = "kept"
 				}
 				all = append(all, row)
 			}
-			return PrintList(a, all, "no connections yet: seedbed connection add", []string{"name", "in use", "where", "token", "ca", "description"}, func(r connectionRow) []string {
-				current := ""
-				if r.Current {
-					current = "yes"
-				}
-				return []string{r.Name, current, r.Where, r.Token, r.CA, r.Description}
+			head := []string{"name", "in use", "where", "token", "ca", "description"}
+			return PrintList(a, all, "no connections yet: seedbed connection add", head, func(r connectionRow) []string {
+				return []string{r.Name, YesOnly(r.Current), r.Where, r.Token, r.CA, r.Description}
 			})
 		}),
 	}

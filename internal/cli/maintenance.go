@@ -20,16 +20,14 @@ type (
 // MaintenanceCommand returns the command that announces events to whom, lists them and ends them.
 func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all lister) *cobra.Command {
 	r := wire.MaintenanceRequest{Code: "system-maintenance"}
-	var f *Bound
 	c := &cobra.Command{
 		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom,
 		Long: `Announce maintenance to ` + whom + `. Guests read the announcement at
 events/maintenance; nothing else happens. TIME is in RFC 3339 form, or relative to now such
 as +2h.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			r.NotBefore = a.Now().UTC().Truncate(time.Second)
-			if err := f.Read(); err != nil {
-				return err
+			if r.NotBefore.IsZero() {
+				r.NotBefore = a.Now().UTC().Truncate(time.Second)
 			}
 			m, err := announce(api, ctx, args[0], r)
 			if err != nil {
@@ -38,7 +36,7 @@ as +2h.`,
 			return a.showMaintenance(m)
 		}),
 	}
-	f = Bind(a, c, &r,
+	a.Fill(c, &r,
 		Flag{
 			Field: "code",
 			Usage: "`CODE` of the event: instance-reboot, system-reboot, system-maintenance, instance-retirement or instance-stop",
@@ -77,7 +75,8 @@ func (a *App) endMaintenance(verb, short string, end ender) *cobra.Command {
 
 func (a *App) showMaintenance(m seedbed.Maintenance) error {
 	return a.ShowPairs(m, [][2]string{
-		{"id", m.ID}, {"code", m.Code}, {"state", m.State}, {"not before", a.Moment(m.NotBefore)}, {"not after", a.Moment(m.NotAfter)}, {"description", m.Description},
+		{"id", m.ID}, {"code", m.Code}, {"state", m.State}, {"not before", a.Moment(m.NotBefore)},
+		{"not after", a.Moment(m.NotAfter)}, {"description", m.Description},
 	})
 }
 

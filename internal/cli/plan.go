@@ -14,7 +14,8 @@ func (a *App) ShowPlan(p seedbed.Plan) (err error) {
 		err = a.PrintJSON(p)
 	} else {
 		a.PrintPairs(append([][2]string{
-			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
+			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node},
+			{"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
 		}, PlanPairs(p)...))
 	}
 	if err == nil && len(p.Problems) > 0 {

@@ -190,12 +190,23 @@ func (a *App) agree(yes bool, question string, args []string) error {
 	if !a.Terminal {
 		return Usagef("%s: add -y (--yes) to confirm", strings.ToLower(what[:1])+what[1:])
 	}
-	fmt.Fprintf(a.Err, "%s? [y/N] ", what)
-	line, err := bufio.NewReader(a.In).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+	if !a.Agreed(what + "?") {
 		return fmt.Errorf("nothing was removed")
 	}
 	return nil
+}
+
+// Agreed asks a question on a terminal, and reports whether the answer is yes.
+func (a *App) Agreed(question string) bool {
+	answer, err := a.Answer(question + " [y/N] ")
+	return err == nil && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"))
+}
+
+// Answer asks a question on a terminal, and returns the answer.
+func (a *App) Answer(question string) (string, error) {
+	fmt.Fprint(a.Err, question)
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	return strings.TrimSpace(line), err
 }
 
 // Sure asks whether an action may be done, unless yes is set.
@@ -206,9 +217,7 @@ func (a *App) Sure(yes bool, what, consequence string) error {
 	if !a.Terminal {
 		return Usagef("%s: %s Add -y (--yes) to confirm", what, consequence)
 	}
-	fmt.Fprintf(a.Err, "%s? %s [y/N] ", strings.ToUpper(what[:1])+what[1:], consequence)
-	line, err := bufio.NewReader(a.In).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+	if !a.Agreed(strings.ToUpper(what[:1]) + what[1:] + "? " + consequence) {
 		return fmt.Errorf("nothing was done")
 	}
 	return nil

@@ -81,6 +81,11 @@ func (a *App) Do(work func(ctx context.Context, args []string) error) func(*cobr
 			return Usagef("--format %q: %s", a.format, wantFormats)
 		}
 		a.started = true
+		for _, b := range a.bound[c] {
+			if err := b.Read(); err != nil {
+				return err
+			}
+		}
 		return work(c.Context(), args)
 	}
 }

@@ -72,7 +72,8 @@ func (a *App) settings() (settings, error) {
 	}
 	for name, c := range s.Connections {
 		if (c.URL == "") == (c.Socket == "") || c.Token != "" && c.TokenFile != "" {
-			return s, seedbed.Errorf(seedbed.ErrInvalid, "%s: connection %q: want url or socket, and at most one of token and token_file", path, name)
+			return s, seedbed.Errorf(seedbed.ErrInvalid,
+				"%s: connection %q: want url or socket, and at most one of token and token_file", path, name)
 		}
 	}
 	return s, s.checkSecret(path)
@@ -302,7 +303,8 @@ func (a *App) named(s settings) (c *connection, explicit bool, err error) {
 	}
 	found, ok := s.Connections[name]
 	if !ok {
-		return nil, explicit, seedbed.Errorf(seedbed.ErrNotFound, "%s: connection %q does not exist: \"seedbed connection list\" shows the existing ones, \"seedbed connection add\" adds one", from, name)
+		return nil, explicit, seedbed.Errorf(seedbed.ErrNotFound,
+			`%s: connection %q does not exist: "seedbed connection list" shows the existing ones, "seedbed connection add" adds one`, from, name)
 	}
 	return &found, explicit, nil
 }

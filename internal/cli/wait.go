@@ -119,7 +119,8 @@ func outcome(j seedbed.Job) error {
 	case seedbed.JobRolledBack:
 		return fmt.Errorf("%s was rolled back, nothing is left behind: %s (%s)", what, cause, more)
 	case seedbed.JobFailed:
-		return fmt.Errorf("%s failed and was not rolled back: %s (%s; seedbed job retry %s continues from the failed stage)", what, cause, more, j.ID.Short())
+		return fmt.Errorf("%s failed and was not rolled back: %s (%s; seedbed job retry %s continues from the failed stage)",
+			what, cause, more, j.ID.Short())
 	case seedbed.JobIncomplete:
 		return fmt.Errorf("%s failed and its rollback is incomplete: %s (%s)", what, cause, more)
 	}

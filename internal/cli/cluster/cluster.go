@@ -46,7 +46,8 @@ private.`,
 			if a.JSON() {
 				return a.PrintJSON(made)
 			}
-			a.Say("certificate authority created: copy %s to every host; keep %s private; valid until %s", made.Cert, made.Key, made.Expires.Format(time.DateOnly))
+			a.Say("certificate authority created: copy %s to every host; keep %s private; valid until %s",
+				made.Cert, made.Key, made.Expires.Format(time.DateOnly))
 			return nil
 		}),
 	}

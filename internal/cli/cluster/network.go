@@ -38,7 +38,8 @@ func networkPairs(n seedbed.Network) [][2]string {
 	}
 	return [][2]string{
 		{"name", n.Name}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()}, {"gateway", n.Gateway.String()},
-		{"dns", strings.Join(dns, ", ")}, {"nat", cli.YesNo(n.NAT)}, {"dhcp", cli.YesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
+		{"dns", strings.Join(dns, ", ")}, {"nat", cli.YesNo(n.NAT)},
+		{"dhcp", cli.YesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
 	}
 }
 
@@ -95,16 +96,13 @@ the former one.
 that are identified only by their MAC in the neighbour table, which another machine on
 the bridge can forge.`,
 	}
-	f := cli.Bind(a, c, &change,
+	f := a.Fill(c, &change,
 		cli.Flag{Field: "allow", Usage: "`PROTECTIONS` to switch off, separated by commas, or none", ParseAll: parseAllowance},
 		cli.Flag{Field: "identity", Usage: "`METHOD` to identify guests: tap or mac"},
 	)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		if !f.Given() {
 			return cli.Usagef("nothing to change: give --allow or --identity")
-		}
-		if err := f.Read(); err != nil {
-			return err
 		}
 		n, err := api.ChangeNetwork(ctx, args[0], change)
 		if err != nil {

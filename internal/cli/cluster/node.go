@@ -18,7 +18,8 @@ func NodeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Manage nodes"})
 	r := nodes(a)
 	c.AddCommand(r.List(a, "list", "List nodes"), r.Show(a, "show NODE", "Show a node"), nodeAdd(a), nodeSet(a), nodeRemove(a),
-		nodeCordon(a, "cordon NODE", "Exclude a node from placement", true), nodeCordon(a, "uncordon NODE", "Include a node in placement again", false),
+		nodeCordon(a, "cordon NODE", "Exclude a node from placement", true),
+		nodeCordon(a, "uncordon NODE", "Include a node in placement again", false),
 		a.MaintenanceCommand("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))
 	return c
 }
@@ -29,7 +30,8 @@ func nodes(a *cli.App) cli.Resource[seedbed.NodeStatus] {
 		Head: []string{"name", "state", "instances", "running", "vcpus", "memory", "free", "load", "seen"},
 		Row: func(n seedbed.NodeStatus) []string {
 			row := []string{
-				n.Name, string(n.State), strconv.Itoa(n.Instances), strconv.Itoa(n.Running), strconv.Itoa(n.VCPUs), gib(n.Memory), "", "", a.Ago(n.Seen),
+				n.Name, string(n.State), strconv.Itoa(n.Instances), strconv.Itoa(n.Running),
+				strconv.Itoa(n.VCPUs), gib(n.Memory), "", "", a.Ago(n.Seen),
 			}
 			if r := n.Report; r.CPUs > 0 {
 				row[4], row[5] = fmt.Sprintf("%d of %d", n.VCPUs, r.CPUs), gib(n.Memory)+" of "+gib(r.Memory)
@@ -50,13 +52,16 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 		worker = "on the socket of the control host " + n.Name
 	}
 	pairs := [][2]string{
-		{"name", n.Name}, {"state", string(n.State)}, {"problem", n.Problem}, {"worker", worker}, {"cordoned", cli.YesNo(n.Cordoned)}, {"control", cli.YesNo(n.Control)},
-		{"instances", fmt.Sprintf("%d, %d running", n.Instances, n.Running)}, {"vcpus allocated", strconv.Itoa(n.VCPUs)}, {"memory allocated", gib(n.Memory)},
+		{"name", n.Name}, {"state", string(n.State)}, {"problem", n.Problem}, {"worker", worker},
+		{"cordoned", cli.YesNo(n.Cordoned)}, {"control", cli.YesNo(n.Control)},
+		{"instances", fmt.Sprintf("%d, %d running", n.Instances, n.Running)},
+		{"vcpus allocated", strconv.Itoa(n.VCPUs)}, {"memory allocated", gib(n.Memory)},
 		{"seen", a.Moment(n.Seen)}, {"added", a.Moment(n.Created)},
 	}
 	if r := n.Report; r.CPUs > 0 {
 		pairs = append(pairs, [][2]string{
-			{"cpus", strconv.Itoa(r.CPUs)}, {"load", fmt.Sprintf("%.2f", r.Load)}, {"memory", fmt.Sprintf("%s, %s free", gib(r.Memory), gib(r.MemoryFree))},
+			{"cpus", strconv.Itoa(r.CPUs)}, {"load", fmt.Sprintf("%.2f", r.Load)},
+			{"memory", fmt.Sprintf("%s, %s free", gib(r.Memory), gib(r.MemoryFree))},
 			{"domains", fmt.Sprintf("%d running, including foreign ones", r.Domains)}, {"hypervisor", r.Hypervisor + " on " + r.Arch},
 		}...)
 	}
@@ -71,10 +76,7 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 }
 
 func nodeAdd(a *cli.App) *cobra.Command {
-	var (
-		r wire.NodeRequest
-		f *cli.Bound
-	)
+	var r wire.NodeRequest
 	c := &cobra.Command{
 		Use: "add NODE --worker URL", Short: "Add a node",
 		Long: `Add a node by the name in its configuration (node) and its certificates (seedbed
@@ -82,9 +84,6 @@ cluster issue). A control host adds itself.`,
 		Example: `  seedbed node add hv2 --worker https://hv2.example:7375`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
-			if err := f.Read(); err != nil {
-				return err
-			}
 			n, err := api.AddNode(ctx, r)
 			if err != nil {
 				return err
@@ -92,7 +91,7 @@ cluster issue). A control host adds itself.`,
 			return a.Tell(n, "node %s added; its worker is being queried (seedbed node show %s)", n.Name, n.Name)
 		}),
 	}
-	f = cli.Bind(a, c, &r,
+	a.Fill(c, &r,
 		cli.Flag{Field: "worker", Usage: "`URL` of its seedbed-worker for control hosts (worker.cluster_listen)", Required: true},
 		cli.Flag{Field: "cordoned", Usage: "add it cordoned"},
 	)
@@ -100,21 +99,16 @@ cluster issue). A control host adds itself.`,
 }
 
 func nodeSet(a *cli.App) *cobra.Command {
-	var (
-		r wire.NodeChange
-		f *cli.Bound
-	)
+	var r wire.NodeChange
 	c := &cobra.Command{
 		Use: "set NODE --worker URL", Short: "Change the URL of a node's worker",
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			if err := f.Read(); err != nil {
-				return err
-			}
 			return changeNode(ctx, a, args[0], r, "the worker of node %s is now reached at the new URL")
 		}),
 	}
-	f = cli.Bind(a, c, &r, cli.Flag{
-		Field: "worker", Usage: "`URL` of its seedbed-worker for control hosts; empty for the socket of the control host of that name", Required: true,
+	a.Fill(c, &r, cli.Flag{
+		Field: "worker", Required: true,
+		Usage: "`URL` of its seedbed-worker for control hosts; empty for the socket of the control host of that name",
 	})
 	return c
 }

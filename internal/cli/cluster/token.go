@@ -31,17 +31,11 @@ control socket needs no token: anyone who can open it is an admin.`,
 
 func tokenAdd(a *cli.App) *cobra.Command {
 	r := wire.TokenRequest{Role: seedbed.RoleViewer}
-	var (
-		file string
-		f    *cli.Bound
-	)
+	var file string
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Add a token and print its secret, which is shown only once",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
-			if err := f.Read(); err != nil {
-				return err
-			}
 			made, err := api.AddToken(ctx, r)
 			if err != nil {
 				return err
@@ -64,8 +58,11 @@ func tokenAdd(a *cli.App) *cobra.Command {
 			return nil
 		}),
 	}
-	f = cli.Bind(a, c, &r, append(quotaFlags("quota."),
-		cli.Flag{Field: "role", Usage: "`ROLE`: viewer, operator or admin", Parse: func(text string) (any, error) { return seedbed.ParseRole(text) }},
+	a.Fill(c, &r, append(quotaFlags("quota."),
+		cli.Flag{
+			Field: "role", Usage: "`ROLE`: viewer, operator or admin",
+			Parse: func(text string) (any, error) { return seedbed.ParseRole(text) },
+		},
 		cli.Flag{Field: "expires", Usage: "how long it is valid, as `DURATION`, such as 720h; 0: forever", Parse: expires},
 	)...)
 	c.Flags().StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")
@@ -104,6 +101,52 @@ func expiry(t seedbed.Token) string {
 		return "expired"
 	}
 	return t.Expires.Local().Format(time.DateTime)
+}
+
+// quotaFlags are the flags of a token's quota, whose fields have that prefix.
+func quotaFlags(prefix string) []cli.Flag {
+	return []cli.Flag{
+		{Field: prefix + "max_instances", Usage: "at most `N` live instances created with it; 0: no limit"},
+		{Field: prefix + "max_vcpus", Usage: "at most `N` virtual CPUs of these instances together; 0: no limit"},
+		{Field: prefix + "max_memory", Usage: "at most this `SIZE` of memory of these instances together; 0: no limit"},
+		{Field: prefix + "max_disk", Usage: "at most this `SIZE` of their disks together; 0: no limit"},
+	}
+}
+
+func tokenQuota(a *cli.App) *cobra.Command {
+	var q seedbed.TokenQuota
+	c := &cobra.Command{
+		Use: "quota NAME", Short: "Set resource limits for a token",
+		Long: `Set resource limits for all live instances created with a token. Limits you omit are
+removed. Existing instances are not affected.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			t, err := api.SetTokenQuota(ctx, args[0], q)
+			if err != nil {
+				return err
+			}
+			return a.Tell(t, "token %s: %s", t.Name, cmp.Or(quotaLine(t.Quota), "no limits"))
+		}),
+	}
+	a.Fill(c, &q, quotaFlags("")...)
+	return c
+}
+
+// quotaLine returns a quota on one line, or an empty string for no quota.
+func quotaLine(q seedbed.TokenQuota) string {
+	var all []string
+	if q.Instances > 0 {
+		all = append(all, fmt.Sprintf("%d instances", q.Instances))
+	}
+	if q.VCPUs > 0 {
+		all = append(all, fmt.Sprintf("%d vcpus", q.VCPUs))
+	}
+	if q.Memory > 0 {
+		all = append(all, "memory "+q.Memory.String())
+	}
+	if q.Disk > 0 {
+		all = append(all, "disk "+q.Disk.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // AuditCommand returns the command audit.

@@ -27,7 +27,8 @@ type ParamFlags struct {
 func (p *ParamFlags) Add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&p.given, "param", nil, "parameter as `KEY=VALUE` (repeatable)")
-	f.StringVar(&p.file, "params-file", "", "YAML or JSON `FILE` with parameters by name, or - for standard input; --param overrides values in the file")
+	f.StringVar(&p.file, "params-file", "",
+		"YAML or JSON `FILE` with parameters by name, or - for standard input; --param overrides values in the file")
 	f.BoolVar(&p.Interactive, "interactive", false, "ask for declared parameters without a value; secrets are not echoed")
 }
 

@@ -21,9 +21,7 @@ func DeliveryCommand(a *cli.App) *cobra.Command {
 		hook string
 		most int
 	)
-	r := deliveries(a, func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Delivery, error) {
-		return c.Deliveries(ctx, hook, most)
-	})
+	r := deliveries(a, &hook, &most)
 	list := r.List(a, "list", "List received webhooks, newest first")
 	list.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
 	list.Flags().IntVar(&most, "limit", 0, "show at most `N` (default 100)")
@@ -31,9 +29,12 @@ func DeliveryCommand(a *cli.App) *cobra.Command {
 	return c
 }
 
-func deliveries(a *cli.App, query func(*client.Client, context.Context, []string) ([]seedbed.Delivery, error)) cli.Resource[seedbed.Delivery] {
+func deliveries(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Delivery] {
 	return cli.Resource[seedbed.Delivery]{
-		All: query, None: "no webhooks yet",
+		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Delivery, error) {
+			return c.Deliveries(ctx, *hook, *most)
+		},
+		None: "no webhooks yet",
 		Head: []string{"received", "hook", "id", "decision", "job", "detail"},
 		Row: func(d seedbed.Delivery) []string {
 			return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}

@@ -17,7 +17,8 @@ import (
 func EndpointCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "endpoint", Aliases: []string{"endpoints"}, Short: "Manage endpoints, to which Seedbed sends webhooks"})
 	r := endpoints(a)
-	c.AddCommand(endpointAdd(a), r.List(a, "list", "List endpoints"), r.Show(a, "show NAME", "Show an endpoint"), endpointSet(a), endpointRotate(a),
+	c.AddCommand(endpointAdd(a), r.List(a, "list", "List endpoints"), r.Show(a, "show NAME", "Show an endpoint"),
+		endpointSet(a), endpointRotate(a),
 		a.RemoveCommand("remove NAME", "Remove an endpoint and its pending deliveries", "Remove endpoint %s", "endpoint %s removed",
 			(*client.Client).DeleteEndpoint),
 		endpointTest(a), endpointDeliveries(a), endpointResend(a), endpointReplay(a))
@@ -39,9 +40,6 @@ once; "endpoint show" prints the public key that verifies v1a.`,
 		Example: `  seedbed endpoint add ci https://ci.example/seedbed --event job.succeeded,job.failed,instance.*`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name, r.URL = args[0], args[1]
-			if err := f.Read(); err != nil {
-				return err
-			}
 			made, err := api.AddEndpoint(ctx, r)
 			if err != nil {
 				return err
@@ -49,7 +47,7 @@ once; "endpoint show" prints the public key that verifies v1a.`,
 			return tellEndpointSecret(a, made, f.Text("secret-file"), r.Secret, fmt.Sprintf("endpoint %s added", made.Endpoint.Name))
 		}),
 	}
-	f = cli.Bind(a, c, &r, append(endpointFlags(),
+	f = a.Fill(c, &r, append(endpointFlags(),
 		cli.Flag{Field: "cloudevents", Name: "cloudevents", Usage: "send CloudEvents 1.0 (structured JSON)"},
 		cli.Flag{Field: "sign", Usage: "signature `VERSION`: v1 (the default) or v1a (repeatable)"},
 		endpointSecret(),
@@ -129,7 +127,8 @@ func endpointPairs(a *cli.App, e seedbed.Endpoint) [][2]string {
 		form = "CloudEvents"
 	}
 	pairs := [][2]string{
-		{"name", e.Name}, {"state", endpointState(a, e)}, {"disabled because", e.Reason}, {"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
+		{"name", e.Name}, {"state", endpointState(a, e)}, {"disabled because", e.Reason},
+		{"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
 		{"private addresses", marked(e.AllowPrivate)}, {"plain http", marked(e.Insecure)},
 		{"failing since", a.Moment(e.FailingSince)}, {"paused until", a.Moment(e.OpenUntil)}, {"added", a.Moment(e.Created)},
 	}

@@ -85,19 +85,13 @@ func endpointResend(a *cli.App) *cobra.Command {
 }
 
 func endpointReplay(a *cli.App) *cobra.Command {
-	var (
-		r wire.ReplayRequest
-		f *cli.Bound
-	)
+	var r wire.ReplayRequest
 	c := &cobra.Command{
 		Use: "replay NAME --since TIME", Short: "Send the events since a time again",
 		Long: `Send the events since a time again, with the same ids and in the same order, so that a
 receiver can ignore those that it has. TIME is a date and time such as
 2026-01-31T12:00:00Z, or a duration before now such as 3h.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := f.Read(); err != nil {
-				return err
-			}
 			n, err := api.Replay(ctx, args[0], r.Since, r.MissedOnly)
 			if err != nil {
 				return err
@@ -105,7 +99,7 @@ receiver can ignore those that it has. TIME is a date and time such as
 			return a.Tell(map[string]int{"deliveries": n}, "%d deliveries are being sent to %s again", n, args[0])
 		}),
 	}
-	f = cli.Bind(a, c, &r,
+	a.Fill(c, &r,
 		cli.Flag{
 			Field: "since", Usage: "`TIME`, or a duration before now", Required: true,
 			Parse: func(text string) (any, error) { return past(a, text) },

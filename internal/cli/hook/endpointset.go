@@ -27,15 +27,12 @@ Events that happen while an endpoint is disabled, and pending ones, are skipped;
   seedbed endpoint set ci --event job.*,instance.*
   seedbed endpoint set ci --enable`,
 	}
-	f := cli.Bind(a, c, &change, append(endpointFlags(),
+	a.Fill(c, &change, append(endpointFlags(),
 		cli.Flag{Field: "url", Usage: "`URL` to post to"},
 		cli.Flag{Field: "enabled", Name: "enable", Usage: "enable it and reset its failures"},
 		cli.Flag{Field: "enabled", Name: "disable", Usage: "disable it", Not: true},
 	)...)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		if err := f.Read(); err != nil {
-			return err
-		}
 		e, err := api.SetEndpoint(ctx, args[0], change)
 		if err != nil {
 			return err
@@ -56,17 +53,15 @@ func endpointRotate(a *cli.App) *cobra.Command {
 and the new one: give the receiver the new secret in that time. With --sign, change to
 other signature versions in the same way.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := f.Read(); err != nil {
-				return err
-			}
 			made, err := api.RotateEndpoint(ctx, args[0], r)
 			if err != nil {
 				return err
 			}
-			return tellEndpointSecret(a, made, f.Text("secret-file"), r.Secret, fmt.Sprintf("endpoint %s has a new key and signs with %d", args[0], len(made.Endpoint.Keys)))
+			return tellEndpointSecret(a, made, f.Text("secret-file"), r.Secret,
+				fmt.Sprintf("endpoint %s has a new key and signs with %d", args[0], len(made.Endpoint.Keys)))
 		}),
 	}
-	f = cli.Bind(a, c, &r,
+	f = a.Fill(c, &r,
 		cli.Flag{Field: "overlap", Usage: "how long the old keys also sign, as `DURATION`"},
 		cli.Flag{Field: "sign", Usage: "new signature `VERSION`: v1 or v1a (repeatable; default: unchanged)"},
 		endpointSecret(),

@@ -30,10 +30,7 @@ func HookCommand(a *cli.App) *cobra.Command {
 
 func hookAdd(a *cli.App) *cobra.Command {
 	r := wire.HookRequest{HookSettings: seedbed.HookSettings{Scheme: seedbed.SchemeStandard}, Tolerance: defaultTolerance}
-	var (
-		f      *cli.Bound
-		noSave bool
-	)
+	var noSave bool
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a hook and print its secret, which is shown only once",
@@ -45,9 +42,6 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
 			if err := seedbed.CheckName("hook", r.Name); err != nil {
-				return err
-			}
-			if err := f.Read(); err != nil {
 				return err
 			}
 			file := ""
@@ -64,7 +58,7 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 			return errors.Join(tellSecret(a, made, file, "added"), cli.SaveSecret(file, made.Secret))
 		}),
 	}
-	f = cli.Bind(a, c, &r, append(append(hookFlags(), keyFlags("`FILE` with the sender's secret (default: generated)")...),
+	a.Fill(c, &r, append(append(hookFlags(), keyFlags("`FILE` with the sender's secret (default: generated)")...),
 		cli.Flag{Field: "scheme", Usage: "signature `SCHEME` of the sender: " + schemes()},
 		cli.Flag{Field: "insecure", Usage: "allow the scheme none; then only this host, or holders of a client certificate, may send"},
 	)...)

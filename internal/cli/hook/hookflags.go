@@ -19,7 +19,10 @@ import (
 func hookFlags() []cli.Flag {
 	return []cli.Flag{
 		{Field: "profiles", Name: "profile", Usage: "allowed `PROFILE` (repeatable; default: any)"},
-		{Field: "actions", Name: "action", Usage: "allowed `ACTION`: " + strings.Join(seedbed.Actions(), ", ") + " (repeatable; default: create)"},
+		{
+			Field: "actions", Name: "action",
+			Usage: "allowed `ACTION`: " + strings.Join(seedbed.Actions(), ", ") + " (repeatable; default: create)",
+		},
 		{Field: "tolerance", Usage: "allowed difference of a webhook's time stamp, as `DURATION`"},
 		{
 			Field: "cidrs", Name: "cidr", Usage: "allowed source `NETWORK` (repeatable; default: any)", Want: "a network such as 192.0.2.0/24",
@@ -31,7 +34,10 @@ func hookFlags() []cli.Flag {
 		{Field: "creates", Usage: "at most `N` creates an hour; 0: no limit"},
 		{Field: "priority", Usage: "highest allowed `PRIORITY` of its jobs: low, normal (the default), high or a number"},
 		{Field: "max_body", Usage: "maximum `SIZE` of a body; 0: the listener's limit"},
-		{Field: "form", Usage: "YAML `FILE` that describes the signature of the scheme generic", Parse: func(file string) (any, error) { return readForm(file) }},
+		{
+			Field: "form", Usage: "YAML `FILE` that describes the signature of the scheme generic",
+			Parse: func(file string) (any, error) { return readForm(file) },
+		},
 		{Field: "when", Usage: "CEL `EXPRESSION`, or @FILE; webhooks for which it is false are ignored", Parse: cli.FromFile},
 		{
 			Field: "mapping", Parse: cli.FromFile,
@@ -60,11 +66,8 @@ func hookSet(a *cli.App) *cobra.Command {
 		Long: `Change a hook. Settings without a flag are left as they are. A list replaces the former
 one; --profile "" empties it.`,
 	}
-	f := cli.Bind(a, c, &change, hookFlags()...)
+	a.Fill(c, &change, hookFlags()...)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		if err := f.Read(); err != nil {
-			return err
-		}
 		h, err := api.SetHook(ctx, args[0], change)
 		if err != nil {
 			return err

@@ -26,10 +26,7 @@ func keyFlags(secret string) []cli.Flag {
 
 func hookRotate(a *cli.App) *cobra.Command {
 	r := wire.HookRotation{Overlap: 24 * time.Hour}
-	var (
-		f      *cli.Bound
-		noSave bool
-	)
+	var noSave bool
 	c := &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Replace a hook's key; the old key stays valid during the overlap",
@@ -40,9 +37,6 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
   seedbed hook rotate forge --secret-file next.secret --key-id 2027 --not-before 2027-01-01T00:00:00Z`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if err := seedbed.CheckName("hook", args[0]); err != nil {
-				return err
-			}
-			if err := f.Read(); err != nil {
 				return err
 			}
 			file := ""
@@ -63,7 +57,7 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 			return errors.Join(tellSecret(a, made, file, done), cli.SaveSecret(file, made.Secret))
 		}),
 	}
-	f = cli.Bind(a, c, &r, append(keyFlags("`FILE` with the sender's new secret (default: generated)"),
+	a.Fill(c, &r, append(keyFlags("`FILE` with the sender's new secret (default: generated)"),
 		cli.Flag{Field: "overlap", Usage: "how long the old keys stay valid, as `DURATION`"})...)
 	c.Flags().BoolVar(&noSave, "no-save", false, "do not save the secret")
 	return c

@@ -28,16 +28,13 @@ func hookTest(a *cli.App) *cobra.Command {
 and what a create would make. FILE contains {"headers": {…}, "query": {…}, "body": …},
 where body is JSON or a string, or only the body.`,
 	}
-	rules := cli.Bind(a, c, &r,
+	a.Fill(c, &r,
 		cli.Flag{Field: "when", Usage: "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own", Parse: cli.FromFile},
 		cli.Flag{Field: "mapping", Usage: "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own", Parse: cli.FromFile},
 	)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		text, err := cli.ReadBounded(file, maxPayload)
 		if err != nil {
-			return err
-		}
-		if err := rules.Read(); err != nil {
 			return err
 		}
 		t, err := api.TestHook(ctx, args[0], sampleOf(text), r.When, r.Mapping)

@@ -15,7 +15,6 @@ import (
 func CreateCommand(a *cli.App) *cobra.Command {
 	var (
 		req      seedbed.Request
-		b        *cli.Bound
 		userData string
 		params   flags.ParamFlags
 		served   flags.ServedParams
@@ -35,9 +34,6 @@ If the profile declares parameters (seedbed profile show), --param sets one,
 --params-file several, and --interactive asks for the others without echoing secrets.
 A file keeps a secret off the command line, which other users can see.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := b.Read(); err != nil {
-				return err
-			}
 			switch {
 			case len(args) == 2 && req.Profile != "":
 				return cli.Usagef("create %s: both profile %s and --profile %s are given: want one of them", args[0], args[1], req.Profile)
@@ -81,7 +77,7 @@ A file keeps a secret off the command line, which other users can see.`,
 			return tellAddress(ctx, a, api, args[0])
 		}),
 	}
-	b = cli.Bind(a, c, &req,
+	a.Fill(c, &req,
 		cli.Flag{Field: "profile", Usage: "`PROFILE` to create it from; same as the second argument"},
 		cli.Flag{Field: "node", Usage: "`NODE` to run it on (default: chosen by its system template and the installation's placement)"},
 		cli.Flag{Field: "hold", Usage: "define it without starting it; seedbed vm start starts it"},

@@ -20,13 +20,15 @@ one moment, for each disk separately. In a Ceph pool the guest may be running; i
 is not included. In a directory pool the instance must be stopped.`,
 	})
 	c.AddCommand(
-		a.JobAction("create VM NAME", "Take a snapshot of each disk", func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
-			return api.TakeSnapshot(ctx, args[0], args[1])
-		}),
+		a.JobAction("create VM NAME", "Take a snapshot of each disk",
+			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+				return api.TakeSnapshot(ctx, args[0], args[1])
+			}),
 		vmSnapshotList(a),
-		a.Confirmed("Of instance %s remove snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot", func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
-			return api.RemoveSnapshot(ctx, args[0], args[1])
-		})),
+		a.Confirmed("Of instance %s remove snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot",
+			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+				return api.RemoveSnapshot(ctx, args[0], args[1])
+			})),
 	)
 	return c
 }

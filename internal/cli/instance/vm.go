@@ -18,10 +18,12 @@ import (
 // VMCommand returns the command vm with its subcommands.
 func VMCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
-	c.AddCommand(vmList(a), instances(a, nil).Show(a, "show NAME", "Show an instance"), vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
+	c.AddCommand(vmList(a), instances(a, nil).Show(a, "show NAME", "Show an instance"),
+		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
-		vmOptions(a), vmTag(a), vmSpot(a), vmMaintenance(a), vmPassword(a))
+		vmOptions(a), vmTag(a), vmSpot(a),
+		a.MaintenanceCommand("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance), vmPassword(a))
 	return c
 }
 
@@ -86,12 +88,15 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		volumes = append(volumes, line)
 	}
 	return [][2]string{
-		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)}, {"held", cli.YesOnly(i.Held)}, {"protected", cli.YesOnly(i.Protected)},
+		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)},
+		{"held", cli.YesOnly(i.Held)}, {"protected", cli.YesOnly(i.Protected)},
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
-		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)}, {"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
-		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)}, {"tags", flags.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
+		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)},
+		{"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
+		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)},
+		{"tags", flags.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
 		{"made", a.Moment(i.Created)}, {"created by token", i.Token},
 		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"domain gone", a.Moment(i.GoneSince)},
 	}

@@ -16,7 +16,6 @@ import (
 func vmAdopt(a *cli.App) *cobra.Command {
 	var (
 		req  seedbed.AdoptRequest
-		b    *cli.Bound
 		w    cli.WaitFlags
 		dry  bool
 		node string
@@ -36,9 +35,6 @@ and --dry-run shows what prevents an adoption.`,
 			if dry {
 				return adoptable(ctx, a, api, node, args[0])
 			}
-			if err := b.Read(); err != nil {
-				return err
-			}
 			receipt, err := api.Adopt(ctx, node, args[0], req)
 			if err != nil {
 				return err
@@ -46,7 +42,7 @@ and --dry-run shows what prevents an adoption.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	b = cli.Bind(a, c, &req,
+	a.Fill(c, &req,
 		cli.Flag{Field: "addresses", Name: "address", Usage: "`ADDRESS` of each NIC, in order (default: a free one)"},
 		cli.Flag{Field: "tags", Name: "tag", Each: true, Usage: "tag of the instance as `KEY=VALUE` (repeatable)"},
 	)
@@ -65,7 +61,10 @@ func adoptable(ctx context.Context, a *cli.App, api *client.Client, node, name s
 	if a.JSON() {
 		return a.PrintJSON(d)
 	}
-	pairs := [][2]string{{"name", d.Name}, {"uuid", string(d.ID)}, {"node", d.Node}, {"state", string(d.State)}, {"vcpus", fmt.Sprint(d.VCPUs)}, {"memory", d.Memory.String()}}
+	pairs := [][2]string{
+		{"name", d.Name}, {"uuid", string(d.ID)}, {"node", d.Node}, {"state", string(d.State)},
+		{"vcpus", fmt.Sprint(d.VCPUs)}, {"memory", d.Memory.String()},
+	}
 	for _, disk := range d.Disks {
 		into := "in no pool"
 		if disk.Pool != "" {

@@ -51,7 +51,9 @@ func vmReboot(a *cli.App) *cobra.Command {
 	}, &powerFlags{}, (*client.Client).RebootInstance)
 }
 
-func vmPower(a *cli.App, c *cobra.Command, p *powerFlags, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error)) *cobra.Command {
+func vmPower(
+	a *cli.App, c *cobra.Command, p *powerFlags, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
+) *cobra.Command {
 	var w cli.WaitFlags
 	how := func() client.Power { return client.Power{} }
 	if p != nil {

@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strings"
@@ -46,19 +45,17 @@ func askName(ctx context.Context, a *cli.App, api *client.Client, name, what str
 	if err != nil {
 		return "", err
 	}
-	if i.Protected {
-		fmt.Fprintf(a.Err, "%s (%s) is protected: its %s will be permanently deleted. To %s it, type its name: ", i.Name, i.State, disks(len(i.Volumes)), what)
+	lost := disks(len(i.Volumes))
+	if !i.Protected {
+		if a.Agreed(fmt.Sprintf("%s %s (%s) and permanently delete its %s?", strings.ToUpper(what[:1])+what[1:], i.Name, i.State, lost)) {
+			return "", nil
+		}
 	} else {
-		fmt.Fprintf(a.Err, "%s %s (%s) and permanently delete its %s? [y/N] ", strings.ToUpper(what[:1])+what[1:], i.Name, i.State, disks(len(i.Volumes)))
-	}
-	line, err := bufio.NewReader(a.In).ReadString('\n')
-	answer := strings.TrimSpace(line)
-	switch {
-	case err != nil:
-	case i.Protected && answer == i.Name:
-		return answer, nil
-	case !i.Protected && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")):
-		return "", nil
+		answer, err := a.Answer(fmt.Sprintf("%s (%s) is protected: its %s will be permanently deleted. To %s it, type its name: ",
+			i.Name, i.State, lost, what))
+		if err == nil && answer == i.Name {
+			return answer, nil
+		}
 	}
 	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was not changed", name)
 }

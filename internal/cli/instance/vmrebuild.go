@@ -15,7 +15,6 @@ import (
 func vmRebuild(a *cli.App) *cobra.Command {
 	var (
 		r        wire.RebuildRequest
-		b        *cli.Bound
 		params   flags.ParamFlags
 		yes, dry bool
 		served   flags.ServedParams
@@ -31,9 +30,6 @@ the profile has a script or a storage template for all disks, --image cannot be 
 and a script that makes the disks runs again. The former disks are kept until the
 instance is ready: if anything fails before, it runs from them again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := b.Read(); err != nil {
-				return err
-			}
 			given, err := params.Values(a)
 			if err != nil {
 				return err
@@ -68,7 +64,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	b = cli.Bind(a, c, &r,
+	a.Fill(c, &r,
 		cli.Flag{Field: "profile", Usage: "`PROFILE` to rebuild it from (default: its own)"},
 		cli.Flag{Field: "image", Usage: "`IMAGE` of its disk (default: the profile's)"},
 		cli.Flag{Field: "confirm", Usage: "the instance's `NAME` again, if it is protected"},

@@ -13,7 +13,6 @@ import (
 func vmResize(a *cli.App) *cobra.Command {
 	var (
 		req seedbed.ResizeRequest
-		b   *cli.Bound
 		dry bool
 		w   cli.WaitFlags
 	)
@@ -25,11 +24,10 @@ A disk grows while the guest runs, which sees it at once; its partitions and fil
 systems must be grown by the guest, as cloud-init does at the next boot. A disk cannot
 shrink. VCPUs and memory can only change while the instance is stopped. Once the disk
 has begun to grow, the job cannot be rolled back.`,
-		Example: "  seedbed vm resize web1 --size 40GiB\n  seedbed vm resize db1 --disk 1 --size 2TiB\n  seedbed vm resize web1 --vcpus 4 --memory 8GiB",
+		Example: `  seedbed vm resize web1 --size 40GiB
+  seedbed vm resize db1 --disk 1 --size 2TiB
+  seedbed vm resize web1 --vcpus 4 --memory 8GiB`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := b.Read(); err != nil {
-				return err
-			}
 			if dry {
 				p, err := api.PlanResize(ctx, args[0], req)
 				if err != nil {
@@ -44,7 +42,7 @@ has begun to grow, the job cannot be rolled back.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	b = cli.Bind(a, c, &req,
+	a.Fill(c, &req,
 		cli.Flag{Field: "disk", Usage: "`DISK` to grow, as a number from 0 or its volume's name (default: the only one)"},
 		cli.Flag{Field: "size", Usage: "new `SIZE` of the disk, such as 40GiB", Parse: size},
 		cli.Flag{Field: "vcpus", Usage: "new number of virtual CPUs, as `N`"},

@@ -16,18 +16,12 @@ import (
 )
 
 func vmOptions(a *cli.App) *cobra.Command {
-	var (
-		o seedbed.MetadataOptions
-		f *cli.Bound
-	)
+	var o seedbed.MetadataOptions
 	c := &cobra.Command{
 		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service",
 		Long: `Show how an instance may use the metadata service or, with flags, change it. Changes
 take effect immediately, even while it runs.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			if err := f.Read(); err != nil {
-				return err
-			}
 			i, err := changed(ctx, a, args[0], o != seedbed.MetadataOptions{}, wire.InstanceChange{Metadata: &o})
 			if err != nil {
 				return err
@@ -35,7 +29,7 @@ take effect immediately, even while it runs.`,
 			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), flags.OptionPairs(i.Metadata))
 		}),
 	}
-	f = cli.Bind(a, c, &o, flags.OptionFlags("")...)
+	a.Fill(c, &o, flags.OptionFlags("")...)
 	return c
 }
 

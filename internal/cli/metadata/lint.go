@@ -234,7 +234,9 @@ func (l *linter) openStack(ctx context.Context) error {
 		l.find("/openstack", "is missing or empty: no guest would recognise this as its datasource")
 		return nil
 	}
-	for name, needed := range map[string]bool{"meta_data.json": true, "network_data.json": false, "vendor_data.json": false, "vendor_data2.json": false} {
+	for name, needed := range map[string]bool{
+		"meta_data.json": true, "network_data.json": false, "vendor_data.json": false, "vendor_data2.json": false,
+	} {
 		body, ok, err := l.fetch(ctx, root+name)
 		if err != nil {
 			return err

@@ -219,7 +219,10 @@ func schemaBy(tool string) func(context.Context, []byte) ([]string, error) {
 func complaints(text, file string) (all []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(strings.ReplaceAll(line, file, "the document"))
-		for _, opening := range []string{"Error:", "Cloud config schema errors:", "Cloud config schema deprecations:", "Invalid cloud-config schema: user-data", "Invalid user-data"} {
+		for _, opening := range []string{
+			"Error:", "Cloud config schema errors:", "Cloud config schema deprecations:",
+			"Invalid cloud-config schema: user-data", "Invalid user-data",
+		} {
 			line = strings.TrimSpace(strings.TrimPrefix(line, opening))
 		}
 		if line != "" && len(all) < schemaLines {

@@ -54,7 +54,8 @@ func parseBundle(name string, text []byte) (b bundle, err error) {
 	case err != nil:
 		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s is not a bundle of \"seedbed catalogue export\": %v", name, err)
 	case b.Format != bundleFormat:
-		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s has format %d, but this program reads format %d: use the release that wrote it", name, b.Format, bundleFormat)
+		return b, seedbed.Errorf(seedbed.ErrInvalid,
+			"%s has format %d, but this program reads format %d: use the release that wrote it", name, b.Format, bundleFormat)
 	case b.Catalogue.Kind() != '{':
 		return b, seedbed.Errorf(seedbed.ErrInvalid, "%s holds no catalogue", name)
 	case b.Signature != nil && (len(b.Signature.Key) != ed25519.PublicKeySize || len(b.Signature.Value) != ed25519.SignatureSize):

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,11 +18,13 @@ import (
 
 // CatalogueCommand returns the command catalogue with its subcommands.
 func CatalogueCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "catalogue", Aliases: []string{"catalog"}, Short: "Copy templates, scripts and profiles to another installation"})
-	c.Long = `Copy templates, user-data, scripts and profiles to another installation, as one file
+	c := cli.Group(&cobra.Command{
+		Use: "catalogue", Aliases: []string{"catalog"}, Short: "Copy templates, scripts and profiles to another installation",
+		Long: `Copy templates, user-data, scripts and profiles to another installation, as one file
 that can be signed. The file only names images and networks, which must exist there. It
 does not contain the values of secret parameters; the contents of user-data, scripts and
-arguments are in it unchanged.`
+arguments are in it unchanged.`,
+	})
 	c.AddCommand(catalogueExport(a), catalogueImport(a))
 	return c
 }
@@ -144,9 +145,7 @@ func importCatalogue(ctx context.Context, a *cli.App, name string, f importFlags
 	if err := printReport(a, report, true); err != nil {
 		return err
 	}
-	fmt.Fprint(a.Err, "Import it? [y/N] ")
-	line, err := bufio.NewReader(a.In).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+	if !a.Agreed("Import it?") {
 		return fmt.Errorf("the catalogue was not changed")
 	}
 	if report, err = api.ImportCatalogue(ctx, json.RawMessage(b.Catalogue), false, f.keep); err != nil {
@@ -168,7 +167,8 @@ func printReport(a *cli.App, r seedbed.CatalogueReport, tried bool) error {
 		return err
 	}
 	if n := r.Conflicts(); n > 0 {
-		return seedbed.Errorf(seedbed.ErrConflict, "%d of %d objects are in conflict, so nothing was changed: add what they name, or remove them from the bundle", n, len(r.Changes))
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"%d of %d objects are in conflict, so nothing was changed: add what they name, or remove them from the bundle", n, len(r.Changes))
 	}
 	if tried {
 		a.Say("dry run: nothing was changed")

@@ -21,7 +21,8 @@ func ProfileCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "Manage profiles, which instances are made from"})
 	r := profiles(a)
 	c.AddCommand(profileAdd(a), profileModify(a), r.List(a, "list", "List the profiles"), r.Show(a, "show NAME", "Show a profile"),
-		a.RemoveCommand("remove NAME", "Remove a profile; its instances stay", "Remove profile %s", "profile %s removed", (*client.Client).DeleteProfile))
+		a.RemoveCommand("remove NAME", "Remove a profile; its instances stay", "Remove profile %s", "profile %s removed",
+			(*client.Client).DeleteProfile))
 	return c
 }
 
@@ -105,7 +106,8 @@ func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
 				vcpus = strconv.Itoa(p.VCPUs)
 			}
 			return []string{
-				p.Name, p.Image, vcpus, cli.Size(p.Memory), cli.Size(p.DiskSize), p.Network, string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow),
+				p.Name, p.Image, vcpus, cli.Size(p.Memory), cli.Size(p.DiskSize), p.Network,
+				string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow),
 			}
 		},
 		One: cli.Named((*client.Client).Profile), Pairs: func(p seedbed.Profile) [][2]string { return profilePairs(a, p) },

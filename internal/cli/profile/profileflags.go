@@ -25,7 +25,10 @@ type profileFlags struct {
 func (f *profileFlags) add(a *cli.App, c *cobra.Command, p *seedbed.Profile) {
 	f.p = p
 	f.bound = cli.Bind(a, c, p, append(append(flags.ServedFlags(a, "metadata."), f.expressions()...),
-		cli.Flag{Field: "ssh_keys", Name: "ssh-key", Each: true, ParseAll: keys, Usage: "public SSH key: a `FILE` or the key itself (repeatable)"},
+		cli.Flag{
+			Field: "ssh_keys", Name: "ssh-key", Each: true, ParseAll: keys,
+			Usage: "public SSH key: a `FILE` or the key itself (repeatable)",
+		},
 		cli.Flag{
 			Field: "ready", Usage: "when a create job has succeeded, as `CONDITION`: report, metadata (default) or started",
 			Parse: func(text string) (any, error) { return seedbed.ParseReady(text) },

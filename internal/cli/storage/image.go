@@ -26,7 +26,6 @@ func ImageCommand(a *cli.App) *cobra.Command {
 func imageAdd(a *cli.App) *cobra.Command {
 	var (
 		r   wire.ImageRequest
-		f   *cli.Bound
 		w   cli.WaitFlags
 		dry bool
 	)
@@ -38,9 +37,6 @@ a file on the control host, or on the node given with --node. The image is a cop
 you can delete the file afterwards. To import a file from this machine, use
 seedbed image upload.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := f.Read(); err != nil {
-				return err
-			}
 			r.Name = args[0]
 			path, err := filepath.Abs(args[1])
 			if err != nil {
@@ -59,7 +55,7 @@ seedbed image upload.`,
 			return a.Finish(ctx, api, receipt, &w)
 		}),
 	}
-	f = cli.Bind(a, c, &r, imageFlags("`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")...)
+	a.Fill(c, &r, imageFlags("`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")...)
 	dryFlag(c, &dry)
 	w.AddJob(a, c)
 	return c
@@ -80,4 +76,16 @@ func images(a *cli.App) cli.Resource[seedbed.Image] {
 			}
 		},
 	}
+}
+
+func imageRemove(a *cli.App) *cobra.Command {
+	c := a.JobAction("remove NAME", "Remove an unused image",
+		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+			return api.RemoveImage(ctx, args[0])
+		})
+	c.Aliases = []string{"rm"}
+	c.Long = `Remove an image, or what is left of an import that could not be rolled back. It is
+refused while profiles name the image or disks are clones of it: remove them first,
+or make the instances' disks independent (seedbed vm flatten).`
+	return a.Confirmed("Remove image %s", c)
 }

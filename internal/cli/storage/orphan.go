@@ -39,7 +39,8 @@ func orphanList(a *cli.App) *cobra.Command {
 				o.Subject = string(o.Instance)
 			}
 			return []string{
-				o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node, a.Ago(o.Since), strconv.Itoa(o.Tries), cli.OneLine(o.Why),
+				o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node,
+				a.Ago(o.Since), strconv.Itoa(o.Tries), cli.OneLine(o.Why),
 			}
 		},
 	}.List(a, "list", "List orphans")

@@ -35,7 +35,8 @@ func tellImport(ctx context.Context, a *cli.App, api *client.Client, req seedbed
 			of = cli.Size(p.Size)
 		}
 		a.PrintPairs([][2]string{
-			{"name", p.Name}, {"pool", pool}, {"node", p.Node}, {"size", of}, {"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
+			{"name", p.Name}, {"pool", pool}, {"node", p.Node}, {"size", of},
+			{"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
 		})
 	}
 	if err == nil && len(p.Problems) > 0 {

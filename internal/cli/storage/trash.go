@@ -63,7 +63,8 @@ func trashed(ctx context.Context, a *cli.App, api *client.Client, node, id strin
 		}
 		return "pool " + i.Pool + " of node " + i.Node
 	})
-	return wire.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of %s: choose one with --node", id, strings.Join(in, " and "))
+	return wire.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict,
+		"%q is in the trash of %s: choose one with --node", id, strings.Join(in, " and "))
 }
 
 func trashRestore(a *cli.App) *cobra.Command {

@@ -20,7 +20,6 @@ import (
 func imageUpload(a *cli.App) *cobra.Command {
 	var (
 		r   wire.ImageRequest
-		b   *cli.Bound
 		w   cli.WaitFlags
 		dry bool
 	)
@@ -37,9 +36,6 @@ seedbed ova upload.`,
 				return err
 			}
 			defer f.Close()
-			if err := b.Read(); err != nil {
-				return err
-			}
 			u := client.ImageUpload{
 				Name: args[0], Pool: r.Pool, Node: r.Node, SHA256: strings.ToLower(r.SHA256), Format: r.Format, Firmware: r.Firmware,
 			}
@@ -58,7 +54,7 @@ seedbed ova upload.`,
 		}),
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}
-	b = cli.Bind(a, c, &r, imageFlags("`NODE` that receives the file (default: the control host, or the first node that has the pool)")...)
+	a.Fill(c, &r, imageFlags("`NODE` that receives the file (default: the control host, or the first node that has the pool)")...)
 	dryFlag(c, &dry)
 	w.AddJob(a, c)
 	return c
@@ -132,7 +128,8 @@ func (b *uploadBar) line(now time.Time, width int) string {
 	bar := strings.Repeat("█", full) + strings.Repeat("░", cli.BarWidth-full)
 	took := now.Sub(b.began)
 	rate := seedbed.Bytes(float64(b.sent) / max(took.Seconds(), 0.001))
-	s := fmt.Sprintf("%s %3d%% upload %d of %d MiB, %d MiB/s, %s", bar, int(done*100), b.sent/seedbed.MiB, b.size/seedbed.MiB, rate/seedbed.MiB, cli.Span(took))
+	s := fmt.Sprintf("%s %3d%% upload %d of %d MiB, %d MiB/s, %s",
+		bar, int(done*100), b.sent/seedbed.MiB, b.size/seedbed.MiB, rate/seedbed.MiB, cli.Span(took))
 	return text.Trim(s, max(20, width-1))
 }
 

@@ -36,7 +36,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
 		a := a // fn may run more than once
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
-		if err := b.lockNetworks(ctx, networksOf(a.Instance)); err != nil {
+		if err := lockNetworks(ctx, b, networksOf(a.Instance)); err != nil {
 			return nil, err
 		}
 		asked := "accepted"

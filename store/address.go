@@ -42,17 +42,24 @@ func lockNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Networ
 		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
 }
 
-// network is lockNetwork, called once for all writes of the batch.
-func (b *Batch) network(ctx context.Context, name string) (seedbed.Network, error) {
-	if n, ok := b.networks[name]; ok {
+// batchNetworks holds what the writes of a batch know of networks, by name.
+type batchNetworks struct {
+	locked map[string]seedbed.Network
+	free   map[string][]netip.Addr // addresses known to be free
+}
+
+// batchNetwork is lockNetwork, called once for all writes of the batch.
+func batchNetwork(ctx context.Context, b *Batch, name string) (seedbed.Network, error) {
+	known := ofBatch[batchNetworks](b)
+	if n, ok := known.locked[name]; ok {
 		return n, nil
 	}
 	n, err := lockNetwork(ctx, b.Tx, name)
 	if err == nil {
-		if b.networks == nil {
-			b.networks = map[string]seedbed.Network{}
+		if known.locked == nil {
+			known.locked = map[string]seedbed.Network{}
 		}
-		b.networks[name] = n
+		known.locked[name] = n
 	}
 	return n, err
 }
@@ -60,13 +67,13 @@ func (b *Batch) network(ctx context.Context, name string) (seedbed.Network, erro
 // lockNetworks locks networks in the order of their names, so that transactions that use several do
 // not wait for each other in a circle. A transaction calls it first. Networks that do not exist are
 // left out.
-func (b *Batch) lockNetworks(ctx context.Context, names []string) error {
+func lockNetworks(ctx context.Context, b *Batch, names []string) error {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if seedbed.CheckName("network", name) != nil {
 			continue
 		}
-		if _, err := b.network(ctx, name); err != nil && !errors.Is(err, seedbed.ErrInvalid) {
+		if _, err := batchNetwork(ctx, b, name); err != nil && !errors.Is(err, seedbed.ErrInvalid) {
 			return err
 		}
 	}

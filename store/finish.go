@@ -19,7 +19,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 	}
 	const what = "finish job"
 	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
-		j, err := b.hold(ctx, ref)
+		j, err := holdHeld(ctx, b, ref)
 		if err != nil {
 			return nil, err
 		}
@@ -29,7 +29,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 		if !b.shared {
 			return nil, db.end(ctx, b.Tx, j.Job, o)
 		}
-		if slices.Contains(b.awaited, ref.ID) {
+		if slices.Contains(ofBatch[batchJobs](b).awaited, ref.ID) {
 			return nil, errApart
 		}
 		return db.endOne(ctx, b.Tx, &j.Job, o)

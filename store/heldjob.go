@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"seedbed"
-	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -29,13 +28,20 @@ type extended struct {
 
 func (r extended) Scan(dest ...any) error { return r.Row.Scan(append(dest, r.last)...) }
 
-// hold is like the function hold, and adds the number of the job's events. In a shared transaction
+// batchJobs holds the jobs that the writes of a batch are about.
+type batchJobs struct {
+	held    map[seedbed.JobID]*heldJob
+	awaited []seedbed.JobID // the jobs to be ended that other jobs wait for
+}
+
+// holdHeld is like hold, and adds the number of the job's events. In a shared transaction
 // all jobs of the batch were read before. If the job is missing then, because another transaction
 // has locked it or ref no longer owns it, the write runs in a transaction of its own.
-func (b *Batch) hold(ctx context.Context, ref seedbed.JobRef) (*heldJob, error) {
+func holdHeld(ctx context.Context, b *Batch, ref seedbed.JobRef) (*heldJob, error) {
 	if b.shared {
-		if j := b.jobs[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
-			delete(b.jobs, ref.ID) // a second write of the job runs in its own transaction
+		held := ofBatch[batchJobs](b).held
+		if j := held[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
+			delete(held, ref.ID) // a second write of the job runs in its own transaction
 			return j, nil
 		}
 		return nil, errApart
@@ -50,15 +56,15 @@ func (b *Batch) hold(ctx context.Context, ref seedbed.JobRef) (*heldJob, error) 
 
 // readJobs reads and locks the jobs that the writes of a batch are about. Of those that end, it
 // notes which ones other jobs wait for.
-func (b *Batch) readJobs(ctx context.Context, batch []*groupcommit.Write[write]) error {
+func readJobs(ctx context.Context, b *Batch, writes []write) error {
 	var ids, ending []any
-	for _, w := range batch {
-		if w.Do.job == nil || w.Ctx.Err() != nil {
+	for _, w := range writes {
+		if w.job == nil {
 			continue
 		}
-		ids = append(ids, w.Do.job.ID)
-		if w.Do.ends {
-			ending = append(ending, w.Do.job.ID)
+		ids = append(ids, w.job.ID)
+		if w.ends {
+			ending = append(ending, w.job.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -69,15 +75,16 @@ func (b *Batch) readJobs(ctx context.Context, batch []*groupcommit.Write[write])
 	if err != nil {
 		return err
 	}
-	b.jobs = map[seedbed.JobID]*heldJob{}
+	known := ofBatch[batchJobs](b)
+	known.held = map[seedbed.JobID]*heldJob{}
 	for _, j := range all {
-		b.jobs[j.ID] = j
+		known.held[j.ID] = j
 	}
 	if len(ending) == 0 {
 		return nil
 	}
 	in, args = anyOf(ending)
-	b.awaited, err = sqldb.List(ctx, b.Tx, sqldb.Value[seedbed.JobID], `SELECT after FROM job WHERE blocked = 1 AND after IN `+in, args...)
+	known.awaited, err = sqldb.List(ctx, b.Tx, sqldb.Value[seedbed.JobID], `SELECT after FROM job WHERE blocked = 1 AND after IN `+in, args...)
 	return err
 }
 

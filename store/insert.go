@@ -84,7 +84,7 @@ func checkImages(ctx context.Context, b *Batch, i seedbed.Instance) error {
 		if v.Image == "" {
 			continue
 		}
-		img, err := b.image(ctx, v.Image)
+		img, err := batchImage(ctx, b, v.Image)
 		switch {
 		case err != nil:
 			return sqldb.Within(fmt.Sprintf("instance %q", i.Name), err)
@@ -97,17 +97,21 @@ func checkImages(ctx context.Context, b *Batch, i seedbed.Instance) error {
 	return nil
 }
 
-// image reads an image, once for all writes of the batch.
-func (b *Batch) image(ctx context.Context, name string) (seedbed.Image, error) {
-	if i, ok := b.images[name]; ok {
+// batchImages holds the images that the writes of a batch have read, by name.
+type batchImages map[string]seedbed.Image
+
+// batchImage reads an image, once for all writes of the batch.
+func batchImage(ctx context.Context, b *Batch, name string) (seedbed.Image, error) {
+	known := ofBatch[batchImages](b)
+	if i, ok := (*known)[name]; ok {
 		return i, nil
 	}
 	i, err := catalogue.ReadImage(ctx, b.Tx, name, seedbed.ErrInvalid)
 	if err == nil {
-		if b.images == nil {
-			b.images = map[string]seedbed.Image{}
+		if *known == nil {
+			*known = batchImages{}
 		}
-		b.images[name] = i
+		(*known)[name] = i
 	}
 	return i, err
 }
@@ -119,7 +123,7 @@ func (db *DB) insertNIC(ctx context.Context, b *Batch, job seedbed.JobID, id see
 	}, mac); err != nil {
 		return err
 	}
-	network, err := b.network(ctx, n.Network)
+	network, err := batchNetwork(ctx, b, n.Network)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ var takenAmong = `WITH one (addr) AS (VALUES ` + sqldb.RowsOfOne(2, candidates) 
 // freeAddr assigns the next free address of a locked network: the lowest above the one that was
 // assigned last, or the lowest of all if none of those is free.
 func (db *DB) freeAddr(ctx context.Context, b *Batch, n seedbed.Network) (netip.Addr, error) {
-	free := b.free[n.Name]
+	known := ofBatch[batchNetworks](b)
+	free := known.free[n.Name]
 	if len(free) == 0 {
 		var err error
 		if free, err = db.freeAbove(ctx, b.Tx, n, db.next.after(n.Name)); err != nil {
@@ -65,10 +66,10 @@ func (db *DB) freeAddr(ctx context.Context, b *Batch, n seedbed.Network) (netip.
 		}
 		free = []netip.Addr{a}
 	}
-	if b.free == nil {
-		b.free = map[string][]netip.Addr{}
+	if known.free == nil {
+		known.free = map[string][]netip.Addr{}
 	}
-	b.free[n.Name] = free[1:]
+	known.free[n.Name] = free[1:]
 	db.next.gave(n.Name, free[0])
 	return free[0], nil
 }

@@ -40,7 +40,7 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 // step is Step in its transaction. It returns the events to send.
 func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]outbox.Event, error) {
 	tx := b.Tx
-	held, err := b.hold(ctx, ref)
+	held, err := holdHeld(ctx, b, ref)
 	if err != nil {
 		return nil, err
 	}

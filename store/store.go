@@ -49,6 +49,8 @@ type DB struct {
 	next nextAddr
 	// shared queues the writes of requests, and steps those of jobs by their owners.
 	shared, steps *groupcommit.Queue[write]
+	// prepare reads at once what the writes of a batch need.
+	prepare func(context.Context, *Batch, []write) error
 	// placing is locked while events are given their places.
 	placing sync.Mutex
 
@@ -87,6 +89,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
 	db.catalogueStore = catalogue.New(one, db.updateTogether)
+	db.prepare = prepare
 	db.shared = groupcommit.New(sharedMost, sharedLimit, db.commitShared(false))
 	db.steps = groupcommit.New(sharedMost, sharedLimit, db.commitShared(true))
 	err = db.seed(ctx)
@@ -135,4 +138,28 @@ type limits struct {
 	guestEvents int // kept of one instance, the newest
 	guestMargin int // how many more there may be before they are cut
 	guests      int // instances whose events are counted at the same time
+}
+
+// updateTogether is update for a write that may share its transaction with others and causes no event.
+func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error {
+	asker := seedbed.ChangeOf(ctx)
+	return db.writeTogether(ctx, what, write{fn: func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+		err := fn(ctx, b.Tx)
+		if err == nil {
+			access.Record(b.Tx, asker, what)
+		}
+		return nil, err
+	}})
+}
+
+// prepare locks what the writes of a shared transaction are about: the jobs, and the networks.
+func prepare(ctx context.Context, b *Batch, writes []write) error {
+	if err := readJobs(ctx, b, writes); err != nil {
+		return err
+	}
+	var networks []string
+	for _, w := range writes {
+		networks = append(networks, w.networks...)
+	}
+	return lockNetworks(ctx, b, networks)
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"runtime/debug"
 	"time"
 
 	"seedbed"
-	"seedbed/store/access"
 	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -24,11 +22,22 @@ type Batch struct {
 	shared  bool
 	dialect *sqldb.Dialect
 
-	jobs     map[seedbed.JobID]*heldJob
-	awaited  []seedbed.JobID            // the jobs to be ended that other jobs wait for
-	networks map[string]seedbed.Network // the locked ones, by name
-	images   map[string]seedbed.Image
-	free     map[string][]netip.Addr // addresses known to be free, by network
+	values map[any]any // by a nil pointer of their type
+}
+
+// ofBatch returns what the writes of a batch share as a T, such as the rows that one of them has
+// read. It is the zero value at first, and ends with the transaction.
+func ofBatch[T any](b *Batch) *T {
+	key := (*T)(nil)
+	if v, ok := b.values[key]; ok {
+		return v.(*T)
+	}
+	if b.values == nil {
+		b.values = map[any]any{}
+	}
+	v := new(T)
+	b.values[key] = v
+	return v
 }
 
 // alone returns the batch of a write that has the transaction for itself.
@@ -60,18 +69,6 @@ var errApart = errors.New("the write needs a transaction of its own")
 // explains how. It must not write rows that are cached.
 func (db *DB) writeTogether(ctx context.Context, what string, w write) error {
 	return db.join(ctx, db.shared, what, w)
-}
-
-// updateTogether is update for a write that may share its transaction with others and causes no event.
-func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error {
-	asker := seedbed.ChangeOf(ctx)
-	return db.writeTogether(ctx, what, write{fn: func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
-		err := fn(ctx, b.Tx)
-		if err == nil {
-			access.Record(b.Tx, asker, what)
-		}
-		return nil, err
-	}})
 }
 
 // ofHolder is writeTogether for writes of a job's owner to the job's own rows.
@@ -127,7 +124,7 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 	return func(ctx context.Context, take func() []*groupcommit.Write[write], apart bool) groupcommit.Result {
 		err := db.sql.Transact(ctx, func(tx *sqldb.Tx) error {
 			b := &Batch{Tx: tx, shared: !apart, dialect: &db.sql.Dialect}
-			changed, err := writeAll(ctx, b, take())
+			changed, err := db.writeAll(ctx, b, take())
 			if err == nil {
 				err = tx.Flush(ctx)
 			}
@@ -162,16 +159,15 @@ func (db *DB) commitShared(forget bool) groupcommit.Commit[write] {
 }
 
 // writeAll runs the writes of a batch, and reports whether any of them has written something.
-func writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) (changed bool, err error) {
+func (db *DB) writeAll(ctx context.Context, b *Batch, batch []*groupcommit.Write[write]) (changed bool, err error) {
 	if b.shared {
-		if err := b.readJobs(ctx, batch); err != nil {
-			return false, err
-		}
-		var networks []string
+		var all []write
 		for _, w := range batch {
-			networks = append(networks, w.Do.networks...)
+			if w.Ctx.Err() == nil {
+				all = append(all, w.Do)
+			}
 		}
-		if err := b.lockNetworks(ctx, networks); err != nil {
+		if err := db.prepare(ctx, b, all); err != nil {
 			return false, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"seedbed"
 	"seedbed/store/access"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -33,7 +34,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var receipt seedbed.Receipt
 	var accepted seedbed.Job
 	asker := seedbed.ChangeOf(ctx)
-	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		a := a // fn may run more than once
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 		if err := lockNetworks(ctx, b, networksOf(a.Instance)); err != nil {
@@ -68,10 +69,10 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
-		err = db.writeTogether(ctx, what, write{networks: networksOf(a.Instance), fn: func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+		err = db.writes.Together(ctx, what, groupcommit.Change{Networks: networksOf(a.Instance), Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 			told, err := fn(ctx, b)
-			if known := (*seedbed.Error)(nil); b.shared && a.Delivery != nil && errors.As(err, &known) {
-				return nil, errApart // the delivery may be a duplicate; only a transaction of its own looks for that
+			if known := (*seedbed.Error)(nil); b.Shared && a.Delivery != nil && errors.As(err, &known) {
+				return nil, groupcommit.ErrApart // the delivery may be a duplicate; only a transaction of its own looks for that
 			}
 			if err == nil {
 				access.Record(b.Tx, asker, what)
@@ -80,7 +81,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		}})
 	} else {
 		err = db.sql.Update(ctx, what, func(tx *sqldb.Tx) error {
-			told, err := fn(ctx, alone(tx))
+			told, err := fn(ctx, groupcommit.Alone(tx))
 			if err != nil {
 				return err
 			}
@@ -171,7 +172,7 @@ func checkInstance(i *seedbed.Instance) error {
 }
 
 // accept writes the job and its subject.
-func (db *DB) accept(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
+func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
 	if err := acceptAfter(ctx, b.Tx, &a.Job); err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (db *DB) accept(ctx context.Context, b *Batch, a *seedbed.Acceptance) error
 
 // acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the
 // deferred foreign keys, would search all those rows for each job that is inserted later.
-func (db *DB) acceptCreate(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
+func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
 	a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
 	if len(a.Instance.Volumes) > 0 {
 		a.Job.Pool = a.Instance.Volumes[0].Pool
@@ -216,7 +217,7 @@ func (db *DB) acceptCreate(ctx context.Context, b *Batch, a *seedbed.Acceptance)
 }
 
 // acceptSubject writes the subject of a job that is not a create, and completes the job's row.
-func acceptSubject(ctx context.Context, b *Batch, a *seedbed.Acceptance) error {
+func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
 	tx := b.Tx
 	switch a.Job.Kind {
 	case seedbed.JobImport:

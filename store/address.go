@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -49,8 +50,8 @@ type batchNetworks struct {
 }
 
 // batchNetwork is lockNetwork, called once for all writes of the batch.
-func batchNetwork(ctx context.Context, b *Batch, name string) (seedbed.Network, error) {
-	known := ofBatch[batchNetworks](b)
+func batchNetwork(ctx context.Context, b *groupcommit.Batch, name string) (seedbed.Network, error) {
+	known := groupcommit.Of[batchNetworks](b)
 	if n, ok := known.locked[name]; ok {
 		return n, nil
 	}
@@ -67,7 +68,7 @@ func batchNetwork(ctx context.Context, b *Batch, name string) (seedbed.Network, 
 // lockNetworks locks networks in the order of their names, so that transactions that use several do
 // not wait for each other in a circle. A transaction calls it first. Networks that do not exist are
 // left out.
-func lockNetworks(ctx context.Context, b *Batch, names []string) error {
+func lockNetworks(ctx context.Context, b *groupcommit.Batch, names []string) error {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if seedbed.CheckName("network", name) != nil {
@@ -92,7 +93,7 @@ func networksOf(i *seedbed.Instance) (names []string) {
 
 // assignAddr returns want, or the lowest free address if want is the zero Addr. The caller has
 // locked the network, and makes the claim.
-func (db *DB) assignAddr(ctx context.Context, b *Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
+func (db *DB) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		if want == n.Gateway || !usable(n.Prefix, want) {
 			return want, seedbed.Errorf(seedbed.ErrInvalid, "address %s cannot be a guest's in network %q: want one of %s but its first, its last and the gateway %s",

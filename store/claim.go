@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -20,8 +21,8 @@ const (
 // unclaimed returns ErrExists if another instance has what job claims for its own. Holder is the
 // job that made that instance; message builds the text. In a shared transaction unclaimed reads
 // nothing: a unique key refuses the write, which is then repeated in a transaction of its own.
-func unclaimed(ctx context.Context, b *Batch, job seedbed.JobID, holds string, message func(held) string, args ...any) error {
-	if b.shared {
+func unclaimed(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, holds string, message func(held) string, args ...any) error {
+	if b.Shared {
 		return nil
 	}
 	by, err := sqldb.One(ctx, b.Tx, func(r sqldb.Row) (h held, err error) {

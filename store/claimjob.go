@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -61,7 +62,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.J
 	}
 	limits := c.PerNode > 0 || c.PerPool > 0
 	var claimed *seedbed.Job
-	err := db.share(ctx, "claim job", func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	err := db.writes.Share(ctx, "claim job", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		claimed = nil
 		if limits && db.sql.Dialect.Claim.Alone != "" {

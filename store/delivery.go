@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -90,8 +91,8 @@ func recordDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 
 // earlier returns the receipt of a delivery whose id is used up, or nil. In a shared transaction it
 // does not look, because the unique key refuses such an id.
-func earlier(ctx context.Context, b *Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
-	if b.shared {
+func earlier(ctx context.Context, b *groupcommit.Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
+	if b.Shared {
 		return nil, nil
 	}
 	var sum []byte
@@ -116,7 +117,7 @@ func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 	if err := checkDelivery(d); err != nil {
 		return err
 	}
-	return db.writeTogether(ctx, "record delivery", write{fn: func(_ context.Context, b *Batch) ([]outbox.Event, error) {
+	return db.writes.Together(ctx, "record delivery", groupcommit.Change{Do: func(_ context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		b.Later(`
 			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,

@@ -15,7 +15,7 @@ func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Dur
 	if lease <= 0 {
 		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
 	}
-	err = db.own(ctx, "renew lease", func(tx *sqldb.Tx) error {
+	err = db.writes.Own(ctx, "renew lease", func(tx *sqldb.Tx) error {
 		j, err := hold(ctx, tx, ref)
 		if err != nil {
 			return err

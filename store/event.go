@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -40,7 +41,7 @@ func (db *DB) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event)
 	if err := whole(&e); err != nil {
 		return err
 	}
-	return db.share(ctx, "log event", func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	return db.writes.Share(ctx, "log event", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		if _, err := hold(ctx, tx, ref); err != nil {
 			return nil, err

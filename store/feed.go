@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -29,7 +30,7 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		return 0, sqldb.Within(fmt.Sprintf("instance %q", g.Name), err)
 	}
 	g.UserData, g.VendorData = blobOf(docs.UserData), blobOf(docs.VendorData)
-	err = db.share(ctx, "publish", func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	err = db.writes.Share(ctx, "publish", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		if err := publishable(ctx, tx, ref, g.ID); err != nil {
 			return nil, err
@@ -122,7 +123,7 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 	if err := checkNode(node); err != nil {
 		return 0, err
 	}
-	err = db.share(ctx, "retract", func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	err = db.writes.Share(ctx, "retract", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		if err := holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing); err != nil {
 			return nil, err

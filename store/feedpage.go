@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -84,7 +85,7 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 	if err := checkNode(node); err != nil {
 		return err
 	}
-	err := db.share(ctx, "record applied revision", func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	err := db.writes.Share(ctx, "record applied revision", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		if err := sqldb.Exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -18,7 +19,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", sqldb.Clean(string(o.State), 80))
 	}
 	const what = "finish job"
-	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		j, err := holdHeld(ctx, b, ref)
 		if err != nil {
 			return nil, err
@@ -26,24 +27,24 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 		if err := become(j.Job, o.State); err != nil {
 			return nil, err
 		}
-		if !b.shared {
+		if !b.Shared {
 			return nil, db.end(ctx, b.Tx, j.Job, o)
 		}
-		if slices.Contains(ofBatch[batchJobs](b).awaited, ref.ID) {
-			return nil, errApart
+		if slices.Contains(groupcommit.Of[batchJobs](b).awaited, ref.ID) {
+			return nil, groupcommit.ErrApart
 		}
 		return db.endOne(ctx, b.Tx, &j.Job, o)
 	}
 	switch {
 	case o.Drop || o.ImageState != "": // rows that other caches hold
 		return db.sql.Update(ctx, what, func(tx *sqldb.Tx) error {
-			_, err := fn(ctx, alone(tx))
+			_, err := fn(ctx, groupcommit.Alone(tx))
 			return err
 		})
 	case o == seedbed.JobResult{State: seedbed.JobSucceeded}:
-		return db.ofHolder(ctx, what, write{job: &ref, ends: true, fn: fn})
+		return db.writes.OfHolder(ctx, what, groupcommit.Change{Job: &ref, Ends: true, Do: fn})
 	}
-	return db.share(ctx, what, fn)
+	return db.writes.Share(ctx, what, fn)
 }
 
 // end writes the end of a job whose row is locked, and starts or ends the jobs that wait for it.

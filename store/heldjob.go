@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -37,14 +38,14 @@ type batchJobs struct {
 // holdHeld is like hold, and adds the number of the job's events. In a shared transaction
 // all jobs of the batch were read before. If the job is missing then, because another transaction
 // has locked it or ref no longer owns it, the write runs in a transaction of its own.
-func holdHeld(ctx context.Context, b *Batch, ref seedbed.JobRef) (*heldJob, error) {
-	if b.shared {
-		held := ofBatch[batchJobs](b).held
+func holdHeld(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) (*heldJob, error) {
+	if b.Shared {
+		held := groupcommit.Of[batchJobs](b).held
 		if j := held[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
 			delete(held, ref.ID) // a second write of the job runs in its own transaction
 			return j, nil
 		}
-		return nil, errApart
+		return nil, groupcommit.ErrApart
 	}
 	j, err := hold(ctx, b.Tx, ref)
 	if err != nil {
@@ -56,26 +57,26 @@ func holdHeld(ctx context.Context, b *Batch, ref seedbed.JobRef) (*heldJob, erro
 
 // readJobs reads and locks the jobs that the writes of a batch are about. Of those that end, it
 // notes which ones other jobs wait for.
-func readJobs(ctx context.Context, b *Batch, writes []write) error {
+func readJobs(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Change) error {
 	var ids, ending []any
 	for _, w := range writes {
-		if w.job == nil {
+		if w.Job == nil {
 			continue
 		}
-		ids = append(ids, w.job.ID)
-		if w.ends {
-			ending = append(ending, w.job.ID)
+		ids = append(ids, w.Job.ID)
+		if w.Ends {
+			ending = append(ending, w.Job.ID)
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
 	in, args := anyOf(ids)
-	all, err := sqldb.List(ctx, b.Tx, scanHeld, `SELECT `+jobColumns+`, events FROM job WHERE id IN `+in+` ORDER BY id`+b.dialect.LockFree, args...)
+	all, err := sqldb.List(ctx, b.Tx, scanHeld, `SELECT `+jobColumns+`, events FROM job WHERE id IN `+in+` ORDER BY id`+b.Dialect.LockFree, args...)
 	if err != nil {
 		return err
 	}
-	known := ofBatch[batchJobs](b)
+	known := groupcommit.Of[batchJobs](b)
 	known.held = map[seedbed.JobID]*heldJob{}
 	for _, j := range all {
 		known.held[j.ID] = j

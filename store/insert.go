@@ -6,6 +6,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -19,7 +20,7 @@ var (
 
 // insertInstance adds the new instance of a job with its NICs and volumes. hook is the hook that
 // the request came from, or empty.
-func (db *DB) insertInstance(ctx context.Context, b *Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
+func (db *DB) insertInstance(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
 	if err := unclaimed(ctx, b, job, holdsName, nameTaken, i.Name); err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func
 
 // checkImages returns an error if one of the instance's images cannot be cloned in the pool of its
 // volume.
-func checkImages(ctx context.Context, b *Batch, i seedbed.Instance) error {
+func checkImages(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) error {
 	for _, v := range append([]seedbed.Volume{{Image: i.Image}}, i.Volumes...) {
 		if v.Image == "" {
 			continue
@@ -101,8 +102,8 @@ func checkImages(ctx context.Context, b *Batch, i seedbed.Instance) error {
 type batchImages map[string]seedbed.Image
 
 // batchImage reads an image, once for all writes of the batch.
-func batchImage(ctx context.Context, b *Batch, name string) (seedbed.Image, error) {
-	known := ofBatch[batchImages](b)
+func batchImage(ctx context.Context, b *groupcommit.Batch, name string) (seedbed.Image, error) {
+	known := groupcommit.Of[batchImages](b)
 	if i, ok := (*known)[name]; ok {
 		return i, nil
 	}
@@ -116,7 +117,7 @@ func batchImage(ctx context.Context, b *Batch, name string) (seedbed.Image, erro
 	return i, err
 }
 
-func (db *DB) insertNIC(ctx context.Context, b *Batch, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
+func (db *DB) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
 	mac := n.MAC.String()
 	if err := unclaimed(ctx, b, job, holdsMAC, func(h held) string {
 		return fmt.Sprintf("MAC address %s is instance %q's already (job %s)", mac, h.name, h.job.Short())

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -74,9 +75,9 @@ func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 	return db.ListJobs(ctx, seedbed.JobQuery{Limit: sqldb.Bound(limit, 1000)})
 }
 
-func insertJob(ctx context.Context, b *Batch, j seedbed.Job) error {
+func insertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job) error {
 	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)), 1}
-	if b.shared {
+	if b.Shared {
 		b.Add(jobTable, row...)
 		return nil
 	}

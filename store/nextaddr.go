@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -50,8 +51,8 @@ var takenAmong = `WITH one (addr) AS (VALUES ` + sqldb.RowsOfOne(2, candidates) 
 
 // freeAddr assigns the next free address of a locked network: the lowest above the one that was
 // assigned last, or the lowest of all if none of those is free.
-func (db *DB) freeAddr(ctx context.Context, b *Batch, n seedbed.Network) (netip.Addr, error) {
-	known := ofBatch[batchNetworks](b)
+func (db *DB) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network) (netip.Addr, error) {
+	known := groupcommit.Of[batchNetworks](b)
 	free := known.free[n.Name]
 	if len(free) == 0 {
 		var err error

@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -40,7 +41,7 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 			return err
 		}
 	}
-	if err := checkImages(ctx, alone(tx), next); err != nil {
+	if err := checkImages(ctx, groupcommit.Alone(tx), next); err != nil {
 		return err
 	}
 	if a.Script != nil {

@@ -6,6 +6,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -45,7 +46,7 @@ func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume)
 		return err
 	}
 	v.Index = len(next.Volumes)
-	if err := checkImages(ctx, alone(tx), seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
+	if err := checkImages(ctx, groupcommit.Alone(tx), seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
 		return err
 	}
 	if err := holdTokenDisk(ctx, tx, *next, v); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -86,7 +87,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 			return err
 		}
 		inst.Volumes = []seedbed.Volume{v}
-		if err := checkImages(ctx, alone(tx), inst); err != nil {
+		if err := checkImages(ctx, groupcommit.Alone(tx), inst); err != nil {
 			return err
 		}
 		n, err := sqldb.Affect(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,

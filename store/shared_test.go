@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -22,7 +23,7 @@ func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	errs := make([]error, len(all)+1)
 	var accepting sync.WaitGroup
 	accepting.Go(func() { // the other writes wait for this one
-		errs[len(all)] = db.writeTogether(t.Context(), "wait", write{fn: func(context.Context, *Batch) ([]outbox.Event, error) {
+		errs[len(all)] = db.writes.Together(t.Context(), "wait", groupcommit.Change{Do: func(context.Context, *groupcommit.Batch) ([]outbox.Event, error) {
 			close(taken)
 			<-release
 			return nil, sqldb.ErrUnchanged
@@ -31,7 +32,7 @@ func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	<-taken
 	for i, a := range all {
 		accepting.Go(func() { _, errs[i] = db.Accept(t.Context(), a) })
-		lab.Await(t, time.Minute, "it waits", func() bool { return db.shared.Len() == i+1 })
+		lab.Await(t, time.Minute, "it waits", func() bool { return db.writes.Waiting() == i+1 })
 	}
 	close(release)
 	accepting.Wait()

@@ -5,6 +5,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -23,22 +24,22 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 	}
 	if s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil { // rows that caches hold
 		return db.sql.Update(ctx, "write stage", func(tx *sqldb.Tx) error {
-			events, err := step(ctx, alone(tx), ref, s)
+			events, err := step(ctx, groupcommit.Alone(tx), ref, s)
 			if err != nil {
 				return err
 			}
 			return outbox.Emit(ctx, tx, events...)
 		})
 	}
-	fn := func(ctx context.Context, b *Batch) ([]outbox.Event, error) { return step(ctx, b, ref, s) }
+	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) { return step(ctx, b, ref, s) }
 	if s.InstanceState != "" {
-		return db.share(ctx, "write stage", fn)
+		return db.writes.Share(ctx, "write stage", fn)
 	}
-	return db.ofHolder(ctx, "write stage", write{job: &ref, fn: fn})
+	return db.writes.OfHolder(ctx, "write stage", groupcommit.Change{Job: &ref, Do: fn})
 }
 
 // step is Step in its transaction. It returns the events to send.
-func step(ctx context.Context, b *Batch, ref seedbed.JobRef, s seedbed.Step) ([]outbox.Event, error) {
+func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedbed.Step) ([]outbox.Event, error) {
 	tx := b.Tx
 	held, err := holdHeld(ctx, b, ref)
 	if err != nil {
@@ -121,14 +122,14 @@ func begins(j seedbed.Job, s seedbed.Step) bool { return s.Next != "" && s.Next 
 // A running job has done all its stages but the current one. So a step that ends the current stage,
 // or begins it again, needs no look at the others: if they are not as expected, a unique key refuses
 // the new one, and the step is repeated in a transaction of its own.
-func checkStages(ctx context.Context, b *Batch, j seedbed.Job, s seedbed.Step) (begun int, err error) {
-	if b.shared {
+func checkStages(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, s seedbed.Step) (begun int, err error) {
+	if b.Shared {
 		begun = j.Done
 		if j.Stage != "" {
 			begun++
 		}
 		if s.Done != j.Stage && (s.Done != "" || s.Next != j.Stage) || begun >= maxStages {
-			return 0, errApart
+			return 0, groupcommit.ErrApart
 		}
 		return begun, nil
 	}

@@ -41,16 +41,10 @@ type DB struct {
 	*hookStore
 	*catalogueStore
 
-	// Together runs a write that may share its transaction with others.
-	Together func(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error
-
 	limits limits
 
-	next nextAddr
-	// shared queues the writes of requests, and steps those of jobs by their owners.
-	shared, steps *groupcommit.Queue[write]
-	// prepare reads at once what the writes of a batch need.
-	prepare func(context.Context, *Batch, []write) error
+	next   nextAddr
+	writes *groupcommit.Writer
 	// placing is locked while events are given their places.
 	placing sync.Mutex
 
@@ -88,10 +82,8 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
+	db.writes = groupcommit.NewWriter(one, prepare)
 	db.catalogueStore = catalogue.New(one, db.updateTogether)
-	db.prepare = prepare
-	db.shared = groupcommit.New(sharedMost, sharedLimit, db.commitShared(false))
-	db.steps = groupcommit.New(sharedMost, sharedLimit, db.commitShared(true))
 	err = db.seed(ctx)
 	if err == nil && !one.Dialect.Server {
 		err = db.expireLeases(ctx)
@@ -143,7 +135,7 @@ type limits struct {
 // updateTogether is update for a write that may share its transaction with others and causes no event.
 func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error {
 	asker := seedbed.ChangeOf(ctx)
-	return db.writeTogether(ctx, what, write{fn: func(ctx context.Context, b *Batch) ([]outbox.Event, error) {
+	return db.writes.Together(ctx, what, groupcommit.Change{Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		err := fn(ctx, b.Tx)
 		if err == nil {
 			access.Record(b.Tx, asker, what)
@@ -153,13 +145,13 @@ func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.C
 }
 
 // prepare locks what the writes of a shared transaction are about: the jobs, and the networks.
-func prepare(ctx context.Context, b *Batch, writes []write) error {
+func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Change) error {
 	if err := readJobs(ctx, b, writes); err != nil {
 		return err
 	}
 	var networks []string
 	for _, w := range writes {
-		networks = append(networks, w.networks...)
+		networks = append(networks, w.Networks...)
 	}
 	return lockNetworks(ctx, b, networks)
 }

@@ -12,21 +12,27 @@ import (
 
 // adoptPlan brings a domain that is off, and its disks, under management. The domain must be off
 // because until the second stage its definition names disks that have already moved.
-func (t *task) adoptPlan() []stage {
-	return []stage{
-		{name: "take-volumes", run: t.takeVolumes, undo: t.giveVolumesBack},
-		{name: "take-domain", run: t.takeDomain, undo: t.giveDomainBack, guards: "not undone, because the domain could not be given back"},
-		{name: "publish", run: t.publish, undo: t.retract, state: seedbed.InstanceStopped},
+func (t *task) adoptPlan() Plan {
+	return Plan{
+		Broken: seedbed.InstanceFailed,
+		Stages: []Stage{
+			{Name: "take-volumes", Run: t.takeVolumes, Undo: t.giveVolumesBack, Made: t.madeVolumes},
+			{Name: "take-domain", Run: t.takeDomain, Undo: t.giveDomainBack, Guards: "not undone, because the domain could not be given back"},
+			{Name: "publish", Run: t.publish, Undo: t.retract, State: seedbed.InstanceStopped},
+		},
 	}
 }
 
 // forgetPlan stops managing an instance. Like a removal it is never undone: a released resource may
 // already belong to someone else.
-func (t *task) forgetPlan() []stage {
-	return []stage{
-		{name: "retract", run: t.retract},
-		{name: "release-domain", run: t.releaseDomain},
-		{name: "release-volumes", run: t.releaseVolumes},
+func (t *task) forgetPlan() Plan {
+	return Plan{
+		Drops: true,
+		Stages: []Stage{
+			{Name: "retract", Run: t.retract},
+			{Name: "release-domain", Run: t.releaseDomain},
+			{Name: "release-volumes", Run: t.releaseVolumes},
+		},
 	}
 }
 

@@ -18,7 +18,7 @@ func (t *task) stopDomain(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		// The domain still runs, so the record is rendered again without the action. If the
 		// instance is being removed, its state still announces the end.
-		_, back := t.engine.store.Refresh(ctx, t.node(), t.job.Instance, t.engine.cfg.Renderer.Of)
+		_, back := t.store.Refresh(ctx, t.node(), t.job.Instance, t.renderer.Of)
 		return errors.Join(err, fromStore(back))
 	}
 	return err
@@ -35,8 +35,8 @@ func (t *task) restartDomain(ctx context.Context) error {
 // announce makes the guest plane serve the instance as it is now, with the given action unless that
 // is empty. It does not wait for a guest plane that is down.
 func (t *task) announce(ctx context.Context, action string) error {
-	renderer := t.engine.cfg.Renderer
-	revision, err := t.engine.store.Refresh(ctx, t.node(), t.job.Instance, func(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
+	renderer := t.renderer
+	revision, err := t.store.Refresh(ctx, t.node(), t.job.Instance, func(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		g := renderer.Of(i, old)
 		if action != "" {
 			g.Action = action
@@ -49,11 +49,11 @@ func (t *task) announce(ctx context.Context, action string) error {
 	if revision == 0 {
 		return nil // it was not served, or is no longer
 	}
-	short, cancel := context.WithTimeout(ctx, t.engine.intervals.announce)
+	short, cancel := context.WithTimeout(ctx, t.intervals().Announce)
 	defer cancel()
 	err = t.applied(short, t.node(), revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", 0, "%s within %s: the guest is not told", err, t.engine.intervals.announce.Round(time.Millisecond))
+		t.event("warn", 0, "%s within %s: the guest is not told", err, t.intervals().Announce.Round(time.Millisecond))
 		return nil
 	}
 	return err

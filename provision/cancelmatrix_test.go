@@ -23,12 +23,12 @@ type cancelled struct {
 
 // cancelAt starts an engine with production intervals that is told to cancel the job. tell is
 // called at each effect and commit of the undo.
-func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error) (*process, *cancelled) {
+func (l *lab) cancelAt(id seedbed.JobID, s Stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error) (*process, *cancelled) {
 	l.t.Helper()
 	c := &cancelled{id: id}
-	l.mute.Store(!s.final)
-	l.tune = func(_ *Config, p *intervals) {
-		p.cancelPoll, p.undo, p.retract = defaultIntervals().cancelPoll, defaultIntervals().undo, 100*time.Millisecond
+	l.mute.Store(!s.Final)
+	l.tune = func(_ *Config, p *Intervals) {
+		p.CancelPoll, p.Undo, p.Retract = 0, 0, 100*time.Millisecond // 0 is the default
 	}
 	p := l.start(func(p *process) {
 		l.atEach(p, func(ctx context.Context, back bool, stage string, now moment) error {
@@ -36,7 +36,7 @@ func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tel
 				l.deaf.Store(false)
 				return tell(p, stage, now)
 			}
-			if stage != s.name || c.began.Load() > 0 {
+			if stage != s.Name || c.began.Load() > 0 {
 				return nil
 			}
 			// The guest plane applies nothing until the undo: otherwise the stage would end before
@@ -49,7 +49,7 @@ func (l *lab) cancelAt(id seedbed.JobID, s stage, reached func(moment) bool, tel
 			}
 			c.refused = l.db.CancelJob(context.Background(), id)
 			c.began.Store(time.Now().UnixNano())
-			if s.final || ctx.Done() == nil { // of a write, which is not interrupted
+			if s.Final || ctx.Done() == nil { // of a write, which is not interrupted
 				return nil
 			}
 			<-ctx.Done()
@@ -70,12 +70,12 @@ func TestCancelMatrix(t *testing.T) {
 			continue
 		}
 		for _, s := range c.plan() {
-			t.Run(fmt.Sprintf("%s/%s", c.name, s.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", c.name, s.Name), func(t *testing.T) {
 				t.Parallel()
 				l := newLab(t).withProfile(seedbed.ReadyReport)
 				a := c.begin(l)
 				p, cancel := l.cancelAt(a.id, s, atFirst.reaches, func(*process, string, moment) error { return nil })
-				if s.final {
+				if s.Final {
 					l.want("cancel in the last stage", cancel.refused, seedbed.ErrConflict)
 					l.wait(a.id, seedbed.JobSucceeded)
 				} else {
@@ -93,7 +93,7 @@ func TestCancelMatrix(t *testing.T) {
 				l.want("cancel after the end", l.db.CancelJob(t.Context(), a.id), seedbed.ErrConflict)
 				l.unarmed()
 				l.invariants(a.id)
-				if s.final {
+				if s.Final {
 					a.done()
 				} else {
 					a.undone()
@@ -110,7 +110,7 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 	for _, c := range matrix() {
 		plan := c.plan()
 		last := lastCancelled(plan)
-		if c.job.Kind.Forward() || last.name == plan[len(plan)-1].name {
+		if c.job.Kind.Forward() || last.Name == plan[len(plan)-1].Name {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -120,9 +120,9 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 			var began atomic.Int64
 			p := l.start(func(p *process) {
 				p.store.fail(func(write, of string, at drivertest.Point) error {
-					if write == "step" && of == last.name && at == drivertest.Before && began.CompareAndSwap(0, time.Now().UnixNano()) {
+					if write == "step" && of == last.Name && at == drivertest.Before && began.CompareAndSwap(0, time.Now().UnixNano()) {
 						l.ok(l.db.CancelJob(context.Background(), a.id))
-						time.Sleep(10 * p.engine.intervals.cancelPoll) // by then the cancel is seen
+						time.Sleep(10 * p.intervals.CancelPoll) // by then the cancel is seen
 					}
 					return nil
 				})
@@ -140,9 +140,9 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 }
 
 // lastCancelled returns the last stage of a plan in which its job can be cancelled.
-func lastCancelled(plan []stage) (s stage) {
+func lastCancelled(plan []Stage) (s Stage) {
 	for _, s = range slices.Backward(plan) {
-		if !s.final {
+		if !s.Final {
 			break
 		}
 	}
@@ -157,7 +157,7 @@ func TestKillWhileUndoing(t *testing.T) {
 	t.Parallel()
 	for _, c := range matrix() {
 		last := lastCancelled(c.plan())
-		if c.job.Kind.Forward() || !slices.ContainsFunc(c.plan(), func(s stage) bool { return s.undo != nil }) {
+		if c.job.Kind.Forward() || !slices.ContainsFunc(c.plan(), func(s Stage) bool { return s.Undo != nil }) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -167,9 +167,9 @@ func TestKillWhileUndoing(t *testing.T) {
 				a = c.begin(l)
 				p, cancel := l.cancelAt(a.id, last, func(now moment) bool {
 					switch {
-					case slices.Contains(waits, last.name):
+					case slices.Contains(waits, last.Name):
 						return now.effect == telling
-					case slices.Contains(changes, now.effect) && last.name != "publish": // what the stage is about follows
+					case slices.Contains(changes, now.effect) && last.Name != "publish": // what the stage is about follows
 						return false
 					}
 					return now.at == drivertest.After && now.effect != commit
@@ -186,15 +186,15 @@ func TestKillWhileUndoing(t *testing.T) {
 				a.undone()
 			})
 			for _, s := range c.plan() {
-				if s.undo == nil {
+				if s.Undo == nil {
 					continue
 				}
-				for _, m := range sample.Of(t, momentsOf(found.of[s.name]), 1) {
-					t.Run(fmt.Sprintf("%s/%s", s.name, m), func(t *testing.T) {
+				for _, m := range sample.Of(t, momentsOf(found.of[s.Name]), 1) {
+					t.Run(fmt.Sprintf("%s/%s", s.Name, m), func(t *testing.T) {
 						t.Parallel()
 						var reached atomic.Bool
 						l, a, p := begin(t, func(p *process, stage string, now moment) error {
-							if stage == s.name && m.reaches(now) && reached.CompareAndSwap(false, true) {
+							if stage == s.Name && m.reaches(now) && reached.CompareAndSwap(false, true) {
 								p.kill()
 								return errKilled
 							}

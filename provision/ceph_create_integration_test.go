@@ -30,8 +30,8 @@ func TestCephStopsWhileMaking(t *testing.T) {
 			l := onCeph(t, c, name)
 			var thaw sync.Once
 			defer thaw.Do(func() { c.Thaw(t) })
-			l.tune = func(cfg *Config, p *intervals) {
-				cfg.StageTimeout["volumes"], p.undo, p.retryMax = test.stage, time.Minute, time.Second
+			l.tune = func(cfg *Config, p *Intervals) {
+				cfg.StageTimeout["volumes"], p.Undo, p.RetryMax = test.stage, time.Minute, time.Second
 			}
 			id := l.create("web1")
 			var freeze sync.Once

@@ -87,7 +87,7 @@ func TestCephStopsWhileUndoing(t *testing.T) {
 				}
 				return nil
 			})
-			l.tune = func(_ *Config, p *intervals) { p.undo, p.retryMax = test.undo, time.Second }
+			l.tune = func(_ *Config, p *Intervals) { p.Undo, p.RetryMax = test.undo, time.Second }
 			id := l.create("web1")
 			p := l.start()
 			l.eventually("the removal to be in vain", func() bool {

@@ -25,7 +25,7 @@ func (t *task) stopCopies(ctx context.Context, inst seedbed.Instance) {
 		return
 	}
 	if err := t.stopFlattening(ctx, inst); err != nil {
-		t.event("warn", t.progress, "%s", err)
+		t.event("warn", t.progress(), "%s", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,30 +11,34 @@ import (
 	"seedbed/provision/record"
 )
 
-// createPlan returns the stages that make an instance in the way that its job asks for.
-func (t *task) createPlan() []stage {
-	switch how := scriptedBy(t.job); {
-	case how.Scripted && how.Undefined:
-		return t.undefinedScriptedPlan()
-	case how.Scripted:
-		return t.scriptedPlan()
-	case how.Undefined:
-		return t.undefinedPlan()
-	}
-	return t.definedPlan()
+// createPlan makes an instance in the way that its job asks for.
+func (t *task) createPlan() Plan {
+	return Plan{Stages: t.createStages(), Broken: seedbed.InstanceFailed, Drops: scriptedBy(t.job).Undefined}
 }
 
-// definedPlan makes an instance and starts it. The guest plane knows the instance before its first
+func (t *task) createStages() []Stage {
+	switch how := scriptedBy(t.job); {
+	case how.Scripted && how.Undefined:
+		return t.undefinedScriptedStages()
+	case how.Scripted:
+		return t.scriptedStages()
+	case how.Undefined:
+		return t.undefinedStages()
+	}
+	return t.definedStages()
+}
+
+// definedStages makes an instance and starts it. The guest plane knows the instance before its first
 // packet. When it is undone, a guest that may still be running keeps its filter, its definition and
 // its disk; removing the instance later deletes them in order.
-func (t *task) definedPlan() []stage {
-	return []stage{
-		{name: "volumes", run: t.makeVolumes, undo: t.undoVolumes, limit: t.volumesLimit},
-		{name: "define", run: t.defineDomain, undo: t.undefineDomain},
-		{name: "publish", run: t.publish, undo: t.retract},
-		{name: "start", run: t.startUnlessHeld, undo: t.destroyDomain, state: seedbed.InstanceRunning,
-			guards: "not undone, because the domain could not be switched off"},
-		{name: "ready", run: t.awaitGuest},
+func (t *task) definedStages() []Stage {
+	return []Stage{
+		{Name: "volumes", Run: t.makeVolumes, Undo: t.undoVolumes, Limit: t.volumesLimit, Made: t.madeVolumes},
+		{Name: "define", Run: t.defineDomain, Undo: t.undefineDomain, Made: t.madeDomain},
+		{Name: "publish", Run: t.publish, Undo: t.retract},
+		{Name: "start", Run: t.startUnlessHeld, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
+			Guards: "not undone, because the domain could not be switched off"},
+		{Name: "ready", Run: t.awaitGuest},
 	}
 }
 
@@ -47,7 +50,7 @@ func (t *task) makeVolumes(ctx context.Context) error {
 	if err := t.cloneVolumes(ctx, inst); err != nil {
 		return err
 	}
-	t.flattened = inst.System.DiskCopy
+	t.result.flattened = inst.System.DiskCopy
 	return nil
 }
 
@@ -166,7 +169,7 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) (seedbed.DomainSpec, error) {
 	bridges := map[string]string{}
 	for _, nic := range inst.NICs {
-		network, err := t.engine.store.Network(ctx, nic.Network)
+		network, err := t.store.Network(ctx, nic.Network)
 		if err != nil {
 			return seedbed.DomainSpec{}, fmt.Errorf("network %s: %w", nic.Network, fromStore(err))
 		}
@@ -176,7 +179,7 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	if inst.Image == "" {
 		return spec, nil
 	}
-	image, err := t.engine.store.Image(ctx, inst.Image)
+	image, err := t.store.Image(ctx, inst.Image)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // it could be removed because nothing is a clone of it any more
 		return spec, fmt.Errorf("image %s: %w", inst.Image, fromStore(err))
 	}
@@ -217,16 +220,16 @@ func (t *task) publish(ctx context.Context) error {
 // publishInstance hands the instance to the node's guest plane and returns the revision of the
 // record.
 func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revision int64, err error) {
-	renderer := t.engine.cfg.Renderer
+	renderer := t.renderer
 	docs := seedbed.Documents{UserData: inst.UserData, VendorData: inst.VendorData}
 	guest := renderer.Of(inst, seedbed.Guest{})
-	switch doc, err := t.engine.store.ScriptDomain(ctx, inst.ID); {
+	switch doc, err := t.store.ScriptDomain(ctx, inst.ID); {
 	case err == nil:
 		guest = record.AsScripted(guest, inst, doc)
 	case !errors.Is(err, seedbed.ErrNotFound):
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}
-	revision, err = t.engine.store.Publish(ctx, t.ref, inst.Node, guest, docs)
+	revision, err = t.store.Publish(ctx, t.ref, inst.Node, guest, docs)
 	if err != nil {
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
 	}
@@ -234,7 +237,7 @@ func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revi
 	if err == nil && now.Revision != inst.Revision {
 		// Render the record again, from the instance as it is in that transaction: a change since
 		// the instance was read had no record to be applied to.
-		revision, err = t.engine.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
+		revision, err = t.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("publish: %w", fromStore(err))
@@ -246,8 +249,8 @@ func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revi
 // applied waits until node has applied the revision.
 func (t *task) applied(ctx context.Context, node string, revision int64) error {
 	for {
-		noted := t.engine.store.AppliedHint()
-		now, _, err := t.engine.store.Applied(ctx, node)
+		noted := t.store.AppliedHint()
+		now, _, err := t.store.Applied(ctx, node)
 		if err == nil && now >= revision {
 			return nil
 		}
@@ -256,35 +259,29 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 		}
 		select {
 		case <-noted:
-		case <-time.After(t.engine.intervals.applied): // another process may have been told of it
+		case <-time.After(t.intervals().Applied): // another process may have been told of it
 		case <-ctx.Done():
 			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-metadata on node %s has not applied revision %d", node, revision)
 		}
 	}
 }
 
-// node returns the name of the node of the job's instance.
-func (t *task) node() string { return cmp.Or(t.job.Node, t.engine.cfg.Node) }
-
-// worker returns the worker that carries out the job's effects.
-func (t *task) worker() effects.Worker { return t.engine.fleet.Of(t.node()) }
-
 // retract makes the guest plane forget the instance. It does not wait for a guest plane that is
 // down: the tombstone is the first thing that it will read, and by then there is no domain left
 // that could ask.
 func (t *task) retract(ctx context.Context) error {
 	node := t.node()
-	revision, err := t.engine.store.Retract(ctx, t.ref, node, t.job.Instance)
+	revision, err := t.store.Retract(ctx, t.ref, node, t.job.Instance)
 	if err != nil {
 		return fmt.Errorf("retract: %w", fromStore(err))
 	}
 	done := t.yield()
 	defer done()
-	short, cancel := context.WithTimeout(ctx, t.engine.intervals.retract)
+	short, cancel := context.WithTimeout(ctx, t.intervals().Retract)
 	defer cancel()
 	err = t.applied(short, node, revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", 100, "%s within %s: it will once it is back", err, t.engine.intervals.retract.Round(time.Millisecond))
+		t.event("warn", 100, "%s within %s: it will once it is back", err, t.intervals().Retract.Round(time.Millisecond))
 		return nil
 	}
 	return err
@@ -327,4 +324,21 @@ func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, br
 		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: bridges[nic.Network]})
 	}
 	return spec
+}
+
+// madeVolumes returns the volumes of the job's instance.
+func (t *task) madeVolumes(ctx context.Context) (all []seedbed.Orphan) {
+	inst, err := t.scripting(ctx)
+	if err != nil {
+		return nil // the stage is reported
+	}
+	for _, v := range inst.Volumes {
+		all = append(all, seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: v.Pool, Name: v.Name})
+	}
+	return all
+}
+
+// madeDomain returns the domain of the job's instance.
+func (t *task) madeDomain(context.Context) []seedbed.Orphan {
+	return []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Name: t.job.Subject}}
 }

@@ -10,7 +10,6 @@ import (
 
 	"seedbed"
 	"seedbed/internal/run"
-	"seedbed/provision/record"
 )
 
 // Config configures an engine. A zero field takes the default that its comment names.
@@ -37,9 +36,9 @@ type Config struct {
 	// Hooks are run before and after stages; those with an endpoint are sent by Trigger.
 	Hooks   []seedbed.StageHook
 	Trigger Trigger
-	// Renderer makes the records that are published.
-	Renderer record.Renderer
-	Log      *slog.Logger
+	Log     *slog.Logger
+	// Intervals are the internal waits. They are not in the configuration; tests shorten them.
+	Intervals Intervals
 }
 
 // Engine claims jobs and runs them. A process has one engine.
@@ -52,44 +51,63 @@ type Engine struct {
 	// foreign is updated by resync, which compares it with instances.
 	foreign   foreignMACs
 	instances instanceCache
-	plan      func(*task) []stage
-	intervals intervals
+	planner   Planner
+	intervals Intervals
 	slots     *slots
 }
 
-// intervals are the engine's internal waits; they are not configurable.
-type intervals struct {
-	retryMin, retryMax time.Duration // between two tries of something that does not answer
-	cancelPoll         time.Duration // how soon a cancel is seen
-	settle             time.Duration // between two polls of the store after a hint
-	applied            time.Duration // between two checks of what the guest plane has applied
-	ready              time.Duration // between two checks of whether a guest is ready
-	yield              time.Duration // until a waiting job yields its slot
-	ask                time.Duration // between two requests to a guest to shut down
-	domain             time.Duration // between two checks of a domain whose guest is awaited
-	resync             time.Duration // between two inventories
-	call               time.Duration // one question to the worker, or one write
-	crowd              time.Duration // between two searches for a job for which there is room
-	nodes              time.Duration // between two looks at which nodes there are
-	supersede          time.Duration // for one worker to stop what it does for a job
-	undo               time.Duration // one stage's undo, all tries
-	retract            time.Duration // for the guest plane to forget an instance
-	announce           time.Duration // for the guest plane to tell a guest of its end
+// Intervals are the internal waits of an engine and its plans. A zero field takes its default.
+type Intervals struct {
+	RetryMin, RetryMax time.Duration // between two tries of something that does not answer
+	CancelPoll         time.Duration // how soon a cancel is seen
+	Settle             time.Duration // between two polls of the store after a hint
+	Applied            time.Duration // between two checks of what the guest plane has applied
+	Ready              time.Duration // between two checks of whether a guest is ready
+	Yield              time.Duration // until a waiting job yields its slot
+	Ask                time.Duration // between two requests to a guest to shut down
+	Domain             time.Duration // between two checks of a domain whose guest is awaited
+	Resync             time.Duration // between two inventories
+	Call               time.Duration // one question to the worker, or one write
+	Crowd              time.Duration // between two searches for a job for which there is room
+	Nodes              time.Duration // between two looks at which nodes there are
+	Supersede          time.Duration // for one worker to stop what it does for a job
+	Undo               time.Duration // one stage's undo, all tries
+	Retract            time.Duration // for the guest plane to forget an instance
+	Announce           time.Duration // for the guest plane to tell a guest of its end
 }
 
-func defaultIntervals() intervals {
-	return intervals{
-		retryMin: 200 * time.Millisecond, retryMax: 10 * time.Second,
-		cancelPoll: 500 * time.Millisecond, settle: 20 * time.Millisecond, applied: 50 * time.Millisecond,
-		ready: 200 * time.Millisecond, yield: time.Second,
-		nodes: time.Second, supersede: 10 * time.Second,
-		ask: 10 * time.Second, domain: 5 * time.Second, resync: time.Minute, call: 30 * time.Second,
-		crowd: 100 * time.Millisecond, undo: 2 * time.Minute, retract: 30 * time.Second, announce: 5 * time.Second,
+func (i Intervals) withDefaults() Intervals {
+	for _, f := range []struct {
+		of    *time.Duration
+		value time.Duration
+	}{
+		{&i.RetryMin, 200 * time.Millisecond},
+		{&i.RetryMax, 10 * time.Second},
+		{&i.CancelPoll, 500 * time.Millisecond},
+		{&i.Settle, 20 * time.Millisecond},
+		{&i.Applied, 50 * time.Millisecond},
+		{&i.Ready, 200 * time.Millisecond},
+		{&i.Yield, time.Second},
+		{&i.Ask, 10 * time.Second},
+		{&i.Domain, 5 * time.Second},
+		{&i.Resync, time.Minute},
+		{&i.Call, 30 * time.Second},
+		{&i.Crowd, 100 * time.Millisecond},
+		{&i.Nodes, time.Second},
+		{&i.Supersede, 10 * time.Second},
+		{&i.Undo, 2 * time.Minute},
+		{&i.Retract, 30 * time.Second},
+		{&i.Announce, 5 * time.Second},
+	} {
+		if *f.of <= 0 {
+			*f.of = f.value
+		}
 	}
+	return i
 }
 
-// NewEngine makes an engine. Nothing happens before Run.
-func NewEngine(cfg Config, store Store, fleet Fleet) *Engine {
+// newEngine makes an engine, which does jobs as planner says. Nothing happens before Run.
+func newEngine(cfg Config, store Store, fleet Fleet, planner Planner) *Engine {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -109,7 +127,10 @@ func NewEngine(cfg Config, store Store, fleet Fleet) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), plan: stages, intervals: defaultIntervals(), slots: newSlots(cfg.Workers)}
+	return &Engine{
+		cfg: cfg, store: store, fleet: fleet, log: cfg.Log, domains: newDomainWatch(), planner: planner,
+		intervals: cfg.Intervals.withDefaults(), slots: newSlots(cfg.Workers),
+	}
 }
 
 // Run claims and runs jobs, and follows the domains, until ctx ends. It then cancels the running
@@ -133,7 +154,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		if err != nil {
 			hint = nil // a failing store is asked no more often than it is polled
 		} else if e.cfg.PerNode > 0 || e.cfg.PerPool > 0 {
-			run.Sleep(ctx, e.intervals.crowd) // finding no room examines all waiting jobs
+			run.Sleep(ctx, e.intervals.Crowd) // finding no room examines all waiting jobs
 		}
 		e.pause(ctx, hint, e.cfg.Poll)
 	}
@@ -143,7 +164,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // claim claims the next job; nil if there is none. The lease lasts at least from claimed.
 func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, err error) {
 	claimed = time.Now()
-	job, err = e.claimNext(ctx, seedbed.ClaimOptions{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: plannable(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
+	job, err = e.claimNext(ctx, seedbed.ClaimOptions{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: e.planner.Kinds(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim a job", "err", err)
 	}
@@ -173,6 +194,6 @@ func (e *Engine) pause(ctx context.Context, hint <-chan struct{}, d time.Duratio
 	case <-ctx.Done():
 	case <-time.After(d):
 	case <-hint:
-		run.Sleep(ctx, min(d, e.intervals.settle))
+		run.Sleep(ctx, min(d, e.intervals.Settle))
 	}
 }

@@ -196,8 +196,8 @@ func TestTimeouts(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyReport)
 			tt.prepare(l)
-			l.tune = func(c *Config, p *intervals) {
-				c.StageTimeout[tt.stage], p.retract = time.Second, 100*time.Millisecond
+			l.tune = func(c *Config, p *Intervals) {
+				c.StageTimeout[tt.stage], p.Retract = time.Second, 100*time.Millisecond
 			}
 			job := l.runUntil(l.create("web1"), seedbed.JobRolledBack)
 			if !strings.Contains(job.Error, tt.want) {
@@ -223,7 +223,7 @@ func TestGuestGoesAway(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyReport)
 			l.mute.Store(true)
-			l.tune = func(_ *Config, p *intervals) { p.domain = time.Hour } // the event must suffice
+			l.tune = func(_ *Config, p *Intervals) { p.Domain = time.Hour } // the event must suffice
 			id := l.create("web1")
 			p := l.start()
 			l.eventually("ready stage", func() bool { return strings.Contains(l.history(id), "waiting until the guest reports in") })
@@ -291,7 +291,7 @@ func TestRemoveFailure(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.runUntil(l.create("web1"), seedbed.JobSucceeded)
-	l.tune = func(c *Config, _ *intervals) { c.Attempts = 3 }
+	l.tune = func(c *Config, _ *Intervals) { c.Attempts = 3 }
 	var calls atomic.Int32
 	l.pool.Fail(func(_ context.Context, name string, at drivertest.Point) error {
 		if name == "TrashVolume" && at == drivertest.Before {

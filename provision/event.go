@@ -24,14 +24,14 @@ type eventBuffer struct {
 
 // event adds a line to the job's history. A failure to write it does not stop the job; a lost job
 // is noticed at its next write.
-func (t *task) event(level string, progress int, format string, args ...any) {
+func (t *Task) event(level string, progress int, format string, args ...any) {
 	t.record(seedbed.Event{Level: level, Progress: progress, Msg: fmt.Sprintf(format, args...)})
 }
 
 // record adds an event of the current stage, like event. Events are written after eventWait at the
 // latest, or with the end of the stage; warnings and errors are written at once.
-func (t *task) record(e seedbed.Event) {
-	t.progress = e.Progress
+func (t *Task) record(e seedbed.Event) {
+	t.reported = e.Progress
 	e.Job, e.At, e.Stage, e.Msg = t.job.ID, time.Now().UTC(), t.stage, seedbed.ClipTo(e.Msg, 4<<10)
 	b := &t.said
 	b.mu.Lock()
@@ -61,7 +61,7 @@ func (b *eventBuffer) take() []seedbed.Event {
 
 // withEvents passes the waiting events to do, which writes them with its own data. If do fails,
 // they are written separately later.
-func (t *task) withEvents(do func([]seedbed.Event) error) error {
+func (t *Task) withEvents(do func([]seedbed.Event) error) error {
 	b := &t.said
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -76,7 +76,7 @@ func (t *task) withEvents(do func([]seedbed.Event) error) error {
 }
 
 // tell writes the waiting events.
-func (t *task) tell() {
+func (t *Task) tell() {
 	b := &t.said
 	b.writing.Lock()
 	defer b.writing.Unlock()

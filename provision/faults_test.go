@@ -93,7 +93,7 @@ func TestLostEvents(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
 	l.worker = deafHost{l.host}
-	l.tune = func(_ *Config, p *intervals) { p.resync, p.domain = 20*time.Millisecond, 20*time.Millisecond }
+	l.tune = func(_ *Config, p *Intervals) { p.Resync, p.Domain = 20*time.Millisecond, 20*time.Millisecond }
 	p := l.start()
 	l.wait(l.create("web1"), seedbed.JobSucceeded)
 	inst, err := l.db.InstanceByName(t.Context(), "web1")
@@ -196,8 +196,8 @@ func TestTwoWorkers(t *testing.T) {
 // TestDatabaseFull checks that jobs stop while nothing can be written, and continue when it can.
 func TestDatabaseFull(t *testing.T) {
 	t.Parallel()
-	for _, s := range (&task{job: &seedbed.Job{Kind: seedbed.JobCreate}}).createPlan() {
-		t.Run(s.name, func(t *testing.T) {
+	for _, s := range Of(&seedbed.Job{Kind: seedbed.JobCreate}).Stages {
+		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyMetadata)
 			l.lease = 150 * time.Millisecond
@@ -206,7 +206,7 @@ func TestDatabaseFull(t *testing.T) {
 			var refused atomic.Int32
 			p := l.start(func(p *process) {
 				p.store.fail(func(write, of string, at drivertest.Point) error {
-					if write == "step" && of == s.name && at == drivertest.Before && refused.Load() == 0 {
+					if write == "step" && of == s.Name && at == drivertest.Before && refused.Load() == 0 {
 						full.Store(true)
 					}
 					if full.Load() && at == drivertest.Before {

@@ -11,11 +11,11 @@ import (
 
 // flattenPlan makes an instance's volumes independent of their image. The store records that last,
 // so that the image counts as used as long as anything refers to it.
-func (t *task) flattenPlan() []stage {
-	return []stage{
-		{name: "flatten", run: t.flattenVolumes, undo: t.stopFlatten},
-		{name: "redefine", run: t.redefineDomain, undo: t.defineFlat},
-	}
+func (t *task) flattenPlan() Plan {
+	return Plan{Stages: []Stage{
+		{Name: "flatten", Run: t.flattenVolumes, Undo: t.stopFlatten},
+		{Name: "redefine", Run: t.redefineDomain, Undo: t.defineFlat},
+	}}
 }
 
 // flattenVolumes flattens one volume after the other. It continues what an earlier attempt has
@@ -37,7 +37,7 @@ func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing stri
 	}
 	report := t.percent(doing)
 	for _, v := range inst.Volumes {
-		t.event("info", t.progress, "%s volume %s of pool %s", doing, v.Name, v.Pool)
+		t.event("info", t.progress(), "%s volume %s of pool %s", doing, v.Name, v.Pool)
 		made, err := t.flatten(ctx, v, inst.ID, func(p seedbed.Progress) {
 			report(seedbed.Progress{Done: before + p.Done, Total: total})
 		})
@@ -103,7 +103,7 @@ func (t *task) flatDisks(ctx context.Context, inst seedbed.Instance) (disks []se
 
 // redefineDomain redefines the domain if its definition names the image's file.
 func (t *task) redefineDomain(ctx context.Context) error {
-	t.flattened = true // takes effect when the stage is done
+	t.result.flattened = true // takes effect when the stage is done
 	inst, err := t.instance(ctx)
 	if err != nil {
 		return err

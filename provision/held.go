@@ -16,7 +16,7 @@ func (t *task) startUnlessHeld(ctx context.Context) error {
 	if !inst.Held {
 		return t.startDomain(ctx)
 	}
-	t.state = seedbed.InstanceStopped
+	t.result.state = seedbed.InstanceStopped
 	t.event("info", 100, "the domain stays off, as was asked for: seedbed vm start %s starts it", inst.Name)
 	return nil
 }

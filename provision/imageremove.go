@@ -11,8 +11,8 @@ import (
 
 // imageRemovePlan removes an image that nothing uses any more. It is never undone, and can be
 // requested again.
-func (t *task) imageRemovePlan() []stage {
-	return []stage{{name: "delete-image", run: t.deleteImage}}
+func (t *task) imageRemovePlan() Plan {
+	return Plan{Drops: true, Failed: t.imageStays, Stages: []Stage{{Name: "delete-image", Run: t.deleteImage}}}
 }
 
 func (t *task) imageRemoval() (r seedbed.ImageRemoval, err error) {
@@ -34,21 +34,10 @@ func (t *task) deleteImage(ctx context.Context) error {
 	return nil
 }
 
-// failure returns the outcome of a failed job that is never undone. An image that could not be
-// removed because it has clones was not touched, so it gets its former state back.
-func (t *task) failure(cause string, err error) seedbed.JobResult {
-	out := seedbed.JobResult{State: seedbed.JobFailed, Error: cause}
-	switch t.job.Kind {
-	case seedbed.JobRemove:
-		out.InstanceState = seedbed.InstanceFailed
-	case seedbed.JobImageRemove:
-		if removal, bad := t.imageRemoval(); bad == nil && errors.Is(err, seedbed.ErrInUse) {
-			out.ImageState = removal.Was
-		}
-	case seedbed.JobOVARemove:
-		if spec, bad := t.ovaJob(); bad == nil && errors.Is(err, seedbed.ErrInUse) {
-			out.ImageState = spec.Was
-		}
+// imageStays gives an image that could not be removed because it has clones its former state back:
+// it was not touched.
+func (t *task) imageStays(out *seedbed.JobResult, err error) {
+	if removal, bad := t.imageRemoval(); bad == nil && errors.Is(err, seedbed.ErrInUse) {
+		out.ImageState = removal.Was
 	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 )
 
 // importPlan makes an image from a file on the worker's host.
-func (t *task) importPlan() []stage {
-	return []stage{{name: "import", run: t.importImage, undo: t.removeImage}}
+func (t *task) importPlan() Plan {
+	return Plan{AfterUndo: t.dropImportUpload, Stages: []Stage{{Name: "import", Run: t.importImage, Undo: t.removeImage}}}
 }
 
 func (t *task) importImage(ctx context.Context) error {
@@ -21,7 +22,7 @@ func (t *task) importImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image, err := t.engine.store.Image(ctx, t.job.Subject)
+	image, err := t.store.Image(ctx, t.job.Subject)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
 	}
@@ -40,7 +41,7 @@ func (t *task) importImage(ctx context.Context) error {
 		return err
 	}
 	info.Firmware = cmp.Or(spec.Firmware, info.Firmware)
-	t.image = &info
+	t.result.image = &info
 	t.event("info", 100, "image %s is there (%s, %s)", info.Name, info.Size, info.Format)
 	return nil
 }
@@ -66,7 +67,7 @@ func (t *task) importSpec() (spec seedbed.ImportSpec, err error) {
 func (t *task) percent(doing string) func(seedbed.Progress) {
 	var told time.Time
 	return func(p seedbed.Progress) {
-		if n := p.Percent(); n > t.progress && time.Since(told) >= 250*time.Millisecond {
+		if n := p.Percent(); n > t.progress() && time.Since(told) >= 250*time.Millisecond {
 			told = time.Now()
 			t.record(seedbed.Event{Level: "info", Progress: n, BytesDone: p.Done, BytesTotal: p.Total,
 				Msg: fmt.Sprintf("%s: %s of %s", doing, roundSize(p.Done), roundSize(p.Total))})
@@ -86,7 +87,7 @@ func (t *task) removeImage(ctx context.Context) error { return t.dropImage(ctx, 
 
 // dropImage removes the job's image from its pool, if the job of made it.
 func (t *task) dropImage(ctx context.Context, of seedbed.JobID) error {
-	image, err := t.engine.store.Image(ctx, t.job.Subject)
+	image, err := t.store.Image(ctx, t.job.Subject)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
 	}
@@ -97,4 +98,37 @@ func (t *task) dropImage(ctx context.Context, of seedbed.JobID) error {
 		return left(seedbed.OrphanImage, image.Pool, image.Name, fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err))
 	}
 	return nil
+}
+
+// dropUpload removes what was uploaded for the job. A file that cannot be removed now does no harm:
+// its pool removes it within a day.
+func (t *task) dropUpload(ctx context.Context, pool, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := effects.DropUpload.Ask(ctx, t.worker(), effects.UploadRef{Pool: pool, ID: id})
+	if err == nil || ctx.Err() != nil || errors.Is(err, seedbed.ErrUnavailable) {
+		return err
+	}
+	t.event("warn", t.progress(), "the uploaded file stays for now: %s", err)
+	return nil
+}
+
+// tryDropUpload is dropUpload for a job that has ended.
+func (t *task) tryDropUpload(ctx context.Context, pool, id string) {
+	if err := t.dropUpload(ctx, pool, id); err != nil {
+		t.event("warn", t.progress(), "the uploaded file stays for now: %s", err)
+	}
+}
+
+// dropImportUpload removes what was uploaded for an image that was not imported, even if the job was
+// cancelled before its first stage.
+func (t *task) dropImportUpload(ctx context.Context) {
+	spec, err := t.importSpec()
+	if err != nil || spec.Upload == "" {
+		return
+	}
+	if image, err := t.store.Image(ctx, t.job.Subject); err == nil {
+		t.tryDropUpload(ctx, image.Pool, spec.Upload)
+	}
 }

@@ -27,7 +27,7 @@ type caseJob struct {
 	done, undone func()
 }
 
-func (c jobCase) plan() []stage { return planOf(&c.job) }
+func (c jobCase) plan() []Stage { return Of(&c.job).Stages }
 
 // begin prepares what the case needs, and requests its job.
 func (c jobCase) begin(l *lab) caseJob {
@@ -35,7 +35,7 @@ func (c jobCase) begin(l *lab) caseJob {
 	a := c.ask(l)
 	job, err := l.db.Job(l.t.Context(), a.id)
 	l.ok(err)
-	if d := cmp.Diff(stagesOf(&c.job), stagesOf(&job)); d != "" || job.Kind != c.job.Kind {
+	if d := cmp.Diff(StageNames(&c.job), StageNames(&job)); d != "" || job.Kind != c.job.Kind {
 		l.t.Fatalf("a %s job with %s is not this case's (-want +got):\n%s", job.Kind, job.Spec, d)
 	}
 	return a
@@ -46,7 +46,7 @@ func (c jobCase) begin(l *lab) caseJob {
 func matrix() (cases []jobCase) {
 	there := map[string]bool{}
 	for _, c := range jobCases {
-		key := fmt.Sprint(c.job.Kind, stagesOf(&c.job))
+		key := fmt.Sprint(c.job.Kind, StageNames(&c.job))
 		if !testdb.Again() || !there[key] {
 			cases = append(cases, c)
 		}

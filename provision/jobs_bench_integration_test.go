@@ -31,14 +31,17 @@ const (
 	atOnce = 16
 )
 
-// noopPlan has stages that do nothing.
-func noopPlan(t *task) []stage {
-	plan := make([]stage, noops)
-	for i := range plan {
-		plan[i] = stage{name: "stage" + strconv.Itoa(i), run: func(context.Context) error {
+// noopPlans has one plan for imports, whose stages do nothing.
+type noopPlans struct{}
+
+func (noopPlans) Kinds() []seedbed.JobKind { return []seedbed.JobKind{seedbed.JobImport} }
+
+func (noopPlans) Plan(t *Task) (plan Plan) {
+	for i := range noops {
+		plan.Stages = append(plan.Stages, Stage{Name: "stage" + strconv.Itoa(i), Run: func(context.Context) error {
 			t.event("info", 100, "nothing is done")
 			return nil
-		}}
+		}})
 	}
 	return plan
 }
@@ -131,8 +134,7 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 		}
 	}
 	counted := &counter{DB: db, left: jobs, ended: make(chan struct{})}
-	e := NewEngine(Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted, OneWorker(testNode, idle{}))
-	e.plan = noopPlan
+	e := newEngine(Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted, OneWorker(testNode, idle{}), noopPlans{})
 	done := make(chan struct{})
 	began := time.Now()
 	go func() {

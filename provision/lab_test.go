@@ -18,6 +18,7 @@ import (
 	"seedbed/internal/testdb"
 	"seedbed/provision/effects"
 	"seedbed/provision/intake"
+	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 )
@@ -52,7 +53,7 @@ type lab struct {
 	// watch is the data for checking the invariants.
 	watch watch
 	// tune changes the engines that are started from then on.
-	tune func(*Config, *intervals)
+	tune func(*Config, *Intervals)
 }
 
 // newLab makes a lab whose invariants are checked whenever a job has ended, and at the end of the
@@ -73,7 +74,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 // newBareLab is newLabOn without foreign resources, and without checks of the invariants.
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
-	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *intervals) {}}
+	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *Intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
 	l.serve(func(s *intake.Serving) { s.Node = testNode })
@@ -176,10 +177,11 @@ func (l *lab) plane(stop <-chan struct{}) {
 
 // process is one running engine that can be killed as if by SIGKILL.
 type process struct {
-	engine *Engine
-	store  *mortal
-	stop   func() // the soft stop; waits for the end
-	kill   func() // it writes nothing any more
+	engine    *Engine
+	intervals Intervals // before the engine's defaults
+	store     *mortal
+	stop      func() // the soft stop; waits for the end
+	kill      func() // it writes nothing any more
 }
 
 // start runs an engine; arm is called before it does anything.
@@ -190,13 +192,14 @@ func (l *lab) start(arm ...func(*process)) *process {
 		Node: testNode, Workers: 2, Lease: l.lease, Poll: 10 * time.Millisecond, Attempts: 50,
 		StageTimeout: map[string]time.Duration{"publish": 20 * time.Second, "ready": 20 * time.Second},
 	}
-	p := intervals{
-		nodes: 10 * time.Millisecond, supersede: time.Second,
-		ask: 20 * time.Millisecond, retryMin: 2 * time.Millisecond, retryMax: 20 * time.Millisecond, cancelPoll: 20 * time.Millisecond,
-		settle: time.Millisecond, applied: 5 * time.Millisecond, ready: time.Millisecond, yield: 2 * time.Millisecond, domain: 20 * time.Millisecond,
-		resync: 50 * time.Millisecond, call: 10 * time.Second, undo: 3 * time.Second, retract: 10 * time.Second, announce: 10 * time.Second,
+	p := Intervals{
+		Nodes: 10 * time.Millisecond, Crowd: time.Millisecond, Supersede: time.Second,
+		Ask: 20 * time.Millisecond, RetryMin: 2 * time.Millisecond, RetryMax: 20 * time.Millisecond, CancelPoll: 20 * time.Millisecond,
+		Settle: time.Millisecond, Applied: 5 * time.Millisecond, Ready: time.Millisecond, Yield: 2 * time.Millisecond, Domain: 20 * time.Millisecond,
+		Resync: 50 * time.Millisecond, Call: 10 * time.Second, Undo: 3 * time.Second, Retract: 10 * time.Second, Announce: 10 * time.Second,
 	}
 	l.tune(&cfg, &p)
+	cfg.Intervals = p
 	var worker effects.Worker = l.host
 	if l.worker != nil {
 		worker = l.worker
@@ -205,11 +208,10 @@ func (l *lab) start(arm ...func(*process)) *process {
 	if l.fleet != nil {
 		fleet = l.fleet
 	}
-	e := NewEngine(cfg, m, fleet)
-	e.intervals = p
+	e := NewEngine(cfg, m, fleet, record.Renderer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	pr := &process{engine: e, store: m}
+	pr := &process{engine: e, intervals: p, store: m}
 	pr.stop = func() { cancel(); <-done; m.lapse() }
 	pr.kill = func() { m.dead.Store(true); cancel() }
 	for _, f := range arm {

@@ -71,7 +71,7 @@ func (h *leaseKeeper) renew(cancel context.CancelCauseFunc) {
 	lease := h.engine.cfg.Lease
 	renewed := h.start
 	for {
-		run.Sleep(h.leased, min(lease/3, h.engine.intervals.cancelPoll))
+		run.Sleep(h.leased, min(lease/3, h.engine.intervals.CancelPoll))
 		if h.leased.Err() != nil {
 			return
 		}

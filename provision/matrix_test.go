@@ -126,7 +126,7 @@ func (e *rehearsal) note(stage string, m moment) {
 	e.of[stage] = all // also for a stage without effects
 }
 
-// rehearse runs a case, and returns the effects of each of its stages.
+// rehearse runs a case, and returns the effects of each of its Stages.
 func (c jobCase) rehearse(t *testing.T) map[string][]string {
 	var found rehearsal
 	t.Run("rehearsal", func(t *testing.T) {
@@ -140,8 +140,8 @@ func (c jobCase) rehearse(t *testing.T) map[string][]string {
 		l.unarmed()
 		a.done()
 		for _, s := range c.plan() {
-			if _, there := found.of[s.name]; !there {
-				t.Errorf("stage %s was not gone through", s.name)
+			if _, there := found.of[s.Name]; !there {
+				t.Errorf("stage %s was not gone through", s.Name)
 			}
 		}
 	})
@@ -158,15 +158,15 @@ func TestKillMatrix(t *testing.T) {
 			t.Parallel()
 			found := c.rehearse(t)
 			for _, s := range c.plan() {
-				for _, m := range sample.Of(t, momentsOf(found[s.name]), 1) {
-					t.Run(fmt.Sprintf("%s/%s", s.name, m), func(t *testing.T) {
+				for _, m := range sample.Of(t, momentsOf(found[s.Name]), 1) {
+					t.Run(fmt.Sprintf("%s/%s", s.Name, m), func(t *testing.T) {
 						t.Parallel()
 						l := newLab(t).withProfile(seedbed.ReadyMetadata)
 						a := c.begin(l)
 						var reached atomic.Bool
 						p := l.start(func(p *process) {
 							l.atEach(p, func(_ context.Context, _ bool, stage string, now moment) error {
-								if stage == s.name && m.reaches(now) && reached.CompareAndSwap(false, true) {
+								if stage == s.Name && m.reaches(now) && reached.CompareAndSwap(false, true) {
 									p.kill()
 									return errKilled
 								}
@@ -213,21 +213,21 @@ func inputs(of any) (all []json.RawMessage) {
 // that every kind has a plan.
 func TestMatrixIsWhole(t *testing.T) {
 	t.Parallel()
-	if d := cmp.Diff(seedbed.JobKinds(), plannable()); d != "" {
+	if d := cmp.Diff(seedbed.JobKinds(), (&Plans{}).Kinds()); d != "" {
 		t.Errorf("kinds with a plan (-all +planned):\n%s", d)
 	}
 	cases := map[string]bool{}
-	key := func(j *seedbed.Job) string { return fmt.Sprint(j.Kind, " ", stagesOf(j)) }
+	key := func(j *seedbed.Job) string { return fmt.Sprint(j.Kind, " ", StageNames(j)) }
 	for _, c := range jobCases {
 		cases[key(&c.job)] = true
 	}
 	possible := map[string]bool{}
-	for _, kind := range plannable() {
+	for _, kind := range (&Plans{}).Kinds() {
 		for _, of := range planInputs {
 			for _, input := range append(inputs(of), nil) {
 				job := seedbed.Job{Kind: kind, Spec: input}
 				if possible[key(&job)] = true; !cases[key(&job)] {
-					t.Errorf("no case has the stages %v of a %s job with %s", stagesOf(&job), kind, input)
+					t.Errorf("no case has the stages %v of a %s job with %s", StageNames(&job), kind, input)
 				}
 			}
 		}
@@ -235,8 +235,9 @@ func TestMatrixIsWhole(t *testing.T) {
 	if d := cmp.Diff(slices.Sorted(maps.Keys(possible)), slices.Sorted(maps.Keys(cases))); d != "" {
 		t.Errorf("plans (-possible +cases):\n%s", d)
 	}
-	none := &task{job: &seedbed.Job{}}
-	if n := len(none.scriptedPlan()); n != 12 || len(none.scriptedRebuildPlan()) != 16 {
-		t.Errorf("a script's plans have %d and %d stages", n, len(none.scriptedRebuildPlan()))
+	made := StageNames(&seedbed.Job{Kind: seedbed.JobCreate, Spec: inputOf(seedbed.ScriptedSpec{Scripted: true})})
+	rebuilt := StageNames(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: inputOf(seedbed.RebuildSpec{Scripted: true})})
+	if len(made) != 12 || len(rebuilt) != 16 {
+		t.Errorf("a script's plans have %d and %d stages", len(made), len(rebuilt))
 	}
 }

@@ -193,9 +193,9 @@ func TestFollowNodes(t *testing.T) {
 func TestNodeAway(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
-	short := func(c *Config, p *intervals) {
+	short := func(c *Config, p *Intervals) {
 		c.StageTimeout = map[string]time.Duration{"define": limit}
-		p.undo = limit
+		p.Undo = limit
 	}
 	// away makes the node disappear once the volumes exist.
 	away := func(f *nodes, p *process, then func()) {
@@ -241,7 +241,7 @@ func TestNodeAway(t *testing.T) {
 	t.Run("until it is undone", func(t *testing.T) {
 		t.Parallel()
 		l, f := onTwo(t, false)
-		l.tune = func(c *Config, p *intervals) { short(c, p); p.undo = 20 * time.Second }
+		l.tune = func(c *Config, p *Intervals) { short(c, p); p.Undo = 20 * time.Second }
 		id := l.createOn("two", otherNode)
 		inst, err := l.db.InstanceByName(t.Context(), "two")
 		l.ok(err)
@@ -260,9 +260,9 @@ func TestNodeAway(t *testing.T) {
 func TestPoolElsewhere(t *testing.T) {
 	t.Parallel()
 	_, sum := drivertest.BootableFile(t)
-	impatient := func(c *Config, p *intervals) {
+	impatient := func(c *Config, p *Intervals) {
 		c.StageTimeout = map[string]time.Duration{"import": 300 * time.Millisecond}
-		p.undo = 300 * time.Millisecond
+		p.Undo = 300 * time.Millisecond
 	}
 	for _, tt := range []struct {
 		name   string

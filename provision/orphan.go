@@ -37,23 +37,15 @@ func orphansOf(err error) (all []seedbed.Orphan) {
 	return all
 }
 
-// keptOf returns the resources that a stage is known to have made and that are kept for the reason
+// kept returns the resources that a stage is known to have made and that are kept for the reason
 // why.
-func (t *task) keptOf(ctx context.Context, stage, why string) (all []seedbed.Orphan) {
-	add := func(kind seedbed.OrphanKind, pool, name string) {
-		all = append(all, seedbed.Orphan{Kind: kind, Pool: pool, Name: name, Why: why})
+func (s Stage) kept(ctx context.Context, why string) (all []seedbed.Orphan) {
+	if s.Made == nil {
+		return nil
 	}
-	switch stage {
-	case "define", "general-cleanup":
-		add(seedbed.OrphanDomain, "", t.job.Subject)
-	case "volumes", "take-volumes", "setup":
-		inst, err := t.scripting(ctx)
-		if err != nil {
-			return nil // the stage is reported
-		}
-		for _, v := range inst.Volumes {
-			add(seedbed.OrphanVolume, v.Pool, v.Name)
-		}
+	for _, o := range s.Made(ctx) {
+		o.Why = why
+		all = append(all, o)
 	}
 	return all
 }

@@ -29,7 +29,7 @@ type outputBuffer struct {
 
 // output adds a line to the current stage's output. It may be called from any goroutine while the
 // stage runs. It blocks on the database if lines come faster than they can be written.
-func (t *task) output(line seedbed.OutputLine) {
+func (t *Task) output(line seedbed.OutputLine) {
 	o := &t.out
 	o.mu.Lock()
 	if o.over {
@@ -51,7 +51,7 @@ func (t *task) output(line seedbed.OutputLine) {
 
 // endOutput accepts no more lines, drops those that are not being written yet, and waits for a
 // write in progress.
-func (t *task) endOutput() {
+func (t *Task) endOutput() {
 	t.out.mu.Lock()
 	t.out.over, t.out.lines = true, nil
 	t.out.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *task) endOutput() {
 
 // flush writes the waiting lines. Lines that cannot be written are lost, which does not stop the
 // job; a lost job is noticed elsewhere.
-func (t *task) flush(stage string) {
+func (t *Task) flush(stage string) {
 	o := &t.out
 	o.writing.Lock()
 	defer o.writing.Unlock()

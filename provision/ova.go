@@ -12,13 +12,13 @@ import (
 )
 
 // ovaPlan makes an image of each disk of an OVA.
-func (t *task) ovaPlan() []stage {
-	return []stage{{name: "import", run: t.importOVA, undo: t.removeOVAImages}}
+func (t *task) ovaPlan() Plan {
+	return Plan{AfterUndo: t.dropOVAUpload, Stages: []Stage{{Name: "import", Run: t.importOVA, Undo: t.removeOVAImages}}}
 }
 
 // ovaRemovePlan removes the images of an OVA. It is never undone, and can be requested again.
-func (t *task) ovaRemovePlan() []stage {
-	return []stage{{name: "delete-image", run: t.deleteOVA}}
+func (t *task) ovaRemovePlan() Plan {
+	return Plan{Drops: true, Failed: t.ovaStays, Stages: []Stage{{Name: "delete-image", Run: t.deleteOVA}}}
 }
 
 func (t *task) ovaJob() (spec seedbed.OVAJob, err error) {
@@ -33,7 +33,7 @@ func (t *task) importOVA(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.images = nil
+	t.result.images = nil
 	for i, v := range spec.Volumes {
 		t.event("info", 100*i/len(spec.Volumes), "importing disk %s (%s) into pool %s", v.Disk, v.File, v.Pool)
 		var info seedbed.ImageInfo
@@ -44,7 +44,7 @@ func (t *task) importOVA(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("import disk %s: %w", v.Disk, err)
 		}
-		t.images = append(t.images, info)
+		t.result.images = append(t.result.images, info)
 	}
 	for _, pool := range poolsOf(spec.Volumes) {
 		if err := t.dropUpload(ctx, pool, spec.Upload); err != nil {
@@ -76,48 +76,23 @@ func poolsOf(volumes []seedbed.OVAVolume) []string {
 	return all
 }
 
-// dropUpload removes what was uploaded for the job. A file that cannot be removed now does no harm:
-// its pool removes it within a day.
-func (t *task) dropUpload(ctx context.Context, pool, id string) error {
-	if id == "" {
-		return nil
+// dropOVAUpload removes what was uploaded for an OVA that was not imported, even if the job was
+// cancelled before its first stage.
+func (t *task) dropOVAUpload(ctx context.Context) {
+	spec, err := t.ovaJob()
+	if err != nil {
+		return
 	}
-	_, err := effects.DropUpload.Ask(ctx, t.worker(), effects.UploadRef{Pool: pool, ID: id})
-	if err == nil || ctx.Err() != nil || errors.Is(err, seedbed.ErrUnavailable) {
-		return err
-	}
-	t.event("warn", t.progress, "the uploaded file stays for now: %s", err)
-	return nil
-}
-
-// dropUploads removes what was uploaded for a failed import, even if that was cancelled before its
-// first stage.
-func (t *task) dropUploads(ctx context.Context) {
-	drop := func(pool, id string) {
-		if err := t.dropUpload(ctx, pool, id); err != nil {
-			t.event("warn", t.progress, "the uploaded file stays for now: %s", err)
-		}
-	}
-	switch t.job.Kind {
-	case seedbed.JobImport:
-		if spec, err := t.importSpec(); err == nil && spec.Upload != "" {
-			if image, err := t.engine.store.Image(ctx, t.job.Subject); err == nil {
-				drop(image.Pool, spec.Upload)
-			}
-		}
-	case seedbed.JobOVA:
-		if spec, err := t.ovaJob(); err == nil {
-			for _, pool := range poolsOf(spec.Volumes) {
-				drop(pool, spec.Upload)
-			}
-		}
+	for _, pool := range poolsOf(spec.Volumes) {
+		t.tryDropUpload(ctx, pool, spec.Upload)
 	}
 }
 
-// removes reports whether the subject of the job no longer exists, or is no longer managed, after
-// the job has succeeded.
-func removes(k seedbed.JobKind) bool {
-	return k == seedbed.JobRemove || k == seedbed.JobImageRemove || k == seedbed.JobOVARemove || k == seedbed.JobForget
+// ovaStays is imageStays for the images of an OVA.
+func (t *task) ovaStays(out *seedbed.JobResult, err error) {
+	if spec, bad := t.ovaJob(); bad == nil && errors.Is(err, seedbed.ErrInUse) {
+		out.ImageState = spec.Was
+	}
 }
 
 // removeOVAImages removes the images that the job made. It tries all, even if some fail.
@@ -130,7 +105,7 @@ func (t *task) removeOVAImages(ctx context.Context) error {
 	for _, v := range spec.Volumes {
 		err := t.removeVolumeOf(ctx, v, t.ref.ID)
 		if errors.Is(err, seedbed.ErrConflict) { // a foreign image of that name: nothing of ours is left
-			t.event("warn", t.progress, "left untouched: %s", err)
+			t.event("warn", t.progress(), "left untouched: %s", err)
 			err = nil
 		}
 		problems = append(problems, err)
@@ -139,7 +114,7 @@ func (t *task) removeOVAImages(ctx context.Context) error {
 }
 
 func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedbed.JobID) error {
-	image, err := t.engine.store.Image(ctx, v.Image)
+	image, err := t.store.Image(ctx, v.Image)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
 		return fmt.Errorf("image %s: %w", v.Image, fromStore(err))
 	}

@@ -21,18 +21,18 @@ var (
 const foreignWait = 30 * time.Second
 
 // shouldRetry reports whether the current stage, which failed, is to be started again.
-func (t *task) shouldRetry(err error) bool {
+func (t *Task) shouldRetry(err error) bool {
 	p := t.job.OnFailure
-	s, _ := t.planned(t.stage)
-	return p.Policy == seedbed.FailRetry && t.stage != "" && !t.job.Kind.Forward() && !s.final &&
+	s := t.planned(t.stage)
+	return p.Policy == seedbed.FailRetry && t.stage != "" && !t.job.Kind.Forward() && !s.Final &&
 		!errors.Is(err, errCancelled) && max(1, t.job.Attempts) < p.Attempts
 }
 
 // postpone gives the job back, for the next attempt at its stage.
-func (t *task) postpone(cause error) error {
+func (t *Task) postpone(cause error) error {
 	attempts := max(1, t.job.Attempts)
 	wait := t.job.OnFailure.Wait(attempts)
-	t.event("warn", t.progress, "stage %s: %s; trying again in %s (%d of %d)", t.stage, cause, wait, attempts+1, t.job.OnFailure.Attempts)
+	t.event("warn", t.reported, "stage %s: %s; trying again in %s (%d of %d)", t.stage, cause, wait, attempts+1, t.job.OnFailure.Attempts)
 	t.tell()
 	err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, wait, true) })
 	if err != nil {
@@ -43,7 +43,7 @@ func (t *task) postpone(cause error) error {
 
 // abandon gives back a job that only another seedbedd can continue. That does not count as an
 // attempt, and adds nothing to the history.
-func (t *task) abandon(cause error) error {
+func (t *Task) abandon(cause error) error {
 	t.log.Warn("job left to a newer seedbedd", "stage", t.stage, "err", cause)
 	t.tell()
 	err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, foreignWait, false) })
@@ -55,9 +55,9 @@ func (t *task) abandon(cause error) error {
 
 // undoable refuses a journal with stages that this seedbedd does not know, because their effects
 // would be left behind.
-func (t *task) undoable(journal []seedbed.Stage) error {
+func (t *Task) undoable(journal []seedbed.Stage) error {
 	for _, row := range journal {
-		if _, ok := t.planned(row.Name); !ok && (row.State == seedbed.StageIntent || row.State == seedbed.StageDone) {
+		if _, ok := t.find(row.Name); !ok && (row.State == seedbed.StageIntent || row.State == seedbed.StageDone) {
 			return fmt.Errorf("%w: it does not know how to undo stage %s of a %s job", errForeign, row.Name, t.job.Kind)
 		}
 	}
@@ -65,10 +65,6 @@ func (t *task) undoable(journal []seedbed.Stage) error {
 }
 
 // kept returns the outcome of a job whose resources are to be kept as they were when it failed.
-func (t *task) kept(cause string) seedbed.JobResult {
-	out := seedbed.JobResult{State: seedbed.JobFailed, Error: cause, Keep: true}
-	if t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobAdopt {
-		out.InstanceState = seedbed.InstanceFailed
-	}
-	return out
+func (t *Task) kept(cause string) seedbed.JobResult {
+	return seedbed.JobResult{State: seedbed.JobFailed, Error: cause, Keep: true, InstanceState: t.plan.Broken}
 }

@@ -138,7 +138,7 @@ func TestRetryTakesNoRoom(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.refuse("DefineDomain", 1)
-	l.tune = func(c *Config, _ *intervals) { c.Workers, c.PerNode, c.PerPool = 1, 1, 1 }
+	l.tune = func(c *Config, _ *Intervals) { c.Workers, c.PerNode, c.PerPool = 1, 1, 1 }
 	waiting := l.createWith("web1", retries(3, time.Hour))
 	other := l.create("web2")
 	p := l.start()
@@ -162,7 +162,7 @@ func TestRetryTakesNoRoom(t *testing.T) {
 func TestPriorityAndOrder(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *intervals) { c.Workers = 1 }
+	l.tune = func(c *Config, _ *Intervals) { c.Workers = 1 }
 	first := l.create("web1")
 	last := l.createWith("web2", seedbed.JobOptions{After: first, Priority: seedbed.PriorityHigh})
 	high := l.createWith("web3", seedbed.JobOptions{Priority: seedbed.PriorityHigh})
@@ -216,30 +216,32 @@ func TestOutput(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	id := l.create("web1")
-	job, err := l.db.ClaimJob(t.Context(), "here", time.Minute)
-	l.ok(err)
-	l.ok(l.db.Step(t.Context(), job.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
-	e := NewEngine(Config{Node: testNode}, &mortal{DB: l.db}, OneWorker(testNode, l.host))
-	task := &task{engine: e, job: job, ref: job.Ref(), stage: "volumes", lease: e.keepLease(t.Context(), job.Ref(), time.Now()), log: e.log}
 	line := func(n int) seedbed.OutputLine {
 		return seedbed.OutputLine{Stream: "stdout", Text: fmt.Sprintf("%05d ", n) + strings.Repeat("x", 100)}
 	}
-	task.output(line(0))
-	l.eventually("a line without the stage's end", func() bool { return len(l.output(id)) == 1 })
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for n := range 500 {
-				task.output(line(n))
-			}
-		})
-	}
-	group.Wait()
-	task.flush("volumes")
-	task.endOutput()
-	task.output(line(1))
-	task.lease.release()
-	l.ok(l.db.Release(t.Context(), job.Ref()))
+	var output func(seedbed.OutputLine)
+	l.pool.Fail(func(ctx context.Context, name string, at drivertest.Point) error {
+		if name != "CloneVolume" || at != drivertest.Before {
+			return nil
+		}
+		output = seedbed.OutputOf(ctx)
+		output(line(0))
+		if !l.soon(func() bool { return len(l.output(id)) == 1 }) {
+			return errors.New("no line is written before the stage's end")
+		}
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for n := range 500 {
+					output(line(n))
+				}
+			})
+		}
+		group.Wait()
+		return nil
+	})
+	l.runUntil(id, seedbed.JobSucceeded)
+	output(line(1)) // too late: it is dropped
 	lines := l.output(id)
 	if len(lines) != 2001 || lines[0].Stage != "volumes" || lines[2000].N != 2001 {
 		t.Errorf("%d lines", len(lines))
@@ -262,7 +264,7 @@ func TestStageHooks(t *testing.T) {
 	var told []string
 	ids := map[string]int{}
 	broken := errors.New("no answer")
-	l.tune = func(c *Config, _ *intervals) {
+	l.tune = func(c *Config, _ *Intervals) {
 		c.Hooks = []seedbed.StageHook{
 			{Kind: seedbed.JobCreate, Stage: "define", When: seedbed.HookBefore, Endpoint: "cmdb", Required: true, Timeout: 5 * time.Second},
 			{Stage: "define", When: seedbed.HookAfter, Endpoint: "chat", Timeout: 50 * time.Millisecond},

@@ -13,25 +13,28 @@ import (
 )
 
 // startPlan starts the domain of an existing instance.
-func (t *task) startPlan() []stage {
-	return []stage{{name: "start", run: t.restartDomain, state: seedbed.InstanceRunning}}
+func (t *task) startPlan() Plan {
+	return Plan{Stages: []Stage{{Name: "start", Run: t.restartDomain, State: seedbed.InstanceRunning}}}
 }
 
 // stopPlan shuts down the guest of an instance, or switches it off. The instance stays defined, and
 // keeps its addresses and volumes.
-func (t *task) stopPlan() []stage {
-	return []stage{
-		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: t.reassure},
-		{name: "stop", run: t.switchOff, state: seedbed.InstanceStopped},
-	}
+func (t *task) stopPlan() Plan {
+	return Plan{Stages: []Stage{
+		{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: t.reassure},
+		{Name: "stop", Run: t.switchOff, State: seedbed.InstanceStopped},
+	}}
 }
 
 // rebootPlan stops an instance like stopPlan, and starts it again.
-func (t *task) rebootPlan() []stage {
-	return []stage{
-		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: strict(t.reassure)},
-		{name: "stop", run: t.switchOff, undo: strict(t.switchOn), state: seedbed.InstanceStopped},
-		{name: "start", run: t.restartDomain, state: seedbed.InstanceRunning},
+func (t *task) rebootPlan() Plan {
+	return Plan{
+		Restores: t.was(),
+		Stages: []Stage{
+			{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: strict(t.reassure)},
+			{Name: "stop", Run: t.switchOff, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
+			{Name: "start", Run: t.restartDomain, State: seedbed.InstanceRunning},
+		},
 	}
 }
 
@@ -49,13 +52,13 @@ func (t *task) power() (p seedbed.PowerSpec, err error) {
 // grace returns how long the guest has to shut down.
 func (t *task) grace() time.Duration {
 	p, _ := t.power() // a spec that cannot be parsed fails the stage
-	return cmp.Or(p.Grace, t.engine.cfg.StageTimeout["shutdown"], time.Minute)
+	return cmp.Or(p.Grace, t.timeout("shutdown"), time.Minute)
 }
 
 // shutdownLimit returns the time limit of a stage that waits for a guest to shut down: the guest's
 // time, and the time of asking it.
 func (t *task) shutdownLimit(context.Context) time.Duration {
-	return t.grace() + 2*t.engine.intervals.call
+	return t.grace() + 2*t.intervals().Call
 }
 
 // shutdownGuest tells the guest of its end, asks it to shut down, and waits until it has. A guest
@@ -97,14 +100,14 @@ func (t *task) retried(ctx context.Context, err error) bool {
 // awaitOff asks the guest to shut down and waits until its domain is off. It repeats the request,
 // because a guest that is booting ignores it.
 func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
-	changed, stop := t.engine.domains.listen(t.job.Instance)
+	changed, stop := t.listen()
 	defer stop()
 	if t.off.IsZero() { // otherwise an earlier try has set it
 		t.off = time.Now().Add(grace)
 	}
 	over := time.NewTimer(time.Until(t.off))
 	defer over.Stop()
-	again := time.NewTicker(t.engine.intervals.ask)
+	again := time.NewTicker(t.intervals().Ask)
 	defer again.Stop()
 	done := t.yield()
 	defer done()
@@ -141,7 +144,7 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 		case <-again.C:
 			due = true
 		case <-changed:
-		case <-time.After(t.engine.intervals.domain):
+		case <-time.After(t.intervals().Domain):
 		}
 	}
 }
@@ -149,7 +152,7 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 // askGuest asks the guest to shut down. An agent that accepts the request but never answers counts
 // as asked.
 func (t *task) askGuest(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
+	short, cancel := context.WithTimeout(ctx, t.intervals().Call)
 	defer cancel()
 	err := t.effect(short, func(ctx context.Context, call seedbed.Call) error {
 		return effects.ShutdownDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
@@ -162,7 +165,7 @@ func (t *task) askGuest(ctx context.Context) error {
 
 // isOff reports whether the domain is off or does not exist.
 func (t *task) isOff(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
+	ctx, cancel := context.WithTimeout(ctx, t.intervals().Call)
 	defer cancel()
 	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -227,12 +230,8 @@ func strict(undo func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// restores returns the state that an instance returns to after a job of that kind was undone; empty
-// leaves its state.
-func (t *task) restores() seedbed.InstanceState {
-	if t.job.Kind != seedbed.JobReboot && t.job.Kind != seedbed.JobRebuild {
-		return ""
-	}
-	p, _ := t.power()
+// was returns the state of the instance when the job was accepted.
+func (t *task) was() seedbed.InstanceState {
+	p, _ := t.power() // a spec that cannot be parsed fails the stage
 	return p.Was
 }

@@ -63,9 +63,9 @@ func TestStop(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, test.deaf)
-			l.tune = func(c *Config, _ *intervals) { c.StageTimeout["shutdown"] = 20 * time.Second }
+			l.tune = func(c *Config, _ *Intervals) { c.StageTimeout["shutdown"] = 20 * time.Second }
 			if test.deaf {
-				l.tune = func(c *Config, _ *intervals) { c.StageTimeout["shutdown"] = 500 * time.Millisecond }
+				l.tune = func(c *Config, _ *Intervals) { c.StageTimeout["shutdown"] = 500 * time.Millisecond }
 			}
 			calls := l.calls()
 			job := l.runUntil(l.ask(seedbed.DoStop, test.params), test.ends)
@@ -108,8 +108,8 @@ func TestStopWithoutAnswers(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, true)
-			l.tune = func(c *Config, p *intervals) {
-				c.StageTimeout["shutdown"], p.call = 200*time.Millisecond, 500*time.Millisecond
+			l.tune = func(c *Config, p *Intervals) {
+				c.StageTimeout["shutdown"], p.Call = 200*time.Millisecond, 500*time.Millisecond
 			}
 			asked := 0
 			l.hv.Fail(func(ctx context.Context, effect string, at drivertest.Point) error {

@@ -14,15 +14,15 @@ import (
 // awaitGuest waits until the instance is ready by its policy. It fails as soon as the domain no
 // longer runs, because the guest could then not become ready.
 func (t *task) awaitGuest(ctx context.Context) error {
-	changed, stop := t.engine.domains.listen(t.job.Instance)
+	changed, stop := t.listen()
 	defer stop()
-	look := time.NewTicker(t.engine.intervals.domain)
+	look := time.NewTicker(t.intervals().Domain)
 	defer look.Stop()
 	done := t.yield()
 	defer done()
 	due, waitingFor := true, ""
 	for {
-		hint := t.engine.store.Hint()
+		hint := t.store.Hint()
 		inst, err := t.instance(ctx)
 		switch {
 		case ctx.Err() != nil && waitingFor != "":
@@ -48,8 +48,8 @@ func (t *task) awaitGuest(ctx context.Context) error {
 		case <-ctx.Done():
 			return inVain(waitingFor, t.job.Subject)
 		case <-hint:
-			run.Sleep(ctx, t.engine.intervals.ready)
-		case <-time.After(t.engine.cfg.Poll):
+			run.Sleep(ctx, t.intervals().Ready)
+		case <-time.After(t.poll()):
 		case <-changed:
 			due = true
 			continue
@@ -85,7 +85,7 @@ func readiness(inst seedbed.Instance) (done, waitingFor string) {
 // domainRuns fails if the domain does not run. It ignores a worker that does not answer, because
 // that says nothing about the guest.
 func (t *task) domainRuns(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
+	ctx, cancel := context.WithTimeout(ctx, t.intervals().Call)
 	defer cancel()
 	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	switch {

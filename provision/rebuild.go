@@ -12,35 +12,36 @@ import (
 
 // rebuildPlan gives an instance new disks. The former disks exist until the last stage, so up to
 // then the job can be undone and the instance runs on as before. The last stage cannot be undone.
-func (t *task) rebuildPlan() []stage {
+func (t *task) rebuildPlan() Plan {
+	stages := t.diskRebuildStages()
 	if rebuildBy(t.job).Scripted {
-		return t.scriptedRebuildPlan()
+		stages = t.scriptedRebuildStages()
 	}
-	return t.diskRebuildPlan()
+	return Plan{Stages: stages, Restores: t.was()}
 }
 
-func (t *task) diskRebuildPlan() []stage {
-	return []stage{
-		{name: "shutdown", run: t.shutdownGuest, limit: t.shutdownLimit, undo: strict(t.reassure)},
-		{name: "stop", run: t.switchOff, undo: strict(t.switchOn), state: seedbed.InstanceStopped},
-		{name: "volumes", run: t.makeNext, undo: t.dropNext, limit: t.volumesLimit},
-		{name: "redefine", run: t.defineNext, undo: strict(t.defineFormer)},
-		{name: "publish", run: t.publishNext, undo: strict(t.publishFormer)},
-		{name: "start", run: t.startDomain, undo: t.destroyDomain, state: seedbed.InstanceRunning,
-			guards: "not undone, because the domain could not be switched off: it runs from its new disks"},
-		{name: "ready", run: t.awaitGuest},
-		{name: "delete", run: t.removeFormer, final: true},
+func (t *task) diskRebuildStages() []Stage {
+	return []Stage{
+		{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: strict(t.reassure)},
+		{Name: "stop", Run: t.switchOff, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
+		{Name: "volumes", Run: t.makeNext, Undo: t.dropNext, Limit: t.volumesLimit, Made: t.madeVolumes},
+		{Name: "redefine", Run: t.defineNext, Undo: strict(t.defineFormer)},
+		{Name: "publish", Run: t.publishNext, Undo: strict(t.publishFormer)},
+		{Name: "start", Run: t.startDomain, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
+			Guards: "not undone, because the domain could not be switched off: it runs from its new disks"},
+		{Name: "ready", Run: t.awaitGuest},
+		{Name: "delete", Run: t.removeFormer, Final: true},
 	}
 }
 
 func (t *task) rebuild(ctx context.Context) (seedbed.Rebuild, error) {
-	r, err := t.engine.store.Rebuilding(ctx, t.ref.ID)
+	r, err := t.store.Rebuilding(ctx, t.ref.ID)
 	return r, fromStore(err)
 }
 
 // exchange replaces the instance by one side of the rebuild, and returns it.
 func (t *task) exchange(ctx context.Context, to seedbed.RebuildSide) (seedbed.Instance, error) {
-	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Exchange(ctx, t.ref, to) })
+	err := t.write(ctx, func(ctx context.Context) error { return t.store.Exchange(ctx, t.ref, to) })
 	if err != nil {
 		return seedbed.Instance{}, fmt.Errorf("exchange the instance's disks: %w", err)
 	}
@@ -83,7 +84,7 @@ func (t *task) defineNext(ctx context.Context) error {
 
 // definedHere reports whether this job has defined the domain.
 func (t *task) definedHere(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.engine.intervals.call)
+	ctx, cancel := context.WithTimeout(ctx, t.intervals().Call)
 	defer cancel()
 	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -171,7 +172,7 @@ func (t *task) publishFormer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.appliedSoon(ctx, inst.Node, revision, t.engine.intervals.retract, "it will once it is back")
+	return t.appliedSoon(ctx, inst.Node, revision, t.intervals().Retract, "it will once it is back")
 }
 
 // removeFormer removes the instance's former volumes.
@@ -183,7 +184,7 @@ func (t *task) removeFormer(ctx context.Context) error {
 	if r.Before == nil {
 		return errors.New("the former disks are not known, so none is removed")
 	}
-	t.flattened = r.Next.System.DiskCopy && !rebuildBy(t.job).Scripted
+	t.result.flattened = r.Next.System.DiskCopy && !rebuildBy(t.job).Scripted
 	return t.discardVolumes(ctx, *r.Before)
 }
 
@@ -196,7 +197,7 @@ func (t *task) appliedSoon(ctx context.Context, node string, revision int64, mos
 	defer cancel()
 	err := t.applied(short, node, revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", t.progress, "%s within %s: %s", err, most.Round(time.Millisecond), instead)
+		t.event("warn", t.progress(), "%s within %s: %s", err, most.Round(time.Millisecond), instead)
 		return nil
 	}
 	return err

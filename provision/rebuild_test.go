@@ -210,7 +210,7 @@ func TestRebuildFails(t *testing.T) {
 		l := newLab(t).withProfile(seedbed.ReadyReport)
 		was := l.made()
 		l.mute.Store(true)
-		l.tune = func(c *Config, _ *intervals) { c.StageTimeout["ready"] = 50 * time.Millisecond }
+		l.tune = func(c *Config, _ *Intervals) { c.StageTimeout["ready"] = 50 * time.Millisecond }
 		l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobRolledBack)
 		l.asBefore(was)
 	})
@@ -284,8 +284,8 @@ func TestRebuildCancelled(t *testing.T) {
 		l := newLab(t).withProfile(seedbed.ReadyReport)
 		was := l.made()
 		id := l.ask(seedbed.DoRebuild, nil)
+		l.tune = func(_ *Config, p *Intervals) { p.CancelPoll = time.Hour } // so that it does not see the cancel by itself
 		p := l.start(func(p *process) {
-			p.engine.intervals.cancelPoll = time.Hour // so that it does not see the cancel by itself
 			p.store.fail(func(write, stage string, at drivertest.Point) error {
 				if write == "step" && stage == "ready" && at == drivertest.Before {
 					return l.db.CancelJob(context.Background(), id)
@@ -305,7 +305,7 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	was := l.made()
-	l.tune = func(c *Config, _ *intervals) { c.Attempts = 2 }
+	l.tune = func(c *Config, _ *Intervals) { c.Attempts = 2 }
 	l.failEffect("TrashVolume", drivertest.Before, seedbed.Errorf(seedbed.ErrInUse, "boom"))
 	job := l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobFailed)
 	now, err := l.db.InstanceByName(t.Context(), "web1")

@@ -10,13 +10,13 @@ import (
 	"seedbed/provision/record"
 )
 
-// scriptedRebuildPlan gives an instance new disks that a provisioning script makes. While the
+// scriptedRebuildStages gives an instance new disks that a provisioning script makes. While the
 // script runs, the guest continues to run from its former disks.
-func (t *task) scriptedRebuildPlan() []stage {
+func (t *task) scriptedRebuildStages() []Stage {
 	plan := t.scriptStages()
-	plan = append(plan, stage{name: "general-cleanup", run: t.endRebuildScript})
-	for _, s := range t.diskRebuildPlan() {
-		if s.name != "volumes" { // the script has made them
+	plan = append(plan, Stage{Name: "general-cleanup", Run: t.endRebuildScript, Made: t.madeDomain})
+	for _, s := range t.diskRebuildStages() {
+		if s.Name != "volumes" { // the script has made them
 			plan = append(plan, s)
 		}
 	}
@@ -67,7 +67,7 @@ func (t *task) endRebuildScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run, err := t.engine.store.ScriptRun(ctx, t.ref.ID)
+	run, err := t.store.ScriptRun(ctx, t.ref.ID)
 	if err != nil {
 		return fromStore(err)
 	}
@@ -80,7 +80,7 @@ func (t *task) endRebuildScript(ctx context.Context) error {
 	if _, err := effects.CheckDomain.Ask(ctx, t.worker(), spec); err != nil {
 		return err
 	}
-	return t.write(ctx, func(ctx context.Context) error { return t.engine.store.SetScriptDomain(ctx, t.ref, xml) })
+	return t.write(ctx, func(ctx context.Context) error { return t.store.SetScriptDomain(ctx, t.ref, xml) })
 }
 
 // suffixed returns a script's document with the names that its volumes have in their pools. It may

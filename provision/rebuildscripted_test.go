@@ -162,19 +162,6 @@ func TestScriptedRebuildCancelled(t *testing.T) {
 	l.asScripted("web1_sda", "web1_sdb")
 }
 
-// TestSuffixed checks that the names that a script gives its volumes become those in their pools,
-// in sources and devices, and that this may be repeated.
-func TestSuffixed(t *testing.T) {
-	t.Parallel()
-	inst := seedbed.Instance{Volumes: []seedbed.Volume{{Pool: "p", Name: "vm_a-1"}, {Pool: "p", Name: "vm_a2-1"}}}
-	const xml = `<source name='p/vm_a'/><source dev="/dev/rbd/p/vm_a2"/><source name="p/vm_a2"/><source name='q/vm_a'/><x>p/vm_a</x>`
-	const want = `<source name='p/vm_a-1'/><source dev="/dev/rbd/p/vm_a2-1"/><source name="p/vm_a2-1"/><source name='q/vm_a'/><x>p/vm_a</x>`
-	got := suffixed(xml, inst, "-1")
-	if got != want || suffixed(got, inst, "-1") != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
 // TestRebuildOfScripted checks that an instance that a script has made is rebuilt like one of a
 // native profile, and has the script's domain again if that fails.
 func TestRebuildOfScripted(t *testing.T) {

@@ -1,12 +1,17 @@
 package provision
 
+import "seedbed"
+
 // removePlan removes an instance with its volumes. It is never undone: a partly removed instance is
 // of no use, and a removal can be requested again.
-func (t *task) removePlan() []stage {
-	return []stage{
-		{name: "stop", run: t.stopDomain},
-		{name: "retract", run: t.retract},
-		{name: "undefine", run: t.undefineDomain},
-		{name: "delete", run: t.removeVolumes},
+func (t *task) removePlan() Plan {
+	return Plan{
+		Drops: true, Failed: func(out *seedbed.JobResult, _ error) { out.InstanceState = seedbed.InstanceFailed },
+		Stages: []Stage{
+			{Name: "stop", Run: t.stopDomain},
+			{Name: "retract", Run: t.retract},
+			{Name: "undefine", Run: t.undefineDomain},
+			{Name: "delete", Run: t.removeVolumes},
+		},
 	}
 }

@@ -13,11 +13,11 @@ import (
 // resizePlan changes an instance's vCPUs and memory, and enlarges one of its disks. The first can
 // be undone until the second has begun. A disk that has grown stays larger, because its guest may
 // use the new space at once.
-func (t *task) resizePlan() []stage {
-	return []stage{
-		{name: "redefine", run: t.resizeMachine, undo: strict(t.restoreMachine)},
-		{name: "grow", run: t.growVolume, final: true},
-	}
+func (t *task) resizePlan() Plan {
+	return Plan{Stages: []Stage{
+		{Name: "redefine", Run: t.resizeMachine, Undo: strict(t.restoreMachine)},
+		{Name: "grow", Run: t.growVolume, Final: true},
+	}}
 }
 
 func (t *task) resizing(ctx context.Context) (spec seedbed.ResizeSpec, inst seedbed.Instance, err error) {
@@ -34,13 +34,13 @@ func (t *task) resizeMachine(ctx context.Context) error {
 	if err != nil || !spec.Machine() {
 		return err
 	}
-	if err := record.CheckMachine(ctx, t.engine.store, inst); err != nil {
+	if err := record.CheckMachine(ctx, t.store, inst); err != nil {
 		return fromStore(err)
 	}
 	if err := t.resizeDomain(ctx, spec.VCPUs, spec.Memory); err != nil {
 		return err
 	}
-	t.resized = &seedbed.ResizeSpec{VCPUs: spec.VCPUs, Memory: spec.Memory}
+	t.result.resized = &seedbed.ResizeSpec{VCPUs: spec.VCPUs, Memory: spec.Memory}
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (t *task) growVolume(ctx context.Context) error {
 		return err
 	}
 	if spec.Machine() {
-		if _, err := t.engine.store.Refresh(ctx, inst.Node, inst.ID, t.engine.cfg.Renderer.Of); err != nil {
+		if _, err := t.store.Refresh(ctx, inst.Node, inst.ID, t.renderer.Of); err != nil {
 			return fmt.Errorf("publish: %w", fromStore(err))
 		}
 	}
@@ -95,6 +95,6 @@ func (t *task) growVolume(ctx context.Context) error {
 		return fmt.Errorf("make volume %s of pool %s larger: %w", spec.Volume, spec.Pool, err)
 	}
 	t.event("info", 100, "volume %s of pool %s has %s now", info.Name, info.Pool, info.Size)
-	t.resized = &seedbed.ResizeSpec{Pool: spec.Pool, Volume: spec.Volume, Size: info.Size}
+	t.result.resized = &seedbed.ResizeSpec{Pool: spec.Pool, Volume: spec.Volume, Size: info.Size}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestResizeFails(t *testing.T) {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyMetadata)
-			l.tune = func(c *Config, _ *intervals) { c.Attempts = 2 }
+			l.tune = func(c *Config, _ *Intervals) { c.Attempts = 2 }
 			inst := l.stopped()
 			req := seedbed.ResizeRequest{Size: 8 * seedbed.MiB, VCPUs: 2}
 			var once, room atomic.Bool

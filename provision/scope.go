@@ -32,7 +32,7 @@ import (
 
 // inPool has the worker of node carry out an effect on a pool. If nodes share the pool and node is
 // away, it asks another node that has the pool.
-func (t *task) inPool(ctx context.Context, node, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
+func (t *Task) inPool(ctx context.Context, node, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	place, others := t.place(node, pool)
 	return t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		if err := t.settle(ctx, call, pool, place, node, others); err != nil {
@@ -47,7 +47,7 @@ func (t *task) inPool(ctx context.Context, node, pool string, do func(context.Co
 }
 
 // place returns the node that is asked for something in a pool, and the others that have the pool.
-func (t *task) place(node, pool string) (place string, others []seedbed.Node) {
+func (t *Task) place(node, pool string) (place string, others []seedbed.Node) {
 	sharing := t.sharing(pool)
 	if len(sharing) == 0 {
 		return node, nil
@@ -68,7 +68,7 @@ func (t *task) place(node, pool string) (place string, others []seedbed.Node) {
 
 // sharing returns the nodes that share a pool; none if one of them has a separate pool of that
 // name.
-func (t *task) sharing(pool string) (all []seedbed.Node) {
+func (t *Task) sharing(pool string) (all []seedbed.Node) {
 	for _, n := range t.engine.fleet.Nodes() {
 		info, has := n.Pool(pool)
 		switch {
@@ -83,14 +83,14 @@ func (t *task) sharing(pool string) (all []seedbed.Node) {
 
 // silent reports whether a node has been silent for so long that others may act for it. Seen is by
 // this host's clock, whichever control host had the answer (store.DB.Nodes).
-func (t *task) silent(n seedbed.Node, now time.Time) bool {
+func (t *Task) silent(n seedbed.Node, now time.Time) bool {
 	return now.Sub(n.Seen) > max(seedbed.NodeSilence, t.engine.cfg.Lease)
 }
 
 // settle makes sure that no other worker works on the job in that pool before place does. No worker
 // needs to be told if this is the job's first epoch and its own node is asked, because no other can
 // have been asked.
-func (t *task) settle(ctx context.Context, call seedbed.Call, pool, place, node string, others []seedbed.Node) error {
+func (t *Task) settle(ctx context.Context, call seedbed.Call, pool, place, node string, others []seedbed.Node) error {
 	if t.settled == nil {
 		t.settled = map[string]string{}
 	}
@@ -100,7 +100,7 @@ func (t *task) settle(ctx context.Context, call seedbed.Call, pool, place, node 
 	}
 	var waiting []string
 	for _, n := range others {
-		short, cancel := context.WithTimeout(ctx, t.engine.intervals.supersede)
+		short, cancel := context.WithTimeout(ctx, t.engine.intervals.Supersede)
 		err := t.engine.fleet.Of(n.Name).Supersede(short, call)
 		cancel()
 		switch {
@@ -117,7 +117,7 @@ func (t *task) settle(ctx context.Context, call seedbed.Call, pool, place, node 
 			place, max(seedbed.NodeSilence, t.engine.cfg.Lease), strings.Join(waiting, "; "))
 	}
 	if place != node {
-		t.event("warn", t.progress, "node %s is away: node %s does this in its place", cmp.Or(node, "of the job"), place)
+		t.event("warn", t.reported, "node %s is away: node %s does this in its place", cmp.Or(node, "of the job"), place)
 	}
 	t.settled[pool] = place
 	return nil

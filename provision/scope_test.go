@@ -9,27 +9,47 @@ import (
 	"seedbed/provision/effects"
 )
 
+// told is a worker that notes for which calls it was told that others continue the job.
+type told struct {
+	effects.Worker
+	superseded []seedbed.Call
+}
+
+func (w *told) Supersede(_ context.Context, call seedbed.Call) error {
+	w.superseded = append(w.superseded, call)
+	return nil
+}
+
+// someNodes is a fleet of nodes that all answer.
+type someNodes struct {
+	list    []seedbed.Node
+	workers map[string]*told
+}
+
+func (f *someNodes) Of(node string) effects.Worker { return f.workers[node] }
+func (f *someNodes) Nodes() []seedbed.Node         { return append([]seedbed.Node(nil), f.list...) }
+
 // TestSupersedeInEachPool checks a job that works in several pools of other nodes: the nodes of
 // each pool are told before another worker continues there.
 func TestSupersedeInEachPool(t *testing.T) {
 	t.Parallel()
-	own := func() *host { return &host{epochs: map[seedbed.JobID]int64{}} }
-	f := newNodes(own(), true, "node2", "node3")
-	pools := map[string][]string{testNode: {"fast", "slow"}, "node2": {"fast"}, "node3": {"slow"}}
-	for i, n := range f.list {
-		f.list[i].Report.Pools = nil
-		for _, pool := range pools[n.Name] {
-			f.list[i].Report.Pools = append(f.list[i].Report.Pools, seedbed.PoolInfo{Name: pool, Shared: true})
+	f := &someNodes{workers: map[string]*told{}}
+	pools := map[string][]string{"node1": {"fast", "slow"}, "node2": {"fast"}, "node3": {"slow"}}
+	for _, name := range []string{"node1", "node2", "node3"} {
+		n := seedbed.Node{Name: name, Seen: time.Now().Add(time.Hour)}
+		for _, pool := range pools[name] {
+			n.Report.Pools = append(n.Report.Pools, seedbed.PoolInfo{Name: pool, Shared: true})
 		}
+		f.list, f.workers[name] = append(f.list, n), &told{}
 	}
-	task := &task{
-		engine: &Engine{cfg: Config{Node: testNode, Lease: time.Minute}, fleet: f, intervals: defaultIntervals()},
+	task := &Task{
+		engine: newEngine(Config{Node: "node1", Lease: time.Minute}, nil, f, nil),
 		job:    &seedbed.Job{ID: "moved", Epoch: 2}, ref: seedbed.JobRef{ID: "moved", Epoch: 2}, lease: &leaseKeeper{start: time.Now()},
 	}
 	task.lease.until.Store(int64(time.Hour))
 	for _, pool := range []string{"fast", "slow", "fast", "slow"} {
-		err := task.inPool(t.Context(), testNode, pool, func(_ context.Context, w effects.Worker, _ seedbed.Call) error {
-			if w != effects.Worker(f.hosts[testNode]) {
+		err := task.inPool(t.Context(), "node1", pool, func(_ context.Context, w effects.Worker, _ seedbed.Call) error {
+			if w != effects.Worker(f.workers["node1"]) {
 				t.Errorf("pool %s: another node was asked", pool)
 			}
 			return nil
@@ -39,7 +59,7 @@ func TestSupersedeInEachPool(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"node2", "node3"} {
-		if n := len(f.hosts[name].superseded); n != 1 {
+		if n := len(f.workers[name].superseded); n != 1 {
 			t.Errorf("%s was told %d times", name, n)
 		}
 	}

@@ -16,31 +16,31 @@ import (
 // scriptSteps are the steps of a provisioning script, in order (PVC's VMBuilder).
 var scriptSteps = []string{"setup", "create", "prepare", "install", "cleanup"}
 
-// scriptedPlan makes an instance by a provisioning script, in PVC's stages. One process runs all
+// scriptedStages makes an instance by a provisioning script, in PVC's stages. One process runs all
 // steps of the script. Its state is lost with its worker, with this engine's lease, or with an
 // interrupted turn. Everything that it made is then removed, and the script starts again from its
 // first step. The domain is defined when its disks are complete.
-func (t *task) scriptedPlan() []stage {
+func (t *task) scriptedStages() []Stage {
 	return append(t.scriptStages(),
-		stage{name: "general-cleanup", run: t.endScript, undo: t.undefineDomain},
-		stage{name: "publish", run: t.publish, undo: t.retract},
-		stage{name: "start", run: t.startUnlessHeld, undo: t.destroyDomain, state: seedbed.InstanceRunning,
-			guards: "not undone, because the domain could not be switched off"},
-		stage{name: "finish", run: t.awaitGuest},
+		Stage{Name: "general-cleanup", Run: t.endScript, Undo: t.undefineDomain, Made: t.madeDomain},
+		Stage{Name: "publish", Run: t.publish, Undo: t.retract},
+		Stage{Name: "start", Run: t.startUnlessHeld, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
+			Guards: "not undone, because the domain could not be switched off"},
+		Stage{Name: "finish", Run: t.awaitGuest},
 	)
 }
 
 // scriptStages returns the stages in which a script makes disks, from nothing to complete.
-func (t *task) scriptStages() []stage {
-	plan := []stage{
-		{name: "collect", run: t.collectScript},
-		{name: "verify", run: t.verifyScript},
-		{name: "prepare-script", run: t.prepareScript, undo: t.closeScript, limit: t.scriptLimit("prepare-script")},
+func (t *task) scriptStages() []Stage {
+	plan := []Stage{
+		{Name: "collect", Run: t.collectScript},
+		{Name: "verify", Run: t.verifyScript},
+		{Name: "prepare-script", Run: t.prepareScript, Undo: t.closeScript, Limit: t.scriptLimit("prepare-script")},
 	}
 	for i, step := range scriptSteps {
-		s := stage{name: step, limit: t.scriptLimit(step), run: func(ctx context.Context) error { return t.scriptStep(ctx, i) }}
+		s := Stage{Name: step, Limit: t.scriptLimit(step), Run: func(ctx context.Context) error { return t.scriptStep(ctx, i) }}
 		if i == 0 { // before it there is nothing that a script could have made
-			s.undo = t.undoScript
+			s.Undo, s.Made = t.undoScript, t.madeVolumes
 		}
 		plan = append(plan, s)
 	}
@@ -105,7 +105,7 @@ func covers(secrets []string) *strings.Replacer {
 // scriptRun returns the task's script, as it was when its job was accepted.
 func (t *task) scriptRun(ctx context.Context) (*scriptSide, error) {
 	if t.script == nil {
-		run, err := t.engine.store.ScriptRun(ctx, t.ref.ID)
+		run, err := t.store.ScriptRun(ctx, t.ref.ID)
 		if err != nil {
 			return nil, fmt.Errorf("the job's script: %w", fromStore(err))
 		}
@@ -161,7 +161,7 @@ func (t *task) scriptStep(ctx context.Context, n int) error {
 
 // runStep runs one step, and stores its result.
 func (t *task) runStep(ctx context.Context, step string) error {
-	if step == "create" && undefined(t.job) { // PVC asks for a domain only if it defines one
+	if step == "create" && scriptedBy(t.job).Undefined { // PVC asks for a domain only if it defines one
 		t.event("info", 100, "create() is left out, since no VM is to be defined")
 		return nil
 	}
@@ -178,7 +178,7 @@ func (t *task) runStep(ctx context.Context, step string) error {
 	if err := t.checkScripted(ctx, result.XML); err != nil {
 		return err
 	}
-	return t.write(ctx, func(ctx context.Context) error { return t.engine.store.SetScriptDomain(ctx, t.ref, result.XML) })
+	return t.write(ctx, func(ctx context.Context) error { return t.store.SetScriptDomain(ctx, t.ref, result.XML) })
 }
 
 // beginScript starts the script, after removing everything that an earlier run has made.
@@ -187,7 +187,7 @@ func (t *task) beginScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.begun > t.engine.cfg.Attempts {
+	if s.begun > t.attempts() {
 		return seedbed.Errorf(seedbed.ErrConflict, "the script was begun %d times, and its process was lost each time", s.begun)
 	}
 	if err := t.takeBack(ctx); err != nil {
@@ -228,7 +228,7 @@ func (t *task) forgetVolumes(ctx context.Context, inst seedbed.Instance) error {
 		return err
 	}
 	for _, v := range inst.Volumes {
-		err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
+		err := t.write(ctx, func(ctx context.Context) error { return t.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (t *task) endScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	xml, err := t.engine.store.ScriptDomain(ctx, inst.ID)
+	xml, err := t.store.ScriptDomain(ctx, inst.ID)
 	if err != nil {
 		return fromStore(err)
 	}
@@ -283,7 +283,7 @@ func (t *task) defineScripted(ctx context.Context, inst seedbed.Instance, disks 
 // defineAsMade defines an instance's domain in the way it was made: from its script's document, or
 // without one if a rebuild has replaced the script's disks.
 func (t *task) defineAsMade(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
-	xml, err := t.engine.store.ScriptDomain(ctx, inst.ID)
+	xml, err := t.store.ScriptDomain(ctx, inst.ID)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
 		return t.define(ctx, inst, disks, nil)
@@ -320,7 +320,7 @@ func (t *task) checkScripted(ctx context.Context, xml string) error {
 	}
 	slices.Sort(notes)
 	for _, n := range slices.Compact(notes) {
-		t.event("warn", t.progress, "%s", n)
+		t.event("warn", t.progress(), "%s", n)
 	}
 	return nil
 }

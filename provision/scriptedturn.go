@@ -53,7 +53,7 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 		t.output(seedbed.OutputLine{Stream: "stderr", Text: seedbed.ClipTo(strings.TrimRight(line, "\n"), int(seedbed.MaxOutputLine)-3)})
 	}
 	if f.Traceback != "" {
-		t.event("error", t.progress, "%s", lastOf(f.Traceback, 3<<10))
+		t.event("error", t.progress(), "%s", lastOf(f.Traceback, 3<<10))
 	}
 	t.script.live, t.script.begun = false, 0
 	if f.Ended || f.Step == "load" || f.Step == "cleanup" {
@@ -65,7 +65,7 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 		err = &scriptFailure{t.script.covered(*result.Failure)}
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errLost) {
-		t.event("warn", t.progress, "after the failure: %s", err)
+		t.event("warn", t.progress(), "after the failure: %s", err)
 	}
 	if errors.Is(err, errLost) {
 		return err
@@ -79,7 +79,7 @@ func (t *task) scriptLine(l seedbed.OutputLine) {
 	switch l.Stream {
 	case "info", "warn", "error":
 		if t.script.told++; t.script.told <= maxScriptEvents {
-			t.event(l.Stream, t.progress, "%s", l.Text)
+			t.event(l.Stream, t.progress(), "%s", l.Text)
 		}
 		l.Stream = "stdout"
 	case "stdout", "stderr":

@@ -43,7 +43,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 			return "", seedbed.Errorf(seedbed.ErrExists, `Volume "%s" in pool "%s" exists already.`, c.Volume, v.Pool)
 		}
 	}
-	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.engine.store.AddVolume(ctx, t.ref, v) }); err != nil {
+	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.AddVolume(ctx, t.ref, v) }); err != nil {
 		return "", err
 	}
 	spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
@@ -53,7 +53,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 	})
 	if err != nil {
 		if !unavailable(err) && ctx.Err() == nil && !errors.Is(err, errLost) { // do not leave a partly made volume
-			dropped := t.write(ctx, func(ctx context.Context) error { return t.engine.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
+			dropped := t.write(ctx, func(ctx context.Context) error { return t.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
 			if dropped != nil {
 				return "", dropped
 			}
@@ -61,10 +61,10 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 		return "", err
 	}
 	if shows(inst.ID, v.Name) {
-		t.event("info", t.progress, "image %s is shown to the script as a clone, which goes with it", v.Image)
+		t.event("info", t.progress(), "image %s is shown to the script as a clone, which goes with it", v.Image)
 		return text, nil
 	}
-	t.event("info", t.progress, "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
+	t.event("info", t.progress(), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
 	return text, nil
 }
 
@@ -102,7 +102,7 @@ func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.Scrip
 
 // source returns the name and the size of an image of the pool.
 func (t *task) source(ctx context.Context, pool, name string) (string, seedbed.Bytes, error) {
-	image, err := t.engine.store.Image(ctx, name)
+	image, err := t.store.Image(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) || err == nil && image.Pool != pool {
 		err = seedbed.Errorf(seedbed.ErrNotFound, `No volume with name "%s" is present in pool "%s".`, name, pool)
 	}

@@ -20,7 +20,7 @@ func (t *task) verifyScript(ctx context.Context) error {
 		return err
 	}
 	for _, n := range s.run.Network.Networks {
-		_, err := t.engine.store.Network(ctx, n.VNI)
+		_, err := t.store.Network(ctx, n.VNI)
 		if errors.Is(err, seedbed.ErrNotFound) {
 			return seedbed.Errorf(seedbed.ErrInvalid, `The network VNI "%s" is not present on the cluster`, n.VNI)
 		}
@@ -38,7 +38,7 @@ func (t *task) verifyScript(ctx context.Context) error {
 		if d.Source == "" {
 			continue
 		}
-		image, err := t.engine.store.Image(ctx, d.Source)
+		image, err := t.store.Image(ctx, d.Source)
 		if err == nil && image.Pool != d.Pool || errors.Is(err, seedbed.ErrNotFound) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "The source volume %s/%s could not be found", d.Pool, d.Source)
 		}

@@ -47,7 +47,7 @@ func (s *slot) reacquire(ctx context.Context) {
 }
 
 // yield begins a wait for the guest plane or the guest. end must be called when the stage ends.
-func (t *task) yield() (end func()) { return t.slot.wait(t.engine.intervals.yield) }
+func (t *Task) yield() (end func()) { return t.slot.wait(t.engine.intervals.Yield) }
 
 // release gives the slot back when the job ends.
 func (s *slot) release() {

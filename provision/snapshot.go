@@ -11,13 +11,13 @@ import (
 )
 
 // snapshotPlan takes a snapshot of every volume of an instance, or of none.
-func (t *task) snapshotPlan() []stage {
-	return []stage{{name: "snapshot", run: t.takeSnapshots, undo: t.undoSnapshots}}
+func (t *task) snapshotPlan() Plan {
+	return Plan{Stages: []Stage{{Name: "snapshot", Run: t.takeSnapshots, Undo: t.undoSnapshots}}}
 }
 
 // snapshotRemovePlan removes a snapshot from every volume that has it.
-func (t *task) snapshotRemovePlan() []stage {
-	return []stage{{name: "delete-snapshot", run: t.removeSnapshots}}
+func (t *task) snapshotRemovePlan() Plan {
+	return Plan{Stages: []Stage{{Name: "delete-snapshot", Run: t.removeSnapshots}}}
 }
 
 // eachSnapshot calls do for the job's snapshot of every volume, even if some calls fail. done

@@ -5,69 +5,59 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"seedbed"
 	"seedbed/internal/run"
 )
 
-// stage is one step of a kind of job. Both functions may run again after they were interrupted
-// anywhere.
-type stage struct {
-	name string
-	// state is the instance's state after the stage is done; empty leaves it unchanged.
-	state seedbed.InstanceState
-	run   func(context.Context) error
-	// undo reverses what run may have done; nil if run leaves nothing behind.
-	undo func(context.Context) error
-	// guards is set if the stages before this one must not be undone unless this one was. It says
+// Plan is how a job is done. The zero value is that of a job that cannot be done.
+type Plan struct {
+	// Stages are done in order, and undone in reverse.
+	Stages []Stage
+	// Drops is set if the job's subject no longer exists, or is no longer managed, after the job has
+	// succeeded.
+	Drops bool
+	// Restores is the instance's state after the job was undone, and Broken its state if the job has
+	// failed and left something behind. Empty leaves the state unchanged.
+	Restores, Broken seedbed.InstanceState
+	// AfterUndo is called after the last undo; nil for nothing.
+	AfterUndo func(context.Context)
+	// Failed completes the outcome of a job that has failed and is not undone; nil for nothing. err
+	// is why it has failed.
+	Failed func(out *seedbed.JobResult, err error)
+}
+
+// Stage is one step of a plan. Both functions may run again after they were interrupted anywhere.
+type Stage struct {
+	Name string
+	// State is the instance's state after the stage is done; empty leaves it unchanged.
+	State seedbed.InstanceState
+	Run   func(context.Context) error
+	// Undo reverses what Run may have done; nil if Run leaves nothing behind.
+	Undo func(context.Context) error
+	// Guards is set if the stages before this one must not be undone unless this one was. It says
 	// why they were not.
-	guards string
-	// final is set for a last stage that cannot be undone. It is not cancelled and is retried after
+	Guards string
+	// Final is set for a last stage that cannot be undone. It is not cancelled and is retried after
 	// any error; if it fails, the job has failed.
-	final bool
-	// limit returns how long one attempt may take; nil uses the configured limit for the stage's
+	Final bool
+	// Limit returns how long one attempt may take; nil uses the configured limit for the stage's
 	// name.
-	limit func(context.Context) time.Duration
+	Limit func(context.Context) time.Duration
+	// Made returns the resources that the stage is known to have made, without saying why they are
+	// left; nil for none.
+	Made func(context.Context) []seedbed.Orphan
 }
 
-// plans maps the kinds of job to functions that return their stages in order.
-var plans = map[seedbed.JobKind]func(*task) []stage{
-	seedbed.JobCreate:         (*task).createPlan,
-	seedbed.JobRemove:         (*task).removePlan,
-	seedbed.JobImport:         (*task).importPlan,
-	seedbed.JobStart:          (*task).startPlan,
-	seedbed.JobStop:           (*task).stopPlan,
-	seedbed.JobReboot:         (*task).rebootPlan,
-	seedbed.JobRebuild:        (*task).rebuildPlan,
-	seedbed.JobResize:         (*task).resizePlan,
-	seedbed.JobFlatten:        (*task).flattenPlan,
-	seedbed.JobSnapshot:       (*task).snapshotPlan,
-	seedbed.JobSnapshotRemove: (*task).snapshotRemovePlan,
-	seedbed.JobImageRemove:    (*task).imageRemovePlan,
-	seedbed.JobOVA:            (*task).ovaPlan,
-	seedbed.JobOVARemove:      (*task).ovaRemovePlan,
-	seedbed.JobAdopt:          (*task).adoptPlan,
-	seedbed.JobForget:         (*task).forgetPlan,
+// Planner makes the plans of jobs.
+type Planner interface {
+	// Kinds returns the kinds of job that have a plan. An engine claims no other kind; a newer
+	// engine of the same installation may run it.
+	Kinds() []seedbed.JobKind
+	// Plan returns how the task's job is done. Its functions belong to the task.
+	Plan(t *Task) Plan
 }
-
-// plannable returns the kinds of job that have a plan. An engine claims no other kind; a newer
-// engine of the same installation may run it.
-func plannable() []seedbed.JobKind {
-	return slices.DeleteFunc(seedbed.JobKinds(), func(k seedbed.JobKind) bool { return plans[k] == nil })
-}
-
-// stages returns the stages of a task's job in order; nil for an unknown kind.
-func stages(t *task) []stage {
-	if plan := plans[t.job.Kind]; plan != nil {
-		return plan(t)
-	}
-	return nil
-}
-
-// planOf returns the stages of a job in order, for reading only; nil for an unknown kind.
-func planOf(job *seedbed.Job) []stage { return stages(&task{job: job}) }
 
 // storeError is a failure of the store that has no kind: a disk error, a broken connection. The job
 // is then left until its lease ends, and does not fail.
@@ -108,14 +98,14 @@ var errTimeout = errors.New("stage timeout")
 // retrying runs do until it succeeds, retrying after errors that retry accepts, for at most limit.
 // It returns the cause if ctx ends for another reason. A job that has yielded its slot reacquires
 // one first.
-func (t *task) retrying(ctx context.Context, limit time.Duration, do func(context.Context) error, retry func(error) bool) error {
+func (t *Task) retrying(ctx context.Context, limit time.Duration, do func(context.Context) error, retry func(error) bool) error {
 	if t.slot.reacquire(ctx); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
 	var last error
-	for wait := t.engine.intervals.retryMin; ; wait = min(2*wait, t.engine.intervals.retryMax) {
+	for wait := t.engine.intervals.RetryMin; ; wait = min(2*wait, t.engine.intervals.RetryMax) {
 		err := guarded(ctx, do)
 		switch {
 		case err == nil:
@@ -128,7 +118,7 @@ func (t *task) retrying(ctx context.Context, limit time.Duration, do func(contex
 			return err
 		}
 		if last == nil || last.Error() != err.Error() {
-			t.event("warn", t.progress, "%s; trying again", err)
+			t.event("warn", t.reported, "%s; trying again", err)
 		}
 		last = err
 		if run.Sleep(ctx, wait); ctx.Err() == nil {
@@ -142,7 +132,7 @@ func (t *task) retrying(ctx context.Context, limit time.Duration, do func(contex
 
 // ended returns the error of a stage whose context has ended: the cause or, for the stage's own
 // time limit, what it was waiting for.
-func (t *task) ended(ctx context.Context, limit time.Duration, err, last error) error {
+func (t *Task) ended(ctx context.Context, limit time.Duration, err, last error) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, errTimeout) {
 		return cause
 	}
@@ -156,11 +146,3 @@ func (t *task) ended(ctx context.Context, limit time.Duration, err, last error) 
 }
 
 func unavailable(err error) bool { return errors.Is(err, seedbed.ErrUnavailable) }
-
-// stagesOf returns the names of a job's stages.
-func stagesOf(job *seedbed.Job) (names []string) {
-	for _, s := range planOf(job) {
-		names = append(names, s.name)
-	}
-	return names
-}

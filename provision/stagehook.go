@@ -17,7 +17,7 @@ type Trigger func(ctx context.Context, endpoint string, event seedbed.Outgoing) 
 // hooks runs the hooks before or after a stage. A hook that is not required may fail. An endpoint
 // is retried until the hook's time is over. A script is run once, unless its worker does not
 // answer.
-func (t *task) hooks(ctx context.Context, stage, when string) error {
+func (t *Task) hooks(ctx context.Context, stage, when string) error {
 	for i, h := range t.engine.cfg.Hooks {
 		if !h.For(t.job.Kind, stage, when) {
 			continue
@@ -32,20 +32,20 @@ func (t *task) hooks(ctx context.Context, stage, when string) error {
 		}
 		switch {
 		case err == nil && h.Script != "":
-			t.event("info", t.progress, "hook %s the stage: %s has ended well", when, h.Target())
+			t.event("info", t.reported, "hook %s the stage: %s has ended well", when, h.Target())
 		case err == nil:
-			t.event("info", t.progress, "hook %s the stage: %s has taken it", when, h.Target())
+			t.event("info", t.reported, "hook %s the stage: %s has taken it", when, h.Target())
 		case ctx.Err() != nil || errors.Is(err, errLost) || h.Required:
 			return fmt.Errorf("hook %s the stage, %s: %w", when, h.Target(), err)
 		default:
-			t.event("warn", t.progress, "hook %s the stage, %s: %s; going on without it", when, h.Target(), err)
+			t.event("warn", t.reported, "hook %s the stage, %s: %s; going on without it", when, h.Target(), err)
 		}
 	}
 	return nil
 }
 
 // postHook posts the hook's facts to its endpoint. Every try sends the same body with the same ID.
-func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, facts seedbed.HookFacts) error {
+func (t *Task) postHook(ctx context.Context, h seedbed.StageHook, id string, facts seedbed.HookFacts) error {
 	data, err := json.Marshal(facts)
 	if err != nil {
 		return fmt.Errorf("encode hook: %w", err)
@@ -57,7 +57,7 @@ func (t *task) postHook(ctx context.Context, h seedbed.StageHook, id string, fac
 
 // runHook runs the hook's script on the node that runs the stage. It may have run before if the
 // stage was current when the job was claimed.
-func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.HookRun) error {
+func (t *Task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.HookRun) error {
 	run.Attempt, run.Again = max(1, t.job.Attempts), t.resumed == run.Stage
 	once := func(ctx context.Context) error {
 		machine, err := t.hookMachine(ctx)
@@ -81,7 +81,7 @@ func (t *task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.Hoo
 
 // hookMachine returns the job's instance as scripts of hooks see it; nil if there is none, or none
 // any more.
-func (t *task) hookMachine(ctx context.Context) (*seedbed.HookMachine, error) {
+func (t *Task) hookMachine(ctx context.Context) (*seedbed.HookMachine, error) {
 	if t.job.Instance == "" {
 		return nil, nil
 	}

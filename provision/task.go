@@ -10,37 +10,27 @@ import (
 
 	"seedbed"
 	"seedbed/internal/run"
+	"seedbed/provision/effects"
 )
 
-// task is one job that this engine runs, for one epoch.
-type task struct {
+// Task is one job that this engine runs, for one epoch. The functions of its plan act for the job
+// through it.
+type Task struct {
+	job *seedbed.Job
+	ref seedbed.JobRef
+	// result is what the current stage has found and changed.
+	result Result
+
 	engine *Engine
-	job    *seedbed.Job
-	ref    seedbed.JobRef
+	plan   Plan
 	lease  *leaseKeeper
 	slot   *slot
 	log    *slog.Logger
-	// stage is the current stage, and progress its last reported percentage.
+	// stage is the current stage, and reported its last reported percentage.
 	stage    string
-	progress int
+	reported int
 	// resumed is the stage that was current when the job was claimed; empty for a new job.
 	resumed string
-	// state is the instance's state after the current stage, instead of the plan's; empty uses the
-	// plan's.
-	state seedbed.InstanceState
-	// off is when the guest's time to shut down ends; zero before it was asked.
-	off time.Time
-	// image is what an import found.
-	image *seedbed.ImageInfo
-	// images are the images that were made of an OVA.
-	images []seedbed.ImageInfo
-	// resized is what the current stage has changed of the instance's size; nil for nothing.
-	resized *seedbed.ResizeSpec
-	// flattened is set if the current stage has made the instance's volumes independent of their
-	// image.
-	flattened bool
-	// script is the job's provisioning script; nil before it was read.
-	script *scriptSide
 	// out is the current stage's output that is not written yet.
 	out outputBuffer
 	// said are the events that are not written yet.
@@ -48,17 +38,29 @@ type task struct {
 	// settled maps each pool to the node that is asked for effects on it, after all other nodes
 	// have stopped working on the job there.
 	settled map[string]string
-	// made are the volumes that this task has made, by pool and name.
-	made map[string]seedbed.Disk
+}
+
+// Result is what a stage has found and changed. It is recorded together with the stage's end.
+type Result struct {
+	// state is the instance's state after the stage, instead of the plan's; empty uses the plan's.
+	state seedbed.InstanceState
+	// image is what an import found, and images are the images that were made of an OVA.
+	image  *seedbed.ImageInfo
+	images []seedbed.ImageInfo
+	// resized is what has changed of the instance's size; nil for nothing.
+	resized *seedbed.ResizeSpec
+	// flattened is set if the instance's volumes were made independent of their image.
+	flattened bool
 }
 
 // work runs a claimed job until the job ends or is lost, or the engine stops.
 func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
-	t := &task{
-		engine: e, job: job, ref: job.Ref(), stage: job.Stage, resumed: job.Stage, progress: job.Progress,
+	t := &Task{
+		engine: e, job: job, ref: job.Ref(), stage: job.Stage, resumed: job.Stage, reported: job.Progress,
 		lease: e.keepLease(ctx, job.Ref(), claimed), slot: &slot{of: e.slots},
 		log: e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
 	}
+	t.plan = e.planner.Plan(t)
 	e.domains.busy(job.Instance, t.node(), true)
 	err := t.run()
 	t.endOutput()
@@ -81,7 +83,7 @@ func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) 
 }
 
 // run takes the job to its end. An error means that the job has not ended.
-func (t *task) run() error {
+func (t *Task) run() error {
 	if t.job.State == seedbed.JobUndoing {
 		return t.backward(t.lease.leased)
 	}
@@ -99,15 +101,15 @@ func (t *task) run() error {
 	}
 	var crash *panicError
 	if errors.As(err, &crash) {
-		t.event("error", t.progress, "%s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
+		t.event("error", t.reported, "%s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
 		t.log.Error("stage panicked", "stage", t.stage, "err", err)
 	}
 	cause := err.Error()
 	if t.stage != "" && !errors.Is(err, errCancelled) {
 		cause = fmt.Sprintf("stage %s: %s", t.stage, err)
 	}
-	t.event("error", t.progress, "%s", cause)
-	if s, _ := t.planned(t.stage); t.job.Kind.Forward() || s.final {
+	t.event("error", t.reported, "%s", cause)
+	if t.job.Kind.Forward() || t.planned(t.stage).Final {
 		return t.finish(t.lease.leased, t.failure(cause, err))
 	}
 	if t.job.OnFailure.Policy == seedbed.FailKeep && !errors.Is(err, errCancelled) {
@@ -121,82 +123,87 @@ func (t *task) run() error {
 }
 
 // forward runs the stages that are not done yet, and ends the job.
-func (t *task) forward(ctx context.Context) error {
-	plan := t.engine.plan(t)
+func (t *Task) forward(ctx context.Context) error {
+	plan := t.plan.Stages
 	n := t.job.Done
 	switch {
 	case plan == nil:
 		return fmt.Errorf("%w: it knows no job of kind %q", errForeign, t.job.Kind)
-	case n > len(plan), n < len(plan) && t.job.Stage != "" && t.job.Stage != plan[n].name:
+	case n > len(plan), n < len(plan) && t.job.Stage != "" && t.job.Stage != plan[n].Name:
 		return fmt.Errorf("%w: it knows no stage %q at place %d of a %s job", errForeign, t.job.Stage, n+1, t.job.Kind)
 	case t.job.Attempts > max(t.engine.cfg.Attempts, t.job.OnFailure.Attempts):
 		return fmt.Errorf("started %d times without coming to its end", t.job.Attempts-1)
 	case n < len(plan) && t.job.Stage == "":
-		if err := t.step(ctx, seedbed.Step{Next: plan[n].name, Total: len(plan)}); err != nil {
+		if err := t.step(ctx, seedbed.Step{Next: plan[n].Name, Total: len(plan)}); err != nil {
 			return err
 		}
 	}
 	for ; n < len(plan); n++ {
-		if plan[n].final {
+		if plan[n].Final {
 			ctx = t.lease.leased
 		}
-		err := t.hooks(ctx, plan[n].name, seedbed.HookBefore)
+		err := t.hooks(ctx, plan[n].Name, seedbed.HookBefore)
 		if err == nil {
 			err = t.runStage(ctx, plan[n])
 		}
 		if err == nil {
-			err = t.hooks(ctx, plan[n].name, seedbed.HookAfter)
+			err = t.hooks(ctx, plan[n].Name, seedbed.HookAfter)
 		}
 		t.flush(t.stage)
 		if err != nil {
 			return err
 		}
-		step := seedbed.Step{Done: plan[n].name, Total: len(plan), InstanceState: cmp.Or(t.state, plan[n].state), Image: t.image, Images: t.images, Flattened: t.flattened, Resized: t.resized}
+		step := seedbed.Step{Done: plan[n].Name, Total: len(plan), InstanceState: cmp.Or(t.result.state, plan[n].State),
+			Image: t.result.image, Images: t.result.images, Flattened: t.result.flattened, Resized: t.result.resized}
 		if n+1 < len(plan) {
-			step.Next, step.Final = plan[n+1].name, plan[n+1].final
+			step.Next, step.Final = plan[n+1].Name, plan[n+1].Final
 		}
-		t.state, t.resized, t.flattened = "", nil, false
+		t.result = Result{}
 		if err := t.step(ctx, step); err != nil {
 			return err
 		}
 	}
-	return t.finish(ctx, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: removes(t.job.Kind) || undefined(t.job)})
+	return t.finish(ctx, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: t.plan.Drops})
 }
 
 // limit returns the time limit of one attempt of a stage.
-func (t *task) limit(ctx context.Context, s stage) time.Duration {
-	if s.limit != nil {
-		return s.limit(ctx)
+func (t *Task) limit(ctx context.Context, s Stage) time.Duration {
+	if s.Limit != nil {
+		return s.Limit(ctx)
 	}
-	return t.stageLimit(s.name)
+	return t.stageLimit(s.Name)
 }
 
-func (t *task) stageLimit(name string) time.Duration {
-	if limit := t.engine.cfg.StageTimeout[name]; limit > 0 {
+// stageLimit returns the limit of one attempt of a stage, by the stage's name.
+func (t *Task) stageLimit(name string) time.Duration {
+	if limit := t.timeout(name); limit > 0 {
 		return limit
 	}
 	return 10 * time.Minute
 }
 
+// timeout returns the configured time of a stage, by the stage's name; zero if there is none.
+func (t *Task) timeout(name string) time.Duration { return t.engine.cfg.StageTimeout[name] }
+
 // runStage runs one stage. It retries what does not answer until the stage's time is over. A
 // removal, which cannot be undone, retries after any error.
-func (t *task) runStage(ctx context.Context, s stage) error {
+func (t *Task) runStage(ctx context.Context, s Stage) error {
 	limit := t.limit(ctx, s)
-	for tries, wait := max(1, t.job.Attempts), t.engine.intervals.retryMin; ; tries, wait = tries+1, min(2*wait, t.engine.intervals.retryMax) {
-		err := t.retrying(ctx, limit, s.run, unavailable)
+	for tries, wait := max(1, t.job.Attempts), t.engine.intervals.RetryMin; ; tries, wait = tries+1, min(2*wait, t.engine.intervals.RetryMax) {
+		err := t.retrying(ctx, limit, s.Run, unavailable)
 		var broken *storeError
 		if err == nil || ctx.Err() != nil || errors.Is(err, errLost) || errors.As(err, &broken) ||
-			!t.job.Kind.Forward() && !s.final || tries >= t.engine.cfg.Attempts {
+			!t.job.Kind.Forward() && !s.Final || tries >= t.engine.cfg.Attempts {
 			return err
 		}
-		t.event("warn", t.progress, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)
+		t.event("warn", t.reported, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)
 		if run.Sleep(ctx, wait); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-func (t *task) step(ctx context.Context, s seedbed.Step) error {
+func (t *Task) step(ctx context.Context, s seedbed.Step) error {
 	if err := t.lease.check(ctx); err != nil && s.Done == "" {
 		return err // what is done is still recorded; nothing new is begun
 	}
@@ -205,7 +212,7 @@ func (t *task) step(ctx context.Context, s seedbed.Step) error {
 		return t.write(ctx, func(ctx context.Context) error { return t.engine.store.Step(ctx, t.ref, s) })
 	})
 	if err == nil {
-		t.stage, t.progress, t.job.Attempts = s.Next, 0, 1
+		t.stage, t.reported, t.job.Attempts = s.Next, 0, 1
 	}
 	if s.Final && errors.Is(err, seedbed.ErrConflict) && t.cancelled(ctx) {
 		return errCancelled // at the last moment
@@ -214,17 +221,17 @@ func (t *task) step(ctx context.Context, s seedbed.Step) error {
 }
 
 // cancelled reports whether the job is to be cancelled, which may be why ctx has ended.
-func (t *task) cancelled(ctx context.Context) bool {
+func (t *Task) cancelled(ctx context.Context) bool {
 	if errors.Is(context.Cause(ctx), errCancelled) {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.call)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.Call)
 	defer cancel()
 	job, err := t.engine.store.Job(ctx, t.ref.ID)
 	return err == nil && job.Cancel
 }
 
-func (t *task) finish(ctx context.Context, out seedbed.JobResult) error {
+func (t *Task) finish(ctx context.Context, out seedbed.JobResult) error {
 	t.tell()
 	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Finish(ctx, t.ref, out) })
 	if err == nil {
@@ -235,8 +242,8 @@ func (t *task) finish(ctx context.Context, out seedbed.JobResult) error {
 
 // write does one write for the job. The end of ctx does not interrupt it, because a write with an
 // unknown outcome is worse than one more write. The epoch prevents a write after the job was lost.
-func (t *task) write(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.call)
+func (t *Task) write(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.Call)
 	defer cancel()
 	err := do(ctx)
 	switch {
@@ -250,14 +257,48 @@ func (t *task) write(ctx context.Context, do func(context.Context) error) error 
 
 // effect carries out one effect for the job, unless the lease has ended. The output of its commands
 // becomes the stage's output.
-func (t *task) effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
+func (t *Task) effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
 	if err := t.lease.check(ctx); err != nil {
 		return err
 	}
 	return do(seedbed.WithOutput(ctx, t.output), seedbed.Call{Job: t.ref.ID, Epoch: t.ref.Epoch, Stage: t.stage})
 }
 
-func (t *task) instance(ctx context.Context) (seedbed.Instance, error) {
+// failure returns the outcome of a failed job that is not undone.
+func (t *Task) failure(cause string, err error) seedbed.JobResult {
+	out := seedbed.JobResult{State: seedbed.JobFailed, Error: cause}
+	if t.plan.Failed != nil {
+		t.plan.Failed(&out, err)
+	}
+	return out
+}
+
+// instance returns the job's instance.
+func (t *Task) instance(ctx context.Context) (seedbed.Instance, error) {
 	inst, err := t.engine.store.Instance(ctx, t.job.Instance)
 	return inst, fromStore(err)
 }
+
+// node returns the name of the node of the job's instance.
+func (t *Task) node() string { return cmp.Or(t.job.Node, t.engine.cfg.Node) }
+
+// worker returns the worker that carries out the job's effects.
+func (t *Task) worker() effects.Worker { return t.engine.fleet.Of(t.node()) }
+
+// listen returns a channel that is filled when the domain of the job's instance changes, until stop
+// is called.
+func (t *Task) listen() (changed <-chan struct{}, stop func()) {
+	return t.engine.domains.listen(t.job.Instance)
+}
+
+// progress returns the last reported percentage of the current stage.
+func (t *Task) progress() int { return t.reported }
+
+// intervals returns the engine's internal waits.
+func (t *Task) intervals() Intervals { return t.engine.intervals }
+
+// poll returns how often something is looked at of which no hint comes.
+func (t *Task) poll() time.Duration { return t.engine.cfg.Poll }
+
+// attempts returns how often one stage is started before the job fails.
+func (t *Task) attempts() int { return t.engine.cfg.Attempts }

@@ -68,9 +68,9 @@ func TestToldOfItsEnd(t *testing.T) {
 		p.stop()
 		l.deaf.Store(deaf)
 		var actions []string
-		l.tune = func(_ *Config, p *intervals) {
+		l.tune = func(_ *Config, p *Intervals) {
 			if deaf {
-				p.announce, p.retract = 1, 1
+				p.Announce, p.Retract = 1, 1
 			}
 		}
 		l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {

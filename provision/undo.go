@@ -13,7 +13,7 @@ import (
 // backward undoes every stage that has an intent, last first. It continues after errors, except
 // those of a stage that guards the stages before it. It then ends the job: rolled back if nothing
 // is left, or incomplete with what is left in the journal.
-func (t *task) backward(ctx context.Context) error {
+func (t *Task) backward(ctx context.Context) error {
 	journal, err := t.engine.store.Stages(ctx, t.ref.ID)
 	if err != nil {
 		return fromStore(err)
@@ -26,22 +26,22 @@ func (t *task) backward(ctx context.Context) error {
 	for _, row := range slices.Backward(journal) {
 		if row.State == seedbed.StageOrphans { // by the previous holder of the job
 			left = append(left, row.Name+": "+row.Error)
-			kept = cmp.Or(kept, t.guards(row.Name))
+			kept = cmp.Or(kept, t.planned(row.Name).Guards)
 		}
 		if row.State != seedbed.StageIntent && row.State != seedbed.StageDone {
 			continue
 		}
-		t.stage, t.progress = row.Name, 0
+		t.stage, t.reported = row.Name, 0
 		problem, orphans := kept, []seedbed.Orphan(nil)
 		if kept != "" {
 			t.event("warn", 0, "%s", kept)
-			orphans = t.keptOf(ctx, row.Name, kept)
+			orphans = t.planned(row.Name).kept(ctx, kept)
 		} else if problem, orphans, err = t.revert(ctx, row.Name); err != nil {
 			return err
 		}
 		if problem != "" {
 			left = append(left, row.Name+": "+problem)
-			kept = cmp.Or(kept, t.guards(row.Name))
+			kept = cmp.Or(kept, t.planned(row.Name).Guards)
 		}
 		if err := t.write(ctx, func(ctx context.Context) error {
 			return t.engine.store.Undone(ctx, t.ref, row.Name, problem, orphans...)
@@ -49,46 +49,43 @@ func (t *task) backward(ctx context.Context) error {
 			return err
 		}
 	}
-	t.dropUploads(ctx)
+	if t.plan.AfterUndo != nil {
+		t.plan.AfterUndo(ctx)
+	}
 	cause := t.job.Error
 	if cause == "" {
 		cause = errCancelled.Error()
 	}
 	if len(left) == 0 {
-		return t.finish(ctx, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.restores(), Drop: t.job.Kind.Makes()})
+		return t.finish(ctx, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.plan.Restores, Drop: t.job.Kind.Makes()})
 	}
-	out := seedbed.JobResult{State: seedbed.JobIncomplete, Error: cause + "; left behind: " + strings.Join(left, "; ")}
-	if t.job.Kind == seedbed.JobCreate || t.job.Kind == seedbed.JobAdopt {
-		out.InstanceState = seedbed.InstanceFailed
-	}
-	return t.finish(ctx, out)
+	cause += "; left behind: " + strings.Join(left, "; ")
+	return t.finish(ctx, seedbed.JobResult{State: seedbed.JobIncomplete, Error: cause, InstanceState: t.plan.Broken})
 }
 
-// planned returns the stage of that name in the job's plan.
-func (t *task) planned(name string) (s stage, ok bool) {
-	plan := t.engine.plan(t)
-	i := slices.IndexFunc(plan, func(s stage) bool { return s.name == name })
+// find returns the stage of that name in the job's plan.
+func (t *Task) find(name string) (s Stage, ok bool) {
+	i := slices.IndexFunc(t.plan.Stages, func(s Stage) bool { return s.Name == name })
 	if i < 0 {
-		return stage{}, false
+		return Stage{}, false
 	}
-	return plan[i], true
+	return t.plan.Stages[i], true
 }
 
-// guards returns why the stages before that one must stay if it could not be undone; empty if they
-// need not.
-func (t *task) guards(name string) string {
-	s, _ := t.planned(name)
-	return s.guards
+// planned returns the stage of that name in the job's plan; the zero value if there is none.
+func (t *Task) planned(name string) Stage {
+	s, _ := t.find(name)
+	return s
 }
 
 // revert undoes one stage. problem is what prevents that, and orphans are what is left, as far as
 // is known. err is why the job is left for a later attempt.
-func (t *task) revert(ctx context.Context, name string) (problem string, orphans []seedbed.Orphan, err error) {
-	s, _ := t.planned(name)
-	if s.undo == nil {
+func (t *Task) revert(ctx context.Context, name string) (problem string, orphans []seedbed.Orphan, err error) {
+	s := t.planned(name)
+	if s.Undo == nil {
 		return "", nil, nil
 	}
-	err = t.retrying(ctx, min(t.engine.intervals.undo, t.limit(ctx, s)), s.undo, func(err error) bool {
+	err = t.retrying(ctx, min(t.engine.intervals.Undo, t.limit(ctx, s)), s.Undo, func(err error) bool {
 		return unavailable(err) || errors.Is(err, seedbed.ErrInUse)
 	})
 	t.flush(name)
@@ -101,7 +98,7 @@ func (t *task) revert(ctx context.Context, name string) (problem string, orphans
 		return "", nil, err
 	case ctx.Err() != nil:
 		return "", nil, context.Cause(ctx)
-	case errors.Is(err, seedbed.ErrConflict) && s.guards == "": // a foreign resource: nothing of ours is left
+	case errors.Is(err, seedbed.ErrConflict) && s.Guards == "": // a foreign resource: nothing of ours is left
 		t.event("warn", 100, "left untouched: %s", err)
 		return "", nil, nil
 	}

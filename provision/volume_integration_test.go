@@ -19,6 +19,7 @@ import (
 	"seedbed/provision/effects"
 	"seedbed/provision/fleet"
 	"seedbed/provision/image"
+	"seedbed/provision/record"
 	"seedbed/provision/worker"
 )
 
@@ -68,7 +69,7 @@ func (w *wired) work() {
 // ends runs an engine on the worker until the job is in that state.
 func (w *wired) ends(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 	w.t.Helper()
-	e := NewEngine(Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, OneWorker(testNode, w.client))
+	e := NewEngine(Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, OneWorker(testNode, w.client), record.Renderer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

@@ -163,6 +163,6 @@ func (e *Engine) follow(ctx context.Context) {
 				delete(followed, name)
 			}
 		}
-		run.Sleep(ctx, e.intervals.nodes)
+		run.Sleep(ctx, e.intervals.Nodes)
 	}
 }

@@ -21,7 +21,7 @@ func (e *Engine) followNode(ctx context.Context, node string) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { e.watch(ctx, node) })
-	tick := time.NewTicker(e.intervals.resync)
+	tick := time.NewTicker(e.intervals.Resync)
 	defer tick.Stop()
 	for {
 		var err error
@@ -43,28 +43,28 @@ func (e *Engine) followNode(ctx context.Context, node string) {
 
 // watch keeps a watch on the node's worker open until ctx ends.
 func (e *Engine) watch(ctx context.Context, node string) {
-	wait := e.intervals.retryMin
+	wait := e.intervals.RetryMin
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := effects.Watch.Follow(ctx, e.fleet.Of(node), func(event seedbed.DomainEvent) { e.domains.tell(node, event) })
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > e.intervals.retryMax {
-			wait = e.intervals.retryMin
+		if time.Since(began) > e.intervals.RetryMax {
+			wait = e.intervals.RetryMin
 		}
-		if wait == e.intervals.retryMin { // only at the first try
+		if wait == e.intervals.RetryMin { // only at the first try
 			e.log.Warn("domain events interrupted", "node", node, "err", err)
 		}
 		run.Sleep(ctx, wait)
-		wait = min(2*wait, e.intervals.retryMax)
+		wait = min(2*wait, e.intervals.RetryMax)
 	}
 }
 
 // keepState checks one domain. A missing domain is left to the cleanup, and a domain of an instance
 // of another node says nothing about that instance.
 func (e *Engine) keepState(ctx context.Context, node string, id seedbed.InstanceID) error {
-	ctx, cancel := context.WithTimeout(ctx, e.intervals.call)
+	ctx, cancel := context.WithTimeout(ctx, e.intervals.Call)
 	defer cancel()
 	if e.domains.leavesOut(id) {
 		return nil
@@ -88,13 +88,13 @@ func (e *Engine) keepState(ctx context.Context, node string, id seedbed.Instance
 
 // resync checks every domain of the node.
 func (e *Engine) resync(ctx context.Context, node string) error {
-	ctx, cancel := context.WithTimeout(ctx, e.intervals.call)
+	ctx, cancel := context.WithTimeout(ctx, e.intervals.Call)
 	defer cancel()
 	inventory, err := effects.Inventory.Ask(ctx, e.fleet.Of(node), effects.None{})
 	if err != nil {
 		return err
 	}
-	instances, err := e.instances.read(ctx, e.store, e.intervals.resync/12)
+	instances, err := e.instances.read(ctx, e.store, e.intervals.Resync/12)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ type instanceCache struct {
 }
 
 // read returns the instances, which were read at most age ago.
-func (r *instanceCache) read(ctx context.Context, store Catalogue, age time.Duration) ([]seedbed.Instance, error) {
+func (r *instanceCache) read(ctx context.Context, store Store, age time.Duration) ([]seedbed.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

@@ -66,9 +66,9 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
 	jobs = provision.NewEngine(provision.Config{
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
-		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Renderer: serving.Renderer, Log: log,
+		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Log: log,
 		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: deliverer.Trigger,
-	}, db, workers)
+	}, db, workers, serving.Renderer)
 	cleaner := cleanup.New(cleanup.Config{
 		Grace:      c.Cleanup.Mappings.Grace,
 		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention,

@@ -23,6 +23,7 @@ import (
 	"seedbed/provision"
 	"seedbed/provision/fleet"
 	"seedbed/provision/intake"
+	"seedbed/provision/record"
 	"seedbed/store"
 )
 
@@ -116,7 +117,7 @@ func (i *installation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine := provision.NewEngine(provision.Config{Node: node, Workers: workers, Log: quiet}, i.db, provision.OneWorker(node, i.client))
+	engine := provision.NewEngine(provision.Config{Node: node, Workers: workers, Log: quiet}, i.db, provision.OneWorker(node, i.client), record.Renderer{})
 	client := feed.NewClient(feed.ClientConfig{Socket: socket, Node: node, Dir: filepath.Join(i.dir, "feed"), Applier: plane{}, Log: quiet})
 	for _, part := range []func() error{
 		func() error { return engine.Run(ctx) },

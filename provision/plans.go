@@ -1,0 +1,122 @@
+package provision
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/record"
+)
+
+// plansStore is the part of the database that plans use. A call with an epoch that is over returns
+// seedbed.ErrStale.
+type plansStore interface {
+	// Hint returns a channel that is closed at the next committed write of this process.
+	Hint() <-chan struct{}
+	// AppliedHint returns a channel that is closed when this process next learns what a node has
+	// applied.
+	AppliedHint() <-chan struct{}
+	// Applied returns the revision that node has acknowledged; 0 and the zero time if it never has.
+	// Revisions count per node.
+	Applied(ctx context.Context, node string) (revision int64, at time.Time, err error)
+	// Publish makes the guest plane of node serve g with its documents.
+	Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error)
+	// Refresh renders the record of an instance again, from the instance as it is now, if node
+	// serves it. Otherwise the revision is 0.
+	Refresh(ctx context.Context, node string, id seedbed.InstanceID,
+		render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error)
+	// Retract makes the guest plane of node forget the instance.
+	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error)
+
+	Network(ctx context.Context, name string) (seedbed.Network, error)
+	Image(ctx context.Context, name string) (seedbed.Image, error)
+
+	// Rebuilding returns what the job makes of its instance, and what the instance was before.
+	Rebuilding(ctx context.Context, id seedbed.JobID) (seedbed.Rebuild, error)
+	// Exchange replaces the instance by its new side while the job runs, or by its former side
+	// while the job is undone. A second call with the former side changes nothing; a second call
+	// with the new side only clears what the guest has fetched and reported.
+	Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error
+
+	// ScriptRun returns what the job needs to run its script; seedbed.ErrNotFound for a job without
+	// a script.
+	ScriptRun(ctx context.Context, id seedbed.JobID) (seedbed.ScriptRun, error)
+	// AddVolume adds a volume to the job's instance; seedbed.ErrExists if another one has its name.
+	AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error
+	DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error
+	// ScriptDomain returns the document that a script made for an instance's domain;
+	// seedbed.ErrNotFound if no script made one.
+	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (xml string, err error)
+	SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error
+}
+
+// Plans makes the plans of all kinds of jobs.
+type Plans struct {
+	store    plansStore
+	renderer record.Renderer
+}
+
+// newPlans returns the plans of jobs on the instances and images of store. renderer makes the
+// records that are published.
+func newPlans(store plansStore, renderer record.Renderer) *Plans {
+	return &Plans{store: store, renderer: renderer}
+}
+
+// task is a task with what the stages of its plan share.
+type task struct {
+	*Task
+	store    plansStore
+	renderer record.Renderer
+	// off is when the guest's time to shut down ends; zero before it was asked.
+	off time.Time
+	// script is the job's provisioning script; nil before it was read.
+	script *scriptSide
+	// made are the volumes that this task has made, by pool and name.
+	made map[string]seedbed.Disk
+}
+
+// kinds maps the kinds of job to functions that return their plans.
+var kinds = map[seedbed.JobKind]func(*task) Plan{
+	seedbed.JobCreate:         (*task).createPlan,
+	seedbed.JobRemove:         (*task).removePlan,
+	seedbed.JobImport:         (*task).importPlan,
+	seedbed.JobStart:          (*task).startPlan,
+	seedbed.JobStop:           (*task).stopPlan,
+	seedbed.JobReboot:         (*task).rebootPlan,
+	seedbed.JobRebuild:        (*task).rebuildPlan,
+	seedbed.JobResize:         (*task).resizePlan,
+	seedbed.JobFlatten:        (*task).flattenPlan,
+	seedbed.JobSnapshot:       (*task).snapshotPlan,
+	seedbed.JobSnapshotRemove: (*task).snapshotRemovePlan,
+	seedbed.JobImageRemove:    (*task).imageRemovePlan,
+	seedbed.JobOVA:            (*task).ovaPlan,
+	seedbed.JobOVARemove:      (*task).ovaRemovePlan,
+	seedbed.JobAdopt:          (*task).adoptPlan,
+	seedbed.JobForget:         (*task).forgetPlan,
+}
+
+// Kinds returns the kinds of job that have a plan.
+func (p *Plans) Kinds() []seedbed.JobKind {
+	return slices.DeleteFunc(seedbed.JobKinds(), func(k seedbed.JobKind) bool { return kinds[k] == nil })
+}
+
+// Plan returns the plan of a task's job; the zero value for an unknown kind.
+func (p *Plans) Plan(t *Task) Plan {
+	plan := kinds[t.job.Kind]
+	if plan == nil {
+		return Plan{}
+	}
+	return plan(&task{Task: t, store: p.store, renderer: p.renderer})
+}
+
+// Of returns the plan of a job, for reading only: none of its functions may be called.
+func Of(job *seedbed.Job) Plan { return (&Plans{}).Plan(&Task{job: job}) }
+
+// StageNames returns the names of a job's stages in order; nil for an unknown kind.
+func StageNames(job *seedbed.Job) (names []string) {
+	for _, s := range Of(job).Stages {
+		names = append(names, s.Name)
+	}
+	return names
+}

@@ -1,0 +1,43 @@
+package provision
+
+import (
+	"testing"
+
+	"seedbed"
+)
+
+// TestLooksAfterJob checks that a check of a domain that was skipped because of a job is made when
+// the job ends, and no other.
+func TestLooksAfterJob(t *testing.T) {
+	t.Parallel()
+	const id = seedbed.InstanceID("ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab")
+	w := newDomainWatch()
+	n := w.open("node1")
+	due := func(want int) {
+		t.Helper()
+		if len(n.events) != want {
+			t.Fatalf("%d looks are due; want %d", len(n.events), want)
+		}
+		for range want {
+			<-n.events
+		}
+	}
+	w.busy(id, "node1", true)
+	w.tell("node1", seedbed.DomainEvent{ID: id, Event: "defined"})
+	w.busy(id, "node1", false)
+	due(0)
+	w.busy(id, "node1", true)
+	w.tell("node1", seedbed.DomainEvent{ID: id, Event: "shutdown"})
+	due(1)
+	if !w.leavesOut(id) {
+		t.Error("a domain is looked at while its job is in hand")
+	}
+	w.busy(id, "node1", false)
+	due(1)
+	if w.leavesOut(id) {
+		t.Error("a domain is not looked at although its job has ended")
+	}
+	w.busy(id, "node1", true)
+	w.busy(id, "node1", false)
+	due(0)
+}

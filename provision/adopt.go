@@ -8,14 +8,15 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // adoptPlan brings a domain that is off, and its disks, under management. The domain must be off
 // because until the second stage its definition names disks that have already moved.
-func (t *task) adoptPlan() Plan {
-	return Plan{
+func (t *task) adoptPlan() engine.Plan {
+	return engine.Plan{
 		Broken: seedbed.InstanceFailed,
-		Stages: []Stage{
+		Stages: []engine.Stage{
 			{Name: "take-volumes", Run: t.takeVolumes, Undo: t.giveVolumesBack, Made: t.madeVolumes},
 			{Name: "take-domain", Run: t.takeDomain, Undo: t.giveDomainBack, Guards: "not undone, because the domain could not be given back"},
 			{Name: "publish", Run: t.publish, Undo: t.retract, State: seedbed.InstanceStopped},
@@ -25,10 +26,10 @@ func (t *task) adoptPlan() Plan {
 
 // forgetPlan stops managing an instance. Like a removal it is never undone: a released resource may
 // already belong to someone else.
-func (t *task) forgetPlan() Plan {
-	return Plan{
+func (t *task) forgetPlan() engine.Plan {
+	return engine.Plan{
 		Drops: true,
-		Stages: []Stage{
+		Stages: []engine.Stage{
 			{Name: "retract", Run: t.retract},
 			{Name: "release-domain", Run: t.releaseDomain},
 			{Name: "release-volumes", Run: t.releaseVolumes},
@@ -38,15 +39,15 @@ func (t *task) forgetPlan() Plan {
 
 // adoption returns the instance of an adopt job and the volumes to adopt.
 func (t *task) adoption(ctx context.Context) (inst seedbed.Instance, volumes []seedbed.VolumeAdoption, err error) {
-	if inst, err = t.instance(ctx); err != nil {
+	if inst, err = t.Instance(ctx); err != nil {
 		return inst, nil, err
 	}
 	var spec seedbed.AdoptSpec
-	if err := json.Unmarshal(t.job.Spec, &spec); err != nil {
-		return inst, nil, fmt.Errorf("read the input of job %s: %w", t.job.ID, err)
+	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
+		return inst, nil, fmt.Errorf("read the input of job %s: %w", t.Job.ID, err)
 	}
 	if len(spec.Sources) != len(inst.Volumes) {
-		return inst, nil, fmt.Errorf("job %s has %d sources for %d volumes", t.job.ID, len(spec.Sources), len(inst.Volumes))
+		return inst, nil, fmt.Errorf("job %s has %d sources for %d volumes", t.Job.ID, len(spec.Sources), len(inst.Volumes))
 	}
 	for i, v := range inst.Volumes {
 		volumes = append(volumes, seedbed.VolumeAdoption{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Source: spec.Sources[i]})
@@ -67,8 +68,8 @@ func (t *task) takeVolumes(ctx context.Context) error {
 func (t *task) takenVolumes(ctx context.Context, volumes []seedbed.VolumeAdoption, tell bool) ([]seedbed.Disk, error) {
 	disks := make([]seedbed.Disk, len(volumes))
 	for i, v := range volumes {
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			info, err := effects.AdoptVolume.Do(ctx, t.worker(), call, v)
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			info, err := effects.AdoptVolume.Do(ctx, t.Worker(), call, v)
 			disks[i] = info.Disk
 			return err
 		})
@@ -76,7 +77,7 @@ func (t *task) takenVolumes(ctx context.Context, volumes []seedbed.VolumeAdoptio
 			return nil, fmt.Errorf("take disk %s as volume %s: %w", v.Source, v.Name, err)
 		}
 		if tell {
-			t.event("info", (i+1)*100/len(volumes), "disk %s is volume %s of pool %s now", v.Source, v.Name, v.Pool)
+			t.Event("info", (i+1)*100/len(volumes), "disk %s is volume %s of pool %s now", v.Source, v.Name, v.Pool)
 		}
 	}
 	return disks, nil
@@ -95,13 +96,13 @@ func (t *task) takeDomain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.AdoptDomain.Do(ctx, t.worker(), call, a)
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.AdoptDomain.Do(ctx, t.Worker(), call, a)
 	})
 	if err != nil {
 		return fmt.Errorf("take domain %s: %w", a.Name, err)
 	}
-	t.event("info", 100, "domain %s is this instance's now", a.Name)
+	t.Event("info", 100, "domain %s is this instance's now", a.Name)
 	return nil
 }
 
@@ -110,11 +111,11 @@ func (t *task) giveDomainBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.ReleaseDomain.Do(ctx, t.worker(), call, a)
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.ReleaseDomain.Do(ctx, t.Worker(), call, a)
 	})
 	if err != nil {
-		return left(seedbed.OrphanDomain, "", a.Name, fmt.Errorf("give domain %s back: %w", a.Name, err))
+		return engine.Left(seedbed.OrphanDomain, "", a.Name, fmt.Errorf("give domain %s back: %w", a.Name, err))
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 	if err != nil {
 		return a, err
 	}
-	a = seedbed.DomainAdoption{ID: inst.ID, Name: inst.Name, Job: t.ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
+	a = seedbed.DomainAdoption{ID: inst.ID, Name: inst.Name, Job: t.Ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
 	for _, v := range volumes {
 		a.Sources = append(a.Sources, v.Source)
 	}
@@ -141,18 +142,18 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 }
 
 func (t *task) releaseDomain(ctx context.Context) error {
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.ReleaseDomain.Do(ctx, t.worker(), call, seedbed.DomainAdoption{ID: t.job.Instance, Name: t.job.Subject})
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.ReleaseDomain.Do(ctx, t.Worker(), call, seedbed.DomainAdoption{ID: t.Job.Instance, Name: t.Job.Subject})
 	})
 	if err != nil {
-		return fmt.Errorf("let go of domain %s: %w", t.job.Subject, err)
+		return fmt.Errorf("let go of domain %s: %w", t.Job.Subject, err)
 	}
-	t.event("info", 100, "domain %s is nobody's instance any more, and stays as it is", t.job.Subject)
+	t.Event("info", 100, "domain %s is nobody's instance any more, and stays as it is", t.Job.Subject)
 	return nil
 }
 
 func (t *task) releaseVolumes(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,14 +168,14 @@ func (t *task) releaseVolumes(ctx context.Context) error {
 func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) error {
 	var failed []error
 	for i, v := range volumes {
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			return effects.ReleaseVolume.Do(ctx, t.worker(), call, v)
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return effects.ReleaseVolume.Do(ctx, t.Worker(), call, v)
 		})
 		if err != nil {
-			failed = append(failed, left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
+			failed = append(failed, engine.Left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
-		t.event("info", (i+1)*100/len(volumes), "volume %s of pool %s is nobody's any more, and stays", v.Name, v.Pool)
+		t.Event("info", (i+1)*100/len(volumes), "volume %s of pool %s is nobody's any more, and stays", v.Name, v.Pool)
 	}
 	return errors.Join(failed...)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/engine"
 )
 
 // stopDomain switches the domain off after the guest has been told (instance-action).
@@ -18,8 +19,8 @@ func (t *task) stopDomain(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		// The domain still runs, so the record is rendered again without the action. If the
 		// instance is being removed, its state still announces the end.
-		_, back := t.store.Refresh(ctx, t.node(), t.job.Instance, t.renderer.Of)
-		return errors.Join(err, fromStore(back))
+		_, back := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of)
+		return errors.Join(err, engine.FromStore(back))
 	}
 	return err
 }
@@ -36,7 +37,7 @@ func (t *task) restartDomain(ctx context.Context) error {
 // is empty. It does not wait for a guest plane that is down.
 func (t *task) announce(ctx context.Context, action string) error {
 	renderer := t.renderer
-	revision, err := t.store.Refresh(ctx, t.node(), t.job.Instance, func(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
+	revision, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, func(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		g := renderer.Of(i, old)
 		if action != "" {
 			g.Action = action
@@ -44,16 +45,16 @@ func (t *task) announce(ctx context.Context, action string) error {
 		return g
 	})
 	if err != nil {
-		return fmt.Errorf("announce: %w", fromStore(err))
+		return fmt.Errorf("announce: %w", engine.FromStore(err))
 	}
 	if revision == 0 {
 		return nil // it was not served, or is no longer
 	}
-	short, cancel := context.WithTimeout(ctx, t.intervals().Announce)
+	short, cancel := context.WithTimeout(ctx, t.Intervals().Announce)
 	defer cancel()
-	err = t.applied(short, t.node(), revision)
+	err = t.applied(short, t.Node(), revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", 0, "%s within %s: the guest is not told", err, t.intervals().Announce.Round(time.Millisecond))
+		t.Event("warn", 0, "%s within %s: the guest is not told", err, t.Intervals().Announce.Round(time.Millisecond))
 		return nil
 	}
 	return err

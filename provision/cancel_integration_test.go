@@ -13,6 +13,7 @@ import (
 	"seedbed/provision/record"
 
 	"seedbed"
+	"seedbed/provision/engine"
 )
 
 // TestCancelInACopy checks that an import that is cancelled during a long copy ends at once,
@@ -28,7 +29,7 @@ func TestCancelInACopy(t *testing.T) {
 	w.ok(f.Truncate(40 * int64(seedbed.GiB))) // its digest is to be checked, which takes a minute
 	w.ok(f.Close())
 	id := w.job(w.intake.Import(t.Context(), "large", "default", seedbed.ImportSpec{Path: path, SHA256: strings.Repeat("0", 64)}))
-	e := NewEngine(Config{Node: testNode, Poll: 10 * time.Millisecond}, w.db, OneWorker(testNode, w.client), record.Renderer{})
+	e := NewEngine(engine.Config{Node: testNode, Poll: 10 * time.Millisecond}, w.db, engine.OneWorker(testNode, w.client), record.Renderer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

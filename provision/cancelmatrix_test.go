@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/sample"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -23,11 +24,11 @@ type cancelled struct {
 
 // cancelAt starts an engine with production intervals that is told to cancel the job. tell is
 // called at each effect and commit of the undo.
-func (l *lab) cancelAt(id seedbed.JobID, s Stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error) (*process, *cancelled) {
+func (l *lab) cancelAt(id seedbed.JobID, s engine.Stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error) (*process, *cancelled) {
 	l.t.Helper()
 	c := &cancelled{id: id}
 	l.mute.Store(!s.Final)
-	l.tune = func(_ *Config, p *Intervals) {
+	l.tune = func(_ *engine.Config, p *engine.Intervals) {
 		p.CancelPoll, p.Undo, p.Retract = 0, 0, 100*time.Millisecond // 0 is the default
 	}
 	p := l.start(func(p *process) {
@@ -140,7 +141,7 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 }
 
 // lastCancelled returns the last stage of a plan in which its job can be cancelled.
-func lastCancelled(plan []Stage) (s Stage) {
+func lastCancelled(plan []engine.Stage) (s engine.Stage) {
 	for _, s = range slices.Backward(plan) {
 		if !s.Final {
 			break
@@ -157,7 +158,7 @@ func TestKillWhileUndoing(t *testing.T) {
 	t.Parallel()
 	for _, c := range matrix() {
 		last := lastCancelled(c.plan())
-		if c.job.Kind.Forward() || !slices.ContainsFunc(c.plan(), func(s Stage) bool { return s.Undo != nil }) {
+		if c.job.Kind.Forward() || !slices.ContainsFunc(c.plan(), func(s engine.Stage) bool { return s.Undo != nil }) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

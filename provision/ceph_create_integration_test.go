@@ -13,6 +13,7 @@ import (
 
 	"seedbed"
 	engines "seedbed/internal/lab"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -30,7 +31,7 @@ func TestCephStopsWhileMaking(t *testing.T) {
 			l := onCeph(t, c, name)
 			var thaw sync.Once
 			defer thaw.Do(func() { c.Thaw(t) })
-			l.tune = func(cfg *Config, p *Intervals) {
+			l.tune = func(cfg *engine.Config, p *engine.Intervals) {
 				cfg.StageTimeout["volumes"], p.Undo, p.RetryMax = test.stage, time.Minute, time.Second
 			}
 			id := l.create("web1")

@@ -16,6 +16,7 @@ import (
 	engines "seedbed/internal/lab"
 	"seedbed/internal/run"
 	"seedbed/provision/ceph"
+	"seedbed/provision/engine"
 	"seedbed/provision/fleet"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
@@ -87,7 +88,7 @@ func TestCephStopsWhileUndoing(t *testing.T) {
 				}
 				return nil
 			})
-			l.tune = func(_ *Config, p *Intervals) { p.Undo, p.RetryMax = test.undo, time.Second }
+			l.tune = func(_ *engine.Config, p *engine.Intervals) { p.Undo, p.RetryMax = test.undo, time.Second }
 			id := l.create("web1")
 			p := l.start()
 			l.eventually("the removal to be in vain", func() bool {

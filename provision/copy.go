@@ -25,16 +25,16 @@ func (t *task) stopCopies(ctx context.Context, inst seedbed.Instance) {
 		return
 	}
 	if err := t.stopFlattening(ctx, inst); err != nil {
-		t.event("warn", t.progress(), "%s", err)
+		t.Event("warn", t.Progress(), "%s", err)
 	}
 }
 
 // volumesLimit returns the time limit of a stage that makes volumes. Copying them takes as long as
 // flattening.
 func (t *task) volumesLimit(ctx context.Context) time.Duration {
-	limit := t.stageLimit("volumes")
+	limit := t.StageLimit("volumes")
 	if t.copies(ctx) {
-		limit = max(limit, t.stageLimit("flatten"))
+		limit = max(limit, t.StageLimit("flatten"))
 	}
 	return limit
 }
@@ -42,10 +42,10 @@ func (t *task) volumesLimit(ctx context.Context) time.Duration {
 // copies reports whether the job copies disks. It ignores an error, which the stage itself will
 // find.
 func (t *task) copies(ctx context.Context) bool {
-	if t.job.Kind == seedbed.JobRebuild {
+	if t.Job.Kind == seedbed.JobRebuild {
 		r, err := t.rebuild(ctx)
 		return err == nil && r.Next.System.DiskCopy
 	}
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	return err == nil && inst.System.DiskCopy
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -79,7 +80,7 @@ func TestKillAroundUndoing(t *testing.T) {
 				t.Parallel()
 				l := newLab(t).withProfile(seedbed.ReadyReport)
 				l.mute.Store(true)
-				l.tune = func(c *Config, _ *Intervals) { c.StageTimeout["ready"] = 50 * time.Millisecond }
+				l.tune = func(c *engine.Config, _ *engine.Intervals) { c.StageTimeout["ready"] = 50 * time.Millisecond }
 				l.die(l.create("web1"), at, point, seedbed.JobRolledBack)
 				l.nothing("web1")
 			})
@@ -91,7 +92,7 @@ func TestKillAroundUndoing(t *testing.T) {
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *Intervals) { c.Attempts = 3 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts = 3 }
 	id := l.create("web1")
 	for range 3 {
 		var reached *atomic.Bool
@@ -136,7 +137,7 @@ func TestZombie(t *testing.T) {
 			goOn := sync.OnceFunc(func() { close(thaw) })
 			t.Cleanup(goOn)
 			var stopped, letGo atomic.Bool
-			l.tune = func(c *Config, _ *Intervals) { c.Log = slog.New(jobLog{&letGo}) }
+			l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Log = slog.New(jobLog{&letGo}) }
 			p := l.start(func(p *process) {
 				hook := func(_ context.Context, name string, point drivertest.Point) error {
 					if name == at && point == drivertest.Before && stopped.CompareAndSwap(false, true) {
@@ -149,7 +150,7 @@ func TestZombie(t *testing.T) {
 				l.hv.Fail(hook)
 			})
 			l.eventually("stop", stopped.Load)
-			l.lease, l.tune = patientLease, func(*Config, *Intervals) {}
+			l.lease, l.tune = patientLease, func(*engine.Config, *engine.Intervals) {}
 			q := l.start()
 			job := l.wait(id, seedbed.JobSucceeded)
 			events := l.history(id)

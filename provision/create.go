@@ -8,16 +8,17 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/record"
 )
 
 // createPlan makes an instance in the way that its job asks for.
-func (t *task) createPlan() Plan {
-	return Plan{Stages: t.createStages(), Broken: seedbed.InstanceFailed, Drops: scriptedBy(t.job).Undefined}
+func (t *task) createPlan() engine.Plan {
+	return engine.Plan{Stages: t.createStages(), Broken: seedbed.InstanceFailed, Drops: scriptedBy(t.Job).Undefined}
 }
 
-func (t *task) createStages() []Stage {
-	switch how := scriptedBy(t.job); {
+func (t *task) createStages() []engine.Stage {
+	switch how := scriptedBy(t.Job); {
 	case how.Scripted && how.Undefined:
 		return t.undefinedScriptedStages()
 	case how.Scripted:
@@ -31,8 +32,8 @@ func (t *task) createStages() []Stage {
 // definedStages makes an instance and starts it. The guest plane knows the instance before its first
 // packet. When it is undone, a guest that may still be running keeps its filter, its definition and
 // its disk; removing the instance later deletes them in order.
-func (t *task) definedStages() []Stage {
-	return []Stage{
+func (t *task) definedStages() []engine.Stage {
+	return []engine.Stage{
 		{Name: "volumes", Run: t.makeVolumes, Undo: t.undoVolumes, Limit: t.volumesLimit, Made: t.madeVolumes},
 		{Name: "define", Run: t.defineDomain, Undo: t.undefineDomain, Made: t.madeDomain},
 		{Name: "publish", Run: t.publish, Undo: t.retract},
@@ -43,21 +44,21 @@ func (t *task) definedStages() []Stage {
 }
 
 func (t *task) makeVolumes(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
 	if err := t.cloneVolumes(ctx, inst); err != nil {
 		return err
 	}
-	t.result.flattened = inst.System.DiskCopy
+	t.Result.Flattened = inst.System.DiskCopy
 	return nil
 }
 
 func (t *task) cloneVolumes(ctx context.Context, inst seedbed.Instance) error {
-	t.event("info", 0, "making %d volume(s)", len(inst.Volumes))
+	t.Event("info", 0, "making %d volume(s)", len(inst.Volumes))
 	_, err := t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
-		t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
+		t.Event("info", (i+1)*100/len(inst.Volumes), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
 	})
 	if err != nil {
 		return err
@@ -78,8 +79,8 @@ func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, 
 		}
 		spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
 		var info seedbed.VolumeInfo
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			info, err = effects.CloneVolume.Do(ctx, t.worker(), call, spec)
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			info, err = effects.CloneVolume.Do(ctx, t.Worker(), call, spec)
 			return err
 		})
 		if err != nil {
@@ -107,7 +108,7 @@ func makingOf(v seedbed.Volume) string {
 
 // undoVolumes removes the volumes of an instance that was not completed.
 func (t *task) undoVolumes(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,23 +121,23 @@ func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
 	t.stopCopies(ctx, inst)
 	for i, v := range inst.Volumes {
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			return effects.RemoveVolume.Do(ctx, t.worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return effects.RemoveVolume.Do(ctx, t.Worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
 		})
 		switch {
 		case err == nil:
-			t.event("info", (i+1)*100/len(inst.Volumes), "volume %s is removed", v.Name)
+			t.Event("info", (i+1)*100/len(inst.Volumes), "volume %s is removed", v.Name)
 		case errors.Is(err, seedbed.ErrConflict):
-			t.event("warn", (i+1)*100/len(inst.Volumes), "left untouched: %s", err)
+			t.Event("warn", (i+1)*100/len(inst.Volumes), "left untouched: %s", err)
 		default:
-			failed = append(failed, left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err)))
+			failed = append(failed, engine.Left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err)))
 		}
 	}
 	return errors.Join(failed...)
 }
 
 func (t *task) defineDomain(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,13 +156,13 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 		return err
 	}
 	spec.Script = doc
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.DefineDomain.Do(ctx, t.worker(), call, spec)
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.DefineDomain.Do(ctx, t.Worker(), call, spec)
 	})
 	if err != nil {
 		return fmt.Errorf("define domain %s: %w", inst.Name, err)
 	}
-	t.event("info", 100, "domain %s is defined (%s)", inst.Name, inst.ID)
+	t.Event("info", 100, "domain %s is defined (%s)", inst.Name, inst.ID)
 	return nil
 }
 
@@ -171,36 +172,36 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	for _, nic := range inst.NICs {
 		network, err := t.store.Network(ctx, nic.Network)
 		if err != nil {
-			return seedbed.DomainSpec{}, fmt.Errorf("network %s: %w", nic.Network, fromStore(err))
+			return seedbed.DomainSpec{}, fmt.Errorf("network %s: %w", nic.Network, engine.FromStore(err))
 		}
 		bridges[nic.Network] = network.Bridge
 	}
-	spec := domainOf(inst, t.ref.ID, disks, bridges)
+	spec := domainOf(inst, t.Ref.ID, disks, bridges)
 	if inst.Image == "" {
 		return spec, nil
 	}
 	image, err := t.store.Image(ctx, inst.Image)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // it could be removed because nothing is a clone of it any more
-		return spec, fmt.Errorf("image %s: %w", inst.Image, fromStore(err))
+		return spec, fmt.Errorf("image %s: %w", inst.Image, engine.FromStore(err))
 	}
 	spec.Firmware = image.Firmware
 	return spec, nil
 }
 
 func (t *task) undefineDomain(ctx context.Context) error {
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.UndefineDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.UndefineDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
-		return left(seedbed.OrphanDomain, "", t.job.Subject, fmt.Errorf("undefine domain %s: %w", t.job.Subject, err))
+		return engine.Left(seedbed.OrphanDomain, "", t.Job.Subject, fmt.Errorf("undefine domain %s: %w", t.Job.Subject, err))
 	}
-	t.event("info", 100, "domain %s is undefined", t.job.Subject)
+	t.Event("info", 100, "domain %s is undefined", t.Job.Subject)
 	return nil
 }
 
 // publish makes the node's guest plane serve the instance, and waits until it does.
 func (t *task) publish(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -208,12 +209,12 @@ func (t *task) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done := t.yield()
+	done := t.Yield()
 	defer done()
 	if err := t.applied(ctx, inst.Node, revision); err != nil {
 		return err
 	}
-	t.event("info", 100, "node %s serves the instance", inst.Node)
+	t.Event("info", 100, "node %s serves the instance", inst.Node)
 	return nil
 }
 
@@ -227,22 +228,22 @@ func (t *task) publishInstance(ctx context.Context, inst seedbed.Instance) (revi
 	case err == nil:
 		guest = record.AsScripted(guest, inst, doc)
 	case !errors.Is(err, seedbed.ErrNotFound):
-		return 0, fmt.Errorf("publish: %w", fromStore(err))
+		return 0, fmt.Errorf("publish: %w", engine.FromStore(err))
 	}
-	revision, err = t.store.Publish(ctx, t.ref, inst.Node, guest, docs)
+	revision, err = t.store.Publish(ctx, t.Ref, inst.Node, guest, docs)
 	if err != nil {
-		return 0, fmt.Errorf("publish: %w", fromStore(err))
+		return 0, fmt.Errorf("publish: %w", engine.FromStore(err))
 	}
-	now, err := t.instance(ctx)
+	now, err := t.Instance(ctx)
 	if err == nil && now.Revision != inst.Revision {
 		// Render the record again, from the instance as it is in that transaction: a change since
 		// the instance was read had no record to be applied to.
 		revision, err = t.store.Refresh(ctx, inst.Node, inst.ID, renderer.Of)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("publish: %w", fromStore(err))
+		return 0, fmt.Errorf("publish: %w", engine.FromStore(err))
 	}
-	t.event("info", 50, "published as revision %d; waiting for seedbed-metadata on node %s", revision, inst.Node)
+	t.Event("info", 50, "published as revision %d; waiting for seedbed-metadata on node %s", revision, inst.Node)
 	return revision, nil
 }
 
@@ -255,11 +256,11 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 			return nil
 		}
 		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("applied revision of node %s: %w", node, fromStore(err))
+			return fmt.Errorf("applied revision of node %s: %w", node, engine.FromStore(err))
 		}
 		select {
 		case <-noted:
-		case <-time.After(t.intervals().Applied): // another process may have been told of it
+		case <-time.After(t.Intervals().Applied): // another process may have been told of it
 		case <-ctx.Done():
 			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbed-metadata on node %s has not applied revision %d", node, revision)
 		}
@@ -270,18 +271,18 @@ func (t *task) applied(ctx context.Context, node string, revision int64) error {
 // down: the tombstone is the first thing that it will read, and by then there is no domain left
 // that could ask.
 func (t *task) retract(ctx context.Context) error {
-	node := t.node()
-	revision, err := t.store.Retract(ctx, t.ref, node, t.job.Instance)
+	node := t.Node()
+	revision, err := t.store.Retract(ctx, t.Ref, node, t.Job.Instance)
 	if err != nil {
-		return fmt.Errorf("retract: %w", fromStore(err))
+		return fmt.Errorf("retract: %w", engine.FromStore(err))
 	}
-	done := t.yield()
+	done := t.Yield()
 	defer done()
-	short, cancel := context.WithTimeout(ctx, t.intervals().Retract)
+	short, cancel := context.WithTimeout(ctx, t.Intervals().Retract)
 	defer cancel()
 	err = t.applied(short, node, revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", 100, "%s within %s: it will once it is back", err, t.intervals().Retract.Round(time.Millisecond))
+		t.Event("warn", 100, "%s within %s: it will once it is back", err, t.Intervals().Retract.Round(time.Millisecond))
 		return nil
 	}
 	return err
@@ -289,27 +290,27 @@ func (t *task) retract(ctx context.Context) error {
 
 // startDomain starts the domain and then checks it: a guest that dies at once was not started.
 func (t *task) startDomain(ctx context.Context) error {
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.StartDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.StartDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
-		return fmt.Errorf("start domain %s: %w", t.job.Subject, err)
+		return fmt.Errorf("start domain %s: %w", t.Job.Subject, err)
 	}
 	if err := t.domainRuns(ctx); err != nil {
 		return err
 	}
-	t.event("info", 100, "domain %s is started", t.job.Subject)
+	t.Event("info", 100, "domain %s is started", t.Job.Subject)
 	return nil
 }
 
 func (t *task) destroyDomain(ctx context.Context) error {
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.DestroyDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.DestroyDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
-		return left(seedbed.OrphanDomain, "", t.job.Subject, fmt.Errorf("switch off domain %s: %w", t.job.Subject, err))
+		return engine.Left(seedbed.OrphanDomain, "", t.Job.Subject, fmt.Errorf("switch off domain %s: %w", t.Job.Subject, err))
 	}
-	t.event("info", 100, "domain %s is off", t.job.Subject)
+	t.Event("info", 100, "domain %s is off", t.Job.Subject)
 	return nil
 }
 
@@ -340,5 +341,5 @@ func (t *task) madeVolumes(ctx context.Context) (all []seedbed.Orphan) {
 
 // madeDomain returns the domain of the job's instance.
 func (t *task) madeDomain(context.Context) []seedbed.Orphan {
-	return []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Name: t.job.Subject}}
+	return []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Name: t.Job.Subject}}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -196,7 +197,7 @@ func TestTimeouts(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyReport)
 			tt.prepare(l)
-			l.tune = func(c *Config, p *Intervals) {
+			l.tune = func(c *engine.Config, p *engine.Intervals) {
 				c.StageTimeout[tt.stage], p.Retract = time.Second, 100*time.Millisecond
 			}
 			job := l.runUntil(l.create("web1"), seedbed.JobRolledBack)
@@ -223,7 +224,7 @@ func TestGuestGoesAway(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyReport)
 			l.mute.Store(true)
-			l.tune = func(_ *Config, p *Intervals) { p.Domain = time.Hour } // the event must suffice
+			l.tune = func(_ *engine.Config, p *engine.Intervals) { p.Domain = time.Hour } // the event must suffice
 			id := l.create("web1")
 			p := l.start()
 			l.eventually("ready stage", func() bool { return strings.Contains(l.history(id), "waiting until the guest reports in") })
@@ -291,7 +292,7 @@ func TestRemoveFailure(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.runUntil(l.create("web1"), seedbed.JobSucceeded)
-	l.tune = func(c *Config, _ *Intervals) { c.Attempts = 3 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts = 3 }
 	var calls atomic.Int32
 	l.pool.Fail(func(_ context.Context, name string, at drivertest.Point) error {
 		if name == "TrashVolume" && at == drivertest.Before {

@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -93,7 +94,9 @@ func TestLostEvents(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
 	l.worker = deafHost{l.host}
-	l.tune = func(_ *Config, p *Intervals) { p.Resync, p.Domain = 20*time.Millisecond, 20*time.Millisecond }
+	l.tune = func(_ *engine.Config, p *engine.Intervals) {
+		p.Resync, p.Domain = 20*time.Millisecond, 20*time.Millisecond
+	}
 	p := l.start()
 	l.wait(l.create("web1"), seedbed.JobSucceeded)
 	inst, err := l.db.InstanceByName(t.Context(), "web1")

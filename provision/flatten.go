@@ -7,12 +7,13 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // flattenPlan makes an instance's volumes independent of their image. The store records that last,
 // so that the image counts as used as long as anything refers to it.
-func (t *task) flattenPlan() Plan {
-	return Plan{Stages: []Stage{
+func (t *task) flattenPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{
 		{Name: "flatten", Run: t.flattenVolumes, Undo: t.stopFlatten},
 		{Name: "redefine", Run: t.redefineDomain, Undo: t.defineFlat},
 	}}
@@ -21,7 +22,7 @@ func (t *task) flattenPlan() Plan {
 // flattenVolumes flattens one volume after the other. It continues what an earlier attempt has
 // begun.
 func (t *task) flattenVolumes(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing stri
 	}
 	report := t.percent(doing)
 	for _, v := range inst.Volumes {
-		t.event("info", t.progress(), "%s volume %s of pool %s", doing, v.Name, v.Pool)
+		t.Event("info", t.Progress(), "%s volume %s of pool %s", doing, v.Name, v.Pool)
 		made, err := t.flatten(ctx, v, inst.ID, func(p seedbed.Progress) {
 			report(seedbed.Progress{Done: before + p.Done, Total: total})
 		})
@@ -45,7 +46,7 @@ func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing stri
 			return err
 		}
 		before += v.Size
-		t.event("info", seedbed.Progress{Done: before, Total: total}.Percent(), "volume %s stands alone", v.Name)
+		t.Event("info", seedbed.Progress{Done: before, Total: total}.Percent(), "volume %s stands alone", v.Name)
 		if each != nil {
 			each(v, made)
 		}
@@ -54,8 +55,8 @@ func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing stri
 }
 
 func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.InstanceID, progress func(seedbed.Progress)) (info seedbed.VolumeInfo, err error) {
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = effects.FlattenVolume.Do(ctx, t.worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: id}, effects.OnProgress(progress))
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		info, err = effects.FlattenVolume.Do(ctx, t.Worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: id}, effects.OnProgress(progress))
 		return err
 	})
 	if err != nil {
@@ -67,7 +68,7 @@ func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.Instanc
 // stopFlatten stops a flatten in progress. A volume that is already flat stays flat: its content is
 // the same.
 func (t *task) stopFlatten(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,8 +78,8 @@ func (t *task) stopFlatten(ctx context.Context) error {
 func (t *task) stopFlattening(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
 	for _, v := range inst.Volumes {
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-			return effects.StopFlatten.Do(ctx, t.worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return effects.StopFlatten.Do(ctx, t.Worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
 		})
 		if err != nil {
 			failed = append(failed, fmt.Errorf("stop the flatten of volume %s of pool %s: %w", v.Name, v.Pool, err))
@@ -103,8 +104,8 @@ func (t *task) flatDisks(ctx context.Context, inst seedbed.Instance) (disks []se
 
 // redefineDomain redefines the domain if its definition names the image's file.
 func (t *task) redefineDomain(ctx context.Context) error {
-	t.result.flattened = true // takes effect when the stage is done
-	inst, err := t.instance(ctx)
+	t.Result.Flattened = true // takes effect when the stage is done
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (t *task) redefineDomain(ctx context.Context) error {
 
 // defineFlat restores a domain that redefineDomain may have left undefined.
 func (t *task) defineFlat(ctx context.Context) error {
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}

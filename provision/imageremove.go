@@ -7,16 +7,17 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/engine"
 )
 
 // imageRemovePlan removes an image that nothing uses any more. It is never undone, and can be
 // requested again.
-func (t *task) imageRemovePlan() Plan {
-	return Plan{Drops: true, Failed: t.imageStays, Stages: []Stage{{Name: "delete-image", Run: t.deleteImage}}}
+func (t *task) imageRemovePlan() engine.Plan {
+	return engine.Plan{Drops: true, Failed: t.imageStays, Stages: []engine.Stage{{Name: "delete-image", Run: t.deleteImage}}}
 }
 
 func (t *task) imageRemoval() (r seedbed.ImageRemoval, err error) {
-	if err = json.Unmarshal(t.job.Spec, &r); err != nil {
+	if err = json.Unmarshal(t.Job.Spec, &r); err != nil {
 		err = fmt.Errorf("read the job's input: %w", err)
 	}
 	return r, err
@@ -30,7 +31,7 @@ func (t *task) deleteImage(ctx context.Context) error {
 	if err := t.dropImage(ctx, removal.Import); err != nil {
 		return err
 	}
-	t.event("info", 100, "image %s is removed", t.job.Subject)
+	t.Event("info", 100, "image %s is removed", t.Job.Subject)
 	return nil
 }
 

@@ -10,11 +10,12 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // importPlan makes an image from a file on the worker's host.
-func (t *task) importPlan() Plan {
-	return Plan{AfterUndo: t.dropImportUpload, Stages: []Stage{{Name: "import", Run: t.importImage, Undo: t.removeImage}}}
+func (t *task) importPlan() engine.Plan {
+	return engine.Plan{AfterUndo: t.dropImportUpload, Stages: []engine.Stage{{Name: "import", Run: t.importImage, Undo: t.removeImage}}}
 }
 
 func (t *task) importImage(ctx context.Context) error {
@@ -22,12 +23,12 @@ func (t *task) importImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image, err := t.store.Image(ctx, t.job.Subject)
+	image, err := t.store.Image(ctx, t.Job.Subject)
 	if err != nil {
-		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
+		return fmt.Errorf("image %s: %w", t.Job.Subject, engine.FromStore(err))
 	}
 	what := cmp.Or(spec.Path, "the uploaded file")
-	t.event("info", 0, "importing %s into pool %s", what, image.Pool)
+	t.Event("info", 0, "importing %s into pool %s", what, image.Pool)
 	var info seedbed.ImageInfo
 	err = t.fromFile(ctx, spec, image.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) (err error) {
 		info, err = effects.ImportImage.Do(ctx, w, call, seedbed.ImageSpec{
@@ -41,8 +42,8 @@ func (t *task) importImage(ctx context.Context) error {
 		return err
 	}
 	info.Firmware = cmp.Or(spec.Firmware, info.Firmware)
-	t.result.image = &info
-	t.event("info", 100, "image %s is there (%s, %s)", info.Name, info.Size, info.Format)
+	t.Result.Image = &info
+	t.Event("info", 100, "image %s is there (%s, %s)", info.Name, info.Size, info.Format)
 	return nil
 }
 
@@ -50,13 +51,13 @@ func (t *task) importImage(ctx context.Context) error {
 // digest and is therefore the same everywhere, on another node that has the pool.
 func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	if spec.Path != "" && spec.SHA256 != "" {
-		return t.inPool(ctx, t.node(), pool, do)
+		return t.InPool(ctx, t.Node(), pool, do)
 	}
-	return t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, t.worker(), call) })
+	return t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, t.Worker(), call) })
 }
 
 func (t *task) importSpec() (spec seedbed.ImportSpec, err error) {
-	if err = json.Unmarshal(t.job.Spec, &spec); err != nil {
+	if err = json.Unmarshal(t.Job.Spec, &spec); err != nil {
 		err = fmt.Errorf("read the job's input: %w", err)
 	}
 	return spec, err
@@ -67,9 +68,9 @@ func (t *task) importSpec() (spec seedbed.ImportSpec, err error) {
 func (t *task) percent(doing string) func(seedbed.Progress) {
 	var told time.Time
 	return func(p seedbed.Progress) {
-		if n := p.Percent(); n > t.progress() && time.Since(told) >= 250*time.Millisecond {
+		if n := p.Percent(); n > t.Progress() && time.Since(told) >= 250*time.Millisecond {
 			told = time.Now()
-			t.record(seedbed.Event{Level: "info", Progress: n, BytesDone: p.Done, BytesTotal: p.Total,
+			t.Record(seedbed.Event{Level: "info", Progress: n, BytesDone: p.Done, BytesTotal: p.Total,
 				Msg: fmt.Sprintf("%s: %s of %s", doing, roundSize(p.Done), roundSize(p.Total))})
 		}
 	}
@@ -83,19 +84,19 @@ func roundSize(b seedbed.Bytes) string {
 	return (b / seedbed.MiB * seedbed.MiB).String()
 }
 
-func (t *task) removeImage(ctx context.Context) error { return t.dropImage(ctx, t.ref.ID) }
+func (t *task) removeImage(ctx context.Context) error { return t.dropImage(ctx, t.Ref.ID) }
 
 // dropImage removes the job's image from its pool, if the job of made it.
 func (t *task) dropImage(ctx context.Context, of seedbed.JobID) error {
-	image, err := t.store.Image(ctx, t.job.Subject)
+	image, err := t.store.Image(ctx, t.Job.Subject)
 	if err != nil {
-		return fmt.Errorf("image %s: %w", t.job.Subject, fromStore(err))
+		return fmt.Errorf("image %s: %w", t.Job.Subject, engine.FromStore(err))
 	}
-	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), image.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) error {
+	err = t.InPool(ctx, cmp.Or(image.Node, t.Node()), image.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) error {
 		return effects.RemoveImage.Do(ctx, w, call, effects.ImageRef{Pool: image.Pool, Name: image.Name, Of: of})
 	})
 	if err != nil {
-		return left(seedbed.OrphanImage, image.Pool, image.Name, fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err))
+		return engine.Left(seedbed.OrphanImage, image.Pool, image.Name, fmt.Errorf("remove image %s of pool %s: %w", image.Name, image.Pool, err))
 	}
 	return nil
 }
@@ -106,18 +107,18 @@ func (t *task) dropUpload(ctx context.Context, pool, id string) error {
 	if id == "" {
 		return nil
 	}
-	_, err := effects.DropUpload.Ask(ctx, t.worker(), effects.UploadRef{Pool: pool, ID: id})
+	_, err := effects.DropUpload.Ask(ctx, t.Worker(), effects.UploadRef{Pool: pool, ID: id})
 	if err == nil || ctx.Err() != nil || errors.Is(err, seedbed.ErrUnavailable) {
 		return err
 	}
-	t.event("warn", t.progress(), "the uploaded file stays for now: %s", err)
+	t.Event("warn", t.Progress(), "the uploaded file stays for now: %s", err)
 	return nil
 }
 
 // tryDropUpload is dropUpload for a job that has ended.
 func (t *task) tryDropUpload(ctx context.Context, pool, id string) {
 	if err := t.dropUpload(ctx, pool, id); err != nil {
-		t.event("warn", t.progress(), "the uploaded file stays for now: %s", err)
+		t.Event("warn", t.Progress(), "the uploaded file stays for now: %s", err)
 	}
 }
 
@@ -128,7 +129,7 @@ func (t *task) dropImportUpload(ctx context.Context) {
 	if err != nil || spec.Upload == "" {
 		return
 	}
-	if image, err := t.store.Image(ctx, t.job.Subject); err == nil {
+	if image, err := t.store.Image(ctx, t.Job.Subject); err == nil {
 		t.tryDropUpload(ctx, image.Pool, spec.Upload)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/testdb"
+	"seedbed/provision/engine"
 )
 
 // jobCase is one plan that a job may have: its preconditions, how the job is requested, and the
@@ -27,7 +28,7 @@ type caseJob struct {
 	done, undone func()
 }
 
-func (c jobCase) plan() []Stage { return Of(&c.job).Stages }
+func (c jobCase) plan() []engine.Stage { return Of(&c.job).Stages }
 
 // begin prepares what the case needs, and requests its job.
 func (c jobCase) begin(l *lab) caseJob {

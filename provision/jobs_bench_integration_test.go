@@ -18,6 +18,7 @@ import (
 	engines "seedbed/internal/lab"
 	"seedbed/internal/testdb"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/intake"
 	"seedbed/store"
 )
@@ -36,10 +37,10 @@ type noopPlans struct{}
 
 func (noopPlans) Kinds() []seedbed.JobKind { return []seedbed.JobKind{seedbed.JobImport} }
 
-func (noopPlans) Plan(t *Task) (plan Plan) {
+func (noopPlans) Plan(t *engine.Task) (plan engine.Plan) {
 	for i := range noops {
-		plan.Stages = append(plan.Stages, Stage{Name: "stage" + strconv.Itoa(i), Run: func(context.Context) error {
-			t.event("info", 100, "nothing is done")
+		plan.Stages = append(plan.Stages, engine.Stage{Name: "stage" + strconv.Itoa(i), Run: func(context.Context) error {
+			t.Event("info", 100, "nothing is done")
 			return nil
 		}})
 	}
@@ -134,7 +135,7 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 		}
 	}
 	counted := &counter{DB: db, left: jobs, ended: make(chan struct{})}
-	e := newEngine(Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted, OneWorker(testNode, idle{}), noopPlans{})
+	e := engine.New(engine.Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted, engine.OneWorker(testNode, idle{}), noopPlans{})
 	done := make(chan struct{})
 	began := time.Now()
 	go func() {

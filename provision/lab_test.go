@@ -17,6 +17,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/internal/testdb"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
@@ -47,13 +48,13 @@ type lab struct {
 	// worker replaces host, unless it is nil.
 	worker effects.Worker
 	// fleet replaces both, unless it is nil.
-	fleet Fleet
+	fleet engine.Fleet
 	// ready is what withProfile makes its jobs wait for.
 	ready seedbed.Ready
 	// watch is the data for checking the invariants.
 	watch watch
 	// tune changes the engines that are started from then on.
-	tune func(*Config, *Intervals)
+	tune func(*engine.Config, *engine.Intervals)
 }
 
 // newLab makes a lab whose invariants are checked whenever a job has ended, and at the end of the
@@ -74,7 +75,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 // newBareLab is newLabOn without foreign resources, and without checks of the invariants.
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
-	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*Config, *Intervals) {}}
+	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*engine.Config, *engine.Intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
 	l.serve(func(s *intake.Serving) { s.Node = testNode })
@@ -177,8 +178,8 @@ func (l *lab) plane(stop <-chan struct{}) {
 
 // process is one running engine that can be killed as if by SIGKILL.
 type process struct {
-	engine    *Engine
-	intervals Intervals // before the engine's defaults
+	engine    *engine.Engine
+	intervals engine.Intervals // before the engine's defaults
 	store     *mortal
 	stop      func() // the soft stop; waits for the end
 	kill      func() // it writes nothing any more
@@ -188,11 +189,11 @@ type process struct {
 func (l *lab) start(arm ...func(*process)) *process {
 	l.t.Helper()
 	m := &mortal{DB: l.db, ledger: &l.watch.ledger}
-	cfg := Config{
+	cfg := engine.Config{
 		Node: testNode, Workers: 2, Lease: l.lease, Poll: 10 * time.Millisecond, Attempts: 50,
 		StageTimeout: map[string]time.Duration{"publish": 20 * time.Second, "ready": 20 * time.Second},
 	}
-	p := Intervals{
+	p := engine.Intervals{
 		Nodes: 10 * time.Millisecond, Crowd: time.Millisecond, Supersede: time.Second,
 		Ask: 20 * time.Millisecond, RetryMin: 2 * time.Millisecond, RetryMax: 20 * time.Millisecond, CancelPoll: 20 * time.Millisecond,
 		Settle: time.Millisecond, Applied: 5 * time.Millisecond, Ready: time.Millisecond, Yield: 2 * time.Millisecond, Domain: 20 * time.Millisecond,
@@ -204,7 +205,7 @@ func (l *lab) start(arm ...func(*process)) *process {
 	if l.worker != nil {
 		worker = l.worker
 	}
-	var fleet Fleet = OneWorker(testNode, worker)
+	var fleet engine.Fleet = engine.OneWorker(testNode, worker)
 	if l.fleet != nil {
 		fleet = l.fleet
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -193,7 +194,7 @@ func TestFollowNodes(t *testing.T) {
 func TestNodeAway(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
-	short := func(c *Config, p *Intervals) {
+	short := func(c *engine.Config, p *engine.Intervals) {
 		c.StageTimeout = map[string]time.Duration{"define": limit}
 		p.Undo = limit
 	}
@@ -241,7 +242,7 @@ func TestNodeAway(t *testing.T) {
 	t.Run("until it is undone", func(t *testing.T) {
 		t.Parallel()
 		l, f := onTwo(t, false)
-		l.tune = func(c *Config, p *Intervals) { short(c, p); p.Undo = 20 * time.Second }
+		l.tune = func(c *engine.Config, p *engine.Intervals) { short(c, p); p.Undo = 20 * time.Second }
 		id := l.createOn("two", otherNode)
 		inst, err := l.db.InstanceByName(t.Context(), "two")
 		l.ok(err)
@@ -260,7 +261,7 @@ func TestNodeAway(t *testing.T) {
 func TestPoolElsewhere(t *testing.T) {
 	t.Parallel()
 	_, sum := drivertest.BootableFile(t)
-	impatient := func(c *Config, p *Intervals) {
+	impatient := func(c *engine.Config, p *engine.Intervals) {
 		c.StageTimeout = map[string]time.Duration{"import": 300 * time.Millisecond}
 		p.Undo = 300 * time.Millisecond
 	}

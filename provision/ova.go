@@ -9,20 +9,21 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // ovaPlan makes an image of each disk of an OVA.
-func (t *task) ovaPlan() Plan {
-	return Plan{AfterUndo: t.dropOVAUpload, Stages: []Stage{{Name: "import", Run: t.importOVA, Undo: t.removeOVAImages}}}
+func (t *task) ovaPlan() engine.Plan {
+	return engine.Plan{AfterUndo: t.dropOVAUpload, Stages: []engine.Stage{{Name: "import", Run: t.importOVA, Undo: t.removeOVAImages}}}
 }
 
 // ovaRemovePlan removes the images of an OVA. It is never undone, and can be requested again.
-func (t *task) ovaRemovePlan() Plan {
-	return Plan{Drops: true, Failed: t.ovaStays, Stages: []Stage{{Name: "delete-image", Run: t.deleteOVA}}}
+func (t *task) ovaRemovePlan() engine.Plan {
+	return engine.Plan{Drops: true, Failed: t.ovaStays, Stages: []engine.Stage{{Name: "delete-image", Run: t.deleteOVA}}}
 }
 
 func (t *task) ovaJob() (spec seedbed.OVAJob, err error) {
-	if err = json.Unmarshal(t.job.Spec, &spec); err != nil {
+	if err = json.Unmarshal(t.Job.Spec, &spec); err != nil {
 		err = fmt.Errorf("read the job's input: %w", err)
 	}
 	return spec, err
@@ -33,25 +34,25 @@ func (t *task) importOVA(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.result.images = nil
+	t.Result.Images = nil
 	for i, v := range spec.Volumes {
-		t.event("info", 100*i/len(spec.Volumes), "importing disk %s (%s) into pool %s", v.Disk, v.File, v.Pool)
+		t.Event("info", 100*i/len(spec.Volumes), "importing disk %s (%s) into pool %s", v.Disk, v.File, v.Pool)
 		var info seedbed.ImageInfo
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			info, err = effects.ImportImage.Do(ctx, t.worker(), call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File}, effects.OnProgress(t.part("importing disk "+v.Disk, i, len(spec.Volumes))))
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			info, err = effects.ImportImage.Do(ctx, t.Worker(), call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File}, effects.OnProgress(t.part("importing disk "+v.Disk, i, len(spec.Volumes))))
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("import disk %s: %w", v.Disk, err)
 		}
-		t.result.images = append(t.result.images, info)
+		t.Result.Images = append(t.Result.Images, info)
 	}
 	for _, pool := range poolsOf(spec.Volumes) {
 		if err := t.dropUpload(ctx, pool, spec.Upload); err != nil {
 			return err
 		}
 	}
-	t.event("info", 100, "the %d disks of %s are there", len(spec.Volumes), t.job.Subject)
+	t.Event("info", 100, "the %d disks of %s are there", len(spec.Volumes), t.Job.Subject)
 	return nil
 }
 
@@ -103,9 +104,9 @@ func (t *task) removeOVAImages(ctx context.Context) error {
 	}
 	var problems []error
 	for _, v := range spec.Volumes {
-		err := t.removeVolumeOf(ctx, v, t.ref.ID)
+		err := t.removeVolumeOf(ctx, v, t.Ref.ID)
 		if errors.Is(err, seedbed.ErrConflict) { // a foreign image of that name: nothing of ours is left
-			t.event("warn", t.progress(), "left untouched: %s", err)
+			t.Event("warn", t.Progress(), "left untouched: %s", err)
 			err = nil
 		}
 		problems = append(problems, err)
@@ -116,13 +117,13 @@ func (t *task) removeOVAImages(ctx context.Context) error {
 func (t *task) removeVolumeOf(ctx context.Context, v seedbed.OVAVolume, of seedbed.JobID) error {
 	image, err := t.store.Image(ctx, v.Image)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
-		return fmt.Errorf("image %s: %w", v.Image, fromStore(err))
+		return fmt.Errorf("image %s: %w", v.Image, engine.FromStore(err))
 	}
-	err = t.inPool(ctx, cmp.Or(image.Node, t.node()), v.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) error {
+	err = t.InPool(ctx, cmp.Or(image.Node, t.Node()), v.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) error {
 		return effects.RemoveImage.Do(ctx, w, call, effects.ImageRef{Pool: v.Pool, Name: v.Image, Of: of})
 	})
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
-		return left(seedbed.OrphanImage, v.Pool, v.Image, fmt.Errorf("remove image %s of pool %s: %w", v.Image, v.Pool, err))
+		return engine.Left(seedbed.OrphanImage, v.Pool, v.Image, fmt.Errorf("remove image %s of pool %s: %w", v.Image, v.Pool, err))
 	}
 	return nil
 }
@@ -142,6 +143,6 @@ func (t *task) deleteOVA(ctx context.Context) error {
 			return err
 		}
 	}
-	t.event("info", 100, "OVA image %s is removed", t.job.Subject)
+	t.Event("info", 100, "OVA image %s is removed", t.Job.Subject)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/engine"
 	"seedbed/provision/record"
 )
 
@@ -65,7 +66,7 @@ func newPlans(store plansStore, renderer record.Renderer) *Plans {
 
 // task is a task with what the stages of its plan share.
 type task struct {
-	*Task
+	*engine.Task
 	store    plansStore
 	renderer record.Renderer
 	// off is when the guest's time to shut down ends; zero before it was asked.
@@ -77,7 +78,7 @@ type task struct {
 }
 
 // kinds maps the kinds of job to functions that return their plans.
-var kinds = map[seedbed.JobKind]func(*task) Plan{
+var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobCreate:         (*task).createPlan,
 	seedbed.JobRemove:         (*task).removePlan,
 	seedbed.JobImport:         (*task).importPlan,
@@ -102,16 +103,16 @@ func (p *Plans) Kinds() []seedbed.JobKind {
 }
 
 // Plan returns the plan of a task's job; the zero value for an unknown kind.
-func (p *Plans) Plan(t *Task) Plan {
-	plan := kinds[t.job.Kind]
+func (p *Plans) Plan(t *engine.Task) engine.Plan {
+	plan := kinds[t.Job.Kind]
 	if plan == nil {
-		return Plan{}
+		return engine.Plan{}
 	}
 	return plan(&task{Task: t, store: p.store, renderer: p.renderer})
 }
 
 // Of returns the plan of a job, for reading only: none of its functions may be called.
-func Of(job *seedbed.Job) Plan { return (&Plans{}).Plan(&Task{job: job}) }
+func Of(job *seedbed.Job) engine.Plan { return (&Plans{}).Plan(&engine.Task{Job: job}) }
 
 // StageNames returns the names of a job's stages in order; nil for an unknown kind.
 func StageNames(job *seedbed.Job) (names []string) {

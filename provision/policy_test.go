@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -138,7 +139,7 @@ func TestRetryTakesNoRoom(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.refuse("DefineDomain", 1)
-	l.tune = func(c *Config, _ *Intervals) { c.Workers, c.PerNode, c.PerPool = 1, 1, 1 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Workers, c.PerNode, c.PerPool = 1, 1, 1 }
 	waiting := l.createWith("web1", retries(3, time.Hour))
 	other := l.create("web2")
 	p := l.start()
@@ -162,7 +163,7 @@ func TestRetryTakesNoRoom(t *testing.T) {
 func TestPriorityAndOrder(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *Intervals) { c.Workers = 1 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Workers = 1 }
 	first := l.create("web1")
 	last := l.createWith("web2", seedbed.JobOptions{After: first, Priority: seedbed.PriorityHigh})
 	high := l.createWith("web3", seedbed.JobOptions{Priority: seedbed.PriorityHigh})
@@ -264,7 +265,7 @@ func TestStageHooks(t *testing.T) {
 	var told []string
 	ids := map[string]int{}
 	broken := errors.New("no answer")
-	l.tune = func(c *Config, _ *Intervals) {
+	l.tune = func(c *engine.Config, _ *engine.Intervals) {
 		c.Hooks = []seedbed.StageHook{
 			{Kind: seedbed.JobCreate, Stage: "define", When: seedbed.HookBefore, Endpoint: "cmdb", Required: true, Timeout: 5 * time.Second},
 			{Stage: "define", When: seedbed.HookAfter, Endpoint: "chat", Timeout: 50 * time.Millisecond},

@@ -10,27 +10,28 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // startPlan starts the domain of an existing instance.
-func (t *task) startPlan() Plan {
-	return Plan{Stages: []Stage{{Name: "start", Run: t.restartDomain, State: seedbed.InstanceRunning}}}
+func (t *task) startPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{{Name: "start", Run: t.restartDomain, State: seedbed.InstanceRunning}}}
 }
 
 // stopPlan shuts down the guest of an instance, or switches it off. The instance stays defined, and
 // keeps its addresses and volumes.
-func (t *task) stopPlan() Plan {
-	return Plan{Stages: []Stage{
+func (t *task) stopPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{
 		{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: t.reassure},
 		{Name: "stop", Run: t.switchOff, State: seedbed.InstanceStopped},
 	}}
 }
 
 // rebootPlan stops an instance like stopPlan, and starts it again.
-func (t *task) rebootPlan() Plan {
-	return Plan{
+func (t *task) rebootPlan() engine.Plan {
+	return engine.Plan{
 		Restores: t.was(),
-		Stages: []Stage{
+		Stages: []engine.Stage{
 			{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: strict(t.reassure)},
 			{Name: "stop", Run: t.switchOff, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
 			{Name: "start", Run: t.restartDomain, State: seedbed.InstanceRunning},
@@ -40,10 +41,10 @@ func (t *task) rebootPlan() Plan {
 
 // power returns how the job switches off its instance.
 func (t *task) power() (p seedbed.PowerSpec, err error) {
-	if len(t.job.Spec) == 0 {
+	if len(t.Job.Spec) == 0 {
 		return p, nil
 	}
-	if err = json.Unmarshal(t.job.Spec, &p); err != nil { // a RebuildSpec has the same fields
+	if err = json.Unmarshal(t.Job.Spec, &p); err != nil { // a RebuildSpec has the same fields
 		err = fmt.Errorf("read the job's input: %w", err)
 	}
 	return p, err
@@ -52,13 +53,13 @@ func (t *task) power() (p seedbed.PowerSpec, err error) {
 // grace returns how long the guest has to shut down.
 func (t *task) grace() time.Duration {
 	p, _ := t.power() // a spec that cannot be parsed fails the stage
-	return cmp.Or(p.Grace, t.timeout("shutdown"), time.Minute)
+	return cmp.Or(p.Grace, t.Timeout("shutdown"), time.Minute)
 }
 
 // shutdownLimit returns the time limit of a stage that waits for a guest to shut down: the guest's
 // time, and the time of asking it.
 func (t *task) shutdownLimit(context.Context) time.Duration {
-	return t.grace() + 2*t.intervals().Call
+	return t.grace() + 2*t.Intervals().Call
 }
 
 // shutdownGuest tells the guest of its end, asks it to shut down, and waits until it has. A guest
@@ -69,14 +70,14 @@ func (t *task) shutdownGuest(ctx context.Context) error {
 		return err
 	}
 	action := seedbed.ActionShutdown
-	if t.job.Kind == seedbed.JobReboot {
+	if t.Job.Kind == seedbed.JobReboot {
 		action = seedbed.ActionReboot
 	}
 	if err := t.announce(ctx, action); err != nil {
 		return err
 	}
 	if p.Force {
-		t.event("info", 100, "the guest is not asked to shut down, as was asked for")
+		t.Event("info", 100, "the guest is not asked to shut down, as was asked for")
 		return nil
 	}
 	err = t.awaitOff(ctx, t.grace())
@@ -88,28 +89,28 @@ func (t *task) shutdownGuest(ctx context.Context) error {
 	case p.Soft:
 		return seedbed.Errorf(seedbed.ErrConflict, "%s; it was not switched off, as was asked for", err)
 	}
-	t.event("warn", 100, "%s: it is switched off", err)
+	t.Event("warn", 100, "%s: it is switched off", err)
 	return nil
 }
 
 // retried reports whether an error is about the job or the worker rather than about the guest.
 func (t *task) retried(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || unavailable(err) || errors.Is(err, seedbed.ErrStale) || errors.Is(err, errLost)
+	return ctx.Err() != nil || engine.Unavailable(err) || errors.Is(err, seedbed.ErrStale) || errors.Is(err, engine.ErrLost)
 }
 
 // awaitOff asks the guest to shut down and waits until its domain is off. It repeats the request,
 // because a guest that is booting ignores it.
 func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
-	changed, stop := t.listen()
+	changed, stop := t.Listen()
 	defer stop()
 	if t.off.IsZero() { // otherwise an earlier try has set it
 		t.off = time.Now().Add(grace)
 	}
 	over := time.NewTimer(time.Until(t.off))
 	defer over.Stop()
-	again := time.NewTicker(t.intervals().Ask)
+	again := time.NewTicker(t.Intervals().Ask)
 	defer again.Stop()
-	done := t.yield()
+	done := t.Yield()
 	defer done()
 	due, asked := true, false
 	for {
@@ -118,20 +119,20 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 		case err != nil:
 			return err
 		case off && asked:
-			t.event("info", 100, "the guest has shut down")
+			t.Event("info", 100, "the guest has shut down")
 			return nil
 		case off:
-			t.event("info", 100, "the guest is off already")
+			t.Event("info", 100, "the guest is off already")
 			return nil
 		case asked && !time.Now().Before(t.off): // the request has used up the rest of the time
 			return fmt.Errorf("the guest has not shut down within %s", grace)
 		}
 		if due {
 			if err := t.askGuest(ctx); err != nil {
-				return fmt.Errorf("ask the guest of domain %s to shut down: %w", t.job.Subject, err)
+				return fmt.Errorf("ask the guest of domain %s to shut down: %w", t.Job.Subject, err)
 			}
 			if !asked {
-				t.event("info", 0, "the guest is asked to shut down, and has %s to do so", grace)
+				t.Event("info", 0, "the guest is asked to shut down, and has %s to do so", grace)
 			}
 			asked = true
 		}
@@ -144,7 +145,7 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 		case <-again.C:
 			due = true
 		case <-changed:
-		case <-time.After(t.intervals().Domain):
+		case <-time.After(t.Intervals().Domain):
 		}
 	}
 }
@@ -152,10 +153,10 @@ func (t *task) awaitOff(ctx context.Context, grace time.Duration) error {
 // askGuest asks the guest to shut down. An agent that accepts the request but never answers counts
 // as asked.
 func (t *task) askGuest(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, t.intervals().Call)
+	short, cancel := context.WithTimeout(ctx, t.Intervals().Call)
 	defer cancel()
-	err := t.effect(short, func(ctx context.Context, call seedbed.Call) error {
-		return effects.ShutdownDomain.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
+	err := t.Effect(short, func(ctx context.Context, call seedbed.Call) error {
+		return effects.ShutdownDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
 		return nil
@@ -165,14 +166,14 @@ func (t *task) askGuest(ctx context.Context) error {
 
 // isOff reports whether the domain is off or does not exist.
 func (t *task) isOff(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.intervals().Call)
+	ctx, cancel := context.WithTimeout(ctx, t.Intervals().Call)
 	defer cancel()
-	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
+	info, err := effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("state of domain %s: %w", t.job.Subject, err)
+		return false, fmt.Errorf("state of domain %s: %w", t.Job.Subject, err)
 	}
 	return info.State == seedbed.DomainOff || info.State == seedbed.DomainCrashed, nil
 }
@@ -184,7 +185,7 @@ func (t *task) switchOff(ctx context.Context) error {
 		return err
 	}
 	if !off {
-		t.event("info", 0, "the domain is switched off")
+		t.Event("info", 0, "the domain is switched off")
 	}
 	return t.destroyDomain(ctx)
 }
@@ -192,7 +193,7 @@ func (t *task) switchOff(ctx context.Context) error {
 // reassure withdraws the announcement of the guest's end. It starts a guest that was asked to go
 // off and is to run again; a guest that is still shutting down cannot be stopped from doing so.
 func (t *task) reassure(ctx context.Context) error {
-	if t.job.Kind == seedbed.JobStop {
+	if t.Job.Kind == seedbed.JobStop {
 		return t.announce(ctx, "")
 	}
 	off, err := t.isOff(ctx)
@@ -202,7 +203,7 @@ func (t *task) reassure(ctx context.Context) error {
 	if off {
 		return t.switchOn(ctx)
 	}
-	t.event("warn", 0, "the domain runs: its guest may still shut down, if it was asked to")
+	t.Event("warn", 0, "the domain runs: its guest may still shut down, if it was asked to")
 	return t.announce(ctx, "")
 }
 

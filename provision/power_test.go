@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -63,9 +64,9 @@ func TestStop(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, test.deaf)
-			l.tune = func(c *Config, _ *Intervals) { c.StageTimeout["shutdown"] = 20 * time.Second }
+			l.tune = func(c *engine.Config, _ *engine.Intervals) { c.StageTimeout["shutdown"] = 20 * time.Second }
 			if test.deaf {
-				l.tune = func(c *Config, _ *Intervals) { c.StageTimeout["shutdown"] = 500 * time.Millisecond }
+				l.tune = func(c *engine.Config, _ *engine.Intervals) { c.StageTimeout["shutdown"] = 500 * time.Millisecond }
 			}
 			calls := l.calls()
 			job := l.runUntil(l.ask(seedbed.DoStop, test.params), test.ends)
@@ -108,7 +109,7 @@ func TestStopWithoutAnswers(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, true)
-			l.tune = func(c *Config, p *Intervals) {
+			l.tune = func(c *engine.Config, p *engine.Intervals) {
 				c.StageTimeout["shutdown"], p.Call = 200*time.Millisecond, 500*time.Millisecond
 			}
 			asked := 0

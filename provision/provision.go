@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"seedbed/provision/engine"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
 )
@@ -12,12 +13,12 @@ func NewIntake(store intake.Store, serving intake.Serving) *intake.Intake {
 
 // EngineStore is the part of the database that the engine and the plans of its jobs use.
 type EngineStore interface {
-	Store
+	engine.Store
 	plansStore
 }
 
 // NewEngine makes an engine that can do jobs of all kinds. renderer makes the records that it
 // publishes. Nothing happens before Run.
-func NewEngine(cfg Config, store EngineStore, fleet Fleet, renderer record.Renderer) *Engine {
-	return newEngine(cfg, store, fleet, newPlans(store, renderer))
+func NewEngine(cfg engine.Config, store EngineStore, fleet engine.Fleet, renderer record.Renderer) *engine.Engine {
+	return engine.New(cfg, store, fleet, newPlans(store, renderer))
 }

@@ -14,30 +14,30 @@ import (
 // awaitGuest waits until the instance is ready by its policy. It fails as soon as the domain no
 // longer runs, because the guest could then not become ready.
 func (t *task) awaitGuest(ctx context.Context) error {
-	changed, stop := t.listen()
+	changed, stop := t.Listen()
 	defer stop()
-	look := time.NewTicker(t.intervals().Domain)
+	look := time.NewTicker(t.Intervals().Domain)
 	defer look.Stop()
-	done := t.yield()
+	done := t.Yield()
 	defer done()
 	due, waitingFor := true, ""
 	for {
 		hint := t.store.Hint()
-		inst, err := t.instance(ctx)
+		inst, err := t.Instance(ctx)
 		switch {
 		case ctx.Err() != nil && waitingFor != "":
-			return inVain(waitingFor, t.job.Subject)
+			return inVain(waitingFor, t.Job.Subject)
 		case err != nil:
 			return err
 		}
 		done, still := readiness(inst)
 		if done != "" {
-			t.event("info", 100, "%s", done)
+			t.Event("info", 100, "%s", done)
 			return nil
 		}
 		if waitingFor == "" {
 			waitingFor = still
-			t.event("info", 0, "waiting until %s", waitingFor)
+			t.Event("info", 0, "waiting until %s", waitingFor)
 		}
 		if due {
 			if err := t.domainRuns(ctx); err != nil {
@@ -46,10 +46,10 @@ func (t *task) awaitGuest(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return inVain(waitingFor, t.job.Subject)
+			return inVain(waitingFor, t.Job.Subject)
 		case <-hint:
-			run.Sleep(ctx, t.intervals().Ready)
-		case <-time.After(t.poll()):
+			run.Sleep(ctx, t.Intervals().Ready)
+		case <-time.After(t.Poll()):
 		case <-changed:
 			due = true
 			continue
@@ -85,18 +85,18 @@ func readiness(inst seedbed.Instance) (done, waitingFor string) {
 // domainRuns fails if the domain does not run. It ignores a worker that does not answer, because
 // that says nothing about the guest.
 func (t *task) domainRuns(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, t.intervals().Call)
+	ctx, cancel := context.WithTimeout(ctx, t.Intervals().Call)
 	defer cancel()
-	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
+	info, err := effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance})
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
-		return seedbed.Errorf(seedbed.ErrConflict, "domain %s was removed by someone else before the guest was ready", t.job.Subject)
+		return seedbed.Errorf(seedbed.ErrConflict, "domain %s was removed by someone else before the guest was ready", t.Job.Subject)
 	case err != nil:
 		return nil
 	case info.State == seedbed.DomainOff:
-		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s went off before it was ready: see its console (seedbed vm log %s)", t.job.Subject, t.job.Subject)
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s went off before it was ready: see its console (seedbed vm log %s)", t.Job.Subject, t.Job.Subject)
 	case info.State == seedbed.DomainCrashed:
-		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s crashed before it was ready: see its console (seedbed vm log %s)", t.job.Subject, t.job.Subject)
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s crashed before it was ready: see its console (seedbed vm log %s)", t.Job.Subject, t.Job.Subject)
 	}
 	return nil
 }

@@ -8,20 +8,21 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // rebuildPlan gives an instance new disks. The former disks exist until the last stage, so up to
 // then the job can be undone and the instance runs on as before. The last stage cannot be undone.
-func (t *task) rebuildPlan() Plan {
+func (t *task) rebuildPlan() engine.Plan {
 	stages := t.diskRebuildStages()
-	if rebuildBy(t.job).Scripted {
+	if rebuildBy(t.Job).Scripted {
 		stages = t.scriptedRebuildStages()
 	}
-	return Plan{Stages: stages, Restores: t.was()}
+	return engine.Plan{Stages: stages, Restores: t.was()}
 }
 
-func (t *task) diskRebuildStages() []Stage {
-	return []Stage{
+func (t *task) diskRebuildStages() []engine.Stage {
+	return []engine.Stage{
 		{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: strict(t.reassure)},
 		{Name: "stop", Run: t.switchOff, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
 		{Name: "volumes", Run: t.makeNext, Undo: t.dropNext, Limit: t.volumesLimit, Made: t.madeVolumes},
@@ -35,17 +36,17 @@ func (t *task) diskRebuildStages() []Stage {
 }
 
 func (t *task) rebuild(ctx context.Context) (seedbed.Rebuild, error) {
-	r, err := t.store.Rebuilding(ctx, t.ref.ID)
-	return r, fromStore(err)
+	r, err := t.store.Rebuilding(ctx, t.Ref.ID)
+	return r, engine.FromStore(err)
 }
 
 // exchange replaces the instance by one side of the rebuild, and returns it.
 func (t *task) exchange(ctx context.Context, to seedbed.RebuildSide) (seedbed.Instance, error) {
-	err := t.write(ctx, func(ctx context.Context) error { return t.store.Exchange(ctx, t.ref, to) })
+	err := t.Write(ctx, func(ctx context.Context) error { return t.store.Exchange(ctx, t.Ref, to) })
 	if err != nil {
 		return seedbed.Instance{}, fmt.Errorf("exchange the instance's disks: %w", err)
 	}
-	return t.instance(ctx)
+	return t.Instance(ctx)
 }
 
 // makeNext makes the new volumes beside the existing ones.
@@ -84,16 +85,16 @@ func (t *task) defineNext(ctx context.Context) error {
 
 // definedHere reports whether this job has defined the domain.
 func (t *task) definedHere(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.intervals().Call)
+	ctx, cancel := context.WithTimeout(ctx, t.Intervals().Call)
 	defer cancel()
-	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: t.job.Instance})
+	info, err := effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("state of domain %s: %w", t.job.Subject, err)
+		return false, fmt.Errorf("state of domain %s: %w", t.Job.Subject, err)
 	}
-	return info.Job == t.ref.ID, nil
+	return info.Job == t.Ref.ID, nil
 }
 
 func (t *task) redefine(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {
@@ -109,12 +110,12 @@ func (t *task) defineFormer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info, err := effects.DomainState.Ask(ctx, t.worker(), effects.DomainRef{ID: inst.ID})
+	info, err := effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: inst.ID})
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
 	case err != nil:
 		return fmt.Errorf("state of domain %s: %w", inst.Name, err)
-	case info.Job != t.ref.ID:
+	case info.Job != t.Ref.ID:
 		return nil
 	}
 	disks, err := t.formerDisks(ctx, inst)
@@ -132,12 +133,12 @@ func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []
 		if v.Image == "" { // blank or flattened: it depends on nothing, and is not changed
 			info, err = t.flatten(ctx, v, inst.ID, nil)
 		} else {
-			err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-				info, err = effects.CloneVolume.Do(ctx, t.worker(), call, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
+			err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+				info, err = effects.CloneVolume.Do(ctx, t.Worker(), call, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
 				return err
 			})
 		}
-		if err == nil && info.Job == t.ref.ID {
+		if err == nil && info.Job == t.Ref.ID {
 			err = seedbed.Errorf(seedbed.ErrNotFound, "it was removed by someone else")
 			if bad := t.dropVolumes(ctx, seedbed.Instance{ID: inst.ID, Volumes: []seedbed.Volume{v}}); bad != nil {
 				return nil, bad
@@ -172,7 +173,7 @@ func (t *task) publishFormer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.appliedSoon(ctx, inst.Node, revision, t.intervals().Retract, "it will once it is back")
+	return t.appliedSoon(ctx, inst.Node, revision, t.Intervals().Retract, "it will once it is back")
 }
 
 // removeFormer removes the instance's former volumes.
@@ -184,20 +185,20 @@ func (t *task) removeFormer(ctx context.Context) error {
 	if r.Before == nil {
 		return errors.New("the former disks are not known, so none is removed")
 	}
-	t.result.flattened = r.Next.System.DiskCopy && !rebuildBy(t.job).Scripted
+	t.Result.Flattened = r.Next.System.DiskCopy && !rebuildBy(t.Job).Scripted
 	return t.discardVolumes(ctx, *r.Before)
 }
 
 // appliedSoon waits for the revision, for at most most. After that it only logs an event that says
 // what happens instead.
 func (t *task) appliedSoon(ctx context.Context, node string, revision int64, most time.Duration, instead string) error {
-	done := t.yield()
+	done := t.Yield()
 	defer done()
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := t.applied(short, node, revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.event("warn", t.progress(), "%s within %s: %s", err, most.Round(time.Millisecond), instead)
+		t.Event("warn", t.Progress(), "%s within %s: %s", err, most.Round(time.Millisecond), instead)
 		return nil
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -210,7 +211,7 @@ func TestRebuildFails(t *testing.T) {
 		l := newLab(t).withProfile(seedbed.ReadyReport)
 		was := l.made()
 		l.mute.Store(true)
-		l.tune = func(c *Config, _ *Intervals) { c.StageTimeout["ready"] = 50 * time.Millisecond }
+		l.tune = func(c *engine.Config, _ *engine.Intervals) { c.StageTimeout["ready"] = 50 * time.Millisecond }
 		l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobRolledBack)
 		l.asBefore(was)
 	})
@@ -284,7 +285,7 @@ func TestRebuildCancelled(t *testing.T) {
 		l := newLab(t).withProfile(seedbed.ReadyReport)
 		was := l.made()
 		id := l.ask(seedbed.DoRebuild, nil)
-		l.tune = func(_ *Config, p *Intervals) { p.CancelPoll = time.Hour } // so that it does not see the cancel by itself
+		l.tune = func(_ *engine.Config, p *engine.Intervals) { p.CancelPoll = time.Hour } // so that it does not see the cancel by itself
 		p := l.start(func(p *process) {
 			p.store.fail(func(write, stage string, at drivertest.Point) error {
 				if write == "step" && stage == "ready" && at == drivertest.Before {
@@ -305,7 +306,7 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	was := l.made()
-	l.tune = func(c *Config, _ *Intervals) { c.Attempts = 2 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts = 2 }
 	l.failEffect("TrashVolume", drivertest.Before, seedbed.Errorf(seedbed.ErrInUse, "boom"))
 	job := l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobFailed)
 	now, err := l.db.InstanceByName(t.Context(), "web1")

@@ -7,14 +7,15 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/record"
 )
 
 // scriptedRebuildStages gives an instance new disks that a provisioning script makes. While the
 // script runs, the guest continues to run from its former disks.
-func (t *task) scriptedRebuildStages() []Stage {
+func (t *task) scriptedRebuildStages() []engine.Stage {
 	plan := t.scriptStages()
-	plan = append(plan, Stage{Name: "general-cleanup", Run: t.endRebuildScript, Made: t.madeDomain})
+	plan = append(plan, engine.Stage{Name: "general-cleanup", Run: t.endRebuildScript, Made: t.madeDomain})
 	for _, s := range t.diskRebuildStages() {
 		if s.Name != "volumes" { // the script has made them
 			plan = append(plan, s)
@@ -34,8 +35,8 @@ func rebuildBy(job *seedbed.Job) (spec seedbed.RebuildSpec) {
 // scripting returns the instance that the job's script makes disks for. For a rebuild, that is what
 // the instance becomes.
 func (t *task) scripting(ctx context.Context) (seedbed.Instance, error) {
-	if t.job.Kind != seedbed.JobRebuild {
-		return t.instance(ctx)
+	if t.Job.Kind != seedbed.JobRebuild {
+		return t.Instance(ctx)
 	}
 	r, err := t.rebuild(ctx)
 	return r.Next, err
@@ -44,10 +45,10 @@ func (t *task) scripting(ctx context.Context) (seedbed.Instance, error) {
 // suffix returns what is appended to the volume names that a rebuild's script chooses, because the
 // former disks may have the same names.
 func (t *task) suffix() string {
-	if t.job.Kind != seedbed.JobRebuild {
+	if t.Job.Kind != seedbed.JobRebuild {
 		return ""
 	}
-	return "-" + t.ref.ID.Short()
+	return "-" + t.Ref.ID.Short()
 }
 
 // endRebuildScript ends the script, whose disks are complete, and checks that the domain could be
@@ -67,9 +68,9 @@ func (t *task) endRebuildScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run, err := t.store.ScriptRun(ctx, t.ref.ID)
+	run, err := t.store.ScriptRun(ctx, t.Ref.ID)
 	if err != nil {
-		return fromStore(err)
+		return engine.FromStore(err)
 	}
 	xml := suffixed(run.XML, next, t.suffix())
 	spec, err := t.domain(ctx, next, disks)
@@ -77,10 +78,10 @@ func (t *task) endRebuildScript(ctx context.Context) error {
 		return err
 	}
 	spec.Script = documentOf(next, xml)
-	if _, err := effects.CheckDomain.Ask(ctx, t.worker(), spec); err != nil {
+	if _, err := effects.CheckDomain.Ask(ctx, t.Worker(), spec); err != nil {
 		return err
 	}
-	return t.write(ctx, func(ctx context.Context) error { return t.store.SetScriptDomain(ctx, t.ref, xml) })
+	return t.Write(ctx, func(ctx context.Context) error { return t.store.SetScriptDomain(ctx, t.Ref, xml) })
 }
 
 // suffixed returns a script's document with the names that its volumes have in their pools. It may

@@ -7,24 +7,25 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/record"
 )
 
 // resizePlan changes an instance's vCPUs and memory, and enlarges one of its disks. The first can
 // be undone until the second has begun. A disk that has grown stays larger, because its guest may
 // use the new space at once.
-func (t *task) resizePlan() Plan {
-	return Plan{Stages: []Stage{
+func (t *task) resizePlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{
 		{Name: "redefine", Run: t.resizeMachine, Undo: strict(t.restoreMachine)},
 		{Name: "grow", Run: t.growVolume, Final: true},
 	}}
 }
 
 func (t *task) resizing(ctx context.Context) (spec seedbed.ResizeSpec, inst seedbed.Instance, err error) {
-	if err := json.Unmarshal(t.job.Spec, &spec); err != nil {
+	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
 		return spec, inst, fmt.Errorf("read the job's input: %w", err)
 	}
-	inst, err = t.instance(ctx)
+	inst, err = t.Instance(ctx)
 	return spec, inst, err
 }
 
@@ -35,12 +36,12 @@ func (t *task) resizeMachine(ctx context.Context) error {
 		return err
 	}
 	if err := record.CheckMachine(ctx, t.store, inst); err != nil {
-		return fromStore(err)
+		return engine.FromStore(err)
 	}
 	if err := t.resizeDomain(ctx, spec.VCPUs, spec.Memory); err != nil {
 		return err
 	}
-	t.result.resized = &seedbed.ResizeSpec{VCPUs: spec.VCPUs, Memory: spec.Memory}
+	t.Result.Resized = &seedbed.ResizeSpec{VCPUs: spec.VCPUs, Memory: spec.Memory}
 	return nil
 }
 
@@ -55,11 +56,11 @@ func (t *task) restoreMachine(ctx context.Context) error {
 }
 
 func (t *task) resizeDomain(ctx context.Context, vcpus int, memory seedbed.Bytes) error {
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.ResizeDomain.Do(ctx, t.worker(), call, effects.DomainSize{ID: t.job.Instance, VCPUs: vcpus, Memory: memory})
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.ResizeDomain.Do(ctx, t.Worker(), call, effects.DomainSize{ID: t.Job.Instance, VCPUs: vcpus, Memory: memory})
 	})
 	if err != nil {
-		return fmt.Errorf("resize domain %s: %w", t.job.Subject, err)
+		return fmt.Errorf("resize domain %s: %w", t.Job.Subject, err)
 	}
 	said := ""
 	if vcpus > 0 {
@@ -68,7 +69,7 @@ func (t *task) resizeDomain(ctx context.Context, vcpus int, memory seedbed.Bytes
 	if memory > 0 {
 		said += fmt.Sprintf(" %s of memory", memory)
 	}
-	t.event("info", 100, "domain %s starts with%s from now on", t.job.Subject, said)
+	t.Event("info", 100, "domain %s starts with%s from now on", t.Job.Subject, said)
 	return nil
 }
 
@@ -80,21 +81,21 @@ func (t *task) growVolume(ctx context.Context) error {
 	}
 	if spec.Machine() {
 		if _, err := t.store.Refresh(ctx, inst.Node, inst.ID, t.renderer.Of); err != nil {
-			return fmt.Errorf("publish: %w", fromStore(err))
+			return fmt.Errorf("publish: %w", engine.FromStore(err))
 		}
 	}
 	if spec.Size == 0 {
 		return nil
 	}
 	var info seedbed.VolumeInfo
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = effects.ResizeVolume.Do(ctx, t.worker(), call, effects.VolumeSize{Pool: spec.Pool, Name: spec.Volume, Instance: inst.ID, Size: spec.Size})
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		info, err = effects.ResizeVolume.Do(ctx, t.Worker(), call, effects.VolumeSize{Pool: spec.Pool, Name: spec.Volume, Instance: inst.ID, Size: spec.Size})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("make volume %s of pool %s larger: %w", spec.Volume, spec.Pool, err)
 	}
-	t.event("info", 100, "volume %s of pool %s has %s now", info.Name, info.Pool, info.Size)
-	t.result.resized = &seedbed.ResizeSpec{Pool: spec.Pool, Volume: spec.Volume, Size: info.Size}
+	t.Event("info", 100, "volume %s of pool %s has %s now", info.Name, info.Pool, info.Size)
+	t.Result.Resized = &seedbed.ResizeSpec{Pool: spec.Pool, Volume: spec.Volume, Size: info.Size}
 	return nil
 }

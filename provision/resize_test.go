@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -132,7 +133,7 @@ func TestResizeFails(t *testing.T) {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyMetadata)
-			l.tune = func(c *Config, _ *Intervals) { c.Attempts = 2 }
+			l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts = 2 }
 			inst := l.stopped()
 			req := seedbed.ResizeRequest{Size: 8 * seedbed.MiB, VCPUs: 2}
 			var once, room atomic.Bool

@@ -152,7 +152,7 @@ func (t *task) scriptStart(ctx context.Context) (seedbed.ScriptStart, error) {
 	if err != nil {
 		return seedbed.ScriptStart{}, err
 	}
-	host, err := effects.ScriptHost.Ask(ctx, t.worker(), effects.ToolNames{})
+	host, err := effects.ScriptHost.Ask(ctx, t.Worker(), effects.ToolNames{})
 	if err != nil {
 		return seedbed.ScriptStart{}, err
 	}
@@ -183,12 +183,12 @@ func trailing(name string) json.Number {
 // its steps up to that stage.
 func (t *task) scriptLimit(stage string) func(context.Context) time.Duration {
 	return func(context.Context) time.Duration {
-		limit := t.stageLimit("prepare-script")
+		limit := t.StageLimit("prepare-script")
 		for _, step := range scriptSteps {
 			if stage == "prepare-script" {
 				break
 			}
-			limit += t.stageLimit(step)
+			limit += t.StageLimit(step)
 			if step == stage {
 				break
 			}

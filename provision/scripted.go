@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/record"
 )
 
@@ -20,25 +21,25 @@ var scriptSteps = []string{"setup", "create", "prepare", "install", "cleanup"}
 // steps of the script. Its state is lost with its worker, with this engine's lease, or with an
 // interrupted turn. Everything that it made is then removed, and the script starts again from its
 // first step. The domain is defined when its disks are complete.
-func (t *task) scriptedStages() []Stage {
+func (t *task) scriptedStages() []engine.Stage {
 	return append(t.scriptStages(),
-		Stage{Name: "general-cleanup", Run: t.endScript, Undo: t.undefineDomain, Made: t.madeDomain},
-		Stage{Name: "publish", Run: t.publish, Undo: t.retract},
-		Stage{Name: "start", Run: t.startUnlessHeld, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
+		engine.Stage{Name: "general-cleanup", Run: t.endScript, Undo: t.undefineDomain, Made: t.madeDomain},
+		engine.Stage{Name: "publish", Run: t.publish, Undo: t.retract},
+		engine.Stage{Name: "start", Run: t.startUnlessHeld, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
 			Guards: "not undone, because the domain could not be switched off"},
-		Stage{Name: "finish", Run: t.awaitGuest},
+		engine.Stage{Name: "finish", Run: t.awaitGuest},
 	)
 }
 
 // scriptStages returns the stages in which a script makes disks, from nothing to complete.
-func (t *task) scriptStages() []Stage {
-	plan := []Stage{
+func (t *task) scriptStages() []engine.Stage {
+	plan := []engine.Stage{
 		{Name: "collect", Run: t.collectScript},
 		{Name: "verify", Run: t.verifyScript},
 		{Name: "prepare-script", Run: t.prepareScript, Undo: t.closeScript, Limit: t.scriptLimit("prepare-script")},
 	}
 	for i, step := range scriptSteps {
-		s := Stage{Name: step, Limit: t.scriptLimit(step), Run: func(ctx context.Context) error { return t.scriptStep(ctx, i) }}
+		s := engine.Stage{Name: step, Limit: t.scriptLimit(step), Run: func(ctx context.Context) error { return t.scriptStep(ctx, i) }}
 		if i == 0 { // before it there is nothing that a script could have made
 			s.Undo, s.Made = t.undoScript, t.madeVolumes
 		}
@@ -105,9 +106,9 @@ func covers(secrets []string) *strings.Replacer {
 // scriptRun returns the task's script, as it was when its job was accepted.
 func (t *task) scriptRun(ctx context.Context) (*scriptSide, error) {
 	if t.script == nil {
-		run, err := t.store.ScriptRun(ctx, t.ref.ID)
+		run, err := t.store.ScriptRun(ctx, t.Ref.ID)
 		if err != nil {
-			return nil, fmt.Errorf("the job's script: %w", fromStore(err))
+			return nil, fmt.Errorf("the job's script: %w", engine.FromStore(err))
 		}
 		t.script = &scriptSide{run: run, covers: covers(run.Secrets)}
 	}
@@ -119,10 +120,10 @@ func (t *task) collectScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.event("info", 100, "script %s (revision %d) with the templates %s, %s and %s", s.run.Script.Name, s.run.Script.Revision,
+	t.Event("info", 100, "script %s (revision %d) with the templates %s, %s and %s", s.run.Script.Name, s.run.Script.Revision,
 		s.run.System.Name, s.run.Network.Name, s.run.Storage.Name)
 	if s.run.Script.Options.Privileged {
-		t.event("warn", 100, "script %s is privileged: it runs as root on node %s with the host's devices", s.run.Script.Name, t.node())
+		t.Event("warn", 100, "script %s is privileged: it runs as root on node %s with the host's devices", s.run.Script.Name, t.Node())
 	}
 	return nil
 }
@@ -132,7 +133,7 @@ func (t *task) prepareScript(ctx context.Context) error {
 	if err := t.beginScript(ctx); err != nil {
 		return err
 	}
-	t.event("info", 100, "the script is loaded")
+	t.Event("info", 100, "the script is loaded")
 	return nil
 }
 
@@ -149,20 +150,20 @@ func (t *task) scriptStep(ctx context.Context, n int) error {
 	}
 	for ; s.done <= n; s.done++ {
 		if s.done < n {
-			t.event("warn", 0, "running %s() anew: the script that had it behind it does not run any more", scriptSteps[s.done])
+			t.Event("warn", 0, "running %s() anew: the script that had it behind it does not run any more", scriptSteps[s.done])
 		}
 		if err := t.runStep(ctx, scriptSteps[s.done]); err != nil {
 			return err
 		}
 	}
-	t.event("info", 100, "%s() has ended", scriptSteps[n])
+	t.Event("info", 100, "%s() has ended", scriptSteps[n])
 	return nil
 }
 
 // runStep runs one step, and stores its result.
 func (t *task) runStep(ctx context.Context, step string) error {
-	if step == "create" && scriptedBy(t.job).Undefined { // PVC asks for a domain only if it defines one
-		t.event("info", 100, "create() is left out, since no VM is to be defined")
+	if step == "create" && scriptedBy(t.Job).Undefined { // PVC asks for a domain only if it defines one
+		t.Event("info", 100, "create() is left out, since no VM is to be defined")
 		return nil
 	}
 	result, err := t.scriptTurn(ctx, seedbed.ScriptTurn{Step: step})
@@ -178,7 +179,7 @@ func (t *task) runStep(ctx context.Context, step string) error {
 	if err := t.checkScripted(ctx, result.XML); err != nil {
 		return err
 	}
-	return t.write(ctx, func(ctx context.Context) error { return t.store.SetScriptDomain(ctx, t.ref, result.XML) })
+	return t.Write(ctx, func(ctx context.Context) error { return t.store.SetScriptDomain(ctx, t.Ref, result.XML) })
 }
 
 // beginScript starts the script, after removing everything that an earlier run has made.
@@ -187,7 +188,7 @@ func (t *task) beginScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.begun > t.attempts() {
+	if s.begun > t.Attempts() {
 		return seedbed.Errorf(seedbed.ErrConflict, "the script was begun %d times, and its process was lost each time", s.begun)
 	}
 	if err := t.takeBack(ctx); err != nil {
@@ -228,7 +229,7 @@ func (t *task) forgetVolumes(ctx context.Context, inst seedbed.Instance) error {
 		return err
 	}
 	for _, v := range inst.Volumes {
-		err := t.write(ctx, func(ctx context.Context) error { return t.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
+		err := t.Write(ctx, func(ctx context.Context) error { return t.store.DropVolume(ctx, t.Ref, v.Pool, v.Name) })
 		if err != nil {
 			return err
 		}
@@ -241,8 +242,8 @@ func (t *task) closeScript(ctx context.Context) error {
 	if t.script != nil {
 		t.script.live = false
 	}
-	err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.CloseScript.Do(ctx, t.worker(), call, effects.DomainRef{ID: t.job.Instance})
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.CloseScript.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
 		return fmt.Errorf("end the script: %w", err)
@@ -260,7 +261,7 @@ func (t *task) endScript(ctx context.Context) error {
 	if err := t.dropShown(ctx); err != nil {
 		return err
 	}
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
@@ -270,7 +271,7 @@ func (t *task) endScript(ctx context.Context) error {
 	}
 	xml, err := t.store.ScriptDomain(ctx, inst.ID)
 	if err != nil {
-		return fromStore(err)
+		return engine.FromStore(err)
 	}
 	return t.defineScripted(ctx, inst, disks, xml)
 }
@@ -288,7 +289,7 @@ func (t *task) defineAsMade(ctx context.Context, inst seedbed.Instance, disks []
 	case errors.Is(err, seedbed.ErrNotFound):
 		return t.define(ctx, inst, disks, nil)
 	case err != nil:
-		return fromStore(err)
+		return engine.FromStore(err)
 	case !record.MadeOf(xml, inst):
 		return t.define(ctx, inst, disks, nil)
 	}
@@ -301,7 +302,7 @@ func (t *task) checkScripted(ctx context.Context, xml string) error {
 	if err != nil {
 		return err
 	}
-	host, err := effects.ScriptHost.Ask(ctx, t.worker(), effects.ToolNames{})
+	host, err := effects.ScriptHost.Ask(ctx, t.Worker(), effects.ToolNames{})
 	if err != nil {
 		return err
 	}
@@ -314,13 +315,13 @@ func (t *task) checkScripted(ctx context.Context, xml string) error {
 		return err
 	}
 	spec.Script = &doc
-	notes, err := effects.CheckDomain.Ask(ctx, t.worker(), spec)
+	notes, err := effects.CheckDomain.Ask(ctx, t.Worker(), spec)
 	if err != nil {
 		return err
 	}
 	slices.Sort(notes)
 	for _, n := range slices.Compact(notes) {
-		t.event("warn", t.progress(), "%s", n)
+		t.Event("warn", t.Progress(), "%s", n)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // maxScriptEvents limits how many lines of a script's own log become events of its job. All of them
@@ -19,8 +20,8 @@ const maxScriptEvents = 200
 func (t *task) scriptTurn(ctx context.Context, turn seedbed.ScriptTurn) (seedbed.ScriptResult, error) {
 	for {
 		var result seedbed.ScriptResult
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			result, err = effects.RunScript.Do(ctx, t.worker(), call, turn, effects.OnOutput(t.scriptLine))
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			result, err = effects.RunScript.Do(ctx, t.Worker(), call, turn, effects.OnOutput(t.scriptLine))
 			return err
 		})
 		if err != nil {
@@ -50,10 +51,10 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 	}
 	f = t.script.covered(f)
 	for line := range strings.Lines(f.Traceback) {
-		t.output(seedbed.OutputLine{Stream: "stderr", Text: seedbed.ClipTo(strings.TrimRight(line, "\n"), int(seedbed.MaxOutputLine)-3)})
+		t.Output(seedbed.OutputLine{Stream: "stderr", Text: seedbed.ClipTo(strings.TrimRight(line, "\n"), int(seedbed.MaxOutputLine)-3)})
 	}
 	if f.Traceback != "" {
-		t.event("error", t.progress(), "%s", lastOf(f.Traceback, 3<<10))
+		t.Event("error", t.Progress(), "%s", lastOf(f.Traceback, 3<<10))
 	}
 	t.script.live, t.script.begun = false, 0
 	if f.Ended || f.Step == "load" || f.Step == "cleanup" {
@@ -64,10 +65,10 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 	if err == nil && result.Failure != nil {
 		err = &scriptFailure{t.script.covered(*result.Failure)}
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errLost) {
-		t.event("warn", t.progress(), "after the failure: %s", err)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, engine.ErrLost) {
+		t.Event("warn", t.Progress(), "after the failure: %s", err)
 	}
-	if errors.Is(err, errLost) {
+	if errors.Is(err, engine.ErrLost) {
 		return err
 	}
 	return &scriptFailure{f}
@@ -79,14 +80,14 @@ func (t *task) scriptLine(l seedbed.OutputLine) {
 	switch l.Stream {
 	case "info", "warn", "error":
 		if t.script.told++; t.script.told <= maxScriptEvents {
-			t.event(l.Stream, t.progress(), "%s", l.Text)
+			t.Event(l.Stream, t.Progress(), "%s", l.Text)
 		}
 		l.Stream = "stdout"
 	case "stdout", "stderr":
 	default:
 		l.Stream = seedbed.OutputNote
 	}
-	t.output(l)
+	t.Output(l)
 }
 
 // covered returns a failure without secrets.

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // scriptCall makes a volume that the script asks for: first its row, so that undo knows it, and
@@ -20,7 +21,7 @@ func (t *task) scriptCall(ctx context.Context, c seedbed.ScriptCall) (seedbed.Sc
 	switch {
 	case err == nil:
 		return seedbed.ScriptAnswer{ID: c.ID, OK: true, Message: text}, nil
-	case ctx.Err() != nil, errors.Is(err, errLost), unavailable(err), seedbed.KindName(err) == "internal":
+	case ctx.Err() != nil, errors.Is(err, engine.ErrLost), engine.Unavailable(err), seedbed.KindName(err) == "internal":
 		return seedbed.ScriptAnswer{}, err
 	}
 	return seedbed.ScriptAnswer{ID: c.ID, Message: "ERROR: " + err.Error()}, nil
@@ -43,17 +44,17 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 			return "", seedbed.Errorf(seedbed.ErrExists, `Volume "%s" in pool "%s" exists already.`, c.Volume, v.Pool)
 		}
 	}
-	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.AddVolume(ctx, t.ref, v) }); err != nil {
+	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.AddVolume(ctx, t.Ref, v) }); err != nil {
 		return "", err
 	}
 	spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
-	err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		_, err := effects.CloneVolume.Do(ctx, t.worker(), call, spec)
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		_, err := effects.CloneVolume.Do(ctx, t.Worker(), call, spec)
 		return err
 	})
 	if err != nil {
-		if !unavailable(err) && ctx.Err() == nil && !errors.Is(err, errLost) { // do not leave a partly made volume
-			dropped := t.write(ctx, func(ctx context.Context) error { return t.store.DropVolume(ctx, t.ref, v.Pool, v.Name) })
+		if !engine.Unavailable(err) && ctx.Err() == nil && !errors.Is(err, engine.ErrLost) { // do not leave a partly made volume
+			dropped := t.Write(ctx, func(ctx context.Context) error { return t.store.DropVolume(ctx, t.Ref, v.Pool, v.Name) })
 			if dropped != nil {
 				return "", dropped
 			}
@@ -61,10 +62,10 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 		return "", err
 	}
 	if shows(inst.ID, v.Name) {
-		t.event("info", t.progress(), "image %s is shown to the script as a clone, which goes with it", v.Image)
+		t.Event("info", t.Progress(), "image %s is shown to the script as a clone, which goes with it", v.Image)
 		return text, nil
 	}
-	t.event("info", t.progress(), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
+	t.Event("info", t.Progress(), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
 	return text, nil
 }
 
@@ -106,14 +107,14 @@ func (t *task) source(ctx context.Context, pool, name string) (string, seedbed.B
 	if errors.Is(err, seedbed.ErrNotFound) || err == nil && image.Pool != pool {
 		err = seedbed.Errorf(seedbed.ErrNotFound, `No volume with name "%s" is present in pool "%s".`, name, pool)
 	}
-	return image.Name, image.Size, fromStore(err)
+	return image.Name, image.Size, engine.FromStore(err)
 }
 
 // fromStoreWrite is like write, but treats a refusal as an answer to the script rather than as a
 // failure of the job.
 func (t *task) fromStoreWrite(ctx context.Context, do func(context.Context) error) error {
 	var refused error
-	err := t.write(ctx, func(ctx context.Context) error {
+	err := t.Write(ctx, func(ctx context.Context) error {
 		err := do(ctx)
 		if err != nil && !errors.Is(err, seedbed.ErrStale) && seedbed.KindName(err) != "internal" {
 			refused = err

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // verifyScript checks that everything that the script will need exists, before anything is made.
@@ -25,10 +26,10 @@ func (t *task) verifyScript(ctx context.Context) error {
 			return seedbed.Errorf(seedbed.ErrInvalid, `The network VNI "%s" is not present on the cluster`, n.VNI)
 		}
 		if err != nil {
-			return fromStore(err)
+			return engine.FromStore(err)
 		}
 	}
-	host, err := effects.ScriptHost.Ask(ctx, t.worker(), effects.ToolNames{Tools: mkfsOf(s.run.Storage)})
+	host, err := effects.ScriptHost.Ask(ctx, t.Worker(), effects.ToolNames{Tools: mkfsOf(s.run.Storage)})
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (t *task) verifyScript(ctx context.Context) error {
 			return seedbed.Errorf(seedbed.ErrInvalid, "The source volume %s/%s could not be found", d.Pool, d.Source)
 		}
 		if err != nil {
-			return fromStore(err)
+			return engine.FromStore(err)
 		}
 		sizes[d.Pool] += image.Size
 	}
@@ -57,9 +58,9 @@ func (t *task) verifyScript(ctx context.Context) error {
 		}
 	}
 	if len(host.Missing) > 0 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "Failed to find binary for %s: it is not installed on node %s", strings.Join(host.Missing, ", "), t.node())
+		return seedbed.Errorf(seedbed.ErrInvalid, "Failed to find binary for %s: it is not installed on node %s", strings.Join(host.Missing, ", "), t.Node())
 	}
-	t.event("info", 100, "node %s has what the profile needs", t.node())
+	t.Event("info", 100, "node %s has what the profile needs", t.Node())
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestWaitingTakesNoSeat(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyReport)
-	l.tune = func(c *Config, _ *Intervals) { c.Workers = 1 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Workers = 1 }
 	var inside, most atomic.Int32
 	count := func(_ context.Context, name string, at drivertest.Point) error {
 		switch {
@@ -64,7 +65,7 @@ func TestWaitingTakesNoSeat(t *testing.T) {
 func TestWaitingCounts(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *Intervals) { c.Workers, c.PerNode = 1, 2 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Workers, c.PerNode = 1, 2 }
 	l.deaf.Store(true)
 	jobs := []seedbed.JobID{l.create("web1"), l.create("web2"), l.create("web3")}
 	var claims atomic.Int32

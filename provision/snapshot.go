@@ -8,45 +8,46 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // snapshotPlan takes a snapshot of every volume of an instance, or of none.
-func (t *task) snapshotPlan() Plan {
-	return Plan{Stages: []Stage{{Name: "snapshot", Run: t.takeSnapshots, Undo: t.undoSnapshots}}}
+func (t *task) snapshotPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{{Name: "snapshot", Run: t.takeSnapshots, Undo: t.undoSnapshots}}}
 }
 
 // snapshotRemovePlan removes a snapshot from every volume that has it.
-func (t *task) snapshotRemovePlan() Plan {
-	return Plan{Stages: []Stage{{Name: "delete-snapshot", Run: t.removeSnapshots}}}
+func (t *task) snapshotRemovePlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{{Name: "delete-snapshot", Run: t.removeSnapshots}}}
 }
 
 // eachSnapshot calls do for the job's snapshot of every volume, even if some calls fail. done
 // describes the result in progress events.
 func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error {
 	var input seedbed.SnapshotJob
-	if err := json.Unmarshal(t.job.Spec, &input); err != nil {
+	if err := json.Unmarshal(t.Job.Spec, &input); err != nil {
 		return fmt.Errorf("read the job's input: %w", err)
 	}
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for i, v := range inst.Volumes {
 		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: input.Name}
-		err := t.effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, call, spec) })
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, call, spec) })
 		if err != nil {
-			failed = append(failed, left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+input.Name, fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)))
+			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+input.Name, fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
-		t.event("info", (i+1)*100/len(inst.Volumes), "snapshot %s of volume %s %s", input.Name, v.Name, done)
+		t.Event("info", (i+1)*100/len(inst.Volumes), "snapshot %s of volume %s %s", input.Name, v.Name, done)
 	}
 	return errors.Join(failed...)
 }
 
 func (t *task) takeSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is taken", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		_, err := effects.CreateSnapshot.Do(ctx, t.worker(), call, spec)
+		_, err := effects.CreateSnapshot.Do(ctx, t.Worker(), call, spec)
 		return err
 	})
 }
@@ -55,7 +56,7 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 // before stays.
 func (t *task) undoSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		err := effects.RemoveSnapshot.Do(ctx, t.worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.ref.ID})
+		err := effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.Ref.ID})
 		if errors.Is(err, seedbed.ErrConflict) {
 			return nil
 		}
@@ -65,6 +66,6 @@ func (t *task) undoSnapshots(ctx context.Context) error {
 
 func (t *task) removeSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		return effects.RemoveSnapshot.Do(ctx, t.worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
+		return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/engine"
 )
 
 func (h *host) RunHook(ctx context.Context, call seedbed.Call, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error) {
@@ -55,7 +56,7 @@ func TestHookScripts(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			test.hook.Stage, test.hook.Script = "define", "gate"
-			l.tune = func(c *Config, _ *Intervals) { c.Hooks = []seedbed.StageHook{test.hook} }
+			l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Hooks = []seedbed.StageHook{test.hook} }
 			var mu sync.Mutex
 			var told []seedbed.HookRun
 			l.host.hooked = func(_ context.Context, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error) {
@@ -106,7 +107,7 @@ func TestHookScripts(t *testing.T) {
 func TestHookScriptOverdue(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.tune = func(c *Config, _ *Intervals) {
+	l.tune = func(c *engine.Config, _ *engine.Intervals) {
 		c.Hooks = []seedbed.StageHook{{Stage: "define", When: seedbed.HookAfter, Script: "slow", Required: true, Timeout: 50 * time.Millisecond}}
 	}
 	l.host.hooked = func(ctx context.Context, _ seedbed.HookRun, _ func(seedbed.OutputLine)) (seedbed.HookResult, error) {
@@ -128,7 +129,7 @@ func TestHookScriptAgain(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
-			l.tune = func(c *Config, _ *Intervals) {
+			l.tune = func(c *engine.Config, _ *engine.Intervals) {
 				c.Hooks = []seedbed.StageHook{{Stage: "define", When: when, Script: "gate", Required: true}}
 			}
 			var told []seedbed.HookRun

@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/engine"
 	"seedbed/provision/intake"
 	"seedbed/provision/worker/drivertest"
 )
@@ -68,7 +69,7 @@ func TestToldOfItsEnd(t *testing.T) {
 		p.stop()
 		l.deaf.Store(deaf)
 		var actions []string
-		l.tune = func(_ *Config, p *Intervals) {
+		l.tune = func(_ *engine.Config, p *engine.Intervals) {
 			if deaf {
 				p.Announce, p.Retract = 1, 1
 			}

@@ -2,25 +2,27 @@ package provision
 
 import (
 	"context"
+
+	"seedbed/provision/engine"
 )
 
 // releaseStage releases the disks. It cannot be undone: a released disk may already belong to
 // someone else.
-func (t *task) releaseStage() Stage {
-	return Stage{Name: "release-volumes", Run: t.releaseVolumes, Final: true}
+func (t *task) releaseStage() engine.Stage {
+	return engine.Stage{Name: "release-volumes", Run: t.releaseVolumes, Final: true}
 }
 
 // undefinedStages is definedStages without a domain.
-func (t *task) undefinedStages() []Stage {
-	return []Stage{t.definedStages()[0], t.releaseStage()}
+func (t *task) undefinedStages() []engine.Stage {
+	return []engine.Stage{t.definedStages()[0], t.releaseStage()}
 }
 
 // undefinedScriptedStages is scriptedStages without a domain.
-func (t *task) undefinedScriptedStages() []Stage {
-	var plan []Stage
+func (t *task) undefinedScriptedStages() []engine.Stage {
+	var plan []engine.Stage
 	for _, s := range t.scriptedStages() {
 		if s.Name == "general-cleanup" {
-			return append(plan, Stage{Name: s.Name, Made: s.Made, Run: t.endUndefined}, t.releaseStage())
+			return append(plan, engine.Stage{Name: s.Name, Made: s.Made, Run: t.endUndefined}, t.releaseStage())
 		}
 		plan = append(plan, s)
 	}

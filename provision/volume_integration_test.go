@@ -17,6 +17,7 @@ import (
 	"seedbed/provision/cleanup"
 	"seedbed/provision/dir"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 	"seedbed/provision/fleet"
 	"seedbed/provision/image"
 	"seedbed/provision/record"
@@ -69,7 +70,7 @@ func (w *wired) work() {
 // ends runs an engine on the worker until the job is in that state.
 func (w *wired) ends(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 	w.t.Helper()
-	e := NewEngine(Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, OneWorker(testNode, w.client), record.Renderer{})
+	e := NewEngine(engine.Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, engine.OneWorker(testNode, w.client), record.Renderer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/engine"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -221,7 +222,7 @@ func TestImageRemove(t *testing.T) {
 	l.ok(l.db.DeleteProfile(ctx, "small"))
 
 	// Only the pool knows of a clone in the trash.
-	l.tune = func(c *Config, _ *Intervals) { c.Attempts = 2 }
+	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts = 2 }
 	job := l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian")), seedbed.JobFailed)
 	image, err := l.db.Image(ctx, "debian")
 	l.ok(err)

@@ -5,21 +5,22 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/engine"
 )
 
 func TestFollowDomains(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		pace func(*Intervals)
+		pace func(*engine.Intervals)
 	}{
-		{"by events", func(p *Intervals) { p.Resync = time.Hour }},
-		{"by inventory", func(p *Intervals) { p.Resync = 20 * time.Millisecond }},
+		{"by events", func(p *engine.Intervals) { p.Resync = time.Hour }},
+		{"by inventory", func(p *engine.Intervals) { p.Resync = 20 * time.Millisecond }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
-			l.tune = func(_ *Config, p *Intervals) { tt.pace(p) }
+			l.tune = func(_ *engine.Config, p *engine.Intervals) { tt.pace(p) }
 			p := l.start()
 			l.wait(l.create("web1"), seedbed.JobSucceeded)
 			inst, err := l.db.InstanceByName(t.Context(), "web1")

@@ -19,6 +19,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/provision"
 	"seedbed/provision/cleanup"
+	"seedbed/provision/engine"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/store"
@@ -59,12 +60,12 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	var jobs *provision.Engine // set before the first call
+	var jobs *engine.Engine // set before the first call
 	serving.MACTaken = func(node string, mac seedbed.MAC) string { return jobs.MACTaken(node, mac) }
 	serving.Stranger = workers.Stranger
 	requests := provision.NewIntake(db, serving)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
-	jobs = provision.NewEngine(provision.Config{
+	jobs = provision.NewEngine(engine.Config{
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
 		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Log: log,
 		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: deliverer.Trigger,

@@ -21,6 +21,7 @@ import (
 	"seedbed/internal/lab"
 	"seedbed/internal/run"
 	"seedbed/provision"
+	"seedbed/provision/engine"
 	"seedbed/provision/fleet"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
@@ -117,10 +118,10 @@ func (i *installation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine := provision.NewEngine(provision.Config{Node: node, Workers: workers, Log: quiet}, i.db, provision.OneWorker(node, i.client), record.Renderer{})
+	jobs := provision.NewEngine(engine.Config{Node: node, Workers: workers, Log: quiet}, i.db, engine.OneWorker(node, i.client), record.Renderer{})
 	client := feed.NewClient(feed.ClientConfig{Socket: socket, Node: node, Dir: filepath.Join(i.dir, "feed"), Applier: plane{}, Log: quiet})
 	for _, part := range []func() error{
-		func() error { return engine.Run(ctx) },
+		func() error { return jobs.Run(ctx) },
 		func() error { return feed.NewServer(i.db, quiet).ServeNode(ctx, ln, node, i.db) },
 		func() error { return client.Run(ctx) },
 	} {

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -46,8 +46,8 @@ func (s *slot) reacquire(ctx context.Context) {
 	}
 }
 
-// yield begins a wait for the guest plane or the guest. end must be called when the stage ends.
-func (t *Task) yield() (end func()) { return t.slot.wait(t.engine.intervals.Yield) }
+// Yield begins a wait for the guest plane or the guest. end must be called when the stage ends.
+func (t *Task) Yield() (end func()) { return t.slot.wait(t.engine.intervals.Yield) }
 
 // release gives the slot back when the job ends.
 func (s *slot) release() {

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -19,11 +19,11 @@ type Trigger func(ctx context.Context, endpoint string, event seedbed.Outgoing) 
 // answer.
 func (t *Task) hooks(ctx context.Context, stage, when string) error {
 	for i, h := range t.engine.cfg.Hooks {
-		if !h.For(t.job.Kind, stage, when) {
+		if !h.For(t.Job.Kind, stage, when) {
 			continue
 		}
-		facts := seedbed.HookFacts{Job: t.job.ID, Kind: t.job.Kind, Subject: t.job.Subject, Instance: t.job.Instance, Node: t.job.Node, Stage: stage, When: when}
-		id := fmt.Sprintf("hook_%s_%s_%s_%d", t.job.ID, stage, when, i)
+		facts := seedbed.HookFacts{Job: t.Job.ID, Kind: t.Job.Kind, Subject: t.Job.Subject, Instance: t.Job.Instance, Node: t.Job.Node, Stage: stage, When: when}
+		id := fmt.Sprintf("hook_%s_%s_%s_%d", t.Job.ID, stage, when, i)
 		var err error
 		if h.Script != "" {
 			err = t.runHook(ctx, h, seedbed.HookRun{Script: h.Script, ID: id, HookFacts: facts})
@@ -32,13 +32,13 @@ func (t *Task) hooks(ctx context.Context, stage, when string) error {
 		}
 		switch {
 		case err == nil && h.Script != "":
-			t.event("info", t.reported, "hook %s the stage: %s has ended well", when, h.Target())
+			t.Event("info", t.reported, "hook %s the stage: %s has ended well", when, h.Target())
 		case err == nil:
-			t.event("info", t.reported, "hook %s the stage: %s has taken it", when, h.Target())
-		case ctx.Err() != nil || errors.Is(err, errLost) || h.Required:
+			t.Event("info", t.reported, "hook %s the stage: %s has taken it", when, h.Target())
+		case ctx.Err() != nil || errors.Is(err, ErrLost) || h.Required:
 			return fmt.Errorf("hook %s the stage, %s: %w", when, h.Target(), err)
 		default:
-			t.event("warn", t.reported, "hook %s the stage, %s: %s; going on without it", when, h.Target(), err)
+			t.Event("warn", t.reported, "hook %s the stage, %s: %s; going on without it", when, h.Target(), err)
 		}
 	}
 	return nil
@@ -50,7 +50,7 @@ func (t *Task) postHook(ctx context.Context, h seedbed.StageHook, id string, fac
 	if err != nil {
 		return fmt.Errorf("encode hook: %w", err)
 	}
-	event := seedbed.Outgoing{ID: id, Type: seedbed.EventJobHook, Subject: t.job.Subject, Data: data, At: t.job.Created}
+	event := seedbed.Outgoing{ID: id, Type: seedbed.EventJobHook, Subject: t.Job.Subject, Data: data, At: t.Job.Created}
 	post := func(ctx context.Context) error { return t.engine.cfg.Trigger(ctx, h.Endpoint, event) }
 	return t.retrying(ctx, h.Limit(), post, func(error) bool { return true })
 }
@@ -58,7 +58,7 @@ func (t *Task) postHook(ctx context.Context, h seedbed.StageHook, id string, fac
 // runHook runs the hook's script on the node that runs the stage. It may have run before if the
 // stage was current when the job was claimed.
 func (t *Task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.HookRun) error {
-	run.Attempt, run.Again = max(1, t.job.Attempts), t.resumed == run.Stage
+	run.Attempt, run.Again = max(1, t.Job.Attempts), t.resumed == run.Stage
 	once := func(ctx context.Context) error {
 		machine, err := t.hookMachine(ctx)
 		if err != nil {
@@ -66,8 +66,8 @@ func (t *Task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.Hoo
 		}
 		run.Machine = machine
 		var result seedbed.HookResult
-		err = t.effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			result, err = effects.RunHook.Do(ctx, t.worker(), call, run, effects.OnOutput(t.output))
+		err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			result, err = effects.RunHook.Do(ctx, t.Worker(), call, run, effects.OnOutput(t.Output))
 			return err
 		})
 		run.Again = true
@@ -76,16 +76,16 @@ func (t *Task) runHook(ctx context.Context, h seedbed.StageHook, run seedbed.Hoo
 		}
 		return err
 	}
-	return t.retrying(ctx, h.Limit(), once, unavailable)
+	return t.retrying(ctx, h.Limit(), once, Unavailable)
 }
 
 // hookMachine returns the job's instance as scripts of hooks see it; nil if there is none, or none
 // any more.
 func (t *Task) hookMachine(ctx context.Context) (*seedbed.HookMachine, error) {
-	if t.job.Instance == "" {
+	if t.Job.Instance == "" {
 		return nil, nil
 	}
-	inst, err := t.instance(ctx)
+	inst, err := t.Instance(ctx)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil, nil
 	}

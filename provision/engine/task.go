@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"cmp"
@@ -16,10 +16,11 @@ import (
 // Task is one job that this engine runs, for one epoch. The functions of its plan act for the job
 // through it.
 type Task struct {
-	job *seedbed.Job
-	ref seedbed.JobRef
-	// result is what the current stage has found and changed.
-	result Result
+	// Job is the job as it was claimed, and Ref names it in writes.
+	Job *seedbed.Job
+	Ref seedbed.JobRef
+	// Result is what the current stage has found and changed.
+	Result Result
 
 	engine *Engine
 	plan   Plan
@@ -42,40 +43,40 @@ type Task struct {
 
 // Result is what a stage has found and changed. It is recorded together with the stage's end.
 type Result struct {
-	// state is the instance's state after the stage, instead of the plan's; empty uses the plan's.
-	state seedbed.InstanceState
-	// image is what an import found, and images are the images that were made of an OVA.
-	image  *seedbed.ImageInfo
-	images []seedbed.ImageInfo
-	// resized is what has changed of the instance's size; nil for nothing.
-	resized *seedbed.ResizeSpec
-	// flattened is set if the instance's volumes were made independent of their image.
-	flattened bool
+	// State is the instance's state after the stage, instead of the plan's; empty uses the plan's.
+	State seedbed.InstanceState
+	// Image is what an import found, and Images are the images that were made of an OVA.
+	Image  *seedbed.ImageInfo
+	Images []seedbed.ImageInfo
+	// Resized is what has changed of the instance's size; nil for nothing.
+	Resized *seedbed.ResizeSpec
+	// Flattened is set if the instance's volumes were made independent of their image.
+	Flattened bool
 }
 
 // work runs a claimed job until the job ends or is lost, or the engine stops.
 func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
 	t := &Task{
-		engine: e, job: job, ref: job.Ref(), stage: job.Stage, resumed: job.Stage, reported: job.Progress,
+		engine: e, Job: job, Ref: job.Ref(), stage: job.Stage, resumed: job.Stage, reported: job.Progress,
 		lease: e.keepLease(ctx, job.Ref(), claimed), slot: &slot{of: e.slots},
 		log: e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
 	}
 	t.plan = e.planner.Plan(t)
-	e.domains.busy(job.Instance, t.node(), true)
+	e.domains.busy(job.Instance, t.Node(), true)
 	err := t.run()
 	t.endOutput()
 	t.tell()
 	t.lease.release()
-	e.domains.busy(job.Instance, t.node(), false)
+	e.domains.busy(job.Instance, t.Node(), false)
 	defer t.slot.release()
 	switch {
 	case err == nil:
 	case errors.Is(err, errPostponed):
-		t.log.Info("job postponed", "stage", t.stage, "attempts", t.job.Attempts)
-	case errors.Is(err, errLost):
+		t.log.Info("job postponed", "stage", t.stage, "attempts", t.Job.Attempts)
+	case errors.Is(err, ErrLost):
 		t.log.Warn("job lost to another holder", "stage", t.stage, "err", err)
 	case ctx.Err() != nil:
-		err := t.write(ctx, func(ctx context.Context) error { return e.store.Release(ctx, t.ref) })
+		err := t.Write(ctx, func(ctx context.Context) error { return e.store.Release(ctx, t.Ref) })
 		t.log.Info("job released", "stage", t.stage, "err", err)
 	default:
 		t.log.Error("job left to its lease", "stage", t.stage, "err", err)
@@ -84,13 +85,13 @@ func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) 
 
 // run takes the job to its end. An error means that the job has not ended.
 func (t *Task) run() error {
-	if t.job.State == seedbed.JobUndoing {
+	if t.Job.State == seedbed.JobUndoing {
 		return t.backward(t.lease.leased)
 	}
 	err := t.forward(t.lease.forward)
 	var broken *storeError
 	switch {
-	case err == nil, errors.Is(err, errLost), errors.As(err, &broken):
+	case err == nil, errors.Is(err, ErrLost), errors.As(err, &broken):
 		return err
 	case t.lease.leased.Err() != nil:
 		return context.Cause(t.lease.leased)
@@ -101,39 +102,39 @@ func (t *Task) run() error {
 	}
 	var crash *panicError
 	if errors.As(err, &crash) {
-		t.event("error", t.reported, "%s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
+		t.Event("error", t.reported, "%s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
 		t.log.Error("stage panicked", "stage", t.stage, "err", err)
 	}
 	cause := err.Error()
 	if t.stage != "" && !errors.Is(err, errCancelled) {
 		cause = fmt.Sprintf("stage %s: %s", t.stage, err)
 	}
-	t.event("error", t.reported, "%s", cause)
-	if t.job.Kind.Forward() || t.planned(t.stage).Final {
+	t.Event("error", t.reported, "%s", cause)
+	if t.Job.Kind.Forward() || t.planned(t.stage).Final {
 		return t.finish(t.lease.leased, t.failure(cause, err))
 	}
-	if t.job.OnFailure.Policy == seedbed.FailKeep && !errors.Is(err, errCancelled) {
+	if t.Job.OnFailure.Policy == seedbed.FailKeep && !errors.Is(err, errCancelled) {
 		return t.finish(t.lease.leased, t.kept(cause))
 	}
-	if err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.ref, cause) }); err != nil {
+	if err := t.Write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.Ref, cause) }); err != nil {
 		return err
 	}
-	t.job.State, t.job.Error = seedbed.JobUndoing, cause
+	t.Job.State, t.Job.Error = seedbed.JobUndoing, cause
 	return t.backward(t.lease.leased)
 }
 
 // forward runs the stages that are not done yet, and ends the job.
 func (t *Task) forward(ctx context.Context) error {
 	plan := t.plan.Stages
-	n := t.job.Done
+	n := t.Job.Done
 	switch {
 	case plan == nil:
-		return fmt.Errorf("%w: it knows no job of kind %q", errForeign, t.job.Kind)
-	case n > len(plan), n < len(plan) && t.job.Stage != "" && t.job.Stage != plan[n].Name:
-		return fmt.Errorf("%w: it knows no stage %q at place %d of a %s job", errForeign, t.job.Stage, n+1, t.job.Kind)
-	case t.job.Attempts > max(t.engine.cfg.Attempts, t.job.OnFailure.Attempts):
-		return fmt.Errorf("started %d times without coming to its end", t.job.Attempts-1)
-	case n < len(plan) && t.job.Stage == "":
+		return fmt.Errorf("%w: it knows no job of kind %q", errForeign, t.Job.Kind)
+	case n > len(plan), n < len(plan) && t.Job.Stage != "" && t.Job.Stage != plan[n].Name:
+		return fmt.Errorf("%w: it knows no stage %q at place %d of a %s job", errForeign, t.Job.Stage, n+1, t.Job.Kind)
+	case t.Job.Attempts > max(t.engine.cfg.Attempts, t.Job.OnFailure.Attempts):
+		return fmt.Errorf("started %d times without coming to its end", t.Job.Attempts-1)
+	case n < len(plan) && t.Job.Stage == "":
 		if err := t.step(ctx, seedbed.Step{Next: plan[n].Name, Total: len(plan)}); err != nil {
 			return err
 		}
@@ -153,12 +154,12 @@ func (t *Task) forward(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		step := seedbed.Step{Done: plan[n].Name, Total: len(plan), InstanceState: cmp.Or(t.result.state, plan[n].State),
-			Image: t.result.image, Images: t.result.images, Flattened: t.result.flattened, Resized: t.result.resized}
+		step := seedbed.Step{Done: plan[n].Name, Total: len(plan), InstanceState: cmp.Or(t.Result.State, plan[n].State),
+			Image: t.Result.Image, Images: t.Result.Images, Flattened: t.Result.Flattened, Resized: t.Result.Resized}
 		if n+1 < len(plan) {
 			step.Next, step.Final = plan[n+1].Name, plan[n+1].Final
 		}
-		t.result = Result{}
+		t.Result = Result{}
 		if err := t.step(ctx, step); err != nil {
 			return err
 		}
@@ -171,32 +172,32 @@ func (t *Task) limit(ctx context.Context, s Stage) time.Duration {
 	if s.Limit != nil {
 		return s.Limit(ctx)
 	}
-	return t.stageLimit(s.Name)
+	return t.StageLimit(s.Name)
 }
 
-// stageLimit returns the limit of one attempt of a stage, by the stage's name.
-func (t *Task) stageLimit(name string) time.Duration {
-	if limit := t.timeout(name); limit > 0 {
+// StageLimit returns the limit of one attempt of a stage, by the stage's name.
+func (t *Task) StageLimit(name string) time.Duration {
+	if limit := t.Timeout(name); limit > 0 {
 		return limit
 	}
 	return 10 * time.Minute
 }
 
-// timeout returns the configured time of a stage, by the stage's name; zero if there is none.
-func (t *Task) timeout(name string) time.Duration { return t.engine.cfg.StageTimeout[name] }
+// Timeout returns the configured time of a stage, by the stage's name; zero if there is none.
+func (t *Task) Timeout(name string) time.Duration { return t.engine.cfg.StageTimeout[name] }
 
 // runStage runs one stage. It retries what does not answer until the stage's time is over. A
 // removal, which cannot be undone, retries after any error.
 func (t *Task) runStage(ctx context.Context, s Stage) error {
 	limit := t.limit(ctx, s)
-	for tries, wait := max(1, t.job.Attempts), t.engine.intervals.RetryMin; ; tries, wait = tries+1, min(2*wait, t.engine.intervals.RetryMax) {
-		err := t.retrying(ctx, limit, s.Run, unavailable)
+	for tries, wait := max(1, t.Job.Attempts), t.engine.intervals.RetryMin; ; tries, wait = tries+1, min(2*wait, t.engine.intervals.RetryMax) {
+		err := t.retrying(ctx, limit, s.Run, Unavailable)
 		var broken *storeError
-		if err == nil || ctx.Err() != nil || errors.Is(err, errLost) || errors.As(err, &broken) ||
-			!t.job.Kind.Forward() && !s.Final || tries >= t.engine.cfg.Attempts {
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrLost) || errors.As(err, &broken) ||
+			!t.Job.Kind.Forward() && !s.Final || tries >= t.engine.cfg.Attempts {
 			return err
 		}
-		t.event("warn", t.reported, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)
+		t.Event("warn", t.reported, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)
 		if run.Sleep(ctx, wait); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -209,10 +210,10 @@ func (t *Task) step(ctx context.Context, s seedbed.Step) error {
 	}
 	err := t.withEvents(func(events []seedbed.Event) error {
 		s.Events = events
-		return t.write(ctx, func(ctx context.Context) error { return t.engine.store.Step(ctx, t.ref, s) })
+		return t.Write(ctx, func(ctx context.Context) error { return t.engine.store.Step(ctx, t.Ref, s) })
 	})
 	if err == nil {
-		t.stage, t.reported, t.job.Attempts = s.Next, 0, 1
+		t.stage, t.reported, t.Job.Attempts = s.Next, 0, 1
 	}
 	if s.Final && errors.Is(err, seedbed.ErrConflict) && t.cancelled(ctx) {
 		return errCancelled // at the last moment
@@ -227,22 +228,22 @@ func (t *Task) cancelled(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.Call)
 	defer cancel()
-	job, err := t.engine.store.Job(ctx, t.ref.ID)
+	job, err := t.engine.store.Job(ctx, t.Ref.ID)
 	return err == nil && job.Cancel
 }
 
 func (t *Task) finish(ctx context.Context, out seedbed.JobResult) error {
 	t.tell()
-	err := t.write(ctx, func(ctx context.Context) error { return t.engine.store.Finish(ctx, t.ref, out) })
+	err := t.Write(ctx, func(ctx context.Context) error { return t.engine.store.Finish(ctx, t.Ref, out) })
 	if err == nil {
 		t.log.Info("job ended", "state", out.State, "error", out.Error)
 	}
 	return err
 }
 
-// write does one write for the job. The end of ctx does not interrupt it, because a write with an
+// Write does one write for the job. The end of ctx does not interrupt it, because a write with an
 // unknown outcome is worse than one more write. The epoch prevents a write after the job was lost.
-func (t *Task) write(ctx context.Context, do func(context.Context) error) error {
+func (t *Task) Write(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.Call)
 	defer cancel()
 	err := do(ctx)
@@ -250,18 +251,18 @@ func (t *Task) write(ctx context.Context, do func(context.Context) error) error 
 	case err == nil:
 		return nil
 	case errors.Is(err, seedbed.ErrStale):
-		return fmt.Errorf("%w: %w", errLost, err)
+		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return &storeError{err}
 }
 
-// effect carries out one effect for the job, unless the lease has ended. The output of its commands
+// Effect carries out one effect for the job, unless the lease has ended. The output of its commands
 // becomes the stage's output.
-func (t *Task) effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
+func (t *Task) Effect(ctx context.Context, do func(context.Context, seedbed.Call) error) error {
 	if err := t.lease.check(ctx); err != nil {
 		return err
 	}
-	return do(seedbed.WithOutput(ctx, t.output), seedbed.Call{Job: t.ref.ID, Epoch: t.ref.Epoch, Stage: t.stage})
+	return do(seedbed.WithOutput(ctx, t.Output), seedbed.Call{Job: t.Ref.ID, Epoch: t.Ref.Epoch, Stage: t.stage})
 }
 
 // failure returns the outcome of a failed job that is not undone.
@@ -273,32 +274,32 @@ func (t *Task) failure(cause string, err error) seedbed.JobResult {
 	return out
 }
 
-// instance returns the job's instance.
-func (t *Task) instance(ctx context.Context) (seedbed.Instance, error) {
-	inst, err := t.engine.store.Instance(ctx, t.job.Instance)
-	return inst, fromStore(err)
+// Instance returns the job's instance.
+func (t *Task) Instance(ctx context.Context) (seedbed.Instance, error) {
+	inst, err := t.engine.store.Instance(ctx, t.Job.Instance)
+	return inst, FromStore(err)
 }
 
-// node returns the name of the node of the job's instance.
-func (t *Task) node() string { return cmp.Or(t.job.Node, t.engine.cfg.Node) }
+// Node returns the name of the node of the job's instance.
+func (t *Task) Node() string { return cmp.Or(t.Job.Node, t.engine.cfg.Node) }
 
-// worker returns the worker that carries out the job's effects.
-func (t *Task) worker() effects.Worker { return t.engine.fleet.Of(t.node()) }
+// Worker returns the worker that carries out the job's effects.
+func (t *Task) Worker() effects.Worker { return t.engine.fleet.Of(t.Node()) }
 
-// listen returns a channel that is filled when the domain of the job's instance changes, until stop
+// Listen returns a channel that is filled when the domain of the job's instance changes, until stop
 // is called.
-func (t *Task) listen() (changed <-chan struct{}, stop func()) {
-	return t.engine.domains.listen(t.job.Instance)
+func (t *Task) Listen() (changed <-chan struct{}, stop func()) {
+	return t.engine.domains.listen(t.Job.Instance)
 }
 
-// progress returns the last reported percentage of the current stage.
-func (t *Task) progress() int { return t.reported }
+// Progress returns the last reported percentage of the current stage.
+func (t *Task) Progress() int { return t.reported }
 
-// intervals returns the engine's internal waits.
-func (t *Task) intervals() Intervals { return t.engine.intervals }
+// Intervals returns the engine's internal waits.
+func (t *Task) Intervals() Intervals { return t.engine.intervals }
 
-// poll returns how often something is looked at of which no hint comes.
-func (t *Task) poll() time.Duration { return t.engine.cfg.Poll }
+// Poll returns how often something is looked at of which no hint comes.
+func (t *Task) Poll() time.Duration { return t.engine.cfg.Poll }
 
-// attempts returns how often one stage is started before the job fails.
-func (t *Task) attempts() int { return t.engine.cfg.Attempts }
+// Attempts returns how often one stage is started before the job fails.
+func (t *Task) Attempts() int { return t.engine.cfg.Attempts }

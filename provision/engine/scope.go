@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 )
 
 // The worker of a job's node carries out the job's effects. If nodes share a pool and that node is
-// away, another of them may carry out effects that concern only the pool: inPool chooses which.
+// away, another of them may carry out effects that concern only the pool: InPool chooses which.
 //
 // Two workers must not do so at the same time, and each knows only the epochs of its own calls. So
 // a worker is asked only after every other worker that has the pool was told the epoch and has
@@ -30,11 +30,11 @@ import (
 // worker made it. When the stopped seedbedd resumes, its lease has ended (leaseKeeper.check), and
 // every worker that was told refuses its epoch.
 
-// inPool has the worker of node carry out an effect on a pool. If nodes share the pool and node is
+// InPool has the worker of node carry out an effect on a pool. If nodes share the pool and node is
 // away, it asks another node that has the pool.
-func (t *Task) inPool(ctx context.Context, node, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
+func (t *Task) InPool(ctx context.Context, node, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	place, others := t.place(node, pool)
-	return t.effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+	return t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		if err := t.settle(ctx, call, pool, place, node, others); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (t *Task) settle(ctx context.Context, call seedbed.Call, pool, place, node 
 			place, max(seedbed.NodeSilence, t.engine.cfg.Lease), strings.Join(waiting, "; "))
 	}
 	if place != node {
-		t.event("warn", t.reported, "node %s is away: node %s does this in its place", cmp.Or(node, "of the job"), place)
+		t.Event("warn", t.reported, "node %s is away: node %s does this in its place", cmp.Or(node, "of the job"), place)
 	}
 	t.settled[pool] = place
 	return nil

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -14,8 +14,8 @@ type orphanError struct {
 
 func (e *orphanError) Unwrap() error { return e.error }
 
-// left adds to err, which says why a resource was left behind, which resource that is.
-func left(kind seedbed.OrphanKind, pool, name string, err error) error {
+// Left adds to err, which says why a resource was left behind, which resource that is.
+func Left(kind seedbed.OrphanKind, pool, name string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -27,9 +27,9 @@ type outputBuffer struct {
 	writing sync.Mutex
 }
 
-// output adds a line to the current stage's output. It may be called from any goroutine while the
+// Output adds a line to the current stage's output. It may be called from any goroutine while the
 // stage runs. It blocks on the database if lines come faster than they can be written.
-func (t *Task) output(line seedbed.OutputLine) {
+func (t *Task) Output(line seedbed.OutputLine) {
 	o := &t.out
 	o.mu.Lock()
 	if o.over {
@@ -73,9 +73,9 @@ func (t *Task) flush(stage string) {
 	}
 	o.mu.Unlock()
 	for part := range slices.Chunk(lines, 1000) {
-		err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.LogOutput(ctx, t.ref, stage, part) })
+		err := t.Write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.LogOutput(ctx, t.Ref, stage, part) })
 		switch {
-		case errors.Is(err, errLost):
+		case errors.Is(err, ErrLost):
 			t.lease.end(err)
 			return
 		case err != nil:

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 // Why a job's context ended, other than by the engine's own end.
 var (
-	// errLost: another holder may have the job by now, so nothing more may be done.
-	errLost = errors.New("the lease is lost")
+	// ErrLost: another holder may have the job by now, so nothing more may be done.
+	ErrLost = errors.New("the lease is lost")
 	// errCancelled: a user or a later request cancelled the job.
 	errCancelled = errors.New("cancelled on request")
 )
@@ -58,8 +58,8 @@ func (h *leaseKeeper) check(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if time.Since(h.start) >= time.Duration(h.until.Load()) {
-		h.end(errLost) // this process was stopped for longer than the lease
-		return errLost
+		h.end(ErrLost) // this process was stopped for longer than the lease
+		return ErrLost
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (h *leaseKeeper) renew(cancel context.CancelCauseFunc) {
 				cancel(errCancelled)
 			}
 		case errors.Is(err, seedbed.ErrStale), time.Since(renewed) >= lease*2/3:
-			h.end(fmt.Errorf("%w: %w", errLost, err))
+			h.end(fmt.Errorf("%w: %w", ErrLost, err))
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"cmp"
@@ -14,9 +14,9 @@ import (
 // those of a stage that guards the stages before it. It then ends the job: rolled back if nothing
 // is left, or incomplete with what is left in the journal.
 func (t *Task) backward(ctx context.Context) error {
-	journal, err := t.engine.store.Stages(ctx, t.ref.ID)
+	journal, err := t.engine.store.Stages(ctx, t.Ref.ID)
 	if err != nil {
-		return fromStore(err)
+		return FromStore(err)
 	}
 	if err := t.undoable(journal); err != nil {
 		return t.abandon(err)
@@ -34,7 +34,7 @@ func (t *Task) backward(ctx context.Context) error {
 		t.stage, t.reported = row.Name, 0
 		problem, orphans := kept, []seedbed.Orphan(nil)
 		if kept != "" {
-			t.event("warn", 0, "%s", kept)
+			t.Event("warn", 0, "%s", kept)
 			orphans = t.planned(row.Name).kept(ctx, kept)
 		} else if problem, orphans, err = t.revert(ctx, row.Name); err != nil {
 			return err
@@ -43,8 +43,8 @@ func (t *Task) backward(ctx context.Context) error {
 			left = append(left, row.Name+": "+problem)
 			kept = cmp.Or(kept, t.planned(row.Name).Guards)
 		}
-		if err := t.write(ctx, func(ctx context.Context) error {
-			return t.engine.store.Undone(ctx, t.ref, row.Name, problem, orphans...)
+		if err := t.Write(ctx, func(ctx context.Context) error {
+			return t.engine.store.Undone(ctx, t.Ref, row.Name, problem, orphans...)
 		}); err != nil {
 			return err
 		}
@@ -52,12 +52,12 @@ func (t *Task) backward(ctx context.Context) error {
 	if t.plan.AfterUndo != nil {
 		t.plan.AfterUndo(ctx)
 	}
-	cause := t.job.Error
+	cause := t.Job.Error
 	if cause == "" {
 		cause = errCancelled.Error()
 	}
 	if len(left) == 0 {
-		return t.finish(ctx, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.plan.Restores, Drop: t.job.Kind.Makes()})
+		return t.finish(ctx, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.plan.Restores, Drop: t.Job.Kind.Makes()})
 	}
 	cause += "; left behind: " + strings.Join(left, "; ")
 	return t.finish(ctx, seedbed.JobResult{State: seedbed.JobIncomplete, Error: cause, InstanceState: t.plan.Broken})
@@ -86,27 +86,27 @@ func (t *Task) revert(ctx context.Context, name string) (problem string, orphans
 		return "", nil, nil
 	}
 	err = t.retrying(ctx, min(t.engine.intervals.Undo, t.limit(ctx, s)), s.Undo, func(err error) bool {
-		return unavailable(err) || errors.Is(err, seedbed.ErrInUse)
+		return Unavailable(err) || errors.Is(err, seedbed.ErrInUse)
 	})
 	t.flush(name)
 	var broken *storeError
 	switch {
 	case err == nil, errors.Is(err, seedbed.ErrNotFound):
-		t.event("info", 100, "undone")
+		t.Event("info", 100, "undone")
 		return "", nil, nil
-	case errors.Is(err, errLost), errors.As(err, &broken):
+	case errors.Is(err, ErrLost), errors.As(err, &broken):
 		return "", nil, err
 	case ctx.Err() != nil:
 		return "", nil, context.Cause(ctx)
 	case errors.Is(err, seedbed.ErrConflict) && s.Guards == "": // a foreign resource: nothing of ours is left
-		t.event("warn", 100, "left untouched: %s", err)
+		t.Event("warn", 100, "left untouched: %s", err)
 		return "", nil, nil
 	}
 	var crash *panicError
 	if errors.As(err, &crash) {
-		t.event("error", 0, "undo: %s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
+		t.Event("error", 0, "undo: %s\n%s", crash, seedbed.ClipTo(string(crash.stack), 3<<10))
 	} else {
-		t.event("error", 0, "undo: %s", err)
+		t.Event("error", 0, "undo: %s", err)
 	}
 	return err.Error(), orphansOf(err), nil
 }

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -106,8 +106,8 @@ func (i Intervals) withDefaults() Intervals {
 	return i
 }
 
-// newEngine makes an engine, which does jobs as planner says. Nothing happens before Run.
-func newEngine(cfg Config, store Store, fleet Fleet, planner Planner) *Engine {
+// New makes an engine, which does jobs as planner says. Nothing happens before Run.
+func New(cfg Config, store Store, fleet Fleet, planner Planner) *Engine {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v

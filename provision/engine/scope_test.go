@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -43,12 +43,12 @@ func TestSupersedeInEachPool(t *testing.T) {
 		f.list, f.workers[name] = append(f.list, n), &told{}
 	}
 	task := &Task{
-		engine: newEngine(Config{Node: "node1", Lease: time.Minute}, nil, f, nil),
-		job:    &seedbed.Job{ID: "moved", Epoch: 2}, ref: seedbed.JobRef{ID: "moved", Epoch: 2}, lease: &leaseKeeper{start: time.Now()},
+		engine: New(Config{Node: "node1", Lease: time.Minute}, nil, f, nil),
+		Job:    &seedbed.Job{ID: "moved", Epoch: 2}, Ref: seedbed.JobRef{ID: "moved", Epoch: 2}, lease: &leaseKeeper{start: time.Now()},
 	}
 	task.lease.until.Store(int64(time.Hour))
 	for _, pool := range []string{"fast", "slow", "fast", "slow"} {
-		err := task.inPool(t.Context(), "node1", pool, func(_ context.Context, w effects.Worker, _ seedbed.Call) error {
+		err := task.InPool(t.Context(), "node1", pool, func(_ context.Context, w effects.Worker, _ seedbed.Call) error {
 			if w != effects.Worker(f.workers["node1"]) {
 				t.Errorf("pool %s: another node was asked", pool)
 			}

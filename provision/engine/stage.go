@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -66,8 +66,8 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return "store: " + e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
-// fromStore wraps err, which a store method returned, in storeError if it has no kind.
-func fromStore(err error) error {
+// FromStore wraps err, which a store method returned, in storeError if it has no kind.
+func FromStore(err error) error {
 	if err == nil || seedbed.KindName(err) != "internal" || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -110,15 +110,15 @@ func (t *Task) retrying(ctx context.Context, limit time.Duration, do func(contex
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errLost), errors.Is(err, seedbed.ErrStale):
-			return fmt.Errorf("%w: %w", errLost, err)
+		case errors.Is(err, ErrLost), errors.Is(err, seedbed.ErrStale):
+			return fmt.Errorf("%w: %w", ErrLost, err)
 		case ctx.Err() != nil:
 			return t.ended(ctx, limit, err, last)
 		case !retry(err):
 			return err
 		}
 		if last == nil || last.Error() != err.Error() {
-			t.event("warn", t.reported, "%s; trying again", err)
+			t.Event("warn", t.reported, "%s; trying again", err)
 		}
 		last = err
 		if run.Sleep(ctx, wait); ctx.Err() == nil {
@@ -145,4 +145,6 @@ func (t *Task) ended(ctx context.Context, limit time.Duration, err, last error) 
 	return fmt.Errorf("%w (gave up after %s)", err, limit)
 }
 
-func unavailable(err error) bool { return errors.Is(err, seedbed.ErrUnavailable) }
+// Unavailable reports whether err is about something that did not answer, and that is worth another
+// try.
+func Unavailable(err error) bool { return errors.Is(err, seedbed.ErrUnavailable) }

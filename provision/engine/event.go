@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -22,17 +22,17 @@ type eventBuffer struct {
 	writing sync.Mutex
 }
 
-// event adds a line to the job's history. A failure to write it does not stop the job; a lost job
+// Event adds a line to the job's history. A failure to write it does not stop the job; a lost job
 // is noticed at its next write.
-func (t *Task) event(level string, progress int, format string, args ...any) {
-	t.record(seedbed.Event{Level: level, Progress: progress, Msg: fmt.Sprintf(format, args...)})
+func (t *Task) Event(level string, progress int, format string, args ...any) {
+	t.Record(seedbed.Event{Level: level, Progress: progress, Msg: fmt.Sprintf(format, args...)})
 }
 
-// record adds an event of the current stage, like event. Events are written after eventWait at the
+// Record adds an event of the current stage, like Event. Events are written after eventWait at the
 // latest, or with the end of the stage; warnings and errors are written at once.
-func (t *Task) record(e seedbed.Event) {
+func (t *Task) Record(e seedbed.Event) {
 	t.reported = e.Progress
-	e.Job, e.At, e.Stage, e.Msg = t.job.ID, time.Now().UTC(), t.stage, seedbed.ClipTo(e.Msg, 4<<10)
+	e.Job, e.At, e.Stage, e.Msg = t.Job.ID, time.Now().UTC(), t.stage, seedbed.ClipTo(e.Msg, 4<<10)
 	b := &t.said
 	b.mu.Lock()
 	b.events = append(b.events, e)
@@ -81,9 +81,9 @@ func (t *Task) tell() {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	for _, e := range b.take() {
-		err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.LogEvent(ctx, t.ref, e) })
+		err := t.Write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.LogEvent(ctx, t.Ref, e) })
 		switch {
-		case errors.Is(err, errLost):
+		case errors.Is(err, ErrLost):
 			t.lease.end(err)
 			return
 		case err != nil:

@@ -1,4 +1,4 @@
-package provision
+package engine
 
 import (
 	"context"
@@ -22,19 +22,19 @@ const foreignWait = 30 * time.Second
 
 // shouldRetry reports whether the current stage, which failed, is to be started again.
 func (t *Task) shouldRetry(err error) bool {
-	p := t.job.OnFailure
+	p := t.Job.OnFailure
 	s := t.planned(t.stage)
-	return p.Policy == seedbed.FailRetry && t.stage != "" && !t.job.Kind.Forward() && !s.Final &&
-		!errors.Is(err, errCancelled) && max(1, t.job.Attempts) < p.Attempts
+	return p.Policy == seedbed.FailRetry && t.stage != "" && !t.Job.Kind.Forward() && !s.Final &&
+		!errors.Is(err, errCancelled) && max(1, t.Job.Attempts) < p.Attempts
 }
 
 // postpone gives the job back, for the next attempt at its stage.
 func (t *Task) postpone(cause error) error {
-	attempts := max(1, t.job.Attempts)
-	wait := t.job.OnFailure.Wait(attempts)
-	t.event("warn", t.reported, "stage %s: %s; trying again in %s (%d of %d)", t.stage, cause, wait, attempts+1, t.job.OnFailure.Attempts)
+	attempts := max(1, t.Job.Attempts)
+	wait := t.Job.OnFailure.Wait(attempts)
+	t.Event("warn", t.reported, "stage %s: %s; trying again in %s (%d of %d)", t.stage, cause, wait, attempts+1, t.Job.OnFailure.Attempts)
 	t.tell()
-	err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, wait, true) })
+	err := t.Write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.Ref, wait, true) })
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (t *Task) postpone(cause error) error {
 func (t *Task) abandon(cause error) error {
 	t.log.Warn("job left to a newer seedbedd", "stage", t.stage, "err", cause)
 	t.tell()
-	err := t.write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.ref, foreignWait, false) })
+	err := t.Write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Postpone(ctx, t.Ref, foreignWait, false) })
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (t *Task) abandon(cause error) error {
 func (t *Task) undoable(journal []seedbed.Stage) error {
 	for _, row := range journal {
 		if _, ok := t.find(row.Name); !ok && (row.State == seedbed.StageIntent || row.State == seedbed.StageDone) {
-			return fmt.Errorf("%w: it does not know how to undo stage %s of a %s job", errForeign, row.Name, t.job.Kind)
+			return fmt.Errorf("%w: it does not know how to undo stage %s of a %s job", errForeign, row.Name, t.Job.Kind)
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func checkBlob(b seedbed.Blob, data []byte) error {
 		return fmt.Errorf("document %s has the digest %s", b.SHA256, got)
 	}
 	if int64(len(data)) != b.Size {
-		return fmt.Errorf("document %s has %d bytes, want %d", b.SHA256, len(data), b.Size)
+		return fmt.Errorf("document %s has %d bytes, expected %d", b.SHA256, len(data), b.Size)
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func TestRolesOfTheFeed(t *testing.T) {
 	}{
 		"a control host as caller": {remotesAs(identity(t, mtls.Control, "node1"), socket), "bad certificate"},
 		"a worker as caller":       {remotesAs(identity(t, mtls.Worker, "node1"), socket), "bad certificate"},
-		"a worker as server":       {remotesAs(identity(t, mtls.Metadata, "node1"), worker), "want seedbed:control"},
+		"a worker as server":       {remotesAs(identity(t, mtls.Metadata, "node1"), worker), "expected seedbed:control"},
 		"another authority":        {remotesAs(identityBy(t, elsewhere, mtls.Metadata, "node1"), socket), "was not signed by the authority"},
 	} {
 		up := newUpstream("", tt.remotes)

@@ -249,7 +249,7 @@ func (s *Server) blob(ctx context.Context, c *fiber.Ctx) error {
 func (s *Server) applied(ctx context.Context, c *fiber.Ctx) error {
 	var b appliedBody
 	if body := c.Request().Body(); len(body) > maxAppliedBody {
-		return seedbed.Errorf(seedbed.ErrInvalid, "body has %d bytes, want at most %d", len(body), maxAppliedBody)
+		return seedbed.Errorf(seedbed.ErrInvalid, "body has %d bytes, expected at most %d", len(body), maxAppliedBody)
 	} else if err := json.Unmarshal(body, &b); err != nil {
 		return seedbed.Errorf(seedbed.ErrInvalid, "applied: %v", err)
 	}

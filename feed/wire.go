@@ -47,7 +47,7 @@ var (
 
 func checkNode(node string) error {
 	if node == "" || len(node) > maxNode {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node has %d bytes, want 1 to %d", len(node), maxNode)
+		return seedbed.Errorf(seedbed.ErrInvalid, "node has %d bytes, expected 1 to %d", len(node), maxNode)
 	}
 	for _, r := range node {
 		if !unicode.IsPrint(r) {
@@ -64,7 +64,7 @@ func checkEvent(e seedbed.GuestEvent) error {
 		return err
 	}
 	if e.Seq < 1 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "event seq %d, want 1 or more", e.Seq)
+		return seedbed.Errorf(seedbed.ErrInvalid, "event seq %d, expected 1 or more", e.Seq)
 	}
 	switch e.Kind {
 	case seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport, seedbed.GuestPassword:
@@ -122,7 +122,7 @@ func (p *packedPage) readChanges(d *json.Decoder) error {
 		return err // null is an empty list
 	}
 	if t != json.Delim('[') {
-		return fmt.Errorf("feed: changes begin with %v, want a list", t)
+		return fmt.Errorf("feed: changes begin with %v, expected a list", t)
 	}
 	for d.More() {
 		var c guestChange
@@ -142,7 +142,7 @@ func expect(d *json.Decoder, want json.Delim) error {
 		return err
 	}
 	if t != want {
-		return fmt.Errorf("feed: found %v, want %v", t, want)
+		return fmt.Errorf("feed: found %v, expected %v", t, want)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func decodeEvents(body []byte) (node, spool string, events []seedbed.GuestEvent,
 		return "", "", nil, seedbed.Errorf(seedbed.ErrInvalid, "spool %.40q is not 32 hexadecimal digits", b.Spool)
 	}
 	if len(b.Events) > maxEvents {
-		return "", "", nil, seedbed.Errorf(seedbed.ErrInvalid, "%d events at once, want at most %d", len(b.Events), maxEvents)
+		return "", "", nil, seedbed.Errorf(seedbed.ErrInvalid, "%d events at once, expected at most %d", len(b.Events), maxEvents)
 	}
 	for i, raw := range b.Events {
 		var e seedbed.GuestEvent

@@ -38,7 +38,7 @@ func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 		return errors.New("metadata: a state needs Guests and Guest")
 	}
 	if n := len(s.TokenKey); n != 0 && n != tokenKeyLen {
-		return fmt.Errorf("metadata: token key has %d bytes, want %d", n, tokenKeyLen)
+		return fmt.Errorf("metadata: token key has %d bytes, expected %d", n, tokenKeyLen)
 	}
 	d.apply.Lock()
 	defer d.apply.Unlock()

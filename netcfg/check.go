@@ -103,7 +103,7 @@ func checkBridges(p *plan) []seedbed.Check {
 	for _, l := range p.abandoned(links) {
 		if _, mark, _ := l.madeFor(); mark != p.installation {
 			checks = append(checks, failed("bridge "+l.name,
-				errors.New("it has no network here, and carries the mark of another installation of Seedbed, or none"),
+				errors.New("it belongs to no network here, and carries the mark of another installation of Seedbed or no mark"),
 				"if nothing uses it: ip link del "+l.name))
 			continue
 		}

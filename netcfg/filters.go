@@ -123,7 +123,7 @@ func generation() (uint32, error) {
 			return g, nil
 		}
 	}
-	return 0, errors.New("the kernel does not tell the generation of the nftables rules")
+	return 0, errors.New("the kernel does not report the generation of the nftables rules")
 }
 
 func parseGeneration(b []byte) (uint32, bool) {

@@ -52,7 +52,7 @@ func (m *Manager) Neighbour(ctx context.Context, ifindex int, ip netip.Addr) (se
 	ip = ip.Unmap().WithZone("")
 	if !ip.IsValid() || ifindex <= 0 {
 		return seedbed.MAC{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"neighbour %s on interface %d: want an address and an interface index", ip, ifindex)
+			"neighbour %s on interface %d: expected an address and an interface index", ip, ifindex)
 	}
 	msgs, err := m.neigh.ask(neighRequest(ifindex, ip))
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {

@@ -26,14 +26,14 @@ func newPlan(s State, o Options) (*plan, error) {
 	p := &plan{networks: slices.Clone(s.Networks), metadataPort: 80, installation: o.Installation}
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: want 1 to 65535", o.MetadataPort)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: expected 1 to 65535", o.MetadataPort)
 		}
 		p.metadataPort = uint16(o.MetadataPort)
 	}
 	if strings.ContainsFunc(o.Installation, func(r rune) bool { return r <= ' ' || r > '~' || r == '@' || r == ':' }) ||
 		len(o.Installation) > 32 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid,
-			"installation %q is not a mark: want at most 32 printable characters without blanks, ':' or '@'", o.Installation)
+			"installation %q is not a mark: expected at most 32 printable characters without blanks, ':' or '@'", o.Installation)
 	}
 	slices.SortFunc(p.networks, func(a, b seedbed.Network) int { return strings.Compare(a.Bridge, b.Bridge) })
 	if err := checkNetworks(p.networks); err != nil {
@@ -80,11 +80,11 @@ func checkNetwork(n seedbed.Network) error {
 	}
 	switch {
 	case !validIfname(n.Bridge):
-		return bad("bridge %q is not an interface name: want 1 to 15 characters without blanks, '/' or ':'", n.Bridge)
+		return bad("bridge %q is not an interface name: expected 1 to 15 characters without blanks, '/' or ':'", n.Bridge)
 	case !unicast(n.MAC):
 		return bad("MAC %s of bridge %s is not a unicast address", n.MAC, n.Bridge)
 	case !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() || n.Prefix.Bits() < 8 || n.Prefix.Bits() > 30:
-		return bad("prefix %s is not usable: want an IPv4 network of /8 to /30", n.Prefix)
+		return bad("prefix %s is not usable: expected an IPv4 network of /8 to /30", n.Prefix)
 	case n.Prefix.Contains(MetadataAddr):
 		return bad("prefix %s contains the metadata address %s", n.Prefix, MetadataAddr)
 	case !host(n.Prefix, n.Gateway):

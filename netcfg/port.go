@@ -64,7 +64,7 @@ func badPort(t *Port, format string, args ...any) error {
 func checkPort(t *Port, n seedbed.Network) error {
 	switch {
 	case !validIfname(t.Tap):
-		return badPort(t, "not an interface name: want 1 to 15 characters without blanks, '/' or ':'")
+		return badPort(t, "not an interface name: expected 1 to 15 characters without blanks, '/' or ':'")
 	case !unicast(t.MAC):
 		return badPort(t, "MAC %s is not a unicast address", t.MAC)
 	case t.Mark == 0:

@@ -18,7 +18,7 @@ func (m *Manager) HasLink(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	if !validIfname(name) {
-		return false, seedbed.Errorf(seedbed.ErrInvalid, "interface %q: want 1 to 15 characters without blanks, '/' or ':'", name)
+		return false, seedbed.Errorf(seedbed.ErrInvalid, "interface %q: expected 1 to 15 characters without blanks, '/' or ':'", name)
 	}
 	ae := netlink.NewAttributeEncoder()
 	ae.String(unix.IFLA_IFNAME, name)

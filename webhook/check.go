@@ -29,26 +29,26 @@ func CheckHook(h seedbed.Hook) error {
 	}
 	switch {
 	case h.Rate < 0 || h.Rate > maxRate:
-		return invalid("rate %g: want deliveries a second, 0 (any number) to %d", h.Rate, maxRate)
+		return invalid("rate %g: expected deliveries a second, 0 (any number) to %d", h.Rate, maxRate)
 	case h.Concurrency < 0 || h.Concurrency > maxConcurrency:
-		return invalid("concurrency %d: want 0 (any number) to %d", h.Concurrency, maxConcurrency)
+		return invalid("concurrency %d: expected 0 (any number) to %d", h.Concurrency, maxConcurrency)
 	case h.MaxBody < 0 || h.MaxBody > maxHookBody:
-		return invalid("max_body %s: want 0 (the listener's) to %s", h.MaxBody, maxHookBody)
+		return invalid("max_body %s: expected 0 (the listener's) to %s", h.MaxBody, maxHookBody)
 	case h.Instances < 0 || h.Creates < 0:
-		return invalid("instances and creates: want 0 (any number) or more")
+		return invalid("instances and creates: expected 0 (any number) or more")
 	case len(h.CIDRs) > maxListed:
-		return invalid("cidrs: %d networks: want at most %d", len(h.CIDRs), maxListed)
+		return invalid("cidrs: %d networks: expected at most %d", len(h.CIDRs), maxListed)
 	case len(h.Subjects) > maxListed:
-		return invalid("subjects: %d names: want at most %d", len(h.Subjects), maxListed)
+		return invalid("subjects: %d names: expected at most %d", len(h.Subjects), maxListed)
 	}
 	for _, p := range h.CIDRs {
 		if !p.IsValid() || p != p.Masked() {
-			return invalid("cidrs: %q: want a network without host bits, such as 192.0.2.0/24", p)
+			return invalid("cidrs: %q: expected a network without host bits, such as 192.0.2.0/24", p)
 		}
 	}
 	for _, s := range h.Subjects {
 		if !subjectForm.MatchString(s) {
-			return invalid("subjects: %q: want a DNS or URI name or the common name of a certificate", seedbed.Clip(s))
+			return invalid("subjects: %q: expected a DNS or URI name or the common name of a certificate", seedbed.Clip(s))
 		}
 	}
 	if err := (seedbed.JobOptions{Priority: h.Priority}).Check(seedbed.JobCreate); err != nil {
@@ -63,7 +63,7 @@ func CheckHook(h seedbed.Hook) error {
 func (s *Server) CheckHook(h seedbed.Hook) error {
 	switch {
 	case h.MaxBody > seedbed.Bytes(s.maxBody):
-		return invalid("max_body %s: the listener takes no more than %s: want at most that, or a larger webhook.max_body in the configuration", h.MaxBody, seedbed.Bytes(s.maxBody))
+		return invalid("max_body %s: the listener accepts at most %s: set at most that, or raise webhook.max_body in the configuration", h.MaxBody, seedbed.Bytes(s.maxBody))
 	case len(h.Subjects) > 0 && !s.Certificates:
 		return invalid("subjects: the listener does not ask for certificates, so no sender could match: set webhook.tls.client_ca in the configuration first")
 	}
@@ -74,7 +74,7 @@ func (s *Server) CheckHook(h seedbed.Hook) error {
 func CheckKeys(h seedbed.Hook) error {
 	switch {
 	case h.Scheme == seedbed.SchemeNone && !h.Insecure:
-		return invalid("scheme none proves nothing: want insecure as well, and then only loopback or holders of a certificate may send")
+		return invalid("scheme none verifies nothing: set insecure as well; then only loopback and clients with a certificate may send")
 	case h.Insecure && h.Scheme != seedbed.SchemeNone:
 		return invalid("insecure is only for the scheme none")
 	case h.Scheme == seedbed.SchemeNone && len(h.Keys) > 0:
@@ -82,7 +82,7 @@ func CheckKeys(h seedbed.Hook) error {
 	case h.Scheme == seedbed.SchemeAlertmanager && len(h.Keys) == 0 && len(h.Subjects) == 0:
 		return invalid("scheme alertmanager without a token needs subjects: the names of the certificates that may send")
 	case h.Scheme == seedbed.SchemeGitLab && len(h.CIDRs) == 0 && len(h.Subjects) == 0:
-		return invalid("scheme gitlab signs nothing, and its secret can be copied: want cidrs, the networks that GitLab sends from, or the scheme gitlab-signed")
+		return invalid("scheme gitlab signs nothing, and its secret can be copied: set cidrs to the networks that GitLab sends from, or use the scheme gitlab-signed")
 	case !signature.Keyless(h.Scheme) && len(h.Keys) == 0:
 		return invalid("the hook has no key")
 	}

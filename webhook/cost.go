@@ -53,9 +53,9 @@ func checkGrowth(tree *cel.Ast) (id int64, problem string) {
 		}
 		switch args := e.AsCall().Args(); {
 		case e.AsCall().FunctionName() == "replace" && len(args) > 1 && !written(args[1]):
-			id, problem = e.ID(), "what replaces is the sender's own, in a text of the sender's: want one of the two written here"
+			id, problem = e.ID(), "the text and its replacement both come from the sender: write one of them in the rule"
 		case e.AsCall().FunctionName() == "join" && len(args) > 0 && !written(args[0]):
-			id, problem = e.ID(), "the separator is the sender's own, in a list of the sender's: want one of the two written here"
+			id, problem = e.ID(), "the list and its separator both come from the sender: write one of them in the rule"
 		}
 	}))
 	return id, problem

@@ -28,7 +28,7 @@ func (r *Server) DryRun(ctx context.Context, h seedbed.Hook, s seedbed.SampleDel
 	}
 	d.kind = kindOf(cmp.Or(d.event.headers["content-type"], fiber.MIMEApplicationJSON))
 	if d.kind == "" || h.Mapping == "" && d.kind != kindJSON {
-		return seedbed.DryRun{Problem: "a body of that content type is not taken"}, nil
+		return seedbed.DryRun{Problem: "a body of that content type is not accepted"}, nil
 	}
 	req, matched, err := r.evaluate(ctx, d)
 	t := seedbed.DryRun{Matched: matched}

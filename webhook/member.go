@@ -30,7 +30,7 @@ type member struct {
 var members = []member{
 	stringMember("action", func(p *payload) *string { return &p.Action }, func(v any) error {
 		if !slices.Contains(seedbed.Actions(), v.(string)) {
-			return invalid("want one of %s", strings.Join(seedbed.Actions(), ", "))
+			return invalid("expected one of %s", strings.Join(seedbed.Actions(), ", "))
 		}
 		return nil
 	}),
@@ -111,7 +111,7 @@ func memberNames() string {
 func checkMapping(tree *cel.Ast) (int64, string) {
 	root := tree.NativeRep().Expr()
 	if t := tree.OutputType(); t.Kind() != types.MapKind && t.Kind() != types.DynKind {
-		return root.ID(), "it gives " + t.String() + ": want a map with " + memberNames()
+		return root.ID(), "it gives " + t.String() + ": expected a map with " + memberNames()
 	}
 	if root.Kind() != celast.MapKind {
 		return 0, ""
@@ -125,7 +125,7 @@ func checkMapping(tree *cel.Ast) (int64, string) {
 		name, _ := key.(string)
 		m, known := memberOf(name)
 		if !known {
-			return entry.Key().ID(), fmt.Sprintf("key %v is unknown: want %s", key, memberNames())
+			return entry.Key().ID(), fmt.Sprintf("key %v is unknown: expected %s", key, memberNames())
 		}
 		if problem := m.problem(entry, tree); problem != "" {
 			return entry.Value().ID(), problem
@@ -145,7 +145,7 @@ func (m member) problem(entry celast.MapEntry, tree *cel.Ast) string {
 		return ""
 	}
 	if !slices.Contains(m.kinds, t.Kind()) {
-		return fmt.Sprintf("%s is %s: want %s", m.name, t, m.want)
+		return fmt.Sprintf("%s is %s: expected %s", m.name, t, m.want)
 	}
 	if value.Kind() != celast.LiteralKind || m.check == nil {
 		return ""

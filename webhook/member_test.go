@@ -90,9 +90,9 @@ func TestJobOptionsRefused(t *testing.T) {
 		}
 	}
 	for body, says := range map[string]string{
-		`{"hold":"yes"}`:      "member /hold has the wrong type: want true or false",
-		`{"on_failure":1}`:    "member /on_failure has the wrong type: want a string",
-		`{"job":{"after":1}}`: "want action, name, profile, params, node, on_failure, priority, after, hold and protected",
+		`{"hold":"yes"}`:      "member /hold has the wrong type: expected true or false",
+		`{"on_failure":1}`:    "member /on_failure has the wrong type: expected a string",
+		`{"job":{"after":1}}`: "expected action, name, profile, params, node, on_failure, priority, after, hold and protected",
 	} {
 		if _, err := decode([]byte(body)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", body, err, says)
@@ -104,18 +104,18 @@ func TestJobOptionsRefused(t *testing.T) {
 func TestMappingIsTyped(t *testing.T) {
 	t.Parallel()
 	for mapping, says := range map[string]string{
-		`{"priority": true}`:                         "mapping: line 1, column 14: priority is bool: want a string or a whole number",
+		`{"priority": true}`:                         "mapping: line 1, column 14: priority is bool: expected a string or a whole number",
 		`{"priority": 1.5}`:                          "priority is double",
 		`{"priority": "urgent"}`:                     "column 14: priority: priority \"urgent\" is not usable",
 		`{"priority": 400}`:                          "is not usable",
-		`{"on_failure": 3}`:                          "on_failure is int: want a string",
+		`{"on_failure": 3}`:                          "on_failure is int: expected a string",
 		`{"on_failure": "explode"}`:                  "want rollback, keep, or retry",
-		`{"hold": "yes"}`:                            "hold is string: want true or false",
+		`{"hold": "yes"}`:                            "hold is string: expected true or false",
 		`{"protected": size(body.x)}`:                "protected is int",
 		`{"after": ["a"]}`:                           "after is list",
-		`{"action": "explode"}`:                      "action: want one of create, remove",
-		`{"name": 1}`:                                "name is int: want a string",
-		`{"params": "x"}`:                            "params is string: want a map",
+		`{"action": "explode"}`:                      "action: expected one of create, remove",
+		`{"name": 1}`:                                "name is int: expected a string",
+		`{"params": "x"}`:                            "params is string: expected a map",
 		`{?"priority": optional.of(true)}`:           "priority is bool",
 		`{"priority": headers["x"] == "1" ? 1 : 2u}`: "found no matching overload",
 	} {

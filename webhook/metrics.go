@@ -43,7 +43,7 @@ func (c *counts) make() {
 	}, []string{"hook", "decision", "status"})
 	c.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "seedbed_webhook_seconds",
-		Help:    "Time from a delivery's header to the decision, for those that were taken, by hook.",
+		Help:    "Time from a delivery's header to the decision, for accepted deliveries, by hook.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"hook"})
 	c.of.Store(&map[string]*counted{})

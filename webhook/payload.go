@@ -48,11 +48,11 @@ func decode(body []byte) (payload, error) {
 	}
 	if e, ok := errors.AsType[*json.SemanticError](err); ok {
 		if errors.Is(e, json.ErrUnknownName) {
-			return p, errors.New("member " + place(e.JSONPointer) + " is unknown: want " + memberNames())
+			return p, errors.New("member " + place(e.JSONPointer) + " is unknown: expected " + memberNames())
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(string(e.JSONPointer), "/"), "/")
 		if m, ok := memberOf(name); ok {
-			return p, errors.New("member " + place(e.JSONPointer) + " has the wrong type: want " + m.want)
+			return p, errors.New("member " + place(e.JSONPointer) + " has the wrong type: expected " + m.want)
 		}
 		return p, errors.New("member " + place(e.JSONPointer) + " has the wrong type")
 	}
@@ -71,13 +71,13 @@ func place(p jsontext.Pointer) string {
 func (p payload) request() (seedbed.Request, error) {
 	switch {
 	case p.Action == "":
-		return seedbed.Request{}, invalid("action is missing: want one of %s", strings.Join(seedbed.Actions(), ", "))
+		return seedbed.Request{}, invalid("action is missing: expected one of %s", strings.Join(seedbed.Actions(), ", "))
 	case p.Name == "":
 		return seedbed.Request{}, invalid("name is missing")
 	case makes(p.Action) && p.Profile == "":
 		return seedbed.Request{}, invalid("profile is missing")
 	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node != ""):
-		return seedbed.Request{}, invalid("hold, protected and node are for create and plan: want none of them with %s", seedbed.Clip(p.Action))
+		return seedbed.Request{}, invalid("hold, protected and node are for create and plan: they cannot be set with %s", seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {
@@ -97,7 +97,7 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 	if p.Priority != nil {
 		text, ok := priorityText(p.Priority)
 		if !ok {
-			return o, invalid("priority is of another type: want a string or a whole number")
+			return o, invalid("priority is of another type: expected a string or a whole number")
 		}
 		if o.Priority, err = seedbed.ParsePriority(text); err != nil {
 			return o, err

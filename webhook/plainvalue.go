@@ -36,7 +36,7 @@ func (r *room) hold(text int) error {
 	return nil
 }
 
-var errTooMuch = fmt.Errorf("it gives too much: want at most %d values, %d deep, with %d bytes of text", maxValues, maxNested, maxText)
+var errTooMuch = fmt.Errorf("its value is too large: expected at most %d values, %d deep, with %d bytes of text", maxValues, maxNested, maxText)
 
 func plainly(v ref.Val, deep int, left *room) (any, error) {
 	if deep == 0 {
@@ -74,7 +74,7 @@ func plainly(v ref.Val, deep int, left *room) (any, error) {
 			key := it.Next()
 			name, ok := key.Value().(string)
 			if !ok {
-				return nil, fmt.Errorf("a map has a key of type %s: want strings", key.Type().TypeName())
+				return nil, fmt.Errorf("a map has a key of type %s: expected strings", key.Type().TypeName())
 			}
 			if left.text -= len(name); left.text < 0 {
 				return nil, errTooMuch
@@ -97,5 +97,5 @@ func plainly(v ref.Val, deep int, left *room) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("it gives a %s: want text, numbers, truth values, lists and maps", v.Type().TypeName())
+	return nil, fmt.Errorf("its value is a %s: expected text, numbers, truth values, lists and maps", v.Type().TypeName())
 }

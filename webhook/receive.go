@@ -149,12 +149,12 @@ func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) erro
 	d.kind = kindOf(f.Get("content-type"))
 	switch {
 	case d.hook.Mapping == "" && (d.kind != kindJSON || !strings.HasPrefix(f.Get("content-type"), fiber.MIMEApplicationJSON)):
-		return refuse(fiber.StatusUnsupportedMediaType, "want Content-Type: application/json")
+		return refuse(fiber.StatusUnsupportedMediaType, "expected Content-Type: application/json")
 	case d.kind == "":
 		return refuse(fiber.StatusUnsupportedMediaType,
-			"want Content-Type: application/json, another that ends in +json, or application/x-www-form-urlencoded")
+			"expected Content-Type: application/json, another that ends in +json, or application/x-www-form-urlencoded")
 	case !f.Has("content-length") && !f.Has("transfer-encoding"):
-		return refuse(fiber.StatusLengthRequired, "want Content-Length")
+		return refuse(fiber.StatusLengthRequired, "expected Content-Length")
 	}
 	most := r.maxBody
 	if d.hook.MaxBody > 0 {
@@ -294,7 +294,7 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", seedbed.Clip(req.Action))
 	}
 	if req.Priority > hook.Priority {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the priority %s: want at most %s", req.Priority, hook.Priority)
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the priority %s: expected at most %s", req.Priority, hook.Priority)
 	}
 	profile := req.Profile
 	if profile != "" && !allowsProfile(hook, profile) {

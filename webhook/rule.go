@@ -41,7 +41,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Function("json", cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.DynType, cel.UnaryBinding(func(v ref.Val) ref.Val {
 			text, ok := v.Value().(string)
 			if !ok {
-				return types.NewErr("json: want a string")
+				return types.NewErr("json: expected a string")
 			}
 			decoded, err := decodeJSON([]byte(text))
 			if err != nil {
@@ -68,7 +68,7 @@ func compileOne(name, text string, check func(*cel.Ast) (int64, string)) (cel.Pr
 		return nil, nil
 	}
 	if len(text) > maxRule {
-		return nil, invalid("%s has %d bytes: want at most %d", name, len(text), maxRule)
+		return nil, invalid("%s has %d bytes: expected at most %d", name, len(text), maxRule)
 	}
 	env, err := environment()
 	if err != nil {
@@ -97,7 +97,7 @@ func compileOne(name, text string, check func(*cel.Ast) (int64, string)) (cel.Pr
 
 func checkWhen(tree *cel.Ast) (int64, string) {
 	if t := tree.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return tree.NativeRep().Expr().ID(), "it gives " + t.String() + ": want true or false"
+		return tree.NativeRep().Expr().ID(), "it gives " + t.String() + ": expected true or false"
 	}
 	return 0, ""
 }
@@ -117,7 +117,7 @@ func (r rules) matches(ctx context.Context, e event) (bool, error) {
 	}
 	matched, ok := v.Value().(bool)
 	if !ok {
-		return false, invalid("when gave %s: want true or false", v.Type().TypeName())
+		return false, invalid("when gave %s: expected true or false", v.Type().TypeName())
 	}
 	return matched, nil
 }
@@ -134,17 +134,17 @@ func (r rules) request(ctx context.Context, e event) (payload, error) {
 	}
 	m, ok := given.(map[string]any)
 	if !ok {
-		return payload{}, invalid("mapping gave %s: want a map", v.Type().TypeName())
+		return payload{}, invalid("mapping gave %s: expected a map", v.Type().TypeName())
 	}
 	var p payload
 	for key, v := range m {
 		member, known := memberOf(key)
 		switch {
 		case !known:
-			return p, invalid("mapping gave %q: want %s", seedbed.Clip(key), memberNames())
+			return p, invalid("mapping gave %q: expected %s", seedbed.Clip(key), memberNames())
 		case v == nil: // as if the key were absent
 		case !member.set(&p, v):
-			return p, invalid("mapping: %s is of another type: want %s", key, member.want)
+			return p, invalid("mapping: %s is of another type: expected %s", key, member.want)
 		}
 	}
 	return p, nil

@@ -67,8 +67,8 @@ func TestRulesAreChecked(t *testing.T) {
 		"wrong types":     {`headers["a"] == 1`, "", "when: line 1, column 14"},
 		"no map":          {"", `"create"`, "mapping: line 1, column 1: it gives string"},
 		"unknown key":     {"", `{"action": "create", "nmae": "x"}`, "mapping: line 1, column 22: key nmae"},
-		"grows":           {`body.a.replace("x", body.b) == ""`, "", "when: line 1, column 15: what replaces"},
-		"grows by join":   {"", `{"name": body.a.join(body.b)}`, "mapping: line 1, column 21: the separator"},
+		"grows":           {`body.a.replace("x", body.b) == ""`, "", "when: line 1, column 15: the text and its replacement"},
+		"grows by join":   {"", `{"name": body.a.join(body.b)}`, "mapping: line 1, column 21: the list and its separator"},
 		"too long":        {strings.Repeat(" ", maxRule) + "true", "", "at most"},
 		"nested too deep": {strings.Repeat("(", 500) + "true" + strings.Repeat(")", 500), "", "when"},
 	} {
@@ -164,7 +164,7 @@ func TestTry(t *testing.T) {
 				Problem: `the hook does not allow the profile "big"`}},
 		"no JSON": {seedbed.SampleDelivery{Body: `go`}, seedbed.DryRun{Problem: "the body is not valid JSON near its start or end"}},
 		"no kind": {seedbed.SampleDelivery{Headers: map[string]string{"content-type": "text/plain"}},
-			seedbed.DryRun{Problem: "a body of that content type is not taken"}},
+			seedbed.DryRun{Problem: "a body of that content type is not accepted"}},
 	} {
 		got, err := s.DryRun(t.Context(), h, test.sample)
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {

@@ -80,7 +80,7 @@ func adminToken(path string) ([]byte, error) {
 	}
 	if token = bytes.TrimSpace(token); len(token) < 32 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid,
-			"api.token_file %s holds %d characters: want at least 32, or remove it and a new one is made", path, len(token))
+			"api.token_file %s holds %d characters: at least 32 are required; remove the file to have a new token made", path, len(token))
 	}
 	return token, nil
 }

@@ -25,7 +25,7 @@ func TestFleetOfAHost(t *testing.T) {
 		t.Fatalf("a host without guests: %v, %v", f.Nodes(), err)
 	}
 	if _, err := effects.Inventory.Ask(ctx, f.Of("ctl1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) ||
-		!strings.Contains(err.Error(), "is no hypervisor") {
+		!strings.Contains(err.Error(), "is not a hypervisor") {
 		t.Errorf("its worker: %v", err)
 	}
 	c.Hypervisor = true

@@ -87,7 +87,7 @@ func secretText(path string, public bool) (string, error) {
 		return "", err
 	}
 	if !public && st.Mode().Perm()&0o007 != 0 {
-		return "", fmt.Errorf("secret_file: everyone may use %s (mode %o): want chmod 640 or 600", path, st.Mode().Perm())
+		return "", fmt.Errorf("secret_file: everyone may use %s (mode %o): run chmod 640 or 600 on it", path, st.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSecret))
 	return string(text), err

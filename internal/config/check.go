@@ -35,7 +35,7 @@ func (s source) checkNode(path string, n ast.Node, t reflect.Type) []error {
 	case reflect.Slice:
 		list, ok := n.(*ast.SequenceNode)
 		if !ok {
-			return []error{s.at(n.GetToken().Position.Line, fmt.Sprintf("%s: want a list, such as [a, b]", path))}
+			return []error{s.at(n.GetToken().Position.Line, fmt.Sprintf("%s: expected a list, such as [a, b]", path))}
 		}
 		var errs []error
 		for i, v := range list.Values {
@@ -53,7 +53,7 @@ func (s source) checkMapping(path string, n ast.Node, t reflect.Type) []error {
 		if path != "" {
 			where = path + ": "
 		}
-		return []error{s.at(n.GetToken().Position.Line, where+"want keys and values, such as \"key: value\"")}
+		return []error{s.at(n.GetToken().Position.Line, where+"expected keys and values, such as \"key: value\"")}
 	}
 	var errs []error
 	for it := m.MapRange(); it.Next(); {
@@ -63,7 +63,7 @@ func (s source) checkMapping(path string, n ast.Node, t reflect.Type) []error {
 		case it.Key().IsMergeKey():
 		case elem == nil:
 			errs = append(errs, s.at(it.Key().GetToken().Position.Line,
-				fmt.Sprintf("unknown key %q: want one of %s", full, strings.Join(known, ", "))))
+				fmt.Sprintf("unknown key %q: expected one of %s", full, strings.Join(known, ", "))))
 		default:
 			errs = append(errs, s.checkNode(full, it.Value(), elem)...)
 		}
@@ -98,19 +98,19 @@ func (s source) checkLeaf(path string, n ast.Node, t reflect.Type) []error {
 func want(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
-		return "a duration: want a number and a unit, such as 500ms, 10s, 5m or 168h"
+		return "a duration: expected a number and a unit, such as 500ms, 10s, 5m or 168h"
 	case reflect.TypeFor[seedbed.Priority]():
-		return "a priority: want low, normal, high, or a whole number from -100 to 100"
+		return "a priority: expected low, normal, high, or a whole number from -100 to 100"
 	case reflect.TypeFor[Prefix]():
-		return "a subnet: want auto, or an IPv4 prefix such as 10.80.0.0/24"
+		return "a subnet: expected auto, or an IPv4 prefix such as 10.80.0.0/24"
 	}
 	switch t.Kind() {
 	case reflect.Bool:
-		return "a switch: want true or false"
+		return "a switch: expected true or false"
 	case reflect.Int, reflect.Uint16:
-		return "a number in range: want only digits, such as 4"
+		return "a number in range: expected only digits, such as 4"
 	case reflect.Int64:
-		return "a size: want a whole number and a unit, such as 256KiB or 10GiB"
+		return "a size: expected a whole number and a unit, such as 256KiB or 10GiB"
 	case reflect.String:
 		return "text: put it in quotes"
 	}

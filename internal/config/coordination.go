@@ -31,7 +31,7 @@ func (k *checker) coordination(c Coordination) {
 	servers := "[" + strings.Join(c.Servers, ", ") + "]"
 	switch c.Driver {
 	case CoordinationLocal:
-		k.need(len(c.Servers) == 0, "coordination.servers", servers, "none, or driver: zookeeper")
+		k.need(len(c.Servers) == 0, "coordination.servers", servers, "no servers, or driver: zookeeper")
 	case CoordinationZooKeeper:
 		k.need(len(c.Servers) > 0, "coordination.servers", servers, "ZooKeeper's servers, such as [zk1:2181, zk2:2181, zk3:2181]")
 	}

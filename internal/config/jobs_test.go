@@ -37,9 +37,9 @@ jobs:
 	}
 	for _, test := range []struct{ hook, want string }{
 		{"{stage: boot, when: after, endpoint: x}", `jobs.hooks[0].stage: "boot" cannot be used`},
-		{"{stage: define, when: during, endpoint: x}", `jobs.hooks[0].when: "during" cannot be used: want before or after`},
+		{"{stage: define, when: during, endpoint: x}", `jobs.hooks[0].when: "during" cannot be used: expected before or after`},
 		{"{stage: define, when: after}", `jobs.hooks[0].endpoint`},
-		{"{stage: define, when: after, endpoint: x, script: y}", `jobs.hooks[0].script: "y" cannot be used: want a script or an endpoint, not both`},
+		{"{stage: define, when: after, endpoint: x, script: y}", `jobs.hooks[0].script: "y" cannot be used: expected a script or an endpoint, not both`},
 		{"{stage: define, when: after, script: ../y}", `jobs.hooks[0].script`},
 		{"{kind: dream, stage: define, when: after, endpoint: x}", `jobs.hooks[0].kind: "dream" cannot be used`},
 		{"{stage: define, when: after, endpoint: x, timeout: 2h}", `jobs.hooks[0].timeout`},
@@ -62,7 +62,7 @@ func TestHookPriority(t *testing.T) {
 		}
 	}
 	_, err := Parse("f.yaml", []byte("webhook: {hooks: [{name: forge, priority: urgent}]}\n"))
-	if err == nil || !strings.Contains(err.Error(), "want low, normal, high, or a whole number from -100 to 100") {
+	if err == nil || !strings.Contains(err.Error(), "expected low, normal, high, or a whole number from -100 to 100") {
 		t.Errorf("urgent: %v", err)
 	}
 }

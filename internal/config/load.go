@@ -113,7 +113,7 @@ func (s source) parse(text []byte) (ast.Node, error) {
 		switch {
 		case doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType:
 		case root != nil:
-			return nil, s.at(doc.Body.GetToken().Position.Line, "a second YAML document: want one")
+			return nil, s.at(doc.Body.GetToken().Position.Line, "a second YAML document: only one is allowed")
 		default:
 			root = doc.Body
 		}

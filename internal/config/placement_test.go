@@ -15,10 +15,10 @@ func TestPlacement(t *testing.T) {
 		t.Errorf("%+v, %v", c.Placement, err)
 	}
 	for name, test := range map[string]struct{ section, want string }{
-		"selector":        {"selector: best", `placement.selector: "best" cannot be used: want mem or memprov or vcpus or load or vms`},
+		"selector":        {"selector: best", `placement.selector: "best" cannot be used: expected mem or memprov or vcpus or load or vms`},
 		"no selector":     {`selector: ""`, `placement.selector`},
 		"negative":        {"memory_overcommit: -1", `placement.memory_overcommit: "-1" cannot be used`},
-		"nearly nothing":  {"vcpu_overcommit: 0.01", `placement.vcpu_overcommit: "0.01" cannot be used: want 0 for no bound, or 0.1 to 1000`},
+		"nearly nothing":  {"vcpu_overcommit: 0.01", `placement.vcpu_overcommit: "0.01" cannot be used: expected 0 for no bound, or 0.1 to 1000`},
 		"without end":     {"vcpu_overcommit: .inf", `placement.vcpu_overcommit`},
 		"no number":       {"memory_overcommit: .nan", `placement.memory_overcommit`},
 		"much":            {"memory_overcommit: 150%", `memory_overcommit`},

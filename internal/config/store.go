@@ -30,7 +30,7 @@ const (
 // dsnShape matches PostgreSQL's connection strings, as a URL or as keys and values.
 var dsnShape = regexp.MustCompile(`^(postgres(ql)?://|\s*[a-z_]+\s*=)`)
 
-const wantDSN = "a connection string such as postgres://seedbed@db1.example/seedbed, without a password: one with it goes into the file that store.dsn_file names"
+const wantDSN = "a connection string such as postgres://seedbed@db1.example/seedbed, without a password: put a connection string with a password into the file of store.dsn_file"
 
 func (k *checker) store(s Store) {
 	k.oneOf("store.driver", s.Driver, StoreSQLite, StorePostgres)
@@ -40,8 +40,8 @@ func (k *checker) store(s Store) {
 	}
 	switch s.Driver {
 	case StoreSQLite:
-		k.secret(s.DSN == "", "store.dsn", "none, or driver: postgres")
-		k.need(s.DSNFile == "", "store.dsn_file", s.DSNFile, "none, or driver: postgres")
+		k.secret(s.DSN == "", "store.dsn", "nothing, or driver: postgres")
+		k.need(s.DSNFile == "", "store.dsn_file", s.DSNFile, "nothing, or driver: postgres")
 	case StorePostgres:
 		switch {
 		case s.DSN != "" && s.DSNFile != "":
@@ -91,7 +91,7 @@ func (s Store) ConnectionString() (string, error) {
 		return "", fmt.Errorf("store.dsn_file: %w", err)
 	}
 	if st.Mode().Perm()&0o007 != 0 {
-		return "", fmt.Errorf("store.dsn_file: everyone may use %s (mode %o): want chmod 640 or 600", s.DSNFile, st.Mode().Perm())
+		return "", fmt.Errorf("store.dsn_file: everyone may use %s (mode %o): run chmod 640 or 600 on it", s.DSNFile, st.Mode().Perm())
 	}
 	const most = 16 << 10
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
@@ -100,7 +100,7 @@ func (s Store) ConnectionString() (string, error) {
 	}
 	if text = bytes.TrimSpace(text); len(text) == 0 || len(text) > most || !dsnShape.Match(text) {
 		return "", fmt.Errorf(
-			"store.dsn_file: %s holds no connection string: want one line such as postgres://seedbed:PASSWORD@db1.example/seedbed", s.DSNFile)
+			"store.dsn_file: %s holds no connection string: expected one line such as postgres://seedbed:PASSWORD@db1.example/seedbed", s.DSNFile)
 	}
 	return string(text), nil
 }

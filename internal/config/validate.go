@@ -30,9 +30,9 @@ type problem struct {
 
 func (p problem) String() string {
 	if p.secret {
-		return fmt.Sprintf("%s: its value, which may be secret, cannot be used: want %s", p.key, p.want)
+		return fmt.Sprintf("%s: its value, which may be secret, cannot be used: expected %s", p.key, p.want)
 	}
-	return fmt.Sprintf("%s: %q cannot be used: want %s", p.key, fmt.Sprint(p.value), p.want)
+	return fmt.Sprintf("%s: %q cannot be used: expected %s", p.key, fmt.Sprint(p.value), p.want)
 }
 
 // Validate reports every invalid value, with its key and what would be valid. A configuration from
@@ -206,7 +206,7 @@ func (k *checker) jobs(j Jobs) {
 		key := fmt.Sprintf("jobs.hooks[%d].", i)
 		_, ok := known[h.Stage]
 		k.need(ok, key+"stage", h.Stage, "one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		k.need(h.Kind == "" || slices.Contains(seedbed.JobKinds(), h.Kind), key+"kind", h.Kind, "a kind of job such as create, or none for all")
+		k.need(h.Kind == "" || slices.Contains(seedbed.JobKinds(), h.Kind), key+"kind", h.Kind, "a kind of job such as create, or nothing for all kinds")
 		k.oneOf(key+"when", h.When, seedbed.HookBefore, seedbed.HookAfter)
 		switch {
 		case h.Script == "" && h.Endpoint == "":

@@ -37,7 +37,7 @@ func Engines() []string { return []string{"ceph", "postgres", "zookeeper"} }
 func (k *Keeper) Up(name string) (err error) {
 	start := engines[name]
 	if start == nil {
-		return fmt.Errorf("component %q does not exist: want one of %s", name, strings.Join(Engines(), ", "))
+		return fmt.Errorf("component %q does not exist: expected one of %s", name, strings.Join(Engines(), ", "))
 	}
 	if c := k.find(name); c != nil {
 		if c.runs() {

@@ -51,7 +51,7 @@ func NewAuthority(dir string, valid time.Duration) (Issued, error) {
 	made := Issued{Cert: filepath.Join(dir, authorityCert), Key: filepath.Join(dir, authorityKey)}
 	for _, name := range []string{made.Cert, made.Key} {
 		if _, err := os.Lstat(name); err == nil {
-			return made, seedbed.Errorf(seedbed.ErrExists, "there is a %s already: an authority is made once, in a directory of its own", name)
+			return made, seedbed.Errorf(seedbed.ErrExists, "%s exists already: make an authority in a new directory", name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return made, err
 		}
@@ -95,7 +95,7 @@ func OpenAuthority(dir string) (*Authority, error) {
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is not readable: want a private key without a passphrase (PKCS #8)", keyName)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is not readable: expected a private key without a passphrase (PKCS #8)", keyName)
 	}
 	key, ok := parsed.(crypto.Signer)
 	public, comparable := all[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool })

@@ -57,7 +57,7 @@ func expiry(name, file string, ends, now time.Time) seedbed.Check {
 	switch left := ends.Sub(now); {
 	case left <= 0:
 		c.OK, c.Hint = false, renew
-		c.Detail = fmt.Sprintf("%s, or who signed it, has expired on %s: the other hosts refuse it", file, ends.UTC().Format(time.RFC3339))
+		c.Detail = fmt.Sprintf("%s or its issuer's certificate expired on %s: the other hosts refuse it", file, ends.UTC().Format(time.RFC3339))
 	case left < soon:
 		c.Detail += fmt.Sprintf(", in %d days", int(left/(24*time.Hour)))
 		c.Hint = renew

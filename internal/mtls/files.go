@@ -88,7 +88,7 @@ func (i *Identity) until(leaf *x509.Certificate, sent [][]byte, authority *x509.
 func certificates(name string, text []byte) (all []*x509.Certificate, err error) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s holds a %s: want only certificates", name, block.Type)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s holds a %s: expected only certificates", name, block.Type)
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -141,6 +141,6 @@ func checkMode(name string, info fs.FileInfo) error {
 		return nil
 	}
 	return seedbed.Errorf(seedbed.ErrInvalid,
-		"the private key %s has mode %04o and belongs to %s: want chmod 600, or 640 for a file of root's whose group is only the daemon's", name,
+		"the private key %s has mode %04o and belongs to %s: run chmod 600 on it, or chmod 640 if root owns it and only the daemon is in its group", name,
 		mode, owner)
 }

@@ -30,14 +30,14 @@ func TestOpenRefuses(t *testing.T) {
 		problem string
 	}{
 		"another node":     {func(*Files) {}, Worker, "hv2", `is of node "hv1", and this is hv2: issue it for that name, or set node`},
-		"another role":     {func(*Files) {}, Control, "hv1", `is of ["seedbed:worker"], want seedbed:control`},
+		"another role":     {func(*Files) {}, Control, "hv1", `is of ["seedbed:worker"], expected seedbed:control`},
 		"no such file":     {func(f *Files) { f.Key = "/nowhere/key" }, Worker, "hv1", "cluster.worker: stat /nowhere/key: no such file"},
 		"empty authority":  {func(f *Files) { f.CA = empty }, Worker, "hv1", "holds no certificate in PEM"},
-		"key as authority": {func(f *Files) { f.CA = f.Key }, Worker, "hv1", "holds a PRIVATE KEY: want only certificates"},
+		"key as authority": {func(f *Files) { f.CA = f.Key }, Worker, "hv1", "holds a PRIVATE KEY: expected only certificates"},
 		"another's key":    {func(f *Files) { f.Key = issue(t, a, Worker, "hv1").Key }, Worker, "hv1", "private key does not match"},
 		"another's CA":     {func(f *Files) { f.CA = issue(t, other, Worker, "hv1").CA }, Worker, "hv1", "is not trusted by"},
 		"readable key":     {func(f *Files) { chmod(t, f.Key, 0o644) }, Worker, "hv1", "has mode 0644"},
-		"the authority":    {func(f *Files) { f.Cert, f.Key = dir+"/ca.pem", dir+"/ca.key" }, Worker, "hv1", "want seedbed:worker"},
+		"the authority":    {func(f *Files) { f.Cert, f.Key = dir+"/ca.pem", dir+"/ca.key" }, Worker, "hv1", "expected seedbed:worker"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,10 +91,10 @@ func TestOpenTakes(t *testing.T) {
 		}
 	}
 	i = open(t, files, Worker, "hv1")
-	if c := i.Checks(t.Context())[0]; c.OK || !strings.Contains(c.Detail, "has expired") || c.Hint == "" {
+	if c := i.Checks(t.Context())[0]; c.OK || !strings.Contains(c.Detail, "expired on") || c.Hint == "" {
 		t.Errorf("check %+v", c)
 	}
-	if c := CheckFiles("cluster.worker", files.CA, files.Cert); c.OK || !strings.Contains(c.Detail, "has expired") {
+	if c := CheckFiles("cluster.worker", files.CA, files.Cert); c.OK || !strings.Contains(c.Detail, "expired on") {
 		t.Errorf("check of the files %+v", c)
 	}
 }
@@ -110,7 +110,7 @@ func TestExpiry(t *testing.T) {
 	}{
 		"long":  {90 * 24 * time.Hour, true, "f is good until 2026-11-30T00:00:00Z", false},
 		"soon":  {10*24*time.Hour + time.Hour, true, "f is good until 2026-09-11T01:00:00Z, in 10 days", true},
-		"ended": {-time.Hour, false, "f, or who signed it, has expired on 2026-08-31T23:00:00Z: the other hosts refuse it", true},
+		"ended": {-time.Hour, false, "f or its issuer's certificate expired on 2026-08-31T23:00:00Z: the other hosts refuse it", true},
 	} {
 		got := expiry("n", "f", now.Add(c.left), now)
 		if got.OK != c.ok || got.Detail != c.detail || (got.Hint != "") != c.hint {
@@ -145,7 +145,7 @@ func TestKeyMode(t *testing.T) {
 		{0o660, 0, false}, {0o650, 0, false}, {0o644, 0, false}, {0o604, 0, false}, {0o602, 0, false}, {0o601, 1000, false}, {0o777, 0, false},
 	} {
 		err := checkMode("k", info{mode: c.mode, uid: c.uid})
-		if (err == nil) != c.ok || err != nil && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "want chmod 600")) {
+		if (err == nil) != c.ok || err != nil && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "run chmod 600")) {
 			t.Errorf("%04o of uid %d: %v", c.mode, c.uid, err)
 		}
 	}

@@ -26,7 +26,7 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 		return made, err
 	}
 	if !slices.Contains(Roles(), role) {
-		return made, seedbed.Errorf(seedbed.ErrInvalid, "role %q does not exist: want control, worker or metadata", role)
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "role %q does not exist: expected control, worker or metadata", role)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	template := &x509.Certificate{
@@ -79,7 +79,7 @@ func addHosts(template *x509.Certificate, node string, hosts []string) error {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		case !hostName(host):
 			return seedbed.Errorf(seedbed.ErrInvalid,
-				"%q is neither a host name nor an IP address: want one such as hv2.example or 10.0.0.2, without a port", host)
+				"%q is neither a host name nor an IP address: expected one such as hv2.example or 10.0.0.2, without a port", host)
 		case !slices.Contains(template.DNSNames, host):
 			template.DNSNames = append(template.DNSNames, host)
 		}

@@ -117,7 +117,7 @@ func (i *Identity) Client(role Role, node, host string) *tls.Config {
 				return seedbed.Errorf(seedbed.ErrForbidden, "its certificate is not for %s: issue it with --host %s", host, host)
 			}
 			if name := leaf.Subject.CommonName; node != "" && name != node {
-				return seedbed.Errorf(seedbed.ErrForbidden, "its certificate is of node %.80q, want %s", name, node)
+				return seedbed.Errorf(seedbed.ErrForbidden, "its certificate is of node %.80q, expected %s", name, node)
 			}
 			return nil
 		},
@@ -176,7 +176,7 @@ func notTrusted(leaf *x509.Certificate, err error) error {
 // checkSubject refuses a certificate of another role, or without a node.
 func checkSubject(c *x509.Certificate, role Role) error {
 	if o := c.Subject.Organization; len(o) != 1 || o[0] != role.organization() {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate of %.80q is of %.80q, want %s", c.Subject.CommonName, o, role.organization())
+		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate of %.80q is of %.80q, expected %s", c.Subject.CommonName, o, role.organization())
 	}
 	if err := seedbed.CheckName("node", c.Subject.CommonName); err != nil {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate's common name: %v", err)

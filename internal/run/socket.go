@@ -90,7 +90,7 @@ func removeStale(ctx context.Context, path string) error {
 	case errors.Is(err, unix.ECONNREFUSED):
 		return os.Remove(path)
 	}
-	return fmt.Errorf("who serves %s: %w", path, err)
+	return fmt.Errorf("find out whether %s is served: %w", path, err)
 }
 
 // groupID returns the ID of a group, or -1 for the empty name.

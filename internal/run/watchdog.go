@@ -30,7 +30,7 @@ func Watchdog(log *slog.Logger, healthy func(context.Context) error) func(contex
 					log.Warn("cannot notify systemd", "state", daemon.SdNotifyWatchdog, "err", err)
 				}
 			} else if ctx.Err() == nil {
-				log.Warn("not healthy, so the watchdog is not told", "err", err)
+				log.Warn("not healthy: the watchdog is not notified", "err", err)
 			}
 			select {
 			case <-ctx.Done():

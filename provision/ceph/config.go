@@ -88,7 +88,7 @@ func (c Config) complete() (Config, error) {
 	for _, f := range []struct{ what, value string }{{"Ceph pool", c.Pool}, {"user", c.User}, {"node", c.Node}} {
 		if !word.MatchString(f.value) {
 			return c, seedbed.Errorf(seedbed.ErrInvalid,
-				"%s %q of pool %s is not usable: want letters, digits, '.', '_' or '-', starting with a letter or digit", f.what, f.value, c.Name)
+				"%s %q of pool %s is not usable: expected letters, digits, '.', '_' or '-', starting with a letter or digit", f.what, f.value, c.Name)
 		}
 	}
 	for _, f := range []struct{ what, value string }{

@@ -66,7 +66,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 func (p *Pool) volumeSize(s *session, spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 	size := spec.Size
 	if size < 0 || size%sector != 0 || size > image.MaxSize {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: want a multiple of %d bytes, at most %s", size,
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: expected a multiple of %d bytes, at most %s", size,
 			spec.Name, sector, image.MaxSize)
 	}
 	if spec.Image == "" {

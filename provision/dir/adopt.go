@@ -32,7 +32,7 @@ func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.Forei
 // without a name.
 func (p *Pool) adoptable(ctx context.Context, path string) (tag, error) {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		return tag{}, seedbed.Errorf(seedbed.ErrInvalid, "disk file %q: want a clean absolute path", path)
+		return tag{}, seedbed.Errorf(seedbed.ErrInvalid, "disk file %q: expected a clean absolute path", path)
 	}
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -205,7 +205,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		{"state", noDomain, seedbed.ErrNotFound, "not defined"},
 		{"start", text(effects.StartDomain.Do(ctx, l, call(1), effects.DomainRef{ID: id})), seedbed.ErrNotFound, "not defined"},
 		{"no call", text(effects.StartDomain.Do(ctx, l, seedbed.Call{}, effects.DomainRef{ID: id})), seedbed.ErrInvalid, "job name"},
-		{"console", noTail, seedbed.ErrInvalid, "want 1 to 16MiB"},
+		{"console", noTail, seedbed.ErrInvalid, "expected 1 to 16MiB"},
 		{"name", text(effects.DefineDomain.Do(ctx, l, call(1), seedbed.DomainSpec{ID: id, Name: "a/b"})), seedbed.ErrInvalid, "not a host name"},
 	} {
 		if !errors.Is(c.err, c.want) || !strings.Contains(c.err.Error(), c.text) {

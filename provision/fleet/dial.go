@@ -31,7 +31,7 @@ func socketDialer(path string) func(context.Context) (net.Conn, error) {
 func tlsDialer(at string, conf *tls.Config) func(context.Context) (net.Conn, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "https" || u.Port() == "" || u.Host != at[len("https://"):] {
-		wrong := seedbed.Errorf(seedbed.ErrInvalid, "the worker's address %q cannot be used: want https://HOST:PORT, such as https://hv2.example:7375", at)
+		wrong := seedbed.Errorf(seedbed.ErrInvalid, "the worker's address %q cannot be used: expected https://HOST:PORT, such as https://hv2.example:7375", at)
 		return func(context.Context) (net.Conn, error) { return nil, wrong }
 	}
 	return func(ctx context.Context) (net.Conn, error) {

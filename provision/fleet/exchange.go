@@ -171,7 +171,7 @@ func (c *Client) send(ctx context.Context, effect string, req effects.Request, e
 			if resp.StatusCode == http.StatusOK {
 				return nil, c.broken(ctx, err) // in the middle of a line
 			}
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is no worker, or has too much to do (HTTP status %s)", c.at, resp.Status)
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is not a worker, or is overloaded (HTTP status %s)", c.at, resp.Status)
 		}
 		switch {
 		case l.Result != nil: // first, because such a line may be long
@@ -182,7 +182,7 @@ func (c *Client) send(ctx context.Context, effect string, req effects.Request, e
 		each(l)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, fmt.Errorf("the answer of the worker on %s to %s has a line that is too long: want at most %d bytes, or %d of a result", c.at, effect, effects.MaxLine, effects.MaxResult)
+		return nil, fmt.Errorf("the answer of the worker on %s to %s has a line that is too long: expected at most %d bytes, or %d of a result", c.at, effect, effects.MaxLine, effects.MaxResult)
 	}
 	return nil, c.broken(ctx, lines.Err())
 }

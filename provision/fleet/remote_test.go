@@ -242,16 +242,16 @@ func TestRemoteRefused(t *testing.T) {
 		"a guest plane's certificate": {fleet.NewRemoteClient(l.at, plane.Client(mtls.Worker, "n1", "127.0.0.1")), seedbed.ErrUnavailable,
 			"the worker on " + l.at + " refuses the certificate of this host (tls: bad certificate): its log says why"},
 		"another node": {fleet.NewRemoteClient(l.at, o.other.Client(mtls.Worker, "n2", "127.0.0.1")), seedbed.ErrUnavailable,
-			"the worker on " + l.at + ` is not trusted: its certificate is of node "n1", want n2`},
+			"the worker on " + l.at + ` is not trusted: its certificate is of node "n1", expected n2`},
 		"another host":     {fleet.NewRemoteClient(l.at, o.other.Client(mtls.Worker, "n1", "hv.example")), seedbed.ErrUnavailable, "issue it with --host hv.example"},
 		"no worker at all": {fleet.NewRemoteClient(scheme+plain.Addr().String(), right), seedbed.ErrUnavailable, "is not trusted: tls: first record does not look like a TLS handshake"},
 		"one that ends":    {fleet.NewRemoteClient(scheme+dying.Addr().String(), right), seedbed.ErrUnavailable, "does not answer: the connection broke in the TLS handshake"},
 		"nobody":           {fleet.NewRemoteClient(o.place(t), right), seedbed.ErrUnavailable, "(is seedbed-worker running?)"},
-		"http":             {fleet.NewRemoteClient("http://hv2:7375", right), seedbed.ErrInvalid, "want https://HOST:PORT"},
-		"no port":          {fleet.NewRemoteClient("https://hv2", right), seedbed.ErrInvalid, "want https://HOST:PORT"},
-		"a path":           {fleet.NewRemoteClient("https://hv2:7375/x", right), seedbed.ErrInvalid, "want https://HOST:PORT"},
-		"a user":           {fleet.NewRemoteClient("https://a@hv2:7375", right), seedbed.ErrInvalid, "want https://HOST:PORT"},
-		"nothing":          {fleet.NewRemoteClient("", right), seedbed.ErrInvalid, "want https://HOST:PORT"},
+		"http":             {fleet.NewRemoteClient("http://hv2:7375", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"no port":          {fleet.NewRemoteClient("https://hv2", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"a path":           {fleet.NewRemoteClient("https://hv2:7375/x", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"a user":           {fleet.NewRemoteClient("https://a@hv2:7375", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"nothing":          {fleet.NewRemoteClient("", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
 	} {
 		_, err := effects.CloneVolume.Do(t.Context(), c.client, call(1), volume())
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {

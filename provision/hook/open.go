@@ -31,7 +31,7 @@ func (r *Runner) open(name string) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	path := filepath.Join(r.cfg.Dir, name)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s is a symbolic link: want the file itself there", path)
+		return nil, seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s is a symbolic link: put the file itself there", path)
 	}
 	if err != nil {
 		return nil, r.missing(err, name)
@@ -59,13 +59,13 @@ func direct(file *os.File, path string) error {
 		return nil
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden,
-		"the hook script %s is neither a program nor begins with an interpreter line: want #!/bin/sh or the like at its start", path)
+		"the hook script %s is neither a program nor begins with an interpreter line such as #!/bin/sh", path)
 }
 
 func (r *Runner) missing(err error, name string) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
 		return seedbed.Errorf(seedbed.ErrNotFound,
-			"the hook script %s does not exist in %s on this host: want an executable file of that name, of root", name, r.cfg.Dir)
+			"the hook script %s does not exist in %s on this host: put an executable file of that name there, owned by root", name, r.cfg.Dir)
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden, "the hook script %s of %s cannot be opened: %v", name, r.cfg.Dir, err)
 }
@@ -86,13 +86,13 @@ func (r *Runner) safe(f *os.File, path string, kind uint32) error {
 func (r *Runner) problem(st unix.Stat_t, kind uint32) string {
 	switch {
 	case st.Mode&unix.S_IFMT != kind:
-		return "is not a regular file: want an executable one"
+		return "is not a regular file"
 	case st.Uid != 0 && st.Uid != r.owner:
-		return "belongs to another user than root: want chown root"
+		return "belongs to another user than root: run chown root on it"
 	case st.Mode&(unix.S_IWGRP|unix.S_IWOTH) != 0:
-		return "can be written by others than its owner: want chmod go-w"
+		return "can be written by others than its owner: run chmod go-w on it"
 	case kind == unix.S_IFREG && st.Mode&unix.S_IXUSR == 0:
-		return "is not executable: want chmod u+x"
+		return "is not executable: run chmod u+x on it"
 	}
 	return ""
 }

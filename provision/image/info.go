@@ -81,7 +81,7 @@ func (i Info) Check(path string) error {
 	case i.DataFile != "":
 		return seedbed.Errorf(seedbed.ErrInvalid, "refers to another file (%q): flatten it first, with qemu-img convert -O qcow2", i.DataFile)
 	case i.Encrypted:
-		return invalid("is encrypted: want an image that is not")
+		return invalid("is encrypted: the image must not be")
 	case i.Corrupt:
 		return invalid("is marked corrupt: repair it first, with qemu-img check -r all")
 	case i.Size <= 0:
@@ -92,10 +92,10 @@ func (i Info) Check(path string) error {
 		return nil
 	}
 	if i.Subformat != "monolithicSparse" && i.Subformat != "streamOptimized" {
-		return seedbed.Errorf(seedbed.ErrInvalid, "is a vmdk of type %q: want monolithicSparse or streamOptimized", i.Subformat)
+		return seedbed.Errorf(seedbed.ErrInvalid, "is a vmdk of type %q: expected monolithicSparse or streamOptimized", i.Subformat)
 	}
 	if len(i.Extents) != 1 || i.Extents[0] != path {
-		return invalid("is a vmdk that refers to other files: want one vmdk file with its data inside")
+		return invalid("is a vmdk that refers to other files: expected one vmdk file with its data inside")
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 		return "", err
 	}
 	if h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.size"] != "" {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: want only plain files",
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: expected only plain files",
 			seedbed.Clip(name))
 	}
 	if _, twice := a.members[name]; twice {
@@ -107,7 +107,7 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 func checkMember(name string) error {
 	if name == "" || len(name) > 255 || name == "." || name == ".." || strings.ContainsAny(name, "/\\") || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "has a file called %q: want plain names, without directories", seedbed.Clip(name))
+		return seedbed.Errorf(seedbed.ErrInvalid, "has a file called %q: expected plain names, without directories", seedbed.Clip(name))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func checkMember(name string) error {
 // small reads a small file of the archive.
 func small(r io.Reader, size int64, most seedbed.Bytes, what string) ([]byte, error) {
 	if size > int64(most) {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has %s of %d bytes: want at most %s", what, size, most)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has %s of %d bytes: expected at most %s", what, size, most)
 	}
 	text, err := io.ReadAll(r)
 	if err != nil {

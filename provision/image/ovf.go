@@ -33,7 +33,7 @@ func ParseOVF(text []byte) (seedbed.Appliance, error) {
 		return seedbed.Appliance{}, err
 	}
 	if !root.ovf("Envelope") {
-		return seedbed.Appliance{}, seedbed.Errorf(seedbed.ErrInvalid, "has a descriptor that is %q of %q: want an Envelope of OVF 1 or 2 (%s)",
+		return seedbed.Appliance{}, seedbed.Errorf(seedbed.ErrInvalid, "has a descriptor that is %q of %q: expected an Envelope of OVF 1 or 2 (%s)",
 			seedbed.Clip(root.name.Local), seedbed.Clip(root.name.Space), strings.Join(envelopes, ", "))
 	}
 	system := root.find("VirtualSystem")
@@ -72,7 +72,7 @@ func vcpus(item *element) (int, error) {
 	s := item.setting("VirtualQuantity")
 	n, err := strconv.Atoi(s)
 	if err != nil || seedbed.CheckVCPUs(n) != nil {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has %q processors: want 1 to %d", seedbed.Clip(s), seedbed.MaxVCPUs)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has %q processors: expected 1 to %d", seedbed.Clip(s), seedbed.MaxVCPUs)
 	}
 	return n, nil
 }
@@ -125,7 +125,7 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 		return nil, invalid("describes a machine without disks")
 	}
 	if len(items) > seedbed.MaxOVADisks {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "describes a machine with %d disks: want at most %d", len(items), seedbed.MaxOVADisks)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "describes a machine with %d disks: expected at most %d", len(items), seedbed.MaxOVADisks)
 	}
 	section, files := root.find("DiskSection"), root.find("References")
 	var found []seedbed.ApplianceDisk
@@ -152,7 +152,7 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 			}
 		}
 		if kind != "file" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk whose HostResource is %q: want ovf:/disk/ID or ovf:/file/ID",
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk whose HostResource is %q: expected ovf:/disk/ID or ovf:/file/ID",
 				seedbed.Clip(resource))
 		}
 		file := byID(files, "File", "id", id)
@@ -160,14 +160,14 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in the file %q, which its References do not name", seedbed.Clip(id))
 		}
 		if c := file.attr("compression"); c != "" && c != "identity" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: want it uncompressed", seedbed.Clip(id),
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: it must not be compressed", seedbed.Clip(id),
 				seedbed.Clip(c))
 		}
 		if file.attr("chunkSize") != "" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in several files: want one", seedbed.Clip(id))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in several files: expected one", seedbed.Clip(id))
 		}
 		if d.File = file.attr("href"); checkMember(d.File) != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in %q: want the name of a file inside it", seedbed.Clip(d.File))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in %q: expected the name of a file inside it", seedbed.Clip(d.File))
 		}
 		if seen[d.File] {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has two disks in the one file %q", seedbed.Clip(d.File))

@@ -35,7 +35,7 @@ const cimClasses = "http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_"
 // parseXML reads a document. Only XML's five own entities are known, so no other is expanded.
 func parseXML(text []byte) (*element, error) {
 	if seedbed.Bytes(len(text)) > maxOVF {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor of %d bytes: want at most %s", len(text), maxOVF)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor of %d bytes: expected at most %s", len(text), maxOVF)
 	}
 	d := xml.NewDecoder(bytes.NewReader(text))
 	var open []*element

@@ -143,7 +143,7 @@ func Cause(ctx context.Context, err error) error {
 }
 
 // errChanged ends the import of a file that another process opens for writing.
-var errChanged = seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read: want a file that no process writes to")
+var errChanged = seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read: no process may write to it")
 
 // digestTick is the interval of progress reports while waiting for a digest.
 const digestTick = 200 * time.Millisecond

@@ -39,7 +39,7 @@ const HeadSize = 64 * seedbed.KiB
 // MaxSize is the largest virtual size that is accepted.
 const MaxSize = seedbed.MaxDisk
 
-const wanted = "want a disk image in qcow2, raw, vmdk or vdi format, an ISO, or an OVA"
+const wanted = "expected a disk image in qcow2, raw, vmdk or vdi format, an ISO, or an OVA"
 
 // others are signatures of unusable files, with a message for the user.
 var others = []struct {
@@ -58,7 +58,7 @@ var others = []struct {
 	{0, "COWD", "is a VMware COW disk: " + wanted},
 	{0, "vhdxfile", "is in vhdx format: " + wanted},
 	{0, "conectix", "is in vpc (VHD) format: " + wanted},
-	{0, "# Disk DescriptorFile", "is a VMDK descriptor that refers to other files: want one vmdk file with its data inside"},
+	{0, "# Disk DescriptorFile", "is a VMDK descriptor that refers to other files: expected one vmdk file with its data inside"},
 	{0, "\x7fELF", "is a program (ELF): " + wanted},
 	{0, "!<arch>\n", "is a Debian package or ar archive: " + wanted},
 	{0, "<!DOCTYPE", "is an HTML page, perhaps of a failed download: " + wanted},
@@ -122,13 +122,13 @@ func checkQCOW2(head []byte) error {
 	}
 	version := binary.BigEndian.Uint32(head[qcow2Version:])
 	if version != 2 && version != 3 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "is a qcow file of version %d: want 2 or 3", version)
+		return seedbed.Errorf(seedbed.ErrInvalid, "is a qcow file of version %d: expected 2 or 3", version)
 	}
 	if binary.BigEndian.Uint64(head[qcow2BackingOffset:]) != 0 {
 		return invalid("refers to another file (its backing file): flatten it first, with qemu-img convert -O qcow2")
 	}
 	if binary.BigEndian.Uint32(head[qcow2CryptMethod:]) != 0 {
-		return invalid("is encrypted: want an image that is not")
+		return invalid("is encrypted: the image must not be")
 	}
 	if version == 2 {
 		return nil
@@ -155,7 +155,7 @@ func checkVMDK(head []byte) error {
 		return invalid("is a vmdk file that ends in its header")
 	}
 	if binary.LittleEndian.Uint64(head[vmdkCapacity:]) == 0 {
-		return invalid("is a VMDK descriptor that refers to other files: want one vmdk file with its data inside")
+		return invalid("is a VMDK descriptor that refers to other files: expected one vmdk file with its data inside")
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func TestSniff(t *testing.T) {
 		{"qcow2", qcow2(func([]byte) {}), QCOW2, ""},
 		{"qcow2 version 2", qcow2(func(h []byte) { h[7] = 2 })[:72], QCOW2, ""},
 		{"qcow2 version 2 has no feature bits", qcow2(func(h []byte) { h[7], h[79] = 2, 0xff }), QCOW2, ""},
-		{"qcow version 1", qcow2(func(h []byte) { h[7] = 1 }), QCOW2, "version 1: want 2 or 3"},
+		{"qcow version 1", qcow2(func(h []byte) { h[7] = 1 }), QCOW2, "version 1: expected 2 or 3"},
 		{"qcow2 with a backing file", qcow2(func(h []byte) { h[15] = 104 }), QCOW2, "backing file"},
 		{"qcow2 with AES", qcow2(func(h []byte) { h[35] = 1 }), QCOW2, "encrypted"},
 		{"qcow2 with a data file", qcow2(func(h []byte) { h[79] = 4 }), QCOW2, "external data file"},

@@ -36,7 +36,7 @@ func CheckSpec(spec seedbed.ImageSpec) error {
 
 func checkDigest(s string) error {
 	if b, err := hex.DecodeString(s); err != nil || len(b) != 0 && len(b) != sha256.Size {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", seedbed.Clip(s))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a SHA-256 digest: expected 64 hexadecimal digits", seedbed.Clip(s))
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func OpenSource(spec seedbed.ImageSpec, spool *Spool) (*Source, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: want a disk image", spec.Path)
+		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: expected a disk image", spec.Path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -200,7 +200,7 @@ func (s *Source) Copy(ctx context.Context, dst *os.File, progress func(seedbed.P
 
 func (s *Source) expect(sum string) error {
 	if s.spec.SHA256 != "" && !strings.EqualFold(s.spec.SHA256, sum) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "has the SHA-256 digest %s: want %s", sum, strings.ToLower(s.spec.SHA256))
+		return seedbed.Errorf(seedbed.ErrInvalid, "has the SHA-256 digest %s: expected %s", sum, strings.ToLower(s.spec.SHA256))
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func TestSourceRefuses(t *testing.T) {
 		problem string
 	}{
 		"damaged disk":            {damaged, seedbed.ImageSpec{}, "does not match its manifest"},
-		"another digest":          {one, seedbed.ImageSpec{SHA256: strings.Repeat("0", 64)}, "want 0000"},
+		"another digest":          {one, seedbed.ImageSpec{SHA256: strings.Repeat("0", 64)}, "expected 0000"},
 		"another format":          {one, seedbed.ImageSpec{Format: "qcow2"}, "is an OVA"},
 		"a disk as an OVA":        {disk, seedbed.ImageSpec{Format: "ova"}, "raw format, but ova was requested"},
 		"a raw disk as a qcow2":   {disk, seedbed.ImageSpec{Format: "qcow2"}, "raw format, but qcow2 was requested"},

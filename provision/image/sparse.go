@@ -70,5 +70,5 @@ func changed(err error, done, size seedbed.Bytes) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read (%d bytes of %d): want a file that no process writes to", done, size)
+	return seedbed.Errorf(seedbed.ErrInvalid, "changed while it was read (%d bytes of %d): no process may write to it", done, size)
 }

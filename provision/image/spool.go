@@ -57,7 +57,7 @@ var uploadID = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
 
 func checkUpload(id string) error {
 	if !uploadID.MatchString(id) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not the ID of an upload: want 16 to 64 letters and digits", seedbed.Clip(id))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not the ID of an upload: expected 16 to 64 letters and digits", seedbed.Clip(id))
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has %d bytes but was announced with %d: it is incomplete", up.Size,
 			spec.Size)
 	case spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, up.SHA256):
-		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: want %s", up.SHA256,
+		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: expected %s", up.SHA256,
 			strings.ToLower(spec.SHA256))
 	}
 	if up.Appliance, err = identify(f, up.Size); err != nil {

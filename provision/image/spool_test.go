@@ -119,7 +119,7 @@ func TestReceiveLeavesNothing(t *testing.T) {
 		"cancelled":             {ctx: ended, spec: seedbed.UploadSpec{}, body: bytes.NewReader(disk), want: context.Canceled},
 		"shorter than said":     {spec: seedbed.UploadSpec{Size: seedbed.Bytes(len(disk)) + 1}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "it is incomplete"},
 		"longer than said":      {spec: seedbed.UploadSpec{Size: 100}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "it is incomplete"},
-		"another digest":        {spec: seedbed.UploadSpec{SHA256: strings.Repeat("0", 64)}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "want 0000"},
+		"another digest":        {spec: seedbed.UploadSpec{SHA256: strings.Repeat("0", 64)}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "expected 0000"},
 		"no digest":             {spec: seedbed.UploadSpec{SHA256: "xyz"}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "64 hexadecimal"},
 		"no room":               {spec: seedbed.UploadSpec{}, body: bytes.NewReader(disk), need: full, want: seedbed.ErrFull},
 		"a gzip file":           {spec: seedbed.UploadSpec{}, body: bytes.NewReader(bomb), want: seedbed.ErrInvalid, problem: "gzip"},

@@ -40,7 +40,7 @@ const maxExponent = 80
 func amount(quantity, units, fallback string) (seedbed.Bytes, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(quantity), 10, 64)
 	if err != nil || n < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the quantity %q: want a whole number", seedbed.Clip(quantity))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "has the quantity %q: expected a whole number", seedbed.Clip(quantity))
 	}
 	if strings.TrimSpace(units) == "" {
 		units = fallback
@@ -63,7 +63,7 @@ func amount(quantity, units, fallback string) (seedbed.Bytes, error) {
 
 // parseUnits reads a base unit with its multipliers and divisors, from left to right.
 func parseUnits(s string) (*big.Rat, error) {
-	bad := seedbed.Errorf(seedbed.ErrInvalid, `has the units %q: want such as "byte * 2^30"`, seedbed.Clip(s))
+	bad := seedbed.Errorf(seedbed.ErrInvalid, `has the units %q: expected units such as "byte * 2^30"`, seedbed.Clip(s))
 	if len(s) > 100 {
 		return nil, bad
 	}

@@ -29,7 +29,7 @@ func consoleLog(dir string, id seedbed.InstanceID) string {
 // with mode 0600. Other users can enter the directory but not list it.
 func openConsoleDir(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "libvirt.console_dir is %q: want an absolute path", dir)
+		return seedbed.Errorf(seedbed.ErrInvalid, "libvirt.console_dir is %q: expected an absolute path", dir)
 	}
 	_, err := os.Stat(dir)
 	if err == nil {

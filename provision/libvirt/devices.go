@@ -28,7 +28,7 @@ var (
 
 func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceList, error) {
 	if len(spec.Disks) > maxDisks || len(spec.NICs) > maxNICs {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d disks and %d NICs: want at most %d and %d",
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d disks and %d NICs: expected at most %d and %d",
 			spec.Name, len(spec.Disks), len(spec.NICs), maxDisks, maxNICs)
 	}
 	list := &libvirtxml.DomainDeviceList{
@@ -93,7 +93,7 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 		Target: &libvirtxml.DomainDiskTarget{Dev: system.Disk(index), Bus: cmp.Or(system.DiskBus, seedbed.BusVirtio)},
 	}
 	if d.Format != "qcow2" && d.Format != "raw" {
-		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has format %q: want qcow2 or raw", domain, index, d.Format)
+		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has format %q: expected qcow2 or raw", domain, index, d.Format)
 	}
 	if index == 0 {
 		disk.Boot = &libvirtxml.DomainDeviceBoot{Order: 1}
@@ -101,7 +101,7 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 	switch d.Type {
 	case "file":
 		if !filepath.IsAbs(d.Source) {
-			return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d is at %q: want an absolute path", domain, index, d.Source)
+			return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d is at %q: expected an absolute path", domain, index, d.Source)
 		}
 		disk.Source = &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: d.Source}}
 		if d.Backing != "" {
@@ -115,7 +115,7 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 		// librbd has its own threads, so io cannot be chosen.
 		disk.Source, disk.Driver.IO = source, ""
 	default:
-		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has type %q: want file or rbd", domain, index, d.Type)
+		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has type %q: expected file or rbd", domain, index, d.Type)
 	}
 	return disk, nil
 }
@@ -137,12 +137,12 @@ func backing(path string) *libvirtxml.DomainDiskBackingStore {
 func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, error) {
 	if !ifname.MatchString(n.Tap) || reserved.MatchString(n.Tap) {
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"domain %s: tap name %q is not usable: want 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1", domain,
+			"domain %s: tap name %q is not usable: expected 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1", domain,
 			n.Tap)
 	}
 	if !ifname.MatchString(n.Bridge) {
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"domain %s: bridge name %q is not usable: want 1 to 15 letters, digits, '.', '_' or '-'", domain, n.Bridge)
+			"domain %s: bridge name %q is not usable: expected 1 to 15 letters, digits, '.', '_' or '-'", domain, n.Bridge)
 	}
 	return libvirtxml.DomainInterface{
 		MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC.String()},
@@ -182,7 +182,7 @@ func vnc(domain, bind string) (libvirtxml.DomainGraphic, error) {
 	}
 	if _, err := netip.ParseAddr(bind); err != nil {
 		return libvirtxml.DomainGraphic{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"domain %s: VNC cannot listen on %q: want an IP address of the node", domain, bind)
+			"domain %s: VNC cannot listen on %q: expected an IP address of the node", domain, bind)
 	}
 	return libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
 		Port: -1, AutoPort: "yes", Listen: bind,

@@ -72,10 +72,10 @@ func checkSpec(spec seedbed.DomainSpec) error {
 		return err
 	}
 	if spec.VCPUs < 1 || spec.VCPUs > seedbed.MaxVCPUs {
-		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d vcpus: want 1 to %d", spec.Name, spec.VCPUs, seedbed.MaxVCPUs)
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d vcpus: expected 1 to %d", spec.Name, spec.VCPUs, seedbed.MaxVCPUs)
 	}
 	if spec.Memory < seedbed.MiB {
-		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %s of memory: want at least 1MiB", spec.Name, spec.Memory)
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %s of memory: expected at least 1MiB", spec.Name, spec.Memory)
 	}
 	if _, err := seedbed.ParseDatasource(string(spec.Datasource)); err != nil {
 		return err

@@ -147,7 +147,7 @@ func checkDomainType(setting string) error {
 	case TypeAuto, "", TypeKVM, TypeQEMU, TypeTest:
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "libvirt.domain_type %q is unknown: want auto, kvm or qemu", setting)
+	return seedbed.Errorf(seedbed.ErrInvalid, "libvirt.domain_type %q is unknown: expected auto, kvm or qemu", setting)
 }
 
 func listed(types []string) string {

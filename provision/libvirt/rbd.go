@@ -19,7 +19,7 @@ var rbdName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z
 // secret (https://libvirt.org/formatsecret.html#usage-type-ceph).
 func rbdSource(domain string, index int, d seedbed.Disk) (*libvirtxml.DomainDiskSource, error) {
 	refuse := func(what, got, want string) error {
-		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has the %s %q: want %s", domain, index, what, got, want)
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has the %s %q: expected %s", domain, index, what, got, want)
 	}
 	if d.Format != "raw" {
 		return nil, refuse("format", d.Format, "raw, which RBD images are")

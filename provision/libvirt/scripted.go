@@ -36,7 +36,7 @@ func ScriptedXML(spec seedbed.DomainSpec, host Host) (doc string, notes []string
 	}
 	s := &scripted{spec: spec, host: host, disks: map[string]seedbed.Disk{}, used: map[string]bool{}}
 	if len(spec.Script.XML) > maxScripted {
-		return "", nil, s.refuse("it has %d bytes: want at most %d", len(spec.Script.XML), maxScripted)
+		return "", nil, s.refuse("it has %d bytes: expected at most %d", len(spec.Script.XML), maxScripted)
 	}
 	if !spec.Script.Early {
 		if len(spec.Script.Volumes) != len(spec.Disks) {
@@ -99,10 +99,10 @@ func (s *scripted) only(in string, v any, fields []string) error {
 // complete checks the document and turns it into the instance's.
 func (s *scripted) complete(d *libvirtxml.Domain) error {
 	if d.Name != s.spec.Name {
-		return s.refuse("its name is %q: want %q, the script's vm_name", seedbed.Clip(d.Name), s.spec.Name)
+		return s.refuse("its name is %q: expected %q, the script's vm_name", seedbed.Clip(d.Name), s.spec.Name)
 	}
 	if !strings.EqualFold(d.UUID, string(s.spec.ID)) {
-		return s.refuse("its uuid is %q: want %s, the script's vm_uuid", seedbed.Clip(d.UUID), s.spec.ID)
+		return s.refuse("its uuid is %q: expected %s, the script's vm_uuid", seedbed.Clip(d.UUID), s.spec.ID)
 	}
 	if err := s.only("domain", d, domainFields); err != nil {
 		return err

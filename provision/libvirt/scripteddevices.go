@@ -69,7 +69,7 @@ func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
 			listen = "127.0.0.1"
 		}
 		if _, err := netip.ParseAddr(listen); err != nil || v.Socket != "" {
-			return s.refuse("<graphics> listens on %q: want an IP address", seedbed.Clip(listen+v.Socket))
+			return s.refuse("<graphics> listens on %q: expected an IP address", seedbed.Clip(listen+v.Socket))
 		}
 		to.Graphics = append(to.Graphics, libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
 			Port: v.Port, AutoPort: v.AutoPort, Keymap: v.Keymap, Listen: listen,
@@ -89,7 +89,7 @@ func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
 func (s *scripted) inputs(from, to *libvirtxml.DomainDeviceList) error {
 	for _, i := range from.Inputs {
 		if !slices.Contains([]string{"mouse", "tablet", "keyboard"}, i.Type) || i.Source != nil {
-			return s.refuse("<input> is a %q: want a mouse, tablet or keyboard", seedbed.Clip(i.Type))
+			return s.refuse("<input> is a %q: expected a mouse, tablet or keyboard", seedbed.Clip(i.Type))
 		}
 		to.Inputs = append(to.Inputs, libvirtxml.DomainInput{Type: i.Type, Bus: i.Bus, Address: i.Address})
 	}
@@ -103,7 +103,7 @@ func (s *scripted) rngs(from, to *libvirtxml.DomainDeviceList) error {
 			device = r.Backend.Random.Device
 		}
 		if r.Backend == nil || r.Backend.EGD != nil || !slices.Contains([]string{"", "/dev/random", "/dev/urandom"}, strings.TrimSpace(device)) {
-			return s.refuse("<rng> reads from %q: want /dev/urandom", seedbed.Clip(device))
+			return s.refuse("<rng> reads from %q: expected /dev/urandom", seedbed.Clip(device))
 		}
 		to.RNGs = append(to.RNGs, libvirtxml.DomainRNG{
 			Model: r.Model, Rate: r.Rate, Address: r.Address,

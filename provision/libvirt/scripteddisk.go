@@ -18,7 +18,7 @@ const deviceDir = "/dev/rbd/"
 // scriptedDisks puts the instance's own volumes in the places that they have in the document.
 func (s *scripted) scriptedDisks(from, to *libvirtxml.DomainDeviceList) error {
 	if len(from.Disks) > 2*maxDisks {
-		return s.refuse("it has %d disks: want at most %d", len(from.Disks), 2*maxDisks)
+		return s.refuse("it has %d disks: expected at most %d", len(from.Disks), 2*maxDisks)
 	}
 	for i, d := range from.Disks {
 		if d.Source != nil && d.Source.File != nil && d.Source.File.File == vhostmd {
@@ -63,11 +63,11 @@ func sourceName(source *libvirtxml.DomainDiskSource) string {
 func (s *scripted) disk(i int, d libvirtxml.DomainDisk) (libvirtxml.DomainDisk, error) {
 	name := sourceName(d.Source)
 	if name == "" {
-		return d, s.refuse("disk %d is not on a volume of the instance: want a source of type network and protocol rbd with the name POOL/VOLUME",
+		return d, s.refuse("disk %d is not on a volume of the instance: expected a source of type network and protocol rbd with the name POOL/VOLUME",
 			i)
 	}
 	if d.Device != "" && d.Device != "disk" && d.Device != "lun" || d.Target == nil || d.Target.Dev == "" {
-		return d, s.refuse("disk %d, %s, is a %q or has no target: want a disk with one", i, seedbed.Clip(name), seedbed.Clip(d.Device))
+		return d, s.refuse("disk %d, %s, is a %q or has no target: expected a disk with one", i, seedbed.Clip(name), seedbed.Clip(d.Device))
 	}
 	if s.used[name] {
 		return d, s.refuse("the volume %s is used by two of its disks", seedbed.Clip(name))
@@ -97,7 +97,7 @@ func (s *scripted) volume(name string) (seedbed.Disk, error) {
 			seedbed.CheckName("volume", volume) == nil {
 			return seedbed.Disk{Type: "file", Source: deviceDir + name, Format: "raw"}, nil
 		}
-		return seedbed.Disk{}, s.refuse("the disk %s is not the instance's own: want a volume %s_NAME of an existing pool (%s)",
+		return seedbed.Disk{}, s.refuse("the disk %s is not the instance's own: expected a volume %s_NAME of an existing pool (%s)",
 			seedbed.Clip(name), s.spec.Name, strings.Join(s.spec.Script.Volumes, ", "))
 	}
 	return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made (it made %s)", seedbed.Clip(name),
@@ -117,7 +117,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		at := slices.IndexFunc(left, func(own seedbed.DomainNIC) bool { return own.Bridge == bridge })
 		if at < 0 {
 			return s.refuse(
-				"interface %d is on bridge %q, where the instance has no further NIC: want one <interface type='bridge'> for each network of the profile, on its eth_bridge",
+				"interface %d is on bridge %q, where the instance has no further NIC: expected one <interface type='bridge'> for each network of the profile, on its eth_bridge",
 				i,
 				seedbed.Clip(bridge),
 			)

@@ -84,7 +84,7 @@ func ParseTag(doc string) (Tag, error) {
 		return Tag{}, fmt.Errorf("read a domain's tag: %w", err)
 	}
 	if space := e.XMLName.Space; space != "" && space != tagPrefix && space != Namespace {
-		return Tag{}, fmt.Errorf("read a domain's tag: namespace is %q, want %q", space, Namespace)
+		return Tag{}, fmt.Errorf("read a domain's tag: namespace is %q, expected %q", space, Namespace)
 	}
 	return Tag{
 		Version: e.Version, Instance: e.Instance, Job: e.Job, Profile: e.Profile, Migration: e.Migration, MaxDowntime: e.MaxDowntime,

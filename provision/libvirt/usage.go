@@ -39,7 +39,7 @@ func ParseLoad(text string) (float64, error) {
 	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	load, err := strconv.ParseFloat(first, 64)
 	if err != nil || !(load >= 0 && load < 1e9) { // nor NaN
-		return 0, fmt.Errorf("/proc/loadavg begins with %.20q: want a number", first)
+		return 0, fmt.Errorf("/proc/loadavg begins with %.20q: expected a number", first)
 	}
 	return load, nil
 }
@@ -54,7 +54,7 @@ func ParseMemAvailable(text string) (seedbed.Bytes, error) {
 		number, unit, _ := strings.Cut(strings.TrimSpace(value), " ")
 		kib, err := strconv.ParseUint(number, 10, 50)
 		if err != nil || unit != "kB" {
-			return 0, fmt.Errorf("MemAvailable in /proc/meminfo is %.40q: want a number of kB", strings.TrimSpace(value))
+			return 0, fmt.Errorf("MemAvailable in /proc/meminfo is %.40q: expected a number of kB", strings.TrimSpace(value))
 		}
 		return seedbed.Bytes(kib) * seedbed.KiB, nil
 	}

@@ -105,7 +105,7 @@ func parseEntry(token string, b []byte) (*entry, error) {
 	switch {
 	case e.Version != entryVersion:
 		return nil, seedbed.Errorf(seedbed.ErrVersion,
-			"the record of a mapping has version %d, this release knows %d: end the mapping by hand and remove the file", e.Version, entryVersion)
+			"the record of a mapping has version %d, this release knows %d: end the mapping manually and remove the file", e.Version, entryVersion)
 	case e.Token != token || !isToken(token):
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the record of a mapping has the token %q, and its file another", e.Token)
 	case e.RBD == nil && e.File == "":

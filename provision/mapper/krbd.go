@@ -67,7 +67,7 @@ func (k kernelRBD) attach(ctx context.Context, e *entry) (string, error) {
 	}
 	device := strings.TrimSpace(string(out.Stdout))
 	if !strings.HasPrefix(device, "/dev/") || strings.ContainsAny(device, " \n") {
-		return "", fmt.Errorf("rbd device map answered %q: want a path below /dev", device)
+		return "", fmt.Errorf("rbd device map answered %q: expected a path below /dev", device)
 	}
 	return device, nil
 }
@@ -118,7 +118,7 @@ func findMapped(answer []byte, r RBD) (string, error) {
 			continue
 		}
 		if !strings.HasPrefix(m.Device, "/dev/") {
-			return "", seedbed.Errorf(seedbed.ErrInvalid, "rbd device list names the device %q of %s/%s: want a path below /dev", m.Device, r.Pool,
+			return "", seedbed.Errorf(seedbed.ErrInvalid, "rbd device list names the device %q of %s/%s: expected a path below /dev", m.Device, r.Pool,
 				r.Image)
 		}
 		return m.Device, nil

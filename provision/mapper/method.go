@@ -73,7 +73,7 @@ func (u unknownMethod) device(context.Context, *entry) (string, bool, error) {
 
 func (u unknownMethod) refuse() error {
 	return seedbed.Errorf(seedbed.ErrVersion,
-		"the mapping method %q is not known to this release: end the mapping by hand and remove its record", string(u))
+		"the mapping method %q is not known to this release: end the mapping manually and remove its record", string(u))
 }
 
 // kernelHas loads a kernel module unless the path that it creates exists.

@@ -42,7 +42,7 @@ func (n *networkDisk) attach(ctx context.Context, e *entry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = seedbed.Errorf(seedbed.ErrUnavailable, "all network block devices are taken: load the module with more (modprobe nbd nbds_max=64)")
+	err = seedbed.Errorf(seedbed.ErrUnavailable, "all network block devices are in use: load the module with more (modprobe nbd nbds_max=64)")
 	for _, device := range free {
 		_, err = command.Run(ctx, command.Command{Name: "qemu-nbd", Args: n.connectArgs(e, device), Timeout: shortTime})
 		if err == nil {

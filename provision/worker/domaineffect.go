@@ -48,7 +48,7 @@ func (s *Server) handleDomains(h effects.Handlers) {
 			return nil, err
 		}
 		if a.Tail <= 0 || a.Tail > effects.MaxConsole {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d bytes of the console are asked for: want 1 to %s", a.Tail, effects.MaxConsole)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d bytes of the console are asked for: expected 1 to %s", a.Tail, effects.MaxConsole)
 		}
 		return s.hypervisor.Console(ctx, a.ID, a.Tail)
 	})

@@ -61,7 +61,7 @@ func (s *Server) inventory(ctx context.Context) seedbed.Inventory {
 		taken, err := h.TakenMACs(ctx)
 		inv.Taken = taken
 		if err != nil { // Seedbed's own domains are still known
-			s.log.Warn("look who uses which MAC address", "err", err)
+			s.log.Warn("list the MAC addresses in use", "err", err)
 		}
 	}
 	for _, name := range s.poolNames() {

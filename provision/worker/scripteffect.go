@@ -72,9 +72,9 @@ func (s *Server) checkTurn(t seedbed.ScriptTurn) error {
 		}
 		return seedbed.CheckInstanceName(t.Start.Name)
 	case t.Step != "" && !slices.Contains(stepNames, t.Step):
-		return seedbed.Errorf(seedbed.ErrInvalid, "a script has no step %q: want %s", t.Step, strings.Join(stepNames, ", "))
+		return seedbed.Errorf(seedbed.ErrInvalid, "a script has no step %q: expected %s", t.Step, strings.Join(stepNames, ", "))
 	case t.Step == "" && t.Answer == nil:
-		return seedbed.Errorf(seedbed.ErrInvalid, "the turn asks a script for nothing: want start, step or answer")
+		return seedbed.Errorf(seedbed.ErrInvalid, "the turn asks a script for nothing: expected start, step or answer")
 	}
 	return nil
 }

@@ -187,7 +187,7 @@ func check(e effects.Handler, req effects.Request) error {
 		}
 	}
 	if limit := effects.MaxTimeout.Milliseconds(); !e.Endless && (req.TimeoutMS <= 0 || req.TimeoutMS > limit) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "timeout_ms is %d: want 1 to %d", req.TimeoutMS, limit)
+		return seedbed.Errorf(seedbed.ErrInvalid, "timeout_ms is %d: expected 1 to %d", req.TimeoutMS, limit)
 	}
 	return nil
 }

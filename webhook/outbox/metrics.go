@@ -42,7 +42,7 @@ var (
 	deadDesc    = prometheus.NewDesc("seedbed_outbox_dead", "Deliveries that were given up and are kept, by endpoint.",
 		[]string{"endpoint"}, nil)
 	oldestDesc = prometheus.NewDesc("seedbed_outbox_oldest_seconds",
-		"Age of the oldest event that waits, by endpoint; 0 when none does.", []string{"endpoint"}, nil)
+		"Age of the oldest waiting event, by endpoint; 0 if no event waits.", []string{"endpoint"}, nil)
 	enabledDesc = prometheus.NewDesc("seedbed_outbox_enabled", "1 when the endpoint is enabled.", []string{"endpoint"}, nil)
 	openDesc    = prometheus.NewDesc("seedbed_outbox_circuit_open", "1 while deliveries to the endpoint are suspended because it fails.",
 		[]string{"endpoint"}, nil)

@@ -129,7 +129,7 @@ func (s *sender) transport(e seedbed.Endpoint, plain bool) *http.Transport {
 				return err
 			}
 			if plain && !e.Insecure && isPublic(at.Addr()) {
-				return seedbed.Errorf(seedbed.ErrForbidden, "address %s is a public one, where plain http is not sent: want https", at.Addr())
+				return seedbed.Errorf(seedbed.ErrForbidden, "address %s is a public one, where plain http is not sent: expected https", at.Addr())
 			}
 			return nil
 		},

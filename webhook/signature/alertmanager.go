@@ -28,7 +28,7 @@ func (alertmanager) Read(f httpserve.Fields) (Claim, error) {
 	}
 	kind, token, ok := strings.Cut(text, " ")
 	if !ok || !strings.EqualFold(kind, "Bearer") || token == "" {
-		return Claim{}, errors.New("authorization: want Bearer and the token")
+		return Claim{}, errors.New("authorization: expected Bearer and the token")
 	}
 	return Claim{proofs: [][]byte{digest(token)}}, nil
 }

@@ -14,7 +14,7 @@ func EndpointKey(version, given string) (key seedbed.EndpointKey, secret string,
 	key.Version = version
 	switch {
 	case !slices.Contains(seedbed.SignVersions(), version):
-		return key, "", invalid("version %q is unknown: want some of %v", seedbed.Clip(version), seedbed.SignVersions())
+		return key, "", invalid("version %q is unknown: expected some of %v", seedbed.Clip(version), seedbed.SignVersions())
 	case version == seedbed.SignV1a && given == "":
 		key.Key = NewSeed()
 	case version == seedbed.SignV1a:

@@ -25,7 +25,7 @@ func (github) Read(f httpserve.Fields) (Claim, error) {
 	encoded, ok := strings.CutPrefix(text, "sha256=")
 	mac, err := decodeHex(encoded, sha256.Size)
 	if !ok || err != nil {
-		return Claim{}, errors.New("x-hub-signature-256: want sha256= and 64 lower-case hexadecimal digits")
+		return Claim{}, errors.New("x-hub-signature-256: expected sha256= and 64 lower-case hexadecimal digits")
 	}
 	id, err := needID(f, "x-github-delivery")
 	return Claim{id: id, proofs: [][]byte{mac}}, err

@@ -55,19 +55,19 @@ func newGeneric(f seedbed.HookForm) (Scheme, error) {
 	case g.SignatureHeader == "":
 		return nil, formError("signature_header is missing")
 	case len(g.Prefix) > 32 || len(g.Separator) > 2:
-		return nil, formError("prefix or separator is too long: want at most 32 and 2 characters")
+		return nil, formError("prefix or separator is too long: expected at most 32 and 2 characters")
 	}
 	switch g.Algorithm {
 	case "", "sha256":
 	case "sha512":
 		g.hash, g.size = sha512.New, sha512.Size
 	default:
-		return nil, formError("algorithm %q is unknown: want sha256 or sha512", seedbed.Clip(g.Algorithm))
+		return nil, formError("algorithm %q is unknown: expected sha256 or sha512", seedbed.Clip(g.Algorithm))
 	}
 	switch g.Encoding {
 	case "", "hex", "base64":
 	default:
-		return nil, formError("encoding %q is unknown: want hex or base64", seedbed.Clip(g.Encoding))
+		return nil, formError("encoding %q is unknown: expected hex or base64", seedbed.Clip(g.Encoding))
 	}
 	if g.Signed == "" {
 		g.Signed = bodyMark
@@ -86,7 +86,7 @@ func formError(format string, args ...any) error {
 func (g *generic) split() error {
 	before, ok := strings.CutSuffix(g.Signed, bodyMark)
 	if !ok || strings.Contains(before, bodyMark) || len(g.Signed) > 256 {
-		return formError("signed %q: want text with {timestamp} and {id}, and {body} at its end", seedbed.Clip(g.Signed))
+		return formError("signed %q: expected text with {timestamp} and {id}, and {body} at its end", seedbed.Clip(g.Signed))
 	}
 	seen := map[string]bool{}
 	last := 0
@@ -96,11 +96,11 @@ func (g *generic) split() error {
 		between := before[last:at[0]]
 		switch {
 		case kind != "timestamp" && kind != "id" || seen[kind]:
-			return formError("signed: {%s} is unknown or comes twice: want {timestamp}, {id} and {body}", seedbed.Clip(kind))
+			return formError("signed: {%s} is unknown or comes twice: expected {timestamp}, {id} and {body}", seedbed.Clip(kind))
 		case header == "":
 			return formError("signed has {%s}, and no %s_header says where it stands", kind, kind)
 		case len(g.parts) > 0 && last > 0 && !betweenForm.MatchString(between):
-			return formError("signed: want a character other than a letter, a digit, '_' or '-' before {%s}, so that it cannot be moved", kind)
+			return formError("signed: expected a character other than a letter, a digit, '_' or '-' before {%s}, so that it cannot be moved", kind)
 		}
 		seen[kind] = true
 		g.parts = append(g.parts, part{text: between}, part{kind: kind})
@@ -108,7 +108,7 @@ func (g *generic) split() error {
 	}
 	rest := before[last:]
 	if len(seen) > 0 && !betweenForm.MatchString(rest) {
-		return formError("signed: want a character other than a letter, a digit, '_' or '-' before {body}, so that it cannot be moved")
+		return formError("signed: expected a character other than a letter, a digit, '_' or '-' before {body}, so that it cannot be moved")
 	}
 	g.parts = append(g.parts, part{text: rest})
 	if g.TimestampHeader != "" && !seen["timestamp"] {

@@ -43,7 +43,7 @@ func (c Claim) ID() string { return c.id }
 // Of returns the scheme of a hook; ErrInvalid for an unknown one or an invalid form.
 func Of(h seedbed.HookSettings) (Scheme, error) {
 	if (h.Form != nil) != (h.Scheme == seedbed.SchemeGeneric) {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "form describes the scheme %s, and no other: want both or neither", seedbed.SchemeGeneric)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "form describes the scheme %s,: set both or neither", seedbed.SchemeGeneric)
 	}
 	switch h.Scheme {
 	case seedbed.SchemeStandard:
@@ -67,7 +67,7 @@ func Of(h seedbed.HookSettings) (Scheme, error) {
 	case seedbed.SchemeNone:
 		return unsigned{}, nil
 	}
-	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: want one of %v", seedbed.Clip(string(h.Scheme)), seedbed.Schemes())
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: expected one of %v", seedbed.Clip(string(h.Scheme)), seedbed.Schemes())
 }
 
 // Keyless reports whether a hook of that scheme may have no keys.
@@ -124,12 +124,12 @@ func parseTime(name, text string) (time.Time, error) {
 	var seconds int64
 	for i := range len(text) {
 		if !digit(text[i]) || i == 12 {
-			return time.Time{}, errors.New(name + ": want Unix seconds in 1 to 12 digits")
+			return time.Time{}, errors.New(name + ": expected Unix seconds in 1 to 12 digits")
 		}
 		seconds = 10*seconds + int64(text[i]-'0')
 	}
 	if text == "" {
-		return time.Time{}, errors.New(name + ": want Unix seconds in 1 to 12 digits")
+		return time.Time{}, errors.New(name + ": expected Unix seconds in 1 to 12 digits")
 	}
 	return time.Unix(seconds, 0), nil
 }
@@ -138,7 +138,7 @@ func parseTime(name, text string) (time.Time, error) {
 func needID(f httpserve.Fields, name string) (string, error) {
 	id, err := need(f, name)
 	if err == nil && !validID(id) {
-		err = errors.New(name + ": want 1 to 128 letters, digits, '_' or '-'")
+		err = errors.New(name + ": expected 1 to 128 letters, digits, '_' or '-'")
 	}
 	return id, err
 }
@@ -180,7 +180,7 @@ const (
 // textKey returns the key of a secret that is used as written.
 func textKey(text string) ([]byte, error) {
 	if len(text) < minText || len(text) > maxText {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the secret has %d characters: want %d to %d", len(text), minText, maxText)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the secret has %d characters: expected %d to %d", len(text), minText, maxText)
 	}
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {

@@ -47,7 +47,7 @@ func ParseSecret(s string) ([]byte, error) {
 
 func checkKey(key []byte) error {
 	if len(key) < MinKey || len(key) > MaxKey {
-		return seedbed.Errorf(seedbed.ErrInvalid, "the secret has %d bytes: want %d to %d", len(key), MinKey, MaxKey)
+		return seedbed.Errorf(seedbed.ErrInvalid, "the secret has %d bytes: expected %d to %d", len(key), MinKey, MaxKey)
 	}
 	return nil
 }

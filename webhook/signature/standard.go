@@ -70,7 +70,7 @@ func parseSignatures(s, version string, size int) ([][]byte, error) {
 	for _, entry := range entries {
 		v, value, ok := strings.Cut(entry, ",")
 		if !ok || v == "" || value == "" {
-			return nil, errors.New(HeaderSignature + ": want version,base64 with one space between signatures")
+			return nil, errors.New(HeaderSignature + ": expected version,base64 with one space between signatures")
 		}
 		if v != version {
 			continue

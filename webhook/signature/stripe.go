@@ -28,7 +28,7 @@ func (stripe) Read(f httpserve.Fields) (Claim, error) {
 		tag, value, ok := strings.Cut(entry, "=")
 		switch {
 		case !ok || tag == "" || value == "":
-			return c, errors.New("stripe-signature: want tag=value with commas between them")
+			return c, errors.New("stripe-signature: expected tag=value with commas between them")
 		case tag == "t" && c.lead != "":
 			return c, errors.New("stripe-signature: t comes more than once")
 		case tag == "t":
@@ -83,7 +83,7 @@ func (slack) Read(f httpserve.Fields) (Claim, error) {
 	encoded, ok := strings.CutPrefix(signature, "v0=")
 	mac, err := decodeHex(encoded, sha256.Size)
 	if !ok || err != nil {
-		return Claim{}, errors.New("x-slack-signature: want v0= and 64 lower-case hexadecimal digits")
+		return Claim{}, errors.New("x-slack-signature: expected v0= and 64 lower-case hexadecimal digits")
 	}
 	return Claim{at: at, lead: "v0:" + text + ":", proofs: [][]byte{mac}}, nil
 }

@@ -28,7 +28,7 @@ func run(args []string, out io.Writer) error {
 	record := flags.String("record", filepath.Join(".cache", "lab", "record.json"), "`file` that says what was started")
 	config := flags.String("config", "", "`file` of a configuration that the sections are appended to")
 	if len(args) == 0 {
-		return errors.New("want up COMPONENT…, or down")
+		return errors.New("expected up COMPONENT…, or down")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -48,7 +48,7 @@ func run(args []string, out io.Writer) error {
 	case args[0] == "down" && flags.NArg() == 0:
 		return down(k, out)
 	}
-	return fmt.Errorf("%s %v is nothing labctl does: want up COMPONENT…, or down", args[0], flags.Args())
+	return fmt.Errorf("%s %v is nothing labctl does: expected up COMPONENT…, or down", args[0], flags.Args())
 }
 
 // abandon takes away what is half started when the program is told to end.

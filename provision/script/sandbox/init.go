@@ -42,7 +42,7 @@ func serve[P any](part func(P) error) int {
 		return 0
 	}
 	if terr := tellFD(controlFD, message{Op: opFailed, Text: err.Error()}); terr != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v (and cannot tell the worker: %v)\n", os.Args[0], err, terr)
+		fmt.Fprintf(os.Stderr, "%s: %v (and cannot report it to the worker: %v)\n", os.Args[0], err, terr)
 	}
 	return 1
 }

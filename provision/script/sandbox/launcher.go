@@ -19,7 +19,7 @@ func launchProgram(l launch) error {
 	}
 	// Next the warden changes the root, for this process too.
 	if err := tellFD(controlFD, message{Op: opHello}); err != nil {
-		return fmt.Errorf("tell the worker: %w", err)
+		return fmt.Errorf("report to the worker: %w", err)
 	}
 	m, _, err := hearFD(controlFD)
 	if err != nil {

@@ -31,7 +31,7 @@ func (b *broker) mknod(c *caller, n *notif) (what string, err error) {
 		return what, deny("nodes of block devices cannot be made: the job's own are in /dev")
 	}
 	if !makeable[number] {
-		return what, deny("want one of null, zero, full, random, urandom, tty, console, ptmx")
+		return what, deny("expected one of null, zero, full, random, urandom, tty, console, ptmx")
 	}
 	last := path.Base(name)
 	if strings.HasSuffix(name, "/") || name == "" {

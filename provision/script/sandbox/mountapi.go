@@ -146,7 +146,7 @@ func parseParents(text string) (map[uint64]uint64, error) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) < 2 {
-			return nil, fmt.Errorf("mountinfo line %q: want ten columns", line)
+			return nil, fmt.Errorf("mountinfo line %q: expected ten columns", line)
 		}
 		id, err1 := strconv.ParseUint(f[0], 10, 64)
 		parent, err2 := strconv.ParseUint(f[1], 10, 64)

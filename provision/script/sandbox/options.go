@@ -109,7 +109,7 @@ func tmpfsOptions(data string, most int64) ([]option, error) {
 		case "mode":
 			n, err := strconv.ParseUint(value, 8, 12)
 			if err != nil {
-				return nil, deny("mode %s: want an octal number", quoted(value))
+				return nil, deny("mode %s: expected an octal number", quoted(value))
 			}
 			mode = strconv.FormatUint(n, 8)
 		case "", "uid", "gid", "nr_inodes", "nr_blocks", "huge", "mpol", "inode64", "inode32":
@@ -144,7 +144,7 @@ func tmpfsSize(s string, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 {
-		return 0, deny("size %s: want a number, and k, m, g or %%", quoted(s))
+		return 0, deny("size %s: expected a number, and k, m, g or %%", quoted(s))
 	}
 	if n > most/unit {
 		return most, nil

@@ -193,7 +193,7 @@ func (s *Sandbox) gone() error {
 // ErrConflict if path is another device, or if the device has another path.
 func (s *Sandbox) AddDevice(path, host string) error {
 	if !goodDevice(path) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "device path %q: want a clean path below /dev/, such as /dev/rbd/pool/volume", path)
+		return seedbed.Errorf(seedbed.ErrInvalid, "device path %q: expected a clean path below /dev/, such as /dev/rbd/pool/volume", path)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(host, &st); err != nil {

@@ -108,15 +108,15 @@ var goodID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func (s Spec) check() error {
 	switch {
 	case !goodID.MatchString(s.ID):
-		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox id %q: want letters, digits, dots, dashes, at most 64", s.ID)
+		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox id %q: expected letters, digits, dots, dashes, at most 64", s.ID)
 	case len(s.Argv) == 0 || !filepath.IsAbs(s.Argv[0]):
-		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: want the program's absolute path", s.ID)
+		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: expected the program's absolute path", s.ID)
 	case s.Output == nil:
-		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: its output is not taken", s.ID)
+		return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: nothing receives its output", s.ID)
 	}
 	for name := range s.Files {
 		if !filepath.IsLocal(name) || filepath.Clean(name) != name || name == "." {
-			return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: file name %q: want a clean relative path", s.ID, name)
+			return seedbed.Errorf(seedbed.ErrInvalid, "sandbox %s: file name %q: expected a clean relative path", s.ID, name)
 		}
 	}
 	return nil
@@ -140,7 +140,7 @@ func Open(cfg Config) (*Host, error) {
 	}
 	if cfg.UIDs < span || cfg.UIDs > 1<<32-1-ranges*span {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid,
-			"sandbox user ids from %d: want a number between %d and %d", cfg.UIDs, span, uint32(1<<32-1-ranges*span))
+			"sandbox user ids from %d: expected a number between %d and %d", cfg.UIDs, span, uint32(1<<32-1-ranges*span))
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -159,7 +159,7 @@ func (h *Host) take(id string) (base uint32, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.live[id]; ok {
-		return 0, seedbed.Errorf(seedbed.ErrExists, "sandbox %s lives already", id)
+		return 0, seedbed.Errorf(seedbed.ErrExists, "sandbox %s exists already", id)
 	}
 	used := map[int]bool{}
 	for _, n := range h.live {

@@ -240,7 +240,7 @@ func (s *Sandbox) handshake() error {
 		return err
 	}
 	if err := tell(sync, message{Op: opGo, Dev: root.Dev, Ino: root.Ino}); err != nil {
-		return fmt.Errorf("tell the launcher: %w", err)
+		return fmt.Errorf("write to the launcher: %w", err)
 	}
 	m, fds, err := hear(sync)
 	defer func(fds []int) { closeAll(fds) }(fds)
@@ -249,7 +249,7 @@ func (s *Sandbox) handshake() error {
 	}
 	if !s.spec.Privileged {
 		if len(fds) != 1 {
-			return fmt.Errorf("the launcher sent %d descriptors, want the filter's listener", len(fds))
+			return fmt.Errorf("the launcher sent %d descriptors, expected the filter's listener", len(fds))
 		}
 		users, err := unix.Open(fmt.Sprintf("/proc/%d/ns/user", launcher), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -257,14 +257,14 @@ func (s *Sandbox) handshake() error {
 		}
 		defer unix.Close(users)
 		if err := tell(s.control, message{Op: opListener}, fds[0], users); err != nil {
-			return fmt.Errorf("tell the warden: %w", err)
+			return fmt.Errorf("write to the warden: %w", err)
 		}
 		if _, err := s.expect(s.control, opAnswer, "take the filter's listener"); err != nil {
 			return err
 		}
 	}
 	if err := tell(sync, message{Op: opGo}); err != nil {
-		return fmt.Errorf("tell the launcher: %w", err)
+		return fmt.Errorf("write to the launcher: %w", err)
 	}
 	// The launcher's end closes when the program replaces it.
 	m, fds, err = hear(sync)
@@ -298,7 +298,7 @@ func refusal(m message, err error, op, doing string) error {
 	case m.Op == opFailed:
 		return fmt.Errorf("the sandbox did not %s: %s", doing, m.Text)
 	case m.Op != op:
-		return fmt.Errorf("the sandbox said %q, want %q", m.Op, op)
+		return fmt.Errorf("the sandbox said %q, expected %q", m.Op, op)
 	case m.Text != "":
 		return seedbed.KindError(m.Kind, m.Text)
 	}

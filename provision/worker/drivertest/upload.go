@@ -31,7 +31,7 @@ func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body 
 		case spec.Size > 0 && spec.Size != up.Size:
 			return seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has %d bytes and was announced with %d", up.Size, spec.Size)
 		case spec.SHA256 != "" && spec.SHA256 != up.SHA256:
-			return seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: want %s", up.SHA256, spec.SHA256)
+			return seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: expected %s", up.SHA256, spec.SHA256)
 		}
 		if !bootable(data) {
 			a, err := image.ReadOVA(bytes.NewReader(data), up.Size)

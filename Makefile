@@ -71,7 +71,7 @@ check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's heade
 	CGO_ENABLED=0 go test ./...
 
 # What has goroutines that share memory. The race detector needs C and makes tests several times slower.
-RACE := . ./store/groupcommit ./store/zk ./store/local ./provision ./provision/engine ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
+RACE := . ./store/groupcommit ./store/zk ./store/local ./provision ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
 	./webhook/... ./api/... ./internal/cgate ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
 race: ## unit tests of the packages with goroutines, with the race detector
 	CGO_ENABLED=1 go test -race -timeout 20m $(RACE)

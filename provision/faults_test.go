@@ -12,6 +12,7 @@ import (
 	"seedbed"
 	"seedbed/provision/effects"
 	"seedbed/provision/engine"
+	"seedbed/provision/plans"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -199,7 +200,7 @@ func TestTwoWorkers(t *testing.T) {
 // TestDatabaseFull checks that jobs stop while nothing can be written, and continue when it can.
 func TestDatabaseFull(t *testing.T) {
 	t.Parallel()
-	for _, s := range Of(&seedbed.Job{Kind: seedbed.JobCreate}).Stages {
+	for _, s := range plans.Of(&seedbed.Job{Kind: seedbed.JobCreate}).Stages {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyMetadata)

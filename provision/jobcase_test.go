@@ -10,6 +10,7 @@ import (
 	"seedbed"
 	"seedbed/internal/testdb"
 	"seedbed/provision/engine"
+	"seedbed/provision/plans"
 )
 
 // jobCase is one plan that a job may have: its preconditions, how the job is requested, and the
@@ -28,7 +29,7 @@ type caseJob struct {
 	done, undone func()
 }
 
-func (c jobCase) plan() []engine.Stage { return Of(&c.job).Stages }
+func (c jobCase) plan() []engine.Stage { return plans.Of(&c.job).Stages }
 
 // begin prepares what the case needs, and requests its job.
 func (c jobCase) begin(l *lab) caseJob {
@@ -36,7 +37,7 @@ func (c jobCase) begin(l *lab) caseJob {
 	a := c.ask(l)
 	job, err := l.db.Job(l.t.Context(), a.id)
 	l.ok(err)
-	if d := cmp.Diff(StageNames(&c.job), StageNames(&job)); d != "" || job.Kind != c.job.Kind {
+	if d := cmp.Diff(plans.StageNames(&c.job), plans.StageNames(&job)); d != "" || job.Kind != c.job.Kind {
 		l.t.Fatalf("a %s job with %s is not this case's (-want +got):\n%s", job.Kind, job.Spec, d)
 	}
 	return a
@@ -47,7 +48,7 @@ func (c jobCase) begin(l *lab) caseJob {
 func matrix() (cases []jobCase) {
 	there := map[string]bool{}
 	for _, c := range jobCases {
-		key := fmt.Sprint(c.job.Kind, StageNames(&c.job))
+		key := fmt.Sprint(c.job.Kind, plans.StageNames(&c.job))
 		if !testdb.Again() || !there[key] {
 			cases = append(cases, c)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/sample"
+	"seedbed/provision/plans"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -213,21 +214,21 @@ func inputs(of any) (all []json.RawMessage) {
 // that every kind has a plan.
 func TestMatrixIsWhole(t *testing.T) {
 	t.Parallel()
-	if d := cmp.Diff(seedbed.JobKinds(), (&Plans{}).Kinds()); d != "" {
+	if d := cmp.Diff(seedbed.JobKinds(), (&plans.Planner{}).Kinds()); d != "" {
 		t.Errorf("kinds with a plan (-all +planned):\n%s", d)
 	}
 	cases := map[string]bool{}
-	key := func(j *seedbed.Job) string { return fmt.Sprint(j.Kind, " ", StageNames(j)) }
+	key := func(j *seedbed.Job) string { return fmt.Sprint(j.Kind, " ", plans.StageNames(j)) }
 	for _, c := range jobCases {
 		cases[key(&c.job)] = true
 	}
 	possible := map[string]bool{}
-	for _, kind := range (&Plans{}).Kinds() {
+	for _, kind := range (&plans.Planner{}).Kinds() {
 		for _, of := range planInputs {
 			for _, input := range append(inputs(of), nil) {
 				job := seedbed.Job{Kind: kind, Spec: input}
 				if possible[key(&job)] = true; !cases[key(&job)] {
-					t.Errorf("no case has the stages %v of a %s job with %s", StageNames(&job), kind, input)
+					t.Errorf("no case has the stages %v of a %s job with %s", plans.StageNames(&job), kind, input)
 				}
 			}
 		}
@@ -235,8 +236,8 @@ func TestMatrixIsWhole(t *testing.T) {
 	if d := cmp.Diff(slices.Sorted(maps.Keys(possible)), slices.Sorted(maps.Keys(cases))); d != "" {
 		t.Errorf("plans (-possible +cases):\n%s", d)
 	}
-	made := StageNames(&seedbed.Job{Kind: seedbed.JobCreate, Spec: inputOf(seedbed.ScriptedSpec{Scripted: true})})
-	rebuilt := StageNames(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: inputOf(seedbed.RebuildSpec{Scripted: true})})
+	made := plans.StageNames(&seedbed.Job{Kind: seedbed.JobCreate, Spec: inputOf(seedbed.ScriptedSpec{Scripted: true})})
+	rebuilt := plans.StageNames(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: inputOf(seedbed.RebuildSpec{Scripted: true})})
 	if len(made) != 12 || len(rebuilt) != 16 {
 		t.Errorf("a script's plans have %d and %d stages", len(made), len(rebuilt))
 	}

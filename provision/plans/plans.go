@@ -1,4 +1,4 @@
-package provision
+package plans
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"seedbed/provision/record"
 )
 
-// plansStore is the part of the database that plans use. A call with an epoch that is over returns
+// Store is the part of the database that plans use. A call with an epoch that is over returns
 // seedbed.ErrStale.
-type plansStore interface {
+type Store interface {
 	// Hint returns a channel that is closed at the next committed write of this process.
 	Hint() <-chan struct{}
 	// AppliedHint returns a channel that is closed when this process next learns what a node has
@@ -52,22 +52,22 @@ type plansStore interface {
 	SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error
 }
 
-// Plans makes the plans of all kinds of jobs.
-type Plans struct {
-	store    plansStore
+// Planner makes the plans of all kinds of jobs.
+type Planner struct {
+	store    Store
 	renderer record.Renderer
 }
 
-// newPlans returns the plans of jobs on the instances and images of store. renderer makes the
+// New returns the plans of jobs on the instances and images of store. renderer makes the
 // records that are published.
-func newPlans(store plansStore, renderer record.Renderer) *Plans {
-	return &Plans{store: store, renderer: renderer}
+func New(store Store, renderer record.Renderer) *Planner {
+	return &Planner{store: store, renderer: renderer}
 }
 
 // task is a task with what the stages of its plan share.
 type task struct {
 	*engine.Task
-	store    plansStore
+	store    Store
 	renderer record.Renderer
 	// off is when the guest's time to shut down ends; zero before it was asked.
 	off time.Time
@@ -98,12 +98,12 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 }
 
 // Kinds returns the kinds of job that have a plan.
-func (p *Plans) Kinds() []seedbed.JobKind {
+func (p *Planner) Kinds() []seedbed.JobKind {
 	return slices.DeleteFunc(seedbed.JobKinds(), func(k seedbed.JobKind) bool { return kinds[k] == nil })
 }
 
 // Plan returns the plan of a task's job; the zero value for an unknown kind.
-func (p *Plans) Plan(t *engine.Task) engine.Plan {
+func (p *Planner) Plan(t *engine.Task) engine.Plan {
 	plan := kinds[t.Job.Kind]
 	if plan == nil {
 		return engine.Plan{}
@@ -112,7 +112,7 @@ func (p *Plans) Plan(t *engine.Task) engine.Plan {
 }
 
 // Of returns the plan of a job, for reading only: none of its functions may be called.
-func Of(job *seedbed.Job) engine.Plan { return (&Plans{}).Plan(&engine.Task{Job: job}) }
+func Of(job *seedbed.Job) engine.Plan { return (&Planner{}).Plan(&engine.Task{Job: job}) }
 
 // StageNames returns the names of a job's stages in order; nil for an unknown kind.
 func StageNames(job *seedbed.Job) (names []string) {

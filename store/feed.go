@@ -159,7 +159,7 @@ func holdFor(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.I
 			return nil
 		}
 	}
-	return orConflict(nil, "job %s is %s and publishes nothing", j.ID.Short(), j.State)
+	return sqldb.OrConflict(nil, "job %s is %s and publishes nothing", j.ID.Short(), j.State)
 }
 
 func checkNode(node string) error {

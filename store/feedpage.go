@@ -96,7 +96,7 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 		if err != nil || n == 1 {
 			return nil, err
 		}
-		return nil, orConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
+		return nil, sqldb.OrConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
 	})
 	if err == nil {
 		db.applied.Wake()

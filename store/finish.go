@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
 
 	"seedbed"
 	"seedbed/store/catalogue"
@@ -20,7 +19,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 	}
 	const what = "finish job"
 	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
-		j, err := holdHeld(ctx, b, ref)
+		j, err := holdInBatch(ctx, b, ref)
 		if err != nil {
 			return nil, err
 		}
@@ -30,7 +29,7 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 		if !b.Shared {
 			return nil, db.end(ctx, b.Tx, j.Job, o)
 		}
-		if slices.Contains(groupcommit.Of[batchJobs](b).awaited, ref.ID) {
+		if isAwaited(b, ref.ID) {
 			return nil, groupcommit.ErrApart
 		}
 		return db.endOne(ctx, b.Tx, &j.Job, o)

@@ -2,20 +2,21 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
-// heldJob is a job whose row is locked, with the number of its events.
-type heldJob struct {
+// Held is a job whose row is locked, with the number of its events.
+type Held struct {
 	seedbed.Job
 	events int64
 }
 
-func scanHeld(r sqldb.Row) (*heldJob, error) {
-	h := &heldJob{}
+func scanHeld(r sqldb.Row) (*Held, error) {
+	h := &Held{}
 	j, err := scanJob(extended{r, &h.events})
 	h.Job = j
 	return h, err
@@ -31,14 +32,14 @@ func (r extended) Scan(dest ...any) error { return r.Row.Scan(append(dest, r.las
 
 // batchJobs holds the jobs that the writes of a batch are about.
 type batchJobs struct {
-	held    map[seedbed.JobID]*heldJob
+	held    map[seedbed.JobID]*Held
 	awaited []seedbed.JobID // the jobs to be ended that other jobs wait for
 }
 
-// holdHeld is like hold, and adds the number of the job's events. In a shared transaction
+// holdInBatch is like hold, and adds the number of the job's events. In a shared transaction
 // all jobs of the batch were read before. If the job is missing then, because another transaction
 // has locked it or ref no longer owns it, the write runs in a transaction of its own.
-func holdHeld(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) (*heldJob, error) {
+func holdInBatch(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) (*Held, error) {
 	if b.Shared {
 		held := groupcommit.Of[batchJobs](b).held
 		if j := held[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
@@ -52,7 +53,12 @@ func holdHeld(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) (*h
 		return nil, err
 	}
 	events, err := sqldb.Value[int64](b.QueryRowContext(ctx, `SELECT events FROM job WHERE id = $1`, j.ID))
-	return &heldJob{j, events}, err
+	return &Held{j, events}, err
+}
+
+// isAwaited reports whether other jobs wait for a job that a write of a shared batch ends.
+func isAwaited(b *groupcommit.Batch, id seedbed.JobID) bool {
+	return slices.Contains(groupcommit.Of[batchJobs](b).awaited, id)
 }
 
 // readJobs reads and locks the jobs that the writes of a batch are about. Of those that end, it
@@ -77,7 +83,7 @@ func readJobs(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Ch
 		return err
 	}
 	known := groupcommit.Of[batchJobs](b)
-	known.held = map[seedbed.JobID]*heldJob{}
+	known.held = map[seedbed.JobID]*Held{}
 	for _, j := range all {
 		known.held[j.ID] = j
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
 
 	"seedbed"
 	"seedbed/store/outbox"
@@ -15,35 +14,6 @@ func (db *DB) CleanupFinished(ctx context.Context, taken map[string]int) error {
 	return db.sql.Update(ctx, "tell of the cleanup", func(tx *sqldb.Tx) error {
 		return outbox.Emit(ctx, tx, outbox.Event{Kind: seedbed.EventCleanupFinished, Subject: "cleanup", Data: outbox.Fixed(map[string]any{"taken": taken})})
 	})
-}
-
-// jobFacts is a job as events describe it.
-type jobFacts struct {
-	ID       seedbed.JobID      `json:"id"`
-	Kind     seedbed.JobKind    `json:"kind"`
-	State    seedbed.JobState   `json:"state"`
-	Subject  string             `json:"subject"`
-	Instance seedbed.InstanceID `json:"instance,omitempty"`
-	Node     string             `json:"node,omitempty"`
-	Stage    string             `json:"stage,omitempty"`
-	Done     int                `json:"done"`
-	Total    int                `json:"total"`
-	Error    string             `json:"error,omitempty"`
-}
-
-// ofJob returns an event about a job. more is pairs of a name and a text; a pair with an empty text
-// is left out.
-func ofJob(kind string, j seedbed.Job, more ...string) outbox.Event {
-	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}
-	return outbox.Event{Kind: kind, Subject: j.Subject, Data: func(context.Context, *sqldb.Tx) (any, error) {
-		data := map[string]any{"job": facts}
-		for pair := range slices.Chunk(more, 2) {
-			if pair[1] != "" {
-				data[pair[0]] = pair[1]
-			}
-		}
-		return data, nil
-	}}
 }
 
 // acceptance returns the event of an accepted job.

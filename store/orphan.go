@@ -2,60 +2,10 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
-
-// maxOrphans is the largest number of orphans recorded for one stage.
-const maxOrphans = 200
-
-// noteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
-// none.
-func noteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
-	type before struct {
-		since time.Time
-		tries int
-	}
-	was, err := sqldb.List(ctx, tx, func(r sqldb.Row) (b before, err error) {
-		err = r.Scan(sqldb.ToTime(&b.since), &b.tries)
-		return b, err
-	}, `DELETE FROM orphan WHERE job = $1 AND stage = $2 RETURNING since, tries`, j.ID, stage)
-	if err != nil || problem == "" {
-		return err
-	}
-	at := sqldb.Now()
-	since, tries := at, 1
-	for _, b := range was {
-		since, tries = b.since, b.tries+1
-	}
-	if left == nil {
-		left = []seedbed.Orphan{{Kind: seedbed.OrphanStage, Name: stage, Why: problem}}
-	}
-	for i, o := range left[:min(len(left), maxOrphans)] {
-		err := sqldb.Exec(ctx, tx, `INSERT INTO orphan (job, stage, idx, kind, pool, name, why, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			j.ID, stage, i, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), sqldb.Clean(o.Why, sqldb.MaxText), sqldb.Micros(since), tries, sqldb.Micros(at))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Orphans returns what undone jobs have left behind, the oldest first. It leaves out jobs that are
-// still being undone.
-func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
-	err = db.sql.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
-			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))
-			return o, err
-		}, `SELECT orphan.job, job.kind, job.subject, job.instance, job.node, orphan.stage, orphan.kind, orphan.pool, orphan.name, orphan.why, orphan.since, orphan.tries, orphan.tried
-			FROM orphan JOIN job ON job.id = orphan.job WHERE job.state = $1 ORDER BY orphan.since, orphan.job, orphan.stage, orphan.idx`, seedbed.JobIncomplete)
-		return err
-	})
-	return all, err
-}
 
 // UndoAgain repeats the undo of a job that left something behind, for the stages that did. It
 // returns ErrConflict if the job ended otherwise or another job has worked on its instance since,
@@ -69,7 +19,7 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 			return err
 		}
 		if j.State != seedbed.JobIncomplete {
-			return orConflict(nil, "job %s is %s: only one that was undone and has left something behind can be undone once more", j.ID.Short(), j.State)
+			return sqldb.OrConflict(nil, "job %s is %s: only one that was undone and has left something behind can be undone once more", j.ID.Short(), j.State)
 		}
 		if err := undoable(ctx, tx, j); err != nil {
 			return err
@@ -96,7 +46,7 @@ func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		later, err := sqldb.One(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
 			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, sqldb.Micros(j.Created))
 		if err == nil && later.ID != "" && later.State.Terminal() {
-			err = orConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more", later.Kind, later.ID.Short(), j.Subject, j.ID.Short())
+			err = sqldb.OrConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more", later.Kind, later.ID.Short(), j.Subject, j.ID.Short())
 		}
 		if err != nil {
 			return err

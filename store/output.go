@@ -36,7 +36,7 @@ func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, l
 		err := tx.QueryRowContext(ctx, `SELECT output, note, dropped_lines, dropped_bytes FROM job_stage WHERE job = $1 AND name = $2`, ref.ID, stage).
 			Scan(&o.kept, &o.note, &o.lines, &o.bytes)
 		if errors.Is(err, sql.ErrNoRows) {
-			return orConflict(nil, "job %s: stage %q was not begun, so it has no output", ref.ID.Short(), sqldb.Clean(stage, 80))
+			return sqldb.OrConflict(nil, "job %s: stage %q was not begun, so it has no output", ref.ID.Short(), sqldb.Clean(stage, 80))
 		} else if err != nil {
 			return err
 		}

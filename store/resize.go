@@ -48,14 +48,14 @@ func resized(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, s seedbed.ResizeS
 		UPDATE instance SET vcpus = COALESCE($1, vcpus), memory = COALESCE($2, memory), revision = revision + 1, changed = $3 WHERE id = $4`,
 		given(int64(s.VCPUs)), given(int64(s.Memory)), sqldb.Micros(sqldb.Now()), j.Instance)
 	if err != nil || n == 0 {
-		return orConflict(err, "job %s: its instance is no more", j.ID.Short())
+		return sqldb.OrConflict(err, "job %s: its instance is no more", j.ID.Short())
 	}
 	if s.Size == 0 {
 		return nil
 	}
 	n, err = sqldb.Affect(ctx, tx, `UPDATE volume SET size = $1 WHERE instance = $2 AND pool = $3 AND name = $4 AND size <= $1`, int64(s.Size), j.Instance, s.Pool, s.Volume)
 	if err != nil || n == 0 {
-		return orConflict(err, "job %s: its instance has no volume %s in pool %s that could have grown to %s", j.ID.Short(), sqldb.Clean(s.Volume, 80), sqldb.Clean(s.Pool, 80), s.Size)
+		return sqldb.OrConflict(err, "job %s: its instance has no volume %s in pool %s that could have grown to %s", j.ID.Short(), sqldb.Clean(s.Volume, 80), sqldb.Clean(s.Pool, 80), s.Size)
 	}
 	return nil
 }

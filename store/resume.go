@@ -23,7 +23,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 			return err
 		}
 		if !j.State.CanBecome(seedbed.JobQueued) {
-			return orConflict(nil, "job %s is %s: only one that has failed, and was not undone, can be taken up again", j.ID.Short(), j.State)
+			return sqldb.OrConflict(nil, "job %s is %s: only one that has failed, and was not undone, can be taken up again", j.ID.Short(), j.State)
 		}
 		if err := resumable(ctx, tx, j); err != nil {
 			return err

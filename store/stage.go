@@ -41,7 +41,7 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 // step is Step in its transaction. It returns the events to send.
 func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedbed.Step) ([]outbox.Event, error) {
 	tx := b.Tx
-	held, err := holdHeld(ctx, b, ref)
+	held, err := holdInBatch(ctx, b, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +146,11 @@ func checkStages(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, s see
 	case err != nil:
 		return 0, err
 	case s.Done != "" && state != seedbed.StageIntent && state != seedbed.StageDone:
-		return 0, orConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), sqldb.Clean(s.Done, 80))
+		return 0, sqldb.OrConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), sqldb.Clean(s.Done, 80))
 	case begins(j, s) && stages[next] != "":
-		return 0, orConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), next)
+		return 0, sqldb.OrConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), next)
 	case begins(j, s) && len(stages) >= maxStages:
-		return 0, orConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
+		return 0, sqldb.OrConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
 	}
 	return len(stages), nil
 }
@@ -193,7 +193,7 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 			return err
 		}
 		if j.State != seedbed.JobUndoing {
-			return orConflict(nil, "job %s is %s: only a job that is undoing has undone stages", j.ID.Short(), j.State)
+			return sqldb.OrConflict(nil, "job %s is %s: only a job that is undoing has undone stages", j.ID.Short(), j.State)
 		}
 		state := seedbed.StageUndone
 		if problem != "" {
@@ -202,7 +202,7 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 		n, err := sqldb.Affect(ctx, tx, `UPDATE job_stage SET state = $1, error = CASE WHEN $2 = '' THEN error ELSE $2 END, ended = $3 WHERE job = $4 AND name = $5`,
 			state, sqldb.Clean(problem, sqldb.MaxText), sqldb.Micros(sqldb.Now()), j.ID, stage)
 		if err != nil || n == 0 {
-			return orConflict(err, "job %s: stage %q was not begun, so it cannot be undone", j.ID.Short(), sqldb.Clean(stage, 80))
+			return sqldb.OrConflict(err, "job %s: stage %q was not begun, so it cannot be undone", j.ID.Short(), sqldb.Clean(stage, 80))
 		}
 		if err := noteOrphans(ctx, tx, j, stage, problem, left); err != nil {
 			return err

@@ -228,3 +228,11 @@ func OrUnchanged(err error) error {
 	}
 	return err
 }
+
+// OrConflict returns err, or an ErrConflict with the given text if err is nil.
+func OrConflict(err error, format string, args ...any) error {
+	if err == nil {
+		err = seedbed.Errorf(seedbed.ErrConflict, format, args...)
+	}
+	return err
+}

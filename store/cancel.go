@@ -2,62 +2,11 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
-
-// RenewLease extends the lease to end at lease from now, and reports whether the job is to be
-// cancelled.
-func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
-	if lease <= 0 {
-		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
-	}
-	err = db.writes.Own(ctx, "renew lease", func(tx *sqldb.Tx) error {
-		j, err := hold(ctx, tx, ref)
-		if err != nil {
-			return err
-		}
-		cancel = j.Cancel
-		clock, err := db.sql.LeaseClock(ctx, tx)
-		if err != nil {
-			return err
-		}
-		return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2`, sqldb.Micros(clock.Add(lease)), ref.ID)
-	})
-	return cancel && err == nil, err
-}
-
-// Release gives a job back unfinished. Another engine may take it over at once, which does not
-// count as an attempt.
-func (db *DB) Release(ctx context.Context, ref seedbed.JobRef) error {
-	return db.Postpone(ctx, ref, 0, false)
-}
-
-// Postpone gives a job back unfinished. Another engine may take it over after wait, or as soon as
-// the job is cancelled. The current attempt does not count unless spent is set.
-func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
-	return db.sql.Update(ctx, "give back job", func(tx *sqldb.Tx) error {
-		j, err := hold(ctx, tx, ref)
-		if err != nil {
-			return err
-		}
-		clock, err := db.sql.LeaseClock(ctx, tx)
-		if err != nil {
-			return err
-		}
-		until, attempts := clock, j.Attempts
-		if !j.Cancel && wait > 0 {
-			until = clock.Add(wait)
-		}
-		if !spent {
-			attempts = max(attempts-1, 0)
-		}
-		return sqldb.Exec(ctx, tx, `UPDATE job SET owner = '', lease_until = $1, attempts = $2 WHERE id = $3`, sqldb.Micros(until), attempts, ref.ID)
-	})
-}
 
 // CancelJob marks a job to be cancelled; its owner soon sees that and undoes it. A job that has not
 // started ends at once, and a job that waits for its next attempt is undone at once. Cancelling a
@@ -84,12 +33,12 @@ func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 		}
 		if j.Kind == seedbed.JobImport {
 			if img, err := catalogue.ReadImage(ctx, tx, j.Subject, seedbed.ErrConflict); err != nil || img.State == seedbed.ImageActive {
-				return orConflict(err, "job %s has made its image already", id.Short())
+				return sqldb.OrConflict(err, "job %s has made its image already", id.Short())
 			}
 		}
 		if j.Kind == seedbed.JobOVA {
 			if held, err := catalogue.HoldOVA(ctx, tx, j.Subject, catalogue.NoOVA(j.Subject)); err != nil || held.State == seedbed.ImageActive {
-				return orConflict(err, "job %s has made its images already", id.Short())
+				return sqldb.OrConflict(err, "job %s has made its images already", id.Short())
 			}
 		}
 		return db.cancel(ctx, tx, j, "cancel requested")
@@ -111,12 +60,4 @@ func (db *DB) cancel(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, said stri
 		return err
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2 AND owner = '' AND lease_until > $1`, sqldb.Micros(clock), j.ID)
-}
-
-// orConflict returns err, or an ErrConflict with the given text if err is nil.
-func orConflict(err error, format string, args ...any) error {
-	if err == nil {
-		err = seedbed.Errorf(seedbed.ErrConflict, format, args...)
-	}
-	return err
 }

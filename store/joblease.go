@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// RenewLease extends the lease to end at lease from now, and reports whether the job is to be
+// cancelled.
+func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
+	if lease <= 0 {
+		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
+	}
+	err = db.writes.Own(ctx, "renew lease", func(tx *sqldb.Tx) error {
+		j, err := hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		cancel = j.Cancel
+		clock, err := db.sql.LeaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2`, sqldb.Micros(clock.Add(lease)), ref.ID)
+	})
+	return cancel && err == nil, err
+}
+
+// Release gives a job back unfinished. Another engine may take it over at once, which does not
+// count as an attempt.
+func (db *DB) Release(ctx context.Context, ref seedbed.JobRef) error {
+	return db.Postpone(ctx, ref, 0, false)
+}
+
+// Postpone gives a job back unfinished. Another engine may take it over after wait, or as soon as
+// the job is cancelled. The current attempt does not count unless spent is set.
+func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
+	return db.sql.Update(ctx, "give back job", func(tx *sqldb.Tx) error {
+		j, err := hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		clock, err := db.sql.LeaseClock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		until, attempts := clock, j.Attempts
+		if !j.Cancel && wait > 0 {
+			until = clock.Add(wait)
+		}
+		if !spent {
+			attempts = max(attempts-1, 0)
+		}
+		return sqldb.Exec(ctx, tx, `UPDATE job SET owner = '', lease_until = $1, attempts = $2 WHERE id = $3`, sqldb.Micros(until), attempts, ref.ID)
+	})
+}

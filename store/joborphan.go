@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// maxOrphans is the largest number of orphans recorded for one stage.
+const maxOrphans = 200
+
+// noteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
+// none.
+func noteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
+	type before struct {
+		since time.Time
+		tries int
+	}
+	was, err := sqldb.List(ctx, tx, func(r sqldb.Row) (b before, err error) {
+		err = r.Scan(sqldb.ToTime(&b.since), &b.tries)
+		return b, err
+	}, `DELETE FROM orphan WHERE job = $1 AND stage = $2 RETURNING since, tries`, j.ID, stage)
+	if err != nil || problem == "" {
+		return err
+	}
+	at := sqldb.Now()
+	since, tries := at, 1
+	for _, b := range was {
+		since, tries = b.since, b.tries+1
+	}
+	if left == nil {
+		left = []seedbed.Orphan{{Kind: seedbed.OrphanStage, Name: stage, Why: problem}}
+	}
+	for i, o := range left[:min(len(left), maxOrphans)] {
+		err := sqldb.Exec(ctx, tx, `INSERT INTO orphan (job, stage, idx, kind, pool, name, why, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			j.ID, stage, i, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), sqldb.Clean(o.Why, sqldb.MaxText), sqldb.Micros(since), tries, sqldb.Micros(at))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Orphans returns what undone jobs have left behind, the oldest first. It leaves out jobs that are
+// still being undone.
+func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
+	err = db.sql.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
+			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))
+			return o, err
+		}, `SELECT orphan.job, job.kind, job.subject, job.instance, job.node, orphan.stage, orphan.kind, orphan.pool, orphan.name, orphan.why, orphan.since, orphan.tries, orphan.tried
+			FROM orphan JOIN job ON job.id = orphan.job WHERE job.state = $1 ORDER BY orphan.since, orphan.job, orphan.stage, orphan.idx`, seedbed.JobIncomplete)
+		return err
+	})
+	return all, err
+}

@@ -11,6 +11,7 @@ import (
 	"seedbed/store/access"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -62,7 +63,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			return nil, err
 		}
 		recordDelivery(b.Tx, a)
-		firstEvent(b.Tx, a.Job.ID, asked)
+		jobs.FirstEvent(b.Tx, a.Job.ID, asked)
 		accepted = a.Job
 		return []outbox.Event{acceptance(a)}, nil
 	}
@@ -185,7 +186,7 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	if err := acceptPool(ctx, b.Tx, a); err != nil {
 		return err
 	}
-	return insertJob(ctx, b, a.Job)
+	return jobs.InsertJob(ctx, b, a.Job)
 }
 
 // acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the
@@ -195,7 +196,7 @@ func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	if len(a.Instance.Volumes) > 0 {
 		a.Job.Pool = a.Instance.Volumes[0].Pool
 	}
-	if err := insertJob(ctx, b, a.Job); err != nil {
+	if err := jobs.InsertJob(ctx, b, a.Job); err != nil {
 		return err
 	}
 	hook := ""

@@ -5,6 +5,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -16,8 +17,8 @@ import (
 func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 	return db.sql.Update(ctx, "cancel job", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the job is neither claimed nor ended before the commit.
-		j, err := sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
-			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
+		j, err := sqldb.One(ctx, tx, jobs.ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
+			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, id)
 		switch {
 		case err != nil:
 			return err
@@ -51,7 +52,7 @@ func (db *DB) cancel(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, said stri
 		return err
 	}
 	j.Cancel = true
-	addEvent(tx, j.ID, seedbed.Event{Level: "warn", Stage: j.Stage, Msg: said, Progress: j.Progress})
+	jobs.AddEvent(tx, j.ID, seedbed.Event{Level: "warn", Stage: j.Stage, Msg: said, Progress: j.Progress})
 	if j.Epoch == 0 {
 		return db.giveUp(ctx, tx, j, "cancelled")
 	}

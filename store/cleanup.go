@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -77,7 +78,7 @@ const (
 	settled = `state IN ('running', 'stopped')`
 	// stale is the condition of an instance whose addresses may be released.
 	stale = settled + ` AND held = 0 AND protected = 0 AND gone_since <= $1
-		AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.` + live + `)`
+		AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.` + jobs.Live + `)`
 )
 
 // StaleMappings returns the instances whose domain has been missing since cutoff or longer. They

@@ -102,7 +102,7 @@ func everything(t *testing.T, db *DB) {
 		System:  seedbed.SystemTemplate{Name: "vm", VCPUs: 2, Memory: seedbed.GiB, OVA: "vm"},
 		Profile: seedbed.Profile{Name: "vm", System: "vm", Script: "ova", OVA: "vm"},
 		Images:  []seedbed.Image{{Name: seedbed.OVAImage("vm", "sda"), Pool: "default", Source: "ova:vm"}}}}))(t)
-	do(db.placeEvents(ctx))(t)
+	do(db.PlaceEvents(ctx))(t)
 	do(db.CreateUserData(ctx, "cloud", "#cloud-config\n"))(t)
 	do(db.CreateProfile(ctx, seedbed.Profile{Name: "composed", System: "small", NetworkTemplate: "lan", Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
 }

@@ -14,6 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/groupcommit"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -147,7 +148,7 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 
 // holdFor is hold for a job that must be about instance id and in one of states.
 func holdFor(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
-	j, err := hold(ctx, tx, ref)
+	j, err := jobs.Hold(ctx, tx, ref)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -19,17 +20,17 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 	}
 	const what = "finish job"
 	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
-		j, err := holdInBatch(ctx, b, ref)
+		j, err := jobs.HoldInBatch(ctx, b, ref)
 		if err != nil {
 			return nil, err
 		}
-		if err := become(j.Job, o.State); err != nil {
+		if err := jobs.Become(j.Job, o.State); err != nil {
 			return nil, err
 		}
 		if !b.Shared {
 			return nil, db.end(ctx, b.Tx, j.Job, o)
 		}
-		if isAwaited(b, ref.ID) {
+		if jobs.IsAwaited(b, ref.ID) {
 			return nil, groupcommit.ErrApart
 		}
 		return db.endOne(ctx, b.Tx, &j.Job, o)
@@ -70,7 +71,7 @@ func (db *DB) endOne(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job, o seedbe
 		return nil, err
 	}
 	e := ending(*j, o)
-	addEvent(tx, j.ID, e)
+	jobs.AddEvent(tx, j.ID, e)
 	why := j.Error
 	if o.State == seedbed.JobSucceeded {
 		why = ""

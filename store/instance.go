@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"seedbed"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -95,7 +96,7 @@ func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from,
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
 		if err == nil && n == 1 {
 			n, err = sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
-				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.`+live+`)`, to, sqldb.Micros(sqldb.Now()), id)
+				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.`+jobs.Live+`)`, to, sqldb.Micros(sqldb.Now()), id)
 		}
 		changed = n == 1
 		if err == nil && n == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -94,7 +95,7 @@ func emptyNode(ctx context.Context, tx *sqldb.Tx, name string) error {
 	if len(images) > 0 {
 		return seedbed.Errorf(seedbed.ErrInUse, "node %q has image %s, which no other node can reach: remove them first (seedbed image remove)", name, sqldb.Quoted(images))
 	}
-	job, err := sqldb.One(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE node = $1 AND `+live+` ORDER BY created LIMIT 1`, name)
+	job, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `SELECT `+jobs.JobColumns+` FROM job WHERE node = $1 AND `+jobs.Live+` ORDER BY created LIMIT 1`, name)
 	if err != nil || job.ID == "" {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -21,9 +22,9 @@ func acceptance(a seedbed.Acceptance) outbox.Event {
 	j := a.Job
 	j.State = seedbed.JobQueued
 	if a.Delivery == nil {
-		return ofJob(seedbed.EventJobAccepted, j)
+		return jobs.EventOf(seedbed.EventJobAccepted, j)
 	}
-	return ofJob(seedbed.EventJobAccepted, j, "hook", a.Delivery.Hook, "delivery", a.Delivery.ID)
+	return jobs.EventOf(seedbed.EventJobAccepted, j, "hook", a.Delivery.Hook, "delivery", a.Delivery.ID)
 }
 
 // instanceFacts is an instance as events describe it.
@@ -76,7 +77,7 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 	case j.Cancel:
 		kind = seedbed.EventJobCancelled
 	}
-	all := []outbox.Event{ofJob(kind, j)}
+	all := []outbox.Event{jobs.EventOf(kind, j)}
 	if o.State != seedbed.JobSucceeded {
 		return all
 	}

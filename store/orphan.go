@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -13,8 +14,8 @@ import (
 func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
 	err = db.sql.Update(ctx, "undo job again", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the second of two concurrent calls sees what the first did.
-		j, err = sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
-			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
+		j, err = sqldb.One(ctx, tx, jobs.ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
+			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, id)
 		if err != nil {
 			return err
 		}
@@ -31,10 +32,10 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if err != nil {
 			return err
 		}
-		addEvent(tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"})
-		j, err = scanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
+		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"})
+		j, err = jobs.ScanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
 			stage = COALESCE((SELECT name FROM job_stage WHERE job = $3 AND state = $4 ORDER BY n DESC LIMIT 1), '')
-			WHERE id = $3 RETURNING `+jobColumns, seedbed.JobUndoing, sqldb.Micros(clock), id, seedbed.StageIntent))
+			WHERE id = $3 RETURNING `+jobs.JobColumns, seedbed.JobUndoing, sqldb.Micros(clock), id, seedbed.StageIntent))
 		return err
 	})
 	return j, err
@@ -43,7 +44,7 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 // undoable returns an error if undoing the job could remove what now belongs to another.
 func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Instance != "" {
-		later, err := sqldb.One(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
+		later, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
 			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, sqldb.Micros(j.Created))
 		if err == nil && later.ID != "" && later.State.Terminal() {
 			err = sqldb.OrConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more", later.Kind, later.ID.Short(), j.Subject, j.ID.Short())

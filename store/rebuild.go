@@ -8,6 +8,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -167,7 +168,7 @@ func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebui
 // of the previous guest.
 func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
 	return db.sql.Update(ctx, "exchange instance", func(tx *sqldb.Tx) error {
-		j, err := hold(ctx, tx, ref)
+		j, err := jobs.Hold(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
@@ -244,7 +245,7 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 // rebuildsOf returns the names of the instances that live jobs rebuild from or to an image.
 func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]string, error) {
 	all, err := sqldb.List(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild
-		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+live+`) ORDER BY job, side`)
+		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+jobs.Live+`) ORDER BY job, side`)
 	var names []string
 	for _, i := range all {
 		if slices.Contains(imagesOf(i), image) {
@@ -317,7 +318,7 @@ func uncancellable(j seedbed.Job) error {
 // publishable checks that a job may publish its instance in its current state. A rebuild that is
 // undone publishes the old instance.
 func publishable(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
-	j, err := readJob(ctx, tx, ref.ID)
+	j, err := jobs.ReadJob(ctx, tx, ref.ID)
 	if err == nil && j.Kind == seedbed.JobRebuild {
 		return holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -14,7 +15,7 @@ import (
 func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 	j := &a.Job
 	// Lock the job's row before the instance's, like the owner of the job does.
-	making, err := sqldb.One(ctx, tx, scanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+live+` RETURNING `+jobColumns, j.Instance, seedbed.JobCreate)
+	making, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+jobs.Live+` RETURNING `+jobs.JobColumns, j.Instance, seedbed.JobCreate)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 // come after all other writes of the removal, because a job that no engine has started ends now,
 // and the removal may end with it.
 func (db *DB) cancelFollowed(ctx context.Context, tx *sqldb.Tx, removal seedbed.Job) (seedbed.JobState, error) {
-	making, err := readJob(ctx, tx, removal.After)
+	making, err := jobs.ReadJob(ctx, tx, removal.After)
 	if err == nil {
 		err = uncancellable(making)
 	}
@@ -49,7 +50,7 @@ func (db *DB) cancelFollowed(ctx context.Context, tx *sqldb.Tx, removal seedbed.
 	if err != nil {
 		return "", err
 	}
-	removal, err = readJob(ctx, tx, removal.ID)
+	removal, err = jobs.ReadJob(ctx, tx, removal.ID)
 	return removal.State, err
 }
 
@@ -67,7 +68,7 @@ func (db *DB) afterMaking(ctx context.Context, tx *sqldb.Tx, removal, made seedb
 	if gone {
 		e.Msg += ", and nothing of the instance is left to remove"
 	}
-	addEvent(tx, removal.ID, e)
+	jobs.AddEvent(tx, removal.ID, e)
 	if gone {
 		return db.end(ctx, tx, removal, seedbed.JobResult{State: seedbed.JobSucceeded})
 	}

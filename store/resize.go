@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"seedbed"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -63,7 +64,7 @@ func resized(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, s seedbed.ResizeS
 // addGrowth adds to has what the live jobs of the token's instances, except the instance but, will
 // add. A job counts from the time when it was accepted.
 func addGrowth(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
-	jobs, err := sqldb.List(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE kind IN ($1, $2) AND `+live+` AND instance <> $3
+	jobs, err := sqldb.List(ctx, tx, jobs.ScanJob, `SELECT `+jobs.JobColumns+` FROM job WHERE kind IN ($1, $2) AND `+jobs.Live+` AND instance <> $3
 		AND instance IN (SELECT id FROM instance WHERE token = $4 AND token <> '')`, seedbed.JobResize, seedbed.JobRebuild, but, token)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -17,8 +18,8 @@ import (
 func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
 	err = db.sql.Update(ctx, "resume job", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the second of two concurrent calls sees what the first did.
-		j, err = sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
-			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobColumns, id)
+		j, err = sqldb.One(ctx, tx, jobs.ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
+			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, id)
 		if err != nil {
 			return err
 		}
@@ -32,13 +33,13 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if stage == "" {
 			stage = "its first"
 		}
-		addEvent(tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "taken up again at stage " + stage})
-		j, err = scanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, error = '', cancel = 0, progress = 0, attempts = 0, owner = '', lease_until = NULL, ended = NULL
-			WHERE id = $2 RETURNING `+jobColumns, seedbed.JobQueued, id))
+		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "taken up again at stage " + stage})
+		j, err = jobs.ScanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, error = '', cancel = 0, progress = 0, attempts = 0, owner = '', lease_until = NULL, ended = NULL
+			WHERE id = $2 RETURNING `+jobs.JobColumns, seedbed.JobQueued, id))
 		if err != nil {
 			return err
 		}
-		return outbox.Emit(ctx, tx, ofJob(seedbed.EventJobAccepted, j))
+		return outbox.Emit(ctx, tx, jobs.EventOf(seedbed.EventJobAccepted, j))
 	})
 	return j, err
 }
@@ -102,8 +103,8 @@ func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing er
 
 // idleImage returns ErrInUse if a job works on the image.
 func idleImage(ctx context.Context, tx *sqldb.Tx, name string) error {
-	other, err := sqldb.One(ctx, tx, scanJob, nil,
-		`SELECT `+jobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+live+` ORDER BY created LIMIT 1`, name, seedbed.JobImport, seedbed.JobImageRemove)
+	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+		`SELECT `+jobs.JobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created LIMIT 1`, name, seedbed.JobImport, seedbed.JobImageRemove)
 	if err != nil || other.ID == "" {
 		return err
 	}

@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"time"
+
+	"seedbed/store/jobs"
 )
 
 // These select the records older than $1. A delivery whose job has not ended is kept, so that a
 // retry finds it.
 const (
-	oldDeliveries  = `FROM delivery WHERE received < $1 AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = delivery.job AND job.` + live + `)`
+	oldDeliveries  = `FROM delivery WHERE received < $1 AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = delivery.job AND job.` + jobs.Live + `)`
 	oldOthers      = `FROM delivery_other WHERE received < $1`
 	oldGuestEvents = `FROM guest_event WHERE at < $1`
 )

@@ -7,12 +7,13 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
 // scripted is hold for a create or rebuild job that must be in one of states.
 func scripted(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
-	j, err := hold(ctx, tx, ref)
+	j, err := jobs.Hold(ctx, tx, ref)
 	if err == nil && (j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || !slices.Contains(states, j.State)) {
 		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are", j.ID.Short(), j.Kind, j.State)
 	}

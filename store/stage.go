@@ -6,6 +6,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -18,7 +19,7 @@ const maxStages = 64
 // ErrConflict if s.Done was not intended, or if the job is undoing.
 func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) error {
 	for i := range s.Events {
-		if err := whole(&s.Events[i]); err != nil {
+		if err := jobs.Whole(&s.Events[i]); err != nil {
 			return err
 		}
 	}
@@ -41,12 +42,12 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 // step is Step in its transaction. It returns the events to send.
 func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedbed.Step) ([]outbox.Event, error) {
 	tx := b.Tx
-	held, err := holdInBatch(ctx, b, ref)
+	held, err := jobs.HoldInBatch(ctx, b, ref)
 	if err != nil {
 		return nil, err
 	}
 	j := held.Job
-	if err := become(j, seedbed.JobRunning); err != nil {
+	if err := jobs.Become(j, seedbed.JobRunning); err != nil {
 		return nil, err
 	}
 	if s.Final {
@@ -96,17 +97,17 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
 			progress = CASE WHEN stage = $5 AND stage <> '' THEN progress ELSE 0 END,
 			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5
-		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.events+int64(len(s.Events)), next)
-	addEvents(tx, j.ID, held.events, s.Events)
+		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.Events+int64(len(s.Events)), next)
+	jobs.AddEvents(tx, j.ID, held.Events, s.Events)
 	if !begins(j, s) {
 		return nil, nil
 	}
 	return []outbox.Event{{Kind: seedbed.EventJobStage, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
-		now, err := readJob(ctx, tx, j.ID)
+		now, err := jobs.ReadJob(ctx, tx, j.ID)
 		if err != nil {
 			return nil, err
 		}
-		return ofJob("", now).Data(ctx, tx)
+		return jobs.EventOf("", now).Data(ctx, tx)
 	}}}, nil
 }
 
@@ -163,11 +164,11 @@ func countDone(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) error {
 // current stage. It does nothing if the job is undoing already, because the first cause counts.
 func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error {
 	return db.sql.Update(ctx, "undo job", func(tx *sqldb.Tx) error {
-		j, err := hold(ctx, tx, ref)
+		j, err := jobs.Hold(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
-		if err := become(j, seedbed.JobUndoing); err != nil {
+		if err := jobs.Become(j, seedbed.JobUndoing); err != nil {
 			return err
 		}
 		if j.State == seedbed.JobUndoing {
@@ -188,7 +189,7 @@ func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error 
 // stage becomes the last one that is still to be undone. Undone may be repeated.
 func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem string, left ...seedbed.Orphan) error {
 	return db.sql.Update(ctx, "write undone stage", func(tx *sqldb.Tx) error {
-		j, err := hold(ctx, tx, ref)
+		j, err := jobs.Hold(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
@@ -204,7 +205,7 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 		if err != nil || n == 0 {
 			return sqldb.OrConflict(err, "job %s: stage %q was not begun, so it cannot be undone", j.ID.Short(), sqldb.Clean(stage, 80))
 		}
-		if err := noteOrphans(ctx, tx, j, stage, problem, left); err != nil {
+		if err := jobs.NoteOrphans(ctx, tx, j, stage, problem, left); err != nil {
 			return err
 		}
 		next, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM job_stage WHERE job = $1 AND state IN ($2, $3) ORDER BY n DESC LIMIT 1`,
@@ -227,7 +228,7 @@ func scanStage(r sqldb.Row) (s seedbed.Stage, err error) {
 // Stages returns the journal of a job in the order in which its stages started.
 func (db *DB) Stages(ctx context.Context, id seedbed.JobID) (all []seedbed.Stage, err error) {
 	err = db.sql.View(ctx, "list stages", func(tx *sqldb.Tx) error {
-		if _, err := readJob(ctx, tx, id); err != nil {
+		if _, err := jobs.ReadJob(ctx, tx, id); err != nil {
 			return err
 		}
 		all, err = sqldb.List(ctx, tx, scanStage, `SELECT job, n, name, state, error, started, ended FROM job_stage WHERE job = $1 ORDER BY n`, id)

@@ -26,6 +26,7 @@ import (
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/hooks"
+	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -40,13 +41,12 @@ type DB struct {
 	*accessStore
 	*hookStore
 	*catalogueStore
+	*jobStore
 
 	limits limits
 
 	next   nextAddr
 	writes *groupcommit.Writer
-	// placing is locked while events are given their places.
-	placing sync.Mutex
 
 	// applied wakes when a node reports what it has applied.
 	applied sqldb.Notifier
@@ -64,6 +64,7 @@ type (
 	accessStore    = access.Store
 	hookStore      = hooks.Store
 	catalogueStore = catalogue.Store
+	jobStore       = jobs.Store
 )
 
 // Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
@@ -83,6 +84,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
 	db.writes = groupcommit.NewWriter(one, prepare)
+	db.jobStore = jobs.New(one, db.writes)
 	db.catalogueStore = catalogue.New(one, db.updateTogether)
 	err = db.seed(ctx)
 	if err == nil && !one.Dialect.Server {
@@ -146,7 +148,7 @@ func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.C
 
 // prepare locks what the writes of a shared transaction are about: the jobs, and the networks.
 func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Change) error {
-	if err := readJobs(ctx, b, writes); err != nil {
+	if err := jobs.Prepare(ctx, b, writes); err != nil {
 		return err
 	}
 	var networks []string

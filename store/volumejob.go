@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -67,7 +68,7 @@ func idle(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 
 // idleBut is idle that ignores the job but.
 func idleBut(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, but seedbed.JobID) error {
-	other, err := sqldb.One(ctx, tx, scanJob, nil, `SELECT `+jobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+live+` ORDER BY created LIMIT 1`, id, but)
+	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+jobs.Live+` ORDER BY created LIMIT 1`, id, but)
 	if err != nil || other.ID == "" {
 		return err
 	}

@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 // maxOrphans is the largest number of orphans recorded for one stage.
 const maxOrphans = 200
 
-// noteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
+// NoteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
 // none.
-func noteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
+func NoteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
 	type before struct {
 		since time.Time
 		tries int
@@ -45,8 +45,8 @@ func noteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, proble
 
 // Orphans returns what undone jobs have left behind, the oldest first. It leaves out jobs that are
 // still being undone.
-func (db *DB) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
-	err = db.sql.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
+func (s *Store) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
+	err = s.db.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
 			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))
 			return o, err

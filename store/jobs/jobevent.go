@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -23,9 +23,9 @@ type jobFacts struct {
 	Error    string             `json:"error,omitempty"`
 }
 
-// ofJob returns an event about a job. more is pairs of a name and a text; a pair with an empty text
+// EventOf returns an event about a job. more is pairs of a name and a text; a pair with an empty text
 // is left out.
-func ofJob(kind string, j seedbed.Job, more ...string) outbox.Event {
+func EventOf(kind string, j seedbed.Job, more ...string) outbox.Event {
 	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, j.Error}
 	return outbox.Event{Kind: kind, Subject: j.Subject, Data: func(context.Context, *sqldb.Tx) (any, error) {
 		data := map[string]any{"job": facts}

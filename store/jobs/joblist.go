@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// jobsWhere returns the condition for the jobs of a query. The conditions without an argument
+// JobsWhere returns the condition for the jobs of a query. The conditions without an argument
 // repeat those of the partial indexes, which SQLite uses only if they match word for word.
-func jobsWhere(q seedbed.JobQuery) *sqldb.Where {
+func JobsWhere(q seedbed.JobQuery) *sqldb.Where {
 	w := &sqldb.Where{}
 	switch q.State {
 	case "":
@@ -19,7 +19,7 @@ func jobsWhere(q seedbed.JobQuery) *sqldb.Where {
 	case seedbed.JobFailed, seedbed.JobRolledBack, seedbed.JobIncomplete:
 		w.And("state = %s AND state IN ('failed', 'rolled_back', 'rollback_incomplete')", q.State)
 	default:
-		w.And("state = %s AND "+live, q.State)
+		w.And("state = %s AND "+Live, q.State)
 	}
 	if q.Kind != "" {
 		w.And("kind = %s", q.Kind)
@@ -34,15 +34,15 @@ func jobsWhere(q seedbed.JobQuery) *sqldb.Where {
 }
 
 // ListJobs returns the jobs of a query, newest first.
-func (db *DB) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
-	err = db.sql.View(ctx, "list jobs", func(tx *sqldb.Tx) error {
-		w := jobsWhere(q)
+func (s *Store) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
+	err = s.db.View(ctx, "list jobs", func(tx *sqldb.Tx) error {
+		w := JobsWhere(q)
 		created := "created"
 		if q.State != "" && !q.State.Terminal() {
 			created += " + 0" // live jobs are few: use their own index, not the one by age
 		}
-		query := `SELECT ` + jobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`, created, len(w.Args)+1)
-		all, err = sqldb.List(ctx, tx, scanJob, query, append(w.Args, sqldb.UpTo(q.Limit))...)
+		query := `SELECT ` + JobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`, created, len(w.Args)+1)
+		all, err = sqldb.List(ctx, tx, ScanJob, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

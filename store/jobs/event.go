@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// addEvent appends to a job's history. Its UPDATE locks the job's row, so that seq has no gaps and
+// AddEvent appends to a job's history. Its UPDATE locks the job's row, so that seq has no gaps and
 // events become visible in order.
-func addEvent(tx *sqldb.Tx, job seedbed.JobID, e seedbed.Event) {
+func AddEvent(tx *sqldb.Tx, job seedbed.JobID, e seedbed.Event) {
 	tx.Later(`UPDATE job SET events = events + 1 WHERE id = $1`, job)
 	tx.Later(`INSERT INTO job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)
 		SELECT id, events, CAST($2 AS bigint), $3, $4, $5, CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint) FROM job WHERE id = $1`,
@@ -21,39 +21,39 @@ func addEvent(tx *sqldb.Tx, job seedbed.JobID, e seedbed.Event) {
 // eventTable is where events are added.
 var eventTable = sqldb.Table{Rank: 1, Into: `job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`}
 
-// addEvents appends to the history of a job whose row is locked. seq is the number of the job's
+// AddEvents appends to the history of a job whose row is locked. seq is the number of the job's
 // last event. The caller updates the job's count of events.
-func addEvents(tx *sqldb.Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
+func AddEvents(tx *sqldb.Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
 	for _, e := range all {
 		seq++
 		tx.Add(eventTable, job, seq, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80), sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
 	}
 }
 
-// firstEvent starts the history of a job that was just inserted with a count of one event.
-func firstEvent(tx *sqldb.Tx, job seedbed.JobID, msg string) {
+// FirstEvent starts the history of a job that was just inserted with a count of one event.
+func FirstEvent(tx *sqldb.Tx, job seedbed.JobID, msg string) {
 	tx.Add(eventTable, job, 1, sqldb.Micros(sqldb.Now()), "info", "", sqldb.Clean(msg, sqldb.MaxText), 0, 0, 0)
 }
 
 // LogEvent appends to the history of a job that ref owns. It sets Job and Seq, and sets At if that
 // is zero. Progress (0 to 100) also becomes the job's progress.
-func (db *DB) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event) error {
-	if err := whole(&e); err != nil {
+func (s *Store) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Event) error {
+	if err := Whole(&e); err != nil {
 		return err
 	}
-	return db.writes.Share(ctx, "log event", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+	return s.writes.Share(ctx, "log event", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
-		if _, err := hold(ctx, tx, ref); err != nil {
+		if _, err := Hold(ctx, tx, ref); err != nil {
 			return nil, err
 		}
 		tx.Later(`UPDATE job SET progress = $1 WHERE id = $2`, e.Progress, ref.ID)
-		addEvent(tx, ref.ID, e)
+		AddEvent(tx, ref.ID, e)
 		return nil, nil
 	})
 }
 
-// whole sets the defaults of an event, and clips its numbers to their range.
-func whole(e *seedbed.Event) error {
+// Whole sets the defaults of an event, and clips its numbers to their range.
+func Whole(e *seedbed.Event) error {
 	switch e.Level {
 	case "":
 		e.Level = "info"
@@ -72,9 +72,9 @@ func scanEvent(r sqldb.Row) (e seedbed.Event, err error) {
 
 // Events returns the events of a job with a seq greater than after, oldest first, at most limit and
 // at most 1000.
-func (db *DB) Events(ctx context.Context, id seedbed.JobID, after int64, limit int) (all []seedbed.Event, err error) {
-	err = db.sql.View(ctx, "list events", func(tx *sqldb.Tx) error {
-		if _, err := readJob(ctx, tx, id); err != nil {
+func (s *Store) Events(ctx context.Context, id seedbed.JobID, after int64, limit int) (all []seedbed.Event, err error) {
+	err = s.db.View(ctx, "list events", func(tx *sqldb.Tx) error {
+		if _, err := ReadJob(ctx, tx, id); err != nil {
 			return err
 		}
 		all, err = sqldb.List(ctx, tx, scanEvent, `

@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 // placedMost is how many events are placed in one transaction.
 const placedMost = 1000
 
-// placeEvents gives each event without a place one in the order of all jobs' events, and returns
+// PlaceEvents gives each event without a place one in the order of all jobs' events, and returns
 // the last place. It notifies no one, because an event's place is not a change that anyone waits
 // for.
-func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
+func (s *Store) PlaceEvents(ctx context.Context) (last int64, err error) {
 	for {
 		placed := 0
-		err = db.sql.Transact(ctx, func(tx *sqldb.Tx) (err error) {
+		err = s.db.Transact(ctx, func(tx *sqldb.Tx) (err error) {
 			if err := sqldb.Exec(ctx, tx, `INSERT INTO event_order (one, last) VALUES (1, 0) ON CONFLICT DO NOTHING`); err != nil {
 				return err
 			}
@@ -49,8 +49,8 @@ func (db *DB) placeEvents(ctx context.Context) (last int64, err error) {
 }
 
 // unplaced reports whether there are events without a place.
-func (db *DB) unplaced(ctx context.Context) (found bool, err error) {
-	err = db.sql.View(ctx, "look for events", func(tx *sqldb.Tx) error {
+func (s *Store) unplaced(ctx context.Context) (found bool, err error) {
+	err = s.db.View(ctx, "look for events", func(tx *sqldb.Tx) error {
 		n, err := sqldb.Value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM job_event WHERE place IS NULL LIMIT 1) AS few`))
 		found = n > 0
 		return err
@@ -60,38 +60,38 @@ func (db *DB) unplaced(ctx context.Context) (found bool, err error) {
 
 // ordered ensures that every event has a place. If several goroutines call it at the same time, one
 // of them writes.
-func (db *DB) ordered(ctx context.Context) error {
-	more, err := db.unplaced(ctx)
+func (s *Store) ordered(ctx context.Context) error {
+	more, err := s.unplaced(ctx)
 	if err != nil || !more {
 		return err
 	}
-	db.placing.Lock()
-	defer db.placing.Unlock()
-	if more, err = db.unplaced(ctx); err != nil || !more {
+	s.placing.Lock()
+	defer s.placing.Unlock()
+	if more, err = s.unplaced(ctx); err != nil || !more {
 		return err
 	}
-	if _, err := db.placeEvents(ctx); err != nil {
-		return db.sql.Fail(ctx, "order events", err)
+	if _, err := s.PlaceEvents(ctx); err != nil {
+		return s.db.Fail(ctx, "order events", err)
 	}
 	return nil
 }
 
 // LastPlace returns the place of the newest event of all jobs, or 0 if there has never been one.
-func (db *DB) LastPlace(ctx context.Context) (int64, error) {
-	last, err := db.placeEvents(ctx)
+func (s *Store) LastPlace(ctx context.Context) (int64, error) {
+	last, err := s.PlaceEvents(ctx)
 	if err != nil {
-		return 0, db.sql.Fail(ctx, "order events", err)
+		return 0, s.db.Fail(ctx, "order events", err)
 	}
 	return last, nil
 }
 
 // EventsOfAll returns the events of all jobs after a place, in the order of their places, at most
 // limit and at most 1000. A caller that passes the place of its last event misses none.
-func (db *DB) EventsOfAll(ctx context.Context, after int64, limit int) (all []seedbed.NumberedEvent, err error) {
-	if err := db.ordered(ctx); err != nil {
+func (s *Store) EventsOfAll(ctx context.Context, after int64, limit int) (all []seedbed.NumberedEvent, err error) {
+	if err := s.ordered(ctx); err != nil {
 		return nil, err
 	}
-	err = db.sql.View(ctx, "list events of all jobs", func(tx *sqldb.Tx) error {
+	err = s.db.View(ctx, "list events of all jobs", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanPlaced, `
 			SELECT e.place, j.kind, j.subject, e.job, e.seq, e.at, e.level, e.stage, e.msg, e.progress, e.bytes_done, e.bytes_total
 			FROM job_event e JOIN job j ON j.id = e.job WHERE e.place > $1 ORDER BY e.place LIMIT $2`, after, sqldb.Bound(limit, 1000))

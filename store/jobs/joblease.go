@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -10,17 +10,17 @@ import (
 
 // RenewLease extends the lease to end at lease from now, and reports whether the job is to be
 // cancelled.
-func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
+func (s *Store) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
 	if lease <= 0 {
 		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
 	}
-	err = db.writes.Own(ctx, "renew lease", func(tx *sqldb.Tx) error {
-		j, err := hold(ctx, tx, ref)
+	err = s.writes.Own(ctx, "renew lease", func(tx *sqldb.Tx) error {
+		j, err := Hold(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
 		cancel = j.Cancel
-		clock, err := db.sql.LeaseClock(ctx, tx)
+		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -31,19 +31,19 @@ func (db *DB) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Dur
 
 // Release gives a job back unfinished. Another engine may take it over at once, which does not
 // count as an attempt.
-func (db *DB) Release(ctx context.Context, ref seedbed.JobRef) error {
-	return db.Postpone(ctx, ref, 0, false)
+func (s *Store) Release(ctx context.Context, ref seedbed.JobRef) error {
+	return s.Postpone(ctx, ref, 0, false)
 }
 
 // Postpone gives a job back unfinished. Another engine may take it over after wait, or as soon as
 // the job is cancelled. The current attempt does not count unless spent is set.
-func (db *DB) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
-	return db.sql.Update(ctx, "give back job", func(tx *sqldb.Tx) error {
-		j, err := hold(ctx, tx, ref)
+func (s *Store) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Duration, spent bool) error {
+	return s.db.Update(ctx, "give back job", func(tx *sqldb.Tx) error {
+		j, err := Hold(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
-		clock, err := db.sql.LeaseClock(ctx, tx)
+		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}

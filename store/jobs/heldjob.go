@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 // Held is a job whose row is locked, with the number of its events.
 type Held struct {
 	seedbed.Job
-	events int64
+	Events int64
 }
 
 func scanHeld(r sqldb.Row) (*Held, error) {
 	h := &Held{}
-	j, err := scanJob(extended{r, &h.events})
+	j, err := ScanJob(extended{r, &h.Events})
 	h.Job = j
 	return h, err
 }
@@ -36,10 +36,10 @@ type batchJobs struct {
 	awaited []seedbed.JobID // the jobs to be ended that other jobs wait for
 }
 
-// holdInBatch is like hold, and adds the number of the job's events. In a shared transaction
+// HoldInBatch is like hold, and adds the number of the job's events. In a shared transaction
 // all jobs of the batch were read before. If the job is missing then, because another transaction
 // has locked it or ref no longer owns it, the write runs in a transaction of its own.
-func holdInBatch(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) (*Held, error) {
+func HoldInBatch(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) (*Held, error) {
 	if b.Shared {
 		held := groupcommit.Of[batchJobs](b).held
 		if j := held[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
@@ -48,7 +48,7 @@ func holdInBatch(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) 
 		}
 		return nil, groupcommit.ErrApart
 	}
-	j, err := hold(ctx, b.Tx, ref)
+	j, err := Hold(ctx, b.Tx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -56,14 +56,14 @@ func holdInBatch(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) 
 	return &Held{j, events}, err
 }
 
-// isAwaited reports whether other jobs wait for a job that a write of a shared batch ends.
-func isAwaited(b *groupcommit.Batch, id seedbed.JobID) bool {
+// IsAwaited reports whether other jobs wait for a job that a write of a shared batch ends.
+func IsAwaited(b *groupcommit.Batch, id seedbed.JobID) bool {
 	return slices.Contains(groupcommit.Of[batchJobs](b).awaited, id)
 }
 
-// readJobs reads and locks the jobs that the writes of a batch are about. Of those that end, it
+// Prepare reads and locks the jobs that the writes of a batch are about. Of those that end, it
 // notes which ones other jobs wait for.
-func readJobs(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Change) error {
+func Prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Change) error {
 	var ids, ending []any
 	for _, w := range writes {
 		if w.Job == nil {
@@ -78,7 +78,7 @@ func readJobs(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Ch
 		return nil
 	}
 	in, args := anyOf(ids)
-	all, err := sqldb.List(ctx, b.Tx, scanHeld, `SELECT `+jobColumns+`, events FROM job WHERE id IN `+in+` ORDER BY id`+b.Dialect.LockFree, args...)
+	all, err := sqldb.List(ctx, b.Tx, scanHeld, `SELECT `+JobColumns+`, events FROM job WHERE id IN `+in+` ORDER BY id`+b.Dialect.LockFree, args...)
 	if err != nil {
 		return err
 	}

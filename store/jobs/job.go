@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const jobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
+const JobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
 	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
 
 // jobTable is where jobs are added.
 var jobTable = sqldb.Table{Into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`}
 
-func scanJob(r sqldb.Row) (j seedbed.Job, err error) {
+func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
 	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
 		&j.Owner, &j.Epoch, sqldb.ToTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, sqldb.ToTime(&j.Created), sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
@@ -28,18 +28,18 @@ func scanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	return j, err
 }
 
-// live is the condition of a job that has not ended.
-const live = `state IN ('queued', 'running', 'undoing')`
+// Live is the condition of a job that has not ended.
+const Live = `state IN ('queued', 'running', 'undoing')`
 
-func readJob(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) (seedbed.Job, error) {
-	return sqldb.One(ctx, tx, scanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
-		`SELECT `+jobColumns+` FROM job WHERE id = $1`, id)
+func ReadJob(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) (seedbed.Job, error) {
+	return sqldb.One(ctx, tx, ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
+		`SELECT `+JobColumns+` FROM job WHERE id = $1`, id)
 }
 
 // Job returns the job with that complete ID.
-func (db *DB) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
-	err = db.sql.View(ctx, "read job", func(tx *sqldb.Tx) error {
-		j, err = readJob(ctx, tx, id)
+func (s *Store) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
+	err = s.db.View(ctx, "read job", func(tx *sqldb.Tx) error {
+		j, err = ReadJob(ctx, tx, id)
 		return err
 	})
 	return j, err
@@ -49,13 +49,13 @@ var jobPrefix = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
 
 // JobByPrefix returns the job whose ID starts with prefix, at least eight digits. If there are
 // several, it returns ErrConflict.
-func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, err error) {
+func (s *Store) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, err error) {
 	p := strings.ToLower(prefix)
 	if !jobPrefix.MatchString(p) {
 		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: want the first 8 or more digits of its ID", sqldb.Clean(prefix, 80))
 	}
-	err = db.sql.View(ctx, "read job", func(tx *sqldb.Tx) error {
-		found, err := sqldb.List(ctx, tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`, sqldb.LikePrefix(p))
+	err = s.db.View(ctx, "read job", func(tx *sqldb.Tx) error {
+		found, err := sqldb.List(ctx, tx, ScanJob, `SELECT `+JobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`, sqldb.LikePrefix(p))
 		switch {
 		case err != nil:
 			return err
@@ -71,11 +71,11 @@ func (db *DB) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, er
 }
 
 // Jobs returns the newest jobs first, at most limit and at most 1000.
-func (db *DB) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
-	return db.ListJobs(ctx, seedbed.JobQuery{Limit: sqldb.Bound(limit, 1000)})
+func (s *Store) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
+	return s.ListJobs(ctx, seedbed.JobQuery{Limit: sqldb.Bound(limit, 1000)})
 }
 
-func insertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job) error {
+func InsertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job) error {
 	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)), 1}
 	if b.Shared {
 		b.Add(jobTable, row...)
@@ -92,21 +92,21 @@ var errUnheld = errors.New("the job is not held")
 
 const lockJob = `UPDATE job SET epoch = epoch WHERE id = $1 AND epoch = $2 AND owner <> ''`
 
-// hold checks that ref still owns its job, and locks the job's row for the rest of the transaction.
+// Hold checks that ref still owns its job, and locks the job's row for the rest of the transaction.
 // It returns ErrStale if the job was taken over, released or ended.
-func hold(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef) (seedbed.Job, error) {
-	j, err := sqldb.LockOne(ctx, tx, scanJob, errUnheld, lockJob+` RETURNING `+jobColumns, ref.ID, ref.Epoch)
+func Hold(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef) (seedbed.Job, error) {
+	j, err := sqldb.LockOne(ctx, tx, ScanJob, errUnheld, lockJob+` RETURNING `+JobColumns, ref.ID, ref.Epoch)
 	if !errors.Is(err, errUnheld) {
 		return j, err
 	}
-	if j, err = readJob(ctx, tx, ref.ID); err != nil {
+	if j, err = ReadJob(ctx, tx, ref.ID); err != nil {
 		return j, err
 	}
 	return j, seedbed.Errorf(seedbed.ErrStale, "job %s is not held under epoch %d: it is %s under epoch %d", ref.ID.Short(), ref.Epoch, j.State, j.Epoch)
 }
 
-// become returns ErrConflict if the job's state cannot change to next.
-func become(j seedbed.Job, next seedbed.JobState) error {
+// Become returns ErrConflict if the job's state cannot change to next.
+func Become(j seedbed.Job, next seedbed.JobState) error {
 	if !j.State.CanBecome(next) {
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s is %s and cannot become %s", j.ID.Short(), j.State, next)
 	}

@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -35,12 +35,12 @@ func claimQuery(c sqldb.Claiming, limits bool) string {
 			WHERE state IN ('queued', 'running', 'undoing') AND (state = 'queued' OR lease_until <= CLOCK) AND blocked = 0
 				AND ($4 = '' OR `+c.Among+`)`+free+`
 			ORDER BY priority DESC, created, id LIMIT 1`+c.Lock+`)
-		RETURNING `+jobColumns, "CLOCK", c.Clock)
+		RETURNING `+JobColumns, "CLOCK", c.Clock)
 }
 
 // ClaimJob is ClaimNext for any kind of job, without limits.
-func (db *DB) ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error) {
-	return db.ClaimNext(ctx, seedbed.ClaimOptions{Owner: owner, Lease: lease})
+func (s *Store) ClaimJob(ctx context.Context, owner string, lease time.Duration) (*seedbed.Job, error) {
+	return s.ClaimNext(ctx, seedbed.ClaimOptions{Owner: owner, Lease: lease})
 }
 
 // ClaimNext claims a job for an owner and the duration of a lease, under the next epoch. The job is
@@ -49,7 +49,7 @@ func (db *DB) ClaimJob(ctx context.Context, owner string, lease time.Duration) (
 // and jobs whose node or pool is at its limit. A queued job becomes running, and a cancelled one
 // undoing. Attempts grows when a job is taken over. ClaimNext returns nil if there is no job to
 // claim.
-func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.Job, error) {
+func (s *Store) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.Job, error) {
 	if c.Owner == "" || c.Lease <= 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "claiming a job needs an owner and a lease, not %q and %s", c.Owner, c.Lease)
 	}
@@ -62,19 +62,19 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.J
 	}
 	limits := c.PerNode > 0 || c.PerPool > 0
 	var claimed *seedbed.Job
-	err := db.writes.Share(ctx, "claim job", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+	err := s.writes.Share(ctx, "claim job", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		claimed = nil
-		if limits && db.sql.Dialect.Claim.Alone != "" {
-			if err := sqldb.Exec(ctx, tx, db.sql.Dialect.Claim.Alone); err != nil {
+		if limits && s.db.Dialect.Claim.Alone != "" {
+			if err := sqldb.Exec(ctx, tx, s.db.Dialect.Claim.Alone); err != nil {
 				return nil, err
 			}
 		}
-		args := []any{c.Owner, c.Lease.Microseconds(), sqldb.Micros(sqldb.Now()), kinds, db.sql.OwnClock()}
+		args := []any{c.Owner, c.Lease.Microseconds(), sqldb.Micros(sqldb.Now()), kinds, s.db.OwnClock()}
 		if limits {
 			args = append(args, orNone(c.PerNode), orNone(c.PerPool))
 		}
-		j, err := scanJob(tx.QueryRowContext(ctx, claimQuery(db.sql.Dialect.Claim, limits), args...))
+		j, err := ScanJob(tx.QueryRowContext(ctx, claimQuery(s.db.Dialect.Claim, limits), args...))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, sqldb.ErrUnchanged
 		}
@@ -85,7 +85,7 @@ func (db *DB) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.J
 		if j.Epoch > 1 || j.State != seedbed.JobRunning {
 			return nil, nil
 		}
-		return []outbox.Event{ofJob(seedbed.EventJobStarted, j)}, nil
+		return []outbox.Event{EventOf(seedbed.EventJobStarted, j)}, nil
 	})
 	if err != nil {
 		return nil, err

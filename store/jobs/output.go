@@ -1,4 +1,4 @@
-package store
+package jobs
 
 import (
 	"context"
@@ -24,12 +24,12 @@ const outputLine = 32
 // LogOutput appends lines to the output of a stage of a job that ref owns. If the output grows past
 // [seedbed.MaxOutput], lines in its middle are dropped, and a line of the stream
 // [seedbed.OutputNote] replaces them.
-func (db *DB) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error {
+func (s *Store) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string, lines []seedbed.OutputLine) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return db.sql.Update(ctx, "log output", func(tx *sqldb.Tx) error {
-		if _, err := hold(ctx, tx, ref); err != nil {
+	return s.db.Update(ctx, "log output", func(tx *sqldb.Tx) error {
+		if _, err := Hold(ctx, tx, ref); err != nil {
 			return err
 		}
 		o := output{job: ref.ID, stage: stage}
@@ -106,9 +106,9 @@ func (o *output) drop(ctx context.Context, tx *sqldb.Tx) error {
 
 // JobOutput returns the output of a job after line after, oldest first, at most limit lines and at
 // most 5000. It returns the output of one stage, or of all if stage is empty.
-func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) (all []seedbed.JobOutput, err error) {
-	err = db.sql.View(ctx, "read output", func(tx *sqldb.Tx) error {
-		if _, err := readJob(ctx, tx, id); err != nil {
+func (s *Store) JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) (all []seedbed.JobOutput, err error) {
+	err = s.db.View(ctx, "read output", func(tx *sqldb.Tx) error {
+		if _, err := ReadJob(ctx, tx, id); err != nil {
 			return err
 		}
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.JobOutput, err error) {
@@ -125,12 +125,12 @@ func (db *DB) JobOutput(ctx context.Context, id seedbed.JobID, stage string, aft
 const oldOutput = `FROM job_output WHERE job IN (SELECT id FROM job WHERE ended < $1)`
 
 // CountOutput counts the lines that DropOutput would delete.
-func (db *DB) CountOutput(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Count(ctx, "count output", `SELECT COUNT(*) `+oldOutput, before)
+func (s *Store) CountOutput(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Count(ctx, "count output", `SELECT COUNT(*) `+oldOutput, before)
 }
 
 // DropOutput deletes the output of jobs that ended before that time, and returns the number of
 // lines.
-func (db *DB) DropOutput(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Drop(ctx, "drop output", `DELETE `+oldOutput, before)
+func (s *Store) DropOutput(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Drop(ctx, "drop output", `DELETE `+oldOutput, before)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"seedbed"
 	"seedbed/store/groupcommit"
@@ -125,4 +126,28 @@ func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 			d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), d.Decision, sqldb.Clean(d.Detail, sqldb.MaxText), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 		return nil, nil
 	}})
+}
+
+// These select the deliveries before $1. A delivery whose job has not ended is kept, so that a retry
+// finds it.
+const (
+	oldDeliveries = `FROM delivery WHERE received < $1 AND NOT EXISTS (
+		SELECT 1 FROM job WHERE job.id = delivery.job AND job.state IN ('queued', 'running', 'undoing'))`
+	oldOthers = `FROM delivery_other WHERE received < $1`
+)
+
+// CountDeliveries counts the deliveries that DropDeliveries would delete.
+func (db *DB) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
+	return db.sql.Count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)`, before)
+}
+
+// DropDeliveries deletes the deliveries that were received before that time and whose job has
+// ended, and returns how many there were. If the sender retries one of them, it counts as new.
+func (db *DB) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
+	n, err := db.sql.Drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
+	if err != nil {
+		return n, err
+	}
+	others, err := db.sql.Drop(ctx, "drop deliveries", `DELETE `+oldOthers, before)
+	return n + others, err
 }

@@ -163,14 +163,6 @@ func holdFor(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.I
 	return sqldb.OrConflict(nil, "job %s is %s and publishes nothing", j.ID.Short(), j.State)
 }
 
-func checkNode(node string) error {
-	const longest = 253 // a domain name (RFC 1035)
-	if node == "" || len(node) > longest {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: want 1 to %d", sqldb.Clean(node, 80), len(node), longest)
-	}
-	return nil
-}
-
 // served is a row of the feed. A tombstone has an empty record.
 type served struct {
 	revision             int64

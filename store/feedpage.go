@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -29,7 +30,7 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 		if page.Generation, err = generation(ctx, tx); err != nil {
 			return err
 		}
-		if page.TokenKey, err = setting(ctx, tx, settingTokenKey); err != nil {
+		if page.TokenKey, err = sqldb.Setting(ctx, tx, settingTokenKey); err != nil {
 			return err
 		}
 		if page.Networks, err = networks(ctx, tx); err != nil {
@@ -118,4 +119,18 @@ func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time
 		return err
 	})
 	return revision, at, err
+}
+
+// The settings that the store creates itself, once per database.
+const (
+	// settingGeneration shows a follower of the feed that the database was replaced.
+	settingGeneration = "feed.generation"
+	// settingTokenKey is the key of IMDSv2 session tokens. The feed carries it to the nodes.
+	settingTokenKey = "metadata.token_key"
+)
+
+// generation returns the random ID of this database.
+func generation(ctx context.Context, tx *sqldb.Tx) (string, error) {
+	b, err := sqldb.Setting(ctx, tx, settingGeneration)
+	return hex.EncodeToString(b), err
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -165,4 +166,17 @@ func (db *DB) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int)
 		return err
 	})
 	return all, err
+}
+
+// oldGuestEvents selects the events before $1.
+const oldGuestEvents = `FROM guest_event WHERE at < $1`
+
+// CountGuestEvents counts the events that DropGuestEvents would delete.
+func (db *DB) CountGuestEvents(ctx context.Context, before time.Time) (int, error) {
+	return db.sql.Count(ctx, "count guest events", `SELECT COUNT(*) `+oldGuestEvents, before)
+}
+
+// DropGuestEvents deletes the guest events before that time, and returns how many there were.
+func (db *DB) DropGuestEvents(ctx context.Context, before time.Time) (int, error) {
+	return db.sql.Drop(ctx, "drop guest events", `DELETE `+oldGuestEvents, before)
 }

@@ -25,7 +25,7 @@ func (db *DB) KnownMembers(ctx context.Context) (names []string, err error) {
 }
 
 func knownMembers(ctx context.Context, tx *sqldb.Tx) (names []string, err error) {
-	text, err := setting(ctx, tx, settingMembers)
+	text, err := sqldb.Setting(ctx, tx, settingMembers)
 	if err != nil || text == nil {
 		return nil, err
 	}

@@ -231,3 +231,11 @@ func ofNode(was seedbed.Node, problem string) []outbox.Event {
 	}
 	return nil
 }
+
+func checkNode(node string) error {
+	const longest = 253 // a domain name (RFC 1035)
+	if node == "" || len(node) > longest {
+		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: want 1 to %d", sqldb.Clean(node, 80), len(node), longest)
+	}
+	return nil
+}

@@ -19,7 +19,7 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 		return err
 	}
 	return db.sql.Update(ctx, "set site", func(tx *sqldb.Tx) error {
-		old, err := setting(ctx, tx, settingSite)
+		old, err := sqldb.Setting(ctx, tx, settingSite)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (db *DB) Site(ctx context.Context) (s seedbed.Site, err error) {
 }
 
 func site(ctx context.Context, tx *sqldb.Tx) (s seedbed.Site, err error) {
-	raw, err := setting(ctx, tx, settingSite)
+	raw, err := sqldb.Setting(ctx, tx, settingSite)
 	if err != nil || raw == nil {
 		return s, err
 	}

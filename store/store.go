@@ -18,6 +18,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 
@@ -107,6 +108,12 @@ func (db *DB) Close() error { return db.sql.Close() }
 // process announces; see [sqldb.DB.Hint].
 func (db *DB) Hint() <-chan struct{} { return db.sql.Hint() }
 
+// SettingOnce returns the value stored under key, or stores the result of fresh; see
+// [sqldb.DB.SettingOnce].
+func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) ([]byte, error) {
+	return db.sql.SettingOnce(ctx, key, fresh)
+}
+
 // Check reports the state of the database, for the doctor command.
 func (db *DB) Check(ctx context.Context) []seedbed.Check { return db.sql.Check(ctx) }
 
@@ -156,4 +163,19 @@ func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 		networks = append(networks, w.Networks...)
 	}
 	return lockNetworks(ctx, b, networks)
+}
+
+// seed creates the store's own settings.
+func (db *DB) seed(ctx context.Context) error {
+	for key, size := range map[string]int{settingGeneration: 16, settingTokenKey: 32} {
+		_, err := db.sql.SettingOnce(ctx, key, func() []byte {
+			b := make([]byte, size)
+			rand.Read(b) // never fails (crypto/rand)
+			return b
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return db.Always(ctx)
 }

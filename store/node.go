@@ -64,21 +64,6 @@ func noNode(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", sqldb.Clean(name, 80))
 }
 
-// EnsureNode adds a control host that is also a node; its worker is reached on its local socket. An
-// existing node of that name does not change. The first node of all gets the images without a node.
-func (db *DB) EnsureNode(ctx context.Context, name string) error {
-	if err := checkNode(name); err != nil {
-		return err
-	}
-	return db.sql.Update(ctx, "add node "+name, func(tx *sqldb.Tx) error {
-		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: sqldb.Now()}, time.Time{})
-		if err != nil || !made {
-			return sqldb.OrUnchanged(err)
-		}
-		return sqldb.Exec(ctx, tx, `UPDATE image SET node = $1 WHERE node = '' AND NOT EXISTS (SELECT 1 FROM node WHERE name <> $1)`, name)
-	})
-}
-
 // insertNode adds a node. If the node is cordoned, at is since when.
 func insertNode(ctx context.Context, tx *sqldb.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
 	rows, err := sqldb.Affect(ctx, tx, `
@@ -238,4 +223,12 @@ func checkNode(node string) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: want 1 to %d", sqldb.Clean(node, 80), len(node), longest)
 	}
 	return nil
+}
+
+// dropNode deletes a node, and the strays that were found on it.
+func dropNode(ctx context.Context, tx *sqldb.Tx, name string) error {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM stray WHERE node = $1`, name); err != nil {
+		return err
+	}
+	return sqldb.Exec(ctx, tx, `DELETE FROM node WHERE name = $1`, name)
 }

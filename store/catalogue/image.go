@@ -125,3 +125,8 @@ func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState) string {
 	}
 	return fmt.Sprintf("image %q exists already (imported by job %s)", c.Key, by.Short())
 }
+
+// MoveImages records that the images of one node are on another. The empty name is no node.
+func MoveImages(ctx context.Context, tx *sqldb.Tx, from, to string) error {
+	return sqldb.Exec(ctx, tx, `UPDATE image SET node = $1 WHERE node = $2`, to, from)
+}

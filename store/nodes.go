@@ -34,16 +34,13 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		if err := emptyNode(ctx, tx, name); err != nil {
 			return err
 		}
-		if err := sqldb.Exec(ctx, tx, `UPDATE image SET node = '' WHERE node = $1`, name); err != nil {
+		if err := catalogue.MoveImages(ctx, tx, name, ""); err != nil {
 			return err
 		}
 		if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, name); err != nil {
 			return err
 		}
-		if err := sqldb.Exec(ctx, tx, `DELETE FROM stray WHERE node = $1`, name); err != nil {
-			return err
-		}
-		return sqldb.Exec(ctx, tx, `DELETE FROM node WHERE name = $1`, name)
+		return dropNode(ctx, tx, name)
 	})
 }
 
@@ -128,4 +125,23 @@ func imagesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error) 
 		}
 	}
 	return names, nil
+}
+
+// EnsureNode adds a control host that is also a node; its worker is reached on its local socket. An
+// existing node of that name does not change. The first node of all gets the images without a node.
+func (db *DB) EnsureNode(ctx context.Context, name string) error {
+	if err := checkNode(name); err != nil {
+		return err
+	}
+	return db.sql.Update(ctx, "add node "+name, func(tx *sqldb.Tx) error {
+		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: sqldb.Now()}, time.Time{})
+		if err != nil || !made {
+			return sqldb.OrUnchanged(err)
+		}
+		others, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM node WHERE name <> $1`, name)
+		if err != nil || others > 0 {
+			return err
+		}
+		return catalogue.MoveImages(ctx, tx, "", name)
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"seedbed/store/access"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/hooks"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -43,7 +44,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		}
 		asked := "accepted"
 		if a.Delivery != nil {
-			old, err := earlier(ctx, b, *a.Delivery)
+			old, err := hooks.EarlierReceipt(ctx, b, *a.Delivery)
 			if err != nil {
 				return nil, err
 			}
@@ -52,7 +53,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 				return nil, sqldb.ErrUnchanged
 			}
 			asked = fmt.Sprintf("accepted from hook %s, delivery %s", a.Delivery.Hook, a.Delivery.ID)
-			if err := holdQuota(ctx, b.Tx, a); err != nil {
+			if err := hooks.HoldQuota(ctx, b.Tx, a); err != nil {
 				return nil, err
 			}
 		}
@@ -62,7 +63,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		if err := db.accept(ctx, b, &a); err != nil {
 			return nil, err
 		}
-		recordDelivery(b.Tx, a)
+		hooks.AddDelivery(b.Tx, a)
 		jobs.FirstEvent(b.Tx, a.Job.ID, asked)
 		accepted = a.Job
 		return []outbox.Event{acceptance(a)}, nil
@@ -105,7 +106,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 
 func checkAcceptance(a seedbed.Acceptance) error {
 	if a.Delivery != nil {
-		if err := checkDelivery(*a.Delivery); err != nil {
+		if err := hooks.CheckDelivery(*a.Delivery); err != nil {
 			return err
 		}
 	}

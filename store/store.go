@@ -79,12 +79,12 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		sql:         one,
 		outboxStore: outbox.New(one),
 		accessStore: access.New(one),
-		hookStore:   hooks.New(one),
 
 		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
 	db.writes = groupcommit.NewWriter(one, prepare)
+	db.hookStore = hooks.New(one, db.writes)
 	db.jobStore = jobs.New(one, db.writes)
 	db.catalogueStore = catalogue.New(one, db.updateTogether)
 	err = db.seed(ctx)

@@ -1,11 +1,18 @@
-// Package hooks keeps the webhook receivers, with their keys and profiles. It is the only writer of
-// the tables hook, hook_key and hook_profile.
+// Package hooks keeps the webhook receivers, with their keys and profiles, and the deliveries that
+// they received. It is the only writer of the tables hook, hook_key, hook_profile, delivery and
+// delivery_other.
 package hooks
 
-import "seedbed/store/sqldb"
+import (
+	"seedbed/store/groupcommit"
+	"seedbed/store/sqldb"
+)
 
 // Store reads and writes the tables of this package. Its methods are safe for concurrent use.
-type Store struct{ db *sqldb.DB }
+type Store struct {
+	db     *sqldb.DB
+	writes *groupcommit.Writer
+}
 
-// New returns the store in a database.
-func New(db *sqldb.DB) *Store { return &Store{db} }
+// New returns the store in a database, whose shared transactions writes commits.
+func New(db *sqldb.DB, writes *groupcommit.Writer) *Store { return &Store{db, writes} }

@@ -1,4 +1,4 @@
-package store
+package hooks
 
 import (
 	"context"
@@ -38,17 +38,17 @@ func scanDelivery(r sqldb.Row) (d seedbed.Delivery, err error) {
 
 // Deliveries returns deliveries without their payloads, newest first, at most limit and at most
 // 1000.
-func (db *DB) Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error) {
-	return db.deliveries(ctx, `1 = 1`, sqldb.Bound(limit, 1000))
+func (s *Store) Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error) {
+	return s.deliveries(ctx, `1 = 1`, sqldb.Bound(limit, 1000))
 }
 
 // HookDeliveries is like Deliveries, for one hook.
-func (db *DB) HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error) {
-	return db.deliveries(ctx, `hook = $2`, sqldb.Bound(limit, 1000), hook)
+func (s *Store) HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error) {
+	return s.deliveries(ctx, `hook = $2`, sqldb.Bound(limit, 1000), hook)
 }
 
-func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []seedbed.Delivery, err error) {
-	err = db.sql.View(ctx, "list deliveries", func(tx *sqldb.Tx) error {
+func (s *Store) deliveries(ctx context.Context, cond string, args ...any) (all []seedbed.Delivery, err error) {
+	err = s.db.View(ctx, "list deliveries", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanDelivery, fmt.Sprintf(deliveryRows, "NULL", cond, "NULL", cond)+newest, args...)
 		return err
 	})
@@ -57,9 +57,9 @@ func (db *DB) deliveries(ctx context.Context, cond string, args ...any) (all []s
 
 // Delivery returns the delivery to hook that has the sender's id, with its payload if that was
 // kept.
-func (db *DB) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery, err error) {
+func (s *Store) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery, err error) {
 	const oneOf = `hook = $1 AND id = $2`
-	err = db.sql.View(ctx, "read delivery", func(tx *sqldb.Tx) error {
+	err = s.db.View(ctx, "read delivery", func(tx *sqldb.Tx) error {
 		d, err = sqldb.One(ctx, tx, scanDelivery,
 			seedbed.Errorf(seedbed.ErrNotFound, "delivery %q of hook %q does not exist", sqldb.Clean(id, maxDeliveryID), sqldb.Clean(hook, 80)),
 			fmt.Sprintf(deliveryRows, "payload", oneOf, "payload", oneOf), hook, id)
@@ -71,7 +71,7 @@ func (db *DB) Delivery(ctx context.Context, hook, id string) (d seedbed.Delivery
 // maxDeliveryID is the largest size in bytes of the sender's id of a delivery.
 const maxDeliveryID = 256
 
-func checkDelivery(d seedbed.Delivery) error {
+func CheckDelivery(d seedbed.Delivery) error {
 	if d.ID == "" || len(d.ID) > maxDeliveryID {
 		return seedbed.Errorf(seedbed.ErrInvalid, "the delivery's id has %d bytes: want 1 to %d", len(d.ID), maxDeliveryID)
 	}
@@ -81,8 +81,8 @@ func checkDelivery(d seedbed.Delivery) error {
 // deliveryTable is where recordDelivery adds rows.
 var deliveryTable = sqldb.Table{Rank: 1, Into: `delivery (hook, id, sha256, received, job, peer, headers, payload)`}
 
-// recordDelivery uses up the id of the request's delivery. The job's row must exist.
-func recordDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
+// AddDelivery uses up the id of the request's delivery. The job's row must exist.
+func AddDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 	if a.Delivery == nil {
 		return
 	}
@@ -90,9 +90,9 @@ func recordDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 	tx.Add(deliveryTable, d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), string(a.Job.ID), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 }
 
-// earlier returns the receipt of a delivery whose id is used up, or nil. In a shared transaction it
+// EarlierReceipt returns the receipt of a delivery whose id is used up, or nil. In a shared transaction it
 // does not look, because the unique key refuses such an id.
-func earlier(ctx context.Context, b *groupcommit.Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
+func EarlierReceipt(ctx context.Context, b *groupcommit.Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
 	if b.Shared {
 		return nil, nil
 	}
@@ -114,11 +114,11 @@ func earlier(ctx context.Context, b *groupcommit.Batch, d seedbed.Delivery) (*se
 
 // RecordDelivery adds to the history a delivery that led to no job. If the sender sends it again,
 // it is evaluated again, and the last decision is kept.
-func (db *DB) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
-	if err := checkDelivery(d); err != nil {
+func (s *Store) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
+	if err := CheckDelivery(d); err != nil {
 		return err
 	}
-	return db.writes.Together(ctx, "record delivery", groupcommit.Change{Do: func(_ context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+	return s.writes.Together(ctx, "record delivery", groupcommit.Change{Do: func(_ context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		b.Later(`
 			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
@@ -137,17 +137,17 @@ const (
 )
 
 // CountDeliveries counts the deliveries that DropDeliveries would delete.
-func (db *DB) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)`, before)
+func (s *Store) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)`, before)
 }
 
 // DropDeliveries deletes the deliveries that were received before that time and whose job has
 // ended, and returns how many there were. If the sender retries one of them, it counts as new.
-func (db *DB) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
-	n, err := db.sql.Drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
+func (s *Store) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
+	n, err := s.db.Drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
 	if err != nil {
 		return n, err
 	}
-	others, err := db.sql.Drop(ctx, "drop deliveries", `DELETE `+oldOthers, before)
+	others, err := s.db.Drop(ctx, "drop deliveries", `DELETE `+oldOthers, before)
 	return n + others, err
 }

@@ -1,4 +1,4 @@
-package store
+package hooks
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// holdQuota returns ErrFull for a create that exceeds the quota of its hook. If there is a quota,
+// HoldQuota returns ErrFull for a create that exceeds the quota of its hook. If there is a quota,
 // the hook's row is locked, so that concurrent creates count each other.
-func holdQuota(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
+func HoldQuota(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
 	q, hook := a.Delivery.Quota, a.Delivery.Hook
 	if a.Job.Kind != seedbed.JobCreate || q == (seedbed.Quota{}) {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"seedbed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/jobs"
+	"seedbed/store/nodes"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -23,7 +24,7 @@ import (
 // documents become blobs that the record refers to; nil means no document. Publish adds the
 // instance's maintenance events to the record. Publishing an equal record again keeps its revision.
 func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error) {
-	if err := checkNode(node); err != nil {
+	if err := nodes.CheckName(node); err != nil {
 		return 0, err
 	}
 	err = cmp.Or(seedbed.CheckDocument("user-data", docs.UserData), seedbed.CheckDocument("vendor-data", docs.VendorData))
@@ -121,7 +122,7 @@ func sumOf(b *seedbed.Blob) string {
 // Retract makes node stop serving the instance of a job, from the revision that it returns.
 // Retracting it again keeps the revision. The revision is 0 if node never served the instance.
 func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error) {
-	if err := checkNode(node); err != nil {
+	if err := nodes.CheckName(node); err != nil {
 		return 0, err
 	}
 	err = db.writes.Share(ctx, "retract", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {

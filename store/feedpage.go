@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/groupcommit"
+	"seedbed/store/nodes"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -18,7 +19,7 @@ import (
 // another generation, is older than the oldest tombstone kept, or is after the head. The page's
 // Revision is the last one that the page covers.
 func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string) (page seedbed.FeedPage, err error) {
-	if err := checkNode(node); err != nil {
+	if err := nodes.CheckName(node); err != nil {
 		return page, err
 	}
 	err = db.sql.View(ctx, "read feed", func(tx *sqldb.Tx) error {
@@ -83,7 +84,7 @@ func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) 
 // the recorded one does not replace it. A revision that was never assigned is ErrConflict: the node
 // follows another database.
 func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at time.Time) error {
-	if err := checkNode(node); err != nil {
+	if err := nodes.CheckName(node); err != nil {
 		return err
 	}
 	err := db.writes.Share(ctx, "record applied revision", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/nodes"
 	"seedbed/store/sqldb"
 )
 
@@ -26,7 +27,7 @@ const (
 // an unknown instance are kept too; of each instance the newest 10000 are kept. Events that are
 // only accesses give no hint, because no one waits for them.
 func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error {
-	if err := checkNode(node); err != nil {
+	if err := nodes.CheckName(node); err != nil {
 		return err
 	}
 	if len(events) > MaxGuestEvents || len(spool) > maxSpool {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/nodes"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -117,7 +118,7 @@ func checkSubject(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Ins
 		}
 		return err
 	}
-	if err := checkNode(node); err != nil {
+	if err := nodes.CheckName(node); err != nil {
 		return err
 	}
 	_, err := sqldb.One(ctx, tx, sqldb.Value[int], seedbed.Errorf(seedbed.ErrNotFound, "node %q was never heard of", sqldb.Clean(node, 80)), `

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/nodes"
 )
 
 const (
@@ -98,9 +99,9 @@ func TestProblemsOfHosts(t *testing.T) {
 		want          string
 	}{
 		"just now":             {"elsewhere", "here", 0, ""},
-		"a while ago":          {"elsewhere", "here", nodePatience + 10*time.Second, "refused"},
+		"a while ago":          {"elsewhere", "here", nodes.NodePatience + 10*time.Second, "refused"},
 		"just now, the former": {"here", "elsewhere", 0, ""},
-		"a while ago, there":   {"here", "elsewhere", nodePatience + 10*time.Second, "refused"},
+		"a while ago, there":   {"here", "elsewhere", nodes.NodePatience + 10*time.Second, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

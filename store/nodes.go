@@ -8,6 +8,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/jobs"
+	"seedbed/store/nodes"
 	"seedbed/store/sqldb"
 )
 
@@ -24,7 +25,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		return err
 	}
 	return db.sql.Update(ctx, "remove node", func(tx *sqldb.Tx) error {
-		was, err := holdNode(ctx, tx, name)
+		was, err := nodes.HoldNode(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -40,7 +41,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, name); err != nil {
 			return err
 		}
-		return dropNode(ctx, tx, name)
+		return nodes.DropNode(ctx, tx, name)
 	})
 }
 
@@ -51,7 +52,7 @@ func (db *DB) awaitCordon(ctx context.Context, name string) error {
 		since, err = sqldb.One(ctx, tx, func(r sqldb.Row) (at time.Time, err error) {
 			err = r.Scan(sqldb.ToTime(&at))
 			return at, err
-		}, noNode(name), `SELECT cordoned FROM node WHERE name = $1`, name)
+		}, nodes.NoNode(name), `SELECT cordoned FROM node WHERE name = $1`, name)
 		if err == nil && since.IsZero() {
 			err = notCordoned(name)
 		}
@@ -102,7 +103,7 @@ func emptyNode(ctx context.Context, tx *sqldb.Tx, name string) error {
 
 // imagesAt returns the names, sorted, of the images that are only on that node.
 func imagesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error) {
-	nodes, err := sqldb.List(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node`)
+	nodes, err := sqldb.List(ctx, tx, nodes.ScanNode, `SELECT `+nodes.NodeColumns+` FROM node`)
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +131,11 @@ func imagesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error) 
 // EnsureNode adds a control host that is also a node; its worker is reached on its local socket. An
 // existing node of that name does not change. The first node of all gets the images without a node.
 func (db *DB) EnsureNode(ctx context.Context, name string) error {
-	if err := checkNode(name); err != nil {
+	if err := nodes.CheckName(name); err != nil {
 		return err
 	}
 	return db.sql.Update(ctx, "add node "+name, func(tx *sqldb.Tx) error {
-		made, err := insertNode(ctx, tx, seedbed.Node{Name: name, Created: sqldb.Now()}, time.Time{})
+		made, err := nodes.InsertNode(ctx, tx, seedbed.Node{Name: name, Created: sqldb.Now()}, time.Time{})
 		if err != nil || !made {
 			return sqldb.OrUnchanged(err)
 		}

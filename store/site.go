@@ -26,7 +26,7 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 		if bytes.Equal(old, raw) {
 			return sqldb.ErrUnchanged
 		}
-		err = sqldb.Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, settingSite, raw)
+		err = sqldb.SetSetting(ctx, tx, settingSite, raw)
 		if err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ import (
 	"seedbed/store/groupcommit"
 	"seedbed/store/hooks"
 	"seedbed/store/jobs"
+	"seedbed/store/nodes"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
 )
@@ -43,6 +44,7 @@ type DB struct {
 	*hookStore
 	*catalogueStore
 	*jobStore
+	*nodeStore
 
 	limits limits
 
@@ -66,6 +68,7 @@ type (
 	hookStore      = hooks.Store
 	catalogueStore = catalogue.Store
 	jobStore       = jobs.Store
+	nodeStore      = nodes.Store
 )
 
 // Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
@@ -85,6 +88,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	}
 	db.writes = groupcommit.NewWriter(one, prepare)
 	db.hookStore = hooks.New(one, db.writes)
+	db.nodeStore = nodes.New(one)
 	db.jobStore = jobs.New(one, db.writes)
 	db.catalogueStore = catalogue.New(one, db.updateTogether)
 	err = db.seed(ctx)

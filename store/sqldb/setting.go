@@ -46,3 +46,13 @@ func Setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
 		return b, err
 	}, nil, `SELECT value FROM setting WHERE key = $1`, key)
 }
+
+// LockSetting locks the row of a setting until the transaction ends. It stores fresh if there is none.
+func LockSetting(ctx context.Context, tx *Tx, key string, fresh []byte) error {
+	return Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET key = excluded.key`, key, fresh)
+}
+
+// SetSetting stores a value under key.
+func SetSetting(ctx context.Context, tx *Tx, key string, v []byte) error {
+	return Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, v)
+}

@@ -1,4 +1,4 @@
-package store
+package nodes
 
 import (
 	"context"
@@ -15,8 +15,8 @@ const settling = 45 * time.Second
 // NodeUse returns what the instances of each node use, sorted by node; nodes without instances are
 // left out. The Coming fields count the instances that are still being made or were requested less
 // than settling ago.
-func (db *DB) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
-	err = db.sql.View(ctx, "count what nodes have", func(tx *sqldb.Tx) error {
+func (s *Store) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
+	err = s.db.View(ctx, "count what nodes have", func(tx *sqldb.Tx) error {
 		// Use the time of the job, which has an index. The column of the instance is stored after
 		// its documents, which would all be read.
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (u seedbed.NodeUse, err error) {

@@ -1,4 +1,4 @@
-package store
+package nodes
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 type here struct{ shared, own time.Time }
 
 // nodeClocks reads both clocks.
-func (db *DB) nodeClocks(ctx context.Context, tx *sqldb.Tx) (h here, err error) {
-	h.shared, err = db.sql.LeaseClock(ctx, tx)
+func (s *Store) nodeClocks(ctx context.Context, tx *sqldb.Tx) (h here, err error) {
+	h.shared, err = s.db.LeaseClock(ctx, tx)
 	own := time.Now().UTC() // read last, so that no node appears silent for longer than it was
 	h.own = own.Add(-time.Duration(own.Nanosecond() % int(time.Microsecond)))
 	return h, err
@@ -38,8 +38,8 @@ func (h here) from(at time.Time) time.Time {
 func (h here) to(at time.Time) time.Time { return h.shared.Add(at.Sub(h.own)) }
 
 // nodesHere converts Seen of the nodes to this process's clock.
-func (db *DB) nodesHere(ctx context.Context, tx *sqldb.Tx, nodes ...*seedbed.Node) error {
-	h, err := db.nodeClocks(ctx, tx)
+func (s *Store) nodesHere(ctx context.Context, tx *sqldb.Tx, nodes ...*seedbed.Node) error {
+	h, err := s.nodeClocks(ctx, tx)
 	for _, n := range nodes {
 		n.Seen = h.from(n.Seen)
 	}

@@ -1,4 +1,4 @@
-package store
+package nodes
 
 import (
 	"context"
@@ -16,8 +16,8 @@ const settingMembers = "coordination.members"
 
 // KnownMembers returns the control hosts that have joined and not left, sorted by name, as recorded
 // by ChangeMembers.
-func (db *DB) KnownMembers(ctx context.Context) (names []string, err error) {
-	err = db.sql.View(ctx, "list known members", func(tx *sqldb.Tx) error {
+func (s *Store) KnownMembers(ctx context.Context) (names []string, err error) {
+	err = s.db.View(ctx, "list known members", func(tx *sqldb.Tx) error {
 		names, err = knownMembers(ctx, tx)
 		return err
 	})
@@ -37,10 +37,10 @@ func knownMembers(ctx context.Context, tx *sqldb.Tx) (names []string, err error)
 
 // ChangeMembers records which control hosts have joined and which have left, and sends an event for
 // each change. A host that joins twice, or leaves without having joined, is not a change.
-func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error {
-	return db.sql.Update(ctx, "change members", func(tx *sqldb.Tx) error {
+func (s *Store) ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error {
+	return s.db.Update(ctx, "change members", func(tx *sqldb.Tx) error {
 		// Lock the row, so that two processes that report the same change run one after the other.
-		err := sqldb.Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET key = excluded.key`, settingMembers, []byte("[]"))
+		err := sqldb.LockSetting(ctx, tx, settingMembers, []byte("[]"))
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (db *DB) ChangeMembers(ctx context.Context, joined []seedbed.Member, left [
 		if err != nil {
 			return err
 		}
-		if err := sqldb.Exec(ctx, tx, `UPDATE setting SET value = $1 WHERE key = $2`, text, settingMembers); err != nil {
+		if err := sqldb.SetSetting(ctx, tx, settingMembers, text); err != nil {
 			return err
 		}
 		return outbox.Emit(ctx, tx, told...)

@@ -1,4 +1,4 @@
-package store
+package nodes
 
 import (
 	"cmp"
@@ -13,12 +13,12 @@ const strayWhy = "it carries Seedbed's tag, and nothing is known of its instance
 
 // NoteStrays records the resources on nodes that carry our tag but belong to no known instance or
 // image. Recorded strays of these nodes that are no longer found are deleted.
-func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Orphan) error {
+func (s *Store) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Orphan) error {
 	type place struct {
 		node, pool, name string
 		kind             seedbed.OrphanKind
 	}
-	return db.sql.Update(ctx, "note strays", func(tx *sqldb.Tx) error {
+	return s.db.Update(ctx, "note strays", func(tx *sqldb.Tx) error {
 		there := map[place]bool{}
 		at := sqldb.Micros(sqldb.Now())
 		for _, o := range found {
@@ -59,8 +59,8 @@ func (db *DB) NoteStrays(ctx context.Context, nodes []string, found []seedbed.Or
 
 // Strays returns the strays that were found at least twice in a row, the oldest first. A resource
 // that was found only once may just have been removed.
-func (db *DB) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
-	err = db.sql.View(ctx, "list strays", func(tx *sqldb.Tx) error {
+func (s *Store) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
+	err = s.db.View(ctx, "list strays", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
 			owner := ""
 			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))

@@ -1,4 +1,4 @@
-package store
+package nodes
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const nodeColumns = `name, worker, cordoned, created, report, seen, problem`
+const NodeColumns = `name, worker, cordoned, created, report, seen, problem`
 
-func scanNode(r sqldb.Row) (n seedbed.Node, err error) {
+func ScanNode(r sqldb.Row) (n seedbed.Node, err error) {
 	var cordoned time.Time
 	err = r.Scan(&n.Name, &n.Worker, sqldb.ToTime(&cordoned), sqldb.ToTime(&n.Created), toReport{&n.Report}, sqldb.ToTime(&n.Seen), &n.Problem)
 	n.Cordoned = !cordoned.IsZero()
@@ -33,9 +33,9 @@ func (c toReport) Scan(src any) error {
 
 // Nodes returns all nodes sorted by name. Seen is in this process's clock, whichever control host
 // saw them.
-func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
-	err = db.sql.View(ctx, "list nodes", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanNode, `SELECT `+nodeColumns+` FROM node ORDER BY name`)
+func (s *Store) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
+	err = s.db.View(ctx, "list nodes", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, ScanNode, `SELECT `+NodeColumns+` FROM node ORDER BY name`)
 		if err != nil {
 			return err
 		}
@@ -43,29 +43,29 @@ func (db *DB) Nodes(ctx context.Context) (all []seedbed.Node, err error) {
 		for i := range all {
 			seen[i] = &all[i]
 		}
-		return db.nodesHere(ctx, tx, seen...)
+		return s.nodesHere(ctx, tx, seen...)
 	})
 	return all, err
 }
 
 // Node returns the node called name. Seen is in this process's clock.
-func (db *DB) Node(ctx context.Context, name string) (n seedbed.Node, err error) {
-	err = db.sql.View(ctx, "read node", func(tx *sqldb.Tx) error {
-		n, err = sqldb.One(ctx, tx, scanNode, noNode(name), `SELECT `+nodeColumns+` FROM node WHERE name = $1`, name)
+func (s *Store) Node(ctx context.Context, name string) (n seedbed.Node, err error) {
+	err = s.db.View(ctx, "read node", func(tx *sqldb.Tx) error {
+		n, err = sqldb.One(ctx, tx, ScanNode, NoNode(name), `SELECT `+NodeColumns+` FROM node WHERE name = $1`, name)
 		if err != nil {
 			return err
 		}
-		return db.nodesHere(ctx, tx, &n)
+		return s.nodesHere(ctx, tx, &n)
 	})
 	return n, err
 }
 
-func noNode(name string) error {
+func NoNode(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", sqldb.Clean(name, 80))
 }
 
-// insertNode adds a node. If the node is cordoned, at is since when.
-func insertNode(ctx context.Context, tx *sqldb.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
+// InsertNode adds a node. If the node is cordoned, at is since when.
+func InsertNode(ctx context.Context, tx *sqldb.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
 	rows, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ($1, $2, $3, $4, '', '') ON CONFLICT (name) DO NOTHING`,
 		n.Name, n.Worker, cordonedAt(n, at), sqldb.Micros(n.Created))
@@ -74,17 +74,17 @@ func insertNode(ctx context.Context, tx *sqldb.Tx, n seedbed.Node, at time.Time)
 
 // AddNode adds a node with the name, the worker and the cordon of n; everything else is unknown so
 // far. It returns ErrInvalid or ErrExists.
-func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error) {
+func (s *Store) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error) {
 	if err := n.Check(); err != nil {
 		return seedbed.Node{}, err
 	}
 	n = seedbed.Node{Name: n.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: sqldb.Now()}
-	err := db.sql.Update(ctx, "add node "+n.Name, func(tx *sqldb.Tx) error {
-		clock, err := db.sql.LeaseClock(ctx, tx)
+	err := s.db.Update(ctx, "add node "+n.Name, func(tx *sqldb.Tx) error {
+		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if made, err := insertNode(ctx, tx, n, clock); err != nil || made {
+		if made, err := InsertNode(ctx, tx, n, clock); err != nil || made {
 			return err
 		}
 		return seedbed.Errorf(seedbed.ErrExists, "node %q exists already", n.Name)
@@ -98,13 +98,13 @@ func (db *DB) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
 // ChangeNode changes the address of a node's worker and whether the node is cordoned. change sets
 // these, and may be called more than once. ChangeNode returns ErrNotFound, ErrInvalid or the error
 // of change.
-func (db *DB) ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (n seedbed.Node, err error) {
-	err = db.sql.Update(ctx, "change node", func(tx *sqldb.Tx) error {
-		was, err := holdNode(ctx, tx, name)
+func (s *Store) ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (n seedbed.Node, err error) {
+	err = s.db.Update(ctx, "change node", func(tx *sqldb.Tx) error {
+		was, err := HoldNode(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		h, err := db.nodeClocks(ctx, tx)
+		h, err := s.nodeClocks(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -137,24 +137,24 @@ func cordonedAt(n seedbed.Node, at time.Time) any {
 	return sqldb.Micros(at)
 }
 
-// holdNode locks the row of a node, so that concurrent changes run one after the other.
-func holdNode(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Node, error) {
-	return sqldb.One(ctx, tx, scanNode, noNode(name), `UPDATE node SET name = name WHERE name = $1 RETURNING `+nodeColumns, name)
+// HoldNode locks the row of a node, so that concurrent changes run one after the other.
+func HoldNode(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Node, error) {
+	return sqldb.One(ctx, tx, ScanNode, NoNode(name), `UPDATE node SET name = name WHERE name = $1 RETURNING `+NodeColumns, name)
 }
 
 // The limits of what is recorded about a node.
 const (
 	maxReport = 256 << 10
-	// nodePatience is how long after a node's last answer a missing answer counts as a problem.
+	// NodePatience is how long after a node's last answer a missing answer counts as a problem.
 	// Until then, a worker may be restarting, or one of several control hosts cut off.
-	nodePatience = 25 * time.Second
+	NodePatience = 25 * time.Second
 )
 
 // NoteNode records the result of asking a node's worker at that time of this process's clock: its
 // report, or why there is none if problem is not empty. A problem is recorded only when the node
 // has answered no control host for 25 s. NoteNode sends an event when the node stops answering, and
 // when it answers again. It returns ErrNotFound if the node does not exist.
-func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error {
+func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error {
 	text, err := json.Marshal(report)
 	if err != nil {
 		return err
@@ -167,22 +167,22 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 	}
 	problem = sqldb.Clean(problem, sqldb.MaxText)
 	told := false
-	changed, err := db.sql.Change(ctx, "note node", func(tx *sqldb.Tx) error {
+	changed, err := s.db.Change(ctx, "note node", func(tx *sqldb.Tx) error {
 		told = false
-		was, err := holdNode(ctx, tx, name)
+		was, err := HoldNode(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		h, err := db.nodeClocks(ctx, tx)
+		h, err := s.nodeClocks(ctx, tx)
 		if err != nil {
 			return err
 		}
 		was.Seen = h.from(was.Seen)
 		since := at.Sub(was.Seen)
-		if since < -nodePatience {
-			since = nodePatience // the shared clock was set back, and Seen is in the future
+		if since < -NodePatience {
+			since = NodePatience // the shared clock was set back, and Seen is in the future
 		}
-		if since < 0 || problem != "" && (problem == was.Problem || since < nodePatience) {
+		if since < 0 || problem != "" && (problem == was.Problem || since < NodePatience) {
 			return sqldb.ErrUnchanged // another control host had an answer, or may get one
 		}
 		if problem != "" {
@@ -197,10 +197,10 @@ func (db *DB) NoteNode(ctx context.Context, name string, report seedbed.NodeRepo
 		if err := outbox.Emit(ctx, tx, news...); err != nil {
 			return err
 		}
-		return db.sql.Announce(ctx, tx)
+		return s.db.Announce(ctx, tx)
 	})
 	if changed && told {
-		db.sql.Wake()
+		s.db.Wake()
 	}
 	return err
 }
@@ -217,7 +217,7 @@ func ofNode(was seedbed.Node, problem string) []outbox.Event {
 	return nil
 }
 
-func checkNode(node string) error {
+func CheckName(node string) error {
 	const longest = 253 // a domain name (RFC 1035)
 	if node == "" || len(node) > longest {
 		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: want 1 to %d", sqldb.Clean(node, 80), len(node), longest)
@@ -225,8 +225,8 @@ func checkNode(node string) error {
 	return nil
 }
 
-// dropNode deletes a node, and the strays that were found on it.
-func dropNode(ctx context.Context, tx *sqldb.Tx, name string) error {
+// DropNode deletes a node, and the strays that were found on it.
+func DropNode(ctx context.Context, tx *sqldb.Tx, name string) error {
 	if err := sqldb.Exec(ctx, tx, `DELETE FROM stray WHERE node = $1`, name); err != nil {
 		return err
 	}

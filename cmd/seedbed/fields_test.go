@@ -68,14 +68,14 @@ var requests = []struct {
 	{wire.TokenRequest{}, map[string]string{"name": argument}},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},
-	{wire.NetworkTemplateRequest{}, map[string]string{"name": argument, "mac_template": "template network add --mac-template"}},
-	{wire.TemplateNetworkRequest{}, map[string]string{"vni": argument, "permit_duplicate": "template network vni add --permit-duplicate"}},
+	{seedbed.CatalogueSystem{}, map[string]string{"name": argument}},
+	{wire.NetworkTemplateRequest{}, map[string]string{"name": argument}},
+	{wire.TemplateNetworkRequest{}, map[string]string{"vni": argument}},
+	{seedbed.CatalogueDisk{}, map[string]string{"name": argument}},
 	{wire.StorageTemplateRequest{}, map[string]string{"name": argument}},
 	{wire.UserDataRequest{}, map[string]string{"name": argument, "data": argument}},
 	{wire.ScriptRequest{}, map[string]string{"name": argument, "text": argument}},
-	{wire.ScriptOptionsChange{}, map[string]string{
-		"privileged": options, "network": options, "always": options, "time": options, "memory": options,
-	}},
+	{wire.ScriptOptionsChange{}, nil},
 	{seedbed.Profile{}, map[string]string{
 		"name": argument, "expressions": "the flags whose text may be an expression",
 		"id": server, "revision": server, "created": server, "changed": server,
@@ -88,7 +88,6 @@ const (
 	asRequest = "seedbed.Request"
 	asResize  = "seedbed.ResizeRequest"
 	powerFlag = "vm stop --force, --soft and --grace"
-	options   = "script options"
 	server    = "set by the server"
 )
 

@@ -62,7 +62,10 @@ func Bind(a *App, c *cobra.Command, to any, table ...Flag) *Bound {
 	for _, f := range table {
 		b.add(f)
 		flag := c.Flags().Lookup(f.name())
-		flag.Annotations = map[string][]string{FieldKey: {b.to.Type().String(), f.Field}}
+		if flag.Annotations == nil {
+			flag.Annotations = map[string][]string{}
+		}
+		flag.Annotations[FieldKey] = []string{b.to.Type().String(), f.Field}
 		// The flag was added above.
 		if f.Names != nil {
 			_ = c.RegisterFlagCompletionFunc(f.name(), a.FlagCompletion(f.Names))

@@ -62,7 +62,9 @@ func (a *App) FlagCompletion(lister NameLister) cobra.CompletionFunc {
 }
 
 // NamesOf lists the names, beginning with begun, of one kind of object.
-func NamesOf[T any](ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) ([]string, error) {
+func NamesOf[T any](
+	ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string,
+) ([]string, error) {
 	objects, err := all(api, ctx, "^"+begun)
 	return Each(objects, name), err
 }

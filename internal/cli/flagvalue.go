@@ -52,37 +52,6 @@ func AddChoice(c *cobra.Command, value *string, name, short, usage string, words
 	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// SwitchFlag is a flag with an opposite, such as PVC's --serial and --no-serial.
-type SwitchFlag struct{ on, off bool }
-
-// Add adds the flag and its opposite to c.
-func (s *SwitchFlag) Add(c *cobra.Command, name, short, offShort, usage string, byDefault bool) {
-	s.on = byDefault
-	f := c.Flags()
-	f.BoolVarP(&s.on, name, short, byDefault, usage)
-	f.BoolVarP(&s.off, "no-"+name, offShort, false, "turn --"+name+" off")
-	c.MarkFlagsMutuallyExclusive(name, "no-"+name)
-}
-
-// Wanted reports whether the switch is on.
-func (s *SwitchFlag) Wanted() bool { return s.on && !s.off }
-
-// Said returns the switch's value if one of the two flags was given, and nil otherwise.
-func (s *SwitchFlag) Said(c *cobra.Command, name string) *bool {
-	if !c.Flags().Changed(name) && !c.Flags().Changed("no-"+name) {
-		return nil
-	}
-	return new(s.Wanted())
-}
-
-// Given returns the value of a flag that was given, and nil otherwise.
-func Given[T any](c *cobra.Command, name string, value T) *T {
-	if !c.Flags().Changed(name) {
-		return nil
-	}
-	return &value
-}
-
 // ParseMoment parses a time in RFC 3339, or a time from now such as +2h.
 func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	if after, ok := strings.CutPrefix(s, "+"); ok {

@@ -212,3 +212,13 @@ func OrElse(list []string, empty string) string {
 	}
 	return strings.Join(list, ", ")
 }
+
+// Stacked returns a table's row that begins with first and ends with the columns of several rows,
+// each on a line of its own.
+func Stacked(first []string, columns int, rows [][]string) []string {
+	cells := make([]string, columns)
+	for i := range cells {
+		cells[i] = strings.Join(Each(rows, func(row []string) string { return row[i] }), "\n")
+	}
+	return append(first, cells...)
+}

@@ -16,8 +16,8 @@ import (
 // Resource is one kind of object, with what the commands need that list it and show one.
 type Resource[T any] struct {
 	// All returns the objects to list. Head and Row are the list's columns. None is printed if
-	// there are no objects or, if Unmatched is not empty and flags limit the list, Unmatched. ARG in
-	// it stands for the command's first argument.
+	// there are no objects or, if Unmatched is not empty and flags or the argument LIMIT limit the
+	// list, Unmatched. ARG in it stands for the command's first argument.
 	All             func(*client.Client, context.Context, []string) ([]T, error)
 	Head            []string
 	Row             func(T) []string
@@ -41,16 +41,30 @@ func Named[R any](
 	}
 }
 
-// List returns a command that lists objects.
+// Matching makes a call with a pattern one that takes it from a command's argument LIMIT.
+func Matching[R any](
+	call func(*client.Client, context.Context, string) (R, error),
+) func(*client.Client, context.Context, []string) (R, error) {
+	return func(api *client.Client, ctx context.Context, args []string) (R, error) {
+		return call(api, ctx, strings.Join(args, ""))
+	}
+}
+
+// List returns a command that lists objects. With the argument [LIMIT], it lists those whose names
+// match.
 func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
 	c := &cobra.Command{Use: use, Aliases: []string{"ls"}, Short: short}
+	matched := strings.HasSuffix(use, "[LIMIT]")
+	if matched {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		things, err := r.All(api, ctx, args)
 		if err != nil {
 			return err
 		}
 		none := r.None
-		if r.Unmatched != "" && limited(c) {
+		if r.Unmatched != "" && (limited(c) || matched && len(args) > 0) {
 			none = r.Unmatched
 		}
 		if len(args) > 0 {
@@ -78,19 +92,6 @@ func (r Resource[T]) Show(a *App, use, short string) *cobra.Command {
 		}
 		return a.ShowPairs(thing, r.Pairs(thing))
 	})}
-}
-
-// Show prints the object of that name.
-func Show[T any](ctx context.Context, a *App, one func(*client.Client, context.Context, string) (T, error), name string, pairs func(T) [][2]string) error {
-	api, err := a.Client()
-	if err != nil {
-		return err
-	}
-	thing, err := one(api, ctx, name)
-	if err != nil {
-		return err
-	}
-	return a.ShowPairs(thing, pairs(thing))
 }
 
 // Size returns a size as text, or an empty string for an unknown size, which is 0.
@@ -221,25 +222,6 @@ func (a *App) Sure(yes bool, what, consequence string) error {
 		return fmt.Errorf("nothing was done")
 	}
 	return nil
-}
-
-// MatchingCommand returns a command that lists the objects of one kind.
-func MatchingCommand[T any](
-	a *App, kind, none string, all func(*client.Client, context.Context, string) ([]T, error), head []string, row func(T) []string,
-) *cobra.Command {
-	c := &cobra.Command{Use: "list [LIMIT]", Aliases: []string{"ls"}, Short: "List " + kind, ValidArgsFunction: cobra.NoFileCompletions}
-	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		limit, none := "", none
-		if len(args) > 0 {
-			limit, none = args[0], "no "+kind+" with that name"
-		}
-		things, err := all(api, ctx, limit)
-		if err != nil {
-			return err
-		}
-		return PrintList(a, things, none, head, row)
-	})
-	return c
 }
 
 // JobAction returns a command that starts a job and follows it.

@@ -52,23 +52,28 @@ func message(err error) string {
 	return err.Error()
 }
 
-func TestSwitchFlag(t *testing.T) {
+func TestFlagWithOpposite(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"": "true -", "--start": "true true", "-s": "true true", "-S": "false false", "--no-start": "false false",
 		"--start=false": "false false", "--no-start=false": "true true",
 	} {
 		c := &cobra.Command{}
-		var s SwitchFlag
-		s.Add(c, "start", "s", "S", "start it", true)
+		r := struct {
+			Start bool `json:"start"`
+		}{true}
+		b := Bind(&App{}, c, &r, Flag{Field: "start", Short: "s", Off: "S", Usage: "start it"})
 		if err := c.ParseFlags(strings.Fields(args)); err != nil {
 			t.Fatal(err)
 		}
-		said := "-"
-		if on := s.Said(c, "start"); on != nil {
-			said = strconv.FormatBool(*on)
+		if err := b.Read(); err != nil {
+			t.Fatal(err)
 		}
-		if got := strconv.FormatBool(s.Wanted()) + " " + said; got != want {
+		said := "-"
+		if b.Given() {
+			said = strconv.FormatBool(r.Start)
+		}
+		if got := strconv.FormatBool(r.Start) + " " + said; got != want {
 			t.Errorf("%q gives %s, want %s", args, got, want)
 		}
 	}

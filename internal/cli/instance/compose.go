@@ -11,14 +11,20 @@ import (
 	"seedbed/internal/cli/flags"
 )
 
+// composed is what "provisioner create" asks for besides the parameters.
+type composed struct {
+	Define    bool          `json:"define"`
+	Start     bool          `json:"start"`
+	Arguments []string      `json:"arguments"`
+	Ready     seedbed.Ready `json:"ready"`
+}
+
 // ComposeCommand returns the command provisioner create.
 func ComposeCommand(a *cli.App) *cobra.Command {
+	asked := composed{Define: true, Start: true}
 	var (
-		define, start cli.SwitchFlag
-		args          []string
-		ready         string
-		params        flags.ParamFlags
-		w             cli.WaitFlags
+		params flags.ParamFlags
+		w      cli.WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "create NAME PROFILE", Short: "Create an instance from a profile and start it",
@@ -40,10 +46,10 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 				}
 			}
 			req := seedbed.Request{
-				Name: names[0], Profile: names[1], Params: values, Undefined: !define.Wanted(), Ready: seedbed.Ready(ready),
-				Arguments: append([]string{}, args...), // parameters are not arguments, whatever the profile declares
+				Name: names[0], Profile: names[1], Params: values, Undefined: !asked.Define, Ready: asked.Ready,
+				Arguments: append([]string{}, asked.Arguments...), // parameters are not arguments, whatever the profile declares
 			}
-			if !start.Wanted() || !define.Wanted() {
+			if !asked.Start || !asked.Define {
 				req.Hold = new(true)
 			}
 			receipt, err := api.CreateInstance(ctx, req)
@@ -60,10 +66,19 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 		}),
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.ComposedProfiles),
 	}
-	define.Add(c, "define", "d", "D", "define the instance", true)
-	start.Add(c, "start", "s", "S", "start it once it is defined", true)
-	c.Flags().StringArrayVarP(&args, "script-arg", "a", nil, "argument of the script as `key=value`, over those of the profile (repeatable)")
-	c.Flags().StringVar(&ready, "ready", "", "when the job has succeeded, as `CONDITION`: started (the default), metadata (the guest has fetched its user-data) or report (cloud-init has phoned home)")
+	a.Fill(c, &asked,
+		cli.Flag{Field: "define", Short: "d", Off: "D", Usage: "define the instance"},
+		cli.Flag{Field: "start", Short: "s", Off: "S", Usage: "start it once it is defined"},
+		cli.Flag{
+			Field: "arguments", Name: "script-arg", Short: "a", Each: true,
+			Usage: "argument of the script as `KEY=VALUE`, over those of the profile (repeatable)",
+		},
+		cli.Flag{
+			Field: "ready",
+			Usage: "when the job has succeeded, as `CONDITION`: started (the default), metadata (the guest has fetched its user-data) " +
+				"or report (cloud-init has phoned home)",
+		},
+	)
 	params.Add(c)
 	w.AddJob(a, c)
 	return c

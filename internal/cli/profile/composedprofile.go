@@ -16,95 +16,52 @@ import (
 // ComposedProfileCommand returns the command provisioner profile with its subcommands.
 func ComposedProfileCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
-		Use: "profile", Aliases: []string{"profiles"}, Short: "Templates, userdata and a script together",
-		Long: `Templates, userdata and a script together: the profiles with a script, as PVC has them.
-"seedbed profile list" shows all.`,
+		Use: "profile", Aliases: []string{"profiles"}, Short: "Manage profiles with a script",
+		Long: `Manage profiles of templates, userdata and a script, as in PVC. "seedbed profile list"
+also shows the profiles without a script.`,
 	})
-	c.AddCommand(composedProfileAdd(a), composedProfileModify(a), composedProfileRemove(a), composedProfileShow(a), composedProfileList(a))
+	r := composedProfiles()
+	show := r.Show(a, "show NAME", "Show a profile")
+	show.ValidArgsFunction = a.Completion(cli.ComposedProfiles)
+	c.AddCommand(composedProfileAdd(a), composedProfileModify(a), composedProfileRemove(a), show, r.List(a, "list [LIMIT]", "List profiles"))
 	return c
 }
 
-// composedFlags are the flags for the parts of a profile.
-type composedFlags struct {
-	system, network, storage, userdata, script string
-	args                                       []string
-	params, follow                             string
-	none, protected, hold                      bool
-}
-
-func (p *composedFlags) add(a *cli.App, c *cobra.Command) {
-	f := c.Flags()
-	for _, flag := range []struct {
-		value              *string
-		name, short, usage string
-		names              cli.NameLister
-	}{
-		{&p.system, "system-template", "s", "system `template`", cli.SystemTemplates},
-		{&p.network, "network-template", "n", "network `template`", cli.NetworkTemplates},
-		{&p.storage, "storage-template", "t", "storage `template`", cli.StorageTemplates},
-		{&p.userdata, "userdata", "u", "userdata `document`", cli.UserdataNames},
-		{&p.script, "script", "x", "provisioning `script`; empty for none", cli.ScriptNames},
-	} {
-		f.StringVarP(flag.value, flag.name, flag.short, "", flag.usage)
-		_ = c.RegisterFlagCompletionFunc(flag.name, a.FlagCompletion(flag.names)) // the flag was added above
-	}
-	f.StringArrayVarP(&p.args, "script-arg", "a", nil, "argument of the script as `key=value` (repeatable); with declared params it may hold expressions")
-	f.StringVar(&p.params, "params", "", "YAML or JSON `file` that declares params, or - for standard input")
-	f.BoolVar(&p.none, "no-params", false, "declare no params")
-	f.StringVar(&p.follow, "follow", "", "`live` (default): the user-data of machines follows what is changed of it; or pinned")
-	f.BoolVar(&p.protected, "protect", false, "machines are protected when they are made")
-	f.BoolVar(&p.hold, "hold", false, "machines are defined and left off")
-}
-
-// apply sets the fields of to for which flags were given, and reports whether there were any. An
-// empty name changes nothing.
-func (p *composedFlags) apply(a *cli.App, c *cobra.Command, to *seedbed.Profile) (given bool, err error) {
-	for _, name := range []struct {
-		flag, value string
-		to          *string
-	}{
-		{"system-template", p.system, &to.System}, {"network-template", p.network, &to.NetworkTemplate}, {"storage-template", p.storage, &to.Storage},
-		{"userdata", p.userdata, &to.Document}, {"script", p.script, &to.Script},
-	} {
-		given = given || c.Flags().Changed(name.flag)
-		*name.to = cmp.Or(name.value, *name.to)
-	}
-	for flag, on := range map[string]struct{ to, value *bool }{"protect": {&to.Protected, &p.protected}, "hold": {&to.Hold, &p.hold}} {
-		if c.Flags().Changed(flag) {
-			*on.to, given = *on.value, true
+// composedFlags are the flags for the parts of a profile. An empty text changes nothing.
+func composedFlags(a *cli.App) []cli.Flag {
+	text := func(text string) (any, error) {
+		if text == "" {
+			return nil, nil
 		}
+		return text, nil
 	}
-	if p.follow != "" {
-		to.Follow, given = seedbed.Follow(p.follow), true
+	return []cli.Flag{
+		{Field: "system_template", Short: "s", Usage: "system `TEMPLATE`", Parse: text, Names: cli.SystemTemplates},
+		{Field: "network_template", Short: "n", Usage: "network `TEMPLATE`", Parse: text, Names: cli.NetworkTemplates},
+		{Field: "storage_template", Short: "t", Usage: "storage `TEMPLATE`", Parse: text, Names: cli.StorageTemplates},
+		{Field: "userdata_document", Name: "userdata", Short: "u", Usage: "userdata `DOCUMENT`", Parse: text, Names: cli.UserdataNames},
+		{Field: "script", Short: "x", Usage: "provisioning `SCRIPT`", Parse: text, Names: cli.ScriptNames},
+		{
+			Field: "arguments", Name: "script-arg", Short: "a", Each: true,
+			Usage: "argument of the script as `KEY=VALUE` (repeatable); with declared parameters it may hold expressions",
+		},
+		{
+			Field: "params", Usage: "YAML or JSON `FILE` that declares parameters, or - for standard input",
+			Parse: func(file string) (any, error) { return declarations(a, file) },
+		},
+		{Field: "userdata", Name: "follow", Usage: "`MODE` of the user-data of instances: live (follow changes; default) or pinned", Parse: text},
+		{Field: "protected", Name: "protect", Usage: "protect instances when they are created"},
+		{Field: "hold", Usage: "define instances without starting them"},
 	}
-	if len(p.args) > 0 {
-		to.Arguments, given = p.args, true
-	}
-	if p.none {
-		to.Params, given = nil, true
-	}
-	if p.params != "" {
-		given = true
-		to.Params, err = declarations(a, p.params)
-	}
-	return given, err
 }
 
 func composedProfileAdd(a *cli.App) *cobra.Command {
-	var (
-		flags composedFlags
-		ova   string
-		kind  = typeProvisioner
-		c     *cobra.Command
-	)
-	c = &cobra.Command{
-		Use: "add NAME --system-template TEMPLATE --script SCRIPT", Short: "Make a profile", Args: cobra.ExactArgs(1),
+	p := seedbed.NewScripted("", "")
+	kind, open := typeProvisioner, false
+	c := &cobra.Command{
+		Use: "add NAME --system-template TEMPLATE --script SCRIPT", Short: "Add a profile",
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			p := seedbed.NewScripted(args[0], "")
-			if _, err := flags.apply(a, c, &p); err != nil {
-				return "", err
-			}
-			p.OVA = ova
+			p.Name = args[0]
 			if err := checkComposed(p, kind); err != nil {
 				return "", err
 			}
@@ -114,10 +71,9 @@ func composedProfileAdd(a *cli.App) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cli.AddChoice(c, &kind, "profile-type", "p", "what it is made from", typeProvisioner, typeOVA)
-	flags.add(a, c)
-	c.Flags().StringVarP(&ova, "ova", "o", "", "OVA `image`")
+	a.Fill(c, &p, append(composedFlags(a), cli.Flag{Field: "ova", Short: "o", Usage: "OVA `IMAGE`", Names: cli.OVAs})...)
+	c.Flags().BoolVar(&open, "no-params", false, "declare no parameters (default)")
 	// The flags were added above.
-	_ = c.RegisterFlagCompletionFunc("ova", a.FlagCompletion(cli.OVAs))
 	_ = c.MarkFlagRequired("system-template")
 	_ = c.MarkFlagRequired("script")
 	return c
@@ -125,37 +81,39 @@ func composedProfileAdd(a *cli.App) *cobra.Command {
 
 func composedProfileModify(a *cli.App) *cobra.Command {
 	var (
-		flags composedFlags
-		none  bool
-		c     *cobra.Command
+		p          seedbed.Profile
+		f          *cli.Bound
+		none, open bool
 	)
-	c = &cobra.Command{
-		Use: "modify NAME", Short: "Change a profile; existing instances are not affected", Args: cobra.ExactArgs(1),
-		Long: `Change what is said of a profile; instances stay as they are, but for the user-data
-of those that follow it (all, unless --follow pinned was said). The arguments of the
-script are replaced by those that are given; -d alone takes all away.`,
-		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			p, err := cli.ScriptedProfile(api, ctx, args[0])
-			if err != nil {
+	c := &cobra.Command{
+		Use: "modify NAME", Short: "Change a profile; existing instances are not affected",
+		Long: `Change a profile. Settings without a flag are left as they are. Existing instances are
+not affected, except for the user-data of those that follow it (all, unless --follow is
+pinned). The arguments of the script replace the former ones; -d alone removes them.`,
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (_ string, err error) {
+			if p, err = cli.ScriptedProfile(api, ctx, args[0]); err != nil {
 				return "", err
+			}
+			if !f.Given() && !none && !open {
+				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --userdata DOCUMENT", args[0])
 			}
 			if none {
 				p.Arguments = nil
 			}
-			given, err := flags.apply(a, c, &p)
-			if err != nil {
-				return "", err
+			if open {
+				p.Params = nil
 			}
-			if !given && !none {
-				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --userdata DOCUMENT", args[0])
+			if err := f.Read(); err != nil {
+				return "", err
 			}
 			_, err = api.ChangeProfile(ctx, p)
 			return cli.Done(err, "Modified VM profile %q.", args[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.ComposedProfiles),
 	}
-	flags.add(a, c)
-	c.Flags().BoolVarP(&none, "delete-script-args", "d", false, "take the script's arguments away")
+	f = cli.Bind(a, c, &p, composedFlags(a)...)
+	c.Flags().BoolVarP(&none, "delete-script-args", "d", false, "remove the script's arguments")
+	c.Flags().BoolVar(&open, "no-params", false, "remove the declarations of parameters")
 	return c
 }
 
@@ -206,34 +164,27 @@ func typeOf(p seedbed.Profile) string {
 // orNA returns s, or N/A if s is empty.
 func orNA(s string) string { return cmp.Or(s, "N/A") }
 
-func composedProfileShow(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show a profile",
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			p, err := cli.ScriptedProfile(api, ctx, args[0])
-			if err != nil {
-				return err
+func composedProfiles() cli.Resource[seedbed.Profile] {
+	return cli.Resource[seedbed.Profile]{
+		All:       cli.Matching(cli.ScriptedProfiles),
+		None:      "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
+		Unmatched: "no profiles with that name",
+		Head:      []string{"name", "id", "type", "system", "network", "storage", "userdata", "ova", "script", "script arguments"},
+		Row: func(p seedbed.Profile) []string {
+			return []string{
+				p.Name, strconv.FormatInt(p.ID, 10), typeOf(p), orNA(p.System), orNA(p.NetworkTemplate), orNA(p.Storage), orNA(p.Document), orNA(p.OVA),
+				p.Script, strings.Join(p.Arguments, ", "),
 			}
-			return a.ShowPairs(p, [][2]string{
+		},
+		One: cli.Named(cli.ScriptedProfile),
+		Pairs: func(p seedbed.Profile) [][2]string {
+			return [][2]string{
 				{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", typeOf(p)},
 				{"system template", orNA(p.System)}, {"network template", orNA(p.NetworkTemplate)}, {"storage template", orNA(p.Storage)},
 				{"userdata", orNA(p.Document)}, {"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", orNA(p.OVA)},
 				{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))},
 				{"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)},
-			})
-		}),
-		ValidArgsFunction: a.Completion(cli.ComposedProfiles),
-	}
-}
-
-func composedProfileList(a *cli.App) *cobra.Command {
-	return cli.MatchingCommand(a, "profiles", "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
-		cli.ScriptedProfiles,
-		[]string{"name", "id", "type", "system", "network", "storage", "userdata", "ova", "script", "script arguments"},
-		func(p seedbed.Profile) []string {
-			return []string{
-				p.Name, strconv.FormatInt(p.ID, 10), typeOf(p), orNA(p.System), orNA(p.NetworkTemplate), orNA(p.Storage), orNA(p.Document), orNA(p.OVA),
-				p.Script, strings.Join(p.Arguments, ", "),
 			}
-		})
+		},
+	}
 }

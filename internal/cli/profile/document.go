@@ -27,8 +27,8 @@ type documents[T any] struct {
 	// with one.
 	label, plural, suffix string
 	add                   func(c *client.Client, ctx context.Context, name, text string) error
-	// change replaces the text of a document. One that was read before is not changed if somebody
-	// else has changed it since.
+	// change replaces the text of a document. One that was read before is not changed if it was
+	// changed since.
 	change func(c *client.Client, ctx context.Context, t T, text string) error
 	remove func(c *client.Client, ctx context.Context, name string) error
 	one    func(c *client.Client, ctx context.Context, name string) (T, error)
@@ -39,7 +39,7 @@ type documents[T any] struct {
 }
 
 func (d *documents[T]) addTo(c *cobra.Command) {
-	c.AddCommand(d.addCmd(), d.modifyCmd(), d.removeCmd(), d.showCmd(), d.listCmd())
+	c.AddCommand(d.addCmd(), d.modifyCmd(), removal(d.a, d.label, d.remove, d.names), d.showCmd(), d.listCmd())
 }
 
 // names completes the names of documents.
@@ -55,7 +55,7 @@ func (d *documents[T]) read(file string) (string, error) {
 
 func (d *documents[T]) addCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "add NAME FILE", Short: "Add a " + d.label + " from a file, or from standard input for -", Args: cobra.ExactArgs(2),
+		Use: "add NAME FILE", Short: "Add a " + d.label + " from a file, or from standard input for -",
 		RunE: d.a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			text, err := d.read(args[1])
 			if err != nil {
@@ -70,20 +70,16 @@ func (d *documents[T]) addCmd() *cobra.Command {
 func (d *documents[T]) modifyCmd() *cobra.Command {
 	var edit bool
 	c := &cobra.Command{
-		Use: "modify NAME [FILE|-e]", Short: "Replace a " + d.label + " with a file, or edit it", Args: cobra.RangeArgs(1, 2),
+		Use: "modify NAME [FILE|-e]", Short: "Replace a " + d.label + " with a file, or edit it",
 		Long: fmt.Sprintf(`Replace a %s with a file, or with standard input for -. With -e, edit it in the
 editor that VISUAL or EDITOR names; it is sent if the text was changed. If the server
 refuses the text, it is kept in a file whose name is printed.`, d.label),
-		RunE: d.a.Do(func(ctx context.Context, args []string) error {
+		RunE: d.a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			switch {
 			case edit && len(args) == 2:
 				return cli.Usagef("modify %s: give a file or --editor, not both", args[0])
 			case !edit && len(args) == 1:
 				return cli.Usagef("modify %s: give a file, or --editor (-e)", args[0])
-			}
-			api, err := d.a.Client()
-			if err != nil {
-				return err
 			}
 			if edit {
 				return d.edit(ctx, api, args[0])
@@ -133,12 +129,8 @@ func (d *documents[T]) updated(name string) string {
 
 func (d *documents[T]) showCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Print a " + d.label, Args: cobra.ExactArgs(1),
-		RunE: d.a.Do(func(ctx context.Context, args []string) error {
-			api, err := d.a.Client()
-			if err != nil {
-				return err
-			}
+		Use: "show NAME", Short: "Print a " + d.label,
+		RunE: d.a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			t, err := d.one(api, ctx, args[0])
 			if err != nil {
 				return err
@@ -164,21 +156,18 @@ const shownLines = 4
 
 func (d *documents[T]) listCmd() *cobra.Command {
 	var long bool
-	c := cli.MatchingCommand(d.a, d.plural, "no "+d.plural+" yet", d.all, []string{"name", "id", "document"}, func(t T) []string {
-		doc := d.of(t)
-		lines := strings.Split(strings.TrimRight(doc.Text, "\n"), "\n")
-		if !long && len(lines) > shownLines {
-			lines = append(lines[:shownLines], "...")
-		}
-		return []string{doc.Name, strconv.FormatInt(doc.ID, 10), strings.Join(lines, "\n")}
-	})
+	c := cli.Resource[T]{
+		All: cli.Matching(d.all), None: "no " + d.plural + " yet", Unmatched: "no " + d.plural + " with that name",
+		Head: []string{"name", "id", "document"},
+		Row: func(t T) []string {
+			doc := d.of(t)
+			lines := strings.Split(strings.TrimRight(doc.Text, "\n"), "\n")
+			if !long && len(lines) > shownLines {
+				lines = append(lines[:shownLines], "...")
+			}
+			return []string{doc.Name, strconv.FormatInt(doc.ID, 10), strings.Join(lines, "\n")}
+		},
+	}.List(d.a, "list [LIMIT]", "List "+d.plural)
 	c.Flags().BoolVarP(&long, "long", "l", false, "show all lines of each document, not only the first 4")
 	return c
-}
-
-func (d *documents[T]) removeCmd() *cobra.Command {
-	return d.a.Removal("remove NAME", "Remove a "+d.label, "Remove "+d.label+" %s",
-		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return cli.Done(d.remove(api, ctx, args[0]), "Removed %s %q.", d.label, args[0])
-		}, d.names)
 }

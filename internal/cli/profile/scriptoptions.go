@@ -17,14 +17,9 @@ import (
 
 // scriptOptions returns the command that shows and changes a script's privilege and limits.
 func scriptOptions(a *cli.App) *cobra.Command {
-	var (
-		privileged, network, always bool
-		limit                       time.Duration
-		memory                      string
-		c                           *cobra.Command
-	)
-	c = &cobra.Command{
-		Use: "options NAME", Short: "Show or change the sandbox options of a script", Args: cobra.ExactArgs(1),
+	var change wire.ScriptOptionsChange
+	c := &cobra.Command{
+		Use: "options NAME", Short: "Show or change the sandbox options of a script",
 		Long: `Show or change the sandbox options and limits of a provisioning script. Running jobs
 keep the options that they started with.
 
@@ -36,17 +31,6 @@ With --privileged a script runs as root of the worker's host, with the host's /d
 and /run, as PVC's scripts do: it can do anything to the host. Only an admin can grant
 that, and only for the present text of the script: a changed text needs a new grant.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			change := wire.ScriptOptionsChange{
-				Privileged: cli.Given(c, "privileged", privileged), Network: cli.Given(c, "network", network), Always: cli.Given(c, "always", always),
-				Time: cli.Given(c, "time", limit.String()),
-			}
-			if c.Flags().Changed("memory") {
-				size, err := seedbed.ParseBytes(cmp.Or(memory, "0"))
-				if err != nil {
-					return err
-				}
-				change.Memory = &size
-			}
 			if change != (wire.ScriptOptionsChange{}) {
 				if _, err := api.ChangeScriptOptions(ctx, args[0], change); err != nil {
 					return err
@@ -65,17 +49,26 @@ that, and only for the present text of the script: a changed text needs a new gr
 		}),
 		ValidArgsFunction: a.Completion(cli.ScriptNames),
 	}
-	c.Flags().BoolVar(&privileged, "privileged", false, "root of the host, with its /dev, /sys and /run")
-	c.Flags().BoolVar(&network, "network", false, "the host's network")
-	c.Flags().BoolVar(&always, "always", false, "also run it if no disk has a mountpoint or a filesystem")
-	c.Flags().DurationVar(&limit, "time", 0, "time limit of all its steps together; 0s: the worker's limit")
-	c.Flags().StringVar(&memory, "memory", "", "memory limit, such as "+seedbed.GiB.String()+"; 0: the worker's limit")
+	a.Fill(c, &change,
+		cli.Flag{Field: "privileged", Usage: "root of the host, with its /dev, /sys and /run"},
+		cli.Flag{Field: "network", Usage: "the host's network"},
+		cli.Flag{Field: "always", Usage: "also run it if no disk has a mountpoint or a filesystem"},
+		cli.Flag{
+			Field: "time", Usage: "time limit of all its steps together, as `DURATION`; 0s: the worker's limit",
+			Parse: func(text string) (any, error) {
+				limit, err := time.ParseDuration(text)
+				if err != nil {
+					return nil, cli.Usagef("--time %q: must be a duration such as 30m", text)
+				}
+				return limit.String(), nil
+			},
+		},
+		cli.Flag{
+			Field: "memory", Usage: "memory limit, as `SIZE` such as " + seedbed.GiB.String() + "; 0: the worker's limit",
+			Parse: func(text string) (any, error) { return seedbed.ParseBytes(cmp.Or(text, "0")) },
+		},
+	)
 	return c
 }
 
-func orWorkers(s string) string {
-	if s == "" {
-		return "the worker's limit"
-	}
-	return s
-}
+func orWorkers(s string) string { return cmp.Or(s, "the worker's limit") }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"seedbed"
 	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/cli"
@@ -17,12 +16,13 @@ func networkTemplateCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Short: "NICs"})
 	vni := cli.Group(&cobra.Command{Use: "vni", Short: "Manage the networks of a network template"})
 	vni.AddCommand(vniAdd(a), vniRemove(a))
-	c.AddCommand(networkTemplateAdd(a), networkTemplateRemove(a), networkTemplateList(a), vni)
+	c.AddCommand(networkTemplateAdd(a),
+		removal(a, "network template", (*client.Client).DeleteNetworkTemplate, cli.NetworkTemplates), networkTemplateList(a), vni)
 	return c
 }
 
 func networkTemplateAdd(a *cli.App) *cobra.Command {
-	var mac string
+	var r wire.NetworkTemplateRequest
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Add a network template",
 		Long: `Add a network template; "vni add" then adds networks to it. In --mac-template, {prefix}
@@ -30,43 +30,41 @@ stands for 52:54:01, {vmid} for the hexadecimal digit of the number at the end o
 instance's name (modulo 16, 0 if it has none) and {netid} for that of the NIC, counted
 from 0. Without a MAC template, addresses are generated randomly.`,
 		Example: `  seedbed provisioner template network add lan --mac-template '{prefix}:2f:1f:{vmid}{netid}'`,
-		Args:    cobra.ExactArgs(1),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			_, err := api.CreateNetworkTemplate(ctx, wire.NetworkTemplateRequest{Name: args[0], MAC: seedbed.MACTemplate(mac)})
+			r.Name = args[0]
+			_, err := api.CreateNetworkTemplate(ctx, r)
 			return cli.Done(err, "Added new network template %q.", args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().StringVarP(&mac, "mac-template", "m", "", "`TEMPLATE` of MAC addresses")
+	a.Fill(c, &r, cli.Flag{Field: "mac_template", Short: "m", Usage: "`TEMPLATE` of MAC addresses"})
 	return c
 }
 
-func networkTemplateRemove(a *cli.App) *cobra.Command {
-	return a.Removal("remove NAME", "Remove a network template", "Remove network template %s",
-		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return cli.Done(api.DeleteNetworkTemplate(ctx, args[0]), "Removed network template %q.", args[0])
-		}, cli.NetworkTemplates)
-}
-
 func networkTemplateList(a *cli.App) *cobra.Command {
-	return cli.MatchingCommand(a, "network templates", "no network templates yet: seedbed provisioner template network add NAME",
-		(*client.Client).NetworkTemplates, []string{"name", "id", "mac template", "networks"},
-		func(t wire.NetworkTemplate) []string {
+	return cli.Resource[wire.NetworkTemplate]{
+		All:       cli.Matching((*client.Client).NetworkTemplates),
+		None:      "no network templates yet: seedbed provisioner template network add NAME",
+		Unmatched: "no network templates with that name",
+		Head:      []string{"name", "id", "mac template", "networks"},
+		Row: func(t wire.NetworkTemplate) []string {
 			return []string{t.Name, strconv.FormatInt(t.ID, 10), orDash(string(t.MAC)), strings.Join(t.VNIs, ", ")}
-		})
+		},
+	}.List(a, "list [LIMIT]", "List network templates")
 }
 
 func vniAdd(a *cli.App) *cobra.Command {
-	var again bool
+	var r wire.TemplateNetworkRequest
 	c := &cobra.Command{
-		Use: "add NAME VNI", Short: "Add a NIC on the network VNI (seedbed network list)", Args: cobra.ExactArgs(2),
+		Use: "add NAME VNI", Short: "Add a NIC on the network VNI (seedbed network list)",
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			_, err := api.AddTemplateNetwork(ctx, args[0], wire.TemplateNetworkRequest{VNI: args[1], PermitDuplicate: again})
+			r.VNI = args[1]
+			_, err := api.AddTemplateNetwork(ctx, args[0], r)
 			return cli.Done(err, "Added new network %q to network template %q.", args[1], args[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.NetworkTemplates, cli.Networks),
 	}
-	c.Flags().BoolVarP(&again, "permit-duplicate", "d", false, "add a second NIC on a network that the template already has")
+	a.Fill(c, &r, cli.Flag{Field: "permit_duplicate", Short: "d", Usage: "add a second NIC on a network that the template already has"})
 	return c
 }
 

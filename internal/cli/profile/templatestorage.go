@@ -17,13 +17,13 @@ func storageTemplateCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "storage", Short: "Disks"})
 	disk := cli.Group(&cobra.Command{Use: "disk", Short: "Manage the disks of a storage template"})
 	disk.AddCommand(diskAdd(a), diskRemove(a))
-	c.AddCommand(storageAdd(a), storageRemove(a), storageList(a), disk)
+	c.AddCommand(storageAdd(a), removal(a, "storage template", (*client.Client).DeleteStorageTemplate, cli.StorageTemplates), storageList(a), disk)
 	return c
 }
 
 func storageAdd(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "add NAME", Short: "Add a storage template without disks (see disk add)", Args: cobra.ExactArgs(1),
+		Use: "add NAME", Short: "Add a storage template without disks (see disk add)",
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			_, err := api.CreateStorageTemplate(ctx, wire.StorageTemplateRequest{Name: args[0]})
 			return cli.Done(err, "Added new storage template %q.", args[0])
@@ -32,37 +32,28 @@ func storageAdd(a *cli.App) *cobra.Command {
 	}
 }
 
-func storageRemove(a *cli.App) *cobra.Command {
-	return a.Removal("remove NAME", "Remove a storage template", "Remove storage template %s",
-		func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			return cli.Done(api.DeleteStorageTemplate(ctx, args[0]), "Removed storage template %q.", args[0])
-		}, cli.StorageTemplates)
-}
-
 // storageList returns the command that lists storage templates, one line per disk.
 func storageList(a *cli.App) *cobra.Command {
-	return cli.MatchingCommand(a, "storage templates", "no storage templates yet: seedbed provisioner template storage add NAME",
-		(*client.Client).StorageTemplates,
-		[]string{"name", "id", "disk", "pool", "source volume", "size [gb]", "filesystem", "arguments", "mountpoint"},
-		func(t wire.StorageTemplate) []string {
-			row := make([]string, 9)
-			row[0], row[1] = t.Name, strconv.FormatInt(t.ID, 10)
-			for i, d := range t.Disks {
+	return cli.Resource[wire.StorageTemplate]{
+		All:       cli.Matching((*client.Client).StorageTemplates),
+		None:      "no storage templates yet: seedbed provisioner template storage add NAME",
+		Unmatched: "no storage templates with that name",
+		Head:      []string{"name", "id", "disk", "pool", "source volume", "size [gb]", "filesystem", "arguments", "mountpoint"},
+		Row: func(t wire.StorageTemplate) []string {
+			var disks [][]string
+			for _, d := range t.Disks {
 				size := ""
 				if d.Size > 0 {
 					size = strconv.FormatInt(int64(d.Size/seedbed.GiB), 10)
 				}
-				for column, s := range []string{
-					d.Name, d.Pool, orDash(d.Source), orDash(size), orDash(d.Filesystem), orDash(strings.Join(d.FilesystemArgs, " ")), orDash(d.Mountpoint),
-				} {
-					if i > 0 {
-						row[column+2] += "\n"
-					}
-					row[column+2] += s
-				}
+				disks = append(disks, []string{
+					d.Name, d.Pool, orDash(d.Source), orDash(size), orDash(d.Filesystem), orDash(strings.Join(d.FilesystemArgs, " ")),
+					orDash(d.Mountpoint),
+				})
 			}
-			return row
-		})
+			return cli.Stacked([]string{t.Name, strconv.FormatInt(t.ID, 10)}, 7, disks)
+		},
+	}.List(a, "list [LIMIT]", "List storage templates")
 }
 
 // maxGB bounds the size of a disk, so that it can be multiplied. The server decides which sizes are
@@ -70,13 +61,8 @@ func storageList(a *cli.App) *cobra.Command {
 const maxGB = 1 << 30
 
 func diskAdd(a *cli.App) *cobra.Command {
-	var (
-		d    seedbed.CatalogueDisk
-		size int
-		args []string
-		c    *cobra.Command
-	)
-	c = &cobra.Command{
+	var d seedbed.CatalogueDisk
+	c := &cobra.Command{
 		Use: "add NAME DISK --pool POOL", Short: "Add a disk, such as sda, to a storage template",
 		Long: `Add a disk to a storage template: a clone of an image in the pool (--source-volume), or
 a blank disk (--size). DISK is a name such as sda or vda, in the same form for all disks
@@ -85,39 +71,49 @@ and the mountpoint. An argument is KEY=VALUE without dashes: a key of one letter
 one dash, a longer key two.`,
 		Example: `  seedbed provisioner template storage disk add root sda -p default -i debian-13
   seedbed provisioner template storage disk add root sdb -p default -s 20 -f ext4 --fsarg L=data -m /srv`,
-		Args: cobra.ExactArgs(2),
 		RunE: a.Told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
-			sized := c.Flags().Changed("size")
-			if sized && (size < 1 || size > maxGB) {
-				return "", seedbed.Errorf(seedbed.ErrInvalid, "disk_size is %d: want 1 to %d GB", size, maxGB)
+			if d.Source != "" && (d.Size > 0 || d.Filesystem != "" || d.Mountpoint != "") {
+				return "", cli.Usagef(
+					"--source-volume cannot be used with --size, --filesystem or --mountpoint: a clone has the size and content of its image")
 			}
-			if d.Source != "" && (sized || d.Filesystem != "" || d.Mountpoint != "") {
-				return "", cli.Usagef("--source-volume cannot be used with --size, --filesystem or --mountpoint: a clone has the size and content of its image")
-			}
-			if d.Filesystem == "" && (len(args) > 0 || d.Mountpoint != "") {
+			if d.Filesystem == "" && (len(d.FilesystemArgs) > 0 || d.Mountpoint != "") {
 				return "", cli.Usagef("--fsarg and --mountpoint need --filesystem")
 			}
-			d.Name, d.Size, d.FilesystemArgs = names[1], seedbed.Bytes(size)*seedbed.GiB, dashed(args)
+			d.Name = names[1]
 			_, err := api.AddTemplateDisk(ctx, names[0], d)
 			return cli.Done(err, "Added new disk %q to storage template %q.", names[1], names[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.StorageTemplates, cli.NoNames),
 	}
-	f := c.Flags()
-	f.StringVarP(&d.Pool, "pool", "p", "", "storage `POOL` of the disk")
-	f.StringVarP(&d.Source, "source-volume", "i", "", "`IMAGE` to clone it from")
-	f.IntVarP(&size, "size", "s", 0, "size of a blank disk in `GB` (GiB)")
-	f.StringVarP(&d.Filesystem, "filesystem", "f", "", "`FILESYSTEM` of a blank disk")
-	f.StringArrayVar(&args, "fsarg", nil, "argument of mkfs as `KEY=VALUE`, without dashes (repeatable)")
-	f.StringVarP(&d.Mountpoint, "mountpoint", "m", "", "`PATH` at which the script mounts the filesystem")
+	a.Fill(c, &d,
+		cli.Flag{Field: "pool", Short: "p", Usage: "storage `POOL` of the disk", Names: cli.NoNames, Required: true},
+		cli.Flag{Field: "source_volume", Short: "i", Usage: "`IMAGE` to clone it from", Names: cli.Images},
+		cli.Flag{Field: "size", Short: "s", Usage: "size of a blank disk in `GB` (GiB)", Parse: diskSize},
+		cli.Flag{Field: "filesystem", Short: "f", Usage: "`FILESYSTEM` of a blank disk"},
+		cli.Flag{
+			Field: "filesystem_args", Name: "fsarg", Each: true,
+			ParseAll: func(args []string) (any, error) { return dashed(args), nil },
+			Usage:    "argument of mkfs as `KEY=VALUE`, without dashes (repeatable)",
+		},
+		cli.Flag{Field: "mountpoint", Short: "m", Usage: "`PATH` at which the script mounts the filesystem"},
+	)
 	// As in PVC's client, -f is the filesystem here. A message has no format other than JSON.
-	f.StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
-	// The flags were added above.
-	_ = c.MarkFlagRequired("pool")
-	_ = c.RegisterFlagCompletionFunc("pool", cobra.NoFileCompletions)
-	_ = c.RegisterFlagCompletionFunc("source-volume", a.FlagCompletion(cli.Images))
-	_ = c.RegisterFlagCompletionFunc("filesystem", cobra.FixedCompletions([]string{"ext4", "xfs", "btrfs", "vfat", "swap"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
+	filesystems := cobra.FixedCompletions([]string{"ext4", "xfs", "btrfs", "vfat", "swap"}, cobra.ShellCompDirectiveNoFileComp)
+	_ = c.RegisterFlagCompletionFunc("filesystem", filesystems) // the flag was added above
 	return c
+}
+
+// diskSize parses a size in GiB.
+func diskSize(text string) (any, error) {
+	switch size, err := strconv.Atoi(text); {
+	case err != nil:
+		return nil, cli.Usagef("--size %q: must be a number of GiB, such as 20", text)
+	case size < 1 || size > maxGB:
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "disk_size is %d: must be 1 to %d GB", size, maxGB)
+	default:
+		return seedbed.Bytes(size) * seedbed.GiB, nil
+	}
 }
 
 // dashed adds dashes to each argument of mkfs: as many as its key needs.

@@ -62,7 +62,7 @@ func ovaUpload(a *cli.App) *cobra.Command {
 		return tellImport(ctx, a, api, seedbed.ImportRequest{Name: args[0], OVA: true, Pool: pool, Size: size})
 	})
 	c := &cobra.Command{
-		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file", Args: cobra.ExactArgs(2),
+		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file",
 		Long: `Upload an OVA: each of its disks becomes an image, and a system template and a profile
 of that name are created (use them with seedbed provisioner create). The profile uses
 the provisioning script named ova or default_ova, which must exist and may be empty.`,
@@ -81,21 +81,17 @@ the provisioning script named ova or default_ova, which must exist and may be em
 }
 
 func ovaList(a *cli.App) *cobra.Command {
-	return cli.MatchingCommand(a, "OVA images", "no OVA images", (*client.Client).OVAs,
-		[]string{"name", "id", "disk", "size [gb]", "pool", "volume", "format"},
-		func(o wire.OVA) []string {
-			row := make([]string, 7)
-			row[0], row[1] = o.Name, strconv.FormatInt(o.ID, 10)
-			for i, v := range o.Volumes {
-				for column, s := range []string{v.Disk, strconv.FormatInt(gigabytes(v.Size), 10), v.Pool, v.Image, v.Format} {
-					if i > 0 {
-						row[column+2] += "\n"
-					}
-					row[column+2] += s
-				}
+	return cli.Resource[wire.OVA]{
+		All: cli.Matching((*client.Client).OVAs), None: "no OVA images", Unmatched: "no OVA images with that name",
+		Head: []string{"name", "id", "disk", "size [gb]", "pool", "volume", "format"},
+		Row: func(o wire.OVA) []string {
+			var volumes [][]string
+			for _, v := range o.Volumes {
+				volumes = append(volumes, []string{v.Disk, strconv.FormatInt(gigabytes(v.Size), 10), v.Pool, v.Image, v.Format})
 			}
-			return row
-		})
+			return cli.Stacked([]string{o.Name, strconv.FormatInt(o.ID, 10)}, 5, volumes)
+		},
+	}.List(a, "list [LIMIT]", "List OVA images")
 }
 
 // gigabytes returns a size in GiB, rounded up.

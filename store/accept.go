@@ -97,7 +97,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	}
 	if err != nil {
 		if !errors.Is(err, seedbed.ErrExists) { // ErrExists means that no address was assigned
-			db.next.forget()
+			db.addressesFreed()
 		}
 		return seedbed.Receipt{}, err
 	}

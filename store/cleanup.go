@@ -112,7 +112,7 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		if err := retractAll(ctx, tx, id, db.limits.tombstones); err != nil {
 			return err
 		}
-		db.next.forget()
+		db.addressesFreed()
 		// The NICs come first, because a lease is written with its NIC's row locked.
 		for _, query := range []string{
 			`DELETE FROM nic WHERE instance = $1`,
@@ -125,4 +125,23 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		return outbox.Emit(ctx, tx, ofInstance(seedbed.EventCleanupReleased, had[0], ""))
 	})
 	return dropped && err == nil, err
+}
+
+// dropInstance deletes an instance with everything that it claimed, and retracts it if it is still
+// served.
+func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
+	if err := retractAll(ctx, tx, id, keep); err != nil {
+		return err
+	}
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
+		return err
+	}
+	// A failed create job that was kept still has its script, and a rebuild its parameters. What
+	// other jobs left of the instance was removed with it.
+	for _, table := range []string{"job_script", "rebuild", "orphan"} {
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
+			return err
+		}
+	}
+	return deleteInstance(ctx, tx, id)
 }

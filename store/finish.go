@@ -98,7 +98,7 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 	case o.ImageState != "":
 		return settleImage(ctx, tx, j, o.ImageState)
 	case o.Drop:
-		db.next.forget()
+		db.addressesFreed()
 		return dropInstance(ctx, tx, j.Instance, db.limits.tombstones)
 	case o.InstanceState != "":
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())

@@ -1,11 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
 	"seedbed"
-	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -96,7 +96,7 @@ func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from,
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
 		if err == nil && n == 1 {
 			n, err = sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
-				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.`+jobs.Live+`)`, to, sqldb.Micros(sqldb.Now()), id)
+				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.state IN ('queued', 'running', 'undoing'))`, to, sqldb.Micros(sqldb.Now()), id)
 		}
 		changed = n == 1
 		if err == nil && n == 0 {
@@ -117,21 +117,39 @@ func setState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedb
 	return err
 }
 
-// dropInstance deletes an instance with everything that it claimed, and retracts it if it is still
-// served.
-func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
-	if err := retractAll(ctx, tx, id, keep); err != nil {
-		return err
+// checkServed returns an error if the instance has something that a guest cannot be served.
+func checkServed(i seedbed.Instance) error {
+	return cmp.Or(
+		seedbed.CheckDocument("user-data", i.UserData), seedbed.CheckDocument("vendor-data", i.VendorData),
+		i.Metadata.Check(), seedbed.CheckTags(i.Tags), checkSpot(i.Spot))
+}
+
+func checkSpot(s *seedbed.Spot) error {
+	switch {
+	case s == nil:
+		return nil
+	case s.Action == "" && s.Time.IsZero() && !s.Rebalance.IsZero():
+		return nil
+	case s.Action != "terminate" && s.Action != "stop" && s.Action != "hibernate":
+		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %q is unknown: want terminate, stop or hibernate", sqldb.Clean(s.Action, 80))
+	case s.Time.IsZero():
+		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %s has no time: want when it will be taken", s.Action)
 	}
-	if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
-		return err
+	return nil
+}
+
+func oneInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
+	all, err := instances(ctx, tx, `id = $1`, id)
+	if err == nil && len(all) == 0 {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80))
 	}
-	// A failed create job that was kept still has its script, and a rebuild its parameters. What
-	// other jobs left of the instance was removed with it.
-	for _, table := range []string{"job_script", "rebuild", "orphan"} {
-		if err := sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
-			return err
-		}
+	if err != nil {
+		return seedbed.Instance{}, err
 	}
+	return all[0], nil
+}
+
+// deleteInstance deletes an instance with its claims, if nothing refers to it any more.
+func deleteInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
 }

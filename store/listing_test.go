@@ -118,11 +118,11 @@ func TestListingPlans(t *testing.T) {
 		{instancesWhere(seedbed.InstanceQuery{Profile: "web", After: "a"}), "instance WHERE %s" + makingState, "instance_making (state=?)"},
 		{instancesWhere(seedbed.InstanceQuery{Prefix: "web"}), "instance WHERE %s ORDER BY name", "(name>? AND name<?)"},
 		{instancesWhere(seedbed.InstanceQuery{State: seedbed.InstanceProvisioning}), "instance WHERE %s", "instance_making (state=?)"},
-		{jobs.JobsWhere(seedbed.JobQuery{State: seedbed.JobRunning}), "job WHERE %s", "job_live"},
-		{jobs.JobsWhere(seedbed.JobQuery{State: seedbed.JobRolledBack}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
-		{jobs.JobsWhere(seedbed.JobQuery{State: seedbed.JobFailed}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
-		{jobs.JobsWhere(seedbed.JobQuery{Kind: seedbed.JobStop}), "job WHERE %s ORDER BY created DESC, id DESC", "job_kind (kind=?)"},
-		{jobs.JobsWhere(seedbed.JobQuery{Kind: seedbed.JobCreate, State: seedbed.JobSucceeded}), "job WHERE %s ORDER BY created DESC, id DESC", "job_created"},
+		{jobs.Where(seedbed.JobQuery{State: seedbed.JobRunning}), "job WHERE %s", "job_live"},
+		{jobs.Where(seedbed.JobQuery{State: seedbed.JobRolledBack}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
+		{jobs.Where(seedbed.JobQuery{State: seedbed.JobFailed}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
+		{jobs.Where(seedbed.JobQuery{Kind: seedbed.JobStop}), "job WHERE %s ORDER BY created DESC, id DESC", "job_kind (kind=?)"},
+		{jobs.Where(seedbed.JobQuery{Kind: seedbed.JobCreate, State: seedbed.JobSucceeded}), "job WHERE %s ORDER BY created DESC, id DESC", "job_created"},
 	} {
 		query := "EXPLAIN QUERY PLAN SELECT * FROM " + fmt.Sprintf(c.from, c.w)
 		plan := ""

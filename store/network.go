@@ -113,7 +113,7 @@ func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedb
 		if err != nil {
 			return err
 		}
-		return touchNodes(ctx, tx)
+		return db.touch(ctx, tx)
 	})
 	return n, err
 }

@@ -40,6 +40,10 @@ func (x *nextAddr) forget() {
 	clear(x.last)
 }
 
+// addressesFreed has the next address be looked for from the lowest one, because this process may have
+// released one.
+func (db *DB) addressesFreed() { db.next.forget() }
+
 // candidates is how many addresses one query checks.
 const candidates = 64
 

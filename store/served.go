@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,27 +8,6 @@ import (
 	"seedbed"
 	"seedbed/store/sqldb"
 )
-
-// checkServed returns an error if the instance has something that a guest cannot be served.
-func checkServed(i seedbed.Instance) error {
-	return cmp.Or(
-		seedbed.CheckDocument("user-data", i.UserData), seedbed.CheckDocument("vendor-data", i.VendorData),
-		i.Metadata.Check(), seedbed.CheckTags(i.Tags), checkSpot(i.Spot))
-}
-
-func checkSpot(s *seedbed.Spot) error {
-	switch {
-	case s == nil:
-		return nil
-	case s.Action == "" && s.Time.IsZero() && !s.Rebalance.IsZero():
-		return nil
-	case s.Action != "terminate" && s.Action != "stop" && s.Action != "hibernate":
-		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %q is unknown: want terminate, stop or hibernate", sqldb.Clean(s.Action, 80))
-	case s.Time.IsZero():
-		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %s has no time: want when it will be taken", s.Action)
-	}
-	return nil
-}
 
 // ChangeInstance changes what may change of an instance without a job: its metadata options, tags
 // and spot notice. change sets these. In the same transaction, on every node that serves the
@@ -106,17 +84,6 @@ func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceI
 		return err
 	})
 	return served, err
-}
-
-func oneInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
-	all, err := instances(ctx, tx, `id = $1`, id)
-	if err == nil && len(all) == 0 {
-		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80))
-	}
-	if err != nil {
-		return seedbed.Instance{}, err
-	}
-	return all[0], nil
 }
 
 // rewriteAll calls rewrite for every node that serves the instance.

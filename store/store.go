@@ -49,6 +49,7 @@ type DB struct {
 	limits limits
 
 	next   nextAddr
+	touch  func(context.Context, *sqldb.Tx) error
 	writes *groupcommit.Writer
 
 	// applied wakes when a node reports what it has applied.
@@ -87,6 +88,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
 	db.writes = groupcommit.NewWriter(one, prepare)
+	db.touch = touchNodes
 	db.hookStore = hooks.New(one, db.writes)
 	db.nodeStore = nodes.New(one)
 	db.jobStore = jobs.New(one, db.writes)

@@ -8,9 +8,9 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// JobsWhere returns the condition for the jobs of a query. The conditions without an argument
+// Where returns the condition for the jobs of a query. The conditions without an argument
 // repeat those of the partial indexes, which SQLite uses only if they match word for word.
-func JobsWhere(q seedbed.JobQuery) *sqldb.Where {
+func Where(q seedbed.JobQuery) *sqldb.Where {
 	w := &sqldb.Where{}
 	switch q.State {
 	case "":
@@ -36,7 +36,7 @@ func JobsWhere(q seedbed.JobQuery) *sqldb.Where {
 // ListJobs returns the jobs of a query, newest first.
 func (s *Store) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
 	err = s.db.View(ctx, "list jobs", func(tx *sqldb.Tx) error {
-		w := JobsWhere(q)
+		w := Where(q)
 		created := "created"
 		if q.State != "" && !q.State.Terminal() {
 			created += " + 0" // live jobs are few: use their own index, not the one by age

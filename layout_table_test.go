@@ -64,6 +64,7 @@ var layout = map[string]string{
 	"store/groupcommit": "store/outbox store/sqldb",
 	"store/outbox":      "store/sqldb",
 	"store/access":      "store/sqldb",
+	"store/instances":   "store/catalogue store/groupcommit store/outbox store/sqldb",
 	"store/*":           "store/groupcommit store/outbox store/sqldb",
 	"store/local":       "",
 	"store/zk":          "",

@@ -12,6 +12,7 @@ import (
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/hooks"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -39,7 +40,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		a := a // fn may run more than once
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
-		if err := lockNetworks(ctx, b, networksOf(a.Instance)); err != nil {
+		if err := instances.LockNetworks(ctx, b, instances.NetworksOf(a.Instance)); err != nil {
 			return nil, err
 		}
 		asked := "accepted"
@@ -71,7 +72,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
-		err = db.writes.Together(ctx, what, groupcommit.Change{Networks: networksOf(a.Instance), Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+		err = db.writes.Together(ctx, what, groupcommit.Change{Networks: instances.NetworksOf(a.Instance), Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 			told, err := fn(ctx, b)
 			if known := (*seedbed.Error)(nil); b.Shared && a.Delivery != nil && errors.As(err, &known) {
 				return nil, groupcommit.ErrApart // the delivery may be a duplicate; only a transaction of its own looks for that
@@ -97,7 +98,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	}
 	if err != nil {
 		if !errors.Is(err, seedbed.ErrExists) { // ErrExists means that no address was assigned
-			db.addressesFreed()
+			db.AddressesFreed()
 		}
 		return seedbed.Receipt{}, err
 	}
@@ -154,7 +155,7 @@ func checkInstance(i *seedbed.Instance) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d NICs and %d volumes: want at most %d and %d",
 			i.Name, len(i.NICs), len(i.Volumes), catalogue.MaxNICs, catalogue.MaxVolumes)
 	}
-	if err := checkServed(*i); err != nil {
+	if err := instances.CheckServed(*i); err != nil {
 		return sqldb.Within(fmt.Sprintf("instance %q", i.Name), err)
 	}
 	for at, n := range i.NICs {
@@ -204,7 +205,7 @@ func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	if a.Delivery != nil {
 		hook = a.Delivery.Hook
 	}
-	if err := db.insertInstance(ctx, b, a.Job.ID, *a.Instance, hook); err != nil {
+	if err := db.Insert(ctx, b, a.Job.ID, *a.Instance, hook); err != nil {
 		return err
 	}
 	if a.Script != nil {
@@ -215,7 +216,7 @@ func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	if a.Compose == nil {
 		return nil
 	}
-	return compose(ctx, b.Tx, a.Instance.ID, a.Compose)
+	return instances.Compose(ctx, b.Tx, a.Instance.ID, a.Compose)
 }
 
 // acceptSubject writes the subject of a job that is not a create, and completes the job's row.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -85,7 +86,7 @@ const (
 // are running or stopped, neither held nor protected, and no job works on them.
 func (db *DB) StaleMappings(ctx context.Context, cutoff time.Time) (all []seedbed.Instance, err error) {
 	err = db.sql.View(ctx, "list stale mappings", func(tx *sqldb.Tx) error {
-		all, err = instances(ctx, tx, stale, cutoff.UnixMicro())
+		all, err = instances.Read(ctx, tx, stale, cutoff.UnixMicro())
 		return err
 	})
 	return all, err
@@ -105,14 +106,14 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		if dropped = n == 1; !dropped {
 			return sqldb.ErrUnchanged
 		}
-		had, err := instances(ctx, tx, `id = $1`, id)
+		had, err := instances.Read(ctx, tx, `id = $1`, id)
 		if err != nil {
 			return err
 		}
 		if err := retractAll(ctx, tx, id, db.limits.tombstones); err != nil {
 			return err
 		}
-		db.addressesFreed()
+		db.AddressesFreed()
 		// The NICs come first, because a lease is written with its NIC's row locked.
 		for _, query := range []string{
 			`DELETE FROM nic WHERE instance = $1`,
@@ -143,5 +144,5 @@ func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep
 			return err
 		}
 	}
-	return deleteInstance(ctx, tx, id)
+	return instances.Delete(ctx, tx, id)
 }

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
 	"seedbed/store/nodes"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -34,7 +35,7 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 		if page.TokenKey, err = sqldb.Setting(ctx, tx, settingTokenKey); err != nil {
 			return err
 		}
-		if page.Networks, err = networks(ctx, tx); err != nil {
+		if page.Networks, err = instances.ReadNetworks(ctx, tx); err != nil {
 			return err
 		}
 		if page.Site, err = site(ctx, tx); err != nil {

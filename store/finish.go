@@ -6,6 +6,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -98,11 +99,11 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 	case o.ImageState != "":
 		return settleImage(ctx, tx, j, o.ImageState)
 	case o.Drop:
-		db.addressesFreed()
+		db.AddressesFreed()
 		return dropInstance(ctx, tx, j.Instance, db.limits.tombstones)
 	case o.InstanceState != "":
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
-		return setState(ctx, tx, j.Instance, o.InstanceState, missing)
+		return instances.SetState(ctx, tx, j.Instance, o.InstanceState, missing)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/sqldb"
 )
 
@@ -39,7 +40,7 @@ func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 		if err != nil || n == 0 {
 			return sqldb.OrUnchanged(err)
 		}
-		inst, err := oneInstance(ctx, tx, id)
+		inst, err := instances.ReadOne(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -47,7 +48,7 @@ func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 			return sqldb.Exec(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2`, source, id)
 		}
 		inst.UserData, inst.VendorData = docs.UserData, docs.VendorData
-		if err := checkServed(inst); err != nil {
+		if err := instances.CheckServed(inst); err != nil {
 			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
 		err = sqldb.Exec(ctx, tx, `UPDATE instance SET source = $1, user_data = $2, vendor_data = $3, revision = revision + 1, changed = $4 WHERE id = $5`,

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -86,7 +87,7 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
 	case j.Kind == seedbed.JobCreate:
 		all = append(all, outbox.Event{Kind: seedbed.EventInstanceReady, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
-			found, err := instances(ctx, tx, `id = $1`, j.Instance)
+			found, err := instances.Read(ctx, tx, `id = $1`, j.Instance)
 			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
 				return nil, err // created, but not started
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
@@ -68,7 +69,7 @@ func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		err = idle(ctx, tx, j.Instance)
 	}
 	if err == nil && j.Kind.Makes() {
-		err = setState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
+		err = instances.SetState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
 	}
 	return err
 }

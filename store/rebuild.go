@@ -8,6 +8,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
@@ -20,7 +21,7 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
 		return err
 	}
-	if err := confirmed(ctx, tx, *a); err != nil {
+	if err := instances.Confirmed(ctx, tx, *a); err != nil {
 		return err
 	}
 	var spec seedbed.RebuildSpec
@@ -42,7 +43,7 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 			return err
 		}
 	}
-	if err := checkImages(ctx, groupcommit.Alone(tx), next); err != nil {
+	if err := instances.CheckImages(ctx, groupcommit.Alone(tx), next); err != nil {
 		return err
 	}
 	if a.Script != nil {
@@ -101,7 +102,7 @@ func checkRebuild(a seedbed.Acceptance) error {
 	if _, err := seedbed.ParseReady(string(a.Rebuild.Ready)); err != nil {
 		return err
 	}
-	return checkServed(*a.Rebuild)
+	return instances.CheckServed(*a.Rebuild)
 }
 
 // imagesOf returns the images that an instance is made from, sorted and without duplicates.
@@ -196,7 +197,7 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 		case before != nil:
 			return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`, sqldb.Micros(sqldb.Now()), j.Instance)
 		}
-		was, err := oneInstance(ctx, tx, j.Instance)
+		was, err := instances.ReadOne(ctx, tx, j.Instance)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
@@ -20,7 +21,7 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 		return err
 	}
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)
-	if err := setState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing); err != nil {
+	if err := instances.SetState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing); err != nil {
 		return err
 	}
 	if err := idleBut(ctx, tx, j.Instance, making.ID); err != nil {
@@ -33,7 +34,7 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 		return err
 	}
 	j.After, j.Blocked = making.ID, making.ID != ""
-	return confirmed(ctx, tx, *a)
+	return instances.Confirmed(ctx, tx, *a)
 }
 
 // cancelFollowed cancels the job that a removal follows, and returns the removal's state. It must
@@ -59,7 +60,7 @@ var errGone = errors.New("the instance is no more")
 // afterMaking unblocks a removal when the job that made its instance ends, however it ended. If
 // that job has removed the instance, the removal ends too.
 func (db *DB) afterMaking(ctx context.Context, tx *sqldb.Tx, removal, made seedbed.Job) error {
-	err := setState(ctx, tx, removal.Instance, seedbed.InstanceRemoving, errGone)
+	err := instances.SetState(ctx, tx, removal.Instance, seedbed.InstanceRemoving, errGone)
 	gone := errors.Is(err, errGone)
 	if err != nil && !gone {
 		return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
@@ -23,7 +24,7 @@ func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if err := readSpec(*j, &spec); err != nil {
 		return err
 	}
-	inst, err := oneInstance(ctx, tx, j.Instance)
+	inst, err := instances.ReadOne(ctx, tx, j.Instance)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func addGrowth(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.Inst
 		return err
 	}
 	for _, j := range jobs {
-		inst, err := oneInstance(ctx, tx, j.Instance)
+		inst, err := instances.ReadOne(ctx, tx, j.Instance)
 		if err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func grown(inst seedbed.Instance, j seedbed.Job) (seedbed.Instance, error) {
 
 // resumableResize checks the quota for a resize that is resumed.
 func resumableResize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
-	inst, err := oneInstance(ctx, tx, j.Instance)
+	inst, err := instances.ReadOne(ctx, tx, j.Instance)
 	if err != nil {
 		return err
 	}

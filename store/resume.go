@@ -6,6 +6,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -61,9 +62,9 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	}
 	switch j.Kind {
 	case seedbed.JobCreate, seedbed.JobAdopt:
-		return setState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
+		return instances.SetState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
 	case seedbed.JobRemove:
-		return setState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)
+		return instances.SetState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)
 	}
 	state, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceState], missing, `SELECT state FROM instance WHERE id = $1`, j.Instance)
 	if err == nil && state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {

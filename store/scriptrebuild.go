@@ -7,6 +7,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
@@ -47,7 +48,7 @@ func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume)
 		return err
 	}
 	v.Index = len(next.Volumes)
-	if err := checkImages(ctx, groupcommit.Alone(tx), seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
+	if err := instances.CheckImages(ctx, groupcommit.Alone(tx), seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
 		return err
 	}
 	if err := holdTokenDisk(ctx, tx, *next, v); err != nil {

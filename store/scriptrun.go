@@ -7,6 +7,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
 	"seedbed/store/sqldb"
 )
 
@@ -69,7 +70,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 		if j.Kind == seedbed.JobRebuild {
 			return addNext(ctx, tx, j, v)
 		}
-		inst, err := oneInstance(ctx, tx, j.Instance)
+		inst, err := instances.ReadOne(ctx, tx, j.Instance)
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 			return err
 		}
 		inst.Volumes = []seedbed.Volume{v}
-		if err := checkImages(ctx, groupcommit.Alone(tx), inst); err != nil {
+		if err := instances.CheckImages(ctx, groupcommit.Alone(tx), inst); err != nil {
 			return err
 		}
 		n, err := sqldb.Affect(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
@@ -110,7 +111,7 @@ func (db *DB) DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name str
 		if j.Kind == seedbed.JobRebuild {
 			return dropNext(ctx, tx, j, pool, name)
 		}
-		inst, err := oneInstance(ctx, tx, j.Instance)
+		inst, err := instances.ReadOne(ctx, tx, j.Instance)
 		if err != nil {
 			return err
 		}

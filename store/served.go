@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/sqldb"
 )
 
@@ -22,13 +23,13 @@ func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seed
 		if err != nil {
 			return err
 		}
-		if inst, err = oneInstance(ctx, tx, id); err != nil {
+		if inst, err = instances.ReadOne(ctx, tx, id); err != nil {
 			return err
 		}
 		if err := change(&inst); err != nil {
 			return err
 		}
-		if err := checkServed(inst); err != nil {
+		if err := instances.CheckServed(inst); err != nil {
 			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
 		inst.Tags = sqldb.OrEmptyMap(inst.Tags)
@@ -52,7 +53,7 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 		if err != nil || n == 0 {
 			return sqldb.OrUnchanged(err)
 		}
-		inst, err := oneInstance(ctx, tx, id)
+		inst, err := instances.ReadOne(ctx, tx, id)
 		if err != nil {
 			return err
 		}

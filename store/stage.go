@@ -6,6 +6,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
 	"seedbed/store/sqldb"
@@ -66,7 +67,7 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 	next := sqldb.Clean(s.Next, 80)
 	if s.InstanceState != "" {
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
-		if err := setState(ctx, tx, j.Instance, s.InstanceState, missing); err != nil {
+		if err := instances.SetState(ctx, tx, j.Instance, s.InstanceState, missing); err != nil {
 			return nil, err
 		}
 	}

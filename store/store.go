@@ -27,6 +27,7 @@ import (
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/hooks"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/nodes"
 	"seedbed/store/outbox"
@@ -44,12 +45,11 @@ type DB struct {
 	*hookStore
 	*catalogueStore
 	*jobStore
+	*instanceStore
 	*nodeStore
 
 	limits limits
 
-	next   nextAddr
-	touch  func(context.Context, *sqldb.Tx) error
 	writes *groupcommit.Writer
 
 	// applied wakes when a node reports what it has applied.
@@ -69,6 +69,7 @@ type (
 	hookStore      = hooks.Store
 	catalogueStore = catalogue.Store
 	jobStore       = jobs.Store
+	instanceStore  = instances.Store
 	nodeStore      = nodes.Store
 )
 
@@ -88,7 +89,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		sinceCut: map[seedbed.InstanceID]int{},
 	}
 	db.writes = groupcommit.NewWriter(one, prepare)
-	db.touch = touchNodes
+	db.instanceStore = instances.New(one, touchNodes)
 	db.hookStore = hooks.New(one, db.writes)
 	db.nodeStore = nodes.New(one)
 	db.jobStore = jobs.New(one, db.writes)
@@ -168,7 +169,7 @@ func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 	for _, w := range writes {
 		networks = append(networks, w.Networks...)
 	}
-	return lockNetworks(ctx, b, networks)
+	return instances.LockNetworks(ctx, b, networks)
 }
 
 // seed creates the store's own settings.

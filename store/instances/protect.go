@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// confirmed returns ErrConflict for a job that destroys the disks of a protected instance, unless
+// Confirmed returns ErrConflict for a job that destroys the disks of a protected instance, unless
 // the request confirms it with the instance's name. A webhook cannot confirm: it gets ErrForbidden.
 // The job's Subject must be set.
-func confirmed(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
+func Confirmed(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
 	protected, err := sqldb.One(ctx, tx, sqldb.Value[bool], nil, `SELECT protected FROM instance WHERE id = $1`, a.Job.Instance)
 	switch {
 	case err != nil || !protected:

@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"context"
@@ -40,9 +40,9 @@ func (x *nextAddr) forget() {
 	clear(x.last)
 }
 
-// addressesFreed has the next address be looked for from the lowest one, because this process may have
+// AddressesFreed has the next address be looked for from the lowest one, because this process may have
 // released one.
-func (db *DB) addressesFreed() { db.next.forget() }
+func (s *Store) AddressesFreed() { s.next.forget() }
 
 // candidates is how many addresses one query checks.
 const candidates = 64
@@ -55,12 +55,12 @@ var takenAmong = `WITH one (addr) AS (VALUES ` + sqldb.RowsOfOne(2, candidates) 
 
 // freeAddr assigns the next free address of a locked network: the lowest above the one that was
 // assigned last, or the lowest of all if none of those is free.
-func (db *DB) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network) (netip.Addr, error) {
+func (s *Store) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network) (netip.Addr, error) {
 	known := groupcommit.Of[batchNetworks](b)
 	free := known.free[n.Name]
 	if len(free) == 0 {
 		var err error
-		if free, err = db.freeAbove(ctx, b.Tx, n, db.next.after(n.Name)); err != nil {
+		if free, err = s.freeAbove(ctx, b.Tx, n, s.next.after(n.Name)); err != nil {
 			return netip.Addr{}, err
 		}
 	}
@@ -75,12 +75,12 @@ func (db *DB) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Netw
 		known.free = map[string][]netip.Addr{}
 	}
 	known.free[n.Name] = free[1:]
-	db.next.gave(n.Name, free[0])
+	s.next.gave(n.Name, free[0])
 	return free[0], nil
 }
 
 // freeAbove returns the free ones of the next candidates addresses from a.
-func (db *DB) freeAbove(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
+func (s *Store) freeAbove(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
 	args := []any{n.Name}
 	var all []netip.Addr
 	for ; len(all) < candidates && usable(n.Prefix, a); a = a.Next() {

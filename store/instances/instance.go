@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
 	return i, err
 }
 
-// instances returns the instances that satisfy cond sorted by name, with their NICs and volumes.
-func instances(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbed.Instance, error) {
+// Read returns the instances that satisfy cond sorted by name, with their NICs and volumes.
+func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbed.Instance, error) {
 	all, err := sqldb.List(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY name`, args...)
 	if err != nil || len(all) == 0 {
 		return all, err
@@ -52,9 +52,9 @@ func instances(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]s
 	return all, err
 }
 
-func (db *DB) instance(ctx context.Context, missing error, cond string, arg any) (i seedbed.Instance, err error) {
-	err = db.sql.View(ctx, "read instance", func(tx *sqldb.Tx) error {
-		all, err := instances(ctx, tx, cond, arg)
+func (s *Store) instance(ctx context.Context, missing error, cond string, arg any) (i seedbed.Instance, err error) {
+	err = s.db.View(ctx, "read instance", func(tx *sqldb.Tx) error {
+		all, err := Read(ctx, tx, cond, arg)
 		if err != nil {
 			return err
 		}
@@ -68,19 +68,19 @@ func (db *DB) instance(ctx context.Context, missing error, cond string, arg any)
 }
 
 // Instance returns the instance with that ID, with its NICs and volumes.
-func (db *DB) Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error) {
-	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80)), `id = $1`, id)
+func (s *Store) Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error) {
+	return s.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80)), `id = $1`, id)
 }
 
 // InstanceByName returns the instance called name, with its NICs and volumes.
-func (db *DB) InstanceByName(ctx context.Context, name string) (seedbed.Instance, error) {
-	return db.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80)), `name = $1`, name)
+func (s *Store) InstanceByName(ctx context.Context, name string) (seedbed.Instance, error) {
+	return s.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80)), `name = $1`, name)
 }
 
 // Instances returns all instances sorted by name.
-func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error) {
-	err = db.sql.View(ctx, "list instances", func(tx *sqldb.Tx) error {
-		all, err = instances(ctx, tx, `1 = 1`)
+func (s *Store) Instances(ctx context.Context) (all []seedbed.Instance, err error) {
+	err = s.db.View(ctx, "list instances", func(tx *sqldb.Tx) error {
+		all, err = Read(ctx, tx, `1 = 1`)
 		return err
 	})
 	return all, err
@@ -89,8 +89,8 @@ func (db *DB) Instances(ctx context.Context) (all []seedbed.Instance, err error)
 // SetInstanceState changes the state from one to another, and reports whether it did. It does not
 // if the instance is in another state, no longer exists or has a job that has not ended, whichever
 // engine owns that job.
-func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
-	err = db.sql.Update(ctx, "set instance state", func(tx *sqldb.Tx) error {
+func (s *Store) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
+	err = s.db.Update(ctx, "set instance state", func(tx *sqldb.Tx) error {
 		// Lock the row first, so that a job that is accepted at the same time is seen.
 		changed = false
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
@@ -107,8 +107,8 @@ func (db *DB) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from,
 	return changed && err == nil, err
 }
 
-// setState changes the state. It returns missing if the instance does not exist.
-func setState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
+// SetState changes the state. It returns missing if the instance does not exist.
+func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
 	// Starting an instance clears held.
 	n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END, revision = revision + 1, changed = $2 WHERE id = $3`, to, sqldb.Micros(sqldb.Now()), id)
 	if err == nil && n == 0 {
@@ -117,8 +117,8 @@ func setState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedb
 	return err
 }
 
-// checkServed returns an error if the instance has something that a guest cannot be served.
-func checkServed(i seedbed.Instance) error {
+// CheckServed returns an error if the instance has something that a guest cannot be served.
+func CheckServed(i seedbed.Instance) error {
 	return cmp.Or(
 		seedbed.CheckDocument("user-data", i.UserData), seedbed.CheckDocument("vendor-data", i.VendorData),
 		i.Metadata.Check(), seedbed.CheckTags(i.Tags), checkSpot(i.Spot))
@@ -138,8 +138,8 @@ func checkSpot(s *seedbed.Spot) error {
 	return nil
 }
 
-func oneInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
-	all, err := instances(ctx, tx, `id = $1`, id)
+func ReadOne(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
+	all, err := Read(ctx, tx, `id = $1`, id)
 	if err == nil && len(all) == 0 {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80))
 	}
@@ -149,7 +149,7 @@ func oneInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seed
 	return all[0], nil
 }
 
-// deleteInstance deletes an instance with its claims, if nothing refers to it any more.
-func deleteInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+// Delete deletes an instance with its claims, if nothing refers to it any more.
+func Delete(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
 }

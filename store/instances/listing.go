@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 
 // The conditions on the state in the partial indexes of instances.
 const (
-	makingState  = " AND state = 'provisioning'"
-	settledState = " AND state <> 'provisioning'"
+	MakingState  = " AND state = 'provisioning'"
+	SettledState = " AND state <> 'provisioning'"
 )
 
-// instancesWhere returns the condition for the instances of a query. It uses a range instead of
+// Where returns the condition for the instances of a query. It uses a range instead of
 // LIKE, because both databases can use an index for that. The conditions on the state without an
 // argument repeat those of the partial indexes, as for jobs.
-func instancesWhere(q seedbed.InstanceQuery) *sqldb.Where {
+func Where(q seedbed.InstanceQuery) *sqldb.Where {
 	w := &sqldb.Where{}
 	switch q.State {
 	case "":
@@ -42,11 +42,11 @@ func instancesWhere(q seedbed.InstanceQuery) *sqldb.Where {
 }
 
 // ListInstances returns the instances of a query sorted by name, with their NICs and volumes.
-func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
-	err = db.sql.View(ctx, "list instances", func(tx *sqldb.Tx) error {
-		w, ofProfile := instancesWhere(q), q.Profile != "" && q.State == ""
+func (s *Store) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
+	err = s.db.View(ctx, "list instances", func(tx *sqldb.Tx) error {
+		w, ofProfile := Where(q), q.Profile != "" && q.State == ""
 		if q.Limit <= 0 && !ofProfile {
-			all, err = instances(ctx, tx, w.String(), w.Args...)
+			all, err = Read(ctx, tx, w.String(), w.Args...)
 			return err
 		}
 		page := fmt.Sprintf(" ORDER BY name LIMIT $%d", len(w.Args)+1)
@@ -55,9 +55,9 @@ func (db *DB) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all [
 		}
 		from := of("")
 		if ofProfile { // the index by profile leaves out instances that are being made
-			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(settledState) + ` UNION ALL ` + of(makingState) + `)` + page + `) AS both_kinds`
+			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(SettledState) + ` UNION ALL ` + of(MakingState) + `)` + page + `) AS both_kinds`
 		}
-		all, err = instances(ctx, tx, `id IN (`+from+`)`, append(w.Args, sqldb.UpTo(q.Limit))...)
+		all, err = Read(ctx, tx, `id IN (`+from+`)`, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"cmp"
@@ -17,12 +17,12 @@ func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
 
 // CreateNetwork adds a network. Its prefix must be IPv4, at most 30 bits long and without host
 // bits. CreateNetwork returns ErrExists if the name or the bridge is taken.
-func (db *DB) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
+func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
 	if err := checkNetwork(n); err != nil {
 		return seedbed.Network{}, err
 	}
 	n.DNS, n.Identity = sqldb.OrEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
-	err := db.sql.Update(ctx, "create network "+n.Name, func(tx *sqldb.Tx) error {
+	err := s.db.Update(ctx, "create network "+n.Name, func(tx *sqldb.Tx) error {
 		made, err := sqldb.Affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
 			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), n.Identity, sqldb.AsJSON(n.Allow))
 		if err != nil || made == 1 {
@@ -64,9 +64,9 @@ func checkNetwork(n seedbed.Network) error {
 }
 
 // Network returns the network called name.
-func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error) {
-	return sqldb.Cached(ctx, db.sql, "network", name, func() (n seedbed.Network, err error) {
-		err = db.sql.View(ctx, "read network", func(tx *sqldb.Tx) error {
+func (s *Store) Network(ctx context.Context, name string) (seedbed.Network, error) {
+	return sqldb.Cached(ctx, s.db, "network", name, func() (n seedbed.Network, err error) {
+		err = s.db.View(ctx, "read network", func(tx *sqldb.Tx) error {
 			n, err = sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
 			return err
@@ -76,24 +76,24 @@ func (db *DB) Network(ctx context.Context, name string) (seedbed.Network, error)
 }
 
 // Networks returns all networks sorted by name.
-func (db *DB) Networks(ctx context.Context) (all []seedbed.Network, err error) {
-	err = db.sql.View(ctx, "list networks", func(tx *sqldb.Tx) error {
-		all, err = networks(ctx, tx)
+func (s *Store) Networks(ctx context.Context) (all []seedbed.Network, err error) {
+	err = s.db.View(ctx, "list networks", func(tx *sqldb.Tx) error {
+		all, err = ReadNetworks(ctx, tx)
 		return err
 	})
 	return all, err
 }
 
-func networks(ctx context.Context, tx *sqldb.Tx) ([]seedbed.Network, error) {
+func ReadNetworks(ctx context.Context, tx *sqldb.Tx) ([]seedbed.Network, error) {
 	return sqldb.List(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
 }
 
 // ChangeNetwork changes what may change of a network while guests use it: how guests are
 // identified, and what they are allowed. change sets these, and may be called more than once. Every
 // node is notified. ChangeNetwork returns ErrNotFound or ErrInvalid.
-func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
+func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80))
-	err = db.sql.Update(ctx, "change network", func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "change network", func(tx *sqldb.Tx) error {
 		n, err = sqldb.One(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
 		if err != nil {
 			return err
@@ -113,7 +113,7 @@ func (db *DB) ChangeNetwork(ctx context.Context, name string, change func(*seedb
 		if err != nil {
 			return err
 		}
-		return db.touch(ctx, tx)
+		return s.touch(ctx, tx)
 	})
 	return n, err
 }

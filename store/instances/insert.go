@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"context"
@@ -18,9 +18,9 @@ var (
 	volumeTable = sqldb.Table{Rank: 2, Into: `volume (pool, name, instance, idx, size, image)`}
 )
 
-// insertInstance adds the new instance of a job with its NICs and volumes. hook is the hook that
+// Insert adds the new instance of a job with its NICs and volumes. hook is the hook that
 // the request came from, or empty.
-func (db *DB) insertInstance(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
+func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
 	if err := unclaimed(ctx, b, job, holdsName, nameTaken, i.Name); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (db *DB) insertInstance(ctx context.Context, b *groupcommit.Batch, job seed
 	if err != nil {
 		return err
 	}
-	if err := checkImages(ctx, b, i); err != nil {
+	if err := CheckImages(ctx, b, i); err != nil {
 		return err
 	}
 	made := sqldb.Micros(sqldb.OrNow(i.Created))
@@ -51,7 +51,7 @@ func (db *DB) insertInstance(ctx context.Context, b *groupcommit.Batch, job seed
 		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata), sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, hook, 1, made, made)
 	for _, n := range i.NICs {
-		if err := db.insertNIC(ctx, b, job, i.ID, n); err != nil {
+		if err := s.insertNIC(ctx, b, job, i.ID, n); err != nil {
 			return err
 		}
 	}
@@ -61,9 +61,9 @@ func (db *DB) insertInstance(ctx context.Context, b *groupcommit.Batch, job seed
 	return nil
 }
 
-// compose writes the documents of a new instance that depend on its addresses.
-func compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
-	inst, err := oneInstance(ctx, tx, id)
+// Compose writes the documents of a new instance that depend on its addresses.
+func Compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
+	inst, err := ReadOne(ctx, tx, id)
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,15 @@ func compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func
 		return err
 	}
 	inst.UserData, inst.VendorData = docs.UserData, docs.VendorData
-	if err := checkServed(inst); err != nil {
+	if err := CheckServed(inst); err != nil {
 		return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE instance SET user_data = $1, vendor_data = $2 WHERE id = $3`, sqldb.Blob(docs.UserData), sqldb.Blob(docs.VendorData), id)
 }
 
-// checkImages returns an error if one of the instance's images cannot be cloned in the pool of its
+// CheckImages returns an error if one of the instance's images cannot be cloned in the pool of its
 // volume.
-func checkImages(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) error {
+func CheckImages(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) error {
 	for _, v := range append([]seedbed.Volume{{Image: i.Image}}, i.Volumes...) {
 		if v.Image == "" {
 			continue
@@ -117,7 +117,7 @@ func batchImage(ctx context.Context, b *groupcommit.Batch, name string) (seedbed
 	return i, err
 }
 
-func (db *DB) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
+func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
 	mac := n.MAC.String()
 	if err := unclaimed(ctx, b, job, holdsMAC, func(h held) string {
 		return fmt.Sprintf("MAC address %s is instance %q's already (job %s)", mac, h.name, h.job.Short())
@@ -128,7 +128,7 @@ func (db *DB) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed.J
 	if err != nil {
 		return err
 	}
-	addr, err := db.assignAddr(ctx, b, network, n.Addr)
+	addr, err := s.assignAddr(ctx, b, network, n.Addr)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"context"

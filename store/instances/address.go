@@ -1,4 +1,4 @@
-package store
+package instances
 
 import (
 	"context"
@@ -65,10 +65,10 @@ func batchNetwork(ctx context.Context, b *groupcommit.Batch, name string) (seedb
 	return n, err
 }
 
-// lockNetworks locks networks in the order of their names, so that transactions that use several do
+// LockNetworks locks networks in the order of their names, so that transactions that use several do
 // not wait for each other in a circle. A transaction calls it first. Networks that do not exist are
 // left out.
-func lockNetworks(ctx context.Context, b *groupcommit.Batch, names []string) error {
+func LockNetworks(ctx context.Context, b *groupcommit.Batch, names []string) error {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if seedbed.CheckName("network", name) != nil {
@@ -81,8 +81,8 @@ func lockNetworks(ctx context.Context, b *groupcommit.Batch, names []string) err
 	return nil
 }
 
-// networksOf returns the networks of an instance's NICs.
-func networksOf(i *seedbed.Instance) (names []string) {
+// NetworksOf returns the networks of an instance's NICs.
+func NetworksOf(i *seedbed.Instance) (names []string) {
 	if i != nil {
 		for _, n := range i.NICs {
 			names = append(names, n.Network)
@@ -93,7 +93,7 @@ func networksOf(i *seedbed.Instance) (names []string) {
 
 // assignAddr returns want, or the lowest free address if want is the zero Addr. The caller has
 // locked the network, and makes the claim.
-func (db *DB) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
+func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		if want == n.Gateway || !usable(n.Prefix, want) {
 			return want, seedbed.Errorf(seedbed.ErrInvalid, "address %s cannot be a guest's in network %q: want one of %s but its first, its last and the gateway %s",
@@ -101,17 +101,17 @@ func (db *DB) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Ne
 		}
 		return want, nil
 	}
-	return db.freeAddr(ctx, b, n)
+	return s.freeAddr(ctx, b, n)
 }
 
 // FreeAddr returns the address that a new instance in the network would get. It returns ErrFull if
 // there is none.
-func (db *DB) FreeAddr(ctx context.Context, network string) (a netip.Addr, err error) {
-	n, err := db.Network(ctx, network)
+func (s *Store) FreeAddr(ctx context.Context, network string) (a netip.Addr, err error) {
+	n, err := s.Network(ctx, network)
 	if err != nil {
 		return a, err
 	}
-	err = db.sql.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
+	err = s.db.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
 		a, err = lowestAddr(ctx, tx, n)
 		return err
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"seedbed"
+	"seedbed/internal/httpserve"
 )
 
 // Source is what the server reads from.
@@ -65,31 +65,14 @@ func NewServer(store Store, log *slog.Logger) *Server { return &Server{store: st
 // serve answers the callers that admit accepts on ln until ctx ends, which ends waiting polls at
 // once, and then returns nil.
 func (s *Server) serve(ctx context.Context, ln net.Listener, admit func(context.Context, *fiber.Ctx) (caller, error)) error {
-	ctx, cancel := context.WithCancel(ctx)
+	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	app := s.app(ctx, admit)
-	served := make(chan error, 1)
-	go func() { served <- app.Listener(ln) }()
-	var err error
-	select {
-	case err = <-served:
-		if err == nil && ctx.Err() == nil {
-			err = errors.New("listener was closed")
-		}
-	case <-ctx.Done():
-		ln.Close()
-		err = <-served
-	}
-	cancel()
-	grace, done := context.WithTimeout(context.WithoutCancel(ctx), serverGrace)
-	defer done()
-	if err := app.ShutdownWithContext(grace); err != nil && !errors.Is(err, net.ErrClosed) {
+	err := httpserve.Serve(ctx, ln, s.app(serving, admit), "feed", cancel, serverGrace)
+	if ctx.Err() != nil && err != nil {
 		s.log.Warn("feed connections were left open", "err", err)
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("serve feed on %s: %w", ln.Addr(), err)
-	}
-	return nil
+	return err
 }
 
 // app is the router. It answers only callers that admit accepts.

@@ -1,11 +1,12 @@
-// Package httpserve is what the servers that face untrusted callers have in common: a fiber app
-// behind a guard against ambiguous requests, bounded reading of bodies, RFC 9457 problems, and a
-// stop that answers the running requests.
+// Package httpserve starts and stops the HTTP servers of the daemons. For those that face untrusted
+// callers it also has a fiber app behind a guard against ambiguous requests, bounded reading of
+// bodies, and RFC 9457 problems.
 package httpserve
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -37,8 +38,9 @@ func New(c fiber.Config, g Guard) *fiber.App {
 
 // Serve answers with app on ln until ctx ends, which is not an error, and then closes ln. First it
 // calls drain, which must refuse new requests and return when the running ones are answered, as
-// Gate.Drain does. After that, the connections have timeout to close. what is the errors' word for
-// the service: "the API".
+// Gate.Drain does, or at least make them end. After that, the connections have timeout to close; if
+// some stay open, the error is context.DeadlineExceeded. A listener that breaks before ctx ends is
+// an error. what is the errors' word for the service: "the API".
 func Serve(ctx context.Context, ln net.Listener, app *fiber.App, what string, drain func(), timeout time.Duration) error {
 	var served error
 	done := make(chan struct{})
@@ -59,7 +61,7 @@ func Serve(ctx context.Context, ln net.Listener, app *fiber.App, what string, dr
 	if ctx.Err() == nil {
 		return fmt.Errorf("serve %s on %s: %w", what, ln.Addr(), cmp.Or(served, net.ErrClosed))
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("stop %s on %s: %w", what, ln.Addr(), err)
 	}
 	return nil

@@ -2,10 +2,8 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -16,10 +14,14 @@ import (
 
 	"seedbed"
 	"seedbed/internal/build"
+	"seedbed/internal/httpserve"
 )
 
 // checkTimeout bounds the checks of one health request.
 const checkTimeout = 5 * time.Second
+
+// stopTimeout is how long the answers to running requests may take once the daemon stops.
+const stopTimeout = 2 * time.Second
 
 // NewRegistry returns a registry with the metrics of every daemon: the Go runtime, the process, and
 // seedbed_build_info.
@@ -77,7 +79,11 @@ func (h Health) Serve(ctx context.Context, ln net.Listener) error {
 		return c.JSON(r)
 	})
 	app.Get("/metrics", adaptor.HTTPHandler(MetricsHandler(h.Registry)))
-	return serve(ctx, app, ln)
+	err := httpserve.Serve(ctx, ln, app, "health and metrics", func() {}, stopTimeout)
+	if ctx.Err() != nil {
+		return nil // connections that are still open end with the process
+	}
+	return err
 }
 
 func (h Health) report(ctx context.Context) Report {
@@ -92,22 +98,4 @@ func (h Health) report(ctx context.Context) Report {
 		r.OK = r.OK && c.OK
 	}
 	return r
-}
-
-func serve(ctx context.Context, app *fiber.App, ln net.Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		<-ctx.Done()
-		_ = app.ShutdownWithTimeout(2 * time.Second) // connections that are still open are closed below
-		_ = ln.Close()                               // the shutdown does not close ln if the server has not begun yet
-	})
-	err := app.Listener(ln)
-	stopped := ctx.Err() != nil
-	cancel()
-	wait.Wait()
-	if err != nil && !stopped {
-		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"seedbed"
+	"seedbed/internal/httpserve"
 	"seedbed/provision/effects"
 )
 
@@ -93,42 +94,15 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for i, ln := range listeners {
 		serving.Go(func() {
 			defer end()
-			problems[i] = s.listen(ctx, s.app(base), ln, func() { stop(seedbed.Errorf(seedbed.ErrUnavailable, "the worker is stopping")) })
+			problems[i] = httpserve.Serve(ctx, ln, s.app(base), "the worker", func() {
+				stop(seedbed.Errorf(seedbed.ErrUnavailable, "the worker is stopping"))
+			}, stopTime)
 		})
 	}
 	serving.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	return errors.Join(append(problems, s.wait(last))...)
-}
-
-// listen answers on one listener until ctx ends or the listener breaks; then it tells the calls to
-// stop.
-func (s *Server) listen(ctx context.Context, app *fiber.App, ln net.Listener, stop func()) error {
-	served := make(chan error, 1)
-	go func() {
-		served <- app.Listener(ln)
-		close(served)
-	}()
-	var err error
-	select {
-	case e := <-served:
-		err = fmt.Errorf("worker on %s: %w", ln.Addr(), errors.Join(e, net.ErrClosed))
-	case <-ctx.Done():
-	}
-	stop()
-	// Close the listener here, too: Shutdown does not know a listener that is not served yet.
-	for _, e := range []error{ln.Close(), <-served} {
-		if e != nil && !errors.Is(e, net.ErrClosed) {
-			err = errors.Join(err, e)
-		}
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	if e := app.ShutdownWithContext(last); e != nil && !errors.Is(e, net.ErrClosed) {
-		err = errors.Join(err, fmt.Errorf("worker: clients are still connected: %w", e))
-	}
-	return err
 }
 
 // wait waits for the calls that have not ended.

@@ -13,7 +13,7 @@ var layout = map[string]string{
 	"api/rest":   "api/wire api/server internal/httpserve",
 	"api/pvc":    "api/wire api/server internal/httpserve",
 	"api/server": "api/wire internal/httpserve",
-	"api/client": "api/wire",
+	"api/client": "api/wire internal/sleep",
 
 	// Deliveries that come in and go out.
 	"webhook":           "internal/httpserve webhook/signature",
@@ -22,11 +22,11 @@ var layout = map[string]string{
 
 	// Jobs. The engine knows no plan, and nothing here knows a driver.
 	"provision":           "provision/intake provision/engine provision/plans provision/record",
-	"provision/intake":    "internal/run provision/placement provision/template provision/record",
-	"provision/engine":    "internal/run provision/effects",
-	"provision/plans":     "internal/run provision/effects provision/engine provision/record",
-	"provision/cleanup":   "provision/effects",
-	"provision/record":    "internal/run",
+	"provision/intake":    "internal/sleep provision/placement provision/template provision/record",
+	"provision/engine":    "internal/sleep provision/effects",
+	"provision/plans":     "internal/sleep provision/effects provision/engine provision/record",
+	"provision/cleanup":   "internal/sleep provision/effects",
+	"provision/record":    "internal/sleep",
 	"provision/placement": "",
 	"provision/template":  "",
 
@@ -50,8 +50,8 @@ var layout = map[string]string{
 	"internal/command":            "",
 
 	// The guest plane.
-	"guestplane":        "feed internal/config internal/run metadata netcfg netcfg/dhcp",
-	"feed":              "internal/httpserve internal/mtls internal/run",
+	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp",
+	"feed":              "internal/httpserve internal/mtls internal/sleep",
 	"metadata":          "",
 	"netcfg":            "",
 	"netcfg/dhcp":       "",
@@ -67,7 +67,7 @@ var layout = map[string]string{
 	"store/instances":   "store/catalogue store/groupcommit store/outbox store/sqldb",
 	"store/*":           "store/groupcommit store/outbox store/sqldb",
 	"store/local":       "",
-	"store/zk":          "",
+	"store/zk":          "internal/sleep",
 	"store/coordtest":   "",
 	"store/storetest":   "internal/feedtest store store/sqldb",
 
@@ -94,6 +94,7 @@ var layout = map[string]string{
 	"internal/mtls":      "internal/reload",
 	"internal/reload":    "",
 	"internal/run":       "internal/build internal/config internal/httpserve",
+	"internal/sleep":     "",
 
 	// What tests and benchmarks are made with.
 	"internal/bench":   "",

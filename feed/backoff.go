@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 )
 
 const (
@@ -22,7 +22,7 @@ func (b *backoff) wait(ctx context.Context) bool {
 	b.next = max(b.next, firstBackoff)
 	d := jitter(b.next)
 	b.next = min(2*b.next, maxBackoff)
-	return run.Sleep(ctx, d)
+	return sleep.For(ctx, d)
 }
 
 // jitter spreads retries over the second half of d.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 )
 
 // linkEvent says whether a bridge is up.
@@ -43,7 +43,7 @@ func (p *Plane) follow(ctx context.Context, names []string, events chan<- linkEv
 			})
 			if err != nil && ctx.Err() == nil {
 				p.log.Warn("following the bridges broke off; trying again", "err", err)
-				run.Sleep(ctx, time.Second)
+				sleep.For(ctx, time.Second)
 			}
 		}
 	}()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/metadata"
 	"seedbed/netcfg"
 	"seedbed/netcfg/dhcp"
@@ -59,7 +59,7 @@ func (p *Plane) awaitIPv6(ctx context.Context, bridge string) bool {
 		if p.host.HasIPv6(bridge) {
 			return true
 		}
-		run.Sleep(ctx, ipv6Wait)
+		sleep.For(ctx, ipv6Wait)
 	}
 	return false
 }
@@ -88,7 +88,7 @@ func (p *Plane) persist(ctx context.Context, what, bridge string, serve func(con
 			last = err.Error()
 			p.log.Error("server does not run; trying again", "server", what, "bridge", bridge, "err", err)
 		}
-		run.Sleep(ctx, time.Second)
+		sleep.For(ctx, time.Second)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/provision/cleanup"
 	"seedbed/provision/effects"
 	"seedbed/provision/fleet"
@@ -162,7 +162,7 @@ func (h *host) Watch(ctx context.Context, event func(seedbed.DomainEvent)) error
 	go func() {
 		defer close(ended)
 		for h.answers() == nil && ctx.Err() == nil {
-			run.Sleep(ctx, 5*time.Millisecond) // between two polls
+			sleep.For(ctx, 5*time.Millisecond) // between two polls
 		}
 		stop()
 	}()

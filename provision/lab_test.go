@@ -14,7 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/internal/testdb"
 	"seedbed/provision/effects"
 	"seedbed/provision/engine"
@@ -287,7 +287,7 @@ func steady[T any](ctx context.Context, read func() (T, error)) (T, error) {
 		if !errors.Is(err, seedbed.ErrUnavailable) || ctx.Err() != nil {
 			return v, err
 		}
-		run.Sleep(ctx, 5*time.Millisecond) // between two polls
+		sleep.For(ctx, 5*time.Millisecond) // between two polls
 	}
 }
 

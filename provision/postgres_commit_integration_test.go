@@ -14,7 +14,7 @@ import (
 
 	"seedbed"
 	testlab "seedbed/internal/lab"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/internal/testdb"
 	"seedbed/store"
 )
@@ -170,7 +170,7 @@ func (l *lab) deliver(ctx context.Context, r seedbed.Request) (seedbed.JobID, er
 		case err == nil && job.State.Terminal():
 			return "", fmt.Errorf("%s ended %s: %s\n%s", id, job.State, job.Error, l.history(job.ID))
 		}
-		if run.Sleep(ctx, 5*time.Millisecond); ctx.Err() != nil { // between two polls
+		if sleep.For(ctx, 5*time.Millisecond); ctx.Err() != nil { // between two polls
 			return "", fmt.Errorf("%s has not ended: %s at %s\n%s", id, job.State, job.Stage, l.history(receipt.Job))
 		}
 	}

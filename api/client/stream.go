@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 const (
@@ -148,8 +149,8 @@ func (c *Client) again(ctx context.Context, path string, last func() int64, on f
 		if !errors.Is(err, seedbed.ErrUnavailable) || time.Since(answered) >= patience {
 			return err
 		}
-		if err := pause(ctx, time.Second); err != nil {
-			return err
+		if !sleep.For(ctx, time.Second) {
+			return ctx.Err()
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 // Slots hands out each slot of a schedule once per installation.
@@ -74,7 +75,7 @@ func (c *Cron) follow(ctx context.Context, done time.Time) time.Time {
 			return done
 		}
 		for left := time.Until(slot); left > 0; left = time.Until(slot) {
-			if sleep(ctx, min(left, time.Minute)); ctx.Err() != nil { // in short pieces, because the clock may be set
+			if sleep.For(ctx, min(left, time.Minute)); ctx.Err() != nil { // in short pieces, because the clock may be set
 				return done
 			}
 		}
@@ -136,14 +137,4 @@ func (c *Cron) run(ctx context.Context, slot time.Time) error {
 		c.log.Info("cleanup ran", "task", cronTask, "slot", slot, "items", len(report.Items))
 	}
 	return nil
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 // cronSlots is a CronSlot in memory, shared by the crons of an installation.
@@ -48,7 +49,7 @@ func (s turns) Lead(ctx context.Context, role string, do func(context.Context) e
 		return errors.New("another role")
 	}
 	for _, turn := range s {
-		sleep(ctx, turn[0])
+		sleep.For(ctx, turn[0])
 		led, cancel := context.WithTimeout(ctx, turn[1])
 		err := do(led)
 		cancel()

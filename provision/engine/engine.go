@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 )
 
 // Config configures an engine. A zero field takes the default that its comment names.
@@ -154,7 +154,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		if err != nil {
 			hint = nil // a failing store is asked no more often than it is polled
 		} else if e.cfg.PerNode > 0 || e.cfg.PerPool > 0 {
-			run.Sleep(ctx, e.intervals.Crowd) // finding no room examines all waiting jobs
+			sleep.For(ctx, e.intervals.Crowd) // finding no room examines all waiting jobs
 		}
 		e.pause(ctx, hint, e.cfg.Poll)
 	}
@@ -180,7 +180,7 @@ func (e *Engine) claimNext(ctx context.Context, ask seedbed.ClaimOptions) (*seed
 	claiming, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
-		run.Sleep(claiming, claimGrace)
+		sleep.For(claiming, claimGrace)
 		cancel()
 	})
 	defer stop()
@@ -194,6 +194,6 @@ func (e *Engine) pause(ctx context.Context, hint <-chan struct{}, d time.Duratio
 	case <-ctx.Done():
 	case <-time.After(d):
 	case <-hint:
-		run.Sleep(ctx, min(d, e.intervals.Settle))
+		sleep.For(ctx, min(d, e.intervals.Settle))
 	}
 }

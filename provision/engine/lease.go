@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 )
 
 // Why a job's context ended, other than by the engine's own end.
@@ -71,7 +71,7 @@ func (h *leaseKeeper) renew(cancel context.CancelCauseFunc) {
 	lease := h.engine.cfg.Lease
 	renewed := h.start
 	for {
-		run.Sleep(h.leased, min(lease/3, h.engine.intervals.CancelPoll))
+		sleep.For(h.leased, min(lease/3, h.engine.intervals.CancelPoll))
 		if h.leased.Err() != nil {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 )
 
 // Plan is how a job is done. The zero value is that of a job that cannot be done.
@@ -121,7 +121,7 @@ func (t *Task) retrying(ctx context.Context, limit time.Duration, do func(contex
 			t.Event("warn", t.reported, "%s; trying again", err)
 		}
 		last = err
-		if run.Sleep(ctx, wait); ctx.Err() == nil {
+		if sleep.For(ctx, wait); ctx.Err() == nil {
 			t.slot.reacquire(ctx)
 		}
 		if ctx.Err() != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/provision/effects"
 )
 
@@ -198,7 +198,7 @@ func (t *Task) runStage(ctx context.Context, s Stage) error {
 			return err
 		}
 		t.Event("warn", t.reported, "%s; trying again (%d of %d)", err, tries, t.engine.cfg.Attempts)
-		if run.Sleep(ctx, wait); ctx.Err() != nil {
+		if sleep.For(ctx, wait); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

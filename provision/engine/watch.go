@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 )
 
 // domainWatch passes the workers' domain events to those that wait for them.
@@ -163,6 +163,6 @@ func (e *Engine) follow(ctx context.Context) {
 				delete(followed, name)
 			}
 		}
-		run.Sleep(ctx, e.intervals.Nodes)
+		sleep.For(ctx, e.intervals.Nodes)
 	}
 }

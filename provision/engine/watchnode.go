@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/provision/effects"
 )
 
@@ -56,7 +56,7 @@ func (e *Engine) watch(ctx context.Context, node string) {
 		if wait == e.intervals.RetryMin { // only at the first try
 			e.log.Warn("domain events interrupted", "node", node, "err", err)
 		}
-		run.Sleep(ctx, wait)
+		sleep.For(ctx, wait)
 		wait = min(2*wait, e.intervals.RetryMax)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/provision/template"
 )
 
@@ -58,7 +58,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		if n > 0 && err == nil {
 			continue
 		}
-		run.Sleep(ctx, followPace)
+		sleep.For(ctx, followPace)
 		timer := time.NewTimer(f.every)
 		select {
 		case <-hint:

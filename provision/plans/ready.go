@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 	"seedbed/provision/effects"
 )
 
@@ -48,7 +48,7 @@ func (t *task) awaitGuest(ctx context.Context) error {
 		case <-ctx.Done():
 			return inVain(waitingFor, t.Job.Subject)
 		case <-hint:
-			run.Sleep(ctx, t.Intervals().Ready)
+			sleep.For(ctx, t.Intervals().Ready)
 		case <-time.After(t.Poll()):
 		case <-changed:
 			due = true

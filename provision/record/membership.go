@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/run"
+	"seedbed/internal/sleep"
 )
 
 // Coordination lists the control hosts and elects their leader.
@@ -64,7 +64,7 @@ func (m *Membership) Run(ctx context.Context) error {
 				}
 			}
 			failed = err != nil
-			run.Sleep(ctx, memberPoll)
+			sleep.For(ctx, memberPoll)
 		}
 		return nil
 	})

@@ -21,6 +21,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"seedbed/internal/sleep"
 )
 
 // Config configures the connection to ZooKeeper.
@@ -77,7 +79,7 @@ func (c *Client) Run(ctx context.Context) error {
 			c.cfg.Log.Warn("zookeeper session lost", "session", s.name(), "err", s.why())
 		}
 		s.close()
-		pause(ctx, wait+rand.N(wait)) // random, so that members do not all reconnect at the same time
+		sleep.For(ctx, wait+rand.N(wait)) // random, so that members do not all reconnect at the same time
 		wait = min(2*wait, retryMost)
 	}
 	return nil
@@ -132,15 +134,5 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 		case <-ctx.Done():
 			return nil, unavailable("wait for a session", ctx.Err())
 		}
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

@@ -10,6 +10,7 @@ import (
 	zookeeper "github.com/go-zookeeper/zk"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 // errNotLed means that a campaign ended before do ran to its end.
@@ -32,7 +33,7 @@ func (c *Client) Lead(ctx context.Context, role string, do func(context.Context)
 		if !errors.Is(err, errNotLed) {
 			return err
 		}
-		pause(ctx, retryLeast)
+		sleep.For(ctx, retryLeast)
 	}
 	return nil
 }

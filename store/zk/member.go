@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 // Join keeps m among the members until ctx ends, and then returns nil. If a member dies, the
@@ -38,7 +39,7 @@ func (c *Client) Join(ctx context.Context, m seedbed.Member) error {
 			}
 			s.users.Done()
 		}
-		pause(ctx, retryLeast)
+		sleep.For(ctx, retryLeast)
 	}
 	return nil
 }

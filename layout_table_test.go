@@ -126,6 +126,23 @@ var outside = map[string]string{
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
 }
 
+// tables is which package below store writes a table. Besides, store writes those of together: in
+// transactions that end or change several things at once.
+var (
+	tables = map[string]string{
+		"access":    "audit token",
+		"catalogue": "claim image network_template network_template_net ova ova_volume profile script storage_template storage_template_disk system_template userdata",
+		"hooks":     "delivery delivery_other hook hook_key hook_profile",
+		"instances": "instance network nic volume",
+		"jobs":      "event_order job job_event job_output job_stage orphan",
+		"nodes":     "node stray",
+		"outbox":    "endpoint endpoint_key outbox",
+		"sqldb":     "setting",
+		"store":     "blob cron_run feed feed_node guest_event instance_script job_script lease maintenance rebuild",
+	}
+	together = "instance job job_stage nic volume"
+)
+
 // support are the packages that only tests and benchmarks import.
 const support = "internal/lab internal/sample internal/lab/* internal/testdb internal/feedtest internal/ovatest internal/bench internal/bench/* " +
 	"netcfg/netnstest store/storetest store/coordtest provision/worker/drivertest"

@@ -88,8 +88,7 @@ func endOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
 
 // endImage deletes an image, and what its import had left behind.
 func endImage(ctx context.Context, tx *sqldb.Tx, name string) error {
-	err := sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, catalogue.ImageClaim, name)
-	if err != nil {
+	if err := jobs.DropOrphansOfClaim(ctx, tx, catalogue.ImageClaim, name); err != nil {
 		return err
 	}
 	return catalogue.DropImage(ctx, tx, name)

@@ -132,10 +132,10 @@ func (db *DB) expireLeases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE owner <> ''`); err != nil {
+		if err := outbox.ExpireLeases(ctx, tx); err != nil {
 			return err
 		}
-		return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, sqldb.Micros(clock))
+		return jobs.ExpireLeases(ctx, tx, clock)
 	})
 }
 

@@ -57,3 +57,8 @@ func (s *Store) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Dura
 		return sqldb.Exec(ctx, tx, `UPDATE job SET owner = '', lease_until = $1, attempts = $2 WHERE id = $3`, sqldb.Micros(until), attempts, ref.ID)
 	})
 }
+
+// ExpireLeases ends all leases of jobs at clock, when none of their owners can be alive.
+func ExpireLeases(ctx context.Context, tx *sqldb.Tx, clock time.Time) error {
+	return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, sqldb.Micros(clock))
+}

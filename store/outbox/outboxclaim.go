@@ -161,3 +161,8 @@ func (s *Store) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a s
 func (s *Store) ReleaseOutgoing(ctx context.Context, c seedbed.OutgoingClaim) error {
 	return s.db.Update(ctx, "release delivery", func(tx *sqldb.Tx) error { return holdOutgoing(ctx, tx, c) })
 }
+
+// ExpireLeases ends all leases of endpoints, when none of their owners can be alive.
+func ExpireLeases(ctx context.Context, tx *sqldb.Tx) error {
+	return sqldb.Exec(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE owner <> ''`)
+}

@@ -164,7 +164,8 @@ func (e *Engine) Run(ctx context.Context) error {
 // claim claims the next job; nil if there is none. The lease lasts at least from claimed.
 func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, err error) {
 	claimed = time.Now()
-	job, err = e.claimNext(ctx, seedbed.ClaimOptions{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: e.planner.Kinds(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
+	job, err = e.claimNext(ctx,
+		seedbed.ClaimOptions{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: e.planner.Kinds(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim a job", "err", err)
 	}

@@ -113,7 +113,8 @@ func (t *Task) settle(ctx context.Context, call seedbed.Call, pool, place, node 
 		}
 	}
 	if len(waiting) > 0 {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "before node %s goes on with the job, those have to answer, or to have been away for %s, that may still be at it: %s",
+		return seedbed.Errorf(seedbed.ErrUnavailable,
+			"before node %s goes on with the job, those have to answer, or to have been away for %s, that may still be at it: %s",
 			place, max(seedbed.NodeSilence, t.engine.cfg.Lease), strings.Join(waiting, "; "))
 	}
 	if place != node {

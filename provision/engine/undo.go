@@ -57,7 +57,8 @@ func (t *Task) backward(ctx context.Context) error {
 		cause = errCancelled.Error()
 	}
 	if len(left) == 0 {
-		return t.finish(ctx, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.plan.Restores, Drop: t.Job.Kind.Makes()})
+		return t.finish(ctx, seedbed.JobResult{State: seedbed.JobRolledBack, Error: cause, InstanceState: t.plan.Restores,
+			Drop: t.Job.Kind.Makes()})
 	}
 	cause += "; left behind: " + strings.Join(left, "; ")
 	return t.finish(ctx, seedbed.JobResult{State: seedbed.JobIncomplete, Error: cause, InstanceState: t.plan.Broken})

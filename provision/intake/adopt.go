@@ -31,12 +31,14 @@ func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbe
 		return seedbed.Receipt{}, err
 	}
 	if problems = append(problems, wrong...); len(problems) > 0 {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "domain %q cannot be adopted as it is: %s", f.Name, strings.Join(problems, "; "))
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "domain %q cannot be adopted as it is: %s", f.Name,
+			strings.Join(problems, "; "))
 	}
 	inst.NICs = nics
 	var spec seedbed.AdoptSpec
 	for i, d := range f.Disks {
-		inst.Volumes = append(inst.Volumes, seedbed.Volume{Name: fmt.Sprintf("%s-%d", f.ID, i), Pool: d.Pool, Index: i, Size: d.Size, Image: d.Image})
+		inst.Volumes = append(inst.Volumes,
+			seedbed.Volume{Name: fmt.Sprintf("%s-%d", f.ID, i), Pool: d.Pool, Index: i, Size: d.Size, Image: d.Image})
 		spec.Sources = append(spec.Sources, d.Source)
 	}
 	if len(f.Disks) > 0 {
@@ -47,16 +49,19 @@ func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbe
 		return seedbed.Receipt{}, fmt.Errorf("encode the adoption of %s: %w", f.Name, err)
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobAdopt, State: seedbed.JobQueued, Subject: f.Name, Instance: f.ID, Node: f.Node, Spec: raw},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobAdopt, State: seedbed.JobQueued, Subject: f.Name, Instance: f.ID,
+			Node: f.Node, Spec: raw},
 		Instance: &inst,
 	})
 }
 
 // adoptedNICs returns the domain's NICs on the networks of their bridges. problems names the NICs
 // whose bridge belongs to no network.
-func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain, addresses []string) (nics []seedbed.NIC, problems []string, err error) {
+func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
+	addresses []string) (nics []seedbed.NIC, problems []string, err error) {
 	if len(addresses) > len(f.NICs) {
-		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "%d addresses for %d NICs: want at most one for each, in their order", len(addresses), len(f.NICs))
+		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "%d addresses for %d NICs: want at most one for each, in their order", len(addresses),
+			len(f.NICs))
 	}
 	all, err := in.store.Networks(ctx)
 	if err != nil {
@@ -71,13 +76,15 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain, addr
 		nic := seedbed.NIC{Index: i, MAC: n.MAC}
 		network, ok := byBridge[n.Bridge]
 		if !ok {
-			problems = append(problems, fmt.Sprintf("NIC %s is on bridge %q, which is no network's: want one of %s", n.MAC, n.Bridge, strings.Join(names, ", ")))
+			problems = append(problems,
+				fmt.Sprintf("NIC %s is on bridge %q, which is no network's: want one of %s", n.MAC, n.Bridge, strings.Join(names, ", ")))
 			continue
 		}
 		nic.Network = network.Name
 		if i < len(addresses) && addresses[i] != "" {
 			if nic.Addr, err = netip.ParseAddr(addresses[i]); err != nil || !network.Prefix.Contains(nic.Addr) || nic.Addr == network.Gateway {
-				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: want one of %s, and not the gateway's", seedbed.Clip(addresses[i]), n.MAC, network.Prefix)
+				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: want one of %s, and not the gateway's",
+					seedbed.Clip(addresses[i]), n.MAC, network.Prefix)
 			}
 		}
 		nics = append(nics, nic)

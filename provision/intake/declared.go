@@ -21,7 +21,8 @@ func declaredValues(declared []seedbed.Param, given map[string]any) (map[string]
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		p, ok := known[name]
 		if !ok {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: the profile declares %s", seedbed.Clip(name), declaredNames(declared))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: the profile declares %s", seedbed.Clip(name),
+				declaredNames(declared))
 		}
 		text, ok := paramText(p, given[name])
 		if !ok {

@@ -11,7 +11,8 @@ import (
 // demands returns what the instance needs of a node, and what a system template (nil for none) and
 // a request (which may name a node) require. volumes are those of the instance; a scripted instance
 // has none yet, so they are those of its storage template. An image in known is not read again.
-func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *seedbed.SystemTemplate, volumes []seedbed.Volume, node string, known ...seedbed.Image) (placement.Demand, error) {
+func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *seedbed.SystemTemplate, volumes []seedbed.Volume, node string,
+	known ...seedbed.Image) (placement.Demand, error) {
 	w := placement.Demand{Name: inst.Name, Node: node, VCPUs: inst.VCPUs, Memory: inst.Memory, Images: known}
 	if system != nil {
 		w.Template, w.Limit, w.Selector = system.Name, system.NodeLimit, system.NodeSelector

@@ -77,7 +77,8 @@ func (s sources) read() (r recipe, err error) {
 		doc      []byte
 		into     **template.Template
 		declared []seedbed.Param
-	}{{"user_data", s.user, &r.user, s.declared}, {"vendor_data", s.vendor, &r.vendor, s.declared}, {"the installation's vendor-data", s.site, &r.site, nil}} {
+	}{{"user_data", s.user, &r.user, s.declared}, {"vendor_data", s.vendor, &r.vendor, s.declared}, {"the installation's vendor-data", s.site,
+		&r.site, nil}} {
 		if err := seedbed.CheckDocument(d.name, d.doc); err != nil {
 			return r, err
 		}

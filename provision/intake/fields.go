@@ -82,7 +82,9 @@ func newFields(declared []seedbed.Param, expressions map[string]string) (*fields
 		name := "profile." + field
 		if _, ok := sizeFields[name]; !ok {
 			if _, ok = partFields[name]; !ok {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "expressions has %q, which is no field: want image, vcpus, memory, disk, network, system_template, network_template, storage_template or userdata_document", seedbed.Clip(field))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid,
+					"expressions has %q, which is no field: want image, vcpus, memory, disk, network, system_template, network_template, "+
+						"storage_template or userdata_document", seedbed.Clip(field))
 			}
 		}
 		if err := f.read(scope, field, name, expressions[field]); err != nil {
@@ -102,7 +104,8 @@ func (f *fields) read(scope *template.Scope, label, name, text string) error {
 	for _, reads := range t.Names() {
 		if f.params[reads].Type == seedbed.ParamSecret {
 			line, column := t.At(reads)
-			return seedbed.Errorf(seedbed.ErrInvalid, "%s line %d, column %d: it reads the secret %s, and is shown: want a secret in user-data alone", label, line, column, reads)
+			return seedbed.Errorf(seedbed.ErrInvalid,
+				"%s line %d, column %d: it reads the secret %s, and is shown: want a secret in user-data alone", label, line, column, reads)
 		}
 	}
 	gives, known := t.Gives()
@@ -111,7 +114,8 @@ func (f *fields) read(scope *template.Scope, label, name, text string) error {
 	}
 	// A size or a number may be the result of a text ("4GiB"), and a text that of a number.
 	if want := f.types[name]; gives != want && (gives == template.Bool || want == template.Bool) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives %s: want %s", label, seedbed.Clip(text), typeName(gives), typeName(want))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives %s: want %s", label, seedbed.Clip(text), typeName(gives),
+			typeName(want))
 	}
 	if p, ok := f.params[name]; gives == template.String && (name == "profile.vcpus" || ok && p.Type == seedbed.ParamInt) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives a string: want a whole number", label, seedbed.Clip(text))
@@ -169,7 +173,8 @@ func (f *fields) circle(path []string) error {
 		line, column := t.At(path[from+1])
 		place = fmt.Sprintf(" line %d, column %d", line, column)
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "%s%s needs itself: %s", strings.TrimPrefix(first, "profile."), place, strings.Join(path[from:], " → "))
+	return seedbed.Errorf(seedbed.ErrInvalid, "%s%s needs itself: %s", strings.TrimPrefix(first, "profile."), place,
+		strings.Join(path[from:], " → "))
 }
 
 // value evaluates a name to a string, an int64 or a bool. ok is false if the name has no value.

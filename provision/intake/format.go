@@ -31,7 +31,9 @@ var formats = []format{
 	{"#!", "text/x-shellscript", false},
 }
 
-const combinable = "want a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, #part-handler, #cloud-config-archive or ## template: jinja; any bytes are served as they are where nothing is combined: with ready metadata or started, and without vendor-data in the user-data"
+const combinable = "want a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, " +
+	"#part-handler, #cloud-config-archive or ## template: jinja; any bytes are served as they are where nothing is combined: " +
+	"with ready metadata or started, and without vendor-data in the user-data"
 
 // formatOf returns the format of an operator's document, or says why it cannot be combined with
 // another. name is the document's name in messages. Case and leading white space do not matter, as
@@ -42,7 +44,8 @@ func formatOf(name string, data []byte) (format, error) {
 	}
 	head := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), 8192)], " \t\r\n\v\f"))
 	if isMIME(head) {
-		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s is a MIME document already, which cannot be combined with another part: %s", name, combinable)
+		return format{}, seedbed.Errorf(seedbed.ErrInvalid, "%s is a MIME document already, which cannot be combined with another part: %s", name,
+			combinable)
 	}
 	if !bytes.HasPrefix(head, []byte("#cloud-config-jsonp")) { // a patch, although the prefix #cloud-config would match
 		for _, f := range formats {
@@ -60,7 +63,8 @@ func formatOf(name string, data []byte) (format, error) {
 
 // isMIME reports whether head, in lower case, starts with mail headers.
 func isMIME(head []byte) bool {
-	for _, h := range []string{"mime-version:", "content-type:", "content-transfer-encoding:", "content-disposition:", "from ", "from:", "subject:"} {
+	for _, h := range []string{"mime-version:", "content-type:", "content-transfer-encoding:", "content-disposition:", "from ", "from:",
+		"subject:"} {
 		if strings.HasPrefix(string(head[:min(len(head), 32)]), h) {
 			return true
 		}

@@ -35,8 +35,10 @@ func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.Im
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job:   seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node, Pool: pool},
-		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256, Firmware: spec.Firmware},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node,
+			Pool: pool},
+		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256,
+			Firmware: spec.Firmware},
 	})
 }
 
@@ -49,15 +51,18 @@ func checkImport(name, pool string, spec seedbed.ImportSpec) (seedbed.ImportSpec
 	if err := seedbed.CheckName("pool", pool); err != nil {
 		return spec, err
 	}
-	if spec.Upload == "" && (!filepath.IsAbs(spec.Path) || filepath.Clean(spec.Path) != spec.Path || len(spec.Path) > 4096 || strings.ContainsRune(spec.Path, 0)) {
-		return spec, seedbed.Errorf(seedbed.ErrInvalid, "path %q is not usable: want the clean absolute path of a disk image on the worker's host", seedbed.Clip(spec.Path))
+	if spec.Upload == "" && (!filepath.IsAbs(spec.Path) || filepath.Clean(spec.Path) != spec.Path || len(spec.Path) > 4096 ||
+		strings.ContainsRune(spec.Path, 0)) {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid,
+			"path %q is not usable: want the clean absolute path of a disk image on the worker's host", seedbed.Clip(spec.Path))
 	}
 	spec.SHA256 = strings.ToLower(spec.SHA256)
 	if spec.SHA256 != "" && !sha256Form.MatchString(spec.SHA256) {
 		return spec, seedbed.Errorf(seedbed.ErrInvalid, "sha256 is no digest: want 64 hexadecimal digits, or none")
 	}
 	if !slices.Contains(imageFormats, spec.Format) {
-		return spec, seedbed.Errorf(seedbed.ErrInvalid, "format %q is unknown: want none%s", seedbed.Clip(spec.Format), strings.Join(imageFormats, ", "))
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "format %q is unknown: want none%s", seedbed.Clip(spec.Format),
+			strings.Join(imageFormats, ", "))
 	}
 	var err error
 	spec.Firmware, err = seedbed.ParseFirmware(string(spec.Firmware))

@@ -83,7 +83,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, err
 	}
 	if req.Node != "" && req.Action != seedbed.DoCreate {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is", seedbed.Clip(req.Action))
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is",
+			seedbed.Clip(req.Action))
 	}
 	ctx, err := in.withOptions(ctx, req.JobOptions)
 	if err != nil {
@@ -103,7 +104,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	case seedbed.DoRebuild:
 		return in.rebuild(ctx, req, delivery)
 	}
-	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot", seedbed.Clip(req.Action))
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot",
+		seedbed.Clip(req.Action))
 }
 
 // repeated returns the receipt of a delivery that was accepted before. cause is why it cannot be
@@ -114,7 +116,8 @@ func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error)
 	case err != nil, first.Job == "": // it was refused the first time, too
 		return seedbed.Receipt{}, cause
 	case first.SHA256 != d.SHA256:
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "delivery %s came before with another body: want a new webhook-id for a new request", d.ID)
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
+			"delivery %s came before with another body: want a new webhook-id for a new request", d.ID)
 	}
 	job, err := in.store.Job(ctx, first.Job)
 	if err != nil {
@@ -152,7 +155,8 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 			return seedbed.Receipt{}, err
 		}
 		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
-			Job: seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node, Spec: spec,
+			Job: seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
+				Spec:       spec,
 				JobOptions: made.options},
 			Delivery: delivery,
 			Instance: &inst,
@@ -277,7 +281,8 @@ func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbe
 
 // newInstance returns the instance without node, NICs and volumes. compose is not nil if its
 // documents need the addresses that the database will assign.
-func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance, compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
+func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance,
+	compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
 	var token string
 	if p.Ready == seedbed.ReadyReport {
 		token = newReportToken()
@@ -295,8 +300,9 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made reci
 	}
 	return seedbed.Instance{
 		ID: seedbed.NewInstanceID(), Name: name, Profile: p.Name, State: seedbed.InstanceProvisioning,
-		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys, ReportToken: token,
-		Datasource: s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,
+		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys,
+		ReportToken: token,
+		Datasource:  s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,
 	}, compose, nil
 }
 
@@ -307,7 +313,8 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID,
+			Node: inst.Node},
 		Delivery: delivery, Confirm: req.Confirm,
 	})
 }
@@ -318,7 +325,8 @@ func (in *Intake) acceptNew(ctx context.Context, a seedbed.Acceptance) (seedbed.
 	if in.serving.MACTaken != nil {
 		for _, nic := range a.Instance.NICs {
 			if by := in.serving.MACTaken(a.Instance.Node, nic.MAC); by != "" {
-				return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", nic.MAC, a.Instance.Node, by)
+				return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", nic.MAC,
+					a.Instance.Node, by)
 			}
 		}
 	}

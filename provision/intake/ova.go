@@ -21,7 +21,8 @@ func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed
 		return seedbed.Receipt{}, err
 	}
 	if up.Appliance == nil {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file is no OVA: want a tar archive that starts with an .ovf descriptor, or import a disk image (seedbed image upload)")
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"the uploaded file is no OVA: want a tar archive that starts with an .ovf descriptor, or import a disk image (seedbed image upload)")
 	}
 	made := newOVA(name, script, up)
 	raw, err := json.Marshal(seedbed.OVAJob{Upload: up.ID, SHA256: up.SHA256, Volumes: made.OVA.Volumes})
@@ -80,7 +81,8 @@ func newOVA(name, script string, up seedbed.Upload) seedbed.NewOVA {
 			v.Size = d.Size
 		}
 		made.OVA.Volumes = append(made.OVA.Volumes, v)
-		image := seedbed.Image{Name: v.Image, Pool: v.Pool, State: seedbed.ImageImporting, Source: "ova:" + name + "/" + d.File, SHA256: up.SHA256}
+		image := seedbed.Image{Name: v.Image, Pool: v.Pool, State: seedbed.ImageImporting, Source: "ova:" + name + "/" + d.File,
+			SHA256: up.SHA256}
 		if i == 0 {
 			image.Firmware = a.Firmware
 		}

@@ -91,7 +91,8 @@ var params = map[string]func(*shape, any) error{
 	"http_put_response_hop_limit": func(s *shape, v any) error {
 		n, ok := whole(v)
 		if !ok || n < 1 || n > seedbed.MaxHopLimit {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param http_put_response_hop_limit is out of range or no number: want 1 to %d", seedbed.MaxHopLimit)
+			return seedbed.Errorf(seedbed.ErrInvalid, "param http_put_response_hop_limit is out of range or no number: want 1 to %d",
+				seedbed.MaxHopLimit)
 		}
 		s.metadata.HopLimit = int(n)
 		return nil
@@ -137,7 +138,8 @@ var params = map[string]func(*shape, any) error{
 func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	s := shape{
 		vcpus: p.VCPUs, memory: p.Memory, disk: p.DiskSize, userData: p.UserData, sshKeys: p.SSHKeys,
-		vendorData: p.VendorData, vendorInUser: p.VendorDataInUserData, datasource: p.Datasource, metadata: p.Metadata, tags: maps.Clone(p.Tags), follow: p.Follow,
+		vendorData: p.VendorData, vendorInUser: p.VendorDataInUserData, datasource: p.Datasource, metadata: p.Metadata, tags: maps.Clone(p.Tags),
+		follow: p.Follow,
 	}
 	if err := s.followOf(given); err != nil {
 		return shape{}, err
@@ -195,8 +197,10 @@ func (s shape) check() error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "ssh_keys has %d keys: want at most %d", len(s.sshKeys), maxSSHKeys)
 	}
 	for i, key := range s.sshKeys {
-		if len(strings.Fields(key)) < 2 || len(key) > int(maxSSHKey) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			return seedbed.Errorf(seedbed.ErrInvalid, "ssh_keys has at position %d no authorized_keys line: want one line such as \"ssh-ed25519 AAAA… name\", at most %s", i+1, maxSSHKey)
+		if len(strings.Fields(key)) < 2 || len(key) > int(maxSSHKey) ||
+			strings.ContainsFunc(key, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return seedbed.Errorf(seedbed.ErrInvalid,
+				"ssh_keys has at position %d no authorized_keys line: want one line such as \"ssh-ed25519 AAAA… name\", at most %s", i+1, maxSSHKey)
 		}
 	}
 	return nil
@@ -207,7 +211,8 @@ func (s shape) check() error {
 func (s shape) checkRest(made recipe) error {
 	for _, name := range slices.Sorted(maps.Keys(s.rest)) {
 		if !made.reads(name) {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: want %s, or one that a template reads", seedbed.Clip(name), strings.Join(slices.Sorted(maps.Keys(params)), ", "))
+			return seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: want %s, or one that a template reads", seedbed.Clip(name),
+				strings.Join(slices.Sorted(maps.Keys(params)), ", "))
 		}
 		switch v := s.rest[name].(type) {
 		case bool:
@@ -222,7 +227,9 @@ func (s shape) checkRest(made recipe) error {
 				continue
 			}
 		}
-		return seedbed.Errorf(seedbed.ErrInvalid, "param %s has no value that a template can use: want a string of at most %d bytes, a whole number, true or false", seedbed.Clip(name), maxParam)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"param %s has no value that a template can use: want a string of at most %d bytes, a whole number, true or false", seedbed.Clip(name),
+			maxParam)
 	}
 	return nil
 }

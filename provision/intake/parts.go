@@ -86,7 +86,8 @@ func (in *Intake) nics(ctx context.Context, m tailored, name string) (all []seed
 		}
 	}
 	if len(all) == 0 && m.Script == "" && m.OVA == "" {
-		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s gives no NIC: want a network, or a network template with networks", m.Name)
+		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s gives no NIC: want a network, or a network template with networks",
+			m.Name)
 	}
 	for _, nic := range all {
 		if _, err := in.network(ctx, m, nic.Network); err != nil {
@@ -109,7 +110,8 @@ func number(name string) int {
 // templateNICs returns the NICs of a network template for the instance called name.
 func (in *Intake) templateNICs(t seedbed.NetworkTemplate, name string) (made []seedbed.NIC, err error) {
 	if t.MAC != "" && len(t.Networks) > 1 && !t.MAC.PerNIC() {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the MAC template %q of the network template %q gives all %d networks one address: want {netid} in it", t.MAC, t.Name, len(t.Networks))
+		return nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"the MAC template %q of the network template %q gives all %d networks one address: want {netid} in it", t.MAC, t.Name, len(t.Networks))
 	}
 	for i, n := range t.Networks {
 		nic := seedbed.NIC{Index: i, Network: n.VNI}
@@ -128,7 +130,8 @@ func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]see
 	made := []seedbed.Volume{}
 	for i, d := range t.Disks {
 		if err := in.poolKnown(ctx, d.Pool); errors.Is(err, seedbed.ErrNotFound) {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "pool %q is not present on the cluster: disk %s of the storage template %q is in it", d.Pool, d.Name, t.Name)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "pool %q is not present on the cluster: disk %s of the storage template %q is in it",
+				d.Pool, d.Name, t.Name)
 		} else if err != nil {
 			return nil, err
 		}
@@ -136,7 +139,8 @@ func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]see
 		if d.Source != "" {
 			image, err := in.store.Image(ctx, d.Source)
 			if errors.Is(err, seedbed.ErrNotFound) {
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, d.Source)
+				return nil, seedbed.Errorf(seedbed.ErrInvalid,
+					"the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, d.Source)
 			}
 			if err != nil {
 				return nil, err

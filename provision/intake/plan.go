@@ -17,7 +17,8 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if req.Action == seedbed.DoRebuild {
 		return in.planRebuild(ctx, req)
 	}
-	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
+		Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil {
 		return p, err
 	}
@@ -102,7 +103,8 @@ func (m prepared) notes(p *seedbed.Plan) {
 	tell := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	if s := m.parts.Script; m.script != nil {
 		p.Script, p.Image = s.Name, ""
-		tell("script %s (revision %d) makes the volumes, by names of its own: those told here are of the storage template %s", s.Name, s.Revision, m.script.Storage.Name)
+		tell("script %s (revision %d) makes the volumes, by names of its own: those told here are of the storage template %s", s.Name, s.Revision,
+			m.script.Storage.Name)
 		if s.Options.Privileged {
 			tell("script %s is privileged: it runs as root of the node with the host's devices", s.Name)
 		}
@@ -178,7 +180,8 @@ func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
 	case err != nil:
 		p.Notes = append(p.Notes, fmt.Sprintf("whether node %s has a domain of that name already could not be seen: %s", p.Node, err))
 	case there:
-		p.Problems = append(p.Problems, fmt.Sprintf("node %s has a domain %q already, which is no instance: take another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
+		p.Problems = append(p.Problems,
+			fmt.Sprintf("node %s has a domain %q already, which is no instance: take another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
 	}
 }
 
@@ -204,9 +207,11 @@ func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan) error {
 			return err
 		case !known:
 		case info.Free < lowRoom:
-			p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s: give it room, or the job or the guest may find it full", pool, p.Node, info.Free.Human(), info.Size.Human()))
+			p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s: give it room, "+
+				"or the job or the guest may find it full", pool, p.Node, info.Free.Human(), info.Size.Human()))
 		case info.Free < grow[pool]:
-			p.Notes = append(p.Notes, fmt.Sprintf("the volumes in pool %s may grow to %s, and it has %s free", pool, grow[pool].Human(), info.Free.Human()))
+			p.Notes = append(p.Notes, fmt.Sprintf("the volumes in pool %s may grow to %s, and it has %s free", pool, grow[pool].Human(),
+				info.Free.Human()))
 		}
 	}
 	return nil

@@ -19,7 +19,8 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobOVA})
 		checked = seedbed.CheckOVAName(req.Name)
 		image = seedbed.OVAImage(req.Name, seedbed.DiskName(0))
-		p.Notes = append(p.Notes, fmt.Sprintf("its disks become the images %s and so on, beside a system template and a profile called %s", image, req.Name))
+		p.Notes = append(p.Notes, fmt.Sprintf("its disks become the images %s and so on, beside a system template and a profile called %s", image,
+			req.Name))
 	} else {
 		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobImport})
 		spec := seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware}
@@ -55,7 +56,8 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 	case info.Free < lowRoom:
 		p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s", req.Pool, node, info.Free.Human(), info.Size.Human()))
 	case info.Free < req.Size:
-		p.Notes = append(p.Notes, fmt.Sprintf("the file has %s, and pool %s %s free: it may not fit", req.Size.Human(), req.Pool, info.Free.Human()))
+		p.Notes = append(p.Notes, fmt.Sprintf("the file has %s, and pool %s %s free: it may not fit", req.Size.Human(), req.Pool,
+			info.Free.Human()))
 	}
 	return p, nil
 }

@@ -15,13 +15,15 @@ import (
 
 // power accepts a request to start, stop or reboot an instance. A profile in the request must be
 // the instance's own.
-func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.Request,
+	delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	spec, rest, err := powerSpec(req.Params)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
 	if len(rest) > 0 {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s takes force, soft and grace", seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), req.Action)
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s takes force, soft and grace",
+			seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), req.Action)
 	}
 	if kind != seedbed.JobStart {
 		req.Params = nil
@@ -57,7 +59,8 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 	if v, given := rest["grace"]; given {
 		text, ok := v.(string)
 		if spec.Grace, err = time.ParseDuration(text); !ok || err != nil || spec.Grace < time.Second || spec.Grace > seedbed.MaxGrace {
-			return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param grace is not usable: want a duration such as \"90s\", from 1s to %s", seedbed.MaxGrace)
+			return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param grace is not usable: want a duration such as \"90s\", from 1s to %s",
+				seedbed.MaxGrace)
 		}
 		delete(rest, "grace")
 	}
@@ -71,7 +74,8 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 // the instance's own: a hook that is bound to profiles names it.
 func (in *Intake) existing(ctx context.Context, req seedbed.Request) (seedbed.Instance, error) {
 	if len(req.Params) > 0 {
-		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no params, and got %s", req.Action, seedbed.Clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))
+		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no params, and got %s", req.Action,
+			seedbed.Clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))
 	}
 	inst, err := in.instance(ctx, req.Name)
 	if err == nil && req.Profile != "" && req.Profile != inst.Profile {

@@ -27,7 +27,8 @@ func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *se
 	if job.Spec, err = json.Marshal(made.spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the rebuild of %s: %w", made.inst.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &made.inst, Script: made.script, Confirm: req.Confirm})
+	return in.store.Accept(ctx,
+		seedbed.Acceptance{Job: job, Delivery: delivery, Rebuild: &made.inst, Script: made.script, Confirm: req.Confirm})
 }
 
 // rebuilt is what a rebuild makes of an instance.
@@ -83,10 +84,12 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 		return made, err
 	}
 	if made.script == nil && len(m.asked) > 0 {
-		return made, seedbed.Errorf(seedbed.ErrInvalid, "params are for the script of the profile %q, which is skipped, and it declares none: want none but ready", m.Name)
+		return made, seedbed.Errorf(seedbed.ErrInvalid,
+			"params are for the script of the profile %q, which is skipped, and it declares none: want none but ready", m.Name)
 	}
 	if made.script == nil && len(disks) == 0 {
-		return made, seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot be rebuilt by the profile %q, which gives it no disk", now.Name, m.Name)
+		return made, seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot be rebuilt by the profile %q, which gives it no disk", now.Name,
+			m.Name)
 	}
 	needs, err := in.demands(ctx, now, m.parts.System, disks, "")
 	if err == nil {
@@ -100,7 +103,8 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 		disks = nil // the script makes them
 	}
 	err = in.remake(&made.inst, m, disks, s, docs, job)
-	made.spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: made.inst.Image, Own: req.Profile == "", Scripted: made.script != nil}
+	made.spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: made.inst.Image, Own: req.Profile == "",
+		Scripted: made.script != nil}
 	return made, err
 }
 
@@ -120,13 +124,15 @@ func rebuildable(given map[string]any) error {
 // tailorAgain returns the profile that a rebuild uses, resolved for the instance, and those of the
 // instance's parameters that are kept. If it is the instance's own profile, it asks for what the
 // instance has.
-func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seedbed.Instance, given map[string]any, own bool) (m tailored, stored map[string]any, err error) {
+func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seedbed.Instance, given map[string]any,
+	own bool) (m tailored, stored map[string]any, err error) {
 	profile, err := in.profile(ctx, cmp.Or(req.Profile, now.Profile))
 	if err != nil {
 		return m, nil, err
 	}
 	if profile.Script != "" && req.Image != "" {
-		return m, nil, seedbed.Errorf(seedbed.ErrInvalid, "image: the disks are those that the profile %q and its script say: want no image, or a profile without a script", profile.Name)
+		return m, nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"image: the disks are those that the profile %q and its script say: want no image, or a profile without a script", profile.Name)
 	}
 	if own { // the values that its templates read are kept, unless the request sets them
 		stored = now.Params
@@ -234,7 +240,8 @@ func (in *Intake) place(i seedbed.Instance) seedbed.Guest {
 
 // planRebuild returns what a rebuild would make of an instance.
 func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
-	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Image: req.Image, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Image: req.Image, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
+		Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
 		return p, err
 	}
@@ -249,13 +256,15 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: raw})
 	if s := made.script; s != nil {
 		p.Script = s.Script.Name
-		p.Notes = append(p.Notes, fmt.Sprintf("script %s (revision %d) makes the disks while the guest runs on from the former ones; their names end with the start of the job's ID", p.Script, s.Script.Revision))
+		p.Notes = append(p.Notes, fmt.Sprintf("script %s (revision %d) makes the disks while the guest runs on from the former ones; "+
+			"their names end with the start of the job's ID", p.Script, s.Script.Revision))
 	}
 	if err := in.missing(ctx, made.tailored, &p); err != nil {
 		return p, err
 	}
 	next := made.inst
-	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = made.Name, made.spec.Image, next.Node, next.VCPUs, next.Memory, next.Volumes, next.NICs
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = made.Name, made.spec.Image, next.Node, next.VCPUs, next.Memory,
+		next.Volumes, next.NICs
 	if made.script != nil { // as far as they are known in advance
 		if p.Volumes, err = in.volumes(ctx, made.script.Storage); err != nil {
 			return p, note(&p, err)
@@ -265,7 +274,8 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 		p.Volumes[i].Name = "" // it contains the job's ID
 	}
 	if next.State != seedbed.InstanceRunning && next.State != seedbed.InstanceStopped {
-		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: want one that is running or stopped to rebuild it", next.Name, next.State))
+		p.Problems = append(p.Problems,
+			fmt.Sprintf("instance %q is %s: want one that is running or stopped to rebuild it", next.Name, next.State))
 	}
 	return p, nil
 }

@@ -19,14 +19,16 @@ func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeReq
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node}
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID,
+		Node: inst.Node}
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", inst.Name, err)
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
 }
 
-func (in *Intake) resized(ctx context.Context, name string, req seedbed.ResizeRequest) (inst seedbed.Instance, spec seedbed.ResizeSpec, err error) {
+func (in *Intake) resized(ctx context.Context, name string,
+	req seedbed.ResizeRequest) (inst seedbed.Instance, spec seedbed.ResizeSpec, err error) {
 	if err := seedbed.CheckInstanceName(name); err != nil {
 		return inst, spec, err
 	}
@@ -51,12 +53,14 @@ func (in *Intake) PlanResize(ctx context.Context, name string, req seedbed.Resiz
 	if err != nil {
 		return p, note(&p, err)
 	}
-	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = next.Profile, next.Image, next.Node, next.VCPUs, next.Memory, next.Volumes, next.NICs
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = next.Profile, next.Image, next.Node, next.VCPUs, next.Memory,
+		next.Volumes, next.NICs
 	switch {
 	case inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped:
 		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: want one that is running or stopped to resize it", inst.Name, inst.State))
 	case spec.Machine() && inst.State != seedbed.InstanceStopped:
-		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop)", inst.Name, inst.State))
+		p.Problems = append(p.Problems,
+			fmt.Sprintf("instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop)", inst.Name, inst.State))
 	}
 	return p, nil
 }

@@ -28,7 +28,8 @@ func needsScript(m tailored) (bool, error) {
 	}
 	if m.Script == "" && len(needs) > 0 {
 		return false, seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %s has no script, and its storage template %q wants filesystems made on %s: want disks that are clones, or blank without filesystem and mountpoint",
+			"profile %s has no script, and its storage template %q wants filesystems made on %s: want disks that are clones, "+
+				"or blank without filesystem and mountpoint",
 			m.Name, m.Storage, strings.Join(disks, ", "))
 	}
 	if m.parts.Script == nil {
@@ -39,7 +40,8 @@ func needsScript(m tailored) (bool, error) {
 	}
 	if len(needs) > 0 && strings.TrimSpace(m.parts.Script.Text) == "" {
 		return false, seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %q needs its script %q, which is empty: %s; want a script that makes them, or disks that are clones (source_volume), or blank without filesystem and mountpoint",
+			"profile %q needs its script %q, which is empty: %s; want a script that makes them, "+
+				"or disks that are clones (source_volume), or blank without filesystem and mountpoint",
 			m.Name, m.Script, strings.Join(needs, ", "))
 	}
 	return len(needs) > 0, nil
@@ -53,7 +55,8 @@ func (in *Intake) scriptRun(ctx context.Context, m tailored, s shape, image seed
 		return nil, err
 	}
 	if s.disk != 0 {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s: its script makes the disks, as large as its storage template says: want no disk size", m.Name)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %s: its script makes the disks, as large as its storage template says: want no disk size", m.Name)
 	}
 	run := seedbed.ScriptRun{
 		Script: *m.parts.Script, System: *m.parts.System, Network: *m.parts.Network, Storage: *m.storage(image), OVA: m.parts.OVA,

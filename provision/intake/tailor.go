@@ -81,7 +81,8 @@ func (m *tailored) take(given map[string]any, arguments []string) (err error) {
 
 // tailor resolves a profile for the instance called name, with the values of a request. arguments
 // are the script's; nil takes them from the parameters.
-func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any, arguments []string) (m tailored, err error) {
+func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any,
+	arguments []string) (m tailored, err error) {
 	m.Profile = p
 	if err := m.take(given, arguments); err != nil {
 		return m, err
@@ -128,7 +129,8 @@ func (f *fields) known(p seedbed.Profile, instance string, m tailored) error {
 			f.values[name] = v
 		}
 	}
-	for name, n := range map[string]int64{"profile.vcpus": int64(p.VCPUs), "profile.memory": int64(p.Memory), "profile.disk": int64(p.DiskSize)} {
+	for name, n := range map[string]int64{"profile.vcpus": int64(p.VCPUs), "profile.memory": int64(p.Memory),
+		"profile.disk": int64(p.DiskSize)} {
 		if n != 0 && f.texts[name] == nil {
 			f.values[name] = n
 		}

@@ -89,10 +89,13 @@ func checkKeys(name string, f format, data []byte) error {
 		sets = archiveSetsKey
 	}
 	if sets(data, "phone_home") {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s has its own phone_home, which ready report needs for itself: remove the key, or choose ready metadata or started", name)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"%s has its own phone_home, which ready report needs for itself: remove the key, or choose ready metadata or started", name)
 	}
 	if sets(data, "cloud_final_modules") && !bytes.Contains(data, []byte("phone-home")) && !bytes.Contains(data, []byte("phone_home")) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s sets cloud_final_modules without phone-home, so the guest would never report in: add phone-home, or choose ready metadata or started", name)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"%s sets cloud_final_modules without phone-home, so the guest would never report in: add phone-home, "+
+				"or choose ready metadata or started", name)
 	}
 	return nil
 }

@@ -172,7 +172,8 @@ func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) erro
 			return effects.ReleaseVolume.Do(ctx, t.Worker(), call, v)
 		})
 		if err != nil {
-			failed = append(failed, engine.Left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
+			failed = append(failed, engine.Left(seedbed.OrphanVolume, v.Pool, v.Name,
+				fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
 		t.Event("info", (i+1)*100/len(volumes), "volume %s of pool %s is nobody's any more, and stays", v.Name, v.Pool)

@@ -130,7 +130,8 @@ func (t *task) dropVolumes(ctx context.Context, inst seedbed.Instance) error {
 		case errors.Is(err, seedbed.ErrConflict):
 			t.Event("warn", (i+1)*100/len(inst.Volumes), "left untouched: %s", err)
 		default:
-			failed = append(failed, engine.Left(seedbed.OrphanVolume, v.Pool, v.Name, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err)))
+			failed = append(failed, engine.Left(seedbed.OrphanVolume, v.Pool, v.Name,
+				fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err)))
 		}
 	}
 	return errors.Join(failed...)

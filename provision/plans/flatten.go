@@ -54,9 +54,11 @@ func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing stri
 	return nil
 }
 
-func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.InstanceID, progress func(seedbed.Progress)) (info seedbed.VolumeInfo, err error) {
+func (t *task) flatten(ctx context.Context, v seedbed.Volume, id seedbed.InstanceID,
+	progress func(seedbed.Progress)) (info seedbed.VolumeInfo, err error) {
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = effects.FlattenVolume.Do(ctx, t.Worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: id}, effects.OnProgress(progress))
+		info, err = effects.FlattenVolume.Do(ctx, t.Worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: id},
+			effects.OnProgress(progress))
 		return err
 	})
 	if err != nil {
@@ -115,7 +117,8 @@ func (t *task) redefineDomain(ctx context.Context) error {
 	}
 	err = t.undefineDomain(ctx)
 	if errors.Is(err, seedbed.ErrInUse) {
-		return seedbed.Errorf(seedbed.ErrInUse, "domain %s was started meanwhile, and its definition still names the image: switch it off and flatten it again", inst.Name)
+		return seedbed.Errorf(seedbed.ErrInUse,
+			"domain %s was started meanwhile, and its definition still names the image: switch it off and flatten it again", inst.Name)
 	}
 	if err != nil {
 		return err

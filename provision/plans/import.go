@@ -32,7 +32,8 @@ func (t *task) importImage(ctx context.Context) error {
 	var info seedbed.ImageInfo
 	err = t.fromFile(ctx, spec, image.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) (err error) {
 		info, err = effects.ImportImage.Do(ctx, w, call, seedbed.ImageSpec{
-			Pool: image.Pool, Name: image.Name, Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format}, effects.OnProgress(t.percent("importing")))
+			Pool: image.Pool, Name: image.Name, Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format},
+			effects.OnProgress(t.percent("importing")))
 		return err
 	})
 	if err != nil {
@@ -49,7 +50,8 @@ func (t *task) importImage(ctx context.Context) error {
 
 // fromFile imports a file where it is: on the job's node or, if the file is identified by its
 // digest and is therefore the same everywhere, on another node that has the pool.
-func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool string, do func(context.Context, effects.Worker, seedbed.Call) error) error {
+func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool string,
+	do func(context.Context, effects.Worker, seedbed.Call) error) error {
 	if spec.Path != "" && spec.SHA256 != "" {
 		return t.InPool(ctx, t.Node(), pool, do)
 	}

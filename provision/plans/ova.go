@@ -39,7 +39,9 @@ func (t *task) importOVA(ctx context.Context) error {
 		t.Event("info", 100*i/len(spec.Volumes), "importing disk %s (%s) into pool %s", v.Disk, v.File, v.Pool)
 		var info seedbed.ImageInfo
 		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			info, err = effects.ImportImage.Do(ctx, t.Worker(), call, seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File}, effects.OnProgress(t.part("importing disk "+v.Disk, i, len(spec.Volumes))))
+			info, err = effects.ImportImage.Do(ctx, t.Worker(), call,
+				seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File},
+				effects.OnProgress(t.part("importing disk "+v.Disk, i, len(spec.Volumes))))
 			return err
 		})
 		if err != nil {

@@ -94,9 +94,11 @@ func (t *task) domainRuns(ctx context.Context) error {
 	case err != nil:
 		return nil
 	case info.State == seedbed.DomainOff:
-		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s went off before it was ready: see its console (seedbed vm log %s)", t.Job.Subject, t.Job.Subject)
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s went off before it was ready: see its console (seedbed vm log %s)",
+			t.Job.Subject, t.Job.Subject)
 	case info.State == seedbed.DomainCrashed:
-		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s crashed before it was ready: see its console (seedbed vm log %s)", t.Job.Subject, t.Job.Subject)
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest of domain %s crashed before it was ready: see its console (seedbed vm log %s)",
+			t.Job.Subject, t.Job.Subject)
 	}
 	return nil
 }

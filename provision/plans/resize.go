@@ -89,7 +89,8 @@ func (t *task) growVolume(ctx context.Context) error {
 	}
 	var info seedbed.VolumeInfo
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		info, err = effects.ResizeVolume.Do(ctx, t.Worker(), call, effects.VolumeSize{Pool: spec.Pool, Name: spec.Volume, Instance: inst.ID, Size: spec.Size})
+		info, err = effects.ResizeVolume.Do(ctx, t.Worker(), call,
+			effects.VolumeSize{Pool: spec.Pool, Name: spec.Volume, Instance: inst.ID, Size: spec.Size})
 		return err
 	})
 	if err != nil {

@@ -75,11 +75,13 @@ func (t *task) asked(ctx context.Context, inst seedbed.Instance, c seedbed.Scrip
 		return v, "", seedbed.Errorf(seedbed.ErrConflict, "the script has failed: no volume is made any more")
 	}
 	v = seedbed.Volume{Pool: c.Pool, Name: c.Volume + t.suffix()}
-	if err := errors.Join(seedbed.CheckName("pool", c.Pool), seedbed.CheckName("volume", c.Volume), seedbed.CheckName("volume", v.Name)); err != nil {
+	if err := errors.Join(seedbed.CheckName("pool", c.Pool), seedbed.CheckName("volume", c.Volume),
+		seedbed.CheckName("volume", v.Name)); err != nil {
 		return v, "", seedbed.Errorf(seedbed.ErrInvalid, "%v", err)
 	}
 	if !slices.Contains(t.script.pools, c.Pool) {
-		return v, "", seedbed.Errorf(seedbed.ErrNotFound, `Pool "%s" is not present on the cluster: there is %s`, c.Pool, strings.Join(t.script.pools, ", "))
+		return v, "", seedbed.Errorf(seedbed.ErrNotFound, `Pool "%s" is not present on the cluster: there is %s`, c.Pool,
+			strings.Join(t.script.pools, ", "))
 	}
 	if shows(inst.ID, c.Volume) {
 		return v, "", seedbed.Errorf(seedbed.ErrInvalid, `the volume name "%s" is kept for clones of images that are mapped`, c.Volume)
@@ -134,7 +136,8 @@ const sizeUnits = "KMGTPEZYRQ"
 // parseVolumeSize parses a size as scripts give it (PVC's format_bytes_fromhuman): bytes, or a
 // number with a one-letter binary unit, which i and B may follow. The volume has whole sectors.
 func parseVolumeSize(text string) (seedbed.Bytes, error) {
-	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: want a number of bytes, or with a unit, such as 8G", seedbed.Clip(text))
+	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: want a number of bytes, or with a unit, such as 8G",
+		seedbed.Clip(text))
 	s := strings.TrimSpace(text)
 	s = strings.TrimSuffix(s, "B")
 	s = strings.TrimSuffix(s, "i")

@@ -54,11 +54,13 @@ func (t *task) verifyScript(ctx context.Context) error {
 			return seedbed.Errorf(seedbed.ErrInvalid, `Pool "%s" is not present on the cluster`, name)
 		}
 		if free := host.Pools[i].Free; free < sizes[name] {
-			return seedbed.Errorf(seedbed.ErrFull, `Pool "%s" has only %s GB free but VM requires %s GB`, name, gigabytes(free), gigabytes(sizes[name]))
+			return seedbed.Errorf(seedbed.ErrFull, `Pool "%s" has only %s GB free but VM requires %s GB`, name, gigabytes(free),
+				gigabytes(sizes[name]))
 		}
 	}
 	if len(host.Missing) > 0 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "Failed to find binary for %s: it is not installed on node %s", strings.Join(host.Missing, ", "), t.Node())
+		return seedbed.Errorf(seedbed.ErrInvalid, "Failed to find binary for %s: it is not installed on node %s",
+			strings.Join(host.Missing, ", "), t.Node())
 	}
 	t.Event("info", 100, "node %s has what the profile needs", t.Node())
 	return nil

@@ -37,7 +37,8 @@ func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Co
 		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: input.Name}
 		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, call, spec) })
 		if err != nil {
-			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+input.Name, fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)))
+			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+input.Name,
+				fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
 		t.Event("info", (i+1)*100/len(inst.Volumes), "snapshot %s of volume %s %s", input.Name, v.Name, done)

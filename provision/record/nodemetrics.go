@@ -49,15 +49,20 @@ var nodeGauges = []nodeGauge{
 	{nodeDesc("memory_allocated_bytes", "Memory of the node's instances."), func(_ seedbed.Node, u seedbed.NodeUse, _ time.Time) float64 {
 		return float64(u.Memory)
 	}, false},
-	{nodeDesc("report_age_seconds", "Time since the node's worker answered last."), func(n seedbed.Node, _ seedbed.NodeUse, now time.Time) float64 {
-		return max(0, now.Sub(n.Seen).Seconds())
-	}, true},
-	{nodeDesc("cpus", "CPUs of the node."), func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 { return float64(n.Report.CPUs) }, true},
-	{nodeDesc("load", "Load average of the node over a minute."), func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 { return n.Report.Load }, true},
-	{nodeDesc("memory_bytes", "Memory of the node."), func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 { return float64(n.Report.Memory) }, true},
-	{nodeDesc("memory_free_bytes", "Memory of the node that could be given to guests."), func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 {
-		return float64(n.Report.MemoryFree)
-	}, true},
+	{nodeDesc("report_age_seconds", "Time since the node's worker answered last."),
+		func(n seedbed.Node, _ seedbed.NodeUse, now time.Time) float64 {
+			return max(0, now.Sub(n.Seen).Seconds())
+		}, true},
+	{nodeDesc("cpus", "CPUs of the node."), func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 { return float64(n.Report.CPUs) },
+		true},
+	{nodeDesc("load", "Load average of the node over a minute."),
+		func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 { return n.Report.Load }, true},
+	{nodeDesc("memory_bytes", "Memory of the node."),
+		func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 { return float64(n.Report.Memory) }, true},
+	{nodeDesc("memory_free_bytes", "Memory of the node that could be given to guests."),
+		func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 {
+			return float64(n.Report.MemoryFree)
+		}, true},
 }
 
 func nodeDesc(name, help string) *prometheus.Desc {

@@ -85,7 +85,8 @@ func CheckMachine(ctx context.Context, store DomainScripts, inst seedbed.Instanc
 	case err != nil:
 		return err
 	case MadeOf(doc, inst):
-		return seedbed.Errorf(seedbed.ErrConflict, "the domain of instance %s is what its script says, vcpus and memory included: rebuild it from a profile that says otherwise", inst.Name)
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"the domain of instance %s is what its script says, vcpus and memory included: rebuild it from a profile that says otherwise", inst.Name)
 	}
 	return nil
 }

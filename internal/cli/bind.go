@@ -22,8 +22,8 @@ type Flag struct {
 	Name, Short, Usage string
 	// Words are the only values that the flag accepts, regardless of case.
 	Words []string
-	// Want says in an error what a value must be, such as "a network such as 192.0.2.0/24".
-	Want string
+	// Expected says in an error what is expected, such as "a network such as 192.0.2.0/24".
+	Expected string
 	// Each makes every occurrence of the flag one value of a list. Otherwise commas also separate
 	// values.
 	Each bool
@@ -270,8 +270,8 @@ func parsed(f Flag, t reflect.Type, text string) (any, error) {
 	v := reflect.New(t)
 	err := v.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 	switch {
-	case err != nil && f.Want != "":
-		return nil, Usagef("--%s %q: want %s", f.name(), text, f.Want)
+	case err != nil && f.Expected != "":
+		return nil, Usagef("--%s %q: expected %s", f.name(), text, f.Expected)
 	case err != nil:
 		return nil, Usagef("--%s: %s", f.name(), err)
 	}

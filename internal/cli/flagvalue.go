@@ -42,7 +42,7 @@ func (o oneOf) Set(s string) error {
 			return nil
 		}
 	}
-	return seedbed.Errorf(seedbed.ErrInvalid, "want one of %s", strings.Join(o.words, ", "))
+	return seedbed.Errorf(seedbed.ErrInvalid, "expected one of %s", strings.Join(o.words, ", "))
 }
 
 // AddChoice adds a flag that accepts some words. The flag's usage lists them.
@@ -61,7 +61,7 @@ func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	} else if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC(), nil
 	}
-	return time.Time{}, Usagef("--%s %q: want a time such as 2026-01-02T15:04:05Z, or a time from now such as +2h", flag, s)
+	return time.Time{}, Usagef("--%s %q: expected a time such as 2026-01-02T15:04:05Z, or a time from now such as +2h", flag, s)
 }
 
 // OnNode adds the flag that limits a list to one node.
@@ -75,7 +75,7 @@ func ParseTags(args []string) (map[string]string, error) {
 	for _, arg := range args {
 		k, v, ok := strings.Cut(arg, "=")
 		if !ok || k == "" {
-			return nil, Usagef("--tag %q: want key=value", arg)
+			return nil, Usagef("--tag %q: expected key=value", arg)
 		}
 		if _, twice := tags[k]; twice {
 			return nil, Usagef("--tag %s is given twice", k)

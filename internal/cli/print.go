@@ -19,8 +19,8 @@ import (
 // formats are the values of --format. Both JSON formats are indented; PVC's client has both names.
 var formats = []string{"pretty", "json", "json-pretty", "raw"}
 
-// wantFormats lists the values of --format for messages.
-const wantFormats = "want pretty, json, json-pretty or raw"
+// expectedFormats lists the values of --format for messages.
+const expectedFormats = "expected pretty, json, json-pretty or raw"
 
 // JSON reports whether the output is the API's JSON.
 func (a *App) JSON() bool { return a.format == "json" || a.format == "json-pretty" }

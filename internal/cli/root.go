@@ -78,7 +78,7 @@ func (a *App) Do(work func(ctx context.Context, args []string) error) func(*cobr
 			a.format = a.settledFormat()
 		}
 		if !slices.Contains(formats, a.format) {
-			return Usagef("--format %q: %s", a.format, wantFormats)
+			return Usagef("--format %q: %s", a.format, expectedFormats)
 		}
 		a.started = true
 		for _, b := range a.bound[c] {

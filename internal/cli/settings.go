@@ -68,12 +68,12 @@ func (a *App) settings() (settings, error) {
 		return s, err
 	}
 	if s.Format != "" && !slices.Contains(formats, s.Format) {
-		return s, seedbed.Errorf(seedbed.ErrInvalid, "%s: format: %q cannot be used: %s", path, s.Format, wantFormats)
+		return s, seedbed.Errorf(seedbed.ErrInvalid, "%s: format: %q cannot be used: %s", path, s.Format, expectedFormats)
 	}
 	for name, c := range s.Connections {
 		if (c.URL == "") == (c.Socket == "") || c.Token != "" && c.TokenFile != "" {
 			return s, seedbed.Errorf(seedbed.ErrInvalid,
-				"%s: connection %q: want url or socket, and at most one of token and token_file", path, name)
+				"%s: connection %q: expected url or socket, and at most one of token and token_file", path, name)
 		}
 	}
 	return s, s.checkSecret(path)
@@ -183,7 +183,7 @@ func readToken(path string) (string, error) {
 func checkToken(from, text string) (string, error) {
 	token := strings.TrimSpace(text)
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "%s does not hold a token: want one line of printable characters", from)
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "%s does not hold a token: expected one line of printable characters", from)
 	}
 	return token, nil
 }

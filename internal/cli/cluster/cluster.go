@@ -73,14 +73,14 @@ The certificates are valid for the node name and for each --host.`,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			dir, node := args[0], args[1]
 			if len(roles) == 0 {
-				return cli.Usagef("--role is missing: want control, worker or metadata, or several")
+				return cli.Usagef("--role is missing: expected control, worker or metadata, or several")
 			}
 			if err := checkDays(days); err != nil {
 				return err
 			}
 			for _, r := range roles {
 				if !slices.Contains(mtls.Roles(), mtls.Role(r)) {
-					return cli.Usagef("--role %q: want control, worker or metadata", r)
+					return cli.Usagef("--role %q: expected control, worker or metadata", r)
 				}
 			}
 			authority, err := mtls.OpenAuthority(dir)
@@ -129,7 +129,7 @@ func printIssued(a *cli.App, all []mtls.Issued) error {
 func checkDays(days int) error {
 	const most = 100 * 365
 	if days < 1 || days > most {
-		return cli.Usagef("--days %d: want 1 to %d", days, most)
+		return cli.Usagef("--days %d: expected 1 to %d", days, most)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func parseAllowance(names []string) (any, error) {
 			}
 		}
 		if !found {
-			return allow, cli.Usagef("--allow %q: want addresses, dhcp-server, router-advertisements or metadata-addresses, or only none", name)
+			return allow, cli.Usagef("--allow %q: expected addresses, dhcp-server, router-advertisements or metadata-addresses, or only none", name)
 		}
 	}
 	return allow, nil

@@ -74,9 +74,9 @@ func expires(text string) (any, error) {
 	lasts, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return nil, cli.Usagef("--expires %s: want a duration such as 720h, or 0 for never", text)
+		return nil, cli.Usagef("--expires %s: expected a duration such as 720h, or 0 for never", text)
 	case lasts < 0:
-		return nil, cli.Usagef("--expires %s: want a duration such as 720h, or 0 for never", lasts)
+		return nil, cli.Usagef("--expires %s: expected a duration such as 720h, or 0 for never", lasts)
 	case lasts == 0:
 		return nil, nil
 	}

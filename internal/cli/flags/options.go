@@ -89,7 +89,7 @@ func (s *ServedParams) Set(params map[string]any) error {
 		}
 		if _, twice := params[name]; twice {
 			flag := strings.ReplaceAll(strings.TrimSuffix(name, "_base64"), "_", "-")
-			return cli.Usagef("--param %s and --%s set the same: want one of them", name, flag)
+			return cli.Usagef("--param %s and --%s set the same: give only one", name, flag)
 		}
 		params[name] = value
 	}

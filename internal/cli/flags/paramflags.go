@@ -122,7 +122,7 @@ func parseParams(args []string) (map[string]any, error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" {
-			return nil, cli.Usagef("--param %q: want key=value", arg)
+			return nil, cli.Usagef("--param %q: expected key=value", arg)
 		}
 		if _, twice := params[key]; twice && key != "ssh_keys" {
 			return nil, cli.Usagef("--param %s is given twice", key)
@@ -131,7 +131,7 @@ func parseParams(args []string) (map[string]any, error) {
 		case "vcpus", "http_put_response_hop_limit":
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return nil, cli.Usagef("--param %s=%s: want a number, such as 2", key, value)
+				return nil, cli.Usagef("--param %s=%s: expected a number, such as 2", key, value)
 			}
 			params[key] = n
 		case "ssh_keys":

@@ -116,7 +116,7 @@ func past(a *cli.App, s string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return at, cli.Usagef("--since %q: want a time such as 2026-01-31T12:00:00Z, or a duration before now such as 3h", s)
+		return at, cli.Usagef("--since %q: expected a time such as 2026-01-31T12:00:00Z, or a duration before now such as 3h", s)
 	}
 	return at, nil
 }

@@ -25,7 +25,7 @@ func hookFlags() []cli.Flag {
 		},
 		{Field: "tolerance", Usage: "allowed difference of a webhook's time stamp, as `DURATION`"},
 		{
-			Field: "cidrs", Name: "cidr", Usage: "allowed source `NETWORK` (repeatable; default: any)", Want: "a network such as 192.0.2.0/24",
+			Field: "cidrs", Name: "cidr", Usage: "allowed source `NETWORK` (repeatable; default: any)", Expected: "a network such as 192.0.2.0/24",
 		},
 		{Field: "subjects", Name: "subject", Usage: "`NAME` in the client certificate that a sender must present (repeatable)"},
 		{Field: "rate", Usage: "at most `N` deliveries a second; 0: no limit"},

@@ -36,7 +36,7 @@ A file keeps a secret off the command line, which other users can see.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			switch {
 			case len(args) == 2 && req.Profile != "":
-				return cli.Usagef("create %s: both profile %s and --profile %s are given: want one of them", args[0], args[1], req.Profile)
+				return cli.Usagef("create %s: both profile %s and --profile %s are given: give only one", args[0], args[1], req.Profile)
 			case len(args) == 2:
 				req.Profile = args[1]
 			case req.Profile == "":

@@ -26,7 +26,7 @@ func vmLog(a *cli.App) *cobra.Command {
 		Use: "log NAME", Aliases: []string{"console"}, Short: "Print the end of an instance's serial console",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if lines < 0 || tail <= 0 {
-				return cli.Usagef("--lines and --tail: want positive numbers")
+				return cli.Usagef("--lines and --tail must be positive")
 			}
 			var w io.Writer = a.Out
 			if a.Terminal && !raw {

@@ -59,7 +59,7 @@ KEY- removes one.`,
 					key = k
 				}
 				if _, twice := tags[key]; twice || key == "" || !set && !drop {
-					return cli.Usagef("%q: want KEY=VALUE or KEY-, each key once", arg)
+					return cli.Usagef("%q: expected KEY=VALUE or KEY-, each key once", arg)
 				}
 				tags[key] = nil
 				if set {
@@ -141,7 +141,7 @@ func (f spotFlags) notice(was *seedbed.Spot, now time.Time) (spot *seedbed.Spot,
 	}
 	switch {
 	case actions > 1 || f.clear && (actions > 0 || f.rebalance):
-		return nil, false, cli.Usagef("want one of --terminate-at, --stop-at and --hibernate-at, or only --clear")
+		return nil, false, cli.Usagef("give one of --terminate-at, --stop-at and --hibernate-at, or only --clear")
 	case f.clear:
 		return nil, true, nil
 	}

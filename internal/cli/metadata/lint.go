@@ -281,7 +281,7 @@ func (l *linter) noCloud(ctx context.Context) error {
 	}
 	var network map[string]any
 	if !ok {
-		l.find(root+"network-config", "answers 404, which costs the guest 10 s: want 200, empty where there is none")
+		l.find(root+"network-config", "answers 404, which costs the guest 10 s: expected 200 with an empty body")
 	} else if len(body) > 0 && yaml.Unmarshal(body, &network) != nil {
 		l.find(root+"network-config", "is not a YAML mapping")
 	}

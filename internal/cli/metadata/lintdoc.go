@@ -42,7 +42,7 @@ func (l *linter) document(ctx context.Context, at string, needed bool) error {
 	case err != nil:
 		return err
 	case !ok && needed:
-		l.find(at, "answers 404, which costs the guest 10 s: want 200, empty where there is none")
+		l.find(at, "answers 404, which costs the guest 10 s: expected 200 with an empty body")
 		return nil
 	case !ok || len(body) == 0:
 		return nil
@@ -100,7 +100,7 @@ func (l *linter) content(ctx context.Context, at string, body []byte) error {
 		l.find(at, "is binary: cloud-init cannot handle it")
 	case !known:
 		first, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-		l.find(at, "begins with %q, which cloud-init does not know: want #cloud-config, #! or another", clipped(first))
+		l.find(at, "begins with %q, which cloud-init does not know: expected #cloud-config, #! or another", clipped(first))
 	case strings.HasPrefix(head, "#cloud-config") && !strings.HasPrefix(head, "#cloud-config-"):
 		return l.config(ctx, at, body)
 	}

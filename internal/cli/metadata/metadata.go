@@ -65,7 +65,7 @@ instance's datasource.`,
 func dialectOf(ctx context.Context, a *cli.App, api *client.Client, vm, asked string) (string, error) {
 	if asked != "" {
 		if roots[asked] == nil {
-			return "", cli.Usagef("--dialect %q: want ec2, openstack or nocloud", asked)
+			return "", cli.Usagef("--dialect %q: expected ec2, openstack or nocloud", asked)
 		}
 		return asked, nil
 	}
@@ -168,7 +168,7 @@ func metadataLog(a *cli.App) *cobra.Command {
 				ago, err := time.ParseDuration(since)
 				if f.Since = a.Now().Add(-ago); err != nil {
 					if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-						return nil, cli.Usagef("--since %q: want a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
+						return nil, cli.Usagef("--since %q: expected a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
 					}
 				}
 			}

@@ -39,7 +39,7 @@ func fetch(ctx context.Context, name string, limit seedbed.Bytes) ([]byte, error
 	case u.Scheme == "https" && u.Host != "":
 		return fetchHTTPS(ctx, u, limit)
 	}
-	return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q: want a file, or a URI such as https://host/path or file:///path", name)
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q: expected a file, or a URI such as https://host/path or file:///path", name)
 }
 
 // secure refuses a redirect to a URL without TLS, and too many redirects.

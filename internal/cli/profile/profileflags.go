@@ -69,7 +69,7 @@ func (f *profileFlags) expressions() []cli.Flag {
 	number := func(text string) (any, error) {
 		n, err := strconv.Atoi(cmp.Or(text, "0"))
 		if err != nil {
-			return nil, cli.Usagef("--vcpus %q: want a number, such as 2, or an expression", text)
+			return nil, cli.Usagef("--vcpus %q: expected a number, such as 2, or an expression", text)
 		}
 		return n, nil
 	}
@@ -129,7 +129,7 @@ func arguments(texts []string) (any, error) {
 func (f *profileFlags) fresh(name string) error {
 	p, said := f.p, func(flag string) bool { return f.bound.Text(flag) != "" }
 	if !said("image") && !said("storage-template") && !said("ova") {
-		return cli.Usagef("add %s: want --image IMAGE, or --storage-template TEMPLATE for all disks, or --ova IMAGE", name)
+		return cli.Usagef("add %s: give --image IMAGE, or --storage-template TEMPLATE for all disks, or --ova IMAGE", name)
 	}
 	*p = seedbed.Profile{Name: name, SSHKeys: []string{}}
 	if !said("system-template") {

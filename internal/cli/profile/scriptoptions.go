@@ -58,7 +58,7 @@ that, and only for the present text of the script: a changed text needs a new gr
 			Parse: func(text string) (any, error) {
 				limit, err := time.ParseDuration(text)
 				if err != nil {
-					return nil, cli.Usagef("--time %q: must be a duration such as 30m", text)
+					return nil, cli.Usagef("--time %q: expected a duration such as 30m", text)
 				}
 				return limit.String(), nil
 			},

@@ -59,7 +59,7 @@ func systemFlags() []cli.Flag {
 func megabytes(text string) (any, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return nil, cli.Usagef("--vram %q: must be a number of MiB, such as 1024", text)
+		return nil, cli.Usagef("--vram %q: expected a number of MiB, such as 1024", text)
 	}
 	return seedbed.Bytes(n) * seedbed.MiB, nil
 }

@@ -17,7 +17,8 @@ func storageTemplateCmd(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "storage", Short: "Disks"})
 	disk := cli.Group(&cobra.Command{Use: "disk", Short: "Manage the disks of a storage template"})
 	disk.AddCommand(diskAdd(a), diskRemove(a))
-	c.AddCommand(storageAdd(a), removal(a, "storage template", (*client.Client).DeleteStorageTemplate, cli.StorageTemplates), storageList(a), disk)
+	c.AddCommand(storageAdd(a),
+		removal(a, "storage template", (*client.Client).DeleteStorageTemplate, cli.StorageTemplates), storageList(a), disk)
 	return c
 }
 
@@ -108,9 +109,9 @@ one dash, a longer key two.`,
 func diskSize(text string) (any, error) {
 	switch size, err := strconv.Atoi(text); {
 	case err != nil:
-		return nil, cli.Usagef("--size %q: must be a number of GiB, such as 20", text)
+		return nil, cli.Usagef("--size %q: expected a number of GiB, such as 20", text)
 	case size < 1 || size > maxGB:
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "disk_size is %d: must be 1 to %d GB", size, maxGB)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "disk_size is %d: expected 1 to %d GB", size, maxGB)
 	default:
 		return seedbed.Bytes(size) * seedbed.GiB, nil
 	}

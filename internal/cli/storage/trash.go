@@ -130,7 +130,7 @@ func trashDiscard(a *cli.App) *cobra.Command {
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			pool, name, ok := strings.Cut(args[0], "/")
 			if !ok {
-				return cli.Usagef("%q: want POOL/VOLUME, as seedbed trash restore prints it", args[0])
+				return cli.Usagef("%q: expected POOL/VOLUME, as seedbed trash restore prints it", args[0])
 			}
 			if err := a.Sure(yes, "discard "+args[0], "A pool without a trash deletes it immediately."); err != nil {
 				return err

@@ -79,7 +79,7 @@ func openUpload(path string) (*os.File, seedbed.Bytes, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: want a disk image or an .ova file", path)
+		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file: expected a disk image or an .ova file", path)
 	}
 	if err != nil {
 		f.Close()

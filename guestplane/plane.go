@@ -11,21 +11,20 @@ import (
 
 	"seedbed"
 	"seedbed/feed"
-	"seedbed/internal/config"
 	"seedbed/metadata"
 	"seedbed/netcfg"
 )
 
-// kernel applies desired state to the node's network.
-type kernel interface {
+// Kernel applies desired state to the node's network.
+type Kernel interface {
 	Apply(ctx context.Context, s netcfg.State, o netcfg.Options) error
 	Change(ctx context.Context, gone []string, ports []netcfg.Port) error
 	Restore(ctx context.Context) error
 	Verify(ctx context.Context) error
 }
 
-// host is what the servers need to know about the node.
-type host interface {
+// Host is what the servers need to know about the node.
+type Host interface {
 	Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error
 	PortHolder(addr netip.AddrPort) (string, error)
 	HasIPv6(bridge string) bool
@@ -34,8 +33,8 @@ type host interface {
 
 // Plane makes the kernel and the servers follow the feed. It is the feed's Applier.
 type Plane struct {
-	kernel    kernel
-	host      host
+	kernel    Kernel
+	host      Host
 	directory *metadata.Directory
 	guests    *metadata.Server
 	spool     *feed.Spool
@@ -60,11 +59,25 @@ type Plane struct {
 	probes  chan chan<- error // by Alive
 }
 
+// Config is what a plane works on.
+type Config struct {
+	// Kernel and Host are the node's network; a netcfg.Manager is both.
+	Kernel Kernel
+	Host   Host
+	// Directory holds the guests that Guests serves.
+	Directory *metadata.Directory
+	Guests    *metadata.Server
+	// Spool takes the events of the DHCP servers.
+	Spool *feed.Spool
+	// Port is the TCP port that metadata is served on, at each of its addresses.
+	Port uint16
+	Log  *slog.Logger
+}
+
 // New returns a plane that has not applied anything yet.
-func New(k kernel, host host, directory *metadata.Directory, guests *metadata.Server, spool *feed.Spool,
-	c config.Metadata, log *slog.Logger) *Plane {
+func New(c Config) *Plane {
 	return &Plane{
-		kernel: k, host: host, directory: directory, guests: guests, spool: spool, port: c.Port(), log: log, whole: true,
+		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, port: c.Port, log: c.Log, whole: true,
 		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }

@@ -165,12 +165,12 @@ func stateWith(networks []seedbed.Network, guests ...seedbed.Guest) seedbed.Gues
 }
 
 func testPlane(k interface {
-	kernel
-	host
+	Kernel
+	Host
 }) *Plane {
 	directory := metadata.NewDirectory()
-	return New(k, k, directory, metadata.New(metadata.Config{Directory: directory, Log: quiet}), nil,
-		config.Metadata{Listen: config.MetadataAddr}, quiet)
+	return New(Config{Kernel: k, Host: k, Directory: directory, Guests: metadata.New(metadata.Config{Directory: directory, Log: quiet}),
+		Port: config.Metadata{Listen: config.MetadataAddr}.Port(), Log: quiet})
 }
 
 // start runs the plane until stop or the end of the test; stop gives what run returned.

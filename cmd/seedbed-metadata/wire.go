@@ -41,7 +41,9 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		Directory: directory, Neighbour: network.Neighbour, HasLink: network.HasLink,
 		OnEvent: spool.Add, OnReport: spool.AddDurable, Log: log,
 	})
-	p := guestplane.New(network, network, directory, guests, spool, c.Metadata, log)
+	p := guestplane.New(guestplane.Config{
+		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(), Log: log,
+	})
 	client := feed.NewClient(feed.ClientConfig{
 		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.Held, Log: log,
 	})

@@ -20,6 +20,7 @@ import (
 	"seedbed/provision"
 	"seedbed/provision/cleanup"
 	"seedbed/provision/engine"
+	"seedbed/provision/fleet"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/store"
@@ -40,106 +41,149 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 	defer db.Close()
-	if err := ensureNetwork(ctx, db, c.Network, log); err != nil {
-		return err
-	}
-	serving, err := openServing(ctx, db, c)
+	p, err := open(ctx, c, db, log)
 	if err != nil {
 		return err
+	}
+	l, err := bind(ctx, c, p.identity, log)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	group := p.group(l)
+	log.Info("listening", "api", c.API.Listen, "webhooks", c.Webhook.Listen, "control", c.API.Socket)
+	return group.Run(ctx)
+}
+
+// parts are what seedbedd consists of, besides its listeners.
+type parts struct {
+	config       config.Config
+	log          *slog.Logger
+	db           *store.DB
+	serving      intake.Serving
+	identity     *mtls.Identity // nil if none is configured
+	workers      *fleet.Fleet
+	intake       *intake.Intake
+	engine       *engine.Engine
+	outbox       *outbox.Deliverer
+	cleaner      *cleanup.Cleaner
+	coordination coordinator
+	cron         *cleanup.Cron
+	declared     []seedbed.Hook
+	hooks        *webhook.Server
+	rest         *api.Server
+}
+
+// open makes the parts. None of them runs yet.
+func open(ctx context.Context, c config.Config, db *store.DB, log *slog.Logger) (*parts, error) {
+	p := &parts{config: c, log: log, db: db}
+	if err := ensureNetwork(ctx, db, c.Network, log); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.serving, err = openServing(ctx, db, c); err != nil {
+		return nil, err
 	}
 	token, err := adminToken(c.API.TokenFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if p.identity, err = openIdentity(c, log); err != nil {
+		return nil, err
+	}
+	if p.workers, err = openFleet(ctx, db, c, p.identity, log); err != nil {
+		return nil, err
+	}
+	p.openJobs()
+	if err := p.openCleanup(); err != nil {
+		return nil, err
+	}
+	if p.declared, err = declaredHooks(c.Webhook); err != nil {
+		return nil, err
+	}
+	if p.hooks, err = openHooks(c, db, p.intake, log); err != nil {
+		return nil, err
+	}
+	p.rest = p.openAPI(token)
+	return p, nil
+}
 
-	identity, err := openIdentity(c, log)
-	if err != nil {
-		return err
-	}
-	workers, err := openFleet(ctx, db, c, identity, log)
-	if err != nil {
-		return err
-	}
-	var jobs *engine.Engine // set before the first call
-	serving.MACTaken = func(node string, mac seedbed.MAC) string { return jobs.MACTaken(node, mac) }
-	serving.Stranger = workers.Stranger
-	requests := provision.NewIntake(db, serving)
-	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: c.Node, Log: log})
-	jobs = provision.NewEngine(engine.Config{
+// openJobs makes what accepts jobs, runs them, and sends their events.
+func (p *parts) openJobs() {
+	c := p.config
+	p.serving.MACTaken = func(node string, mac seedbed.MAC) string { return p.engine.MACTaken(node, mac) }
+	p.serving.Stranger = p.workers.Stranger
+	p.intake = provision.NewIntake(p.db, p.serving)
+	p.outbox = outbox.New(outbox.Config{Store: p.db, Directory: p.db, Node: c.Node, Log: p.log})
+	p.engine = provision.NewEngine(engine.Config{
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
-		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Log: log,
-		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: deliverer.Trigger,
-	}, db, workers, serving.Renderer)
-	cleaner := cleanup.New(cleanup.Config{
-		Grace:      c.Cleanup.Mappings.Grace,
-		Deliveries: c.Cleanup.Deliveries.Retention, Access: c.Cleanup.Access.Retention, Output: c.Cleanup.Output.Retention,
-		Audit: c.Cleanup.Audit.Retention, Trash: workers, Log: log,
-	}, db, workers)
-	coordination := openCoordination(c.Coordination, log)
-	cron, err := cleanup.NewCron(c.Cleanup.Mappings.Schedule, db, coordination, cleaner)
-	if err != nil {
-		return err
-	}
-	metrics := run.NewRegistry()
-	metrics.MustRegister(deliverer, record.NewNodeMetrics(db))
-	declared, err := declaredHooks(c.Webhook)
-	if err != nil {
-		return err
-	}
-	hooks, err := openHooks(c, db, requests, log)
-	if err != nil {
-		return err
-	}
-	metrics.MustRegister(hooks)
-	checks := []func(context.Context) []seedbed.Check{db.Check, workers.Health, guestPlaneChecks(db, workers.Nodes, c.Node),
-		coordination.Check, deliverer.Check, webhook.CheckClock}
-	if identity != nil {
-		checks = append(checks, identity.Checks)
-	}
-	rest := api.New(api.Config{
-		Store: db, Intake: requests, Console: workers, OVAs: requests, Uploads: workers,
-		MaxUpload: c.Storage.MaxUpload, VolumeJobs: requests, Adoptions: requests, Strangers: workers, Snapshots: workers,
-		Trash: workers, Metadata: served(db, serving.Renderer), Change: change(db, serving.Renderer),
-		Clean:      cleanUp(cleaner),
-		Checks:     checks,
-		Deliveries: deliverer, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(hooks),
-		CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
-		MaxUserData:    c.Metadata.MaxUserData,
-		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: serving.Pools,
-		Token: token, Version: build.Version(), Node: c.Node, Log: log,
-	})
+		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Log: p.log,
+		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: p.outbox.Trigger,
+	}, p.db, p.workers, p.serving.Renderer)
+}
 
-	group := run.NewGroup(log)
-	listeners, err := bind(ctx, c, identity, log)
-	if err != nil {
-		return err
+// openCleanup makes the cleaner, and the schedule that one control host runs it by.
+func (p *parts) openCleanup() (err error) {
+	c := p.config.Cleanup
+	p.cleaner = cleanup.New(cleanup.Config{
+		Grace: c.Mappings.Grace, Deliveries: c.Deliveries.Retention, Access: c.Access.Retention, Output: c.Output.Retention,
+		Audit: c.Audit.Retention, Trash: p.workers, Log: p.log,
+	}, p.db, p.workers)
+	p.coordination = openCoordination(p.config.Coordination, p.log)
+	p.cron, err = cleanup.NewCron(c.Mappings.Schedule, p.db, p.coordination, p.cleaner)
+	return err
+}
+
+// openAPI makes the API, with the health checks and metrics of all parts.
+func (p *parts) openAPI(token []byte) *api.Server {
+	c, db := p.config, p.db
+	metrics := run.NewRegistry()
+	metrics.MustRegister(p.outbox, record.NewNodeMetrics(db), p.hooks)
+	checks := []func(context.Context) []seedbed.Check{db.Check, p.workers.Health, guestPlaneChecks(db, p.workers.Nodes, c.Node),
+		p.coordination.Check, p.outbox.Check, webhook.CheckClock}
+	if p.identity != nil {
+		checks = append(checks, p.identity.Checks)
 	}
-	defer listeners.close()
-	group.Add("feed", func(ctx context.Context) error {
-		return feed.NewServer(db, log).ServeNode(ctx, listeners.feed, c.Node, db)
+	return api.New(api.Config{
+		Store: db, Intake: p.intake, Console: p.workers, OVAs: p.intake, Uploads: p.workers,
+		MaxUpload: c.Storage.MaxUpload, VolumeJobs: p.intake, Adoptions: p.intake, Strangers: p.workers, Snapshots: p.workers,
+		Trash: p.workers, Metadata: served(db, p.serving.Renderer), Change: change(db, p.serving.Renderer),
+		Clean:      cleanUp(p.cleaner),
+		Checks:     checks,
+		Deliveries: p.outbox, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(p.hooks),
+		CheckProfile: p.intake.CheckProfile, CheckDocument: p.intake.CheckDocument,
+		MaxUserData:    c.Metadata.MaxUserData,
+		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: p.serving.Pools,
+		Token: token, Version: build.Version(), Node: c.Node, Log: p.log,
 	})
-	if listeners.planes != nil {
-		group.Add("feed of other hosts", func(ctx context.Context) error { return feed.NewServer(db, log).ServeNodes(ctx, listeners.planes, db) })
+}
+
+// group returns all tasks of seedbedd.
+func (p *parts) group(l *listeners) *run.Group {
+	c, db, log := p.config, p.db, p.log
+	group := run.NewGroup(log)
+	group.Add("feed", func(ctx context.Context) error { return feed.NewServer(db, log).ServeNode(ctx, l.feed, c.Node, db) })
+	if l.planes != nil {
+		group.Add("feed of other hosts", func(ctx context.Context) error { return feed.NewServer(db, log).ServeNodes(ctx, l.planes, db) })
 	}
-	group.Add("nodes", workers.Run)
-	group.Add("engine", jobs.Run)
-	group.Add("live user-data", intake.NewFollower(db, requests, db.Revised, log).Run)
-	group.Add("records", refreshRecords(db, serving.Renderer, log))
-	group.Add("coordination", coordination.Run)
-	group.Add("membership", func(ctx context.Context) error { return coordination.Join(ctx, host(c.Node)) })
-	group.Add("members", record.NewMembership(db, coordination, log).Run)
-	group.Add("cleanup", cron.Run)
-	group.Add("outgoing webhooks", deliverer.Run)
-	group.Add("api", func(ctx context.Context) error { return rest.Serve(ctx, listeners.api) })
-	group.Add("control socket", func(ctx context.Context) error { return rest.ServeSocket(ctx, listeners.control) })
-	group.Add("declared hooks", declareHooks(db, declared, log))
-	group.Add("webhooks", func(ctx context.Context) error { return hooks.Serve(ctx, listeners.hooks) })
+	group.Add("nodes", p.workers.Run)
+	group.Add("engine", p.engine.Run)
+	group.Add("live user-data", intake.NewFollower(db, p.intake, db.Revised, log).Run)
+	group.Add("records", refreshRecords(db, p.serving.Renderer, log))
+	group.Add("coordination", p.coordination.Run)
+	group.Add("membership", func(ctx context.Context) error { return p.coordination.Join(ctx, host(c.Node)) })
+	group.Add("members", record.NewMembership(db, p.coordination, log).Run)
+	group.Add("cleanup", p.cron.Run)
+	group.Add("outgoing webhooks", p.outbox.Run)
+	group.Add("api", func(ctx context.Context) error { return p.rest.Serve(ctx, l.api) })
+	group.Add("control socket", func(ctx context.Context) error { return p.rest.ServeSocket(ctx, l.control) })
+	group.Add("declared hooks", declareHooks(db, p.declared, log))
+	group.Add("webhooks", func(ctx context.Context) error { return p.hooks.Serve(ctx, l.hooks) })
 	group.Add("watchdog", run.Watchdog(log, func(ctx context.Context) error {
 		_, err := db.Networks(ctx)
 		return err
 	}))
-	log.Info("listening", "api", c.API.Listen, "webhooks", c.Webhook.Listen, "control", c.API.Socket)
-	return group.Run(ctx)
+	return group
 }
 
 // listeners are all listeners of seedbedd. planes is nil unless seedbedd serves guest planes of

@@ -133,7 +133,7 @@ func (p pinger) lost(t *testing.T) (lost, sent int) {
 func TestPackages(t *testing.T) {
 	t.Parallel()
 	host := lab.Netns(t)
-	older, newer := buildPackages(t, ""), buildPackages(t, "0.1.0+upgrade1")
+	older, newer := buildPackages(t, ""), buildPackages(t, lab.Releases(t)[0].Version+"+upgrade1")
 	lintian(t, older)
 	in := &installation{lab.BootDebian(t, host, "systemd", "qemu-utils", "libvirt0", "librbd1"), t}
 	t.Cleanup(func() {

@@ -115,13 +115,11 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		}
 		db.AddressesFreed()
 		// The NICs come first, because a lease is written with its NIC's row locked.
-		for _, query := range []string{
-			`DELETE FROM nic WHERE instance = $1`,
-			`DELETE FROM lease WHERE instance = $1`,
-		} {
-			if err := sqldb.Exec(ctx, tx, query, id); err != nil {
-				return err
-			}
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM nic WHERE instance = $1`, id); err != nil {
+			return err
+		}
+		if err := dropLeasesOf(ctx, tx, id); err != nil {
+			return err
 		}
 		return outbox.Emit(ctx, tx, ofInstance(seedbed.EventCleanupReleased, had[0], ""))
 	})
@@ -134,7 +132,7 @@ func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep
 	if err := retractAll(ctx, tx, id, keep); err != nil {
 		return err
 	}
-	if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id); err != nil {
+	if err := dropMaintenance(ctx, tx, "", id); err != nil {
 		return err
 	}
 	// A failed create job that was kept still has its script, and a rebuild its parameters. What

@@ -147,23 +147,6 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 	return revision, nil
 }
 
-// holdFor is hold for a job that must be about instance id and in one of states.
-func holdFor(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
-	j, err := jobs.Hold(ctx, tx, ref)
-	if err != nil {
-		return err
-	}
-	if j.Instance != id {
-		return seedbed.Errorf(seedbed.ErrInvalid, "job %s is not about instance %s", j.ID.Short(), sqldb.Clean(string(id), 80))
-	}
-	for _, s := range states {
-		if j.State == s {
-			return nil
-		}
-	}
-	return sqldb.OrConflict(nil, "job %s is %s and publishes nothing", j.ID.Short(), j.State)
-}
-
 // served is a row of the feed. A tombstone has an empty record.
 type served struct {
 	revision             int64
@@ -257,4 +240,34 @@ func retireBlob(ctx context.Context, tx *sqldb.Tx, sum string) error {
 		}
 	}
 	return sqldb.Exec(ctx, tx, `DELETE FROM blob WHERE unused_since < $1`, sqldb.Micros(t.Add(-blobGrace)))
+}
+
+// holdFor is hold for a job that must be about instance id and in one of states.
+func holdFor(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID, states ...seedbed.JobState) error {
+	j, err := jobs.Hold(ctx, tx, ref)
+	if err != nil {
+		return err
+	}
+	if j.Instance != id {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s is not about instance %s", j.ID.Short(), sqldb.Clean(string(id), 80))
+	}
+	for _, s := range states {
+		if j.State == s {
+			return nil
+		}
+	}
+	return sqldb.OrConflict(nil, "job %s is %s and publishes nothing", j.ID.Short(), j.State)
+}
+
+// publishable checks that a job may publish its instance in its current state. A rebuild that is
+// undone publishes the old instance.
+func publishable(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
+	j, err := jobs.ReadJob(ctx, tx, ref.ID)
+	if err == nil && j.Kind == seedbed.JobRebuild {
+		return holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing)
+	}
+	if err != nil {
+		return err
+	}
+	return holdFor(ctx, tx, ref, id, seedbed.JobRunning)
 }

@@ -181,3 +181,12 @@ func (db *DB) CountGuestEvents(ctx context.Context, before time.Time) (int, erro
 func (db *DB) DropGuestEvents(ctx context.Context, before time.Time) (int, error) {
 	return db.sql.Drop(ctx, "drop guest events", `DELETE `+oldGuestEvents, before)
 }
+
+// limits bounds what would otherwise grow without end.
+type limits struct {
+	tombstones  int // kept by each node for followers that resume
+	page        int // changes of a feed page that is not a snapshot
+	guestEvents int // kept of one instance, the newest
+	guestMargin int // how many more there may be before they are cut
+	guests      int // instances whose events are counted at the same time
+}

@@ -38,3 +38,8 @@ func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.L
 func (db *DB) DropLeases(ctx context.Context, now time.Time) (int, error) {
 	return db.sql.Drop(ctx, "drop leases", `DELETE FROM lease WHERE until <= $1`, now)
 }
+
+// dropLeasesOf deletes the leases of an instance.
+func dropLeasesOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+	return sqldb.Exec(ctx, tx, `DELETE FROM lease WHERE instance = $1`, id)
+}

@@ -182,3 +182,19 @@ func tellMaintenance(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.
 	}
 	return rewriteAll(ctx, tx, id, func(g seedbed.Guest) seedbed.Guest { return g })
 }
+
+// ofMaintenance returns the event of a node's maintenance. An instance's maintenance has no event.
+func ofMaintenance(kind, node string, m seedbed.Maintenance) []outbox.Event {
+	if node == "" {
+		return nil
+	}
+	return []outbox.Event{{Kind: kind, Subject: node, Data: outbox.Fixed(map[string]any{"node": node, "maintenance": m})}}
+}
+
+// dropMaintenance deletes the maintenance events of a node or, if node is empty, of an instance.
+func dropMaintenance(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) error {
+	if node != "" {
+		return sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, node)
+	}
+	return sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE instance = $1`, id)
+}

@@ -38,7 +38,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		if err := catalogue.MoveImages(ctx, tx, name, ""); err != nil {
 			return err
 		}
-		if err := sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, name); err != nil {
+		if err := dropMaintenance(ctx, tx, name, ""); err != nil {
 			return err
 		}
 		return nodes.DropNode(ctx, tx, name)

@@ -61,14 +61,6 @@ func ofInstance(kind string, i seedbed.Instance, job seedbed.JobID) outbox.Event
 	return outbox.Event{Kind: kind, Subject: i.Name, Data: outbox.Fixed(data)}
 }
 
-// ofMaintenance returns the event of a node's maintenance. An instance's maintenance has no event.
-func ofMaintenance(kind, node string, m seedbed.Maintenance) []outbox.Event {
-	if node == "" {
-		return nil
-	}
-	return []outbox.Event{{Kind: kind, Subject: node, Data: outbox.Fixed(map[string]any{"node": node, "maintenance": m})}}
-}
-
 // noticesOf returns the events of a job's end. j is the job after it ended.
 func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 	kind := seedbed.EventJobFailed

@@ -315,16 +315,3 @@ func uncancellable(j seedbed.Job) error {
 	}
 	return nil
 }
-
-// publishable checks that a job may publish its instance in its current state. A rebuild that is
-// undone publishes the old instance.
-func publishable(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, id seedbed.InstanceID) error {
-	j, err := jobs.ReadJob(ctx, tx, ref.ID)
-	if err == nil && j.Kind == seedbed.JobRebuild {
-		return holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing)
-	}
-	if err != nil {
-		return err
-	}
-	return holdFor(ctx, tx, ref, id, seedbed.JobRunning)
-}

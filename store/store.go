@@ -139,15 +139,6 @@ func (db *DB) expireLeases(ctx context.Context) error {
 	})
 }
 
-// limits bounds what would otherwise grow without end.
-type limits struct {
-	tombstones  int // kept by each node for followers that resume
-	page        int // changes of a feed page that is not a snapshot
-	guestEvents int // kept of one instance, the newest
-	guestMargin int // how many more there may be before they are cut
-	guests      int // instances whose events are counted at the same time
-}
-
 // updateTogether is update for a write that may share its transaction with others and causes no event.
 func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error {
 	asker := seedbed.ChangeOf(ctx)

@@ -64,6 +64,7 @@ var layout = map[string]string{
 	"store/groupcommit": "store/outbox store/sqldb",
 	"store/outbox":      "store/sqldb",
 	"store/access":      "store/sqldb",
+	"store/feed":        "store/groupcommit store/instances store/jobs store/nodes store/outbox store/sqldb",
 	"store/instances":   "store/catalogue store/groupcommit store/outbox store/sqldb",
 	"store/*":           "store/groupcommit store/outbox store/sqldb",
 	"store/local":       "",
@@ -126,21 +127,23 @@ var outside = map[string]string{
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
 }
 
-// tables is which package below store writes a table. Besides, store writes those of together: in
-// transactions that end or change several things at once.
+// tables is which package of the store writes a table. Besides, those of together write it: package
+// store in transactions that change several things at once, and package feed what a guest's reports
+// and live user-data change of its instance.
 var (
 	tables = map[string]string{
 		"access":    "audit token",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile script storage_template storage_template_disk system_template userdata",
+		"feed":      "blob feed feed_node guest_event lease maintenance",
 		"hooks":     "delivery delivery_other hook hook_key hook_profile",
 		"instances": "instance network nic volume",
 		"jobs":      "event_order job job_event job_output job_stage orphan",
 		"nodes":     "node stray",
 		"outbox":    "endpoint endpoint_key outbox",
 		"sqldb":     "setting",
-		"store":     "blob cron_run feed feed_node guest_event instance_script job_script lease maintenance rebuild",
+		"store":     "cron_run instance_script job_script rebuild",
 	}
-	together = "instance job job_stage nic volume"
+	together = map[string]string{"store": "instance job job_stage nic volume", "feed": "instance"}
 )
 
 // support are the packages that only tests and benchmarks import.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/feed"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
@@ -110,7 +111,7 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		if err != nil {
 			return err
 		}
-		if err := retractAll(ctx, tx, id, db.limits.tombstones); err != nil {
+		if err := feed.RetractAll(ctx, tx, id, db.Limits.Tombstones); err != nil {
 			return err
 		}
 		db.AddressesFreed()
@@ -118,7 +119,7 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 		if err := sqldb.Exec(ctx, tx, `DELETE FROM nic WHERE instance = $1`, id); err != nil {
 			return err
 		}
-		if err := dropLeasesOf(ctx, tx, id); err != nil {
+		if err := feed.DropLeasesOf(ctx, tx, id); err != nil {
 			return err
 		}
 		return outbox.Emit(ctx, tx, ofInstance(seedbed.EventCleanupReleased, had[0], ""))
@@ -129,10 +130,10 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 // dropInstance deletes an instance with everything that it claimed, and retracts it if it is still
 // served.
 func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
-	if err := retractAll(ctx, tx, id, keep); err != nil {
+	if err := feed.RetractAll(ctx, tx, id, keep); err != nil {
 		return err
 	}
-	if err := dropMaintenance(ctx, tx, "", id); err != nil {
+	if err := feed.DropMaintenance(ctx, tx, "", id); err != nil {
 		return err
 	}
 	// A failed create job that was kept still has its script, and a rebuild its parameters. What

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/store/feed"
 	"seedbed/store/sqldb"
 )
 
@@ -30,7 +31,7 @@ func TestTombstones(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := fresh(t)
-	db.limits.tombstones = 3
+	db.Limits.Tombstones = 3
 	gen := do(db.FeedPage(ctx, "node", 0, ""))(t).Generation
 	const guests = 5
 	for n := range guests {
@@ -58,7 +59,7 @@ func TestLongPage(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := fresh(t)
-	db.limits.page = 3
+	db.Limits.Page = 3
 	gen := do(db.FeedPage(ctx, "node", 0, ""))(t).Generation
 	for n := range 7 {
 		ref, g := publisher(t, db, fmt.Sprintf("web%d", n))
@@ -86,7 +87,7 @@ func TestBlobGrace(t *testing.T) {
 	old := feedtest.Changes(t, page)[0].Guest.UserData.SHA256
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("new")}))(t)
 	do(db.Blob(ctx, old))(t)
-	do(db.sql.Write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, sqldb.Micros(sqldb.Now().Add(-2*blobGrace))))(t)
+	do(db.sql.Write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, sqldb.Micros(sqldb.Now().Add(-2*feed.BlobGrace))))(t)
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("third")}))(t)
 	if _, err := db.Blob(ctx, old); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("the old blob: %v", err)

@@ -100,7 +100,7 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 		return settleImage(ctx, tx, j, o.ImageState)
 	case o.Drop:
 		db.AddressesFreed()
-		return dropInstance(ctx, tx, j.Instance, db.limits.tombstones)
+		return dropInstance(ctx, tx, j.Instance, db.Limits.Tombstones)
 	case o.InstanceState != "":
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
 		return instances.SetState(ctx, tx, j.Instance, o.InstanceState, missing)

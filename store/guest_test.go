@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/store/feed"
 	"seedbed/store/sqldb"
 )
 
@@ -24,8 +25,8 @@ func TestGuestEventsBounded(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	db := open(t, path)
-	small := limits{guestEvents: 5, guestMargin: 3, guests: 10}
-	db.limits = small
+	small := feed.Limits{GuestEvents: 5, GuestMargin: 3, Guests: 10}
+	db.Limits = small
 	var seq int64
 	add := func(id seedbed.InstanceID, n int) {
 		t.Helper()
@@ -65,13 +66,13 @@ func TestGuestEventsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		db = open(t, path)
-		db.limits = small
+		db.Limits = small
 	}
 	// The number of instances whose events are counted is bounded too.
 	for n := range 50 {
 		add(seedbed.InstanceID(fmt.Sprint("guest", n)), 1)
 	}
-	if n := len(db.sinceCut); n > 10 {
+	if n := len(db.SinceCut); n > 10 {
 		t.Errorf("%d instances are remembered", n)
 	}
 }
@@ -89,7 +90,7 @@ func TestGuestEventsRolledBack(t *testing.T) {
 	if err := db.AddGuestEvents(t.Context(), "node", "s", events); err == nil {
 		t.Fatal("accepted")
 	}
-	if n := db.sinceCut["one"]; n != 0 {
+	if n := db.SinceCut["one"]; n != 0 {
 		t.Errorf("%d events count", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/feed"
 	"seedbed/store/jobs"
 	"seedbed/store/nodes"
 	"seedbed/store/sqldb"
@@ -38,7 +39,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		if err := catalogue.MoveImages(ctx, tx, name, ""); err != nil {
 			return err
 		}
-		if err := dropMaintenance(ctx, tx, name, ""); err != nil {
+		if err := feed.DropMaintenance(ctx, tx, name, ""); err != nil {
 			return err
 		}
 		return nodes.DropNode(ctx, tx, name)

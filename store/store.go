@@ -20,11 +20,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync"
 
 	"seedbed"
 	"seedbed/store/access"
 	"seedbed/store/catalogue"
+	"seedbed/store/feed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/hooks"
 	"seedbed/store/instances"
@@ -47,19 +47,9 @@ type DB struct {
 	*jobStore
 	*instanceStore
 	*nodeStore
-
-	limits limits
+	*feedStore
 
 	writes *groupcommit.Writer
-
-	// applied wakes when a node reports what it has applied.
-	applied sqldb.Notifier
-	// published wakes when a job changes what nodes serve.
-	published sqldb.Notifier
-
-	mu sync.Mutex
-	// sinceCut counts each instance's events since they were last cut.
-	sinceCut map[seedbed.InstanceID]int
 }
 
 // The packages of single aggregates, under the names of their fields in DB.
@@ -71,6 +61,7 @@ type (
 	jobStore       = jobs.Store
 	instanceStore  = instances.Store
 	nodeStore      = nodes.Store
+	feedStore      = feed.Store
 )
 
 // Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
@@ -84,13 +75,11 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		sql:         one,
 		outboxStore: outbox.New(one),
 		accessStore: access.New(one),
-
-		limits:   limits{tombstones: 1000, page: 1000, guestEvents: 10000, guestMargin: 1000, guests: 10000},
-		sinceCut: map[seedbed.InstanceID]int{},
 	}
 	db.writes = groupcommit.NewWriter(one, prepare)
-	db.instanceStore = instances.New(one, touchNodes)
+	db.instanceStore = instances.New(one, feed.TouchNodes)
 	db.hookStore = hooks.New(one, db.writes)
+	db.feedStore = feed.New(one, db.writes)
 	db.nodeStore = nodes.New(one)
 	db.jobStore = jobs.New(one, db.writes)
 	db.catalogueStore = catalogue.New(one, db.updateTogether)
@@ -165,7 +154,7 @@ func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 
 // seed creates the store's own settings.
 func (db *DB) seed(ctx context.Context) error {
-	for key, size := range map[string]int{settingGeneration: 16, settingTokenKey: 32} {
+	for key, size := range map[string]int{feed.SettingGeneration: 16, feed.SettingTokenKey: 32} {
 		_, err := db.sql.SettingOnce(ctx, key, func() []byte {
 			b := make([]byte, size)
 			rand.Read(b) // never fails (crypto/rand)

@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // has changed since that user-data was made. Instances whose profile no longer exists keep their
 // user-data. Because the rows themselves show what is due, nothing is lost if the process that was
 // to update them fails.
-func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveDocument, err error) {
-	err = db.sql.View(ctx, "list user-data that is due", func(tx *sqldb.Tx) error {
+func (s *Store) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveDocument, err error) {
+	err = s.db.View(ctx, "list user-data that is due", func(tx *sqldb.Tx) error {
 		due, err = sqldb.List(ctx, tx, func(r sqldb.Row) (d seedbed.LiveDocument, err error) {
 			err = r.Scan(&d.Instance, &d.Source, &d.Want)
 			return d, err
@@ -34,8 +34,8 @@ func (db *DB) LiveDocuments(ctx context.Context, limit int) (due []seedbed.LiveD
 // serve them. was is what the instance's user-data was made from, and source is what docs were made
 // from. SetDocuments does nothing if was is out of date or the instance no longer exists. The rest
 // of the record does not change.
-func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error {
-	return db.sql.Update(ctx, "change user-data", func(tx *sqldb.Tx) error {
+func (s *Store) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error {
+	return s.db.Update(ctx, "change user-data", func(tx *sqldb.Tx) error {
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND source = $2 AND follow = 'live' AND state <> 'removing'`, id, was)
 		if err != nil || n == 0 {
 			return sqldb.OrUnchanged(err)
@@ -71,8 +71,8 @@ func (db *DB) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, sour
 
 // PinDocuments has an instance keep its documents because no new ones can be made. was is what they
 // were made from.
-func (db *DB) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error {
-	return db.sql.Update(ctx, "keep user-data", func(tx *sqldb.Tx) error {
+func (s *Store) PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error {
+	return s.db.Update(ctx, "keep user-data", func(tx *sqldb.Tx) error {
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET source = $1 WHERE id = $2 AND source = $3`, source, id, was)
 		if err == nil && n == 0 {
 			return sqldb.ErrUnchanged

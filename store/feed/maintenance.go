@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -43,8 +43,8 @@ func maintenanceOf(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.In
 
 // Maintenance returns the events of a node, or of an instance if node is empty: the active ones by
 // their time, and then the latest completed and canceled ones.
-func (db *DB) Maintenance(ctx context.Context, node string, id seedbed.InstanceID) (all []seedbed.Maintenance, err error) {
-	err = db.sql.View(ctx, "list maintenance", func(tx *sqldb.Tx) error {
+func (s *Store) Maintenance(ctx context.Context, node string, id seedbed.InstanceID) (all []seedbed.Maintenance, err error) {
+	err = s.db.View(ctx, "list maintenance", func(tx *sqldb.Tx) error {
 		all, err = maintenanceOf(ctx, tx, node, id)
 		return err
 	})
@@ -54,7 +54,7 @@ func (db *DB) Maintenance(ctx context.Context, node string, id seedbed.InstanceI
 // AddMaintenance announces an event to every guest of a node, or to one instance if node is empty,
 // and returns it with its ID. It returns ErrInvalid for an invalid event, ErrNotFound for an
 // unknown node or instance, and ErrFull if there are too many active events.
-func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error) {
+func (s *Store) AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error) {
 	if err := checkMaintenance(m); err != nil {
 		return seedbed.Maintenance{}, err
 	}
@@ -65,7 +65,7 @@ func (db *DB) AddMaintenance(ctx context.Context, node string, id seedbed.Instan
 	if !m.NotAfter.IsZero() {
 		m.NotAfter = sqldb.OrNow(m.NotAfter)
 	}
-	err := db.sql.Update(ctx, "announce maintenance", func(tx *sqldb.Tx) error {
+	err := s.db.Update(ctx, "announce maintenance", func(tx *sqldb.Tx) error {
 		if err := checkSubject(ctx, tx, node, id); err != nil {
 			return err
 		}
@@ -128,12 +128,12 @@ func checkSubject(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Ins
 
 // EndMaintenance makes an active event completed or canceled, and returns it. It returns
 // ErrNotFound if the event does not exist, and ErrConflict if it has ended.
-func (db *DB) EndMaintenance(ctx context.Context, event, state string) (m seedbed.Maintenance, err error) {
+func (s *Store) EndMaintenance(ctx context.Context, event, state string) (m seedbed.Maintenance, err error) {
 	if state != seedbed.MaintenanceCompleted && state != seedbed.MaintenanceCanceled {
 		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: want completed or canceled", sqldb.Clean(state, 80))
 	}
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", sqldb.Clean(event, 80))
-	err = db.sql.Update(ctx, "end maintenance", func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "end maintenance", func(tx *sqldb.Tx) error {
 		type subject struct {
 			node string
 			id   seedbed.InstanceID
@@ -191,8 +191,8 @@ func ofMaintenance(kind, node string, m seedbed.Maintenance) []outbox.Event {
 	return []outbox.Event{{Kind: kind, Subject: node, Data: outbox.Fixed(map[string]any{"node": node, "maintenance": m})}}
 }
 
-// dropMaintenance deletes the maintenance events of a node or, if node is empty, of an instance.
-func dropMaintenance(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) error {
+// DropMaintenance deletes the maintenance events of a node or, if node is empty, of an instance.
+func DropMaintenance(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) error {
 	if node != "" {
 		return sqldb.Exec(ctx, tx, `DELETE FROM maintenance WHERE node = $1`, node)
 	}

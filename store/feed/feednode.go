@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 // NodeBlob is like Blob, but only for a document that a record of node refers to. Any other
 // document is seedbed.ErrNotFound, like one that does not exist.
-func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
-	err = db.sql.View(ctx, "read blob", func(tx *sqldb.Tx) error {
+func (s *Store) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, err error) {
+	err = s.db.View(ctx, "read blob", func(tx *sqldb.Tx) error {
 		data, err = sqldb.One(ctx, tx, func(r sqldb.Row) (b []byte, err error) {
 			err = r.Scan(sqldb.ToBlob(&b))
 			return b, err
@@ -26,7 +26,7 @@ func (db *DB) NodeBlob(ctx context.Context, node, sha256 string) (data []byte, e
 
 // NodeGuests returns those of ids that node serves, or served recently and no other node serves
 // now.
-func (db *DB) NodeGuests(ctx context.Context, node string, ids []seedbed.InstanceID) (own []seedbed.InstanceID, err error) {
+func (s *Store) NodeGuests(ctx context.Context, node string, ids []seedbed.InstanceID) (own []seedbed.InstanceID, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func (db *DB) NodeGuests(ctx context.Context, node string, ids []seedbed.Instanc
 		places[i] = fmt.Sprintf("$%d", i+2)
 		args = append(args, id)
 	}
-	err = db.sql.View(ctx, "read whose guests", func(tx *sqldb.Tx) error {
+	err = s.db.View(ctx, "read whose guests", func(tx *sqldb.Tx) error {
 		own, err = sqldb.List(ctx, tx, sqldb.Value[seedbed.InstanceID], `SELECT instance FROM feed WHERE node = $1 AND instance IN (`+strings.Join(places, ", ")+`)
 			AND (record IS NOT NULL OR NOT EXISTS (SELECT 1 FROM feed AS other WHERE other.instance = feed.instance AND other.record IS NOT NULL))`, args...)
 		return err

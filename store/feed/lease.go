@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -17,8 +17,8 @@ func scanLease(r sqldb.Row) (l seedbed.Lease, err error) {
 
 // Leases returns the DHCP leases as last reported, sorted by MAC, including those that have
 // expired.
-func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
-	err = db.sql.View(ctx, "list leases", func(tx *sqldb.Tx) error {
+func (s *Store) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
+	err = s.db.View(ctx, "list leases", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease ORDER BY mac`)
 		return err
 	})
@@ -26,8 +26,8 @@ func (db *DB) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
 }
 
 // ExpiredLeases returns the DHCP leases that have expired at now.
-func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.Lease, err error) {
-	err = db.sql.View(ctx, "list expired leases", func(tx *sqldb.Tx) error {
+func (s *Store) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.Lease, err error) {
+	err = s.db.View(ctx, "list expired leases", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE until <= $1 ORDER BY mac`, now.UnixMicro())
 		return err
 	})
@@ -35,11 +35,11 @@ func (db *DB) ExpiredLeases(ctx context.Context, now time.Time) (all []seedbed.L
 }
 
 // DropLeases deletes the leases that ExpiredLeases returns, and returns how many there were.
-func (db *DB) DropLeases(ctx context.Context, now time.Time) (int, error) {
-	return db.sql.Drop(ctx, "drop leases", `DELETE FROM lease WHERE until <= $1`, now)
+func (s *Store) DropLeases(ctx context.Context, now time.Time) (int, error) {
+	return s.db.Drop(ctx, "drop leases", `DELETE FROM lease WHERE until <= $1`, now)
 }
 
-// dropLeasesOf deletes the leases of an instance.
-func dropLeasesOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+// DropLeasesOf deletes the leases of an instance.
+func DropLeasesOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM lease WHERE instance = $1`, id)
 }

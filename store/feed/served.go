@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 // about to publish the instance reads it again after its own record, so that no change is lost in
 // either order. Both functions may be called more than once and must not block. ChangeInstance
 // returns ErrNotFound, ErrInvalid or the error of change.
-func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (inst seedbed.Instance, err error) {
+func (s *Store) ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (inst seedbed.Instance, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80))
-	err = db.sql.Update(ctx, "change instance", func(tx *sqldb.Tx) error {
+	err = s.db.Update(ctx, "change instance", func(tx *sqldb.Tx) error {
 		id, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceID], missing, `UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
 		if err != nil {
 			return err
@@ -46,8 +46,8 @@ func (db *DB) ChangeInstance(ctx context.Context, name string, change func(*seed
 
 // Refresh renders the instance's record on node again, like ChangeInstance, and returns the
 // record's revision, or 0 if node does not serve the instance.
-func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error) {
-	err = db.sql.Update(ctx, "refresh record", func(tx *sqldb.Tx) error {
+func (s *Store) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error) {
+	err = s.db.Update(ctx, "refresh record", func(tx *sqldb.Tx) error {
 		revision = 0
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
 		if err != nil || n == 0 {
@@ -67,13 +67,13 @@ func (db *DB) Refresh(ctx context.Context, node string, id seedbed.InstanceID, r
 	if err != nil {
 		return 0, err
 	}
-	db.published.Wake()
+	s.published.Wake()
 	return revision, nil
 }
 
 // Served returns the instances that each node serves, by node.
-func (db *DB) Served(ctx context.Context) (served map[string][]seedbed.InstanceID, err error) {
-	err = db.sql.View(ctx, "list records", func(tx *sqldb.Tx) error {
+func (s *Store) Served(ctx context.Context) (served map[string][]seedbed.InstanceID, err error) {
+	err = s.db.View(ctx, "list records", func(tx *sqldb.Tx) error {
 		served = map[string][]seedbed.InstanceID{}
 		_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (node string, err error) {
 			var id seedbed.InstanceID
@@ -151,9 +151,9 @@ func setPassword(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, passw
 	})
 }
 
-// touchNodes gives every node of the feed a new revision, so that each reads again what all nodes
+// TouchNodes gives every node of the feed a new revision, so that each reads again what all nodes
 // share: the networks and the site.
-func touchNodes(ctx context.Context, tx *sqldb.Tx) error {
+func TouchNodes(ctx context.Context, tx *sqldb.Tx) error {
 	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed_node ORDER BY node`)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 // first fetch of user-data and the first report set the instance's Fetched and Reported. Events of
 // an unknown instance are kept too; of each instance the newest 10000 are kept. Events that are
 // only accesses give no hint, because no one waits for them.
-func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error {
+func (s *Store) AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error {
 	if err := nodes.CheckName(node); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []s
 	awaited := false
 	added := map[seedbed.InstanceID]int{}
 	var cut []seedbed.InstanceID
-	changed, err := db.sql.Change(ctx, "record guest events", func(tx *sqldb.Tx) error {
+	changed, err := s.db.Change(ctx, "record guest events", func(tx *sqldb.Tx) error {
 		awaited = false
 		clear(added)
 		for _, e := range events {
@@ -58,17 +58,17 @@ func (db *DB) AddGuestEvents(ctx context.Context, node, spool string, events []s
 		if len(added) == 0 {
 			return sqldb.ErrUnchanged
 		}
-		cut = db.overdue(added)
-		if err := cutGuestEvents(ctx, tx, cut, db.limits.guestEvents); err != nil || !awaited {
+		cut = s.overdue(added)
+		if err := cutGuestEvents(ctx, tx, cut, s.Limits.GuestEvents); err != nil || !awaited {
 			return err
 		}
-		return db.sql.Announce(ctx, tx)
+		return s.db.Announce(ctx, tx)
 	})
 	if changed {
-		db.countGuestEvents(added, cut)
+		s.countGuestEvents(added, cut)
 	}
 	if changed && awaited {
-		db.sql.Wake()
+		s.db.Wake()
 	}
 	return err
 }
@@ -159,11 +159,11 @@ func scanGuestEvent(r sqldb.Row) (e seedbed.GuestEvent, err error) {
 
 // GuestEvents returns the events of an instance, the last recorded first, at most limit and at most
 // 10000.
-func (db *DB) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
-	err = db.sql.View(ctx, "list guest events", func(tx *sqldb.Tx) error {
+func (s *Store) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
+	err = s.db.View(ctx, "list guest events", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanGuestEvent, `
 			SELECT seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields
-			FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, sqldb.Bound(limit, db.limits.guestEvents))
+			FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, sqldb.Bound(limit, s.Limits.GuestEvents))
 		return err
 	})
 	return all, err
@@ -173,20 +173,20 @@ func (db *DB) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int)
 const oldGuestEvents = `FROM guest_event WHERE at < $1`
 
 // CountGuestEvents counts the events that DropGuestEvents would delete.
-func (db *DB) CountGuestEvents(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Count(ctx, "count guest events", `SELECT COUNT(*) `+oldGuestEvents, before)
+func (s *Store) CountGuestEvents(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Count(ctx, "count guest events", `SELECT COUNT(*) `+oldGuestEvents, before)
 }
 
 // DropGuestEvents deletes the guest events before that time, and returns how many there were.
-func (db *DB) DropGuestEvents(ctx context.Context, before time.Time) (int, error) {
-	return db.sql.Drop(ctx, "drop guest events", `DELETE `+oldGuestEvents, before)
+func (s *Store) DropGuestEvents(ctx context.Context, before time.Time) (int, error) {
+	return s.db.Drop(ctx, "drop guest events", `DELETE `+oldGuestEvents, before)
 }
 
-// limits bounds what would otherwise grow without end.
-type limits struct {
-	tombstones  int // kept by each node for followers that resume
-	page        int // changes of a feed page that is not a snapshot
-	guestEvents int // kept of one instance, the newest
-	guestMargin int // how many more there may be before they are cut
-	guests      int // instances whose events are counted at the same time
+// Limits bounds what would otherwise grow without end.
+type Limits struct {
+	Tombstones  int // kept by each node for followers that resume
+	Page        int // changes of a feed page that is not a snapshot
+	GuestEvents int // kept of one instance, the newest
+	GuestMargin int // how many more there may be before they are cut
+	Guests      int // instances whose events are counted at the same time
 }

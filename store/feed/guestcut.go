@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 // when the count of earlier ones is unknown.
 
 // overdue returns the instances whose events must be cut after added.
-func (db *DB) overdue(added map[seedbed.InstanceID]int) (cut []seedbed.InstanceID) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
+func (s *Store) overdue(added map[seedbed.InstanceID]int) (cut []seedbed.InstanceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for id, n := range added {
-		if since, known := db.sinceCut[id]; !known || since+n >= db.limits.guestMargin {
+		if since, known := s.SinceCut[id]; !known || since+n >= s.Limits.GuestMargin {
 			cut = append(cut, id)
 		}
 	}
@@ -25,20 +25,20 @@ func (db *DB) overdue(added map[seedbed.InstanceID]int) (cut []seedbed.InstanceI
 
 // countGuestEvents counts the events that were committed. It remembers a bounded number of
 // instances; one that it forgets is cut early the next time.
-func (db *DB) countGuestEvents(added map[seedbed.InstanceID]int, cut []seedbed.InstanceID) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if len(db.sinceCut)+len(added) > db.limits.guests {
-		clear(db.sinceCut)
+func (s *Store) countGuestEvents(added map[seedbed.InstanceID]int, cut []seedbed.InstanceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.SinceCut)+len(added) > s.Limits.Guests {
+		clear(s.SinceCut)
 	}
 	for id, n := range added {
-		if since, known := db.sinceCut[id]; known {
-			db.sinceCut[id] = since + n
+		if since, known := s.SinceCut[id]; known {
+			s.SinceCut[id] = since + n
 		}
 	}
 	for _, id := range cut {
-		if len(db.sinceCut) < db.limits.guests {
-			db.sinceCut[id] = 0
+		if len(s.SinceCut) < s.Limits.Guests {
+			s.SinceCut[id] = 0
 		}
 	}
 }

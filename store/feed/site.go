@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"bytes"
@@ -13,12 +13,12 @@ import (
 const settingSite = "metadata.site"
 
 // SetSite sets what the feed tells every guest of the installation.
-func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
-	raw, err := json.Marshal(s)
+func (s *Store) SetSite(ctx context.Context, is seedbed.Site) error {
+	raw, err := json.Marshal(is)
 	if err != nil {
 		return err
 	}
-	return db.sql.Update(ctx, "set site", func(tx *sqldb.Tx) error {
+	return s.db.Update(ctx, "set site", func(tx *sqldb.Tx) error {
 		old, err := sqldb.Setting(ctx, tx, settingSite)
 		if err != nil {
 			return err
@@ -30,17 +30,17 @@ func (db *DB) SetSite(ctx context.Context, s seedbed.Site) error {
 		if err != nil {
 			return err
 		}
-		return touchNodes(ctx, tx)
+		return TouchNodes(ctx, tx)
 	})
 }
 
 // Site returns the last value of SetSite, or the zero value.
-func (db *DB) Site(ctx context.Context) (s seedbed.Site, err error) {
-	err = db.sql.View(ctx, "read site", func(tx *sqldb.Tx) error {
-		s, err = site(ctx, tx)
+func (s *Store) Site(ctx context.Context) (is seedbed.Site, err error) {
+	err = s.db.View(ctx, "read site", func(tx *sqldb.Tx) error {
+		is, err = site(ctx, tx)
 		return err
 	})
-	return s, err
+	return is, err
 }
 
 func site(ctx context.Context, tx *sqldb.Tx) (s seedbed.Site, err error) {

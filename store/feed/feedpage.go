@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -19,11 +19,11 @@ import (
 // 1000 changes. It returns a snapshot of everything that the node serves if since belongs to
 // another generation, is older than the oldest tombstone kept, or is after the head. The page's
 // Revision is the last one that the page covers.
-func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string) (page seedbed.FeedPage, err error) {
+func (s *Store) FeedPage(ctx context.Context, node string, since int64, gen string) (page seedbed.FeedPage, err error) {
 	if err := nodes.CheckName(node); err != nil {
 		return page, err
 	}
-	err = db.sql.View(ctx, "read feed", func(tx *sqldb.Tx) error {
+	err = s.db.View(ctx, "read feed", func(tx *sqldb.Tx) error {
 		var head, floor int64
 		err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(revision), 0), COALESCE(MAX(floor), 0) FROM feed_node WHERE node = $1`, node).Scan(&head, &floor)
 		if err != nil {
@@ -32,7 +32,7 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 		if page.Generation, err = generation(ctx, tx); err != nil {
 			return err
 		}
-		if page.TokenKey, err = sqldb.Setting(ctx, tx, settingTokenKey); err != nil {
+		if page.TokenKey, err = sqldb.Setting(ctx, tx, SettingTokenKey); err != nil {
 			return err
 		}
 		if page.Networks, err = instances.ReadNetworks(ctx, tx); err != nil {
@@ -51,8 +51,8 @@ func (db *DB) FeedPage(ctx context.Context, node string, since int64, gen string
 			return err
 		}
 		page.Changes, err = sqldb.List(ctx, tx, scanChange, `
-			SELECT revision, instance, record FROM feed WHERE node = $1 AND revision > $2 ORDER BY revision LIMIT $3`, node, since, db.limits.page)
-		if n := len(page.Changes); n == db.limits.page {
+			SELECT revision, instance, record FROM feed WHERE node = $1 AND revision > $2 ORDER BY revision LIMIT $3`, node, since, s.Limits.Page)
+		if n := len(page.Changes); n == s.Limits.Page {
 			page.Revision = page.Changes[n-1].Revision
 		}
 		return err
@@ -70,8 +70,8 @@ func scanChange(r sqldb.Row) (c seedbed.FeedChange, err error) {
 }
 
 // Blob returns the document with that lower-case hexadecimal SHA-256.
-func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
-	err = db.sql.View(ctx, "read blob", func(tx *sqldb.Tx) error {
+func (s *Store) Blob(ctx context.Context, sha256 string) (data []byte, err error) {
+	err = s.db.View(ctx, "read blob", func(tx *sqldb.Tx) error {
 		data, err = sqldb.One(ctx, tx, func(r sqldb.Row) (b []byte, err error) {
 			err = r.Scan(sqldb.ToBlob(&b))
 			return b, err
@@ -84,11 +84,11 @@ func (db *DB) Blob(ctx context.Context, sha256 string) (data []byte, err error) 
 // SetApplied records that node serves everything up to revision, as of at. A lower revision than
 // the recorded one does not replace it. A revision that was never assigned is ErrConflict: the node
 // follows another database.
-func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at time.Time) error {
+func (s *Store) SetApplied(ctx context.Context, node string, revision int64, at time.Time) error {
 	if err := nodes.CheckName(node); err != nil {
 		return err
 	}
-	err := db.writes.Share(ctx, "record applied revision", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+	err := s.writes.Share(ctx, "record applied revision", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		if err := sqldb.Exec(ctx, tx, `INSERT INTO feed_node (node) VALUES ($1) ON CONFLICT (node) DO NOTHING`, node); err != nil {
 			return nil, err
@@ -102,19 +102,19 @@ func (db *DB) SetApplied(ctx context.Context, node string, revision int64, at ti
 		return nil, sqldb.OrConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
 	})
 	if err == nil {
-		db.applied.Wake()
+		s.applied.Wake()
 	}
 	return err
 }
 
 // AppliedHint returns a channel that is closed when this process next records what a node has
 // applied. Like that of [DB.Hint], it is only a hint.
-func (db *DB) AppliedHint() <-chan struct{} { return db.applied.Next() }
+func (s *Store) AppliedHint() <-chan struct{} { return s.applied.Next() }
 
 // Applied returns the last revision that node reported to serve, and when. It returns 0 and the
 // zero time if the node has not reported.
-func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
-	err = db.sql.View(ctx, "read applied revision", func(tx *sqldb.Tx) error {
+func (s *Store) Applied(ctx context.Context, node string) (revision int64, at time.Time, err error) {
+	err = s.db.View(ctx, "read applied revision", func(tx *sqldb.Tx) error {
 		_, err := sqldb.One(ctx, tx, func(r sqldb.Row) (struct{}, error) {
 			return struct{}{}, r.Scan(&revision, sqldb.ToTime(&at))
 		}, nil, `SELECT applied, applied_at FROM feed_node WHERE node = $1`, node)
@@ -125,14 +125,14 @@ func (db *DB) Applied(ctx context.Context, node string) (revision int64, at time
 
 // The settings that the store creates itself, once per database.
 const (
-	// settingGeneration shows a follower of the feed that the database was replaced.
-	settingGeneration = "feed.generation"
-	// settingTokenKey is the key of IMDSv2 session tokens. The feed carries it to the nodes.
-	settingTokenKey = "metadata.token_key"
+	// SettingGeneration shows a follower of the feed that the database was replaced.
+	SettingGeneration = "feed.generation"
+	// SettingTokenKey is the key of IMDSv2 session tokens. The feed carries it to the nodes.
+	SettingTokenKey = "metadata.token_key"
 )
 
 // generation returns the random ID of this database.
 func generation(ctx context.Context, tx *sqldb.Tx) (string, error) {
-	b, err := sqldb.Setting(ctx, tx, settingGeneration)
+	b, err := sqldb.Setting(ctx, tx, SettingGeneration)
 	return hex.EncodeToString(b), err
 }

@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 // Publish makes node serve the instance of a running job, from the revision that it returns. The
 // documents become blobs that the record refers to; nil means no document. Publish adds the
 // instance's maintenance events to the record. Publishing an equal record again keeps its revision.
-func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error) {
+func (s *Store) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error) {
 	if err := nodes.CheckName(node); err != nil {
 		return 0, err
 	}
@@ -32,14 +32,14 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 		return 0, sqldb.Within(fmt.Sprintf("instance %q", g.Name), err)
 	}
 	g.UserData, g.VendorData = blobOf(docs.UserData), blobOf(docs.VendorData)
-	err = db.writes.Share(ctx, "publish", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+	err = s.writes.Share(ctx, "publish", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		if err := publishable(ctx, tx, ref, g.ID); err != nil {
 			return nil, err
 		}
 		// A concurrent change of the instance that found no record to update must end before this
 		// transaction reads the instance. The locks are taken in the order of Refresh.
-		if lock := db.sql.Dialect.HoldInstance; lock != "" {
+		if lock := s.db.Dialect.HoldInstance; lock != "" {
 			if err := sqldb.Exec(ctx, tx, lock, g.ID); err != nil {
 				return nil, err
 			}
@@ -79,14 +79,14 @@ func (db *DB) Publish(ctx context.Context, ref seedbed.JobRef, node string, g se
 	if err != nil {
 		return 0, err
 	}
-	db.published.Wake()
+	s.published.Wake()
 	return revision, nil
 }
 
 // FeedHint returns a channel that is closed when a job of this process next publishes or retracts
 // an instance. All other changes of the feed only close the channel of [DB.Hint]. Like that one, it
 // is only a hint.
-func (db *DB) FeedHint() <-chan struct{} { return db.published.Next() }
+func (s *Store) FeedHint() <-chan struct{} { return s.published.Next() }
 
 // keepBlobs stores the documents, in the order in which retireBlobs locks them.
 func keepBlobs(ctx context.Context, tx *sqldb.Tx, docs seedbed.Documents) error {
@@ -121,11 +121,11 @@ func sumOf(b *seedbed.Blob) string {
 
 // Retract makes node stop serving the instance of a job, from the revision that it returns.
 // Retracting it again keeps the revision. The revision is 0 if node never served the instance.
-func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error) {
+func (s *Store) Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error) {
 	if err := nodes.CheckName(node); err != nil {
 		return 0, err
 	}
-	err = db.writes.Share(ctx, "retract", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+	err = s.writes.Share(ctx, "retract", func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		tx := b.Tx
 		if err := holdFor(ctx, tx, ref, id, seedbed.JobRunning, seedbed.JobUndoing); err != nil {
 			return nil, err
@@ -137,13 +137,13 @@ func (db *DB) Retract(ctx context.Context, ref seedbed.JobRef, node string, id s
 		if revision = old.revision; old.record == "" {
 			return nil, sqldb.ErrUnchanged
 		}
-		revision, err = bury(ctx, tx, node, id, old, db.limits.tombstones)
+		revision, err = bury(ctx, tx, node, id, old, s.Limits.Tombstones)
 		return nil, err
 	})
 	if err != nil {
 		return 0, err
 	}
-	db.published.Wake()
+	s.published.Wake()
 	return revision, nil
 }
 
@@ -172,8 +172,8 @@ func nextRevision(ctx context.Context, tx *sqldb.Tx, node string) (int64, error)
 	return sqldb.One(ctx, tx, sqldb.Value[int64], nil, `UPDATE feed_node SET revision = revision + 1 WHERE node = $1 RETURNING revision`, node)
 }
 
-// retractAll removes an instance from the feed of every node that serves it.
-func retractAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
+// RetractAll removes an instance from the feed of every node that serves it.
+func RetractAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
 	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
 		return err
@@ -215,9 +215,9 @@ func bury(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID,
 	return revision, sqldb.Exec(ctx, tx, `UPDATE feed_node SET floor = $1 WHERE node = $2`, floor, node)
 }
 
-// blobGrace is how long a blob outlives its last record, for a follower that has read the record
+// BlobGrace is how long a blob outlives its last record, for a follower that has read the record
 // but not yet fetched the blob.
-const blobGrace = time.Hour
+const BlobGrace = time.Hour
 
 // retireBlobs marks the blobs of an old record as unused.
 func retireBlobs(ctx context.Context, tx *sqldb.Tx, old served) error {
@@ -239,7 +239,7 @@ func retireBlob(ctx context.Context, tx *sqldb.Tx, sum string) error {
 			return err
 		}
 	}
-	return sqldb.Exec(ctx, tx, `DELETE FROM blob WHERE unused_since < $1`, sqldb.Micros(t.Add(-blobGrace)))
+	return sqldb.Exec(ctx, tx, `DELETE FROM blob WHERE unused_since < $1`, sqldb.Micros(t.Add(-BlobGrace)))
 }
 
 // holdFor is hold for a job that must be about instance id and in one of states.

@@ -1,0 +1,38 @@
+// Package feed keeps what nodes serve to guests: each node's records with their revisions, the
+// documents, what the nodes have applied, maintenance events, and what guests did. It is the only
+// writer of the tables feed, feed_node, blob, maintenance, guest_event and lease.
+package feed
+
+import (
+	"sync"
+
+	"seedbed"
+	"seedbed/store/groupcommit"
+	"seedbed/store/sqldb"
+)
+
+// Store reads and writes the tables of this package. Its methods are safe for concurrent use.
+type Store struct {
+	db     *sqldb.DB
+	writes *groupcommit.Writer
+	// Limits bounds what would otherwise grow without end.
+	Limits Limits
+
+	// applied wakes when a node reports what it has applied.
+	applied sqldb.Notifier
+	// published wakes when a job changes what nodes serve.
+	published sqldb.Notifier
+
+	mu sync.Mutex
+	// SinceCut counts each instance's events since they were last cut.
+	SinceCut map[seedbed.InstanceID]int
+}
+
+// New returns the store in a database, whose shared transactions writes commits.
+func New(db *sqldb.DB, writes *groupcommit.Writer) *Store {
+	return &Store{
+		db: db, writes: writes,
+		Limits:   Limits{Tombstones: 1000, Page: 1000, GuestEvents: 10000, GuestMargin: 1000, Guests: 10000},
+		SinceCut: map[seedbed.InstanceID]int{},
+	}
+}

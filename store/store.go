@@ -3,6 +3,10 @@
 // guests did. Each method is one transaction. A consumer declares the methods that it needs as an
 // interface of its own, which [DB] implements.
 //
+// Most tables are written by one of the packages below this one, over a database of package sqldb.
+// DB embeds them. This package has what changes several of them in one transaction: it accepts
+// requests, and ends jobs and their stages.
+//
 // Errors wrap a sentinel of package seedbed and have a text for the reader: ErrNotFound, ErrExists
 // (a name or claim is taken), ErrInvalid, ErrInUse, ErrConflict, ErrStale (the caller no longer
 // owns the job), ErrFull (a network has no free address), ErrVersion, and ErrUnavailable if the
@@ -128,7 +132,8 @@ func (db *DB) expireLeases(ctx context.Context) error {
 	})
 }
 
-// updateTogether is update for a write that may share its transaction with others and causes no event.
+// updateTogether is [sqldb.DB.Update] for a write that may share its transaction with others and
+// causes no event.
 func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.Context, *sqldb.Tx) error) error {
 	asker := seedbed.ChangeOf(ctx)
 	return db.writes.Together(ctx, what, groupcommit.Change{Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {

@@ -53,10 +53,10 @@ func each[T, R any](all []T, of func(T) R) []R {
 	return made
 }
 
-// ImportCatalogue merges a catalogue into the database in one transaction: it creates the objects that are
-// missing and changes the others to match. An object that cannot be written, because it is invalid
-// or refers to something that does not exist, is a conflict. If there is any conflict, nothing is
-// written; the report says so, and the error is nil.
+// ImportCatalogue merges a catalogue into the database in one transaction: it creates the objects
+// that are missing and changes the others to match. An object that cannot be written, because it is
+// invalid or refers to something that does not exist, is a conflict. If there is any conflict,
+// nothing is written; the report says so, and the error is nil.
 func (s *Store) ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (report seedbed.CatalogueReport, err error) {
 	if n := c.Objects(); n > maxCatalogue {
 		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)

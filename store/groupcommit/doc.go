@@ -31,7 +31,7 @@
 // A write whose caller has given up is skipped if its batch has not started. In any case it does
 // not affect the others: a batch does not end with one caller's context.
 //
-// Writes are functions that take the [Batch] as an argument, and may run more than once. Their effects
-// outside the transaction must not depend on how often they ran. A [Writer] is such queues over a
-// database of package sqldb.
+// Writes are functions that take the [Batch] as an argument, and may run more than once. Their
+// effects outside the transaction must not depend on how often they ran. A [Writer] is such queues
+// over a database of package sqldb.
 package groupcommit

@@ -88,8 +88,8 @@ const (
 // ErrApart means that a write cannot share a transaction.
 var ErrApart = errors.New("the write needs a transaction of its own")
 
-// Together is [sqldb.DB.Update] for a write that may share its transaction with others; the package comment
-// explains how. It must not write rows that are cached.
+// Together is [sqldb.DB.Update] for a write that may share its transaction with others; the package
+// comment explains how. It must not write rows that are cached.
 func (w *Writer) Together(ctx context.Context, what string, c Change) error {
 	return w.join(ctx, w.requests, what, c)
 }
@@ -123,9 +123,9 @@ func (w *Writer) Share(ctx context.Context, what string, fn func(context.Context
 	})
 }
 
-// Own is [sqldb.DB.Update] for writes of a job's owner to rows that are not cached. The write is announced
-// after its transaction, not in it, because PostgreSQL commits announcing transactions one after
-// the other, each with its own flush.
+// Own is [sqldb.DB.Update] for writes of a job's owner to rows that are not cached. The write is
+// announced after its transaction, not in it, because PostgreSQL commits announcing transactions
+// one after the other, each with its own flush.
 func (w *Writer) Own(ctx context.Context, what string, fn func(*sqldb.Tx) error) error {
 	changed, err := w.db.Change(ctx, what, fn)
 	if changed {

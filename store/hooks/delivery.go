@@ -90,8 +90,8 @@ func AddDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 	tx.Add(deliveryTable, d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), string(a.Job.ID), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 }
 
-// EarlierReceipt returns the receipt of a delivery whose id is used up, or nil. In a shared transaction it
-// does not look, because the unique key refuses such an id.
+// EarlierReceipt returns the receipt of a delivery whose id is used up, or nil. In a shared
+// transaction it does not look, because the unique key refuses such an id.
 func EarlierReceipt(ctx context.Context, b *groupcommit.Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
 	if b.Shared {
 		return nil, nil

@@ -40,8 +40,8 @@ func (x *nextAddr) forget() {
 	clear(x.last)
 }
 
-// AddressesFreed has the next address be looked for from the lowest one, because this process may have
-// released one.
+// AddressesFreed has the next address be looked for from the lowest one, because this process may
+// have released one.
 func (s *Store) AddressesFreed() { s.next.forget() }
 
 // candidates is how many addresses one query checks.

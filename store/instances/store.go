@@ -1,6 +1,6 @@
-// Package instances keeps instances with their NICs, volumes and addresses, and the networks that they
-// are in. It writes the tables instance, nic, volume and network. What a rebuild, a resize or live
-// user-data changes of an instance is written by package store, in the same transaction.
+// Package instances keeps instances with their NICs, volumes and addresses, and the networks that
+// they are in. It writes the tables instance, nic, volume and network. What a rebuild, a resize or
+// live user-data changes of an instance is written by package store, in the same transaction.
 package instances
 
 import (

@@ -1,6 +1,6 @@
-// Package jobs keeps jobs with their leases, history and output, and what undone jobs left behind. It
-// is the only writer of the tables job_event, event_order, job_output and orphan. What a job's end or a
-// stage changes elsewhere is written by package store, in the same transaction.
+// Package jobs keeps jobs with their leases, history and output, and what undone jobs left behind.
+// It is the only writer of the tables job_event, event_order, job_output and orphan. What a job's
+// end or a stage changes elsewhere is written by package store, in the same transaction.
 package jobs
 
 import (

@@ -1,5 +1,5 @@
-// Package nodes keeps the nodes with what is known of them, the control hosts, and the strays that were
-// found on nodes. It is the only writer of the tables node and stray.
+// Package nodes keeps the nodes with what is known of them, the control hosts, and the strays that
+// were found on nodes. It is the only writer of the tables node and stray.
 package nodes
 
 import "seedbed/store/sqldb"

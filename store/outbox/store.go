@@ -1,5 +1,6 @@
-// Package outbox keeps the endpoints that events are sent to, with their keys, and the events that wait
-// to be sent or were sent. It is the only writer of the tables endpoint, endpoint_key and outbox.
+// Package outbox keeps the endpoints that events are sent to, with their keys, and the events that
+// wait to be sent or were sent. It is the only writer of the tables endpoint, endpoint_key and
+// outbox.
 //
 // The transaction of a change calls [Emit] with the events of the change, so that an event is sent if
 // and only if its change was committed.

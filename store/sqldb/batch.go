@@ -32,7 +32,7 @@ func (db *DB) Batch(ctx context.Context, what string, fn func(context.Context) e
 	return err
 }
 
-// InBatch is the form of update for a method that is called in a batch.
+// InBatch is the form of Update for a method that is called in a batch.
 func (db *DB) InBatch(ctx context.Context, tx *Tx, what string, fn func(*Tx) error) error {
 	err := Savepoint(ctx, tx, func() error {
 		if err := fn(tx); err != nil {
@@ -47,7 +47,7 @@ func (db *DB) InBatch(ctx context.Context, tx *Tx, what string, fn func(*Tx) err
 	return err
 }
 
-// ViewBatch is the form of batch for reading only. All reads see one state of the database.
+// ViewBatch is the form of Batch for reading only. All reads see one state of the database.
 func (db *DB) ViewBatch(ctx context.Context, what string, fn func(context.Context) error) error {
 	return db.View(ctx, what, func(tx *Tx) error { return fn(context.WithValue(ctx, batchKey{}, tx)) })
 }

@@ -17,10 +17,10 @@ import (
 )
 
 // Postgres runs every writing transaction as READ COMMITTED, so that a statement sees what was
-// committed before it. The transaction first locks the row that decides: the job's (hold), the
-// instance's (setState), the network's (lockNetwork), the node's of the feed (nextRevision) or the
-// blob's (retireBlob). Unique keys decide about names. If two transactions still conflict, in a
-// deadlock, a constraint or a row that is gone, one of them runs again.
+// committed before it. The transaction first locks the row that decides: the job's (jobs.Hold), the
+// instance's (instances.SetState), the network's (instances.LockNetworks), the node's of the feed or
+// the blob's. Unique keys decide about names. If two transactions still conflict, in a deadlock, a
+// constraint or a row that is gone, one of them runs again.
 var Postgres = Dialect{
 	Goose:      goose.DialectPostgres,
 	Migrations: "migrations/postgres",

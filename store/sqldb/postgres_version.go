@@ -111,8 +111,8 @@ func ConnectPostgres(ctx context.Context, dsn string) (conn *pgx.Conn, name stri
 	return conn, name, nil
 }
 
-// FailPostgres wraps an error of a connection of [connectPostgres], which occurred while doing what, in
-// the kind of error that callers match.
+// FailPostgres wraps an error of a connection of [connectPostgres], which occurred while doing
+// what, in the kind of error that callers match.
 func FailPostgres(ctx context.Context, what string, err error) error {
 	return (&DB{Dialect: Postgres}).Fail(ctx, what, err)
 }

@@ -47,7 +47,8 @@ func Setting(ctx context.Context, tx *Tx, key string) ([]byte, error) {
 	}, nil, `SELECT value FROM setting WHERE key = $1`, key)
 }
 
-// LockSetting locks the row of a setting until the transaction ends. It stores fresh if there is none.
+// LockSetting locks the row of a setting until the transaction ends. It stores fresh if there is
+// none.
 func LockSetting(ctx context.Context, tx *Tx, key string, fresh []byte) error {
 	return Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET key = excluded.key`, key, fresh)
 }

@@ -68,7 +68,7 @@ func (db *DB) Announce(ctx context.Context, tx *Tx) error {
 }
 
 // Transact runs fn in a writing transaction, without waking, announcing or recording anything. Its
-// error has no kind yet; see fail.
+// error has no kind yet; see Fail.
 func (db *DB) Transact(ctx context.Context, fn func(*Tx) error) error {
 	return db.retry(ctx, db.Write, db.Dialect.Writing, fn)
 }
@@ -221,7 +221,7 @@ func Bound(limit, most int) int {
 	return limit
 }
 
-// OrUnchanged returns err, or errUnchanged if err is nil.
+// OrUnchanged returns err, or ErrUnchanged if err is nil.
 func OrUnchanged(err error) error {
 	if err == nil {
 		return ErrUnchanged

@@ -209,7 +209,7 @@ func TestStreamOfASlowReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, "the slow reader is dropped", func() bool { return api.OpenStreams(a) == 0 })
+	await(t, "the slow reader is dropped", func() bool { return a.OpenStreams() == 0 })
 	last := 0
 	for {
 		e, err := w.next(nil)
@@ -276,7 +276,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	for _, w := range all[1:] {
 		w.conn.Close()
 	}
-	await(t, "those that left are counted no more", func() bool { return api.OpenStreams(a) == 2 })
+	await(t, "those that left are counted no more", func() bool { return a.OpenStreams() == 2 })
 	// A heartbeat comes without events, and removing the token ends the stream.
 	beats := 0
 	s.do(t, "DELETE", "/api/v1/tokens/watcher", "")
@@ -329,7 +329,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	if err := <-ended; err != nil && err != io.EOF {
 		t.Error(err)
 	}
-	if api.OpenStreams(a) != 0 {
-		t.Errorf("%d streams are open", api.OpenStreams(a))
+	if a.OpenStreams() != 0 {
+		t.Errorf("%d streams are open", a.OpenStreams())
 	}
 }

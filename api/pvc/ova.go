@@ -1,0 +1,119 @@
+package pvc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// ovaRow is an OVA image as PVC shows it.
+type ovaRow struct {
+	ID      int64          `json:"id"`
+	Name    string         `json:"name"`
+	Volumes []ovaVolumeRow `json:"volumes"`
+}
+
+type ovaVolumeRow struct {
+	Pool   string `json:"pool"`
+	Name   string `json:"volume_name"`
+	Format string `json:"volume_format"`
+	DiskID string `json:"disk_id"`
+	SizeGB int64  `json:"disk_size_gb"`
+}
+
+func ovaRowOf(o seedbed.OVA) ovaRow {
+	return ovaRow{o.ID, o.Name, server.Each(o.Volumes, func(v seedbed.OVAVolume) ovaVolumeRow {
+		return ovaVolumeRow{v.Pool, v.Image, v.Format, v.Disk, int64((v.Size + seedbed.GiB - 1) / seedbed.GiB)}
+	})}
+}
+
+const (
+	noOVAs    = "No OVAs found."
+	noOVASize = "An ova_size value must be a positive integer."
+)
+
+// ovaRoutes adds the routes of OVA images. Uploads and removals wait for their jobs, because PVC's
+// client waits for the answer.
+func (r *router) ovaRoutes(t *pvcTable, p string, get routing) {
+	get(viewer, p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
+	get(viewer, p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
+	t.add(fiber.MethodPost, operator, p, server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return r.uploadPVCOVA(ctx, c, f, f.must("name", "A name must be specified."))
+	})
+	t.add(fiber.MethodPost, operator, p+"/:name", server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return r.uploadPVCOVA(ctx, c, f, server.Param(c, "name"))
+	})
+	t.add(fiber.MethodDelete, operator, p+"/:name", server.UploadTimeout, queried, r.removePVCOVA)
+}
+
+// uploadPVCOVA receives an OVA as PVC's client sends it, and answers once it is imported.
+func (r *router) uploadPVCOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+	pool := f.must("pool", "A storage pool must be specified.")
+	size := 0
+	if f.must("ova_size", "An OVA size must be specified."); f.err == nil {
+		size = f.number("ova_size", noOVASize)
+	}
+	if f.err == nil && size <= 0 {
+		f.refuse(cmp.Or(seedbed.CheckOVAName(name), seedbed.CheckName("pool", pool), refused(fiber.StatusBadRequest, noOVASize)))
+	}
+	f.note(c)
+	receipt, err := r.TakeOVA(ctx, c, name, seedbed.UploadSpec{Pool: pool, Size: seedbed.Bytes(size)}, f.err)
+	if err != nil {
+		return err
+	}
+	if err := r.awaited(ctx, receipt); err != nil {
+		return err
+	}
+	return say(c, "Imported OVA image '%s'.", name)
+}
+
+func (r *router) removePVCOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	name := server.Param(c, "name")
+	receipt, err := r.OVAs.RemoveOVA(ctx, name)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid):
+		return refused(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)
+	case errors.Is(err, seedbed.ErrInUse):
+		return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, sentence(err.Error()))
+	case err != nil:
+		return err
+	}
+	if err := r.awaited(ctx, receipt); err != nil {
+		return err
+	}
+	return say(c, `Removed OVA image "%s".`, name)
+}
+
+// lookAgain is how often awaited reads a job that another process may run.
+const lookAgain = time.Second
+
+// awaited waits for the end of a job. It returns an error unless the job succeeded.
+func (r *router) awaited(ctx context.Context, receipt seedbed.Receipt) error {
+	for {
+		hint := r.Store.Hint()
+		job, err := r.Store.Job(ctx, receipt.Job)
+		if err != nil {
+			return err
+		}
+		switch {
+		case job.State == seedbed.JobSucceeded:
+			return nil
+		case job.State.Terminal():
+			return refused(fiber.StatusBadRequest, "%s", sentence(cmp.Or(job.Error, "the job is "+string(job.State))))
+		}
+		select {
+		case <-hint:
+		case <-time.After(lookAgain):
+		case <-r.Stops():
+			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbedd is stopping; the job %s goes on once it is there again", receipt.Job.Short())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,172 @@
+// Package pvc has the routes of PVC's API: its paths, the forms of its requests, its messages and its
+// rows. They use the same services as the native routes.
+package pvc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+// pvcVersion is the answer to PVC's clients at the root.
+const pvcVersion = "PVC API version 1.0"
+
+// message is PVC's form for answers that have no other form, errors included.
+type message struct {
+	// Message is a text or, for a missing argument, an object with its name.
+	Message any `json:"message"`
+}
+
+// refusal is an error with its HTTP status and message.
+type refusal struct {
+	status  int
+	message any
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return fmt.Sprint(r.message) }
+
+func refused(status int, format string, args ...any) error {
+	return &refusal{status: status, message: fmt.Sprintf(format, args...)}
+}
+
+// say answers 200 with a message.
+func say(c *fiber.Ctx, format string, args ...any) error {
+	return server.Reply(c, fiber.StatusOK, message{fmt.Sprintf(format, args...)})
+}
+
+// pvcHandler answers one request with its parameters.
+type pvcHandler func(ctx context.Context, c *fiber.Ctx, f *fields) error
+
+// rows answers a list, or 404 with the message none if the list is empty.
+func rows[T, R any](c *fiber.Ctx, found []T, row func(T) R, none string) error {
+	if len(found) == 0 {
+		return refused(fiber.StatusNotFound, "%s", none)
+	}
+	return server.Reply(c, fiber.StatusOK, server.Each(found, row))
+}
+
+// listed answers the objects whose names match the parameter limit.
+func listed[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) pvcHandler {
+	return func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		m := f.match()
+		if f.err != nil {
+			return f.err
+		}
+		found, err := read(ctx, m)
+		if err != nil {
+			return err
+		}
+		return rows(c, found, row, none)
+	}
+}
+
+// element answers the object that the path names, in a list as PVC does.
+func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) pvcHandler {
+	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+		found, err := read(ctx, seedbed.ExactName(server.Param(c, "name")))
+		if err != nil {
+			return err
+		}
+		return rows(c, found, row, none)
+	}
+}
+
+// removed deletes the object that the path names. label is the message's word for it.
+func removed(remove func(context.Context, string) error, label string) pvcHandler {
+	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+		name := server.Param(c, "name")
+		err := remove(ctx, name)
+		if errors.Is(err, seedbed.ErrInUse) || errors.Is(err, seedbed.ErrConflict) {
+			return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, sentence(err.Error()))
+		}
+		if err != nil {
+			return err
+		}
+		return say(c, `Removed %s "%s".`, label, name)
+	}
+}
+
+// pvcAnswer returns PVC's answer to an error. given reports whether a token came with the request.
+func pvcAnswer(err error, given bool) (status int, m any) {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status, e.message
+	}
+	if e, ok := errors.AsType[*fiber.Error](err); ok {
+		switch e.Code {
+		case fiber.StatusNotFound:
+			return e.Code, "The requested URL was not found on the server. Seedbed's paths are described at " + server.Prefix + "/openapi.yaml."
+		case fiber.StatusMethodNotAllowed:
+			return e.Code, "The method is not allowed for the requested URL."
+		}
+	}
+	p := server.ProblemOf(err)
+	switch p.Status {
+	case fiber.StatusUnauthorized:
+		if given {
+			return p.Status, "X-Api-Key Authentication failed."
+		}
+		return p.Status, "X-Api-Key Authentication required."
+	case fiber.StatusInternalServerError:
+		return p.Status, http.StatusText(p.Status)
+	case fiber.StatusNotFound, fiber.StatusConflict, fiber.StatusUnprocessableEntity, fiber.StatusInsufficientStorage:
+		return fiber.StatusBadRequest, sentence(p.Detail)
+	}
+	return p.Status, sentence(p.Detail)
+}
+
+// failPVC answers an error on one of PVC's paths.
+func (r *router) failPVC(c *fiber.Ctx, err error) error {
+	header := httpserve.FieldsOf(c.Context())
+	status, m := pvcAnswer(err, header.Get("x-api-key") != "" || header.Get("authorization") != "")
+	if status >= fiber.StatusInternalServerError {
+		level := slog.LevelWarn
+		if status == fiber.StatusInternalServerError {
+			level = slog.LevelError
+		}
+		r.Log.Log(c.Context(), level, "API request failed", "method", c.Method(), "path", seedbed.Clip(c.Path()), "status", status, "err", err)
+	}
+	if status == fiber.StatusServiceUnavailable {
+		c.Set(fiber.HeaderRetryAfter, httpserve.RetryAfter)
+	}
+	return server.Reply(c, status, message{m})
+}
+
+// sentence turns one of our messages into the form of PVC's.
+func sentence(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 {
+		return s
+	}
+	s = string(unicode.ToUpper(first)) + s[size:]
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+// writePVC answers the guard's problem on one of PVC's paths.
+func writePVC(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
+	status, m := pvcAnswer(p, false)
+	body, err := json.Marshal(message{m})
+	if err != nil {
+		panic(err) // plain fields always marshal
+	}
+	ctx.Response.Header.Set(fiber.HeaderCacheControl, "no-store")
+	ctx.SetStatusCode(status)
+	ctx.SetContentType(fiber.MIMEApplicationJSON)
+	ctx.SetBody(body)
+}

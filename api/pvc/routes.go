@@ -1,0 +1,125 @@
+package pvc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// pvcTable collects the routes of PVC's API.
+type pvcTable struct {
+	r      *router
+	routes []route
+}
+
+// routing adds a route whose parameters are in the query or in the body. role is the least role that
+// may call it.
+type routing func(role seedbed.Role, path string, h pvcHandler)
+
+// The roles of PVC's routes. Documents, scripts and consoles may hold secrets.
+const (
+	viewer   = seedbed.RoleViewer
+	operator = seedbed.RoleOperator
+)
+
+// add adds a route with the parameters that read returns.
+func (t *pvcTable) add(method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h pvcHandler) {
+	t.routes = append(t.routes, route{method, path, role, timeout, func(ctx context.Context, c *fiber.Ctx) error {
+		f, err := read(c)
+		if err != nil {
+			return err
+		}
+		return h(ctx, c, f)
+	}})
+}
+
+// method returns a function that adds routes of one method.
+func (t *pvcTable) method(method string) routing {
+	return func(role seedbed.Role, path string, h pvcHandler) {
+		t.add(method, role, path, server.CallTimeout, t.r.parameters, h)
+	}
+}
+
+// pvcRoutes returns all routes of PVC's API.
+func (r *router) pvcRoutes() []route {
+	t := &pvcTable{r: r}
+	get, post, put, del := t.method(fiber.MethodGet), t.method(fiber.MethodPost), t.method(fiber.MethodPut), t.method(fiber.MethodDelete)
+
+	root := func(_ context.Context, c *fiber.Ctx, _ *fields) error { return say(c, pvcVersion) }
+	get(server.Anyone, "", root)
+	get(server.Anyone, "/", root)
+	for _, at := range []string{"", "/auth"} {
+		t.routes = append(t.routes,
+			route{fiber.MethodPost, at + "/login", server.Anyone, server.CallTimeout, r.login},
+			route{fiber.MethodPost, at + "/logout", server.Anyone, server.CallTimeout, r.logout})
+	}
+	get(viewer, "/status", r.pvcStatus)
+	post(operator, "/status", r.setMaintenance)
+	get(server.Anyone, "/status/primary_node", r.primaryNode)
+	r.vmRoutes(t, get, post)
+	r.nodeRoutes("/node", get)
+	r.netRoutes("/network", get)
+	r.volumeReadRoutes("/storage/ceph/volume", get)
+	get(viewer, "/tasks", r.pvcTasks)
+	get(viewer, "/tasks/:id", r.pvcTask)
+
+	const p = "/provisioner"
+	get(viewer, p+"/status", r.legacyTasks)
+	get(viewer, p+"/status/:id", r.pvcTask)
+	get(viewer, p+"/template", r.allTemplates)
+	post(operator, p+"/create", r.composeVM)
+
+	r.systemRoutes(p+"/template/system", get, post, put, del)
+	r.networkRoutes(p+"/template/network", get, post, del)
+	r.storageRoutes(p+"/template/storage", get, post, del)
+	r.textRoutes(p, get, post, put, del)
+	r.pvcProfileRoutes(p+"/profile", get, post, put, del)
+	r.ovaRoutes(t, p+"/ova", get)
+	return t.routes
+}
+
+// pvcSegments returns the first segments of the paths of routes.
+func pvcSegments(routes []route) map[string]bool {
+	all := map[string]bool{}
+	for _, one := range routes {
+		first, _, _ := strings.Cut(strings.TrimPrefix(one.Path, "/"), "/")
+		all[first] = true
+	}
+	return all
+}
+
+// ownsPVC reports whether a path belongs to PVC's API, whose answers have PVC's form.
+func ownsPVC(segments map[string]bool, path string) bool {
+	rest, ok := strings.CutPrefix(path, server.Prefix)
+	if !ok || rest != "" && rest[0] != '/' {
+		return false
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	return segments[first]
+}
+
+// router is a listener with the handlers of PVC's routes.
+type router struct{ *server.Router }
+
+// route is one of them.
+type route server.Route
+
+// Table returns the routes of PVC's API on a listener.
+func Table(on *server.Router) server.Table {
+	r := &router{on}
+	routes := r.pvcRoutes()
+	segments := pvcSegments(routes)
+	t := server.Table{
+		Shown: r.shownComposed, Fail: r.failPVC, Refuse: writePVC,
+		Owns: func(path string) bool { return ownsPVC(segments, path) },
+	}
+	for _, one := range routes {
+		t.Routes = append(t.Routes, server.Route(one))
+	}
+	return t
+}

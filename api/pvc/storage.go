@@ -1,0 +1,158 @@
+package pvc
+
+import (
+	"context"
+	"strings"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// storageRow is a storage template as PVC shows it.
+type storageRow struct {
+	ID    int64     `json:"id"`
+	Name  string    `json:"name"`
+	OVA   *int64    `json:"ova"`
+	Disks []diskRow `json:"disks"`
+}
+
+type diskRow struct {
+	ID             int64   `json:"id"`
+	Template       int64   `json:"storage_template"`
+	Pool           string  `json:"pool"`
+	DiskID         string  `json:"disk_id"`
+	SourceVolume   *string `json:"source_volume"`
+	SizeGB         *int64  `json:"disk_size_gb"`
+	Mountpoint     *string `json:"mountpoint"`
+	Filesystem     *string `json:"filesystem"`
+	FilesystemArgs string  `json:"filesystem_args"`
+}
+
+func diskRowOf(d seedbed.TemplateDisk) diskRow {
+	row := diskRow{
+		ID: d.ID, Template: d.Template, Pool: d.Pool, DiskID: d.Name, SourceVolume: orNull(d.Source),
+		Mountpoint: orNull(d.Mountpoint), Filesystem: orNull(d.Filesystem), FilesystemArgs: strings.Join(d.FilesystemArgs, " "),
+	}
+	if d.Size > 0 {
+		gb := int64(d.Size / seedbed.GiB)
+		row.SizeGB = &gb
+	}
+	return row
+}
+
+func storageRowOf(t seedbed.StorageTemplate) storageRow {
+	return storageRow{ID: t.ID, Name: t.Name, Disks: server.Each(t.Disks, diskRowOf)}
+}
+
+const noStorages = "No storage templates found."
+
+func (r *router) storageRoutes(p string, get, post, del routing) {
+	get(viewer, p, listed(r.Store.StorageTemplates, storageRowOf, noStorages))
+	create := func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+		if f.err != nil {
+			return f.err
+		}
+		if _, err := r.Store.CreateStorageTemplate(ctx, name); err != nil {
+			return err
+		}
+		return say(c, `Added new storage template "%s".`, name)
+	}
+	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return create(ctx, c, f, f.must("name", "A name must be specified."))
+	})
+	get(viewer, p+"/:name", element(r.Store.StorageTemplates, storageRowOf, noStorages))
+	post(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return create(ctx, c, f, server.Param(c, "name"))
+	})
+	del(operator, p+"/:name", removed(r.Store.DeleteStorageTemplate, "storage template"))
+
+	get(viewer, p+"/:name/disk", r.templateDisks)
+	post(operator, p+"/:name/disk", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return r.addTemplateDisk(ctx, c, f, f.must("disk_id", "A disk identifier in sdX or vdX format must be specified."))
+	})
+	get(viewer, p+"/:name/disk/:disk", r.templateDisks)
+	post(operator, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return r.addTemplateDisk(ctx, c, f, server.Param(c, "disk"))
+	})
+	del(operator, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+		name, disk := server.Param(c, "name"), server.Param(c, "disk")
+		if err := r.Store.RemoveTemplateDisk(ctx, name, disk); err != nil {
+			return err
+		}
+		return say(c, `Removed disk "%s" from storage template "%s".`, disk, name)
+	})
+}
+
+func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, disk string) error {
+	d := seedbed.TemplateDisk{
+		Name: disk, Pool: f.must("pool", "A storage pool must be specified."), Source: f.text("source_volume"),
+		Filesystem: f.text("filesystem"), FilesystemArgs: f.list("filesystem_arg"), Mountpoint: f.text("mountpoint"),
+	}
+	if f.text("disk_size") != "" {
+		d.Size = seedbed.Bytes(clamp(f.number("disk_size", "A disk_size value must be an integer."))) * seedbed.GiB
+		if d.Size == 0 {
+			f.refuse(refused(fiber.StatusBadRequest, "A disk_size value must be at least 1."))
+		}
+	}
+	if f.err != nil {
+		return f.err
+	}
+	pools, err := r.PoolNames(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pools.Check(d); err != nil {
+		return err
+	}
+	name := server.Param(c, "name")
+	if err := r.Store.AddTemplateDisk(ctx, name, d); err != nil {
+		return err
+	}
+	return say(c, `Added new disk "%s" to storage template "%s".`, disk, name)
+}
+
+// templateDisks answers the disks of a template, or only the one that the path names.
+func (r *router) templateDisks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	name, disk := server.Param(c, "name"), server.Param(c, "disk")
+	found, err := r.Store.StorageTemplates(ctx, seedbed.ExactName(name))
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return refused(fiber.StatusNotFound, `The storage template "%s" does not exist.`, name)
+	}
+	var disks []seedbed.TemplateDisk
+	for _, d := range found[0].Disks {
+		if disk == "" || d.Name == disk {
+			disks = append(disks, d)
+		}
+	}
+	return rows(c, disks, diskRowOf, `No disks found in storage template "`+name+`".`)
+}
+
+// allTemplates answers the templates of all kinds whose names match.
+func (r *router) allTemplates(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	m := f.match()
+	if f.err != nil {
+		return f.err
+	}
+	systems, err := r.Store.SystemTemplates(ctx, m)
+	if err != nil {
+		return err
+	}
+	networks, err := r.Store.NetworkTemplates(ctx, m)
+	if err != nil {
+		return err
+	}
+	storages, err := r.Store.StorageTemplates(ctx, m)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, struct {
+		Systems  []systemRow          `json:"system_templates"`
+		Networks []networkTemplateRow `json:"network_templates"`
+		Storages []storageRow         `json:"storage_templates"`
+	}{server.Each(systems, systemRowOf), server.Each(networks, networkTemplateRowOf), server.Each(storages, storageRowOf)})
+}

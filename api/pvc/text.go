@@ -1,0 +1,87 @@
+package pvc
+
+import (
+	"cmp"
+	"context"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// userDataRow and scriptRow are documents as PVC shows them.
+type userDataRow struct {
+	ID       int64  `json:"id"`
+	Name     string `json:"name"`
+	UserData string `json:"userdata"`
+}
+
+func userDataRowOf(d seedbed.UserDataDocument) userDataRow { return userDataRow{d.ID, d.Name, d.Data} }
+
+type scriptRow struct {
+	ID     int64  `json:"id"`
+	Name   string `json:"name"`
+	Script string `json:"script"`
+}
+
+func scriptRowOf(s seedbed.Script) scriptRow { return scriptRow{s.ID, s.Name, s.Text} }
+
+const (
+	noUserData = "No userdata documents found."
+	noScripts  = "No scripts found."
+)
+
+func (r *router) textRoutes(p string, get, post, put, del routing) {
+	get(operator, p+"/userdata", listed(r.Store.UserDataDocuments, userDataRowOf, noUserData))
+	get(operator, p+"/userdata/:name", element(r.Store.UserDataDocuments, userDataRowOf, noUserData))
+	del(operator, p+"/userdata/:name", removed(r.Store.DeleteUserData, "userdata document"))
+	r.documentRoutes(p+"/userdata", "userdata document", post, put, func(ctx context.Context, name, data string) error {
+		if err := r.CheckDocument(ctx, name, data); err != nil {
+			return err
+		}
+		_, err := r.Store.CreateUserData(ctx, name, data)
+		return err
+	}, func(ctx context.Context, name, data string) error {
+		if err := r.CheckDocument(ctx, name, data); err != nil {
+			return err
+		}
+		return r.Store.SetUserData(ctx, name, data)
+	})
+
+	get(operator, p+"/script", listed(r.Store.Scripts, scriptRowOf, noScripts))
+	r.scriptOptionRoutes(p+"/script/:name/options", get, put)
+	get(operator, p+"/script/:name", element(r.Store.Scripts, scriptRowOf, noScripts))
+	del(operator, p+"/script/:name", removed(r.Store.DeleteScript, "provisioning script"))
+	r.documentRoutes(p+"/script", "provisioning script", post, put, func(ctx context.Context, name, text string) error {
+		_, err := r.Store.CreateScript(ctx, name, text)
+		return err
+	}, r.Store.SetScript)
+}
+
+// documentRoutes adds the routes that create and change documents. label is the messages' word for
+// one.
+func (r *router) documentRoutes(p, label string, post, put routing, create, set func(ctx context.Context, name, data string) error) {
+	keep := func(ctx context.Context, c *fiber.Ctx, f *fields, name, done string, how func(ctx context.Context, name, data string) error) error {
+		data := f.must("data", "A "+label+" must be specified.")
+		if f.err != nil {
+			return f.err
+		}
+		if most := cmp.Or(r.MaxUserData, seedbed.MiB); len(data) > int(most) {
+			return server.Invalid("the %s has %d bytes: want at most %s", label, len(data), most)
+		}
+		if err := how(ctx, name, data); err != nil {
+			return err
+		}
+		return say(c, `%s %s "%s".`, done, label, name)
+	}
+	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return keep(ctx, c, f, f.must("name", "A name must be specified."), "Created", create)
+	})
+	post(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return keep(ctx, c, f, server.Param(c, "name"), "Created", create)
+	})
+	put(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return keep(ctx, c, f, server.Param(c, "name"), "Updated", set)
+	})
+}

@@ -1,0 +1,227 @@
+package pvc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	// consoleLines is PVC's default for the number of console lines.
+	consoleLines = 10
+	// patience is how long a request of PVC's client waits for the job that it started.
+	patience = 25 * time.Second
+)
+
+func (r *router) vmRoutes(t *pvcTable, get, post routing) {
+	const p = "/vm"
+	const wait = patience + server.CallTimeout
+	get(viewer, p, r.pvcVMs)
+	get(viewer, p+"/:vm", r.shownVM(func(ctx context.Context, i seedbed.Instance) (any, error) {
+		bridges, err := r.bridges(ctx)
+		return []vmRow{vmRowOf(i, bridges)}, err
+	}))
+	t.add(fiber.MethodDelete, operator, p+"/:vm", wait, r.parameters, r.removeVM)
+	get(viewer, p+"/:vm/state", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		return struct {
+			Name  string `json:"name"`
+			State string `json:"state"`
+		}{i.Name, vmStates[i.State]}, nil
+	}))
+	t.add(fiber.MethodPost, operator, p+"/:vm/state", wait, r.parameters, r.setVMState)
+	get(viewer, p+"/:vm/node", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		return struct {
+			Name string `json:"name"`
+			Node string `json:"node"`
+			Last string `json:"last_node"`
+		}{i.Name, i.Node, ""}, nil
+	}))
+	get(viewer, p+"/:vm/tags", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		return struct {
+			Name string  `json:"name"`
+			Tags []vmTag `json:"tags"`
+		}{i.Name, vmTags(i)}, nil
+	}))
+	get(viewer, p+"/:vm/meta", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+		row := vmRowOf(i, nil)
+		return struct {
+			Name          string   `json:"name"`
+			NodeLimit     []string `json:"node_limit"`
+			NodeSelector  string   `json:"node_selector"`
+			NodeAutostart bool     `json:"node_autostart"`
+			Migration     string   `json:"migration_method"`
+			MaxDowntime   int64    `json:"migration_max_downtime"`
+		}{row.Name, row.NodeLimit, row.NodeSelector, row.NodeAutostart, row.MigrationMethod, row.MigrationMaxDown}, nil
+	}))
+	post(operator, p+"/:vm/meta", r.setVMMeta)
+	get(operator, p+"/:vm/console", r.vmConsole)
+}
+
+// noSuchVM returns PVC's refusal to change a VM that does not exist. PVC's messages about VMs have
+// single quotes; the others have double quotes.
+func noSuchVM(c *fiber.Ctx) error {
+	return refused(fiber.StatusBadRequest, "ERROR: Could not find VM '%s' in the cluster!", seedbed.Clip(server.Param(c, "vm")))
+}
+
+// vmAction is Seedbed's equivalent of a state that PVC's client asks for.
+type vmAction struct {
+	action string
+	params map[string]any
+	// running is set if the VM must be running.
+	running bool
+	// says is the message. done is the message for a caller that waited.
+	says, done string
+}
+
+var vmActions = map[string]vmAction{
+	"start":    {action: seedbed.DoStart, says: "Starting VM '%s'.", done: "Starting VM '%s'."},
+	"stop":     {action: seedbed.DoStop, params: map[string]any{"force": true}, says: "Forcibly stopping VM '%s'.", done: "Forcibly stopping VM '%s'."},
+	"shutdown": {action: seedbed.DoStop, running: true, says: "Shutting down VM '%s'", done: "Shut down VM '%s'"},
+	"restart":  {action: seedbed.DoReboot, running: true, says: "Restarting VM '%s'.", done: "Restarted VM '%s'"},
+}
+
+func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	state, wait := f.must("state", "A valid state must be specified"), f.flag("wait")
+	if f.err != nil {
+		return f.err
+	}
+	if state == "disable" {
+		return refused(fiber.StatusBadRequest, "State disable is not supported: a VM of Seedbed that is stopped stays off until it is started.")
+	}
+	a, known := vmActions[state]
+	if !known {
+		return &refusal{status: fiber.StatusBadRequest, message: map[string]string{"state": "A valid state must be specified"}}
+	}
+	i, err := r.vm(ctx, c, noSuchVM(c))
+	if err != nil {
+		return err
+	}
+	if a.running && i.State != seedbed.InstanceRunning {
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is not in 'start' state!", i.Name)
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: a.action, Name: i.Name, Params: a.params}, nil)
+	if err != nil {
+		return err
+	}
+	if !wait {
+		return say(c, a.says, i.Name)
+	}
+	ended, err := r.awaitEnd(ctx, receipt.Job)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return say(c, a.says+" Task %s goes on.", i.Name, receipt.Job.Short())
+	}
+	return say(c, a.done, i.Name)
+}
+
+// removeVM removes a VM with its disks, as PVC does if delete_disks is true. If it is false, PVC
+// would keep the disks. Seedbed refuses that rather than delete more than was asked.
+func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	disks := f.flag("delete_disks")
+	if f.err != nil {
+		return f.err
+	}
+	i, err := r.vm(ctx, c, noSuchVM(c))
+	if err != nil {
+		return err
+	}
+	if !disks {
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name}, nil)
+	if err != nil {
+		return err
+	}
+	ended, err := r.awaitEnd(ctx, receipt.Job)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return say(c, "Removing VM '%s' and its disks from the cluster. Task %s goes on.", i.Name, receipt.Job.Short())
+	}
+	return say(c, "Removed VM '%s' and its disks from the cluster.", i.Name)
+}
+
+// awaitEnd waits for a job, and reports whether it has ended. It returns an error if the job
+// failed.
+func (r *router) awaitEnd(ctx context.Context, id seedbed.JobID) (ended bool, err error) {
+	over := time.Now().Add(patience)
+	for seq := int64(0); ; {
+		p, err := r.Await(ctx, id, seq, max(0, time.Until(over)))
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case p.Job.State == seedbed.JobSucceeded:
+			return true, nil
+		case p.Job.State.Terminal():
+			return true, refused(fiber.StatusBadRequest, "ERROR: %s", sentence(p.Job.Error))
+		case len(p.Events) == 0: // the time has passed, the server stops, or too many requests wait
+			return false, nil
+		}
+		seq = p.Events[len(p.Events)-1].Seq
+	}
+}
+
+// setVMMeta refuses every change: Seedbed has no use for the values that PVC keeps there.
+func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	i, err := r.vm(ctx, c, vmNotFound())
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"limit", "selector", "autostart", "profile", "migration_method", "migration_max_downtime"} {
+		if f.has(name) {
+			return refused(fiber.StatusBadRequest, "ERROR: %s of VM '%s' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them.", name, i.Name)
+		}
+	}
+	return refused(fiber.StatusBadRequest, "ERROR: No updates to apply.")
+}
+
+// vmConsole answers the last lines of a VM's console.
+func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	lines := consoleLines
+	if f.has("lines") {
+		lines = f.number("lines", "The number of lines must be an integer.")
+	}
+	if f.err != nil {
+		return f.err
+	}
+	i, err := r.vm(ctx, c, refused(fiber.StatusBadRequest, `ERROR: Could not find VM "%s" in the cluster!`, seedbed.Clip(server.Param(c, "vm"))))
+	if err != nil {
+		return err
+	}
+	text, err := r.Console.Console(ctx, i.Node, i.ID, server.MaxTail)
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // an instance that never ran has no console
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, struct {
+		Name string `json:"name"`
+		Data string `json:"data"`
+	}{i.Name, strings.ToValidUTF8(string(lastLines(text, lines)), "\uFFFD")})
+}
+
+// lastLines returns the last n lines of a text. As in PVC, the text after the last line end counts
+// as a line, even if empty.
+func lastLines(text []byte, n int) []byte {
+	if n <= 0 {
+		return nil
+	}
+	for at := len(text); ; {
+		at = bytes.LastIndexByte(text[:at], '\n')
+		if n--; at < 0 {
+			return text
+		}
+		if n == 0 {
+			return text[at+1:]
+		}
+	}
+}

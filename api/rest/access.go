@@ -1,0 +1,74 @@
+package rest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// filter selects events of an instance.
+type filter struct {
+	kind, path string
+	status     string // "404", or "4xx"
+	since      time.Time
+}
+
+var guestKinds = []string{seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport, seedbed.GuestPassword}
+
+// filterOf reads the filter from the query. It returns ErrInvalid for a value that cannot match.
+func filterOf(c *fiber.Ctx) (f filter, err error) {
+	f = filter{kind: c.Query("kind"), path: c.Query("path"), status: c.Query("status")}
+	if f.kind != "" && !slices.Contains(guestKinds, f.kind) {
+		return f, server.Invalid("kind %q: want %s", seedbed.Clip(f.kind), strings.Join(guestKinds, ", "))
+	}
+	if len(f.path) > maxPath {
+		return f, server.Invalid("path is too long: want at most %d bytes", maxPath)
+	}
+	if f.status != "" {
+		n, err := strconv.Atoi(strings.TrimSuffix(f.status, "xx"))
+		class := strings.HasSuffix(f.status, "xx")
+		if err != nil || class && (n < 1 || n > 5) || !class && (n < 100 || n > 599) {
+			return f, server.Invalid("status %q: want a status such as 404, or a class such as 4xx", seedbed.Clip(f.status))
+		}
+	}
+	if s := c.Query("since"); s != "" {
+		if f.since, err = time.Parse(time.RFC3339, s); err != nil {
+			return f, server.Invalid("since %q: want a time such as 2026-01-02T15:04:05Z", seedbed.Clip(s))
+		}
+	}
+	return f, nil
+}
+
+// none reports whether f selects every event.
+func (f filter) none() bool { return f == filter{} }
+
+func (f filter) takes(e seedbed.GuestEvent) bool {
+	status := strconv.Itoa(e.Status)
+	switch {
+	case f.kind != "" && f.kind != e.Kind,
+		f.path != "" && !strings.HasPrefix(e.Path, f.path),
+		f.status != "" && f.status != status && f.status != status[:1]+"xx",
+		!f.since.IsZero() && e.At.Before(f.since):
+		return false
+	}
+	return true
+}
+
+// apply returns the first n events that f selects.
+func (f filter) apply(all []seedbed.GuestEvent, n int) []seedbed.GuestEvent {
+	kept := []seedbed.GuestEvent{}
+	for _, e := range all {
+		if f.takes(e) {
+			if kept = append(kept, e); len(kept) == n {
+				break
+			}
+		}
+	}
+	return kept
+}

@@ -1,0 +1,77 @@
+package rest
+
+import (
+	"context"
+	"strings"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// domains lists the domains that can be adopted, in short form.
+func (r *router) domains(ctx context.Context, c *fiber.Ctx) error {
+	node, err := server.NodeQuery(c)
+	if err != nil {
+		return err
+	}
+	all, err := r.Strangers.ForeignDomains(ctx, node)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, all)
+}
+
+// foreign returns the domain that the path names. A foreign domain may have a name that no instance
+// could have, so only the length of the name is checked.
+func (r *router) foreign(ctx context.Context, c *fiber.Ctx) (seedbed.ForeignDomain, error) {
+	n := c.Params("name")
+	if len(n) > 255 {
+		return seedbed.ForeignDomain{}, server.Invalid("the domain's name has %d characters: want at most 255", len(n))
+	}
+	node, err := server.NodeQuery(c)
+	if err != nil {
+		return seedbed.ForeignDomain{}, err
+	}
+	return r.Strangers.ForeignDomain(ctx, node, strings.Clone(n))
+}
+
+func (r *router) domain(ctx context.Context, c *fiber.Ctx) error {
+	f, err := r.foreign(ctx, c)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, f)
+}
+
+// adopt starts the job that adopts the domain. The body is optional.
+func (r *router) adopt(ctx context.Context, c *fiber.Ctx) error {
+	var req seedbed.AdoptRequest
+	if c.Context().Request.Header.ContentLength() != 0 {
+		if err := server.Receive(c, &req); err != nil {
+			return err
+		}
+	}
+	f, err := r.foreign(ctx, c)
+	if err != nil {
+		return err
+	}
+	receipt, err := r.Adoptions.Adopt(ctx, f, req)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+func (r *router) forget(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	receipt, err := r.Adoptions.Forget(ctx, i.Name)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}

@@ -1,0 +1,84 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/internal/httpserve"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/gofiber/fiber/v2"
+)
+
+// maxCatalogue bounds the JSON of a catalogue.
+const maxCatalogue = 16 << 20
+
+func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
+	found, err := r.Store.Catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := jsonv2.Marshal(found, server.AnswerOptions, jsonv2.OmitZeroStructFields(true))
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return c.Send(body)
+}
+
+// switched reads a Boolean parameter of the query. An absent one is false.
+func switched(c *fiber.Ctx, name string) (bool, error) {
+	on, err := strconv.ParseBool(cmp.Or(c.Query(name), "false"))
+	if err != nil {
+		return false, server.Invalid("%s %q: want true or false", name, seedbed.Clip(c.Query(name)))
+	}
+	return on, nil
+}
+
+func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
+	pools, err := r.PoolNames(ctx)
+	if err != nil {
+		return err
+	}
+	how := seedbed.CatalogueImport{Check: r.CheckProfile, CheckDisk: pools.Check}
+	if how.DryRun, err = switched(c, "dry_run"); err != nil {
+		return err
+	}
+	if how.Keep, err = switched(c, "keep"); err != nil {
+		return err
+	}
+	var asked seedbed.Catalogue
+	if err := server.ReceiveUpTo(c, &asked, maxCatalogue); err != nil {
+		return err
+	}
+	for _, p := range asked.Profiles {
+		if p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
+			return httpserve.Problem{Status: fiber.StatusBadRequest, Detail: "profile " + seedbed.Clip(p.Name) + ": revision, created and changed are not part of a catalogue"}
+		}
+	}
+	privileged := []string{}
+	for _, script := range asked.Scripts {
+		if script.Options.Privileged {
+			privileged = append(privileged, script.Name)
+		}
+	}
+	if who := server.CallerOf(c); len(privileged) > 0 && !who.Role.Allows(seedbed.RoleAdmin) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "script %q of the catalogue is privileged: %s has the role %s, and to let a script out of its sandbox takes %s",
+			seedbed.Clip(privileged[0]), who.Name, who.Role, seedbed.RoleAdmin)
+	}
+	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.DryRun, "keep": how.Keep, "privileged": privileged})
+	if err != nil {
+		return err
+	}
+	server.NoteAsked(c, summary) // instead of the whole body: each object has its own entry
+	report, err := r.Store.ImportCatalogue(ctx, asked, how)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, report)
+}

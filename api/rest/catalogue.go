@@ -1,0 +1,140 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// list answers the objects that f reads.
+func list[T any](ctx context.Context, c *fiber.Ctx, f func(context.Context) ([]T, error)) error {
+	all, err := f(ctx)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, all)
+}
+
+// show answers the object that the path names.
+func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error)) error {
+	n, err := server.NameOf(c, kind)
+	if err != nil {
+		return err
+	}
+	v, err := f(ctx, n)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, v)
+}
+
+// showTagged is like show, and sets the object's ETag.
+func showTagged[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error), tag func(T) string) error {
+	n, err := server.NameOf(c, kind)
+	if err != nil {
+		return err
+	}
+	v, err := f(ctx, n)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, tag(v), v)
+}
+
+// drop deletes the object that the path names.
+func drop(ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) error) error {
+	n, err := server.NameOf(c, kind)
+	if err != nil {
+		return err
+	}
+	if err := f(ctx, n); err != nil {
+		return err
+	}
+	c.Status(fiber.StatusNoContent)
+	return nil
+}
+
+func (r *router) images(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Images) }
+
+func (r *router) image(ctx context.Context, c *fiber.Ctx) error {
+	return show(ctx, c, "image", r.Store.Image)
+}
+
+func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.ImageRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	if err := checkImage(req); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node})
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+// uploadImage receives a disk image, and starts its import.
+func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "image")
+	if err != nil {
+		return err
+	}
+	spec := seedbed.ImportSpec{SHA256: strings.ToLower(c.Query("sha256")), Format: c.Query("format"), Firmware: seedbed.Firmware(c.Query("firmware"))}
+	if spec.SHA256, err = server.WantedDigest(c, spec.SHA256); err != nil {
+		return err
+	}
+	pool := cmp.Or(c.Query("pool"), r.DefaultPool)
+	if err := seedbed.CheckName("pool", pool); err != nil {
+		return err
+	}
+	node, err := server.NodeQuery(c)
+	if err != nil {
+		return err
+	}
+	server.NoteUpload(c, map[string]any{"name": n, "pool": pool, "node": node, "sha256": spec.SHA256, "format": spec.Format, "firmware": spec.Firmware})
+	body, err := r.Incoming(ctx, c, server.MaxFrame)
+	if body != nil {
+		defer body.Close()
+	}
+	if err == nil {
+		err = r.free(ctx, n)
+	}
+	var up seedbed.Upload
+	if err == nil {
+		up, err = r.TakeIn(ctx, c, body, seedbed.UploadSpec{Pool: pool, Node: node, SHA256: spec.SHA256})
+	}
+	if err != nil {
+		if body != nil {
+			body.Linger(server.UploadLinger)
+		}
+		return err
+	}
+	spec.Upload, spec.SHA256, spec.Node = up.ID, up.SHA256, up.Node
+	receipt, err := r.Intake.Import(ctx, n, up.Pool, spec)
+	if err != nil {
+		return r.Unneeded(ctx, up, err)
+	}
+	return server.Accepted(c, receipt)
+}
+
+// free refuses an image whose name is taken, before the file is sent.
+func (r *router) free(ctx context.Context, name string) error {
+	_, err := r.Store.Image(ctx, name)
+	switch {
+	case err == nil:
+		return seedbed.Errorf(seedbed.ErrExists, "image %q exists already", name)
+	case errors.Is(err, seedbed.ErrNotFound):
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"strings"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+)
+
+// These bounds of requests are in addition to those of package seedbed.
+const (
+	minDisk    = seedbed.MiB
+	maxSSHKeys = 100
+	maxPath    = 4096
+)
+
+func checkImage(req wire.ImageRequest) error {
+	if err := seedbed.CheckName("image", req.Name); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("pool", req.Pool); err != nil {
+		return err
+	}
+	if len(req.Path) > maxPath || !path.IsAbs(req.Path) || strings.ContainsFunc(req.Path, control) {
+		return server.Invalid("path %q: want the absolute path of an image file on the worker's host", seedbed.Clip(req.Path))
+	}
+	if req.SHA256 != "" && !server.DigestForm.MatchString(req.SHA256) {
+		return server.Invalid("sha256 %q: want 64 lower-case hexadecimal digits", seedbed.Clip(req.SHA256))
+	}
+	return nil
+}
+
+// checkProfile sets the defaults of p, and returns ErrInvalid for a profile that no node could run.
+func (r *router) checkProfile(ctx context.Context, p *seedbed.Profile) (err error) {
+	if p.Ready, err = seedbed.ParseReady(string(p.Ready)); err != nil {
+		return err
+	}
+	if p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource)); err != nil {
+		return err
+	}
+	if p.Follow, err = seedbed.ParseFollow(string(p.Follow), seedbed.FollowPinned); err != nil {
+		return err
+	}
+	if err := seedbed.CheckParams(p.Params); err != nil {
+		return err
+	}
+	if p.Network == "" && p.NetworkTemplate == "" && p.OVA == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
+		p.Network = r.DefaultNetwork
+	}
+	if len(p.UserData) == 0 {
+		p.UserData = nil // the guest must get 404, not an empty document
+		if p.Script != "" {
+			p.UserData = []byte{} // an empty document, as guests of PVC expect
+		}
+	}
+	if len(p.VendorData) == 0 {
+		p.VendorData = nil
+	}
+	return r.refuseProfile(ctx, *p)
+}
+
+func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
+	for _, n := range []struct {
+		kind, name string
+		optional   bool
+	}{
+		{"profile", p.Name, false}, {"image", p.Image, p.Storage+p.OVA != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""}, {"network", p.Network, true},
+		{"system template", p.System, true}, {"network template", p.NetworkTemplate, true}, {"storage template", p.Storage, true}, {"userdata document", p.Document, true},
+		{"script", p.Script, true}, {"OVA image", p.OVA, true},
+	} {
+		if n.name == "" && n.optional {
+			continue
+		}
+		if err := seedbed.CheckName(n.kind, n.name); err != nil {
+			return err
+		}
+	}
+	var err error
+	// A value that is not set here comes from a template or an expression.
+	if p.VCPUs != 0 || p.System == "" && p.Expressions["vcpus"]+p.Expressions["system_template"] == "" {
+		err = seedbed.CheckVCPUs(p.VCPUs)
+	}
+	if p.Memory != 0 || p.System == "" && p.Expressions["memory"]+p.Expressions["system_template"] == "" {
+		err = cmp.Or(err, seedbed.CheckMemory(p.Memory))
+	}
+	err = cmp.Or(err, seedbed.CheckDisk("disk_size", p.DiskSize))
+	switch {
+	case err != nil:
+		return err
+	case p.DiskSize != 0 && p.DiskSize < minDisk:
+		return server.Invalid("disk_size is %s: want at least %s, or 0 for the image's own", p.DiskSize, minDisk)
+	case len(p.SSHKeys) > maxSSHKeys:
+		return server.Invalid("ssh_keys: %d keys: want at most %d", len(p.SSHKeys), maxSSHKeys)
+	}
+	for i, key := range p.SSHKeys {
+		if err := checkSSHKey(key); err != nil {
+			return server.Invalid("ssh_keys[%d]: %s", i, err)
+		}
+	}
+	return r.CheckProfile(ctx, p)
+}
+
+func control(r rune) bool { return r < ' ' || r == 0x7f }

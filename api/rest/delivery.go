@@ -1,0 +1,73 @@
+package rest
+
+import (
+	"context"
+	"net/url"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.Limit(c, server.DefaultLimit)
+	if err != nil {
+		return err
+	}
+	return list(ctx, c, func(ctx context.Context) ([]seedbed.Delivery, error) { return r.Store.Deliveries(ctx, n) })
+}
+
+// hookDeliveries lists the deliveries to a hook. The hook may have been removed since.
+func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.Limit(c, server.DefaultLimit)
+	if err != nil {
+		return err
+	}
+	hook, err := server.NameOf(c, "hook")
+	if err != nil {
+		return err
+	}
+	return list(ctx, c, func(ctx context.Context) ([]seedbed.Delivery, error) { return r.Store.HookDeliveries(ctx, hook, n) })
+}
+
+const maxDeliveryID = 256
+
+// deliveryOf reads the hook and the delivery ID from the path.
+func deliveryOf(c *fiber.Ctx) (hook, id string, err error) {
+	if hook, err = server.NameOf(c, "hook"); err != nil {
+		return "", "", err
+	}
+	id, err = url.PathUnescape(c.Params("id"))
+	if err != nil || id == "" || len(id) > maxDeliveryID {
+		return "", "", server.Invalid("delivery %q: want the id of one", seedbed.Clip(c.Params("id")))
+	}
+	return hook, id, nil
+}
+
+func (r *router) delivery(ctx context.Context, c *fiber.Ctx) error {
+	hook, id, err := deliveryOf(c)
+	if err != nil {
+		return err
+	}
+	d, err := r.Store.Delivery(ctx, hook, id)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, d)
+}
+
+func (r *router) redeliver(ctx context.Context, c *fiber.Ctx) error {
+	hook, id, err := deliveryOf(c)
+	if err != nil {
+		return err
+	}
+	done, err := r.Receiving.Redeliver(ctx, hook, id)
+	if err != nil {
+		return err
+	}
+	if done.Job != "" {
+		c.Set(fiber.HeaderLocation, server.Prefix+"/jobs/"+string(done.Job))
+	}
+	return server.Reply(c, fiber.StatusAccepted, done)
+}

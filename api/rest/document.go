@@ -1,0 +1,129 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (r *router) userData() objects[seedbed.UserDataDocument, wire.UserData] {
+	return objects[seedbed.UserDataDocument, wire.UserData]{
+		kind: "userdata document", list: r.Store.UserDataDocuments, remove: r.Store.DeleteUserData, show: shownUserData,
+		of: func(d seedbed.UserDataDocument) (string, seedbed.ObjectMeta) { return d.Name, d.ObjectMeta },
+	}
+}
+
+func shownUserData(d seedbed.UserDataDocument) wire.UserData {
+	return wire.UserData{Name: d.Name, Data: d.Data, Stored: wire.Stored(d.ObjectMeta)}
+}
+
+// checkSize refuses a document that is larger than the configuration allows.
+func (r *router) checkSize(kind, text string) error {
+	if most := cmp.Or(r.MaxUserData, seedbed.MiB); len(text) > int(most) {
+		return server.Invalid("the %s has %d bytes: want at most %s", kind, len(text), most)
+	}
+	return nil
+}
+
+// checkUserData refuses a document that cannot be served.
+func (r *router) checkUserData(ctx context.Context, name, data string) error {
+	if err := r.checkSize("userdata document", data); err != nil {
+		return err
+	}
+	return r.CheckDocument(ctx, name, data)
+}
+
+func (r *router) createUserData(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.UserDataRequest
+	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
+		return err
+	}
+	if err := r.checkUserData(ctx, req.Name, req.Data); err != nil {
+		return err
+	}
+	d, err := r.Store.CreateUserData(ctx, req.Name, req.Data)
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/userdata/"+d.Name, shownUserData(d))
+}
+
+func (r *router) changeUserData(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.UserDataRequest
+	return changeObject(ctx, c, r.userData(), &req, r.MaxDocuments(), func(n string) error {
+		if err := keepsName(r.userData().kind, req.Name, n); err != nil {
+			return err
+		}
+		if err := r.checkUserData(ctx, n, req.Data); err != nil {
+			return err
+		}
+		return r.Store.SetUserData(ctx, n, req.Data)
+	})
+}
+
+func (r *router) scripts() objects[seedbed.Script, wire.Script] {
+	return objects[seedbed.Script, wire.Script]{
+		kind: "provisioning script", list: r.Store.Scripts, remove: r.Store.DeleteScript, show: shownScript,
+		of: func(s seedbed.Script) (string, seedbed.ObjectMeta) { return s.Name, s.ObjectMeta },
+	}
+}
+
+func shownScript(s seedbed.Script) wire.Script {
+	return wire.Script{Name: s.Name, Text: s.Text, Options: shownOptions(s.Options), Stored: wire.Stored(s.ObjectMeta)}
+}
+
+func shownOptions(o seedbed.ScriptOptions) wire.ScriptOptions {
+	shown := wire.ScriptOptions{Privileged: o.Privileged, Network: o.Network, Always: o.Always, Memory: o.Memory}
+	if o.Time > 0 {
+		shown.Time = o.Time.String()
+	}
+	return shown
+}
+
+func (r *router) createScript(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.ScriptRequest
+	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
+		return err
+	}
+	if err := r.checkSize(r.scripts().kind, req.Text); err != nil {
+		return err
+	}
+	s, err := r.Store.CreateScript(ctx, req.Name, req.Text)
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/scripts/"+s.Name, shownScript(s))
+}
+
+func (r *router) changeScript(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.ScriptRequest
+	return changeObject(ctx, c, r.scripts(), &req, r.MaxDocuments(), func(n string) error {
+		if err := keepsName(r.scripts().kind, req.Name, n); err != nil {
+			return err
+		}
+		if err := r.checkSize(r.scripts().kind, req.Text); err != nil {
+			return err
+		}
+		return r.Store.SetScript(ctx, n, req.Text)
+	})
+}
+
+// changeOptions changes the options of the script that the path names.
+func (r *router) changeOptions(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.ScriptOptionsChange
+	return changeObject(ctx, c, r.scripts(), &req, server.MaxBody, func(n string) error {
+		change, err := server.ScriptChange(req)
+		if err != nil {
+			return err
+		}
+		if err := server.GrantsPrivilege(c, req.Privileged); err != nil {
+			return err
+		}
+		return r.Store.SetScriptOptions(ctx, n, change)
+	})
+}

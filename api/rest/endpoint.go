@@ -1,0 +1,138 @@
+package rest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	defaultOverlap = 24 * time.Hour
+	maxOverlap     = 30 * 24 * time.Hour
+)
+
+func (r *router) endpoints(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Store.Endpoints)
+}
+
+func (r *router) endpoint(ctx context.Context, c *fiber.Ctx) error {
+	return show(ctx, c, "endpoint", r.Store.Endpoint)
+}
+
+func (r *router) deleteEndpoint(ctx context.Context, c *fiber.Ctx) error {
+	return drop(ctx, c, "endpoint", r.Store.DeleteEndpoint)
+}
+
+func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.EndpointRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	keys, secret, err := r.endpointKeys(req.Sign, req.Secret)
+	if err != nil {
+		return err
+	}
+	e, err := r.Store.CreateEndpoint(ctx, seedbed.Endpoint{
+		Name: req.Name, URL: req.URL, Events: req.Events, CloudEvents: req.CloudEvents, AllowPrivate: req.AllowPrivate, Insecure: req.Insecure,
+		Keys: keys,
+	})
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/endpoints/"+e.Name, wire.NewEndpoint{Endpoint: e, Secret: secret})
+}
+
+// endpointKeys returns new keys, one for each version, and the shared secret of the version that
+// has one.
+func (r *router) endpointKeys(versions []string, given string) (keys []seedbed.EndpointKey, secret string, err error) {
+	if len(versions) == 0 {
+		versions = []string{seedbed.SignV1}
+	}
+	// A given secret is the key of the only version. With two versions its prefix says which one
+	// takes it.
+	takes := versions[0]
+	if len(versions) > 1 {
+		takes = seedbed.SignV1
+		if strings.HasPrefix(given, privatePrefix) {
+			takes = seedbed.SignV1a
+		}
+	}
+	for i, version := range versions {
+		if slices.Contains(versions[:i], version) {
+			return nil, "", server.Invalid("sign: %q comes twice", seedbed.Clip(version))
+		}
+		text := ""
+		if version == takes {
+			text = given
+		}
+		key, told, err := r.SigningKey(version, text)
+		if err != nil {
+			return nil, "", err
+		}
+		keys, secret = append(keys, key), secret+told
+	}
+	return keys, secret, nil
+}
+
+// privatePrefix is the prefix of v1a's private keys.
+const privatePrefix = "whsk_"
+
+func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "endpoint")
+	if err != nil {
+		return err
+	}
+	var req seedbed.EndpointChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	if req.Empty() {
+		return server.Invalid("nothing is to change: want some of url, events, allow_private, insecure and enabled")
+	}
+	e, err := r.Store.ChangeEndpoint(ctx, n, req)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, e)
+}
+
+func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "endpoint")
+	if err != nil {
+		return err
+	}
+	var req wire.EndpointRotation
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	overlap := defaultOverlap
+	if req.Overlap != nil {
+		overlap = *req.Overlap
+	}
+	if overlap < 0 || overlap > maxOverlap {
+		return server.Invalid("overlap %s: want nanoseconds that are 0 to %s", overlap, maxOverlap)
+	}
+	if len(req.Sign) == 0 {
+		e, err := r.Store.Endpoint(ctx, n)
+		if err != nil {
+			return err
+		}
+		req.Sign = e.Signs()
+	}
+	keys, secret, err := r.endpointKeys(req.Sign, req.Secret)
+	if err != nil {
+		return err
+	}
+	e, err := r.Store.RotateEndpointKeys(ctx, n, keys, overlap)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, wire.NewEndpoint{Endpoint: e, Secret: secret})
+}

@@ -1,0 +1,111 @@
+package rest
+
+import (
+	"context"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (r *router) hooks(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Hooks) }
+
+func (r *router) hook(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, "hook", r.Store.Hook, server.ContentTag)
+}
+
+func (r *router) deleteHook(ctx context.Context, c *fiber.Ctx) error {
+	if err := server.Unchanged(ctx, c, "hook", r.Store.Hook, server.ContentTag); err != nil {
+		return err
+	}
+	return drop(ctx, c, "hook", r.Store.DeleteHook)
+}
+
+func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.HookRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	h, err := hookOfRequest(req)
+	if err != nil {
+		return err
+	}
+	var secret string
+	if keyed(req) {
+		var key seedbed.HookKey
+		if key, secret, err = r.hookKey(h.HookSettings, req.HookKey); err != nil {
+			return err
+		}
+		h.Keys = []seedbed.HookKey{key}
+	}
+	if err := r.Receiving.Check(h); err != nil {
+		return err
+	}
+	if h, err = r.Store.CreateHook(ctx, h); err != nil {
+		return err
+	}
+	return server.Created(c, "/hooks/"+h.Name, wire.NewHook{Hook: h, Secret: secret})
+}
+
+// hookOf returns the hook that the path names.
+func (r *router) hookOf(ctx context.Context, c *fiber.Ctx) (seedbed.Hook, error) {
+	n, err := server.NameOf(c, "hook")
+	if err != nil {
+		return seedbed.Hook{}, err
+	}
+	return r.Store.Hook(ctx, n)
+}
+
+// changeHook changes the fields that the body has, and leaves the rest.
+func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
+	h, err := r.hookOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := server.Matches(c, server.ContentTag(h)); err != nil {
+		return err
+	}
+	req := hookRequest(h)
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	if req.Name != h.Name || !req.HookKey.Empty() {
+		return server.Invalid("a hook keeps its name, and gets another key by being rotated")
+	}
+	keys, changed := h.Keys, h.Changed
+	if h, err = hookOfRequest(req); err != nil {
+		return err
+	}
+	h.Keys, h.Changed = keys, changed
+	if err := r.Receiving.Check(h); err != nil {
+		return err
+	}
+	if h, err = r.Store.UpdateHook(ctx, h); err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(h), h)
+}
+
+func (r *router) testHook(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.HookTest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	h, err := r.hookOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	if req.When != nil {
+		h.When = *req.When
+	}
+	if req.Mapping != nil {
+		h.Mapping = *req.Mapping
+	}
+	t, err := r.Receiving.DryRun(ctx, h, req.SampleDelivery)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, t)
+}

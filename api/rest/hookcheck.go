@@ -1,0 +1,79 @@
+package rest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+)
+
+const (
+	defaultTolerance = 5 * time.Minute
+	minTolerance     = time.Second
+	// maxTolerance is far less than half the time for which deliveries are kept, so that a replay
+	// within it is always recognised.
+	maxTolerance = 24 * time.Hour
+)
+
+// hookRequest returns the request that would create h. It shares no memory with h, because a
+// decoder writes into it.
+func hookRequest(h seedbed.Hook) wire.HookRequest {
+	r := wire.HookRequest{
+		Name: h.Name, HookSettings: h.HookSettings, Profiles: slices.Clone(h.Profiles), Actions: slices.Clone(h.Actions), Tolerance: h.Tolerance,
+	}
+	r.CIDRs, r.Subjects = slices.Clone(h.CIDRs), slices.Clone(h.Subjects)
+	if h.Form != nil {
+		form := *h.Form
+		r.Form = &form
+	}
+	return r
+}
+
+// keyed reports whether a new hook gets a key. An Alertmanager hook without a token identifies its
+// senders by their certificates instead.
+func keyed(r wire.HookRequest) bool {
+	switch r.Scheme {
+	case seedbed.SchemeNone:
+		return !r.HookKey.Empty()
+	case seedbed.SchemeAlertmanager:
+		return !r.HookKey.Empty() || len(r.Subjects) == 0
+	}
+	return true
+}
+
+// hookOfRequest returns the hook that r describes, with defaults set. It returns ErrInvalid for a
+// hook that no scheme allows. The scheme's own rules are checked together with the keys.
+func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
+	h := seedbed.Hook{Name: r.Name, HookSettings: r.HookSettings, Profiles: r.Profiles, Actions: r.Actions, Tolerance: r.Tolerance}
+	h.Scheme = cmp.Or(h.Scheme, seedbed.SchemeStandard)
+	if err := seedbed.CheckName("hook", h.Name); err != nil {
+		return h, err
+	}
+	if len(h.Profiles) > server.MaxListed {
+		return h, server.Invalid("profiles: %d names: want at most %d", len(h.Profiles), server.MaxListed)
+	}
+	for i, p := range h.Profiles {
+		if err := seedbed.CheckName("profile", p); err != nil {
+			return h, err
+		}
+		if slices.Contains(h.Profiles[:i], p) {
+			return h, server.Invalid("profiles: %q comes twice", p)
+		}
+	}
+	for i, a := range h.Actions {
+		if !slices.Contains(seedbed.Actions(), a) || slices.Contains(h.Actions[:i], a) {
+			return h, server.Invalid("actions: %q: want some of %s, each once", seedbed.Clip(a), strings.Join(seedbed.Actions(), ", "))
+		}
+	}
+	if h.Tolerance == 0 {
+		h.Tolerance = defaultTolerance
+	}
+	if h.Tolerance < minTolerance || h.Tolerance > maxTolerance {
+		return h, server.Invalid("tolerance %s: want nanoseconds that are %s to %s, or 0 for %s", h.Tolerance, minTolerance, maxTolerance, defaultTolerance)
+	}
+	return h, nil
+}

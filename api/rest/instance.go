@@ -1,0 +1,161 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	defaultPath = "/latest/meta-data/"
+	// keptEvents exceeds the number of events that are kept of any instance.
+	keptEvents = 100000
+)
+
+func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.InstanceRequest
+	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
+		return err
+	}
+	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("profile", req.Profile); err != nil {
+		return err
+	}
+	r.WithholdSecrets(ctx, c, req.Profile, req.Params)
+	if err := r.checkScriptRequest(ctx, req); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
+		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node,
+		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+// checkScriptRequest refuses what only a profile with a script can do for one without.
+func (r *router) checkScriptRequest(ctx context.Context, req wire.InstanceRequest) error {
+	if len(req.Arguments) == 0 && !req.DisksOnly {
+		return nil
+	}
+	p, err := r.Store.Profile(ctx, req.Profile)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil // the intake says so
+	}
+	if err == nil && p.Script == "" {
+		err = server.Invalid("profile %q has no script: only a profile with one takes arguments or makes only disks", p.Name)
+	}
+	return err
+}
+
+// named returns the instance that the path names.
+func (r *router) named(ctx context.Context, c *fiber.Ctx) (seedbed.Instance, error) {
+	n := c.Params("name")
+	if err := seedbed.CheckInstanceName(n); err != nil {
+		return seedbed.Instance{}, err
+	}
+	return r.Store.InstanceByName(ctx, n)
+}
+
+func (r *router) instance(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.InstanceTag(i), i)
+}
+
+func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx) error {
+	n := c.Params("name")
+	if err := seedbed.CheckInstanceName(n); err != nil {
+		return err
+	}
+	if err := server.Unchanged(ctx, c, "instance", r.Store.InstanceByName, server.InstanceTag); err != nil {
+		return err
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm"))}, nil)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.Tail(c)
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	text, err := r.Console.Console(ctx, i.Node, i.ID, n)
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 && !i.System.Serial {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s has no serial console: its system template asks for none (seedbed provisioner template system modify NAME --serial, before it is made or rebuilt)", i.Name)
+	}
+	return guestBytes(c, "text/plain; charset=utf-8", text)
+}
+
+func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.Limit(c, server.DefaultLimit)
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	f, err := filterOf(c)
+	if err != nil {
+		return err
+	}
+	return list(ctx, c, func(ctx context.Context) ([]seedbed.GuestEvent, error) {
+		if f.none() {
+			return r.Store.GuestEvents(ctx, i.ID, n)
+		}
+		all, err := r.Store.GuestEvents(ctx, i.ID, keptEvents)
+		return f.apply(all, n), err
+	})
+}
+
+func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
+	p := c.Query("path", defaultPath)
+	if len(p) > maxPath || p[0] != '/' {
+		return server.Invalid("path %q: want one that starts with '/', such as %s", seedbed.Clip(p), defaultPath)
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	body, contentType, ok, err := r.Metadata(ctx, i, p)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s is served nothing at %q", i.Name, seedbed.Clip(p))
+	}
+	return guestBytes(c, contentType, body)
+}
+
+// guestBytes answers bytes that came from a guest or are served to one. They are untrusted: a
+// browser must neither guess their type nor run them.
+func guestBytes(c *fiber.Ctx, contentType string, b []byte) error {
+	c.Set(fiber.HeaderContentType, contentType)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox")
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return c.Status(fiber.StatusOK).Send(b)
+}

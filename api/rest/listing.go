@@ -1,0 +1,106 @@
+package rest
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// instanceQuery reads the query of a list of instances.
+func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
+	if q.Limit, err = server.Limit(c, server.MaxLimit); err != nil {
+		return q, err
+	}
+	if q.State, err = server.OneOf(c, "state", seedbed.InstanceStates()); err != nil {
+		return q, err
+	}
+	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
+		*to = strings.Clone(c.Query(name))
+		if *to != "" && !prefixForm.MatchString(*to) {
+			return q, server.Invalid("%s %q: want an instance's name, or the start of one: lower-case letters, digits and hyphens", name, seedbed.Clip(*to))
+		}
+	}
+	if q.Profile = strings.Clone(c.Query("profile")); q.Profile != "" {
+		if err = seedbed.CheckName("profile", q.Profile); err != nil {
+			return q, err
+		}
+	}
+	q.Node, err = server.NodeQuery(c)
+	return q, err
+}
+
+// prefixForm matches a prefix of an instance name.
+var prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
+	q, err := instanceQuery(c)
+	if err != nil {
+		return err
+	}
+	return server.Page(c, q.Limit, func(i seedbed.Instance) string { return i.Name }, func(n int) ([]seedbed.Instance, error) {
+		q.Limit = n
+		return r.Store.ListInstances(ctx, q)
+	})
+}
+
+// nameQuery reads the query of a list of objects that are listed by name. kind is the messages' word
+// for one.
+func nameQuery(c *fiber.Ctx, kind string) (q seedbed.ProfileQuery, err error) {
+	if q.Limit, err = server.Limit(c, server.MaxLimit); err != nil {
+		return q, err
+	}
+	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
+		*to = strings.Clone(c.Query(name))
+		if *to != "" && !objectForm.MatchString(*to) {
+			return q, server.Invalid("%s %q: want the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens", name, seedbed.Clip(*to), kind)
+		}
+	}
+	return q, nil
+}
+
+// objectForm matches a prefix of a catalogue name.
+var objectForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
+	q, err := nameQuery(c, "profile")
+	if err != nil {
+		return err
+	}
+	return server.Page(c, q.Limit, func(p seedbed.Profile) string { return p.Name }, func(n int) ([]seedbed.Profile, error) {
+		q.Limit = n
+		return r.Store.ListProfiles(ctx, q)
+	})
+}
+
+// jobQuery reads the query of a list of jobs.
+func jobQuery(c *fiber.Ctx) (q seedbed.JobQuery, err error) {
+	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
+		return q, err
+	}
+	if q.State, err = server.OneOf(c, "state", seedbed.JobStates()); err != nil {
+		return q, err
+	}
+	if q.Kind, err = server.OneOf(c, "kind", seedbed.JobKinds()); err != nil {
+		return q, err
+	}
+	if after := c.Query("after"); after != "" {
+		q.After, err = seedbed.ParseJobCursor(after)
+	}
+	return q, err
+}
+
+func (r *router) jobs(ctx context.Context, c *fiber.Ctx) error {
+	q, err := jobQuery(c)
+	if err != nil {
+		return err
+	}
+	return server.Page(c, q.Limit, func(j seedbed.Job) string { return j.Cursor().String() }, func(n int) ([]seedbed.Job, error) {
+		q.Limit = n
+		return r.Store.ListJobs(ctx, q)
+	})
+}

@@ -1,0 +1,128 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// nodeSettings are the fields of a node that callers set.
+type nodeSettings struct {
+	Name     string    `json:"name"`
+	Worker   string    `json:"worker"`
+	Cordoned bool      `json:"cordoned"`
+	Created  time.Time `json:"created"`
+}
+
+// nodeTag returns the entity tag of a node. It covers what callers set, not what the worker
+// reports.
+func nodeTag(n seedbed.Node) string {
+	return server.ContentTag(nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created})
+}
+
+// shownNodeSettings returns a node in the form that the audit log keeps.
+func (r *router) shownNodeSettings(ctx context.Context, name string) (any, error) {
+	n, err := r.Store.Node(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created}, nil
+}
+
+func (r *router) hypervisors(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Statuses)
+}
+
+func (r *router) hypervisor(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "node")
+	if err != nil {
+		return err
+	}
+	node, err := r.Store.Node(ctx, n)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return r.formerHypervisor(ctx, c, n, err)
+	}
+	if err != nil {
+		return err
+	}
+	return r.showNode(ctx, c, node)
+}
+
+// formerHypervisor answers a removed node in the same form as the list. It sets no entity tag,
+// because a removed node cannot be changed. It returns absent if the node has no instances.
+func (r *router) formerHypervisor(ctx context.Context, c *fiber.Ctx, name string, absent error) error {
+	use, err := r.Store.NodeUse(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(use, func(u seedbed.NodeUse) bool { return u.Node == name }) {
+		return absent
+	}
+	return server.Reply(c, fiber.StatusOK, r.StatusOf(server.Former(name), use))
+}
+
+// showNode answers a node with its entity tag.
+func (r *router) showNode(ctx context.Context, c *fiber.Ctx, n seedbed.Node) error {
+	use, err := r.Store.NodeUse(ctx)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, nodeTag(n), r.StatusOf(n, use))
+}
+
+func (r *router) addNode(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.NodeRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	n, err := r.Store.AddNode(ctx, seedbed.Node{Name: req.Name, Worker: req.Worker, Cordoned: req.Cordoned})
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderETag, nodeTag(n))
+	return server.Created(c, "/nodes/"+n.Name, r.StatusOf(n, nil))
+}
+
+func (r *router) changeNode(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "node")
+	if err != nil {
+		return err
+	}
+	var req wire.NodeChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	if req == (wire.NodeChange{}) {
+		return server.Invalid("nothing is to be changed: want worker, cordoned or both")
+	}
+	node, err := r.Store.ChangeNode(ctx, n, func(node *seedbed.Node) error {
+		if err := server.Matches(c, nodeTag(*node)); err != nil {
+			return err
+		}
+		if req.Worker != nil {
+			node.Worker = *req.Worker
+		}
+		if req.Cordoned != nil {
+			node.Cordoned = *req.Cordoned
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.showNode(ctx, c, node)
+}
+
+func (r *router) removeNode(ctx context.Context, c *fiber.Ctx) error {
+	if err := server.Unchanged(ctx, c, "node", r.Store.Node, nodeTag); err != nil {
+		return err
+	}
+	return drop(ctx, c, "node", r.Store.RemoveNode)
+}

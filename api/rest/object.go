@@ -1,0 +1,139 @@
+package rest
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// objects serves the objects of one kind that a profile can name: T as they are stored, W as they
+// are shown.
+type objects[T, W any] struct {
+	// kind is the messages' word for one.
+	kind   string
+	list   func(context.Context, seedbed.NameMatch) ([]T, error)
+	remove func(context.Context, string) error
+	// of returns an object's name, and what is recorded of it.
+	of   func(T) (string, seedbed.ObjectMeta)
+	show func(T) W
+}
+
+// read returns the object of that name.
+func (o objects[T, W]) read(ctx context.Context, name string) (T, error) {
+	found, err := o.list(ctx, seedbed.ExactName(name))
+	if err == nil && len(found) == 0 {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "the %s %q does not exist", o.kind, seedbed.Clip(name))
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return found[0], nil
+}
+
+// before returns the object of that name as it is shown.
+func (o objects[T, W]) before(ctx context.Context, name string) (any, error) {
+	v, err := o.read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return o.show(v), nil
+}
+
+// tag returns the entity tag of an object.
+func (o objects[T, W]) tag(v T) string {
+	_, stored := o.of(v)
+	return server.RevisionTag(stored.Revision, stored.Created.UnixMicro())
+}
+
+// all answers a page of the objects, by name.
+func (o objects[T, W]) all(ctx context.Context, c *fiber.Ctx) error {
+	q, err := nameQuery(c, o.kind)
+	if err != nil {
+		return err
+	}
+	found, err := o.list(ctx, seedbed.NameMatch{Text: q.Prefix, Start: true})
+	if err != nil {
+		return err
+	}
+	name := func(v T) string {
+		n, _ := o.of(v)
+		return n
+	}
+	found = slices.DeleteFunc(found, func(v T) bool { return name(v) <= q.After })
+	slices.SortFunc(found, func(a, b T) int { return strings.Compare(name(a), name(b)) })
+	cursor := "" // of the page's last object
+	return server.Page(c, q.Limit, func(W) string { return cursor }, func(n int) ([]W, error) {
+		if len(found) >= n {
+			cursor = name(found[n-2])
+		}
+		return server.Each(found[:min(n, len(found))], o.show), nil
+	})
+}
+
+// one answers the object that the path names, with its ETag.
+func (o objects[T, W]) one(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, o.kind)
+	if err != nil {
+		return err
+	}
+	return o.answer(ctx, c, n)
+}
+
+// answer answers the object of that name, with its ETag.
+func (o objects[T, W]) answer(ctx context.Context, c *fiber.Ctx, name string) error {
+	v, err := o.read(ctx, name)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, o.tag(v), o.show(v))
+}
+
+// match refuses a request with an If-Match header that does not match the object that the path
+// names.
+func (o objects[T, W]) match(ctx context.Context, c *fiber.Ctx) error {
+	return server.Unchanged(ctx, c, o.kind, o.read, o.tag)
+}
+
+// drop deletes the object that the path names.
+func (o objects[T, W]) drop(ctx context.Context, c *fiber.Ctx) error {
+	if err := o.match(ctx, c); err != nil {
+		return err
+	}
+	return drop(ctx, c, o.kind, o.remove)
+}
+
+// changeObject calls change with the name of the object that the path names, and answers the object as
+// it is then. The body, of at most most bytes, is read into req unless req is nil.
+func changeObject[T, W any](ctx context.Context, c *fiber.Ctx, all objects[T, W], req any, most int, change func(name string) error) error {
+	n, err := server.NameOf(c, all.kind)
+	if err != nil {
+		return err
+	}
+	if req != nil {
+		if err := server.ReceiveUpTo(c, req, most); err != nil {
+			return err
+		}
+	}
+	if err := all.match(ctx, c); err != nil {
+		return err
+	}
+	if err := change(n); err != nil {
+		return err
+	}
+	return all.answer(ctx, c, n)
+}
+
+// keepsName refuses a body whose name differs from the one that the path names. The body may leave
+// it out.
+func keepsName(kind, given, name string) error {
+	if given != "" && given != name {
+		return server.Invalid("name %q: a %s keeps its name, which is %s", seedbed.Clip(given), kind, name)
+	}
+	return nil
+}

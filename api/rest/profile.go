@@ -1,0 +1,77 @@
+package rest
+
+import (
+	"context"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, "profile", r.Store.Profile, server.ProfileTag)
+}
+
+func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
+	if err := server.Unchanged(ctx, c, "profile", r.Store.Profile, server.ProfileTag); err != nil {
+		return err
+	}
+	return drop(ctx, c, "profile", r.Store.DeleteProfile)
+}
+
+// receiveProfile reads a profile. The body must not have the fields that the server sets.
+func (r *router) receiveProfile(c *fiber.Ctx) (p seedbed.Profile, err error) {
+	if err := server.ReceiveUpTo(c, &p, r.MaxDocuments()); err != nil {
+		return p, err
+	}
+	if p.ID != 0 || p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
+		return p, server.BadJSON("members id, revision, created and changed are set by the server: leave them out")
+	}
+	return p, nil
+}
+
+func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
+	p, err := r.receiveProfile(c)
+	if err != nil {
+		return err
+	}
+	if err := r.checkProfile(ctx, &p); err != nil {
+		return err
+	}
+	if p, err = r.Store.CreateProfile(ctx, p); err != nil {
+		return err
+	}
+	return server.Created(c, "/profiles/"+p.Name, p)
+}
+
+// changeProfile replaces a profile by the body. Its name cannot change, and the body may leave it
+// out.
+func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "profile")
+	if err != nil {
+		return err
+	}
+	next, err := r.receiveProfile(c)
+	if err != nil {
+		return err
+	}
+	if next.Name != "" && next.Name != n {
+		return server.Invalid("name %q: a profile keeps its name, which is %s", seedbed.Clip(next.Name), n)
+	}
+	next.Name = n
+	if err := r.checkProfile(ctx, &next); err != nil {
+		return err
+	}
+	p, err := r.Store.ChangeProfile(ctx, n, func(p *seedbed.Profile) error {
+		if err := server.Matches(c, server.ProfileTag(*p)); err != nil {
+			return err
+		}
+		*p = next
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ProfileTag(p), p)
+}

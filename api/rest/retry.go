@@ -1,0 +1,102 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// retryJob resumes a failed job that was not undone, at the stage that failed. For any other failed
+// job it submits the same request again. It refuses if the request had parameters or documents that
+// are not kept.
+func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !j.State.Terminal():
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s is %s: what has not ended cannot be asked for once more", j.ID.Short(), j.State)
+	case j.State == seedbed.JobFailed:
+		if j, err = r.Store.ResumeJob(ctx, j.ID); err != nil {
+			return err
+		}
+		return server.Accepted(c, seedbed.Receipt{Job: j.ID, State: j.State})
+	case j.State == seedbed.JobSucceeded:
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to do once more", j.ID.Short())
+	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport:
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, and what it was asked for with is not kept: ask for that anew", j.ID.Short(), j.Kind)
+	}
+	if j.Instance != "" {
+		// Another instance may have the name by now.
+		i, err := r.Store.InstanceByName(ctx, j.Subject)
+		if err != nil {
+			return err
+		}
+		if i.ID != j.Instance {
+			return seedbed.Errorf(seedbed.ErrConflict, "job %s was about an instance %s that is no more: the one that is there now is another", j.ID.Short(), j.Subject)
+		}
+	}
+	receipt, err := r.again(ctx, j)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+// again submits the request of a job again.
+func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, error) {
+	switch j.Kind {
+	case seedbed.JobRemove, seedbed.JobStart:
+		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject}, nil)
+	case seedbed.JobStop, seedbed.JobReboot:
+		var p seedbed.PowerSpec
+		if err := specOf(j, &p); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		how := wire.PowerRequest{Force: p.Force, Soft: p.Soft}
+		if p.Grace > 0 {
+			how.Grace = p.Grace.String()
+		}
+		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: powerParams(how, nil)}, nil)
+	case seedbed.JobResize:
+		var s seedbed.ResizeSpec
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		return r.VolumeJobs.Resize(ctx, j.Subject, seedbed.ResizeRequest{Disk: s.Volume, Size: s.Size, VCPUs: s.VCPUs, Memory: s.Memory})
+	case seedbed.JobFlatten:
+		return r.VolumeJobs.Flatten(ctx, j.Subject)
+	case seedbed.JobForget:
+		return r.Adoptions.Forget(ctx, j.Subject)
+	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
+		var s seedbed.SnapshotJob
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		if j.Kind == seedbed.JobSnapshot {
+			return r.VolumeJobs.Snapshot(ctx, j.Subject, s.Name)
+		}
+		return r.VolumeJobs.RemoveSnapshot(ctx, j.Subject, s.Name)
+	case seedbed.JobImageRemove:
+		return r.VolumeJobs.RemoveImage(ctx, j.Subject)
+	}
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be asked for once more", j.ID.Short(), j.Kind)
+}
+
+// specOf decodes the input of a job, if it has one.
+func specOf(j seedbed.Job, to any) error {
+	if len(j.Spec) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(j.Spec, to); err != nil {
+		return fmt.Errorf("read the input of job %s: %w", j.ID, err)
+	}
+	return nil
+}

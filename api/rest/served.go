@@ -1,0 +1,180 @@
+package rest
+
+import (
+	"context"
+	"encoding/pem"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
+	n := c.Params("name")
+	if err := seedbed.CheckInstanceName(n); err != nil {
+		return err
+	}
+	var req wire.InstanceChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	var err error
+	var spot *seedbed.Spot
+	if req.Spot != nil && string(req.Spot) != "null" {
+		spot = new(seedbed.Spot)
+		if err := server.Decode(req.Spot, spot); err != nil {
+			return err
+		}
+	}
+	i, err := r.Change(ctx, n, func(i *seedbed.Instance) error {
+		if err := server.Matches(c, server.InstanceTag(*i)); err != nil {
+			return err
+		}
+		if req.Spot != nil {
+			i.Spot = spot
+		}
+		if req.Protected != nil {
+			i.Protected = *req.Protected
+		}
+		if i.Follow, err = seedbed.ParseFollow(string(req.UserData), i.Follow); err != nil {
+			return err
+		}
+		for k, v := range req.Tags {
+			if v == nil {
+				delete(i.Tags, k)
+			} else if i.Tags == nil {
+				i.Tags = map[string]string{k: *v}
+			} else {
+				i.Tags[k] = *v
+			}
+		}
+		return changeOptions(i, req.Metadata)
+	})
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.InstanceTag(i), i)
+}
+
+// changeOptions sets the options that o has. The form of the instance-id cannot be changed here:
+// cloud-init takes a new ID for a new instance and repeats its first boot.
+func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
+	if o == nil {
+		return nil
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	was := i.Metadata.WithDefaults(seedbed.MetadataOptions{})
+	i.Metadata = o.WithDefaults(was)
+	if i.Metadata.InstanceID != was.InstanceID {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s has an instance-id of form %s, which stays: with another, cloud-init would do its first boot once more", i.Name, was.InstanceID)
+	}
+	return nil
+}
+
+// subject returns the node or the instance that the path names.
+type subject func(ctx context.Context, c *fiber.Ctx) (node string, id seedbed.InstanceID, err error)
+
+func (r *router) nodeOf(_ context.Context, c *fiber.Ctx) (string, seedbed.InstanceID, error) {
+	n, err := server.NameOf(c, "node")
+	return n, "", err
+}
+
+func (r *router) instanceOf(ctx context.Context, c *fiber.Ctx) (string, seedbed.InstanceID, error) {
+	i, err := r.named(ctx, c)
+	return "", i.ID, err
+}
+
+func (r *router) maintenance(of subject) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		node, id, err := of(ctx, c)
+		if err != nil {
+			return err
+		}
+		return list(ctx, c, func(ctx context.Context) ([]seedbed.Maintenance, error) { return r.Store.Maintenance(ctx, node, id) })
+	}
+}
+
+func (r *router) announce(of subject) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		var req wire.MaintenanceRequest
+		if err := server.Receive(c, &req); err != nil {
+			return err
+		}
+		node, id, err := of(ctx, c)
+		if err != nil {
+			return err
+		}
+		m, err := r.Store.AddMaintenance(ctx, node, id, seedbed.Maintenance{
+			Code: req.Code, Description: req.Description, NotBefore: req.NotBefore, NotAfter: req.NotAfter,
+		})
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusCreated, m)
+	}
+}
+
+func (r *router) endMaintenance(state string) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		id := c.Params("id")
+		if len(id) > 64 {
+			return server.Invalid("maintenance event %q: want instance-event- and 17 hexadecimal digits", seedbed.Clip(id))
+		}
+		m, err := r.Store.EndMaintenance(ctx, id, state)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, m)
+	}
+}
+
+func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, "network", r.Store.Network, server.ContentTag)
+}
+
+func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "network")
+	if err != nil {
+		return err
+	}
+	var req wire.NetworkChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	changed, err := r.Store.ChangeNetwork(ctx, n, func(n *seedbed.Network) error {
+		if err := server.Matches(c, server.ContentTag(*n)); err != nil {
+			return err
+		}
+		if req.Identity != nil {
+			if *req.Identity != seedbed.IdentityTap && *req.Identity != seedbed.IdentityMAC {
+				return server.Invalid("identity %q: want tap or mac", seedbed.Clip(*req.Identity))
+			}
+			n.Identity = *req.Identity
+		}
+		if req.Allow != nil {
+			n.Allow = *req.Allow
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(changed), changed)
+}
+
+// certificate answers the certificate that verifies instance identity documents.
+func (r *router) certificate(ctx context.Context, c *fiber.Ctx) error {
+	site, err := r.Store.Site(ctx)
+	if err != nil {
+		return err
+	}
+	if len(site.Certificate) == 0 {
+		return seedbed.Errorf(seedbed.ErrNotFound, "identity documents are not signed here")
+	}
+	c.Set(fiber.HeaderContentType, "text/plain; charset=us-ascii")
+	return c.Status(fiber.StatusOK).Send(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate}))
+}

@@ -1,0 +1,70 @@
+package rest
+
+import (
+	"context"
+	"slices"
+
+	"seedbed"
+)
+
+// shown returns the object that a path is about, for the audit log.
+func (r *router) shown(ctx context.Context, parts []string) (any, error) {
+	switch name := parts[1]; parts[0] {
+	case "profiles":
+		return r.Store.Profile(ctx, name)
+	case "hooks":
+		return r.Store.Hook(ctx, name)
+	case "endpoints":
+		return r.Store.Endpoint(ctx, name)
+	case "instances":
+		return r.Store.InstanceByName(ctx, name)
+	case "images":
+		return r.Store.Image(ctx, name)
+	case "templates", "userdata", "scripts", "ovas":
+		return r.shownObject(ctx, parts)
+	case "networks":
+		return r.Store.Network(ctx, name)
+	case "nodes":
+		return r.shownNodeSettings(ctx, name)
+	case "tokens":
+		return r.shownToken(ctx, name)
+	}
+	return nil, nil
+}
+
+// shownObject returns an object that a profile can name, without the content of a document, which may
+// hold secrets.
+func (r *router) shownObject(ctx context.Context, parts []string) (any, error) {
+	kind, name := parts[0], parts[1]
+	if kind == "templates" {
+		if len(parts) < 3 {
+			return nil, nil
+		}
+		kind, name = parts[1], parts[2]
+	}
+	switch kind {
+	case "system":
+		return r.systemTemplates().before(ctx, name)
+	case "network":
+		return r.networkTemplates().before(ctx, name)
+	case "storage":
+		return r.storageTemplates().before(ctx, name)
+	case "userdata":
+		return r.userData().before(ctx, name)
+	case "scripts":
+		return r.scripts().before(ctx, name)
+	case "ovas":
+		return r.ovaImages().before(ctx, name)
+	}
+	return nil, nil
+}
+
+// shownToken returns a token as the API shows it, or nil if there is none of that name.
+func (r *router) shownToken(ctx context.Context, name string) (any, error) {
+	all, err := r.Store.Tokens(ctx)
+	at := slices.IndexFunc(all, func(t seedbed.Token) bool { return t.Name == name })
+	if err != nil || at < 0 {
+		return nil, err
+	}
+	return all[at], nil
+}

@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// secretPrefix identifies a secret to operators, and to scanners for leaked secrets.
+const secretPrefix = "sbt_"
+
+func (r *router) tokens(ctx context.Context, c *fiber.Ctx) error {
+	return list(ctx, c, r.Store.Tokens)
+}
+
+func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.TokenRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	if req.Name == "admin" {
+		return seedbed.Errorf(seedbed.ErrExists, `token "admin" is the one of the configuration (api.token_file)`)
+	}
+	var random [32]byte
+	rand.Read(random[:]) // never fails (crypto/rand)
+	secret := secretPrefix + hex.EncodeToString(random[:])
+	t, err := r.Store.CreateToken(ctx, seedbed.Token{Name: req.Name, Role: req.Role, Expires: req.Expires, Quota: req.Quota}, sha256.Sum256([]byte(secret)))
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/tokens/"+t.Name, wire.NewToken{Token: t, Secret: secret})
+}
+
+// setTokenQuota sets the quota of a token. It applies from now on.
+func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "token")
+	if err != nil {
+		return err
+	}
+	var q seedbed.TokenQuota
+	if err := server.Receive(c, &q); err != nil {
+		return err
+	}
+	t, err := r.Store.SetTokenQuota(ctx, n, q)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, t)
+}
+
+func (r *router) deleteToken(ctx context.Context, c *fiber.Ctx) error {
+	return drop(ctx, c, "token", r.Store.DeleteToken)
+}
+
+func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.Limit(c, server.DefaultLimit)
+	if err != nil {
+		return err
+	}
+	before, err := server.Whole(c, "before", 0)
+	if err != nil || before < 0 {
+		return server.Invalid("before %q: want the ID of an entry", seedbed.Clip(c.Query("before")))
+	}
+	all, err := r.Store.Audit(ctx, before, n)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, all)
+}

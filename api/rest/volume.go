@@ -1,0 +1,108 @@
+package rest
+
+import (
+	"context"
+	"slices"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (r *router) removeImage(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "image")
+	if err != nil {
+		return err
+	}
+	receipt, err := r.VolumeJobs.RemoveImage(ctx, n)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+func (r *router) flatten(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	receipt, err := r.VolumeJobs.Flatten(ctx, i.Name)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	var all []wire.Snapshot
+	for _, v := range i.Volumes {
+		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			at := slices.IndexFunc(all, func(a wire.Snapshot) bool { return a.Name == s.Name })
+			if at < 0 {
+				all = append(all, wire.Snapshot{Name: s.Name, Job: s.Job, Created: s.Created})
+				at = len(all) - 1
+			}
+			all[at].Volumes = append(all[at].Volumes, v.Name)
+			all[at].Complete = len(all[at].Volumes) == len(i.Volumes)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b wire.Snapshot) int { return a.Created.Compare(b.Created) })
+	return server.Reply(c, fiber.StatusOK, all)
+}
+
+func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.SnapshotRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("snapshot", req.Name); err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	receipt, err := r.VolumeJobs.Snapshot(ctx, i.Name, req.Name)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+// removeSnapshot accepts the removal of an existing snapshot.
+func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) error {
+	n, err := pathName(c, "snapshot", "snapshot")
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	there := false
+	for _, v := range i.Volumes {
+		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
+		if err != nil {
+			return err
+		}
+		there = there || slices.ContainsFunc(found, func(s seedbed.SnapshotInfo) bool { return s.Name == n })
+	}
+	if !there {
+		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
+	}
+	receipt, err := r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}

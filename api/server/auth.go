@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"golang.org/x/time/rate"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+)
+
+// authenticate admits a request that holds a token ("Authorization: Bearer T" or "X-Api-Key: T") or
+// has a session. It runs before anything else of the request is read. Unguarded paths reveal
+// nothing secret.
+func (r *Router) authenticate(c *fiber.Ctx) error {
+	if r.isOpen(c) {
+		c.Locals(callerKey, caller{Role: seedbed.RoleViewer})
+		return c.Next()
+	}
+	header := httpserve.FieldsOf(c.Context())
+	peer := c.Context().RemoteIP().String()
+	var who *caller
+	given := false
+	for _, sent := range []struct{ header, secret string }{
+		{header.Get("x-api-key"), header.Get("x-api-key")},
+		{header.Get("authorization"), bearer(header.Get("authorization"))},
+	} {
+		if sent.header == "" {
+			continue
+		}
+		t, err := r.holder(sent.secret)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			who, given = nil, true
+			break
+		}
+		if err != nil {
+			return err
+		}
+		// If two tokens were sent, the one with the lesser role counts.
+		if who == nil || !t.Role.Allows(who.Role) {
+			who, given = &caller{Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret))}, true
+		}
+	}
+	if who == nil && !given {
+		var err error
+		if who, err = r.session(c, peer); err != nil {
+			return err
+		}
+	}
+	if who == nil {
+		return r.unauthenticated(c, given, peer)
+	}
+	c.Locals(callerKey, *who)
+	return c.Next()
+}
+
+// bearer returns the token of an Authorization header, or an empty string for another scheme.
+func bearer(header string) string {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+func (r *Router) unauthenticated(c *fiber.Ctx, given bool, peer string) error {
+	if given {
+		r.Log.Warn("API request with a wrong token", "peer", peer)
+		if !r.SlowGuess() {
+			return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unauthenticated", Detail: "too many wrong tokens: try again later"}
+		}
+	}
+	c.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="seedbed"`)
+	return seedbed.Errorf(seedbed.ErrUnauthenticated, "want a token of the API, as Authorization: Bearer or X-Api-Key")
+}
+
+// holder returns the token with that secret: the configured one, or one that was created. It
+// returns ErrNotFound if the token does not exist or has expired.
+func (r *Router) holder(secret string) (seedbed.Token, error) {
+	if secret == "" {
+		return seedbed.Token{}, seedbed.Errorf(seedbed.ErrNotFound, "an empty token is none")
+	}
+	return r.tokenOf(sha256.Sum256([]byte(secret)))
+}
+
+// tokenOf is like holder, but takes the digest of the secret.
+func (r *Router) tokenOf(sum [sha256.Size]byte) (seedbed.Token, error) {
+	// The comparison of digests takes constant time, so that it reveals nothing, not even the
+	// length.
+	if subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 {
+		return seedbed.Token{Name: "admin", Role: seedbed.RoleAdmin}, nil
+	}
+	ctx, cancel := context.WithTimeout(r.base, CallTimeout)
+	defer cancel()
+	t, err := r.Store.TokenOf(ctx, sum)
+	if err == nil && t.Expired(time.Now()) {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "token %s has expired", t.Name)
+	}
+	return t, err
+}
+
+// Guarded reports whether callers need a token. On the control socket, they do not.
+func (r *Router) Guarded() bool { return r.auth }
+
+// SlowGuess waits for the time that a wrong guess costs. It returns false when too many callers wait.
+func (r *Router) SlowGuess() bool { return r.guesses.wait(r.stopping) }
+
+// guesses slows down callers who try tokens. After a burst, wrong tokens are answered late. When
+// too many callers already wait, they are answered at once with 429. Right tokens never wait.
+type guesses struct {
+	mu      sync.Mutex
+	bucket  *rate.Limiter
+	waiting int
+}
+
+const (
+	guessBurst   = 20
+	guessEvery   = time.Second
+	guessWaiting = 16
+)
+
+// wait blocks for the time that a wrong guess costs. It returns false when too many callers wait.
+func (g *guesses) wait(stopping <-chan struct{}) bool {
+	g.mu.Lock()
+	if g.bucket == nil {
+		g.bucket = rate.NewLimiter(rate.Every(guessEvery), guessBurst)
+	}
+	if g.bucket.Allow() {
+		g.mu.Unlock()
+		return true
+	}
+	if g.waiting == guessWaiting {
+		g.mu.Unlock()
+		return false
+	}
+	g.waiting++
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.waiting--
+	}()
+	select {
+	case <-time.After(guessEvery):
+	case <-stopping:
+	}
+	return true
+}

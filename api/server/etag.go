@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gofiber/fiber/v2"
+)
+
+// InstanceTag returns the entity tag of an instance (RFC 9110 8.8.3). It holds the revision and the
+// ID, since a later instance may have the same name.
+func InstanceTag(i seedbed.Instance) string { return RevisionTag(i.Revision, i.ID) }
+
+// ProfileTag returns the entity tag of a profile.
+func ProfileTag(p seedbed.Profile) string { return RevisionTag(p.Revision, p.Created.UnixMicro()) }
+
+func RevisionTag(revision int64, of any) string { return fmt.Sprintf(`"%d-%v"`, revision, of) }
+
+// ContentTag returns the entity tag of an object without a revision: a digest of the answer.
+func ContentTag[T any](v T) string {
+	body, err := json.Marshal(v, AnswerOptions, json.Deterministic(true))
+	if err != nil {
+		panic(err) // answers always marshal
+	}
+	return fmt.Sprintf(`"%x"`, sha256.Sum256(body))[:33] + `"`
+}
+
+// Tagged answers v with its entity tag.
+func Tagged(c *fiber.Ctx, tag string, v any) error {
+	c.Set(fiber.HeaderETag, tag)
+	return Reply(c, fiber.StatusOK, v)
+}
+
+// Matches refuses a change with 412 if the request has an If-Match header (RFC 9110 13.1.1) that
+// does not match the tag.
+func Matches(c *fiber.Ctx, tag string) error {
+	want := httpserve.FieldsOf(c.Context()).Get("if-match")
+	if want == "" || strings.TrimSpace(want) == "*" {
+		return nil
+	}
+	for known := range strings.SplitSeq(want, ",") {
+		if strings.TrimSpace(known) == tag {
+			return nil
+		}
+	}
+	return httpserve.Problem{Status: fiber.StatusPreconditionFailed, Kind: "conflict",
+		Detail: "it was changed since: its ETag is " + tag + " now, and If-Match says " + seedbed.Clip(want) + ": read it again, and change that"}
+}
+
+// Unchanged calls matches for the object that the path names. It is for changes that cannot check
+// the tag in their own transaction, such as a deletion, which cannot overwrite a change.
+func Unchanged[T any](ctx context.Context, c *fiber.Ctx, kind string, read func(context.Context, string) (T, error), tag func(T) string) error {
+	if httpserve.FieldsOf(c.Context()).Get("if-match") == "" {
+		return nil
+	}
+	n, err := NameOf(c, kind)
+	if err != nil {
+		return err
+	}
+	v, err := read(ctx, n)
+	if err != nil {
+		return err
+	}
+	return Matches(c, tag(v))
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"time"
+
+	"seedbed"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// GrantsPrivilege refuses to let a script out of its sandbox unless the caller is an admin.
+func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
+	if who := CallerOf(c); privileged != nil && *privileged && !who.Role.Allows(seedbed.RoleAdmin) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and to let a script out of its sandbox takes %s", who.Name, who.Role, seedbed.RoleAdmin)
+	}
+	return nil
+}
+
+// ScriptChange returns the change of a script's options that req asks for.
+func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.ScriptOptions), error) {
+	var limit time.Duration
+	if req.Time != nil && *req.Time != "" {
+		d, err := time.ParseDuration(*req.Time)
+		if err != nil {
+			return nil, Invalid("time %q is no duration: want one such as 30m, or 0s for the worker's limit", seedbed.Clip(*req.Time))
+		}
+		limit = d
+	}
+	return func(o *seedbed.ScriptOptions) {
+		for _, set := range []struct{ to, from *bool }{{&o.Privileged, req.Privileged}, {&o.Network, req.Network}, {&o.Always, req.Always}} {
+			if set.from != nil {
+				*set.to = *set.from
+			}
+		}
+		if req.Time != nil {
+			o.Time = limit
+		}
+		if req.Memory != nil {
+			o.Memory = *req.Memory
+		}
+	}, nil
+}

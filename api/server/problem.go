@@ -1,0 +1,88 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const internal = "internal error: the log of seedbedd says more"
+
+var statuses = []struct {
+	kind   error
+	status int
+}{
+	{seedbed.ErrNotFound, fiber.StatusNotFound},
+	{seedbed.ErrExists, fiber.StatusConflict},
+	{seedbed.ErrConflict, fiber.StatusConflict},
+	{seedbed.ErrInUse, fiber.StatusConflict},
+	{seedbed.ErrInvalid, fiber.StatusUnprocessableEntity},
+	{seedbed.ErrForbidden, fiber.StatusForbidden},
+	{seedbed.ErrUnauthenticated, fiber.StatusUnauthorized},
+	{seedbed.ErrFull, fiber.StatusInsufficientStorage},
+	{seedbed.ErrUnavailable, fiber.StatusServiceUnavailable},
+}
+
+// ProblemOf maps every error to its answer. It does not disclose the text of an error without a
+// kind.
+func ProblemOf(err error) httpserve.Problem {
+	if p, ok := errors.AsType[httpserve.Problem](err); ok {
+		p.Kind = cmp.Or(p.Kind, "invalid") // such as a malformed request
+		return p
+	}
+	if e, ok := errors.AsType[*fiber.Error](err); ok {
+		return routerProblem(e.Code)
+	}
+	for _, k := range statuses {
+		if !errors.Is(err, k.kind) {
+			continue
+		}
+		p := httpserve.Problem{Status: k.status, Kind: seedbed.KindName(err), Detail: err.Error()}
+		if e, ok := errors.AsType[*seedbed.Error](err); ok {
+			p.Job = e.Holder
+		}
+		return p
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return httpserve.Problem{Status: fiber.StatusServiceUnavailable, Kind: "unavailable", Detail: "it took too long, or seedbedd is stopping"}
+	}
+	return httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal}
+}
+
+// routerProblem returns the problem for a status that the HTTP library reports. The library's texts
+// are not passed on, because they quote the request.
+func routerProblem(status int) httpserve.Problem {
+	p := httpserve.Problem{Status: status, Kind: "invalid", Detail: "the request could not be read"}
+	switch {
+	case status == fiber.StatusNotFound:
+		p.Kind, p.Detail = "not_found", "there is no such path: "+Prefix+"/openapi.yaml describes all"
+	case status == fiber.StatusMethodNotAllowed:
+		p.Detail = "the path does not take this method: the header Allow says which it does"
+	case status >= fiber.StatusInternalServerError:
+		p.Kind, p.Detail = "internal", internal
+	}
+	return p
+}
+
+// fail answers the error of a handler or of the router with a problem document.
+func (r *Router) fail(c *fiber.Ctx, err error) error {
+	p := ProblemOf(err)
+	if p.Status == fiber.StatusRequestHeaderFieldsTooLarge { // not even the path is known then
+		p.Message = p.Detail
+	}
+	if p.Status >= fiber.StatusInternalServerError {
+		level := slog.LevelWarn
+		if p.Kind == "internal" {
+			level = slog.LevelError
+		}
+		r.Log.Log(c.Context(), level, "API request failed", "method", c.Method(), "path", seedbed.Clip(c.Path()), "status", p.Status, "err", err)
+	}
+	p.Write(c.Context())
+	return nil
+}

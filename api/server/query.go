@@ -1,0 +1,88 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+const (
+	// defaultTail and maxTail bound what is read of a console.
+	defaultTail = 64 * seedbed.KiB
+	MaxTail     = seedbed.MiB
+
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// Limit reads the query's bound on the length of a list, from 1 to 1000.
+func Limit(c *fiber.Ctx, fallback int64) (int, error) {
+	n, err := Whole(c, "limit", fallback)
+	if err != nil || n < 1 || n > MaxLimit {
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "limit %q: want a whole number from 1 to %d", seedbed.Clip(c.Query("limit")), MaxLimit)
+	}
+	return int(n), nil
+}
+
+func Whole(c *fiber.Ctx, name string, fallback int64) (int64, error) {
+	if !c.Context().QueryArgs().Has(name) {
+		return fallback, nil
+	}
+	return strconv.ParseInt(c.Query(name), 10, 64)
+}
+
+// After reads the number of the last event that the caller has.
+func After(c *fiber.Ctx) (int64, error) {
+	n, err := Whole(c, "after", 0)
+	if err != nil || n < 0 {
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "after %q: want the number of an event, 0 or more", seedbed.Clip(c.Query("after")))
+	}
+	return n, nil
+}
+
+// Wait reads how long the answer may wait, at most maxWait.
+func Wait(c *fiber.Ctx) (time.Duration, error) {
+	if !c.Context().QueryArgs().Has("wait") {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(c.Query("wait"))
+	if err != nil || d < 0 {
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "wait %q: want a duration such as 20s, at most %s", seedbed.Clip(c.Query("wait")), MaxWait)
+	}
+	return min(d, MaxWait), nil
+}
+
+// Tail reads how many bytes of a console the caller wants.
+func Tail(c *fiber.Ctx) (seedbed.Bytes, error) {
+	if !c.Context().QueryArgs().Has("tail") {
+		return defaultTail, nil
+	}
+	n, err := seedbed.ParseBytes(c.Query("tail"))
+	if err != nil || n < 1 || n > MaxTail {
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "tail %q: want a size from 1 to %s, such as 64KiB", seedbed.Clip(c.Query("tail")), MaxTail)
+	}
+	return n, nil
+}
+
+// NameOf reads the name of a catalogue object from the path.
+func NameOf(c *fiber.Ctx, kind string) (string, error) {
+	s := c.Params("name")
+	return s, seedbed.CheckName(kind, s)
+}
+
+// NodeQuery returns the node that the query names, or an empty string for all nodes.
+func NodeQuery(c *fiber.Ctx) (string, error) {
+	node := strings.Clone(c.Query("node"))
+	if node == "" {
+		return "", nil
+	}
+	return node, seedbed.CheckName("node", node)
+}
+
+func Invalid(format string, args ...any) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, format, args...)
+}

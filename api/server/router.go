@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+// Prefix is the start of all paths.
+const Prefix = "/api/v1"
+
+// CallTimeout is the time within which most handlers must return.
+const CallTimeout = 20 * time.Second
+
+// Router is a Server on one listener.
+type Router struct {
+	*Server
+	auth bool
+	gate httpserve.Gate
+	base context.Context
+	// stopping is closed to end waits for events.
+	stopping <-chan struct{}
+	// open holds the methods and paths that need no token.
+	open map[string]bool
+}
+
+// Handler answers one request. ctx ends with the request's timeout.
+type Handler func(ctx context.Context, c *fiber.Ctx) error
+
+// Anyone is the role of a route that needs no token, because it reveals nothing secret, or begins or
+// ends a session.
+const Anyone seedbed.Role = ""
+
+// Route is one route of the API.
+type Route struct {
+	Method, Path string
+	// Role is the least role that may call the route.
+	Role    seedbed.Role
+	Timeout time.Duration
+	Handler Handler
+}
+
+// Lookup returns the object that a path below the prefix is about, as the API shows it. parts are the
+// path's segments. It returns nil if there is none.
+type Lookup func(ctx context.Context, parts []string) (any, error)
+
+// Table is a kind of routes.
+type Table struct {
+	Routes []Route
+	Shown  Lookup
+	// Owns reports whether a path belongs to the table, and fail and refuse answer the errors of such
+	// paths. They may be nil: errors are then answered with problem documents.
+	Owns   func(path string) bool
+	Fail   func(c *fiber.Ctx, err error) error
+	Refuse func(ctx *fasthttp.RequestCtx, p httpserve.Problem)
+}
+
+// register adds routes to app. Each GET route also serves HEAD. shown returns what a request changes,
+// for the audit log.
+func (r *Router) register(app *fiber.App, routes []Route, shown Lookup) {
+	for _, one := range routes {
+		serve := r.within(one.Timeout, one.Handler, shown)
+		h := func(c *fiber.Ctx) error {
+			if one.Role != Anyone {
+				if err := authorize(c, one.Role); err != nil {
+					return err
+				}
+			}
+			return serve(c)
+		}
+		if one.Role == Anyone {
+			r.open[one.Method+" "+Prefix+one.Path] = true
+		}
+		if one.Method == fiber.MethodGet {
+			app.Get(Prefix+one.Path, h)
+		} else {
+			app.Add(one.Method, Prefix+one.Path, h)
+		}
+	}
+}
+
+// Stops returns a channel that is closed when the server stops.
+func (r *Router) Stops() <-chan struct{} { return r.stopping }
+
+// isOpen reports whether a request needs no token.
+func (r *Router) isOpen(c *fiber.Ctx) bool {
+	method := c.Method()
+	if method == fiber.MethodHead {
+		method = fiber.MethodGet
+	}
+	return r.open[method+" "+c.Path()]
+}
+
+// within returns a handler that calls h with a deadline, unless the server is stopping.
+func (r *Router) within(d time.Duration, h Handler, shown Lookup) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		if !r.gate.Enter() {
+			return httpserve.Problem{Status: fiber.StatusServiceUnavailable, Kind: "unavailable", Detail: "seedbedd is stopping"}
+		}
+		defer r.gate.Leave()
+		ctx, cancel := context.WithTimeout(r.base, d)
+		defer cancel()
+		ctx, err := r.withJobOptions(ctx, c)
+		if err != nil {
+			return err
+		}
+		return h(r.changing(ctx, c, shown), c)
+	}
+}
+
+// withJobOptions returns ctx with the request's options for its job.
+func (r *Router) withJobOptions(ctx context.Context, c *fiber.Ctx) (context.Context, error) {
+	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
+		return ctx, nil
+	}
+	var o seedbed.JobOptions
+	var err error
+	if o.OnFailure, err = seedbed.ParseOnFailure(c.Query("on_failure")); err != nil {
+		return ctx, err
+	}
+	if o.Priority, err = seedbed.ParsePriority(c.Query("priority")); err != nil {
+		return ctx, err
+	}
+	if id := c.Query("after"); id != "" {
+		if !JobForm.MatchString(id) {
+			return ctx, Invalid("after %q: want a job's ID, or at least the first 8 characters of it", seedbed.Clip(id))
+		}
+		before, err := r.Store.JobByPrefix(ctx, strings.Clone(id))
+		if err != nil {
+			return ctx, err
+		}
+		o.After = before.ID
+	}
+	if o == (seedbed.JobOptions{}) {
+		return ctx, nil
+	}
+	return seedbed.WithJobOptions(ctx, o), nil
+}
+
+// JobForm matches a job's ID or at least its first eight characters.
+var JobForm = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)

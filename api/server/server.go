@@ -1,0 +1,191 @@
+// Package server has what both kinds of routes of the API stand on: one listener with its tables of
+// routes, the authentication of callers, the form of bodies and errors, pages, entity tags, streams,
+// uploads, and the audit of requests.
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/httpserve"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/valyala/fasthttp"
+)
+
+// metricsPath is the path from which Prometheus scrapes.
+const metricsPath = "/metrics"
+
+// The bounds of one listener.
+const (
+	concurrency  = 256
+	MaxBody      = 2 << 20
+	readTimeout  = 15 * time.Second
+	writeTimeout = 30 * time.Second
+	idleTimeout  = time.Minute
+	// grace is how long running requests may continue once the server stops.
+	grace        = 10 * time.Second
+	drainTimeout = readTimeout + writeTimeout + 5*time.Second
+)
+
+// Config holds what a Server works with. Every field is required unless its comment says otherwise.
+type Config struct {
+	Store   Store
+	Intake  Intake
+	Console Console
+	// VolumeJobs, Snapshots and Trash work on volumes that exist or have been removed.
+	VolumeJobs VolumeJobs
+	Snapshots  Snapshots
+	Trash      Trash
+	// Adoptions starts and stops managing domains. Strangers lists the domains that belong to no
+	// instance.
+	Adoptions Adoptions
+	Strangers Strangers
+	// Uploads receives files of at most MaxUpload (default 1 TiB). If it is nil, uploads are
+	// refused.
+	Uploads   Uploads
+	MaxUpload seedbed.Bytes
+	// OVAs makes OVA images from uploaded files.
+	OVAs OVAIntake
+	// Metadata returns what the instance would get for a path of the metadata address. ok is false
+	// for 404.
+	Metadata func(ctx context.Context, instance seedbed.Instance, path string) (body []byte, contentType string, ok bool, err error)
+	// Clean runs the cleanup once; force overrides its refusal of an inventory that looks wrong.
+	Clean func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error)
+	// Checks are the doctor's checks. They run concurrently and are answered in this order. May be
+	// empty.
+	Checks []func(ctx context.Context) []seedbed.Check
+	// Deliveries tests endpoints.
+	Deliveries Deliveries
+	// Metrics answers GET /metrics. If it is nil, the answer is 404.
+	Metrics http.Handler
+	// Receiving holds the functions of the webhook receiver.
+	Receiving Receiving
+	// SigningKey returns an endpoint's key for a version of signatures, from the given text or
+	// newly generated. secret is the text that the receiver needs if the key is symmetric.
+	SigningKey func(version, given string) (key seedbed.EndpointKey, secret string, err error)
+	// CheckProfile returns ErrInvalid for a profile that cannot be served.
+	CheckProfile func(ctx context.Context, p seedbed.Profile) error
+	// CheckDocument is the same for a user-data document.
+	CheckDocument func(ctx context.Context, name, data string) error
+	// Change changes the fields of an instance that need no job, and what its guest is served.
+	Change func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error)
+	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
+	MaxUserData seedbed.Bytes
+	// DefaultNetwork and DefaultPool are the defaults of requests that name none.
+	DefaultNetwork, DefaultPool string
+	// Pools are the names of the storage pools.
+	Pools []string
+	// Heartbeat is the interval of an event stream's signs of life. Default 15 s.
+	Heartbeat time.Duration
+	// Patience is how long an event stream waits for a reader that does not read. Default 10 s.
+	Patience time.Duration
+	// Token is the token that callers on TCP need. Surrounding white space is ignored.
+	Token []byte
+	// Description is the description of every route, in OpenAPI's form.
+	Description string
+	// Version and Node are part of the health answer. May be empty.
+	Version, Node string
+	Log           *slog.Logger
+}
+
+// Server is the REST API.
+type Server struct {
+	Config
+	token    [sha256.Size]byte
+	guesses  guesses
+	sessions sessions
+	streams  streams
+	// waits bounds the number of requests that wait for events concurrently.
+	waits chan struct{}
+	// uploads bounds the number of concurrent uploads.
+	uploads chan struct{}
+}
+
+// New returns a Server that does not serve yet.
+func New(c Config) *Server {
+	c.Token = bytes.TrimSpace(c.Token)
+	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, concurrency/2), uploads: make(chan struct{}, uploadsAtOnce)}
+}
+
+// Serve answers on ln until ctx ends, and then closes ln. With auth, requests need a token, except
+// those of routes for anyone. tables returns the routes. serve refuses new requests with 503 once ctx
+// ends. It lets running requests continue for the grace time, and returns when all are answered.
+func (s *Server) Serve(ctx context.Context, ln net.Listener, auth bool, tables func(*Router) []Table) error {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	r := &Router{Server: s, auth: auth, base: base, stopping: ctx.Done(), open: map[string]bool{}}
+	drain := func() {
+		end := time.AfterFunc(grace, cancel)
+		defer end.Stop()
+		r.gate.Drain()
+	}
+	return httpserve.Serve(ctx, ln, r.app(tables(r)), "the API", drain, drainTimeout)
+}
+
+// MaxDocuments returns the bound of a body that holds a user-data and a vendor-data document in
+// base64.
+func (s *Server) MaxDocuments() int {
+	return MaxBody + 2*base64.StdEncoding.EncodedLen(int(cmp.Or(s.MaxUserData, seedbed.MiB)))
+}
+
+// single holds the headers on which a decision depends, so that they may occur only once.
+var single = []string{"authorization", "x-api-key", "cookie", "if-match", "last-event-id", "content-digest", "repr-digest", "digest"}
+
+// app returns the handler of one listener.
+func (r *Router) app(tables []Table) *fiber.App {
+	// answering returns the table that a path belongs to. Other paths are answered with problem
+	// documents.
+	answering := func(path string) *Table {
+		for i := range tables {
+			if t := &tables[i]; t.Owns != nil && t.Owns(path) {
+				return t
+			}
+		}
+		return nil
+	}
+	app := httpserve.New(fiber.Config{
+		BodyLimit:    r.MaxDocuments(),
+		Concurrency:  concurrency,
+		ReadTimeout:  readTimeout,
+		WriteTimeout: writeTimeout,
+		IdleTimeout:  idleTimeout,
+		ErrorHandler: func(c *fiber.Ctx, err error) error {
+			if t := answering(c.Path()); t != nil {
+				return t.Fail(c, err)
+			}
+			return r.fail(c, err)
+		},
+	}, httpserve.Guard{
+		Log: r.Log, Request: "an API request", Single: single, Discard: 2 * r.MaxDocuments(),
+		Refuse: func(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
+			if t := answering(string(ctx.URI().PathOriginal())); t != nil {
+				t.Refuse(ctx, p)
+				return
+			}
+			ProblemOf(p).Write(ctx)
+		},
+		Bug: httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal},
+	})
+	if r.auth {
+		app.Use(r.authenticate)
+	} else {
+		app.Use(r.local)
+	}
+	for _, t := range tables {
+		r.register(app, t.Routes, t.Shown)
+	}
+	if r.Metrics != nil {
+		app.Get(metricsPath, adaptor.HTTPHandler(r.Metrics))
+	}
+	return app
+}

@@ -1,0 +1,298 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"time"
+
+	"seedbed"
+)
+
+// Store is what the API reads and writes. Its methods return ErrNotFound for an object that does
+// not exist and ErrExists for a name that is taken.
+type Store interface {
+	Catalogue
+	Instances
+	Jobs
+	Webhooks
+	Site
+	Access
+}
+
+// Catalogue reads and writes what instances are made from. A template, a document or a script cannot be deleted while
+// profiles name it: ErrInUse, naming them.
+type Catalogue interface {
+	Image(ctx context.Context, name string) (seedbed.Image, error)
+	Images(ctx context.Context) ([]seedbed.Image, error)
+	// OVAs returns the imported OVA images whose names match.
+	OVAs(ctx context.Context, m seedbed.NameMatch) ([]seedbed.OVA, error)
+	CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error)
+	Profile(ctx context.Context, name string) (seedbed.Profile, error)
+	// ChangeProfile applies change to a profile. The name cannot change.
+	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
+	DeleteProfile(ctx context.Context, name string) error
+	// ScriptedProfiles returns the profiles that have a script and whose names match.
+	ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Profile, error)
+	CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate) (seedbed.SystemTemplate, error)
+	SystemTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.SystemTemplate, error)
+	ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (seedbed.SystemTemplate, error)
+	DeleteSystemTemplate(ctx context.Context, name string) error
+	CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (seedbed.NetworkTemplate, error)
+	NetworkTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error)
+	DeleteNetworkTemplate(ctx context.Context, name string) error
+	// AddTemplateNetwork adds a NIC. A second NIC in the same network needs again.
+	AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error
+	RemoveTemplateNetwork(ctx context.Context, template, vni string) error
+	CreateStorageTemplate(ctx context.Context, name string) (seedbed.StorageTemplate, error)
+	StorageTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error)
+	DeleteStorageTemplate(ctx context.Context, name string) error
+	AddTemplateDisk(ctx context.Context, template string, d seedbed.TemplateDisk) error
+	RemoveTemplateDisk(ctx context.Context, template, name string) error
+	CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error)
+	UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error)
+	SetUserData(ctx context.Context, name, data string) error
+	DeleteUserData(ctx context.Context, name string) error
+	CreateScript(ctx context.Context, name, text string) (seedbed.Script, error)
+	Scripts(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Script, error)
+	SetScript(ctx context.Context, name, text string) error
+	DeleteScript(ctx context.Context, name string) error
+	SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error
+	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
+	// ImportCatalogue imports a catalogue in one transaction. It writes nothing if there is a conflict.
+	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)
+}
+
+// Instances reads and writes the instances, what their guests are told and did, and long lists.
+type Instances interface {
+	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
+	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
+	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	// GuestEvents returns at most limit events, newest first.
+	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
+	// ListInstances returns instances by name.
+	ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error)
+	// ListProfiles returns profiles by name.
+	ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error)
+	// ListJobs returns jobs, newest first.
+	ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error)
+	InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
+	Maintenance(ctx context.Context, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error)
+	AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error)
+	// EndMaintenance marks an event as completed or canceled. It returns ErrConflict when the event
+	// has ended.
+	EndMaintenance(ctx context.Context, event, state string) (seedbed.Maintenance, error)
+}
+
+// Jobs reads and writes the jobs, with their stages, events and output, and what they left behind.
+type Jobs interface {
+	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	// JobByPrefix returns the one job whose ID starts with prefix, which has at least eight
+	// characters.
+	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
+	// CancelJob marks a job for undoing. It returns ErrConflict when the job has ended.
+	CancelJob(ctx context.Context, id seedbed.JobID) error
+	// ResumeJob queues a failed job again, at the stage that failed.
+	ResumeJob(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	LiveJobs(ctx context.Context, limit int) ([]seedbed.Job, error)
+	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
+	// Events returns at most limit events with a number above after, oldest first.
+	Events(ctx context.Context, id seedbed.JobID, after int64, limit int) ([]seedbed.Event, error)
+	// JobOutput returns at most limit lines with a number above after, of one stage or, if stage is
+	// empty, of all.
+	JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) ([]seedbed.JobOutput, error)
+	// Hint returns a channel that the next write of this process closes.
+	Hint() <-chan struct{}
+	// EventsOfAll returns at most limit events after a place in that order.
+	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.NumberedEvent, error)
+	// LastPlace returns the place of the newest event.
+	LastPlace(ctx context.Context) (int64, error)
+	// Orphans returns all orphans of undone jobs, oldest first.
+	Orphans(ctx context.Context) ([]seedbed.Orphan, error)
+	// Strays returns the resources that carry Seedbed's tag and have no owner in the database.
+	Strays(ctx context.Context) ([]seedbed.Orphan, error)
+	// UndoAgain undoes a job again. It returns ErrConflict, ErrNotFound or ErrInUse if that would
+	// touch resources that something else owns by now.
+	UndoAgain(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+}
+
+// Webhooks reads and writes the receivers of webhooks that come in, and of those that go out.
+type Webhooks interface {
+	CreateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
+	Hook(ctx context.Context, name string) (seedbed.Hook, error)
+	Hooks(ctx context.Context) ([]seedbed.Hook, error)
+	DeleteHook(ctx context.Context, name string) error
+	// UpdateHook changes everything except scheme and keys. It returns ErrConflict if the hook was
+	// changed after h.Changed.
+	UpdateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
+	// RotateHook adds a key. The previous keys are accepted until overlap has passed.
+	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
+	// RemoveHookKey removes a key if check accepts the hook without it.
+	RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error)
+	// Deliveries returns at most limit deliveries, newest first, without payloads.
+	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
+	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
+	// Delivery returns one delivery, with its payload if that was kept.
+	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
+	CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error)
+	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
+	Endpoints(ctx context.Context) ([]seedbed.Endpoint, error)
+	DeleteEndpoint(ctx context.Context, name string) error
+	// ChangeEndpoint changes an endpoint. Deliveries in the outbox stay, in their order.
+	ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error)
+	// RotateEndpointKeys adds keys. The previous keys also sign until overlap has passed.
+	RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (seedbed.Endpoint, error)
+	// OutgoingDeliveries returns at most limit deliveries, newest first. An empty state means all
+	// states.
+	OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) ([]seedbed.Outgoing, error)
+	Resend(ctx context.Context, endpoint, id string) (seedbed.Outgoing, error)
+	Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (int, error)
+}
+
+// Site reads and writes the nodes and networks, and the settings that all guests share.
+type Site interface {
+	Node(ctx context.Context, name string) (seedbed.Node, error)
+	Nodes(ctx context.Context) ([]seedbed.Node, error)
+	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
+	AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
+	// ChangeNode applies change to a node's worker address and its cordon.
+	ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (seedbed.Node, error)
+	// RemoveNode removes a node. It returns ErrInUse, naming what uses it.
+	RemoveNode(ctx context.Context, name string) error
+	Networks(ctx context.Context) ([]seedbed.Network, error)
+	Leases(ctx context.Context) ([]seedbed.Lease, error)
+	Site(ctx context.Context) (seedbed.Site, error)
+	Network(ctx context.Context, name string) (seedbed.Network, error)
+	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
+	Counts(ctx context.Context, since time.Time) (seedbed.Counts, error)
+}
+
+// Access reads and writes the tokens of the API, their quotas, and the audit log.
+type Access interface {
+	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)
+	// TokenOf finds a token by the digest of its secret, expired or not.
+	TokenOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Token, error)
+	Tokens(ctx context.Context) ([]seedbed.Token, error)
+	DeleteToken(ctx context.Context, name string) error
+	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error)
+	// Audit returns at most limit entries before the one with that ID, newest first. A before of 0
+	// starts with the newest.
+	Audit(ctx context.Context, before int64, limit int) ([]seedbed.AuditEntry, error)
+}
+
+// Adoptions makes jobs that start or stop managing domains. A job is durable before the method
+// returns.
+type Adoptions interface {
+	// Adopt takes a domain and its disks under management.
+	Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest) (seedbed.Receipt, error)
+	// Forget stops managing an instance. Its domain and disks stay.
+	Forget(ctx context.Context, instance string) (seedbed.Receipt, error)
+}
+
+// Strangers lists the domains on the workers that belong to no instance. An empty node means all
+// nodes.
+type Strangers interface {
+	ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error)
+	ForeignDomain(ctx context.Context, node, name string) (seedbed.ForeignDomain, error)
+}
+
+// Deliveries tests endpoints.
+type Deliveries interface {
+	// Test sends one event at once and returns the result.
+	Test(ctx context.Context, endpoint string) (seedbed.Attempt, error)
+}
+
+// OVAIntake makes jobs that create and remove OVA images.
+type OVAIntake interface {
+	ImportOVA(ctx context.Context, name, script string, up seedbed.Upload) (seedbed.Receipt, error)
+	RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error)
+}
+
+// Resizer makes jobs that resize instances.
+type Resizer interface {
+	Resize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Receipt, error)
+	// PlanResize returns what a resize would change, and the problems that would prevent it.
+	PlanResize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Plan, error)
+}
+
+// Intake makes jobs of requests. A job is durable before the method returns.
+type Intake interface {
+	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
+	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error)
+	// Plan returns what a create would make, and writes nothing.
+	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
+	// PlanImport returns what an import would make, and writes nothing.
+	PlanImport(ctx context.Context, r seedbed.ImportRequest) (seedbed.ImportPlan, error)
+}
+
+// Console reads the last tail bytes, at most, of an instance's serial console on a node.
+type Console interface {
+	Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
+}
+
+// Trash works on the workers' removed volumes that still exist.
+type Trash interface {
+	// Trash returns all removed volumes, of one node or, if node is empty, of all nodes. It returns
+	// an error if any node fails.
+	Trash(ctx context.Context, node string) ([]seedbed.TrashItem, error)
+	// RestoreVolume makes a removed volume a volume without an instance. If node is empty, the ID
+	// must be unique among the nodes; otherwise it returns ErrConflict.
+	RestoreVolume(ctx context.Context, node, pool, id string) (seedbed.VolumeInfo, error)
+	// DiscardVolume puts a restored volume back into the trash. It returns nil if the pool removed
+	// the volume at once.
+	DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error)
+	// PurgeVolume deletes a removed volume for good. It does so before the volume's time has passed
+	// only if early is set.
+	PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error
+}
+
+// Uploads receives files for later imports.
+type Uploads interface {
+	// ReceiveUpload reads body to its end into a file of the pool, on the node that spec names or
+	// on one that it chooses. It returns an error of body unchanged. When it fails, nothing of the
+	// file stays.
+	ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error)
+	// DropUpload removes such a file.
+	DropUpload(ctx context.Context, up seedbed.Upload) error
+}
+
+// VolumeJobs makes jobs on existing volumes and images. A job is durable before the method returns.
+type VolumeJobs interface {
+	VolumeKeeper
+	Resizer
+}
+
+// VolumeKeeper is the part of VolumeJobs that does not change sizes.
+type VolumeKeeper interface {
+	// Flatten makes an instance's volumes independent of their image.
+	Flatten(ctx context.Context, instance string) (seedbed.Receipt, error)
+	// Snapshot takes a snapshot of an instance's volumes.
+	Snapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
+	// RemoveSnapshot removes a snapshot of an instance's volumes.
+	RemoveSnapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
+	// RemoveImage removes an image that nothing uses.
+	RemoveImage(ctx context.Context, image string) (seedbed.Receipt, error)
+}
+
+// Snapshots reads the snapshots of a node's volumes from its worker.
+type Snapshots interface {
+	Snapshots(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
+}
+
+// Receiving holds the functions of the webhook receiver that the API needs. All are required.
+type Receiving struct {
+	// Check returns ErrInvalid for a hook that could not work or would accept unauthenticated
+	// deliveries.
+	Check func(h seedbed.Hook) error
+	// CheckKeys is the part of Check that checks whether the keys are enough.
+	CheckKeys func(h seedbed.Hook) error
+	// NewKey generates a secret for a scheme, and the text that operators copy. It returns
+	// ErrInvalid if the sender generates the secret.
+	NewKey func(h seedbed.HookSettings) (key []byte, secret string, err error)
+	// ParseKey reads a secret in the form that operators copy.
+	ParseKey func(h seedbed.HookSettings, secret string) ([]byte, error)
+	// DryRun reports what a hook would do with a delivery.
+	DryRun func(ctx context.Context, h seedbed.Hook, s seedbed.SampleDelivery) (seedbed.DryRun, error)
+	// Redeliver processes a delivery of the history again.
+	Redeliver func(ctx context.Context, hook, id string) (seedbed.Redelivery, error)
+}

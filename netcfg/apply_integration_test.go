@@ -139,9 +139,10 @@ func stripHandles(s string) string {
 
 func TestApplyLeavesForeignInterfaces(t *testing.T) {
 	for name, make := range map[string][]string{
-		"a bridge":        {"ip", "link", "add", "seedbed0", "type", "bridge"},
-		"no bridge":       {"ip", "link", "add", "seedbed0", "type", "ifb"},
-		"another of ours": {"sh", "-c", "ip link add seedbed0 type bridge && ip link set seedbed0 alias seedbed:other && ip link add sb77 master seedbed0 type ifb"},
+		"a bridge":  {"ip", "link", "add", "seedbed0", "type", "bridge"},
+		"no bridge": {"ip", "link", "add", "seedbed0", "type", "ifb"},
+		"another of ours": {"sh", "-c",
+			"ip link add seedbed0 type bridge && ip link set seedbed0 alias seedbed:other && ip link add sb77 master seedbed0 type ifb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := open(t)

@@ -57,7 +57,8 @@ func firstFree(candidates, used []netip.Prefix) (netip.Prefix, error) {
 		}
 	}
 	return netip.Prefix{}, seedbed.Errorf(seedbed.ErrFull,
-		"none of the %d subnets that Seedbed would choose from is free of routes on this host: set network.prefix to one that is", len(candidates))
+		"none of the %d subnets that Seedbed would choose from is free of routes on this host: set network.prefix to one that is",
+		len(candidates))
 }
 
 // usedPrefixes returns the destinations of the IPv4 routes and the subnets of the addresses.

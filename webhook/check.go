@@ -63,7 +63,8 @@ func CheckHook(h seedbed.Hook) error {
 func (s *Server) CheckHook(h seedbed.Hook) error {
 	switch {
 	case h.MaxBody > seedbed.Bytes(s.maxBody):
-		return invalid("max_body %s: the listener accepts at most %s: set at most that, or raise webhook.max_body in the configuration", h.MaxBody, seedbed.Bytes(s.maxBody))
+		return invalid("max_body %s: the listener accepts at most %s: set at most that, or raise webhook.max_body in the configuration",
+			h.MaxBody, seedbed.Bytes(s.maxBody))
 	case len(h.Subjects) > 0 && !s.Certificates:
 		return invalid("subjects: the listener does not ask for certificates, so no sender could match: set webhook.tls.client_ca in the configuration first")
 	}

@@ -36,7 +36,8 @@ func (r *room) hold(text int) error {
 	return nil
 }
 
-var errTooMuch = fmt.Errorf("its value is too large: expected at most %d values, %d deep, with %d bytes of text", maxValues, maxNested, maxText)
+var errTooMuch = fmt.Errorf("its value is too large: expected at most %d values, %d deep, with %d bytes of text", maxValues,
+	maxNested, maxText)
 
 func plainly(v ref.Val, deep int, left *room) (any, error) {
 	if deep == 0 {

@@ -32,13 +32,14 @@ func TestReadAgain(t *testing.T) {
 		status int
 		reads  int64
 	}{
-		"a new key":              {rotated(nil), nil, next, 202, 1},
-		"the one before":         {rotated(nil), nil, old, 202, 0},
-		"a key of nobody's":      {rotated(nil), nil, make([]byte, 32), 401, 1},
-		"nothing is new":         {hook, nil, next, 401, 1},
-		"the store is down":      {hook, errors.New("no connection"), next, 401, 1},
-		"removed meanwhile":      {hook, seedbed.ErrNotFound, next, 401, 1},
-		"from elsewhere now":     {rotated(func(h *seedbed.Hook) { h.CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }), nil, next, 401, 1},
+		"a new key":         {rotated(nil), nil, next, 202, 1},
+		"the one before":    {rotated(nil), nil, old, 202, 0},
+		"a key of nobody's": {rotated(nil), nil, make([]byte, 32), 401, 1},
+		"nothing is new":    {hook, nil, next, 401, 1},
+		"the store is down": {hook, errors.New("no connection"), next, 401, 1},
+		"removed meanwhile": {hook, seedbed.ErrNotFound, next, 401, 1},
+		"from elsewhere now": {rotated(func(h *seedbed.Hook) { h.CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }),
+			nil, next, 401, 1},
 		"another scheme now":     {rotated(func(h *seedbed.Hook) { h.Scheme = seedbed.SchemeGitHub }), nil, next, 401, 1},
 		"a smaller body now":     {rotated(func(h *seedbed.Hook) { h.MaxBody = 1 }), nil, next, 401, 1},
 		"another action now":     {rotated(func(h *seedbed.Hook) { h.Actions = []string{"remove"} }), nil, next, 403, 1},

@@ -203,7 +203,8 @@ func TestPitfall17NothingSecretInLogs(t *testing.T) {
 		"a mapping fails": {func(h *seedbed.Hook) {
 			h.Mapping = `{"action": "create", "name": [body.user_data][7], "profile": "small"}`
 		}, nil, 422, "status=422"},
-		"another action": {func(h *seedbed.Hook) { h.Mapping = `{"action": body.user_data, "name": "web1", "profile": "small"}` }, nil, 403, "status=403"},
+		"another action": {func(h *seedbed.Hook) { h.Mapping = `{"action": body.user_data, "name": "web1", "profile": "small"}` }, nil,
+			403, "status=403"},
 		"not proved": {func(h *seedbed.Hook) {
 			h.Keys, h.CIDRs = keys(bytes.Repeat([]byte{9}, 32)), []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 		}, nil, 401, "webhook refused"},

@@ -20,7 +20,8 @@ func main() {
 		Name:    "seedbed-metadata",
 		Summary: "Seedbed's guest plane on one host: metadata, DHCP, links, filters",
 		Flags: func(f *flag.FlagSet) {
-			f.BoolVar(&cleanup, "cleanup", false, "remove bridges, addresses and filters, and exit; stop seedbed-metadata first; refused while something is attached")
+			f.BoolVar(&cleanup, "cleanup", false,
+				"remove bridges, addresses and filters, and exit; stop seedbed-metadata first; refused while something is attached")
 			f.BoolVar(&force, "force", false, "with -cleanup: remove them even if something is attached; still refused while seedbed-metadata runs")
 		},
 		Run: func(ctx context.Context, c config.Config, log *slog.Logger) error {

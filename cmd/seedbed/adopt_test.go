@@ -21,7 +21,8 @@ func (strangers) ForeignDomains(ctx context.Context, node string) ([]seedbed.For
 func (strangers) ForeignDomain(_ context.Context, _, name string) (seedbed.ForeignDomain, error) {
 	d := seedbed.ForeignDomain{
 		ID: "0f1e2d3c-1111-4222-8333-444455556666", Name: name, Node: "hv1", State: seedbed.DomainOff, VCPUs: 2, Memory: seedbed.GiB,
-		Disks:    []seedbed.ForeignDisk{{Target: "vda", Type: "file", Source: "/srv/old.qcow2", Format: "qcow2", Pool: "default", Size: 8 * seedbed.GiB}},
+		Disks: []seedbed.ForeignDisk{{Target: "vda", Type: "file", Source: "/srv/old.qcow2", Format: "qcow2", Pool: "default",
+			Size: 8 * seedbed.GiB}},
 		NICs:     []seedbed.ForeignNIC{{MAC: seedbed.MAC{0x52, 0x54, 0, 9, 9, 9}, Bridge: "seedbed0"}},
 		Problems: []string{},
 	}

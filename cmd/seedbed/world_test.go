@@ -53,7 +53,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	if err := db.EnsureNode(ctx, "hv1"); err != nil {
 		return nil, err
 	}
-	report := seedbed.NodeReport{CPUs: 16, Load: 0.5, Memory: 64 * seedbed.GiB, MemoryFree: 48 * seedbed.GiB, Domains: 1, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
+	report := seedbed.NodeReport{CPUs: 16, Load: 0.5, Memory: 64 * seedbed.GiB, MemoryFree: 48 * seedbed.GiB, Domains: 1,
+		Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
 		Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 100 * seedbed.GiB, Free: 25 * seedbed.GiB}}}
 	if err := db.NoteNode(ctx, "hv1", report, "", time.Now()); err != nil {
 		return nil, err
@@ -66,10 +67,14 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	rest := api.New(api.Config{
 		Store: db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
 		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
-		Checks:     []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "store", OK: true}} }},
-		Receiving:  api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey, ParseKey: signature.ParseKey, DryRun: hooks.DryRun, Redeliver: hooks.Redeliver},
+		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
+			return []seedbed.Check{{Name: "store", OK: true}}
+		}},
+		Receiving: api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey,
+			ParseKey: signature.ParseKey, DryRun: hooks.DryRun, Redeliver: hooks.Redeliver},
 		Deliveries: deliverer, SigningKey: signature.EndpointKey,
-		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0", Node: "hv1", Log: log,
+		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0",
+		Node: "hv1", Log: log,
 	})
 	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
 	apiLn, err2 := net.Listen("tcp", "127.0.0.1:0")
@@ -170,12 +175,14 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 				return err
 			}
 		}
-		if err := e.db.LogOutput(ctx, job.Ref(), stage, []seedbed.OutputLine{{Stream: "stdout", Text: "hello from " + stage}, {Stream: "stderr", Text: "\x1b[31mred"}}); err != nil {
+		if err := e.db.LogOutput(ctx, job.Ref(), stage,
+			[]seedbed.OutputLine{{Stream: "stdout", Text: "hello from " + stage}, {Stream: "stderr", Text: "\x1b[31mred"}}); err != nil {
 			return err
 		}
 		if strings.HasPrefix(job.Subject, "bad") && job.OnFailure.Policy == seedbed.FailKeep {
 			if job.Epoch == 1 {
-				return e.db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed})
+				return e.db.Finish(ctx, job.Ref(),
+					seedbed.JobResult{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed})
 			}
 		} else if strings.HasPrefix(job.Subject, "bad") {
 			return e.undo(ctx, job.Ref(), stage, "the disk is \x1b[31mfull")
@@ -195,10 +202,12 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		return err
 	}
 	last := seedbed.Step{Done: done, Total: len(todo), Flattened: job.Kind == seedbed.JobFlatten}
-	outcome := seedbed.JobResult{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove || job.Kind == seedbed.JobImageRemove || job.Kind == seedbed.JobOVARemove || job.Kind == seedbed.JobForget}
+	outcome := seedbed.JobResult{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove ||
+		job.Kind == seedbed.JobImageRemove || job.Kind == seedbed.JobOVARemove || job.Kind == seedbed.JobForget}
 	switch job.Kind {
 	case seedbed.JobImport:
-		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2", SHA256: strings.Repeat("0", 64)}
+		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2",
+			SHA256: strings.Repeat("0", 64)}
 	case seedbed.JobResize:
 		last.Resized = &seedbed.ResizeSpec{}
 		if err := json.Unmarshal(job.Spec, last.Resized); err != nil {
@@ -288,7 +297,8 @@ func clean(_ context.Context, dryRun, force bool) (seedbed.CleanupReport, error)
 	if !dryRun && !force {
 		return seedbed.CleanupReport{Refused: "libvirt does not answer"}, nil
 	}
-	return seedbed.CleanupReport{Items: []seedbed.CleanupItem{{Task: "mappings", Action: "drop", Subject: "web1", Detail: "gone for 20m"}}}, nil
+	return seedbed.CleanupReport{Items: []seedbed.CleanupItem{{Task: "mappings", Action: "drop", Subject: "web1",
+		Detail: "gone for 20m"}}}, nil
 }
 
 func TestMain(m *testing.M) { runMain(m) }

@@ -35,7 +35,8 @@ func TestSecretOfADeclaredHook(t *testing.T) {
 			if err := os.Chmod(file, test.mode); err != nil {
 				t.Fatal(err)
 			}
-			c, err := config.Parse("test", []byte("webhook: {hooks: [{name: a, scheme: "+test.scheme+", keys: [{id: k1, secret_file: "+file+"}]}]}\n"))
+			c, err := config.Parse("test",
+				[]byte("webhook: {hooks: [{name: a, scheme: "+test.scheme+", keys: [{id: k1, secret_file: "+file+"}]}]}\n"))
 			if err != nil {
 				t.Fatal(err)
 			}

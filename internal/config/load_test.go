@@ -88,7 +88,8 @@ func TestParseRefuses(t *testing.T) {
 		{"key without certificate", "identity: {key: /k}\n", "identity.certificate with it"},
 		{"certificate without key", "identity: {certificate: /c}\n", "identity.key with it"},
 		{"unknown section", "nod: x\n", "f.yaml:1: unknown key \"nod\": expected one of api, cleanup,"},
-		{"unknown key", "store:\n  file: /x\n", "f.yaml:2: unknown key \"store.file\": expected one of driver, dsn, dsn_file, path\n  >   file: /x"},
+		{"unknown key", "store:\n  file: /x\n",
+			"f.yaml:2: unknown key \"store.file\": expected one of driver, dsn, dsn_file, path\n  >   file: /x"},
 		{
 			"unknown key of a pool", "storage:\n  pools:\n  - {name: a, type: dir, path: /a, size: 1}\n",
 			"f.yaml:3: unknown key \"storage.pools[0].size\"",
@@ -181,9 +182,11 @@ func TestParseRefuses(t *testing.T) {
 		{"dsn file of sqlite", "store: {dsn_file: /a}\n", "store.dsn_file: \"/a\" cannot be used: expected nothing, or driver: postgres"},
 		{"relative dsn file", "store: {driver: postgres, dsn_file: a}\n", "store.dsn_file: \"a\" cannot be used: expected an absolute path"},
 		{
-			"no dsn", "store: {driver: postgres, dsn: db1}\n", "store.dsn: its value, which may be secret, cannot be used: expected a connection string",
+			"no dsn", "store: {driver: postgres, dsn: db1}\n",
+			"store.dsn: its value, which may be secret, cannot be used: expected a connection string",
 		},
-		{"deliveries", "cleanup: {deliveries: {retention: 24h}}\n", "cleanup.deliveries.retention: \"24h0m0s\" cannot be used: expected 48h0m0s to "},
+		{"deliveries", "cleanup: {deliveries: {retention: 24h}}\n",
+			"cleanup.deliveries.retention: \"24h0m0s\" cannot be used: expected 48h0m0s to "},
 		{"queue", "jobs: {max_queued: -1}\n", "jobs.max_queued: \"-1\" cannot be used: expected 0 to 10000000"},
 		{"lease", "jobs: {lease: 1ms}\n", "jobs.lease: \"1ms\" cannot be used: expected 1s to 1h0m0s"},
 	}

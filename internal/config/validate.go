@@ -206,7 +206,8 @@ func (k *checker) jobs(j Jobs) {
 		key := fmt.Sprintf("jobs.hooks[%d].", i)
 		_, ok := known[h.Stage]
 		k.need(ok, key+"stage", h.Stage, "one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		k.need(h.Kind == "" || slices.Contains(seedbed.JobKinds(), h.Kind), key+"kind", h.Kind, "a kind of job such as create, or nothing for all kinds")
+		k.need(h.Kind == "" || slices.Contains(seedbed.JobKinds(), h.Kind), key+"kind", h.Kind,
+			"a kind of job such as create, or nothing for all kinds")
 		k.oneOf(key+"when", h.When, seedbed.HookBefore, seedbed.HookAfter)
 		switch {
 		case h.Script == "" && h.Endpoint == "":

@@ -260,7 +260,8 @@ func ec2metadata(t *testing.T, netns string, g seedbed.Guest) {
 	if t.Failed() {
 		t.Log(out)
 	}
-	if out, err := lab.In(t, netns, time.Minute, "ec2metadata", "--user-data"); err != nil || strings.TrimSuffix(out, "\n") != strings.TrimSuffix(clientUserData, "\n") {
+	if out, err := lab.In(t, netns, time.Minute, "ec2metadata", "--user-data"); err != nil ||
+		strings.TrimSuffix(out, "\n") != strings.TrimSuffix(clientUserData, "\n") {
 		t.Errorf("user-data %q, %v", out, err)
 	}
 }

@@ -104,7 +104,8 @@ func TestDeclaredHook(t *testing.T) {
 	if a := send(forge, "four"); a.Status != http.StatusTooManyRequests || a.Detail != "2 jobs wait already: try again later" {
 		t.Errorf("while two wait: %+v", a)
 	}
-	if a := forge.post(t, "evt_one", time.Now(), `{"action":"create","name":"one","profile":"small"}`); a.Status != http.StatusAccepted || !a.Duplicate || a.Job != first.Job {
+	if a := forge.post(t, "evt_one", time.Now(),
+		`{"action":"create","name":"one","profile":"small"}`); a.Status != http.StatusAccepted || !a.Duplicate || a.Job != first.Job {
 		t.Errorf("one that has its job already: %+v, want %s", a, first.Job)
 	}
 	s.Signal(lab.Worker, syscall.SIGCONT)
@@ -187,7 +188,8 @@ func (l *listener) check(t *testing.T, jobs []string) {
 		id := d.header.Get(signature.HeaderID)
 		seconds, err := strconv.ParseInt(d.header.Get(signature.HeaderTimestamp), 10, 64)
 		at := time.Unix(seconds, 0)
-		if err != nil || id == "" || time.Since(at).Abs() > 5*time.Minute || d.header.Get(signature.HeaderSignature) != signature.Sign(l.key, id, at, d.body) {
+		if err != nil || id == "" || time.Since(at).Abs() > 5*time.Minute ||
+			d.header.Get(signature.HeaderSignature) != signature.Sign(l.key, id, at, d.body) {
 			t.Errorf("delivery %d is not signed: %v", i, d.header)
 		}
 		var event struct {

@@ -133,7 +133,8 @@ func (e *engines) guest(t *testing.T, image string) {
 	if err != nil || vm.State != seedbed.InstanceRunning || vm.Reported.IsZero() {
 		t.Fatalf("instance: %+v, %v", vm, err)
 	}
-	if doc := e.Virsh("dumpxml", "guest2"); !strings.Contains(doc, "<source protocol='rbd' name='"+e.cpool+"/") || strings.Contains(doc, "type='file' device='disk'") {
+	if doc := e.Virsh("dumpxml", "guest2"); !strings.Contains(doc, "<source protocol='rbd' name='"+e.cpool+"/") ||
+		strings.Contains(doc, "type='file' device='disk'") {
 		t.Errorf("the disk is not on RBD:\n%s", doc)
 	}
 	volume := e.volumes(t)
@@ -148,7 +149,8 @@ func (e *engines) guest(t *testing.T, image string) {
 	}
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	var instance, state, delivery string
-	err = conn.QueryRow(t.Context(), `SELECT i.id, j.state, d.id FROM instance i JOIN job j ON j.instance = i.id JOIN delivery d ON d.job = j.id
+	err = conn.QueryRow(t.Context(),
+		`SELECT i.id, j.state, d.id FROM instance i JOIN job j ON j.instance = i.id JOIN delivery d ON d.job = j.id
 		WHERE i.name = 'guest2'`).Scan(&instance, &state, &delivery)
 	if err != nil || instance != string(vm.ID) || state != string(seedbed.JobSucceeded) || delivery != "evt_guest2" {
 		t.Errorf("PostgreSQL has instance %s, a job that %s, delivery %s: %v", instance, state, delivery, err)

@@ -29,7 +29,8 @@ func startEFI(t *testing.T, s *lab.Stack) efiMachine {
 // newEFI makes what one is made from.
 func newEFI(t *testing.T, s *lab.Stack) efiMachine {
 	t.Helper()
-	receipt, err := s.API.ImportImage(t.Context(), wire.ImageRequest{Name: "efi", Path: lab.BlankImage(t, s.Dir), Firmware: seedbed.FirmwareUEFI})
+	receipt, err := s.API.ImportImage(t.Context(),
+		wire.ImageRequest{Name: "efi", Path: lab.BlankImage(t, s.Dir), Firmware: seedbed.FirmwareUEFI})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,8 @@ func TestBadInput(t *testing.T) {
 			{"no host name", []string{"create", "Not_A_Host", "--profile", "small"}, 4, []string{"Not_A_Host", "host name"}},
 			{"unknown parameter", []string{"create", "vm1", "--profile", "small", "--param", "colour=red"}, 4, []string{"colour"}},
 			{"profile of an unknown image", []string{"profile", "add", "p", "--image", "nosuch"}, 4, []string{"nosuch"}},
-			{"user-data that cannot be combined", []string{"profile", "add", "p", "--image", "blank", "--ready", "report", "--user-data", gzip}, 4, []string{"gzip"}},
+			{"user-data that cannot be combined",
+				[]string{"profile", "add", "p", "--image", "blank", "--ready", "report", "--user-data", gzip}, 4, []string{"gzip"}},
 			{"unknown instance", []string{"vm", "show", "nosuch"}, 3, []string{"nosuch"}},
 			{"usage", []string{"create"}, 2, []string{"NAME"}},
 		} {

@@ -172,7 +172,8 @@ func fromOVA(t *testing.T, s *lab.Stack, o ovatest.OVA) guest {
 func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	t.Helper()
 	addImage(t, s, "debian", image)
-	addProfile(t, s, seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: 640 * seedbed.MiB, DiskSize: 3 * seedbed.GiB, Ready: seedbed.ReadyStarted})
+	addProfile(t, s, seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: 640 * seedbed.MiB, DiskSize: 3 * seedbed.GiB,
+		Ready: seedbed.ReadyStarted})
 	const name = "kept1"
 	cli(t, s, "create", name, "--profile", "web")
 	before, err := s.API.Instance(t.Context(), name)
@@ -209,7 +210,8 @@ func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after.ID != before.ID || after.State != seedbed.InstanceStopped || after.NICs[0].MAC != before.NICs[0].MAC || after.NICs[0].Addr != g.addr ||
+	if after.ID != before.ID || after.State != seedbed.InstanceStopped || after.NICs[0].MAC != before.NICs[0].MAC ||
+		after.NICs[0].Addr != g.addr ||
 		after.Tags["from"] != "test" || len(after.Volumes) != 1 || after.Volumes[0].Image != "debian" {
 		t.Errorf("adopted as %+v, was %+v", after, before)
 	}

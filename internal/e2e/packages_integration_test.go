@@ -221,7 +221,8 @@ func (in *installation) install(dist string) {
 	for _, file := range []string{
 		"usr/bin/seedbed", "usr/share/bash-completion/completions/seedbed",
 		"usr/share/zsh/vendor-completions/_seedbed", "usr/share/fish/vendor_completions.d/seedbed.fish",
-		"etc/seedbed/hooks.d/README", "usr/share/seedbed/examples/hooks/hosts-file", "usr/share/seedbed/examples/README.md", "usr/share/seedbed/examples/scripts/debootstrap.py", "usr/share/seedbed/examples/userdata/cloud-config.yaml",
+		"etc/seedbed/hooks.d/README", "usr/share/seedbed/examples/hooks/hosts-file", "usr/share/seedbed/examples/README.md",
+		"usr/share/seedbed/examples/scripts/debootstrap.py", "usr/share/seedbed/examples/userdata/cloud-config.yaml",
 	} {
 		if !in.exists(file) {
 			in.t.Errorf("the packages hold no /%s", file)
@@ -240,13 +241,15 @@ func (in *installation) install(dist string) {
 		}
 	}
 	// The guest plane sets them, as a user who may for its capability alone.
-	for key, want := range map[string]string{"net.ipv4.ip_forward": "1", "net.ipv4.tcp_fwmark_accept": "1", "net.ipv6.conf.seedbed0.accept_ra": "0"} {
+	for key, want := range map[string]string{"net.ipv4.ip_forward": "1", "net.ipv4.tcp_fwmark_accept": "1",
+		"net.ipv6.conf.seedbed0.accept_ra": "0"} {
 		if out := in.Run("cat", "/proc/sys/"+strings.ReplaceAll(key, ".", "/")); out != want+"\n" {
 			in.t.Errorf("%s is %s, want %s", key, out, want)
 		}
 	}
 	// A database that comes up late is no reason to give up.
-	if out := in.Run(append([]string{"systemctl", "show", "-P", "StartLimitIntervalUSec"}, packageUnits...)...); strings.Trim(out, "0\n") != "" {
+	if out := in.Run(append([]string{"systemctl", "show", "-P", "StartLimitIntervalUSec"}, packageUnits...)...); strings.Trim(out,
+		"0\n") != "" {
 		in.t.Errorf("units give up after a while: %q", out)
 	}
 	if out := in.Run("systemctl", "show", "-P", "WatchdogTimestampMonotonic", "seedbedd.service"); out == "0\n" {
@@ -291,7 +294,8 @@ var ourPackages = []string{"seedbed", "seedbed-worker", "seedbed-metadata", "see
 func (in *installation) remove() {
 	in.t.Helper()
 	in.Run(append([]string{"dpkg", "--remove"}, ourPackages...)...)
-	for _, kept := range []string{"var/lib/seedbed/seedbed.db", "var/lib/seedbed/metadata", "var/lib/seedbed-pools/default/volumes", "etc/seedbed/seedbed.yaml"} {
+	for _, kept := range []string{"var/lib/seedbed/seedbed.db", "var/lib/seedbed/metadata", "var/lib/seedbed-pools/default/volumes",
+		"etc/seedbed/seedbed.yaml"} {
 		if !in.exists(kept) {
 			in.t.Errorf("a removal took /%s", kept)
 		}

@@ -117,7 +117,8 @@ func (p *guestPlane) attach(g seedbed.Guest) (netns string) {
 	p.t.Helper()
 	nic := g.NICs[0]
 	netns = lab.Netns(p.t)
-	lab.IP(p.t, "-n", p.netns, "link", "add", nic.ID.Tap(), "type", "veth", "peer", "name", "eth0", "address", nic.MAC.String(), "netns", netns)
+	lab.IP(p.t, "-n", p.netns, "link", "add", nic.ID.Tap(), "type", "veth", "peer", "name", "eth0", "address", nic.MAC.String(),
+		"netns", netns)
 	lab.IP(p.t, "-n", p.netns, "link", "set", nic.ID.Tap(), "master", planeBridge, "up")
 	lab.IP(p.t, "-n", netns, "link", "set", "eth0", "up")
 	lab.IP(p.t, "-n", netns, "addr", "add", nic.Addr.String()+"/24", "dev", "eth0")
@@ -136,7 +137,8 @@ func (p *guestPlane) attach(g seedbed.Guest) (netns string) {
 
 // clientIn is an HTTP client whose connections begin in a namespace.
 func clientIn(netns string) *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: dialIn("/run/netns/" + netns), DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	return &http.Client{Transport: &http.Transport{DialContext: dialIn("/run/netns/" + netns), DisableKeepAlives: true},
+		Timeout: 20 * time.Second}
 }
 
 // dialIn makes connections that begin in the network namespace of that path.

@@ -77,7 +77,8 @@ func TestScriptGuest(t *testing.T) {
 	jobs := map[string]string{}
 	sent := time.Now()
 	for _, g := range guests { // both at the same time
-		a := forge.post(t, "evt_"+g.name, sent, fmt.Sprintf(`{"action":"create","name":%q,"profile":%q,"params":{"ready":"report"}}`, g.name, g.profile))
+		a := forge.post(t, "evt_"+g.name, sent,
+			fmt.Sprintf(`{"action":"create","name":%q,"profile":%q,"params":{"ready":"report"}}`, g.name, g.profile))
 		if a.Status != 202 || a.Job == "" {
 			t.Fatalf("%s: answer: %+v", g.name, a)
 		}

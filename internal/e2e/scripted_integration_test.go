@@ -208,7 +208,8 @@ func TestScripted(t *testing.T) {
 	if !strings.Contains(logs, "Traceback") {
 		t.Errorf("the job's log has no traceback: %s", logs)
 	}
-	if task, want := taskOf(t, s, string(job.ID)[:8]), "ProvisioningError: Error in script install() step: no mirror"; !strings.Contains(task, want) {
+	if task, want := taskOf(t, s,
+		string(job.ID)[:8]), "ProvisioningError: Error in script install() step: no mirror"; !strings.Contains(task, want) {
 		t.Errorf("task %s; want %s", task, want)
 	}
 	clean(t, s, "bad1")

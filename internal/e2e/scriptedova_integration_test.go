@@ -68,7 +68,8 @@ func TestScriptedOVA(t *testing.T) {
 		}
 	}
 	file(raw, text)
-	if out, err := exec.Command("qemu-img", "convert", "-f", "raw", "-O", "vmdk", "-o", "subformat=streamOptimized", raw, vmdk).CombinedOutput(); err != nil {
+	if out, err := exec.Command("qemu-img", "convert", "-f", "raw", "-O", "vmdk", "-o", "subformat=streamOptimized", raw,
+		vmdk).CombinedOutput(); err != nil {
 		t.Fatalf("qemu-img: %v\n%s", err, out)
 	}
 	disk, err := os.ReadFile(vmdk)
@@ -91,7 +92,8 @@ func TestScriptedOVA(t *testing.T) {
 			t.Fatalf("%s: %s: %s\n%s", name, job.State, job.Error, out)
 		}
 		vm, err := s.API.Instance(t.Context(), name)
-		if err != nil || len(vm.Volumes) != 2 || vm.Volumes[0].Name != name+"_sda" || vm.Volumes[1].Name != name+"_sdb" || vm.Volumes[1].Image != "" {
+		if err != nil || len(vm.Volumes) != 2 || vm.Volumes[0].Name != name+"_sda" || vm.Volumes[1].Name != name+"_sdb" ||
+			vm.Volumes[1].Image != "" {
 			t.Errorf("instance %+v, %v", vm, err)
 		}
 		removable(t, s, name, text)
@@ -124,7 +126,8 @@ func removable(t *testing.T, s *lab.Stack, name string, text []byte) {
 			t.Fatalf("files of %s%s: %v, %v", name, disk, files, err)
 		}
 		out := filepath.Join(s.Dir, name+disk+".raw")
-		if said, err := exec.Command("qemu-img", "dd", "-f", "qcow2", "-O", "raw", "bs=1M", "count=4", "if="+files[0], "of="+out).CombinedOutput(); err != nil {
+		if said, err := exec.Command("qemu-img", "dd", "-f", "qcow2", "-O", "raw", "bs=1M", "count=4", "if="+files[0],
+			"of="+out).CombinedOutput(); err != nil {
 			t.Fatalf("qemu-img: %v\n%s", err, said)
 		}
 		if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, text) {

@@ -87,7 +87,8 @@ func TestGuestPlane(t *testing.T) {
 	if status != "200" || token == "" {
 		t.Fatalf("token: %q (%s)", token, status)
 	}
-	if body, status := curl(t, guests[0], "-H", "X-aws-ec2-metadata-token: "+token, metadataURL+"meta-data/hostname"); status != "200" || body != "honest" {
+	if body, status := curl(t, guests[0], "-H", "X-aws-ec2-metadata-token: "+token,
+		metadataURL+"meta-data/hostname"); status != "200" || body != "honest" {
 		t.Errorf("with its token: %q (%s)", body, status)
 	}
 	if body, status := curl(t, guests[1], "-H", "X-aws-ec2-metadata-token: "+token, metadataURL+"meta-data/hostname"); status != "401" {

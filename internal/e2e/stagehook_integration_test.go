@@ -74,7 +74,8 @@ func TestHookScript(t *testing.T) {
 	if err := os.Chmod(script, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if job := waitJob(t, s, add("other"), time.Minute); job.State != seedbed.JobRolledBack || !strings.Contains(job.Error, "slow can be written by others than its owner") {
+	if job := waitJob(t, s, add("other"), time.Minute); job.State != seedbed.JobRolledBack ||
+		!strings.Contains(job.Error, "slow can be written by others than its owner") {
 		t.Errorf("import: %s: %s", job.State, job.Error)
 	}
 }

@@ -104,7 +104,8 @@ func (w *twoNodes) plan(t *testing.T, args ...string) []seedbed.Placement {
 	t.Helper()
 	var p seedbed.Plan
 	out := cli(t, w.Stack, append([]string{"create", "planned", "--profile", "small", "--dry-run", "-f", "json"}, args...)...)
-	if err := json.Unmarshal([]byte(out), &p); err != nil || len(p.Placement) != 2 || !p.Placement[0].Chosen || p.Placement[0].Node != p.Node || p.Placement[1].Chosen {
+	if err := json.Unmarshal([]byte(out), &p); err != nil || len(p.Placement) != 2 || !p.Placement[0].Chosen ||
+		p.Placement[0].Node != p.Node || p.Placement[1].Chosen {
 		t.Fatalf("plan: %s, %v; want both nodes, one of them chosen", out, err)
 	}
 	return p.Placement
@@ -122,7 +123,8 @@ func (w *twoNodes) placed(t *testing.T, forge sender) (job string) {
 		p := w.plan(t)
 		return p[0].Node == "hv2" && strings.Contains(p[1].Refused, "cordoned")
 	})
-	if _, stderr, status := w.CLI("create", "nowhere", "--profile", "small", "--node", "lab"); status == 0 || !strings.Contains(stderr, "seedbed node uncordon lab") {
+	if _, stderr, status := w.CLI("create", "nowhere", "--profile", "small", "--node", "lab"); status == 0 ||
+		!strings.Contains(stderr, "seedbed node uncordon lab") {
 		t.Errorf("on a node that is cordoned: status %d: %s", status, stderr)
 	}
 	a := forge.post(t, "evt_guest2", time.Now(), `{"action":"create","name":"guest2","profile":"web"}`)

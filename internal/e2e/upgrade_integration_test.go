@@ -101,7 +101,8 @@ func (u *upgraded) fill() {
 	u.cli("userdata", "add", "cloud", u.file("cloud.yaml"))
 	u.cli("script", "add", "first", u.file("first.py"))
 	u.cli("provisioner", "profile", "add", "composed", "-s", "small", "-n", "lan", "-t", "root", "-u", "cloud", "-x", "empty")
-	u.cli("provisioner", "profile", "add", "scripted", "-s", "small", "-n", "lan", "-t", "root", "-u", "cloud", "-x", "first", "-a", "size=big")
+	u.cli("provisioner", "profile", "add", "scripted", "-s", "small", "-n", "lan", "-t", "root", "-u", "cloud", "-x", "first", "-a",
+		"size=big")
 	u.cli("profile", "add", "native", "--storage-template", "root", "--vcpus", "1", "--memory", "512MiB", "--network", "default",
 		"--ssh-key", u.file("key.pub"), "--tag", "team=a", "--user-data", u.file("cloud.yaml"))
 	u.setOnFailure("native", "retry:3:1s") // 0.1.0's command line loses --on-failure

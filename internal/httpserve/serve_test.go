@@ -138,7 +138,8 @@ func TestServeEndsWithItsListener(t *testing.T) {
 	}
 	ln.Close()
 	app := New(fiber.Config{}, Guard{})
-	if err := Serve(context.Background(), ln, app, "tests", new(Gate).Drain, time.Second); err == nil || !strings.HasPrefix(err.Error(), "serve tests on 127.") {
+	if err := Serve(context.Background(), ln, app, "tests", new(Gate).Drain, time.Second); err == nil ||
+		!strings.HasPrefix(err.Error(), "serve tests on 127.") {
 		t.Errorf("error %v from a closed listener", err)
 	}
 }

@@ -48,7 +48,8 @@ func NewStream(life context.Context, ctx *fasthttp.RequestCtx, limit int64, idle
 func (s *Stream) Length() int64 { return int64(max(s.ctx.Request.Header.ContentLength(), -1)) }
 
 func (s *Stream) tooLarge() error {
-	return Problem{Status: fiber.StatusRequestEntityTooLarge, Kind: "invalid", Detail: "the body is larger than " + strconv.FormatInt(s.limit, 10) + " bytes"}
+	return Problem{Status: fiber.StatusRequestEntityTooLarge, Kind: "invalid",
+		Detail: "the body is larger than " + strconv.FormatInt(s.limit, 10) + " bytes"}
 }
 
 func (s *Stream) fail(err error) error {

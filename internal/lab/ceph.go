@@ -105,7 +105,8 @@ func (c *CephCluster) Pool(t T, name string) string {
 func (c *CephCluster) Storage(t T, pool string) string {
 	t.Helper()
 	t.Cleanup(func() { forgetSecret(c.Name) })
-	return fmt.Sprintf("{pools: [{name: %s, type: ceph, ceph_pool: %s, conf: %q, user: %s, keyring: %q}]}", c.Name, pool, c.Conf, CephUser, c.Keyring)
+	return fmt.Sprintf("{pools: [{name: %s, type: ceph, ceph_pool: %s, conf: %q, user: %s, keyring: %q}]}", c.Name, pool, c.Conf,
+		CephUser, c.Keyring)
 }
 
 // StopMon ends the monitor, also a frozen one; StartMon starts it again with what it knew.
@@ -238,7 +239,8 @@ func (c *CephCluster) startOSD(t T) {
 	t.Helper()
 	id := uuid.NewString()
 	c.tool(t, "osd", "new", id, "0")
-	c.tool(t, "auth", "get-or-create", "osd.0", "mon", "allow profile osd", "mgr", "allow profile osd", "osd", "allow *", "-o", c.path("osd/keyring"))
+	c.tool(t, "auth", "get-or-create", "osd.0", "mon", "allow profile osd", "mgr", "allow profile osd", "osd", "allow *", "-o",
+		c.path("osd/keyring"))
 	c.must(t, "ceph-osd", "-c", c.Conf, "--mkfs", "-i", "0", "--osd-uuid", id)
 	c.osd = c.daemon(t, "ceph-osd", "0")
 }

@@ -26,7 +26,8 @@ type Daemons struct {
 }
 
 func newDaemons(t testing.TB, at place, dir string, names ...string) Daemons {
-	return Daemons{Dir: dir, Config: filepath.Join(dir, "seedbed.yaml"), shell: shell{t, at}, names: names, mu: new(sync.Mutex), proc: map[string]*Process{}}
+	return Daemons{Dir: dir, Config: filepath.Join(dir, "seedbed.yaml"), shell: shell{t, at}, names: names, mu: new(sync.Mutex),
+		proc: map[string]*Process{}}
 }
 
 // Start starts one daemon.

@@ -80,12 +80,14 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 	s.uri, s.webhook = cmp.Or(o.URI, "qemu:///system"), o.Webhook
 	s.shared = fmt.Sprintf("storage: %s\nnetwork: {bridge: %s}\n",
 		cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)), s.Bridge)
-	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\n", cmp.Or(o.Store, "{}"), cmp.Or(o.Coordination, "{}"),
+	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\n", cmp.Or(o.Store, "{}"),
+		cmp.Or(o.Coordination, "{}"),
 		cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"), cmp.Or(o.Scripts, "{}"))
 	if o.Cluster.IsValid() {
 		s.control += s.authority(o.Cluster)
 	}
-	s.configure(s.Config, dir, api, hooks, fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}", freePort(t), dir))
+	s.configure(s.Config, dir, api, hooks,
+		fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}", freePort(t), dir))
 	if o.Store != "" {
 		s.Run(filepath.Join(Programs(t), Seedbedd), "migrate", "--config", s.Config)
 	}
@@ -133,7 +135,8 @@ func (s *Stack) AddControl() *Process {
 		s.t.Fatal(err)
 	}
 	file := filepath.Join(dir, "seedbed.yaml")
-	s.configure(file, dir, fmt.Sprintf("127.0.0.1:%d", freePort(s.t)), fmt.Sprintf("127.0.0.1:%d", freePort(s.t)), fmt.Sprintf("{socket: %s/run/worker.sock}", s.Dir))
+	s.configure(file, dir, fmt.Sprintf("127.0.0.1:%d", freePort(s.t)), fmt.Sprintf("127.0.0.1:%d", freePort(s.t)),
+		fmt.Sprintf("{socket: %s/run/worker.sock}", s.Dir))
 	p := s.at.start(filepath.Join(dir, Seedbedd+".log"), filepath.Join(Programs(s.t), Seedbedd), "--config", file)
 	Await(s.t, 20*time.Second, "the second seedbedd serves", func() bool {
 		if !p.Alive() {

@@ -135,8 +135,9 @@ func TestOpenAuthorityRefuses(t *testing.T) {
 		"open key":      {func(d string) error { return os.Chmod(d+"/ca.key", 0o604) }, seedbed.ErrInvalid, "has mode 0604"},
 		"another's key": {func(d string) error { return copyFile(d+"/ca.key", w.Key) }, seedbed.ErrInvalid, "is not the key of an authority"},
 		"no key":        {func(d string) error { return writeText(d+"/ca.key", "x") }, seedbed.ErrInvalid, "holds no private key"},
-		"no authority":  {func(d string) error { return errors.Join(copyFile(d+"/ca.key", w.Key), copyFile(d+"/ca.pem", w.Cert)) }, seedbed.ErrInvalid, "is not the key of an authority"},
-		"no PEM":        {func(d string) error { return writeText(d+"/ca.pem", "x") }, seedbed.ErrInvalid, "holds no certificate"},
+		"no authority": {func(d string) error { return errors.Join(copyFile(d+"/ca.key", w.Key), copyFile(d+"/ca.pem", w.Cert)) },
+			seedbed.ErrInvalid, "is not the key of an authority"},
+		"no PEM": {func(d string) error { return writeText(d+"/ca.pem", "x") }, seedbed.ErrInvalid, "holds no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

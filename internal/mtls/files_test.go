@@ -85,7 +85,8 @@ func TestOpenTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, files.Key: {Type: "PRIVATE KEY", Bytes: key}} {
+	for name, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+		files.Key: {Type: "PRIVATE KEY", Bytes: key}} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -176,7 +176,8 @@ func notTrusted(leaf *x509.Certificate, err error) error {
 // checkSubject refuses a certificate of another role, or without a node.
 func checkSubject(c *x509.Certificate, role Role) error {
 	if o := c.Subject.Organization; len(o) != 1 || o[0] != role.organization() {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate of %.80q is of %.80q, expected %s", c.Subject.CommonName, o, role.organization())
+		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate of %.80q is of %.80q, expected %s", c.Subject.CommonName, o,
+			role.organization())
 	}
 	if err := seedbed.CheckName("node", c.Subject.CommonName); err != nil {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the certificate's common name: %v", err)

@@ -86,7 +86,8 @@ func removeStale(ctx context.Context, path string) error {
 	conn, err := d.DialContext(ctx, "unix", path)
 	switch {
 	case err == nil:
-		return errors.Join(seedbed.Errorf(seedbed.ErrInUse, "%s is served by another process: stop it first, or configure another path", path), conn.Close())
+		return errors.Join(seedbed.Errorf(seedbed.ErrInUse, "%s is served by another process: stop it first, or configure another path",
+			path), conn.Close())
 	case errors.Is(err, unix.ECONNREFUSED):
 		return os.Remove(path)
 	}

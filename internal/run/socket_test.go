@@ -67,7 +67,8 @@ func TestSocketRefuses(t *testing.T) {
 		t.Errorf("the file is now %q, %v", got, err)
 	}
 	path := filepath.Join(t.TempDir(), "s")
-	if _, err := (Socket{Path: path, Mode: 0o600, Group: "no-such-group"}).Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-group") {
+	if _, err := (Socket{Path: path, Mode: 0o600, Group: "no-such-group"}).Listen(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "no-such-group") {
 		t.Errorf("Listen with an unknown group: %v", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -93,7 +93,8 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	for name, cut := range map[string][3][]byte{
-		"order": {append([]byte{64}, size[1:]...), features, snapshots}, "size": {size[:8], features, snapshots}, "features": {size, features[:7], snapshots}, "snapshots": {size, features, snapshots[:11]}, "all": {},
+		"order": {append([]byte{64}, size[1:]...), features, snapshots}, "size": {size[:8], features, snapshots},
+		"features": {size, features[:7], snapshots}, "snapshots": {size, features, snapshots[:11]}, "all": {},
 	} {
 		if got, err := parseShape(cut[0], cut[1], cut[2]); !errors.Is(err, errAnswer) {
 			t.Errorf("bad %s: %+v, %v", name, got, err)
@@ -170,7 +171,8 @@ func TestParseRoom(t *testing.T) {
 		pool       string
 		size, free seedbed.Bytes
 		known      bool
-	}{{"vms", 1000, 900, true}, {"half", 500, 400, true}, {"over", 100, 0, true}, {"wide", 1000, 900, true}, {"new", 0, 0, false}, {"none", 0, 0, false}} {
+	}{{"vms", 1000, 900, true}, {"half", 500, 400, true}, {"over", 100, 0, true}, {"wide", 1000, 900, true}, {"new", 0, 0,
+		false}, {"none", 0, 0, false}} {
 		size, free, known, err := parseRoom([]byte(answer), c.pool)
 		if size != c.size || free != c.free || known != c.known || err != nil {
 			t.Errorf("%s: %d, %d, %v, %v", c.pool, size, free, known, err)

@@ -196,7 +196,8 @@ func TestLeftovers(t *testing.T) {
 		others = clone("node.two")
 		tagged, early, late, whole := clone(cfg.Node), clone(cfg.Node), clone(cfg.Node), clone(cfg.Node)
 		set := func(at, name string, st state) {
-			if err := s.setTag(at, tag{Role: roleVolume, Name: name, State: st, Node: cfg.Node, Instance: "i", Image: "base", Size: 16 << 20}); err != nil {
+			if err := s.setTag(at, tag{Role: roleVolume, Name: name, State: st, Node: cfg.Node, Instance: "i", Image: "base",
+				Size: 16 << 20}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -33,7 +33,8 @@ func (p *Pool) look(ctx context.Context, s *session, r role, name string, job se
 		if gone, err := p.abandoned(s, rbdName); err != nil {
 			return nil, err
 		} else if !gone {
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "%s %s in pool %s is being made by node %s: if that node does not come back, the name is free %s after that",
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable,
+				"%s %s in pool %s is being made by node %s: if that node does not come back, the name is free %s after that",
 				r, name, p.cfg.Name, t.Node, p.cfg.Abandoned)
 		}
 	}

@@ -117,7 +117,8 @@ func TestSweep(t *testing.T) {
 	if err := os.Remove(p.file(volumes, "lost")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"building/seedbed-1.qcow2", "building/seedbed-2.part", "building/seedbed-3.json", "building/notes.txt", "building/seedbed-x.txt",
+	for _, name := range []string{"building/seedbed-1.qcow2", "building/seedbed-2.part", "building/seedbed-3.json",
+		"building/notes.txt", "building/seedbed-x.txt",
 		"volumes/foreign.qcow2", "images/stray.json", "images/odd.qcow2.json"} {
 		write(t, filepath.Join(path, name), "{}")
 	}

@@ -29,10 +29,12 @@ func TestOutputOfCommands(t *testing.T) {
 	if _, err := pool.ImportImage(ctx, job, seedbed.ImageSpec{Pool: "default", Name: "debian", Path: src}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.CloneVolume(ctx, job, seedbed.VolumeSpec{Pool: "default", Name: "v-0", Instance: id, Image: "debian", Size: 16 * seedbed.MiB}); err != nil {
+	if _, err := pool.CloneVolume(ctx, job,
+		seedbed.VolumeSpec{Pool: "default", Name: "v-0", Instance: id, Image: "debian", Size: 16 * seedbed.MiB}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"qemu-img convert -p -f vmdk", "qemu-img convert: ended well after ", "qemu-img create ", "qemu-img create: ended well after "} {
+	for _, want := range []string{"qemu-img convert -p -f vmdk", "qemu-img convert: ended well after ", "qemu-img create ",
+		"qemu-img create: ended well after "} {
 		if !slices.ContainsFunc(lines, func(l seedbed.OutputLine) bool {
 			return l.Stream == seedbed.OutputNote && strings.HasPrefix(l.Text, want)
 		}) {

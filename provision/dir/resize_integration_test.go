@@ -24,7 +24,8 @@ func TestResizeFile(t *testing.T) {
 		tool(t, "resize", "-q", "-f", "raw", "--shrink", path, "64M")
 		return path
 	}
-	if out, err := exec.Command("qemu-io", "-f", "qcow2", "-c", "write -P 0xab 1M 512k", "-c", "write -P 0xcd 63M 1M", v.Disk.Source).CombinedOutput(); err != nil {
+	if out, err := exec.Command("qemu-io", "-f", "qcow2", "-c", "write -P 0xab 1M 512k", "-c", "write -P 0xcd 63M 1M",
+		v.Disk.Source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	before := raw("before")

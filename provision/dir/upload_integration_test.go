@@ -79,8 +79,10 @@ func TestUploadsOfWhatReachesElsewhere(t *testing.T) {
 		"a data file":                  {data, "data file"},
 		"a cut vmdk":                   {whole[:len(whole)/2], ""},
 		"a cut qcow2":                  {qcow2[:len(qcow2)/2], "damaged or truncated"},
-		"an OVA with a flat vmdk":      {ovatest.OVA{Disks: []ovatest.Disk{{Name: "m.vmdk", Content: flat, Capacity: 4}}}.Bytes(), "VMDK descriptor"},
-		"an OVA with a child":          {ovatest.OVA{Disks: []ovatest.Disk{{Name: "m.vmdk", Content: child, Capacity: 4}}}.Bytes(), "refers to another file"},
+		"an OVA with a flat vmdk": {ovatest.OVA{Disks: []ovatest.Disk{{Name: "m.vmdk", Content: flat, Capacity: 4}}}.Bytes(),
+			"VMDK descriptor"},
+		"an OVA with a child": {ovatest.OVA{Disks: []ovatest.Disk{{Name: "m.vmdk", Content: child, Capacity: 4}}}.Bytes(),
+			"refers to another file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -61,7 +61,8 @@ func startOver(t *testing.T, over transport) *lab {
 // startNode is startOver for a host of that name, with those additional pools.
 func startNode(t *testing.T, over transport, node string, pools map[string]worker.Pool) *lab {
 	t.Helper()
-	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), over: over, at: over.place(t), node: node, pools: pools}
+	l := &lab{pool: drivertest.NewPool(), domain: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), over: over,
+		at: over.place(t), node: node, pools: pools}
 	l.serve(t)
 	l.Client = over.client(l.at)
 	l.Client.Silence(patience)
@@ -71,7 +72,8 @@ func startNode(t *testing.T, over transport, node string, pools map[string]worke
 // serve starts a server with the lab's drivers, as after a restart.
 func (l *lab) serve(t *testing.T) {
 	t.Helper()
-	config := worker.Config{Node: l.node, Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain, Log: slog.New(slog.DiscardHandler),
+	config := worker.Config{Node: l.node, Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain,
+		Log:       slog.New(slog.DiscardHandler),
 		Keepalive: 20 * time.Millisecond, Grace: 100 * time.Millisecond}
 	if l.scripts != nil {
 		config.Scripts = l.scripts
@@ -125,7 +127,8 @@ func TestEveryMethod(t *testing.T) {
 	ctx, l := t.Context(), start(t)
 	disk, sum := drivertest.BootableFile(t)
 	var last seedbed.Progress
-	image, err := effects.ImportImage.Do(ctx, l, call(1), seedbed.ImageSpec{Pool: "default", Name: "base", Path: disk, SHA256: sum}, effects.OnProgress(func(p seedbed.Progress) { last = p }))
+	image, err := effects.ImportImage.Do(ctx, l, call(1), seedbed.ImageSpec{Pool: "default", Name: "base", Path: disk, SHA256: sum},
+		effects.OnProgress(func(p seedbed.Progress) { last = p }))
 	must(t, "import", err)
 	if image.Job != call(1).Job || image.Size != drivertest.BootableSize || last.Percent() != 100 {
 		t.Errorf("image %+v, progress %+v", image, last)
@@ -157,7 +160,8 @@ func TestEveryMethod(t *testing.T) {
 	}
 	inv, err := effects.Inventory.Ask(ctx, l, effects.None{})
 	must(t, "inventory", err)
-	if d := cmp.Diff(seedbed.Inventory{Node: "n1", Complete: true, Domains: []seedbed.DomainInfo{want}, Volumes: []seedbed.VolumeInfo{v}, Images: []seedbed.ImageInfo{image}}, inv); d != "" {
+	if d := cmp.Diff(seedbed.Inventory{Node: "n1", Complete: true, Domains: []seedbed.DomainInfo{want},
+		Volumes: []seedbed.VolumeInfo{v}, Images: []seedbed.ImageInfo{image}}, inv); d != "" {
 		t.Error(d)
 	}
 	checks, err := effects.Health.Ask(ctx, l, effects.None{})
@@ -170,7 +174,8 @@ func TestEveryMethod(t *testing.T) {
 	}
 	must(t, "destroy", effects.DestroyDomain.Do(ctx, l, call(1), effects.DomainRef{ID: domain.ID}))
 	must(t, "undefine", effects.UndefineDomain.Do(ctx, l, call(1), effects.DomainRef{ID: domain.ID}))
-	must(t, "remove volume", effects.RemoveVolume.Do(ctx, l, call(1), effects.VolumeRef{Pool: "default", Name: spec.Name, Instance: spec.Instance}))
+	must(t, "remove volume", effects.RemoveVolume.Do(ctx, l, call(1),
+		effects.VolumeRef{Pool: "default", Name: spec.Name, Instance: spec.Instance}))
 	must(t, "remove image", effects.RemoveImage.Do(ctx, l, call(1), effects.ImageRef{Pool: "default", Name: "base"}))
 	inv, err = effects.Inventory.Ask(ctx, l, effects.None{})
 	if err != nil || len(inv.Domains)+len(inv.Volumes)+len(inv.Images) != 0 {

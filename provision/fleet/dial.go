@@ -31,7 +31,8 @@ func socketDialer(path string) func(context.Context) (net.Conn, error) {
 func tlsDialer(at string, conf *tls.Config) func(context.Context) (net.Conn, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "https" || u.Port() == "" || u.Host != at[len("https://"):] {
-		wrong := seedbed.Errorf(seedbed.ErrInvalid, "the worker's address %q cannot be used: expected https://HOST:PORT, such as https://hv2.example:7375", at)
+		wrong := seedbed.Errorf(seedbed.ErrInvalid,
+			"the worker's address %q cannot be used: expected https://HOST:PORT, such as https://hv2.example:7375", at)
 		return func(context.Context) (net.Conn, error) { return nil, wrong }
 	}
 	return func(ctx context.Context) (net.Conn, error) {
@@ -48,7 +49,8 @@ func tlsDialer(at string, conf *tls.Config) func(context.Context) (net.Conn, err
 			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s does not answer: no TLS handshake within %s", at, dialTime)
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s does not answer: the connection broke in the TLS handshake: was seedbed-worker restarted?", at)
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable,
+				"the worker on %s does not answer: the connection broke in the TLS handshake: was seedbed-worker restarted?", at)
 		}
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s is not trusted: %v", at, err)
 	}
@@ -76,10 +78,12 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	}
 	dial, ok := errors.AsType[*net.OpError](err)
 	if ok && dial.Op == "remote error" { // crypto/tls's name for an alert
-		return seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s refuses the certificate of this host (%v): its log says why", c.at, dial.Err)
+		return seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s refuses the certificate of this host (%v): its log says why",
+			c.at, dial.Err)
 	}
 	if !ok || dial.Op != "dial" {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "the connection to the worker on %s broke before it had answered: was seedbed-worker restarted?", c.at)
+		return seedbed.Errorf(seedbed.ErrUnavailable,
+			"the connection to the worker on %s broke before it had answered: was seedbed-worker restarted?", c.at)
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):

@@ -83,7 +83,8 @@ func TestDeadline(t *testing.T) {
 	done := l.clone(ctx, call(1), volume())
 	wait(t, "start", started)
 	err := wait(t, "end", done)
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "clone-volume did not end within") {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "clone-volume did not end within") {
 		t.Fatal(err)
 	}
 }
@@ -110,7 +111,8 @@ func TestDeafDriver(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err = wait(t, "second end", l.clone(ctx, call(2), spec))
-	if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "earlier call of job 5f3c1a30 (stage volumes, epoch 1) has not ended") {
+	if !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "earlier call of job 5f3c1a30 (stage volumes, epoch 1) has not ended") {
 		t.Fatal(err)
 	}
 	next := l.clone(t.Context(), call(2), spec)
@@ -201,7 +203,8 @@ func TestRefusedRequests(t *testing.T) {
 		{"negative timeout", "/v1/clone-volume", strings.Replace(good, "60000", "-1", 1), "timeout_ms is -1"},
 		{"other path", "/v1/clone-volume/", good, "404"},
 		{"too large", "/v1/clone-volume", strings.Repeat(" ", 9<<20), "413"},
-		{"arguments of another shape", "/v1/start-domain", `{"call":{"job":"j","epoch":1},"timeout_ms":1000,"args":{"id":7}}`, "arguments of the call"},
+		{"arguments of another shape", "/v1/start-domain", `{"call":{"job":"j","epoch":1},"timeout_ms":1000,"args":{"id":7}}`,
+			"arguments of the call"},
 	} {
 		conn := post(t, l, c.path, c.body)
 		must(t, "deadline", conn.SetDeadline(time.Now().Add(patience)))
@@ -229,7 +232,8 @@ func TestRestart(t *testing.T) {
 	must(t, "clone", err)
 	must(t, "stop", l.stop())
 	_, err = effects.CloneVolume.Do(t.Context(), l, call(1), spec)
-	if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "the worker does not answer on "+l.at+" (is seedbed-worker running?)") {
+	if !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "the worker does not answer on "+l.at+" (is seedbed-worker running?)") {
 		t.Fatal(err)
 	}
 	l.serve(t)

@@ -171,7 +171,8 @@ func (c *Client) send(ctx context.Context, effect string, req effects.Request, e
 			if resp.StatusCode == http.StatusOK {
 				return nil, c.broken(ctx, err) // in the middle of a line
 			}
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is not a worker, or is overloaded (HTTP status %s)", c.at, resp.Status)
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is not a worker, or is overloaded (HTTP status %s)",
+				c.at, resp.Status)
 		}
 		switch {
 		case l.Result != nil: // first, because such a line may be long

@@ -105,7 +105,8 @@ func (f *Fleet) client(node string) *Client {
 		for _, n := range f.nodes {
 			names = append(names, n.Name)
 		}
-		return absent(seedbed.Errorf(seedbed.ErrUnavailable, "node %q is not a hypervisor of this installation, which has %s: add it with seedbed node add %s --worker https://…",
+		return absent(seedbed.Errorf(seedbed.ErrUnavailable,
+			"node %q is not a hypervisor of this installation, which has %s: add it with seedbed node add %s --worker https://…",
 			node, cmp.Or(strings.Join(names, ", "), "none"), node))
 	}
 	n := f.nodes[at]

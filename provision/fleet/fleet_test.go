@@ -125,7 +125,8 @@ func TestFleetReports(t *testing.T) {
 	id := seedbed.NewInstanceID()
 	l.labs["hv2"].domain.AddForeign(id, "theirs")
 	l.labs["hv2"].domain.SetState(id, seedbed.DomainRunning, "started")
-	want := seedbed.NodeReport{CPUs: 4, Load: 0.5, Memory: 8 * seedbed.GiB, MemoryFree: 6 * seedbed.GiB, Domains: 1, Arch: "x86_64", Hypervisor: "memory (none)"}
+	want := seedbed.NodeReport{CPUs: 4, Load: 0.5, Memory: 8 * seedbed.GiB, MemoryFree: 6 * seedbed.GiB, Domains: 1, Arch: "x86_64",
+		Hypervisor: "memory (none)"}
 	l.eventually(t, "the domain in the report", func() bool { return l.Nodes()[1].Report.Domains == 1 })
 	got := l.Nodes()[1].Report
 	pools := got.Pools
@@ -147,7 +148,8 @@ func TestFleetReports(t *testing.T) {
 	// New nodes are asked, removed ones are no longer known, and an address may change.
 	l.dir.set(seedbed.Node{Name: "hv2", Worker: l.labs["hv1"].at}, seedbed.Node{Name: "hv3"})
 	l.eventually(t, "the problem of hv3", func() bool { n := l.Nodes(); return len(n) == 2 && strings.Contains(n[1].Problem, "no address") })
-	if _, err := effects.Inventory.Ask(t.Context(), l.Of("hv1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), `"hv1" is not a hypervisor`) || !strings.Contains(err.Error(), "hv2, hv3") {
+	if _, err := effects.Inventory.Ask(t.Context(), l.Of("hv1"), effects.None{}); !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), `"hv1" is not a hypervisor`) || !strings.Contains(err.Error(), "hv2, hv3") {
 		t.Errorf("a node that went: %v", err)
 	}
 	if inv, err := effects.Inventory.Ask(t.Context(), l.Of("hv2"), effects.None{}); err != nil || inv.Node != "hv1" {

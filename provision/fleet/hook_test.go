@@ -19,7 +19,8 @@ func startHooks(t *testing.T, name, text string) *lab {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "hooks.d")
 	// Set the mode explicitly: concurrent tests create sockets under another umask.
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755), os.Chmod(filepath.Join(dir, name), 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755),
+		os.Chmod(filepath.Join(dir, name), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	l := start(t)
@@ -39,7 +40,8 @@ func TestHookOverTheWire(t *testing.T) {
 	t.Parallel()
 	l := startHooks(t, "say", "#!/bin/sh\necho at $SEEDBED_NODE\nexit 3\n")
 	var out []string
-	r, err := effects.RunHook.Do(t.Context(), l, call(1), hookOf("say"), effects.OnOutput(func(line seedbed.OutputLine) { out = append(out, line.Stream+" "+line.Text) }))
+	r, err := effects.RunHook.Do(t.Context(), l, call(1), hookOf("say"),
+		effects.OnOutput(func(line seedbed.OutputLine) { out = append(out, line.Stream+" "+line.Text) }))
 	if err != nil || r.Problem != "it failed: exit status 3: at n1" || strings.Join(out, ";") != "stdout at n1" {
 		t.Errorf("%+v, %v, %q", r, err, out)
 	}
@@ -63,7 +65,8 @@ func TestHookOverTheWire(t *testing.T) {
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	l := start(t)
-	if _, err := effects.RunHook.Do(t.Context(), l, call(1), hookOf("say")); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "runs no hook scripts") {
+	if _, err := effects.RunHook.Do(t.Context(), l, call(1), hookOf("say")); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), "runs no hook scripts") {
 		t.Errorf("%v", err)
 	}
 }

@@ -54,7 +54,8 @@ func TestLongLines(t *testing.T) {
 	} {
 		for _, end := range []string{"\n", ""} { // and one that does not end
 			c, at := hostile(t, tt.before+strings.Repeat("x", 70<<10)+tt.after+end)
-			_, err := effects.RunScript.Do(ctx, c, call(1), seedbed.ScriptTurn{Step: "setup"}, effects.OnOutput(func(l seedbed.OutputLine) { t.Errorf("%s: passed on %d bytes", name, len(l.Text)) }))
+			_, err := effects.RunScript.Do(ctx, c, call(1), seedbed.ScriptTurn{Step: "setup"},
+				effects.OnOutput(func(l seedbed.OutputLine) { t.Errorf("%s: passed on %d bytes", name, len(l.Text)) }))
 			if err == nil || !strings.Contains(err.Error(), "the worker on "+at+" to run-script has a line that is too long") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -77,14 +78,16 @@ func TestLongestLines(t *testing.T) {
 	}
 	tail := bytes.Repeat([]byte("console "), 1<<17)
 	c, _ = hostile(t, `{"result":"`+base64.StdEncoding.EncodeToString(tail)+`"}`+"\n")
-	if got, err := effects.Console.Ask(t.Context(), c, effects.ConsoleTail{ID: seedbed.NewInstanceID(), Tail: seedbed.MiB}); err != nil || !bytes.Equal(got, tail) {
+	if got, err := effects.Console.Ask(t.Context(), c,
+		effects.ConsoleTail{ID: seedbed.NewInstanceID(), Tail: seedbed.MiB}); err != nil || !bytes.Equal(got, tail) {
 		t.Errorf("a result: %d bytes, %v", len(got), err)
 	}
 	l := start(t)
 	l.pool.Fail(func(context.Context, string, drivertest.Point) error {
 		return seedbed.Errorf(seedbed.ErrFull, "%s", strings.Repeat("<", 1<<20))
 	})
-	if _, err := effects.CloneVolume.Do(t.Context(), l, call(1), volume()); !errors.Is(err, seedbed.ErrFull) || !strings.Contains(err.Error(), "<<<…") {
+	if _, err := effects.CloneVolume.Do(t.Context(), l, call(1), volume()); !errors.Is(err, seedbed.ErrFull) ||
+		!strings.Contains(err.Error(), "<<<…") {
 		t.Errorf("a long error: %.100v", err)
 	}
 }
@@ -116,7 +119,8 @@ func TestLongAnswerToUpload(t *testing.T) {
 		answered <- err
 	}()
 	defer close(left)
-	if err := wait(t, "end of the upload", answered); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "the worker on "+at) {
+	if err := wait(t, "end of the upload", answered); !errors.Is(err, seedbed.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "the worker on "+at) {
 		t.Errorf("got %v", err)
 	}
 }

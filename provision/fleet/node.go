@@ -137,14 +137,16 @@ func (f *Fleet) ForeignDomain(ctx context.Context, node, name string) (seedbed.F
 	case 1:
 		return found[0], nil
 	}
-	return seedbed.ForeignDomain{}, seedbed.Errorf(seedbed.ErrConflict, "domain %q is on %s: say which is meant (--node NAME, ?node=NAME)", name, strings.Join(on, " and "))
+	return seedbed.ForeignDomain{}, seedbed.Errorf(seedbed.ErrConflict,
+		"domain %q is on %s: say which is meant (--node NAME, ?node=NAME)", name, strings.Join(on, " and "))
 }
 
 // Health returns the checks of every worker. Their names include the node if there are several.
 func (f *Fleet) Health(ctx context.Context) []seedbed.Check {
 	nodes := f.Nodes()
 	if len(nodes) == 0 {
-		return []seedbed.Check{{Name: "worker", Detail: "there is no hypervisor", Hint: "add one: seedbed node add NAME --worker https://HOST:7375"}}
+		return []seedbed.Check{{Name: "worker", Detail: "there is no hypervisor",
+			Hint: "add one: seedbed node add NAME --worker https://HOST:7375"}}
 	}
 	answers, _ := each(ctx, f, nodes, func(ctx context.Context, w effects.Worker) ([]seedbed.Check, error) {
 		checks, err := effects.Health.Ask(ctx, w, effects.None{})

@@ -167,7 +167,8 @@ func TestWireHeld(t *testing.T) {
 	}
 	l.Client.Silence(100 * time.Millisecond)
 	w.flow()
-	must(t, "flow", effects.RemoveVolume.Do(t.Context(), l, call(2), effects.VolumeRef{Pool: "default", Name: "none", Instance: seedbed.NewInstanceID()}))
+	must(t, "flow", effects.RemoveVolume.Do(t.Context(), l, call(2),
+		effects.VolumeRef{Pool: "default", Name: "none", Instance: seedbed.NewInstanceID()}))
 	done = l.clone(t.Context(), call(2), volume())
 	wait(t, "start", started)
 	w.hold()
@@ -243,15 +244,18 @@ func TestRemoteRefused(t *testing.T) {
 			"the worker on " + l.at + " refuses the certificate of this host (tls: bad certificate): its log says why"},
 		"another node": {fleet.NewRemoteClient(l.at, o.other.Client(mtls.Worker, "n2", "127.0.0.1")), seedbed.ErrUnavailable,
 			"the worker on " + l.at + ` is not trusted: its certificate is of node "n1", expected n2`},
-		"another host":     {fleet.NewRemoteClient(l.at, o.other.Client(mtls.Worker, "n1", "hv.example")), seedbed.ErrUnavailable, "issue it with --host hv.example"},
-		"no worker at all": {fleet.NewRemoteClient(scheme+plain.Addr().String(), right), seedbed.ErrUnavailable, "is not trusted: tls: first record does not look like a TLS handshake"},
-		"one that ends":    {fleet.NewRemoteClient(scheme+dying.Addr().String(), right), seedbed.ErrUnavailable, "does not answer: the connection broke in the TLS handshake"},
-		"nobody":           {fleet.NewRemoteClient(o.place(t), right), seedbed.ErrUnavailable, "(is seedbed-worker running?)"},
-		"http":             {fleet.NewRemoteClient("http://hv2:7375", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
-		"no port":          {fleet.NewRemoteClient("https://hv2", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
-		"a path":           {fleet.NewRemoteClient("https://hv2:7375/x", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
-		"a user":           {fleet.NewRemoteClient("https://a@hv2:7375", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
-		"nothing":          {fleet.NewRemoteClient("", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"another host": {fleet.NewRemoteClient(l.at, o.other.Client(mtls.Worker, "n1", "hv.example")), seedbed.ErrUnavailable,
+			"issue it with --host hv.example"},
+		"no worker at all": {fleet.NewRemoteClient(scheme+plain.Addr().String(), right), seedbed.ErrUnavailable,
+			"is not trusted: tls: first record does not look like a TLS handshake"},
+		"one that ends": {fleet.NewRemoteClient(scheme+dying.Addr().String(), right), seedbed.ErrUnavailable,
+			"does not answer: the connection broke in the TLS handshake"},
+		"nobody":  {fleet.NewRemoteClient(o.place(t), right), seedbed.ErrUnavailable, "(is seedbed-worker running?)"},
+		"http":    {fleet.NewRemoteClient("http://hv2:7375", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"no port": {fleet.NewRemoteClient("https://hv2", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"a path":  {fleet.NewRemoteClient("https://hv2:7375/x", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"a user":  {fleet.NewRemoteClient("https://a@hv2:7375", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
+		"nothing": {fleet.NewRemoteClient("", right), seedbed.ErrInvalid, "expected https://HOST:PORT"},
 	} {
 		_, err := effects.CloneVolume.Do(t.Context(), c.client, call(1), volume())
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
@@ -274,7 +278,8 @@ func TestBothListeners(t *testing.T) {
 	o := remote(t)
 	socket, url := overSocket{}.place(t), o.place(t)
 	pool := drivertest.NewPool()
-	s := worker.New(worker.Config{Node: "n1", Pools: map[string]worker.Pool{"default": pool}, Hypervisor: drivertest.NewHypervisor(), Log: slog.New(slog.DiscardHandler),
+	s := worker.New(worker.Config{Node: "n1", Pools: map[string]worker.Pool{"default": pool}, Hypervisor: drivertest.NewHypervisor(),
+		Log:    slog.New(slog.DiscardHandler),
 		Checks: func(context.Context) []seedbed.Check { return []seedbed.Check{{Name: "cluster.worker", OK: true}} }})
 	near, err := run.Socket{Path: socket, Mode: 0o660}.Listen(t.Context())
 	must(t, "listen", err)

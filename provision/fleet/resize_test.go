@@ -24,7 +24,8 @@ func TestResizeMethods(t *testing.T) {
 	}
 	must(t, "start", effects.StartDomain.Do(ctx, l, call(1), effects.DomainRef{ID: v.Instance}))
 
-	got, err := effects.ResizeVolume.Do(ctx, l, call(1), effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: 2 * v.Size})
+	got, err := effects.ResizeVolume.Do(ctx, l, call(1),
+		effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: 2 * v.Size})
 	if err != nil || got.Size != 2*v.Size || l.domain.Told(v.Instance, v.Disk.Source) != 2*v.Size {
 		t.Errorf("resize while it runs: %+v, %v; the guest was told %s", got, err, l.domain.Told(v.Instance, v.Disk.Source))
 	}
@@ -33,13 +34,19 @@ func TestResizeMethods(t *testing.T) {
 		err  error
 		want error
 	}{
-		{"smaller", second(effects.ResizeVolume.Do(ctx, l, call(1), effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: v.Size})), seedbed.ErrInvalid},
-		{"half a sector", second(effects.ResizeVolume.Do(ctx, l, call(1), effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: 2*v.Size + 1})), seedbed.ErrInvalid},
-		{"no pool", second(effects.ResizeVolume.Do(ctx, l, call(1), effects.VolumeSize{Pool: "none", Name: v.Name, Instance: v.Instance, Size: 3 * v.Size})), seedbed.ErrNotFound},
-		{"no instance", second(effects.ResizeVolume.Do(ctx, l, call(1), effects.VolumeSize{Pool: "default", Name: v.Name, Instance: "x", Size: 3 * v.Size})), seedbed.ErrInvalid},
-		{"another's", second(effects.ResizeVolume.Do(ctx, l, call(1), effects.VolumeSize{Pool: "default", Name: v.Name, Instance: seedbed.NewInstanceID(), Size: 3 * v.Size})), seedbed.ErrConflict},
+		{"smaller", second(effects.ResizeVolume.Do(ctx, l, call(1),
+			effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: v.Size})), seedbed.ErrInvalid},
+		{"half a sector", second(effects.ResizeVolume.Do(ctx, l, call(1),
+			effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: 2*v.Size + 1})), seedbed.ErrInvalid},
+		{"no pool", second(effects.ResizeVolume.Do(ctx, l, call(1),
+			effects.VolumeSize{Pool: "none", Name: v.Name, Instance: v.Instance, Size: 3 * v.Size})), seedbed.ErrNotFound},
+		{"no instance", second(effects.ResizeVolume.Do(ctx, l, call(1),
+			effects.VolumeSize{Pool: "default", Name: v.Name, Instance: "x", Size: 3 * v.Size})), seedbed.ErrInvalid},
+		{"another's", second(effects.ResizeVolume.Do(ctx, l, call(1),
+			effects.VolumeSize{Pool: "default", Name: v.Name, Instance: seedbed.NewInstanceID(), Size: 3 * v.Size})), seedbed.ErrConflict},
 		{"domain that runs", effects.ResizeDomain.Do(ctx, l, call(1), effects.DomainSize{ID: v.Instance, VCPUs: 1, Memory: 0}), seedbed.ErrInUse},
-		{"older epoch", second(effects.ResizeVolume.Do(ctx, l, call(0), effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: 3 * v.Size})), seedbed.ErrStale},
+		{"older epoch", second(effects.ResizeVolume.Do(ctx, l, call(0),
+			effects.VolumeSize{Pool: "default", Name: v.Name, Instance: v.Instance, Size: 3 * v.Size})), seedbed.ErrStale},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v; want one that is %q", c.what, c.err, c.want)

@@ -82,7 +82,8 @@ func TestScriptRefused(t *testing.T) {
 	bad.Start.Name = "../x"
 	nobody := scriptStart("")
 	nobody.Start.Instance = "x"
-	for name, turn := range map[string]seedbed.ScriptTurn{"nothing": {}, "an unknown step": {Step: "destroy"}, "a wrong name": bad, "no instance": nobody} {
+	for name, turn := range map[string]seedbed.ScriptTurn{"nothing": {}, "an unknown step": {Step: "destroy"}, "a wrong name": bad,
+		"no instance": nobody} {
 		if _, err := effects.RunScript.Do(t.Context(), l, call, turn); !errors.Is(err, seedbed.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -120,7 +121,8 @@ func TestScriptHost(t *testing.T) {
 	l := start(t)
 	l.scripts.Missing = []string{"mkfs.xfs"}
 	host, err := effects.ScriptHost.Ask(t.Context(), l, effects.ToolNames{Tools: []string{"mkfs.xfs", "mkfs.ext4"}})
-	if err != nil || host.Arch == "" || len(host.Pools) != 1 || host.Pools[0].Name != "default" || !slices.Equal(host.Missing, []string{"mkfs.xfs"}) || host.Secret != "" {
+	if err != nil || host.Arch == "" || len(host.Pools) != 1 || host.Pools[0].Name != "default" ||
+		!slices.Equal(host.Missing, []string{"mkfs.xfs"}) || host.Secret != "" {
 		t.Errorf("host %+v, %v", host, err)
 	}
 	if _, err := effects.CheckDomain.Ask(t.Context(), l, seedbed.DomainSpec{}); !errors.Is(err, seedbed.ErrInvalid) {
@@ -138,7 +140,8 @@ func TestNoScripts(t *testing.T) {
 	l.scripts = nil
 	l.serve(t)
 	call := seedbed.Call{Job: "j1", Epoch: 1, Stage: "setup"}
-	if _, err := effects.RunScript.Do(t.Context(), l, call, scriptStart("")); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "runs no provisioning scripts") {
+	if _, err := effects.RunScript.Do(t.Context(), l, call, scriptStart("")); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), "runs no provisioning scripts") {
 		t.Errorf("run: %v", err)
 	}
 	if err := effects.CloseScript.Do(t.Context(), l, call, effects.DomainRef{ID: scriptInstance}); err != nil {

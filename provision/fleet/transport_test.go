@@ -98,7 +98,8 @@ func (o *overTLS) identity(role mtls.Role, node string) (*mtls.Identity, error) 
 	if err != nil {
 		return nil, err
 	}
-	return mtls.Open(mtls.Files{Name: "cluster", CA: filepath.Join(o.dir, "ca.pem"), Cert: made.Cert, Key: made.Key}, role, node, slog.New(slog.DiscardHandler))
+	return mtls.Open(mtls.Files{Name: "cluster", CA: filepath.Join(o.dir, "ca.pem"), Cert: made.Cert, Key: made.Key}, role, node,
+		slog.New(slog.DiscardHandler))
 }
 
 const scheme = "https://"

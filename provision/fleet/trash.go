@@ -58,7 +58,8 @@ func (f *Fleet) RestoreVolume(ctx context.Context, node, pool, id string) (seedb
 // DiscardVolume puts a restored volume back into the trash. It chooses the node like RestoreVolume:
 // see effects.DiscardVolume.
 func (f *Fleet) DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error) {
-	node, err := f.keeper(ctx, node, pool, fmt.Sprintf("restored volume %q", name), func(t seedbed.TrashItem) bool { return t.State == seedbed.Restored && t.Name == name })
+	node, err := f.keeper(ctx, node, pool, fmt.Sprintf("restored volume %q", name),
+		func(t seedbed.TrashItem) bool { return t.State == seedbed.Restored && t.Name == name })
 	if errors.Is(err, errNowhere) { // the worker of any node gives a better reason
 		all, _ := f.holders(pool)
 		node, err = all[0].Name, nil
@@ -123,11 +124,13 @@ func (f *Fleet) keeper(ctx context.Context, node, pool, what string, is func(see
 	case 1:
 		return on[0], nil
 	}
-	return "", seedbed.Errorf(seedbed.ErrConflict, "%s of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", what, pool, strings.Join(on, " and "))
+	return "", seedbed.Errorf(seedbed.ErrConflict, "%s of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", what,
+		pool, strings.Join(on, " and "))
 }
 
 // keepers returns the nodes whose trash has such an item, and why others did not answer.
-func (f *Fleet) keepers(ctx context.Context, nodes []seedbed.Node, pool string, is func(seedbed.TrashItem) bool) (on []string, silent error) {
+func (f *Fleet) keepers(ctx context.Context, nodes []seedbed.Node, pool string, is func(seedbed.TrashItem) bool) (on []string,
+	silent error) {
 	type answer struct {
 		items []seedbed.TrashItem
 		err   error

@@ -29,7 +29,8 @@ func (l *fleetLab) removedAs(t *testing.T, node string, spec seedbed.VolumeSpec)
 	l.common.SetTrash(time.Hour)
 	_, err := effects.CloneVolume.Do(t.Context(), l.Of(node), call(1), spec)
 	must(t, "clone", err)
-	item, err := effects.TrashVolume.Do(t.Context(), l.Of(node), call(1), effects.VolumeRef{Pool: spec.Pool, Name: spec.Name, Instance: spec.Instance})
+	item, err := effects.TrashVolume.Do(t.Context(), l.Of(node), call(1),
+		effects.VolumeRef{Pool: spec.Pool, Name: spec.Name, Instance: spec.Instance})
 	must(t, "trash", err)
 	return item
 }
@@ -76,7 +77,8 @@ func TestFleetTrash(t *testing.T) {
 
 	must(t, "stop", l.labs["hv1"].stop())
 	l.eventually(t, "hv1 is away", func() bool { return l.Nodes()[0].Problem != "" })
-	if _, err := l.Trash(ctx, ""); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "node hv1: ") || !strings.Contains(err.Error(), "--node") {
+	if _, err := l.Trash(ctx, ""); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "node hv1: ") ||
+		!strings.Contains(err.Error(), "--node") {
 		t.Errorf("while one is away: %v", err)
 	}
 	if got := listed("hv2"); len(got) != 2 {
@@ -117,7 +119,8 @@ func TestFleetTrashOfSeveral(t *testing.T) {
 	}
 	ambiguous := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), what+" of pool default is on hv1 and hv2: say which is meant (--node NAME, ?node=NAME)") {
+		if !errors.Is(err, seedbed.ErrConflict) ||
+			!strings.Contains(err.Error(), what+" of pool default is on hv1 and hv2: say which is meant (--node NAME, ?node=NAME)") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -47,7 +47,8 @@ func TestWatchEndsWithTrust(t *testing.T) {
 		must(t, "write", os.WriteFile(filepath.Join(o.dir, to), text, 0o600))
 	}
 	err = wait(t, "end of the watch", done)
-	if !errors.Is(err, seedbed.ErrUnauthenticated) || !strings.Contains(err.Error(), `the certificate of "cp1" was not signed by the authority`) {
+	if !errors.Is(err, seedbed.ErrUnauthenticated) ||
+		!strings.Contains(err.Error(), `the certificate of "cp1" was not signed by the authority`) {
 		t.Errorf("the watch ends with %v", err)
 	}
 }

@@ -54,7 +54,8 @@ func (c *Client) upload(conn net.Conn, spec seedbed.UploadSpec, body io.Reader, 
 	if err != nil {
 		return outcome{}, err
 	}
-	if _, err := fmt.Fprintf(conn, "POST /v1/%s HTTP/1.1\r\nHost: worker\r\nTransfer-Encoding: chunked\r\n\r\n", effects.ReceiveUpload); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST /v1/%s HTTP/1.1\r\nHost: worker\r\nTransfer-Encoding: chunked\r\n\r\n",
+		effects.ReceiveUpload); err != nil {
 		return <-answered, nil
 	}
 	chunks := httputil.NewChunkedWriter(conn)

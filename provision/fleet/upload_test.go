@@ -29,7 +29,8 @@ func TestUpload(t *testing.T) {
 	t.Parallel()
 	l, ctx := start(t), t.Context()
 	disk, sum := bootable(t)
-	up, err := l.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "default", ID: anUpload, Size: drivertest.BootableSize, SHA256: sum}, iotest.HalfReader(bytes.NewReader(disk)))
+	up, err := l.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "default", ID: anUpload, Size: drivertest.BootableSize, SHA256: sum},
+		iotest.HalfReader(bytes.NewReader(disk)))
 	must(t, "upload", err)
 	if up.ID != anUpload || up.Size != drivertest.BootableSize || up.SHA256 != sum {
 		t.Errorf("got %+v", up)
@@ -80,7 +81,8 @@ func TestUploadRefused(t *testing.T) {
 		problem string
 	}{
 		{"broken", seedbed.UploadSpec{}, io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(broken)), broken, "line broke"},
-		{"broken unexpectedly", seedbed.UploadSpec{}, io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(io.ErrUnexpectedEOF)), io.ErrUnexpectedEOF, ""},
+		{"broken unexpectedly", seedbed.UploadSpec{}, io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(io.ErrUnexpectedEOF)),
+			io.ErrUnexpectedEOF, ""},
 		{"short", seedbed.UploadSpec{Size: drivertest.BootableSize + 1}, bytes.NewReader(disk), seedbed.ErrInvalid, "announced"},
 		{"digest", seedbed.UploadSpec{SHA256: strings.Repeat("0", 64)}, bytes.NewReader(disk), seedbed.ErrInvalid, "digest"},
 		{"no such pool", seedbed.UploadSpec{Pool: "other"}, &endless{ctx: t.Context()}, seedbed.ErrNotFound, "not configured"},
@@ -143,7 +145,8 @@ func TestUploadEndsWithItsWorker(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	must(t, "stop", <-stopped)
-	if _, err := l.ReceiveUpload(t.Context(), seedbed.UploadSpec{Pool: "default", ID: anUpload}, strings.NewReader("x")); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "does not answer") {
+	if _, err := l.ReceiveUpload(t.Context(), seedbed.UploadSpec{Pool: "default", ID: anUpload},
+		strings.NewReader("x")); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("without a worker: %v", err)
 	}
 }

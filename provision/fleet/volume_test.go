@@ -32,20 +32,23 @@ func TestVolumeMethods(t *testing.T) {
 	if d := cmp.Diff([]seedbed.SnapshotInfo{made}, all); d != "" || made.Job != call(1).Job {
 		t.Errorf("%s\nmade %+v", d, made)
 	}
-	if err := effects.RemoveSnapshot.Do(ctx, l, call(1), effects.SnapshotRef{SnapshotSpec: named, Of: seedbed.NewJobID()}); !errors.Is(err, seedbed.ErrConflict) {
+	if err := effects.RemoveSnapshot.Do(ctx, l, call(1),
+		effects.SnapshotRef{SnapshotSpec: named, Of: seedbed.NewJobID()}); !errors.Is(err, seedbed.ErrConflict) {
 		t.Errorf("remove another job's snapshot: %v", err)
 	}
 	must(t, "remove snapshot", effects.RemoveSnapshot.Do(ctx, l, call(1), effects.SnapshotRef{SnapshotSpec: named, Of: call(1).Job}))
 
 	var last seedbed.Progress
-	flat, err := effects.FlattenVolume.Do(ctx, l, call(1), effects.VolumeRef{Pool: "default", Name: v.Name, Instance: v.Instance}, effects.OnProgress(func(p seedbed.Progress) { last = p }))
+	flat, err := effects.FlattenVolume.Do(ctx, l, call(1), effects.VolumeRef{Pool: "default", Name: v.Name, Instance: v.Instance},
+		effects.OnProgress(func(p seedbed.Progress) { last = p }))
 	if err != nil || flat != v || last.Percent() != 100 {
 		t.Errorf("flatten: %+v, %v, progress %v", flat, err, last)
 	}
 	must(t, "stop", effects.StopFlatten.Do(ctx, l, call(1), effects.VolumeRef{Pool: "default", Name: v.Name, Instance: v.Instance}))
 	other := call(2)
 	other.Job = seedbed.NewJobID()
-	must(t, "remove the image of another job", effects.RemoveImage.Do(ctx, l, other, effects.ImageRef{Pool: "default", Name: "base", Of: call(1).Job}))
+	must(t, "remove the image of another job",
+		effects.RemoveImage.Do(ctx, l, other, effects.ImageRef{Pool: "default", Name: "base", Of: call(1).Job}))
 	inv, err := effects.Inventory.Ask(ctx, l, effects.None{})
 	if err != nil || len(inv.Images) != 0 {
 		t.Errorf("images %v, %v", inv.Images, err)
@@ -97,7 +100,8 @@ func TestTrashMethods(t *testing.T) {
 	l.pool.SetTrash(0)
 	_, err = effects.CloneVolume.Do(ctx, l, call(1), spec)
 	must(t, "clone", err)
-	if gone, err := effects.TrashVolume.Do(ctx, l, call(1), effects.VolumeRef{Pool: "default", Name: spec.Name, Instance: spec.Instance}); gone != nil || err != nil {
+	if gone, err := effects.TrashVolume.Do(ctx, l, call(1),
+		effects.VolumeRef{Pool: "default", Name: spec.Name, Instance: spec.Instance}); gone != nil || err != nil {
 		t.Errorf("without a trash: %v, %v", gone, err)
 	}
 	if all, err = effects.Trash.Ask(ctx, l, effects.None{}); len(all) != 0 || err != nil {

@@ -85,7 +85,8 @@ func TestPercents(t *testing.T) {
 	t.Parallel()
 	var got []float64
 	p := &percents{report: func(v float64) { got = append(got, v) }}
-	for _, s := range []string{"    (0.00/100%)\r    (1.", "50/100%)\r", "    (1.20/100%)\r", "noise\r(x/100%)\n(200/100%)\r", strings.Repeat("9", 1000), "\r(100.00/100%)\n", "(NaN/100%)\r"} {
+	for _, s := range []string{"    (0.00/100%)\r    (1.", "50/100%)\r", "    (1.20/100%)\r", "noise\r(x/100%)\n(200/100%)\r",
+		strings.Repeat("9", 1000), "\r(100.00/100%)\n", "(NaN/100%)\r"} {
 		if n, err := p.Write([]byte(s)); n != len(s) || err != nil {
 			t.Fatal(n, err)
 		}

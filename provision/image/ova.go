@@ -83,7 +83,8 @@ func (a *Archive) admit(h *tar.Header, section *io.SectionReader, size seedbed.B
 		return "", err
 	}
 	if h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.size"] != "" {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "has %q, which is a link, a directory, a device or a sparse file: expected only plain files",
+		return "", seedbed.Errorf(seedbed.ErrInvalid,
+			"has %q, which is a link, a directory, a device or a sparse file: expected only plain files",
 			seedbed.Clip(name))
 	}
 	if _, twice := a.members[name]; twice {

@@ -33,7 +33,8 @@ func ParseOVF(text []byte) (seedbed.Appliance, error) {
 		return seedbed.Appliance{}, err
 	}
 	if !root.ovf("Envelope") {
-		return seedbed.Appliance{}, seedbed.Errorf(seedbed.ErrInvalid, "has a descriptor that is %q of %q: expected an Envelope of OVF 1 or 2 (%s)",
+		return seedbed.Appliance{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"has a descriptor that is %q of %q: expected an Envelope of OVF 1 or 2 (%s)",
 			seedbed.Clip(root.name.Local), seedbed.Clip(root.name.Space), strings.Join(envelopes, ", "))
 	}
 	system := root.find("VirtualSystem")
@@ -160,7 +161,8 @@ func disksOf(root *element, items []*element) ([]seedbed.ApplianceDisk, error) {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a disk in the file %q, which its References do not name", seedbed.Clip(id))
 		}
 		if c := file.attr("compression"); c != "" && c != "identity" {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: it must not be compressed", seedbed.Clip(id),
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has the disk %q in a file with %s compression: it must not be compressed",
+				seedbed.Clip(id),
 				seedbed.Clip(c))
 		}
 		if file.attr("chunkSize") != "" {

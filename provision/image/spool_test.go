@@ -114,18 +114,26 @@ func TestReceiveLeavesNothing(t *testing.T) {
 		want    error
 		problem string
 	}{
-		"breaks off":            {spec: seedbed.UploadSpec{}, body: io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(broken)), want: broken},
-		"breaks off unexpected": {spec: seedbed.UploadSpec{}, body: io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(io.ErrUnexpectedEOF)), want: io.ErrUnexpectedEOF},
-		"cancelled":             {ctx: ended, spec: seedbed.UploadSpec{}, body: bytes.NewReader(disk), want: context.Canceled},
-		"shorter than said":     {spec: seedbed.UploadSpec{Size: seedbed.Bytes(len(disk)) + 1}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "it is incomplete"},
-		"longer than said":      {spec: seedbed.UploadSpec{Size: 100}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "it is incomplete"},
-		"another digest":        {spec: seedbed.UploadSpec{SHA256: strings.Repeat("0", 64)}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "expected 0000"},
-		"no digest":             {spec: seedbed.UploadSpec{SHA256: "xyz"}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "64 hexadecimal"},
-		"no room":               {spec: seedbed.UploadSpec{}, body: bytes.NewReader(disk), need: full, want: seedbed.ErrFull},
-		"a gzip file":           {spec: seedbed.UploadSpec{}, body: bytes.NewReader(bomb), want: seedbed.ErrInvalid, problem: "gzip"},
-		"nothing":               {spec: seedbed.UploadSpec{}, body: strings.NewReader(""), want: seedbed.ErrInvalid, problem: "empty"},
-		"a tar that climbs":     {spec: seedbed.UploadSpec{}, body: bytes.NewReader(ovatest.Tar(ovatest.File{Name: "../../etc/passwd"})), want: seedbed.ErrInvalid, problem: "plain names"},
-		"an ID that climbs":     {spec: seedbed.UploadSpec{ID: "../../../../etc/passwd"}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid, problem: "ID of an upload"},
+		"breaks off": {spec: seedbed.UploadSpec{}, body: io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(broken)),
+			want: broken},
+		"breaks off unexpected": {spec: seedbed.UploadSpec{},
+			body: io.MultiReader(bytes.NewReader(disk), iotest.ErrReader(io.ErrUnexpectedEOF)), want: io.ErrUnexpectedEOF},
+		"cancelled": {ctx: ended, spec: seedbed.UploadSpec{}, body: bytes.NewReader(disk), want: context.Canceled},
+		"shorter than said": {spec: seedbed.UploadSpec{Size: seedbed.Bytes(len(disk)) + 1}, body: bytes.NewReader(disk),
+			want: seedbed.ErrInvalid, problem: "it is incomplete"},
+		"longer than said": {spec: seedbed.UploadSpec{Size: 100}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid,
+			problem: "it is incomplete"},
+		"another digest": {spec: seedbed.UploadSpec{SHA256: strings.Repeat("0", 64)}, body: bytes.NewReader(disk),
+			want: seedbed.ErrInvalid, problem: "expected 0000"},
+		"no digest": {spec: seedbed.UploadSpec{SHA256: "xyz"}, body: bytes.NewReader(disk), want: seedbed.ErrInvalid,
+			problem: "64 hexadecimal"},
+		"no room":     {spec: seedbed.UploadSpec{}, body: bytes.NewReader(disk), need: full, want: seedbed.ErrFull},
+		"a gzip file": {spec: seedbed.UploadSpec{}, body: bytes.NewReader(bomb), want: seedbed.ErrInvalid, problem: "gzip"},
+		"nothing":     {spec: seedbed.UploadSpec{}, body: strings.NewReader(""), want: seedbed.ErrInvalid, problem: "empty"},
+		"a tar that climbs": {spec: seedbed.UploadSpec{},
+			body: bytes.NewReader(ovatest.Tar(ovatest.File{Name: "../../etc/passwd"})), want: seedbed.ErrInvalid, problem: "plain names"},
+		"an ID that climbs": {spec: seedbed.UploadSpec{ID: "../../../../etc/passwd"}, body: bytes.NewReader(disk),
+			want: seedbed.ErrInvalid, problem: "ID of an upload"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -137,7 +137,8 @@ func backing(path string) *libvirtxml.DomainDiskBackingStore {
 func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, error) {
 	if !ifname.MatchString(n.Tap) || reserved.MatchString(n.Tap) {
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"domain %s: tap name %q is not usable: expected 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1", domain,
+			"domain %s: tap name %q is not usable: expected 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1",
+			domain,
 			n.Tap)
 	}
 	if !ifname.MatchString(n.Bridge) {

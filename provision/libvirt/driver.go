@@ -160,7 +160,8 @@ func find(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
 	}
 	tag, ours, err := tagOf(dom, id)
 	if err == nil && !ours {
-		err = seedbed.Errorf(seedbed.ErrConflict, "domain %s is not Seedbed's: its metadata does not carry Seedbed's tag, so it is not changed", id)
+		err = seedbed.Errorf(seedbed.ErrConflict,
+			"domain %s is not Seedbed's: its metadata does not carry Seedbed's tag, so it is not changed", id)
 	}
 	if err != nil {
 		free(dom)

@@ -55,11 +55,14 @@ func TestParseForeign(t *testing.T) {
 func TestParseForeignProblems(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ old, replacement, says string }{
-		"a block device":    {"<source file='/srv/vms/old-web.qcow2'/>", "<source dev='/dev/sdb'/>", "disk vda is neither"},
-		"a read-only disk":  {"<target dev='vdb' bus='virtio'/>", "<target dev='vdb' bus='virtio'/><readonly/>", "disk vdb is shared or read-only"},
-		"a shared disk":     {"<target dev='vdb' bus='virtio'/>", "<target dev='vdb' bus='virtio'/><shareable/>", "disk vdb is shared or read-only"},
-		"an unknown net":    {"<source network='default'/>", "<source network='other'/>", "interface 1: no such network"},
-		"a user interface":  {"<interface type='network'>\n      <mac address='52:54:00:AB:CD:01'/>\n      <source network='default'/>", "<interface type='user'>\n      <mac address='52:54:00:AB:CD:01'/>", "is not on a bridge"},
+		"a block device": {"<source file='/srv/vms/old-web.qcow2'/>", "<source dev='/dev/sdb'/>", "disk vda is neither"},
+		"a read-only disk": {"<target dev='vdb' bus='virtio'/>", "<target dev='vdb' bus='virtio'/><readonly/>",
+			"disk vdb is shared or read-only"},
+		"a shared disk": {"<target dev='vdb' bus='virtio'/>", "<target dev='vdb' bus='virtio'/><shareable/>",
+			"disk vdb is shared or read-only"},
+		"an unknown net": {"<source network='default'/>", "<source network='other'/>", "interface 1: no such network"},
+		"a user interface": {"<interface type='network'>\n      <mac address='52:54:00:AB:CD:01'/>\n      <source network='default'/>",
+			"<interface type='user'>\n      <mac address='52:54:00:AB:CD:01'/>", "is not on a bridge"},
 		"an unusable name":  {"<name>old-web</name>", "<name>old web</name>", "virsh domrename"},
 		"a name with slash": {"<name>old-web</name>", "<name>a/b</name>", "virsh domrename"},
 	} {
@@ -96,7 +99,8 @@ func TestAdoptedXML(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`<source file="/pool/volumes/x-0.qcow2">`, `name="vms/seedbed-volume.x-1"`, `<host name="192.0.2.1" port="3300">`, `<auth username="libvirt">`,
+		`<source file="/pool/volumes/x-0.qcow2">`, `name="vms/seedbed-volume.x-1"`, `<host name="192.0.2.1" port="3300">`,
+		`<auth username="libvirt">`,
 		`<source bridge="virbr0">`, `<target dev="sb4">`, `<target dev="sb5">`, `/srv/iso/debian.iso`, `passwd="hush"`, "libosinfo:libosinfo",
 		`id="0f1e2d3c-1111-4222-8333-444455556666"`, `<log file="/console/0f1e2d3c-1111-4222-8333-444455556666.log"`, `machine="pc-q35-7.2"`,
 	} {

@@ -77,7 +77,8 @@ func TestParseCapabilities(t *testing.T) {
 			t.Errorf("%s: %s", c.file, diff)
 		}
 	}
-	for _, bad := range []string{"", "<capabilities/>", "<capabilities><guest><os_type>hvm</os_type><arch name='sparc'/></guest></capabilities>"} {
+	for _, bad := range []string{"", "<capabilities/>",
+		"<capabilities><guest><os_type>hvm</os_type><arch name='sparc'/></guest></capabilities>"} {
 		if got, err := libvirt.ParseCapabilities(bad); err == nil {
 			t.Errorf("ParseCapabilities(%q): %+v; want an error", bad, got)
 		}

@@ -43,7 +43,8 @@ func (d *Driver) findHost(conn *lv.Connect) (cachedHost, error) {
 	}
 	offer, err := ParseCapabilities(doc)
 	if err != nil {
-		return cachedHost{}, seedbed.Errorf(seedbed.ErrUnavailable, "libvirt at %s: %v: install qemu-system-x86 and restart libvirtd", d.cfg.URI, err)
+		return cachedHost{}, seedbed.Errorf(seedbed.ErrUnavailable, "libvirt at %s: %v: install qemu-system-x86 and restart libvirtd",
+			d.cfg.URI, err)
 	}
 	choice, reason, err := ChooseDomainType(d.cfg.DomainType, ReadFacts(offer.Types))
 	if err != nil {

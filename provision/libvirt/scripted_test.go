@@ -103,7 +103,8 @@ func TestScriptedXML(t *testing.T) {
 	}
 	for _, want := range []string{
 		`type="qemu"`, `machine="pc"`, "/usr/bin/qemu-system-x86_64", `file="/console/` + scriptedID, `<entry name="serial">` + scriptedID,
-		Namespace, `mode="maximum"`, "PVC provisioner @ 2026", "org.qemu.guest_agent.0", "/dev/urandom", `model="virtio-scsi"`, `listen="127.0.0.1"`,
+		Namespace, `mode="maximum"`, "PVC provisioner @ 2026", "org.qemu.guest_agent.0", "/dev/urandom", `model="virtio-scsi"`,
+		`listen="127.0.0.1"`,
 	} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("without %s:\n%s", want, doc)
@@ -135,34 +136,39 @@ func TestScriptedMute(t *testing.T) {
 func TestScriptedRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ from, to, want string }{
-		"another name":        {"<name>web1", "<name>web2", `its name is "web2"`},
-		"another UUID":        {"<uuid>ec2", "<uuid>fc2", "its uuid is"},
-		"another's volume":    {"default/web1_sda", "default/db1_sda", "the volume default/db1_sda is not one that the script has made"},
-		"a snapshot":          {"default/web1_sda", "default/web1_sda@x", "is not one that the script has made"},
-		"twice":               {"/dev/rbd/ceph/web1_sdb", "/dev/rbd/default/web1_sda", "is used by two of its disks"},
-		"a host's device":     {"/dev/rbd/ceph/web1_sdb", "/dev/sda", "disk 1 is not on a volume of the instance"},
-		"a host's file":       {"/dev/shm/vhostmd0", "/etc/shadow", "disk 2 is not on a volume of the instance"},
-		"a way out":           {"/dev/rbd/ceph/web1_sdb", "/dev/rbd/../sda", "is not one that the script has made"},
-		"another network":     {"<source bridge='seedbed0'/>", "<source bridge='br0'/>", `interface 0 is on bridge "br0"`},
-		"too many NICs":       {"<emulator>", "<interface type='bridge'><source bridge='seedbed0'/></interface><emulator>", "interface 1"},
-		"a host's NIC":        {"<interface type='bridge'>", "<interface type='direct'>", "interface 0 is on bridge"},
-		"command line":        {"<domain type='kvm'>", "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:commandline><qemu:arg value='-S'/></qemu:commandline>", "QEMUCommandline"},
-		"kernel":              {"<boot dev='hd'/>", "<kernel>/etc/shadow</kernel>", "kernel in <os>"},
-		"loader":              {"<boot dev='hd'/>", "<loader>/etc/shadow</loader>", "loader in <os>"},
-		"file system":         {"<emulator>", "<filesystem type='mount'><source dir='/'/><target dir='x'/></filesystem><emulator>", "filesystem in <devices>"},
-		"host device":         {"<emulator>", "<hostdev mode='subsystem' type='usb'/><emulator>", "hostdev in <devices>"},
-		"shared memory":       {"<emulator>", "<shmem name='x'/><emulator>", "shmem in <devices>"},
-		"security label":      {"<devices>", "<seclabel type='none'/><devices>", "seclabel in <domain>"},
-		"memory from a file":  {"<devices>", "<memoryBacking><source type='file'/></memoryBacking><devices>", "memoryBacking in <domain>"},
-		"a socket":            {"<graphics type='vnc'", "<graphics type='vnc' socket='/run/x'", "<graphics> listens on"},
-		"spice":               {"<graphics type='vnc' port='5900' autoport='yes' listen='127.0.0.1'/>", "<graphics type='spice'/>", "is not of type vnc"},
+		"another name":     {"<name>web1", "<name>web2", `its name is "web2"`},
+		"another UUID":     {"<uuid>ec2", "<uuid>fc2", "its uuid is"},
+		"another's volume": {"default/web1_sda", "default/db1_sda", "the volume default/db1_sda is not one that the script has made"},
+		"a snapshot":       {"default/web1_sda", "default/web1_sda@x", "is not one that the script has made"},
+		"twice":            {"/dev/rbd/ceph/web1_sdb", "/dev/rbd/default/web1_sda", "is used by two of its disks"},
+		"a host's device":  {"/dev/rbd/ceph/web1_sdb", "/dev/sda", "disk 1 is not on a volume of the instance"},
+		"a host's file":    {"/dev/shm/vhostmd0", "/etc/shadow", "disk 2 is not on a volume of the instance"},
+		"a way out":        {"/dev/rbd/ceph/web1_sdb", "/dev/rbd/../sda", "is not one that the script has made"},
+		"another network":  {"<source bridge='seedbed0'/>", "<source bridge='br0'/>", `interface 0 is on bridge "br0"`},
+		"too many NICs":    {"<emulator>", "<interface type='bridge'><source bridge='seedbed0'/></interface><emulator>", "interface 1"},
+		"a host's NIC":     {"<interface type='bridge'>", "<interface type='direct'>", "interface 0 is on bridge"},
+		"command line": {"<domain type='kvm'>",
+			"<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:commandline><qemu:arg value='-S'/></qemu:commandline>", "QEMUCommandline"},
+		"kernel": {"<boot dev='hd'/>", "<kernel>/etc/shadow</kernel>", "kernel in <os>"},
+		"loader": {"<boot dev='hd'/>", "<loader>/etc/shadow</loader>", "loader in <os>"},
+		"file system": {"<emulator>", "<filesystem type='mount'><source dir='/'/><target dir='x'/></filesystem><emulator>",
+			"filesystem in <devices>"},
+		"host device":        {"<emulator>", "<hostdev mode='subsystem' type='usb'/><emulator>", "hostdev in <devices>"},
+		"shared memory":      {"<emulator>", "<shmem name='x'/><emulator>", "shmem in <devices>"},
+		"security label":     {"<devices>", "<seclabel type='none'/><devices>", "seclabel in <domain>"},
+		"memory from a file": {"<devices>", "<memoryBacking><source type='file'/></memoryBacking><devices>", "memoryBacking in <domain>"},
+		"a socket":           {"<graphics type='vnc'", "<graphics type='vnc' socket='/run/x'", "<graphics> listens on"},
+		"spice": {"<graphics type='vnc' port='5900' autoport='yes' listen='127.0.0.1'/>", "<graphics type='spice'/>",
+			"is not of type vnc"},
 		"a channel to a pipe": {"<channel type='unix'>", "<channel type='pipe'><source path='/run/x'/>", "a <channel> is not of type unix"},
 		"randomness":          {"/dev/random", "/dev/sda", "<rng> reads from"},
 		"a host's mouse":      {"<emulator>", "<input type='evdev'><source dev='/dev/input/event0'/></input><emulator>", "<input> is a"},
-		"a CD":                {"<emulator>", "<disk type='file' device='cdrom'><source file='/etc/shadow'/><target dev='hdc' bus='ide'/></disk><emulator>", "disk 3 is not on a volume"},
-		"nothing":             {pvcDomain, "", "not the XML of a libvirt domain"},
-		"no end":              {"</domain>", "", "not the XML of a libvirt domain"},
-		"no devices":          {pvcDomain, "<domain><name>web1</name><uuid>" + scriptedID + "</uuid></domain>", "it has no <devices>"},
+		"a CD": {"<emulator>",
+			"<disk type='file' device='cdrom'><source file='/etc/shadow'/><target dev='hdc' bus='ide'/></disk><emulator>",
+			"disk 3 is not on a volume"},
+		"nothing":    {pvcDomain, "", "not the XML of a libvirt domain"},
+		"no end":     {"</domain>", "", "not the XML of a libvirt domain"},
+		"no devices": {pvcDomain, "<domain><name>web1</name><uuid>" + scriptedID + "</uuid></domain>", "it has no <devices>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +186,8 @@ func TestScriptedRefused(t *testing.T) {
 // Before there are volumes, a document may name those that it will make.
 func TestScriptedEarly(t *testing.T) {
 	t.Parallel()
-	for volume, ok := range map[string]bool{"default/web1_sda": true, "default/web1_any": true, "other/web1_sda": false, "default/web2_sda": false, "default/web1_../x": false, "default": false} {
+	for volume, ok := range map[string]bool{"default/web1_sda": true, "default/web1_any": true, "other/web1_sda": false,
+		"default/web2_sda": false, "default/web1_../x": false, "default": false} {
 		spec := scriptedSpec(strings.Replace(pvcDomain, "default/web1_sda", volume, 1))
 		spec.Disks, spec.Script.Volumes, spec.Script.Early = nil, []string{"default", "ceph"}, true
 		if _, _, err := ScriptedXML(spec, scriptedHost); (err == nil) != ok {

@@ -27,7 +27,8 @@ func (s *scripted) scriptedDisks(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		if d.Device == "cdrom" && (d.Source == nil || sourceName(d.Source) == "" && d.Source.File != nil && d.Source.File.File == "") {
 			to.Disks = append(to.Disks, libvirtxml.DomainDisk{
-				Device: "cdrom", Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: "raw"}, Target: d.Target, ReadOnly: d.ReadOnly, Boot: d.Boot, Address: d.Address,
+				Device: "cdrom", Driver: &libvirtxml.DomainDiskDriver{Name: "qemu",
+					Type: "raw"}, Target: d.Target, ReadOnly: d.ReadOnly, Boot: d.Boot, Address: d.Address,
 			})
 			continue
 		}

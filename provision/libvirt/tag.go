@@ -60,7 +60,8 @@ type tagMigration struct {
 
 func (t Tag) marshal() (string, error) {
 	b, err := xml.Marshal(tagElement{
-		XMLNS: Namespace, Version: t.Version, Instance: t.Instance, Job: t.Job, Profile: t.Profile, tagMigration: tagMigration{t.Migration, t.MaxDowntime},
+		XMLNS: Namespace, Version: t.Version, Instance: t.Instance, Job: t.Job, Profile: t.Profile, tagMigration: tagMigration{t.Migration,
+			t.MaxDowntime},
 	})
 	if err != nil {
 		return "", fmt.Errorf("write the domain's tag: %w", err)

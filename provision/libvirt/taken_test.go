@@ -16,7 +16,8 @@ func TestMACsOf(t *testing.T) {
 		want      []seedbed.MAC
 	}{
 		{"two", `<domain><devices><interface type='bridge'><mac address='52:54:00:12:34:56'/></interface>
-			<interface type='user'><mac address='52:54:00:12:34:57'/></interface></devices></domain>`, []seedbed.MAC{mac, {0x52, 0x54, 0, 0x12, 0x34, 0x57}}},
+			<interface type='user'><mac address='52:54:00:12:34:57'/></interface></devices></domain>`, []seedbed.MAC{mac,
+			{0x52, 0x54, 0, 0x12, 0x34, 0x57}}},
 		{"none", `<domain><devices/></domain>`, nil},
 		{"no devices", `<domain/>`, nil},
 		{"without a MAC", `<domain><devices><interface type='user'/></devices></domain>`, nil},

@@ -14,7 +14,8 @@ func TestParseUsage(t *testing.T) {
 		wantFree           seedbed.Bytes
 		bad                bool
 	}{
-		{"a host", "0.52 0.58 0.59 1/467 12345\n", "MemTotal:       16384000 kB\nMemFree:          100000 kB\nMemAvailable:    8192000 kB\n", 0.52, 8192000 * seedbed.KiB, false},
+		{"a host", "0.52 0.58 0.59 1/467 12345\n",
+			"MemTotal:       16384000 kB\nMemFree:          100000 kB\nMemAvailable:    8192000 kB\n", 0.52, 8192000 * seedbed.KiB, false},
 		{"without MemAvailable", "1.00 1 1", "MemTotal: 1 kB\nMemFree: 1 kB\n", 0, 0, true},
 		{"another unit", "1.00 1 1", "MemAvailable: 1 MB\n", 0, 0, true},
 		{"below zero", "1.00 1 1", "MemAvailable: -1 kB\n", 0, 0, true},

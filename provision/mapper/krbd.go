@@ -118,7 +118,8 @@ func findMapped(answer []byte, r RBD) (string, error) {
 			continue
 		}
 		if !strings.HasPrefix(m.Device, "/dev/") {
-			return "", seedbed.Errorf(seedbed.ErrInvalid, "rbd device list names the device %q of %s/%s: expected a path below /dev", m.Device, r.Pool,
+			return "", seedbed.Errorf(seedbed.ErrInvalid, "rbd device list names the device %q of %s/%s: expected a path below /dev",
+				m.Device, r.Pool,
 				r.Image)
 		}
 		return m.Device, nil

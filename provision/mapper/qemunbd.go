@@ -91,7 +91,8 @@ func (n *networkDisk) detach(ctx context.Context, e *entry, force bool) error {
 			}
 		}
 		// qemu-nbd returns at once and disconnects while the server ends.
-		if _, err := command.Run(ctx, command.Command{Name: "qemu-nbd", Args: []string{"--disconnect", device}, Timeout: shortTime}); err != nil &&
+		if _, err := command.Run(ctx,
+			command.Command{Name: "qemu-nbd", Args: []string{"--disconnect", device}, Timeout: shortTime}); err != nil &&
 			!force {
 			return err
 		}

@@ -302,13 +302,14 @@ func TestPlacementOfImages(t *testing.T) {
 		pool, asked, want, says string
 		change                  func([]seedbed.Node)
 	}{
-		"here":                       {pool: "default", want: "hv1"},
-		"here, cordoned":             {pool: "default", want: "hv1", change: func(n []seedbed.Node) { n[0].Cordoned = true }},
-		"asked for":                  {pool: "default", asked: "hv3", want: "hv3"},
-		"asked for, not there":       {pool: "default", asked: "hv9", says: `node "hv9" does not exist`},
-		"asked for, without it":      {pool: "ssd", asked: "hv3", says: `node "hv3" cannot take it: it does not have the pool "ssd"`},
-		"elsewhere":                  {pool: "default", want: "hv2", change: func(n []seedbed.Node) { n[0].Report.Pools = nil }},
-		"elsewhere, the first away":  {pool: "default", want: "hv3", change: func(n []seedbed.Node) { n[0].Report.Pools, n[1].Problem = nil, "no route" }},
+		"here":                  {pool: "default", want: "hv1"},
+		"here, cordoned":        {pool: "default", want: "hv1", change: func(n []seedbed.Node) { n[0].Cordoned = true }},
+		"asked for":             {pool: "default", asked: "hv3", want: "hv3"},
+		"asked for, not there":  {pool: "default", asked: "hv9", says: `node "hv9" does not exist`},
+		"asked for, without it": {pool: "ssd", asked: "hv3", says: `node "hv3" cannot take it: it does not have the pool "ssd"`},
+		"elsewhere":             {pool: "default", want: "hv2", change: func(n []seedbed.Node) { n[0].Report.Pools = nil }},
+		"elsewhere, the first away": {pool: "default", want: "hv3",
+			change: func(n []seedbed.Node) { n[0].Report.Pools, n[1].Problem = nil, "no route" }},
 		"elsewhere, this is no node": {pool: "default", want: "hv2", change: func(n []seedbed.Node) { n[0].Name = "hv9" }},
 		"nowhere":                    {pool: "ssd", says: `no node has the pool "ssd"`},
 	} {

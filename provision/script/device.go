@@ -15,7 +15,8 @@ const deviceDir = "/dev/rbd"
 // device maps or unmaps a volume for the script, and returns the answer to it.
 func (s *session) device(ctx context.Context, m message) (string, error) {
 	v := volume{m.Args.Pool, m.Args.Name + s.start.Suffix}
-	if err := errors.Join(seedbed.CheckName("pool", v.pool), seedbed.CheckName("volume", m.Args.Name), seedbed.CheckName("volume", v.name)); err != nil {
+	if err := errors.Join(seedbed.CheckName("pool", v.pool), seedbed.CheckName("volume", m.Args.Name),
+		seedbed.CheckName("volume", v.name)); err != nil {
 		return "", err
 	}
 	mapper, ok := s.mappers[v.pool]

@@ -65,7 +65,8 @@ func TestSession(t *testing.T) {
 		t.Errorf("begin (-want +got):\n%s", d)
 	}
 	spec := b.specs[0]
-	if spec.ID != string(call.Job) || !spec.Network || spec.Privileged || spec.Limits.Time != time.Minute || spec.Limits.Memory != seedbed.GiB ||
+	if spec.ID != string(call.Job) || !spec.Network || spec.Privileged || spec.Limits.Time != time.Minute ||
+		spec.Limits.Memory != seedbed.GiB ||
 		string(spec.Files["script.py"]) != "print(1)" ||
 		spec.Files["runner.py"] == nil {
 		t.Errorf("sandbox %+v", spec.Limits)
@@ -195,7 +196,8 @@ func TestSessionImage(t *testing.T) {
 		{seedbed.ScriptAnswer{ID: 2, OK: true, Message: "hidden"}, "true /dev/rbd/default/ova_app_sda", []string{"hidden"}},
 	} {
 		result, _ := b.must(step("setup"))
-		if d := cmp.Diff(&seedbed.ScriptCall{ID: test.answer.ID, Name: "map_volume", Pool: "default", Volume: "ova_app_sda"}, result.Call); d != "" {
+		if d := cmp.Diff(&seedbed.ScriptCall{ID: test.answer.ID, Name: "map_volume", Pool: "default", Volume: "ova_app_sda"},
+			result.Call); d != "" {
 			t.Fatalf("call (-want +got):\n%s", d)
 		}
 		if got := answer(test.answer); got != test.want || !slices.Equal(b.m.MappedVolumes(instance), test.mapped) {

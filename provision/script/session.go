@@ -117,7 +117,8 @@ func channel() (net.Conn, *os.File, error) {
 
 func (s *session) begin() message {
 	return message{
-		Op: "begin", Script: path.Join(python.Dir, scriptFile), Name: s.start.Name, Number: cmp.Or(s.start.Number, "0"), UUID: string(s.start.Instance),
+		Op: "begin", Script: path.Join(python.Dir, scriptFile), Name: s.start.Name, Number: cmp.Or(s.start.Number,
+			"0"), UUID: string(s.start.Instance),
 		Profile: s.start.Profile, Data: s.start.Data, Directory: target,
 	}
 }

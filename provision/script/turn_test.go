@@ -27,7 +27,8 @@ func TestSessionOutput(t *testing.T) {
 			r.say(reply)
 		}
 	})
-	for n, turn := range []seedbed.ScriptTurn{begin, step("setup"), {Answer: &seedbed.ScriptAnswer{ID: 1, OK: true}}, step("create"), step("cleanup")} {
+	for n, turn := range []seedbed.ScriptTurn{begin, step("setup"), {Answer: &seedbed.ScriptAnswer{ID: 1, OK: true}}, step("create"),
+		step("cleanup")} {
 		_, lines := b.must(turn)
 		if d := cmp.Diff([]seedbed.OutputLine{{Stream: "stdout", Text: fmt.Sprint("turn ", n)}}, lines); d != "" {
 			t.Errorf("output of turn %d (-want +got):\n%s", n, d)

@@ -111,5 +111,6 @@ func (s *Server) locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.For
 			return found, err
 		}
 	}
-	return d, seedbed.Errorf(seedbed.ErrNotFound, "disk %s is at %s, which no pool reaches: move it to the file system or the Ceph pool of one", d.Target, d.Source)
+	return d, seedbed.Errorf(seedbed.ErrNotFound,
+		"disk %s is at %s, which no pool reaches: move it to the file system or the Ceph pool of one", d.Target, d.Source)
 }

@@ -157,5 +157,6 @@ func waited(ctx context.Context, earlier seedbed.Call) error {
 	if err := context.Cause(ctx); errors.Is(err, seedbed.ErrStale) {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrUnavailable, "the earlier call of job %s (stage %s, epoch %d) has not ended", earlier.Job.Short(), earlier.Stage, earlier.Epoch)
+	return seedbed.Errorf(seedbed.ErrUnavailable, "the earlier call of job %s (stage %s, epoch %d) has not ended",
+		earlier.Job.Short(), earlier.Stage, earlier.Epoch)
 }

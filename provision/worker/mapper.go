@@ -30,7 +30,9 @@ type Mapper interface {
 func (s *Server) startUnmapped(ctx context.Context, id seedbed.InstanceID) error {
 	for _, pool := range s.poolNames() {
 		if names := s.pools[pool].MappedVolumes(id); len(names) > 0 {
-			return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is mapped on this host: what uses it, such as a provisioning script, has to end before the domain can start", names[0], pool)
+			return seedbed.Errorf(seedbed.ErrInUse,
+				"volume %s of pool %s is mapped on this host: what uses it, such as a provisioning script, has to end before the domain can start",
+				names[0], pool)
 		}
 	}
 	return s.hypervisor.StartDomain(ctx, id)

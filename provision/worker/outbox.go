@@ -80,7 +80,8 @@ func (o *outbox) take() []effects.Line {
 		lines = append(lines, effects.Line{Output: &o.lines[i]})
 	}
 	if o.lost > 0 {
-		lines = append(lines, effects.Line{Output: &seedbed.OutputLine{Stream: seedbed.OutputNote, Text: fmt.Sprintf("%d lines came too fast and are lost", o.lost)}})
+		lines = append(lines, effects.Line{Output: &seedbed.OutputLine{Stream: seedbed.OutputNote,
+			Text: fmt.Sprintf("%d lines came too fast and are lost", o.lost)}})
 	}
 	o.events, o.lines, o.lost = nil, nil, 0
 	return lines

@@ -52,7 +52,8 @@ func (s *Server) runHook(ctx context.Context, c seedbed.Call, run seedbed.HookRu
 		return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the worker on node %s runs no hook scripts", s.node)
 	}
 	if run.Job != c.Job {
-		return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the hook is of job %s, and the call of job %s", run.Job.Short(), c.Job.Short())
+		return seedbed.HookResult{}, seedbed.Errorf(seedbed.ErrInvalid, "the hook is of job %s, and the call of job %s",
+			run.Job.Short(), c.Job.Short())
 	}
 	run.Node = s.node
 	return s.hooks.RunHook(ctx, run, to.Output)

@@ -123,7 +123,8 @@ func (s *Server) wait(ctx context.Context) error {
 func (s *Server) app(base context.Context) *fiber.App {
 	app := fiber.New(fiber.Config{
 		StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true,
-		BodyLimit: effects.MaxRequest, StreamRequestBody: true, DisablePreParseMultipartForm: true, Concurrency: maxCalls, ReadTimeout: requestTime, IdleTimeout: requestTime,
+		BodyLimit: effects.MaxRequest, StreamRequestBody: true, DisablePreParseMultipartForm: true, Concurrency: maxCalls,
+		ReadTimeout: requestTime, IdleTimeout: requestTime,
 		ErrorHandler: refuse,
 	})
 	app.Post("/v1/:effect", func(c *fiber.Ctx) error {

@@ -54,7 +54,8 @@ func (s *Server) answer(base context.Context, c *fiber.Ctx, name string, e effec
 
 // stream runs the call and writes its lines, until the call has ended, the client has disconnected,
 // or the driver does not react to the end of its context.
-func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *lineWriter, name string, e effects.Handler, req effects.Request) {
+func (s *Server) stream(ctx context.Context, cancel context.CancelCauseFunc, w *lineWriter, name string, e effects.Handler,
+	req effects.Request) {
 	out, done := newOutbox(), make(chan outcome, 1)
 	s.calls.Go(func() {
 		start := time.Now()

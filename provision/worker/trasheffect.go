@@ -85,7 +85,8 @@ func (s *Server) discard(ctx context.Context, pool, name string) (*seedbed.Trash
 		switch {
 		case v.Name != name:
 		case !v.Restored:
-			return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s is instance %s's and did not come from the trash: it is removed with its instance", name, pool, v.Instance)
+			return nil, seedbed.Errorf(seedbed.ErrConflict,
+				"volume %s in pool %s is instance %s's and did not come from the trash: it is removed with its instance", name, pool, v.Instance)
 		default:
 			return p.TrashVolume(ctx, name, v.Instance)
 		}

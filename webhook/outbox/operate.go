@@ -56,7 +56,8 @@ func (d *Deliverer) Check(ctx context.Context) []seedbed.Check {
 		switch {
 		case !s.Enabled && s.Reason != "" && s.Reason != seedbed.DisabledByOperator:
 			found = append(found, seedbed.Check{Name: name, Detail: fmt.Sprintf("endpoint %s is disabled: %s", s.Endpoint, s.Reason),
-				Hint: fmt.Sprintf("see why (seedbed endpoint test %s), then: seedbed endpoint set %s --enable, and seedbed endpoint replay", s.Endpoint, s.Endpoint)})
+				Hint: fmt.Sprintf("see why (seedbed endpoint test %s), then: seedbed endpoint set %s --enable, and seedbed endpoint replay",
+					s.Endpoint, s.Endpoint)})
 		case s.Open:
 			found = append(found, seedbed.Check{Name: name, Detail: fmt.Sprintf("endpoint %s fails, and %d deliveries wait", s.Endpoint, s.Pending),
 				Hint: fmt.Sprintf("see why: seedbed endpoint deliveries %s", s.Endpoint)})

@@ -67,7 +67,8 @@ func Of(h seedbed.HookSettings) (Scheme, error) {
 	case seedbed.SchemeNone:
 		return unsigned{}, nil
 	}
-	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: expected one of %v", seedbed.Clip(string(h.Scheme)), seedbed.Schemes())
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "scheme %q is unknown: expected one of %v", seedbed.Clip(string(h.Scheme)),
+		seedbed.Schemes())
 }
 
 // Keyless reports whether a hook of that scheme may have no keys.

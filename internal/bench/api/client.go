@@ -36,7 +36,8 @@ func (c *client) do(method, path string) (status int, body []byte, err error) {
 			c.close()
 		}
 	}()
-	if _, err := fmt.Fprintf(c.conn, "%s /api/v1%s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Length: 0\r\n\r\n", method, path, secret); err != nil {
+	if _, err := fmt.Fprintf(c.conn, "%s /api/v1%s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Length: 0\r\n\r\n", method,
+		path, secret); err != nil {
 		return 0, nil, err
 	}
 	res, err := http.ReadResponse(c.in, nil)

@@ -41,7 +41,8 @@ func serve(at string) error {
 	requests := provision.NewIntake(db, intake.Serving{Node: "bench"})
 	rest := api.New(api.Config{
 		Store: db, Intake: requests, VolumeJobs: requests, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
-		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(configured), Node: "bench", Log: slog.New(slog.DiscardHandler),
+		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(configured), Node: "bench",
+		Log: slog.New(slog.DiscardHandler),
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

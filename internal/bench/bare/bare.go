@@ -20,7 +20,8 @@ func Open(dsn, path string, clients int) (db *sql.DB, err error) {
 	if dsn != "" {
 		db, err = sql.Open("pgx", dsn)
 	} else {
-		db, err = sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(60000)")
+		db, err = sql.Open("sqlite",
+			"file:"+path+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(60000)")
 	}
 	if err != nil {
 		return nil, err

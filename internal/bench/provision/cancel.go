@@ -17,7 +17,8 @@ import (
 func cancel(ctx context.Context, s setup, i *installation, _ *hand) ([]bench.Figure, error) {
 	var took []float64
 	for turn := range s.runs {
-		receipt, err := i.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: fmt.Sprintf("gone%d", turn), Profile: reporting}, nil)
+		receipt, err := i.intake.Submit(ctx,
+			seedbed.Request{Action: seedbed.DoCreate, Name: fmt.Sprintf("gone%d", turn), Profile: reporting}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -118,7 +118,8 @@ func (i *installation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs := provision.NewEngine(engine.Config{Node: node, Workers: workers, Log: quiet}, i.db, engine.OneWorker(node, i.client), record.Renderer{})
+	jobs := provision.NewEngine(engine.Config{Node: node, Workers: workers, Log: quiet}, i.db, engine.OneWorker(node, i.client),
+		record.Renderer{})
 	client := feed.NewClient(feed.ClientConfig{Socket: socket, Node: node, Dir: filepath.Join(i.dir, "feed"), Applier: plane{}, Log: quiet})
 	for _, part := range []func() error{
 		func() error { return jobs.Run(ctx) },

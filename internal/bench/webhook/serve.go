@@ -84,7 +84,8 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
 		Prefix: netip.MustParsePrefix("10.64.0.0/10"), Gateway: netip.MustParseAddr("10.64.0.1")}); err != nil {
 		return err
 	}
-	if _, err := db.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"}); err != nil {
+	if _, err := db.CreateProfile(ctx,
+		seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"}); err != nil {
 		return err
 	}
 	h := seedbed.Hook{Name: hookName, Keys: []seedbed.HookKey{{ID: "k1", Secret: hookKey}}}

@@ -177,7 +177,8 @@ func (j *job) said() string {
 func (j *job) run(text []byte, volumes []volume, arguments map[string]string) {
 	j.t.Helper()
 	data, err := json.Marshal(map[string]any{
-		"script_arguments": arguments, "system_details": map[string]any{"vram_mb": 512, "vcpu_count": 1, "serial": true, "vnc": false, "vnc_bind": nil},
+		"script_arguments":    arguments,
+		"system_details":      map[string]any{"vram_mb": 512, "vcpu_count": 1, "serial": true, "vnc": false, "vnc_bind": nil},
 		"system_architecture": "x86_64", "mac_template": nil, "networks": []string{}, "volumes": volumes, "script": string(text),
 	})
 	if err != nil {

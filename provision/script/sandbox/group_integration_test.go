@@ -86,7 +86,8 @@ func TestUnifiedDevices(t *testing.T) {
 		t.Error(err)
 	}
 	text := out.String()
-	for _, want := range []string{"stdout: reads", "stdout: basics", "stdout: gone", "'foreign' for reading: Operation not permitted", "'kmsg' for reading: Operation not permitted",
+	for _, want := range []string{"stdout: reads", "stdout: basics", "stdout: gone",
+		"'foreign' for reading: Operation not permitted", "'kmsg' for reading: Operation not permitted",
 		"no cgroup controller for memory", "no cgroup controller for pids"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
@@ -117,7 +118,8 @@ time.sleep(100)'`),
 	if err := s.Wait(); err == nil {
 		t.Error("ended well")
 	}
-	for _, want := range []string{"cannot create /tmp/m/null: Permission denied", "MemoryError", "BlockingIOError", "volumes are mounted nodev"} {
+	for _, want := range []string{"cannot create /tmp/m/null: Permission denied", "MemoryError", "BlockingIOError",
+		"volumes are mounted nodev"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("want %q in\n%s", want, out.String())
 		}

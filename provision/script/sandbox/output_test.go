@@ -43,11 +43,13 @@ func TestOutput(t *testing.T) {
 		{"a long line", long + "éz\n", seedbed.MiB, []string{"stdout: " + long, "stdout: éz"}},
 		{"longer by replacement", strings.Repeat("a\xff", longest/2) + "\n", seedbed.MiB,
 			[]string{"stdout: " + strings.Repeat("a\uFFFD", longest/4), "stdout: " + strings.Repeat("a\uFFFD", longest/4)}},
-		{"its limit", "12345\n12345\n12345\n", 13, []string{"stdout: 12345", "stdout: 12345", "sandbox: the output is longer than 13, its limit: the rest is dropped"}},
+		{"its limit", "12345\n12345\n12345\n", 13,
+			[]string{"stdout: 12345", "stdout: 12345", "sandbox: the output is longer than 13, its limit: the rest is dropped"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			for _, r := range []io.Reader{strings.NewReader(tt.in), iotest.OneByteReader(strings.NewReader(tt.in)), iotest.DataErrReader(strings.NewReader(tt.in))} {
+			for _, r := range []io.Reader{strings.NewReader(tt.in), iotest.OneByteReader(strings.NewReader(tt.in)),
+				iotest.DataErrReader(strings.NewReader(tt.in))} {
 				o, got := gather(tt.limit)
 				readAll(o, r)
 				if diff := cmp.Diff(tt.want, *got); diff != "" {

@@ -28,7 +28,8 @@ var hidden = []string{
 	"/etc/sudoers.d", "/etc/krb5.keytab", "/etc/letsencrypt", "/etc/iscsi", "/etc/nvme", "/etc/wireguard", "/etc/openvpn",
 	"/etc/ipsec.secrets", "/etc/swanctl", "/etc/NetworkManager", "/etc/netplan", "/etc/docker", "/etc/containerd", "/etc/kubernetes",
 	"/etc/rancher", "/etc/patroni", "/etc/postgresql", "/etc/zookeeper", "/etc/crypttab", "/etc/cryptsetup-keys.d", "/etc/credstore",
-	"/etc/credstore.encrypted", "/etc/machine-id", "/etc/security/opasswd", "/etc/ppp", "/etc/samba", "/etc/mysql", "/etc/exports", "/etc/multipath",
+	"/etc/credstore.encrypted", "/etc/machine-id", "/etc/security/opasswd", "/etc/ppp", "/etc/samba", "/etc/mysql", "/etc/exports",
+	"/etc/multipath",
 	"/etc/apt/auth.conf", "/etc/apt/auth.conf.d",
 }
 
@@ -55,12 +56,14 @@ func (w *warden) build() error {
 	if err := attach(m, root); err != nil {
 		return err
 	}
-	for _, d := range []string{"proc", "sys", "dev", "run", "tmp", "var/tmp", "var/lib", "var/cache", "var/log", "root", "home", "mnt", "media", "srv", "boot"} {
+	for _, d := range []string{"proc", "sys", "dev", "run", "tmp", "var/tmp", "var/lib", "var/cache", "var/log", "root", "home",
+		"mnt", "media", "srv", "boot"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
 			return err
 		}
 	}
-	for _, step := range []func(string) error{w.mountDetachDir, w.mountProc, w.mountSys, w.mountDev, w.mountScratch, w.showHost, w.writeFiles} {
+	for _, step := range []func(string) error{w.mountDetachDir, w.mountProc, w.mountSys, w.mountDev, w.mountScratch, w.showHost,
+		w.writeFiles} {
 		if err := step(root); err != nil {
 			return err
 		}

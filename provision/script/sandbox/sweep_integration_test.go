@@ -32,7 +32,8 @@ func TestWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := h.Start(context.Background(), Spec{
-		ID: "left", Argv: []string{"/bin/sh", "-c", "until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m; sleep 1000 & sleep 1000"}, Env: env, Output: func(string, []byte) {},
+		ID: "left", Argv: []string{"/bin/sh", "-c",
+			"until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m; sleep 1000 & sleep 1000"}, Env: env, Output: func(string, []byte) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,8 @@ func TestWorks(t *testing.T) {
 		{"probed type", mkfs + "umount /tmp/target; mount /dev/rbd/vms/web1_sda /tmp/target; umount -l /tmp/target; mount /dev/rbd/vms/web1_sda /mnt; umount /mnt; mkdir /mnt/d; mount /dev/rbd/vms/web1_sda /mnt/d"},
 		{"raw device", "set -eux; dd if=/dev/zero of=/dev/rbd/vms/web1_sda bs=1M count=4 conv=fsync; mkswap /dev/rbd/vms/web1_sda; blockdev --getsize64 /dev/rbd/vms/web1_sda; test $(blkid -o value -s TYPE /dev/rbd/vms/web1_sda) = swap"},
 		{"image", "set -eux; qemu-img create -q -f qcow2 /tmp/a.qcow2 8M; qemu-io -c 'write -P 65 0 1M' /tmp/a.qcow2; qemu-img convert -C -f qcow2 -O raw /tmp/a.qcow2 /dev/rbd/vms/web1_sda; test $(head -c 3 /dev/rbd/vms/web1_sda) = AAA"},
-		{"relative and linked paths", mkfs + "cd /tmp; mkdir target/d; ln -s target/d link; mount --bind target/../target /tmp/link; umount link; cd target/d; mount -t tmpfs none .; umount ../d"},
+		{"relative and linked paths",
+			mkfs + "cd /tmp; mkdir target/d; ln -s target/d link; mount --bind target/../target /tmp/link; umount link; cd target/d; mount -t tmpfs none .; umount ../d"},
 		{"nodes", mkfs + `cd /tmp/target; umask 022; mknod -m 666 null c 1 3; mknod console c 5 1; mknod -m 600 tty c 5 0; mkfifo pipe; mknod p2 p
 			test "$(stat -c '%u %g %a %t %T %F' null)" = '0 0 666 1 3 character special file'; echo x > null; rm null; test "$(stat -c %a console)" = 644`},
 		{"chroot", mkfs + `mkdir -p /tmp/target/usr /tmp/target/proc /tmp/target/sys /tmp/target/dev /tmp/target/run /tmp/target/etc /tmp/target/tmp
@@ -42,11 +43,14 @@ func TestWorks(t *testing.T) {
 			mount --bind /etc/passwd /tmp/target/etc/resolv.conf
 			chroot /tmp/target sh -eux -c 'test $(stat -c %i /) = 2; ls /proc/self/fd; echo > /dev/null; grep ext4 /proc/mounts; ls -l /dev/rbd/vms; mount -t tmpfs -o size=1m tmpfs /tmp; df /tmp; umount /tmp; umount /etc/resolv.conf'
 			umount -R /tmp/target/dev; umount /tmp/target/run /tmp/target/sys /tmp/target/proc; umount /tmp/target/usr; umount /tmp/target`},
-		{"rbind and recursive unmount", mkfs + "mkdir /tmp/target/dev /tmp/target/proc; mount --rbind /dev /tmp/target/dev; mount --make-rslave /tmp/target/dev; mount --rbind /proc /tmp/target/proc; umount -R /tmp/target"},
+		{"rbind and recursive unmount",
+			mkfs + "mkdir /tmp/target/dev /tmp/target/proc; mount --rbind /dev /tmp/target/dev; mount --make-rslave /tmp/target/dev; mount --rbind /proc /tmp/target/proc; umount -R /tmp/target"},
 		{"read-only and back", mkfs + "mount -o remount,ro /tmp/target; ! touch /tmp/target/f; mount -o remount,rw /tmp/target; touch /tmp/target/f; mkdir /tmp/ro; mount -o ro,bind /tmp/target /tmp/ro; ! touch /tmp/ro/g; umount /tmp/ro"},
-		{"file systems inside one another", mkfs + "mkdir /tmp/target/var; mount -t tmpfs tmpfs /tmp/target/var; ! umount /tmp/target; mkdir /tmp/target/var/x; umount /tmp/target/var; umount /tmp/target"},
+		{"file systems inside one another",
+			mkfs + "mkdir /tmp/target/var; mount -t tmpfs tmpfs /tmp/target/var; ! umount /tmp/target; mkdir /tmp/target/var/x; umount /tmp/target/var; umount /tmp/target"},
 		{"other users", mkfs + "chmod 777 /tmp/target; chown 33:33 /tmp/target/lost+found; setpriv --reuid 33 --regid 33 --clear-groups sh -c 'id; touch /tmp/target/lost+found/f'; test $(stat -c %u /tmp/target/lost+found/f) = 33"},
-		{"set-user-id and capabilities on files", mkfs + "cp /bin/true /tmp/target/t; chmod 4755 /tmp/target/t; test $(stat -c %a /tmp/target/t) = 4755; setfattr -n user.x -v y /tmp/target/t 2>/dev/null || command -v setfattr || true"},
+		{"set-user-id and capabilities on files",
+			mkfs + "cp /bin/true /tmp/target/t; chmod 4755 /tmp/target/t; test $(stat -c %a /tmp/target/t) = 4755; setfattr -n user.x -v y /tmp/target/t 2>/dev/null || command -v setfattr || true"},
 		{"python", `/usr/bin/python3 -c 'import os, socket, subprocess, tempfile, multiprocessing; print(subprocess.run(["id"], capture_output=True).stdout); multiprocessing.Lock(); tempfile.mkdtemp(); os.chroot("/tmp"); socket.socketpair()'`},
 		{"threads and pipes", `/usr/bin/python3 -c 'import threading; t=[threading.Thread(target=print, args=(i,)) for i in range(20)]; [x.start() for x in t]; [x.join() for x in t]' | sort | tail -1`},
 		{"output opened again", "echo a > /dev/stdout; echo b > /dev/stderr; echo c >> /proc/self/fd/1"},

@@ -128,7 +128,8 @@ func (h *Hypervisor) ForeignDomain(ctx context.Context, name string) (f seedbed.
 			}
 			f = d.asForeign(id)
 			for i, disk := range d.spec.Disks {
-				f.Disks = append(f.Disks, seedbed.ForeignDisk{Target: "vd" + string(rune('a'+i)), Type: disk.Type, Source: disk.Source, Format: disk.Format})
+				f.Disks = append(f.Disks, seedbed.ForeignDisk{Target: "vd" + string(rune('a'+i)), Type: disk.Type, Source: disk.Source,
+					Format: disk.Format})
 			}
 			for _, n := range d.spec.NICs {
 				f.NICs = append(f.NICs, seedbed.ForeignNIC{MAC: n.MAC, Bridge: n.Bridge})
@@ -198,6 +199,7 @@ func sources(disks []seedbed.Disk) []string {
 func (h *Hypervisor) AddForeignMachine(id seedbed.InstanceID, name, disk string, mac seedbed.MAC, bridge string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.domains[id] = &domain{state: seedbed.DomainOff, foreign: true, spec: seedbed.DomainSpec{ID: id, Name: name, VCPUs: 2, Memory: seedbed.GiB,
-		Disks: []seedbed.Disk{{Type: "file", Source: disk, Format: "qcow2"}}, NICs: []seedbed.DomainNIC{{MAC: mac, Bridge: bridge}}}}
+	h.domains[id] = &domain{state: seedbed.DomainOff, foreign: true,
+		spec: seedbed.DomainSpec{ID: id, Name: name, VCPUs: 2, Memory: seedbed.GiB,
+			Disks: []seedbed.Disk{{Type: "file", Source: disk, Format: "qcow2"}}, NICs: []seedbed.DomainNIC{{MAC: mac, Bridge: bridge}}}}
 }

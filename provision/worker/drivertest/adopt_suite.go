@@ -16,7 +16,8 @@ func testAdopt(t *testing.T, _ PoolDriver, p worker.Pool) {
 	_, err := p.Locate(ctx, disk)
 	is(t, "locate a volume", err, seedbed.ErrConflict)
 	was := seedbed.VolumeAdoption{Name: spec.Name, Instance: spec.Instance}
-	is(t, "release another's volume", p.ReleaseVolume(ctx, seedbed.VolumeAdoption{Name: spec.Name, Instance: seedbed.NewInstanceID()}), seedbed.ErrConflict)
+	is(t, "release another's volume",
+		p.ReleaseVolume(ctx, seedbed.VolumeAdoption{Name: spec.Name, Instance: seedbed.NewInstanceID()}), seedbed.ErrConflict)
 	for range 2 {
 		ok(t, "release", p.ReleaseVolume(ctx, was))
 	}
@@ -32,7 +33,8 @@ func testAdopt(t *testing.T, _ PoolDriver, p worker.Pool) {
 	job := seedbed.NewJobID()
 	for range 2 {
 		made, err := p.AdoptVolume(ctx, job, a)
-		if err != nil || made.Name != a.Name || made.Instance != a.Instance || made.Job != job || made.Size != info.Size || made.Disk.Source == disk.Source {
+		if err != nil || made.Name != a.Name || made.Instance != a.Instance || made.Job != job || made.Size != info.Size ||
+			made.Disk.Source == disk.Source {
 			t.Fatalf("adopted %+v, %v", made, err)
 		}
 	}
@@ -58,7 +60,8 @@ func testAdoptRefused(t *testing.T, d PoolDriver, p worker.Pool) {
 	other, err := p.CloneVolume(ctx, seedbed.NewJobID(), second)
 	ok(t, "clone", err)
 	ok(t, "release", p.ReleaseVolume(ctx, seedbed.VolumeAdoption{Name: spec.Name, Instance: spec.Instance}))
-	_, err = p.AdoptVolume(ctx, seedbed.NewJobID(), seedbed.VolumeAdoption{Name: second.Name, Instance: spec.Instance, Source: info.Disk.Source})
+	_, err = p.AdoptVolume(ctx, seedbed.NewJobID(),
+		seedbed.VolumeAdoption{Name: second.Name, Instance: spec.Instance, Source: info.Disk.Source})
 	is(t, "adopt under a name that is taken", err, seedbed.ErrConflict)
 	_, err = p.AdoptVolume(ctx, seedbed.NewJobID(), seedbed.VolumeAdoption{Name: "x-0", Instance: spec.Instance, Source: other.Disk.Source})
 	is(t, "adopt another's volume", err, seedbed.ErrConflict)
@@ -96,7 +99,9 @@ func testAdoptDomain(t *testing.T, d HypervisorDriver) {
 	is(t, "a domain that is not there", err, seedbed.ErrNotFound)
 	a := seedbed.DomainAdoption{ID: id, Name: name, Job: seedbed.NewJobID(), Profile: "adopted"}
 	is(t, "adopt under another name", h.AdoptDomain(ctx, seedbed.DomainAdoption{ID: id, Name: name + "x"}), seedbed.ErrConflict)
-	is(t, "adopt with disks that it has not", h.AdoptDomain(ctx, seedbed.DomainAdoption{ID: id, Name: name, Sources: []string{"/x"}, Disks: []seedbed.Disk{{Source: "/y"}}}), seedbed.ErrConflict)
+	is(t, "adopt with disks that it has not",
+		h.AdoptDomain(ctx, seedbed.DomainAdoption{ID: id, Name: name, Sources: []string{"/x"}, Disks: []seedbed.Disk{{Source: "/y"}}}),
+		seedbed.ErrConflict)
 	for range 2 {
 		ok(t, "adopt", h.AdoptDomain(ctx, a))
 	}

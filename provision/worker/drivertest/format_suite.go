@@ -62,7 +62,8 @@ func testUploadFormats(t *testing.T, _ PoolDriver, p worker.Pool) {
 			got, err := p.ImportImage(ctx, job, seedbed.ImageSpec{Name: "base", Upload: up.ID, SHA256: up.SHA256}, nil)
 			ok(t, "import", err)
 			ok(t, "drop", p.DropUpload(ctx, up.ID))
-			images(t, p, seedbed.ImageInfo{Pool: got.Pool, Name: "base", Job: job, Size: BootableSize, Format: c.format, SHA256: up.SHA256, Firmware: c.firmware})
+			images(t, p, seedbed.ImageInfo{Pool: got.Pool, Name: "base", Job: job, Size: BootableSize, Format: c.format, SHA256: up.SHA256,
+				Firmware: c.firmware})
 			if held := contentOfClone(t, p); !bytes.Equal(held, c.disk) {
 				t.Errorf("a volume of it has %d other bytes; want the %d of the disk", len(held), len(c.disk))
 			}

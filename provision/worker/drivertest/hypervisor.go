@@ -335,7 +335,8 @@ func (h *Hypervisor) Watch(ctx context.Context, event func(seedbed.DomainEvent))
 // Report implements worker.Inspector: a host of 4 threads and 8 GiB, of which 6 are free.
 func (h *Hypervisor) Report(ctx context.Context) (r seedbed.NodeReport, err error) {
 	err = h.effect(ctx, "Report", func() error {
-		r = seedbed.NodeReport{CPUs: 4, Load: 0.5, Memory: 8 * seedbed.GiB, MemoryFree: 6 * seedbed.GiB, Arch: "x86_64", Hypervisor: "memory (none)"}
+		r = seedbed.NodeReport{CPUs: 4, Load: 0.5, Memory: 8 * seedbed.GiB, MemoryFree: 6 * seedbed.GiB, Arch: "x86_64",
+			Hypervisor: "memory (none)"}
 		for _, d := range h.domains {
 			if d.state != seedbed.DomainOff && d.state != seedbed.DomainCrashed {
 				r.Domains++

@@ -147,7 +147,8 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 }
 
 // ImportImage implements worker.ImageStore.
-func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
+func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec,
+	progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	var info seedbed.ImageInfo
 	err := p.effect(ctx, "ImportImage", func() error {
 		if err := seedbed.CheckName("image", spec.Name); err != nil {

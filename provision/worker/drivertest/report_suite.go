@@ -16,7 +16,8 @@ func testReport(t *testing.T, d HypervisorDriver) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.CPUs < 1 || r.Load < 0 || r.Memory < seedbed.MiB || r.MemoryFree < 0 || r.MemoryFree > r.Memory || r.Arch == "" || r.Hypervisor == "" {
+		if r.CPUs < 1 || r.Load < 0 || r.Memory < seedbed.MiB || r.MemoryFree < 0 || r.MemoryFree > r.Memory || r.Arch == "" ||
+			r.Hypervisor == "" {
 			t.Errorf("report %+v", r)
 		}
 		return r.Domains

@@ -89,7 +89,8 @@ func (s *Scripts) CloseScript(ctx context.Context, job seedbed.JobID, _ seedbed.
 }
 
 // RunScript implements worker.Scripts.
-func (s *Scripts) RunScript(ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn, output func(seedbed.OutputLine)) (result seedbed.ScriptResult, err error) {
+func (s *Scripts) RunScript(ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn,
+	output func(seedbed.OutputLine)) (result seedbed.ScriptResult, err error) {
 	if output == nil {
 		output = func(seedbed.OutputLine) {}
 	}
@@ -105,7 +106,8 @@ func (s *Scripts) RunScript(ctx context.Context, call seedbed.Call, turn seedbed
 	return result, err
 }
 
-func (s *Scripts) run(ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn, output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
+func (s *Scripts) run(ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn,
+	output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
 	s.mu.Lock()
 	if turn.Start != nil {
 		s.end(call.Job)
@@ -203,6 +205,7 @@ func (s *scriptSession) call(name string, args []string) *seedbed.ScriptCall {
 func (s *scriptSession) failed(message string) seedbed.ScriptResult {
 	return seedbed.ScriptResult{Failure: &seedbed.ScriptFailure{
 		Step: s.step, Class: "ProvisioningError", Message: message,
-		Traceback: "Traceback (most recent call last):\n  line " + strconv.FormatInt(s.calls, 10) + "\nProvisioningError: " + message + "\n", Ended: s.dead,
+		Traceback: "Traceback (most recent call last):\n  line " + strconv.FormatInt(s.calls,
+			10) + "\nProvisioningError: " + message + "\n", Ended: s.dead,
 	}}
 }

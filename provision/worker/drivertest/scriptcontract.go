@@ -29,7 +29,8 @@ func TestScripts(t *testing.T, texts ScriptTexts, open func(t *testing.T) worker
 	id := seedbed.InstanceID("ec200000-0000-4000-8000-000000000002")
 	start := func(text string) seedbed.ScriptTurn {
 		return seedbed.ScriptTurn{Start: &seedbed.ScriptStart{
-			Instance: id, Name: "web1", Profile: "web", Number: "1", Text: text, Data: json.RawMessage(`{"volumes":[],"networks":[],"script_arguments":{}}`),
+			Instance: id, Name: "web1", Profile: "web", Number: "1", Text: text, Data: json.RawMessage(
+				`{"volumes":[],"networks":[],"script_arguments":{}}`),
 		}}
 	}
 	step := func(name string) seedbed.ScriptTurn { return seedbed.ScriptTurn{Step: name} }
@@ -66,7 +67,8 @@ func TestScripts(t *testing.T, texts ScriptTexts, open func(t *testing.T) worker
 		if r.Call == nil || r.Call.Name != "add_volume" || r.Call.Pool != "default" || r.Call.Volume != "web1_sda" || r.Call.Size != "1G" {
 			t.Fatalf("prepare gave %+v", r.Call)
 		}
-		if r, _ = run(t, s, seedbed.ScriptTurn{Answer: &seedbed.ScriptAnswer{ID: r.Call.ID, OK: true, Message: "made"}}); r.Call != nil || r.Failure != nil {
+		if r, _ = run(t, s, seedbed.ScriptTurn{Answer: &seedbed.ScriptAnswer{ID: r.Call.ID, OK: true,
+			Message: "made"}}); r.Call != nil || r.Failure != nil {
 			t.Errorf("the answer gave %+v", r)
 		}
 		_, lines = run(t, s, step("install"))

@@ -36,7 +36,8 @@ func bootableDisk(t *testing.T) (disk []byte, sum string) {
 func testUpload(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ctx, job := t.Context(), seedbed.NewJobID()
 	disk, sum := bootableDisk(t)
-	up, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload, Size: BootableSize, SHA256: sum}, iotest.HalfReader(bytes.NewReader(disk)))
+	up, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload, Size: BootableSize, SHA256: sum},
+		iotest.HalfReader(bytes.NewReader(disk)))
 	ok(t, "upload", err)
 	if up.ID != anUpload || up.Size != BootableSize || up.SHA256 != sum || up.Appliance != nil {
 		t.Errorf("got %+v", up)
@@ -66,13 +67,16 @@ func testUpload(t *testing.T, _ PoolDriver, p worker.Pool) {
 func testUploadOVA(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ctx, job := t.Context(), seedbed.NewJobID()
 	disk, _ := bootableDisk(t)
-	data := ovatest.OVA{Firmware: "efi", Manifest: "SHA256", VCPUs: 3, MemoryMB: 700, Disks: []ovatest.Disk{{Name: "a.img", Content: disk}, {Name: "b.img", Content: disk[:1<<20]}}}.Bytes()
+	data := ovatest.OVA{Firmware: "efi", Manifest: "SHA256", VCPUs: 3, MemoryMB: 700,
+		Disks: []ovatest.Disk{{Name: "a.img", Content: disk}, {Name: "b.img", Content: disk[:1<<20]}}}.Bytes()
 	up, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload}, bytes.NewReader(data))
 	ok(t, "upload", err)
-	if a := up.Appliance; a == nil || a.VCPUs != 3 || a.Memory != 700*seedbed.MiB || a.Firmware != seedbed.FirmwareUEFI || len(a.Disks) != 2 || a.Disks[1].File != "b.img" {
+	if a := up.Appliance; a == nil || a.VCPUs != 3 || a.Memory != 700*seedbed.MiB || a.Firmware != seedbed.FirmwareUEFI ||
+		len(a.Disks) != 2 || a.Disks[1].File != "b.img" {
 		t.Fatalf("got %+v", up)
 	}
-	if _, err := p.ImportImage(ctx, job, seedbed.ImageSpec{Name: "one", Upload: up.ID, SHA256: up.SHA256}, nil); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := p.ImportImage(ctx, job, seedbed.ImageSpec{Name: "one", Upload: up.ID, SHA256: up.SHA256}, nil); !errors.Is(err,
+		seedbed.ErrInvalid) {
 		t.Errorf("import of two disks as one image: %v", err)
 	}
 	var all []seedbed.ImageInfo
@@ -80,7 +84,8 @@ func testUploadOVA(t *testing.T, _ PoolDriver, p worker.Pool) {
 		spec := seedbed.ImageSpec{Name: "ova_x_" + seedbed.DiskName(i), Upload: up.ID, SHA256: up.SHA256, Member: up.Appliance.Disks[i].File}
 		got, err := p.ImportImage(ctx, job, spec, nil)
 		ok(t, "import", err)
-		want := seedbed.ImageInfo{Pool: got.Pool, Name: spec.Name, Job: job, Size: size, Format: "raw", SHA256: up.SHA256, Firmware: seedbed.FirmwareUEFI}
+		want := seedbed.ImageInfo{Pool: got.Pool, Name: spec.Name, Job: job, Size: size, Format: "raw", SHA256: up.SHA256,
+			Firmware: seedbed.FirmwareUEFI}
 		if got != want {
 			t.Errorf("got %+v; want %+v", got, want)
 		}
@@ -108,7 +113,8 @@ func testUploadRefused(t *testing.T, _ PoolDriver, p worker.Pool) {
 		if _, err := p.ReceiveUpload(t.Context(), c.spec, c.body); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v; want %v", c.name, err, c.want)
 		}
-		if _, err := p.ImportImage(t.Context(), seedbed.NewJobID(), seedbed.ImageSpec{Name: "base", Upload: anUpload}, nil); !errors.Is(err, seedbed.ErrInvalid) {
+		if _, err := p.ImportImage(t.Context(), seedbed.NewJobID(), seedbed.ImageSpec{Name: "base", Upload: anUpload},
+			nil); !errors.Is(err, seedbed.ErrInvalid) {
 			t.Errorf("%s: import: %v", c.name, err)
 		}
 	}

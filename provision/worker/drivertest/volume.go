@@ -178,7 +178,8 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 }
 
 // FlattenVolume implements worker.Flattener.
-func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.InstanceID, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
+func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.InstanceID,
+	progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
 	var info seedbed.VolumeInfo
 	err := p.effect(ctx, "FlattenVolume", func() error {
 		v, err := p.must(name, id)

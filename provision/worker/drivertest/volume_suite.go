@@ -226,7 +226,8 @@ func testTrash(t *testing.T, d PoolDriver, _ worker.Pool) {
 	if err != nil || item == nil {
 		t.Fatalf("trash: %v, %v", item, err)
 	}
-	if kept := item.Expires.Sub(item.Removed); item.ID == "" || item.State != seedbed.Trashed || item.Name != v.Name || item.Instance != v.Instance ||
+	if kept := item.Expires.Sub(item.Removed); item.ID == "" || item.State != seedbed.Trashed || item.Name != v.Name ||
+		item.Instance != v.Instance ||
 		item.Size != info.Size || kept < time.Hour-5*time.Second || kept > time.Hour+5*time.Second || time.Since(item.Removed) > time.Minute {
 		t.Errorf("item %+v", item)
 	}

@@ -143,7 +143,7 @@ func TestCopy(t *testing.T) {
 	if _, err := Copy(ctx, from, s.config(name)); !errors.Is(err, seedbed.ErrInUse) {
 		t.Fatalf("a database in use was copied: %v", err)
 	}
-	if err := db.sql.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Copy(ctx, from, s.config(s.Database(t, ""))); !errors.Is(err, seedbed.ErrVersion) || !strings.Contains(err.Error(), "seedbedd migrate") {

@@ -30,7 +30,7 @@ func TestEndpointKeyOfBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.sql.Close()
+	defer db.Close()
 	e := do(db.Endpoint(t.Context(), "ci"))(t)
 	want := []seedbed.EndpointKey{{ID: "a", Version: seedbed.SignV1, Key: key}}
 	if diff := cmp.Diff(want, e.Keys, cmpopts.IgnoreFields(seedbed.EndpointKey{}, "Created")); diff != "" {

@@ -109,7 +109,7 @@ func TestHintIsForCommits(t *testing.T) {
 	defer cancel()
 	db := fresh(t)
 	do(acceptImport(ctx, db, "taken"))(t)
-	hint := db.sql.Hint()
+	hint := db.Hint()
 	woken := make(chan error, 1)
 	go func() {
 		select {

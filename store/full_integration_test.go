@@ -60,7 +60,7 @@ func TestFileSystemFull(t *testing.T) {
 	if err := db.sql.Read.QueryRow(`PRAGMA integrity_check`).Scan(&ok); err != nil || ok != "ok" {
 		t.Errorf("integrity: %q %v", ok, err)
 	}
-	if err := db.sql.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -62,7 +62,7 @@ func TestGuestEventsBounded(t *testing.T) {
 		if n := tally(t, db, "one"); n > 7 {
 			t.Errorf("%d events were kept over a restart", n)
 		}
-		if err := db.sql.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
 		db = open(t, path)

@@ -77,7 +77,7 @@ func BenchmarkListing(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer db.sql.Close()
+	defer db.Close()
 	const n = 100000
 	crowd(b, db, n)
 	for name, page := range pages(n) {

@@ -90,7 +90,7 @@ func TestPostgresGoneWithoutAWord(t *testing.T) {
 	cfg := s.config(name)
 	cfg.DSN += " host=" + host + " port=" + port
 	db := do(Open(t.Context(), cfg))(t)
-	defer db.sql.Close()
+	defer db.Close()
 	heard := func() bool { return db.sql.Listens() }
 	lab.Await(t, 10*time.Second, "the store to listen", heard)
 	c.mu.Lock()

@@ -33,7 +33,7 @@ func TestOrphansOfTheReleaseBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.sql.Close()
+	defer db.Close()
 	at := time.UnixMicro(2000000).UTC()
 	want := []seedbed.Orphan{{Job: left, Of: seedbed.JobImport, Subject: "debian", Node: "n", Stage: "import", Kind: seedbed.OrphanStage, Name: "import", Why: "no answer",
 		Since: at, Tries: 20, Tried: at}}

@@ -23,7 +23,7 @@ func TestOutboxReopened(t *testing.T) {
 	if err != nil || old == nil {
 		t.Fatalf("%+v, %v", old, err)
 	}
-	if err := db.sql.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	db = open(t, path)

@@ -43,7 +43,7 @@ func (s server) use(t *testing.T, name string) *DB {
 	t.Helper()
 	db := do(Open(t.Context(), s.config(name)))(t)
 	t.Cleanup(func() {
-		if err := db.sql.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -71,7 +71,7 @@ func TestPostgresVersions(t *testing.T) {
 		t.Helper()
 		db, err := Open(ctx, c)
 		if err == nil {
-			db.sql.Close()
+			db.Close()
 		}
 		if !errors.Is(err, kind) {
 			t.Fatalf("opened: %v, want kind %v", err, kind)
@@ -131,7 +131,7 @@ func TestPostgresTwoProcesses(t *testing.T) {
 	defer cancel()
 	name := s.Database(t, s.template)
 	one := s.use(t, name)
-	if c := one.sql.Check(ctx)[0]; !c.OK || !strings.Contains(c.Detail, "PostgreSQL 15") || !strings.Contains(c.Detail, name) {
+	if c := one.Check(ctx)[0]; !c.OK || !strings.Contains(c.Detail, "PostgreSQL 15") || !strings.Contains(c.Detail, name) {
 		t.Errorf("check: %+v", c)
 	}
 	id := do(acceptImport(ctx, one, "debian"))(t)
@@ -146,7 +146,7 @@ func TestPostgresTwoProcesses(t *testing.T) {
 	hinted := func(write func()) {
 		t.Helper()
 		for {
-			hint := two.sql.Hint()
+			hint := two.Hint()
 			write()
 			select {
 			case <-hint:

@@ -208,6 +208,6 @@ func TestUpgradeToOneKindOfProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.sql.Close()
+	defer db.Close()
 	checkOneKind(t, db)
 }

@@ -36,7 +36,7 @@ func TestConnections(t *testing.T) {
 			t.Errorf("LIKE ignores case (%v)", err)
 		}
 	}
-	if c := db.sql.Check(t.Context())[0]; !c.OK || !strings.Contains(c.Detail, "SQLite") {
+	if c := db.Check(t.Context())[0]; !c.OK || !strings.Contains(c.Detail, "SQLite") {
 		t.Errorf("check: %+v", c)
 	}
 	if n := db.sql.Write.Stats().MaxOpenConnections; n != 1 {
@@ -68,7 +68,7 @@ func TestSecondOpener(t *testing.T) {
 		t.Fatalf("second opener: %v", err)
 	}
 	do(acceptImport(t.Context(), first, "debian"))(t)
-	if err := first.sql.Close(); err != nil {
+	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	second := open(t, path)
@@ -82,7 +82,7 @@ func TestNewerDatabase(t *testing.T) {
 	db := open(t, path)
 	do(db.sql.Write.Exec(`UPDATE version SET schema = $1, min_program = $2`, sqldb.Schema+6, sqldb.Schema+5))(t)
 	do(db.sql.Write.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, 1)`, sqldb.Schema+6))(t)
-	if err := db.sql.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	before := do(os.ReadFile(path))(t)
@@ -142,7 +142,7 @@ func TestReopened(t *testing.T) {
 	id := do(acceptImport(ctx, db, "debian"))(t)
 	before := do(db.FeedPage(ctx, "node", 0, ""))(t)
 	j := do(db.ClaimJob(ctx, "one", time.Hour))(t)
-	if err := db.sql.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Job(ctx, id); !errors.Is(err, seedbed.ErrUnavailable) {

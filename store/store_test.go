@@ -17,7 +17,7 @@ func open(t *testing.T, path string) *DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := db.sql.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -22,7 +22,7 @@ func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 	}
 	if db, err := Open(t.Context(), s.config(name)); !errors.Is(err, seedbed.ErrVersion) {
 		if err == nil {
-			db.sql.Close()
+			db.Close()
 		}
 		t.Fatalf("opened before it was migrated: %v", err)
 	}

@@ -192,6 +192,6 @@ func TestUpgradeOfTheFirstRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.sql.Close()
+	defer db.Close()
 	checkFirstRelease(t, db)
 }

@@ -9,8 +9,10 @@ import (
 	"seedbed/store/sqldb"
 )
 
+// TokenColumns are the columns that ScanToken reads.
 const TokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
 
+// ScanToken reads a token from a row of TokenColumns.
 func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
 	err = r.Scan(&t.Name, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires), sqldb.ToTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
 	return t, err

@@ -10,8 +10,10 @@ import (
 	"seedbed/store/sqldb"
 )
 
+// ImageColumns are the columns that ScanImage reads.
 const ImageColumns = `name, pool, state, size, source, format, sha256, firmware, node, created`
 
+// ScanImage reads an image from a row of ImageColumns.
 func ScanImage(r sqldb.Row) (i seedbed.Image, err error) {
 	err = r.Scan(&i.Name, &i.Pool, &i.State, &i.Size, &i.Source, &i.Format, &i.SHA256, &i.Firmware, &i.Node, sqldb.ToTime(&i.Created))
 	return i, err

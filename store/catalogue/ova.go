@@ -39,6 +39,7 @@ func ovas(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.OVA
 	return all, nil
 }
 
+// OVAVolumes returns the disks of an OVA image, in their order.
 func OVAVolumes(ctx context.Context, tx *sqldb.Tx, ova string) ([]seedbed.OVAVolume, error) {
 	return sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.OVAVolume, err error) {
 		err = r.Scan(&v.Disk, &v.Pool, &v.Image, &v.File, &v.Format, &v.Size)
@@ -46,8 +47,10 @@ func OVAVolumes(ctx context.Context, tx *sqldb.Tx, ova string) ([]seedbed.OVAVol
 	}, `SELECT disk, pool, image, file, format, size FROM ova_volume WHERE ova = $1 ORDER BY idx`, ova)
 }
 
+// NoOVA returns the ErrNotFound of an OVA image that does not exist.
 func NoOVA(name string) error { return noObject(kindOVA, name) }
 
+// CheckNewOVA returns ErrInvalid for an OVA image that cannot be imported.
 func CheckNewOVA(o *seedbed.NewOVA) error {
 	switch {
 	case o == nil:

@@ -16,6 +16,7 @@ const newProfileColumns = `name, created, ` + profileChanges
 
 const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova`
 
+// ScanProfile reads a profile from a row of ProfileColumns.
 func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 	var image, network, system, nics, storage, document, script, ova sql.NullString
 	err = r.Scan(&p.ID, &p.Name, sqldb.ToTime(&p.Created), &p.Revision, sqldb.ToTime(&p.Changed), &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, sqldb.ToJSON(&p.SSHKeys), sqldb.ToBlob(&p.UserData),

@@ -71,6 +71,7 @@ func (s *Store) Delivery(ctx context.Context, hook, id string) (d seedbed.Delive
 // maxDeliveryID is the largest size in bytes of the sender's id of a delivery.
 const maxDeliveryID = 256
 
+// CheckDelivery returns ErrInvalid unless the ID of a delivery has a valid length.
 func CheckDelivery(d seedbed.Delivery) error {
 	if d.ID == "" || len(d.ID) > maxDeliveryID {
 		return seedbed.Errorf(seedbed.ErrInvalid, "the delivery's id has %d bytes: want 1 to %d", len(d.ID), maxDeliveryID)

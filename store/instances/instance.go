@@ -138,6 +138,7 @@ func checkSpot(s *seedbed.Spot) error {
 	return nil
 }
 
+// ReadOne returns the instance with that ID. It returns ErrNotFound if there is none.
 func ReadOne(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed.Instance, error) {
 	all, err := Read(ctx, tx, `id = $1`, id)
 	if err == nil && len(all) == 0 {

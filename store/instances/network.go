@@ -84,6 +84,7 @@ func (s *Store) Networks(ctx context.Context) (all []seedbed.Network, err error)
 	return all, err
 }
 
+// ReadNetworks returns all networks sorted by name.
 func ReadNetworks(ctx context.Context, tx *sqldb.Tx) ([]seedbed.Network, error) {
 	return sqldb.List(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
 }

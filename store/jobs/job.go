@@ -12,12 +12,14 @@ import (
 	"seedbed/store/sqldb"
 )
 
+// JobColumns are the columns that ScanJob reads.
 const JobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
 	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
 
 // jobTable is where jobs are added.
 var jobTable = sqldb.Table{Into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`}
 
+// ScanJob reads a job from a row of JobColumns.
 func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
 	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
@@ -31,6 +33,7 @@ func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 // Live is the condition of a job that has not ended.
 const Live = `state IN ('queued', 'running', 'undoing')`
 
+// ReadJob returns the job with that ID. It returns ErrNotFound if there is none.
 func ReadJob(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) (seedbed.Job, error) {
 	return sqldb.One(ctx, tx, ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 		`SELECT `+JobColumns+` FROM job WHERE id = $1`, id)
@@ -75,6 +78,7 @@ func (s *Store) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 	return s.ListJobs(ctx, seedbed.JobQuery{Limit: sqldb.Bound(limit, 1000)})
 }
 
+// InsertJob adds a queued job whose history has one event. It returns ErrExists if its ID is taken.
 func InsertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job) error {
 	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)), 1}
 	if b.Shared {

@@ -10,8 +10,10 @@ import (
 	"seedbed/store/sqldb"
 )
 
+// NodeColumns are the columns that ScanNode reads.
 const NodeColumns = `name, worker, cordoned, created, report, seen, problem`
 
+// ScanNode reads a node from a row of NodeColumns.
 func ScanNode(r sqldb.Row) (n seedbed.Node, err error) {
 	var cordoned time.Time
 	err = r.Scan(&n.Name, &n.Worker, sqldb.ToTime(&cordoned), sqldb.ToTime(&n.Created), toReport{&n.Report}, sqldb.ToTime(&n.Seen), &n.Problem)
@@ -60,6 +62,7 @@ func (s *Store) Node(ctx context.Context, name string) (n seedbed.Node, err erro
 	return n, err
 }
 
+// NoNode returns the ErrNotFound of a node that does not exist.
 func NoNode(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", sqldb.Clean(name, 80))
 }
@@ -217,6 +220,7 @@ func ofNode(was seedbed.Node, problem string) []outbox.Event {
 	return nil
 }
 
+// CheckName returns ErrInvalid unless the name of a node has 1 to 253 bytes.
 func CheckName(node string) error {
 	const longest = 253 // a domain name (RFC 1035)
 	if node == "" || len(node) > longest {

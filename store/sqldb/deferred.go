@@ -117,14 +117,15 @@ type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
-// mark is a point in a transaction.
-type mark struct{ deferred, direct int }
+// Mark is a point in a transaction.
+type Mark struct{ deferred, direct int }
 
-func (tx *Tx) Mark() mark { return mark{tx.sent + len(tx.later), tx.direct} }
+// Mark returns the point that the transaction is at.
+func (tx *Tx) Mark() Mark { return Mark{tx.sent + len(tx.later), tx.direct} }
 
 // Back drops the statements that were deferred since m. It reports whether that undoes everything
 // since m, that is, whether no statement has run since then.
-func (tx *Tx) Back(m mark) bool {
+func (tx *Tx) Back(m Mark) bool {
 	if tx.sent > m.deferred || tx.direct != m.direct {
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 	"seedbed"
 )
 
+// SQLite is the dialect of an SQLite file, which has one writer.
 var SQLite = Dialect{
 	Goose:      goose.DialectSQLite3,
 	Migrations: "migrations/sqlite",
@@ -34,6 +35,8 @@ const (
 	examiner = "mode=ro"
 )
 
+// OpenFile opens an SQLite file with the settings of a role, such as Writer. It neither locks nor
+// checks the file.
 func OpenFile(path, role string) (*sql.DB, error) {
 	u := url.URL{Scheme: "file", Path: path, RawQuery: role +
 		"&_dqs=0&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_pragma=case_sensitive_like(1)"}

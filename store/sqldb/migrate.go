@@ -14,6 +14,8 @@ import (
 // Schema is the number of the last migration that this program knows.
 const Schema = 21
 
+// Migrations are the migrations of both databases, in the directories that Dialect.Migrations names.
+//
 //go:embed migrations
 var Migrations embed.FS
 

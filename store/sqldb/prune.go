@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// Count returns the result of a query for a number whose only argument is a time.
 func (db *DB) Count(ctx context.Context, what, query string, before time.Time) (n int, err error) {
 	err = db.View(ctx, what, func(tx *Tx) error {
 		n, err = Value[int](tx.QueryRowContext(ctx, query, before.UnixMicro()))
@@ -13,6 +14,8 @@ func (db *DB) Count(ctx context.Context, what, query string, before time.Time) (
 	return n, err
 }
 
+// Drop runs a statement that deletes rows, whose only argument is a time, and returns how many it
+// deleted.
 func (db *DB) Drop(ctx context.Context, what, query string, before time.Time) (n int, err error) {
 	err = db.Update(ctx, what, func(tx *Tx) error {
 		n, err = Affect(ctx, tx, query, before.UnixMicro())

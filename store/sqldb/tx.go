@@ -198,6 +198,7 @@ func Value[T any](r Row) (v T, err error) {
 	return v, err
 }
 
+// Exec runs a statement.
 func Exec(ctx context.Context, tx *Tx, query string, args ...any) error {
 	_, err := tx.ExecContext(ctx, query, args...)
 	return err

@@ -50,7 +50,7 @@ func (r *router) streamJob(ctx context.Context, c *fiber.Ctx) error {
 			seq = e.Seq
 		}
 		switch {
-		case len(page.Events) == server.EventPage:
+		case len(page.Events) == server.EventsPerPage:
 			return server.StreamGoesOn, nil
 		case page.Job.State.Terminal() && len(page.Events) == 0:
 			return server.StreamEnds, out.Event("end", 0, page.Job)
@@ -83,7 +83,7 @@ func (r *router) allEvents(ctx context.Context, c *fiber.Ctx) error {
 		}
 	}
 	return r.Stream(c, func(ctx context.Context, out *server.EventWriter) (server.Following, error) {
-		found, err := r.Store.EventsOfAll(ctx, at, server.EventPage)
+		found, err := r.Store.EventsOfAll(ctx, at, server.EventsPerPage)
 		if err != nil {
 			return server.StreamEnds, err
 		}
@@ -93,7 +93,7 @@ func (r *router) allEvents(ctx context.Context, c *fiber.Ctx) error {
 			}
 			at = e.Place
 		}
-		if len(found) == server.EventPage {
+		if len(found) == server.EventsPerPage {
 			return server.StreamGoesOn, nil
 		}
 		return server.StreamWaits, nil

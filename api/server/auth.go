@@ -21,12 +21,12 @@ import (
 // nothing secret.
 func (r *Router) authenticate(c *fiber.Ctx) error {
 	if r.isOpen(c) {
-		c.Locals(callerKey, caller{Role: seedbed.RoleViewer})
+		c.Locals(callerKey, Caller{Role: seedbed.RoleViewer})
 		return c.Next()
 	}
 	header := httpserve.FieldsOf(c.Context())
 	peer := c.Context().RemoteIP().String()
-	var who *caller
+	var who *Caller
 	given := false
 	for _, sent := range []struct{ header, secret string }{
 		{header.Get("x-api-key"), header.Get("x-api-key")},
@@ -45,7 +45,7 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		}
 		// If two tokens were sent, the one with the lesser role counts.
 		if who == nil || !t.Role.Allows(who.Role) {
-			who, given = &caller{Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret))}, true
+			who, given = &Caller{Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret))}, true
 		}
 	}
 	if who == nil && !given {

@@ -14,7 +14,8 @@ const (
 	// pollInterval is how often events are read without a hint. Writes of other processes give no
 	// hint.
 	pollInterval = time.Second
-	EventPage    = 500
+	// EventsPerPage is the largest number of events that are read at once.
+	EventsPerPage = 500
 )
 
 // Await returns the events after seq. If there are none, it waits for them, at most for hold.
@@ -57,10 +58,11 @@ func (r *Router) HoldBack(ctx context.Context, hold time.Duration, look func() (
 	}
 }
 
+// EventPage returns a page of the events after seq.
 func (r *Router) EventPage(ctx context.Context, id seedbed.JobID, seq int64) (page wire.EventPage, err error) {
 	if page.Job, err = r.Store.Job(ctx, id); err != nil {
 		return page, err
 	}
-	page.Events, err = r.Store.Events(ctx, id, seq, EventPage)
+	page.Events, err = r.Store.Events(ctx, id, seq, EventsPerPage)
 	return page, err
 }

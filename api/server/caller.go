@@ -15,8 +15,8 @@ import (
 // callerKey is the key of the caller among a request's locals.
 const callerKey = "seedbed.caller"
 
-// caller is who sent a request.
-type caller struct {
+// Caller is who sent a request.
+type Caller struct {
 	// Name is "token NAME", or "uid N" of the control socket.
 	Name string
 	Role seedbed.Role
@@ -29,15 +29,16 @@ type caller struct {
 	sum [sha256.Size]byte
 }
 
-func CallerOf(c *fiber.Ctx) caller {
-	who, _ := c.Locals(callerKey).(caller)
+// CallerOf returns the caller of a request.
+func CallerOf(c *fiber.Ctx) Caller {
+	who, _ := c.Locals(callerKey).(Caller)
 	return who
 }
 
 // local makes the caller an admin: the control socket's file mode has already decided who may
 // connect.
 func (r *Router) local(c *fiber.Ctx) error {
-	c.Locals(callerKey, caller{Name: "uid " + peerUID(c.Context()), Role: seedbed.RoleAdmin})
+	c.Locals(callerKey, Caller{Name: "uid " + peerUID(c.Context()), Role: seedbed.RoleAdmin})
 	return c.Next()
 }
 

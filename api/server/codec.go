@@ -16,7 +16,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// answers are the options of encoding/json's version 1, except that an empty list is [] and never
+// AnswerOptions are the options of encoding/json's version 1, except that an empty list is [] and never
 // null.
 var AnswerOptions = json.JoinOptions(jsonv1.DefaultOptionsV1(), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false))
 
@@ -65,6 +65,7 @@ func ReceiveUpTo(c *fiber.Ctx, v any, most int) error {
 	return Decode(body, v)
 }
 
+// Decode reads a JSON object into v, as ReceiveUpTo does.
 func Decode(body []byte, v any) error {
 	if jsontext.Value(body).Kind() != '{' {
 		return BadJSON("the body is not a JSON object")
@@ -92,6 +93,7 @@ func Decode(body []byte, v any) error {
 	return BadJSON("member " + place(e.JSONPointer) + " has the wrong type: want " + typeName(e.GoType))
 }
 
+// BadJSON returns the error for a body that is not as described.
 func BadJSON(detail string) error {
 	return httpserve.Problem{Status: fiber.StatusBadRequest, Detail: detail}
 }
@@ -126,6 +128,7 @@ func typeName(t reflect.Type) string {
 	return "an object"
 }
 
+// Each returns the rows of all elements.
 func Each[T, R any](found []T, row func(T) R) []R {
 	all := make([]R, len(found))
 	for i, v := range found {

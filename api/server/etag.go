@@ -20,6 +20,8 @@ func InstanceTag(i seedbed.Instance) string { return RevisionTag(i.Revision, i.I
 // ProfileTag returns the entity tag of a profile.
 func ProfileTag(p seedbed.Profile) string { return RevisionTag(p.Revision, p.Created.UnixMicro()) }
 
+// RevisionTag returns the entity tag of a revision of an object. of distinguishes the object from
+// later ones of the same name.
 func RevisionTag(revision int64, of any) string { return fmt.Sprintf(`"%d-%v"`, revision, of) }
 
 // ContentTag returns the entity tag of an object without a revision: a digest of the answer.

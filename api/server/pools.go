@@ -7,11 +7,11 @@ import (
 	"seedbed"
 )
 
-// poolNames are the names of the storage pools.
-type poolNames []string
+// PoolNames are the names of the storage pools.
+type PoolNames []string
 
 // PoolNames returns the pools of this host's configuration and those that nodes report.
-func (r *Router) PoolNames(ctx context.Context) (poolNames, error) {
+func (r *Router) PoolNames(ctx context.Context) (PoolNames, error) {
 	nodes, err := r.Store.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (r *Router) PoolNames(ctx context.Context) (poolNames, error) {
 }
 
 // Check refuses a disk in a pool that does not exist.
-func (p poolNames) Check(d seedbed.TemplateDisk) error {
+func (p PoolNames) Check(d seedbed.TemplateDisk) error {
 	if err := seedbed.CheckName("pool", d.Pool); err != nil {
 		return err
 	}

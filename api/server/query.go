@@ -11,12 +11,14 @@ import (
 )
 
 const (
-	// defaultTail and maxTail bound what is read of a console.
-	defaultTail = 64 * seedbed.KiB
+	// MaxTail bounds what is read of a console.
 	MaxTail     = seedbed.MiB
+	defaultTail = 64 * seedbed.KiB
 
+	// DefaultLimit is how long a list is unless the query says otherwise.
 	DefaultLimit = 100
-	MaxLimit     = 1000
+	// MaxLimit is how long a list may be.
+	MaxLimit = 1000
 )
 
 // Limit reads the query's bound on the length of a list, from 1 to 1000.
@@ -28,6 +30,7 @@ func Limit(c *fiber.Ctx, fallback int64) (int, error) {
 	return int(n), nil
 }
 
+// Whole reads a whole number from the query. An absent one is fallback.
 func Whole(c *fiber.Ctx, name string, fallback int64) (int64, error) {
 	if !c.Context().QueryArgs().Has(name) {
 		return fallback, nil
@@ -83,6 +86,7 @@ func NodeQuery(c *fiber.Ctx) (string, error) {
 	return node, seedbed.CheckName("node", node)
 }
 
+// Invalid returns an ErrInvalid.
 func Invalid(format string, args ...any) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, format, args...)
 }

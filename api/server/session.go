@@ -61,7 +61,7 @@ func (s sessions) open(cookie string, now time.Time) (sum [sha256.Size]byte, ok 
 }
 
 // session returns the caller of the request's session, or nil if there is no valid session.
-func (r *Router) session(c *fiber.Ctx, peer string) (*caller, error) {
+func (r *Router) session(c *fiber.Ctx, peer string) (*Caller, error) {
 	sum, ok := r.sessions.open(c.Cookies(sessionCookie), time.Now())
 	if !ok {
 		return nil, nil
@@ -70,7 +70,7 @@ func (r *Router) session(c *fiber.Ctx, peer string) (*caller, error) {
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil, nil // the token was removed or has expired
 	}
-	return &caller{Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sum}, err
+	return &Caller{Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sum}, err
 }
 
 // NewSession begins a session of the holder of a token. It returns ErrNotFound for a wrong token.

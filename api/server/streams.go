@@ -23,7 +23,7 @@ import (
 
 // The bounds of event streams.
 const (
-	streamsEach = 32 // per caller
+	streamsEach = 32 // per Caller
 	streamsMost = 256
 	// heartbeat is the interval at which a stream sends a sign of life and checks that its caller's
 	// token is still valid.
@@ -132,7 +132,7 @@ func (r *Router) Stream(c *fiber.Ctx, from source) error {
 var errReader = errors.New("the reader is gone")
 
 // pour writes the stream.
-func (r *Router) pour(conn net.Conn, who caller, from source) error {
+func (r *Router) pour(conn net.Conn, who Caller, from source) error {
 	ctx, cancel := context.WithCancel(r.base)
 	defer cancel()
 	gone := make(chan struct{})
@@ -208,6 +208,7 @@ func (r *Router) isStopping() bool {
 // Following is what a stream does next.
 type Following int
 
+// What a stream can do next: wait for events, call its source again at once, or end.
 const (
 	StreamWaits Following = iota
 	StreamGoesOn

@@ -118,4 +118,5 @@ func WantedDigest(c *fiber.Ctx, query string) (string, error) {
 	return want, nil
 }
 
+// DigestForm matches a SHA-256 digest in hexadecimal.
 var DigestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)

@@ -68,18 +68,18 @@ func onDevice(device string, fn func(fd int) error) error {
 
 // loopOf returns the loop device that the token names, or "".
 func loopOf(token string) (string, error) {
-	all, err := filepath.Glob("/sys/block/loop*/loop") // only those that are attached
+	all, err := filepath.Glob(backingFile("loop*")) // only those that are attached
 	if err != nil {
 		return "", err
 	}
-	for _, dir := range all {
+	for _, name := range all {
 		// Inspecting a device opens it, so only devices that may be ours are inspected. A file
 		// whose own mount is gone has the path "/".
-		file, err := os.ReadFile(filepath.Join(dir, "backing_file"))
+		file, err := os.ReadFile(name)
 		if path := strings.TrimSpace(string(file)); err != nil || path != "/" && !strings.Contains(path, token) {
 			continue
 		}
-		device := "/dev/" + filepath.Base(filepath.Dir(dir))
+		device := "/dev/" + filepath.Base(filepath.Dir(filepath.Dir(name)))
 		if bound(device, token) {
 			return device, nil
 		}
@@ -94,7 +94,21 @@ func bound(device, token string) bool {
 		info, err = unix.IoctlLoopGetStatus64(fd)
 		return err
 	})
-	return err == nil && unix.ByteSliceToString(info.File_name[:]) == token
+	switch err {
+	case nil:
+		return unix.ByteSliceToString(info.File_name[:]) == token
+	case unix.ENXIO: // it is not attached
+		return false
+	}
+	// The kernel asks the file's server for its attributes, and gives no name if that has died. The
+	// path has the token as well.
+	file, err := os.ReadFile(backingFile(device))
+	return err == nil && strings.Contains(string(file), token)
+}
+
+// backingFile returns where the kernel says which file an attached loop device is on.
+func backingFile(device string) string {
+	return filepath.Join("/sys/block", filepath.Base(device), "loop/backing_file")
 }
 
 // detachLoop detaches a loop device if it still belongs to the token. If a process has it open, the

@@ -75,7 +75,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 // newBareLab is newLabOn without foreign resources, and without checks of the invariants.
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
-	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: 20 * time.Second, tune: func(*engine.Config, *engine.Intervals) {}}
+	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: time.Minute, tune: func(*engine.Config, *engine.Intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
 	l.serve(func(s *intake.Serving) { s.Node = testNode })

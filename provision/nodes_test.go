@@ -193,7 +193,7 @@ func TestFollowNodes(t *testing.T) {
 // undo may take (reference case 56).
 func TestNodeAway(t *testing.T) {
 	t.Parallel()
-	const limit = 300 * time.Millisecond
+	const limit = time.Second
 	short := func(c *engine.Config, p *engine.Intervals) {
 		c.StageTimeout = map[string]time.Duration{"define": limit}
 		p.Undo = limit
@@ -262,8 +262,8 @@ func TestPoolElsewhere(t *testing.T) {
 	t.Parallel()
 	_, sum := drivertest.BootableFile(t)
 	impatient := func(c *engine.Config, p *engine.Intervals) {
-		c.StageTimeout = map[string]time.Duration{"import": 300 * time.Millisecond}
-		p.Undo = 300 * time.Millisecond
+		c.StageTimeout = map[string]time.Duration{"import": time.Second}
+		p.Undo = time.Second
 	}
 	for _, tt := range []struct {
 		name   string

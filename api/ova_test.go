@@ -23,7 +23,7 @@ import (
 // maxUpload is the largest file that a test's server accepts.
 const maxUpload = 16 * seedbed.MiB
 
-// DropUpload implements api.Uploads.
+// DropUpload implements server.Uploads.
 func (s shelf) DropUpload(ctx context.Context, up seedbed.Upload) error {
 	if up.Node != testNode {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "asked of node %q", up.Node)
@@ -31,7 +31,7 @@ func (s shelf) DropUpload(ctx context.Context, up seedbed.Upload) error {
 	return s.Pool.DropUpload(ctx, up.ID)
 }
 
-// ReceiveUpload implements api.Uploads.
+// ReceiveUpload implements server.Uploads.
 func (s shelf) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
 	if spec.Node != "" && spec.Node != testNode {
 		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrNotFound, "node %q does not exist", spec.Node)

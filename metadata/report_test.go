@@ -73,7 +73,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportWithToken: phone home works with a session token sent or not, good or not.
+// TestReportIgnoresSessionToken checks that phone home works with or without a session token, valid
+// or not.
 func TestReportIgnoresSessionToken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)

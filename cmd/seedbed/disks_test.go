@@ -69,12 +69,12 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 	return nil
 }
 
-// Snapshots implements api.Snapshots.
+// Snapshots implements server.Snapshots.
 func (d disks) Snapshots(ctx context.Context, node, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
 	return d.on(node).Snapshots(ctx, volume, id)
 }
 
-// Trash implements api.Trash.
+// Trash implements server.Trash.
 func (d disks) Trash(ctx context.Context, node string) (all []seedbed.TrashItem, err error) {
 	for _, name := range slices.Sorted(maps.Keys(d.pools)) {
 		if node != "" && node != name {
@@ -101,12 +101,12 @@ func (d disks) Trash(ctx context.Context, node string) (all []seedbed.TrashItem,
 	return all, nil
 }
 
-// RestoreVolume implements api.Trash.
+// RestoreVolume implements server.Trash.
 func (d disks) RestoreVolume(ctx context.Context, node, _, id string) (seedbed.VolumeInfo, error) {
 	return d.on(node).RestoreVolume(ctx, id)
 }
 
-// DiscardVolume implements api.Trash.
+// DiscardVolume implements server.Trash.
 func (d disks) DiscardVolume(ctx context.Context, node, pool, name string) (*seedbed.TrashItem, error) {
 	volumes, err := d.on(node).Volumes(ctx)
 	if err != nil {
@@ -120,17 +120,17 @@ func (d disks) DiscardVolume(ctx context.Context, node, pool, name string) (*see
 	return nil, seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not in pool %s", name, pool)
 }
 
-// PurgeVolume implements api.Trash.
+// PurgeVolume implements server.Trash.
 func (d disks) PurgeVolume(ctx context.Context, item seedbed.TrashItem, early bool) error {
 	return d.on(item.Node).PurgeVolume(ctx, item.ID, early)
 }
 
-// ReceiveUpload implements api.Uploads.
+// ReceiveUpload implements server.Uploads.
 func (d disks) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
 	return d.on("").ReceiveUpload(ctx, spec, body)
 }
 
-// DropUpload implements api.Uploads.
+// DropUpload implements server.Uploads.
 func (d disks) DropUpload(ctx context.Context, up seedbed.Upload) error {
 	return d.on("").DropUpload(ctx, up.ID)
 }

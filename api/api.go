@@ -1,7 +1,8 @@
 // Package api serves Seedbed's REST API: JSON under /api/v1. It listens on a TCP address, where
 // callers need a token, and on the control socket, where the socket's file mode decides who may
-// connect. Handlers are thin: they check the form of a request, call one interface, and answer its
-// result. openapi.yaml describes every route.
+// connect. It puts the native routes (package rest) and PVC's (package pvc) on both; package server
+// has what they stand on. Handlers are thin: they check the form of a request, call one interface,
+// and answer its result. openapi.yaml describes every route.
 package api
 
 import (

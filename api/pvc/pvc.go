@@ -1,5 +1,5 @@
-// Package pvc has the routes of PVC's API: its paths, the forms of its requests, its messages and its
-// rows. They use the same services as the native routes.
+// Package pvc has the routes of PVC's API: its paths, the forms of its requests, its messages and
+// its rows. They use the same services as the native routes.
 package pvc
 
 import (

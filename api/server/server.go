@@ -1,6 +1,6 @@
 // Package server has what both kinds of routes of the API stand on: one listener with its tables of
-// routes, the authentication of callers, the form of bodies and errors, pages, entity tags, streams,
-// uploads, and the audit of requests.
+// routes, the authentication of callers, the form of bodies and errors, pages, entity tags,
+// streams, uploads, and the audit of requests.
 package server
 
 import (

@@ -1,5 +1,5 @@
 // Package wire declares the requests and the answers of Seedbed's native API once, for the server
-// (package api), the client and the command line.
+// (packages rest and server), the client and the command line.
 //
 // An object that is sent unchanged is a type of package seedbed, such as seedbed.Profile or
 // seedbed.Job. This package has the types that only the API has. A member of a request that may be

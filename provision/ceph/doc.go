@@ -2,7 +2,8 @@
 //
 //	seedbed-image.<name>              images; volumes are cloned from their snapshot @seedbed
 //	seedbed-volume.<name>             volumes: clones (format 2) of an image, or blank
-//	seedbed-building.<node>.<random>  what that node has not finished; swept when it opens the pool, or by others once abandoned
+//	seedbed-building.<node>.<random>  what that node has not finished; swept when it opens the
+//	                                  pool, or by others once abandoned
 //	RBD's trash                       removed volumes, until they expire
 //
 // The tag that says to whom an image belongs is in its image-meta, under the key "seedbed" ("rbd

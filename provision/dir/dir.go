@@ -1,7 +1,8 @@
 // Package dir keeps volumes and images as qcow2 files in a directory:
 //
 //	images/<name>.qcow2     images, readable by all: QEMU's user reads them as backing files
-//	volumes/<name>.qcow2    volumes, owned by root until libvirt gives those of a running domain to QEMU's user
+//	volumes/<name>.qcow2    volumes, owned by root until libvirt gives those of a running domain
+//	                        to QEMU's user
 //	.trash/<id>.qcow2       removed volumes, until they expire
 //	<file>.json             the file's tag: to whom it belongs. A file without one is never touched
 //	building/seedbed-*      unfinished files; swept when the pool is opened

@@ -1,6 +1,7 @@
 // Package jobs keeps jobs with their leases, history and output, and what undone jobs left behind.
-// It is the only writer of the tables job_event, event_order, job_output and orphan. What a job's
-// end or a stage changes elsewhere is written by package store, in the same transaction.
+// It is the only writer of the tables job_event, event_order and job_output. It shares the tables
+// job, job_stage and orphan with package store, which writes what a job's end or a stage changes in
+// several places, in one transaction.
 package jobs
 
 import (

@@ -2,8 +2,8 @@
 // wait to be sent or were sent. It is the only writer of the tables endpoint, endpoint_key and
 // outbox.
 //
-// The transaction of a change calls [Emit] with the events of the change, so that an event is sent if
-// and only if its change was committed.
+// The transaction of a change calls [Emit] with the events of the change, so that an event is sent
+// if and only if its change was committed.
 package outbox
 
 import "seedbed/store/sqldb"

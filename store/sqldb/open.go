@@ -1,9 +1,9 @@
 // Package sqldb is one SQL database, SQLite or PostgreSQL: its connections, transactions, retries,
-// migrations, cached rows, and the announcement of writes. It knows no table but those of migrations.
-// The packages beside it each write their own tables with it.
+// migrations, cached rows, and the announcement of writes. Its only tables are those of migrations
+// and the table setting. The packages beside it each write their own tables with it.
 //
-// A public method of those packages is one transaction, [DB.Update] or [DB.View]. Queries are written
-// once for both databases, with $1 for the first argument; [Dialect] holds what differs. The
+// A public method of those packages is one transaction, [DB.Update] or [DB.View]. Queries are
+// written once for both databases, with $1 for the first argument; [Dialect] holds what differs. The
 // functions [One], [List], [Value], [Exec] and [Affect] run them.
 //
 // Errors of [DB.Update] and [DB.View] wrap a sentinel of package seedbed. See package store.

@@ -37,9 +37,10 @@
 //     name below the caller's own root, without following links of /proc and, on
 //     what is the host's, with the caller's rights, decides on the open descriptors
 //     and uses those. It mounts the job's own devices, with known file systems and
-//     known options, idmapped so that root inside is root on the volume; binds of what is visible, as read-only as it is; tmpfs of bounded size;
-//     and, for proc, sysfs and devpts, binds of the sandbox's own. Targets lie in
-//     what is the program's own. A refusal is a line of Notes with its reason.
+//     known options, idmapped so that root inside is root on the volume; binds of
+//     what is visible, as read-only as it is; tmpfs of bounded size; and, for proc,
+//     sysfs and devpts, binds of the sandbox's own. Targets lie in what is the
+//     program's own. A refusal is a line of Notes with its reason.
 //   - A device cgroup (rules of version 1, a program of version 2) lets the program
 //     open nothing but those devices, so that a node on a volume's file system
 //     opens no other.

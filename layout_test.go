@@ -77,9 +77,15 @@ func allowed(pkg string) (row string, found bool) {
 	return "", false
 }
 
-// TestLayout holds that packages import only what layout and outside allow them.
+// TestLayout checks that packages import only what layout and outside allow them, and that layout
+// has only rows of existing packages.
 func TestLayout(t *testing.T) {
 	t.Parallel()
+	for of := range layout {
+		if _, err := os.Stat(strings.TrimSuffix(of, "/*")); err != nil {
+			t.Errorf("layout (layout_table_test.go) has a row for %s: %v", of, err)
+		}
+	}
 	for _, p := range list(t, "-tags", "libvirt,ceph,pacific", "./...") {
 		from, _ := within(p.ImportPath)
 		row, found := allowed(from)

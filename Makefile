@@ -12,7 +12,7 @@ VERSION := $(shell awk -F '[()]' 'NR == 1 { print $$2 }' debian/changelog)
 LDFLAGS := -s -w -X seedbed/internal/build.version=$(VERSION)
 IMAGE   := .cache/debian.qcow2
 PURE    := seedbedd seedbed-metadata seedbed
-# The worker alone links C: libvirt, librados, librbd. Debian 12's Ceph is a Pacific.
+# Only the worker links C: libvirt, librados, librbd. Debian 12 has Ceph Pacific.
 TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
 
 .PHONY: help run test test-long vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision profile-metadata bench-programs fuzz clean
@@ -54,10 +54,10 @@ vet: ## format and vet, without tags and without C
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'run gofmt -w on these' >&2; exit 1; }
 	CGO_ENABLED=0 go vet ./...
 
-# The linter is no part of go.mod: it would bring hundreds of modules.
+# The linter is not in go.mod, because it would bring hundreds of modules.
 LINT_VERSION := v2.15.0
 LINT         := $(CURDIR)/.cache/golangci-lint-$(LINT_VERSION)
-lint: $(LINT) ## what .golangci.yml asks for, on all Go files; installs the linter, once
+lint: $(LINT) ## the checks of .golangci.yml, on all Go files; installs the linter, once
 	@CGO_ENABLED=1 $(LINT) run
 
 $(LINT):

@@ -234,8 +234,8 @@ type Request struct {
 	// Off leaves a new instance off. Undefined makes only its disks, which do not belong to an
 	// instance afterwards.
 	Off, Undefined bool `json:"-"`
-	// JobOptions are for the job. They take precedence over those in the request's context. After
-	// may be the start of a job's ID.
+	// JobOptions are for the job. They take precedence over those of the profile. After may be the
+	// start of a job's ID.
 	JobOptions
 	// Confirm is the name again, to remove or rebuild a protected instance. A webhook cannot set
 	// it.

@@ -1,7 +1,6 @@
 package seedbed
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -183,19 +182,6 @@ func (o JobOptions) Check(kind JobKind) error {
 		return Errorf(ErrInvalid, "priority %d is out of range: want -%d to %d", o.Priority, maxPriority, maxPriority)
 	}
 	return nil
-}
-
-type jobOptionsKey struct{}
-
-// WithJobOptions returns ctx for a request whose job runs with o.
-func WithJobOptions(ctx context.Context, o JobOptions) context.Context {
-	return context.WithValue(ctx, jobOptionsKey{}, o)
-}
-
-// JobOptionsOf returns what WithJobOptions put into ctx, or the zero value.
-func JobOptionsOf(ctx context.Context) JobOptions {
-	o, _ := ctx.Value(jobOptionsKey{}).(JobOptions)
-	return o
 }
 
 // Over returns o with its unset fields taken from below.

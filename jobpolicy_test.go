@@ -108,7 +108,4 @@ func TestJobOptions(t *testing.T) {
 	if got := (JobOptions{Priority: 5, After: "y"}).Over(profile); got != (JobOptions{OnFailure: profile.OnFailure, Priority: 5, After: "y"}) {
 		t.Errorf("%+v", got)
 	}
-	if got := JobOptionsOf(WithJobOptions(t.Context(), profile)); got != profile || JobOptionsOf(t.Context()) != (JobOptions{}) {
-		t.Errorf("%+v", got)
-	}
 }

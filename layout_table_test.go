@@ -168,5 +168,5 @@ var (
 // where output goes.
 var contextValues = []string{
 	"access.go", "output.go",
-	"jobpolicy.go", "store/sqldb/batch.go", // these go
+	"store/sqldb/batch.go", // this goes
 }

@@ -26,7 +26,7 @@ func (s *server) events(t *testing.T, id seedbed.JobID, after int64, wait string
 
 func (s *server) queue(t *testing.T) seedbed.JobID {
 	t.Helper()
-	r, err := s.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: "/x"})
+	r, err := s.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: "/x"}, seedbed.JobOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

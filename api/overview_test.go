@@ -13,7 +13,7 @@ func TestOverview(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
 	s.runVM(t, "web1")
-	if _, err := s.intake.Import(t.Context(), "more", "default", seedbed.ImportSpec{Path: "/x"}); err != nil {
+	if _, err := s.intake.Import(t.Context(), "more", "default", seedbed.ImportSpec{Path: "/x"}, seedbed.JobOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var o wire.Overview

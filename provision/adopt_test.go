@@ -29,19 +29,19 @@ func TestForgetAndAdopt(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	ctx := t.Context()
 	inst := l.made()
-	l.runUntil(l.job(l.intake.Forget(ctx, "web1")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Forget(ctx, "web1", usual)), seedbed.JobSucceeded)
 	_, err := l.db.InstanceByName(ctx, "web1")
 	l.want("a forgotten instance", err, seedbed.ErrNotFound)
-	_, err = l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{})
+	_, err = l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{}, usual)
 	l.want("adopt while it runs", err, seedbed.ErrConflict)
 	l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
 
 	if all, err := l.pool.Volumes(ctx); err != nil || len(all) != 0 {
 		t.Fatalf("volumes %+v, %v: want none of ours", all, err)
 	}
-	_, err = l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{Addresses: []string{"192.0.2.1"}})
+	_, err = l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{Addresses: []string{"192.0.2.1"}}, usual)
 	l.want("an address of another network", err, seedbed.ErrInvalid)
-	l.runUntil(l.job(l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{Addresses: []string{"10.9.0.77"}, Tags: map[string]string{"from": "before"}})), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{Addresses: []string{"10.9.0.77"}, Tags: map[string]string{"from": "before"}}, usual)), seedbed.JobSucceeded)
 	got, err := l.db.InstanceByName(ctx, "web1")
 	l.ok(err)
 	if got.ID != inst.ID || got.State != seedbed.InstanceStopped || got.NICs[0].MAC != inst.NICs[0].MAC || got.NICs[0].Addr.String() != "10.9.0.77" ||
@@ -52,7 +52,7 @@ func TestForgetAndAdopt(t *testing.T) {
 	if len(spec.NICs) != 1 || spec.NICs[0].Tap != got.NICs[0].ID.Tap() {
 		t.Errorf("NICs of the adopted domain: %+v, want the tap %s", spec.NICs, got.NICs[0].ID.Tap())
 	}
-	_, err = l.intake.Adopt(ctx, l.foreignOf(spec), seedbed.AdoptRequest{})
+	_, err = l.intake.Adopt(ctx, l.foreignOf(spec), seedbed.AdoptRequest{}, usual)
 	l.want("adopt it again", err, seedbed.ErrExists)
 	// It is an instance like any other.
 	l.runUntil(l.asked("start", "web1"), seedbed.JobSucceeded)
@@ -101,7 +101,7 @@ func TestAdoptUndone(t *testing.T) {
 					l.pool.Fail(fail)
 				}
 				want := seedbed.JobRolledBack
-				l.runUntil(l.job(l.intake.Adopt(ctx, before, seedbed.AdoptRequest{})), want)
+				l.runUntil(l.job(l.intake.Adopt(ctx, before, seedbed.AdoptRequest{}, usual)), want)
 				l.hv.Fail(nil)
 				l.pool.Fail(nil)
 				after := l.foreign("old")
@@ -110,7 +110,7 @@ func TestAdoptUndone(t *testing.T) {
 				}
 				_, err := l.db.InstanceByName(ctx, "old")
 				l.want("the instance", err, seedbed.ErrNotFound)
-				l.runUntil(l.job(l.intake.Adopt(ctx, after, seedbed.AdoptRequest{})), seedbed.JobSucceeded)
+				l.runUntil(l.job(l.intake.Adopt(ctx, after, seedbed.AdoptRequest{}, usual)), seedbed.JobSucceeded)
 			})
 		}
 	}
@@ -122,16 +122,16 @@ func TestAdoptRefused(t *testing.T) {
 	ctx := t.Context()
 	f := seedbed.ForeignDomain{ID: seedbed.NewInstanceID(), Name: "old", Node: testNode, VCPUs: 1, Memory: seedbed.GiB,
 		NICs: []seedbed.ForeignNIC{{MAC: seedbed.NewMAC(), Bridge: "br9"}}, Problems: []string{"disk vda is at /x"}}
-	_, err := l.intake.Adopt(ctx, f, seedbed.AdoptRequest{})
+	_, err := l.intake.Adopt(ctx, f, seedbed.AdoptRequest{}, usual)
 	l.want("a bridge that is no network's", err, seedbed.ErrConflict)
-	_, err = l.intake.Adopt(ctx, f, seedbed.AdoptRequest{Addresses: []string{"10.9.0.7", "10.9.0.8"}})
+	_, err = l.intake.Adopt(ctx, f, seedbed.AdoptRequest{Addresses: []string{"10.9.0.7", "10.9.0.8"}}, usual)
 	l.want("more addresses than NICs", err, seedbed.ErrInvalid)
 	f.NICs, f.Problems = []seedbed.ForeignNIC{{MAC: seedbed.NewMAC(), Bridge: "seedbed0"}}, nil
-	_, err = l.intake.Adopt(ctx, f, seedbed.AdoptRequest{Addresses: []string{"10.9.0.1"}})
+	_, err = l.intake.Adopt(ctx, f, seedbed.AdoptRequest{Addresses: []string{"10.9.0.1"}}, usual)
 	l.want("the gateway's address", err, seedbed.ErrInvalid)
 	f.NICs[0].MAC = l.made().NICs[0].MAC
-	_, err = l.intake.Adopt(ctx, f, seedbed.AdoptRequest{})
+	_, err = l.intake.Adopt(ctx, f, seedbed.AdoptRequest{}, usual)
 	l.want("a MAC address in use", err, seedbed.ErrExists)
-	_, err = l.intake.Forget(ctx, "absent")
+	_, err = l.intake.Forget(ctx, "absent", usual)
 	l.want("forget what is not there", err, seedbed.ErrNotFound)
 }

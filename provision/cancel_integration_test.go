@@ -28,7 +28,7 @@ func TestCancelInACopy(t *testing.T) {
 	w.ok(err)
 	w.ok(f.Truncate(40 * int64(seedbed.GiB))) // its digest is to be checked, which takes a minute
 	w.ok(f.Close())
-	id := w.job(w.intake.Import(t.Context(), "large", "default", seedbed.ImportSpec{Path: path, SHA256: strings.Repeat("0", 64)}))
+	id := w.job(w.intake.Import(t.Context(), "large", "default", seedbed.ImportSpec{Path: path, SHA256: strings.Repeat("0", 64)}, usual))
 	e := NewEngine(engine.Config{Node: testNode, Poll: 10 * time.Millisecond}, w.db, engine.OneWorker(testNode, w.client), record.Renderer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -73,7 +73,7 @@ func TestOrphans(t *testing.T) {
 		{"a domain that cannot be switched off", []string{"StartDomain", "DestroyDomain"}, func(l *lab) seedbed.JobID { return l.create("web1") },
 			[]string{"web1 define domain  web1", "web1 publish stage  publish", "web1 start domain  web1", "web1 volumes volume default -0"}, "web1"},
 		{"image of an import", []string{"RemoveImage"}, func(l *lab) seedbed.JobID {
-			receipt, err := l.intake.Import(l.t.Context(), "fresh", "default", seedbed.ImportSpec{Path: "/none"})
+			receipt, err := l.intake.Import(l.t.Context(), "fresh", "default", seedbed.ImportSpec{Path: "/none"}, usual)
 			l.ok(err)
 			return receipt.Job
 		}, []string{"fresh import image default fresh"}, "fresh"},

@@ -43,7 +43,7 @@ func TestCopiedDisks(t *testing.T) {
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
 	l.standsAlone()
 	l.ok(l.db.DeleteProfile(t.Context(), "small"))
-	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian", usual)), seedbed.JobSucceeded)
 	l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
 	if all, err := l.pool.Volumes(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("volumes %v, %v", all, err)

@@ -289,7 +289,7 @@ func TestCancel(t *testing.T) {
 	t.Run("import", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		receipt, err := l.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})
+		receipt, err := l.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)
 		l.ok(err)
 		l.pool.Fail(func(ctx context.Context, name string, point drivertest.Point) error {
 			if name == "ImportImage" && point == drivertest.After { // the answer is lost

@@ -56,7 +56,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestImport(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	receipt, err := l.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})
+	receipt, err := l.intake.Import(t.Context(), "debian", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	image, err := l.db.Image(t.Context(), "debian")
@@ -64,13 +64,13 @@ func TestImport(t *testing.T) {
 	if image.State != seedbed.ImageActive || image.Size == 0 || image.SHA256 == "" {
 		t.Errorf("image %+v", image)
 	}
-	receipt, err = l.intake.Import(t.Context(), "none", "default", seedbed.ImportSpec{Path: "/does/not/exist"})
+	receipt, err = l.intake.Import(t.Context(), "none", "default", seedbed.ImportSpec{Path: "/does/not/exist"}, usual)
 	l.ok(err)
 	job := l.runUntil(receipt.Job, seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "stage import: import /does/not/exist: there is no file") {
 		t.Errorf("error %q", job.Error)
 	}
-	_, err = l.intake.Import(t.Context(), "none", "default", seedbed.ImportSpec{Path: l.imageFile()})
+	_, err = l.intake.Import(t.Context(), "none", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)
 	l.ok(err) // the name is free again
 }
 

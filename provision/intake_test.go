@@ -123,7 +123,7 @@ func TestSubmitRefused(t *testing.T) {
 	}
 	for _, tt := range imports {
 		t.Run("import/"+tt.name, func(t *testing.T) {
-			if _, err := l.intake.Import(t.Context(), tt.image, tt.pool, tt.spec); !errors.Is(err, seedbed.ErrInvalid) {
+			if _, err := l.intake.Import(t.Context(), tt.image, tt.pool, tt.spec, usual); !errors.Is(err, seedbed.ErrInvalid) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -138,7 +138,7 @@ func (l *lab) released(was seedbed.ForeignDomain) {
 
 func (l *lab) importOther() seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.Import(l.t.Context(), "other", "default", seedbed.ImportSpec{Path: l.imageFile()}))
+	return l.job(l.intake.Import(l.t.Context(), "other", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual))
 }
 
 // hasImage checks that the pool and the database both have the image, or that neither has.
@@ -241,38 +241,38 @@ var (
 		}},
 		{"flatten", seedbed.Job{Kind: seedbed.JobFlatten}, func(l *lab) caseJob {
 			inst := l.off()
-			return caseJob{l.job(l.intake.Flatten(l.t.Context(), "web1")), func() { l.flattened(inst, "") }, func() { l.flattened(inst, "debian") }}
+			return caseJob{l.job(l.intake.Flatten(l.t.Context(), "web1", usual)), func() { l.flattened(inst, "") }, func() { l.flattened(inst, "debian") }}
 		}},
 		{"snapshot", seedbed.Job{Kind: seedbed.JobSnapshot}, func(l *lab) caseJob {
 			inst := l.made()
-			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1")), func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
+			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1", usual)), func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
 		}},
 		{"snapshot-remove", seedbed.Job{Kind: seedbed.JobSnapshotRemove}, func(l *lab) caseJob {
 			inst := l.made()
-			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1")), seedbed.JobSucceeded)
-			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), "web1", "s1")), done: func() { l.snapshots(inst) }}
+			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1", usual)), seedbed.JobSucceeded)
+			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), "web1", "s1", usual)), done: func() { l.snapshots(inst) }}
 		}},
 		{"image-remove", seedbed.Job{Kind: seedbed.JobImageRemove}, func(l *lab) caseJob {
 			l.runUntil(l.importOther(), seedbed.JobSucceeded)
-			return caseJob{id: l.job(l.intake.RemoveImage(l.t.Context(), "other")), done: func() { l.hasImage("other", false) }}
+			return caseJob{id: l.job(l.intake.RemoveImage(l.t.Context(), "other", usual)), done: func() { l.hasImage("other", false) }}
 		}},
 		{"ova", seedbed.Job{Kind: seedbed.JobOVA}, func(l *lab) caseJob {
 			return caseJob{l.withOVAScript().importOVA("vm"), func() { l.ovaIs("vm", true) }, func() { l.ovaIs("vm", false) }}
 		}},
 		{"ova-remove", seedbed.Job{Kind: seedbed.JobOVARemove}, func(l *lab) caseJob {
 			l.runUntil(l.withOVAScript().importOVA("vm"), seedbed.JobSucceeded)
-			return caseJob{id: l.job(l.intake.RemoveOVA(l.t.Context(), "vm")), done: func() { l.ovaIs("vm", false) }}
+			return caseJob{id: l.job(l.intake.RemoveOVA(l.t.Context(), "vm", usual)), done: func() { l.ovaIs("vm", false) }}
 		}},
 		{"forget", seedbed.Job{Kind: seedbed.JobForget}, func(l *lab) caseJob {
 			l.made()
-			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), "web1")), done: func() { l.foreign("web1") }}
+			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), "web1", usual)), done: func() { l.foreign("web1") }}
 		}},
 		{"adopt", seedbed.Job{Kind: seedbed.JobAdopt}, func(l *lab) caseJob {
 			inst := l.made()
-			l.runUntil(l.job(l.intake.Forget(l.t.Context(), "web1")), seedbed.JobSucceeded)
+			l.runUntil(l.job(l.intake.Forget(l.t.Context(), "web1", usual)), seedbed.JobSucceeded)
 			l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
 			was := l.foreign("web1")
-			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{})), func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.released(was) }}
+			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{}, usual)), func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.released(was) }}
 		}},
 	}
 )

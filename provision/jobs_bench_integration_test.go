@@ -130,7 +130,7 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 	defer stop()
 	intake := NewIntake(db, intake.Serving{Node: testNode})
 	for i := range jobs {
-		if _, err := intake.Import(ctx, fmt.Sprintf("i%d-%d", turn, i), "default", seedbed.ImportSpec{Path: "/i.qcow2"}); err != nil {
+		if _, err := intake.Import(ctx, fmt.Sprintf("i%d-%d", turn, i), "default", seedbed.ImportSpec{Path: "/i.qcow2"}, usual); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -26,6 +26,9 @@ import (
 
 const testNode = "node1"
 
+// usual are the options of a job that has none of its own.
+var usual seedbed.JobOptions
+
 // lab is a complete installation in one process: the real store, drivers in memory, a guest plane
 // and guests that behave unless told otherwise.
 type lab struct {
@@ -108,7 +111,7 @@ func (l *lab) withProfile(ready seedbed.Ready) *lab {
 		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
 	})
 	l.ok(err)
-	receipt, err := l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})
+	receipt, err := l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	_, err = l.db.CreateProfile(ctx, seedbed.Profile{

@@ -59,7 +59,7 @@ func onTwo(t *testing.T, shared bool) (*lab, *nodes) {
 // importing starts the import of an image on a node, and importOn completes it.
 func (l *lab) importing(name, node, sum string) seedbed.JobID {
 	l.t.Helper()
-	receipt, err := l.intake.Import(l.t.Context(), name, "default", seedbed.ImportSpec{Path: l.imageFile(), SHA256: sum, Node: node})
+	receipt, err := l.intake.Import(l.t.Context(), name, "default", seedbed.ImportSpec{Path: l.imageFile(), SHA256: sum, Node: node}, usual)
 	l.ok(err)
 	return receipt.Job
 }
@@ -295,7 +295,7 @@ func TestPoolElsewhere(t *testing.T) {
 		l.tune = impatient
 		path := l.imageFile()
 		l.ok(os.Remove(path))
-		receipt, err := l.intake.Import(t.Context(), "moved", "default", seedbed.ImportSpec{Path: path, SHA256: sum, Node: otherNode})
+		receipt, err := l.intake.Import(t.Context(), "moved", "default", seedbed.ImportSpec{Path: path, SHA256: sum, Node: otherNode}, usual)
 		l.ok(err)
 		f.setAway(otherNode, true, long)
 		job := l.runUntil(receipt.Job, seedbed.JobRolledBack)
@@ -308,7 +308,7 @@ func TestPoolElsewhere(t *testing.T) {
 		l, f := onTwo(t, true)
 		l.importOn("moved", otherNode, sum, seedbed.JobSucceeded)
 		f.setAway(otherNode, true, long)
-		receipt, err := l.intake.RemoveImage(t.Context(), "moved")
+		receipt, err := l.intake.RemoveImage(t.Context(), "moved", usual)
 		l.ok(err)
 		l.runUntil(receipt.Job, seedbed.JobSucceeded)
 		images, err := l.pool.Images(t.Context())
@@ -353,7 +353,7 @@ func TestSupersede(t *testing.T) {
 	_, err = here.ImportImage(ctx, late, seedbed.ImageSpec{Name: "moved"}, nil)
 	l.want("the worker that went on", err, seedbed.ErrStale)
 
-	receipt, err := l.intake.RemoveImage(ctx, "moved")
+	receipt, err := l.intake.RemoveImage(ctx, "moved", usual)
 	l.ok(err)
 	gone := receipt.Job
 	killed := l.start(func(p *process) {

@@ -40,7 +40,7 @@ func (l *lab) importOVA(name string) seedbed.JobID {
 	l.t.Helper()
 	data := ovatest.OVA{VCPUs: 2, MemoryMB: 768, Firmware: "efi", Disks: []ovatest.Disk{
 		{Name: "a.vmdk", Content: make([]byte, 4096)}, {Name: "b.vmdk", Content: make([]byte, 8192)}}}.Bytes()
-	return l.job(l.intake.ImportOVA(l.t.Context(), name, "default_ova", l.uploaded(data)))
+	return l.job(l.intake.ImportOVA(l.t.Context(), name, "default_ova", l.uploaded(data), usual))
 }
 
 // ovaIs checks that everything of an OVA image exists, or nothing of it.
@@ -119,13 +119,13 @@ func TestOVAComesAndGoes(t *testing.T) {
 	if d := cmp.Diff([]string{"0 ova_vm_sda 4KiB", "1 ova_vm_sdb 8KiB", "2 debian 4MiB", "3  1GiB"}, disks); d != "" || inst.VCPUs != 2 || inst.Memory != 768*seedbed.MiB || inst.Image != "ova_vm_sda" {
 		t.Errorf("disks (-want +got):\n%s\nof %+v", d, inst)
 	}
-	if _, err := l.intake.RemoveOVA(ctx, "vm"); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "instance vm1") {
+	if _, err := l.intake.RemoveOVA(ctx, "vm", usual); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "instance vm1") {
 		t.Errorf("removal in use: %v", err)
 	}
 	l.runUntil(l.remove("vm1"), seedbed.JobSucceeded)
-	l.runUntil(l.job(l.intake.RemoveOVA(ctx, "vm")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.RemoveOVA(ctx, "vm", usual)), seedbed.JobSucceeded)
 	l.ovaIs("vm", false)
-	if _, err := l.intake.RemoveOVA(ctx, "vm"); !errors.Is(err, seedbed.ErrNotFound) {
+	if _, err := l.intake.RemoveOVA(ctx, "vm", usual); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("removal of what is gone: %v", err)
 	}
 	l.runUntil(l.importOVA("vm"), seedbed.JobSucceeded)
@@ -180,7 +180,7 @@ func TestImportOfAnUpload(t *testing.T) {
 	l.ok(err)
 	up := l.uploaded(disk)
 	spec := seedbed.ImportSpec{Upload: up.ID, SHA256: up.SHA256, Firmware: "efi"}
-	id := l.job(l.intake.Import(t.Context(), "base", "default", spec))
+	id := l.job(l.intake.Import(t.Context(), "base", "default", spec, usual))
 	l.runUntil(id, seedbed.JobSucceeded)
 	image, err := l.db.Image(t.Context(), "base")
 	l.ok(err)
@@ -192,12 +192,12 @@ func TestImportOfAnUpload(t *testing.T) {
 	}
 	up = l.uploaded(disk)
 	l.pool.SetFull(true)
-	l.runUntil(l.job(l.intake.Import(t.Context(), "other", "default", seedbed.ImportSpec{Upload: up.ID, SHA256: up.SHA256})), seedbed.JobRolledBack)
+	l.runUntil(l.job(l.intake.Import(t.Context(), "other", "default", seedbed.ImportSpec{Upload: up.ID, SHA256: up.SHA256}, usual)), seedbed.JobRolledBack)
 	if n := l.pool.Uploads(); n != 0 {
 		t.Errorf("%d uploads are left of one that was undone", n)
 	}
 	for _, bad := range []seedbed.ImportSpec{{Path: "/x", Format: "floppy"}, {Path: "/x", Firmware: "openboot"}, {}} {
-		if _, err := l.intake.Import(t.Context(), "bad", "default", bad); !errors.Is(err, seedbed.ErrInvalid) {
+		if _, err := l.intake.Import(t.Context(), "bad", "default", bad, usual); !errors.Is(err, seedbed.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestCancelledUpload(t *testing.T) {
 				disk, err := os.ReadFile(l.imageFile())
 				l.ok(err)
 				up := l.uploaded(disk)
-				id = l.job(l.intake.Import(t.Context(), "base", "default", seedbed.ImportSpec{Upload: up.ID, SHA256: up.SHA256}))
+				id = l.job(l.intake.Import(t.Context(), "base", "default", seedbed.ImportSpec{Upload: up.ID, SHA256: up.SHA256}, usual))
 			}
 			l.ok(l.db.CancelJob(t.Context(), id))
 			l.runUntil(id, seedbed.JobRolledBack)

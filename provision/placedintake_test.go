@@ -40,7 +40,7 @@ func placedIntake(t *testing.T, conf placement.Config, nodes ...seedbed.Node) (*
 		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1")})
 	must(err)
 	in := NewIntake(db, intake.Serving{Node: "hv1", Placement: conf})
-	receipt, err := in.Import(ctx, "debian", "vms", seedbed.ImportSpec{Path: "/x"})
+	receipt, err := in.Import(ctx, "debian", "vms", seedbed.ImportSpec{Path: "/x"}, usual)
 	must(err)
 	job, err := db.ClaimJob(ctx, "test", time.Minute)
 	must(err)

@@ -87,7 +87,7 @@ func TestPlanComposedProblems(t *testing.T) {
 	l := newLab(t).withProvisioner()
 	ctx := t.Context()
 	l.intake = NewIntake(stray{l.db}, intake.Serving{Node: testNode, Pools: []string{"default"}})
-	_, err := l.intake.Import(ctx, "coming", "default", seedbed.ImportSpec{Path: l.imageFile()})
+	_, err := l.intake.Import(ctx, "coming", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)
 	l.ok(err)
 	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdc", Pool: "slow", Size: seedbed.GiB}))
 	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdd", Pool: "default", Source: "coming"}))

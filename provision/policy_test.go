@@ -20,8 +20,8 @@ import (
 // createWith is create with job options.
 func (l *lab) createWith(name string, o seedbed.JobOptions) seedbed.JobID {
 	l.t.Helper()
-	ctx := seedbed.WithJobOptions(l.t.Context(), o)
-	return l.job(l.intake.Submit(ctx, seedbed.Request{Action: "create", Name: name, Profile: "small"}, nil))
+	req := seedbed.Request{Action: "create", Name: name, Profile: "small", JobOptions: o}
+	return l.job(l.intake.Submit(l.t.Context(), req, nil))
 }
 
 func keeping() seedbed.JobOptions {

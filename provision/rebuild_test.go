@@ -116,7 +116,7 @@ func TestRebuildOf(t *testing.T) {
 		"vcpus": 3, "memory": "1GiB", "disk": "4GiB", "user_data": "#!/bin/sh\n", "tags": map[string]any{"a": "b"}}}, nil)), seedbed.JobSucceeded)
 	was, err := l.db.InstanceByName(ctx, "web1")
 	l.ok(err)
-	l.runUntil(l.job(l.intake.Import(ctx, "other", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Import(ctx, "other", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)), seedbed.JobSucceeded)
 	_, err = l.db.CreateProfile(ctx, seedbed.Profile{Name: "big", Image: "other", VCPUs: 8, Memory: 8 * seedbed.GiB, Network: "default", Ready: seedbed.ReadyMetadata,
 		UserData: []byte("## template: seedbed\n#cloud-config\n"), SSHKeys: []string{"ssh-ed25519 BBBB other"}})
 	l.ok(err)
@@ -352,16 +352,16 @@ func TestRebuildHoldsItsImage(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	ctx := t.Context()
 	l.made()
-	l.runUntil(l.job(l.intake.Import(ctx, "other", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Import(ctx, "other", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)), seedbed.JobSucceeded)
 	id := l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Image: "other"}, nil))
-	_, err := l.intake.RemoveImage(ctx, "other")
+	_, err := l.intake.RemoveImage(ctx, "other", usual)
 	l.want("remove the image", err, seedbed.ErrInUse)
 	if err == nil || !strings.Contains(err.Error(), "the rebuild of instance web1") {
 		t.Errorf("%v", err)
 	}
 	l.runUntil(id, seedbed.JobSucceeded)
 	l.ok(l.db.DeleteProfile(ctx, "small"))
-	l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian")), seedbed.JobSucceeded)
-	_, err = l.intake.RemoveImage(ctx, "other")
+	l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian", usual)), seedbed.JobSucceeded)
+	_, err = l.intake.RemoveImage(ctx, "other", usual)
 	l.want("remove the image in use", err, seedbed.ErrInUse)
 }

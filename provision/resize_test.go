@@ -24,7 +24,7 @@ func (l *lab) stopped() seedbed.Instance {
 
 func (l *lab) resize(req seedbed.ResizeRequest) seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.Resize(l.t.Context(), "web1", req))
+	return l.job(l.intake.Resize(l.t.Context(), "web1", req, usual))
 }
 
 // hasSize checks that pool, domain, database and guest plane all have the instance at that size.
@@ -69,7 +69,7 @@ func TestResize(t *testing.T) {
 		t.Errorf("the guest was told %s, job %+v", told, job)
 	}
 	l.up("web1")
-	_, err := l.intake.Resize(t.Context(), "web1", seedbed.ResizeRequest{VCPUs: 2})
+	_, err := l.intake.Resize(t.Context(), "web1", seedbed.ResizeRequest{VCPUs: 2}, usual)
 	l.want("vcpus while it runs", err, seedbed.ErrConflict)
 
 	l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
@@ -79,7 +79,7 @@ func TestResize(t *testing.T) {
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
 
 	// What is redefined or made again keeps the size.
-	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobSucceeded)
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
@@ -108,7 +108,7 @@ func TestResizeRefused(t *testing.T) {
 		{"no such disk", "web1", seedbed.ResizeRequest{Disk: "1", Size: seedbed.GiB}, seedbed.ErrNotFound, "want one of 0 ("},
 		{"no such instance", "web2", seedbed.ResizeRequest{Size: seedbed.GiB}, seedbed.ErrNotFound, "web2"},
 	} {
-		_, err := l.intake.Resize(t.Context(), c.name, c.req)
+		_, err := l.intake.Resize(t.Context(), c.name, c.req, usual)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want one that is %q and says %q", c.what, err, c.want, c.says)
 		}
@@ -120,8 +120,7 @@ func TestResizeRefused(t *testing.T) {
 	if err != nil || len(plan.Problems) != 0 || plan.Volumes[0].Size != seedbed.GiB || plan.VCPUs != 2 || plan.Memory != 256*seedbed.MiB {
 		t.Errorf("plan %+v, %v", plan, err)
 	}
-	ctx := seedbed.WithJobOptions(t.Context(), seedbed.JobOptions{OnFailure: seedbed.OnFailure{Policy: seedbed.FailKeep}})
-	_, err = l.intake.Resize(ctx, "web1", seedbed.ResizeRequest{Size: seedbed.GiB})
+	_, err = l.intake.Resize(t.Context(), "web1", seedbed.ResizeRequest{Size: seedbed.GiB}, keeping())
 	l.want("on_failure keep", err, seedbed.ErrInvalid)
 }
 
@@ -188,7 +187,7 @@ func TestResizeScripted(t *testing.T) {
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
 	l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
 	req := seedbed.ResizeRequest{VCPUs: 7}
-	_, err := l.intake.Resize(t.Context(), "web1", req)
+	_, err := l.intake.Resize(t.Context(), "web1", req, usual)
 	l.want("resize", err, seedbed.ErrConflict)
 	plan, err := l.intake.PlanResize(t.Context(), "web1", req)
 	l.ok(err)

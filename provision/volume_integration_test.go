@@ -92,7 +92,7 @@ func TestVolumesEndToEnd(t *testing.T) {
 		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
 	})
 	w.ok(err)
-	w.ends(w.job(w.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: w.imageFile()})), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: w.imageFile()}, usual)), seedbed.JobSucceeded)
 	_, err = w.db.CreateProfile(ctx, seedbed.Profile{
 		Name: "small", Image: "debian", VCPUs: 1, Memory: 256 * seedbed.MiB, Network: "default", Ready: seedbed.ReadyStarted,
 	})
@@ -103,15 +103,15 @@ func TestVolumesEndToEnd(t *testing.T) {
 	w.ok(w.hv.DestroyDomain(ctx, inst.ID))
 	disk := filepath.Join(w.path, "volumes", inst.Volumes[0].Name+".qcow2")
 
-	w.ends(w.job(w.intake.Snapshot(ctx, "web1", "s1")), seedbed.JobSucceeded)
-	job := w.ends(w.job(w.intake.Flatten(ctx, "web1")), seedbed.JobRolledBack)
+	w.ends(w.job(w.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
+	job := w.ends(w.job(w.intake.Flatten(ctx, "web1", usual)), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "seedbed vm snapshot remove") {
 		t.Errorf("error %q", job.Error)
 	}
 	w.stop()
 	w.work()
-	w.ends(w.job(w.intake.RemoveSnapshot(ctx, "web1", "s1")), seedbed.JobSucceeded)
-	w.ends(w.job(w.intake.Flatten(ctx, "web1")), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.RemoveSnapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.Flatten(ctx, "web1", usual)), seedbed.JobSucceeded)
 	if info, err := image.Describe(ctx, disk); err != nil || info.Backing != "" || len(info.Snapshots) != 0 {
 		t.Errorf("disk %+v, %v", info, err)
 	}
@@ -119,7 +119,7 @@ func TestVolumesEndToEnd(t *testing.T) {
 		t.Errorf("domain %+v", spec)
 	}
 	w.ok(w.db.DeleteProfile(ctx, "small"))
-	w.ends(w.job(w.intake.RemoveImage(ctx, "debian")), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.RemoveImage(ctx, "debian", usual)), seedbed.JobSucceeded)
 
 	w.ends(w.remove("web1"), seedbed.JobSucceeded)
 	items, err := effects.Trash.Ask(ctx, w.client, effects.None{})

@@ -63,25 +63,25 @@ func TestSnapshotJobs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	ctx := t.Context()
-	_, err := l.intake.Snapshot(ctx, "web1", "s1")
+	_, err := l.intake.Snapshot(ctx, "web1", "s1", usual)
 	l.want("absent instance", err, seedbed.ErrNotFound)
 	inst := l.made()
-	_, err = l.intake.Snapshot(ctx, "web1", "-d")
+	_, err = l.intake.Snapshot(ctx, "web1", "-d", usual)
 	l.want("name", err, seedbed.ErrInvalid)
-	l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
 	l.snapshots(inst, "s1")
-	job := l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1")), seedbed.JobRolledBack)
+	job := l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "exists") {
 		t.Errorf("error %q", job.Error)
 	}
 	l.snapshots(inst, "s1")
-	second := l.job(l.intake.Snapshot(ctx, "web1", "s2"))
-	_, err = l.intake.Flatten(ctx, "web1")
+	second := l.job(l.intake.Snapshot(ctx, "web1", "s2", usual))
+	_, err = l.intake.Flatten(ctx, "web1", usual)
 	l.want("two jobs", err, seedbed.ErrInUse)
 	_, err = l.intake.Submit(ctx, seedbed.Request{Action: "remove", Name: "web1"}, nil)
 	l.want("remove meanwhile", err, seedbed.ErrInUse)
 	l.runUntil(second, seedbed.JobSucceeded)
-	removal := l.job(l.intake.RemoveSnapshot(ctx, "web1", "s1"))
+	removal := l.job(l.intake.RemoveSnapshot(ctx, "web1", "s1", usual))
 	l.want("cancel a removal", l.db.CancelJob(ctx, removal), seedbed.ErrInvalid)
 	l.runUntil(removal, seedbed.JobSucceeded)
 	l.snapshots(inst, "s2")
@@ -100,10 +100,10 @@ func TestVolumeJobFails(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.failEffect("CreateSnapshot", point, seedbed.Errorf(seedbed.ErrFull, "boom"))
-			l.runUntil(l.job(l.intake.Snapshot(t.Context(), "web1", "s1")), seedbed.JobRolledBack)
+			l.runUntil(l.job(l.intake.Snapshot(t.Context(), "web1", "s1", usual)), seedbed.JobRolledBack)
 			l.snapshots(inst)
 			l.failEffect("FlattenVolume", point, seedbed.Errorf(seedbed.ErrInUse, "switch it off"))
-			job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1")), seedbed.JobRolledBack)
+			job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobRolledBack)
 			if !strings.Contains(job.Error, "switch it off") {
 				t.Errorf("error %q", job.Error)
 			}
@@ -127,7 +127,7 @@ func (l *lab) flat(id seedbed.InstanceID) {
 		l.t.Errorf("domain %+v", spec)
 	}
 	l.ok(l.db.DeleteProfile(ctx, "small"))
-	l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian", usual)), seedbed.JobSucceeded)
 	if _, err := l.db.Image(ctx, "debian"); !errors.Is(err, seedbed.ErrNotFound) {
 		l.t.Errorf("image: %v", err)
 	}
@@ -137,7 +137,7 @@ func TestFlattenJob(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	inst := l.off()
-	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1")), seedbed.JobSucceeded)
+	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobSucceeded)
 	if job.Done != 2 || !strings.Contains(l.history(job.ID), "stands alone") {
 		t.Errorf("job %+v\n%s", job, l.history(job.ID))
 	}
@@ -154,17 +154,17 @@ func TestFlattenOfWhatWasStarted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	inst := l.made()
-	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1")), seedbed.JobRolledBack)
+	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "switch it off and flatten it again") {
 		t.Errorf("error %q", job.Error)
 	}
 	l.up("web1")
 	l.ok(l.db.DeleteProfile(t.Context(), "small"))
-	_, err := l.intake.RemoveImage(t.Context(), "debian")
+	_, err := l.intake.RemoveImage(t.Context(), "debian", usual)
 	l.want("remove the image", err, seedbed.ErrInUse)
 	l.ok(l.hv.DestroyDomain(t.Context(), inst.ID))
-	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1")), seedbed.JobSucceeded)
-	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian", usual)), seedbed.JobSucceeded)
 }
 
 func TestFlattenCancelled(t *testing.T) {
@@ -187,7 +187,7 @@ func TestFlattenCancelled(t *testing.T) {
 			}
 			l.pool.Fail(hook)
 			l.hv.Fail(hook)
-			id := l.job(l.intake.Flatten(t.Context(), "web1"))
+			id := l.job(l.intake.Flatten(t.Context(), "web1", usual))
 			p := l.start()
 			l.eventually("flatten to begin", inside.Load)
 			l.ok(l.db.CancelJob(t.Context(), id))
@@ -211,9 +211,9 @@ func TestImageRemove(t *testing.T) {
 	ctx := t.Context()
 	l.pool.SetTrash(time.Hour)
 	l.made()
-	_, err := l.intake.RemoveImage(ctx, "none")
+	_, err := l.intake.RemoveImage(ctx, "none", usual)
 	l.want("absent image", err, seedbed.ErrNotFound)
-	_, err = l.intake.RemoveImage(ctx, "debian")
+	_, err = l.intake.RemoveImage(ctx, "debian", usual)
 	l.want("used image", err, seedbed.ErrInUse)
 	if err == nil || !strings.Contains(err.Error(), "profile small") || !strings.Contains(err.Error(), "instance web1") {
 		t.Errorf("who uses it: %v", err)
@@ -223,7 +223,7 @@ func TestImageRemove(t *testing.T) {
 
 	// Only the pool knows of a clone in the trash.
 	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts = 2 }
-	job := l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian")), seedbed.JobFailed)
+	job := l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian", usual)), seedbed.JobFailed)
 	image, err := l.db.Image(ctx, "debian")
 	l.ok(err)
 	if image.State != seedbed.ImageActive || !strings.Contains(job.Error, "clones in the trash") {
@@ -232,8 +232,8 @@ func TestImageRemove(t *testing.T) {
 	items, err := l.pool.Trash(ctx)
 	l.ok(err)
 	l.ok(l.pool.PurgeVolume(ctx, items[0].ID, true))
-	id := l.job(l.intake.RemoveImage(ctx, "debian"))
-	_, err = l.intake.RemoveImage(ctx, "debian")
+	id := l.job(l.intake.RemoveImage(ctx, "debian", usual))
+	_, err = l.intake.RemoveImage(ctx, "debian", usual)
 	l.want("remove twice", err, seedbed.ErrInUse)
 	_, err = l.db.CreateProfile(ctx, seedbed.Profile{Name: "late", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default"})
 	l.want("profile of an image that goes", err, seedbed.ErrInvalid)
@@ -241,7 +241,7 @@ func TestImageRemove(t *testing.T) {
 	if all, err := l.pool.Images(ctx); err != nil || len(all) != 0 {
 		t.Errorf("images %v, %v", all, err)
 	}
-	l.runUntil(l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)), seedbed.JobSucceeded)
 }
 
 // TestImageRemoveAfterAFailedImport checks that the rest of an import that could not be undone is
@@ -256,14 +256,14 @@ func TestImageRemoveAfterAFailedImport(t *testing.T) {
 		}
 		return nil
 	})
-	id := l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()}))
-	_, err := l.intake.RemoveImage(ctx, "debian")
+	id := l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual))
+	_, err := l.intake.RemoveImage(ctx, "debian", usual)
 	l.want("remove while it is imported", err, seedbed.ErrInUse)
 	l.runUntil(id, seedbed.JobIncomplete)
 	l.pool.Fail(nil)
-	l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian")), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.RemoveImage(ctx, "debian", usual)), seedbed.JobSucceeded)
 	if all, err := l.pool.Images(ctx); err != nil || len(all) != 0 {
 		t.Errorf("images %v, %v", all, err)
 	}
-	l.runUntil(l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()})), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)), seedbed.JobSucceeded)
 }

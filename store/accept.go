@@ -30,7 +30,6 @@ import (
 // that a job works on returns ErrInUse with that job as Holder, unless that job makes the instance:
 // then it is cancelled, and the removal follows it.
 func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
-	a.Job.JobOptions = seedbed.JobOptionsOf(ctx).Over(a.Job.JobOptions)
 	if err := checkAcceptance(a); err != nil {
 		return seedbed.Receipt{}, err
 	}

@@ -81,7 +81,7 @@ func furnish(t *testing.T, db *store.DB, requests *intake.Intake) {
 			t.Fatal(err)
 		}
 	}
-	_, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"})
+	_, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}, seedbed.JobOptions{})
 	must(err)
 	job, err := db.ClaimJob(ctx, "test", time.Minute)
 	must(err)

@@ -31,6 +31,8 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		Arguments: append([]string{}, arguments(f)...), // parameters are not arguments, whatever the profile declares
 		Ready:     seedbed.Ready(f.text("ready")),
 		Params:    composedParams(f),
+
+		JobOptions: server.JobOptionsOf(c),
 	}
 	if f.err == nil && f.has("define_vm") && !f.flag("define_vm") {
 		req.Undefined, req.Off = true, true

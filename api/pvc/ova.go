@@ -75,7 +75,7 @@ func (r *router) uploadPVCOVA(ctx context.Context, c *fiber.Ctx, f *fields, name
 
 func (r *router) removePVCOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name := server.Param(c, "name")
-	receipt, err := r.OVAs.RemoveOVA(ctx, name)
+	receipt, err := r.OVAs.RemoveOVA(ctx, name, server.JobOptionsOf(c))
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid):
 		return refused(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)

@@ -106,7 +106,9 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error 
 	if a.running && i.State != seedbed.InstanceRunning {
 		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is not in 'start' state!", i.Name)
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: a.action, Name: i.Name, Params: a.params}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
+		Action: a.action, Name: i.Name, Params: a.params, JobOptions: server.JobOptionsOf(c),
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if !disks {
 		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name, JobOptions: server.JobOptionsOf(c)}, nil)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (r *router) adopt(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := r.Adoptions.Adopt(ctx, f, req)
+	receipt, err := r.Adoptions.Adopt(ctx, f, req, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (r *router) forget(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := r.Adoptions.Forget(ctx, i.Name)
+	receipt, err := r.Adoptions.Forget(ctx, i.Name, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}

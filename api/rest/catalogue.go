@@ -76,7 +76,9 @@ func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
 	if err := checkImage(req); err != nil {
 		return err
 	}
-	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node})
+	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{
+		Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node,
+	}, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,7 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	spec.Upload, spec.SHA256, spec.Node = up.ID, up.SHA256, up.Node
-	receipt, err := r.Intake.Import(ctx, n, up.Pool, spec)
+	receipt, err := r.Intake.Import(ctx, n, up.Pool, spec, server.JobOptionsOf(c))
 	if err != nil {
 		return r.Unneeded(ctx, up, err)
 	}

@@ -35,7 +35,7 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
 	}
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
 		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node,
-		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly,
+		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly, JobOptions: server.JobOptionsOf(c),
 	}, nil)
 	if err != nil {
 		return err
@@ -83,7 +83,9 @@ func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Unchanged(ctx, c, "instance", r.Store.InstanceByName, server.InstanceTag); err != nil {
 		return err
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm"))}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
+		Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm")), JobOptions: server.JobOptionsOf(c),
+	}, nil)
 	if err != nil {
 		return err
 	}

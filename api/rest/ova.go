@@ -53,7 +53,7 @@ func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx) error {
 	if err := r.ovaImages().match(ctx, c); err != nil {
 		return err
 	}
-	receipt, err := r.OVAs.RemoveOVA(ctx, n)
+	receipt, err := r.OVAs.RemoveOVA(ctx, n, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) 
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return err
 	}
+	req.JobOptions = server.JobOptionsOf(c)
 	receipt, err := r.Intake.Submit(ctx, req, nil)
 	if err != nil {
 		return err

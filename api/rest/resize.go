@@ -25,7 +25,7 @@ func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
 		}
 		return server.Reply(c, fiber.StatusOK, p)
 	}
-	receipt, err := r.VolumeJobs.Resize(ctx, i.Name, req.ResizeRequest)
+	receipt, err := r.VolumeJobs.Resize(ctx, i.Name, req.ResizeRequest, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}

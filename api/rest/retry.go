@@ -43,18 +43,18 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 			return seedbed.Errorf(seedbed.ErrConflict, "job %s was about an instance %s that is no more: the one that is there now is another", j.ID.Short(), j.Subject)
 		}
 	}
-	receipt, err := r.again(ctx, j)
+	receipt, err := r.again(ctx, j, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}
 	return server.Accepted(c, receipt)
 }
 
-// again submits the request of a job again.
-func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, error) {
+// again submits the request of a job again, with other options.
+func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	switch j.Kind {
 	case seedbed.JobRemove, seedbed.JobStart:
-		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject}, nil)
+		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, JobOptions: o}, nil)
 	case seedbed.JobStop, seedbed.JobReboot:
 		var p seedbed.PowerSpec
 		if err := specOf(j, &p); err != nil {
@@ -64,28 +64,29 @@ func (r *router) again(ctx context.Context, j seedbed.Job) (seedbed.Receipt, err
 		if p.Grace > 0 {
 			how.Grace = p.Grace.String()
 		}
-		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: powerParams(how, nil)}, nil)
+		req := seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: powerParams(how, nil), JobOptions: o}
+		return r.Intake.Submit(ctx, req, nil)
 	case seedbed.JobResize:
 		var s seedbed.ResizeSpec
 		if err := specOf(j, &s); err != nil {
 			return seedbed.Receipt{}, err
 		}
-		return r.VolumeJobs.Resize(ctx, j.Subject, seedbed.ResizeRequest{Disk: s.Volume, Size: s.Size, VCPUs: s.VCPUs, Memory: s.Memory})
+		return r.VolumeJobs.Resize(ctx, j.Subject, seedbed.ResizeRequest{Disk: s.Volume, Size: s.Size, VCPUs: s.VCPUs, Memory: s.Memory}, o)
 	case seedbed.JobFlatten:
-		return r.VolumeJobs.Flatten(ctx, j.Subject)
+		return r.VolumeJobs.Flatten(ctx, j.Subject, o)
 	case seedbed.JobForget:
-		return r.Adoptions.Forget(ctx, j.Subject)
+		return r.Adoptions.Forget(ctx, j.Subject, o)
 	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
 		var s seedbed.SnapshotJob
 		if err := specOf(j, &s); err != nil {
 			return seedbed.Receipt{}, err
 		}
 		if j.Kind == seedbed.JobSnapshot {
-			return r.VolumeJobs.Snapshot(ctx, j.Subject, s.Name)
+			return r.VolumeJobs.Snapshot(ctx, j.Subject, s.Name, o)
 		}
-		return r.VolumeJobs.RemoveSnapshot(ctx, j.Subject, s.Name)
+		return r.VolumeJobs.RemoveSnapshot(ctx, j.Subject, s.Name, o)
 	case seedbed.JobImageRemove:
-		return r.VolumeJobs.RemoveImage(ctx, j.Subject)
+		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be asked for once more", j.ID.Short(), j.Kind)
 }

@@ -16,7 +16,7 @@ func (r *router) removeImage(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := r.VolumeJobs.RemoveImage(ctx, n)
+	receipt, err := r.VolumeJobs.RemoveImage(ctx, n, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (r *router) flatten(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := r.VolumeJobs.Flatten(ctx, i.Name)
+	receipt, err := r.VolumeJobs.Flatten(ctx, i.Name, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := r.VolumeJobs.Snapshot(ctx, i.Name, req.Name)
+	receipt, err := r.VolumeJobs.Snapshot(ctx, i.Name, req.Name, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) error {
 	if !there {
 		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
 	}
-	receipt, err := r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n)
+	receipt, err := r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (r *Router) TakeOVA(ctx context.Context, c *fiber.Ctx, name string, spec se
 		}
 		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.OVAs.ImportOVA(ctx, name, script, up)
+	receipt, err := r.OVAs.ImportOVA(ctx, name, script, up, JobOptionsOf(c))
 	if err != nil {
 		err = r.Unneeded(ctx, up, err)
 	}

@@ -184,9 +184,9 @@ type Access interface {
 // returns.
 type Adoptions interface {
 	// Adopt takes a domain and its disks under management.
-	Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest) (seedbed.Receipt, error)
+	Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Forget stops managing an instance. Its domain and disks stay.
-	Forget(ctx context.Context, instance string) (seedbed.Receipt, error)
+	Forget(ctx context.Context, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)
 }
 
 // Strangers lists the domains on the workers that belong to no instance. An empty node means all
@@ -204,13 +204,13 @@ type Deliveries interface {
 
 // OVAIntake makes jobs that create and remove OVA images.
 type OVAIntake interface {
-	ImportOVA(ctx context.Context, name, script string, up seedbed.Upload) (seedbed.Receipt, error)
-	RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error)
+	ImportOVA(ctx context.Context, name, script string, up seedbed.Upload, o seedbed.JobOptions) (seedbed.Receipt, error)
+	RemoveOVA(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error)
 }
 
 // Resizer makes jobs that resize instances.
 type Resizer interface {
-	Resize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Receipt, error)
+	Resize(ctx context.Context, instance string, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// PlanResize returns what a resize would change, and the problems that would prevent it.
 	PlanResize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Plan, error)
 }
@@ -218,7 +218,7 @@ type Resizer interface {
 // Intake makes jobs of requests. A job is durable before the method returns.
 type Intake interface {
 	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
-	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error)
+	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Plan returns what a create would make, and writes nothing.
 	Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error)
 	// PlanImport returns what an import would make, and writes nothing.
@@ -265,13 +265,13 @@ type VolumeJobs interface {
 // VolumeKeeper is the part of VolumeJobs that does not change sizes.
 type VolumeKeeper interface {
 	// Flatten makes an instance's volumes independent of their image.
-	Flatten(ctx context.Context, instance string) (seedbed.Receipt, error)
+	Flatten(ctx context.Context, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Snapshot takes a snapshot of an instance's volumes.
-	Snapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
+	Snapshot(ctx context.Context, instance, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// RemoveSnapshot removes a snapshot of an instance's volumes.
-	RemoveSnapshot(ctx context.Context, instance, snapshot string) (seedbed.Receipt, error)
+	RemoveSnapshot(ctx context.Context, instance, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// RemoveImage removes an image that nothing uses.
-	RemoveImage(ctx context.Context, image string) (seedbed.Receipt, error)
+	RemoveImage(ctx context.Context, image string, o seedbed.JobOptions) (seedbed.Receipt, error)
 }
 
 // Snapshots reads the snapshots of a node's volumes from its worker.

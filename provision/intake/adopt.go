@@ -15,7 +15,8 @@ import (
 // metadata like any other, but no user-data. Errors: seedbed.ErrConflict with every reason why the
 // domain cannot be adopted, ErrInvalid for an address, ErrExists with the holder for a name or an
 // address in use.
-func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest) (seedbed.Receipt, error) {
+func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest,
+	o seedbed.JobOptions) (seedbed.Receipt, error) {
 	if err := seedbed.CheckTags(req.Tags); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -50,7 +51,7 @@ func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbe
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobAdopt, State: seedbed.JobQueued, Subject: f.Name, Instance: f.ID,
-			Node: f.Node, Spec: raw},
+			Node: f.Node, Spec: raw, JobOptions: o},
 		Instance: &inst,
 	})
 }
@@ -94,6 +95,6 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 
 // Forget accepts a request to stop managing the instance called name. Its domain and disks are left
 // unchanged. The errors are those of Flatten.
-func (in *Intake) Forget(ctx context.Context, name string) (seedbed.Receipt, error) {
-	return in.onVolumes(ctx, seedbed.JobForget, name, nil)
+func (in *Intake) Forget(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.onVolumes(ctx, seedbed.JobForget, name, nil, o)
 }

@@ -21,7 +21,8 @@ var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // Import accepts a request to make the image name in pool from a file on the worker's host, or from
 // one that was uploaded to the pool. Errors: seedbed.ErrInvalid for a wrong name, path or digest,
 // ErrExists for a name in use.
-func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (seedbed.Receipt, error) {
+func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec,
+	o seedbed.JobOptions) (seedbed.Receipt, error) {
 	spec, err := checkImport(name, pool, spec)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -36,7 +37,7 @@ func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.Im
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node,
-			Pool: pool},
+			Pool: pool, JobOptions: o},
 		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256,
 			Firmware: spec.Firmware},
 	})

@@ -86,8 +86,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is",
 			seedbed.Clip(req.Action))
 	}
-	ctx, err := in.withOptions(ctx, req.JobOptions)
-	if err != nil {
+	var err error
+	if req.JobOptions, err = in.resolve(ctx, req.JobOptions); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	switch req.Action {
@@ -314,7 +314,7 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID,
-			Node: inst.Node},
+			Node: inst.Node, JobOptions: req.JobOptions},
 		Delivery: delivery, Confirm: req.Confirm,
 	})
 }

@@ -8,23 +8,18 @@ import (
 	"seedbed"
 )
 
-// withOptions returns ctx with the options for the job of a request, which override those already
-// in ctx. The job that it waits for is found by the start of its ID.
-func (in *Intake) withOptions(ctx context.Context, o seedbed.JobOptions) (context.Context, error) {
-	if o == (seedbed.JobOptions{}) {
-		return ctx, nil
+// resolve returns o with the whole ID of the job that comes before, which is found by the start of
+// its ID.
+func (in *Intake) resolve(ctx context.Context, o seedbed.JobOptions) (seedbed.JobOptions, error) {
+	if o.After == "" {
+		return o, nil
 	}
-	if o.After != "" {
-		before, err := in.store.JobByPrefix(ctx, string(o.After))
-		if errors.Is(err, seedbed.ErrNotFound) {
-			err = seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", seedbed.Clip(string(o.After)))
-		}
-		if err != nil {
-			return ctx, err
-		}
-		o.After = before.ID
+	before, err := in.store.JobByPrefix(ctx, string(o.After))
+	if errors.Is(err, seedbed.ErrNotFound) {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", seedbed.Clip(string(o.After)))
 	}
-	return seedbed.WithJobOptions(ctx, o.Over(seedbed.JobOptionsOf(ctx))), nil
+	o.After = before.ID
+	return o, err
 }
 
 // fresh copies what a request says about a new instance into p, or into the request's parameters if

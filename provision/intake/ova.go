@@ -16,7 +16,7 @@ import (
 // each disk, and a system template and a profile of that name, which uses the script called script.
 // Errors: seedbed.ErrInvalid for a wrong name or a file that is not an OVA, ErrExists for a name in
 // use.
-func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed.Upload) (seedbed.Receipt, error) {
+func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed.Upload, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	if err := seedbed.CheckOVAName(name); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -38,7 +38,8 @@ func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: id, Kind: seedbed.JobOVA, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node, Pool: up.Pool},
+		Job: seedbed.Job{ID: id, Kind: seedbed.JobOVA, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node, Pool: up.Pool,
+			JobOptions: o},
 		OVA: &made,
 	})
 }
@@ -46,7 +47,7 @@ func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed
 // RemoveOVA accepts a request to remove the OVA image called name, with its disks, its system
 // template and its profiles. Errors: seedbed.ErrNotFound, ErrInUse while volumes are clones of its
 // disks, other profiles use its system template, or a job works on it.
-func (in *Intake) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error) {
+func (in *Intake) RemoveOVA(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	if err := seedbed.CheckOVAName(name); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -55,7 +56,8 @@ func (in *Intake) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, 
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVARemove, State: seedbed.JobQueued, Subject: name, Node: node},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVARemove, State: seedbed.JobQueued, Subject: name, Node: node,
+			JobOptions: o},
 	})
 }
 

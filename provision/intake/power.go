@@ -32,7 +32,8 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node}
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
+		JobOptions: req.JobOptions}
 	if kind != seedbed.JobStart {
 		if job.Spec, err = json.Marshal(spec); err != nil {
 			return seedbed.Receipt{}, fmt.Errorf("encode %s of %s: %w", kind, inst.Name, err)

@@ -24,7 +24,7 @@ type prepared struct {
 	script *seedbed.ScriptRun
 	// undefined is set if only its disks are made.
 	undefined bool
-	// options are how the profile wants its job to be run.
+	// options are those of the request and, where it has none, of the profile.
 	options seedbed.JobOptions
 	// demand is what it needs of a node, which is not chosen yet.
 	demand placement.Demand
@@ -54,7 +54,8 @@ func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailore
 
 // prepare makes the instance that a create asks for. It writes nothing.
 func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) (made prepared, err error) {
-	made.tailored, made.undefined, made.options.OnFailure = m, req.Undefined, m.OnFailure
+	made.tailored, made.undefined = m, req.Undefined
+	made.options = req.JobOptions.Over(seedbed.JobOptions{OnFailure: m.OnFailure})
 	s, err := shapeOf(m.Profile, m.given)
 	if err != nil {
 		return made, err

@@ -18,7 +18,7 @@ import (
 // profile's current version. With another profile it gets all of these from that profile. Its name,
 // ID, NICs and tags never change.
 func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, State: seedbed.JobQueued}
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, State: seedbed.JobQueued, JobOptions: req.JobOptions}
 	made, err := in.rebuilt(ctx, req, job.ID)
 	if err != nil {
 		return seedbed.Receipt{}, err

@@ -14,13 +14,13 @@ import (
 // size that is out of range, smaller than the disk, or unchanged, ErrConflict for vCPUs or memory
 // of an instance that runs or whose script made its domain, ErrForbidden if the quota of its token
 // does not allow it, and otherwise those of Flatten.
-func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeRequest) (seedbed.Receipt, error) {
+func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	inst, spec, err := in.resized(ctx, name, req)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID,
-		Node: inst.Node}
+		Node: inst.Node, JobOptions: o}
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", inst.Name, err)
 	}

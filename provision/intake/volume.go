@@ -13,26 +13,27 @@ import (
 // image. Errors, as for all jobs on the volumes of an instance: seedbed.ErrNotFound, ErrInUse with
 // the holder while a job works on it, ErrConflict for an instance that is neither running nor
 // stopped.
-func (in *Intake) Flatten(ctx context.Context, name string) (seedbed.Receipt, error) {
-	return in.onVolumes(ctx, seedbed.JobFlatten, name, nil)
+func (in *Intake) Flatten(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.onVolumes(ctx, seedbed.JobFlatten, name, nil, o)
 }
 
 // Snapshot accepts a request to take the snapshot called snapshot of the volumes of the instance
 // called name. Errors: ErrInvalid for a name that cannot be used, and otherwise those of Flatten.
-func (in *Intake) Snapshot(ctx context.Context, name, snapshot string) (seedbed.Receipt, error) {
-	return in.onVolumes(ctx, seedbed.JobSnapshot, name, &seedbed.SnapshotJob{Name: snapshot})
+func (in *Intake) Snapshot(ctx context.Context, name, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.onVolumes(ctx, seedbed.JobSnapshot, name, &seedbed.SnapshotJob{Name: snapshot}, o)
 }
 
 // RemoveSnapshot accepts a request to remove a snapshot. The errors are those of Snapshot.
-func (in *Intake) RemoveSnapshot(ctx context.Context, name, snapshot string) (seedbed.Receipt, error) {
-	return in.onVolumes(ctx, seedbed.JobSnapshotRemove, name, &seedbed.SnapshotJob{Name: snapshot})
+func (in *Intake) RemoveSnapshot(ctx context.Context, name, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.onVolumes(ctx, seedbed.JobSnapshotRemove, name, &seedbed.SnapshotJob{Name: snapshot}, o)
 }
 
-func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name string, input *seedbed.SnapshotJob) (seedbed.Receipt, error) {
+func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name string, input *seedbed.SnapshotJob,
+	o seedbed.JobOptions) (seedbed.Receipt, error) {
 	if err := seedbed.CheckInstanceName(name); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued}
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, JobOptions: o}
 	if input != nil {
 		if err := seedbed.CheckName("snapshot", input.Name); err != nil {
 			return seedbed.Receipt{}, err
@@ -56,7 +57,7 @@ func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name stri
 // RemoveImage accepts a request to remove the image called name, even if its import could not be
 // undone. Errors: seedbed.ErrNotFound, ErrInUse while profiles name it, volumes are clones of it or
 // a job works on it.
-func (in *Intake) RemoveImage(ctx context.Context, name string) (seedbed.Receipt, error) {
+func (in *Intake) RemoveImage(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	if err := seedbed.CheckName("image", name); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -65,7 +66,8 @@ func (in *Intake) RemoveImage(ctx context.Context, name string) (seedbed.Receipt
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: name, Node: node},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: name, Node: node,
+			JobOptions: o},
 	})
 }
 

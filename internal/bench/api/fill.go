@@ -147,7 +147,7 @@ func furnish(ctx context.Context, at place) error {
 
 // addImage has an image there without a worker.
 func addImage(ctx context.Context, db *store.DB, requests *intake.Intake) error {
-	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}); err != nil {
+	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}, seedbed.JobOptions{}); err != nil {
 		return err
 	}
 	job, err := db.ClaimJob(ctx, "bench", time.Minute)

@@ -116,7 +116,7 @@ func noise(ctx context.Context, dir string, mib int) (string, error) {
 
 // imported imports the file, from the claim to the end of the job, with the most memory that it took.
 func (i *installation) imported(ctx context.Context, name, file string) (took time.Duration, rss int64, err error) {
-	receipt, err := i.intake.Import(ctx, name, i.pool, seedbed.ImportSpec{Path: file})
+	receipt, err := i.intake.Import(ctx, name, i.pool, seedbed.ImportSpec{Path: file}, seedbed.JobOptions{})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -159,7 +159,7 @@ func family(pid int) int64 {
 }
 
 func (i *installation) removeImage(ctx context.Context, name string) error {
-	receipt, err := i.intake.RemoveImage(ctx, name)
+	receipt, err := i.intake.RemoveImage(ctx, name, seedbed.JobOptions{})
 	if err == nil {
 		_, err = i.await(ctx, receipt.Job)
 	}

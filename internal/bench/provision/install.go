@@ -144,7 +144,7 @@ func (i *installation) furnish(ctx context.Context, l *bench.Lab) error {
 	if err := os.WriteFile(path, disk, 0o600); err != nil {
 		return err
 	}
-	receipt, err := i.intake.Import(ctx, base, i.pool, seedbed.ImportSpec{Path: path})
+	receipt, err := i.intake.Import(ctx, base, i.pool, seedbed.ImportSpec{Path: path}, seedbed.JobOptions{})
 	if err != nil {
 		return err
 	}

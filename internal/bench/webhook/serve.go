@@ -64,7 +64,7 @@ func serve(at string) error {
 
 // furnish makes what a create needs: an image, a network with room, a profile and a hook.
 func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
-	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}); err != nil {
+	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}, seedbed.JobOptions{}); err != nil {
 		return err
 	}
 	job, err := db.ClaimJob(ctx, "bench", time.Minute)

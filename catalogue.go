@@ -192,9 +192,9 @@ type CatalogueImport struct {
 	DryRun bool
 	// Keep leaves existing objects unchanged.
 	Keep bool
-	// Check returns ErrInvalid for a profile with a fault that the database cannot detect. Its
-	// context sees the objects that were imported before. Nil checks nothing.
-	Check func(context.Context, Profile) error
+	// Check returns ErrInvalid for a profile with a fault that the database cannot detect. The
+	// PartReader sees the objects that were imported before. Nil checks nothing.
+	Check func(context.Context, PartReader, Profile) error
 	// CheckDisk is like Check, for a disk of a storage template.
 	CheckDisk func(TemplateDisk) error
 }

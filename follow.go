@@ -1,6 +1,9 @@
 package seedbed
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // Follow says what happens to the user-data of an instance when its profile, or the user-data
 // document that the profile names, changes.
@@ -21,6 +24,13 @@ func ParseFollow(s string, otherwise Follow) (Follow, error) {
 		return f, nil
 	}
 	return "", Errorf(ErrInvalid, "userdata %q is unknown: want live or pinned", Clip(s))
+}
+
+// PartReader reads the objects that profiles name.
+type PartReader interface {
+	// Parts returns what names refers to, as of one moment; ErrInvalid for a name that does not
+	// exist.
+	Parts(ctx context.Context, profile string, names PartNames) (Parts, error)
 }
 
 // Parts are the objects that a profile names, as of one moment. Nil means that it names none.

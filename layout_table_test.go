@@ -168,5 +168,4 @@ var (
 // where output goes.
 var contextValues = []string{
 	"access.go", "output.go",
-	"store/sqldb/batch.go", // this goes
 }

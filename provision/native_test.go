@@ -39,7 +39,7 @@ func sized() seedbed.Profile {
 func TestNativeParams(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	l.ok(l.intake.CheckProfile(t.Context(), sized()))
+	l.ok(l.intake.CheckProfile(t.Context(), l.db, sized()))
 	_, err := l.db.CreateProfile(t.Context(), sized())
 	l.ok(err)
 	create := func(name string, params map[string]any) (seedbed.Instance, error) {
@@ -130,7 +130,7 @@ func TestCheckProfileParams(t *testing.T) {
 	} {
 		p := sized()
 		tt.change(&p)
-		err := l.intake.CheckProfile(t.Context(), p)
+		err := l.intake.CheckProfile(t.Context(), l.db, p)
 		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v; want one that says %q", name, err, tt.want)
 		}
@@ -147,7 +147,7 @@ func TestNativeTemplates(t *testing.T) {
 		Name: "multi", System: "small", NetworkTemplate: "lan", Storage: "root", Ready: seedbed.ReadyStarted, Protected: true,
 		Params: []seedbed.Param{{Name: "big", Type: seedbed.ParamBool, Default: defaultOf("false")}},
 	}
-	l.ok(l.intake.CheckProfile(ctx, p))
+	l.ok(l.intake.CheckProfile(ctx, l.db, p))
 	_, err := l.db.CreateProfile(ctx, p)
 	l.ok(err)
 	submit := func(req seedbed.Request) (seedbed.Receipt, error) { return l.intake.Submit(ctx, req, nil) }
@@ -173,7 +173,7 @@ func TestNativeTemplates(t *testing.T) {
 	own := p
 	own.Name, own.Image, own.VCPUs, own.Network, own.Hold = "own", "debian", 3, "default", true
 	own.Expressions = map[string]string{"memory": "${param.big ? system.memory * 4 : system.memory * 2}", "disk": "$(storage.size * 4)"}
-	l.ok(l.intake.CheckProfile(ctx, own))
+	l.ok(l.intake.CheckProfile(ctx, l.db, own))
 	_, err = l.db.CreateProfile(ctx, own)
 	l.ok(err)
 	receipt, err = submit(seedbed.Request{Action: seedbed.DoCreate, Name: "web4", Profile: "own", Params: map[string]any{"big": true, "vcpus": 1, "protected": false}})
@@ -299,7 +299,7 @@ func TestComposedParams(t *testing.T) {
 		p, err := l.db.ScriptedProfiles(ctx, seedbed.ExactName("web"))
 		l.ok(err)
 		l.ok(change(&p[0]))
-		l.ok(l.intake.CheckProfile(ctx, p[0]))
+		l.ok(l.intake.CheckProfile(ctx, l.db, p[0]))
 		_, err = l.db.ChangeProfile(ctx, "web", change)
 		l.ok(err)
 	}
@@ -351,7 +351,7 @@ func TestComposedParams(t *testing.T) {
 	} {
 		p := profile
 		p.Arguments = []string{argument}
-		if err := l.intake.CheckProfile(ctx, p); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if err := l.intake.CheckProfile(ctx, l.db, p); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want one that says %q", argument, err, want)
 		}
 	}

@@ -117,7 +117,7 @@ func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, na
 	if f.err != nil {
 		return f.err
 	}
-	if err := cmp.Or(seedbed.CheckName("profile", name), r.checkScripted(ctx, p, kind), seedbed.CheckParams(p.Params), r.CheckProfile(ctx, p)); err != nil {
+	if err := cmp.Or(seedbed.CheckName("profile", name), r.checkScripted(ctx, p, kind), seedbed.CheckParams(p.Params), r.CheckProfile(ctx, r.Store, p)); err != nil {
 		return err
 	}
 	if _, err := r.Store.CreateProfile(ctx, p); err != nil {
@@ -201,7 +201,7 @@ func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) er
 	if err := change(&next); err != nil {
 		return err
 	}
-	if err := cmp.Or(seedbed.CheckParams(next.Params), r.CheckProfile(ctx, next)); err != nil {
+	if err := cmp.Or(seedbed.CheckParams(next.Params), r.CheckProfile(ctx, r.Store, next)); err != nil {
 		return err
 	}
 	if _, err := r.Store.ChangeProfile(ctx, name, change); err != nil {

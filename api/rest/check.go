@@ -101,7 +101,7 @@ func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 			return server.Invalid("ssh_keys[%d]: %s", i, err)
 		}
 	}
-	return r.CheckProfile(ctx, p)
+	return r.CheckProfile(ctx, r.Store, p)
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }

@@ -73,8 +73,9 @@ type Config struct {
 	// SigningKey returns an endpoint's key for a version of signatures, from the given text or
 	// newly generated. secret is the text that the receiver needs if the key is symmetric.
 	SigningKey func(version, given string) (key seedbed.EndpointKey, secret string, err error)
-	// CheckProfile returns ErrInvalid for a profile that cannot be served.
-	CheckProfile func(ctx context.Context, p seedbed.Profile) error
+	// CheckProfile returns ErrInvalid for a profile that cannot be served. It reads what the profile
+	// names from parts.
+	CheckProfile func(ctx context.Context, parts seedbed.PartReader, p seedbed.Profile) error
 	// CheckDocument is the same for a user-data document.
 	CheckDocument func(ctx context.Context, name, data string) error
 	// Change changes the fields of an instance that need no job, and what its guest is served.

@@ -23,6 +23,7 @@ type Store interface {
 // Catalogue reads and writes what instances are made from. A template, a document or a script cannot be deleted while
 // profiles name it: ErrInUse, naming them.
 type Catalogue interface {
+	seedbed.PartReader
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Images(ctx context.Context) ([]seedbed.Image, error)
 	// OVAs returns the imported OVA images whose names match.

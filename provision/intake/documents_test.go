@@ -108,7 +108,7 @@ func TestCheckProfile(t *testing.T) {
 	} {
 		p := base
 		tt.change(&p)
-		err := in.CheckProfile(t.Context(), p)
+		err := in.CheckProfile(t.Context(), in.store, p)
 		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v; want one that says %q", name, err, tt.want)
 		}

@@ -23,9 +23,7 @@ type Store interface {
 	ProfileNames(ctx context.Context, limit int) ([]string, error)
 	// ProfilesWith returns the profiles that name a user-data document.
 	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
-	// Parts returns what names refers to, as of one moment; ErrInvalid for a name that does not
-	// exist.
-	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
+	seedbed.PartReader
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Networks(ctx context.Context) ([]seedbed.Network, error)

@@ -13,9 +13,9 @@ import (
 // CheckProfile checks the parts of a profile that the database cannot: its parameters and
 // expressions, each with its position; its documents, as far as they are known before there is an
 // instance; and its datasource, metadata options and tags. It evaluates what depends neither on an
-// instance nor on a parameter without a default. The error is of kind seedbed.ErrInvalid, or the
-// store's.
-func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
+// instance nor on a parameter without a default. What the profile names is read from parts. The
+// error is of kind seedbed.ErrInvalid, or that of parts.
+func (in *Intake) CheckProfile(ctx context.Context, parts seedbed.PartReader, p seedbed.Profile) error {
 	f, err := newFields(p.Params, p.Expressions)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (in *Intake) CheckProfile(ctx context.Context, p seedbed.Profile) error {
 		return err
 	}
 	m := tailored{Profile: p, params: map[string]any{}}
-	if err := in.try(ctx, f, &m); err != nil {
+	if err := try(ctx, parts, f, &m); err != nil {
 		return err
 	}
 	if err := checkScript(m); err != nil {
@@ -60,7 +60,7 @@ func checkScript(m tailored) error {
 }
 
 // try evaluates what does not need an instance or a request.
-func (in *Intake) try(ctx context.Context, f *fields, m *tailored) error {
+func try(ctx context.Context, parts seedbed.PartReader, f *fields, m *tailored) error {
 	own := m.Profile
 	if err := f.known(own, "", *m); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (in *Intake) try(ctx context.Context, f *fields, m *tailored) error {
 		if err != nil {
 			return err
 		}
-		if err := in.read(ctx, m, names); err != nil {
+		if err := m.read(ctx, parts, names); err != nil {
 			return err
 		}
 		f.learn(m.parts)

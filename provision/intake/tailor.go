@@ -163,7 +163,7 @@ func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
 			return err
 		}
 		m.System, m.NetworkTemplate, m.Storage, m.Document = names.System, names.Network, names.Storage, names.UserData
-		if err := in.read(ctx, m, names); err != nil {
+		if err := m.read(ctx, in.store, names); err != nil {
 			return err
 		}
 		f.learn(m.parts)
@@ -206,10 +206,10 @@ func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
 }
 
 // read reads what the profile refers to.
-func (in *Intake) read(ctx context.Context, m *tailored, names seedbed.PartNames) (err error) {
+func (m *tailored) read(ctx context.Context, parts seedbed.PartReader, names seedbed.PartNames) (err error) {
 	names.OVA, names.Script = m.OVA, m.Script
 	if names != (seedbed.PartNames{}) {
-		if m.parts, err = in.store.Parts(ctx, m.Name, names); err != nil {
+		if m.parts, err = parts.Parts(ctx, m.Name, names); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ const usedEvery = time.Minute
 // returns ErrNotFound if there is no such token or it was revoked.
 func (s *Store) TokenOf(ctx context.Context, sum [sha256.Size]byte) (t seedbed.Token, err error) {
 	none := seedbed.Errorf(seedbed.ErrNotFound, "there is no such token")
-	t, err = sqldb.Cached(ctx, s.db, "token", string(sum[:]), func() (t seedbed.Token, err error) {
+	t, err = sqldb.Cached(s.db, "token", string(sum[:]), func() (t seedbed.Token, err error) {
 		err = s.db.View(ctx, "read token", func(tx *sqldb.Tx) error {
 			t, err = sqldb.One(ctx, tx, ScanToken, none, `SELECT `+TokenColumns+` FROM token WHERE sha256 = $1`, sum[:])
 			return err

@@ -18,7 +18,8 @@ const maxCatalogue = 50_000
 // built-in empty objects.
 func (s *Store) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
 	all := seedbed.NameMatch{}
-	err = s.db.ViewBatch(ctx, "read the catalogue", func(ctx context.Context) error {
+	err = s.db.View(ctx, "read the catalogue", func(tx *sqldb.Tx) error {
+		s := s.in(tx)
 		system, err1 := s.SystemTemplates(ctx, all)
 		network, err2 := s.NetworkTemplates(ctx, all)
 		storage, err3 := s.StorageTemplates(ctx, all)
@@ -61,10 +62,10 @@ func (s *Store) ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how se
 	if n := c.Objects(); n > maxCatalogue {
 		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
 	}
-	err = s.db.Batch(ctx, "take over a catalogue", func(ctx context.Context) error {
+	err = s.db.Batch(ctx, "take over a catalogue", func(tx *sqldb.Tx) error {
 		report = seedbed.CatalogueReport{Changes: []seedbed.CatalogueChange{}}
-		for _, o := range s.takeovers(c, how) {
-			change, err := s.importCatalogue(ctx, o, how.Keep)
+		for _, o := range s.in(tx).takeovers(tx, c, how) {
+			change, err := takeOver(ctx, tx, o, how.Keep)
 			if err != nil {
 				return err
 			}
@@ -79,7 +80,8 @@ func (s *Store) ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how se
 	return report, err
 }
 
-// takeover is one object of a catalogue.
+// takeover is one object of a catalogue. Its functions read and write in the transaction of the
+// import.
 type takeover struct {
 	kind, name string
 	// now returns the current object in its catalogue form, or nil if there is none.
@@ -88,9 +90,9 @@ type takeover struct {
 }
 
 // takeOver creates or changes one object, and returns what was done.
-func (s *Store) importCatalogue(ctx context.Context, o takeover, keep bool) (seedbed.CatalogueChange, error) {
+func takeOver(ctx context.Context, tx *sqldb.Tx, o takeover, keep bool) (seedbed.CatalogueChange, error) {
 	change := seedbed.CatalogueChange{Kind: o.kind, Name: sqldb.Clean(o.name, 80), Action: seedbed.CatalogueKept}
-	err := sqldb.Savepoint(ctx, sqldb.BatchOf(ctx), func() error {
+	err := sqldb.Savepoint(ctx, tx, func() error {
 		before, err := o.now(ctx)
 		if err != nil {
 			return err

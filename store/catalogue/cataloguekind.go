@@ -8,16 +8,17 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// takeovers returns the objects of a catalogue, each after the objects that it refers to.
-func (s *Store) takeovers(c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
+// takeovers returns the objects of a catalogue, each after the objects that it refers to. tx is the
+// transaction of the store; see [Store.in].
+func (s *Store) takeovers(tx *sqldb.Tx, c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
 	for _, t := range c.System {
 		all = append(all, s.takeSystem(t.Template()))
 	}
 	for _, t := range c.Network {
-		all = append(all, s.takeNetwork(t))
+		all = append(all, s.takeNetwork(tx, t))
 	}
 	for _, t := range c.Storage {
-		all = append(all, s.takeStorage(t, how))
+		all = append(all, s.takeStorage(tx, t, how))
 	}
 	for _, d := range c.UserData {
 		all = append(all, s.takeUserData(d))
@@ -65,7 +66,7 @@ func (s *Store) takeSystem(t seedbed.SystemTemplate) takeover {
 	}
 }
 
-func (s *Store) takeNetwork(t seedbed.CatalogueNetwork) takeover {
+func (s *Store) takeNetwork(tx *sqldb.Tx, t seedbed.CatalogueNetwork) takeover {
 	fill := func(ctx context.Context) error {
 		for _, vni := range t.VNIs {
 			if err := s.AddTemplateNetwork(ctx, t.Name, vni, true); err != nil {
@@ -91,7 +92,6 @@ func (s *Store) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 					return err
 				}
 			}
-			tx := sqldb.BatchOf(ctx)
 			id, err := touchObject(ctx, tx, kindNetwork, "network_template", t.Name)
 			if err != nil {
 				return err
@@ -107,7 +107,7 @@ func (s *Store) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 	}
 }
 
-func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImport) takeover {
+func (s *Store) takeStorage(tx *sqldb.Tx, t seedbed.CatalogueStorage, how seedbed.CatalogueImport) takeover {
 	fill := func(ctx context.Context) error {
 		for _, d := range t.Disks {
 			if how.CheckDisk != nil {
@@ -133,7 +133,6 @@ func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImp
 			return fill(ctx)
 		},
 		change: func(ctx context.Context) error {
-			tx := sqldb.BatchOf(ctx)
 			id, err := touchObject(ctx, tx, kindStorage, "storage_template", t.Name)
 			if err != nil {
 				return err
@@ -193,7 +192,7 @@ func (s *Store) takeProfile(p seedbed.Profile, how seedbed.CatalogueImport) take
 		if how.Check == nil {
 			return nil
 		}
-		return how.Check(ctx, p)
+		return how.Check(ctx, s, p)
 	}
 	return takeover{
 		kind: kindProfile, name: p.Name,

@@ -21,7 +21,7 @@ func ScanImage(r sqldb.Row) (i seedbed.Image, err error) {
 
 // Image returns the image called name, which may still be importing.
 func (s *Store) Image(ctx context.Context, name string) (seedbed.Image, error) {
-	return sqldb.Cached(ctx, s.db, "image", name, func() (i seedbed.Image, err error) {
+	return sqldb.CachedIn(s.db, "image", name, func() (i seedbed.Image, err error) {
 		err = s.db.View(ctx, "read image", func(tx *sqldb.Tx) error {
 			i, err = ReadImage(ctx, tx, name, seedbed.ErrNotFound)
 			return err

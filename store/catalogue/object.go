@@ -19,15 +19,7 @@ const (
 // number, the name first. It may share its transaction with other writes, because most of its time
 // is the flush to disk.
 func (s *Store) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
-	what := "create " + kind + " " + name
-	if tx := sqldb.BatchOf(ctx); tx != nil {
-		err = s.db.InBatch(ctx, tx, what, func(tx *sqldb.Tx) (err error) {
-			id, err = insertNumbered(ctx, tx, kind, into, name, values)
-			return err
-		})
-		return id, err
-	}
-	err = s.together(ctx, what, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err = s.together(ctx, "create "+kind+" "+name, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		id, err = insertNumbered(ctx, tx, kind, into, name, values)
 		return err
 	})

@@ -121,7 +121,7 @@ func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*see
 
 // Profile returns the profile called name.
 func (s *Store) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
-	return sqldb.Cached(ctx, s.db, "profile", name, func() (p seedbed.Profile, err error) {
+	return sqldb.CachedIn(s.db, "profile", name, func() (p seedbed.Profile, err error) {
 		err = s.db.View(ctx, "read profile", func(tx *sqldb.Tx) error {
 			p, err = sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name)
 			return err

@@ -149,7 +149,7 @@ func lockHook(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Hook, err
 
 // Hook returns the hook called name, with its keys.
 func (s *Store) Hook(ctx context.Context, name string) (seedbed.Hook, error) {
-	return sqldb.Cached(ctx, s.db, "hook", name, s.read(ctx, name))
+	return sqldb.Cached(s.db, "hook", name, s.read(ctx, name))
 }
 
 // HookNow is Hook without the cache, which may be out of date for a moment after another process
@@ -158,7 +158,7 @@ func (s *Store) HookNow(ctx context.Context, name string) (h seedbed.Hook, err e
 	if s.db.Dialect.Announce == "" { // no other process writes
 		return s.Hook(ctx, name)
 	}
-	return sqldb.Renewed(ctx, s.db, "hook", name, s.read(ctx, name))
+	return sqldb.Renewed(s.db, "hook", name, s.read(ctx, name))
 }
 
 // read returns a function that reads a hook in a transaction of its own.

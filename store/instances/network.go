@@ -65,7 +65,7 @@ func checkNetwork(n seedbed.Network) error {
 
 // Network returns the network called name.
 func (s *Store) Network(ctx context.Context, name string) (seedbed.Network, error) {
-	return sqldb.Cached(ctx, s.db, "network", name, func() (n seedbed.Network, err error) {
+	return sqldb.Cached(s.db, "network", name, func() (n seedbed.Network, err error) {
 		err = s.db.View(ctx, "read network", func(tx *sqldb.Tx) error {
 			n, err = sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)

@@ -7,21 +7,11 @@ import (
 	"seedbed"
 )
 
-// batchKey is the context key of a batch's transaction.
-type batchKey struct{}
-
-// BatchOf returns the transaction that ctx belongs to, or nil outside a batch.
-func BatchOf(ctx context.Context) *Tx {
-	tx, _ := ctx.Value(batchKey{}).(*Tx)
-	return tx
-}
-
-// Batch runs fn in one writing transaction. Every method of db that is called with fn's context,
-// directly or not, reads and writes in that transaction. A method that fails undoes only its own
-// writes. fn may run more than once.
-func (db *DB) Batch(ctx context.Context, what string, fn func(context.Context) error) error {
+// Batch runs fn in one writing transaction, in which sessions may do what methods do otherwise in
+// a transaction each; see [DB.In]. fn may run more than once.
+func (db *DB) Batch(ctx context.Context, what string, fn func(*Tx) error) error {
 	changed, err := db.Change(ctx, what, func(tx *Tx) error {
-		if err := fn(context.WithValue(ctx, batchKey{}, tx)); err != nil {
+		if err := fn(tx); err != nil {
 			return err
 		}
 		return db.Announce(ctx, tx)
@@ -32,13 +22,47 @@ func (db *DB) Batch(ctx context.Context, what string, fn func(context.Context) e
 	return err
 }
 
-// InBatch is the form of Update for a method that is called in a batch.
-func (db *DB) InBatch(ctx context.Context, tx *Tx, what string, fn func(*Tx) error) error {
-	err := Savepoint(ctx, tx, func() error {
-		if err := fn(tx); err != nil {
+// Session runs functions in transactions: each in one of its own, or all of them in one that is
+// given.
+type Session struct {
+	db *DB
+	tx *Tx // nil: each in one of its own
+}
+
+// Session returns a session whose transactions are its own.
+func (db *DB) Session() Session { return Session{db: db} }
+
+// In returns a session that reads and writes in a transaction that exists, such as that of
+// [DB.Batch] or [DB.View].
+func (db *DB) In(tx *Tx) Session { return Session{db, tx} }
+
+// Batch is [DB.Batch], for a session whose transactions are its own.
+func (s Session) Batch(ctx context.Context, what string, fn func(*Tx) error) error {
+	return s.db.Batch(ctx, what, fn)
+}
+
+// In is [DB.In].
+func (s Session) In(tx *Tx) Session { return s.db.In(tx) }
+
+// View is [DB.View], or runs fn in the session's transaction.
+func (s Session) View(ctx context.Context, what string, fn func(*Tx) error) error {
+	if s.tx != nil {
+		return fn(s.tx)
+	}
+	return s.db.View(ctx, what, fn)
+}
+
+// Update is [DB.Update], or runs fn in the session's transaction. If fn fails there, only its own
+// writes are undone.
+func (s Session) Update(ctx context.Context, what string, fn func(*Tx) error) error {
+	if s.tx == nil {
+		return s.db.Update(ctx, what, fn)
+	}
+	err := Savepoint(ctx, s.tx, func() error {
+		if err := fn(s.tx); err != nil {
 			return err
 		}
-		db.audit(tx, seedbed.ChangeOf(ctx), what)
+		s.db.audit(s.tx, seedbed.ChangeOf(ctx), what)
 		return nil
 	})
 	if errors.Is(err, ErrUnchanged) {
@@ -47,7 +71,10 @@ func (db *DB) InBatch(ctx context.Context, tx *Tx, what string, fn func(*Tx) err
 	return err
 }
 
-// ViewBatch is the form of Batch for reading only. All reads see one state of the database.
-func (db *DB) ViewBatch(ctx context.Context, what string, fn func(context.Context) error) error {
-	return db.View(ctx, what, func(tx *Tx) error { return fn(context.WithValue(ctx, batchKey{}, tx)) })
+// CachedIn is [Cached], but what a session reads in a given transaction comes from there.
+func CachedIn[T any](s Session, kind, name string, read func() (T, error)) (T, error) {
+	if s.tx != nil {
+		return read()
+	}
+	return Cached(s.db, kind, name, read)
 }

@@ -1,7 +1,6 @@
 package sqldb
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -33,10 +32,10 @@ func (db *DB) Listens() bool { return !db.cache.deaf.Load() }
 func (db *DB) Forget() { db.cache.writes.Add(1) }
 
 // Cached returns the cached value of read, unless something was written since. Errors are not
-// cached, nor is what a batch reads.
-func Cached[T any](ctx context.Context, db *DB, kind, name string, read func() (T, error)) (T, error) {
+// cached.
+func Cached[T any](db *DB, kind, name string, read func() (T, error)) (T, error) {
 	c, key := &db.cache, cacheKey{kind, name}
-	if c.deaf.Load() || db.closed.Load() || BatchOf(ctx) != nil {
+	if c.deaf.Load() || db.closed.Load() {
 		return read()
 	}
 	now := c.writes.Load() // before the read: a concurrent write invalidates its result
@@ -52,9 +51,9 @@ func Cached[T any](ctx context.Context, db *DB, kind, name string, read func() (
 
 // Renewed calls read and caches its result in place of an older one, which another process's write
 // may have made out of date. An error invalidates everything that is cached.
-func Renewed[T any](ctx context.Context, db *DB, kind, name string, read func() (T, error)) (T, error) {
+func Renewed[T any](db *DB, kind, name string, read func() (T, error)) (T, error) {
 	c := &db.cache
-	if c.deaf.Load() || db.closed.Load() || BatchOf(ctx) != nil {
+	if c.deaf.Load() || db.closed.Load() {
 		return read()
 	}
 	v, err := fill(c, c.writes.Load(), cacheKey{kind, name}, read)

@@ -16,9 +16,6 @@ var ErrUnchanged = errors.New("unchanged")
 
 // Update runs fn in a writing transaction, and wakes the goroutines that wait for a write.
 func (db *DB) Update(ctx context.Context, what string, fn func(*Tx) error) error {
-	if tx := BatchOf(ctx); tx != nil {
-		return db.InBatch(ctx, tx, what, fn)
-	}
 	changed, err := db.Change(ctx, what, func(tx *Tx) error {
 		if err := fn(tx); err != nil {
 			return err
@@ -49,9 +46,6 @@ func (db *DB) Change(ctx context.Context, what string, fn func(*Tx) error) (chan
 
 // View runs fn in a read-only transaction that sees one state of the database.
 func (db *DB) View(ctx context.Context, what string, fn func(*Tx) error) error {
-	if tx := BatchOf(ctx); tx != nil {
-		return fn(tx)
-	}
 	if err := db.retry(ctx, db.Read, db.Dialect.reading, fn); err != nil {
 		return db.Fail(ctx, what, err)
 	}

@@ -158,14 +158,14 @@ func testImportChecks(b *bench) {
 	b.world()
 	var seen []string
 	how := seedbed.CatalogueImport{
-		Check: func(ctx context.Context, p seedbed.Profile) error {
+		Check: func(ctx context.Context, parts seedbed.PartReader, p seedbed.Profile) error {
 			seen = append(seen, p.Name)
 			if p.Script == "" {
 				return seedbed.Errorf(seedbed.ErrInvalid, "no")
 			}
-			found, err := b.UserDataDocuments(ctx, seedbed.ExactName(p.Document))
-			if err != nil || len(found) != 1 {
-				b.Errorf("the check finds %d documents: %v", len(found), err)
+			found, err := parts.Parts(ctx, p.Name, seedbed.PartNames{UserData: p.Document})
+			if err != nil || found.UserData == nil {
+				b.Errorf("the check finds no document %q: %v", p.Document, err)
 			}
 			return nil
 		},

@@ -123,7 +123,9 @@ type Job struct {
 	// Error is why it failed; empty otherwise.
 	Error string `json:"error,omitempty"`
 	// Cancel is true once its cancellation was requested.
-	Cancel  bool      `json:"cancel"`
+	Cancel bool `json:"cancel"`
+	// Final is true if the current stage cannot be undone, as its Step said.
+	Final   bool      `json:"-"`
 	Created time.Time `json:"created"`
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`

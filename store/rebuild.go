@@ -13,9 +13,6 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// finalRebuild is the stage of a rebuild after which it cannot be undone.
-const finalRebuild = "delete"
-
 // acceptRebuild completes the row of a rebuild job, and stores what the instance becomes.
 func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
@@ -298,20 +295,18 @@ func reclaim(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return nil
 }
 
-// finalRelease is the stage of a create of disks only after which it cannot be undone, because the
-// released disks may belong to another by then.
-const finalRelease = "release-volumes"
-
 // uncancellable returns why a job can no longer be cancelled, or nil if it can.
 func uncancellable(j seedbed.Job) error {
-	switch {
-	case j.State == seedbed.JobUndoing:
-	case j.Kind == seedbed.JobRebuild && j.Stage == finalRebuild:
+	if j.State == seedbed.JobUndoing || !j.Final {
+		return nil
+	}
+	switch j.Kind {
+	case seedbed.JobRebuild:
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s has rebuilt its instance already, and removes the former disks", j.ID.Short())
-	case j.Kind == seedbed.JobResize && j.Stage == finalResize:
+	case seedbed.JobResize: // the guest may use the new space at once
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s makes the disk larger already, and nothing makes it small again", j.ID.Short())
-	case j.Kind == seedbed.JobCreate && j.Stage == finalRelease:
+	case seedbed.JobCreate: // they may belong to another by then
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s lets its disks go already, which are nobody's from then on", j.ID.Short())
 	}
-	return nil
+	return seedbed.Errorf(seedbed.ErrConflict, "job %s does what cannot be undone already", j.ID.Short())
 }

@@ -10,10 +10,6 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// finalResize is the stage of a resize after which it cannot be undone, because the guest may use
-// the new space at once.
-const finalResize = "grow"
-
 // acceptResize completes the row of a resize job. A change of vCPUs or memory requires a stopped
 // domain, and every change must fit the quota of the instance's token.
 func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {

@@ -97,8 +97,8 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 	tx.Later(`
 		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
 			progress = CASE WHEN stage = $5 AND stage <> '' THEN progress ELSE 0 END,
-			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5
-		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.Events+int64(len(s.Events)), next)
+			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5, final = $6
+		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.Events+int64(len(s.Events)), next, sqldb.Flag(s.Final))
 	jobs.AddEvents(tx, j.ID, held.Events, s.Events)
 	if !begins(j, s) {
 		return nil, nil

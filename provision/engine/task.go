@@ -135,7 +135,7 @@ func (t *Task) forward(ctx context.Context) error {
 	case t.Job.Attempts > max(t.engine.cfg.Attempts, t.Job.OnFailure.Attempts):
 		return fmt.Errorf("started %d times without coming to its end", t.Job.Attempts-1)
 	case n < len(plan) && t.Job.Stage == "":
-		if err := t.step(ctx, seedbed.Step{Next: plan[n].Name, Total: len(plan)}); err != nil {
+		if err := t.step(ctx, seedbed.Step{Next: plan[n].Name, Final: plan[n].Final, Total: len(plan)}); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // JobColumns are the columns that ScanJob reads.
 const JobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
-	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, created, started, ended`
+	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, final, created, started, ended`
 
 // jobTable is where jobs are added.
 var jobTable = sqldb.Table{Into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`}
@@ -23,7 +23,8 @@ var jobTable = sqldb.Table{Into: `job (id, kind, state, subject, instance, spec,
 func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
 	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
-		&j.Owner, &j.Epoch, sqldb.ToTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, sqldb.ToTime(&j.Created), sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
+		&j.Owner, &j.Epoch, sqldb.ToTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, &j.Final,
+		sqldb.ToTime(&j.Created), sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
 	if spec.Valid {
 		j.Spec = []byte(spec.String)
 	}

@@ -37,7 +37,8 @@ func (c *Client) Instance(ctx context.Context, name string) (seedbed.Instance, e
 // confirm must repeat its name; otherwise it may be empty.
 func (c *Client) RemoveInstance(ctx context.Context, name, confirm string) (seedbed.Receipt, error) {
 	var r seedbed.Receipt
-	err := c.do(ctx, call{method: http.MethodDelete, path: at("/instances", name), query: given(map[string]string{"confirm": confirm}), answer: &r})
+	err := c.do(ctx,
+		call{method: http.MethodDelete, path: at("/instances", name), query: given(map[string]string{"confirm": confirm}), answer: &r})
 	return r, err
 }
 

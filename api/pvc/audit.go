@@ -6,7 +6,8 @@ import (
 	"seedbed"
 )
 
-// shownComposed returns the object that a path of PVC's API is about, for the audit log. It leaves out the content of documents, which may hold secrets.
+// shownComposed returns the object that a path of PVC's API is about, for the audit log. It
+// leaves out the content of documents, which may hold secrets.
 func (r *router) shownComposed(ctx context.Context, parts []string) (any, error) {
 	if parts[0] == "vm" {
 		return r.Store.InstanceByName(ctx, parts[1])
@@ -30,7 +31,8 @@ func (r *router) shownComposed(ctx context.Context, parts []string) (any, error)
 	case "storage":
 		return found(ctx, m, r.Store.StorageTemplates, storageRowOf)
 	case "userdata":
-		return found(ctx, m, r.Store.UserDataDocuments, func(d seedbed.UserDataDocument) documentBefore { return documentBefore{d.ID, d.Name, len(d.Data)} })
+		return found(ctx, m, r.Store.UserDataDocuments,
+			func(d seedbed.UserDataDocument) documentBefore { return documentBefore{d.ID, d.Name, len(d.Data)} })
 	case "script":
 		return found(ctx, m, r.Store.Scripts, func(s seedbed.Script) scriptBefore {
 			return scriptBefore{documentBefore{s.ID, s.Name, len(s.Text)}, scriptOptionsOf(s.Options)}
@@ -54,7 +56,9 @@ type documentBefore struct {
 }
 
 // found returns the one object that read finds, as row shows it, or nil if there is none.
-func found[T, R any](ctx context.Context, m seedbed.NameMatch, read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R) (any, error) {
+func found[T, R any](
+	ctx context.Context, m seedbed.NameMatch, read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R,
+) (any, error) {
 	all, err := read(ctx, m)
 	if err != nil || len(all) == 0 {
 		return nil, err

@@ -35,7 +35,8 @@ type fields struct {
 func queried(c *fiber.Ctx) (*fields, error) {
 	query, err := url.ParseQuery(string(c.Context().URI().QueryString()))
 	if err != nil {
-		return nil, refused(fiber.StatusBadRequest, "The query is not well formed: want name=value, separated by &, with %%XX for other characters.")
+		return nil, refused(fiber.StatusBadRequest,
+			"The query is not well formed: want name=value, separated by &, with %%XX for other characters.")
 	}
 	f := &fields{query: query}
 	return f, f.check()
@@ -85,7 +86,8 @@ func parseBody(contentType string, raw []byte) (url.Values, error) {
 	case fiber.MIMEApplicationJSON:
 		values, err = parseObject(raw)
 	default:
-		err = refused(fiber.StatusUnsupportedMediaType, "The body is %q: want application/x-www-form-urlencoded, multipart/form-data or application/json.", seedbed.Clip(contentType))
+		err = refused(fiber.StatusUnsupportedMediaType,
+			"The body is %q: want application/x-www-form-urlencoded, multipart/form-data or application/json.", seedbed.Clip(contentType))
 	}
 	return values, err
 }
@@ -135,7 +137,10 @@ func parseObject(raw []byte) (url.Values, error) {
 			case ok:
 				values.Add(name, s)
 			case e.Kind() != 'n':
-				return nil, &refusal{status: fiber.StatusBadRequest, message: map[string]string{seedbed.Clip(name): "A string, a number, true, false, or a list of them is wanted."}}
+				return nil, &refusal{
+					status:  fiber.StatusBadRequest,
+					message: map[string]string{seedbed.Clip(name): "A string, a number, true, false, or a list of them is wanted."},
+				}
 			}
 		}
 	}
@@ -246,7 +251,10 @@ func (f *fields) check() error {
 			}
 			for _, v := range append([]string{name}, all...) {
 				if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
-					return &refusal{status: fiber.StatusBadRequest, message: map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."}}
+					return &refusal{
+						status:  fiber.StatusBadRequest,
+						message: map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."},
+					}
 				}
 			}
 		}

@@ -152,9 +152,11 @@ func (r *router) nodeRowOf(s seedbed.NodeStatus) nodeRow {
 	report := s.Report
 	row := nodeRow{
 		Name: s.Name, DaemonState: "run", CoordinatorState: "client", DomainState: domainState(s), Version: r.Version,
-		CPUs: report.CPUs, Kernel: unknown, OS: unknown, Arch: cmp.Or(report.Arch, unknown), Health: 100, Load: report.Load, Domains: report.Domains,
-		VCPU:   nodeVCPU{report.CPUs, s.VCPUs},
-		Memory: nodeMemory{Total: mb(report.Memory), Provisioned: mb(s.Memory), Used: mb(report.Memory - report.MemoryFree), Free: mb(report.MemoryFree)},
+		CPUs: report.CPUs, Kernel: unknown, OS: unknown, Arch: cmp.Or(report.Arch, unknown), Health: 100,
+		Load: report.Load, Domains: report.Domains,
+		VCPU: nodeVCPU{report.CPUs, s.VCPUs},
+		Memory: nodeMemory{Total: mb(report.Memory), Provisioned: mb(s.Memory),
+			Used: mb(report.Memory - report.MemoryFree), Free: mb(report.MemoryFree)},
 	}
 	if s.State == seedbed.NodeAway {
 		why := cmp.Or(s.Problem, "it has not been heard of")

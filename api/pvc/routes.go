@@ -28,7 +28,9 @@ const (
 )
 
 // add adds a route with the parameters that read returns.
-func (t *pvcTable) add(method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h pvcHandler) {
+func (t *pvcTable) add(
+	method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h pvcHandler,
+) {
 	t.routes = append(t.routes, route{method, path, role, timeout, func(ctx context.Context, c *fiber.Ctx) error {
 		f, err := read(c)
 		if err != nil {

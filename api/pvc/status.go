@@ -95,7 +95,8 @@ func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	s := clusterStatus{
 		Name: r.Node, Health: health, NodeHealth: map[string]nodeHealth{},
 		Maintenance: "false", Primary: r.Node, Version: r.Version, Nodes: map[string]int{"total": len(nodes)},
-		VMs: map[string]int{"total": census.Total().Count}, Networks: census.Networks, Volumes: census.Volumes, OSDs: map[string]int{"total": 0}, Pools: len(pools),
+		VMs: map[string]int{"total": census.Total().Count}, Networks: census.Networks,
+		Volumes: census.Volumes, OSDs: map[string]int{"total": 0}, Pools: len(pools),
 		Detail: map[string][]any{"node": {}, "vm": {}, "osd": {}, "faults": {}},
 	}
 	for _, n := range census.Instances {
@@ -132,7 +133,8 @@ func (u *clusterResources) add(nodes []seedbed.NodeStatus) {
 		}
 	}
 	u.Memory.Used, u.Disk.Used = u.Memory.Total-u.Memory.Free, u.Disk.Total-u.Disk.Free
-	u.Memory.Utilization, u.Disk.Utilization = percent(float64(u.Memory.Used), float64(u.Memory.Total)), percent(float64(u.Disk.Used), float64(u.Disk.Total))
+	u.Memory.Utilization, u.Disk.Utilization =
+		percent(float64(u.Memory.Used), float64(u.Memory.Total)), percent(float64(u.Disk.Used), float64(u.Disk.Total))
 	u.CPU.Utilization = percent(u.CPU.Load, float64(u.CPU.Total))
 }
 
@@ -152,7 +154,8 @@ func (r *router) clusterHealth(ctx context.Context) clusterHealth {
 	h := clusterHealth{100, []healthMessage{}}
 	for _, ch := range checks {
 		if !ch.OK {
-			h.Messages = append(h.Messages, healthMessage{strings.ToUpper(strings.ReplaceAll(ch.Name, " ", "_")), 100 / len(checks), ch.Name + ": " + ch.Detail})
+			h.Messages = append(h.Messages,
+				healthMessage{strings.ToUpper(strings.ReplaceAll(ch.Name, " ", "_")), 100 / len(checks), ch.Name + ": " + ch.Detail})
 		}
 	}
 	if len(checks) > 0 {

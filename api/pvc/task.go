@@ -175,7 +175,8 @@ func (r *router) taskRowOf(j seedbed.Job, legacy bool) taskRow {
 	}
 	spec, composed := composedOf(j)
 	if composed {
-		row.Kwargs["profile_name"], row.Kwargs["define_vm"], row.Kwargs["start_vm"], row.Kwargs["script_run_args"] = spec.Profile, !spec.Undefined, spec.Start, []string{}
+		row.Kwargs["profile_name"], row.Kwargs["define_vm"], row.Kwargs["start_vm"], row.Kwargs["script_run_args"] =
+			spec.Profile, !spec.Undefined, spec.Start, []string{}
 	}
 	if legacy {
 		row.Args = []string{j.Subject, spec.Profile}

@@ -62,7 +62,9 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 // documentRoutes adds the routes that create and change documents. label is the messages' word for
 // one.
 func (r *router) documentRoutes(p, label string, post, put routing, create, set func(ctx context.Context, name, data string) error) {
-	keep := func(ctx context.Context, c *fiber.Ctx, f *fields, name, done string, how func(ctx context.Context, name, data string) error) error {
+	keep := func(
+		ctx context.Context, c *fiber.Ctx, f *fields, name, done string, how func(ctx context.Context, name, data string) error,
+	) error {
 		data := f.must("data", "A "+label+" must be specified.")
 		if f.err != nil {
 			return f.err

@@ -141,7 +141,8 @@ func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
 			Source: cmp.Or(bridges[n.Network], n.Network), Model: "virtio"})
 	}
 	for _, v := range i.Volumes {
-		row.Disks = append(row.Disks, vmDisk{Type: "disk", Name: v.Pool + "/" + v.Name, Dev: i.System.Disk(v.Index), Bus: cmp.Or(i.System.DiskBus, seedbed.BusVirtio)})
+		row.Disks = append(row.Disks,
+			vmDisk{Type: "disk", Name: v.Pool + "/" + v.Name, Dev: i.System.Disk(v.Index), Bus: cmp.Or(i.System.DiskBus, seedbed.BusVirtio)})
 	}
 	return row
 }
@@ -177,7 +178,8 @@ type vmFilter struct {
 }
 
 func (r *router) vmFilter(ctx context.Context, all []seedbed.Instance, f *fields) (vmFilter, error) {
-	v := vmFilter{match: f.match(), uuid: strings.ToLower(f.text("limit")), node: f.text("node"), state: f.text("state"), tag: f.text("tag"), negate: f.flag("negate")}
+	v := vmFilter{match: f.match(), uuid: strings.ToLower(f.text("limit")), node: f.text("node"),
+		state: f.text("state"), tag: f.text("tag"), negate: f.flag("negate")}
 	switch {
 	case f.err != nil:
 		return v, f.err

@@ -81,8 +81,9 @@ type vmAction struct {
 }
 
 var vmActions = map[string]vmAction{
-	"start":    {action: seedbed.DoStart, says: "Starting VM '%s'.", done: "Starting VM '%s'."},
-	"stop":     {action: seedbed.DoStop, params: map[string]any{"force": true}, says: "Forcibly stopping VM '%s'.", done: "Forcibly stopping VM '%s'."},
+	"start": {action: seedbed.DoStart, says: "Starting VM '%s'.", done: "Starting VM '%s'."},
+	"stop": {action: seedbed.DoStop, params: map[string]any{"force": true},
+		says: "Forcibly stopping VM '%s'.", done: "Forcibly stopping VM '%s'."},
 	"shutdown": {action: seedbed.DoStop, running: true, says: "Shutting down VM '%s'", done: "Shut down VM '%s'"},
 	"restart":  {action: seedbed.DoReboot, running: true, says: "Restarting VM '%s'.", done: "Restarted VM '%s'"},
 }
@@ -137,7 +138,8 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	if !disks {
-		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
+		return refused(fiber.StatusBadRequest,
+			"ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
 	}
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name, JobOptions: server.JobOptionsOf(c)}, nil)
 	if err != nil {
@@ -182,7 +184,8 @@ func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	}
 	for _, name := range []string{"limit", "selector", "autostart", "profile", "migration_method", "migration_max_downtime"} {
 		if f.has(name) {
-			return refused(fiber.StatusBadRequest, "ERROR: %s of VM '%s' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them.", name, i.Name)
+			return refused(fiber.StatusBadRequest,
+				"ERROR: %s of VM '%s' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them.", name, i.Name)
 		}
 	}
 	return refused(fiber.StatusBadRequest, "ERROR: No updates to apply.")
@@ -197,7 +200,8 @@ func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if f.err != nil {
 		return f.err
 	}
-	i, err := r.vm(ctx, c, refused(fiber.StatusBadRequest, `ERROR: Could not find VM "%s" in the cluster!`, seedbed.Clip(server.Param(c, "vm"))))
+	i, err := r.vm(ctx, c,
+		refused(fiber.StatusBadRequest, `ERROR: Could not find VM "%s" in the cluster!`, seedbed.Clip(server.Param(c, "vm"))))
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,9 @@ const objectOrder = 22
 
 func volumeRowOf(pool, name string, size seedbed.Bytes, created time.Time) volumeRow {
 	at := created.UTC().Format(time.ANSIC)
-	return volumeRow{name, pool, volumeStats{Name: name, ID: name, Size: humanSize(size), Objects: (int64(size) + 1<<objectOrder - 1) >> objectOrder,
-		Order: objectOrder, ObjectSize: 1 << objectOrder, Format: 2, Created: at, Accessed: at, Modified: at}}
+	return volumeRow{name, pool,
+		volumeStats{Name: name, ID: name, Size: humanSize(size), Objects: (int64(size) + 1<<objectOrder - 1) >> objectOrder,
+			Order: objectOrder, ObjectSize: 1 << objectOrder, Format: 2, Created: at, Accessed: at, Modified: at}}
 }
 
 // humanSize returns a size in PVC's form: in the smallest unit that needs at most four digits,

@@ -58,7 +58,10 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	}
 	for _, p := range asked.Profiles {
 		if p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
-			return httpserve.Problem{Status: fiber.StatusBadRequest, Detail: "profile " + seedbed.Clip(p.Name) + ": revision, created and changed are not part of a catalogue"}
+			return httpserve.Problem{
+				Status: fiber.StatusBadRequest,
+				Detail: "profile " + seedbed.Clip(p.Name) + ": revision, created and changed are not part of a catalogue",
+			}
 		}
 	}
 	privileged := []string{}
@@ -68,7 +71,8 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 		}
 	}
 	if who := server.CallerOf(c); len(privileged) > 0 && !who.Role.Allows(seedbed.RoleAdmin) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "script %q of the catalogue is privileged: %s has the role %s, and to let a script out of its sandbox takes %s",
+		return seedbed.Errorf(seedbed.ErrForbidden,
+			"script %q of the catalogue is privileged: %s has the role %s, and to let a script out of its sandbox takes %s",
 			seedbed.Clip(privileged[0]), who.Name, who.Role, seedbed.RoleAdmin)
 	}
 	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.DryRun, "keep": how.Keep, "privileged": privileged})

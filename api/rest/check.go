@@ -68,8 +68,10 @@ func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 		kind, name string
 		optional   bool
 	}{
-		{"profile", p.Name, false}, {"image", p.Image, p.Storage+p.OVA != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""}, {"network", p.Network, true},
-		{"system template", p.System, true}, {"network template", p.NetworkTemplate, true}, {"storage template", p.Storage, true}, {"userdata document", p.Document, true},
+		{"profile", p.Name, false}, {"image", p.Image, p.Storage+p.OVA != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""},
+		{"network", p.Network, true},
+		{"system template", p.System, true}, {"network template", p.NetworkTemplate, true},
+		{"storage template", p.Storage, true}, {"userdata document", p.Document, true},
 		{"script", p.Script, true}, {"OVA image", p.OVA, true},
 	} {
 		if n.name == "" && n.optional {

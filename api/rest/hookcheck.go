@@ -73,7 +73,8 @@ func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
 		h.Tolerance = defaultTolerance
 	}
 	if h.Tolerance < minTolerance || h.Tolerance > maxTolerance {
-		return h, server.Invalid("tolerance %s: want nanoseconds that are %s to %s, or 0 for %s", h.Tolerance, minTolerance, maxTolerance, defaultTolerance)
+		return h, server.Invalid("tolerance %s: want nanoseconds that are %s to %s, or 0 for %s",
+			h.Tolerance, minTolerance, maxTolerance, defaultTolerance)
 	}
 	return h, nil
 }

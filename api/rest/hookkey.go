@@ -24,7 +24,8 @@ func (r *router) hookKey(h seedbed.HookSettings, req wire.HookKey) (key seedbed.
 	case !key.NotAfter.After(now):
 		return key, "", server.Invalid("not_after %s: the key would never count: want a time to come", key.NotAfter.Format(time.RFC3339))
 	case !key.NotAfter.After(key.NotBefore):
-		return key, "", server.Invalid("not_after %s: want a time after not_before, %s", key.NotAfter.Format(time.RFC3339), key.NotBefore.Format(time.RFC3339))
+		return key, "", server.Invalid("not_after %s: want a time after not_before, %s",
+			key.NotAfter.Format(time.RFC3339), key.NotBefore.Format(time.RFC3339))
 	}
 	if err := seedbed.CheckName("key", key.ID); err != nil {
 		return key, "", err
@@ -68,7 +69,8 @@ func (r *router) removeHookKey(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, "hook", func(ctx context.Context, hook string) error {
 		_, err := r.Store.RemoveHookKey(ctx, hook, c.Params("id"), func(left seedbed.Hook) error {
 			if err := r.Receiving.CheckKeys(left); err != nil {
-				return seedbed.Errorf(seedbed.ErrConflict, "it is the last key of hook %q, and without it: %v: rotate it, or delete the hook", hook, err)
+				return seedbed.Errorf(seedbed.ErrConflict,
+					"it is the last key of hook %q, and without it: %v: rotate it, or delete the hook", hook, err)
 			}
 			return nil
 		})

@@ -22,7 +22,8 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !prefixForm.MatchString(*to) {
-			return q, server.Invalid("%s %q: want an instance's name, or the start of one: lower-case letters, digits and hyphens", name, seedbed.Clip(*to))
+			return q, server.Invalid("%s %q: want an instance's name, or the start of one: lower-case letters, digits and hyphens",
+				name, seedbed.Clip(*to))
 		}
 	}
 	if q.Profile = strings.Clone(c.Query("profile")); q.Profile != "" {
@@ -57,7 +58,8 @@ func nameQuery(c *fiber.Ctx, kind string) (q seedbed.ProfileQuery, err error) {
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !objectForm.MatchString(*to) {
-			return q, server.Invalid("%s %q: want the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens", name, seedbed.Clip(*to), kind)
+			return q, server.Invalid("%s %q: want the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens",
+				name, seedbed.Clip(*to), kind)
 		}
 	}
 	return q, nil

@@ -70,7 +70,8 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
 	}
 	r.WithholdSecrets(ctx, c, profile, req.Params)
 	return r.submit(ctx, c, seedbed.Request{
-		Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image, Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm,
+		Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image,
+		Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm,
 	})
 }
 
@@ -92,7 +93,8 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) error {
 	case req.Hold != nil || req.Protected != nil:
 		return server.Invalid("hold and protected: only a create takes them (seedbed vm protect)")
 	}
-	p, err := r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile, Image: req.Image, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node})
+	p, err := r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile,
+		Image: req.Image, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node})
 	if err != nil {
 		return err
 	}

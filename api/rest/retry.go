@@ -31,7 +31,8 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 	case j.State == seedbed.JobSucceeded:
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to do once more", j.ID.Short())
 	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport:
-		return seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, and what it was asked for with is not kept: ask for that anew", j.ID.Short(), j.Kind)
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, and what it was asked for with is not kept: ask for that anew",
+			j.ID.Short(), j.Kind)
 	}
 	if j.Instance != "" {
 		// Another instance may have the name by now.
@@ -40,7 +41,8 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 		if i.ID != j.Instance {
-			return seedbed.Errorf(seedbed.ErrConflict, "job %s was about an instance %s that is no more: the one that is there now is another", j.ID.Short(), j.Subject)
+			return seedbed.Errorf(seedbed.ErrConflict, "job %s was about an instance %s that is no more: the one that is there now is another",
+				j.ID.Short(), j.Subject)
 		}
 	}
 	receipt, err := r.again(ctx, j, server.JobOptionsOf(c))
@@ -88,7 +90,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}
-	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be asked for once more", j.ID.Short(), j.Kind)
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be asked for once more",
+		j.ID.Short(), j.Kind)
 }
 
 // specOf decodes the input of a job, if it has one.

@@ -70,7 +70,9 @@ func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
 	was := i.Metadata.WithDefaults(seedbed.MetadataOptions{})
 	i.Metadata = o.WithDefaults(was)
 	if i.Metadata.InstanceID != was.InstanceID {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %s has an instance-id of form %s, which stays: with another, cloud-init would do its first boot once more", i.Name, was.InstanceID)
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"instance %s has an instance-id of form %s, which stays: with another, cloud-init would do its first boot once more",
+			i.Name, was.InstanceID)
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ func checkSSHKey(line string) error {
 	}
 	words := strings.Fields(line)
 	if len(words) < 2 || !slices.Contains(sshKeyTypes, words[0]) {
-		return errors.New("want one line of authorized_keys, such as \"ssh-ed25519 AAAA… you@host\"; its type must be one of " + strings.Join(sshKeyTypes, ", "))
+		return errors.New("want one line of authorized_keys, such as \"ssh-ed25519 AAAA… you@host\"; its type must be one of " +
+			strings.Join(sshKeyTypes, ", "))
 	}
 	blob, err := base64.StdEncoding.Strict().DecodeString(words[1])
 	if err != nil || len(blob) < 4 {

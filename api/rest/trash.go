@@ -106,7 +106,8 @@ func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, er
 		return found[0], nil
 	}
 	slices.Sort(on)
-	return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q in the trash of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", id, pool, strings.Join(on, " and "))
+	return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict,
+		"%q in the trash of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", id, pool, strings.Join(on, " and "))
 }
 
 // discardVolume puts a restored volume back into the trash, unless it belongs to an instance.

@@ -45,7 +45,9 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		}
 		// If two tokens were sent, the one with the lesser role counts.
 		if who == nil || !t.Role.Allows(who.Role) {
-			who, given = &Caller{Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret))}, true
+			who, given = &Caller{
+				Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret)),
+			}, true
 		}
 	}
 	if who == nil && !given {

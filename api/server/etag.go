@@ -57,7 +57,9 @@ func Matches(c *fiber.Ctx, tag string) error {
 
 // Unchanged calls matches for the object that the path names. It is for changes that cannot check
 // the tag in their own transaction, such as a deletion, which cannot overwrite a change.
-func Unchanged[T any](ctx context.Context, c *fiber.Ctx, kind string, read func(context.Context, string) (T, error), tag func(T) string) error {
+func Unchanged[T any](
+	ctx context.Context, c *fiber.Ctx, kind string, read func(context.Context, string) (T, error), tag func(T) string,
+) error {
 	if httpserve.FieldsOf(c.Context()).Get("if-match") == "" {
 		return nil
 	}

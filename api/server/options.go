@@ -12,7 +12,8 @@ import (
 // GrantsPrivilege refuses to let a script out of its sandbox unless the caller is an admin.
 func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
 	if who := CallerOf(c); privileged != nil && *privileged && !who.Role.Allows(seedbed.RoleAdmin) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and to let a script out of its sandbox takes %s", who.Name, who.Role, seedbed.RoleAdmin)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and to let a script out of its sandbox takes %s",
+			who.Name, who.Role, seedbed.RoleAdmin)
 	}
 	return nil
 }

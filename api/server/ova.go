@@ -86,7 +86,8 @@ func (r *Router) OVAPrecondition(ctx context.Context, name, pool string, size se
 			return script, nil
 		}
 	}
-	return "", Invalid("did not find an 'ova' or 'default_ova' provisioning script. Add one of that name first, which the profile of the OVA is to have: it may be empty, since the disks are cloned without it")
+	return "", Invalid("did not find an 'ova' or 'default_ova' provisioning script. " +
+		"Add one of that name first, which the profile of the OVA is to have: it may be empty, since the disks are cloned without it")
 }
 
 // ovaRefusal returns the error of an OVA import with what it is about.

@@ -15,7 +15,8 @@ import (
 func OneOf[T ~string](c *fiber.Ctx, name string, words []T) (T, error) {
 	v := T(strings.Clone(c.Query(name)))
 	if v != "" && !slices.Contains(words, v) {
-		return "", Invalid("%s %q is unknown: want %s", name, seedbed.Clip(string(v)), strings.Join(Each(words, func(w T) string { return string(w) }), ", "))
+		return "", Invalid("%s %q is unknown: want %s",
+			name, seedbed.Clip(string(v)), strings.Join(Each(words, func(w T) string { return string(w) }), ", "))
 	}
 	return v, nil
 }

@@ -115,7 +115,8 @@ type Server struct {
 // New returns a Server that does not serve yet.
 func New(c Config) *Server {
 	c.Token = bytes.TrimSpace(c.Token)
-	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, concurrency/2), uploads: make(chan struct{}, uploadsAtOnce)}
+	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(),
+		waits: make(chan struct{}, concurrency/2), uploads: make(chan struct{}, uploadsAtOnce)}
 }
 
 // Serve answers on ln until ctx ends, and then closes ln. With auth, requests need a token, except

@@ -92,5 +92,7 @@ func (r *Router) NewSession(c *fiber.Ctx, secret string) error {
 
 // EndSession ends the caller's session.
 func EndSession(c *fiber.Ctx) {
-	c.Cookie(&fiber.Cookie{Name: sessionCookie, Path: Prefix, Expires: time.Unix(1, 0), HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode})
+	c.Cookie(&fiber.Cookie{
+		Name: sessionCookie, Path: Prefix, Expires: time.Unix(1, 0), HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
+	})
 }

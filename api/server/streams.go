@@ -147,7 +147,9 @@ func (r *Router) pour(conn net.Conn, who Caller, from source) error {
 		<-gone
 	}()
 	out := &EventWriter{conn: conn, patience: cmp.Or(r.Patience, readerPatience)}
-	fmt.Fprintf(&out.buf, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\nretry: %d\n\n", mimeEvents, reconnect)
+	fmt.Fprintf(&out.buf,
+		"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\nretry: %d\n\n",
+		mimeEvents, reconnect)
 	beat := time.NewTicker(cmp.Or(r.Heartbeat, heartbeat))
 	defer beat.Stop()
 	poll := time.NewTicker(pollInterval)

@@ -32,7 +32,9 @@ const (
 // around the file.
 func (r *Router) Incoming(ctx context.Context, c *fiber.Ctx, frame seedbed.Bytes) (*httpserve.Stream, error) {
 	if httpserve.FieldsOf(c.Context()).Get("content-encoding") != "" {
-		return nil, httpserve.Problem{Status: fiber.StatusUnsupportedMediaType, Detail: "Content-Encoding is not supported: send the file as it is"}
+		return nil, httpserve.Problem{
+			Status: fiber.StatusUnsupportedMediaType, Detail: "Content-Encoding is not supported: send the file as it is",
+		}
 	}
 	return httpserve.NewStream(ctx, c.Context(), int64(cmp.Or(r.MaxUpload, DefaultMaxUpload)+frame), uploadIdle)
 }

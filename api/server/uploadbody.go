@@ -80,7 +80,8 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, httpserve.Problem{Status: fiber.StatusRequestEntityTooLarge, Kind: "invalid", Detail: "the file is larger than what may be uploaded (storage.max_upload)"}
+		return 0, httpserve.Problem{Status: fiber.StatusRequestEntityTooLarge, Kind: "invalid",
+			Detail: "the file is larger than what may be uploaded (storage.max_upload)"}
 	}
 	return n, err
 }

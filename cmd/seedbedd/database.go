@@ -64,7 +64,8 @@ func migrate(ctx context.Context, c config.Config, log *slog.Logger) error {
 // from the configuration, because every user can read a command line.
 func copyStore(ctx context.Context, c config.Config, from string, log *slog.Logger) error {
 	if c.Store.Driver != config.StorePostgres {
-		return errors.New("the configuration keeps the state in SQLite: set store.driver to postgres and store.dsn or store.dsn_file, run \"seedbedd migrate\", then this")
+		return errors.New("the configuration keeps the state in SQLite: " +
+			"set store.driver to postgres and store.dsn or store.dsn_file, run \"seedbedd migrate\", then this")
 	}
 	if from == "" {
 		from = c.Store.Path

@@ -49,7 +49,8 @@ func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*flee
 			"the worker of node %s has no address: give it one: seedbed node set %s --worker https://HOST:7375", n.Name, n.Name)
 	case identity == nil:
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable,
-			"the worker of node %s is on another host, and control host %s has no certificate to reach it with: set cluster.ca and cluster.control (docs/how-to/cluster.md)", n.Name, c.Node)
+			"the worker of node %s is on another host, and control host %s has no certificate to reach it with: "+
+				"set cluster.ca and cluster.control (docs/how-to/cluster.md)", n.Name, c.Node)
 	}
 	at, err := url.Parse(n.Worker)
 	if err != nil {

@@ -30,7 +30,8 @@ const (
 // dsnShape matches PostgreSQL's connection strings, as a URL or as keys and values.
 var dsnShape = regexp.MustCompile(`^(postgres(ql)?://|\s*[a-z_]+\s*=)`)
 
-const wantDSN = "a connection string such as postgres://seedbed@db1.example/seedbed, without a password: put a connection string with a password into the file of store.dsn_file"
+const wantDSN = "a connection string such as postgres://seedbed@db1.example/seedbed, without a password: " +
+	"put a connection string with a password into the file of store.dsn_file"
 
 func (k *checker) store(s Store) {
 	k.oneOf("store.driver", s.Driver, StoreSQLite, StorePostgres)

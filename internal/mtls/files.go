@@ -141,6 +141,7 @@ func checkMode(name string, info fs.FileInfo) error {
 		return nil
 	}
 	return seedbed.Errorf(seedbed.ErrInvalid,
-		"the private key %s has mode %04o and belongs to %s: run chmod 600 on it, or chmod 640 if root owns it and only the daemon is in its group", name,
-		mode, owner)
+		"the private key %s has mode %04o and belongs to %s: "+
+			"run chmod 600 on it, or chmod 640 if root owns it and only the daemon is in its group",
+		name, mode, owner)
 }

@@ -67,7 +67,8 @@ func adoptable(l link, n seedbed.Network) error {
 		return nil
 	case ours && network == n.Name:
 		return seedbed.Errorf(seedbed.ErrConflict,
-			"bridge %s has MAC %s, and network %s has %s: it belongs to another installation of Seedbed on this host; run that one's seedbed-metadata --cleanup, or choose another bridge name for network %s",
+			"bridge %s has MAC %s, and network %s has %s: it belongs to another installation of Seedbed on this host; "+
+				"run that one's seedbed-metadata --cleanup, or choose another bridge name for network %s",
 			l.name, l.mac, n.Name, n.MAC, n.Name)
 	case ours:
 		return seedbed.Errorf(seedbed.ErrConflict,

@@ -63,7 +63,8 @@ func checkNetworks(networks []seedbed.Network) error {
 			}
 			if o.Prefix.Overlaps(n.Prefix) && o.NAT && n.NAT {
 				return seedbed.Errorf(seedbed.ErrInvalid,
-					"networks %s (%s) and %s (%s) overlap, and both have NAT: answers from outside could not be told apart; give one another prefix, or switch its NAT off",
+					"networks %s (%s) and %s (%s) overlap, and both have NAT: answers from outside could not be told apart; "+
+						"give one another prefix, or switch its NAT off",
 					o.Name, o.Prefix, n.Name, n.Prefix)
 			}
 		}

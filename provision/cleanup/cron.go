@@ -50,7 +50,8 @@ const (
 func NewCron(spec string, slots Slots, lead Leadership, cleaner *Cleaner) (*Cron, error) {
 	schedule, err := cron.ParseStandard(spec)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "schedule %q is not usable (%s): want five cron fields in UTC, such as */10 * * * *", seedbed.Clip(spec), err)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "schedule %q is not usable (%s): want five cron fields in UTC, such as */10 * * * *",
+			seedbed.Clip(spec), err)
 	}
 	return &Cron{schedule: schedule, slots: slots, lead: lead, cleaner: cleaner, log: cleaner.cfg.Log}, nil
 }

@@ -134,5 +134,6 @@ func wrongLibvirt(node string, instances []seedbed.Instance, there map[seedbed.I
 	if expected < 4 || 2*missing <= expected {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d instances have no domain on node %s, which looks like the wrong libvirt rather than a cleanup, so nothing is touched there: run it with force if they are really gone, or remove them", missing, expected, node)
+	return fmt.Sprintf("%d of %d instances have no domain on node %s, which looks like the wrong libvirt rather than a cleanup, "+
+		"so nothing is touched there: run it with force if they are really gone, or remove them", missing, expected, node)
 }

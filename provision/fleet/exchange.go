@@ -183,7 +183,8 @@ func (c *Client) send(ctx context.Context, effect string, req effects.Request, e
 		each(l)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, fmt.Errorf("the answer of the worker on %s to %s has a line that is too long: expected at most %d bytes, or %d of a result", c.at, effect, effects.MaxLine, effects.MaxResult)
+		return nil, fmt.Errorf("the answer of the worker on %s to %s has a line that is too long: expected at most %d bytes, or %d of a result",
+			c.at, effect, effects.MaxLine, effects.MaxResult)
 	}
 	return nil, c.broken(ctx, lines.Err())
 }

@@ -64,8 +64,8 @@ func sourceName(source *libvirtxml.DomainDiskSource) string {
 func (s *scripted) disk(i int, d libvirtxml.DomainDisk) (libvirtxml.DomainDisk, error) {
 	name := sourceName(d.Source)
 	if name == "" {
-		return d, s.refuse("disk %d is not on a volume of the instance: expected a source of type network and protocol rbd with the name POOL/VOLUME",
-			i)
+		return d, s.refuse("disk %d is not on a volume of the instance: "+
+			"expected a source of type network and protocol rbd with the name POOL/VOLUME", i)
 	}
 	if d.Device != "" && d.Device != "disk" && d.Device != "lun" || d.Target == nil || d.Target.Dev == "" {
 		return d, s.refuse("disk %d, %s, is a %q or has no target: expected a disk with one", i, seedbed.Clip(name), seedbed.Clip(d.Device))
@@ -118,7 +118,8 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		at := slices.IndexFunc(left, func(own seedbed.DomainNIC) bool { return own.Bridge == bridge })
 		if at < 0 {
 			return s.refuse(
-				"interface %d is on bridge %q, where the instance has no further NIC: expected one <interface type='bridge'> for each network of the profile, on its eth_bridge",
+				"interface %d is on bridge %q, where the instance has no further NIC: "+
+					"expected one <interface type='bridge'> for each network of the profile, on its eth_bridge",
 				i,
 				seedbed.Clip(bridge),
 			)

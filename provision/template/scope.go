@@ -58,7 +58,8 @@ type Scope struct {
 var documentNames = map[string]Type{
 	"vm.name": String, "vm.id": String, "vm.uuid": String, "vm.profile": String, "vm.image": String, "vm.node": String, "vm.network": String,
 	"vm.mac": String, "vm.ip": String, "vm.number": Int, "vm.vcpus": Int, "vm.memory": Int,
-	"profile.name": String, "profile.image": String, "profile.network": String, "profile.vcpus": Int, "profile.memory": Int, "profile.disk": Int,
+	"profile.name": String, "profile.image": String, "profile.network": String, "profile.vcpus": Int,
+	"profile.memory": Int, "profile.disk": Int,
 	"region": String, "zone": String,
 }
 

@@ -71,16 +71,17 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
-		err = db.writes.Together(ctx, what, groupcommit.Change{Networks: instances.NetworksOf(a.Instance), Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
-			told, err := fn(ctx, b)
-			if known := (*seedbed.Error)(nil); b.Shared && a.Delivery != nil && errors.As(err, &known) {
-				return nil, groupcommit.ErrApart // the delivery may be a duplicate; only a transaction of its own looks for that
-			}
-			if err == nil {
-				access.Record(b.Tx, asker, what)
-			}
-			return told, err
-		}})
+		err = db.writes.Together(ctx, what, groupcommit.Change{Networks: instances.NetworksOf(a.Instance),
+			Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+				told, err := fn(ctx, b)
+				if known := (*seedbed.Error)(nil); b.Shared && a.Delivery != nil && errors.As(err, &known) {
+					return nil, groupcommit.ErrApart // the delivery may be a duplicate; only a transaction of its own looks for that
+				}
+				if err == nil {
+					access.Record(b.Tx, asker, what)
+				}
+				return told, err
+			}})
 	} else {
 		err = db.sql.Update(ctx, what, func(tx *sqldb.Tx) error {
 			told, err := fn(ctx, groupcommit.Alone(tx))
@@ -163,10 +164,12 @@ func checkInstance(i *seedbed.Instance) error {
 		}
 		for _, other := range i.NICs[:at] {
 			if n.MAC == other.MAC {
-				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same MAC address %s: want another for one of them", i.Name, other.Index, n.Index, n.MAC)
+				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same MAC address %s: want another for one of them",
+					i.Name, other.Index, n.Index, n.MAC)
 			}
 			if n.Addr.IsValid() && n.Addr == other.Addr && n.Network == other.Network {
-				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same address %s: want another for one of them", i.Name, other.Index, n.Index, n.Addr)
+				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same address %s: want another for one of them",
+					i.Name, other.Index, n.Index, n.Addr)
 			}
 		}
 	}

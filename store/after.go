@@ -19,7 +19,8 @@ func acceptAfter(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return nil
 	}
 	// The row is locked, so that the end of that job sees j waiting for it.
-	before, err := sqldb.LockOne(ctx, tx, jobs.ScanJob, seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", sqldb.Clean(string(j.After), 80)),
+	before, err := sqldb.LockOne(ctx, tx, jobs.ScanJob,
+		seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", sqldb.Clean(string(j.After), 80)),
 		`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, j.After)
 	switch {
 	case err != nil:
@@ -66,7 +67,8 @@ func (db *DB) giveUp(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, why strin
 // endDependents unblocks the jobs that waited for j if j succeeded. Otherwise it ends them, and in
 // turn the jobs that wait for them. A removal runs however j ended.
 func (db *DB) endDependents(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
-	waiting, err := sqldb.List(ctx, tx, jobs.ScanJob, `UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobs.JobColumns, j.ID)
+	waiting, err := sqldb.List(ctx, tx, jobs.ScanJob,
+		`UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobs.JobColumns, j.ID)
 	if err != nil {
 		return err
 	}

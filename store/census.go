@@ -16,11 +16,13 @@ func (db *DB) Counts(ctx context.Context, since time.Time) (c seedbed.Counts, er
 		c.Instances, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.InstanceCounts, err error) {
 			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)
 			return n, err
-		}, `SELECT node, state, COUNT(*), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint) FROM instance GROUP BY node, state ORDER BY node, state`)
+		}, `SELECT node, state, COUNT(*), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint)
+			FROM instance GROUP BY node, state ORDER BY node, state`)
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS bigint) FROM volume`).Scan(&c.Volumes, &c.Disks); err != nil {
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS bigint) FROM volume`).
+			Scan(&c.Volumes, &c.Disks); err != nil {
 			return err
 		}
 		type live struct {
@@ -38,7 +40,8 @@ func (db *DB) Counts(ctx context.Context, since time.Time) (c seedbed.Counts, er
 			c.Jobs[l.state] = l.n
 		}
 		return tx.QueryRowContext(ctx, `
-			SELECT (SELECT COUNT(*) FROM job WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= $1), (SELECT COUNT(*) FROM image WHERE dropped = 0),
+			SELECT (SELECT COUNT(*) FROM job WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= $1),
+				(SELECT COUNT(*) FROM image WHERE dropped = 0),
 				(SELECT COUNT(*) FROM profile), (SELECT COUNT(*) FROM network)`,
 			sqldb.Micros(since)).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
 	})

@@ -19,7 +19,8 @@ const cronMemory = 31 * 24 * time.Hour
 // CronSlot takes one slot of a task. It returns true only for the first call with that slot.
 func (db *DB) CronSlot(ctx context.Context, task string, slot time.Time) (first bool, err error) {
 	err = db.sql.Update(ctx, "take cron slot", func(tx *sqldb.Tx) error {
-		n, err := sqldb.Affect(ctx, tx, `INSERT INTO cron_run (task, slot) VALUES ($1, $2) ON CONFLICT (task, slot) DO NOTHING`, sqldb.Clean(task, 80), slot.UnixMicro())
+		n, err := sqldb.Affect(ctx, tx, `INSERT INTO cron_run (task, slot) VALUES ($1, $2) ON CONFLICT (task, slot) DO NOTHING`,
+			sqldb.Clean(task, 80), slot.UnixMicro())
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,8 @@ func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep
 	// A failed create job that was kept still has its script, and a rebuild its parameters. What
 	// other jobs left of the instance was removed with it.
 	for _, table := range []string{"job_script", "rebuild", "orphan"} {
-		if err := sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`, id); err != nil {
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`,
+			id); err != nil {
 			return err
 		}
 	}

@@ -122,7 +122,8 @@ func checkTarget(ctx context.Context, src *sqldb.Tx, dst pgx.Tx, name string) er
 		return err
 	}
 	if have != want {
-		return seedbed.Errorf(seedbed.ErrVersion, "the file has schema %d and database %s has %d: run \"seedbedd migrate\" and the copy with one release", have, name, want)
+		return seedbed.Errorf(seedbed.ErrVersion,
+			"the file has schema %d and database %s has %d: run \"seedbedd migrate\" and the copy with one release", have, name, want)
 	}
 	if _, err := dst.Exec(ctx, `LOCK TABLE `+strings.Join(tables, ", ")+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 		return err
@@ -133,7 +134,8 @@ func checkTarget(ctx context.Context, src *sqldb.Tx, dst pgx.Tx, name string) er
 			return err
 		}
 		if full {
-			return seedbed.Errorf(seedbed.ErrInUse, "database %s is not empty (table %s has rows): a copy goes into one that was only migrated", name, table)
+			return seedbed.Errorf(seedbed.ErrInUse,
+				"database %s is not empty (table %s has rows): a copy goes into one that was only migrated", name, table)
 		}
 	}
 	return nil

@@ -92,9 +92,11 @@ func emptyNode(ctx context.Context, tx *sqldb.Tx, name string) error {
 		return err
 	}
 	if len(images) > 0 {
-		return seedbed.Errorf(seedbed.ErrInUse, "node %q has image %s, which no other node can reach: remove them first (seedbed image remove)", name, sqldb.Quoted(images))
+		return seedbed.Errorf(seedbed.ErrInUse, "node %q has image %s, which no other node can reach: remove them first (seedbed image remove)",
+			name, sqldb.Quoted(images))
 	}
-	job, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `SELECT `+jobs.JobColumns+` FROM job WHERE node = $1 AND `+jobs.Live+` ORDER BY created LIMIT 1`, name)
+	job, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+		`SELECT `+jobs.JobColumns+` FROM job WHERE node = $1 AND `+jobs.Live+` ORDER BY created LIMIT 1`, name)
 	if err != nil || job.ID == "" {
 		return err
 	}
@@ -108,7 +110,8 @@ func imagesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := sqldb.List(ctx, tx, catalogue.ScanImage, `SELECT `+catalogue.ImageColumns+` FROM image WHERE node = $1 AND dropped = 0 ORDER BY name`, node)
+	all, err := sqldb.List(ctx, tx, catalogue.ScanImage,
+		`SELECT `+catalogue.ImageColumns+` FROM image WHERE node = $1 AND dropped = 0 ORDER BY name`, node)
 	if err != nil {
 		return nil, err
 	}

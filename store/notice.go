@@ -14,7 +14,8 @@ import (
 // of things removed by each task.
 func (db *DB) CleanupFinished(ctx context.Context, taken map[string]int) error {
 	return db.sql.Update(ctx, "tell of the cleanup", func(tx *sqldb.Tx) error {
-		return outbox.Emit(ctx, tx, outbox.Event{Kind: seedbed.EventCleanupFinished, Subject: "cleanup", Data: outbox.Fixed(map[string]any{"taken": taken})})
+		return outbox.Emit(ctx, tx,
+			outbox.Event{Kind: seedbed.EventCleanupFinished, Subject: "cleanup", Data: outbox.Fixed(map[string]any{"taken": taken})})
 	})
 }
 
@@ -78,13 +79,14 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 	case j.Kind == seedbed.JobRemove && o.Drop:
 		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
 	case j.Kind == seedbed.JobCreate:
-		all = append(all, outbox.Event{Kind: seedbed.EventInstanceReady, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
-			found, err := instances.Read(ctx, tx, `id = $1`, j.Instance)
-			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
-				return nil, err // created, but not started
-			}
-			return ofInstance("", found[0], j.ID).Data(ctx, tx)
-		}})
+		all = append(all,
+			outbox.Event{Kind: seedbed.EventInstanceReady, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
+				found, err := instances.Read(ctx, tx, `id = $1`, j.Instance)
+				if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
+					return nil, err // created, but not started
+				}
+				return ofInstance("", found[0], j.ID).Data(ctx, tx)
+			}})
 	}
 	return all
 }

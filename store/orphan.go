@@ -21,12 +21,14 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 			return err
 		}
 		if j.State != seedbed.JobIncomplete {
-			return sqldb.OrConflict(nil, "job %s is %s: only one that was undone and has left something behind can be undone once more", j.ID.Short(), j.State)
+			return sqldb.OrConflict(nil, "job %s is %s: only one that was undone and has left something behind can be undone once more",
+				j.ID.Short(), j.State)
 		}
 		if err := undoable(ctx, tx, j); err != nil {
 			return err
 		}
-		if err := sqldb.Exec(ctx, tx, `UPDATE job_stage SET state = $1 WHERE job = $2 AND state = $3`, seedbed.StageIntent, id, seedbed.StageOrphans); err != nil {
+		if err := sqldb.Exec(ctx, tx, `UPDATE job_stage SET state = $1 WHERE job = $2 AND state = $3`,
+			seedbed.StageIntent, id, seedbed.StageOrphans); err != nil {
 			return err
 		}
 		clock, err := db.sql.LeaseClock(ctx, tx)
@@ -34,7 +36,8 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 			return err
 		}
 		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"})
-		j, err = jobs.ScanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
+		j, err = jobs.ScanJob(tx.QueryRowContext(ctx,
+			`UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
 			stage = COALESCE((SELECT name FROM job_stage WHERE job = $3 AND state = $4 ORDER BY n DESC LIMIT 1), '')
 			WHERE id = $3 RETURNING `+jobs.JobColumns, seedbed.JobUndoing, sqldb.Micros(clock), id, seedbed.StageIntent))
 		return err
@@ -45,10 +48,12 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 // undoable returns an error if undoing the job could remove what now belongs to another.
 func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Instance != "" {
-		later, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
+		later, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+			`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
 			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, sqldb.Micros(j.Created))
 		if err == nil && later.ID != "" && later.State.Terminal() {
-			err = sqldb.OrConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more", later.Kind, later.ID.Short(), j.Subject, j.ID.Short())
+			err = sqldb.OrConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more",
+				later.Kind, later.ID.Short(), j.Subject, j.ID.Short())
 		}
 		if err != nil {
 			return err

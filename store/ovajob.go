@@ -43,7 +43,8 @@ func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 // idleOVA returns ErrInUse if a job works on the OVA image.
 func idleOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created LIMIT 1`, name, seedbed.JobOVA, seedbed.JobOVARemove)
+		`SELECT `+jobs.JobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created LIMIT 1`,
+		name, seedbed.JobOVA, seedbed.JobOVARemove)
 	if err != nil || other.ID == "" {
 		return err
 	}

@@ -113,7 +113,8 @@ func imagesOf(i seedbed.Instance) []string {
 }
 
 func putSide(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
-	return sqldb.Exec(ctx, tx, `INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+	return sqldb.Exec(ctx, tx,
+		`INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		job, side, sqldb.AsJSON(i), sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), i.ReportToken, i.Source, sqldb.AsJSON(i.Params))
 }
 
@@ -129,7 +130,8 @@ func scanSide(r sqldb.Row) (i seedbed.Instance, err error) {
 
 // side reads one side of a rebuild, or nil if it is not stored.
 func side(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
-	found, err := sqldb.List(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
+	found, err := sqldb.List(ctx, tx, scanSide,
+		`SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -175,7 +177,8 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			want = seedbed.JobUndoing
 		}
 		if j.State != want || j.Kind != seedbed.JobRebuild {
-			return seedbed.Errorf(seedbed.ErrConflict, "%s job %s is %s: it does not make its instance what it has as %q", j.Kind, j.ID.Short(), j.State, to)
+			return seedbed.Errorf(seedbed.ErrConflict, "%s job %s is %s: it does not make its instance what it has as %q",
+				j.Kind, j.ID.Short(), j.State, to)
 		}
 		before, err := side(ctx, tx, j.ID, seedbed.RebuildBefore)
 		switch {
@@ -192,7 +195,8 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			}
 			return remake(ctx, tx, *before)
 		case before != nil:
-			return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`, sqldb.Micros(sqldb.Now()), j.Instance)
+			return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`,
+				sqldb.Micros(sqldb.Now()), j.Instance)
 		}
 		was, err := instances.ReadOne(ctx, tx, j.Instance)
 		if err != nil {
@@ -216,10 +220,12 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 // i.
 func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 	n, err := sqldb.Affect(ctx, tx, `
-		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5, user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
+		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5,
+			user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
 			follow = $16, source = $17, params = $18, system = $19 WHERE id = $15`,
-		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready, sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
+		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready,
+		sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
 		i.Datasource, sqldb.AsJSON(i.Metadata), sqldb.Micros(i.Fetched), sqldb.Micros(i.Reported), sqldb.Micros(sqldb.Now()), i.ID,
 		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System))
 	if err == nil && n == 0 {
@@ -232,7 +238,8 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 		return err
 	}
 	for _, v := range i.Volumes {
-		err := sqldb.Exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6)`, v.Pool, v.Name, i.ID, v.Index, v.Size, sqldb.Null(v.Image))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6)`,
+			v.Pool, v.Name, i.ID, v.Index, v.Size, sqldb.Null(v.Image))
 		if err != nil {
 			return err
 		}
@@ -277,8 +284,10 @@ func endRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobR
 // removes them: the old disks of a rebuild that failed, and the disks of both sides if it could not
 // be undone. Their images are left out, because they no longer matter.
 func reclaim(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
-	left, err := sqldb.List(ctx, tx, scanSide, `SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
-		FROM rebuild JOIN job ON job.id = rebuild.job WHERE job.instance = $1 AND (rebuild.side = $2 OR job.state = $3) ORDER BY job.created, rebuild.side`,
+	left, err := sqldb.List(ctx, tx, scanSide,
+		`SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
+		FROM rebuild JOIN job ON job.id = rebuild.job
+		WHERE job.instance = $1 AND (rebuild.side = $2 OR job.state = $3) ORDER BY job.created, rebuild.side`,
 		id, seedbed.RebuildBefore, seedbed.JobIncomplete)
 	if err != nil {
 		return err

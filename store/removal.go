@@ -16,7 +16,9 @@ import (
 func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
 	j := &a.Job
 	// Lock the job's row before the instance's, like the owner of the job does.
-	making, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+jobs.Live+` RETURNING `+jobs.JobColumns, j.Instance, seedbed.JobCreate)
+	making, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+		`UPDATE job SET epoch = epoch WHERE instance = $1 AND kind = $2 AND `+jobs.Live+` RETURNING `+jobs.JobColumns,
+		j.Instance, seedbed.JobCreate)
 	if err != nil {
 		return err
 	}

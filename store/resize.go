@@ -29,7 +29,9 @@ func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return err
 	}
 	if spec.Machine() && inst.State != seedbed.InstanceStopped {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop); a disk can grow while it runs", inst.Name, inst.State)
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop); a disk can grow while it runs",
+			inst.Name, inst.State)
 	}
 	return holdTokenQuota(ctx, tx, inst.Token, next)
 }
@@ -51,9 +53,11 @@ func resized(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, s seedbed.ResizeS
 	if s.Size == 0 {
 		return nil
 	}
-	n, err = sqldb.Affect(ctx, tx, `UPDATE volume SET size = $1 WHERE instance = $2 AND pool = $3 AND name = $4 AND size <= $1`, int64(s.Size), j.Instance, s.Pool, s.Volume)
+	n, err = sqldb.Affect(ctx, tx, `UPDATE volume SET size = $1 WHERE instance = $2 AND pool = $3 AND name = $4 AND size <= $1`,
+		int64(s.Size), j.Instance, s.Pool, s.Volume)
 	if err != nil || n == 0 {
-		return sqldb.OrConflict(err, "job %s: its instance has no volume %s in pool %s that could have grown to %s", j.ID.Short(), sqldb.Clean(s.Volume, 80), sqldb.Clean(s.Pool, 80), s.Size)
+		return sqldb.OrConflict(err, "job %s: its instance has no volume %s in pool %s that could have grown to %s",
+			j.ID.Short(), sqldb.Clean(s.Volume, 80), sqldb.Clean(s.Pool, 80), s.Size)
 	}
 	return nil
 }
@@ -61,7 +65,8 @@ func resized(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, s seedbed.ResizeS
 // addGrowth adds to has what the live jobs of the token's instances, except the instance but, will
 // add. A job counts from the time when it was accepted.
 func addGrowth(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
-	jobs, err := sqldb.List(ctx, tx, jobs.ScanJob, `SELECT `+jobs.JobColumns+` FROM job WHERE kind IN ($1, $2) AND `+jobs.Live+` AND instance <> $3
+	jobs, err := sqldb.List(ctx, tx, jobs.ScanJob,
+		`SELECT `+jobs.JobColumns+` FROM job WHERE kind IN ($1, $2) AND `+jobs.Live+` AND instance <> $3
 		AND instance IN (SELECT id FROM instance WHERE token = $4 AND token <> '')`, seedbed.JobResize, seedbed.JobRebuild, but, token)
 	if err != nil {
 		return err

@@ -35,7 +35,8 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 			stage = "its first"
 		}
 		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "taken up again at stage " + stage})
-		j, err = jobs.ScanJob(tx.QueryRowContext(ctx, `UPDATE job SET state = $1, error = '', cancel = 0, progress = 0, attempts = 0, owner = '', lease_until = NULL, ended = NULL
+		j, err = jobs.ScanJob(tx.QueryRowContext(ctx,
+			`UPDATE job SET state = $1, error = '', cancel = 0, progress = 0, attempts = 0, owner = '', lease_until = NULL, ended = NULL
 			WHERE id = $2 RETURNING `+jobs.JobColumns, seedbed.JobQueued, id))
 		if err != nil {
 			return err
@@ -68,7 +69,8 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	}
 	state, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceState], missing, `SELECT state FROM instance WHERE id = $1`, j.Instance)
 	if err == nil && state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
-		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: want one that is running or stopped to go on with %s job %s", j.Subject, state, j.Kind, j.ID.Short())
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: want one that is running or stopped to go on with %s job %s",
+			j.Subject, state, j.Kind, j.ID.Short())
 	}
 	switch {
 	case err != nil:
@@ -95,7 +97,8 @@ func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing er
 	if j.Kind == seedbed.JobImageRemove {
 		return unusedImage(ctx, tx, j.Subject, true)
 	}
-	by, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.JobID], missing, `SELECT job FROM claim WHERE kind = $1 AND key = $2`, catalogue.ImageClaim, j.Subject)
+	by, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.JobID], missing, `SELECT job FROM claim WHERE kind = $1 AND key = $2`,
+		catalogue.ImageClaim, j.Subject)
 	if err == nil && by != j.ID {
 		err = missing // another import made an image of that name
 	}
@@ -105,7 +108,8 @@ func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing er
 // idleImage returns ErrInUse if a job works on the image.
 func idleImage(ctx context.Context, tx *sqldb.Tx, name string) error {
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created LIMIT 1`, name, seedbed.JobImport, seedbed.JobImageRemove)
+		`SELECT `+jobs.JobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created LIMIT 1`,
+		name, seedbed.JobImport, seedbed.JobImageRemove)
 	if err != nil || other.ID == "" {
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 func scripted(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, states ...seedbed.JobState) (seedbed.Job, error) {
 	j, err := jobs.Hold(ctx, tx, ref)
 	if err == nil && (j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRebuild || !slices.Contains(states, j.State)) {
-		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are", j.ID.Short(), j.Kind, j.State)
+		err = seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: its instance's volumes stay as they are",
+			j.ID.Short(), j.Kind, j.State)
 	}
 	return j, err
 }
@@ -48,7 +49,8 @@ func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume)
 		return err
 	}
 	v.Index = len(next.Volumes)
-	if err := instances.CheckImages(ctx, groupcommit.Alone(tx), seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
+	if err := instances.CheckImages(ctx, groupcommit.Alone(tx),
+		seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
 		return err
 	}
 	if err := holdTokenDisk(ctx, tx, *next, v); err != nil {
@@ -117,5 +119,6 @@ func exchangeDomain(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed
 }
 
 func putScriptDomain(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, xml string) error {
-	return sqldb.Exec(ctx, tx, `INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, id, xml)
+	return sqldb.Exec(ctx, tx,
+		`INSERT INTO instance_script (instance, xml) VALUES ($1, $2) ON CONFLICT (instance) DO UPDATE SET xml = excluded.xml`, id, xml)
 }

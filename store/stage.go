@@ -95,7 +95,8 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 		tx.Add(stageTable, j.ID, begun+1, next, seedbed.StageIntent, sqldb.Micros(sqldb.Now()))
 	}
 	tx.Later(`
-		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2), total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
+		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2),
+			total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
 			progress = CASE WHEN stage = $5 AND stage <> '' THEN progress ELSE 0 END,
 			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5, final = $6
 		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.Events+int64(len(s.Events)), next, sqldb.Flag(s.Final))
@@ -158,7 +159,8 @@ func checkStages(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, s see
 }
 
 func countDone(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) error {
-	return sqldb.Exec(ctx, tx, `UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2) WHERE id = $1`, id, seedbed.StageDone)
+	return sqldb.Exec(ctx, tx, `UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2) WHERE id = $1`,
+		id, seedbed.StageDone)
 }
 
 // Undo changes a running job to undoing, and stores cause as the error of the job and of its
@@ -176,12 +178,14 @@ func (db *DB) Undo(ctx context.Context, ref seedbed.JobRef, cause string) error 
 			return sqldb.ErrUnchanged
 		}
 		cause := sqldb.Clean(cause, sqldb.MaxText)
-		err = sqldb.Exec(ctx, tx, `UPDATE job SET state = $1, error = CASE WHEN error = '' THEN $2 ELSE error END, progress = 0, attempts = 1 WHERE id = $3`,
+		err = sqldb.Exec(ctx, tx,
+			`UPDATE job SET state = $1, error = CASE WHEN error = '' THEN $2 ELSE error END, progress = 0, attempts = 1 WHERE id = $3`,
 			seedbed.JobUndoing, cause, j.ID)
 		if err != nil {
 			return err
 		}
-		return sqldb.Exec(ctx, tx, `UPDATE job_stage SET error = $1 WHERE job = $2 AND name = $3 AND state = $4`, cause, j.ID, j.Stage, seedbed.StageIntent)
+		return sqldb.Exec(ctx, tx, `UPDATE job_stage SET error = $1 WHERE job = $2 AND name = $3 AND state = $4`,
+			cause, j.ID, j.Stage, seedbed.StageIntent)
 	})
 }
 
@@ -201,7 +205,8 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 		if problem != "" {
 			state = seedbed.StageOrphans
 		}
-		n, err := sqldb.Affect(ctx, tx, `UPDATE job_stage SET state = $1, error = CASE WHEN $2 = '' THEN error ELSE $2 END, ended = $3 WHERE job = $4 AND name = $5`,
+		n, err := sqldb.Affect(ctx, tx,
+			`UPDATE job_stage SET state = $1, error = CASE WHEN $2 = '' THEN error ELSE $2 END, ended = $3 WHERE job = $4 AND name = $5`,
 			state, sqldb.Clean(problem, sqldb.MaxText), sqldb.Micros(sqldb.Now()), j.ID, stage)
 		if err != nil || n == 0 {
 			return sqldb.OrConflict(err, "job %s: stage %q was not begun, so it cannot be undone", j.ID.Short(), sqldb.Clean(stage, 80))
@@ -209,7 +214,8 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 		if err := jobs.NoteOrphans(ctx, tx, j, stage, problem, left); err != nil {
 			return err
 		}
-		next, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM job_stage WHERE job = $1 AND state IN ($2, $3) ORDER BY n DESC LIMIT 1`,
+		next, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
+			`SELECT name FROM job_stage WHERE job = $1 AND state IN ($2, $3) ORDER BY n DESC LIMIT 1`,
 			j.ID, seedbed.StageIntent, seedbed.StageDone)
 		if err != nil {
 			return err
@@ -232,7 +238,8 @@ func (db *DB) Stages(ctx context.Context, id seedbed.JobID) (all []seedbed.Stage
 		if _, err := jobs.ReadJob(ctx, tx, id); err != nil {
 			return err
 		}
-		all, err = sqldb.List(ctx, tx, scanStage, `SELECT job, n, name, state, error, started, ended FROM job_stage WHERE job = $1 ORDER BY n`, id)
+		all, err = sqldb.List(ctx, tx, scanStage,
+			`SELECT job, n, name, state, error, started, ended FROM job_stage WHERE job = $1 ORDER BY n`, id)
 		return err
 	})
 	return all, err

@@ -45,7 +45,8 @@ func holdTokenDisk(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, v seed
 	if err != nil || most.Disk == 0 {
 		return err
 	}
-	err = overQuota(token, seedbed.TokenQuota{Disk: most.Disk}, seedbed.TokenQuota{Disk: has.Disk + disksOf(i)}, seedbed.TokenQuota{Disk: v.Size})
+	err = overQuota(token, seedbed.TokenQuota{Disk: most.Disk},
+		seedbed.TokenQuota{Disk: has.Disk + disksOf(i)}, seedbed.TokenQuota{Disk: v.Size})
 	if err == nil {
 		return nil
 	}
@@ -70,17 +71,20 @@ func tokenUse(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.Insta
 	if token == "" {
 		return most, has, nil
 	}
-	t, err := sqldb.LockOne(ctx, tx, access.ScanToken, nil, `UPDATE token SET name = name WHERE name = $1 RETURNING `+access.TokenColumns, token)
+	t, err := sqldb.LockOne(ctx, tx, access.ScanToken, nil,
+		`UPDATE token SET name = name WHERE name = $1 RETURNING `+access.TokenColumns, token)
 	if err != nil || t.Quota == most { // no quota, or the token was revoked
 		return most, has, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(vcpus), 0) AS bigint), CAST(COALESCE(SUM(memory), 0) AS bigint) FROM instance WHERE token = $1 AND token <> '' AND id <> $2`,
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(vcpus), 0) AS bigint), CAST(COALESCE(SUM(memory), 0) AS bigint)
+		FROM instance WHERE token = $1 AND token <> '' AND id <> $2`,
 		token, but).Scan(&has.Instances, &has.VCPUs, &has.Memory)
 	if err != nil {
 		return most, has, err
 	}
 	if t.Quota.Disk > 0 {
-		has.Disk, err = sqldb.Value[seedbed.Bytes](tx.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(volume.size), 0) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
+		has.Disk, err = sqldb.Value[seedbed.Bytes](tx.QueryRowContext(ctx,
+			`SELECT CAST(COALESCE(SUM(volume.size), 0) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
 			WHERE instance.token = $1 AND instance.token <> '' AND instance.id <> $2`, token, but))
 		if err != nil {
 			return most, has, err
@@ -111,10 +115,12 @@ func overQuota(token string, most, has, wants seedbed.TokenQuota) error {
 			}
 			return fmt.Sprint(n)
 		}
-		over = append(over, fmt.Sprintf("%s: it has %s, this wants %s more, and %s is the most", q.what, shown(q.has), shown(q.wants), shown(q.most)))
+		over = append(over,
+			fmt.Sprintf("%s: it has %s, this wants %s more, and %s is the most", q.what, shown(q.has), shown(q.wants), shown(q.most)))
 	}
 	if over == nil {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrForbidden, "token %q is over its quota of %s: remove some instances, or raise it (seedbed token quota)", token, strings.Join(over, "; of "))
+	return seedbed.Errorf(seedbed.ErrForbidden, "token %q is over its quota of %s: remove some instances, or raise it (seedbed token quota)",
+		token, strings.Join(over, "; of "))
 }

@@ -52,11 +52,13 @@ func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return err
 	}
 	var state seedbed.InstanceState
-	if err := tx.QueryRowContext(ctx, `SELECT name, node, state FROM instance WHERE id = $1`, j.Instance).Scan(&j.Subject, &j.Node, &state); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT name, node, state FROM instance WHERE id = $1`,
+		j.Instance).Scan(&j.Subject, &j.Node, &state); err != nil {
 		return err
 	}
 	if state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: only the volumes of one that is running or stopped can be worked on", j.Subject, state)
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: only the volumes of one that is running or stopped can be worked on",
+			j.Subject, state)
 	}
 	return nil
 }
@@ -68,12 +70,14 @@ func idle(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 
 // idleBut is idle that ignores the job but.
 func idleBut(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, but seedbed.JobID) error {
-	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil, `SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+jobs.Live+` ORDER BY created LIMIT 1`, id, but)
+	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+		`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND `+jobs.Live+` ORDER BY created LIMIT 1`, id, but)
 	if err != nil || other.ID == "" {
 		return err
 	}
 	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
-		Msg: fmt.Sprintf("instance %q is in the hands of %s job %s: wait for its end%s", other.Subject, other.Kind, other.ID.Short(), orCancel(other))}
+		Msg: fmt.Sprintf("instance %q is in the hands of %s job %s: wait for its end%s",
+			other.Subject, other.Kind, other.ID.Short(), orCancel(other))}
 }
 
 func orCancel(j seedbed.Job) string {
@@ -99,7 +103,8 @@ func acceptImageRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error 
 		return err
 	}
 	var input seedbed.ImageRemoval
-	err = tx.QueryRowContext(ctx, `SELECT claim.job, image.state FROM image JOIN claim ON claim.kind = $1 AND claim.key = image.name WHERE image.name = $2`,
+	err = tx.QueryRowContext(ctx,
+		`SELECT claim.job, image.state FROM image JOIN claim ON claim.kind = $1 AND claim.key = image.name WHERE image.name = $2`,
 		catalogue.ImageClaim, j.Subject).Scan(&input.Import, &input.Was)
 	if err != nil {
 		return err
@@ -122,8 +127,10 @@ func unusedImage(ctx context.Context, tx *sqldb.Tx, name string, alone bool) err
 	}
 	for _, u := range []struct{ what, query string }{
 		{"profile", `SELECT name FROM profile WHERE image = $1 ORDER BY name LIMIT 6`},
-		{"storage template", `SELECT DISTINCT t.name FROM storage_template_disk d JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name LIMIT 6`},
-		{"instance", `SELECT DISTINCT instance.name FROM volume JOIN instance ON instance.id = volume.instance WHERE volume.image = $1 ORDER BY instance.name LIMIT 6`},
+		{"storage template", `SELECT DISTINCT t.name FROM storage_template_disk d
+			JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name LIMIT 6`},
+		{"instance", `SELECT DISTINCT instance.name FROM volume JOIN instance ON instance.id = volume.instance
+			WHERE volume.image = $1 ORDER BY instance.name LIMIT 6`},
 	} {
 		names, err := sqldb.List(ctx, tx, sqldb.Value[string], u.query, name)
 		if err != nil {
@@ -151,7 +158,8 @@ func unusedImage(ctx context.Context, tx *sqldb.Tx, name string, alone bool) err
 	if users == nil {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "image %q is used by %s: remove them first, or flatten the instances (seedbed vm flatten)", name, strings.Join(users, " and "))
+	return seedbed.Errorf(seedbed.ErrInUse, "image %q is used by %s: remove them first, or flatten the instances (seedbed vm flatten)",
+		name, strings.Join(users, " and "))
 }
 
 // flattened records that the volumes of the job's instance are no longer clones.
@@ -169,7 +177,8 @@ func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[
 	names := make(map[seedbed.InstanceID]string, len(ids))
 	err := db.sql.View(ctx, "read instance names", func(tx *sqldb.Tx) error {
 		for _, id := range ids {
-			name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT subject FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
+			name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
+				`SELECT subject FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
 			if err != nil {
 				return err
 			}

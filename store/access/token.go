@@ -14,7 +14,8 @@ const TokenColumns = `name, role, created, expires, used, max_instances, max_vcp
 
 // ScanToken reads a token from a row of TokenColumns.
 func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
-	err = r.Scan(&t.Name, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires), sqldb.ToTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
+	err = r.Scan(&t.Name, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires),
+		sqldb.ToTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
 	return t, err
 }
 
@@ -34,11 +35,14 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 	t.Role, t.Created, t.Used = role, sqldb.Now(), time.Time{}
 	if !t.Expires.IsZero() {
 		if t.Expires = sqldb.OrNow(t.Expires); t.Expired(t.Created) {
-			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already", t.Name, t.Expires.Format(time.RFC3339))
+			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already",
+				t.Name, t.Expires.Format(time.RFC3339))
 		}
 	}
 	err = s.db.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
-		made, err := sqldb.Affect(ctx, tx, `INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+		made, err := sqldb.Affect(ctx, tx,
+			`INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
 			t.Name, t.Role, sum[:], sqldb.Micros(t.Created), sqldb.Micros(t.Expires), t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)
@@ -91,7 +95,8 @@ func (s *Store) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQ
 	}
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))
 	err = s.db.Update(ctx, "change quota of token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		t, err = sqldb.One(ctx, tx, ScanToken, missing, `UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+TokenColumns,
+		t, err = sqldb.One(ctx, tx, ScanToken, missing,
+			`UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+TokenColumns,
 			q.Instances, q.VCPUs, q.Memory, q.Disk, name)
 		if err != nil && sqldb.Unstorable(err) {
 			err = missing

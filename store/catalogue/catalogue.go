@@ -27,7 +27,8 @@ func (s *Store) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) 
 		scripts, err5 := s.Scripts(ctx, all)
 		profiles, err6 := s.Profiles(ctx)
 		c = seedbed.Catalogue{
-			System: each(system, seedbed.SystemOfCatalogue), Network: each(network, seedbed.NetworkOfCatalogue), Storage: each(storage, seedbed.StorageOfCatalogue),
+			System: each(system, seedbed.SystemOfCatalogue), Network: each(network, seedbed.NetworkOfCatalogue),
+			Storage:  each(storage, seedbed.StorageOfCatalogue),
 			UserData: []seedbed.CatalogueDocument{}, Scripts: []seedbed.CatalogueScript{},
 			Profiles: each(profiles, seedbed.ProfileOfCatalogue),
 		}
@@ -58,7 +59,9 @@ func each[T, R any](all []T, of func(T) R) []R {
 // that are missing and changes the others to match. An object that cannot be written, because it is
 // invalid or refers to something that does not exist, is a conflict. If there is any conflict,
 // nothing is written; the report says so, and the error is nil.
-func (s *Store) ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (report seedbed.CatalogueReport, err error) {
+func (s *Store) ImportCatalogue(
+	ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport,
+) (report seedbed.CatalogueReport, err error) {
 	if n := c.Objects(); n > maxCatalogue {
 		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
 	}

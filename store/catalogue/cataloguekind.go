@@ -36,7 +36,9 @@ func (s *Store) takeovers(tx *sqldb.Tx, c seedbed.Catalogue, how seedbed.Catalog
 }
 
 // found returns the object called name in its catalogue form, or nil if there is none.
-func found[T, R any](ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error), form func(T) R) (any, error) {
+func found[T, R any](
+	ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error), form func(T) R,
+) (any, error) {
 	all, err := read(ctx, seedbed.ExactName(name))
 	if err != nil || len(all) == 0 {
 		return nil, err

@@ -56,7 +56,8 @@ func InsertImage(ctx context.Context, tx *sqldb.Tx, i seedbed.Image, node string
 	made, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO image (`+ImageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT (name) DO UPDATE SET pool = excluded.pool, state = excluded.state, size = excluded.size, source = excluded.source,
-			format = excluded.format, sha256 = excluded.sha256, firmware = excluded.firmware, node = excluded.node, created = excluded.created, dropped = 0
+			format = excluded.format, sha256 = excluded.sha256, firmware = excluded.firmware,
+			node = excluded.node, created = excluded.created, dropped = 0
 		WHERE image.dropped = 1`,
 		i.Name, i.Pool, seedbed.ImageImporting, i.Size, i.Source, i.Format, i.SHA256, i.Firmware, node, sqldb.Micros(sqldb.OrNow(i.Created)))
 	if err == nil && made == 0 {
@@ -70,7 +71,8 @@ func ActivateImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found seedb
 	if j.Kind != seedbed.JobImport {
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s makes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
-	n, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4, firmware = $5 WHERE name = $6 AND dropped = 0`,
+	n, err := sqldb.Affect(ctx, tx,
+		`UPDATE image SET state = $1, size = $2, format = $3, sha256 = $4, firmware = $5 WHERE name = $6 AND dropped = 0`,
 		seedbed.ImageActive, found.Size, sqldb.Clean(found.Format, 80), sqldb.Clean(found.SHA256, 80), found.Firmware, j.Subject)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "job %s: image %q does not exist", j.ID.Short(), j.Subject)
@@ -94,13 +96,15 @@ const ImageClaim = "image"
 // Take makes a claim for holder, the name of an image. If the claim is held, it returns ErrExists
 // and names the job that holds it.
 func Take(ctx context.Context, tx *sqldb.Tx, c seedbed.Claim, holder string) error {
-	n, err := sqldb.Affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, c.Kind, c.Key, c.Job, holder)
+	n, err := sqldb.Affect(ctx, tx, `INSERT INTO claim (kind, key, job, holder) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+		c.Kind, c.Key, c.Job, holder)
 	if err != nil || n == 1 {
 		return err
 	}
 	var by seedbed.JobID
 	var state seedbed.JobState
-	err = tx.QueryRowContext(ctx, `SELECT job.id, job.state FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
+	err = tx.QueryRowContext(ctx,
+		`SELECT job.id, job.state FROM claim JOIN job ON job.id = claim.job WHERE claim.kind = $1 AND claim.key = $2`,
 		c.Kind, c.Key).Scan(&by, &state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return sqldb.ErrAgain // it was released between the two statements

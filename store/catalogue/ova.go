@@ -56,7 +56,8 @@ func CheckNewOVA(o *seedbed.NewOVA) error {
 	case o == nil:
 		return seedbed.Errorf(seedbed.ErrInvalid, "an OVA job needs an OVA image")
 	case len(o.OVA.Volumes) == 0 || len(o.OVA.Volumes) > seedbed.MaxOVADisks || len(o.Images) != len(o.OVA.Volumes):
-		return seedbed.Errorf(seedbed.ErrInvalid, "OVA image %q has %d disks: want 1 to %d", sqldb.Clean(o.OVA.Name, 80), len(o.OVA.Volumes), seedbed.MaxOVADisks)
+		return seedbed.Errorf(seedbed.ErrInvalid, "OVA image %q has %d disks: want 1 to %d",
+			sqldb.Clean(o.OVA.Name, 80), len(o.OVA.Volumes), seedbed.MaxOVADisks)
 	}
 	if err := seedbed.CheckOVAName(o.OVA.Name); err != nil {
 		return err
@@ -68,7 +69,8 @@ func CheckNewOVA(o *seedbed.NewOVA) error {
 // and its profile. They cannot be used until the import succeeds.
 func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string, o *seedbed.NewOVA) error {
 	s := newStored()
-	made, err := sqldb.Affect(ctx, tx, `INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
+	made, err := sqldb.Affect(ctx, tx,
+		`INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
 		o.OVA.Name, seedbed.ImageImporting, job, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
 	if err == nil && made == 0 {
 		err = objectExists(kindOVA, o.OVA.Name)
@@ -83,7 +85,8 @@ func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string
 		if err := InsertImage(ctx, tx, o.Images[i], node); err != nil {
 			return err
 		}
-		err := sqldb.Exec(ctx, tx, `INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		err := sqldb.Exec(ctx, tx,
+			`INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			o.OVA.Name, i, v.Disk, v.Pool, v.Image, sqldb.Clean(v.File, 255), sqldb.Clean(v.Format, 80), v.Size)
 		if err != nil {
 			return err
@@ -134,7 +137,8 @@ func ActivateOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found []seedb
 
 // setOVAState sets the state of an OVA image, but not of its images.
 func setOVAState(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageState) error {
-	n, err := sqldb.Affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`, to, sqldb.Micros(sqldb.Now()), name)
+	n, err := sqldb.Affect(ctx, tx, `UPDATE ova SET state = $1, revision = revision + 1, changed = $2 WHERE name = $3`,
+		to, sqldb.Micros(sqldb.Now()), name)
 	if err == nil && n == 0 {
 		err = NoOVA(name)
 	}
@@ -146,7 +150,8 @@ func SetOVA(ctx context.Context, tx *sqldb.Tx, name string, to seedbed.ImageStat
 	if err := setOVAState(ctx, tx, name, to); err != nil {
 		return err
 	}
-	return sqldb.Exec(ctx, tx, `UPDATE image SET state = $1 WHERE dropped = 0 AND name IN (SELECT image FROM ova_volume WHERE ova = $2)`, to, name)
+	return sqldb.Exec(ctx, tx,
+		`UPDATE image SET state = $1 WHERE dropped = 0 AND name IN (SELECT image FROM ova_volume WHERE ova = $2)`, to, name)
 }
 
 // DropOVA deletes an OVA image with everything that came with it, except a system template that
@@ -196,5 +201,6 @@ func UnusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
 	if err != nil || len(users) == 0 {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first", ova, sqldb.Quoted(users))
+	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first",
+		ova, sqldb.Quoted(users))
 }

@@ -20,7 +20,8 @@ func (s *Store) Parts(ctx context.Context, profile string, names seedbed.PartNam
 	err = s.db.View(ctx, "read templates", func(tx *sqldb.Tx) error {
 		parts = seedbed.Parts{}
 		if names.System != "" {
-			t, err := sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, names.System), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, names.System)
+			t, err := sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, names.System),
+				`SELECT `+systemRead+` FROM system_template WHERE name = $1`, names.System)
 			if err != nil {
 				return missing(err, kindSystem, names.System)
 			}
@@ -50,7 +51,8 @@ func (s *Store) Parts(ctx context.Context, profile string, names seedbed.PartNam
 			parts.UserData = &doc
 		}
 		if names.Script != "" {
-			s, err := sqldb.One(ctx, tx, scanScript, noObject(kindScript, names.Script), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, names.Script)
+			s, err := sqldb.One(ctx, tx, scanScript, noObject(kindScript, names.Script),
+				`SELECT `+scriptColumns+` FROM script WHERE name = $1`, names.Script)
 			if err != nil {
 				return missing(err, kindScript, names.Script)
 			}

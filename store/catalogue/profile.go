@@ -14,14 +14,18 @@ const ProfileColumns = `id, ` + newProfileColumns
 
 const newProfileColumns = `name, created, ` + profileChanges
 
-const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova`
+const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, ` +
+	`vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, ` +
+	`system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova`
 
 // ScanProfile reads a profile from a row of ProfileColumns.
 func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 	var image, network, system, nics, storage, document, script, ova sql.NullString
-	err = r.Scan(&p.ID, &p.Name, sqldb.ToTime(&p.Created), &p.Revision, sqldb.ToTime(&p.Changed), &image, &p.VCPUs, &p.Memory, &p.DiskSize, &network, sqldb.ToJSON(&p.SSHKeys), sqldb.ToBlob(&p.UserData),
+	err = r.Scan(&p.ID, &p.Name, sqldb.ToTime(&p.Created), &p.Revision, sqldb.ToTime(&p.Changed), &image,
+		&p.VCPUs, &p.Memory, &p.DiskSize, &network, sqldb.ToJSON(&p.SSHKeys), sqldb.ToBlob(&p.UserData),
 		&p.Ready, sqldb.ToBlob(&p.VendorData), &p.VendorDataInUserData, &p.Datasource, sqldb.ToJSON(&p.Metadata), sqldb.ToJSON(&p.Tags),
-		sqldb.ToJSON(&p.Params), sqldb.ToJSON(&p.Expressions), &system, &nics, &storage, &document, &p.Follow, &p.Protected, &p.Hold, sqldb.ToText(&p.OnFailure), &script, sqldb.ToJSON(&p.Arguments), &ova)
+		sqldb.ToJSON(&p.Params), sqldb.ToJSON(&p.Expressions), &system, &nics, &storage, &document, &p.Follow,
+		&p.Protected, &p.Hold, sqldb.ToText(&p.OnFailure), &script, sqldb.ToJSON(&p.Arguments), &ova)
 	p.Image, p.Network = image.String, network.String
 	p.System, p.NetworkTemplate, p.Storage, p.Document = system.String, nics.String, storage.String, document.String
 	p.Script, p.OVA = script.String, ova.String
@@ -36,9 +40,11 @@ func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 
 // profileValues returns the values of profileChanges.
 func profileValues(p seedbed.Profile) []any {
-	return []any{p.Revision, sqldb.Micros(p.Changed), sqldb.Null(p.Image), p.VCPUs, p.Memory, p.DiskSize, sqldb.Null(p.Network), sqldb.AsJSON(p.SSHKeys), sqldb.Blob(p.UserData), p.Ready,
+	return []any{p.Revision, sqldb.Micros(p.Changed), sqldb.Null(p.Image), p.VCPUs, p.Memory,
+		p.DiskSize, sqldb.Null(p.Network), sqldb.AsJSON(p.SSHKeys), sqldb.Blob(p.UserData), p.Ready,
 		sqldb.Blob(p.VendorData), sqldb.Flag(p.VendorDataInUserData), p.Datasource, sqldb.AsJSON(p.Metadata), sqldb.AsJSON(p.Tags),
-		sqldb.AsJSON(p.Params), sqldb.AsJSON(sqldb.OrEmptyMap(p.Expressions)), sqldb.Null(p.System), sqldb.Null(p.NetworkTemplate), sqldb.Null(p.Storage), sqldb.Null(p.Document), p.Follow, sqldb.Flag(p.Protected), sqldb.Flag(p.Hold), p.OnFailure.String(),
+		sqldb.AsJSON(p.Params), sqldb.AsJSON(sqldb.OrEmptyMap(p.Expressions)), sqldb.Null(p.System), sqldb.Null(p.NetworkTemplate),
+		sqldb.Null(p.Storage), sqldb.Null(p.Document), p.Follow, sqldb.Flag(p.Protected), sqldb.Flag(p.Hold), p.OnFailure.String(),
 		sqldb.Null(p.Script), sqldb.AsJSON(sqldb.OrEmpty(p.Arguments)), sqldb.Null(p.OVA)}
 }
 
@@ -70,13 +76,15 @@ func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.P
 func insertProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) (int64, error) {
 	exists := seedbed.Errorf(seedbed.ErrExists, "the profile %q already exists", p.Name)
 	args := append([]any{p.Name, sqldb.Micros(p.Created)}, profileValues(p)...)
-	return sqldb.One(ctx, tx, sqldb.Value[int64], exists, sqldb.InsertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
+	return sqldb.One(ctx, tx, sqldb.Value[int64], exists,
+		sqldb.InsertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
 }
 
 // changeProfile writes the columns that a change of a profile sets.
 func changeProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 	values := profileValues(p)
-	return sqldb.Exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1), append(values, p.Name)...)
+	return sqldb.Exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1),
+		append(values, p.Name)...)
 }
 
 // ChangeProfile changes a profile by calling change, possibly more than once. change may set
@@ -101,7 +109,8 @@ func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*see
 		}
 		p.ID, p.Name, p.Created, p.Revision, p.Changed = was.ID, was.Name, was.Created, was.Revision+1, sqldb.Now()
 		if p.OVA != was.OVA {
-			return seedbed.Errorf(seedbed.ErrConflict, "profile %q is of another OVA image, which does not change: remove it, or rename one of them", name)
+			return seedbed.Errorf(seedbed.ErrConflict,
+				"profile %q is of another OVA image, which does not change: remove it, or rename one of them", name)
 		}
 		if err := checkProfile(&p); err != nil {
 			return err
@@ -146,7 +155,8 @@ func (s *Store) Profiles(ctx context.Context) (all []seedbed.Profile, err error)
 // ScriptedProfiles returns the profiles with a script whose names match, sorted by name.
 func (s *Store) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
 	err = s.db.View(ctx, "list profiles with a script", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, ScanProfile, m, "name", `SELECT `+ProfileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
+		all, err = matched(ctx, tx, ScanProfile, m, "name",
+			`SELECT `+ProfileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -164,7 +174,8 @@ func (s *Store) ProfileNames(ctx context.Context, limit int) (names []string, er
 // ProfilesWith returns the profiles that refer to a user-data document, sorted by name.
 func (s *Store) ProfilesWith(ctx context.Context, document string) (all []seedbed.Profile, err error) {
 	err = s.db.View(ctx, "list the profiles of a document", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, ScanProfile, seedbed.ExactName(document), "document", `SELECT `+ProfileColumns+` FROM profile WHERE %s ORDER BY name`)
+		all, err = matched(ctx, tx, ScanProfile, seedbed.ExactName(document), "document",
+			`SELECT `+ProfileColumns+` FROM profile WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err

@@ -48,11 +48,14 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	case p.Memory < 0 || p.Memory == 0 && !open("memory", p.System+p.Expressions["system_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: memory is %s: want a size such as 512MiB", p.Name, p.Memory)
 	case p.DiskSize < 0:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: want a size such as 10GiB, or 0 for the image's own", p.Name, p.DiskSize)
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: want a size such as 10GiB, or 0 for the image's own",
+			p.Name, p.DiskSize)
 	case p.Image == "" && p.OVA == "" && !open("image", p.Storage+p.Expressions["storage_template"]):
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has neither an image nor a storage template: want one of them for its disks", p.Name)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %q has neither an image nor a storage template: want one of them for its disks", p.Name)
 	case p.Network == "" && p.OVA == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has neither a network nor a network template: want one of them for its NICs", p.Name)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %q has neither a network nor a network template: want one of them for its NICs", p.Name)
 	case (p.Document != "" || p.Expressions["userdata_document"] != "") && len(p.UserData) > 0:
 		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has user-data of its own and names a userdata document: want one of them", p.Name)
 	}
@@ -83,7 +86,8 @@ func checkProfileServed(p *seedbed.Profile) (err error) {
 	if p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource)); err != nil {
 		return at(err)
 	}
-	err = cmp.Or(seedbed.CheckDocument("user-data", p.UserData), seedbed.CheckDocument("vendor-data", p.VendorData), p.Metadata.Check(), seedbed.CheckTags(p.Tags))
+	err = cmp.Or(seedbed.CheckDocument("user-data", p.UserData),
+		seedbed.CheckDocument("vendor-data", p.VendorData), p.Metadata.Check(), seedbed.CheckTags(p.Tags))
 	if err != nil {
 		return at(err)
 	}

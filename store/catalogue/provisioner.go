@@ -89,7 +89,9 @@ func matchless(m seedbed.NameMatch) bool {
 
 // matched reads the rows of a query in the order that the query sets. Its %s is replaced by the
 // condition on column.
-func matched[T any](ctx context.Context, tx *sqldb.Tx, scan func(sqldb.Row) (T, error), m seedbed.NameMatch, column, query string) ([]T, error) {
+func matched[T any](
+	ctx context.Context, tx *sqldb.Tx, scan func(sqldb.Row) (T, error), m seedbed.NameMatch, column, query string,
+) ([]T, error) {
 	if matchless(m) {
 		return []T{}, nil
 	}

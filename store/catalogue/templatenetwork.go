@@ -29,7 +29,8 @@ func (s *Store) CreateNetworkTemplate(ctx context.Context, name string, mac seed
 		}
 	}
 	t = seedbed.NetworkTemplate{ObjectMeta: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
-	t.ID, err = s.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
+	t.ID, err = s.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision,
+		sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
 	return t, err
 }
 
@@ -43,7 +44,8 @@ func (s *Store) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all 
 }
 
 func networkTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
-	all, err := matched(ctx, tx, scanNetworkTemplate, m, "name", `SELECT id, name, mac, revision, created, changed FROM network_template WHERE %s ORDER BY name`)
+	all, err := matched(ctx, tx, scanNetworkTemplate, m, "name",
+		`SELECT id, name, mac, revision, created, changed FROM network_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +74,16 @@ func (s *Store) AddTemplateNetwork(ctx context.Context, template, vni string, ag
 		if err != nil {
 			return err
 		}
-		_, err = sqldb.One(ctx, tx, sqldb.Value[int], seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", sqldb.Clean(vni, 80)),
+		_, err = sqldb.One(ctx, tx, sqldb.Value[int],
+			seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", sqldb.Clean(vni, 80)),
 			`SELECT 1 FROM network WHERE name = $1`, vni)
 		if err != nil {
 			return err
 		}
 		var nics, next int
-		err = tx.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MAX(CASE WHEN vni = $2 THEN copy END) + 1, 0) FROM network_template_net WHERE template = $1`, id, vni).Scan(&nics, &next)
+		err = tx.QueryRowContext(ctx,
+			`SELECT COUNT(*), COALESCE(MAX(CASE WHEN vni = $2 THEN copy END) + 1, 0) FROM network_template_net WHERE template = $1`,
+			id, vni).Scan(&nics, &next)
 		if err != nil {
 			return err
 		}
@@ -88,7 +93,8 @@ func (s *Store) AddTemplateNetwork(ctx context.Context, template, vni string, ag
 		if !again {
 			next = 0
 		}
-		made, err := sqldb.Affect(ctx, tx, `INSERT INTO network_template_net (template, vni, copy) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, id, vni, next)
+		made, err := sqldb.Affect(ctx, tx,
+			`INSERT INTO network_template_net (template, vni, copy) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, id, vni, next)
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "the VNI %q in network template %q already exists", vni, template)
 		}

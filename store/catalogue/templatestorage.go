@@ -44,7 +44,8 @@ func (s *Store) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all 
 }
 
 func storageTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error) {
-	all, err := matched(ctx, tx, scanStorageTemplate, m, "name", `SELECT id, name, revision, created, changed FROM storage_template WHERE %s ORDER BY name`)
+	all, err := matched(ctx, tx, scanStorageTemplate, m, "name",
+		`SELECT id, name, revision, created, changed FROM storage_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +84,11 @@ func checkDisk(d seedbed.TemplateDisk) error {
 	case d.Mountpoint != "" && d.Filesystem == "":
 		return seedbed.Errorf(seedbed.ErrInvalid, "a filesystem must be specified along with a mountpoint")
 	case d.Filesystem != "" && !filesystemForm.MatchString(d.Filesystem):
-		return seedbed.Errorf(seedbed.ErrInvalid, "filesystem %q is unknown: want a name such as ext4, xfs or swap", sqldb.Clean(d.Filesystem, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "filesystem %q is unknown: want a name such as ext4, xfs or swap",
+			sqldb.Clean(d.Filesystem, 80))
 	case d.Mountpoint != "" && d.Filesystem != "swap" && (!path.IsAbs(d.Mountpoint) || path.Clean(d.Mountpoint) != d.Mountpoint):
-		return seedbed.Errorf(seedbed.ErrInvalid, "mountpoint %q is no place in the guest: want a clean absolute path", sqldb.Clean(d.Mountpoint, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "mountpoint %q is no place in the guest: want a clean absolute path",
+			sqldb.Clean(d.Mountpoint, 80))
 	case len(d.FilesystemArgs) > maxFilesystemArgs:
 		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d filesystem arguments: want at most %d", len(d.FilesystemArgs), maxFilesystemArgs)
 	}
@@ -111,7 +114,8 @@ func (s *Store) AddTemplateDisk(ctx context.Context, template string, d seedbed.
 		if d.Source != "" {
 			img, err := ReadImage(ctx, tx, d.Source, seedbed.ErrInvalid)
 			if err != nil || img.Pool != d.Pool {
-				return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, sqldb.Clean(d.Source, 80))
+				return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)",
+					d.Pool, sqldb.Clean(d.Source, 80))
 			}
 		}
 		n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM storage_template_disk WHERE template = $1`, id)

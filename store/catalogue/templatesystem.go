@@ -13,7 +13,8 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
+const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, ` +
+	`migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
 
 // systemRead lists the columns to read of a system template, including the OVA image that it came
 // with.
@@ -24,7 +25,8 @@ func scanSystem(r sqldb.Row) (t seedbed.SystemTemplate, err error) {
 	var ova sql.NullString
 	var ovaID sql.NullInt64
 	err = r.Scan(&t.ID, &t.Name, &t.VCPUs, &t.Memory, &t.Serial, &t.VNC, &t.VNCBind, sqldb.ToJSON(&t.NodeLimit), &t.NodeSelector,
-		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.DiskBus, &t.DiskCopy, &t.Revision, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Changed), &ova, &ovaID)
+		&t.NodeAutostart, &t.MigrationMethod, &downtime, &t.DiskBus, &t.DiskCopy, &t.Revision,
+		sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Changed), &ova, &ovaID)
 	t.OVA, t.OVAID = ova.String, ovaID.Int64
 	t.MigrationDowntime = time.Duration(downtime) * time.Microsecond
 	return t, err
@@ -32,7 +34,8 @@ func scanSystem(r sqldb.Row) (t seedbed.SystemTemplate, err error) {
 
 // systemValues returns the values of a system template's own columns, in their order.
 func systemValues(t seedbed.SystemTemplate) []any {
-	return []any{t.Name, t.VCPUs, t.Memory, sqldb.Flag(t.Serial), sqldb.Flag(t.VNC), t.VNCBind, sqldb.AsJSON(sqldb.OrEmpty(t.NodeLimit)), t.NodeSelector,
+	return []any{t.Name, t.VCPUs, t.Memory, sqldb.Flag(t.Serial), sqldb.Flag(t.VNC), t.VNCBind,
+		sqldb.AsJSON(sqldb.OrEmpty(t.NodeLimit)), t.NodeSelector,
 		sqldb.Flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, sqldb.Flag(t.DiskCopy)}
 }
 
@@ -65,13 +68,16 @@ func checkSystem(t seedbed.SystemTemplate) error {
 	}
 	switch {
 	case !slices.Contains(nodeSelectors, t.NodeSelector):
-		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: want none%s", sqldb.Clean(t.NodeSelector, 80), strings.Join(nodeSelectors, ", "))
+		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: want none%s",
+			sqldb.Clean(t.NodeSelector, 80), strings.Join(nodeSelectors, ", "))
 	case !slices.Contains(migrationMethods, t.MigrationMethod):
-		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: want none, live or shutdown", sqldb.Clean(t.MigrationMethod, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: want none, live or shutdown",
+			sqldb.Clean(t.MigrationMethod, 80))
 	case !slices.Contains(diskBuses, t.DiskBus):
 		return seedbed.Errorf(seedbed.ErrInvalid, "disk_bus %q is unknown: want virtio or scsi", sqldb.Clean(t.DiskBus, 80))
 	case t.MigrationDowntime < 0 || t.MigrationDowntime > maxDowntime:
-		return seedbed.Errorf(seedbed.ErrInvalid, "migration_max_downtime is %s: want 0 to %d milliseconds", t.MigrationDowntime, maxDowntime.Milliseconds())
+		return seedbed.Errorf(seedbed.ErrInvalid, "migration_max_downtime is %s: want 0 to %d milliseconds",
+			t.MigrationDowntime, maxDowntime.Milliseconds())
 	}
 	return nil
 }
@@ -82,7 +88,8 @@ func (s *Store) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTempla
 		return seedbed.SystemTemplate{}, err
 	}
 	t.NodeLimit, t.ObjectMeta = sqldb.OrEmpty(t.NodeLimit), newStored()
-	id, err := s.createObject(ctx, kindSystem, intoSystem, t.Name, append(systemValues(t), t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))...)
+	id, err := s.createObject(ctx, kindSystem, intoSystem, t.Name,
+		append(systemValues(t), t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))...)
 	if err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
@@ -102,7 +109,9 @@ func (s *Store) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all [
 // ChangeSystemTemplate changes a system template by calling change, possibly more than once. change
 // may set anything except the name. Instances that were made from the template do not change.
 // ChangeSystemTemplate returns ErrNotFound or ErrInvalid.
-func (s *Store) ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (t seedbed.SystemTemplate, err error) {
+func (s *Store) ChangeSystemTemplate(
+	ctx context.Context, name string, change func(*seedbed.SystemTemplate) error,
+) (t seedbed.SystemTemplate, err error) {
 	err = s.db.Update(ctx, "change "+kindSystem+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
 			return err

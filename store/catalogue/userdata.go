@@ -33,7 +33,9 @@ func (s *Store) Always(ctx context.Context) error {
 		changed := 0
 		for _, s := range []shelf{userDataShelf, scriptShelf} {
 			at := sqldb.Micros(sqldb.Now())
-			n, err := sqldb.Affect(ctx, tx, `INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`, seedbed.Empty, at)
+			n, err := sqldb.Affect(ctx, tx,
+				`INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`,
+				seedbed.Empty, at)
 			if err != nil {
 				return err
 			}
@@ -62,7 +64,8 @@ func (s shelf) create(ctx context.Context, st *Store, name, content string) (she
 
 func (s shelf) list(ctx context.Context, st *Store, m seedbed.NameMatch) (all []sheet, err error) {
 	err = st.db.View(ctx, "list "+s.kind+"s", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanDocument, m, "name", `SELECT id, name, content, revision, created, changed FROM `+s.table+` WHERE %s ORDER BY name`)
+		all, err = matched(ctx, tx, scanDocument, m, "name",
+			`SELECT id, name, content, revision, created, changed FROM `+s.table+` WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err

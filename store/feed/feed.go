@@ -23,7 +23,9 @@ import (
 // Publish makes node serve the instance of a running job, from the revision that it returns. The
 // documents become blobs that the record refers to; nil means no document. Publish adds the
 // instance's maintenance events to the record. Publishing an equal record again keeps its revision.
-func (s *Store) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (revision int64, err error) {
+func (s *Store) Publish(
+	ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents,
+) (revision int64, err error) {
 	if err := nodes.CheckName(node); err != nil {
 		return 0, err
 	}
@@ -69,7 +71,8 @@ func (s *Store) Publish(ctx context.Context, ref seedbed.JobRef, node string, g 
 		}
 		err = sqldb.Exec(ctx, tx, `
 			INSERT INTO feed (node, instance, revision, record, blob, vendor) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (node, instance) DO UPDATE SET revision = excluded.revision, record = excluded.record, blob = excluded.blob, vendor = excluded.vendor`,
+			ON CONFLICT (node, instance) DO UPDATE
+				SET revision = excluded.revision, record = excluded.record, blob = excluded.blob, vendor = excluded.vendor`,
 			node, g.ID, revision, string(record), sqldb.Null(sumOf(g.UserData)), sqldb.Null(sumOf(g.VendorData)))
 		if err != nil {
 			return nil, err
@@ -95,7 +98,8 @@ func keepBlobs(ctx context.Context, tx *sqldb.Tx, docs seedbed.Documents) error 
 		if sum == "" {
 			continue
 		}
-		err := sqldb.Exec(ctx, tx, `INSERT INTO blob (sha256, data) VALUES ($1, $2) ON CONFLICT (sha256) DO UPDATE SET unused_since = NULL`, sum, named[sum])
+		err := sqldb.Exec(ctx, tx, `INSERT INTO blob (sha256, data) VALUES ($1, $2) ON CONFLICT (sha256) DO UPDATE SET unused_since = NULL`,
+			sum, named[sum])
 		if err != nil {
 			return err
 		}
@@ -174,7 +178,8 @@ func nextRevision(ctx context.Context, tx *sqldb.Tx, node string) (int64, error)
 
 // RetractAll removes an instance from the feed of every node that serves it.
 func RetractAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
-	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
+	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string],
+		`SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
 		return err
 	}
@@ -197,7 +202,8 @@ func bury(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID,
 	if err != nil {
 		return 0, err
 	}
-	err = sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = NULL, blob = NULL, vendor = NULL WHERE node = $2 AND instance = $3`, revision, node, id)
+	err = sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = NULL, blob = NULL, vendor = NULL WHERE node = $2 AND instance = $3`,
+		revision, node, id)
 	if err != nil {
 		return 0, err
 	}
@@ -234,7 +240,9 @@ func retireBlob(ctx context.Context, tx *sqldb.Tx, sum string) error {
 		if err := sqldb.Exec(ctx, tx, `UPDATE blob SET unused_since = unused_since WHERE sha256 = $1`, sum); err != nil {
 			return err
 		}
-		err := sqldb.Exec(ctx, tx, `UPDATE blob SET unused_since = $1 WHERE sha256 = $2 AND NOT EXISTS (SELECT 1 FROM feed WHERE blob = $2 OR vendor = $2)`, sqldb.Micros(t), sum)
+		err := sqldb.Exec(ctx, tx,
+			`UPDATE blob SET unused_since = $1 WHERE sha256 = $2 AND NOT EXISTS (SELECT 1 FROM feed WHERE blob = $2 OR vendor = $2)`,
+			sqldb.Micros(t), sum)
 		if err != nil {
 			return err
 		}

@@ -39,8 +39,10 @@ func (s *Store) NodeGuests(ctx context.Context, node string, ids []seedbed.Insta
 		args = append(args, id)
 	}
 	err = s.db.View(ctx, "read whose guests", func(tx *sqldb.Tx) error {
-		own, err = sqldb.List(ctx, tx, sqldb.Value[seedbed.InstanceID], `SELECT instance FROM feed WHERE node = $1 AND instance IN (`+strings.Join(places, ", ")+`)
-			AND (record IS NOT NULL OR NOT EXISTS (SELECT 1 FROM feed AS other WHERE other.instance = feed.instance AND other.record IS NOT NULL))`, args...)
+		own, err = sqldb.List(ctx, tx, sqldb.Value[seedbed.InstanceID],
+			`SELECT instance FROM feed WHERE node = $1 AND instance IN (`+strings.Join(places, ", ")+`)
+			AND (record IS NOT NULL OR NOT EXISTS (SELECT 1 FROM feed AS other WHERE other.instance = feed.instance AND other.record IS NOT NULL))`,
+			args...)
 		return err
 	})
 	return own, err

@@ -25,7 +25,8 @@ func (s *Store) FeedPage(ctx context.Context, node string, since int64, gen stri
 	}
 	err = s.db.View(ctx, "read feed", func(tx *sqldb.Tx) error {
 		var head, floor int64
-		err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(revision), 0), COALESCE(MAX(floor), 0) FROM feed_node WHERE node = $1`, node).Scan(&head, &floor)
+		err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(revision), 0), COALESCE(MAX(floor), 0) FROM feed_node WHERE node = $1`,
+			node).Scan(&head, &floor)
 		if err != nil {
 			return err
 		}
@@ -75,7 +76,8 @@ func (s *Store) Blob(ctx context.Context, sha256 string) (data []byte, err error
 		data, err = sqldb.One(ctx, tx, func(r sqldb.Row) (b []byte, err error) {
 			err = r.Scan(sqldb.ToBlob(&b))
 			return b, err
-		}, seedbed.Errorf(seedbed.ErrNotFound, "blob %q does not exist", sqldb.Clean(sha256, 80)), `SELECT data FROM blob WHERE sha256 = $1`, sha256)
+		}, seedbed.Errorf(seedbed.ErrNotFound, "blob %q does not exist", sqldb.Clean(sha256, 80)),
+			`SELECT data FROM blob WHERE sha256 = $1`, sha256)
 		return err
 	})
 	return data, err
@@ -99,7 +101,8 @@ func (s *Store) SetApplied(ctx context.Context, node string, revision int64, at 
 		if err != nil || n == 1 {
 			return nil, err
 		}
-		return nil, sqldb.OrConflict(nil, "node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
+		return nil, sqldb.OrConflict(nil,
+			"node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
 	})
 	if err == nil {
 		s.applied.Wake()

@@ -77,7 +77,8 @@ func insertGuestEvent(ctx context.Context, tx *sqldb.Tx, node, spool string, e s
 	n, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, spool, seq) DO NOTHING`,
-		node, spool, e.Seq, e.Instance, sqldb.Clean(e.Kind, 80), sqldb.Micros(e.At), sqldb.Text(e.MAC), sqldb.Text(e.Addr.WithZone("")), sqldb.Micros(e.Until),
+		node, spool, e.Seq, e.Instance, sqldb.Clean(e.Kind, 80), sqldb.Micros(e.At), sqldb.Text(e.MAC),
+		sqldb.Text(e.Addr.WithZone("")), sqldb.Micros(e.Until),
 		sqldb.Clean(e.Method, 80), sqldb.Clean(e.Path, maxPath), e.Status, e.Bytes, sqldb.AsJSON(clipFields(e.Fields)))
 	return n == 1, err
 }
@@ -108,11 +109,13 @@ func takeEffect(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 	case e.Kind == seedbed.GuestLease:
 		return renewLease(ctx, tx, e)
 	case e.Kind == seedbed.GuestReport:
-		return sqldb.Exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`, sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)
+		return sqldb.Exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`,
+			sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)
 	case e.Kind == seedbed.GuestPassword:
 		return setPassword(ctx, tx, e.Instance, e.Fields["password"])
 	case fetchedUserData(e):
-		return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = $2,`+first+` AND fetched IS NULL`, sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)
+		return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = $2,`+first+` AND fetched IS NULL`,
+			sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ func (s *Store) LiveDocuments(ctx context.Context, limit int) (due []seedbed.Liv
 // of the record does not change.
 func (s *Store) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error {
 	return s.db.Update(ctx, "change user-data", func(tx *sqldb.Tx) error {
-		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND source = $2 AND follow = 'live' AND state <> 'removing'`, id, was)
+		n, err := sqldb.Affect(ctx, tx,
+			`UPDATE instance SET revision = revision WHERE id = $1 AND source = $2 AND follow = 'live' AND state <> 'removing'`, id, was)
 		if err != nil || n == 0 {
 			return sqldb.OrUnchanged(err)
 		}
@@ -51,12 +52,14 @@ func (s *Store) SetDocuments(ctx context.Context, id seedbed.InstanceID, was, so
 		if err := instances.CheckServed(inst); err != nil {
 			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
-		err = sqldb.Exec(ctx, tx, `UPDATE instance SET source = $1, user_data = $2, vendor_data = $3, revision = revision + 1, changed = $4 WHERE id = $5`,
+		err = sqldb.Exec(ctx, tx,
+			`UPDATE instance SET source = $1, user_data = $2, vendor_data = $3, revision = revision + 1, changed = $4 WHERE id = $5`,
 			source, sqldb.Blob(docs.UserData), sqldb.Blob(docs.VendorData), sqldb.Micros(sqldb.Now()), id)
 		if err != nil {
 			return err
 		}
-		nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
+		nodes, err := sqldb.List(ctx, tx, sqldb.Value[string],
+			`SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,9 @@ func (s *Store) Maintenance(ctx context.Context, node string, id seedbed.Instanc
 // AddMaintenance announces an event to every guest of a node, or to one instance if node is empty,
 // and returns it with its ID. It returns ErrInvalid for an invalid event, ErrNotFound for an
 // unknown node or instance, and ErrFull if there are too many active events.
-func (s *Store) AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error) {
+func (s *Store) AddMaintenance(
+	ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance,
+) (seedbed.Maintenance, error) {
 	if err := checkMaintenance(m); err != nil {
 		return seedbed.Maintenance{}, err
 	}
@@ -69,7 +71,8 @@ func (s *Store) AddMaintenance(ctx context.Context, node string, id seedbed.Inst
 		if err := checkSubject(ctx, tx, node, id); err != nil {
 			return err
 		}
-		n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM maintenance WHERE node = $1 AND instance = $2 AND state = 'active'`, node, id)
+		n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil,
+			`SELECT COUNT(*) FROM maintenance WHERE node = $1 AND instance = $2 AND state = 'active'`, node, id)
 		if err != nil {
 			return err
 		}
@@ -97,12 +100,14 @@ func (s *Store) AddMaintenance(ctx context.Context, node string, id seedbed.Inst
 func checkMaintenance(m seedbed.Maintenance) error {
 	switch {
 	case !slices.Contains(maintenanceCodes, m.Code):
-		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance code %q is unknown: want %s", sqldb.Clean(m.Code, 80), strings.Join(maintenanceCodes, ", "))
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance code %q is unknown: want %s",
+			sqldb.Clean(m.Code, 80), strings.Join(maintenanceCodes, ", "))
 	case m.NotBefore.IsZero():
 		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance has no not_before: want when it may begin")
 	case !m.NotAfter.IsZero() && m.NotAfter.Before(m.NotBefore):
 		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance ends before it begins")
-	case len(m.Description) > maxReason || sqldb.Clean(m.Description, maxReason) != m.Description || strings.ContainsAny(m.Description, "\r\n"):
+	case len(m.Description) > maxReason || sqldb.Clean(m.Description, maxReason) != m.Description ||
+		strings.ContainsAny(m.Description, "\r\n"):
 		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance description is not usable: want one line of at most %d bytes", maxReason)
 	}
 	return nil
@@ -122,7 +127,8 @@ func checkSubject(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Ins
 		return err
 	}
 	_, err := sqldb.One(ctx, tx, sqldb.Value[int], seedbed.Errorf(seedbed.ErrNotFound, "node %q was never heard of", sqldb.Clean(node, 80)), `
-		SELECT 1 FROM node WHERE name = $1 UNION ALL SELECT 1 FROM feed_node WHERE node = $1 UNION ALL SELECT 1 FROM instance WHERE node = $1 LIMIT 1`, node)
+		SELECT 1 FROM node WHERE name = $1 UNION ALL SELECT 1 FROM feed_node WHERE node = $1
+		UNION ALL SELECT 1 FROM instance WHERE node = $1 LIMIT 1`, node)
 	return err
 }
 
@@ -145,11 +151,13 @@ func (s *Store) EndMaintenance(ctx context.Context, event, state string) (m seed
 		if err != nil {
 			return err
 		}
-		n, err := sqldb.Affect(ctx, tx, `UPDATE maintenance SET state = $1, changed = $2 WHERE id = $3 AND state = 'active'`, state, sqldb.Micros(sqldb.Now()), event)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE maintenance SET state = $1, changed = $2 WHERE id = $3 AND state = 'active'`,
+			state, sqldb.Micros(sqldb.Now()), event)
 		if err != nil {
 			return err
 		}
-		if m, err = sqldb.One(ctx, tx, scanMaintenance, missing, `SELECT `+maintenanceColumns+` FROM maintenance WHERE id = $1`, event); err != nil {
+		if m, err = sqldb.One(ctx, tx, scanMaintenance, missing, `SELECT `+maintenanceColumns+` FROM maintenance WHERE id = $1`,
+			event); err != nil {
 			return err
 		}
 		if n == 0 {

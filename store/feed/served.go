@@ -16,10 +16,13 @@ import (
 // about to publish the instance reads it again after its own record, so that no change is lost in
 // either order. Both functions may be called more than once and must not block. ChangeInstance
 // returns ErrNotFound, ErrInvalid or the error of change.
-func (s *Store) ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (inst seedbed.Instance, err error) {
+func (s *Store) ChangeInstance(
+	ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+) (inst seedbed.Instance, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80))
 	err = s.db.Update(ctx, "change instance", func(tx *sqldb.Tx) error {
-		id, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceID], missing, `UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
+		id, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceID], missing,
+			`UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
 		if err != nil {
 			return err
 		}
@@ -34,8 +37,10 @@ func (s *Store) ChangeInstance(ctx context.Context, name string, change func(*se
 		}
 		inst.Tags = sqldb.OrEmptyMap(inst.Tags)
 		inst.Revision, inst.Changed = inst.Revision+1, sqldb.Now()
-		err = sqldb.Exec(ctx, tx, `UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8 WHERE id = $6`,
-			sqldb.AsJSON(inst.Metadata), sqldb.AsJSON(inst.Tags), sqldb.AsJSON(inst.Spot), inst.Revision, sqldb.Micros(inst.Changed), id, sqldb.Flag(inst.Protected), inst.Follow)
+		err = sqldb.Exec(ctx, tx,
+			`UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8 WHERE id = $6`,
+			sqldb.AsJSON(inst.Metadata), sqldb.AsJSON(inst.Tags), sqldb.AsJSON(inst.Spot), inst.Revision,
+			sqldb.Micros(inst.Changed), id, sqldb.Flag(inst.Protected), inst.Follow)
 		if err != nil {
 			return err
 		}
@@ -46,7 +51,9 @@ func (s *Store) ChangeInstance(ctx context.Context, name string, change func(*se
 
 // Refresh renders the instance's record on node again, like ChangeInstance, and returns the
 // record's revision, or 0 if node does not serve the instance.
-func (s *Store) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error) {
+func (s *Store) Refresh(
+	ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+) (revision int64, err error) {
 	err = s.db.Update(ctx, "refresh record", func(tx *sqldb.Tx) error {
 		revision = 0
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, id)
@@ -89,7 +96,8 @@ func (s *Store) Served(ctx context.Context) (served map[string][]seedbed.Instanc
 
 // rewriteAll calls rewrite for every node that serves the instance.
 func rewriteAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) error {
-	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
+	nodes, err := sqldb.List(ctx, tx, sqldb.Value[string],
+		`SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node`, id)
 	if err != nil {
 		return err
 	}
@@ -103,7 +111,9 @@ func rewriteAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, render
 
 // rewrite replaces the served record with the result of render. The documents and maintenance
 // events are not taken from render. If there is no record, rewrite does nothing.
-func rewrite(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest) (revision int64, changed bool, err error) {
+func rewrite(
+	ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, render func(seedbed.Guest) seedbed.Guest,
+) (revision int64, changed bool, err error) {
 	// Lock the node's row first, like Publish and Retract do.
 	if err := sqldb.Exec(ctx, tx, `UPDATE feed_node SET revision = revision WHERE node = $1`, node); err != nil {
 		return 0, false, err
@@ -131,7 +141,8 @@ func rewrite(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Instance
 	if revision, err = nextRevision(ctx, tx, node); err != nil {
 		return 0, false, err
 	}
-	return revision, true, sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`, revision, string(record), node, id)
+	return revision, true, sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`,
+		revision, string(record), node, id)
 }
 
 // setPassword stores the password that a guest posted, encrypted with the guest's own key. Only the

@@ -27,7 +27,8 @@ const (
 
 func scanDelivery(r sqldb.Row) (d seedbed.Delivery, err error) {
 	var sum []byte
-	if err := r.Scan(&d.Hook, &d.ID, &sum, sqldb.ToTime(&d.Received), &d.Decision, &d.Detail, &d.Job, &d.Peer, sqldb.ToJSON(&d.Headers), sqldb.ToBlob(&d.Payload)); err != nil {
+	if err := r.Scan(&d.Hook, &d.ID, &sum, sqldb.ToTime(&d.Received), &d.Decision, &d.Detail, &d.Job,
+		&d.Peer, sqldb.ToJSON(&d.Headers), sqldb.ToBlob(&d.Payload)); err != nil {
 		return d, err
 	}
 	if copy(d.SHA256[:], sum) != len(d.SHA256) {
@@ -88,7 +89,8 @@ func AddDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 		return
 	}
 	d := *a.Delivery
-	tx.Add(deliveryTable, d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), string(a.Job.ID), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
+	tx.Add(deliveryTable, d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)),
+		string(a.Job.ID), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 }
 
 // EarlierReceipt returns the receipt of a delivery whose id is used up, or nil. In a shared
@@ -107,7 +109,8 @@ func EarlierReceipt(ctx context.Context, b *groupcommit.Batch, d seedbed.Deliver
 	case err != nil:
 		return nil, err
 	case string(sum) != string(d.SHA256[:]):
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "delivery %q was received before with another body (job %s): a new request needs a new webhook-id", d.ID, r.Job.Short())
+		return nil, seedbed.Errorf(seedbed.ErrConflict,
+			"delivery %q was received before with another body (job %s): a new request needs a new webhook-id", d.ID, r.Job.Short())
 	}
 	r.Duplicate = true
 	return &r, nil
@@ -119,14 +122,17 @@ func (s *Store) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 	if err := CheckDelivery(d); err != nil {
 		return err
 	}
-	return s.writes.Together(ctx, "record delivery", groupcommit.Change{Do: func(_ context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
-		b.Later(`
-			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+	return s.writes.Together(ctx, "record delivery",
+		groupcommit.Change{Do: func(_ context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+			b.Later(`
+			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
 				detail = excluded.detail, peer = excluded.peer, headers = excluded.headers, payload = excluded.payload`,
-			d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), d.Decision, sqldb.Clean(d.Detail, sqldb.MaxText), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
-		return nil, nil
-	}})
+				d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), d.Decision, sqldb.Clean(d.Detail, sqldb.MaxText),
+				d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
+			return nil, nil
+		}})
 }
 
 // These select the deliveries before $1. A delivery whose job has not ended is kept, so that a retry

@@ -12,7 +12,8 @@ const hookColumns = `name, settings, actions, tolerance, declared, created, chan
 
 func scanHook(r sqldb.Row) (h seedbed.Hook, err error) {
 	var tolerance int64
-	err = r.Scan(&h.Name, sqldb.ToJSON(&h.HookSettings), sqldb.ToJSON(&h.Actions), &tolerance, &h.Declared, sqldb.ToTime(&h.Created), sqldb.ToTime(&h.Changed))
+	err = r.Scan(&h.Name, sqldb.ToJSON(&h.HookSettings), sqldb.ToJSON(&h.Actions), &tolerance,
+		&h.Declared, sqldb.ToTime(&h.Created), sqldb.ToTime(&h.Changed))
 	h.Tolerance = time.Duration(tolerance) * time.Microsecond
 	if h.Scheme == "" { // created by a release that had one scheme
 		h.Scheme = seedbed.SchemeStandard
@@ -46,8 +47,10 @@ func (s *Store) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Ho
 func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.Time) error {
 	h.Profiles, h.Actions = sqldb.OrEmpty(h.Profiles), sqldb.OrEmpty(h.Actions)
 	made, err := sqldb.Affect(ctx, tx, `
-		INSERT INTO hook (name, key, settings, actions, tolerance, declared, created, changed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		h.Name, formerKey(h), sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(), sqldb.Flag(h.Declared), sqldb.Micros(created), sqldb.Micros(sqldb.Now()))
+		INSERT INTO hook (name, key, settings, actions, tolerance, declared, created, changed)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		h.Name, formerKey(h), sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(),
+		sqldb.Flag(h.Declared), sqldb.Micros(created), sqldb.Micros(sqldb.Now()))
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,8 @@ func (s *Store) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Ho
 			return err
 		}
 		if old.Scheme != h.Scheme {
-			return seedbed.Errorf(seedbed.ErrConflict, "hook %q is of scheme %s, and its keys are of no use for %s: make another hook", h.Name, old.Scheme, h.Scheme)
+			return seedbed.Errorf(seedbed.ErrConflict, "hook %q is of scheme %s, and its keys are of no use for %s: make another hook",
+				h.Name, old.Scheme, h.Scheme)
 		}
 		if !h.Changed.IsZero() && !h.Changed.Equal(old.Changed) {
 			return seedbed.Errorf(seedbed.ErrConflict, "hook %q was changed meanwhile: read it again, and change that", h.Name)
@@ -182,7 +186,8 @@ func readHook(ctx context.Context, tx *sqldb.Tx, name string) (h seedbed.Hook, e
 
 // complete reads the profiles and keys of a hook.
 func complete(ctx context.Context, tx *sqldb.Tx, h *seedbed.Hook) (err error) {
-	if h.Profiles, err = sqldb.List(ctx, tx, sqldb.Value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`, h.Name); err != nil {
+	if h.Profiles, err = sqldb.List(ctx, tx, sqldb.Value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`,
+		h.Name); err != nil {
 		return err
 	}
 	h.Keys, err = hookKeys(ctx, tx, h.Name)

@@ -53,7 +53,8 @@ func declare(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
 	case err != nil:
 		return err
 	case !old.Declared:
-		return seedbed.Errorf(seedbed.ErrConflict, "hook %q was not made by the configuration: remove it (seedbed hook remove), or call the one under webhook.hooks otherwise", h.Name)
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"hook %q was not made by the configuration: remove it (seedbed hook remove), or call the one under webhook.hooks otherwise", h.Name)
 	}
 	if err := setHook(ctx, tx, h); err != nil {
 		return err

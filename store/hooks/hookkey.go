@@ -32,7 +32,8 @@ func checkKeys(h seedbed.Hook) error {
 		case seen[k.ID]:
 			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: two keys are called %q", h.Name, k.ID)
 		case len(k.Secret) < minHookKey || len(k.Secret) > maxHookKey:
-			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q has %d bytes: want %d to %d", h.Name, k.ID, len(k.Secret), minHookKey, maxHookKey)
+			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q has %d bytes: want %d to %d",
+				h.Name, k.ID, len(k.Secret), minHookKey, maxHookKey)
 		case !k.NotAfter.IsZero() && !k.NotAfter.After(k.NotBefore):
 			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q ends before it begins", h.Name, k.ID)
 		}

@@ -96,7 +96,8 @@ func NetworksOf(i *seedbed.Instance) (names []string) {
 func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		if want == n.Gateway || !usable(n.Prefix, want) {
-			return want, seedbed.Errorf(seedbed.ErrInvalid, "address %s cannot be a guest's in network %q: want one of %s but its first, its last and the gateway %s",
+			return want, seedbed.Errorf(seedbed.ErrInvalid,
+				"address %s cannot be a guest's in network %q: want one of %s but its first, its last and the gateway %s",
 				want, n.Name, n.Prefix, n.Gateway)
 		}
 		return want, nil
@@ -131,7 +132,8 @@ func lowestAddr(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) (netip.Add
 }
 
 func noneFree(n seedbed.Network) error {
-	return seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, n.Prefix)
+	return seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network",
+		n.Name, n.Prefix)
 }
 
 // takenAddrs returns the addresses of a network that instances have.

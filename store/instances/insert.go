@@ -12,8 +12,10 @@ import (
 
 // The tables that insertInstance adds rows to.
 var (
-	instanceTable = sqldb.Table{Rank: 1, Into: `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
-		vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook, revision, created, changed)`}
+	instanceTable = sqldb.Table{Rank: 1,
+		Into: `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
+		vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook,
+		revision, created, changed)`}
 	nicTable    = sqldb.Table{Rank: 2, Into: `nic (instance, idx, mac, network, addr)`}
 	volumeTable = sqldb.Table{Rank: 2, Into: `volume (pool, name, instance, idx, size, image)`}
 )
@@ -46,9 +48,11 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 	}
 	made := sqldb.Micros(sqldb.OrNow(i.Created))
 	b.Add(instanceTable,
-		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning), int64(i.VCPUs), int64(i.Memory), string(ready), sqldb.Flag(i.Held), sqldb.Blob(i.UserData),
+		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning),
+		int64(i.VCPUs), int64(i.Memory), string(ready), sqldb.Flag(i.Held), sqldb.Blob(i.UserData),
 		sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
-		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata), sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
+		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata),
+		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, hook, 1, made, made)
 	for _, n := range i.NICs {
 		if err := s.insertNIC(ctx, b, job, i.ID, n); err != nil {
@@ -75,7 +79,8 @@ func Compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func
 	if err := CheckServed(inst); err != nil {
 		return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 	}
-	return sqldb.Exec(ctx, tx, `UPDATE instance SET user_data = $1, vendor_data = $2 WHERE id = $3`, sqldb.Blob(docs.UserData), sqldb.Blob(docs.VendorData), id)
+	return sqldb.Exec(ctx, tx, `UPDATE instance SET user_data = $1, vendor_data = $2 WHERE id = $3`,
+		sqldb.Blob(docs.UserData), sqldb.Blob(docs.VendorData), id)
 }
 
 // CheckImages returns an error if one of the instance's images cannot be cloned in the pool of its
@@ -92,7 +97,8 @@ func CheckImages(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) 
 		case img.State != seedbed.ImageActive:
 			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: image %q is %s: wait for its import to end", i.Name, v.Image, img.State)
 		case v.Pool != "" && v.Pool != img.Pool:
-			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: image %q is in pool %q and cannot be cloned in pool %q", i.Name, v.Image, img.Pool, v.Pool)
+			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: image %q is in pool %q and cannot be cloned in pool %q",
+				i.Name, v.Image, img.Pool, v.Pool)
 		}
 	}
 	return nil

@@ -9,12 +9,17 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, revision, created, changed, fetched, reported, gone_since`
+const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
+	`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
+	`system, token, revision, created, changed, fetched, reported, gone_since`
 
 func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
-	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory, &i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),
-		&i.ReportToken, sqldb.ToBlob(&i.VendorData), &i.Datasource, sqldb.ToJSON(&i.Metadata), sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
-		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token, &i.Revision, sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), sqldb.ToTime(&i.GoneSince))
+	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
+		&i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),
+		&i.ReportToken, sqldb.ToBlob(&i.VendorData), &i.Datasource, sqldb.ToJSON(&i.Metadata),
+		sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
+		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token, &i.Revision,
+		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), sqldb.ToTime(&i.GoneSince))
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	return i, err
 }
@@ -96,7 +101,8 @@ func (s *Store) SetInstanceState(ctx context.Context, id seedbed.InstanceID, fro
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
 		if err == nil && n == 1 {
 			n, err = sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
-				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.state IN ('queued', 'running', 'undoing'))`, to, sqldb.Micros(sqldb.Now()), id)
+				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.state IN ('queued', 'running', 'undoing'))`,
+				to, sqldb.Micros(sqldb.Now()), id)
 		}
 		changed = n == 1
 		if err == nil && n == 0 {
@@ -110,7 +116,10 @@ func (s *Store) SetInstanceState(ctx context.Context, id seedbed.InstanceID, fro
 // SetState changes the state. It returns missing if the instance does not exist.
 func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
 	// Starting an instance clears held.
-	n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END, revision = revision + 1, changed = $2 WHERE id = $3`, to, sqldb.Micros(sqldb.Now()), id)
+	n, err := sqldb.Affect(ctx, tx,
+		`UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END,
+			revision = revision + 1, changed = $2 WHERE id = $3`,
+		to, sqldb.Micros(sqldb.Now()), id)
 	if err == nil && n == 0 {
 		err = missing
 	}

@@ -55,7 +55,8 @@ func (s *Store) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all
 		}
 		from := of("")
 		if ofProfile { // the index by profile leaves out instances that are being made
-			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(SettledState) + ` UNION ALL ` + of(MakingState) + `)` + page + `) AS both_kinds`
+			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(SettledState) +
+				` UNION ALL ` + of(MakingState) + `)` + page + `) AS both_kinds`
 		}
 		all, err = Read(ctx, tx, `id IN (`+from+`)`, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err

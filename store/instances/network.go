@@ -11,7 +11,8 @@ import (
 const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp, identity, allow`
 
 func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
-	err = r.Scan(&n.Name, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway), sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, &n.Identity, sqldb.ToJSON(&n.Allow))
+	err = r.Scan(&n.Name, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway),
+		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, &n.Identity, sqldb.ToJSON(&n.Allow))
 	return n, err
 }
 
@@ -23,8 +24,10 @@ func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.N
 	}
 	n.DNS, n.Identity = sqldb.OrEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
 	err := s.db.Update(ctx, "create network "+n.Name, func(tx *sqldb.Tx) error {
-		made, err := sqldb.Affect(ctx, tx, `INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
-			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), n.Identity, sqldb.AsJSON(n.Allow))
+		made, err := sqldb.Affect(ctx, tx,
+			`INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS),
+			sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), n.Identity, sqldb.AsJSON(n.Allow))
 		if err != nil || made == 1 {
 			return err
 		}
@@ -50,11 +53,13 @@ func checkNetwork(n seedbed.Network) error {
 	const nameSize = 15 // IFNAMSIZ less its NUL (linux/if.h)
 	switch {
 	case n.Bridge == "" || len(n.Bridge) > nameSize:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is no interface name: want 1 to %d characters", n.Name, sqldb.Clean(n.Bridge, 80), nameSize)
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is no interface name: want 1 to %d characters",
+			n.Name, sqldb.Clean(n.Bridge, 80), nameSize)
 	case n.MAC == seedbed.MAC{}:
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: its bridge has no MAC address", n.Name)
 	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() || n.Prefix.Bits() > 30:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: prefix %s is not usable: want an IPv4 subnet of at most 30 bits, such as 10.99.0.0/24", n.Name, n.Prefix)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"network %q: prefix %s is not usable: want an IPv4 subnet of at most 30 bits, such as 10.99.0.0/24", n.Name, n.Prefix)
 	case !usable(n.Prefix, n.Gateway):
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: gateway %s is not an address of a host in %s", n.Name, n.Gateway, n.Prefix)
 	case n.Identity != "" && n.Identity != seedbed.IdentityTap && n.Identity != seedbed.IdentityMAC:

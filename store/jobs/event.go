@@ -15,7 +15,8 @@ func AddEvent(tx *sqldb.Tx, job seedbed.JobID, e seedbed.Event) {
 	tx.Later(`UPDATE job SET events = events + 1 WHERE id = $1`, job)
 	tx.Later(`INSERT INTO job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)
 		SELECT id, events, CAST($2 AS bigint), $3, $4, $5, CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint) FROM job WHERE id = $1`,
-		job, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80), sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
+		job, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80),
+		sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
 }
 
 // eventTable is where events are added.
@@ -26,7 +27,8 @@ var eventTable = sqldb.Table{Rank: 1, Into: `job_event (job, seq, at, level, sta
 func AddEvents(tx *sqldb.Tx, job seedbed.JobID, seq int64, all []seedbed.Event) {
 	for _, e := range all {
 		seq++
-		tx.Add(eventTable, job, seq, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80), sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
+		tx.Add(eventTable, job, seq, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80),
+			sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
 	}
 }
 
@@ -78,7 +80,8 @@ func (s *Store) Events(ctx context.Context, id seedbed.JobID, after int64, limit
 			return err
 		}
 		all, err = sqldb.List(ctx, tx, scanEvent, `
-			SELECT job, seq, at, level, stage, msg, progress, bytes_done, bytes_total FROM job_event WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
+			SELECT job, seq, at, level, stage, msg, progress, bytes_done, bytes_total
+			FROM job_event WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
 			id, after, sqldb.Bound(limit, 1000))
 		return err
 	})

@@ -22,7 +22,8 @@ func (s *Store) PlaceEvents(ctx context.Context) (last int64, err error) {
 				return err
 			}
 			// Lock the row: concurrent calls wait here, and then see what this one placed.
-			if last, err = sqldb.Value[int64](tx.QueryRowContext(ctx, `UPDATE event_order SET last = last WHERE one = 1 RETURNING last`)); err != nil {
+			if last, err = sqldb.Value[int64](tx.QueryRowContext(ctx,
+				`UPDATE event_order SET last = last WHERE one = 1 RETURNING last`)); err != nil {
 				return err
 			}
 			placed, err = sqldb.Affect(ctx, tx, `
@@ -101,6 +102,7 @@ func (s *Store) EventsOfAll(ctx context.Context, after int64, limit int) (all []
 }
 
 func scanPlaced(r sqldb.Row) (e seedbed.NumberedEvent, err error) {
-	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, sqldb.ToTime(&e.At), &e.Level, &e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
+	err = r.Scan(&e.Place, &e.Kind, &e.Subject, &e.Job, &e.Seq, sqldb.ToTime(&e.At), &e.Level,
+		&e.Stage, &e.Msg, &e.Progress, &e.BytesDone, &e.BytesTotal)
 	return e, err
 }

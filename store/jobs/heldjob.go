@@ -78,7 +78,8 @@ func Prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 		return nil
 	}
 	in, args := anyOf(ids)
-	all, err := sqldb.List(ctx, b.Tx, scanHeld, `SELECT `+JobColumns+`, events FROM job WHERE id IN `+in+` ORDER BY id`+b.Dialect.LockFree, args...)
+	all, err := sqldb.List(ctx, b.Tx, scanHeld,
+		`SELECT `+JobColumns+`, events FROM job WHERE id IN `+in+` ORDER BY id`+b.Dialect.LockFree, args...)
 	if err != nil {
 		return err
 	}

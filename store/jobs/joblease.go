@@ -54,11 +54,13 @@ func (s *Store) Postpone(ctx context.Context, ref seedbed.JobRef, wait time.Dura
 		if !spent {
 			attempts = max(attempts-1, 0)
 		}
-		return sqldb.Exec(ctx, tx, `UPDATE job SET owner = '', lease_until = $1, attempts = $2 WHERE id = $3`, sqldb.Micros(until), attempts, ref.ID)
+		return sqldb.Exec(ctx, tx, `UPDATE job SET owner = '', lease_until = $1, attempts = $2 WHERE id = $3`,
+			sqldb.Micros(until), attempts, ref.ID)
 	})
 }
 
 // ExpireLeases ends all leases of jobs at clock, when none of their owners can be alive.
 func ExpireLeases(ctx context.Context, tx *sqldb.Tx, clock time.Time) error {
-	return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`, sqldb.Micros(clock))
+	return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE state IN ('running', 'undoing') AND lease_until > $1`,
+		sqldb.Micros(clock))
 }

@@ -41,7 +41,8 @@ func (s *Store) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed
 		if q.State != "" && !q.State.Terminal() {
 			created += " + 0" // live jobs are few: use their own index, not the one by age
 		}
-		query := `SELECT ` + JobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`, created, len(w.Args)+1)
+		query := `SELECT ` + JobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`,
+			created, len(w.Args)+1)
 		all, err = sqldb.List(ctx, tx, ScanJob, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})

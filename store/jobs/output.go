@@ -33,14 +33,16 @@ func (s *Store) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string,
 			return err
 		}
 		o := output{job: ref.ID, stage: stage}
-		err := tx.QueryRowContext(ctx, `SELECT output, note, dropped_lines, dropped_bytes FROM job_stage WHERE job = $1 AND name = $2`, ref.ID, stage).
+		err := tx.QueryRowContext(ctx,
+			`SELECT output, note, dropped_lines, dropped_bytes FROM job_stage WHERE job = $1 AND name = $2`, ref.ID, stage).
 			Scan(&o.kept, &o.note, &o.lines, &o.bytes)
 		if errors.Is(err, sql.ErrNoRows) {
 			return sqldb.OrConflict(nil, "job %s: stage %q was not begun, so it has no output", ref.ID.Short(), sqldb.Clean(stage, 80))
 		} else if err != nil {
 			return err
 		}
-		last, err := sqldb.Value[int64](tx.QueryRowContext(ctx, `UPDATE job SET outputs = outputs + $1 WHERE id = $2 RETURNING outputs`, len(lines), ref.ID))
+		last, err := sqldb.Value[int64](tx.QueryRowContext(ctx, `UPDATE job SET outputs = outputs + $1 WHERE id = $2 RETURNING outputs`,
+			len(lines), ref.ID))
 		if err != nil {
 			return err
 		}
@@ -59,7 +61,8 @@ func (s *Store) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string,
 				return err
 			}
 		}
-		return sqldb.Exec(ctx, tx, `UPDATE job_stage SET output = $1, note = $2, dropped_lines = $3, dropped_bytes = $4 WHERE job = $5 AND name = $6`,
+		return sqldb.Exec(ctx, tx,
+			`UPDATE job_stage SET output = $1, note = $2, dropped_lines = $3, dropped_bytes = $4 WHERE job = $5 AND name = $6`,
 			o.kept, o.note, o.lines, o.bytes, ref.ID, stage)
 	})
 }
@@ -97,16 +100,20 @@ func (o *output) drop(ctx context.Context, tx *sqldb.Tx) error {
 		o.kept -= l.bytes + outputLine
 		o.lines, o.bytes, until = o.lines+1, o.bytes+l.bytes, l.n
 	}
-	if err := sqldb.Exec(ctx, tx, `DELETE FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 AND n <= $4`, o.job, o.stage, o.note, until); err != nil {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM job_output WHERE job = $1 AND stage = $2 AND n > $3 AND n <= $4`,
+		o.job, o.stage, o.note, until); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("%d lines with %d bytes are left out here: of one stage, %s are kept", o.lines, o.bytes, seedbed.MaxOutput)
-	return sqldb.Exec(ctx, tx, `UPDATE job_output SET stream = $1, text = $2 WHERE job = $3 AND n = $4`, seedbed.OutputNote, text, o.job, o.note)
+	return sqldb.Exec(ctx, tx, `UPDATE job_output SET stream = $1, text = $2 WHERE job = $3 AND n = $4`,
+		seedbed.OutputNote, text, o.job, o.note)
 }
 
 // JobOutput returns the output of a job after line after, oldest first, at most limit lines and at
 // most 5000. It returns the output of one stage, or of all if stage is empty.
-func (s *Store) JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) (all []seedbed.JobOutput, err error) {
+func (s *Store) JobOutput(
+	ctx context.Context, id seedbed.JobID, stage string, after int64, limit int,
+) (all []seedbed.JobOutput, err error) {
 	err = s.db.View(ctx, "read output", func(tx *sqldb.Tx) error {
 		if _, err := ReadJob(ctx, tx, id); err != nil {
 			return err

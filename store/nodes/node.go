@@ -116,7 +116,8 @@ func (s *Store) ChangeNode(ctx context.Context, name string, change func(*seedbe
 		if err := change(&n); err != nil {
 			return err
 		}
-		n = seedbed.Node{Name: was.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: was.Created, Report: was.Report, Seen: was.Seen, Problem: was.Problem}
+		n = seedbed.Node{Name: was.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: was.Created,
+			Report: was.Report, Seen: was.Seen, Problem: was.Problem}
 		if n.Worker == was.Worker && n.Cordoned == was.Cordoned {
 			return sqldb.ErrUnchanged
 		}
@@ -163,7 +164,8 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		return err
 	}
 	if len(text) > maxReport {
-		return seedbed.Errorf(seedbed.ErrInvalid, "the report of node %q has %d bytes: want at most %d", sqldb.Clean(name, 80), len(text), maxReport)
+		return seedbed.Errorf(seedbed.ErrInvalid, "the report of node %q has %d bytes: want at most %d",
+			sqldb.Clean(name, 80), len(text), maxReport)
 	}
 	if at.IsZero() {
 		at = time.Now()
@@ -191,7 +193,8 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		if problem != "" {
 			err = sqldb.Exec(ctx, tx, `UPDATE node SET problem = $1 WHERE name = $2`, problem, name)
 		} else {
-			err = sqldb.Exec(ctx, tx, `UPDATE node SET report = $1, seen = $2, problem = '' WHERE name = $3`, string(text), sqldb.Micros(h.to(at)), name)
+			err = sqldb.Exec(ctx, tx, `UPDATE node SET report = $1, seen = $2, problem = '' WHERE name = $3`,
+				string(text), sqldb.Micros(h.to(at)), name)
 		}
 		news := ofNode(was, problem)
 		if told = len(news) > 0; err != nil || !told {
@@ -215,7 +218,8 @@ func ofNode(was seedbed.Node, problem string) []outbox.Event {
 	case problem == "" && !answered:
 		return []outbox.Event{{Kind: seedbed.EventNodeUp, Subject: was.Name, Data: outbox.Fixed(map[string]any{"node": was.Name})}}
 	case problem != "" && answered:
-		return []outbox.Event{{Kind: seedbed.EventNodeDown, Subject: was.Name, Data: outbox.Fixed(map[string]any{"node": was.Name, "problem": problem, "seen": was.Seen})}}
+		return []outbox.Event{{Kind: seedbed.EventNodeDown, Subject: was.Name,
+			Data: outbox.Fixed(map[string]any{"node": was.Name, "problem": problem, "seen": was.Seen})}}
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func (s *Store) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) 
 			SELECT node, COUNT(*), SUM(running), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint),
 				CAST(SUM(coming * vcpus) AS bigint), CAST(SUM(coming * memory) AS bigint)
 			FROM (SELECT node, vcpus, memory, CASE WHEN state = 'running' THEN 1 ELSE 0 END AS running,
-					CASE WHEN state = 'provisioning' OR id IN (SELECT instance FROM job WHERE created >= $1 AND kind = 'create') THEN 1 ELSE 0 END AS coming
+					CASE WHEN state = 'provisioning'
+						OR id IN (SELECT instance FROM job WHERE created >= $1 AND kind = 'create') THEN 1 ELSE 0 END AS coming
 				FROM instance) AS one
 			GROUP BY node ORDER BY node`, sqldb.Micros(sqldb.Now().Add(-settling)))
 		return err

@@ -45,7 +45,8 @@ func (s *Store) NoteStrays(ctx context.Context, nodes []string, found []seedbed.
 					continue
 				}
 				changed = true
-				if err := sqldb.Exec(ctx, tx, `DELETE FROM stray WHERE node = $1 AND kind = $2 AND pool = $3 AND name = $4`, p.node, p.kind, p.pool, p.name); err != nil {
+				if err := sqldb.Exec(ctx, tx, `DELETE FROM stray WHERE node = $1 AND kind = $2 AND pool = $3 AND name = $4`,
+					p.node, p.kind, p.pool, p.name); err != nil {
 					return err
 				}
 			}

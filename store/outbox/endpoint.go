@@ -7,7 +7,8 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const endpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, reason, failures, failing_since, open_until, created`
+const endpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, ` +
+	`reason, failures, failing_since, open_until, created`
 
 func scanEndpoint(r sqldb.Row) (e seedbed.Endpoint, err error) {
 	err = r.Scan(&e.Name, &e.URL, sqldb.ToJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled, &e.Reason,
@@ -29,7 +30,8 @@ func (s *Store) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed
 		made, err := sqldb.Affect(ctx, tx, `
 			INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
 			VALUES ($1, $2, $3, $4, $5, $6, 1, $7) ON CONFLICT DO NOTHING`,
-			e.Name, e.URL, sqldb.AsJSON(e.Events), sqldb.Flag(e.CloudEvents), sqldb.Flag(e.AllowPrivate), sqldb.Flag(e.Insecure), sqldb.Micros(sqldb.Now()))
+			e.Name, e.URL, sqldb.AsJSON(e.Events), sqldb.Flag(e.CloudEvents), sqldb.Flag(e.AllowPrivate),
+			sqldb.Flag(e.Insecure), sqldb.Micros(sqldb.Now()))
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,8 @@ func (s *Store) ChangeEndpoint(ctx context.Context, name string, change seedbed.
 		switch {
 		case change.Enabled == nil:
 		case *change.Enabled:
-			err = sqldb.Exec(ctx, tx, `UPDATE endpoint SET enabled = 1, reason = '', failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
+			err = sqldb.Exec(ctx, tx,
+				`UPDATE endpoint SET enabled = 1, reason = '', failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
 		default:
 			err = disable(ctx, tx, name, seedbed.DisabledByOperator)
 		}
@@ -55,7 +56,8 @@ func (s *Store) ChangeEndpoint(ctx context.Context, name string, change seedbed.
 // moveEndpoint clears an endpoint's failures, backoff and lease, so that it starts fresh at its new
 // URL.
 func moveEndpoint(ctx context.Context, tx *sqldb.Tx, name string) error {
-	err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET epoch = epoch + 1, owner = '', lease_until = NULL, failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
+	err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET epoch = epoch + 1, owner = '', lease_until = NULL,
+		failures = 0, failing_since = NULL, open_until = NULL WHERE name = $1`, name)
 	if err != nil {
 		return err
 	}
@@ -71,8 +73,10 @@ func disable(ctx context.Context, tx *sqldb.Tx, name, why string) error {
 	if err != nil {
 		return err
 	}
-	if err := sqldb.Exec(ctx, tx, `UPDATE outbox SET state = 'skipped', next_at = NULL WHERE endpoint = $1 AND state = 'pending'`, name); err != nil || n == 0 {
+	if err := sqldb.Exec(ctx, tx, `UPDATE outbox SET state = 'skipped', next_at = NULL WHERE endpoint = $1 AND state = 'pending'`,
+		name); err != nil || n == 0 {
 		return err
 	}
-	return emitBut(ctx, tx, name, Event{Kind: seedbed.EventEndpointDisabled, Subject: name, Data: Fixed(map[string]any{"endpoint": name, "reason": why})})
+	return emitBut(ctx, tx, name,
+		Event{Kind: seedbed.EventEndpointDisabled, Subject: name, Data: Fixed(map[string]any{"endpoint": name, "reason": why})})
 }

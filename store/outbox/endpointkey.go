@@ -31,7 +31,8 @@ func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.End
 		}
 		switch {
 		case !slices.Contains(seedbed.SignVersions(), k.Version):
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: version %q is unknown: want some of %v", endpoint, sqldb.Clean(k.Version, 80), seedbed.SignVersions())
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: version %q is unknown: want some of %v",
+				endpoint, sqldb.Clean(k.Version, 80), seedbed.SignVersions())
 		case slices.ContainsFunc(named, func(n seedbed.EndpointKey) bool { return n.Version == k.Version }):
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q comes with two keys of version %s: want one", endpoint, k.Version)
 		case len(k.Key) < least || len(k.Key) > most:
@@ -39,7 +40,8 @@ func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.End
 		}
 		id := make([]byte, 4)
 		rand.Read(id) // never fails (crypto/rand)
-		named = append(named, seedbed.EndpointKey{ID: hex.EncodeToString(id), Version: k.Version, Key: k.Key, Public: k.Public, Created: sqldb.Now()})
+		named = append(named,
+			seedbed.EndpointKey{ID: hex.EncodeToString(id), Version: k.Version, Key: k.Key, Public: k.Public, Created: sqldb.Now()})
 	}
 	return named, nil
 }
@@ -60,14 +62,17 @@ func endpointKeys(ctx context.Context, tx *sqldb.Tx, name string) ([]seedbed.End
 	return sqldb.List(ctx, tx, func(r sqldb.Row) (k seedbed.EndpointKey, err error) {
 		err = r.Scan(&k.ID, &k.Version, sqldb.ToBlob(&k.Key), &k.Public, sqldb.ToTime(&k.Created), sqldb.ToTime(&k.Expires))
 		return k, err
-	}, `SELECT id, version, key, public_key, created, expires FROM endpoint_key WHERE endpoint = $1 AND (expires IS NULL OR expires > $2) ORDER BY created, id`,
+	}, `SELECT id, version, key, public_key, created, expires FROM endpoint_key
+		WHERE endpoint = $1 AND (expires IS NULL OR expires > $2) ORDER BY created, id`,
 		name, sqldb.Micros(sqldb.Now()))
 }
 
 // RotateEndpointKeys adds keys, one of each version that the endpoint signs from now on. The
 // existing keys keep signing beside them for the duration of overlap. More than
 // [seedbed.MaxEndpointKeys] of a version is ErrConflict.
-func (s *Store) RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (e seedbed.Endpoint, err error) {
+func (s *Store) RotateEndpointKeys(
+	ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration,
+) (e seedbed.Endpoint, err error) {
 	if keys, err = newEndpointKeys(name, keys); err != nil {
 		return e, err
 	}
@@ -80,11 +85,13 @@ func (s *Store) RotateEndpointKeys(ctx context.Context, name string, keys []seed
 			return orMissing(err, name)
 		}
 		end := sqldb.Now().Add(overlap)
-		err := sqldb.Exec(ctx, tx, `UPDATE endpoint_key SET expires = $1 WHERE endpoint = $2 AND (expires IS NULL OR expires > $1)`, sqldb.Micros(end), name)
+		err := sqldb.Exec(ctx, tx, `UPDATE endpoint_key SET expires = $1 WHERE endpoint = $2 AND (expires IS NULL OR expires > $1)`,
+			sqldb.Micros(end), name)
 		if err != nil {
 			return err
 		}
-		if err := sqldb.Exec(ctx, tx, `DELETE FROM endpoint_key WHERE endpoint = $1 AND expires <= $2`, name, sqldb.Micros(sqldb.Now())); err != nil {
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM endpoint_key WHERE endpoint = $1 AND expires <= $2`,
+			name, sqldb.Micros(sqldb.Now())); err != nil {
 			return err
 		}
 		if err := addKeys(ctx, tx, name, keys); err != nil {
@@ -96,7 +103,8 @@ func (s *Store) RotateEndpointKeys(ctx context.Context, name string, keys []seed
 		counts := map[string]int{}
 		for _, k := range e.Keys {
 			if counts[k.Version]++; counts[k.Version] > seedbed.MaxEndpointKeys {
-				return seedbed.Errorf(seedbed.ErrConflict, "endpoint %q has %d keys that sign still: wait for the end of one, or rotate without overlap", name, seedbed.MaxEndpointKeys)
+				return seedbed.Errorf(seedbed.ErrConflict,
+					"endpoint %q has %d keys that sign still: wait for the end of one, or rotate without overlap", name, seedbed.MaxEndpointKeys)
 			}
 		}
 		return nil

@@ -13,14 +13,17 @@ const outboxColumns = `id, seq, type, subject, data, at, state, attempts, next_a
 func scanOutgoing(r sqldb.Row) (o seedbed.Outgoing, err error) {
 	var data string
 	var took int64
-	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, sqldb.ToTime(&o.At), &o.State, &o.Attempts, sqldb.ToTime(&o.Next), sqldb.ToTime(&o.Tried), &took, &o.Status, &o.Error)
+	err = r.Scan(&o.ID, &o.Seq, &o.Type, &o.Subject, &data, sqldb.ToTime(&o.At), &o.State, &o.Attempts,
+		sqldb.ToTime(&o.Next), sqldb.ToTime(&o.Tried), &took, &o.Status, &o.Error)
 	o.Data, o.Took = []byte(data), time.Duration(took)*time.Microsecond
 	return o, err
 }
 
 // OutgoingDeliveries returns the past and pending deliveries to an endpoint, newest first, at most
 // limit and at most 1000. If state is not empty, it returns only those in that state.
-func (s *Store) OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) (all []seedbed.Outgoing, err error) {
+func (s *Store) OutgoingDeliveries(
+	ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int,
+) (all []seedbed.Outgoing, err error) {
 	err = s.db.View(ctx, "list outgoing deliveries", func(tx *sqldb.Tx) error {
 		if _, err := readEndpoint(ctx, tx, endpoint); err != nil {
 			return err
@@ -73,7 +76,8 @@ func (s *Store) Replay(ctx context.Context, endpoint string, since time.Time, mi
 // rouse ends an endpoint's pause after failures and locks its row. If the endpoint is disabled, it
 // returns ErrConflict.
 func rouse(ctx context.Context, tx *sqldb.Tx, endpoint string) error {
-	on, err := sqldb.One(ctx, tx, sqldb.Value[int], noEndpoint(endpoint), `UPDATE endpoint SET open_until = NULL WHERE name = $1 RETURNING enabled`, endpoint)
+	on, err := sqldb.One(ctx, tx, sqldb.Value[int], noEndpoint(endpoint),
+		`UPDATE endpoint SET open_until = NULL WHERE name = $1 RETURNING enabled`, endpoint)
 	if err == nil && on == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "endpoint %q is disabled: enable it first", endpoint)
 	}

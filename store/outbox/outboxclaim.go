@@ -34,7 +34,9 @@ func scanLane(r sqldb.Row) (l lane, err error) {
 // of the lease. The claim includes the endpoint: no other owner sends to it until the outcome is
 // recorded or the lease expires. If no delivery is due, ClaimOutgoing returns nil and the time
 // until the next one is due, or 0 if none is pending.
-func (s *Store) ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (c *seedbed.OutgoingClaim, next time.Duration, err error) {
+func (s *Store) ClaimOutgoing(
+	ctx context.Context, owner string, lease time.Duration,
+) (c *seedbed.OutgoingClaim, next time.Duration, err error) {
 	if owner == "" || lease <= 0 {
 		return nil, 0, seedbed.Errorf(seedbed.ErrInvalid, "claiming a delivery needs an owner and a lease, not %q and %s", owner, lease)
 	}
@@ -106,9 +108,11 @@ func (s *Store) claimLane(ctx context.Context, l lane, owner string, lease time.
 
 // holdOutgoing checks that the claim is still valid, and ends it.
 func holdOutgoing(ctx context.Context, tx *sqldb.Tx, c seedbed.OutgoingClaim) error {
-	n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE name = $1 AND epoch = $2 AND owner <> ''`, c.Endpoint.Name, c.Epoch)
+	n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET owner = '', lease_until = NULL WHERE name = $1 AND epoch = $2 AND owner <> ''`,
+		c.Endpoint.Name, c.Epoch)
 	if err == nil && n == 0 {
-		err = seedbed.Errorf(seedbed.ErrStale, "the delivery %s to endpoint %q is no longer held under epoch %d", c.Outgoing.ID, c.Endpoint.Name, c.Epoch)
+		err = seedbed.Errorf(seedbed.ErrStale, "the delivery %s to endpoint %q is no longer held under epoch %d",
+			c.Outgoing.ID, c.Endpoint.Name, c.Epoch)
 	}
 	return err
 }
@@ -135,7 +139,8 @@ func (s *Store) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a s
 				next_at = CASE WHEN state = 'pending' THEN CAST($5 AS bigint) END,
 				state = CASE WHEN state = 'pending' OR $6 = 'sent' THEN $6 ELSE state END
 			WHERE endpoint = $7 AND seq = $8`,
-			sqldb.Micros(sqldb.OrNow(a.At)), a.Took.Microseconds(), a.Status, sqldb.Clean(a.Error, sqldb.MaxText), next, a.State, c.Endpoint.Name, c.Outgoing.Seq)
+			sqldb.Micros(sqldb.OrNow(a.At)), a.Took.Microseconds(), a.Status,
+			sqldb.Clean(a.Error, sqldb.MaxText), next, a.State, c.Endpoint.Name, c.Outgoing.Seq)
 		if err != nil {
 			return err
 		}
@@ -146,7 +151,8 @@ func (s *Store) RecordOutgoing(ctx context.Context, c seedbed.OutgoingClaim, a s
 		if a.Pause > 0 {
 			open = sqldb.Micros(clock.Add(a.Pause))
 		}
-		err = sqldb.Exec(ctx, tx, `UPDATE endpoint SET failures = failures + 1, failing_since = COALESCE(failing_since, $1), open_until = $2 WHERE name = $3`,
+		err = sqldb.Exec(ctx, tx,
+			`UPDATE endpoint SET failures = failures + 1, failing_since = COALESCE(failing_since, $1), open_until = $2 WHERE name = $3`,
 			sqldb.Micros(clock), open, c.Endpoint.Name)
 		if err != nil || a.Disable == "" {
 			return err

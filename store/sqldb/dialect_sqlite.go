@@ -102,7 +102,8 @@ func sqliteCause(err error) cause {
 		return causeCheck
 	case lib.SQLITE_FULL:
 		return causeDiskFull
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_NOMEM, lib.SQLITE_INTERRUPT:
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN,
+		lib.SQLITE_READONLY, lib.SQLITE_NOMEM, lib.SQLITE_INTERRUPT:
 		return causeUnavailable
 	}
 	return causeUnknown

@@ -54,7 +54,8 @@ func (c cause) wrap(what string, err error) error {
 	case causeText:
 		return seedbed.Errorf(seedbed.ErrInvalid, "%s: a text is not UTF-8 or has a NUL (%v)", what, err)
 	case causeDiskFull:
-		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: the disk that holds the database is full, so nothing can be stored until room is made (%v)", what, err)
+		return seedbed.Errorf(seedbed.ErrUnavailable,
+			"%s: the disk that holds the database is full, so nothing can be stored until room is made (%v)", what, err)
 	case causeUnavailable, causeAgain:
 		return seedbed.Errorf(seedbed.ErrUnavailable, "%s: the database cannot be used now (%v)", what, err)
 	}

@@ -39,7 +39,8 @@ func heldBy(f *os.File, path string) error {
 	if pid = bytes.TrimSpace(pid); err == nil && len(pid) > 0 {
 		who += fmt.Sprintf(" (pid %q)", pid)
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "the database %s is in use by %s, which holds %s: stop it first, or give this one another store.path", path, who, f.Name())
+	return seedbed.Errorf(seedbed.ErrInUse,
+		"the database %s is in use by %s, which holds %s: stop it first, or give this one another store.path", path, who, f.Name())
 }
 
 // writePID writes the process ID, for the error message of a process that finds the lock taken.

@@ -25,8 +25,9 @@ func checkVersion(name string, have, need int64) error {
 	if need <= Schema {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrVersion, "the database %s has schema %d and needs a program that knows schema %d or newer, but this one knows %d: "+
-		"start the newer release again, or restore the copy that was made before the upgrade", name, have, need, Schema)
+	return seedbed.Errorf(seedbed.ErrVersion,
+		"the database %s has schema %d and needs a program that knows schema %d or newer, but this one knows %d: "+
+			"start the newer release again, or restore the copy that was made before the upgrade", name, have, need, Schema)
 }
 
 // migrate applies the migrations that the database lacks. It does not change a database with a

@@ -50,9 +50,11 @@ func (db *DB) checkPostgres(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case !found:
-		return seedbed.Errorf(seedbed.ErrVersion, "database %s is empty: run \"seedbedd migrate\" once, or \"seedbedd store copy\" after it to bring an SQLite file's content", name)
+		return seedbed.Errorf(seedbed.ErrVersion,
+			"database %s is empty: run \"seedbedd migrate\" once, or \"seedbedd store copy\" after it to bring an SQLite file's content", name)
 	case have < Schema:
-		return seedbed.Errorf(seedbed.ErrVersion, "database %s has schema %d, and this program needs %d: run \"seedbedd migrate\" once (docs/how-to/install.md)", name, have, Schema)
+		return seedbed.Errorf(seedbed.ErrVersion,
+			"database %s has schema %d, and this program needs %d: run \"seedbedd migrate\" once (docs/how-to/install.md)", name, have, Schema)
 	}
 	return checkVersion(name, have, need)
 }
@@ -63,7 +65,8 @@ func (db *DB) checkPostgres(ctx context.Context, name string) error {
 // ErrVersion if the database requires a newer program.
 func Migrate(ctx context.Context, c Config) error {
 	if c.DSN == "" {
-		return seedbed.Errorf(seedbed.ErrInvalid, "only PostgreSQL is migrated by command (store.driver: postgres): an SQLite file is brought up to date by seedbedd when it starts")
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"only PostgreSQL is migrated by command (store.driver: postgres): an SQLite file is brought up to date by seedbedd when it starts")
 	}
 	conf, err := ParseDSN(c.DSN)
 	if err != nil {

@@ -22,8 +22,10 @@ func (c *Client) Check(ctx context.Context) []seedbed.Check {
 	defer cancel()
 	members, err := c.Members(ctx)
 	if err != nil {
-		check.Detail = fmt.Sprintf("ZooKeeper at %s does not serve, so the scheduled cleanup waits; jobs and webhooks go on (%s)", c.servers(), err)
-		check.Hint = "start ZooKeeper (more than half of its servers) and let this host reach its client port, or correct coordination.servers in the configuration"
+		check.Detail = fmt.Sprintf("ZooKeeper at %s does not serve, so the scheduled cleanup waits; jobs and webhooks go on (%s)",
+			c.servers(), err)
+		check.Hint = "start ZooKeeper (more than half of its servers) and let this host reach its client port, " +
+			"or correct coordination.servers in the configuration"
 		return []seedbed.Check{check}
 	}
 	check.OK = true

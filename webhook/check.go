@@ -66,7 +66,8 @@ func (s *Server) CheckHook(h seedbed.Hook) error {
 		return invalid("max_body %s: the listener accepts at most %s: set at most that, or raise webhook.max_body in the configuration",
 			h.MaxBody, seedbed.Bytes(s.maxBody))
 	case len(h.Subjects) > 0 && !s.Certificates:
-		return invalid("subjects: the listener does not ask for certificates, so no sender could match: set webhook.tls.client_ca in the configuration first")
+		return invalid("subjects: the listener does not ask for certificates, so no sender could match: " +
+			"set webhook.tls.client_ca in the configuration first")
 	}
 	return CheckHook(h)
 }
@@ -83,7 +84,8 @@ func CheckKeys(h seedbed.Hook) error {
 	case h.Scheme == seedbed.SchemeAlertmanager && len(h.Keys) == 0 && len(h.Subjects) == 0:
 		return invalid("scheme alertmanager without a token needs subjects: the names of the certificates that may send")
 	case h.Scheme == seedbed.SchemeGitLab && len(h.CIDRs) == 0 && len(h.Subjects) == 0:
-		return invalid("scheme gitlab signs nothing, and its secret can be copied: set cidrs to the networks that GitLab sends from, or use the scheme gitlab-signed")
+		return invalid("scheme gitlab signs nothing, and its secret can be copied: " +
+			"set cidrs to the networks that GitLab sends from, or use the scheme gitlab-signed")
 	case !signature.Keyless(h.Scheme) && len(h.Keys) == 0:
 		return invalid("the hook has no key")
 	}

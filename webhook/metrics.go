@@ -39,7 +39,8 @@ type counted struct {
 func (c *counts) make() {
 	c.received = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seedbed_webhook_received_total",
-		Help: "Deliveries received, by hook (empty for one that does not exist), decision (accepted, duplicate, ignored, planned, refused or deferred) and status.",
+		Help: "Deliveries received, by hook (empty for one that does not exist), " +
+			"decision (accepted, duplicate, ignored, planned, refused or deferred) and status.",
 	}, []string{"hook", "decision", "status"})
 	c.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "seedbed_webhook_seconds",

@@ -99,15 +99,17 @@ func (c Catalogue) Objects() int {
 
 // SystemOfCatalogue returns t in the form of a catalogue.
 func SystemOfCatalogue(t SystemTemplate) CatalogueSystem {
-	return CatalogueSystem{t.Name, t.VCPUs, t.Memory, t.Serial, t.VNC, t.VNCBind, t.NodeLimit, t.NodeSelector, t.NodeAutostart, t.MigrationMethod, t.MigrationDowntime.Milliseconds(), t.DiskBus, t.DiskCopy}
+	return CatalogueSystem{t.Name, t.VCPUs, t.Memory, t.Serial, t.VNC, t.VNCBind, t.NodeLimit, t.NodeSelector,
+		t.NodeAutostart, t.MigrationMethod, t.MigrationDowntime.Milliseconds(), t.DiskBus, t.DiskCopy}
 }
 
 // Template returns the system template that c describes.
 func (c CatalogueSystem) Template() SystemTemplate {
 	// A value beyond a Duration is clamped to one that the checks refuse as well.
 	const most = int64(24 * 366 * time.Hour / time.Millisecond)
-	return SystemTemplate{Name: c.Name, VCPUs: c.VCPUs, Memory: c.Memory, Serial: c.Serial, VNC: c.VNC, VNCBind: c.VNCBind, NodeLimit: c.NodeLimit,
-		NodeSelector: c.NodeSelector, NodeAutostart: c.NodeAutostart, MigrationMethod: c.MigrationMethod, DiskBus: c.DiskBus, DiskCopy: c.DiskCopy,
+	return SystemTemplate{Name: c.Name, VCPUs: c.VCPUs, Memory: c.Memory, Serial: c.Serial, VNC: c.VNC, VNCBind: c.VNCBind,
+		NodeLimit: c.NodeLimit, NodeSelector: c.NodeSelector, NodeAutostart: c.NodeAutostart,
+		MigrationMethod: c.MigrationMethod, DiskBus: c.DiskBus, DiskCopy: c.DiskCopy,
 		MigrationDowntime: time.Duration(max(-1, min(c.MigrationDowntime, most))) * time.Millisecond}
 }
 
@@ -131,7 +133,8 @@ func StorageOfCatalogue(t StorageTemplate) CatalogueStorage {
 
 // Disk returns the template disk that c describes.
 func (c CatalogueDisk) Disk() TemplateDisk {
-	return TemplateDisk{Name: c.Name, Pool: c.Pool, Source: c.Source, Size: c.Size, Filesystem: c.Filesystem, FilesystemArgs: c.FilesystemArgs, Mountpoint: c.Mountpoint}
+	return TemplateDisk{Name: c.Name, Pool: c.Pool, Source: c.Source, Size: c.Size,
+		Filesystem: c.Filesystem, FilesystemArgs: c.FilesystemArgs, Mountpoint: c.Mountpoint}
 }
 
 // Profile returns the profile that c describes.

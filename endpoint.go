@@ -144,7 +144,8 @@ func (e Endpoint) checkURL() error {
 	case u.Fragment != "":
 		return bad("has a fragment, which is never sent")
 	case u.Scheme == "http" && !e.Insecure && !e.AllowPrivate:
-		return bad("is plain http, where everybody on the way reads along: want https, or allow_private for an address on this network, or insecure")
+		return bad("is plain http, where everybody on the way reads along: " +
+			"want https, or allow_private for an address on this network, or insecure")
 	}
 	return nil
 }

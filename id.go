@@ -173,7 +173,8 @@ func CheckInstanceName(name string) error {
 // network, pool). The message names the kind.
 func CheckName(kind, name string) error {
 	if !consists(name, "._-", true, true) {
-		return Errorf(ErrInvalid, "%s name %q is not usable: want 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit", kind, Clip(name))
+		return Errorf(ErrInvalid, "%s name %q is not usable: want 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit",
+			kind, Clip(name))
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func ParseOnFailure(s string) (OnFailure, error) {
 	if s == "" {
 		return OnFailure{}, nil
 	}
-	bad := Errorf(ErrInvalid, "on_failure %q is not usable: want rollback, keep, or retry with attempts (2 to %d) and the first wait (up to %s), such as retry:5:30s",
+	bad := Errorf(ErrInvalid,
+		"on_failure %q is not usable: want rollback, keep, or retry with attempts (2 to %d) and the first wait (up to %s), such as retry:5:30s",
 		Clip(s), maxRetryAttempts, maxRetryBackoff)
 	policy, rest, more := strings.Cut(s, ":")
 	switch p := FailurePolicy(policy); {
@@ -119,7 +120,8 @@ func ParsePriority(s string) (Priority, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < -maxPriority || n > maxPriority {
-		return 0, Errorf(ErrInvalid, "priority %q is not usable: want low, normal, high, or a whole number from -%d to %d", Clip(s), maxPriority, maxPriority)
+		return 0, Errorf(ErrInvalid, "priority %q is not usable: want low, normal, high, or a whole number from -%d to %d",
+			Clip(s), maxPriority, maxPriority)
 	}
 	return Priority(n), nil
 }
@@ -175,9 +177,11 @@ func (o JobOptions) Check(kind JobKind) error {
 	case kind.Forward() && o.OnFailure != OnFailure{}:
 		return Errorf(ErrInvalid, "a %s job has no on_failure: it is never undone, and tries again by itself", kind)
 	case kind == JobRebuild && o.OnFailure.Policy == FailKeep:
-		return Errorf(ErrInvalid, "a rebuild job cannot be kept when it fails: want on_failure rollback or retry, which give the instance its former disks back")
+		return Errorf(ErrInvalid,
+			"a rebuild job cannot be kept when it fails: want on_failure rollback or retry, which give the instance its former disks back")
 	case kind == JobResize && o.OnFailure.Policy == FailKeep:
-		return Errorf(ErrInvalid, "a resize job cannot be kept when it fails: want on_failure rollback or retry; once its disk grows it goes on with seedbed job retry")
+		return Errorf(ErrInvalid,
+			"a resize job cannot be kept when it fails: want on_failure rollback or retry; once its disk grows it goes on with seedbed job retry")
 	case o.Priority < -maxPriority || o.Priority > maxPriority:
 		return Errorf(ErrInvalid, "priority %d is out of range: want -%d to %d", o.Priority, maxPriority, maxPriority)
 	}

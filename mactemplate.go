@@ -50,7 +50,9 @@ func (t MACTemplate) MAC(vm, nic int) (MAC, error) {
 	}
 	m, err := ParseMAC(text)
 	if err != nil {
-		return MAC{}, Errorf(ErrInvalid, "MAC template %q makes %q, which is no MAC address: want six hexadecimal pairs, such as {prefix}:00:{vmid}0:{netid}0", Clip(string(t)), Clip(text))
+		return MAC{}, Errorf(ErrInvalid,
+			"MAC template %q makes %q, which is no MAC address: want six hexadecimal pairs, such as {prefix}:00:{vmid}0:{netid}0",
+			Clip(string(t)), Clip(text))
 	}
 	if m[0]&1 != 0 || m == (MAC{}) {
 		return MAC{}, Errorf(ErrInvalid, "MAC template %q makes %s, which is no address of one NIC: want an even first pair", Clip(string(t)), m)
@@ -77,7 +79,8 @@ func (t MACTemplate) expand(values map[string]string) (string, error) {
 		}
 		field, after, ok := strings.Cut(rest, "}")
 		if brace == '}' || !ok || strings.Contains(field, "{") {
-			return "", Errorf(ErrInvalid, "MAC template %q has a single %q: want fields such as {vmid}, or %q for the character", Clip(string(t)), brace, strings.Repeat(string(brace), 2))
+			return "", Errorf(ErrInvalid, "MAC template %q has a single %q: want fields such as {vmid}, or %q for the character",
+				Clip(string(t)), brace, strings.Repeat(string(brace), 2))
 		}
 		name, format, _ := strings.Cut(field, ":")
 		value, known := values[name]
@@ -86,7 +89,8 @@ func (t MACTemplate) expand(values map[string]string) (string, error) {
 		}
 		padded, ok := pad(value, format)
 		if !ok {
-			return "", Errorf(ErrInvalid, "MAC template %q has the format %q: want a fill, one of <, > and ^, and a width, such as {vmid:0>2}", Clip(string(t)), Clip(format))
+			return "", Errorf(ErrInvalid, "MAC template %q has the format %q: want a fill, one of <, > and ^, and a width, such as {vmid:0>2}",
+				Clip(string(t)), Clip(format))
 		}
 		out.WriteString(padded)
 		rest = after

@@ -39,8 +39,10 @@ func CheckWorkerURL(s string) error {
 		return nil
 	}
 	u, err := url.Parse(s)
-	if err != nil || len(s) > 300 || u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" || u.Host != strings.TrimPrefix(s, "https://") {
-		return Errorf(ErrInvalid, "worker %q is no address of a seedbed-worker: want https, a host and a port, such as https://hv2.example:7375", Clip(s))
+	if err != nil || len(s) > 300 || u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" ||
+		u.Host != strings.TrimPrefix(s, "https://") {
+		return Errorf(ErrInvalid,
+			"worker %q is no address of a seedbed-worker: want https, a host and a port, such as https://hv2.example:7375", Clip(s))
 	}
 	return nil
 }

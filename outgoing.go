@@ -38,7 +38,8 @@ const (
 // eventTypes are the types that an endpoint may subscribe to.
 var eventTypes = []string{
 	EventJobAccepted, EventJobStarted, EventJobStage, EventJobSucceeded, EventJobFailed, EventJobCancelled,
-	EventInstanceReady, EventInstanceRemoved, EventNodeJoined, EventNodeLeft, EventNodeUp, EventNodeDown, EventMaintenanceAnnounced, EventMaintenanceCompleted, EventMaintenanceCanceled,
+	EventInstanceReady, EventInstanceRemoved, EventNodeJoined, EventNodeLeft, EventNodeUp,
+	EventNodeDown, EventMaintenanceAnnounced, EventMaintenanceCompleted, EventMaintenanceCanceled,
 	EventCleanupReleased, EventCleanupFinished, EventEndpointDisabled,
 }
 
@@ -51,7 +52,8 @@ func CheckEventPattern(pattern string) error {
 	if slices.ContainsFunc(eventTypes, func(t string) bool { return MatchEvent(pattern, t) }) {
 		return nil
 	}
-	return Errorf(ErrInvalid, "event %q is unknown: want one of %s, all of a kind such as job.*, or *", Clip(pattern), strings.Join(eventTypes, ", "))
+	return Errorf(ErrInvalid, "event %q is unknown: want one of %s, all of a kind such as job.*, or *",
+		Clip(pattern), strings.Join(eventTypes, ", "))
 }
 
 // MatchEvent reports whether pattern matches events of that type.

@@ -66,7 +66,8 @@ func CheckOVAName(name string) error {
 		return err
 	}
 	if len(name) > maxOVAName {
-		return Errorf(ErrInvalid, "OVA image name %q has %d characters: want at most %d, since those of its disks are made of it", Clip(name), len(name), maxOVAName)
+		return Errorf(ErrInvalid, "OVA image name %q has %d characters: want at most %d, since those of its disks are made of it",
+			Clip(name), len(name), maxOVAName)
 	}
 	return nil
 }

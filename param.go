@@ -79,7 +79,8 @@ func CheckParams(params []Param) error {
 	known := map[string]bool{}
 	for _, p := range params {
 		if !paramForm.MatchString(p.Name) {
-			return Errorf(ErrInvalid, "param %q has no usable name: want a letter or underscore, then letters, digits and underscores, at most 63", Clip(p.Name))
+			return Errorf(ErrInvalid,
+				"param %q has no usable name: want a letter or underscore, then letters, digits and underscores, at most 63", Clip(p.Name))
 		}
 		if known[p.Name] {
 			return Errorf(ErrInvalid, "param %s is declared twice", p.Name)

@@ -118,5 +118,6 @@ func (v VolumeInfo) CheckGrowth(size Bytes) error {
 	if size >= v.Size {
 		return nil
 	}
-	return Errorf(ErrInvalid, "volume %s in pool %s has %s, and would lose what is behind %s: want at least what it has", v.Name, v.Pool, v.Size, size)
+	return Errorf(ErrInvalid, "volume %s in pool %s has %s, and would lose what is behind %s: want at least what it has",
+		v.Name, v.Pool, v.Size, size)
 }

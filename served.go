@@ -37,7 +37,8 @@ func CheckTags(tags map[string]string) error {
 		case k == "" || utf8.RuneCountInString(k) > maxTagKey || !utf8.ValidString(k):
 			return Errorf(ErrInvalid, "tag %q has no usable key: want 1 to %d characters", Clip(k), maxTagKey)
 		case k == "." || k == ".." || k == "_index" || strings.ContainsAny(k, "/ =") || strings.ContainsFunc(k, isControl):
-			return Errorf(ErrInvalid, "tag %q has no usable key: want one without slash, space and equals sign, other than \".\", \"..\" and \"_index\"", Clip(k))
+			return Errorf(ErrInvalid,
+				"tag %q has no usable key: want one without slash, space and equals sign, other than \".\", \"..\" and \"_index\"", Clip(k))
 		case utf8.RuneCountInString(v) > maxTagValue || !utf8.ValidString(v) || strings.ContainsFunc(v, isControl):
 			return Errorf(ErrInvalid, "tag %s has no usable value: want one line of at most %d characters", Clip(k), maxTagValue)
 		}

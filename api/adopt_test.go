@@ -13,7 +13,9 @@ type strangers struct{}
 
 var strange = seedbed.ForeignDomain{
 	ID: "0f1e2d3c-1111-4222-8333-444455556666", Name: "old", Node: "host1", State: seedbed.DomainOff, VCPUs: 2, Memory: seedbed.GiB,
-	Disks:    []seedbed.ForeignDisk{{Target: "vda", Type: "file", Source: "/srv/old.qcow2", Format: "qcow2", Pool: "default", Size: seedbed.GiB}},
+	Disks: []seedbed.ForeignDisk{
+		{Target: "vda", Type: "file", Source: "/srv/old.qcow2", Format: "qcow2", Pool: "default", Size: seedbed.GiB},
+	},
 	NICs:     []seedbed.ForeignNIC{{MAC: seedbed.MAC{0x52, 0x54, 0, 9, 9, 9}, Bridge: "seedbed0"}},
 	Problems: []string{},
 }

@@ -56,12 +56,14 @@ func TestAuthenticationIsFirst(t *testing.T) {
 	for _, request := range []struct{ method, path, body string }{
 		{"GET", "/api/v1/doctor", ""}, {"GET", "/api/v1/openapi.yaml", ""}, {"GET", "/api/v1/networks", ""}, {"GET", "/api/v1/leases", ""},
 		{"GET", "/api/v1/images", ""}, {"POST", "/api/v1/images", "{}"}, {"GET", "/api/v1/images/a", ""},
-		{"GET", "/api/v1/profiles", ""}, {"POST", "/api/v1/profiles", "no JSON"}, {"GET", "/api/v1/profiles/%", ""}, {"DELETE", "/api/v1/profiles/a", ""},
+		{"GET", "/api/v1/profiles", ""}, {"POST", "/api/v1/profiles", "no JSON"},
+		{"GET", "/api/v1/profiles/%", ""}, {"DELETE", "/api/v1/profiles/a", ""},
 		{"GET", "/api/v1/hooks", ""}, {"POST", "/api/v1/hooks", "{}"}, {"GET", "/api/v1/hooks/a", ""}, {"DELETE", "/api/v1/hooks/a", ""},
 		{"GET", "/api/v1/deliveries?limit=x", ""}, {"GET", "/api/v1/instances", ""}, {"POST", "/api/v1/instances", "{}"},
 		{"GET", "/api/v1/instances/a", ""}, {"DELETE", "/api/v1/instances/a", ""}, {"GET", "/api/v1/instances/a/console", ""},
 		{"GET", "/api/v1/instances/a/access", ""}, {"GET", "/api/v1/instances/a/metadata", ""}, {"GET", "/api/v1/jobs", ""},
-		{"GET", "/api/v1/jobs/x", ""}, {"GET", "/api/v1/jobs/x/events", ""}, {"POST", "/api/v1/jobs/x/cancel", ""}, {"POST", "/api/v1/cleanup", ""},
+		{"GET", "/api/v1/jobs/x", ""}, {"GET", "/api/v1/jobs/x/events", ""},
+		{"POST", "/api/v1/jobs/x/cancel", ""}, {"POST", "/api/v1/cleanup", ""},
 		{"PUT", "/api/v1/jobs", ""}, {"GET", "/nothing", ""}, {"POST", "/api/v1/health", ""}, {"GET", "/api/v1/health/", ""}, {"GET", "/", ""},
 		{"POST", "/api/v1/images", strings.Repeat(" ", 3<<20)},
 	} {

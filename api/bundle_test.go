@@ -11,11 +11,14 @@ import (
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
-	if r := s.do(t, "POST", "/api/v1/profiles", `{"name":"native","image":"debian","vcpus":1,"memory":"512MiB","params":[{"name":"pw","type":"secret"}]}`); r.status != 201 {
+	if r := s.do(t, "POST", "/api/v1/profiles",
+		`{"name":"native","image":"debian","vcpus":1,"memory":"512MiB","params":[{"name":"pw","type":"secret"}]}`); r.status != 201 {
 		t.Fatalf("%+v", r)
 	}
 	out := s.do(t, "GET", "/api/v1/catalogue", "")
-	for _, part := range []string{`"name":"small"`, `"vnis":["default"]`, `"source_volume":"debian"`, `"name":"native"`, `"params":[{"name":"pw","type":"secret"}]`} {
+	for _, part := range []string{
+		`"name":"small"`, `"vnis":["default"]`, `"source_volume":"debian"`, `"name":"native"`, `"params":[{"name":"pw","type":"secret"}]`,
+	} {
 		if !strings.Contains(out.body, part) {
 			t.Errorf("%s: want %s", out.body, part)
 		}
@@ -49,7 +52,8 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// A template in a profile is checked against the objects of the same catalogue.
-	if r := report("", `{"profiles":[{"name":"odd","image":"debian","vcpus":1,"memory":"512MiB","network":"default","user_data":"IyMgdGVtcGxhdGU6IHNlZWRiZWQKJHt2bS5ub25lfQo="}]}`); r.Applied || r.Conflicts() != 1 {
+	if r := report("", `{"profiles":[{"name":"odd","image":"debian","vcpus":1,"memory":"512MiB","network":"default",`+
+		`"user_data":"IyMgdGVtcGxhdGU6IHNlZWRiZWQKJHt2bS5ub25lfQo="}]}`); r.Applied || r.Conflicts() != 1 {
 		t.Errorf("%+v", r)
 	}
 	if r := report("", `{"storage_templates":[{"name":"odd","disks":[{"name":"sda","pool":"other","size":"1GiB"}]}]}`); r.Applied ||

@@ -32,7 +32,9 @@ func TestClient(t *testing.T) {
 		t.Errorf("health %+v", health)
 	}
 	s.importImage(t, "debian")
-	p, err := c.CreateProfile(ctx, seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, UserData: []byte("#!/bin/sh\n"), SSHKeys: []string{sshKey}})
+	p, err := c.CreateProfile(ctx, seedbed.Profile{
+		Name: "small", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, UserData: []byte("#!/bin/sh\n"), SSHKeys: []string{sshKey},
+	})
 	must(err)
 	if p.Network != "default" || p.Ready != seedbed.ReadyMetadata || string(p.UserData) != "#!/bin/sh\n" || p.Created.IsZero() {
 		t.Errorf("profile %+v", p)

@@ -40,13 +40,15 @@ func TestEndpoints(t *testing.T) {
 	if r := expect("GET", "", "", 200); r.body != "[]" {
 		t.Errorf("GET: %s, want an empty list", r.body)
 	}
-	r := expect("POST", "", `{"name":"ci","url":"`+receiver.URL+`","events":["job.*"],"allow_private":true}`, 201, `"secret":"whsec_BwcH"`, `"enabled":true`)
+	r := expect("POST", "", `{"name":"ci","url":"`+receiver.URL+`","events":["job.*"],"allow_private":true}`,
+		201, `"secret":"whsec_BwcH"`, `"enabled":true`)
 	if got := r.header.Get("Location"); got != "/api/v1/endpoints/ci" {
 		t.Errorf("Location %q", got)
 	}
 	expect("POST", "", `{"name":"ci","url":"https://x.example","events":["*"]}`, 409, "exists")
 	const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
-	expect("POST", "", `{"name":"own","url":"https://x.example","events":["*"],"cloudevents":true,"insecure":false,"secret":"`+secret+`"}`, 201, secret)
+	expect("POST", "",
+		`{"name":"own","url":"https://x.example","events":["*"],"cloudevents":true,"insecure":false,"secret":"`+secret+`"}`, 201, secret)
 	for _, bad := range []string{
 		`{"name":"x","url":"http://x.example","events":["*"]}`,
 		`{"name":"x","url":"https://u:p@x.example","events":["*"]}`,
@@ -76,7 +78,8 @@ func TestEndpoints(t *testing.T) {
 	expect("POST", "/none/test", "", 404)
 
 	s.importImage(t, "debian")
-	r = expect("GET", "/ci/deliveries?state=pending&limit=10", "", 200, `"type":"job.accepted"`, `"type":"job.succeeded"`, `"subject":"debian"`, `"data":{"job":{`)
+	r = expect("GET", "/ci/deliveries?state=pending&limit=10", "", 200, `"type":"job.accepted"`,
+		`"type":"job.succeeded"`, `"subject":"debian"`, `"data":{"job":{`)
 	var all []seedbed.Outgoing
 	if err := json.Unmarshal([]byte(r.body), &all); err != nil || len(all) != 4 {
 		t.Fatalf("%d deliveries (%v): %s", len(all), err, r.body)

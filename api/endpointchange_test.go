@@ -24,16 +24,19 @@ func TestEndpointChange(t *testing.T) {
 		return r.body
 	}
 	expect("POST", "", `{"name":"ci","url":"https://x.example","events":["job.*"]}`, 201, `"version":"v1"`)
-	expect("PATCH", "/ci", `{"url":"https://y.example/hook","events":["node.*","job.failed"]}`, 200, `"url":"https://y.example/hook"`, `"events":["node.*","job.failed"]`, `"enabled":true`)
+	expect("PATCH", "/ci", `{"url":"https://y.example/hook","events":["node.*","job.failed"]}`,
+		200, `"url":"https://y.example/hook"`, `"events":["node.*","job.failed"]`, `"enabled":true`)
 	expect("PATCH", "/ci", `{"url":"http://y.example/hook"}`, 422, "plain http")
-	expect("PATCH", "/ci", `{"url":"http://10.0.0.1/hook","allow_private":true,"enabled":false}`, 200, `"allow_private":true`, `"enabled":false`)
+	expect("PATCH", "/ci", `{"url":"http://10.0.0.1/hook","allow_private":true,"enabled":false}`,
+		200, `"allow_private":true`, `"enabled":false`)
 	expect("PATCH", "/ci", `{"events":[]}`, 422, "events")
 	expect("PATCH", "/ci", `{}`, 422, "nothing is to change")
 	expect("PATCH", "/ci", `{"cloudevents":true}`, 400, "unknown")
 	expect("PATCH", "/none", `{"enabled":true}`, 404)
 
 	const private, public = "whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="
-	drawn := expect("POST", "", `{"name":"pair","url":"https://x.example","events":["*"],"sign":["v1a"]}`, 201, `"version":"v1a"`, `"public_key":"whpk_`)
+	drawn := expect("POST", "", `{"name":"pair","url":"https://x.example","events":["*"],"sign":["v1a"]}`,
+		201, `"version":"v1a"`, `"public_key":"whpk_`)
 	if strings.Contains(drawn, "secret") || strings.Contains(drawn, "whsk_") {
 		t.Errorf("a private key is told: %s", drawn)
 	}

@@ -96,7 +96,8 @@ func (consoles) Console(_ context.Context, node string, _ seedbed.InstanceID, ta
 const testNode = "host1"
 
 // testReport is the report of testNode's worker.
-var testReport = seedbed.NodeReport{CPUs: 4, Memory: 16 * seedbed.GiB, MemoryFree: 12 * seedbed.GiB, Domains: 1, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
+var testReport = seedbed.NodeReport{CPUs: 4, Memory: 16 * seedbed.GiB, MemoryFree: 12 * seedbed.GiB,
+	Domains: 1, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
 	Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 1060, Free: 40}}}
 
 func start(t *testing.T) *server {
@@ -118,7 +119,8 @@ func start(t *testing.T) *server {
 	if err := db.NoteNode(t.Context(), testNode, testReport, "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode}), socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
+	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode}),
+		socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
 	s.serve(t, api.New(s.config()))
 	s.routes = routes(t, s.url)
 	return s
@@ -126,7 +128,8 @@ func start(t *testing.T) *server {
 
 func (s *server) config() api.Config {
 	return api.Config{
-		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf, MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
+		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf,
+		MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},

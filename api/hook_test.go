@@ -32,11 +32,13 @@ func TestHookLife(t *testing.T) {
 		"when":"body.go == true","mapping":"{'action': 'create', 'name': body.name, 'profile': 'small'}"}`, 201,
 		`"scheme":"github"`, `"cidrs":["192.0.2.0/24"]`, `"rate":2.5`, `"max_body":"64KiB"`, `"secret":"whsec_BwcH"`, `"declared":false`)
 	expect("POST", "/hooks", `{"name":"pay","scheme":"stripe","secret":"whsec_0123456789abcdef"}`, 201)
-	expect("POST", "/hooks", `{"name":"own","scheme":"generic","form":{"signature_header":"X-Sig","timestamp_header":"X-Time"}}`, 201, `"signature_header":"X-Sig"`)
+	expect("POST", "/hooks", `{"name":"own","scheme":"generic","form":{"signature_header":"X-Sig","timestamp_header":"X-Time"}}`,
+		201, `"signature_header":"X-Sig"`)
 	expect("POST", "/hooks", `{"name":"open","scheme":"none"}`, 422, "insecure")
 	expect("POST", "/hooks", `{"name":"bad","scheme":"github","when":"body."}`, 422, "when: line 1")
 	expect("POST", "/hooks", `{"name":"bad","scheme":"sha1"}`, 422, "sha1")
-	expect("PATCH", "/hooks/forge", `{"rate":0,"cidrs":[],"profiles":["small"],"tolerance":60000000000}`, 200, `"profiles":["small"]`, `"tolerance":60000000000`, `"when":"body.go == true"`)
+	expect("PATCH", "/hooks/forge", `{"rate":0,"cidrs":[],"profiles":["small"],"tolerance":60000000000}`,
+		200, `"profiles":["small"]`, `"tolerance":60000000000`, `"when":"body.go == true"`)
 	expect("PATCH", "/hooks/forge", `{"profiles":["nobody"]}`, 422, "nobody")
 	if got := expect("GET", "/hooks/forge", "", 200, `"profiles":["small"]`); strings.Contains(got, "192.0.2") ||
 		strings.Contains(got, "BwcH") {
@@ -52,7 +54,8 @@ func TestHookLife(t *testing.T) {
 	expect("POST", "/plan", `{"name":"web1","profile":"small"}`, 200, `"vcpus":1`, `"addr":"10.99.0.2"`)
 	expect("POST", "/plan", `{"name":"web1","profile":"none"}`, 200, `"problems":["profile`)
 
-	d := seedbed.Delivery{Hook: "forge", ID: "d/1", Decision: seedbed.DecisionIgnored, Headers: map[string]string{"content-type": "application/json"}, Payload: []byte(`{"go":true,"name":"web1"}`)}
+	d := seedbed.Delivery{Hook: "forge", ID: "d/1", Decision: seedbed.DecisionIgnored,
+		Headers: map[string]string{"content-type": "application/json"}, Payload: []byte(`{"go":true,"name":"web1"}`)}
 	if err := s.db.RecordDelivery(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +67,8 @@ func TestHookLife(t *testing.T) {
 	expect("GET", "/hooks/forge/deliveries/d%2F1", "", 200, `"payload":"eyJnbyI6`)
 	expect("GET", "/hooks/forge/deliveries/d2", "", 404)
 	var again seedbed.Redelivery
-	if err := json.Unmarshal([]byte(expect("POST", "/hooks/forge/deliveries/d%2F1/redeliver", "", 202, `"decision":"accepted"`)), &again); err != nil {
+	if err := json.Unmarshal([]byte(expect("POST", "/hooks/forge/deliveries/d%2F1/redeliver", "", 202, `"decision":"accepted"`)),
+		&again); err != nil {
 		t.Fatal(err)
 	}
 	if job, err := s.db.Job(t.Context(), again.Job); err != nil || job.Subject != "web1" {

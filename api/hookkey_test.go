@@ -31,7 +31,8 @@ func TestHookKeys(t *testing.T) {
 	const secret = "a secret of some length"
 	from := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
 	at := func(d time.Duration) string { return from.Add(d).Format(time.RFC3339) }
-	expect("POST", "/hooks", fmt.Sprintf(`{"name":"forge","scheme":"github","key_id":"first","not_after":%q,"secret":%q}`, at(48*time.Hour), secret), 201,
+	expect("POST", "/hooks",
+		fmt.Sprintf(`{"name":"forge","scheme":"github","key_id":"first","not_after":%q,"secret":%q}`, at(48*time.Hour), secret), 201,
 		`"id":"first"`, fmt.Sprintf(`"not_after":%q`, at(48*time.Hour)))
 	for what, body := range map[string]string{
 		"not_after":     `{"name":"bad","not_after":"2020-01-01T00:00:00Z"}`,
@@ -44,9 +45,11 @@ func TestHookKeys(t *testing.T) {
 	expect("PATCH", "/hooks/forge", `{"key_id":"second"}`, 422, "rotated")
 	// The previous key is valid until the new one has been valid for an hour, but no longer than
 	// before.
-	expect("POST", "/hooks/forge/rotate", fmt.Sprintf(`{"secret":"another secret of some length","key_id":"second","not_before":%q,"overlap":3600000000000}`, at(0)), 200,
+	expect("POST", "/hooks/forge/rotate",
+		fmt.Sprintf(`{"secret":"another secret of some length","key_id":"second","not_before":%q,"overlap":3600000000000}`, at(0)), 200,
 		fmt.Sprintf(`{"id":"first","not_after":%q}`, at(time.Hour)), fmt.Sprintf(`{"id":"second","not_before":%q}`, at(0)))
-	expect("POST", "/hooks/forge/rotate", `{"secret":"one more secret of some length","key_id":"second","overlap":172800000000000}`, 422, "two keys")
+	expect("POST", "/hooks/forge/rotate", `{"secret":"one more secret of some length","key_id":"second","overlap":172800000000000}`,
+		422, "two keys")
 
 	expect("DELETE", "/hooks/forge/keys/third", "", 404, "third")
 	expect("DELETE", "/hooks/none/keys/first", "", 404)
@@ -69,7 +72,8 @@ func TestHookKeys(t *testing.T) {
 	if got := expect("GET", "/hooks/forge", "", 200, `"id":"second"`); strings.Contains(got, "first") {
 		t.Errorf("the key is there still: %s", got)
 	}
-	if got := expect("GET", "/audit?limit=20", "", 200, `"what":"remove key of hook forge"`, `"request":"DELETE /api/v1/hooks/forge/keys/first"`, `"key_id":"first"`); strings.Contains(got, secret) {
+	if got := expect("GET", "/audit?limit=20", "", 200, `"what":"remove key of hook forge"`,
+		`"request":"DELETE /api/v1/hooks/forge/keys/first"`, `"key_id":"first"`); strings.Contains(got, secret) {
 		t.Errorf("the audit log has the secret: %s", got)
 	}
 	// A hook whose senders have certificates can be without a key. One that anyone could use

@@ -30,7 +30,8 @@ func TestNodes(t *testing.T) {
 	}
 	expect("GET", "/host1", "", 200, `"name":"host1"`, `"worker":""`, `"state":"ready"`, `"control":true`, `"hypervisor":"QEMU 7.2.0 (kvm)"`,
 		`"pools":[{"name":"default"`, `"instances":0`)
-	r := expect("POST", "", `{"name":"hv2","worker":"https://hv2.example:7375"}`, 201, `"worker":"https://hv2.example:7375"`, `"state":"away"`, `"cordoned":false`, `"control":false`)
+	r := expect("POST", "", `{"name":"hv2","worker":"https://hv2.example:7375"}`,
+		201, `"worker":"https://hv2.example:7375"`, `"state":"away"`, `"cordoned":false`, `"control":false`)
 	tag := r.header.Get("ETag")
 	if got := r.header.Get("Location"); got != "/api/v1/nodes/hv2" || tag == "" {
 		t.Errorf("Location %q, ETag %q", got, tag)
@@ -39,7 +40,8 @@ func TestNodes(t *testing.T) {
 		t.Errorf("it tells what nobody knows: %s", r.body)
 	}
 	expect("POST", "", `{"name":"hv2"}`, 409, `node \"hv2\" exists`)
-	for _, bad := range []string{`{"name":"../x"}`, `{"name":"x","worker":"http://hv3.example:7375"}`, `{"name":"x","worker":"https://hv3.example"}`,
+	for _, bad := range []string{`{"name":"../x"}`, `{"name":"x","worker":"http://hv3.example:7375"}`,
+		`{"name":"x","worker":"https://hv3.example"}`,
 		`{"name":"x","worker":"https://u:p@hv3.example:7375"}`, `{"name":"x","worker":"https://hv3.example:7375/x"}`} {
 		expect("POST", "", bad, 422)
 	}
@@ -101,7 +103,8 @@ func TestNodes(t *testing.T) {
 func TestPlaced(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
-	if _, err := s.db.CreateProfile(t.Context(), seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default"}); err != nil {
+	if _, err := s.db.CreateProfile(t.Context(),
+		seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default"}); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.do(t, "POST", "/api/v1/nodes", `{"name":"hv2","worker":"https://hv2.example:7375"}`); r.status != 201 {
@@ -114,7 +117,8 @@ func TestPlaced(t *testing.T) {
 	}{
 		// An unknown node is looked up at once, not only after a second.
 		{"/plan", `{"name":"web1","profile":"small","node":"hv9"}`, 200, `node \"hv9\" does not exist: the nodes are host1, hv2`},
-		{"/plan", `{"name":"web1","profile":"small"}`, 200, `"placement":[{"node":"host1","chosen":true,"reason":"mem: 12.0GiB free"},{"node":"hv2","chosen":false,"refused":"image \"debian\" is only in pool \"default\" of node host1"`},
+		{"/plan", `{"name":"web1","profile":"small"}`, 200, `"placement":[{"node":"host1","chosen":true,"reason":"mem: 12.0GiB free"},` +
+			`{"node":"hv2","chosen":false,"refused":"image \"debian\" is only in pool \"default\" of node host1"`},
 		{"/plan", `{"name":"web1","profile":"small","node":"host1"}`, 200, `"problems":[]`},
 		{"/instances", `{"name":"web1","profile":"small","node":"hv2"}`, 422, `image \"debian\" is only in pool \"default\" of node host1`},
 		{"/instances", `{"name":"web1","profile":"small","node":"hv9"}`, 422, `node \"hv9\" does not exist`},
@@ -153,7 +157,8 @@ func TestFormerNode(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.expect(t, "GET", "/nodes", "", 200).body), &all); err != nil || len(all) != 2 || all[0].Name != "gone" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	r := s.expect(t, "GET", "/nodes/gone", "", 200, `"state":"away"`, `"instances":1`, `"problem":"it has instances and is no node: add it (seedbed node add)"`)
+	r := s.expect(t, "GET", "/nodes/gone", "", 200, `"state":"away"`, `"instances":1`,
+		`"problem":"it has instances and is no node: add it (seedbed node add)"`)
 	var one seedbed.NodeStatus
 	if err := json.Unmarshal([]byte(r.body), &one); err != nil {
 		t.Fatal(err)
@@ -193,11 +198,15 @@ func TestPVCNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, parts := range map[string][]string{
-		"/node/hv2": {`"daemon_state":"run","coordinator_state":"client","domain_state":"flushed"`, `"cpu_count":8`, `"arch":"x86_64","health":100`, `"load":2,"domains_count":5`,
+		"/node/hv2": {`"daemon_state":"run","coordinator_state":"client","domain_state":"flushed"`,
+			`"cpu_count":8`, `"arch":"x86_64","health":100`, `"load":2,"domains_count":5`,
 			`"vcpu":{"total":8,"allocated":0}`, `"memory":{"total":32768,"allocated":0,"provisioned":0,"used":24576,"free":8192}`},
-		"/node/hv3":               {`"daemon_state":"dead"`, `"domain_state":"ready"`, `"health":0`, `seedbed-worker does not answer: no route to host`},
+		"/node/hv3": {
+			`"daemon_state":"dead"`, `"domain_state":"ready"`, `"health":0`, `seedbed-worker does not answer: no route to host`,
+		},
 		"/node?daemon_state=dead": {`"name":"hv3"`},
-		"/status": {`"nodes":{"dead,ready":1,"run,flushed":1,"run,ready":1,"total":3}`, `"hv3":{"health":0,"messages":["seedbed-worker does not answer: no route to host"]}`,
+		"/status": {`"nodes":{"dead,ready":1,"run,flushed":1,"run,ready":1,"total":3}`,
+			`"hv3":{"health":0,"messages":["seedbed-worker does not answer: no route to host"]}`,
 			`"disk":{"total":1180,"used":1098,"free":82`}, // host1's 1060 and 40, the shared 100 and 40 once, and twice 10 and 1
 	} {
 		r := s.do(t, "GET", "/api/v1"+path, "")

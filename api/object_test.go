@@ -20,13 +20,15 @@ func TestObjects(t *testing.T) {
 		want               string
 	}{
 		{"GET", "/templates/system", "", 200, `[]`},
-		{"POST", "/templates/system", `{"name":"small","vcpus":2,"memory":"1GiB","serial":true,"vnc_bind":"192.0.2.1","node_limit":["host1"],"node_selector":"mem"}`, 201,
+		{"POST", "/templates/system",
+			`{"name":"small","vcpus":2,"memory":"1GiB","serial":true,"vnc_bind":"192.0.2.1","node_limit":["host1"],"node_selector":"mem"}`, 201,
 			`{"name":"small","vcpus":2,"memory":"1GiB","serial":true,"node_limit":["host1"],"node_selector":"mem","id":1,"revision":1,`},
 		{"POST", "/templates/system", `{"name":"small","vcpus":2,"memory":"1GiB"}`, 409, `the system template \"small\" already exists`},
 		{"POST", "/templates/system", `{"name":"x","vcpus":0,"memory":"1GiB"}`, 422, `vcpus`},
 		{"POST", "/templates/system", `{"name":"x","vcpus":1,"memory":"1GiB","migration_max_downtime":-1}`, 422, `migration_max_downtime`},
 		{"POST", "/templates/system", `{"name":"x","vcpus":1,"memory":"1GiB","vram":3}`, 400, `vram`},
-		{"POST", "/templates/system", `{"name":"large","vcpus":8,"memory":"16GiB","vnc":true,"migration_max_downtime":500,"disk_bus":"scsi"}`, 201, `"disk_bus":"scsi"`},
+		{"POST", "/templates/system", `{"name":"large","vcpus":8,"memory":"16GiB","vnc":true,"migration_max_downtime":500,"disk_bus":"scsi"}`,
+			201, `"disk_bus":"scsi"`},
 		{"GET", "/templates/system", "", 200, `[{"name":"large"`},
 		{"GET", "/templates/system?name=sm", "", 200, `[{"name":"small"`},
 		{"GET", "/templates/system?limit=1", "", 200, `"name":"large"`},
@@ -54,8 +56,10 @@ func TestObjects(t *testing.T) {
 		{"GET", "/templates/network/lan", "", 404, `not_found`},
 
 		{"POST", "/templates/storage", `{"name":"root"}`, 201, `"disks":[]`},
-		{"POST", "/templates/storage/root/disks", `{"name":"sda","pool":"default","source_volume":"debian"}`, 200, `[{"name":"sda","pool":"default","source_volume":"debian"}]`},
-		{"POST", "/templates/storage/root/disks", `{"name":"sdb","pool":"default","size":"20GiB","filesystem":"ext4","filesystem_args":["-L=x"],"mountpoint":"/srv"}`, 200,
+		{"POST", "/templates/storage/root/disks", `{"name":"sda","pool":"default","source_volume":"debian"}`, 200,
+			`[{"name":"sda","pool":"default","source_volume":"debian"}]`},
+		{"POST", "/templates/storage/root/disks",
+			`{"name":"sdb","pool":"default","size":"20GiB","filesystem":"ext4","filesystem_args":["-L=x"],"mountpoint":"/srv"}`, 200,
 			`{"name":"sdb","pool":"default","size":"20GiB","filesystem":"ext4","filesystem_args":["-L=x"],"mountpoint":"/srv"}`},
 		{"POST", "/templates/storage/root/disks", `{"name":"sdc","pool":"other","size":"1GiB"}`, 422, `the pool \"other\" is not present`},
 		{"POST", "/templates/storage/root/disks", `{"name":"sdc","pool":"default"}`, 422, `a disk size or a source volume`},
@@ -92,7 +96,8 @@ func TestObjects(t *testing.T) {
 			t.Errorf("%s %s %.60s: %d %s; want %d with %q", tt.method, tt.path, tt.body, r.status, r.body, tt.status, tt.want)
 		}
 	}
-	if r := s.do(t, "GET", "/api/v1/templates/system?limit=1", ""); r.header.Get("Link") != `</api/v1/templates/system?after=large&limit=1>; rel="next"` {
+	if r := s.do(t, "GET", "/api/v1/templates/system?limit=1",
+		""); r.header.Get("Link") != `</api/v1/templates/system?after=large&limit=1>; rel="next"` {
 		t.Errorf("Link %q", r.header.Get("Link"))
 	}
 
@@ -182,7 +187,8 @@ func TestNativeOVA(t *testing.T) {
 
 	s.succeeds(t, send("vm/content?pool=default", file, 202, `"state":"queued"`, "Content-Type", octets))
 	send("vm/content", file, 409, `the OVA image \"vm\" already exists`, "Content-Type", octets)
-	s.expect(t, "GET", "/ovas", "", 200, `[{"name":"vm","volumes":[{"disk":"sda","pool":"default","image":"ova_vm_sda","file":"a.vmdk","format":"vmdk",`)
+	s.expect(t, "GET", "/ovas", "",
+		200, `[{"name":"vm","volumes":[{"disk":"sda","pool":"default","image":"ova_vm_sda","file":"a.vmdk","format":"vmdk",`)
 	r := s.expect(t, "GET", "/ovas/vm", "", 200, `"id":1,"revision":2`)
 	s.expect(t, "GET", "/ovas/none", "", 404, `the OVA image \"none\" does not exist`)
 	s.expect(t, "GET", "/templates/system/vm", "", 200, `"ova":"vm"`)

@@ -32,7 +32,8 @@ func TestOrphanRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(s.db.Step(t.Context(), job.Ref(), seedbed.Step{Next: "snapshot", Total: 1}), s.db.Undo(t.Context(), job.Ref(), "no room")); err != nil {
+	if err := errors.Join(s.db.Step(t.Context(), job.Ref(), seedbed.Step{Next: "snapshot", Total: 1}),
+		s.db.Undo(t.Context(), job.Ref(), "no room")); err != nil {
 		t.Fatal(err)
 	}
 	leave(job)
@@ -42,7 +43,8 @@ func TestOrphanRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.expect(t, "GET", "/orphans", "", 200, `"of":"snapshot"`, `"instance":"`+string(i.ID)+`"`, `"stage":"snapshot","kind":"snapshot","pool":"default","name":"v@one","why":"no answer"`,
+	s.expect(t, "GET", "/orphans", "", 200, `"of":"snapshot"`, `"instance":"`+string(i.ID)+`"`,
+		`"stage":"snapshot","kind":"snapshot","pool":"default","name":"v@one","why":"no answer"`,
 		`"kind":"domain","name":"lost"`)
 	s.expect(t, "POST", "/jobs/"+short+"/undo", "", 202, `"state":"undoing"`)
 	s.expect(t, "POST", "/jobs/"+short+"/undo", "", 409)

@@ -194,13 +194,17 @@ func TestOVA(t *testing.T) {
 	}
 
 	s.uploads(t, "/vm?pool=default&ova_size="+size, data, 200, msg("Imported OVA image 'vm'."))
-	row := `[{"id":#,"name":"vm","volumes":[{"pool":"default","volume_name":"ova_vm_sda","volume_format":"vmdk","disk_id":"sda","disk_size_gb":1},{"pool":"default","volume_name":"ova_vm_sdb","volume_format":"vmdk","disk_id":"sdb","disk_size_gb":1}]}]`
+	row := `[{"id":#,"name":"vm","volumes":[{"pool":"default","volume_name":"ova_vm_sda","volume_format":"vmdk","disk_id":"sda",` +
+		`"disk_size_gb":1},{"pool":"default","volume_name":"ova_vm_sdb","volume_format":"vmdk","disk_id":"sdb","disk_size_gb":1}]}]`
 	s.pvc(t, call{"GET", p + "/ova", "", 200, row})
 	s.pvc(t, call{"GET", p + "/ova?limit=v", "", 200, row})
 	s.pvc(t, call{"GET", p + "/ova/vm", "", 200, row})
 	s.pvc(t, call{"GET", p + "/ova/v", "", 404, msg("No OVAs found.")})
-	s.pvc(t, call{"GET", p + "/template/system/vm", "", 200, `[{"id":#,"name":"vm","vcpu_count":2,"vram_mb":1024,"serial":false,"vnc":true,"vnc_bind":null,"node_limit":null,"node_selector":null,"node_autostart":false,"migration_method":null,"ova":#,"migration_max_downtime":300}]`})
-	if r := s.do(t, "GET", "/api/v1"+p+"/profile/vm", ""); !strings.Contains(r.body, `"type":"ova","system_template":"vm","network_template":"N/A","storage_template":"N/A","userdata":"N/A","script":"default_ova","ova":"vm"`) {
+	s.pvc(t, call{"GET", p + "/template/system/vm", "", 200, `[{"id":#,"name":"vm","vcpu_count":2,"vram_mb":1024,"serial":false,` +
+		`"vnc":true,"vnc_bind":null,"node_limit":null,"node_selector":null,` +
+		`"node_autostart":false,"migration_method":null,"ova":#,"migration_max_downtime":300}]`})
+	if r := s.do(t, "GET", "/api/v1"+p+"/profile/vm", ""); !strings.Contains(r.body, `"type":"ova","system_template":"vm",`+
+		`"network_template":"N/A","storage_template":"N/A","userdata":"N/A","script":"default_ova","ova":"vm"`) {
 		t.Errorf("profile: %s", r.body)
 	}
 	if r := s.do(t, "GET", "/api/v1/images/ova_vm_sda", ""); !strings.Contains(r.body, `"state":"active"`) ||
@@ -215,9 +219,12 @@ func TestOVA(t *testing.T) {
 		t.Errorf("a disk alone: %d %s", r.status, r.body)
 	}
 	// Other profiles name the objects that came with the OVA.
-	s.pvc(t, call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=none", 400, msg(`The OVA image "none" for profile "second" does not exist.`)})
-	s.pvc(t, call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=vm", 200, msg(`Created VM profile "second".`)})
-	s.pvc(t, call{"POST", p + "/create?name=vm1&profile=vm&start_vm=False", "", 202, `{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`})
+	s.pvc(t, call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=none",
+		400, msg(`The OVA image "none" for profile "second" does not exist.`)})
+	s.pvc(t,
+		call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=vm", 200, msg(`Created VM profile "second".`)})
+	s.pvc(t, call{"POST", p + "/create?name=vm1&profile=vm&start_vm=False", "", 202,
+		`{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`})
 	inst, err := s.db.InstanceByName(t.Context(), "vm1")
 	if err != nil || len(inst.Volumes) != 2 || inst.Volumes[1].Image != "ova_vm_sdb" || inst.VCPUs != 2 {
 		t.Errorf("instance %+v, %v", inst, err)
@@ -246,7 +253,8 @@ func TestOVARemoval(t *testing.T) {
 	data := machine().Bytes()
 	s.pvc(t, call{"POST", p + "/script/ova", "data=x", 200, msg(`Created provisioning script "ova".`)})
 	s.uploads(t, fmt.Sprintf("?name=vm&pool=default&ova_size=%d", len(data)), data, 200, msg("Imported OVA image 'vm'."))
-	s.pvc(t, call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=vm", 200, msg(`Created VM profile "second".`)})
+	s.pvc(t,
+		call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=vm", 200, msg(`Created VM profile "second".`)})
 	s.pvc(t, call{"DELETE", p + "/ova/vm", "", 200, msg(`Removed OVA image "vm".`)})
 	for _, path := range []string{"/ova/vm", "/template/system/vm", "/profile/vm", "/profile/second"} {
 		if r := s.do(t, "GET", "/api/v1"+p+path, ""); r.status != 404 {
@@ -287,21 +295,29 @@ func TestImageUpload(t *testing.T) {
 		{"to a node", "/images/there/content?node=host1", string(disk), []string{"Content-Type", octets}, 202, ""},
 		{"to a node that is none", "/images/nowhere/content?node=hv9", string(disk), []string{"Content-Type", octets}, 404, "hv9"},
 		{"digest of the query", "/images/query/content?sha256=" + strings.ToUpper(sum), string(disk), []string{"Content-Type", octets}, 202, ""},
-		{"Content-Digest", "/images/content/content", string(disk), []string{"Content-Type", octets, "Content-Digest", "sha-512=:AAAA:, sha-256=:" + inBase64 + ":"}, 202, ""},
-		{"Digest", "/images/digest/content?firmware=uefi", string(disk), []string{"Content-Type", octets, "Digest", "SHA-256=" + inBase64}, 202, ""},
+		{"Content-Digest", "/images/content/content", string(disk),
+			[]string{"Content-Type", octets, "Content-Digest", "sha-512=:AAAA:, sha-256=:" + inBase64 + ":"}, 202, ""},
+		{"Digest", "/images/digest/content?firmware=uefi", string(disk),
+			[]string{"Content-Type", octets, "Digest", "SHA-256=" + inBase64}, 202, ""},
 		{"OVA", "/images/one/content?format=ova", string(one), []string{"Content-Type", octets}, 202, ""},
 		{"taken", "/images/plain/content", string(disk), []string{"Content-Type", octets}, 409, "exists"},
 		{"wrong digest", "/images/x/content?sha256=" + strings.Repeat("0", 64), string(disk), []string{"Content-Type", octets}, 422, "digest"},
-		{"wrong Content-Digest", "/images/x/content", string(disk), []string{"Content-Type", octets, "Content-Digest", "sha-256=:" + wrong + ":"}, 422, "digest"},
-		{"two digests", "/images/x/content?sha256=" + sum, string(disk), []string{"Content-Type", octets, "Repr-Digest", "sha-256=:" + wrong + ":"}, 422, "two different"},
-		{"bad Content-Digest", "/images/x/content", string(disk), []string{"Content-Type", octets, "Content-Digest", "sha-256=:xyz:"}, 422, "base64"},
+		{"wrong Content-Digest", "/images/x/content", string(disk),
+			[]string{"Content-Type", octets, "Content-Digest", "sha-256=:" + wrong + ":"}, 422, "digest"},
+		{"two digests", "/images/x/content?sha256=" + sum, string(disk),
+			[]string{"Content-Type", octets, "Repr-Digest", "sha-256=:" + wrong + ":"}, 422, "two different"},
+		{
+			"bad Content-Digest", "/images/x/content", string(disk),
+			[]string{"Content-Type", octets, "Content-Digest", "sha-256=:xyz:"}, 422, "base64",
+		},
 		{"bad digest", "/images/x/content?sha256=xyz", string(disk), []string{"Content-Type", octets}, 422, "64 hexadecimal"},
 		{"name", "/images/-/content", string(disk), []string{"Content-Type", octets}, 422, "not usable"},
 		{"format", "/images/x/content?format=floppy", string(disk), []string{"Content-Type", octets}, 422, "floppy"},
 		{"firmware", "/images/x/content?firmware=openboot", string(disk), []string{"Content-Type", octets}, 422, "openboot"},
 		{"encoded", "/images/x/content", string(disk), []string{"Content-Type", octets, "Content-Encoding", "gzip"}, 415, "Content-Encoding"},
 		{"empty", "/images/x/content", "", []string{"Content-Type", octets}, 400, "no body"},
-		{"no file in the form", "/images/x/content", "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n", []string{"Content-Type", "multipart/form-data; boundary=b"}, 400, "one part with a file"},
+		{"no file in the form", "/images/x/content", "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n",
+			[]string{"Content-Type", "multipart/form-data; boundary=b"}, 400, "one part with a file"},
 		{"cut form", "/images/x/content", multi[:len(multi)-10], []string{"Content-Type", kind}, 400, "not well formed"},
 		{"too large", "/images/x/content", string(make([]byte, maxUpload+maxUpload/2)), []string{"Content-Type", octets}, 413, "larger"},
 	} {
@@ -310,7 +326,9 @@ func TestImageUpload(t *testing.T) {
 			t.Errorf("%s: %d %s\nwant %d with %q", c.name, r.status, r.body, c.status, c.want)
 		}
 	}
-	for name, firmware := range map[string]seedbed.Firmware{"plain": "", "form": "", "query": "", "content": "", "digest": "uefi", "one": "uefi"} {
+	for name, firmware := range map[string]seedbed.Firmware{
+		"plain": "", "form": "", "query": "", "content": "", "digest": "uefi", "one": "uefi",
+	} {
 		s.becomes(t, name, firmware)
 	}
 	if n := s.shelf.Uploads(); n != 0 {
@@ -348,7 +366,8 @@ func TestImageUploadBreaksOff(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(t)
-	head := "POST /api/v1/images/x/content%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/octet-stream\r\n"
+	head := "POST /api/v1/images/x/content%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token +
+		"\r\nContent-Type: application/octet-stream\r\n"
 	sum := strings.Repeat("0", 64)
 	path, _ := drivertest.BootableFile(t)
 	disk, err := os.ReadFile(path)

@@ -83,7 +83,9 @@ func TestPages(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	for query, want := range map[string]string{"": "db web web1 web2", "?name=we&limit=1": "web|web1|web2", "?name=x": "", "?after=web1": "web2"} {
+	for query, want := range map[string]string{
+		"": "db web web1 web2", "?name=we&limit=1": "web|web1|web2", "?name=x": "", "?after=web1": "web2",
+	} {
 		if got := strings.Join(follow(t, s, "/api/v1/profiles"+query, func(p seedbed.Profile) string { return p.Name }), "|"); got != want {
 			t.Errorf("profiles%s: %s, want %s", query, got, want)
 		}

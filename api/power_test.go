@@ -35,7 +35,8 @@ func TestPower(t *testing.T) {
 		{"stop", `{"force":true}`, seedbed.JobStop, `{"force":true,"was":"running"}`},
 		{"reboot", `{"soft":true,"grace":"90s"}`, seedbed.JobReboot, `{"soft":true,"grace":90000000000,"was":"running"}`},
 		{"rebuild", `{"force":true}`, seedbed.JobRebuild, `{"force":true,"was":"running","profile":"small","image":"debian","own":true}`},
-		{"rebuild", `{"profile":"small","image":"debian","params":{"vcpus":2}}`, seedbed.JobRebuild, `{"was":"running","profile":"small","image":"debian"}`},
+		{"rebuild", `{"profile":"small","image":"debian","params":{"vcpus":2}}`, seedbed.JobRebuild,
+			`{"was":"running","profile":"small","image":"debian"}`},
 	} {
 		expect("POST", "/instances/web1/"+c.path, c.body, 202, `"state":"queued"`)
 		if j := last(); j.Kind != c.kind || !sameJSON(string(j.Spec), c.spec) {

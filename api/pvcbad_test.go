@@ -16,9 +16,11 @@ func TestPVCBadInput(t *testing.T) {
 	for _, name := range names {
 		n := url.QueryEscape(name)
 		for _, c := range []struct{ path, form string }{
-			{"/template/system", "vcpus=1&vram=512&serial=1&vnc=0&name=" + n}, {"/template/network", "name=" + n}, {"/template/storage", "name=" + n},
+			{"/template/system", "vcpus=1&vram=512&serial=1&vnc=0&name=" + n},
+			{"/template/network", "name=" + n}, {"/template/storage", "name=" + n},
 			{"/userdata", "data=x&name=" + n}, {"/script", "data=x&name=" + n}, {"/template/network/lan/net", "vni=" + n},
-			{"/template/storage/root/disk", "pool=default&disk_size=1&disk_id=" + n}, {"/template/storage/root/disk", "disk_id=sdz&disk_size=1&pool=" + n},
+			{"/template/storage/root/disk", "pool=default&disk_size=1&disk_id=" + n},
+			{"/template/storage/root/disk", "disk_id=sdz&disk_size=1&pool=" + n},
 			{"/profile", "profile_type=provisioner&system_template=small&network_template=lan&storage_template=root&script=empty&name=" + n},
 			{"/profile/x", "profile_type=provisioner&network_template=lan&storage_template=root&script=empty&system_template=" + n},
 			{"/create", "profile=web&name=" + n}, {"/create", "name=x&profile=" + n},
@@ -32,7 +34,8 @@ func TestPVCBadInput(t *testing.T) {
 			continue
 		}
 		at := url.PathEscape(name)
-		for _, path := range []string{"/template/system/", "/template/network/", "/template/storage/", "/userdata/", "/script/", "/profile/", "/template/network/lan/net/", "/template/storage/root/disk/"} {
+		for _, path := range []string{"/template/system/", "/template/network/", "/template/storage/", "/userdata/",
+			"/script/", "/profile/", "/template/network/lan/net/", "/template/storage/root/disk/"} {
 			if r := s.do(t, "GET", "/api/v1/provisioner"+path+at, ""); r.status != 404 || !strings.HasPrefix(r.body, `{"message":`) {
 				t.Errorf("GET %s%.20q: %d %s", path, name, r.status, r.body)
 			}
@@ -44,8 +47,10 @@ func TestPVCBadInput(t *testing.T) {
 	for name, form := range map[string]string{
 		"vcpus=0": "vram=512", "vcpus=-1": "vram=512", "vcpus=256": "vram=512", "vcpus=99999999999999999999": "vram=512", "vcpus=1.5": "vram=512",
 		"vram=0": "vcpus=1", "vram=-5": "vcpus=1", "vram=99999999999999": "vcpus=1", "vram=63": "vcpus=1",
-		"migration_max_downtime=-1": "vcpus=1&vram=512", "migration_max_downtime=x": "vcpus=1&vram=512", "migration_max_downtime=9999999999999": "vcpus=1&vram=512",
-		"migration_method=cold": "vcpus=1&vram=512", "node_selector=best": "vcpus=1&vram=512", "node_limit=a%2Fb": "vcpus=1&vram=512", "vnc_bind=all": "vcpus=1&vram=512&vnc=1",
+		"migration_max_downtime=-1": "vcpus=1&vram=512",
+		"migration_max_downtime=x":  "vcpus=1&vram=512", "migration_max_downtime=9999999999999": "vcpus=1&vram=512",
+		"migration_method=cold": "vcpus=1&vram=512", "node_selector=best": "vcpus=1&vram=512",
+		"node_limit=a%2Fb": "vcpus=1&vram=512", "vnc_bind=all": "vcpus=1&vram=512&vnc=1",
 	} {
 		r := s.do(t, "POST", "/api/v1/provisioner/template/system/bad?serial=1&vnc=1", form+"&"+name, "Content-Type", formType)
 		if strings.Contains(form, "vnc=1") {
@@ -55,8 +60,10 @@ func TestPVCBadInput(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
-	for _, mac := range []string{"x", "{prefix}", "{prefix}:XX:XX:{vmid}{netid}", "{a}", "{", "}", "{prefix:9999}", "{vmid!r}", "01:00:00:00:00:0{netid}", strings.Repeat("{vmid}", 1000)} {
-		if r := s.do(t, "POST", "/api/v1/provisioner/template/network/bad", "mac_template="+url.QueryEscape(mac), "Content-Type", formType); r.status != 400 {
+	for _, mac := range []string{"x", "{prefix}", "{prefix}:XX:XX:{vmid}{netid}", "{a}", "{", "}",
+		"{prefix:9999}", "{vmid!r}", "01:00:00:00:00:0{netid}", strings.Repeat("{vmid}", 1000)} {
+		if r := s.do(t, "POST", "/api/v1/provisioner/template/network/bad",
+			"mac_template="+url.QueryEscape(mac), "Content-Type", formType); r.status != 400 {
 			t.Errorf("%.40s: %d %s", mac, r.status, r.body)
 		}
 	}
@@ -79,10 +86,12 @@ func TestPVCBadInput(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
-	if r := s.do(t, "POST", "/api/v1/provisioner/userdata/big", "data="+strings.Repeat("x", 1<<20+1), "Content-Type", formType); r.status != 400 {
+	if r := s.do(t, "POST", "/api/v1/provisioner/userdata/big", "data="+strings.Repeat("x", 1<<20+1), "Content-Type",
+		formType); r.status != 400 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if r := s.do(t, "POST", "/api/v1/provisioner/userdata/big", "data="+strings.Repeat("x", 6<<20), "Content-Type", formType); r.status != 413 || !strings.HasPrefix(r.body, `{"message":"The body`) {
+	if r := s.do(t, "POST", "/api/v1/provisioner/userdata/big", "data="+strings.Repeat("x", 6<<20), "Content-Type",
+		formType); r.status != 413 || !strings.HasPrefix(r.body, `{"message":"The body`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	r := s.do(t, "GET", "/api/v1/provisioner/template", "")
@@ -97,8 +106,10 @@ func TestPVCBadInput(t *testing.T) {
 func TestPVCBodies(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
-	mime := "Content-Type: multipart/mixed; boundary=\"==b==\"\nMIME-Version: 1.0\n\n--==b==\nContent-Type: text/cloud-config\n\n#cloud-config\n--==b==--\n"
-	form := "--x\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\n" + mime + "\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nzzz\r\n--x--\r\n"
+	mime := "Content-Type: multipart/mixed; boundary=\"==b==\"\nMIME-Version: 1.0\n\n--==b==\n" +
+		"Content-Type: text/cloud-config\n\n#cloud-config\n--==b==--\n"
+	form := "--x\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\n" + mime +
+		"\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nzzz\r\n--x--\r\n"
 	if r := s.do(t, "POST", "/api/v1/provisioner/userdata/multi", form, "Content-Type", "multipart/form-data; boundary=x"); r.status != 200 {
 		t.Fatalf("%+v", r)
 	}
@@ -110,7 +121,9 @@ func TestPVCBodies(t *testing.T) {
 	if r := s.do(t, "POST", "/api/v1/provisioner/template/system/json", body); r.status != 200 {
 		t.Fatalf("%+v", r)
 	}
-	s.pvc(t, call{"GET", "/provisioner/template/system/json", "", 200, `[{"id":#,"name":"json","vcpu_count":3,"vram_mb":768,"serial":true,"vnc":false,"vnc_bind":null,"node_limit":"host1","node_selector":null,"node_autostart":false,"migration_method":null,"ova":null,"migration_max_downtime":400}]`})
+	s.pvc(t, call{"GET", "/provisioner/template/system/json", "", 200, `[{"id":#,"name":"json","vcpu_count":3,"vram_mb":768,` +
+		`"serial":true,"vnc":false,"vnc_bind":null,"node_limit":"host1","node_selector":null,` +
+		`"node_autostart":false,"migration_method":null,"ova":null,"migration_max_downtime":400}]`})
 	if r := s.do(t, "PUT", "/api/v1/provisioner/profile/web", `{"arg":["a=1","b=x"]}`); r.status != 200 {
 		t.Fatalf("%+v", r)
 	}

@@ -46,7 +46,9 @@ func TestPVCCreate(t *testing.T) {
 	task := "/tasks/" + made.ID
 	s.pvc(t, call{"GET", task, "", 200, `{"state":"PENDING","current":0,"total":1,"status":"Pending job start"}`})
 	row := func(args, waiting, start, more string) string {
-		return fmt.Sprintf(`{"id":%q,"name":"provisioner.create","type":"provisioner.create","args":%s,"kwargs":{%s},"hostname":"pvcworkerd@host1","time_start":%s,"acknowledged":%s,"delivery_info":{},"worker_pid":null}`, made.ID, args, more, start, waiting)
+		return fmt.Sprintf(`{"id":%q,"name":"provisioner.create","type":"provisioner.create","args":%s,"kwargs":{%s},`+
+			`"hostname":"pvcworkerd@host1","time_start":%s,"acknowledged":%s,"delivery_info":{},"worker_pid":null}`,
+			made.ID, args, more, start, waiting)
 	}
 	kwargs := `"define_vm":true,"profile_name":"web","run_on":"host1","script_run_args":[],"start_vm":true,"vm_name":"web1"`
 	sorted := func(r response) string { // the members of a map come in any order
@@ -67,7 +69,8 @@ func TestPVCCreate(t *testing.T) {
 		}
 	}
 	same("/tasks", `{"scheduled":{},"active":{},"reserved":{"pvcworkerd@host1":[`+row("[]", "false", "null", kwargs)+`]}}`)
-	same("/provisioner/status", `{"scheduled":{},"active":{},"reserved":{"pvcworkerd@host1":[`+row(`["web1","web"]`, "false", "null", kwargs)+`]}}`)
+	same("/provisioner/status",
+		`{"scheduled":{},"active":{},"reserved":{"pvcworkerd@host1":[`+row(`["web1","web"]`, "false", "null", kwargs)+`]}}`)
 
 	job := s.claim(t)
 	step := func(st seedbed.Step) {
@@ -80,7 +83,8 @@ func TestPVCCreate(t *testing.T) {
 	step(seedbed.Step{Next: "volumes", Total: 2})
 	s.pvc(t, call{"GET", task, "", 200, `{"state":"RUNNING","current":1,"total":2,"status":"Creating volumes"}`})
 	step(seedbed.Step{Done: "volumes", Next: "other", Total: 2})
-	s.pvc(t, call{"GET", "/provisioner/status/" + made.ID, "", 200, `{"state":"RUNNING","current":2,"total":2,"status":"Running stage other"}`})
+	s.pvc(t,
+		call{"GET", "/provisioner/status/" + made.ID, "", 200, `{"state":"RUNNING","current":2,"total":2,"status":"Running stage other"}`})
 	if r := s.do(t, "GET", "/api/v1/tasks", ""); !strings.Contains(r.body, `"active":{"pvcworkerd@host1":[{"id":"`+made.ID) {
 		t.Errorf("%s", r.body)
 	}
@@ -88,7 +92,8 @@ func TestPVCCreate(t *testing.T) {
 	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
 		t.Fatal(err)
 	}
-	s.pvc(t, call{"GET", task, "", 200, `{"state":"SUCCESS","current":2,"total":2,"status":"VM \"web1\" with profile \"web\" has been provisioned and started successfully"}`})
+	s.pvc(t, call{"GET", task, "", 200,
+		`{"state":"SUCCESS","current":2,"total":2,"status":"VM \"web1\" with profile \"web\" has been provisioned and started successfully"}`})
 	if r := s.do(t, "GET", "/api/v1/jobs/"+made.ID, ""); r.status != 200 ||
 		!strings.Contains(r.body, `"spec":{"profile":"web","revision":1,"start":true}`) {
 		t.Errorf("%+v", r)
@@ -110,13 +115,16 @@ func TestPVCCreate(t *testing.T) {
 	if err := s.db.Undo(t.Context(), job.Ref(), "no room"); err != nil {
 		t.Fatal(err)
 	}
-	s.pvc(t, call{"GET", "/tasks/" + job.ID.Short(), "", 200, `{"state":"RUNNING","current":0,"total":5,"status":"Undoing what was done, because it failed"}`})
-	for _, err := range []error{s.db.Undone(t.Context(), job.Ref(), "volumes", ""), s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true})} {
+	s.pvc(t, call{"GET", "/tasks/" + job.ID.Short(), "", 200,
+		`{"state":"RUNNING","current":0,"total":5,"status":"Undoing what was done, because it failed"}`})
+	for _, err := range []error{s.db.Undone(t.Context(), job.Ref(), "volumes", ""),
+		s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true})} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.pvc(t, call{"GET", "/tasks/" + job.ID.Short(), "", 200, `{"state":"FAILURE","current":1,"total":1,"status":"ProvisioningError: no room"}`})
+	s.pvc(t,
+		call{"GET", "/tasks/" + job.ID.Short(), "", 200, `{"state":"FAILURE","current":1,"total":1,"status":"ProvisioningError: no room"}`})
 	s.pvc(t, call{"GET", "/tasks/01234567", "", 404, msg(`The task "01234567" does not exist.`)})
 	s.pvc(t, call{"GET", "/tasks/x%00y", "", 404, `{"message":"The task \"x\u0000y\" does not exist."}`})
 	imports := s.do(t, "POST", "/api/v1/images", `{"name":"more","path":"/img.qcow2"}`)
@@ -130,7 +138,8 @@ func TestPVCCreate(t *testing.T) {
 	if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
 		t.Fatal(err)
 	}
-	s.pvc(t, call{"GET", "/tasks/" + receipt.Job[:8], "", 200, `{"state":"SUCCESS","current":1,"total":1,"status":"The import of \"more\" has ended successfully"}`})
+	s.pvc(t, call{"GET", "/tasks/" + receipt.Job[:8], "", 200,
+		`{"state":"SUCCESS","current":1,"total":1,"status":"The import of \"more\" has ended successfully"}`})
 }
 
 // TestPVCTogether checks that only one of many concurrent creates of one name succeeds.

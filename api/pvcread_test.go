@@ -11,7 +11,8 @@ func TestPVCNode(t *testing.T) {
 	i := s.runVM(t, "web1")
 	r := s.do(t, "GET", "/api/v1/node/host1", "")
 	for _, want := range []string{
-		`"name":"host1"`, `"daemon_state":"run"`, `"coordinator_state":"primary"`, `"domain_state":"ready"`, `"pvc_version":"1.2.3"`, `"health":50`,
+		`"name":"host1"`, `"daemon_state":"run"`, `"coordinator_state":"primary"`,
+		`"domain_state":"ready"`, `"pvc_version":"1.2.3"`, `"health":50`,
 		`"health_details":[{"name":"PORT_80"`, `"domains_count":1,"running_domains":["` + string(i.ID) + `"]`, `"vcpu":{"total":4,"allocated":1}`,
 		`"memory":{"total":16384,"allocated":512,"provisioned":512,"used":4096,"free":12288}`,
 	} {
@@ -42,9 +43,11 @@ func TestPVCNetwork(t *testing.T) {
 	s := provisioner(t)
 	const (
 		other = `{"vni":1000,"description":"1000","type":"managed","mtu":1500,"domain":"None","name_servers":[],` +
-			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},"ip4":{"network":"10.98.0.0/24","gateway":"10.98.0.1","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}`
+			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
+			`"ip4":{"network":"10.98.0.0/24","gateway":"10.98.0.1","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}`
 		usual = `{"vni":#,"description":"default","type":"managed","mtu":1500,"domain":"None","name_servers":[],` +
-			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},"ip4":{"network":"10.99.0.0/24","gateway":"10.99.0.1","dhcp_flag":"True","dhcp_start":"10.99.0.2","dhcp_end":"10.99.0.254"}}`
+			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
+			`"ip4":{"network":"10.99.0.0/24","gateway":"10.99.0.1","dhcp_flag":"True","dhcp_start":"10.99.0.2","dhcp_end":"10.99.0.254"}}`
 	)
 	for _, c := range []call{
 		{"GET", "/network", "", 200, "[" + other + "," + usual + "]"},
@@ -66,7 +69,8 @@ func TestPVCVolume(t *testing.T) {
 	s = composable(t)
 	i := s.runVM(t, "web1")
 	image := s.do(t, "GET", "/api/v1/storage/ceph/volume/default/debian", "")
-	for _, want := range []string{`[{"name":"debian","pool":"default","stats":{"name":"debian","id":"debian","size":"1024M","objects":256,"order":22,"object_size":4194304,"snapshot_count":0,`,
+	for _, want := range []string{`[{"name":"debian","pool":"default","stats":{"name":"debian",` +
+		`"id":"debian","size":"1024M","objects":256,"order":22,"object_size":4194304,"snapshot_count":0,`,
 		`"format":2,"features":[],"op_features":[],"flags":[],"create_timestamp":"`} {
 		if image.status != 200 || !strings.Contains(image.body, want) {
 			t.Errorf("%+v\nhas no %s", image, want)
@@ -81,5 +85,6 @@ func TestPVCVolume(t *testing.T) {
 	}
 	s.pvc(t, call{"GET", "/storage/ceph/volume?pool=other", "", 404, msg("Volume not found.")})
 	s.pvc(t, call{"GET", "/storage/ceph/volume/default/none", "", 404, msg("Volume not found.")})
-	s.pvc(t, call{"GET", "/storage/ceph/pool", "", 404, msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml.")})
+	s.pvc(t, call{"GET", "/storage/ceph/pool", "", 404,
+		msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml.")})
 }

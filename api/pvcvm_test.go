@@ -86,7 +86,8 @@ func TestPVCVM(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	for query, want := range map[string]string{
-		"": "db1 web1", "?limit=1": "db1 web1", "?limit=eb": "web1", "?limit=^db": "db1", "?limit=^b": "-", "?limit=web1$": "web1", "?limit=%25": "-",
+		"": "db1 web1", "?limit=1": "db1 web1", "?limit=eb": "web1", "?limit=^db": "db1",
+		"?limit=^b": "-", "?limit=web1$": "web1", "?limit=%25": "-",
 		"?limit=" + string(i.ID): "web1", "?state=start": "web1", "?state=start&negate=true": "db1", "?state=provision": "db1",
 		"?node=host1": "db1 web1", "?node=host1&negate=1": "-", "?tag=tier": "web1", "?tag=tier&negate=yes": "db1", "?state=mirror": "-",
 	} {
@@ -105,8 +106,14 @@ func TestPVCVM(t *testing.T) {
 		{"GET", "/vm/none/state", "", 404, msg("VM not found.")},
 		{"GET", "/vm/web1/node", "", 200, `{"name":"web1","node":"host1","last_node":""}`},
 		{"GET", "/vm/web1/tags", "", 200, `{"name":"web1","tags":[{"name":"tier","type":"user","protected":false}]}`},
-		{"GET", "/vm/web1/meta", "", 200, `{"name":"web1","node_limit":[],"node_selector":"none","node_autostart":false,"migration_method":"none","migration_max_downtime":300}`},
-		{"POST", "/vm/web1/meta", "limit=hv2", 400, msg("ERROR: limit of VM 'web1' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them.")},
+		{
+			"GET", "/vm/web1/meta", "", 200,
+			`{"name":"web1","node_limit":[],"node_selector":"none","node_autostart":false,"migration_method":"none","migration_max_downtime":300}`,
+		},
+		{
+			"POST", "/vm/web1/meta", "limit=hv2", 400,
+			msg("ERROR: limit of VM 'web1' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them."),
+		},
 		{"POST", "/vm/web1/meta", "", 400, msg("ERROR: No updates to apply.")},
 		{"POST", "/vm/none/meta", "limit=hv2", 404, msg("VM not found.")},
 		{"GET", "/vm/web1/console", "", 200, `{"name":"web1","data":"login: ` + "\uFFFD" + `\u003cscript\u003e"}`},
@@ -138,7 +145,8 @@ func TestPVCVMState(t *testing.T) {
 	}
 	s.pvc(t, call{"POST", "/vm/web1/state", "", 400, lacks("state", "A valid state must be specified")})
 	s.pvc(t, call{"POST", "/vm/web1/state?state=mirror", "", 400, lacks("state", "A valid state must be specified")})
-	s.pvc(t, call{"POST", "/vm/web1/state?state=disable", "", 400, msg("State disable is not supported: a VM of Seedbed that is stopped stays off until it is started.")})
+	s.pvc(t, call{"POST", "/vm/web1/state?state=disable", "", 400,
+		msg("State disable is not supported: a VM of Seedbed that is stopped stays off until it is started.")})
 	s.pvc(t, call{"POST", "/vm/none/state?state=start", "", 400, msg("ERROR: Could not find VM 'none' in the cluster!")})
 	s.pvc(t, call{"POST", "/vm/web1/state?state=restart&force=False&wait=False", "", 200, msg("Restarting VM 'web1'.")})
 	if r := s.do(t, "POST", "/api/v1/vm/web1/state?state=start", ""); r.status != 400 || !strings.Contains(r.body, "message") {
@@ -200,7 +208,8 @@ func TestPVCRemoveVM(t *testing.T) {
 	s := composable(t)
 	s.runVM(t, "web1")
 	s.pvc(t, call{"DELETE", "/vm/none?delete_disks=True", "", 400, msg("ERROR: Could not find VM 'none' in the cluster!")})
-	s.pvc(t, call{"DELETE", "/vm/web1", "", 400, msg("ERROR: VM 'web1' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.")})
+	s.pvc(t, call{"DELETE", "/vm/web1", "", 400,
+		msg("ERROR: VM 'web1' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.")})
 	answer := make(chan response, 1)
 	go func() { answer <- s.do(t, "DELETE", "/api/v1/vm/web1?delete_disks=True", "") }()
 	s.nextJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
@@ -226,7 +235,8 @@ func TestPVCRemoveVM(t *testing.T) {
 	if err := s.db.Undo(t.Context(), making.Ref(), "cancelled"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.Finish(t.Context(), making.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}); err != nil {
+	if err := s.db.Finish(t.Context(), making.Ref(),
+		seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-answer; r.status != 200 || r.body != msg("Removed VM 'web2' and its disks from the cluster.") {
@@ -240,7 +250,9 @@ func TestPVCVMRoles(t *testing.T) {
 	s := composable(t)
 	s.runVM(t, "web1")
 	viewer := s.newToken(t, "looker", seedbed.RoleViewer)
-	for path, want := range map[string]int{"/vm": 200, "/vm/web1": 200, "/node": 200, "/network": 200, "/storage/ceph/volume": 200, "/vm/web1/console": 403} {
+	for path, want := range map[string]int{
+		"/vm": 200, "/vm/web1": 200, "/node": 200, "/network": 200, "/storage/ceph/volume": 200, "/vm/web1/console": 403,
+	} {
 		if r := s.do(t, "GET", "/api/v1"+path, "", "Authorization", "Bearer "+viewer); r.status != want {
 			t.Errorf("%s: %d, want %d", path, r.status, want)
 		}

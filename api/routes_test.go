@@ -44,18 +44,21 @@ func TestLife(t *testing.T) {
 	expect("GET", "/images", "", 200, `"name":"debian"`, `"state":"active"`)
 	expect("GET", "/images/debian", "", 200, `"size":"1GiB"`)
 
-	r := expect("POST", "/profiles", `{"name":"small","image":"debian","vcpus":1,"memory":"512MiB","ssh_keys":["`+sshKey+`"],"user_data":"`+userData+`"}`, 201,
+	r := expect("POST", "/profiles",
+		`{"name":"small","image":"debian","vcpus":1,"memory":"512MiB","ssh_keys":["`+sshKey+`"],"user_data":"`+userData+`"}`, 201,
 		`"network":"default"`, `"ready":"metadata"`, `"disk_size":"0"`)
 	if got := r.header.Get("Location"); got != "/api/v1/profiles/small" {
 		t.Errorf("Location %q", got)
 	}
-	expect("POST", "/profiles", `{"name":"bare","image":"debian","vcpus":1,"memory":"512M","disk_size":"2G","network":"default","ssh_keys":null,"user_data":null,"ready":"report"}`, 201)
+	expect("POST", "/profiles", `{"name":"bare","image":"debian","vcpus":1,`+
+		`"memory":"512M","disk_size":"2G","network":"default","ssh_keys":null,"user_data":null,"ready":"report"}`, 201)
 	expect("GET", "/profiles", "", 200, "small", "bare")
 	expect("GET", "/profiles/small", "", 200, userData, sshKey)
 	expect("DELETE", "/profiles/bare", "", 204)
 	expect("GET", "/profiles/bare", "", 404, "not_found")
 
-	r = expect("POST", "/hooks", `{"name":"ci","profiles":["small"],"actions":["create","remove"],"tolerance":60000000000}`, 201, `"secret":"whsec_BwcH"`)
+	r = expect("POST", "/hooks", `{"name":"ci","profiles":["small"],"actions":["create","remove"],"tolerance":60000000000}`,
+		201, `"secret":"whsec_BwcH"`)
 	if got := r.header.Get("Location"); got != "/api/v1/hooks/ci" {
 		t.Errorf("Location %q", got)
 	}
@@ -109,7 +112,8 @@ func TestLife(t *testing.T) {
 	expect("POST", "/jobs/"+short+"/cancel", "", 409, `"kind":"conflict"`)
 	expect("GET", "/jobs/"+short, "", 200, `"state":"rolled_back"`, `"state":"undone"`)
 
-	expect("POST", "/cleanup", `{"dry_run":true}`, 200, `{"tasks":[{"name":"mappings","action":"drop","subject":"web1","detail":"gone"}],"refused":"","skipped":[]}`)
+	expect("POST", "/cleanup", `{"dry_run":true}`,
+		200, `{"tasks":[{"name":"mappings","action":"drop","subject":"web1","detail":"gone"}],"refused":"","skipped":[]}`)
 	expect("POST", "/cleanup", `{}`, 200, `{"tasks":[],"refused":"libvirt does not answer","skipped":[]}`)
 	expect("POST", "/cleanup", `{"force":true}`, 200, "mappings")
 	if r := expect("POST", "/cleanup", `{"dry_run":true,"force":true}`, 500, `"kind":"internal"`); strings.Contains(r.body, "disk") {
@@ -129,8 +133,10 @@ func (s *server) guestDid(t *testing.T, name string) {
 	now := time.Now()
 	err = s.db.AddGuestEvents(t.Context(), "host1", "spool1", []seedbed.GuestEvent{
 		{Seq: 1, Instance: i.ID, Kind: seedbed.GuestLease, At: now, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: now.Add(time.Hour)},
-		{Seq: 2, Instance: i.ID, Kind: seedbed.GuestAccess, At: now, Method: "GET", Path: "/latest/", Status: 200, Bytes: 7, Addr: netip.MustParseAddr("10.99.0.2")},
-		{Seq: 3, Instance: i.ID, Kind: seedbed.GuestReport, At: now, Method: "POST", Path: "/report", Status: 200, Fields: map[string]string{"a": "b"}},
+		{Seq: 2, Instance: i.ID, Kind: seedbed.GuestAccess, At: now, Method: "GET", Path: "/latest/",
+			Status: 200, Bytes: 7, Addr: netip.MustParseAddr("10.99.0.2")},
+		{Seq: 3, Instance: i.ID, Kind: seedbed.GuestReport, At: now, Method: "POST", Path: "/report",
+			Status: 200, Fields: map[string]string{"a": "b"}},
 	})
 	if err != nil {
 		t.Fatal(err)

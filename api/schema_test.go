@@ -18,38 +18,47 @@ import (
 var (
 	requests = map[string]any{
 		"AdoptRequest": seedbed.AdoptRequest{}, "CleanupRequest": wire.CleanupRequest{}, "DiscardRequest": wire.DiscardRequest{},
-		"EndpointChange": seedbed.EndpointChange{}, "EndpointRequest": wire.EndpointRequest{}, "HookChange": wire.HookChange{}, "HookRequest": wire.HookRequest{},
+		"EndpointChange": seedbed.EndpointChange{}, "EndpointRequest": wire.EndpointRequest{},
+		"HookChange": wire.HookChange{}, "HookRequest": wire.HookRequest{},
 		"HookRotation": wire.HookRotation{}, "HookTrial": wire.HookTest{}, "ImageRequest": wire.ImageRequest{},
 		"ImportPlanRequest": seedbed.ImportRequest{}, "InstanceChange": wire.InstanceChange{}, "InstanceRequest": wire.InstanceRequest{},
 		"MaintenanceRequest": wire.MaintenanceRequest{}, "NetworkChange": wire.NetworkChange{}, "NodeChange": wire.NodeChange{},
 		"NodeRequest": wire.NodeRequest{}, "PlanRequest": wire.PlanRequest{}, "PowerRequest": wire.PowerRequest{},
 		"ProfileRequest": seedbed.Profile{},
 		"RebuildRequest": wire.RebuildRequest{}, "Replay": wire.ReplayRequest{}, "ResizeRequest": wire.ResizeRequest{},
-		"Rotation": wire.EndpointRotation{}, "NetworkTemplateRequest": wire.NetworkTemplateRequest{}, "ScriptOptionsChange": wire.ScriptOptionsChange{},
-		"ScriptRequest": wire.ScriptRequest{}, "StorageTemplateRequest": wire.StorageTemplateRequest{}, "SystemTemplateRequest": seedbed.CatalogueSystem{},
-		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{}, "SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
+		"Rotation":               wire.EndpointRotation{},
+		"NetworkTemplateRequest": wire.NetworkTemplateRequest{}, "ScriptOptionsChange": wire.ScriptOptionsChange{},
+		"ScriptRequest": wire.ScriptRequest{}, "StorageTemplateRequest": wire.StorageTemplateRequest{},
+		"SystemTemplateRequest":  seedbed.CatalogueSystem{},
+		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
+		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
 	}
 	answers = map[string]any{
 		"AuditEntry":      seedbed.AuditEntry{},
 		"CatalogueReport": seedbed.CatalogueReport{}, "Check": seedbed.Check{}, "CleanupReport": seedbed.CleanupReport{},
-		"CleanupTask": seedbed.CleanupItem{}, "Delivery": seedbed.Delivery{}, "Endpoint": seedbed.Endpoint{}, "EndpointKey": seedbed.EndpointKey{},
-		"EndpointTest": wire.EndpointTest{}, "Events": wire.EventPage{}, "ForeignDomain": seedbed.ForeignDomain{}, "GuestEvent": seedbed.GuestEvent{},
+		"CleanupTask": seedbed.CleanupItem{}, "Delivery": seedbed.Delivery{},
+		"Endpoint": seedbed.Endpoint{}, "EndpointKey": seedbed.EndpointKey{},
+		"EndpointTest": wire.EndpointTest{}, "Events": wire.EventPage{},
+		"ForeignDomain": seedbed.ForeignDomain{}, "GuestEvent": seedbed.GuestEvent{},
 		"Health": wire.Health{}, "HookKey": seedbed.HookKey{}, "Image": seedbed.Image{}, "ImportPlan": seedbed.ImportPlan{},
-		"Instance": seedbed.Instance{}, "Job": seedbed.Job{}, "JobOutput": wire.OutputPage{}, "JobStatus": wire.JobStatus{}, "Lease": seedbed.Lease{},
+		"Instance": seedbed.Instance{}, "Job": seedbed.Job{}, "JobOutput": wire.OutputPage{},
+		"JobStatus": wire.JobStatus{}, "Lease": seedbed.Lease{},
 		"Maintenance": seedbed.Maintenance{}, "Network": seedbed.Network{}, "NewEndpoint": wire.NewEndpoint{}, "NewHook": wire.NewHook{},
 		"NewToken": wire.NewToken{}, "Node": seedbed.NodeStatus{}, "NodePool": seedbed.PoolInfo{}, "NodeReport": seedbed.NodeReport{},
 		"Orphan": seedbed.Orphan{}, "Outgoing": seedbed.Outgoing{}, "Overview": wire.Overview{}, "Placement": seedbed.Placement{},
 		"Plan": seedbed.Plan{}, "Receipt": seedbed.Receipt{}, "Redelivery": seedbed.Redelivery{},
 		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": seedbed.VolumeInfo{}, "Token": seedbed.Token{},
 		"NetworkTemplate": wire.NetworkTemplate{}, "OVA": wire.OVA{}, "OVAVolume": seedbed.OVAVolume{}, "Script": wire.Script{},
-		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{}, "SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},
+		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{},
+		"SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},
 		"TrashItem": wire.TrashItem{}, "Trial": seedbed.DryRun{},
 	}
 	// both holds the types of requests that are also in answers. An answer has more required
 	// members than a request.
 	both = map[string]any{
 		"Allowance": seedbed.NetworkPermissions{}, "Hook": seedbed.Hook{}, "HookForm": seedbed.HookForm{}, "InstanceSystem": seedbed.System{},
-		"MetadataOptions": seedbed.MetadataOptions{}, "Param": seedbed.Param{}, "Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{},
+		"MetadataOptions": seedbed.MetadataOptions{}, "Param": seedbed.Param{},
+		"Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{},
 		"TemplateDisk": seedbed.CatalogueDisk{},
 	}
 )

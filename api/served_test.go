@@ -28,17 +28,24 @@ func TestServed(t *testing.T) {
 		}
 		return r
 	}
-	expect("POST", "/profiles", `{"name":"small","image":"debian","vcpus":1,"memory":"512MiB","vendor_data":"eA==","vendor_data_in_user_data":true,`+
-		`"datasource":"nocloud","metadata":{"http_tokens":"required","http_put_response_hop_limit":2},"tags":{"a":"b"}}`, 201,
-		`"vendor_data":"eA=="`, `"vendor_data_in_user_data":true`, `"datasource":"nocloud"`, `"metadata":{"http_tokens":"required","http_put_response_hop_limit":2}`, `"tags":{"a":"b"}`)
-	expect("POST", "/profiles", `{"name":"bare","image":"debian","vcpus":1,"memory":"512MiB"}`, 201, `"datasource":"ec2"`, `"metadata":{}`, `"tags":{}`, `"vendor_data":""`)
-	expect("POST", "/instances", `{"name":"web1","profile":"small","params":{"user_data_base64":"AP8=","datasource":"openstack","tags":{"c":"d"},"http_tokens":"optional"}}`, 202)
-	expect("GET", "/instances/web1", "", 200, `"datasource":"openstack"`, `"tags":{"a":"b","c":"d"}`, `"http_tokens":"optional","http_put_response_hop_limit":2`)
+	expect("POST", "/profiles",
+		`{"name":"small","image":"debian","vcpus":1,"memory":"512MiB","vendor_data":"eA==","vendor_data_in_user_data":true,`+
+			`"datasource":"nocloud","metadata":{"http_tokens":"required","http_put_response_hop_limit":2},"tags":{"a":"b"}}`, 201,
+		`"vendor_data":"eA=="`, `"vendor_data_in_user_data":true`, `"datasource":"nocloud"`,
+		`"metadata":{"http_tokens":"required","http_put_response_hop_limit":2}`, `"tags":{"a":"b"}`)
+	expect("POST", "/profiles", `{"name":"bare","image":"debian","vcpus":1,"memory":"512MiB"}`, 201, `"datasource":"ec2"`,
+		`"metadata":{}`, `"tags":{}`, `"vendor_data":""`)
+	expect("POST", "/instances",
+		`{"name":"web1","profile":"small","params":{"user_data_base64":"AP8=","datasource":"openstack","tags":{"c":"d"},`+
+			`"http_tokens":"optional"}}`, 202)
+	expect("GET", "/instances/web1", "", 200, `"datasource":"openstack"`, `"tags":{"a":"b","c":"d"}`,
+		`"http_tokens":"optional","http_put_response_hop_limit":2`)
 	expect("POST", "/instances", `{"name":"web2","profile":"small","params":{"colour":"red"}}`, 422, "colour")
 
 	expect("PATCH", "/instances/web1", `{"metadata":{"http_endpoint":"disabled"}}`, 200, `"http_endpoint":"disabled","http_tokens":"optional"`)
 	expect("PATCH", "/instances/web1", `{"tags":{"a":null,"e":"f"}}`, 200, `"tags":{"c":"d","e":"f"}`, `"http_endpoint":"disabled"`)
-	expect("PATCH", "/instances/web1", `{"spot":{"action":"stop","time":"2026-01-02T00:00:00Z"}}`, 200, `"spot":{"action":"stop","time":"2026-01-02T00:00:00Z"}`)
+	expect("PATCH", "/instances/web1", `{"spot":{"action":"stop","time":"2026-01-02T00:00:00Z"}}`,
+		200, `"spot":{"action":"stop","time":"2026-01-02T00:00:00Z"}`)
 	expect("PATCH", "/instances/web1", `{}`, 200, `"spot":{"action":"stop"`)
 	if r := expect("PATCH", "/instances/web1", `{"spot":null}`, 200); strings.Contains(r.body, "spot") {
 		t.Errorf("the notice is still there: %s", r.body)
@@ -56,11 +63,13 @@ func TestServed(t *testing.T) {
 		expect("GET", of+"/maintenance", "", 200, m.ID, "new kernel")
 		expect("POST", "/maintenance/"+m.ID+"/complete", "", 200, `"state":"completed"`)
 		expect("POST", "/maintenance/"+m.ID+"/cancel", "", 409, "completed already")
-		expect("POST", of+"/maintenance", `{"code":"system-reboot","not_before":"2026-01-02T00:00:00Z","not_after":"2026-01-01T00:00:00Z"}`, 422, "ends before")
+		expect("POST", of+"/maintenance", `{"code":"system-reboot","not_before":"2026-01-02T00:00:00Z","not_after":"2026-01-01T00:00:00Z"}`,
+			422, "ends before")
 	}
 
 	expect("GET", "/networks/default", "", 200, `"identity":"tap"`)
-	expect("PATCH", "/networks/default", `{"identity":"mac","allow":{"dhcp_server":true}}`, 200, `"identity":"mac"`, `"allow":{"dhcp_server":true}`)
+	expect("PATCH", "/networks/default", `{"identity":"mac","allow":{"dhcp_server":true}}`, 200, `"identity":"mac"`,
+		`"allow":{"dhcp_server":true}`)
 	expect("PATCH", "/networks/default", `{"allow":{}}`, 200, `"identity":"mac"`)
 	if r := expect("GET", "/networks", "", 200); strings.Contains(r.body, "allow") {
 		t.Errorf("the allowance is still there: %s", r.body)
@@ -88,7 +97,8 @@ func TestAccessFilter(t *testing.T) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	var events []seedbed.GuestEvent
 	for n, path := range []string{"/latest/meta-data/", "/latest/none", "/openstack", "/latest/user-data"} {
-		e := seedbed.GuestEvent{Seq: int64(n + 1), Instance: i.ID, Kind: seedbed.GuestAccess, At: at.Add(time.Duration(n) * time.Minute), Method: "GET", Path: path, Status: 200}
+		e := seedbed.GuestEvent{Seq: int64(n + 1), Instance: i.ID, Kind: seedbed.GuestAccess,
+			At: at.Add(time.Duration(n) * time.Minute), Method: "GET", Path: path, Status: 200}
 		if n == 1 {
 			e.Status = 404
 		}
@@ -125,7 +135,9 @@ func TestAccessFilter(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	for _, query := range []string{"?kind=all", "?status=40", "?status=6xx", "?status=xx", "?since=yesterday", "?path=" + strings.Repeat("x", 5000)} {
+	for _, query := range []string{
+		"?kind=all", "?status=40", "?status=6xx", "?status=xx", "?since=yesterday", "?path=" + strings.Repeat("x", 5000),
+	} {
 		if r := s.do(t, "GET", "/api/v1/instances/web1/access"+query, ""); r.status != 422 {
 			t.Errorf("%.40s: %d %s", query, r.status, r.body)
 		}

@@ -48,7 +48,8 @@ func TestSession(t *testing.T) {
 		if r := with("GET", "/provisioner/template", "X-Api-Key", "wrong"); r.status != 401 || r.body != msg("X-Api-Key Authentication failed.") {
 			t.Errorf("a wrong token beside a session: %+v", r)
 		}
-		if r := s.do(t, "GET", "/api/v1/provisioner/template", "", "Authorization", "", "Cookie", cookie[:len(cookie)-4]+"AAAA"); r.status != 401 || r.body != msg("X-Api-Key Authentication required.") {
+		if r := s.do(t, "GET", "/api/v1/provisioner/template", "", "Authorization", "", "Cookie",
+			cookie[:len(cookie)-4]+"AAAA"); r.status != 401 || r.body != msg("X-Api-Key Authentication required.") {
 			t.Errorf("a forged session: %+v", r)
 		}
 		r := with("POST", strings.Replace(path, "login", "logout", 1))
@@ -73,8 +74,9 @@ func TestLoginRefused(t *testing.T) {
 		status      int
 		body        string
 	}{
-		"no token":             {"", "", 400, lacks("token", "The token to authenticate with must be specified, in the form.")},
-		"only in the query":    {"?token=" + strings.ReplaceAll(token, " ", "+"), "", 400, lacks("token", "The token to authenticate with must be specified, in the form.")},
+		"no token": {"", "", 400, lacks("token", "The token to authenticate with must be specified, in the form.")},
+		"only in the query": {"?token=" + strings.ReplaceAll(token, " ", "+"), "", 400, lacks("token",
+			"The token to authenticate with must be specified, in the form.")},
 		"an empty one":         {"", "token=", 401, msg("Authentication failed")},
 		"a part of a true one": {"", "token=correct", 401, msg("Authentication failed")},
 		"a wrong one":          {"", "token=sbt_00", 401, msg("Authentication failed")},
@@ -125,11 +127,17 @@ func TestPVCAccess(t *testing.T) {
 		{"GET", "/provisioner/userdata", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
 		{"GET", "/provisioner/script/empty", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
 		{"PATCH", "/provisioner/profile", "Bearer " + token, 405, msg("The method is not allowed for the requested URL.")},
-		{"GET", "/provisioner/", "Bearer " + token, 404, msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml.")},
+		{
+			"GET", "/provisioner/", "Bearer " + token, 404,
+			msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml."),
+		},
 		{"POST", "/status", "Bearer " + token, 400, lacks("state", "A cluster state must be specified.")},
 		{"POST", "/status?state=maybe", "Bearer " + token, 400, msg("A cluster state must be true or false.")},
 		{"POST", "/status?state=false", "Bearer " + token, 200, msg("Maintenance mode is off.")},
-		{"POST", "/status?state=True", "Bearer " + token, 400, msg("Maintenance mode is not supported by this release: nothing moves or fences VMs by itself.")},
+		{
+			"POST", "/status?state=True", "Bearer " + token, 400,
+			msg("Maintenance mode is not supported by this release: nothing moves or fences VMs by itself."),
+		},
 	} {
 		r := s.do(t, c.method, "/api/v1"+c.path, "", "Authorization", c.auth)
 		if r.status != c.status || r.body != c.body {
@@ -139,7 +147,8 @@ func TestPVCAccess(t *testing.T) {
 	if r := s.do(t, "GET", "/api/v1/provisioner/profile", "", "Authorization", viewer); r.status != 200 {
 		t.Errorf("%+v", r)
 	}
-	if r := s.do(t, "GET", "/api/v1/status", ""); r.status != 200 || !strings.Contains(r.body, `"cluster_health":{"health":50,"messages":[{"id":"PORT_80","health_delta":50,"text":"port 80: nginx"}]}`) ||
+	if r := s.do(t, "GET", "/api/v1/status", ""); r.status != 200 ||
+		!strings.Contains(r.body, `"cluster_health":{"health":50,"messages":[{"id":"PORT_80","health_delta":50,"text":"port 80: nginx"}]}`) ||
 		!strings.Contains(r.body, `"networks":2`) || !strings.Contains(r.body, `"vms":{"total":0}`) {
 		t.Errorf("%+v", r)
 	}
@@ -160,7 +169,8 @@ func TestPVCAudit(t *testing.T) {
 		s.pvc(t, c)
 	}
 	r := s.do(t, "GET", "/api/v1/audit?limit=5", "")
-	for _, want := range []string{`"what":"delete userdata document keys"`, `"before":{"bytes":7,"id":2,"name":"keys"}`, `"data":"(7 bytes)"`, `"script":["empty"]`, `"request":"PUT /api/v1/provisioner/profile/web"`, `"actor":"token admin"`} {
+	for _, want := range []string{`"what":"delete userdata document keys"`, `"before":{"bytes":7,"id":2,"name":"keys"}`,
+		`"data":"(7 bytes)"`, `"script":["empty"]`, `"request":"PUT /api/v1/provisioner/profile/web"`, `"actor":"token admin"`} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("no %s in %s", want, r.body)
 		}

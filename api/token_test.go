@@ -69,7 +69,8 @@ func TestTokens(t *testing.T) {
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	r := s.do(t, "POST", "/api/v1/tokens", fmt.Sprintf(`{"name":"brief","role":"admin","expires":%q}`, time.Now().Add(300*time.Millisecond).Format(time.RFC3339Nano)))
+	r := s.do(t, "POST", "/api/v1/tokens",
+		fmt.Sprintf(`{"name":"brief","role":"admin","expires":%q}`, time.Now().Add(300*time.Millisecond).Format(time.RFC3339Nano)))
 	var made struct{ Secret string }
 	if json.Unmarshal([]byte(r.body), &made) != nil || r.status != 201 {
 		t.Fatalf("%d %s", r.status, r.body)

@@ -97,7 +97,8 @@ func (s *server) stored(t *testing.T) seedbed.Instance {
 	}
 	v := i.Volumes[0]
 	_, err = s.shelf.CloneVolume(t.Context(), job.ID, seedbed.VolumeSpec{Name: v.Name, Instance: i.ID, Size: v.Size})
-	if err := errors.Join(err, s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})); err != nil {
+	if err := errors.Join(err,
+		s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})); err != nil {
 		t.Fatal(err)
 	}
 	return i
@@ -236,7 +237,8 @@ func TestTrashOfSeveralNodes(t *testing.T) {
 	other.Node = "hv2"
 	*s.shelf.others = []seedbed.TrashItem{other}
 	s.expect(t, "GET", "/trash", "", 200, `"node":"host1"`, `"node":"hv2"`)
-	s.expect(t, "DELETE", "/trash/default/"+item.ID, "", 409, `\"`+item.ID+`\" in the trash of pool default is on host1 and hv2: say which is meant`)
+	s.expect(t, "DELETE", "/trash/default/"+item.ID, "",
+		409, `\"`+item.ID+`\" in the trash of pool default is on host1 and hv2: say which is meant`)
 	s.expect(t, "DELETE", "/trash/default/"+item.ID+"?node=host1", "", 204)
 	if left, err := s.shelf.Pool.Trash(t.Context()); len(left) != 0 || err != nil {
 		t.Errorf("left: %+v, %v", left, err)

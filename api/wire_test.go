@@ -52,8 +52,9 @@ func TestWire(t *testing.T) {
 		request string
 		status  int
 	}{
-		"plain":             {"GET /api/v1/jobs HTTP/1.1\r\n" + auth + "\r\n", 200},
-		"chunked":           {"POST /api/v1/cleanup HTTP/1.1\r\n" + auth + "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"dry_run\":true \r\n1\r\n}\r\n0\r\n\r\n", 200},
+		"plain": {"GET /api/v1/jobs HTTP/1.1\r\n" + auth + "\r\n", 200},
+		"chunked": {"POST /api/v1/cleanup HTTP/1.1\r\n" + auth +
+			"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"dry_run\":true \r\n1\r\n}\r\n0\r\n\r\n", 200},
 		"two tokens":        {"GET /api/v1/jobs HTTP/1.1\r\n" + auth + "authorization: Bearer x\r\n\r\n", 400},
 		"folded":            {"GET /api/v1/jobs HTTP/1.1\r\n" + auth + "X: a\r\n b\r\n\r\n", 400},
 		"both lengths":      {"POST /api/v1/cleanup HTTP/1.1\r\n" + auth + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400},

@@ -50,10 +50,12 @@ func TestRoutes(t *testing.T) {
 		{"profile add", func(c *client.Client) error {
 			_, err := c.CreateProfile(ctx, seedbed.Profile{Name: "p", Image: "i", VCPUs: 1, Memory: seedbed.GiB, UserData: []byte("x")})
 			return err
-		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,"user_data":"eA==","vendor_data":null,"vendor_data_in_user_data":false,"metadata":{},"tags":null,"protected":false,"hold":false}`},
+		}, `POST /api/v1/profiles {"name":"p","image":"i","vcpus":1,"memory":"1GiB","disk_size":"0","network":"","ssh_keys":null,` +
+			`"user_data":"eA==","vendor_data":null,"vendor_data_in_user_data":false,"metadata":{},"tags":null,"protected":false,"hold":false}`},
 		{"change", func(c *client.Client) error {
 			v := "x"
-			_, err := c.ChangeInstance(ctx, "v", wire.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]*string{"a": &v, "b": nil}, Spot: wire.SpotNotice(nil)})
+			_, err := c.ChangeInstance(ctx, "v", wire.InstanceChange{Metadata: &seedbed.MetadataOptions{Tokens: "required"},
+				Tags: map[string]*string{"a": &v, "b": nil}, Spot: wire.SpotNotice(nil)})
 			return err
 		}, `PATCH /api/v1/instances/v {"metadata":{"http_tokens":"required"},"tags":{"a":"x","b":null},"spot":null}`},
 		{"change of nothing", func(c *client.Client) error {
@@ -67,11 +69,15 @@ func TestRoutes(t *testing.T) {
 		{"announce to a node", func(c *client.Client) error {
 			_, err := c.AnnounceNode(ctx, "n", wire.MaintenanceRequest{NotBefore: time.Unix(0, 0).UTC(), NotAfter: time.Unix(1, 0).UTC()})
 			return err
-		}, `POST /api/v1/nodes/n/maintenance {"code":"","description":"","not_before":"1970-01-01T00:00:00Z","not_after":"1970-01-01T00:00:01Z"}`},
+		},
+			`POST /api/v1/nodes/n/maintenance {"code":"","description":"","not_before":"1970-01-01T00:00:00Z","not_after":"1970-01-01T00:00:01Z"}`},
 		{"maintenance", func(c *client.Client) error { _, err := c.Maintenance(ctx, "v"); return err }, "GET /api/v1/instances/v/maintenance "},
-		{"node maintenance", func(c *client.Client) error { _, err := c.NodeMaintenance(ctx, "n"); return err }, "GET /api/v1/nodes/n/maintenance "},
-		{"complete", func(c *client.Client) error { _, err := c.CompleteMaintenance(ctx, "e"); return err }, "POST /api/v1/maintenance/e/complete "},
-		{"cancel maintenance", func(c *client.Client) error { _, err := c.CancelMaintenance(ctx, "e"); return err }, "POST /api/v1/maintenance/e/cancel "},
+		{"node maintenance", func(c *client.Client) error { _, err := c.NodeMaintenance(ctx, "n"); return err },
+			"GET /api/v1/nodes/n/maintenance "},
+		{"complete", func(c *client.Client) error { _, err := c.CompleteMaintenance(ctx, "e"); return err },
+			"POST /api/v1/maintenance/e/complete "},
+		{"cancel maintenance", func(c *client.Client) error { _, err := c.CancelMaintenance(ctx, "e"); return err },
+			"POST /api/v1/maintenance/e/cancel "},
 		{"network", func(c *client.Client) error { _, err := c.Network(ctx, "n"); return err }, "GET /api/v1/networks/n "},
 		{"network set", func(c *client.Client) error {
 			_, err := c.ChangeNetwork(ctx, "n", wire.NetworkChange{Allow: &seedbed.NetworkPermissions{DHCPServer: true}})
@@ -117,7 +123,8 @@ func TestRoutes(t *testing.T) {
 		{"instances", func(c *client.Client) error { _, err := c.Instances(ctx); return err }, "GET /api/v1/instances?limit=1000 "},
 		{"retry", func(c *client.Client) error { _, err := c.RetryJob(ctx, "5f0f7e0d"); return err }, "POST /api/v1/jobs/5f0f7e0d/retry "},
 		{"some instances", func(c *client.Client) error {
-			_, err := c.ListInstances(ctx, seedbed.InstanceQuery{State: seedbed.InstanceStopped, Profile: "web", Node: "hv1", Prefix: "w", After: "w1", Limit: 3})
+			_, err := c.ListInstances(ctx,
+				seedbed.InstanceQuery{State: seedbed.InstanceStopped, Profile: "web", Node: "hv1", Prefix: "w", After: "w1", Limit: 3})
 			return err
 		}, "GET /api/v1/instances?after=w1&limit=3&name=w&node=hv1&profile=web&state=stopped "},
 		{"some jobs", func(c *client.Client) error {
@@ -126,14 +133,17 @@ func TestRoutes(t *testing.T) {
 		}, "GET /api/v1/jobs?kind=stop&limit=1000&state=failed "},
 		{"instance", func(c *client.Client) error { _, err := c.Instance(ctx, "v"); return err }, "GET /api/v1/instances/v "},
 		{"remove", func(c *client.Client) error { _, err := c.RemoveInstance(ctx, "v", ""); return err }, "DELETE /api/v1/instances/v "},
-		{"access", func(c *client.Client) error { _, err := c.Access(ctx, "v", client.AccessFilter{Max: 7}); return err }, "GET /api/v1/instances/v/access?limit=7 "},
+		{"access", func(c *client.Client) error { _, err := c.Access(ctx, "v", client.AccessFilter{Max: 7}); return err },
+			"GET /api/v1/instances/v/access?limit=7 "},
 		{"jobs", func(c *client.Client) error { _, err := c.Jobs(ctx, 5); return err }, "GET /api/v1/jobs?limit=5 "},
 		{"job", func(c *client.Client) error { _, err := c.Job(ctx, "0123abcd"); return err }, "GET /api/v1/jobs/0123abcd "},
-		{"events", func(c *client.Client) error { _, err := c.JobEvents(ctx, "j", 3, 20*time.Second); return err }, "GET /api/v1/jobs/j/events?after=3&wait=20s "},
+		{"events", func(c *client.Client) error { _, err := c.JobEvents(ctx, "j", 3, 20*time.Second); return err },
+			"GET /api/v1/jobs/j/events?after=3&wait=20s "},
 		{"cancel", func(c *client.Client) error { return c.CancelJob(ctx, "j") }, "POST /api/v1/jobs/j/cancel "},
 		{"networks", func(c *client.Client) error { _, err := c.Networks(ctx); return err }, "GET /api/v1/networks "},
 		{"leases", func(c *client.Client) error { _, err := c.Leases(ctx); return err }, "GET /api/v1/leases "},
-		{"cleanup", func(c *client.Client) error { _, err := c.Cleanup(ctx, true, false); return err }, `POST /api/v1/cleanup {"dry_run":true,"force":false}`},
+		{"cleanup", func(c *client.Client) error { _, err := c.Cleanup(ctx, true, false); return err },
+			`POST /api/v1/cleanup {"dry_run":true,"force":false}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,7 +205,8 @@ func TestStrangeAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		{"another server", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 500) }, "500 Internal Server Error without saying why"},
+		{"another server", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 500) },
+			"500 Internal Server Error without saying why"},
 		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "is not Seedbed's"},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://192.0.2.1/", 302) }, "302 Found"},
 		{"cut off", func(w http.ResponseWriter, _ *http.Request) {

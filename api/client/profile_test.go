@@ -22,7 +22,8 @@ func TestProfileIsSentWhole(t *testing.T) {
 		Metadata: seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]string{"a": "b"}, Ready: seedbed.ReadyReport,
 		Params:      []seedbed.Param{{Name: "gib", Type: seedbed.ParamInt}},
 		Expressions: map[string]string{"memory": "$(param.gib)GiB"},
-		System:      "s", NetworkTemplate: "n", Storage: "d", Document: "u", OVA: "o", Script: "x", Arguments: []string{"a=b"}, Follow: seedbed.FollowLive, Protected: true, Hold: true,
+		System:      "s", NetworkTemplate: "n", Storage: "d", Document: "u", OVA: "o", Script: "x",
+		Arguments: []string{"a=b"}, Follow: seedbed.FollowLive, Protected: true, Hold: true,
 		OnFailure: seedbed.OnFailure{Policy: seedbed.FailRetry, Attempts: 5, Backoff: 30 * time.Second},
 	}
 	v := reflect.ValueOf(p)

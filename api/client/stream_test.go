@@ -33,7 +33,9 @@ func TestReadEvents(t *testing.T) {
 		}
 	}
 	long := "data: " + strings.Repeat("x", maxEvent)
-	for name, stream := range map[string]string{"a long line": long, "many lines": strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 5)} {
+	for name, stream := range map[string]string{
+		"a long line": long, "many lines": strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 5),
+	} {
 		if err := readEvents(strings.NewReader(stream), func(message) error { return nil }); err == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -105,7 +105,8 @@ func TestObjectRequests(t *testing.T) {
 		{"remove OVA", func(ctx context.Context, c *client.Client) error { _, err := c.RemoveOVA(ctx, "a"); return err },
 			"DELETE /api/v1/ovas/a "},
 		{"create", func(ctx context.Context, c *client.Client) error {
-			_, err := c.CreateInstance(ctx, seedbed.Request{Name: "v", Profile: "p", Hold: new(true), Undefined: true, Arguments: []string{}, Ready: seedbed.ReadyStarted})
+			_, err := c.CreateInstance(ctx,
+				seedbed.Request{Name: "v", Profile: "p", Hold: new(true), Undefined: true, Arguments: []string{}, Ready: seedbed.ReadyStarted})
 			return err
 		}, `POST /api/v1/instances {"name":"v","profile":"p","hold":true,"arguments":[],"ready":"started","disks_only":true}`},
 	}
@@ -177,7 +178,8 @@ func TestUpload(t *testing.T) {
 			return
 		}
 		text, _ := io.ReadAll(r.Body)
-		if want := "/api/v1/ovas/a/content?pool=p application/octet-stream 7 content"; want != fmt.Sprintf("%s %s %d %s", r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text) {
+		if want := "/api/v1/ovas/a/content?pool=p application/octet-stream 7 content"; want != fmt.Sprintf("%s %s %d %s",
+			r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text) {
 			t.Errorf("got %s %s %d %s; want %s", r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text, want)
 		}
 		io.WriteString(w, `{"job":"j","state":"queued","duplicate":false}`)
@@ -195,7 +197,9 @@ func TestUploadImage(t *testing.T) {
 	t.Parallel()
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		if want := "/api/v1/images/a/content?firmware=uefi&format=raw&pool=p&sha256=00 application/octet-stream 7 content"; fmt.Sprintf("%s %s %d %s", r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text) != want {
+		if want := "/api/v1/images/a/content?firmware=uefi&format=raw&pool=p&sha256=00 application/octet-stream 7 content"; fmt.Sprintf(
+			"%s %s %d %s", r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text,
+		) != want {
 			t.Errorf("got %s %s %d %s; want %s", r.RequestURI, r.Header.Get("Content-Type"), r.ContentLength, text, want)
 		}
 		w.WriteHeader(http.StatusAccepted)

@@ -18,14 +18,19 @@ func TestVolumeRoutes(t *testing.T) {
 	}{
 		"image remove": {func(c *client.Client) error { _, err := c.RemoveImage(ctx, "a/b"); return err }, "DELETE /api/v1/images/a%2Fb ", "{}"},
 		"flatten":      {func(c *client.Client) error { _, err := c.Flatten(ctx, "v"); return err }, "POST /api/v1/instances/v/flatten ", "{}"},
-		"snapshots":    {func(c *client.Client) error { _, err := c.Snapshots(ctx, "v"); return err }, "GET /api/v1/instances/v/snapshots ", "[]"},
-		"snapshot":     {func(c *client.Client) error { _, err := c.TakeSnapshot(ctx, "v", "s"); return err }, `POST /api/v1/instances/v/snapshots {"name":"s"}`, "{}"},
+		"snapshots": {
+			func(c *client.Client) error { _, err := c.Snapshots(ctx, "v"); return err }, "GET /api/v1/instances/v/snapshots ", "[]",
+		},
+		"snapshot": {func(c *client.Client) error { _, err := c.TakeSnapshot(ctx, "v", "s"); return err },
+			`POST /api/v1/instances/v/snapshots {"name":"s"}`, "{}"},
 		"snapshot remove": {func(c *client.Client) error { _, err := c.RemoveSnapshot(ctx, "v", "../s"); return err },
 			"DELETE /api/v1/instances/v/snapshots/..%2Fs ", "{}"},
-		"trash":   {func(c *client.Client) error { _, err := c.Trash(ctx, "hv1"); return err }, "GET /api/v1/trash?node=hv1 ", "[]"},
-		"restore": {func(c *client.Client) error { _, err := c.RestoreVolume(ctx, "hv1", "p", "t1"); return err }, "POST /api/v1/trash/p/t1/restore?node=hv1 ", "{}"},
-		"purge":   {func(c *client.Client) error { return c.PurgeVolume(ctx, "", "p", "t1") }, "DELETE /api/v1/trash/p/t1 ", ""},
-		"discard": {func(c *client.Client) error { _, err := c.DiscardVolume(ctx, "hv1", "p", "v"); return err }, `POST /api/v1/trash?node=hv1 {"pool":"p","name":"v"}`, "{}"},
+		"trash": {func(c *client.Client) error { _, err := c.Trash(ctx, "hv1"); return err }, "GET /api/v1/trash?node=hv1 ", "[]"},
+		"restore": {func(c *client.Client) error { _, err := c.RestoreVolume(ctx, "hv1", "p", "t1"); return err },
+			"POST /api/v1/trash/p/t1/restore?node=hv1 ", "{}"},
+		"purge": {func(c *client.Client) error { return c.PurgeVolume(ctx, "", "p", "t1") }, "DELETE /api/v1/trash/p/t1 ", ""},
+		"discard": {func(c *client.Client) error { _, err := c.DiscardVolume(ctx, "hv1", "p", "v"); return err },
+			`POST /api/v1/trash?node=hv1 {"pool":"p","name":"v"}`, "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

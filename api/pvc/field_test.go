@@ -14,12 +14,18 @@ func TestParseBody(t *testing.T) {
 		kind, body string
 		want       url.Values
 	}{
-		"none":      {"", "", nil},
-		"a form":    {"application/x-www-form-urlencoded; charset=utf-8", "a=1&b=x+y%2B&a=2&c", url.Values{"a": {"1", "2"}, "b": {"x y+"}, "c": {""}}},
-		"multipart": {"multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\ny\r\n--b--\r\n", url.Values{"a": {"x\r\ny"}}},
-		"no parts":  {"multipart/form-data; boundary=b", "--b--\r\n", url.Values{}},
-		"a file":    {"multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=a; filename=x\r\n\r\nx\r\n--b--\r\n", url.Values{}},
-		"JSON":      {"application/json", `{"a":["1",2,true,null],"b":null,"c":-1.5,"d":"","e":[]}`, url.Values{"a": {"1", "2", "true"}, "c": {"-1.5"}, "d": {""}}},
+		"none": {"", "", nil},
+		"a form": {
+			"application/x-www-form-urlencoded; charset=utf-8", "a=1&b=x+y%2B&a=2&c", url.Values{"a": {"1", "2"}, "b": {"x y+"}, "c": {""}},
+		},
+		"multipart": {"multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\ny\r\n--b--\r\n",
+			url.Values{"a": {"x\r\ny"}}},
+		"no parts": {"multipart/form-data; boundary=b", "--b--\r\n", url.Values{}},
+		"a file": {
+			"multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=a; filename=x\r\n\r\nx\r\n--b--\r\n", url.Values{},
+		},
+		"JSON": {"application/json", `{"a":["1",2,true,null],"b":null,"c":-1.5,"d":"","e":[]}`,
+			url.Values{"a": {"1", "2", "true"}, "c": {"-1.5"}, "d": {""}}},
 	} {
 		got, err := parseBody(c.kind, []byte(c.body))
 		if err != nil {
@@ -58,7 +64,10 @@ func FuzzParseBody(f *testing.F) {
 
 func TestFlag(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]bool{"y": true, "YES": true, "t": true, "True": true, "on": true, "1": true, "": false, "2": false, "no": false, "false": false, " true": false} {
+	for text, want := range map[string]bool{
+		"y": true, "YES": true, "t": true, "True": true, "on": true, "1": true, "": false, "2": false,
+		"no": false, "false": false, " true": false,
+	} {
 		if got := (&fields{query: url.Values{"x": {text}}}).flag("x"); got != want {
 			t.Errorf("%q is %t", text, got)
 		}

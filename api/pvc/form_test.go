@@ -43,7 +43,8 @@ func FuzzLastLines(f *testing.F) {
 func TestHumanSize(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[seedbed.Bytes]string{
-		0: "0B", 9999: "9999B", 10000: "10K", 10 * seedbed.GiB: "10G", 8 * seedbed.GiB: "8192M", 8*seedbed.GiB + 1: "8193M", 20000 * seedbed.TiB: "20P",
+		0: "0B", 9999: "9999B", 10000: "10K", 10 * seedbed.GiB: "10G", 8 * seedbed.GiB: "8192M",
+		8*seedbed.GiB + 1: "8193M", 20000 * seedbed.TiB: "20P",
 	} {
 		if got := humanSize(size); got != want {
 			t.Errorf("%d: %s, want %s", int64(size), got, want)
@@ -69,7 +70,9 @@ func TestVNI(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	for prefix, want := range map[string]string{"10.99.0.0/24": "10.99.0.1-10.99.0.254", "10.0.0.0/8": "10.0.0.1-10.255.255.254", "192.0.2.4/30": "192.0.2.5-192.0.2.6"} {
+	for prefix, want := range map[string]string{
+		"10.99.0.0/24": "10.99.0.1-10.99.0.254", "10.0.0.0/8": "10.0.0.1-10.255.255.254", "192.0.2.4/30": "192.0.2.5-192.0.2.6",
+	} {
 		first, last := hosts(netip.MustParsePrefix(prefix))
 		if got := first.String() + "-" + last.String(); got != want {
 			t.Errorf("%s: %s, want %s", prefix, got, want)

@@ -39,7 +39,10 @@ func TestScriptedTask(t *testing.T) {
 		"starts":          {running("start"), taskState{"RUNNING", 10, 11, "Starting VM"}},
 		"finishes":        {running("finish"), taskState{"RUNNING", 11, 11, "Finishing up"}},
 		"undoes":          {job(seedbed.JobUndoing, "install", "x"), taskState{"RUNNING", 7, 11, "Undoing what was done, because it failed"}},
-		"done":            {job(seedbed.JobSucceeded, "", ""), taskState{"SUCCESS", 11, 11, `VM "web1" with profile "web" has been provisioned and started successfully`}},
+		"done": {
+			job(seedbed.JobSucceeded, "", ""),
+			taskState{"SUCCESS", 11, 11, `VM "web1" with profile "web" has been provisioned and started successfully`},
+		},
 		"script failed": {job(seedbed.JobRolledBack, "", "stage install: Error in script install() step: no mirror"),
 			taskState{"FAILURE", 1, 1, "ProvisioningError: Error in script install() step: no mirror"}},
 		"cluster failed": {job(seedbed.JobRolledBack, "", `stage verify: Pool "p" is not present on the cluster`),

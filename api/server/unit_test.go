@@ -34,8 +34,10 @@ func TestProblemOf(t *testing.T) {
 		"no kind":         {errors.New("inner"), 500, "internal", internal},
 		"deadline":        {fmt.Errorf("read: %w", context.DeadlineExceeded), 503, "unavailable", "it took too long, or seedbedd is stopping"},
 		"fault":           {httpserve.Problem{Status: 415, Detail: "x"}, 415, "invalid", "x"},
-		"router":          {fiber.NewError(404, "Cannot GET /<script>"), 404, "not_found", "there is no such path: /api/v1/openapi.yaml describes all"},
-		"header":          {fiber.ErrRequestHeaderFieldsTooLarge, 431, "invalid", "the request could not be read"},
+		"router": {
+			fiber.NewError(404, "Cannot GET /<script>"), 404, "not_found", "there is no such path: /api/v1/openapi.yaml describes all",
+		},
+		"header": {fiber.ErrRequestHeaderFieldsTooLarge, 431, "invalid", "the request could not be read"},
 	} {
 		got := ProblemOf(test.err)
 		if got.Status != test.status || got.Kind != test.kind || got.Detail != test.detail {

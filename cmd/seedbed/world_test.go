@@ -65,7 +65,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	rest := api.New(api.Config{
-		Store: db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB, Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
+		Store: db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
+		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
 		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}

@@ -106,8 +106,8 @@ func TestDialWorker(t *testing.T) {
 		{"another", "hv2", "https://hv2.example:7375", some, ""},
 	} {
 		client, err := dialWorker(c, tt.identity, seedbed.Node{Name: tt.node, Worker: tt.worker})
-		if (err == nil) != (tt.says == "") || (err == nil) != (client != nil) || err != nil && (!errors.Is(err,
-			seedbed.ErrUnavailable) || !strings.Contains(err.Error(), tt.says)) {
+		if (err == nil) != (tt.says == "") || (err == nil) != (client != nil) ||
+			err != nil && (!errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v, %v", tt.name, client, err)
 		}
 	}

@@ -30,7 +30,8 @@ func TestDeclaredHooks(t *testing.T) {
 		}
 		return declaredHooks(c.Webhook)
 	}
-	got, err := parse(fmt.Sprintf(`{name: forge, scheme: github, keys: [{id: k1, secret_file: %s, not_after: 2030-01-01T00:00:00Z}], profiles: [web], cidrs: [192.0.2.0/24], when: "body.x == 1"}`, secret))
+	got, err := parse(fmt.Sprintf(`{name: forge, scheme: github, keys: [{id: k1, secret_file: %s, not_after: 2030-01-01T00:00:00Z}],`+
+		` profiles: [web], cidrs: [192.0.2.0/24], when: "body.x == 1"}`, secret))
 	if err != nil || len(got) != 1 || string(got[0].Keys[0].Secret) != "a secret of some length" || got[0].Keys[0].NotAfter.Year() != 2030 ||
 		got[0].Scheme != seedbed.SchemeGitHub || got[0].Tolerance != 5*time.Minute || len(got[0].CIDRs) != 1 {
 		t.Fatalf("%+v, %v", got, err)

@@ -40,7 +40,10 @@ func TestMoveToPostgres(t *testing.T) {
 	}
 	defer ln.Close()
 	conf := filepath.Join(dir, "seedbed.yaml")
-	text := fmt.Sprintf("data_dir: %s\nrun_dir: %s/run\nnetwork: {prefix: 10.99.0.0/24}\nstore: {driver: postgres, dsn_file: %s}\napi: {listen: %q}\n", dir, dir, secret, ln.Addr())
+	text := fmt.Sprintf(
+		"data_dir: %s\nrun_dir: %s/run\nnetwork: {prefix: 10.99.0.0/24}\nstore: {driver: postgres, dsn_file: %s}\napi: {listen: %q}\n",
+		dir, dir, secret, ln.Addr(),
+	)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

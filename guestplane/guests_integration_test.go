@@ -132,7 +132,8 @@ func TestHopLimitOfTokens(t *testing.T) {
 	behind.Run(t, "ip", "link", "set", "eth0", "up")
 	behind.Run(t, "ip", "route", "add", "default", "via", "10.88.0.1")
 	g.ns.Run(t, "sysctl", "-w", "net.ipv4.ip_forward=1")
-	g.ns.Run(t, "nft", "add table ip nat; add chain ip nat post { type nat hook postrouting priority 100; }; add rule ip nat post oifname eth0 masquerade")
+	g.ns.Run(t, "nft",
+		"add table ip nat; add chain ip nat post { type nat hook postrouting priority 100; }; add rule ip nat post oifname eth0 masquerade")
 	for i, tt := range []struct {
 		limit  int
 		behind bool
@@ -254,7 +255,8 @@ func TestPortIsTaken(t *testing.T) {
 	p := realPlane(t)
 	a := record(1, "default", "10.77.0.11")
 	python := netnstest.Background(t, "python3", "-c",
-		"import socket, sys; s = socket.socket(socket.AF_INET6); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('::', 80)); s.listen(); print('ready', flush=True); sys.stdin.read()")
+		"import socket, sys; s = socket.socket(socket.AF_INET6); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); "+
+			"s.bind(('::', 80)); s.listen(); print('ready', flush=True); sys.stdin.read()")
 	if err := p.Apply(t.Context(), stateWith([]seedbed.Network{network0()}, a)); err != nil {
 		t.Fatal(err)
 	}

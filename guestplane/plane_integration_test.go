@@ -204,7 +204,8 @@ func TestReplacedInAGap(t *testing.T) {
 func TestForeignBridge(t *testing.T) {
 	p := kernelPlane(t)
 	start(t, p)
-	netnstest.Run(t, "sh", "-c", "ip link add seedbed1 address 52:54:00:b0:00:77 type bridge && ip link set seedbed1 alias seedbed:lab && ip link set seedbed1 up")
+	netnstest.Run(t, "sh", "-c",
+		"ip link add seedbed1 address 52:54:00:b0:00:77 type bridge && ip link set seedbed1 alias seedbed:lab && ip link set seedbed1 up")
 	state := stateWith([]seedbed.Network{network0(), lab()}, guest0())
 	if err := p.Apply(t.Context(), state); err != nil {
 		t.Fatal(err)

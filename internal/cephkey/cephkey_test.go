@@ -12,7 +12,8 @@ import (
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	const text = "# a comment\n[client.admin]\n\tkey = YWRtaW4=\n[client.seedbed]\n\tcaps mon = \"profile rbd\"\n\tkey = c2VlZGJlZA==\n[client.bad]\nkey = ???\n"
+	const text = "# a comment\n[client.admin]\n\tkey = YWRtaW4=\n[client.seedbed]\n" +
+		"\tcaps mon = \"profile rbd\"\n\tkey = c2VlZGJlZA==\n[client.bad]\nkey = ???\n"
 	for user, want := range map[string]string{"seedbed": "seedbed", "admin": "admin", "bad": "", "none": "", "": ""} {
 		if got := string(Parse(text, user)); got != want {
 			t.Errorf("%q: %q; want %q", user, got, want)

@@ -78,7 +78,8 @@ func TestBar(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	p := onTerminal(&out).newProgress(false)
-	job := seedbed.Job{ID: "j", Kind: seedbed.JobCreate, Subject: "web1", State: seedbed.JobRunning, Stage: "define", Done: 1, Total: 5, Progress: 50, Created: noon.Add(-3 * time.Second)}
+	job := seedbed.Job{ID: "j", Kind: seedbed.JobCreate, Subject: "web1", State: seedbed.JobRunning,
+		Stage: "define", Done: 1, Total: 5, Progress: 50, Created: noon.Add(-3 * time.Second)}
 	p.seen(seedbed.Event{Seq: 1, Level: "info", Msg: "hidden"}, job)
 	p.seen(seedbed.Event{Seq: 2, Level: "warn", Stage: "define", Msg: "told", At: noon}, job)
 	p.seen(seedbed.Event{}, job)
@@ -111,8 +112,9 @@ func TestOutcome(t *testing.T) {
 	t.Parallel()
 	job := seedbed.Job{ID: "0123abcd-0", Kind: seedbed.JobRemove, Subject: "web1", Error: "no room"}
 	for state, want := range map[seedbed.JobState]string{
-		seedbed.JobSucceeded:  "<nil>",
-		seedbed.JobFailed:     "remove web1 failed and was not rolled back: no room (seedbed job show 0123abcd; seedbed job retry 0123abcd continues from the failed stage)",
+		seedbed.JobSucceeded: "<nil>",
+		seedbed.JobFailed: "remove web1 failed and was not rolled back: no room (seedbed job show 0123abcd; " +
+			"seedbed job retry 0123abcd continues from the failed stage)",
 		seedbed.JobRolledBack: "remove web1 was rolled back, nothing is left behind: no room (seedbed job show 0123abcd)",
 		seedbed.JobIncomplete: "remove web1 failed and its rollback is incomplete: no room (seedbed job show 0123abcd)",
 	} {
@@ -131,7 +133,8 @@ func TestStatus(t *testing.T) {
 		exitFailed:   {errors.New("x"), seedbed.Errorf(seedbed.ErrUnavailable, "x"), context.Canceled},
 		exitUsage:    {Usagef("x")},
 		exitNotFound: {fmt.Errorf("x: %w", seedbed.ErrNotFound)},
-		exitRefused:  {seedbed.ErrExists, seedbed.ErrInvalid, seedbed.ErrForbidden, seedbed.ErrFull, seedbed.ErrUnauthenticated, seedbed.ErrInUse, seedbed.ErrConflict},
+		exitRefused: {seedbed.ErrExists, seedbed.ErrInvalid, seedbed.ErrForbidden, seedbed.ErrFull,
+			seedbed.ErrUnauthenticated, seedbed.ErrInUse, seedbed.ErrConflict},
 		exitTimedOut: {timedOut{"x"}, context.DeadlineExceeded},
 	} {
 		for _, err := range errs {

@@ -41,7 +41,8 @@ func TestTell(t *testing.T) {
 		want         []string
 	}{
 		{"well", "echo out; echo err >&2", nil, []string{"stderr: err", "stdout: out", "note: sh: ended well after …"}},
-		{"failed", "printf 'one\\rtwo\\n\\nthree' >&2; exit 3", nil, []string{"stderr: one", "stderr: two", "stderr: three", "note: sh: exit status 3 after …"}},
+		{"failed", "printf 'one\\rtwo\\n\\nthree' >&2; exit 3", nil,
+			[]string{"stderr: one", "stderr: two", "stderr: three", "note: sh: exit status 3 after …"}},
 		{"killed", "kill -KILL $$", nil, []string{"note: sh: ended by signal: killed after …"}},
 		{"for programs", `echo ' {"a": 1}'`, nil, []string{"note: sh: ended well after …"}},
 		{"progress", "echo 50", func(c *Command) { c.Stdout = io.Discard }, []string{"note: sh: ended well after …"}},
@@ -84,7 +85,9 @@ func TestTellsWhatWasStopped(t *testing.T) {
 func TestTellIsBounded(t *testing.T) {
 	t.Parallel()
 	ctx, all := listen(t.Context())
-	if _, err := Run(ctx, sh("head -c 20000 /dev/zero | tr '\\0' x >&2; echo >&2; i=0; while [ $i -lt 10000 ]; do echo line $i >&2; i=$((i+1)); done")); err != nil {
+	if _, err := Run(
+		ctx, sh("head -c 20000 /dev/zero | tr '\\0' x >&2; echo >&2; i=0; while [ $i -lt 10000 ]; do echo line $i >&2; i=$((i+1)); done"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	lines, size := all(), 0

@@ -229,7 +229,8 @@ func TestParseTellsAllProblems(t *testing.T) {
 
 func TestResolvers(t *testing.T) {
 	t.Parallel()
-	const text = "# c\nsearch x\nnameserver 127.0.0.53\nnameserver 192.0.2.1\nnameserver 192.0.2.1\nnameserver ::1\nnameserver bad\nnameserver\n"
+	const text = "# c\nsearch x\nnameserver 127.0.0.53\nnameserver 192.0.2.1\nnameserver 192.0.2.1\n" +
+		"nameserver ::1\nnameserver bad\nnameserver\n"
 	got, err := resolvers(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)

@@ -78,7 +78,8 @@ func TestTwoNodes(t *testing.T) {
 	addImage(t, w.Stack, "debian", image)
 	addProfile(t, w.Stack, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})
 	addProfile(t, w.Stack, seedbed.Profile{
-		Name: "web", Image: "debian", VCPUs: 1, Memory: 640 * seedbed.MiB, DiskSize: 3 * seedbed.GiB, UserData: []byte(sentryData), Ready: seedbed.ReadyReport,
+		Name: "web", Image: "debian", VCPUs: 1, Memory: 640 * seedbed.MiB, DiskSize: 3 * seedbed.GiB,
+		UserData: []byte(sentryData), Ready: seedbed.ReadyReport,
 	})
 	forge := newSender(t, w.Stack, wire.HookRequest{Name: "forge", Profiles: []string{"web"}})
 

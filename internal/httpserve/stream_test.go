@@ -28,7 +28,8 @@ func streaming(life context.Context, t *testing.T) string {
 		}
 		write(c.Context(), p)
 		return nil
-	}}, Guard{Log: slog.New(slog.DiscardHandler), Request: "a test request", Discard: 1 << 20, Refuse: write, Bug: Problem{Status: fiber.StatusInternalServerError}})
+	}}, Guard{Log: slog.New(slog.DiscardHandler), Request: "a test request", Discard: 1 << 20,
+		Refuse: write, Bug: Problem{Status: fiber.StatusInternalServerError}})
 	app.Post("/", func(c *fiber.Ctx) error {
 		s, err := NewStream(life, c.Context(), 1<<20, 200*time.Millisecond)
 		if s != nil {

@@ -65,15 +65,19 @@ func TestPair(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"nothing":         {nil, "the identity key is missing"},
-		"no certificate":  {private, "the identity certificate is missing"},
-		"no key":          {certificate, "the identity key is missing"},
-		"another's":       {append(bytes.Clone(certificate), other[:bytes.Index(other, []byte("-----BEGIN CERT"))]...), "not that of the identity key"},
-		"weak":            {block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(weak), nil), "1024 bits"},
-		"no RSA":          {block("PRIVATE KEY", curveDER, curveErr), "not an RSA key"},
-		"broken":          {block("PRIVATE KEY", []byte("x"), nil), "not readable"},
-		"broken, public":  {block("CERTIFICATE", []byte("x"), nil), "not readable"},
-		"with passphrase": {[]byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\neA==\n-----END ENCRYPTED PRIVATE KEY-----\n"), "the identity key is missing"},
+		"nothing":        {nil, "the identity key is missing"},
+		"no certificate": {private, "the identity certificate is missing"},
+		"no key":         {certificate, "the identity key is missing"},
+		"another's": {
+			append(bytes.Clone(certificate), other[:bytes.Index(other, []byte("-----BEGIN CERT"))]...), "not that of the identity key",
+		},
+		"weak":           {block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(weak), nil), "1024 bits"},
+		"no RSA":         {block("PRIVATE KEY", curveDER, curveErr), "not an RSA key"},
+		"broken":         {block("PRIVATE KEY", []byte("x"), nil), "not readable"},
+		"broken, public": {block("CERTIFICATE", []byte("x"), nil), "not readable"},
+		"with passphrase": {
+			[]byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\neA==\n-----END ENCRYPTED PRIVATE KEY-----\n"), "the identity key is missing",
+		},
 	} {
 		if _, err := Parse(tt.text); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v; want one that says %q", name, err, tt.want)

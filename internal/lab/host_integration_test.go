@@ -15,7 +15,8 @@ import (
 // tiny is a domain of a name that runs and does nothing.
 func tiny(name, disk string) string {
 	return fmt.Sprintf(`<domain type='qemu'><name>%s</name><memory unit='MiB'>32</memory><os><type arch='x86_64'>hvm</type></os>
-<devices><disk type='file'><driver name='qemu' type='raw'/><source file='%s'/><target dev='vda' bus='virtio'/></disk></devices></domain>`, name, disk)
+<devices><disk type='file'><driver name='qemu' type='raw'/><source file='%s'/><target dev='vda' bus='virtio'/></disk></devices></domain>`,
+		name, disk)
 }
 
 // TestHost runs a domain of one name on the machine's own libvirt and on a

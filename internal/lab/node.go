@@ -21,7 +21,8 @@ func (s *Stack) authority(addr netip.Addr) string {
 	s.Feed = fmt.Sprintf("%s:%d", addr, freePort(s.t))
 	s.must("cluster", "ca", filepath.Join(s.Dir, "ca"))
 	tls := s.issue("lab", "control", addr)
-	return fmt.Sprintf("feed: {cluster_listen: %q}\ncluster: {ca: %[2]s/ca.pem, control: {cert: %[2]s/control.pem, key: %[2]s/control.key}}\n", s.Feed, tls)
+	return fmt.Sprintf("feed: {cluster_listen: %q}\ncluster: {ca: %[2]s/ca.pem, control: {cert: %[2]s/control.pem, key: %[2]s/control.key}}\n",
+		s.Feed, tls)
 }
 
 // issue makes the certificates of a node, and returns their directory.

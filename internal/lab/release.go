@@ -48,7 +48,9 @@ func Previous(t testing.TB) (r Release, dir string) {
 	t.Helper()
 	all := Releases(t)
 	if len(all) < 2 || all[1].Commit == "" {
-		t.Fatalf(`debian/changelog names no commit of the previous version: want a line "  * Commit" with 40 digits and a full stop in its second entry`)
+		t.Fatalf(
+			`debian/changelog names no commit of the previous version: want a line "  * Commit" with 40 digits and a full stop in its second entry`,
+		)
 	}
 	r = all[1]
 	dir = filepath.Join(Root(), ".cache", "releases", r.Commit)

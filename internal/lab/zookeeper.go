@@ -61,7 +61,10 @@ func newZoo(t T, more string) *Zoo {
 	t.Helper()
 	dir, port := Dir(t), freePort(t)
 	z := &Zoo{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, dir: dir, cfg: filepath.Join(dir, "zoo.cfg")}
-	cfg := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s", dir, port, more)
+	cfg := fmt.Sprintf(
+		"tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s",
+		dir, port, more,
+	)
 	if err := os.WriteFile(z.cfg, []byte(cfg), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ func TestChoose(t *testing.T) {
 	if len(seen) != len(cases) {
 		t.Errorf("only %v had a turn", seen)
 	}
-	if slices.Equal(choose(cases, 3, 1, "test"), choose(cases, 3, 1, "other")) && slices.Equal(choose(cases, 3, 2, "test"), choose(cases, 3, 2, "other")) {
+	if slices.Equal(choose(cases, 3, 1, "test"), choose(cases, 3, 1, "other")) &&
+		slices.Equal(choose(cases, 3, 2, "test"), choose(cases, 3, 2, "other")) {
 		t.Error("two tests get the same choice")
 	}
 }

@@ -43,7 +43,8 @@ func fill(ctx context.Context, s setup, at place) error {
 			"state":   "CASE i % 10 WHEN 0 THEN 'stopped' WHEN 1 THEN 'failed' ELSE 'running' END"}},
 		{"nic", "instance = (SELECT id FROM instance WHERE name = 'first')", s.instances, map[string]string{
 			"id": "", "instance": instanceID,
-			"mac":  "'52:54:01:' || substr(CAST(100000 + i AS text), 1, 2) || ':' || substr(CAST(100000 + i AS text), 3, 2) || ':' || substr(CAST(100000 + i AS text), 5, 2)",
+			"mac": "'52:54:01:' || substr(CAST(100000 + i AS text), 1, " +
+				"2) || ':' || substr(CAST(100000 + i AS text), 3, 2) || ':' || substr(CAST(100000 + i AS text), 5, 2)",
 			"addr": "'10.' || CAST(65 + i / 65536 AS text) || '.' || CAST(i / 256 % 256 AS text) || '.' || CAST(i % 256 AS text)"}},
 		{"volume", "instance = (SELECT id FROM instance WHERE name = 'first')", s.instances, map[string]string{
 			"instance": instanceID, "name": "'vm-' || CAST(100000 + i AS text)"}},

@@ -13,7 +13,8 @@ import (
 func TestFormerNode(t *testing.T) {
 	t.Parallel()
 	shown := map[string]string{}
-	for _, p := range nodePairs(new(cli.App), seedbed.NodeStatus{Node: seedbed.Node{Name: "gone", Problem: "it has instances and is no node"}, State: seedbed.NodeAway, Instances: 2}) {
+	for _, p := range nodePairs(new(cli.App),
+		seedbed.NodeStatus{Node: seedbed.Node{Name: "gone", Problem: "it has instances and is no node"}, State: seedbed.NodeAway, Instances: 2}) {
 		if p[1] != "" {
 			shown[p[0]] = p[1]
 		}

@@ -78,7 +78,8 @@ func TestFollowText(t *testing.T) {
 		t.Errorf("followed %q", got)
 	}
 	gone := errors.New("gone")
-	if err := followText(t.Context(), func(context.Context) ([]byte, error) { return nil, gone }, time.Millisecond, nil, &out); !errors.Is(err, gone) {
+	if err := followText(t.Context(), func(context.Context) ([]byte, error) { return nil, gone },
+		time.Millisecond, nil, &out); !errors.Is(err, gone) {
 		t.Errorf("followText: %v, want %v", err, gone)
 	}
 }

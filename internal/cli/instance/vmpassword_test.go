@@ -57,7 +57,8 @@ func TestDecryptPassword(t *testing.T) {
 		"base64 of clear": {base64.StdEncoding.EncodeToString([]byte("s3cret!")), filepath.Join(dir, "pkcs1"), "", "is not encrypted for"},
 	} {
 		got, err := decryptPassword(tt.encrypted, tt.file)
-		if got != tt.want || tt.err != "" && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.err)) || tt.err == "" && err != nil {
+		if got != tt.want || tt.err != "" && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.err)) ||
+			tt.err == "" && err != nil {
 			t.Errorf("%s: %q, %v; want %q and an error that says %q", name, got, err, tt.want, tt.err)
 		}
 	}

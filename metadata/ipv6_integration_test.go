@@ -51,7 +51,10 @@ func (p *plane) serve6(l *lab) {
 func (p *plane) mark6() {
 	p.t.Helper()
 	file := p.t.TempDir() + "/rules6.nft"
-	rule := fmt.Sprintf("add rule bridge seedbed pre iifname @ports ip6 daddr { %s, %s } tcp dport 80 meta mark set iifname . ether saddr map @who\n", uniqueLocal, linkLocal)
+	rule := fmt.Sprintf(
+		"add rule bridge seedbed pre iifname @ports ip6 daddr { %s, %s } tcp dport 80 meta mark set iifname . ether saddr map @who\n",
+		uniqueLocal, linkLocal,
+	)
 	if err := os.WriteFile(file, []byte(rule), 0o600); err != nil {
 		p.t.Fatal(err)
 	}

@@ -303,7 +303,8 @@ func (p *plane) forwarder() {
 	p.in("behind", "ip", "link", "set", "eth0", "up")
 	p.in("behind", "ip", "route", "add", "default", "via", "10.88.0.1")
 	p.in("a", "sysctl", "-qw", "net.ipv4.ip_forward=1")
-	p.in("a", "nft", "add table ip nat; add chain ip nat post { type nat hook postrouting priority 100; }; add rule ip nat post oifname eth0 masquerade")
+	p.in("a", "nft",
+		"add table ip nat; add chain ip nat post { type nat hook postrouting priority 100; }; add rule ip nat post oifname eth0 masquerade")
 }
 
 // TestHopLimit: who sits behind a guest that forwards gets data, but no token.

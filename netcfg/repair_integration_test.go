@@ -112,8 +112,9 @@ func TestNeighbourTables(t *testing.T) {
 	netnstest.Run(t, "mount", "--bind", dir+"/net/ipv4", "/proc/sys/net/ipv4")
 	t.Cleanup(func() { netnstest.Run(t, "umount", "/proc/sys/net/ipv4") })
 	for ports, want := range map[int]string{512: "",
-		513:     "sysctl -w net.ipv4.neigh.default.gc_thresh1=1024 net.ipv4.neigh.default.gc_thresh2=2048 net.ipv4.neigh.default.gc_thresh3=4096",
-		100_000: "sysctl -w net.ipv4.neigh.default.gc_thresh1=100000 net.ipv4.neigh.default.gc_thresh2=200000 net.ipv4.neigh.default.gc_thresh3=400000"} {
+		513: "sysctl -w net.ipv4.neigh.default.gc_thresh1=1024 net.ipv4.neigh.default.gc_thresh2=2048 net.ipv4.neigh.default.gc_thresh3=4096",
+		100_000: "sysctl -w net.ipv4.neigh.default.gc_thresh1=100000 " +
+			"net.ipv4.neigh.default.gc_thresh2=200000 net.ipv4.neigh.default.gc_thresh3=400000"} {
 		if c := checkNeighbours("net/ipv4", ports); c.OK != (want == "") || !strings.Contains(c.Hint, want) {
 			t.Errorf("%d ports: %+v, want the hint %q", ports, c, want)
 		}

@@ -117,7 +117,9 @@ func TestPortHolder(t *testing.T) {
 		t.Errorf("our own listener: %q, %v", got, err)
 	}
 	own.Close()
-	const listen = "import socket,sys; s = socket.socket(getattr(socket, sys.argv[1])); s.setsockopt(1, 2, 1); s.setsockopt(41, 26, int(sys.argv[4])) if sys.argv[1] == 'AF_INET6' else 0; s.bind((sys.argv[2], int(sys.argv[3]))); s.listen(); print('ready', flush=True); sys.stdin.read()"
+	const listen = "import socket,sys; s = socket.socket(getattr(socket, sys.argv[1])); s.setsockopt(1, 2, 1); s.setsockopt(41, 26, " +
+		"int(sys.argv[4])) if sys.argv[1] == 'AF_INET6' else 0; " +
+		"s.bind((sys.argv[2], int(sys.argv[3]))); s.listen(); print('ready', flush=True); sys.stdin.read()"
 	for name, tt := range map[string]struct {
 		family, addr, port, v6only string
 		v4, v6                     bool

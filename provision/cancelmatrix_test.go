@@ -24,7 +24,9 @@ type cancelled struct {
 
 // cancelAt starts an engine with production intervals that is told to cancel the job. tell is
 // called at each effect and commit of the undo.
-func (l *lab) cancelAt(id seedbed.JobID, s engine.Stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error) (*process, *cancelled) {
+func (l *lab) cancelAt(
+	id seedbed.JobID, s engine.Stage, reached func(moment) bool, tell func(p *process, stage string, now moment) error,
+) (*process, *cancelled) {
 	l.t.Helper()
 	c := &cancelled{id: id}
 	l.mute.Store(!s.Final)

@@ -31,7 +31,8 @@ func onCeph(t *testing.T, c *engines.CephCluster, name string) *lab {
 	log := slog.New(slog.DiscardHandler)
 	pool, err := ceph.Open(t.Context(), ceph.Config{
 		Name: "default", Pool: c.Pool(t, name), ConfFile: c.Conf, User: engines.CephUser, Keyring: c.Keyring, Node: testNode,
-		Lock: filepath.Join(t.TempDir(), "lock"), Scratch: t.TempDir(), Timeout: time.Second, WatcherFor: 2 * time.Second, Reserve: seedbed.MiB, Log: log,
+		Lock: filepath.Join(t.TempDir(), "lock"), Scratch: t.TempDir(), Timeout: time.Second,
+		WatcherFor: 2 * time.Second, Reserve: seedbed.MiB, Log: log,
 	})
 	l.ok(err)
 	socket := filepath.Join(t.TempDir(), "w.sock")
@@ -103,7 +104,8 @@ func TestCephStopsWhileUndoing(t *testing.T) {
 			thaw.Do(func() { c.Thaw(t) })
 			l.invariants(id)
 			if test.ends == seedbed.JobIncomplete {
-				if h := l.history(id); job.Error != "stage start: start domain web1: no" || !strings.Contains(h, "left behind: volumes: remove volume") {
+				if h := l.history(id); job.Error != "stage start: start domain web1: no" ||
+					!strings.Contains(h, "left behind: volumes: remove volume") {
 					t.Errorf("error %q, history:\n%s", job.Error, h)
 				}
 				l.stageStates(id, map[string]seedbed.StageState{

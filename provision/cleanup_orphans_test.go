@@ -71,7 +71,8 @@ func TestOrphans(t *testing.T) {
 		{"domain of a create", []string{"StartDomain", "UndefineDomain"}, func(l *lab) seedbed.JobID { return l.create("web1") },
 			[]string{"web1 define domain  web1"}, "web1"},
 		{"a domain that cannot be switched off", []string{"StartDomain", "DestroyDomain"}, func(l *lab) seedbed.JobID { return l.create("web1") },
-			[]string{"web1 define domain  web1", "web1 publish stage  publish", "web1 start domain  web1", "web1 volumes volume default -0"}, "web1"},
+			[]string{"web1 define domain  web1", "web1 publish stage  publish", "web1 start domain  web1", "web1 volumes volume default -0"},
+			"web1"},
 		{"image of an import", []string{"RemoveImage"}, func(l *lab) seedbed.JobID {
 			receipt, err := l.intake.Import(l.t.Context(), "fresh", "default", seedbed.ImportSpec{Path: "/none"}, usual)
 			l.ok(err)

@@ -102,7 +102,8 @@ func TestCleanup(t *testing.T) {
 			for _, inst := range all {
 				now, err := l.db.Instance(t.Context(), inst.ID)
 				l.ok(err)
-				if gone := strings.Contains(fmt.Sprint(items), "mappings "+inst.Name); gone != (now.State == seedbed.InstanceGone) || gone != (len(now.NICs) == 0) || len(now.Volumes) != 1 {
+				if gone := strings.Contains(fmt.Sprint(items), "mappings "+inst.Name); gone != (now.State == seedbed.InstanceGone) ||
+					gone != (len(now.NICs) == 0) || len(now.Volumes) != 1 {
 					t.Errorf("%s is %s with %d NICs and %d volumes", inst.Name, now.State, len(now.NICs), len(now.Volumes))
 				}
 			}
@@ -171,7 +172,8 @@ func (l *lab) note() {
 func (l *lab) oldRecords(all []seedbed.Instance) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	_, err := l.db.CreateHook(ctx, seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Tolerance: time.Minute})
+	_, err := l.db.CreateHook(ctx,
+		seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Tolerance: time.Minute})
 	l.ok(err)
 	now := time.Now()
 	old := now.Add(-8 * 24 * time.Hour)
@@ -189,7 +191,9 @@ func (l *lab) oldRecords(all []seedbed.Instance) {
 	for i, until := range []time.Time{old.Add(time.Hour), now.Add(-time.Minute), now.Add(time.Hour)} {
 		if i < len(all) {
 			nic := all[i].NICs[0]
-			events = append(events, seedbed.GuestEvent{Instance: all[i].ID, Kind: seedbed.GuestLease, At: until.Add(-time.Hour), MAC: nic.MAC, Addr: nic.Addr, Until: until})
+			events = append(events, seedbed.GuestEvent{
+				Instance: all[i].ID, Kind: seedbed.GuestLease, At: until.Add(-time.Hour), MAC: nic.MAC, Addr: nic.Addr, Until: until,
+			})
 		}
 	}
 	for i := range events {

@@ -24,7 +24,8 @@ func (l *lab) withTemplates() *lab {
 	l.t.Helper()
 	ctx := l.t.Context()
 	_, err := l.db.CreateNetwork(ctx, seedbed.Network{
-		Name: "200", Bridge: "br200", MAC: seedbed.NewMAC(), Prefix: netip.MustParsePrefix("10.8.0.0/24"), Gateway: netip.MustParseAddr("10.8.0.1"),
+		Name: "200", Bridge: "br200", MAC: seedbed.NewMAC(), Prefix: netip.MustParsePrefix("10.8.0.0/24"),
+		Gateway: netip.MustParseAddr("10.8.0.1"),
 	})
 	l.ok(err)
 	_, err = l.db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 2, Memory: 512 * seedbed.MiB})
@@ -70,10 +71,12 @@ func TestCompositionRuns(t *testing.T) {
 		t.Errorf("made %+v", inst)
 	}
 	spec, _ := l.hv.Spec(inst.ID)
-	if len(spec.NICs) != 2 || spec.NICs[0].Bridge != "seedbed0" || spec.NICs[0].MAC.String() != "52:54:01:00:30:00" || spec.NICs[1].Bridge != "br200" || spec.NICs[1].MAC.String() != "52:54:01:00:30:10" {
+	if len(spec.NICs) != 2 || spec.NICs[0].Bridge != "seedbed0" || spec.NICs[0].MAC.String() != "52:54:01:00:30:00" ||
+		spec.NICs[1].Bridge != "br200" || spec.NICs[1].MAC.String() != "52:54:01:00:30:10" {
 		t.Errorf("NICs %+v", spec.NICs)
 	}
-	if len(spec.Disks) != 2 || len(inst.Volumes) != 2 || inst.Volumes[0].Image != "debian" || inst.Volumes[1].Image != "" || inst.Volumes[1].Size != seedbed.GiB {
+	if len(spec.Disks) != 2 || len(inst.Volumes) != 2 || inst.Volumes[0].Image != "debian" ||
+		inst.Volumes[1].Image != "" || inst.Volumes[1].Size != seedbed.GiB {
 		t.Errorf("disks %+v, volumes %+v", spec.Disks, inst.Volumes)
 	}
 	if d, err := l.hv.DomainState(t.Context(), inst.ID); err != nil || d.State != seedbed.DomainRunning {
@@ -118,7 +121,8 @@ func TestCompositionWithoutUserData(t *testing.T) {
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
 	page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
 	l.ok(err)
-	if len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest == nil || feedtest.Changes(t, page)[0].Guest.UserData == nil || feedtest.Changes(t, page)[0].Guest.UserData.Size != 0 {
+	if len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest == nil ||
+		feedtest.Changes(t, page)[0].Guest.UserData == nil || feedtest.Changes(t, page)[0].Guest.UserData.Size != 0 {
 		t.Fatalf("served %+v", page.Changes)
 	}
 	if doc, err := l.db.Blob(t.Context(), feedtest.Changes(t, page)[0].Guest.UserData.SHA256); err != nil || len(doc) != 0 {
@@ -150,7 +154,8 @@ func TestCompositionRefused(t *testing.T) {
 	mounted.Name, mounted.Mountpoint = "sdb", "/srv"
 	profile("script", []seedbed.TemplateDisk{disk, mounted}, same)
 	profile("pool", []seedbed.TemplateDisk{{Name: "sda", Pool: "fast", Size: seedbed.GiB}}, same)
-	_, err := l.db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "far", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv7", "hv8"}})
+	_, err := l.db.CreateSystemTemplate(ctx,
+		seedbed.SystemTemplate{Name: "far", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv7", "hv8"}})
 	l.ok(err)
 	profile("node", nil, func(p *seedbed.Profile) error { p.System = "far"; return nil })
 	_, err = l.db.CreateNetworkTemplate(ctx, "one", "{prefix}:00:00:{vmid}0")
@@ -165,15 +170,16 @@ func TestCompositionRefused(t *testing.T) {
 		kind error
 		say  []string
 	}{
-		"a name":            {seedbed.Request{Name: "Web_1", Profile: "web"}, seedbed.ErrInvalid, []string{"Web_1"}},
-		"an argument":       {seedbed.Request{Name: "a", Profile: "web", Arguments: []string{"k"}}, seedbed.ErrInvalid, []string{"key=value"}},
-		"an unknown one":    {seedbed.Request{Name: "a", Profile: "none"}, seedbed.ErrInvalid, []string{`"none"`}},
-		"one with a script": {seedbed.Request{Name: "a", Profile: "script"}, seedbed.ErrInvalid, []string{"disk sda has the filesystem ext4", "disk sdb has the mountpoint /srv", "which is empty"}},
-		"another pool":      {seedbed.Request{Name: "a", Profile: "pool"}, seedbed.ErrInvalid, []string{`pool "fast" is not present`}},
-		"another node":      {seedbed.Request{Name: "a", Profile: "node"}, seedbed.ErrInvalid, []string{"hv7, hv8", testNode}},
-		"one MAC for two":   {seedbed.Request{Name: "a", Profile: "mac"}, seedbed.ErrInvalid, []string{"{netid}"}},
-		"a name in use":     {seedbed.Request{Name: "web1", Profile: "web"}, seedbed.ErrExists, []string{"web1"}},
-		"a MAC in use":      {seedbed.Request{Name: "web17", Profile: "web"}, seedbed.ErrExists, []string{"52:54:01:00:10:00", "web1"}},
+		"a name":         {seedbed.Request{Name: "Web_1", Profile: "web"}, seedbed.ErrInvalid, []string{"Web_1"}},
+		"an argument":    {seedbed.Request{Name: "a", Profile: "web", Arguments: []string{"k"}}, seedbed.ErrInvalid, []string{"key=value"}},
+		"an unknown one": {seedbed.Request{Name: "a", Profile: "none"}, seedbed.ErrInvalid, []string{`"none"`}},
+		"one with a script": {seedbed.Request{Name: "a", Profile: "script"}, seedbed.ErrInvalid,
+			[]string{"disk sda has the filesystem ext4", "disk sdb has the mountpoint /srv", "which is empty"}},
+		"another pool":    {seedbed.Request{Name: "a", Profile: "pool"}, seedbed.ErrInvalid, []string{`pool "fast" is not present`}},
+		"another node":    {seedbed.Request{Name: "a", Profile: "node"}, seedbed.ErrInvalid, []string{"hv7, hv8", testNode}},
+		"one MAC for two": {seedbed.Request{Name: "a", Profile: "mac"}, seedbed.ErrInvalid, []string{"{netid}"}},
+		"a name in use":   {seedbed.Request{Name: "web1", Profile: "web"}, seedbed.ErrExists, []string{"web1"}},
+		"a MAC in use":    {seedbed.Request{Name: "web17", Profile: "web"}, seedbed.ErrExists, []string{"52:54:01:00:10:00", "web1"}},
 	} {
 		_, err := l.asPVC(ctx, c.req)
 		if !errors.Is(err, c.kind) {

@@ -11,7 +11,8 @@ import (
 // copying makes the profile's disks be copied.
 func (l *lab) copying() *lab {
 	l.t.Helper()
-	_, err := l.db.CreateSystemTemplate(l.t.Context(), seedbed.SystemTemplate{Name: "copied", VCPUs: 1, Memory: 256 * seedbed.MiB, DiskCopy: true})
+	_, err := l.db.CreateSystemTemplate(l.t.Context(),
+		seedbed.SystemTemplate{Name: "copied", VCPUs: 1, Memory: 256 * seedbed.MiB, DiskCopy: true})
 	l.ok(err)
 	_, err = l.db.ChangeProfile(l.t.Context(), "small", func(p *seedbed.Profile) error { p.System = "copied"; return nil })
 	l.ok(err)

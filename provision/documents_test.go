@@ -37,12 +37,20 @@ func TestTemplateAtCreate(t *testing.T) {
 		params map[string]any
 		want   string
 	}{
-		"param that nobody reads":  {map[string]any{"role": "db"}, `param "role" is unknown`},
-		"param that is missing":    {map[string]any{"user_data": head + "\n ${param.role}"}, "user_data line 3, column 2: ${param.role} has no value: no such key: role"},
-		"param that is no value":   {map[string]any{"user_data": head + "${param.role}", "role": []any{}}, "param role has no value that a template can use"},
-		"param that is too long":   {map[string]any{"user_data": head + "${param.role}", "role": strings.Repeat("x", 5000)}, "at most 4096 bytes"},
-		"template that is none":    {map[string]any{"user_data": head + "${HOME}"}, "write $${"},
-		"too large with its value": {map[string]any{"user_data": head + strings.Repeat("${param.x}", 300), "x": strings.Repeat("x", 4096)}, "more than 1MiB"},
+		"param that nobody reads": {map[string]any{"role": "db"}, `param "role" is unknown`},
+		"param that is missing": {
+			map[string]any{"user_data": head + "\n ${param.role}"}, "user_data line 3, column 2: ${param.role} has no value: no such key: role",
+		},
+		"param that is no value": {
+			map[string]any{"user_data": head + "${param.role}", "role": []any{}}, "param role has no value that a template can use",
+		},
+		"param that is too long": {
+			map[string]any{"user_data": head + "${param.role}", "role": strings.Repeat("x", 5000)}, "at most 4096 bytes",
+		},
+		"template that is none": {map[string]any{"user_data": head + "${HOME}"}, "write $${"},
+		"too large with its value": {
+			map[string]any{"user_data": head + strings.Repeat("${param.x}", 300), "x": strings.Repeat("x", 4096)}, "more than 1MiB",
+		},
 	} {
 		if err := create("web8", tt.params); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v; want one that says %q", name, err, tt.want)

@@ -171,7 +171,8 @@ func TestTimeouts(t *testing.T) {
 		name, stage, want string
 		prepare           func(*lab)
 	}{
-		{"guest plane is down", "publish", "stage publish: seedbed-metadata on node node1 has not applied revision 1 (gave up after", func(l *lab) { l.deaf.Store(true) }},
+		{"guest plane is down", "publish", "stage publish: seedbed-metadata on node node1 has not applied revision 1 (gave up after",
+			func(l *lab) { l.deaf.Store(true) }},
 		{"guest is silent", "ready", "stage ready: waited in vain until the guest reports in", func(l *lab) { l.mute.Store(true) }},
 		{"worker is down", "volumes", "no worker (gave up after", func(l *lab) {
 			var calls atomic.Int32

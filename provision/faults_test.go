@@ -38,7 +38,8 @@ func TestDefinitionsChangeMeanwhile(t *testing.T) {
 		l.up("web1")
 		inst, err := l.db.InstanceByName(t.Context(), "web1")
 		l.ok(err)
-		if spec, _ := l.hv.Spec(inst.ID); spec.VCPUs != was.VCPUs || spec.Memory != was.Memory || inst.Ready != was.Ready || !strings.Contains(string(inst.UserData), "echo hi") {
+		if spec, _ := l.hv.Spec(inst.ID); spec.VCPUs != was.VCPUs || spec.Memory != was.Memory ||
+			inst.Ready != was.Ready || !strings.Contains(string(inst.UserData), "echo hi") {
 			t.Errorf("domain %+v of instance %+v", spec, inst)
 		}
 		l.invariants(id)
@@ -105,7 +106,8 @@ func TestLostEvents(t *testing.T) {
 	for _, now := range []struct {
 		domain seedbed.DomainState
 		want   seedbed.InstanceState
-	}{{seedbed.DomainOff, seedbed.InstanceStopped}, {seedbed.DomainRunning, seedbed.InstanceRunning}, {seedbed.DomainCrashed, seedbed.InstanceStopped}} {
+	}{{seedbed.DomainOff, seedbed.InstanceStopped}, {seedbed.DomainRunning, seedbed.InstanceRunning},
+		{seedbed.DomainCrashed, seedbed.InstanceStopped}} {
 		l.hv.SetState(inst.ID, now.domain, "lost")
 		l.eventually(string(now.want), func() bool {
 			i, err := l.db.Instance(t.Context(), inst.ID)

@@ -56,7 +56,8 @@ func newNodes(first *host, shared bool, names ...string) *nodes {
 	first.node = testNode
 	for _, name := range append([]string{testNode}, names...) {
 		if name != testNode {
-			h := &host{node: name, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
+			h := &host{node: name, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(),
+				scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 			if shared {
 				h.pool = first.pool
 			}
@@ -64,7 +65,8 @@ func newNodes(first *host, shared bool, names ...string) *nodes {
 			f.hosts[name] = h
 		}
 		f.list = append(f.list, seedbed.Node{Name: name, Seen: time.Now().Add(time.Hour),
-			Report: seedbed.NodeReport{CPUs: 4, Memory: 8 * seedbed.GiB, MemoryFree: 8 * seedbed.GiB, Pools: []seedbed.PoolInfo{{Name: "default", Type: "memory", Shared: shared}}}})
+			Report: seedbed.NodeReport{CPUs: 4, Memory: 8 * seedbed.GiB, MemoryFree: 8 * seedbed.GiB,
+				Pools: []seedbed.PoolInfo{{Name: "default", Type: "memory", Shared: shared}}}})
 	}
 	return f
 }

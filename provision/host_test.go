@@ -75,7 +75,9 @@ func (h *host) RemoveVolume(ctx context.Context, call seedbed.Call, _, name stri
 	return h.pool.RemoveVolume(ctx, name, id)
 }
 
-func (h *host) ImportImage(ctx context.Context, call seedbed.Call, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
+func (h *host) ImportImage(
+	ctx context.Context, call seedbed.Call, spec seedbed.ImageSpec, progress func(seedbed.Progress),
+) (seedbed.ImageInfo, error) {
 	if err := h.fence(call); err != nil {
 		return seedbed.ImageInfo{}, err
 	}
@@ -323,12 +325,16 @@ func (m *mortal) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Eve
 	return m.around("event", e.Stage, func() error { return m.taken(ref, m.DB.LogEvent(ctx, ref, e)) })
 }
 
-func (m *mortal) Publish(ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents) (rev int64, err error) {
+func (m *mortal) Publish(
+	ctx context.Context, ref seedbed.JobRef, node string, g seedbed.Guest, docs seedbed.Documents,
+) (rev int64, err error) {
 	err = m.around("publish", "", func() error { rev, err = m.DB.Publish(ctx, ref, node, g, docs); return err })
 	return rev, err
 }
 
-func (m *mortal) Refresh(ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (rev int64, err error) {
+func (m *mortal) Refresh(
+	ctx context.Context, node string, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+) (rev int64, err error) {
 	err = m.around("refresh", "", func() error { rev, err = m.DB.Refresh(ctx, node, id, render); return err })
 	return rev, err
 }

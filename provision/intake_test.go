@@ -60,7 +60,8 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("token %q, ID %s", got.ReportToken, got.ID)
 	}
 	parts := mimeParts(t, got.UserData)
-	if len(parts) != 2 || parts[0] != "#cloud-config\nruncmd: [echo hi]\n" || !strings.Contains(parts[1], "/seedbed/report/"+got.ReportToken+"\n") {
+	if len(parts) != 2 || parts[0] != "#cloud-config\nruncmd: [echo hi]\n" ||
+		!strings.Contains(parts[1], "/seedbed/report/"+got.ReportToken+"\n") {
 		t.Errorf("user-data %q", parts)
 	}
 	want := seedbed.Instance{
@@ -86,16 +87,22 @@ func TestSubmitRefused(t *testing.T) {
 		kind error
 		want string
 	}{
-		{"action", seedbed.Request{Action: "pause", Name: "web1"}, seedbed.ErrInvalid, `action "pause" is unknown: want create, remove, rebuild, start, stop or reboot`},
+		{"action", seedbed.Request{Action: "pause", Name: "web1"}, seedbed.ErrInvalid,
+			`action "pause" is unknown: want create, remove, rebuild, start, stop or reboot`},
 		{"no action", seedbed.Request{Name: "web1"}, seedbed.ErrInvalid, `action "" is unknown`},
 		{"name", seedbed.Request{Action: "create", Name: "Web_1", Profile: "small"}, seedbed.ErrInvalid, "is not a host name"},
-		{"profile", seedbed.Request{Action: "create", Name: "web1", Profile: "big"}, seedbed.ErrInvalid, `profile "big" does not exist; there are: small`},
+		{"profile", seedbed.Request{Action: "create", Name: "web1", Profile: "big"}, seedbed.ErrInvalid,
+			`profile "big" does not exist; there are: small`},
 		{"no profile", seedbed.Request{Action: "create", Name: "web1"}, seedbed.ErrInvalid, "profile is missing"},
 		{"taken", seedbed.Request{Action: "create", Name: "taken", Profile: "small"}, seedbed.ErrExists, `instance "taken"`},
-		{"disk below the image", seedbed.Request{Action: "create", Name: "web1", Profile: "small", Params: map[string]any{"disk": 512.0}}, seedbed.ErrInvalid, "image debian has"},
-		{"user_data that cannot be combined", seedbed.Request{Action: "create", Name: "web1", Profile: "small", Params: map[string]any{"user_data": "hello"}}, seedbed.ErrInvalid, "#cloud-boothook"},
+		{"disk below the image", seedbed.Request{Action: "create", Name: "web1", Profile: "small", Params: map[string]any{"disk": 512.0}},
+			seedbed.ErrInvalid, "image debian has"},
+		{"user_data that cannot be combined",
+			seedbed.Request{Action: "create", Name: "web1", Profile: "small", Params: map[string]any{"user_data": "hello"}},
+			seedbed.ErrInvalid, "#cloud-boothook"},
 		{"remove what is not there", seedbed.Request{Action: "remove", Name: "web1"}, seedbed.ErrNotFound, "instance web1 does not exist"},
-		{"remove with params", seedbed.Request{Action: "remove", Name: "taken", Params: map[string]any{"a": 1}}, seedbed.ErrInvalid, "takes no params"},
+		{"remove with params", seedbed.Request{Action: "remove", Name: "taken", Params: map[string]any{"a": 1}},
+			seedbed.ErrInvalid, "takes no params"},
 		{"remove of another profile", seedbed.Request{Action: "remove", Name: "taken", Profile: "big"}, seedbed.ErrConflict, "not of profile"},
 		{"reboot while it is made", seedbed.Request{Action: "reboot", Name: "taken"}, seedbed.ErrInUse, "create job"},
 	}
@@ -135,7 +142,8 @@ func TestSubmitRefused(t *testing.T) {
 func TestRepeatedDelivery(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Actions: []string{"create", "remove"}, Tolerance: time.Minute})
+	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}},
+		Actions: []string{"create", "remove"}, Tolerance: time.Minute})
 	l.ok(err)
 	submit := func(id, action string, sum byte) (seedbed.Receipt, error) {
 		return l.intake.Submit(t.Context(), seedbed.Request{Action: action, Name: "web1", Profile: "small"},
@@ -181,7 +189,8 @@ func (s *asked) Delivery(ctx context.Context, hook, id string) (seedbed.Delivery
 func TestRepeatedDeliveryIsLookedUp(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Actions: []string{"create"}, Tolerance: time.Minute})
+	_, err := l.db.CreateHook(t.Context(), seedbed.Hook{Name: "ci",
+		Keys: []seedbed.HookKey{{ID: "k1", Secret: make([]byte, 32)}}, Actions: []string{"create"}, Tolerance: time.Minute})
 	l.ok(err)
 	s := &asked{Store: l.db}
 	d := seedbed.Delivery{Hook: "ci", ID: "msg_1", Received: time.Now()}
@@ -223,7 +232,8 @@ func TestMACIsTaken(t *testing.T) {
 		want  error
 	}{{"web1", 3, nil}, {"web2", 4, seedbed.ErrExists}} {
 		s := &taken{Store: l.db, left: tt.taken, seen: map[seedbed.MAC]bool{}}
-		_, err := NewIntake(s, intake.Serving{Node: testNode}).Submit(t.Context(), seedbed.Request{Action: "create", Name: tt.name, Profile: "small"}, nil)
+		_, err := NewIntake(s, intake.Serving{Node: testNode}).Submit(t.Context(),
+			seedbed.Request{Action: "create", Name: tt.name, Profile: "small"}, nil)
 		if !errors.Is(err, tt.want) || len(s.seen) != 4 {
 			t.Errorf("%d taken: %v after %d addresses", tt.taken, err, len(s.seen))
 		}

@@ -57,8 +57,9 @@ func (l *lab) watched() {
 	l.watch.on = true
 	l.pool.AddForeign(strangerVolume)
 	l.hv.AddForeign(strangerDomain, "stranger")
-	_, err := l.db.CreateEndpoint(l.t.Context(), seedbed.Endpoint{Name: "all", URL: "https://ci.example/", Events: []string{"*"}, Enabled: true,
-		Keys: []seedbed.EndpointKey{{ID: "k", Key: make([]byte, 32), Created: time.Now()}}})
+	_, err := l.db.CreateEndpoint(l.t.Context(),
+		seedbed.Endpoint{Name: "all", URL: "https://ci.example/", Events: []string{"*"}, Enabled: true,
+			Keys: []seedbed.EndpointKey{{ID: "k", Key: make([]byte, 32), Created: time.Now()}}})
 	l.ok(err)
 	l.t.Cleanup(l.lastLook)
 }
@@ -221,7 +222,8 @@ func (l *lab) outbox(ctx context.Context, jobs []seedbed.Job, begun, ends map[se
 		accepted, ended := count["accepted "+string(j.ID)], count["ended "+string(j.ID)]
 		missing := len(all) < most && (accepted < 1 || ended != ends[j.ID]) // a cleanup continues a job without a new request
 		if over := j.State.Terminal(); over && (missing || accepted > begun[j.ID] || ended > ends[j.ID]) {
-			l.violated("I9", "%s job %s was accepted %d times of %d, and ended %d times of %d", j.Kind, j.ID, accepted, begun[j.ID], ended, ends[j.ID])
+			l.violated("I9", "%s job %s was accepted %d times of %d, and ended %d times of %d",
+				j.Kind, j.ID, accepted, begun[j.ID], ended, ends[j.ID])
 		}
 	}
 }
@@ -231,7 +233,8 @@ func TestExcuse(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.excuse("I5", "a volume of an instance that never was is in the pool")
-	_, err := l.pool.CloneVolume(t.Context(), seedbed.NewJobID(), seedbed.VolumeSpec{Name: "lost", Instance: seedbed.NewInstanceID(), Size: seedbed.MiB})
+	_, err := l.pool.CloneVolume(t.Context(), seedbed.NewJobID(),
+		seedbed.VolumeSpec{Name: "lost", Instance: seedbed.NewInstanceID(), Size: seedbed.MiB})
 	l.ok(err)
 	l.invariants()
 	if !l.watch.broken["I5"] || len(l.watch.broken) != 1 {

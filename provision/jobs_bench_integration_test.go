@@ -135,7 +135,8 @@ func runJobs(b *testing.B, db *store.DB, turn, jobs int) time.Duration {
 		}
 	}
 	counted := &counter{DB: db, left: jobs, ended: make(chan struct{})}
-	e := engine.New(engine.Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted, engine.OneWorker(testNode, idle{}), noopPlans{})
+	e := engine.New(engine.Config{Node: testNode, Workers: atOnce, Lease: time.Minute}, counted,
+		engine.OneWorker(testNode, idle{}), noopPlans{})
 	done := make(chan struct{})
 	began := time.Now()
 	go func() {

@@ -23,7 +23,8 @@ func defaultOf(s string) *seedbed.ParamText { t := seedbed.ParamText(s); return 
 func sized() seedbed.Profile {
 	return seedbed.Profile{
 		Name: "sized", Network: "default", Ready: seedbed.ReadyStarted,
-		UserData: []byte(templateHead + "${vm.name} ${param.role} ${param.key} $(param.gib * 10) ${param.room} ${profile.memory} ${has(param.motd) ? param.motd : \"none\"}\n"),
+		UserData: []byte(templateHead +
+			"${vm.name} ${param.role} ${param.key} $(param.gib * 10) ${param.room} ${profile.memory} ${has(param.motd) ? param.motd : \"none\"}\n"),
 		Params: []seedbed.Param{
 			{Name: "gib", Type: seedbed.ParamInt, Default: defaultOf("1")},
 			{Name: "room", Type: seedbed.ParamSize, Default: defaultOf("$(${param.gib} * 2)GiB")},
@@ -32,7 +33,8 @@ func sized() seedbed.Profile {
 			{Name: "key", Type: seedbed.ParamSecret, Required: true},
 			{Name: "motd", Type: seedbed.ParamString},
 		},
-		Expressions: map[string]string{"image": "${param.os}", "memory": "$(1024 * ${param.gib})MiB", "disk": "${param.room}", "vcpus": "$(profile.memory / 1073741824)"},
+		Expressions: map[string]string{"image": "${param.os}", "memory": "$(1024 * ${param.gib})MiB",
+			"disk": "${param.room}", "vcpus": "$(profile.memory / 1073741824)"},
 	}
 }
 
@@ -62,10 +64,14 @@ func TestNativeParams(t *testing.T) {
 		disk   seedbed.Bytes
 		data   string
 	}{
-		{"a1", map[string]any{"role": "db", "key": "hunter22"}, 1, seedbed.GiB, 2 * seedbed.GiB, "a1 db hunter22 10 2147483648 1073741824 none\n"},
-		{"a2", map[string]any{"role": "db", "key": "hunter22", "gib": "4", "motd": "hi ${x}"}, 4, 4 * seedbed.GiB, 8 * seedbed.GiB, "a2 db hunter22 40 8589934592 4294967296 hi ${x}\n"},
-		{"a3", map[string]any{"role": "db", "key": "hunter22", "gib": 3.0, "disk": "9GiB", "memory": "2GiB"}, 2, 2 * seedbed.GiB, 9 * seedbed.GiB, "a3 db hunter22 30 6442450944 2147483648 none\n"},
-		{"a4", map[string]any{"role": "db", "key": "hunter22", "vcpus": 7}, 7, seedbed.GiB, 2 * seedbed.GiB, "a4 db hunter22 10 2147483648 1073741824 none\n"},
+		{"a1", map[string]any{"role": "db", "key": "hunter22"}, 1, seedbed.GiB, 2 * seedbed.GiB,
+			"a1 db hunter22 10 2147483648 1073741824 none\n"},
+		{"a2", map[string]any{"role": "db", "key": "hunter22", "gib": "4", "motd": "hi ${x}"}, 4,
+			4 * seedbed.GiB, 8 * seedbed.GiB, "a2 db hunter22 40 8589934592 4294967296 hi ${x}\n"},
+		{"a3", map[string]any{"role": "db", "key": "hunter22", "gib": 3.0, "disk": "9GiB", "memory": "2GiB"}, 2,
+			2 * seedbed.GiB, 9 * seedbed.GiB, "a3 db hunter22 30 6442450944 2147483648 none\n"},
+		{"a4", map[string]any{"role": "db", "key": "hunter22", "vcpus": 7}, 7, seedbed.GiB,
+			2 * seedbed.GiB, "a4 db hunter22 10 2147483648 1073741824 none\n"},
 	} {
 		i, err := create(tt.name, tt.params)
 		l.ok(err)
@@ -106,27 +112,41 @@ func TestCheckProfileParams(t *testing.T) {
 		"as it is": {func(*seedbed.Profile) {}, ""},
 		"unknown param in a document": {func(p *seedbed.Profile) { p.UserData = []byte(templateHead + "a\n ${param.rol}") },
 			"user_data line 3, column 2: ${param.rol} reads param.rol, which is unknown"},
-		"wrong type in a document":  {func(p *seedbed.Profile) { p.UserData = []byte(templateHead + "$(param.role + 1)") }, "user_data line 2, column 1"},
-		"unknown param in a field":  {func(p *seedbed.Profile) { p.Expressions["memory"] = "1${param.nope}GiB" }, "memory line 1, column 2: ${param.nope} reads param.nope"},
-		"unknown section":           {func(p *seedbed.Profile) { p.Expressions["memory"] = "${cluster.memory}" }, "reads cluster.memory, which is unknown"},
+		"wrong type in a document": {
+			func(p *seedbed.Profile) { p.UserData = []byte(templateHead + "$(param.role + 1)") }, "user_data line 2, column 1",
+		},
+		"unknown param in a field": {func(p *seedbed.Profile) { p.Expressions["memory"] = "1${param.nope}GiB" },
+			"memory line 1, column 2: ${param.nope} reads param.nope"},
+		"unknown section": {
+			func(p *seedbed.Profile) { p.Expressions["memory"] = "${cluster.memory}" }, "reads cluster.memory, which is unknown",
+		},
 		"what only an instance has": {func(p *seedbed.Profile) { p.Expressions["image"] = "${vm.ip}" }, "reads vm.ip, which is unknown"},
-		"string for a number":       {func(p *seedbed.Profile) { p.Expressions["vcpus"] = "${param.role}" }, "vcpus line 1, column 1: ${param.role} gives a string: want a whole number"},
-		"bool for a size":           {func(p *seedbed.Profile) { p.Expressions["memory"] = "${param.gib > 2}" }, "gives true or false: want a whole number"},
-		"unknown field":             {func(p *seedbed.Profile) { p.Expressions["nodes"] = "x" }, `"nodes", which is no field`},
-		"default of another type":   {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("few") }, `param gib: "few" is not usable`},
-		"default that is no value":  {func(p *seedbed.Profile) { p.Params[2].Default = defaultOf("plan9") }, "want one of debian, alpine"},
-		"param that needs itself":   {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("$(param.gib + 1)") }, "param.gib line 1, column 1 needs itself: param.gib → param.gib"},
+		"string for a number": {func(p *seedbed.Profile) { p.Expressions["vcpus"] = "${param.role}" },
+			"vcpus line 1, column 1: ${param.role} gives a string: want a whole number"},
+		"bool for a size": {
+			func(p *seedbed.Profile) { p.Expressions["memory"] = "${param.gib > 2}" }, "gives true or false: want a whole number",
+		},
+		"unknown field":            {func(p *seedbed.Profile) { p.Expressions["nodes"] = "x" }, `"nodes", which is no field`},
+		"default of another type":  {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("few") }, `param gib: "few" is not usable`},
+		"default that is no value": {func(p *seedbed.Profile) { p.Params[2].Default = defaultOf("plan9") }, "want one of debian, alpine"},
+		"param that needs itself": {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("$(param.gib + 1)") },
+			"param.gib line 1, column 1 needs itself: param.gib → param.gib"},
 		"cycle of params": {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("$(param.room / 2)") },
 			"needs itself: param.gib → param.room → param.gib"},
 		"cycle of fields": {func(p *seedbed.Profile) { p.Expressions["memory"] = "$(profile.vcpus * 1024)MiB" },
 			"memory line 1, column 1 needs itself: profile.memory → profile.vcpus → profile.memory"},
 		"cycle through a template": {func(p *seedbed.Profile) { p.Expressions["system_template"] = "${system.name}" }, "needs itself"},
-		"secret in a field":        {func(p *seedbed.Profile) { p.Expressions["image"] = "${param.key}" }, "image line 1, column 1: it reads the secret param.key"},
-		"name of a common param":   {func(p *seedbed.Profile) { p.Params[0].Name = "vcpus" }, "every profile takes a param of that name"},
-		"out of range":             {func(p *seedbed.Profile) { p.Expressions["memory"] = "$(param.gib)MiB" }, "memory is 1MiB: want 64MiB to 64TiB"},
-		"division by zero":         {func(p *seedbed.Profile) { p.Expressions["memory"] = "$(1 / (param.gib - 1))" }, "division by zero"},
-		"no such template":         {func(p *seedbed.Profile) { p.System = "none" }, `the system template "none" for profile "sized" does not exist`},
-		"named by a param":         {func(p *seedbed.Profile) { p.Expressions["system_template"] = "s-${param.os}" }, `the system template "s-debian" for profile "sized" does not exist`},
+		"secret in a field": {
+			func(p *seedbed.Profile) { p.Expressions["image"] = "${param.key}" }, "image line 1, column 1: it reads the secret param.key",
+		},
+		"name of a common param": {func(p *seedbed.Profile) { p.Params[0].Name = "vcpus" }, "every profile takes a param of that name"},
+		"out of range": {
+			func(p *seedbed.Profile) { p.Expressions["memory"] = "$(param.gib)MiB" }, "memory is 1MiB: want 64MiB to 64TiB",
+		},
+		"division by zero": {func(p *seedbed.Profile) { p.Expressions["memory"] = "$(1 / (param.gib - 1))" }, "division by zero"},
+		"no such template": {func(p *seedbed.Profile) { p.System = "none" }, `the system template "none" for profile "sized" does not exist`},
+		"named by a param": {func(p *seedbed.Profile) { p.Expressions["system_template"] = "s-${param.os}" },
+			`the system template "s-debian" for profile "sized" does not exist`},
 	} {
 		p := sized()
 		tt.change(&p)
@@ -157,16 +177,19 @@ func TestNativeTemplates(t *testing.T) {
 	inst, err := l.db.InstanceByName(ctx, "web3")
 	l.ok(err)
 	spec, _ := l.hv.Spec(inst.ID)
-	if len(spec.NICs) != 2 || spec.NICs[0].MAC.String() != "52:54:01:00:30:00" || spec.NICs[1].MAC.String() != "52:54:01:00:30:10" || len(spec.Disks) != 2 || spec.System == nil {
+	if len(spec.NICs) != 2 || spec.NICs[0].MAC.String() != "52:54:01:00:30:00" ||
+		spec.NICs[1].MAC.String() != "52:54:01:00:30:10" || len(spec.Disks) != 2 || spec.System == nil {
 		t.Errorf("domain %+v", spec)
 	}
 	if inst.VCPUs != 2 || inst.Memory != 512*seedbed.MiB || inst.Image != "debian" || !inst.Protected || len(inst.Volumes) != 2 {
 		t.Errorf("made %+v", inst)
 	}
-	if _, err := submit(seedbed.Request{Action: seedbed.DoRemove, Name: "web3"}); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "confirm=web3") {
+	if _, err := submit(seedbed.Request{Action: seedbed.DoRemove, Name: "web3"}); !errors.Is(err, seedbed.ErrConflict) ||
+		!strings.Contains(err.Error(), "confirm=web3") {
 		t.Errorf("removed unconfirmed: %v", err)
 	}
-	if _, err := submit(seedbed.Request{Action: seedbed.DoRebuild, Name: "web3"}); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "protected") {
+	if _, err := submit(seedbed.Request{Action: seedbed.DoRebuild, Name: "web3"}); !errors.Is(err, seedbed.ErrConflict) ||
+		!strings.Contains(err.Error(), "protected") {
 		t.Errorf("rebuilt unconfirmed: %v", err)
 	}
 	// The profile's own values override the templates, and a request overrides both.
@@ -176,12 +199,15 @@ func TestNativeTemplates(t *testing.T) {
 	l.ok(l.intake.CheckProfile(ctx, l.db, own))
 	_, err = l.db.CreateProfile(ctx, own)
 	l.ok(err)
-	receipt, err = submit(seedbed.Request{Action: seedbed.DoCreate, Name: "web4", Profile: "own", Params: map[string]any{"big": true, "vcpus": 1, "protected": false}})
+	receipt, err = submit(seedbed.Request{
+		Action: seedbed.DoCreate, Name: "web4", Profile: "own", Params: map[string]any{"big": true, "vcpus": 1, "protected": false},
+	})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	inst, err = l.db.InstanceByName(ctx, "web4")
 	l.ok(err)
-	if inst.VCPUs != 1 || inst.Memory != 2*seedbed.GiB || len(inst.NICs) != 3 || inst.NICs[0].Network != "default" || len(inst.Volumes) != 3 || inst.Volumes[0].Size != 4*seedbed.GiB ||
+	if inst.VCPUs != 1 || inst.Memory != 2*seedbed.GiB || len(inst.NICs) != 3 ||
+		inst.NICs[0].Network != "default" || len(inst.Volumes) != 3 || inst.Volumes[0].Size != 4*seedbed.GiB ||
 		!inst.Held || inst.State != seedbed.InstanceStopped || inst.Protected {
 		t.Errorf("made %+v", inst)
 	}
@@ -196,7 +222,8 @@ func TestNativeTemplates(t *testing.T) {
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	again, err := l.db.InstanceByName(ctx, "web4")
 	l.ok(err)
-	if again.Memory != inst.Memory || len(again.Volumes) != 3 || again.Volumes[1].Name == inst.Volumes[1].Name || again.Params["big"] != true ||
+	if again.Memory != inst.Memory || len(again.Volumes) != 3 ||
+		again.Volumes[1].Name == inst.Volumes[1].Name || again.Params["big"] != true ||
 		again.Volumes[0].Size != 4*seedbed.GiB || again.Volumes[1].Size != 6*seedbed.GiB || again.Volumes[2].Size != inst.Volumes[2].Size {
 		t.Errorf("rebuilt %+v", again)
 	}
@@ -229,7 +256,8 @@ func TestFollower(t *testing.T) {
 	l.ok(err)
 	params := map[string]any{"role": "db", "key": "hunter22"}
 	create := func(name string, more map[string]any) {
-		receipt, err := l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: name, Profile: "sized", Params: both(params, more)}, nil)
+		receipt, err := l.intake.Submit(ctx,
+			seedbed.Request{Action: seedbed.DoCreate, Name: name, Profile: "sized", Params: both(params, more)}, nil)
 		l.ok(err)
 		l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	}
@@ -322,8 +350,9 @@ func TestComposedParams(t *testing.T) {
 	}
 	l.ok(l.db.SetUserData(ctx, "doc", templateHead+"now ${vm.name} is ${param.role}"))
 	for data, want := range map[string]string{
-		templateHead + "a\n${param.rule}": "for profile web: userdata doc line 3, column 1: ${param.rule} reads param.rule", templateHead + "${HOME}": "userdata doc line 2, column 1: ${HOME} reads HOME",
-		"${HOME} is no template": "", templateHead + "${param.role}": "",
+		templateHead + "a\n${param.rule}": "for profile web: userdata doc line 3, column 1: ${param.rule} reads param.rule",
+		templateHead + "${HOME}":          "userdata doc line 2, column 1: ${HOME} reads HOME",
+		"${HOME} is no template":          "", templateHead + "${param.role}": "",
 	} {
 		err := l.intake.CheckDocument(ctx, "doc", data)
 		if want == "" && err != nil || want != "" && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), want)) {
@@ -339,7 +368,8 @@ func TestComposedParams(t *testing.T) {
 		params map[string]any
 		want   string
 	}{
-		"unknown": {map[string]any{"rol": "db"}, "the profile declares role (enum)"}, "value": {map[string]any{"role": "x"}, "want one of db, web"},
+		"unknown": {map[string]any{"rol": "db"}, "the profile declares role (enum)"},
+		"value":   {map[string]any{"role": "x"}, "want one of db, web"},
 	} {
 		_, err := l.asPVC(ctx, seedbed.Request{Name: "web4", Profile: "web", Params: tt.params, Off: true})
 		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
@@ -347,7 +377,8 @@ func TestComposedParams(t *testing.T) {
 		}
 	}
 	for argument, want := range map[string]string{
-		"a=${param.none}": "script argument a line 1, column 1: ${param.none} reads param.none", "b=x$(vm.name)": "script argument b line 1, column 2", "c=${vm.ip}": "reads vm.ip",
+		"a=${param.none}": "script argument a line 1, column 1: ${param.none} reads param.none",
+		"b=x$(vm.name)":   "script argument b line 1, column 2", "c=${vm.ip}": "reads vm.ip",
 	} {
 		p := profile
 		p.Arguments = []string{argument}

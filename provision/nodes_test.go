@@ -227,7 +227,8 @@ func TestNodeAway(t *testing.T) {
 		p := l.start(func(p *process) { away(f, p, func() {}) })
 		job := l.wait(id, seedbed.JobIncomplete)
 		p.stop()
-		if h := l.history(id); !strings.Contains(job.Error, "node2 does not answer") || !strings.Contains(h, "left behind: define: ") || !strings.Contains(h, "; volumes: ") {
+		if h := l.history(id); !strings.Contains(job.Error, "node2 does not answer") ||
+			!strings.Contains(h, "left behind: define: ") || !strings.Contains(h, "; volumes: ") {
 			t.Errorf("it ended with: %s\n%s", job.Error, h)
 		}
 		if len(f.hosts[testNode].superseded) != 0 {

@@ -104,9 +104,12 @@ func TestBurstIsSpread(t *testing.T) {
 // selector. The job is placed where its instance is, and a plan says the same.
 func TestPlacedIntake(t *testing.T) {
 	t.Parallel()
-	db, in := placedIntake(t, placement.Config{}, sharedNode("hv1", 10*seedbed.GiB), sharedNode("hv2", 50*seedbed.GiB), sharedNode("hv3", 30*seedbed.GiB))
+	db, in := placedIntake(t, placement.Config{}, sharedNode("hv1", 10*seedbed.GiB),
+		sharedNode("hv2", 50*seedbed.GiB), sharedNode("hv3", 30*seedbed.GiB))
 	ctx := t.Context()
-	if _, err := db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "limited", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv1", "hv3"}, NodeSelector: "vms"}); err != nil {
+	if _, err := db.CreateSystemTemplate(
+		ctx, seedbed.SystemTemplate{Name: "limited", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"hv1", "hv3"}, NodeSelector: "vms"},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.CreateProfile(ctx, seedbed.Profile{Name: "limited", System: "limited", Image: "debian", Network: "default"}); err != nil {
@@ -117,12 +120,16 @@ func TestPlacedIntake(t *testing.T) {
 		{name: "web2", profile: "small", node: "hv1", want: "hv1"},
 		{name: "web3", profile: "limited", want: "hv3"}, // hv1 has web2
 		{name: "web4", profile: "limited", node: "hv1", want: "hv1"},
-		{name: "web5", profile: "limited", node: "hv2", says: `node "hv2" cannot take instance "web5": the system template "limited" limits its instances to the nodes hv1, hv3`},
+		{
+			name: "web5", profile: "limited", node: "hv2",
+			says: `node "hv2" cannot take instance "web5": the system template "limited" limits its instances to the nodes hv1, hv3`,
+		},
 		{name: "web5", profile: "small", node: "hv9", says: `node "hv9" does not exist`},
 	} {
 		req := seedbed.Request{Action: seedbed.DoCreate, Name: test.name, Profile: test.profile, Node: test.node}
 		plan, err := in.Plan(ctx, req)
-		if err != nil || plan.Node != test.want || (len(plan.Problems) == 0) != (test.says == "") || len(plan.Placement) != 3 || plan.Placement[0].Chosen != (test.says == "") {
+		if err != nil || plan.Node != test.want || (len(plan.Problems) == 0) != (test.says == "") ||
+			len(plan.Placement) != 3 || plan.Placement[0].Chosen != (test.says == "") {
 			t.Errorf("%s: the plan is %+v, %v", test.name, plan, err)
 		}
 		receipt, err := in.Submit(ctx, req, nil)

@@ -14,7 +14,8 @@ func TestPlan(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	in := l.intake
 	got, err := in.Plan(t.Context(), seedbed.Request{Name: "web1", Profile: "small", Params: map[string]any{"vcpus": 3}})
-	if err != nil || len(got.Problems) != 0 || got.VCPUs != 3 || len(got.Volumes) != 1 || got.Volumes[0].Name != "" || len(got.NICs) != 1 || !got.NICs[0].Addr.IsValid() {
+	if err != nil || len(got.Problems) != 0 || got.VCPUs != 3 || len(got.Volumes) != 1 ||
+		got.Volumes[0].Name != "" || len(got.NICs) != 1 || !got.NICs[0].Addr.IsValid() {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if _, err := l.db.InstanceByName(t.Context(), "web1"); err == nil {
@@ -55,7 +56,8 @@ func TestStopAndStart(t *testing.T) {
 		action string
 		state  seedbed.InstanceState
 		domain seedbed.DomainState
-	}{{seedbed.DoStop, seedbed.InstanceStopped, seedbed.DomainOff}, {seedbed.DoStart, seedbed.InstanceRunning, seedbed.DomainRunning}, {seedbed.DoStart, seedbed.InstanceRunning, seedbed.DomainRunning}} {
+	}{{seedbed.DoStop, seedbed.InstanceStopped, seedbed.DomainOff}, {seedbed.DoStart, seedbed.InstanceRunning, seedbed.DomainRunning},
+		{seedbed.DoStart, seedbed.InstanceRunning, seedbed.DomainRunning}} {
 		receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: step.action, Name: "web1"}, nil)
 		l.ok(err)
 		l.runUntil(receipt.Job, seedbed.JobSucceeded)

@@ -26,10 +26,12 @@ func TestPlanComposed(t *testing.T) {
 	if d := cmp.Diff([]string{"volumes", "define", "publish", "start", "ready"}, p.Stages); d != "" {
 		t.Errorf("stages (-want +got):\n%s", d)
 	}
-	if len(p.Volumes) != 2 || p.Volumes[0].Image != "debian" || p.Volumes[1].Size != seedbed.GiB || p.Volumes[1].Image != "" || p.Volumes[0].Name != "" {
+	if len(p.Volumes) != 2 || p.Volumes[0].Image != "debian" || p.Volumes[1].Size != seedbed.GiB ||
+		p.Volumes[1].Image != "" || p.Volumes[0].Name != "" {
 		t.Errorf("volumes %+v", p.Volumes)
 	}
-	if len(p.NICs) != 2 || p.NICs[0].MAC.String() != "52:54:01:00:30:00" || p.NICs[1].MAC.String() != "52:54:01:00:30:10" || !p.NICs[0].Addr.IsValid() || p.NICs[1].Network != "200" {
+	if len(p.NICs) != 2 || p.NICs[0].MAC.String() != "52:54:01:00:30:00" ||
+		p.NICs[1].MAC.String() != "52:54:01:00:30:10" || !p.NICs[0].Addr.IsValid() || p.NICs[1].Network != "200" {
 		t.Errorf("NICs %+v", p.NICs)
 	}
 	if _, err := l.db.InstanceByName(t.Context(), "web3"); !errors.Is(err, seedbed.ErrNotFound) {
@@ -56,7 +58,8 @@ func TestPlanScripted(t *testing.T) {
 	held := true
 	p, err := l.intake.Plan(t.Context(), seedbed.Request{Name: "web1", Profile: "web", Hold: &held})
 	l.ok(err)
-	want := []string{"collect", "verify", "prepare-script", "setup", "create", "prepare", "install", "cleanup", "general-cleanup", "publish", "start", "finish"}
+	want := []string{"collect", "verify", "prepare-script", "setup", "create", "prepare", "install",
+		"cleanup", "general-cleanup", "publish", "start", "finish"}
 	if d := cmp.Diff(want, p.Stages); d != "" || p.Script != "build" || len(p.Problems) > 0 {
 		t.Errorf("script %q, problems %q, stages (-want +got):\n%s", p.Script, p.Problems, d)
 	}
@@ -91,11 +94,13 @@ func TestPlanComposedProblems(t *testing.T) {
 	l.ok(err)
 	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdc", Pool: "slow", Size: seedbed.GiB}))
 	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdd", Pool: "default", Source: "coming"}))
-	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sde", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", Mountpoint: "/"}))
+	l.ok(l.db.AddTemplateDisk(ctx, "root",
+		seedbed.TemplateDisk{Name: "sde", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", Mountpoint: "/"}))
 	p, err := l.intake.Plan(ctx, seedbed.Request{Name: "web1", Profile: "web"})
 	l.ok(err)
 	problems := strings.Join(p.Problems, "\n")
-	for _, says := range []string{`pool "slow" is not present`, `image "coming" is importing`, "default/gone could not be found", `VNI "999" is not present`, `needs its script "empty", which is empty`} {
+	for _, says := range []string{`pool "slow" is not present`, `image "coming" is importing`,
+		"default/gone could not be found", `VNI "999" is not present`, `needs its script "empty", which is empty`} {
 		if strings.Count(problems, says) != 1 {
 			t.Errorf("problems without %q, or with it twice:\n%s", says, problems)
 		}
@@ -135,10 +140,12 @@ func TestFreshAndOptions(t *testing.T) {
 	}{
 		"no such job":   {seedbed.Request{Profile: "small", JobOptions: seedbed.JobOptions{After: "0123abcd"}}, "does not exist"},
 		"no job at all": {seedbed.Request{Profile: "small", JobOptions: seedbed.JobOptions{After: "x"}}, "is not a job"},
-		"said twice":    {seedbed.Request{Profile: "small", Hold: &yes, Params: map[string]any{"hold": false}}, "hold is said by the request and by its params"},
+		"said twice": {seedbed.Request{Profile: "small", Hold: &yes, Params: map[string]any{"hold": false}},
+			"hold is said by the request and by its params"},
 	} {
 		test.req.Action, test.req.Name = seedbed.DoCreate, "web9"
-		if _, err := l.intake.Submit(t.Context(), test.req, nil); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), test.says) {
+		if _, err := l.intake.Submit(t.Context(), test.req, nil); !errors.Is(err, seedbed.ErrInvalid) ||
+			!strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

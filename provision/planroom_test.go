@@ -17,7 +17,8 @@ func (l *lab) reported(free seedbed.Bytes) {
 	l.t.Helper()
 	ctx := l.t.Context()
 	l.ok(l.db.EnsureNode(ctx, testNode))
-	l.ok(l.db.NoteNode(ctx, testNode, seedbed.NodeReport{Pools: []seedbed.PoolInfo{{Name: "default", Size: 10 * seedbed.GiB, Free: free}}}, "", time.Now()))
+	l.ok(l.db.NoteNode(ctx, testNode, seedbed.NodeReport{Pools: []seedbed.PoolInfo{{Name: "default", Size: 10 * seedbed.GiB, Free: free}}},
+		"", time.Now()))
 	l.serve(func(s *intake.Serving) { s.Pools = []string{"default"} })
 }
 
@@ -39,7 +40,8 @@ func TestPlanNotes(t *testing.T) {
 			return node != testNode || name != "web1", nil
 		}, drawn, ""},
 		{"less than its volumes", 1 * seedbed.GiB, nil, drawn + "\nthe volumes in pool default may grow to 2.0GiB, and it has 1.0GiB free", ""},
-		{"low", 512 * seedbed.MiB, nil, drawn + "\npool default of node node1 has only 512.0MiB free of 10.0GiB: give it room, or the job or the guest may find it full", ""},
+		{"low", 512 * seedbed.MiB, nil,
+			drawn + "\npool default of node node1 has only 512.0MiB free of 10.0GiB: give it room, or the job or the guest may find it full", ""},
 		{"a stranger's domain", 0, func(context.Context, string, string) (bool, error) { return true, nil }, drawn,
 			`node node1 has a domain "web1" already, which is no instance: take another name, or adopt it (seedbed vm adopt)`},
 		{"a node that does not answer", 0, func(context.Context, string, string) (bool, error) {
@@ -82,9 +84,12 @@ func TestPlanImport(t *testing.T) {
 			[]string{"the file has 5.0GiB, and pool default 4.0GiB free: it may not fit"}, nil},
 		{"ova", seedbed.ImportRequest{Name: "vm", Pool: "default", OVA: true},
 			[]string{"its disks become the images ova_vm_sda and so on, beside a system template and a profile called vm"}, nil},
-		{"name taken", seedbed.ImportRequest{Name: "debian", Pool: "default", Size: 1}, nil, []string{`image "debian" exists already: it is active`}},
-		{"no such pool", seedbed.ImportRequest{Name: "fresh", Pool: "fast", Size: 1}, nil, []string{`no node has the pool "fast" (seedbed node list)`}},
-		{"no such format", seedbed.ImportRequest{Name: "fresh", Pool: "default", Format: "tar"}, nil, []string{`format "tar" is unknown: want none, qcow2, raw, vmdk, vdi, iso, ova`}},
+		{"name taken", seedbed.ImportRequest{Name: "debian", Pool: "default", Size: 1}, nil,
+			[]string{`image "debian" exists already: it is active`}},
+		{"no such pool", seedbed.ImportRequest{Name: "fresh", Pool: "fast", Size: 1}, nil,
+			[]string{`no node has the pool "fast" (seedbed node list)`}},
+		{"no such format", seedbed.ImportRequest{Name: "fresh", Pool: "default", Format: "tar"}, nil,
+			[]string{`format "tar" is unknown: want none, qcow2, raw, vmdk, vdi, iso, ova`}},
 	} {
 		got, err := l.intake.PlanImport(t.Context(), c.req)
 		l.ok(err)

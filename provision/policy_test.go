@@ -56,7 +56,9 @@ func TestKeep(t *testing.T) {
 	if job.Error != "stage start: start domain web1: StartDomain is refused" || job.Stage != "start" {
 		t.Errorf("job %+v", job)
 	}
-	done := map[string]seedbed.StageState{"volumes": seedbed.StageDone, "define": seedbed.StageDone, "publish": seedbed.StageDone, "start": seedbed.StageIntent}
+	done := map[string]seedbed.StageState{
+		"volumes": seedbed.StageDone, "define": seedbed.StageDone, "publish": seedbed.StageDone, "start": seedbed.StageIntent,
+	}
 	l.stageStates(id, done)
 	inst, err := l.db.InstanceByName(t.Context(), "web1")
 	l.ok(err)
@@ -291,7 +293,8 @@ func TestStageHooks(t *testing.T) {
 	if d := cmp.Diff([]string{"cmdb 0", "chat 1"}, told); d != "" {
 		t.Errorf("hooks (-want +got):\n%s", d)
 	}
-	if h := l.history(id); !strings.Contains(h, "hook before the stage: endpoint cmdb has taken it") || !strings.Contains(h, "endpoint chat: no answer (gave up after 50ms); going on without it") {
+	if h := l.history(id); !strings.Contains(h, "hook before the stage: endpoint cmdb has taken it") ||
+		!strings.Contains(h, "endpoint chat: no answer (gave up after 50ms); going on without it") {
 		t.Errorf("history:\n%s", h)
 	}
 	job := l.runUntil(l.remove("web1"), seedbed.JobFailed)

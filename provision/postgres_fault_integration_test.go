@@ -102,7 +102,8 @@ func TestPostgresCrashes(t *testing.T) {
 	volumes, err := l.pool.Volumes(ctx)
 	l.ok(err)
 	if n := len(acknowledged); len(instances) != n || len(addresses) != n || len(domains) != n || len(volumes) != n {
-		t.Errorf("%d instances, %d addresses, %d domains and %d volumes for %d deliveries", len(instances), len(addresses), len(domains), len(volumes), n)
+		t.Errorf("%d instances, %d addresses, %d domains and %d volumes for %d deliveries",
+			len(instances), len(addresses), len(domains), len(volumes), n)
 	}
 	engine.stop()
 	l.lookedAtLast()

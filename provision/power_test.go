@@ -56,7 +56,8 @@ func TestStop(t *testing.T) {
 		{"listens, softly", false, map[string]any{"soft": true}, seedbed.JobSucceeded, "the guest has shut down", "ShutdownDomain DestroyDomain"},
 		{"by force", false, map[string]any{"force": true}, seedbed.JobSucceeded, "not asked to shut down", "DestroyDomain"},
 		{"deaf", true, nil, seedbed.JobSucceeded, "has not shut down within 500ms: it is switched off", "ShutdownDomain ShutdownDomain"},
-		{"deaf, with its own grace", true, map[string]any{"grace": "1s"}, seedbed.JobSucceeded, "not shut down within 1s: it is switched off", "ShutdownDomain ShutdownDomain"},
+		{"deaf, with its own grace", true, map[string]any{"grace": "1s"}, seedbed.JobSucceeded,
+			"not shut down within 1s: it is switched off", "ShutdownDomain ShutdownDomain"},
 		{"deaf, softly", true, map[string]any{"soft": true}, seedbed.JobRolledBack, "was not switched off", "ShutdownDomain ShutdownDomain"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -50,10 +50,12 @@ func TestRebuildComposed(t *testing.T) {
 	l.ok(l.db.AddTemplateDisk(t.Context(), "root", seedbed.TemplateDisk{Name: "sdc", Pool: "default", Size: 2 * seedbed.GiB}))
 	plan, err := l.intake.Plan(t.Context(), seedbed.Request{Action: seedbed.DoRebuild, Name: "web3"})
 	l.ok(err)
-	if len(plan.Problems) > 0 || len(plan.Volumes) != 3 || plan.Profile != "web" || plan.Stages[0] != "shutdown" || plan.NICs[0].MAC != was.NICs[0].MAC {
+	if len(plan.Problems) > 0 || len(plan.Volumes) != 3 || plan.Profile != "web" ||
+		plan.Stages[0] != "shutdown" || plan.NICs[0].MAC != was.NICs[0].MAC {
 		t.Errorf("plan %+v", plan)
 	}
-	receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoRebuild, Name: "web3", Params: map[string]any{"force": true}}, nil)
+	receipt, err := l.intake.Submit(t.Context(),
+		seedbed.Request{Action: seedbed.DoRebuild, Name: "web3", Params: map[string]any{"force": true}}, nil)
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	now, names := l.composedVolumes("web3")
@@ -68,7 +70,8 @@ func TestRebuildComposed(t *testing.T) {
 			t.Errorf("the former disk %s is still there", v.Name)
 		}
 	}
-	if string(now.UserData) != "#cloud-config\n{new: 1}\n" || now.Profile != "web" || now.VCPUs != 2 || now.Ready != was.Ready || now.Source == was.Source {
+	if string(now.UserData) != "#cloud-config\n{new: 1}\n" || now.Profile != "web" || now.VCPUs != 2 ||
+		now.Ready != was.Ready || now.Source == was.Source {
 		t.Errorf("the instance is %+v", now)
 	}
 	l.runsFrom(now)
@@ -84,7 +87,8 @@ func TestRebuildComposedFails(t *testing.T) {
 			l := newLab(t).withProvisioner()
 			l.runUntil(l.compose("web3", true), seedbed.JobSucceeded)
 			was, before := l.composedVolumes("web3")
-			receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoRebuild, Name: "web3", Params: map[string]any{"force": true}}, nil)
+			receipt, err := l.intake.Submit(t.Context(),
+				seedbed.Request{Action: seedbed.DoRebuild, Name: "web3", Params: map[string]any{"force": true}}, nil)
 			l.ok(err)
 			var failed atomic.Int32
 			refuse := func(_ context.Context, name string, at drivertest.Point) error {

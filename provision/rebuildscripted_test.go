@@ -42,7 +42,8 @@ func (l *lab) asScripted(names ...string) seedbed.Instance {
 		l.t.Errorf("the instance's disks (-want +got):\n%s\n%s", d, xml)
 	}
 	spec, _ := l.hv.Spec(inst.ID)
-	if spec.Script == nil || spec.Script.XML != xml || !slices.Equal(spec.Script.Volumes, []string{"default/" + names[0], "default/" + names[1]}) {
+	if spec.Script == nil || spec.Script.XML != xml ||
+		!slices.Equal(spec.Script.Volumes, []string{"default/" + names[0], "default/" + names[1]}) {
 		l.t.Errorf("the domain is defined from %+v", spec.Script)
 	}
 	if l.host.scripts.Live() != 0 {
@@ -75,7 +76,8 @@ func TestScriptedRebuild(t *testing.T) {
 	})
 	plan, err := l.intake.Plan(t.Context(), seedbed.Request{Action: seedbed.DoRebuild, Name: "web1"})
 	l.ok(err)
-	want := []string{"collect", "verify", "prepare-script", "setup", "create", "prepare", "install", "cleanup", "general-cleanup", "shutdown", "stop", "redefine", "publish", "start", "ready", "delete"}
+	want := []string{"collect", "verify", "prepare-script", "setup", "create", "prepare", "install", "cleanup",
+		"general-cleanup", "shutdown", "stop", "redefine", "publish", "start", "ready", "delete"}
 	if d := cmp.Diff(want, plan.Stages); d != "" || plan.Script != "build" || len(plan.Volumes) != 1 || len(plan.Problems) > 0 {
 		t.Errorf("plan %+v, stages (-want +got):\n%s", plan, d)
 	}
@@ -86,7 +88,8 @@ func TestScriptedRebuild(t *testing.T) {
 		t.Errorf("the instance (-before +after):\n%s", d)
 	}
 	starts := l.host.scripts.Starts()
-	if len(starts) != 2 || starts[0].Suffix != "" || starts[1].Suffix != "-"+id.Short() || starts[1].Name != "web1" || !strings.Contains(string(starts[1].Data), `"who":"rebuild"`) {
+	if len(starts) != 2 || starts[0].Suffix != "" || starts[1].Suffix != "-"+id.Short() ||
+		starts[1].Name != "web1" || !strings.Contains(string(starts[1].Data), `"who":"rebuild"`) {
 		t.Errorf("began with %+v", starts)
 	}
 	if off.Load() {
@@ -108,7 +111,8 @@ func TestScriptedRebuildFails(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, script, effect, says string }{
 		{"the script", steps("install: fail no mirror"), "", "Error in script install() step: no mirror"},
-		{"no disk that the domain names", steps("setup: print x")[:strings.Index(steps(), "prepare:")] + "cleanup: log done", "", "general-cleanup"},
+		{"no disk that the domain names", steps("setup: print x")[:strings.Index(steps(), "prepare:")] + "cleanup: log done",
+			"", "general-cleanup"},
 		{"a clone", steps(), "CloneVolume", "is refused"},
 		{"the domain", steps(), "DefineDomain", "is refused"},
 		{"its start", steps(), "StartDomain", "is refused"},

@@ -112,7 +112,8 @@ func TestResizeRefused(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want one that is %q and says %q", c.what, err, c.want, c.says)
 		}
-		if plan, err := l.intake.PlanResize(t.Context(), c.name, c.req); err != nil || len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], c.says) {
+		if plan, err := l.intake.PlanResize(t.Context(), c.name, c.req); err != nil ||
+			len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], c.says) {
 			t.Errorf("plan of %s: %+v, %v", c.what, plan, err)
 		}
 	}
@@ -196,8 +197,10 @@ func TestResizeScripted(t *testing.T) {
 	}
 	inst, err := l.db.InstanceByName(t.Context(), "web1")
 	l.ok(err)
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, Subject: "web1", Instance: inst.ID, Node: inst.Node, Spec: []byte(`{"vcpus":7}`)}
-	if job := l.runUntil(l.job(l.db.Accept(t.Context(), seedbed.Acceptance{Job: job})), seedbed.JobRolledBack); !strings.Contains(job.Error, "what its script says") {
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, Subject: "web1",
+		Instance: inst.ID, Node: inst.Node, Spec: []byte(`{"vcpus":7}`)}
+	if job := l.runUntil(l.job(l.db.Accept(t.Context(), seedbed.Acceptance{Job: job})),
+		seedbed.JobRolledBack); !strings.Contains(job.Error, "what its script says") {
 		t.Errorf("error %q", job.Error)
 	}
 	l.runUntil(l.resize(seedbed.ResizeRequest{Disk: inst.Volumes[0].Name, Size: seedbed.TiB}), seedbed.JobSucceeded)

@@ -6,7 +6,9 @@ import (
 	"seedbed"
 )
 
-func (h *host) ResizeVolume(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
+func (h *host) ResizeVolume(
+	ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID, size seedbed.Bytes,
+) (seedbed.VolumeInfo, error) {
 	if err := h.fence(call); err != nil {
 		return seedbed.VolumeInfo{}, err
 	}

@@ -18,7 +18,8 @@ import (
 
 // domainText is a domain as scripts make them: one disk, one NIC on each network.
 const domainText = `<domain type='kvm'><name>NAME</name><uuid>UUID</uuid><memory unit='MiB'>512</memory><vcpu>2</vcpu><devices>` +
-	`<disk type='network' device='disk'><source protocol='rbd' name='default/NAME_sda'><host name='mon1' port='3300'/></source><target dev='sda' bus='scsi'/></disk>` +
+	`<disk type='network' device='disk'><source protocol='rbd' ` +
+	`name='default/NAME_sda'><host name='mon1' port='3300'/></source><target dev='sda' bus='scsi'/></disk>` +
 	`<interface type='bridge'><mac address='52:54:00:99:99:99'/><source bridge='seedbed0'/><model type='virtio'/></interface>` +
 	`<interface type='bridge'><source bridge='br200'/><model type='virtio'/></interface>` +
 	`<disk type='file' device='disk'><source file='/dev/shm/vhostmd0'/><target dev='sdz' bus='usb'/></disk></devices></domain>`
@@ -61,7 +62,8 @@ func (l *lab) scriptedBy(text string) *lab {
 func TestScripted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())
-	receipt, err := l.asPVC(t.Context(), seedbed.Request{Name: "web12", Profile: "web", Arguments: []string{"who=request", "mirror=http://m/?a=b"}})
+	receipt, err := l.asPVC(t.Context(),
+		seedbed.Request{Name: "web12", Profile: "web", Arguments: []string{"who=request", "mirror=http://m/?a=b"}})
 	l.ok(err)
 	job := l.runUntil(receipt.Job, seedbed.JobSucceeded)
 	inst, err := l.db.InstanceByName(t.Context(), "web12")
@@ -76,7 +78,8 @@ func TestScripted(t *testing.T) {
 		t.Errorf("volumes (-want +got):\n%s", d)
 	}
 	spec, _ := l.hv.Spec(inst.ID)
-	if spec.Script == nil || !slices.Equal(spec.Script.Volumes, []string{"default/web12_sda", "default/web12_sdb"}) || len(spec.Disks) != 2 || spec.Script.Early {
+	if spec.Script == nil || !slices.Equal(spec.Script.Volumes, []string{"default/web12_sda", "default/web12_sdb"}) ||
+		len(spec.Disks) != 2 || spec.Script.Early {
 		t.Errorf("domain %+v", spec.Script)
 	}
 	if inst.State != seedbed.InstanceRunning || job.Total != 12 || l.host.scripts.Live() != 0 {
@@ -92,7 +95,10 @@ func TestScripted(t *testing.T) {
 		t.Errorf("arguments (-want +got):\n%s", d)
 	}
 	history := l.history(receipt.Job)
-	for _, want := range []string{"info setup: checking", "52:54:01:00:c0:00, to which its IP address belongs, instead of the script's 52:54:00:99:99:99", "vhostmd0 is left out", "volume web12_sda is there"} {
+	for _, want := range []string{
+		"info setup: checking", "52:54:01:00:c0:00, to which its IP address belongs, instead of the script's 52:54:00:99:99:99",
+		"vhostmd0 is left out", "volume web12_sda is there",
+	} {
 		if !strings.Contains(history, want) {
 			t.Errorf("history without %q:\n%s", want, history)
 		}
@@ -121,7 +127,8 @@ func TestScriptedMapsImage(t *testing.T) {
 	id := l.compose("web1", true)
 	var held []string
 	l.host.scripts.Fail(func(_ context.Context, name string, point drivertest.Point) error {
-		if job, err := l.db.Job(context.Background(), id); err == nil && job.Stage == "cleanup" && name == "RunScript" && point == drivertest.Before {
+		if job, err := l.db.Job(context.Background(), id); err == nil && job.Stage == "cleanup" &&
+			name == "RunScript" && point == drivertest.Before {
 			volumes, _ := l.pool.Volumes(context.Background())
 			held = nil
 			for _, v := range volumes {
@@ -184,26 +191,36 @@ func TestScriptedAlways(t *testing.T) {
 func TestScriptedFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"load":                {steps("load: fail bad syntax"), "stage prepare-script: the script cannot be loaded: ProvisioningError: bad syntax"},
-		"setup":               {steps("setup: fail no"), "stage setup: Error in script setup() step: no"},
-		"create":              {steps("create: fail no"), "stage create: Error in script create() step: no"},
-		"prepare":             {steps("prepare: fail no"), "stage prepare: Error in script prepare() step: no"},
-		"install":             {steps("install: fail no mirror"), "stage install: Error in script install() step: no mirror"},
-		"cleanup":             {steps("cleanup: fail no"), "stage cleanup: Error in script cleanup() step: no"},
-		"death":               {steps("install: die"), "the script did not run to its end: killed"},
-		"no XML":              {steps("create: xml <domain"), "it is not the XML of a libvirt domain"},
-		"another name":        {strings.Replace(steps(), "<name>NAME", "<name>other", 1), `its name is "other"`},
-		"another's disk":      {strings.Replace(steps(), "default/NAME_sda'", "default/secret'", 1), "the disk default/secret is not the instance's own"},
-		"a disk never made":   {strings.Replace(steps(), "default/NAME_sda'", "default/NAME_sdq'", 1), "is not one that the script has made"},
-		"a host device":       {strings.Replace(steps(), "<devices>", "<devices><hostdev mode='subsystem' type='usb'/>", 1), "hostdev in <devices> is not for scripts"},
-		"no such pool":        {steps("prepare: add_volume other NAME_sdc 1G"), "Error in script prepare() step: ERROR: "},
-		"no size":             {steps("prepare: add_volume default NAME_sdc huge"), `the size "huge" is not usable`},
-		"no path":             {steps("prepare: add_volume default ../x 1G"), `volume name "../x" is not usable`},
-		"twice":               {steps("prepare: add_volume default NAME_sda 2G"), "exists already"},
-		"a clone of nothing":  {steps("prepare: clone_volume default NAME_sdc nothing"), `No volume with name "nothing" is present in pool "default".`},
-		"a map of nothing":    {steps("install: map_volume default nothing"), `No volume with name "nothing" is present in pool "default".`},
-		"a name of ours":      {steps("install: map_volume default debian", "install: add_volume default UUID-source-9 1G"), "is kept for clones of images"},
-		"a disk of ours":      {strings.Replace(steps("setup: map_volume default debian"), "default/NAME_sda'", "default/UUID-source-0'", 1), "is not the instance's own"},
+		"load": {
+			steps("load: fail bad syntax"), "stage prepare-script: the script cannot be loaded: ProvisioningError: bad syntax",
+		},
+		"setup":        {steps("setup: fail no"), "stage setup: Error in script setup() step: no"},
+		"create":       {steps("create: fail no"), "stage create: Error in script create() step: no"},
+		"prepare":      {steps("prepare: fail no"), "stage prepare: Error in script prepare() step: no"},
+		"install":      {steps("install: fail no mirror"), "stage install: Error in script install() step: no mirror"},
+		"cleanup":      {steps("cleanup: fail no"), "stage cleanup: Error in script cleanup() step: no"},
+		"death":        {steps("install: die"), "the script did not run to its end: killed"},
+		"no XML":       {steps("create: xml <domain"), "it is not the XML of a libvirt domain"},
+		"another name": {strings.Replace(steps(), "<name>NAME", "<name>other", 1), `its name is "other"`},
+		"another's disk": {
+			strings.Replace(steps(), "default/NAME_sda'", "default/secret'", 1), "the disk default/secret is not the instance's own",
+		},
+		"a disk never made": {strings.Replace(steps(), "default/NAME_sda'", "default/NAME_sdq'", 1), "is not one that the script has made"},
+		"a host device": {strings.Replace(steps(), "<devices>", "<devices><hostdev mode='subsystem' type='usb'/>", 1),
+			"hostdev in <devices> is not for scripts"},
+		"no such pool": {steps("prepare: add_volume other NAME_sdc 1G"), "Error in script prepare() step: ERROR: "},
+		"no size":      {steps("prepare: add_volume default NAME_sdc huge"), `the size "huge" is not usable`},
+		"no path":      {steps("prepare: add_volume default ../x 1G"), `volume name "../x" is not usable`},
+		"twice":        {steps("prepare: add_volume default NAME_sda 2G"), "exists already"},
+		"a clone of nothing": {
+			steps("prepare: clone_volume default NAME_sdc nothing"), `No volume with name "nothing" is present in pool "default".`,
+		},
+		"a map of nothing": {steps("install: map_volume default nothing"), `No volume with name "nothing" is present in pool "default".`},
+		"a name of ours": {
+			steps("install: map_volume default debian", "install: add_volume default UUID-source-9 1G"), "is kept for clones of images",
+		},
+		"a disk of ours": {strings.Replace(steps("setup: map_volume default debian"), "default/NAME_sda'", "default/UUID-source-0'", 1),
+			"is not the instance's own"},
 		"after the map":       {steps("install: map_volume default debian", "install: fail no"), "Error in script install() step: no"},
 		"a call that is none": {steps("prepare: drop_volume default NAME_sda"), `unknown call "drop_volume"`},
 	} {
@@ -304,8 +321,10 @@ func (l *lab) scriptedUp(name string) {
 	l.ok(err)
 	volumes, _ := l.pool.Volumes(l.t.Context())
 	domains, _ := l.hv.Domains(l.t.Context())
-	if inst.State != seedbed.InstanceRunning || len(inst.Volumes) != 2 || len(volumes) != 2 || len(domains) != 1 || domains[0].State != seedbed.DomainRunning || l.host.scripts.Live() != 0 {
-		l.t.Errorf("instance %s with %v, volumes %v, domains %v, %d scripts run", inst.State, inst.Volumes, volumes, domains, l.host.scripts.Live())
+	if inst.State != seedbed.InstanceRunning || len(inst.Volumes) != 2 || len(volumes) != 2 ||
+		len(domains) != 1 || domains[0].State != seedbed.DomainRunning || l.host.scripts.Live() != 0 {
+		l.t.Errorf("instance %s with %v, volumes %v, domains %v, %d scripts run",
+			inst.State, inst.Volumes, volumes, domains, l.host.scripts.Live())
 	}
 }
 
@@ -329,7 +348,8 @@ func TestScriptedByRequest(t *testing.T) {
 	if inst.Ready != seedbed.ReadyMetadata {
 		t.Errorf("ready %s", inst.Ready)
 	}
-	_, err = l.intake.Submit(t.Context(), seedbed.Request{Action: "create", Name: "web2", Profile: "web", Params: map[string]any{"list": []any{"a"}}}, nil)
+	_, err = l.intake.Submit(t.Context(),
+		seedbed.Request{Action: "create", Name: "web2", Profile: "web", Params: map[string]any{"list": []any{"a"}}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "param list") {
 		t.Errorf("a list is accepted: %v", err)
 	}

@@ -7,7 +7,9 @@ import (
 	"seedbed/provision/libvirt"
 )
 
-func (h *host) RunScript(ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn, output func(seedbed.OutputLine)) (seedbed.ScriptResult, error) {
+func (h *host) RunScript(
+	ctx context.Context, call seedbed.Call, turn seedbed.ScriptTurn, output func(seedbed.OutputLine),
+) (seedbed.ScriptResult, error) {
 	if err := h.fence(call); err != nil {
 		return seedbed.ScriptResult{}, err
 	}

@@ -15,7 +15,9 @@ import (
 	"seedbed/provision/engine"
 )
 
-func (h *host) RunHook(ctx context.Context, call seedbed.Call, run seedbed.HookRun, output func(seedbed.OutputLine)) (seedbed.HookResult, error) {
+func (h *host) RunHook(
+	ctx context.Context, call seedbed.Call, run seedbed.HookRun, output func(seedbed.OutputLine),
+) (seedbed.HookResult, error) {
 	if err := h.fence(call); err != nil {
 		return seedbed.HookResult{}, err
 	}
@@ -37,9 +39,12 @@ func TestHookScripts(t *testing.T) {
 		domains  int    // when the script runs
 		attempts int    // how often it is run
 	}{
-		{"before, well", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "", nil, seedbed.JobSucceeded, "hook before the stage: script gate has ended well", 0, 1},
-		{"after, well", seedbed.StageHook{When: seedbed.HookAfter}, "", nil, seedbed.JobSucceeded, "hook after the stage: script gate has ended well", 1, 1},
-		{"before, required", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "it failed: exit status 3: no", nil, seedbed.JobRolledBack,
+		{"before, well", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "", nil,
+			seedbed.JobSucceeded, "hook before the stage: script gate has ended well", 0, 1},
+		{"after, well", seedbed.StageHook{When: seedbed.HookAfter}, "", nil, seedbed.JobSucceeded,
+			"hook after the stage: script gate has ended well", 1, 1},
+		{"before, required", seedbed.StageHook{When: seedbed.HookBefore, Required: true},
+			"it failed: exit status 3: no", nil, seedbed.JobRolledBack,
 			"stage define: hook before the stage, script gate: it failed: exit status 3: no", 0, 1},
 		{"after, required", seedbed.StageHook{When: seedbed.HookAfter, Required: true}, "it failed: exit status 3", nil, seedbed.JobRolledBack,
 			"stage define: hook after the stage, script gate: it failed: exit status 3", 1, 1},
@@ -47,9 +52,11 @@ func TestHookScripts(t *testing.T) {
 			"warn define: hook before the stage, script gate: it failed: exit status 3; going on without it", 0, 1},
 		{"after, best effort", seedbed.StageHook{When: seedbed.HookAfter}, "it failed: exit status 3", nil, seedbed.JobSucceeded,
 			"hook after the stage, script gate: it failed: exit status 3; going on without it", 1, 1},
-		{"no such script", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "", seedbed.Errorf(seedbed.ErrNotFound, "the hook script gate does not exist"),
+		{"no such script", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "",
+			seedbed.Errorf(seedbed.ErrNotFound, "the hook script gate does not exist"),
 			seedbed.JobRolledBack, "the hook script gate does not exist", 0, 1},
-		{"no answer at first", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "", seedbed.Errorf(seedbed.ErrUnavailable, "no worker"),
+		{"no answer at first", seedbed.StageHook{When: seedbed.HookBefore, Required: true}, "",
+			seedbed.Errorf(seedbed.ErrUnavailable, "no worker"),
 			seedbed.JobSucceeded, "no worker; trying again", 0, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,8 +91,10 @@ func TestHookScripts(t *testing.T) {
 			}
 			want := seedbed.HookRun{
 				Script: "gate", ID: fmt.Sprintf("hook_%s_define_%s_0", id, test.hook.When), Attempt: 1, Again: test.attempts > 1,
-				HookFacts: seedbed.HookFacts{Job: id, Kind: seedbed.JobCreate, Subject: "web1", Instance: inst.ID, Node: testNode, Stage: "define", When: test.hook.When},
-				Machine: &seedbed.HookMachine{Profile: "small", Image: "debian", State: seedbed.InstanceProvisioning, VCPUs: 1, Memory: 256 * seedbed.MiB,
+				HookFacts: seedbed.HookFacts{Job: id, Kind: seedbed.JobCreate, Subject: "web1",
+					Instance: inst.ID, Node: testNode, Stage: "define", When: test.hook.When},
+				Machine: &seedbed.HookMachine{Profile: "small", Image: "debian",
+					State: seedbed.InstanceProvisioning, VCPUs: 1, Memory: 256 * seedbed.MiB,
 					Tags: inst.Tags, NICs: inst.NICs, Volumes: inst.Volumes},
 			}
 			if d := cmp.Diff(want, told[len(told)-1], cmp.Comparer(func(a, b seedbed.NIC) bool { return a == b })); d != "" {

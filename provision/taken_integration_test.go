@@ -58,7 +58,8 @@ func onLibvirt(t *testing.T, netns string) (*lab, *lv.Connect) {
 	t.Helper()
 	l := newBareLab(t, testdb.Open(t))
 	log := slog.New(slog.DiscardHandler)
-	driver, err := libvirt.Open(t.Context(), libvirt.Config{URI: "test:///default", ConsoleDir: filepath.Join(t.TempDir(), "console"), Log: log})
+	driver, err := libvirt.Open(t.Context(),
+		libvirt.Config{URI: "test:///default", ConsoleDir: filepath.Join(t.TempDir(), "console"), Log: log})
 	l.ok(err)
 	conn, err := lv.NewConnect("test:///default")
 	l.ok(err)
@@ -67,7 +68,9 @@ func onLibvirt(t *testing.T, netns string) (*lab, *lv.Connect) {
 	l.ok(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	server := worker.New(worker.Config{Node: testNode, Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: inNamespace{driver, netns}, Log: log})
+	server := worker.New(worker.Config{
+		Node: testNode, Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: inNamespace{driver, netns}, Log: log,
+	})
 	go func() { done <- server.Serve(ctx, ln) }()
 	t.Cleanup(func() {
 		cancel()
@@ -124,8 +127,10 @@ func TestStrangersMAC(t *testing.T) {
 		{"domain", "domain stranger",
 			func(mac, other seedbed.MAC) {
 				var err error
-				domain, err = conn.DomainDefineXML(fmt.Sprintf(`<domain type='test'><name>stranger</name><memory>65536</memory><os><type>hvm</type></os><devices>
-					<interface type='user'><mac address='%s'/></interface><interface type='user'><mac address='%s'/></interface></devices></domain>`, mac, other))
+				domain, err =
+					conn.DomainDefineXML(fmt.Sprintf(`<domain type='test'><name>stranger</name><memory>65536</memory><os><type>hvm</type></os><devices>
+					<interface type='user'><mac address='%s'/></interface><interface type='user'><mac address='%s'/></interface></devices></domain>`,
+						mac, other))
 				l.ok(err)
 			},
 			func(seedbed.MAC, seedbed.MAC) { l.ok(errors.Join(domain.Undefine(), domain.Free())) }},

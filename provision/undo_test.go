@@ -25,10 +25,12 @@ func TestUndoFailure(t *testing.T) {
 	l.hv.Fail(hook)
 	id := l.create("web1")
 	job := l.runUntil(id, seedbed.JobIncomplete)
-	if !strings.Contains(job.Error, "StartDomain is refused") || !strings.Contains(l.history(id), "left behind: define: undefine domain web1: UndefineDomain is refused") {
+	if !strings.Contains(job.Error, "StartDomain is refused") ||
+		!strings.Contains(l.history(id), "left behind: define: undefine domain web1: UndefineDomain is refused") {
 		t.Errorf("error %q, history:\n%s", job.Error, l.history(id))
 	}
-	l.stageStates(id, map[string]seedbed.StageState{"volumes": seedbed.StageUndone, "define": seedbed.StageOrphans, "publish": seedbed.StageUndone, "start": seedbed.StageUndone})
+	l.stageStates(id, map[string]seedbed.StageState{"volumes": seedbed.StageUndone,
+		"define": seedbed.StageOrphans, "publish": seedbed.StageUndone, "start": seedbed.StageUndone})
 	inst, err := l.db.InstanceByName(t.Context(), "web1")
 	l.ok(err)
 	if inst.State != seedbed.InstanceFailed {

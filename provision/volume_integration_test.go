@@ -70,7 +70,8 @@ func (w *wired) work() {
 // ends runs an engine on the worker until the job is in that state.
 func (w *wired) ends(id seedbed.JobID, want seedbed.JobState) seedbed.Job {
 	w.t.Helper()
-	e := NewEngine(engine.Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db, engine.OneWorker(testNode, w.client), record.Renderer{})
+	e := NewEngine(engine.Config{Node: testNode, Workers: 2, Poll: 10 * time.Millisecond}, w.db,
+		engine.OneWorker(testNode, w.client), record.Renderer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
@@ -130,7 +131,8 @@ func TestVolumesEndToEnd(t *testing.T) {
 	if err != nil || v.Disk.Source != disk {
 		t.Errorf("restored %+v, %v", v, err)
 	}
-	report, err := cleanup.New(cleanup.Config{Trash: alone{w.client}, Now: func() time.Time { return time.Now().Add(9 * time.Hour) }}, w.db, alone{w.client}).Run(ctx, cleanup.Options{})
+	report, err := cleanup.New(cleanup.Config{Trash: alone{w.client}, Now: func() time.Time { return time.Now().Add(9 * time.Hour) }},
+		w.db, alone{w.client}).Run(ctx, cleanup.Options{})
 	if err != nil || report.Refused != "" {
 		t.Errorf("cleanup %+v, %v", report, err)
 	}

@@ -27,7 +27,9 @@ func (h *host) RemoveSnapshot(ctx context.Context, call seedbed.Call, spec seedb
 	return h.pool.RemoveSnapshot(ctx, spec, of)
 }
 
-func (h *host) FlattenVolume(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
+func (h *host) FlattenVolume(
+	ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID, progress func(seedbed.Progress),
+) (seedbed.VolumeInfo, error) {
 	if err := h.fence(call); err != nil {
 		return seedbed.VolumeInfo{}, err
 	}

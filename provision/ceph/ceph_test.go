@@ -122,7 +122,8 @@ func TestConfig(t *testing.T) {
 	if err != nil || got.ConfFile != "/etc/ceph/ceph.conf" || got.Keyring != "/etc/ceph/ceph.client.seedbed.keyring" || got.seconds() != 15 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, want := got.qemuTarget("seedbed-image.a"), "rbd:vms/seedbed-image.a:id=seedbed:conf=/etc/ceph/ceph.conf:keyring=/etc/ceph/ceph.client.seedbed.keyring:client_mount_timeout=15:rados_mon_op_timeout=15:rados_osd_op_timeout=30"; got != want {
+	if got, want := got.qemuTarget("seedbed-image.a"),
+		"rbd:vms/seedbed-image.a:id=seedbed:conf=/etc/ceph/ceph.conf:keyring=/etc/ceph/ceph.client.seedbed.keyring:client_mount_timeout=15:rados_mon_op_timeout=15:rados_osd_op_timeout=30"; got != want {
 		t.Errorf("target %q; want %q", got, want)
 	}
 	odd := got

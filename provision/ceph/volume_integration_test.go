@@ -233,8 +233,8 @@ func TestStrangersInTheTrash(t *testing.T) {
 	if err := p.RemoveVolume(t.Context(), "v", "i"); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "theirs") {
 		t.Errorf("remove a volume with a stranger's snapshot: %v", err)
 	}
-	if _, err := p.CreateSnapshot(t.Context(), "job", seedbed.SnapshotSpec{Volume: "v", Instance: "i", Name: "theirs"}); !errors.Is(err,
-		seedbed.ErrConflict) {
+	if _, err := p.CreateSnapshot(t.Context(), "job",
+		seedbed.SnapshotSpec{Volume: "v", Instance: "i", Name: "theirs"}); !errors.Is(err, seedbed.ErrConflict) {
 		t.Errorf("snapshot over a stranger's: %v", err)
 	}
 	only(t, c, p, "v", "w")

@@ -100,7 +100,8 @@ func TestCron(t *testing.T) {
 		if !slices.EqualFunc(s.taken, want, time.Time.Equal) || s.asked != 6 {
 			t.Errorf("slots %v, asked %d times", s.taken, s.asked)
 		}
-		if n := strings.Count(logged.String(), "cleanup refused"); n != 3 || !strings.Contains(logged.String(), "seedbed-worker does not answer") {
+		if n := strings.Count(logged.String(), "cleanup refused"); n != 3 ||
+			!strings.Contains(logged.String(), "seedbed-worker does not answer") {
 			t.Errorf("%d runs in the log:\n%s", n, logged.String())
 		}
 	})

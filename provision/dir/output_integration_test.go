@@ -61,8 +61,8 @@ func TestOutputOfCommands(t *testing.T) {
 	if err := os.Truncate(damaged, 66000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.ImportImage(ctx, job, seedbed.ImageSpec{Pool: "default", Name: "none", Path: damaged}, nil); !errors.Is(err,
-		seedbed.ErrInvalid) {
+	if _, err := pool.ImportImage(ctx, job,
+		seedbed.ImageSpec{Pool: "default", Name: "none", Path: damaged}, nil); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("a damaged image: %v", err)
 	}
 	complained := slices.ContainsFunc(lines,

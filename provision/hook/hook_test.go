@@ -60,9 +60,11 @@ func facts(script string) seedbed.HookRun {
 	mac, _ := seedbed.ParseMAC("52:54:01:00:00:01")
 	return seedbed.HookRun{
 		Script: script, ID: "hook_1", Attempt: 2, Again: true,
-		HookFacts: seedbed.HookFacts{Job: "5f3c1a30-1111-4222-8333-444455556666", Kind: seedbed.JobCreate, Subject: "web1", Instance: "ec200000-0000-4000-8000-000000000009",
+		HookFacts: seedbed.HookFacts{Job: "5f3c1a30-1111-4222-8333-444455556666", Kind: seedbed.JobCreate,
+			Subject: "web1", Instance: "ec200000-0000-4000-8000-000000000009",
 			Node: "hv1", Stage: "publish", When: seedbed.HookAfter},
-		Machine: &seedbed.HookMachine{Profile: "web", NICs: []seedbed.NIC{{MAC: mac, Network: "lan", Addr: netip.MustParseAddr("10.0.0.2")}}, Tags: map[string]string{"a": "b"}},
+		Machine: &seedbed.HookMachine{Profile: "web", NICs: []seedbed.NIC{{MAC: mac, Network: "lan", Addr: netip.MustParseAddr("10.0.0.2")}},
+			Tags: map[string]string{"a": "b"}},
 	}
 }
 
@@ -90,9 +92,11 @@ func TestFacts(t *testing.T) {
 		env = append(env, line.Text)
 	}
 	want := []string{
-		"LC_ALL=C", "SEEDBED_ADDRESSES=10.0.0.2", "SEEDBED_AGAIN=true", "SEEDBED_ATTEMPT=2", "SEEDBED_HOOKS_DIR=" + l.dir, "SEEDBED_HOOK_ID=hook_1",
+		"LC_ALL=C", "SEEDBED_ADDRESSES=10.0.0.2", "SEEDBED_AGAIN=true", "SEEDBED_ATTEMPT=2",
+		"SEEDBED_HOOKS_DIR=" + l.dir, "SEEDBED_HOOK_ID=hook_1",
 		"SEEDBED_INSTANCE=ec200000-0000-4000-8000-000000000009", "SEEDBED_JOB=5f3c1a30-1111-4222-8333-444455556666", "SEEDBED_KIND=create",
-		"SEEDBED_MACS=52:54:01:00:00:01", "SEEDBED_NODE=hv1", "SEEDBED_PROFILE=web", "SEEDBED_SCRIPT=tell", "SEEDBED_STAGE=publish", "SEEDBED_SUBJECT=web1", "SEEDBED_WHEN=after",
+		"SEEDBED_MACS=52:54:01:00:00:01", "SEEDBED_NODE=hv1", "SEEDBED_PROFILE=web",
+		"SEEDBED_SCRIPT=tell", "SEEDBED_STAGE=publish", "SEEDBED_SUBJECT=web1", "SEEDBED_WHEN=after",
 	}
 	if d := cmp.Diff(want, env); d != "" {
 		t.Errorf("environment (-want +got):\n%s", d)
@@ -109,7 +113,10 @@ func TestEnds(t *testing.T) {
 		{"silent", "#!/bin/sh\nexit 4\n", "it failed: exit status 4"},
 		{"signal", "#!/bin/sh\nkill -TERM $$\n", "it failed: ended by signal: terminated"},
 		{"control characters", "#!/bin/sh\nprintf 'a\\033[31mb\\n'\nexit 1\n", "it failed: exit status 1: a?[31mb"},
-		{"no interpreter", "#!/no/such/interpreter\n", "it failed: exit status 127: prlimit: failed to execute /proc/self/fd/3: No such file or directory"},
+		{
+			"no interpreter", "#!/no/such/interpreter\n",
+			"it failed: exit status 127: prlimit: failed to execute /proc/self/fd/3: No such file or directory",
+		},
 		{"input not read", "#!/bin/sh\nexec <&-\nexit 0\n", ""},
 		{"limits", "#!/bin/sh\n[ $(ulimit -n) = 1024 ] && [ $(ulimit -c) = 0 ] && [ $(ulimit -v) = 4194304 ]\n", ""},
 	} {

@@ -11,11 +11,16 @@ import (
 )
 
 const (
-	answerQCOW2   = `{"virtual-size":10485760,"filename":"/p/x","cluster-size":65536,"format":"qcow2","actual-size":200704,"format-specific":{"type":"qcow2","data":{"compat":"1.1","corrupt":false}},"dirty-flag":false}`
-	answerBacking = `{"backing-filename-format":"qcow2","virtual-size":10485760,"format":"qcow2","full-backing-filename":"/etc/shadow","backing-filename":"/etc/shadow"}`
-	answerData    = `{"virtual-size":1048576,"format":"qcow2","format-specific":{"type":"qcow2","data":{"data-file":"d.raw"}}}`
-	answerCrypt   = `{"virtual-size":1048576,"format":"qcow2","encrypted":true,"format-specific":{"type":"qcow2","data":{"encrypt":{"format":"luks"}}}}`
-	answerVMDK    = `{"virtual-size":10485760,"filename":"/p/x","format":"vmdk","format-specific":{"type":"vmdk","data":{"cid":1,"parent-cid":4294967295,"create-type":"streamOptimized","extents":[{"compressed":true,"virtual-size":10485760,"filename":"/p/x","format":""}]}}}`
+	answerQCOW2 = `{"virtual-size":10485760,"filename":"/p/x","cluster-size":65536,"format":"qcow2",` +
+		`"actual-size":200704,"format-specific":{"type":"qcow2","data":{"compat":"1.1","corrupt":false}},"dirty-flag":false}`
+	answerBacking = `{"backing-filename-format":"qcow2","virtual-size":10485760,` +
+		`"format":"qcow2","full-backing-filename":"/etc/shadow","backing-filename":"/etc/shadow"}`
+	answerData  = `{"virtual-size":1048576,"format":"qcow2","format-specific":{"type":"qcow2","data":{"data-file":"d.raw"}}}`
+	answerCrypt = `{"virtual-size":1048576,"format":"qcow2","encrypted":true,` +
+		`"format-specific":{"type":"qcow2","data":{"encrypt":{"format":"luks"}}}}`
+	answerVMDK = `{"virtual-size":10485760,"filename":"/p/x","format":"vmdk","format-specific":{"type":"vmdk","data":{"cid":1,` +
+		`"parent-cid":4294967295,"create-type":"streamOptimized",` +
+		`"extents":[{"compressed":true,"virtual-size":10485760,"filename":"/p/x","format":""}]}}}`
 )
 
 func TestParseInfo(t *testing.T) {

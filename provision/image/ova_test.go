@@ -148,8 +148,8 @@ func TestParseManifest(t *testing.T) {
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(digest{})); d != "" {
 		t.Error(d)
 	}
-	if _, err := parseManifest([]byte("SHA256(a)= " + sum + "\nSHA256(a)= " + strings.Repeat("f", 64) + "\n")); !errors.Is(err,
-		seedbed.ErrInvalid) {
+	if _, err := parseManifest([]byte("SHA256(a)= " + sum +
+		"\nSHA256(a)= " + strings.Repeat("f", 64) + "\n")); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("two digests of one file: %v", err)
 	}
 }

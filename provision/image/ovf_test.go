@@ -115,7 +115,8 @@ func TestParseOVFRefuses(t *testing.T) {
 		"more processors":        {replaced("<rasd:VirtualQuantity>1<", "<rasd:VirtualQuantity>5000<"), "processors"},
 		"memory":                 {replaced("<rasd:VirtualQuantity>512<", "<rasd:VirtualQuantity>999999999999<"), "memory"},
 		"one file for two disks": {replaced("</VirtualHardwareSection>",
-			"<Item><rasd:HostResource>ovf:/disk/disk0</rasd:HostResource><rasd:ResourceType>17</rasd:ResourceType></Item></VirtualHardwareSection>"), "two disks"},
+			"<Item><rasd:HostResource>ovf:/disk/disk0</rasd:HostResource><rasd:ResourceType>17</rasd:ResourceType></Item></VirtualHardwareSection>"),
+			"two disks"},
 		"disks without a section": {replaced("DiskSection", "Other"), "does not describe"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,11 +37,14 @@ func TestDocuments(t *testing.T) {
 		{"one vendor-data as it is", sources{vendor: []byte("any\x00")}, nil, []readPart{{"", "any\x00"}}},
 		{"the installation's as it is", sources{site: []byte(siteVendor)}, nil, []readPart{{"", siteVendor}}},
 		{"two of vendor-data", sources{site: []byte(siteVendor), vendor: []byte(script)}, nil, text(siteVendor, script)},
-		{"in user-data", sources{inUser: true, user: []byte(config), site: []byte(siteVendor), vendor: []byte(script)}, text(siteVendor, script, config), nil},
+		{"in user-data", sources{inUser: true, user: []byte(config), site: []byte(siteVendor), vendor: []byte(script)},
+			text(siteVendor, script, config), nil},
 		{"in user-data, without one", sources{inUser: true, site: []byte(siteVendor)}, []readPart{{"", siteVendor}}, nil},
 		{"in user-data, without vendor-data", sources{inUser: true, user: []byte("\x1f\x8b")}, []readPart{{"", "\x1f\x8b"}}, nil},
-		{"ready report", sources{ready: seedbed.ReadyReport, inUser: true, user: []byte(config), vendor: []byte(script)}, text(script, config, ourPart), nil},
-		{"ready report, vendor-data beside it", sources{ready: seedbed.ReadyReport, user: []byte(config), vendor: []byte(script)}, text(config, ourPart), []readPart{{"", script}}},
+		{"ready report", sources{ready: seedbed.ReadyReport, inUser: true, user: []byte(config), vendor: []byte(script)},
+			text(script, config, ourPart), nil},
+		{"ready report, vendor-data beside it", sources{ready: seedbed.ReadyReport, user: []byte(config), vendor: []byte(script)},
+			text(config, ourPart), []readPart{{"", script}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -89,16 +92,21 @@ func TestCheckProfile(t *testing.T) {
 		"template of a script": {func(p *seedbed.Profile) {
 			p.Ready, p.UserData = seedbed.ReadyReport, []byte(head+"#!/bin/sh\necho $${HOME}\n")
 		}, ""},
-		"unknown name":         {func(p *seedbed.Profile) { p.UserData = []byte(head + "${vm.nmae}") }, "user_data line 2, column 1: ${vm.nmae} reads vm.nmae, which is unknown"},
-		"unknown in vendor":    {func(p *seedbed.Profile) { p.VendorData = []byte(head + "\n ${HOME}") }, "vendor_data line 3, column 2"},
-		"template with report": {func(p *seedbed.Profile) { p.Ready, p.UserData = seedbed.ReadyReport, []byte(head+"hello ${vm.name}") }, "user_data does not start in a way"},
-		"large":                {func(p *seedbed.Profile) { p.UserData = make([]byte, 65<<10) }, "at most 64KiB"},
-		"large vendor-data":    {func(p *seedbed.Profile) { p.VendorData = make([]byte, 65<<10) }, "at most 64KiB"},
+		"unknown name": {func(p *seedbed.Profile) { p.UserData = []byte(head + "${vm.nmae}") },
+			"user_data line 2, column 1: ${vm.nmae} reads vm.nmae, which is unknown"},
+		"unknown in vendor": {func(p *seedbed.Profile) { p.VendorData = []byte(head + "\n ${HOME}") }, "vendor_data line 3, column 2"},
+		"template with report": {func(p *seedbed.Profile) { p.Ready, p.UserData = seedbed.ReadyReport, []byte(head+"hello ${vm.name}") },
+			"user_data does not start in a way"},
+		"large":             {func(p *seedbed.Profile) { p.UserData = make([]byte, 65<<10) }, "at most 64KiB"},
+		"large vendor-data": {func(p *seedbed.Profile) { p.VendorData = make([]byte, 65<<10) }, "at most 64KiB"},
 		"large together": {func(p *seedbed.Profile) {
 			p.VendorDataInUserData, p.UserData = true, []byte("#!/bin/sh\n"+strings.Repeat("#\n", 32<<10-5))
 		}, "at most 64KiB"},
-		"vendor-data in binary": {func(p *seedbed.Profile) { p.VendorDataInUserData, p.UserData = true, []byte("\x7fELF\x00") }, "user_data is binary, so it cannot be combined"},
-		"binary vendor-data":    {func(p *seedbed.Profile) { p.VendorData = []byte("\x7fELF\x00") }, "vendor_data is binary, so it cannot be combined"},
+		"vendor-data in binary": {func(p *seedbed.Profile) { p.VendorDataInUserData, p.UserData = true, []byte("\x7fELF\x00") },
+			"user_data is binary, so it cannot be combined"},
+		"binary vendor-data": {
+			func(p *seedbed.Profile) { p.VendorData = []byte("\x7fELF\x00") }, "vendor_data is binary, so it cannot be combined",
+		},
 		"vendor phones home": {func(p *seedbed.Profile) {
 			p.Ready, p.VendorData = seedbed.ReadyReport, []byte("#cloud-config\nphone_home: {url: x}\n")
 		}, "vendor_data has its own phone_home"},
@@ -113,7 +121,8 @@ func TestCheckProfile(t *testing.T) {
 			t.Errorf("%s: got %v; want one that says %q", name, err, tt.want)
 		}
 	}
-	if err := (Serving{VendorData: []byte(head + "${nope}")}).Check(); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "the installation's vendor-data line 2") {
+	if err := (Serving{VendorData: []byte(head + "${nope}")}).Check(); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), "the installation's vendor-data line 2") {
 		t.Errorf("the installation's vendor-data: %v", err)
 	}
 }

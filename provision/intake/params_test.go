@@ -17,7 +17,8 @@ func TestParams(t *testing.T) {
 		VCPUs: 2, Memory: seedbed.GiB, DiskSize: 10 * seedbed.GiB,
 		UserData: []byte("#!/bin/sh\n"), SSHKeys: []string{"ssh-ed25519 AAAA a"},
 	}
-	base := shape{vcpus: 2, memory: seedbed.GiB, disk: 10 * seedbed.GiB, userData: profile.UserData, sshKeys: profile.SSHKeys, datasource: seedbed.DatasourceEC2}
+	base := shape{vcpus: 2, memory: seedbed.GiB, disk: 10 * seedbed.GiB, userData: profile.UserData,
+		sshKeys: profile.SSHKeys, datasource: seedbed.DatasourceEC2}
 	with := func(change func(*shape)) shape { s := base; change(&s); return s }
 	tests := []struct {
 		name, params string
@@ -26,11 +27,15 @@ func TestParams(t *testing.T) {
 	}{
 		{"none", `{}`, base, ""},
 		{"all", `{"vcpus":4,"memory":"2GiB","disk":"20G","user_data":"x","ssh_keys":["ssh-rsa BBBB b"]}`,
-			shape{vcpus: 4, memory: 2 * seedbed.GiB, disk: 20 * seedbed.GiB, userData: []byte("x"), sshKeys: []string{"ssh-rsa BBBB b"}, datasource: seedbed.DatasourceEC2}, ""},
-		{"any bytes", `{"user_data_base64":"AP8=","vendor_data_base64":"/w=="}`, with(func(s *shape) { s.userData, s.vendorData = []byte{0, 255}, []byte{255} }), ""},
-		{"vendor-data", `{"vendor_data":"#cloud-config\n","vendor_data_in_user_data":true}`, with(func(s *shape) { s.vendorData, s.vendorInUser = []byte("#cloud-config\n"), true }), ""},
+			shape{vcpus: 4, memory: 2 * seedbed.GiB, disk: 20 * seedbed.GiB, userData: []byte("x"),
+				sshKeys: []string{"ssh-rsa BBBB b"}, datasource: seedbed.DatasourceEC2}, ""},
+		{"any bytes", `{"user_data_base64":"AP8=","vendor_data_base64":"/w=="}`,
+			with(func(s *shape) { s.userData, s.vendorData = []byte{0, 255}, []byte{255} }), ""},
+		{"vendor-data", `{"vendor_data":"#cloud-config\n","vendor_data_in_user_data":true}`,
+			with(func(s *shape) { s.vendorData, s.vendorInUser = []byte("#cloud-config\n"), true }), ""},
 		{"datasource", `{"datasource":"nocloud"}`, with(func(s *shape) { s.datasource = seedbed.DatasourceNoCloud }), ""},
-		{"metadata options", `{"http_endpoint":"disabled","http_tokens":"required","http_put_response_hop_limit":64,"instance_metadata_tags":"disabled","instance_id":"uuid"}`,
+		{"metadata options", `{"http_endpoint":"disabled","http_tokens":"required",` +
+			`"http_put_response_hop_limit":64,"instance_metadata_tags":"disabled","instance_id":"uuid"}`,
 			with(func(s *shape) {
 				s.metadata = seedbed.MetadataOptions{Endpoint: "disabled", Tokens: "required", HopLimit: 64, Tags: "disabled", InstanceID: "uuid"}
 			}), ""},
@@ -45,7 +50,8 @@ func TestParams(t *testing.T) {
 		{"tag of a number", `{"tags":{"a":1}}`, shape{}, "param tags has at \"a\""},
 		{"tag with a slash", `{"tags":{"a/b":"c"}}`, shape{}, "has no usable key"},
 		{"vendor_data_in_user_data", `{"vendor_data_in_user_data":"yes"}`, shape{}, "want true or false"},
-		{"sizes as numbers", `{"memory":134217728,"disk":1073741824}`, with(func(s *shape) { s.memory, s.disk = 128*seedbed.MiB, seedbed.GiB }), ""},
+		{"sizes as numbers", `{"memory":134217728,"disk":1073741824}`,
+			with(func(s *shape) { s.memory, s.disk = 128*seedbed.MiB, seedbed.GiB }), ""},
 		{"no keys, no user-data", `{"ssh_keys":[],"user_data":""}`, with(func(s *shape) { s.sshKeys, s.userData = nil, []byte{} }), ""},
 		{"largest", `{"vcpus":255}`, with(func(s *shape) { s.vcpus = 255 }), ""},
 		{"smallest", `{"memory":"64MiB"}`, with(func(s *shape) { s.memory = 64 * seedbed.MiB }), ""},
@@ -53,7 +59,8 @@ func TestParams(t *testing.T) {
 			yes, no := true, false
 			s.hold, s.protected, s.follow = &yes, &no, seedbed.FollowLive
 		}), ""},
-		{"live beside documents of its own", `{"userdata":"live","vendor_data":"x"}`, shape{}, "params userdata and vendor_data contradict each other"},
+		{"live beside documents of its own", `{"userdata":"live","vendor_data":"x"}`, shape{},
+			"params userdata and vendor_data contradict each other"},
 		{"unknown way to follow", `{"userdata":"often"}`, shape{}, "want live or pinned"},
 		{"hold as a number", `{"hold":1}`, shape{}, "param hold is a number that does not fit: want true or false"},
 		{"protected as a word", `{"protected":"yes"}`, shape{}, "param protected is a string: want true or false"},

@@ -8,7 +8,9 @@ import (
 
 func TestNumber(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]int{"web": 0, "web7": 7, "web15": 15, "web16": 0, "web-0017": 1, "7web": 0, "42": 10, "a" + strings.Repeat("9", 60): 15} {
+	for name, want := range map[string]int{
+		"web": 0, "web7": 7, "web15": 15, "web16": 0, "web-0017": 1, "7web": 0, "42": 10, "a" + strings.Repeat("9", 60): 15,
+	} {
 		if got := number(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}

@@ -40,7 +40,9 @@ func TestComposeReport(t *testing.T) {
 		{"nested phone_home", "#cloud-config\nwrite_files:\n- path: /x\n  content: |\n    phone_home:\n", "text/cloud-config"},
 		{"phone_home as a value", "#cloud-config\na: phone_home\nb: 'phone_home:'\n", "text/cloud-config"},
 		{"comment", "#cloud-config\n# phone_home: x\na: 1\n", "text/cloud-config"},
-		{"archive with a script that says phone_home", "#cloud-config-archive\n- |\n  #!/bin/sh\n  phone_home: x\n- {type: text/x-shellscript, content: \"phone_home: x\"}\n", "text/cloud-config-archive"},
+		{"archive with a script that says phone_home",
+			"#cloud-config-archive\n- |\n  #!/bin/sh\n  phone_home: x\n- {type: text/x-shellscript, content: \"phone_home: x\"}\n",
+			"text/cloud-config-archive"},
 		{"final modules with ours", "#cloud-config\ncloud_final_modules: [scripts-user, phone-home]\n", "text/cloud-config"},
 		{"only the header", "#cloud-config\n", "text/cloud-config"},
 		{"boundary look-alike", "#!/bin/sh\n--==seedbed-00==\n", "text/x-shellscript"},
@@ -132,7 +134,8 @@ func TestComposeOthers(t *testing.T) {
 			}
 		})
 	}
-	if _, err := composeUserData(seedbed.ReadyStarted, make([]byte, seedbed.MiB+1), testToken, seedbed.MiB); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := composeUserData(seedbed.ReadyStarted, make([]byte, seedbed.MiB+1), testToken,
+		seedbed.MiB); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("too large for any policy: got %v", err)
 	}
 }
@@ -146,9 +149,12 @@ func TestUserDataCost(t *testing.T) {
 		"brackets": strings.Repeat("[", n), "dashes": strings.Repeat("- ", n/2), "questions": strings.Repeat("? ", n/2),
 		"keys": strings.Repeat("k: v\n", n/5), "braces": strings.Repeat("{a: ", n/4), "quote": "\"" + strings.Repeat("x ", n/2),
 		"small dashes": strings.Repeat("- ", 30<<10), "small keys": strings.Repeat("k: v\n", 12<<10), "anchors": strings.Repeat("&a ", 20<<10),
-		"small tags": strings.Repeat("!a ", 20<<10), "colons": strings.Repeat("a: ", 20<<10), "small indents": indents(60 << 10), "pipes": strings.Repeat("a: |\n b\n", 7<<10),
-		"small commas": "[" + strings.Repeat(",", 60<<10), "small open": strings.Repeat("[a,", 60), "comments": strings.Repeat("#\n", 30<<10), "spaces": strings.Repeat(" ", 60<<10),
-		"lines": strings.Repeat("\n", 60<<10), "dashed lines": strings.Repeat("-\n", 30<<10), "documents": strings.Repeat("---\n", 15<<10), "aliases": "a: &a x\nb: [" + strings.Repeat("*a,", 20<<10) + "]",
+		"small tags": strings.Repeat("!a ", 20<<10), "colons": strings.Repeat("a: ", 20<<10),
+		"small indents": indents(60 << 10), "pipes": strings.Repeat("a: |\n b\n", 7<<10),
+		"small commas": "[" + strings.Repeat(",", 60<<10), "small open": strings.Repeat("[a,", 60),
+		"comments": strings.Repeat("#\n", 30<<10), "spaces": strings.Repeat(" ", 60<<10),
+		"lines": strings.Repeat("\n", 60<<10), "dashed lines": strings.Repeat("-\n", 30<<10),
+		"documents": strings.Repeat("---\n", 15<<10), "aliases": "a: &a x\nb: [" + strings.Repeat("*a,", 20<<10) + "]",
 	} {
 		for _, head := range []string{"#cloud-config\n", "#cloud-config-archive\n"} {
 			began := time.Now()

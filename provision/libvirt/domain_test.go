@@ -200,7 +200,10 @@ func TestTag(t *testing.T) {
 		{"as written", dom.Metadata.XML},
 		{"namespace declared elsewhere", strings.ReplaceAll(dom.Metadata.XML, ` xmlns:seedbed="urn:seedbed:domain"`, "")},
 		{"as libvirt 9 returns it", `<instance version="1" id="` + string(id) + `" job="` + string(job) + `" profile="debian"/>`},
-		{"default namespace", `<instance xmlns="urn:seedbed:domain" version="1" id="` + string(id) + `" job="` + string(job) + `" profile="debian"/>`},
+		{
+			"default namespace",
+			`<instance xmlns="urn:seedbed:domain" version="1" id="` + string(id) + `" job="` + string(job) + `" profile="debian"/>`,
+		},
 	} {
 		got, err := libvirt.ParseTag(c.doc)
 		if err != nil {

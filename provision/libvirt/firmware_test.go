@@ -26,8 +26,12 @@ func TestOffersUEFI(t *testing.T) {
 		doc  string
 		want bool
 	}{
-		"with ovmf":    {`<domainCapabilities><os supported="yes"><enum name="firmware"><value>bios</value><value>efi</value></enum></os></domainCapabilities>`, true},
-		"without":      {`<domainCapabilities><os supported="yes"><enum name="firmware"/><loader><enum name="type"><value>efi</value></enum></loader></os></domainCapabilities>`, false},
+		"with ovmf": {
+			`<domainCapabilities><os supported="yes"><enum name="firmware"><value>bios</value><value>efi</value></enum></os></domainCapabilities>`,
+			true,
+		},
+		"without": {`<domainCapabilities><os supported="yes"><enum ` +
+			`name="firmware"/><loader><enum name="type"><value>efi</value></enum></loader></os></domainCapabilities>`, false},
 		"nothing said": {`<domainCapabilities/>`, true},
 		"not XML":      {`capabilities`, true},
 	} {

@@ -21,7 +21,10 @@ func TestMACsOf(t *testing.T) {
 		{"none", `<domain><devices/></domain>`, nil},
 		{"no devices", `<domain/>`, nil},
 		{"without a MAC", `<domain><devices><interface type='user'/></devices></domain>`, nil},
-		{"no MAC of an instance", `<domain><devices><interface type='user'><mac address='01:00:5e:00:00:01:02'/></interface></devices></domain>`, nil},
+		{
+			"no MAC of an instance",
+			`<domain><devices><interface type='user'><mac address='01:00:5e:00:00:01:02'/></interface></devices></domain>`, nil,
+		},
 	} {
 		got, err := macsOf(test.doc)
 		if d := cmp.Diff(test.want, got); err != nil || d != "" {

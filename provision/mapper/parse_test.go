@@ -47,7 +47,8 @@ func TestArguments(t *testing.T) {
 			"--cache=writeback", "--discard=unmap", "--pid-file=/run/m/" + aToken + "/pid", "/pool/v,1.qcow2"}},
 		{"storage daemon on RBD", must((&fuse{h: h, rbd: true}).args(rbd)), []string{"--daemonize",
 			"--object", "secret,id=key,format=base64,file=/run/m/" + aToken + "/key",
-			"--blockdev", `{"conf":"/etc/ceph/ceph.conf","discard":"unmap","driver":"rbd","image":"seedbed-volume.v","key-secret":"key","node-name":"disk","pool":"vms","user":"seedbed"}`,
+			"--blockdev", `{"conf":"/etc/ceph/ceph.conf","discard":"unmap","driver":"rbd",` +
+				`"image":"seedbed-volume.v","key-secret":"key","node-name":"disk","pool":"vms","user":"seedbed"}`,
 			"--export", mount}},
 		{"storage daemon on a file", must((&fuse{h: h}).args(file)), []string{"--daemonize",
 			"--blockdev", `{"discard":"unmap","driver":"file","filename":"/pool/v,1.qcow2","node-name":"file"}`,

@@ -15,14 +15,19 @@ func TestScriptData(t *testing.T) {
 	t.Parallel()
 	run := seedbed.ScriptRun{
 		Script: seedbed.Script{Text: "print(1)"},
-		System: seedbed.SystemTemplate{ObjectMeta: seedbed.ObjectMeta{ID: 3}, Name: "small", VCPUs: 2, Memory: 512 * seedbed.MiB, Serial: true, VNC: true, VNCBind: "0.0.0.0",
+		System: seedbed.SystemTemplate{ObjectMeta: seedbed.ObjectMeta{ID: 3}, Name: "small", VCPUs: 2,
+			Memory: 512 * seedbed.MiB, Serial: true, VNC: true, VNCBind: "0.0.0.0",
 			NodeLimit: []string{"a", "b"}, NodeSelector: "mem", MigrationMethod: "live", MigrationDowntime: 300 * time.Millisecond},
-		Network: seedbed.NetworkTemplate{MAC: "{prefix}:00:{vmid}0:{netid}0", Networks: []seedbed.TemplateNetwork{{ID: 1, Template: 5, VNI: "default"}}},
+		Network: seedbed.NetworkTemplate{
+			MAC: "{prefix}:00:{vmid}0:{netid}0", Networks: []seedbed.TemplateNetwork{{ID: 1, Template: 5, VNI: "default"}},
+		},
 		Storage: seedbed.StorageTemplate{Disks: []seedbed.TemplateDisk{
 			{ID: 1, Template: 7, Name: "sda", Pool: "default", Source: "ova_app_sda"},
-			{ID: 2, Template: 7, Name: "sdb", Pool: "default", Size: 1536 * seedbed.MiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=data", "-F"}, Mountpoint: "/srv"},
+			{ID: 2, Template: 7, Name: "sdb", Pool: "default", Size: 1536 * seedbed.MiB, Filesystem: "ext4",
+				FilesystemArgs: []string{"-L=data", "-F"}, Mountpoint: "/srv"},
 		}},
-		OVA:     &seedbed.OVA{ObjectMeta: seedbed.ObjectMeta{ID: 9}, Name: "app", Volumes: []seedbed.OVAVolume{{Disk: "sda", Pool: "default", Image: "ova_app_sda", Format: "vmdk", Size: 3 * seedbed.GiB}}},
+		OVA: &seedbed.OVA{ObjectMeta: seedbed.ObjectMeta{ID: 9}, Name: "app",
+			Volumes: []seedbed.OVAVolume{{Disk: "sda", Pool: "default", Image: "ova_app_sda", Format: "vmdk", Size: 3 * seedbed.GiB}}},
 		Bridges: []string{"seedbed0"}, Arguments: map[string]string{"who": "me"},
 	}
 	inst := seedbed.Instance{NICs: []seedbed.NIC{{MAC: seedbed.MAC{0x52, 0x54, 1, 0, 0x30, 0}}}}

@@ -22,7 +22,8 @@ func TestSuffixed(t *testing.T) {
 func TestVolumeSize(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]seedbed.Bytes{
-		"8G": 8 * seedbed.GiB, "8g": 8 * seedbed.GiB, "8GiB": 8 * seedbed.GiB, "8GB": 8 * seedbed.GiB, "512": 512, "513": 1024, "1.5M": 1536 * seedbed.KiB,
+		"8G": 8 * seedbed.GiB, "8g": 8 * seedbed.GiB, "8GiB": 8 * seedbed.GiB, "8GB": 8 * seedbed.GiB,
+		"512": 512, "513": 1024, "1.5M": 1536 * seedbed.KiB,
 		" 2T ": 2 * seedbed.TiB, "1024B": 1024,
 		"": 0, "G": 0, "-1G": 0, "0": 0, "1Q": 0, "1e3x": 0, "nan": 0, "Inf": 0, "0x10": 0, "1_0": 0, "8 apples": 0,
 	} {
@@ -47,7 +48,9 @@ func FuzzVolumeSize(f *testing.F) {
 
 func TestTrailing(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"web": "0", "web3": "3", "web03": "3", "a1b22": "22", "web0": "0", "x99999999999999999999": "99999999999999999999"} {
+	for name, want := range map[string]string{
+		"web": "0", "web3": "3", "web03": "3", "a1b22": "22", "web0": "0", "x99999999999999999999": "99999999999999999999",
+	} {
 		if got := trailing(name); string(got) != want {
 			t.Errorf("%s has %s; want %s", name, got, want)
 		}

@@ -50,7 +50,8 @@ func TestNodeMetrics(t *testing.T) {
 	}
 	for _, want := range []string{
 		"seedbed_node_up hv1 1", "seedbed_node_up hv2 0", "seedbed_node_cordoned hv1 0", "seedbed_node_cordoned hv2 1",
-		"seedbed_node_instances hv1 3", "seedbed_node_instances hv2 0", "seedbed_node_vcpus_allocated hv1 6", "seedbed_node_memory_allocated_bytes hv1 2048",
+		"seedbed_node_instances hv1 3", "seedbed_node_instances hv2 0",
+		"seedbed_node_vcpus_allocated hv1 6", "seedbed_node_memory_allocated_bytes hv1 2048",
 		"seedbed_node_cpus hv1 8", "seedbed_node_load hv1 1.5", "seedbed_node_memory_bytes hv1 65536", "seedbed_node_memory_free_bytes hv1 32768",
 	} {
 		if !slices.Contains(got, want) {

@@ -28,7 +28,10 @@ func TestAsScripted(t *testing.T) {
 		t.Errorf("disks of the record made anew (-want +got):\n%s", d)
 	}
 	native := Renderer{}.Of(inst, seedbed.Guest{})
-	for name, doc := range map[string]string{"no document": "<domain", "other disks by now": "<domain><devices><disk><source name='default/old'/><target dev='sda'/></disk></devices></domain>"} {
+	for name, doc := range map[string]string{
+		"no document":        "<domain",
+		"other disks by now": "<domain><devices><disk><source name='default/old'/><target dev='sda'/></disk></devices></domain>",
+	} {
 		if d := cmp.Diff(native, AsScripted(native, inst, doc)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}

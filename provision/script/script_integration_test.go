@@ -185,7 +185,9 @@ var noData = map[string]any{"volumes": []any{}, "networks": []any{}, "script_arg
 // What a script can do wrong ends as its failure, told with Python's traceback
 // where Python was left to tell, and nothing of it stays.
 func TestScriptFailures(t *testing.T) {
-	limits := sandbox.Limits{CPUs: 1, Memory: 256 * seedbed.MiB, Processes: 64, Time: 10 * time.Second, Output: 256 * seedbed.KiB, Tmp: 64 * seedbed.MiB}
+	limits := sandbox.Limits{
+		CPUs: 1, Memory: 256 * seedbed.MiB, Processes: 64, Time: 10 * time.Second, Output: 256 * seedbed.KiB, Tmp: 64 * seedbed.MiB,
+	}
 	type failing struct {
 		text, at  string
 		message   string
@@ -195,18 +197,27 @@ func TestScriptFailures(t *testing.T) {
 		long      bool // it takes its time
 	}
 	all := map[string]failing{
-		"syntax error":   {text: "def install(:\n", at: "load", message: "invalid syntax", traceback: "SyntaxError"},
-		"no class":       {text: "x = 1\n", at: "load", message: "VMBuilderScript"},
-		"top level":      {text: "raise RuntimeError('at the top')\n", at: "load", message: "at the top", traceback: "script.py\", line 1"},
-		"no import":      {text: "import daemon_lib.zkhandler_of_nowhere\n", at: "load", message: "zkhandler_of_nowhere", traceback: "Error"},
-		"exit":           {text: in("install", "import sys; sys.exit(3)"), at: "install", message: "sys.exit(3)"},
-		"no XML":         {text: strings.Replace(in("", ""), "return \"<domain>", "x = \"<domain>", 1), at: "create", message: "create() returned NoneType"},
-		"endless":        {text: in("install", "while True: pass"), at: "install", message: "10s", ended: true},
-		"fork bomb":      {text: in("install", "while True:\n    if os.fork() == 0:\n        while True: pass"), at: "install", message: "", traceback: "BlockingIOError"},
-		"memory":         {text: in("install", "x = []\nwhile True: x.append(bytearray(1 << 20))"), at: "install"},
-		"much output":    {text: in("install", "for _ in range(1 << 20): print('x' * 1023)\nraise RuntimeError('after it all')"), at: "install", message: "after it all", traceback: "RuntimeError", long: true},
-		"no UTF-8":       {text: in("install", "import sys\nsys.stdout.buffer.write(b'ab\\xff\\xfe\\n')\nsys.stdout.flush()\nraise RuntimeError('odd \\udcff')"), at: "install", message: "odd", traceback: "RuntimeError", output: "stdout: ab�\n"},
-		"unmounts":       {text: in("install", "if os.system('umount -l /proc') == 0: raise RuntimeError('it could')\nraise RuntimeError('it could not')"), at: "install", message: "it could not"},
+		"syntax error": {text: "def install(:\n", at: "load", message: "invalid syntax", traceback: "SyntaxError"},
+		"no class":     {text: "x = 1\n", at: "load", message: "VMBuilderScript"},
+		"top level":    {text: "raise RuntimeError('at the top')\n", at: "load", message: "at the top", traceback: "script.py\", line 1"},
+		"no import":    {text: "import daemon_lib.zkhandler_of_nowhere\n", at: "load", message: "zkhandler_of_nowhere", traceback: "Error"},
+		"exit":         {text: in("install", "import sys; sys.exit(3)"), at: "install", message: "sys.exit(3)"},
+		"no XML": {text: strings.Replace(in("", ""), "return \"<domain>", "x = \"<domain>", 1),
+			at: "create", message: "create() returned NoneType"},
+		"endless": {text: in("install", "while True: pass"), at: "install", message: "10s", ended: true},
+		"fork bomb": {text: in("install", "while True:\n    if os.fork() == 0:\n        while True: pass"),
+			at: "install", message: "", traceback: "BlockingIOError"},
+		"memory": {text: in("install", "x = []\nwhile True: x.append(bytearray(1 << 20))"), at: "install"},
+		"much output": {text: in("install", "for _ in range(1 << 20): print('x' * 1023)\nraise RuntimeError('after it all')"),
+			at: "install", message: "after it all", traceback: "RuntimeError", long: true},
+		"no UTF-8": {
+			text: in("install", "import sys\nsys.stdout.buffer.write(b'ab\\xff\\xfe\\n')\nsys.stdout.flush()\nraise RuntimeError('odd \\udcff')"),
+			at:   "install", message: "odd", traceback: "RuntimeError", output: "stdout: ab�\n",
+		},
+		"unmounts": {
+			text: in("install", "if os.system('umount -l /proc') == 0: raise RuntimeError('it could')\nraise RuntimeError('it could not')"),
+			at:   "install", message: "it could not",
+		},
 		"maps":           {text: in("install", "if os.system('losetup -f --show /etc/passwd') == 0: raise RuntimeError('it could')\nraise RuntimeError('it could not')"), at: "install", message: "it could not"},
 		"maps another's": {text: in("install", "from daemon_lib.ceph import map_volume\nok, msg = map_volume(None, 'default', 'other')\nraise RuntimeError(msg)"), at: "install", message: "belongs to instance"},
 	}

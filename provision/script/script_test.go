@@ -160,7 +160,8 @@ func TestSessionSuffix(t *testing.T) {
 		t.Errorf("mapped is %v, inside %v", names, b.boxes[0].devices)
 	}
 	result, _ := b.must(step("create"))
-	want := `/dev/rbd/default/web3_sda; Unmapped RBD volume "web3_sda" in pool "default".; ERROR: Volume "web3_sda" in pool "default" is not mapped.`
+	want := `/dev/rbd/default/web3_sda; Unmapped RBD volume "web3_sda" in pool "default".; ` +
+		`ERROR: Volume "web3_sda" in pool "default" is not mapped.`
 	if result.XML != want || len(b.m.MappedVolumes(instance)) != 0 {
 		t.Errorf("the script hears %q, mapped is %v", result.XML, b.m.MappedVolumes(instance))
 	}

@@ -129,7 +129,8 @@ func TestIs(t *testing.T) {
 	t.Parallel()
 	for doc, want := range map[string]bool{
 		"## template: seedbed": true, "## template: seedbed\n": true, "## template: seedbed \r\n#!/bin/sh\n": true,
-		"": false, "\n## template: seedbed\n": false, " ## template: seedbed\n": false, "## template: jinja\n": false, "## template: seedbedd\n": false,
+		"": false, "\n## template: seedbed\n": false, " ## template: seedbed\n": false,
+		"## template: jinja\n": false, "## template: seedbedd\n": false,
 	} {
 		if got := template.Is([]byte(doc)); got != want {
 			t.Errorf("%q: %v", doc, got)

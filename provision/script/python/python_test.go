@@ -72,7 +72,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-const head = "from seedbed import VMBuilder, domain_xml\n\n\nclass VMBuilderScript(VMBuilder):\n    def create(self):\n        return domain_xml(self)\n"
+const head = "from seedbed import VMBuilder, domain_xml\n\n\nclass VMBuilderScript(VMBuilder):\n" +
+	"    def create(self):\n        return domain_xml(self)\n"
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
@@ -84,7 +85,8 @@ func TestCheck(t *testing.T) {
 		"function": {"def install(**kwargs):\n    pass\n", []Finding{}},
 		"made by a condition": {"try:\n    import x\nexcept ImportError:\n    pass\nif True:\n    def install(**kwargs):\n        pass\n",
 			[]Finding{}},
-		"all of PVC's": {"from daemon_lib.vmbuilder import VMBuilder, ProvisioningError, open_zk, chroot\nfrom pvcapid.Daemon import config\nimport daemon_lib.ceph as c\nimport pvcapid.libvirt_schema\n" +
+		"all of PVC's": {"from daemon_lib.vmbuilder import VMBuilder, ProvisioningError, open_zk, chroot\n" +
+			"from pvcapid.Daemon import config\nimport daemon_lib.ceph as c\nimport pvcapid.libvirt_schema\n" +
 			strings.TrimPrefix(head, "from seedbed import VMBuilder, domain_xml\n"), []Finding{}},
 		"empty":     {" \n", []Finding{{0, Error, "it is empty"}}},
 		"NUL":       {"a = 1\nb = '\x00'\n", []Finding{{2, Error, "it has a NUL byte"}}},
@@ -98,7 +100,10 @@ func TestCheck(t *testing.T) {
 			[]Finding{{1, Error, "VMBuilderScript extends nothing: want class VMBuilderScript(VMBuilder)"}}},
 		"no create": {"from seedbed import VMBuilder\nclass VMBuilderScript(VMBuilder):\n    pass\n",
 			[]Finding{{2, Error, "create() is missing: it returns the domain's XML, as by seedbed.domain_xml(self)"}}},
-		"create of nought": {"from seedbed import VMBuilder\nclass VMBuilderScript(VMBuilder):\n    def create(self):\n        def f():\n            return 1\n", []Finding{{3, Error, "create returns nothing: want the domain's XML as a string"}}},
+		"create of nought": {
+			"from seedbed import VMBuilder\nclass VMBuilderScript(VMBuilder):\n    def create(self):\n        def f():\n            return 1\n",
+			[]Finding{{3, Error, "create returns nothing: want the domain's XML as a string"}},
+		},
 		"parameters": {head + "    def install(self, target):\n        pass\n",
 			[]Finding{{7, Error, "install takes self, target: a step takes only self"}}},
 		"no self":         {head + "    def install():\n        pass\n", []Finding{{7, Error, "install takes nothing: a step takes only self"}}},
@@ -110,15 +115,18 @@ func TestCheck(t *testing.T) {
 		"unknown name": {head + "    def install(self):\n        from daemon_lib.common import getstate\n",
 			[]Finding{{8, Error, "daemon_lib.common has no getstate; it has run_os_command"}}},
 		"unknown module": {head + "import daemon_lib.vm\n",
-			[]Finding{{7, Error, "module daemon_lib.vm does not exist; the modules are daemon_lib.ceph, daemon_lib.common, daemon_lib.libvirt_schema, daemon_lib.vmbuilder"}}},
+			[]Finding{{7, Error, "module daemon_lib.vm does not exist; " +
+				"the modules are daemon_lib.ceph, daemon_lib.common, daemon_lib.libvirt_schema, daemon_lib.vmbuilder"}}},
 		"guarded import": {head + "try:\n    import daemon_lib.vm\nexcept (ImportError, OSError):\n    from . import vm\n", []Finding{
-			{8, Hint, "module daemon_lib.vm does not exist; the modules are daemon_lib.ceph, daemon_lib.common, daemon_lib.libvirt_schema, daemon_lib.vmbuilder"},
+			{8, Hint, "module daemon_lib.vm does not exist; " +
+				"the modules are daemon_lib.ceph, daemon_lib.common, daemon_lib.libvirt_schema, daemon_lib.vmbuilder"},
 			{10, Error, "a script is one file: there is nothing to import from ."}}},
 		"create elsewhere": {"from seedbed import VMBuilder, domain_xml\nclass VMBuilderScript(VMBuilder):\n    create = domain_xml\n",
 			[]Finding{}},
 		"relative": {head + "from . import other\n", []Finding{{7, Error, "a script is one file: there is nothing to import from ."}}},
 		"function's parameters": {"def install(vm_name, disks):\n    pass\n", []Finding{{1, Error,
-			"install takes no **kwargs and no vm_id, temporary_directory, networks: it is called with vm_name, vm_id, temporary_directory, disks, networks and the profile's arguments"}}},
+			"install takes no **kwargs and no vm_id, temporary_directory, " +
+				"networks: it is called with vm_name, vm_id, temporary_directory, disks, networks and the profile's arguments"}}},
 		"mirror": {head + "    def install(self):\n        self.mirror = 'http://deb.example.org/debian'\n", []Finding{{8, Hint,
 			"http://deb.example.org/ is written into the script: take the mirror from an argument (script_arguments)"}}},
 		"sleep": {head + "    def install(self):\n        import time\n        time.sleep(1)\n",

@@ -66,7 +66,8 @@ func TestUnifiedDevices(t *testing.T) {
 			&out,
 			`head -c 1 `+device+` >/dev/null && echo early; until test -b `+device+`; do :; done; mkdir /tmp/m; mount `+device+` /tmp/m; cd /tmp/m
 		head -c 1 `+device+` > /dev/null && echo reads; mknod null c 1 3; echo > null && head -c 8 /dev/urandom > /dev/null && echo basics
-		head -c 1 foreign; head -c 1 kmsg; cd /; mount --bind /dev/pts /tmp/m; umount /tmp/m; mkdir /tmp/d; cp -a `+device+` /tmp/d/v; umount /tmp/m; echo ready; read x <&3
+		head -c 1 foreign; head -c 1 kmsg; cd /; mount --bind /dev/pts /tmp/m; umount /tmp/m; mkdir /tmp/d; cp -a `+
+				device+` /tmp/d/v; umount /tmp/m; echo ready; read x <&3
 		test -e `+device+` || echo gone`,
 			func(s *Spec) { s.Channel = ours; s.Limits.Memory = 4 * seedbed.GiB },
 		),

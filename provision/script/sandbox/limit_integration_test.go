@@ -65,7 +65,9 @@ func TestEnds(t *testing.T) {
 		{"too many mounts", "mkdir /tmp/a; i=0; while [ $i -lt 600 ]; do mount --bind /tmp/a /tmp/a || exit 7; i=$((i+1)); done",
 			Limits{}, ExitError{Code: 7}, "mounts already"},
 		{"mounts held after an unmount",
-			"/usr/bin/python3 -c 'import ctypes, os, sys\nlibc = ctypes.CDLL(None)\nos.mkdir(\"/tmp/p\")\nfor i in range(1000):\n  if libc.mount(b\"proc\", b\"/tmp/p\", b\"proc\", 0, None): sys.exit(8)\n  os.open(\"/tmp/p\", 0)\n  if libc.umount2(b\"/tmp/p\", 2): sys.exit(7)'", Limits{}, ExitError{Code: 7}, "unmounted"},
+			"/usr/bin/python3 -c 'import ctypes, os, sys\nlibc = ctypes.CDLL(None)\nos.mkdir(\"/tmp/p\")\nfor i in range(1000):\n" +
+				"  if libc.mount(b\"proc\", b\"/tmp/p\", b\"proc\", 0, None): sys.exit(8)\n  os.open(\"/tmp/p\", 0)\n" +
+				"  if libc.umount2(b\"/tmp/p\", 2): sys.exit(7)'", Limits{}, ExitError{Code: 7}, "unmounted"},
 		{"orphans", "for i in 1 2 3; do sh -c 'sleep 100 &'; done; exit 0", Limits{}, ExitError{}, ""},
 		{"mounts left", "mkdir /tmp/a /tmp/b; mount -t tmpfs none /tmp/a; mount --rbind / /tmp/b; cd /tmp/a; exit 0", Limits{}, ExitError{}, ""},
 	} {

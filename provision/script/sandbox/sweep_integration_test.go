@@ -33,7 +33,8 @@ func TestWorker(t *testing.T) {
 	}
 	s, err := h.Start(context.Background(), Spec{
 		ID: "left", Argv: []string{"/bin/sh", "-c",
-			"until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m; sleep 1000 & sleep 1000"}, Env: env, Output: func(string, []byte) {},
+			"until test -b /dev/rbd/p/v; do :; done; mkdir /tmp/m; mount /dev/rbd/p/v /tmp/m; sleep 1000 & sleep 1000"},
+		Env: env, Output: func(string, []byte) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -75,8 +75,8 @@ func testUploadOVA(t *testing.T, _ PoolDriver, p worker.Pool) {
 		len(a.Disks) != 2 || a.Disks[1].File != "b.img" {
 		t.Fatalf("got %+v", up)
 	}
-	if _, err := p.ImportImage(ctx, job, seedbed.ImageSpec{Name: "one", Upload: up.ID, SHA256: up.SHA256}, nil); !errors.Is(err,
-		seedbed.ErrInvalid) {
+	if _, err := p.ImportImage(ctx, job,
+		seedbed.ImageSpec{Name: "one", Upload: up.ID, SHA256: up.SHA256}, nil); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("import of two disks as one image: %v", err)
 	}
 	var all []seedbed.ImageInfo

@@ -100,7 +100,8 @@ func TestPostgresPoolExhausted(t *testing.T) {
 		all.Go(func() {
 			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			if _, err := acceptImport(short, db, fmt.Sprint("x", n)); !errors.Is(err, seedbed.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := acceptImport(short, db, fmt.Sprint("x", n)); !errors.Is(err, seedbed.ErrUnavailable) &&
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("accept without a connection: %v", err)
 			}
 		})

@@ -41,12 +41,15 @@ func everything(t *testing.T, db *DB) {
 	must(db.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
 	must(db.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Image: &seedbed.ImageInfo{Size: seedbed.GiB, Format: "qcow2"}}))
 	must(db.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
-	do(db.CreateProfile(ctx, seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default", UserData: []byte{}}))(t)
+	do(db.CreateProfile(ctx,
+		seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, Network: "default", UserData: []byte{}}))(t)
 	if err := db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "ignored", Decision: seedbed.DecisionIgnored}); err != nil {
 		t.Fatal(err)
 	}
-	do(db.CreateHook(ctx, seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{0, 200}, 20)}}, Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
-	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{0, 200}, 16)}}}))(t)
+	do(db.CreateHook(ctx, seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{0, 200}, 20)}},
+		Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
+	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/",
+		Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{0, 200}, 16)}}}))(t)
 	for n := range 40 {
 		id := seedbed.NewInstanceID()
 		a := seedbed.Acceptance{
@@ -70,7 +73,8 @@ func everything(t *testing.T, db *DB) {
 		i := do(db.Instance(ctx, id))(t)
 		do(db.Publish(ctx, j.Ref(), "node", seedbed.Guest{ID: id, Name: i.Name}, seedbed.Documents{UserData: i.UserData}))(t)
 		must(db.AddGuestEvents(ctx, "node", "spool", []seedbed.GuestEvent{
-			{Seq: int64(n), Instance: id, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, At: time.Now(), Until: time.Now().Add(time.Hour)}}))
+			{Seq: int64(n), Instance: id, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr,
+				At: time.Now(), Until: time.Now().Add(time.Hour)}}))
 		switch n % 4 {
 		case 0:
 			must(db.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
@@ -82,7 +86,8 @@ func everything(t *testing.T, db *DB) {
 			must(db.Undone(ctx, j.Ref(), "volumes", "the pööl is away"))
 		}
 	}
-	must(db.NoteStrays(ctx, []string{"node"}, []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Node: "node", Name: "löst", Instance: seedbed.NewInstanceID()}}))
+	must(db.NoteStrays(ctx, []string{"node"},
+		[]seedbed.Orphan{{Kind: seedbed.OrphanDomain, Node: "node", Name: "löst", Instance: seedbed.NewInstanceID()}}))
 	web := do(db.InstanceByName(ctx, "web0"))(t)
 	do(db.Accept(ctx, seedbed.Acceptance{Rebuild: &web,
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: web.ID, Spec: []byte(`{}`)}}))(t)
@@ -95,20 +100,27 @@ func everything(t *testing.T, db *DB) {
 	must(db.AddTemplateNetwork(ctx, "lan", "default", false))
 	do(db.CreateStorageTemplate(ctx, "root"))(t)
 	must(db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
-	must(db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=ö"}}))
+	must(db.AddTemplateDisk(ctx, "root",
+		seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=ö"}}))
 	do(db.CreateScript(ctx, "ova", "def install(**kwargs): pass\n"))(t)
-	do(db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobOVA, Subject: "vm", Node: "node"}, OVA: &seedbed.NewOVA{
-		OVA:     seedbed.OVA{Name: "vm", Volumes: []seedbed.OVAVolume{{Disk: "sda", Pool: "default", Image: seedbed.OVAImage("vm", "sda"), File: "a.vmdk", Format: "vmdk", Size: seedbed.GiB}}},
+	do(db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{
+		ID: seedbed.NewJobID(), Kind: seedbed.JobOVA, Subject: "vm", Node: "node",
+	}, OVA: &seedbed.NewOVA{
+		OVA: seedbed.OVA{Name: "vm", Volumes: []seedbed.OVAVolume{
+			{Disk: "sda", Pool: "default", Image: seedbed.OVAImage("vm", "sda"), File: "a.vmdk", Format: "vmdk", Size: seedbed.GiB},
+		}},
 		System:  seedbed.SystemTemplate{Name: "vm", VCPUs: 2, Memory: seedbed.GiB, OVA: "vm"},
 		Profile: seedbed.Profile{Name: "vm", System: "vm", Script: "ova", OVA: "vm"},
 		Images:  []seedbed.Image{{Name: seedbed.OVAImage("vm", "sda"), Pool: "default", Source: "ova:vm"}}}}))(t)
 	do(db.PlaceEvents(ctx))(t)
 	do(db.CreateUserData(ctx, "cloud", "#cloud-config\n"))(t)
-	do(db.CreateProfile(ctx, seedbed.Profile{Name: "composed", System: "small", NetworkTemplate: "lan", Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
+	do(db.CreateProfile(ctx, seedbed.Profile{Name: "composed", System: "small", NetworkTemplate: "lan",
+		Storage: "root", Script: seedbed.Empty, Arguments: []string{"a=b"}}))(t)
 }
 
 func asked(ctx context.Context) context.Context {
-	return seedbed.WithChange(ctx, &seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin, Request: "POST /api/v1/tokens", Before: []byte(`"ö"`)})
+	return seedbed.WithChange(ctx,
+		&seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin, Request: "POST /api/v1/tokens", Before: []byte(`"ö"`)})
 }
 
 // dump returns every row of a table as text, sorted.
@@ -146,7 +158,8 @@ func TestCopy(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Copy(ctx, from, s.config(s.Database(t, ""))); !errors.Is(err, seedbed.ErrVersion) || !strings.Contains(err.Error(), "seedbedd migrate") {
+	if _, err := Copy(ctx, from, s.config(s.Database(t, ""))); !errors.Is(err, seedbed.ErrVersion) ||
+		!strings.Contains(err.Error(), "seedbedd migrate") {
 		t.Errorf("copied into a database without tables: %v", err)
 	}
 	done := do(Copy(ctx, from, s.config(name)))(t)
@@ -159,13 +172,18 @@ func TestCopy(t *testing.T) {
 
 	db = open(t, path)
 	copied := s.use(t, name)
-	there := do(names(ctx, db, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('version', 'goose_db_version', 'sqlite_sequence') ORDER BY name`))(t)
+	there := do(names(
+		ctx, db,
+		`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('version', 'goose_db_version', 'sqlite_sequence') ORDER BY name`,
+	))(t)
 	if d := cmp.Diff(slices.Sorted(slices.Values(tables)), there); d != "" {
 		t.Errorf("the tables that are copied are not all:\n%s", d)
 	}
 	for n, table := range tables {
 		columns := do(names(ctx, db, `SELECT name FROM pragma_table_info($1) ORDER BY cid`, table))(t)
-		theirs := do(names(ctx, copied, `SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND table_schema = current_schema() ORDER BY ordinal_position`, table))(t)
+		theirs := do(names(ctx, copied,
+			`SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND table_schema = current_schema() ORDER BY ordinal_position`,
+			table))(t)
 		if d := cmp.Diff(columns, theirs); d != "" {
 			t.Errorf("columns of %s:\n%s", table, d)
 		}
@@ -180,7 +198,8 @@ func TestCopy(t *testing.T) {
 
 	// Work continues: followers resume, numbers continue, and jobs can be claimed.
 	before, after := do(db.FeedPage(ctx, "node", 0, ""))(t), do(copied.FeedPage(ctx, "node", 0, ""))(t)
-	if d := cmp.Diff(before, after, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
+	if d := cmp.Diff(before, after, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
 		t.Errorf("the feed is another:\n%s", d)
 	}
 	if j := do(copied.ClaimJob(ctx, "two", time.Hour))(t); j == nil || j.Epoch != 2 {

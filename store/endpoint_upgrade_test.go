@@ -24,7 +24,8 @@ func TestEndpointKeyOfBefore(t *testing.T) {
 	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
 	do(p.UpTo(t.Context(), 18))(t)
 	key := bytes.Repeat([]byte{7}, 32)
-	do(old.Exec(`INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created) VALUES ('ci', 'https://ci.example/', '["*"]', 0, 0, 0, 1, 1)`))(t)
+	do(old.Exec(`INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
+		VALUES ('ci', 'https://ci.example/', '["*"]', 0, 0, 0, 1, 1)`))(t)
 	do(old.Exec(`INSERT INTO endpoint_key (endpoint, id, key, created) VALUES ('ci', 'a', $1, 1)`, key))(t)
 	if err := old.Close(); err != nil {
 		t.Fatal(err)

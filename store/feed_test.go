@@ -87,7 +87,8 @@ func TestBlobGrace(t *testing.T) {
 	old := feedtest.Changes(t, page)[0].Guest.UserData.SHA256
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("new")}))(t)
 	do(db.Blob(ctx, old))(t)
-	do(db.sql.Write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`, sqldb.Micros(sqldb.Now().Add(-2*feed.BlobGrace))))(t)
+	do(db.sql.Write.ExecContext(ctx, `UPDATE blob SET unused_since = $1 WHERE unused_since IS NOT NULL`,
+		sqldb.Micros(sqldb.Now().Add(-2*feed.BlobGrace))))(t)
 	do(db.Publish(ctx, ref, "node", g, seedbed.Documents{UserData: []byte("third")}))(t)
 	if _, err := db.Blob(ctx, old); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("the old blob: %v", err)

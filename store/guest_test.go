@@ -85,7 +85,8 @@ func TestGuestEventsRolledBack(t *testing.T) {
 	if err := db.AddGuestEvents(t.Context(), "node", "s", []seedbed.GuestEvent{e}); err != nil {
 		t.Fatal(err)
 	}
-	do(db.sql.Write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON guest_event WHEN NEW.seq = 3 BEGIN SELECT RAISE(ABORT, 'refused'); END`))(t)
+	do(db.sql.Write.ExecContext(t.Context(),
+		`CREATE TRIGGER refuse BEFORE INSERT ON guest_event WHEN NEW.seq = 3 BEGIN SELECT RAISE(ABORT, 'refused'); END`))(t)
 	events := []seedbed.GuestEvent{{Seq: 2, Instance: "one"}, {Seq: 3, Instance: "one"}}
 	if err := db.AddGuestEvents(t.Context(), "node", "s", events); err == nil {
 		t.Fatal("accepted")

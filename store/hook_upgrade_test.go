@@ -30,7 +30,8 @@ func TestHookOfTheFirstRelease(t *testing.T) {
 		args  []any
 	}{
 		{`INSERT INTO hook (name, key, actions, tolerance, created) VALUES ('demo', $1, '["create"]', 300000000, 1)`, []any{key}},
-		{`INSERT INTO job (id, kind, state, subject, instance, node, created) VALUES ($1, 'create', 'succeeded', 'web1', 'x', 'n', 1)`, []any{job}},
+		{`INSERT INTO job (id, kind, state, subject, instance, node, created) VALUES ($1, 'create', 'succeeded', 'web1', 'x', 'n', 1)`,
+			[]any{job}},
 		{`INSERT INTO delivery (hook, id, sha256, received, job) VALUES ('demo', 'msg_1', $1, 1, $2)`, []any{make([]byte, 32), job}},
 	} {
 		do(old.Exec(row.query, row.args...))(t)
@@ -40,7 +41,8 @@ func TestHookOfTheFirstRelease(t *testing.T) {
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
 	defer db.Close()
-	want := seedbed.Hook{Name: "demo", Profiles: []string{}, Actions: []string{"create"}, Tolerance: 5 * time.Minute, Keys: []seedbed.HookKey{{ID: "k1", Secret: key}}}
+	want := seedbed.Hook{Name: "demo", Profiles: []string{}, Actions: []string{"create"},
+		Tolerance: 5 * time.Minute, Keys: []seedbed.HookKey{{ID: "k1", Secret: key}}}
 	want.Scheme = seedbed.SchemeStandard
 	if diff := cmp.Diff(want, do(db.Hook(t.Context(), "demo"))(t), cmpopts.IgnoreFields(seedbed.Hook{}, "Created", "Changed")); diff != "" {
 		t.Error(diff)

@@ -116,7 +116,8 @@ func heldAtCommit(ctx context.Context, t *testing.T, db *DB, table string, fails
 	for _, statement := range []string{
 		`CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF pg_try_advisory_lock(2) THEN PERFORM pg_advisory_xact_lock(1); ` + end + ` END IF; RETURN NULL; END $$`,
-		`CREATE CONSTRAINT TRIGGER held AFTER INSERT OR UPDATE ON ` + table + ` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION held()`,
+		`CREATE CONSTRAINT TRIGGER held AFTER INSERT OR UPDATE ON ` + table +
+			` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION held()`,
 	} {
 		do(db.sql.Write.ExecContext(ctx, statement))(t)
 	}

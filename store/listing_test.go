@@ -114,16 +114,20 @@ func TestListingPlans(t *testing.T) {
 		w           *sqldb.Where
 		from, index string
 	}{
-		{instances.Where(seedbed.InstanceQuery{State: seedbed.InstanceStopped, After: "a"}), "instance WHERE %s ORDER BY name", "instance_state (state=? AND name>?)"},
-		{instances.Where(seedbed.InstanceQuery{Profile: "web", After: "a"}), "instance WHERE %s" + instances.SettledState + " ORDER BY name", "instance_profile (profile=? AND name>?)"},
-		{instances.Where(seedbed.InstanceQuery{Profile: "web", After: "a"}), "instance WHERE %s" + instances.MakingState, "instance_making (state=?)"},
+		{instances.Where(seedbed.InstanceQuery{State: seedbed.InstanceStopped, After: "a"}),
+			"instance WHERE %s ORDER BY name", "instance_state (state=? AND name>?)"},
+		{instances.Where(seedbed.InstanceQuery{Profile: "web", After: "a"}),
+			"instance WHERE %s" + instances.SettledState + " ORDER BY name", "instance_profile (profile=? AND name>?)"},
+		{instances.Where(seedbed.InstanceQuery{Profile: "web", After: "a"}),
+			"instance WHERE %s" + instances.MakingState, "instance_making (state=?)"},
 		{instances.Where(seedbed.InstanceQuery{Prefix: "web"}), "instance WHERE %s ORDER BY name", "(name>? AND name<?)"},
 		{instances.Where(seedbed.InstanceQuery{State: seedbed.InstanceProvisioning}), "instance WHERE %s", "instance_making (state=?)"},
 		{jobs.Where(seedbed.JobQuery{State: seedbed.JobRunning}), "job WHERE %s", "job_live"},
 		{jobs.Where(seedbed.JobQuery{State: seedbed.JobRolledBack}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
 		{jobs.Where(seedbed.JobQuery{State: seedbed.JobFailed}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
 		{jobs.Where(seedbed.JobQuery{Kind: seedbed.JobStop}), "job WHERE %s ORDER BY created DESC, id DESC", "job_kind (kind=?)"},
-		{jobs.Where(seedbed.JobQuery{Kind: seedbed.JobCreate, State: seedbed.JobSucceeded}), "job WHERE %s ORDER BY created DESC, id DESC", "job_created"},
+		{jobs.Where(seedbed.JobQuery{Kind: seedbed.JobCreate, State: seedbed.JobSucceeded}),
+			"job WHERE %s ORDER BY created DESC, id DESC", "job_created"},
 	} {
 		query := "EXPLAIN QUERY PLAN SELECT * FROM " + fmt.Sprintf(c.from, c.w)
 		plan := ""

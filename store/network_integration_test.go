@@ -44,7 +44,8 @@ func TestPostgresNetworkOrder(t *testing.T) {
 		}
 		making.Go(func() {
 			defer host.Close()
-			if _, err := host.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate}, Instance: &instance}); err != nil {
+			if _, err := host.Accept(ctx,
+				seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate}, Instance: &instance}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -58,7 +59,8 @@ func TestPostgresNetworkOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A connection reports its deadlocks when it ends, at the latest.
-	lab.Await(t, time.Minute, "the connections end", func() bool { return ask(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1`) == 0 })
+	lab.Await(t, time.Minute, "the connections end",
+		func() bool { return ask(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1`) == 0 })
 	if n := ask(`SELECT deadlocks FROM pg_stat_database WHERE datname = $1`); n != 0 {
 		t.Errorf("%d deadlocks", n)
 	}

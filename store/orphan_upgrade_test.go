@@ -25,8 +25,10 @@ func TestOrphansOfTheReleaseBefore(t *testing.T) {
 	do(p.UpTo(t.Context(), 16))(t)
 	left, gone := seedbed.NewJobID(), seedbed.NewJobID()
 	for job, subject := range map[seedbed.JobID]string{left: "debian", gone: "other"} {
-		do(old.Exec(`INSERT INTO job (id, kind, state, subject, instance, node, error, created, ended) VALUES ($1, 'import', 'rollback_incomplete', $2, '', 'n', 'no room', 1, 3)`, job, subject))(t)
-		do(old.Exec(`INSERT INTO job_stage (job, n, name, state, error, started, ended) VALUES ($1, 1, 'import', 'orphans', 'no answer', 1, 2000000)`, job))(t)
+		do(old.Exec(`INSERT INTO job (id, kind, state, subject, instance, node, error, created, ended)
+			VALUES ($1, 'import', 'rollback_incomplete', $2, '', 'n', 'no room', 1, 3)`, job, subject))(t)
+		do(old.Exec(`INSERT INTO job_stage (job, n, name, state, error, started, ended)
+			VALUES ($1, 1, 'import', 'orphans', 'no answer', 1, 2000000)`, job))(t)
 	}
 	do(old.Exec(`INSERT INTO claim (kind, key, job, holder) VALUES ('image', 'debian', $1, 'debian')`, left))(t)
 	if err := old.Close(); err != nil {
@@ -35,7 +37,8 @@ func TestOrphansOfTheReleaseBefore(t *testing.T) {
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
 	defer db.Close()
 	at := time.UnixMicro(2000000).UTC()
-	want := []seedbed.Orphan{{Job: left, Of: seedbed.JobImport, Subject: "debian", Node: "n", Stage: "import", Kind: seedbed.OrphanStage, Name: "import", Why: "no answer",
+	want := []seedbed.Orphan{{Job: left, Of: seedbed.JobImport, Subject: "debian", Node: "n",
+		Stage: "import", Kind: seedbed.OrphanStage, Name: "import", Why: "no answer",
 		Since: at, Tries: 20, Tried: at}}
 	if d := cmp.Diff(want, do(db.Orphans(t.Context()))(t)); d != "" {
 		t.Error(d)

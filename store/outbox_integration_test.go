@@ -24,7 +24,8 @@ func TestPostgresOutboxOrder(t *testing.T) {
 			do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"},
 				Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
 			first := do(db.sql.Write.BeginTx(ctx, db.sql.Dialect.Writing))(t)
-			if err := outbox.Emit(ctx, &sqldb.Tx{Tx: first}, outbox.Event{Kind: seedbed.EventCleanupFinished, Subject: "first", Data: outbox.Fixed(1)}); err != nil {
+			if err := outbox.Emit(ctx, &sqldb.Tx{Tx: first},
+				outbox.Event{Kind: seedbed.EventCleanupFinished, Subject: "first", Data: outbox.Fixed(1)}); err != nil {
 				t.Fatal(err)
 			}
 			second := make(chan error, 1)

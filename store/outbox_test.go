@@ -15,7 +15,8 @@ func TestOutboxReopened(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	db := open(t, path)
-	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
+	do(db.CreateEndpoint(ctx,
+		seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
 	if err := db.CleanupFinished(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,9 @@ func TestUnreadableEndpoint(t *testing.T) {
 	ctx := t.Context()
 	db := open(t, filepath.Join(t.TempDir(), "seedbed.db"))
 	for _, name := range []string{"bad", "good"} {
-		do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: name, URL: "https://ci.example/", Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
+		do(db.CreateEndpoint(ctx, seedbed.Endpoint{
+			Name: name, URL: "https://ci.example/", Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}},
+		}))(t)
 	}
 	if err := db.CleanupFinished(ctx, nil); err != nil {
 		t.Fatal(err)

@@ -40,13 +40,17 @@ func fillTwoKinds(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 	t.Helper()
 	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
 	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
-	const instance = `INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token, revision, created, changed, kind, follow, source, user_data) VALUES `
+	const instance = `INSERT INTO instance (id, name, profile, image, node, state, vcpus, ` +
+		`memory, ready, held, ssh_keys, report_token, revision, created, changed, kind, follow, source, user_data) VALUES `
 	const job = `INSERT INTO job (id, kind, state, subject, instance, spec, node, created) VALUES `
-	const provisioner = `INSERT INTO provisioner_profile (name, type, system, network, storage, userdata, script, arguments, revision, created, changed) VALUES `
+	const provisioner = `INSERT INTO provisioner_profile (name, type, system, network, ` +
+		`storage, userdata, script, arguments, revision, created, changed) VALUES `
 	do(p.UpTo(t.Context(), 10))(t)
 	for _, query := range []string{
-		`INSERT INTO network (name, bridge, mac, prefix, gateway, dns, nat, dhcp) VALUES ('default', 'seedbed0', '52:54:00:00:00:01', '10.9.0.0/24', '10.9.0.1', '[]', 1, 1)`,
-		`INSERT INTO image (name, pool, state, size, source, format, sha256, created) VALUES ('debian', 'default', 'active', 1024, '/d', 'raw', 'ab', 1)`,
+		`INSERT INTO network (name, bridge, mac, prefix, gateway, dns, nat, dhcp)
+			VALUES ('default', 'seedbed0', '52:54:00:00:00:01', '10.9.0.0/24', '10.9.0.1', '[]', 1, 1)`,
+		`INSERT INTO image (name, pool, state, size, source, format, sha256, created)
+			VALUES ('debian', 'default', 'active', 1024, '/d', 'raw', 'ab', 1)`,
 		`INSERT INTO profile (name, image, vcpus, memory, disk_size, network, ssh_keys, ready, revision, created, changed, on_failure)
 			VALUES ('twin', 'debian', 1, 268435456, 0, 'default', '[]', 'report', 3, 1, 2, 'keep'), ('plain', 'debian', 1, 268435456, 0, 'default', '["k"]', 'report', 5, 2, 2, '')`,
 		`INSERT INTO hook (name, key, actions, tolerance, created) VALUES ('demo', '07', '["create"]', 300000000, 1)`,
@@ -72,19 +76,28 @@ func fillTwoKinds(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 	}
 	do(p.UpTo(t.Context(), 20))(t)
 	for _, query := range []string{
-		`UPDATE provisioner_profile SET params = '[{"name":"n","type":"int","default":"1"}]', follow = 'pinned', protected = 1, hold = 1 WHERE name = 'scripted'`,
+		`UPDATE provisioner_profile SET params = '[{"name":"n","type":"int","default":"1"}]', follow = 'pinned', protected = 1, hold = 1
+			WHERE name = 'scripted'`,
 		`INSERT INTO ova (name, state, job, revision, created, changed) VALUES ('vm', 'active', 'j', 1, 1, 1)`,
 		provisioner + `('vm', 'ova', 'small', NULL, NULL, NULL, 'x', '[]', 1, 1, 1)`,
 		`UPDATE provisioner_profile SET ova = 'vm' WHERE name = 'vm'`,
 		`INSERT INTO hook_profile (hook, idx, profile) VALUES ('demo', 1, 'scripted')`,
-		instance + `('` + string(plainMade) + `', 'plain1', 'plain', 'debian', 'n', 'running', 1, 268435456, 'report', 0, '[]', '', 1, 1, 1, 'native', 'live', '4.0', NULL)`,
-		instance + `('` + string(scriptedMade) + `', 'scripted1', 'scripted', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'provisioner', 'live', '7.3', NULL)`,
-		instance + `('` + string(scriptedNew) + `', 'scripted2', 'scripted', '', 'n', 'provisioning', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'provisioner', 'pinned', '7.4', NULL)`,
-		instance + `('` + string(twinMade) + `', 'twin1', 'twin', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'provisioner', 'pinned', '1.0', NULL)`,
-		instance + `('` + string(strayMade) + `', 'stray1', 'scripted', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'native', 'live', '1.0', NULL)`,
-		job + `('` + string(scriptedCreate) + `', 'create', 'queued', 'scripted2', '` + string(scriptedNew) + `', '{"profile":"scripted","revision":7,"start":true,"scripted":true}', 'n', 1)`,
-		job + `('` + string(plainRebuild) + `', 'rebuild', 'queued', 'plain1', '` + string(plainMade) + `', '{"profile":"plain","image":"debian"}', 'n', 2)`,
-		job + `('` + string(twinRebuild) + `', 'rebuild', 'queued', 'twin1', '` + string(twinMade) + `', '{"profile":"twin","scripted":true}', 'n', 3)`,
+		instance + `('` + string(plainMade) +
+			`', 'plain1', 'plain', 'debian', 'n', 'running', 1, 268435456, 'report', 0, '[]', '', 1, 1, 1, 'native', 'live', '4.0', NULL)`,
+		instance + `('` + string(scriptedMade) +
+			`', 'scripted1', 'scripted', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'provisioner', 'live', '7.3', NULL)`,
+		instance + `('` + string(scriptedNew) + `', 'scripted2', 'scripted', '', 'n', ` +
+			`'provisioning', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'provisioner', 'pinned', '7.4', NULL)`,
+		instance + `('` + string(twinMade) +
+			`', 'twin1', 'twin', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'provisioner', 'pinned', '1.0', NULL)`,
+		instance + `('` + string(strayMade) +
+			`', 'stray1', 'scripted', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 1, 1, 'native', 'live', '1.0', NULL)`,
+		job + `('` + string(scriptedCreate) + `', 'create', 'queued', 'scripted2', '` + string(scriptedNew) +
+			`', '{"profile":"scripted","revision":7,"start":true,"scripted":true}', 'n', 1)`,
+		job + `('` + string(plainRebuild) + `', 'rebuild', 'queued', 'plain1', '` + string(plainMade) +
+			`', '{"profile":"plain","image":"debian"}', 'n', 2)`,
+		job + `('` + string(twinRebuild) + `', 'rebuild', 'queued', 'twin1', '` + string(twinMade) +
+			`', '{"profile":"twin","scripted":true}', 'n', 3)`,
 		`INSERT INTO job_script (job, run) VALUES ('` + string(scriptedCreate) + `', '{"script":{"Name":"x"},"bridges":["seedbed0"]}')`,
 		`INSERT INTO rebuild (job, side, instance, report_token, params) VALUES ('` + string(plainRebuild) + `', 'next',
 			'{"id":"` + string(plainMade) + `","name":"plain1","profile":"plain","profile_kind":"native"}', '', 'null')`,
@@ -117,14 +130,19 @@ func checkOneKind(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := t.Context()
 	one := seedbed.ParamText("1")
-	script := seedbed.Profile{SSHKeys: []string{}, UserData: []byte{}, Ready: seedbed.ReadyStarted, Datasource: "ec2", Tags: map[string]string{},
+	script := seedbed.Profile{SSHKeys: []string{}, UserData: []byte{}, Ready: seedbed.ReadyStarted,
+		Datasource: "ec2", Tags: map[string]string{},
 		Metadata: seedbed.MetadataOptions{InstanceID: "uuid"}, System: "small", Script: "x", Follow: seedbed.FollowLive, Revision: 1}
 	twin, scripted, ova := script, script, script
 	twin.ID, twin.Name = 2, "twin-pvc2"
-	scripted.ID, scripted.Name, scripted.NetworkTemplate, scripted.Storage, scripted.Document, scripted.Arguments = 3, "scripted", "lan", "root", "cloud", []string{"a=b|c", "d="}
-	scripted.Params, scripted.Follow, scripted.Protected, scripted.Hold, scripted.Revision = []seedbed.Param{{Name: "n", Type: "int", Default: &one}}, seedbed.FollowPinned, true, true, 7
+	scripted.ID, scripted.Name, scripted.NetworkTemplate, scripted.Storage, scripted.Document, scripted.Arguments = 3,
+		"scripted", "lan", "root", "cloud", []string{"a=b|c", "d="}
+	scripted.Params, scripted.Follow, scripted.Protected, scripted.Hold, scripted.Revision = []seedbed.Param{
+		{Name: "n", Type: "int", Default: &one},
+	}, seedbed.FollowPinned, true, true, 7
 	ova.ID, ova.Name, ova.OVA = 5, "vm", "vm"
-	plain := seedbed.Profile{Name: "plain", Image: "debian", VCPUs: 1, Memory: 256 * seedbed.MiB, Network: "default", SSHKeys: []string{"k"}, Ready: seedbed.ReadyReport,
+	plain := seedbed.Profile{Name: "plain", Image: "debian", VCPUs: 1, Memory: 256 * seedbed.MiB,
+		Network: "default", SSHKeys: []string{"k"}, Ready: seedbed.ReadyReport,
 		Datasource: "ec2", Tags: map[string]string{}, Follow: seedbed.FollowPinned, Revision: 5}
 	other := plain
 	other.Name, other.SSHKeys, other.Revision = "twin", []string{}, 3
@@ -152,7 +170,8 @@ func checkOneKind(t *testing.T, db *DB) {
 		t.Errorf("the hook names %q", h.Profiles)
 	}
 	for id, want := range map[seedbed.InstanceID][2]string{
-		plainMade: {"plain", "live"}, scriptedMade: {"scripted", "live"}, scriptedNew: {"scripted", "pinned"}, twinMade: {"twin-pvc2", "pinned"}, strayMade: {"scripted", "pinned"},
+		plainMade: {"plain", "live"}, scriptedMade: {"scripted", "live"}, scriptedNew: {"scripted", "pinned"},
+		twinMade: {"twin-pvc2", "pinned"}, strayMade: {"scripted", "pinned"},
 	} {
 		if i := do(db.Instance(ctx, id))(t); i.Profile != want[0] || string(i.Follow) != want[1] {
 			t.Errorf("instance %s is of profile %s, and its user-data is %s: want %v", i.Name, i.Profile, i.Follow, want)

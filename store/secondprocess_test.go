@@ -31,7 +31,8 @@ func TestSecondProcess(t *testing.T) {
 		t.Error("the other process writes nothing")
 	}
 	_, err := Open(ctx, Config{Path: path})
-	if !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), strconv.Itoa(child.Process.Pid)) {
+	if !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), strconv.Itoa(child.Process.Pid)) {
 		t.Errorf("opened beside process %d: %v", child.Process.Pid, err)
 	}
 	if err := child.Process.Kill(); err != nil {

@@ -23,11 +23,12 @@ func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	errs := make([]error, len(all)+1)
 	var accepting sync.WaitGroup
 	accepting.Go(func() { // the other writes wait for this one
-		errs[len(all)] = db.writes.Together(t.Context(), "wait", groupcommit.Change{Do: func(context.Context, *groupcommit.Batch) ([]outbox.Event, error) {
-			close(taken)
-			<-release
-			return nil, sqldb.ErrUnchanged
-		}})
+		errs[len(all)] = db.writes.Together(t.Context(), "wait",
+			groupcommit.Change{Do: func(context.Context, *groupcommit.Batch) ([]outbox.Event, error) {
+				close(taken)
+				<-release
+				return nil, sqldb.ErrUnchanged
+			}})
 	})
 	<-taken
 	for i, a := range all {
@@ -98,7 +99,8 @@ func testSharedCreates(t *testing.T, db *DB) {
 		if events := do(db.Events(ctx, a.Job.ID, 0, 10))(t); len(events) != 1 || events[0].Seq != 1 {
 			t.Errorf("events %+v", events)
 		}
-		if d := do(db.Delivery(ctx, "ci", a.Delivery.ID))(t); d.Job != a.Job.ID || string(d.Payload) != "\x00\x01\xff" || d.Headers["user-agent"] != "test" {
+		if d := do(db.Delivery(ctx, "ci", a.Delivery.ID))(t); d.Job != a.Job.ID ||
+			string(d.Payload) != "\x00\x01\xff" || d.Headers["user-agent"] != "test" {
 			t.Errorf("delivery %+v", d)
 		}
 	}

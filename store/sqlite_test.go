@@ -49,7 +49,9 @@ func TestFileModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a?b#c%20d")
 	db := open(t, filepath.Join(dir, "seedbed.db"))
 	do(acceptImport(t.Context(), db, "debian"))(t)
-	for name, want := range map[string]os.FileMode{"": 0o750, "seedbed.db": 0o600, "seedbed.db-wal": 0o600, "seedbed.db-shm": 0o600, "seedbed.db.lock": 0o600} {
+	for name, want := range map[string]os.FileMode{
+		"": 0o750, "seedbed.db": 0o600, "seedbed.db-wal": 0o600, "seedbed.db-shm": 0o600, "seedbed.db.lock": 0o600,
+	} {
 		fi, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
@@ -90,7 +92,9 @@ func TestNewerDatabase(t *testing.T) {
 	if !errors.Is(err, seedbed.ErrVersion) {
 		t.Fatalf("opened: %v", err)
 	}
-	for _, w := range []string{path, fmt.Sprintf("schema %d", sqldb.Schema+6), fmt.Sprintf("schema %d", sqldb.Schema+5), fmt.Sprintf("knows %d", sqldb.Schema)} {
+	for _, w := range []string{
+		path, fmt.Sprintf("schema %d", sqldb.Schema+6), fmt.Sprintf("schema %d", sqldb.Schema+5), fmt.Sprintf("knows %d", sqldb.Schema),
+	} {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("%q does not say %q", err, w)
 		}

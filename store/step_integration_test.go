@@ -35,7 +35,8 @@ func TestPostgresStepOfALockedJob(t *testing.T) {
 	go func() { first <- db.Step(ctx, locked.Ref(), step) }()
 	// Wait until the server reports that the step waits for the lock.
 	for waiting := 0; waiting == 0; {
-		err := db.sql.Read.QueryRowContext(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+		err := db.sql.Read.QueryRowContext(ctx,
+			`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,8 @@ func TestPostgresStepIsTold(t *testing.T) {
 	ctx, db, another := t.Context(), s.use(t, name), s.use(t, name)
 	j := claimed(t, db, "debian") // by now it is known that no endpoint wants events
 	do(another.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/",
-		Events: []string{seedbed.EventJobStarted, seedbed.EventJobStage, seedbed.EventJobSucceeded}, Keys: []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
+		Events: []string{seedbed.EventJobStarted, seedbed.EventJobStage, seedbed.EventJobSucceeded},
+		Keys:   []seedbed.EndpointKey{{Key: make([]byte, 32)}}}))(t)
 	if err := db.Step(ctx, j.Ref(), seedbed.Step{Done: "one", Next: "two"}); err != nil {
 		t.Fatal(err)
 	}

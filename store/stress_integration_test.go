@@ -87,15 +87,18 @@ func TestPostgresStress(t *testing.T) {
 		t.Errorf("the follower serves %d of %d", served, len(instances))
 	}
 	for what, query := range map[string]string{
-		"NICs of nobody":                    `SELECT COUNT(*) FROM nic WHERE instance NOT IN (SELECT id FROM instance)`,
-		"volumes of nobody":                 `SELECT COUNT(*) FROM volume WHERE instance NOT IN (SELECT id FROM instance)`,
-		"NICs on no network":                `SELECT COUNT(*) FROM nic WHERE network NOT IN (SELECT name FROM network)`,
-		"events and deliveries of no job":   `SELECT COUNT(*) FROM (SELECT job FROM job_event UNION ALL SELECT job FROM delivery) AS part WHERE job NOT IN (SELECT id FROM job)`,
-		"blobs in use and marked unused":    `SELECT COUNT(*) FROM blob WHERE unused_since IS NOT NULL AND sha256 IN (SELECT blob FROM feed WHERE blob IS NOT NULL)`,
-		"leases without a NIC":              `SELECT COUNT(*) FROM lease WHERE mac NOT IN (SELECT mac FROM nic)`,
-		"revisions that are not the node's": `SELECT COUNT(*) FROM feed_node n WHERE n.revision <> (SELECT MAX(f.revision) FROM feed f WHERE f.node = n.node)`,
-		"jobs whose events have gaps":       `SELECT COUNT(*) FROM job j WHERE j.events <> (SELECT COUNT(*) FROM job_event e WHERE e.job = j.id)`,
-		"jobs that did not end":             `SELECT COUNT(*) FROM job WHERE ended IS NULL`,
+		"NICs of nobody":     `SELECT COUNT(*) FROM nic WHERE instance NOT IN (SELECT id FROM instance)`,
+		"volumes of nobody":  `SELECT COUNT(*) FROM volume WHERE instance NOT IN (SELECT id FROM instance)`,
+		"NICs on no network": `SELECT COUNT(*) FROM nic WHERE network NOT IN (SELECT name FROM network)`,
+		"events and deliveries of no job": `SELECT COUNT(*) FROM (SELECT job FROM job_event UNION ALL SELECT job FROM delivery) AS part
+			WHERE job NOT IN (SELECT id FROM job)`,
+		"blobs in use and marked unused": `SELECT COUNT(*) FROM blob
+			WHERE unused_since IS NOT NULL AND sha256 IN (SELECT blob FROM feed WHERE blob IS NOT NULL)`,
+		"leases without a NIC": `SELECT COUNT(*) FROM lease WHERE mac NOT IN (SELECT mac FROM nic)`,
+		"revisions that are not the node's": `SELECT COUNT(*) FROM feed_node n
+			WHERE n.revision <> (SELECT MAX(f.revision) FROM feed f WHERE f.node = n.node)`,
+		"jobs whose events have gaps": `SELECT COUNT(*) FROM job j WHERE j.events <> (SELECT COUNT(*) FROM job_event e WHERE e.job = j.id)`,
+		"jobs that did not end":       `SELECT COUNT(*) FROM job WHERE ended IS NULL`,
 	} {
 		var n int
 		if err := one.sql.Read.QueryRowContext(ctx, query).Scan(&n); err != nil || n != 0 {
@@ -110,7 +113,8 @@ func life(ctx context.Context, db *DB, name string, how int) error {
 	_, err := db.Accept(ctx, seedbed.Acceptance{
 		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
 		Delivery: &seedbed.Delivery{Hook: "ci", ID: name},
-		Instance: &seedbed.Instance{ID: id, Name: name, Node: "node", VCPUs: 1, Memory: seedbed.GiB, NICs: []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: "default"}}},
+		Instance: &seedbed.Instance{ID: id, Name: name, Node: "node", VCPUs: 1, Memory: seedbed.GiB,
+			NICs: []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: "default"}}},
 	})
 	if err != nil {
 		return err
@@ -156,11 +160,13 @@ func work(ctx context.Context, db *DB) error {
 	if err := db.Step(ctx, ref, seedbed.Step{Next: "publish", Total: 2}); err != nil {
 		return err
 	}
-	if _, err := db.Publish(ctx, ref, "node", seedbed.Guest{ID: i.ID, Name: i.Name}, seedbed.Documents{UserData: []byte("#cloud-config of all\n")}); err != nil {
+	if _, err := db.Publish(ctx, ref, "node",
+		seedbed.Guest{ID: i.ID, Name: i.Name}, seedbed.Documents{UserData: []byte("#cloud-config of all\n")}); err != nil {
 		return err
 	}
 	err = db.AddGuestEvents(ctx, "node", "spool", []seedbed.GuestEvent{
-		{Seq: time.Now().UnixNano(), Instance: i.ID, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: time.Now().Add(time.Hour)}})
+		{Seq: time.Now().UnixNano(), Instance: i.ID, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC,
+			Addr: i.NICs[0].Addr, Until: time.Now().Add(time.Hour)}})
 	if err != nil {
 		return err
 	}

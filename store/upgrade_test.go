@@ -48,7 +48,8 @@ func fillFirstRelease(t *testing.T, db *sql.DB) {
 		{`INSERT INTO setting (key, value) VALUES ('own', $1)`, []any{[]byte("kept")}},
 		{`INSERT INTO network (name, bridge, mac, prefix, gateway, dns, nat, dhcp)
 			VALUES ('default', 'seedbed0', '52:54:00:00:00:01', '10.9.0.0/24', '10.9.0.1', '["10.9.0.1"]', 1, 1)`, nil},
-		{`INSERT INTO image (name, pool, state, size, source, format, sha256, created) VALUES ('debian', 'default', 'active', 1073741824, '/d.qcow2', 'qcow2', 'ab', 1)`, nil},
+		{`INSERT INTO image (name, pool, state, size, source, format, sha256, created)
+			VALUES ('debian', 'default', 'active', 1073741824, '/d.qcow2', 'qcow2', 'ab', 1)`, nil},
 		{`INSERT INTO profile (name, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, revision, created, changed)
 			VALUES ('small', 'debian', 1, 268435456, 0, 'default', '["ssh-ed25519 AAAA a"]', $1, 'report', 3, 1, 2)`, []any{firstData}},
 		{`INSERT INTO hook (name, key, actions, tolerance, created) VALUES ('demo', $1, '["create"]', 300000000, 1)`, []any{key}},
@@ -60,14 +61,17 @@ func fillFirstRelease(t *testing.T, db *sql.DB) {
 		{`INSERT INTO job (id, kind, state, subject, instance, node, owner, epoch, lease_until, stage, total, created, started)
 			VALUES ($1, 'remove', 'running', 'web1', $2, 'n', 'gone', 4, 5, 'destroy', 3, 3, 3)`, []any{firstLive, firstInstance}},
 		{`INSERT INTO job_stage (job, n, name, state, started) VALUES ($1, 0, 'destroy', 'running', 3)`, []any{firstLive}},
-		{`INSERT INTO job_event (job, seq, at, level, stage, msg, progress) VALUES ($1, 1, 2, 'info', 'volumes', 'volume made', 25)`, []any{firstCreate}},
+		{`INSERT INTO job_event (job, seq, at, level, stage, msg, progress) VALUES ($1, 1, 2, 'info', 'volumes', 'volume made', 25)`,
+			[]any{firstCreate}},
 		{`INSERT INTO claim (kind, key, job, holder) VALUES ('image', 'debian', $1, 'debian')`, []any{firstImport}},
 		{`INSERT INTO claim (kind, key, job, holder) VALUES ('name', 'web1', $1, $2)`, []any{firstCreate, firstInstance}},
 		{`INSERT INTO delivery (hook, id, sha256, received, job) VALUES ('demo', 'msg_1', $1, 2, $2)`, []any{sum[:], firstCreate}},
 		{`INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision, created, changed, fetched)
-			VALUES ($1, 'web1', 'small', 'debian', 'n', 'running', 1, 268435456, 'report', 0, $2, '["ssh-ed25519 AAAA a"]', 'tok', 5, 2, 3, 3)`, []any{firstInstance, firstData}},
+			VALUES ($1, 'web1', 'small', 'debian', 'n', 'running', 1, 268435456, 'report', 0, $2, '["ssh-ed25519 AAAA a"]', 'tok', 5, 2, 3, 3)`,
+			[]any{firstInstance, firstData}},
 		{`INSERT INTO nic (instance, idx, mac, network, addr) VALUES ($1, 0, '52:54:00:00:00:02', 'default', '10.9.0.5')`, []any{firstInstance}},
-		{`INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ('default', 'web1-0', $1, 0, 1073741824, 'debian')`, []any{firstInstance}},
+		{`INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ('default', 'web1-0', $1, 0, 1073741824, 'debian')`,
+			[]any{firstInstance}},
 		{`INSERT INTO lease (mac, addr, instance, until) VALUES ('52:54:00:00:00:02', '10.9.0.5', $1, $2)`, []any{firstInstance, later}},
 		{`INSERT INTO feed_node (node, revision, floor, applied, applied_at) VALUES ('n', 7, 2, 7, 3)`, nil},
 		{`INSERT INTO blob (sha256, data) VALUES ($1, $2)`, []any{blob, firstData}},
@@ -76,7 +80,8 @@ func fillFirstRelease(t *testing.T, db *sql.DB) {
 				`"nics":[{"id":1,"mac":"52:54:00:00:00:02","network":"default","addr":"10.9.0.5"}],` +
 				`"user_data":{"sha256":"` + blob + `","size":14},"created":"2026-01-01T00:00:00Z","node":"n"}`, blob}},
 		{`INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, method, path, status, bytes, fields)
-			VALUES ('n', 's', 9, $1, 'access', 3, '52:54:00:00:00:02', '10.9.0.5', 'GET', '/latest/user-data', 200, 14, 'null')`, []any{firstInstance}},
+			VALUES ('n', 's', 9, $1, 'access', 3, '52:54:00:00:00:02', '10.9.0.5', 'GET', '/latest/user-data', 200, 14, 'null')`,
+			[]any{firstInstance}},
 		{`INSERT INTO cron_run (task, slot) VALUES ('cleanup', 60)`, nil},
 	} {
 		if _, err := db.Exec(row.query, row.args...); err != nil {
@@ -92,13 +97,16 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	inst := do(db.InstanceByName(ctx, "web1"))(t)
 	want := seedbed.Instance{
 		Follow: seedbed.FollowPinned, System: seedbed.System{Serial: true},
-		ID: firstInstance, Name: "web1", Profile: "small", Image: "debian", Node: "n", State: seedbed.InstanceRunning, VCPUs: 1, Memory: 256 * seedbed.MiB,
-		Ready: seedbed.ReadyReport, UserData: firstData, SSHKeys: []string{"ssh-ed25519 AAAA a"}, ReportToken: "tok", Revision: 5, Datasource: "ec2",
+		ID: firstInstance, Name: "web1", Profile: "small", Image: "debian", Node: "n",
+		State: seedbed.InstanceRunning, VCPUs: 1, Memory: 256 * seedbed.MiB,
+		Ready: seedbed.ReadyReport, UserData: firstData, SSHKeys: []string{"ssh-ed25519 AAAA a"},
+		ReportToken: "tok", Revision: 5, Datasource: "ec2",
 		NICs:    []seedbed.NIC{{ID: inst.NICs[0].ID, MAC: inst.NICs[0].MAC, Network: "default", Addr: netip.MustParseAddr("10.9.0.5")}},
 		Volumes: []seedbed.Volume{{Pool: "default", Name: "web1-0", Size: seedbed.GiB, Image: "debian"}},
 		Created: time.UnixMicro(2).UTC(), Changed: time.UnixMicro(3).UTC(), Fetched: time.UnixMicro(3).UTC(),
 	}
-	if d := cmp.Diff(want, inst, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); d != "" || inst.NICs[0].MAC.String() != "52:54:00:00:00:02" {
+	if d := cmp.Diff(want, inst, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); d != "" ||
+		inst.NICs[0].MAC.String() != "52:54:00:00:00:02" {
 		t.Errorf("instance (-want +got):\n%s", d)
 	}
 	p := do(db.Profile(ctx, "small"))(t)
@@ -122,7 +130,8 @@ func checkFirstRelease(t *testing.T, db *DB) {
 		t.Errorf("setting %q", own)
 	}
 	page := do(db.FeedPage(ctx, "n", 0, ""))(t)
-	if !page.Snapshot || page.Revision != 7 || len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest == nil || feedtest.Changes(t, page)[0].Guest.UserData == nil ||
+	if !page.Snapshot || page.Revision != 7 || len(page.Changes) != 1 ||
+		feedtest.Changes(t, page)[0].Guest == nil || feedtest.Changes(t, page)[0].Guest.UserData == nil ||
 		!bytes.Equal(do(db.Blob(ctx, feedtest.Changes(t, page)[0].Guest.UserData.SHA256))(t), firstData) {
 		t.Errorf("feed %+v", page)
 	}
@@ -147,7 +156,8 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	}
 	var hook string
 	var claims int
-	if err := db.sql.Read.QueryRow(`SELECT hook, (SELECT COUNT(*) FROM claim) FROM instance`).Scan(&hook, &claims); err != nil || hook != "demo" || claims != 1 {
+	if err := db.sql.Read.QueryRow(`SELECT hook, (SELECT COUNT(*) FROM claim) FROM instance`).Scan(&hook, &claims); err != nil ||
+		hook != "demo" || claims != 1 {
 		t.Errorf("the instance is of hook %q, and %d things are claimed (%v): want demo, and the image alone", hook, claims, err)
 	}
 	// The interrupted job continues where it was, and removes the instance.

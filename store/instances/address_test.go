@@ -60,7 +60,8 @@ func TestUsable(t *testing.T) {
 	t.Parallel()
 	p := netip.MustParsePrefix("10.99.0.0/24")
 	for addr, want := range map[string]bool{
-		"10.99.0.0": false, "10.99.0.1": true, "10.99.0.254": true, "10.99.0.255": false, "10.99.1.1": false, "fd00::1": false, "::ffff:10.99.0.1": false,
+		"10.99.0.0": false, "10.99.0.1": true, "10.99.0.254": true, "10.99.0.255": false,
+		"10.99.1.1": false, "fd00::1": false, "::ffff:10.99.0.1": false,
 	} {
 		if got := usable(p, netip.MustParseAddr(addr)); got != want {
 			t.Errorf("usable(%s, %s) = %t", p, addr, got)

@@ -50,7 +50,8 @@ func testCreate(b *bench) {
 	b.equal(get(b.InstanceByName(ctx, "web1"))(b), i)
 	b.equal(get(b.Instances(ctx))(b), []seedbed.Instance{i})
 	j := get(b.Job(ctx, a.Job.ID))(b)
-	b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: "web1", Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))
+	b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: "web1",
+		Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))
 	events := get(b.Events(ctx, j.ID, 0, 10))(b)
 	if len(events) != 1 || events[0].Seq != 1 || events[0].Level != "info" || events[0].Job != j.ID {
 		b.Fatalf("events: %+v", events)

@@ -33,7 +33,8 @@ func testTokens(b *bench) {
 	b.want(err, seedbed.ErrInvalid)
 	_, err = b.CreateToken(ctx, seedbed.Token{Name: "x", Role: "root"}, sha256.Sum256([]byte("two")))
 	b.want(err, seedbed.ErrInvalid, `"root"`, "viewer, operator or admin")
-	_, err = b.CreateToken(ctx, seedbed.Token{Name: "x", Role: seedbed.RoleAdmin, Expires: time.Now().Add(-time.Second)}, sha256.Sum256([]byte("two")))
+	_, err = b.CreateToken(ctx, seedbed.Token{Name: "x", Role: seedbed.RoleAdmin, Expires: time.Now().Add(-time.Second)},
+		sha256.Sum256([]byte("two")))
 	b.want(err, seedbed.ErrInvalid, "expired")
 
 	used := get(b.TokenOf(ctx, sum))(b)
@@ -78,7 +79,8 @@ func testAudit(b *bench) {
 	b.equal(get(b.Audit(ctx, all[0].ID, 10))(b), all[1:])
 	b.equal(get(b.Audit(ctx, 0, 1))(b), all[:1])
 
-	large := seedbed.WithChange(ctx, &seedbed.Change{Actor: strings.Repeat("x", 1000), Asked: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)})
+	large := seedbed.WithChange(ctx,
+		&seedbed.Change{Actor: strings.Repeat("x", 1000), Asked: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)})
 	get(b.CreateToken(large, seedbed.Token{Name: "big", Role: seedbed.RoleViewer}, sum))(b)
 	if e := get(b.Audit(ctx, 0, 1))(b)[0]; len(e.Asked) > 100 || len(e.Actor) > 256 || !json.Valid(e.Asked) {
 		b.Errorf("%d bytes are kept of an actor, %d of a body", len(e.Actor), len(e.Asked))

@@ -186,7 +186,8 @@ func (b *bench) instance(name string) seedbed.Instance {
 }
 
 func guestOf(i seedbed.Instance) seedbed.Guest {
-	g := seedbed.Guest{ID: i.ID, Name: i.Name, Profile: i.Profile, Image: i.Image, VCPUs: i.VCPUs, Memory: i.Memory, SSHKeys: i.SSHKeys, Created: i.Created, Node: i.Node}
+	g := seedbed.Guest{ID: i.ID, Name: i.Name, Profile: i.Profile, Image: i.Image, VCPUs: i.VCPUs,
+		Memory: i.Memory, SSHKeys: i.SSHKeys, Created: i.Created, Node: i.Node}
 	for _, n := range i.NICs {
 		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: n.ID, MAC: n.MAC, Network: n.Network, Addr: n.Addr})
 	}

@@ -60,7 +60,8 @@ func testNetworks(b *bench) {
 }
 
 func webProfile() seedbed.Profile {
-	return seedbed.Profile{Name: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, DiskSize: 10 * seedbed.GiB, Network: "default", SSHKeys: []string{"k"}, UserData: []byte("#!/bin/sh\n")}
+	return seedbed.Profile{Name: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB,
+		DiskSize: 10 * seedbed.GiB, Network: "default", SSHKeys: []string{"k"}, UserData: []byte("#!/bin/sh\n")}
 }
 
 func testProfiles(b *bench) {
@@ -143,7 +144,8 @@ func testHooks(b *bench) {
 	ctx := context.Background()
 	b.world()
 	get(b.CreateProfile(ctx, webProfile()))(b)
-	h := seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{7, 0}, 12)}}, Profiles: []string{"web"}, Actions: []string{"create", "remove"}, Tolerance: 5 * time.Minute}
+	h := seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{7, 0}, 12)}},
+		Profiles: []string{"web"}, Actions: []string{"create", "remove"}, Tolerance: 5 * time.Minute}
 	made := get(b.CreateHook(ctx, h))(b)
 	b.equal(made, h, cmpopts.IgnoreFields(seedbed.Hook{}, "Created", "Changed", "Scheme"))
 	b.equal(get(b.Hook(ctx, "ci"))(b), made)
@@ -182,7 +184,8 @@ func testImages(b *bench) {
 	a := importOf("debian")
 	get(b.Accept(ctx, a))(b)
 	i := get(b.Image(ctx, "debian"))(b)
-	b.equal(i, seedbed.Image{Name: "debian", Pool: "default", State: seedbed.ImageImporting, Source: "/img", Node: node}, cmpopts.IgnoreFields(seedbed.Image{}, "Created"))
+	b.equal(i, seedbed.Image{Name: "debian", Pool: "default", State: seedbed.ImageImporting, Source: "/img", Node: node},
+		cmpopts.IgnoreFields(seedbed.Image{}, "Created"))
 	_, err := b.Accept(ctx, importOf("debian"))
 	b.want(err, seedbed.ErrExists, `image "debian" is being imported by job `+a.Job.ID.Short())
 	b.equal(holder(err), a.Job.ID)

@@ -92,7 +92,8 @@ func testRemoveFailed(b *bench) {
 	i := b.instance("web1")
 	get(b.Accept(ctx, removeOf(i.ID)))(b)
 	j := b.claim()
-	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "libvirt is away", InstanceState: seedbed.InstanceFailed}))
+	b.must(b.Finish(ctx, j.Ref(),
+		seedbed.JobResult{State: seedbed.JobFailed, Error: "libvirt is away", InstanceState: seedbed.InstanceFailed}))
 	b.equal(get(b.Job(ctx, j.ID))(b).Error, "libvirt is away")
 	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceFailed)
 	b.remove(i.ID)

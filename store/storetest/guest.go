@@ -22,11 +22,13 @@ var guestCases = map[string]func(*bench){
 var day = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
 func leaseEvent(seq int64, i seedbed.Instance, until time.Time) seedbed.GuestEvent {
-	return seedbed.GuestEvent{Seq: seq, Instance: i.ID, Kind: seedbed.GuestLease, At: until.Add(-time.Hour), MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: until}
+	return seedbed.GuestEvent{Seq: seq, Instance: i.ID, Kind: seedbed.GuestLease,
+		At: until.Add(-time.Hour), MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: until}
 }
 
 func access(seq int64, i seedbed.Instance, path string, status int) seedbed.GuestEvent {
-	return seedbed.GuestEvent{Seq: seq, Instance: i.ID, Kind: seedbed.GuestAccess, At: day.Add(time.Duration(seq) * time.Second), Method: "GET", Path: path, Status: status, Bytes: 7}
+	return seedbed.GuestEvent{Seq: seq, Instance: i.ID, Kind: seedbed.GuestAccess,
+		At: day.Add(time.Duration(seq) * time.Second), Method: "GET", Path: path, Status: status, Bytes: 7}
 }
 
 func testAtLeastOnce(b *bench) {
@@ -88,7 +90,9 @@ func testReported(b *bench) {
 	ctx := context.Background()
 	b.world()
 	i := b.instance("web1")
-	e := seedbed.GuestEvent{Seq: 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day, Fields: map[string]string{"hostname": "web1", "fqdn": ""}}
+	e := seedbed.GuestEvent{
+		Seq: 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day, Fields: map[string]string{"hostname": "web1", "fqdn": ""},
+	}
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{e}))
 	again := e
 	again.Seq, again.At = 2, day.Add(time.Hour)
@@ -132,7 +136,8 @@ func testGuestHint(b *bench) {
 	b.world()
 	i := b.instance("web1")
 	event := func(kind, path string) seedbed.GuestEvent {
-		return seedbed.GuestEvent{Instance: i.ID, Kind: kind, At: day, Method: "GET", Path: path, Status: 200, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: day}
+		return seedbed.GuestEvent{Instance: i.ID, Kind: kind, At: day, Method: "GET", Path: path,
+			Status: 200, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Until: day}
 	}
 	plain := event(seedbed.GuestAccess, "/latest/meta-data/")
 	var seq int64
@@ -172,7 +177,9 @@ func testHostile(b *bench) {
 	i := b.instance("web1")
 	e := access(1, i, "/\x00\xff"+strings.Repeat("a", 1<<16), 404)
 	e.Method = strings.Repeat("M", 1<<16)
-	e.Fields = map[string]string{"\x00": "\xff", "long": strings.Repeat("x", 1<<16), "more": strings.Repeat("y", 1<<16), strings.Repeat("z", 1<<16): ""}
+	e.Fields = map[string]string{
+		"\x00": "\xff", "long": strings.Repeat("x", 1<<16), "more": strings.Repeat("y", 1<<16), strings.Repeat("z", 1<<16): "",
+	}
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{e}))
 	got := get(b.GuestEvents(ctx, i.ID, 0))(b)[0]
 	size := len(got.Path) + len(got.Method)

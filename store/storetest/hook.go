@@ -48,7 +48,8 @@ var hookCases = map[string]func(*bench){
 }
 
 func ciHook() seedbed.Hook {
-	h := seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{1}, 32)}}, Actions: []string{"create"}, Tolerance: time.Minute}
+	h := seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{1}, 32)}},
+		Actions: []string{"create"}, Tolerance: time.Minute}
 	h.Scheme = seedbed.SchemeStandard
 	return h
 }
@@ -107,8 +108,10 @@ func testHookKeys(b *bench) {
 	ctx := context.Background()
 	get(b.CreateHook(ctx, ciHook()))(b)
 	start := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Microsecond)
-	h := get(b.RotateHook(ctx, "ci", seedbed.HookKey{ID: "k2", Secret: bytes.Repeat([]byte{2}, 32), NotBefore: start, NotAfter: start.Add(48 * time.Hour)}, time.Hour))(b)
-	b.equal([]any{len(h.Keys), h.Keys[0].NotAfter, h.Keys[1].NotBefore, h.Keys[1].NotAfter}, []any{2, start.Add(time.Hour), start, start.Add(48 * time.Hour)})
+	h := get(b.RotateHook(ctx, "ci",
+		seedbed.HookKey{ID: "k2", Secret: bytes.Repeat([]byte{2}, 32), NotBefore: start, NotAfter: start.Add(48 * time.Hour)}, time.Hour))(b)
+	b.equal([]any{len(h.Keys), h.Keys[0].NotAfter, h.Keys[1].NotBefore, h.Keys[1].NotAfter},
+		[]any{2, start.Add(time.Hour), start, start.Add(48 * time.Hour)})
 	_, err := b.RotateHook(ctx, "ci", seedbed.HookKey{ID: "k2", Secret: bytes.Repeat([]byte{3}, 32)}, 72*time.Hour)
 	b.want(err, seedbed.ErrInvalid, `two keys are called "k2"`)
 	b.equal(get(b.HookNow(ctx, "ci"))(b), get(b.Hook(ctx, "ci"))(b))
@@ -182,7 +185,8 @@ func testHistory(b *bench) {
 	receipt := get(b.Accept(ctx, a))(b)
 	all := get(b.Deliveries(ctx, 0))(b)
 	b.equal(len(all), 1)
-	b.equal([]any{all[0].Decision, all[0].Job, all[0].Peer, all[0].Headers["x-a"]}, []any{seedbed.DecisionAccepted, receipt.Job, "192.0.2.1", "b"})
+	b.equal([]any{all[0].Decision, all[0].Job, all[0].Peer, all[0].Headers["x-a"]},
+		[]any{seedbed.DecisionAccepted, receipt.Job, "192.0.2.1", "b"})
 	b.equal(get(b.Delivery(ctx, "ci", "msg_1"))(b).Payload, []byte("body"))
 	b.must(b.RecordDelivery(ctx, *delivery("msg_2", "x")))
 	b.equal(get(b.CountDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2) // the one with a live job stays

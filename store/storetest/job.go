@@ -19,7 +19,8 @@ var jobCases = map[string]func(*bench){
 func testJobPrefix(b *bench) {
 	ctx := context.Background()
 	b.world()
-	ids := []seedbed.JobID{"0aaaaaaa-0000-4000-8000-000000000001", "0aaaaaaa-0000-4000-8000-000000000002", "0bbbbbbb-0000-4000-8000-000000000001"}
+	ids := []seedbed.JobID{"0aaaaaaa-0000-4000-8000-000000000001",
+		"0aaaaaaa-0000-4000-8000-000000000002", "0bbbbbbb-0000-4000-8000-000000000001"}
 	for n, id := range ids {
 		a := createOf(nameN(n))
 		a.Job.ID = id

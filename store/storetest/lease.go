@@ -141,7 +141,8 @@ func (b *bench) writes(j seedbed.Job, i seedbed.Instance) map[string]func(seedbe
 func (b *bench) state(job seedbed.JobID) []any {
 	ctx := context.Background()
 	return []any{
-		get(b.Job(ctx, job))(b), get(b.Stages(ctx, job))(b), get(b.Events(ctx, job, 0, 0))(b), get(b.Instances(ctx))(b), get(b.FeedPage(ctx, node, 0, ""))(b),
+		get(b.Job(ctx, job))(b), get(b.Stages(ctx, job))(b), get(b.Events(ctx, job, 0, 0))(b),
+		get(b.Instances(ctx))(b), get(b.FeedPage(ctx, node, 0, ""))(b),
 	}
 }
 

@@ -112,7 +112,8 @@ func testChangeProfile(b *bench) {
 	made := get(b.CreateProfile(ctx, webProfile()))(b)
 	text := seedbed.ParamText("1")
 	changed := get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error {
-		p.Name, p.VCPUs, p.Expressions, p.Follow, p.Protected, p.Hold = "other", 0, map[string]string{"vcpus": "${param.n}"}, seedbed.FollowLive, true, true
+		p.Name, p.VCPUs, p.Expressions, p.Follow, p.Protected, p.Hold = "other", 0,
+			map[string]string{"vcpus": "${param.n}"}, seedbed.FollowLive, true, true
 		p.Params = []seedbed.Param{{Name: "n", Type: seedbed.ParamInt, Default: &text}}
 		return nil
 	}))(b)
@@ -141,7 +142,8 @@ func testNativeTemplates(b *bench) {
 	get(b.CreateProfile(ctx, profileOf("web")))(b)
 	composed := get(b.ScriptedProfiles(ctx, seedbed.ExactName("web")))(b)[0]
 	get(b.CreateUserData(ctx, "doc", "x"))(b)
-	p := seedbed.Profile{Name: "multi", System: composed.System, NetworkTemplate: composed.NetworkTemplate, Storage: composed.Storage, Document: "doc", Follow: seedbed.FollowLive}
+	p := seedbed.Profile{Name: "multi", System: composed.System, NetworkTemplate: composed.NetworkTemplate,
+		Storage: composed.Storage, Document: "doc", Follow: seedbed.FollowLive}
 	made := get(b.CreateProfile(ctx, p))(b)
 	b.equal(get(b.Profile(ctx, "multi"))(b), made)
 	b.must(b.DeleteProfile(ctx, "web"))
@@ -176,11 +178,15 @@ func testParts(b *bench) {
 	get(b.CreateProfile(ctx, profileOf("web")))(b)
 	composed := get(b.ScriptedProfiles(ctx, seedbed.ExactName("web")))(b)[0]
 	b.equal(get(b.Parts(ctx, "web", seedbed.PartNames{}))(b), seedbed.Parts{})
-	parts := get(b.Parts(ctx, "web", seedbed.PartNames{System: composed.System, Network: composed.NetworkTemplate, Storage: composed.Storage, UserData: seedbed.Empty}))(b)
-	if parts.System.Name != composed.System || parts.Network.Name != composed.NetworkTemplate || parts.Storage.Name != composed.Storage || parts.UserData.Name != seedbed.Empty {
+	parts := get(b.Parts(ctx, "web",
+		seedbed.PartNames{System: composed.System, Network: composed.NetworkTemplate, Storage: composed.Storage, UserData: seedbed.Empty}))(b)
+	if parts.System.Name != composed.System || parts.Network.Name != composed.NetworkTemplate ||
+		parts.Storage.Name != composed.Storage || parts.UserData.Name != seedbed.Empty {
 		b.Fatalf("%+v", parts)
 	}
-	for _, n := range []seedbed.PartNames{{System: "none"}, {Network: "none"}, {Storage: "%"}, {UserData: "a\x00b"}, {System: "\xff"}, {Script: "none"}, {OVA: "none"}} {
+	for _, n := range []seedbed.PartNames{
+		{System: "none"}, {Network: "none"}, {Storage: "%"}, {UserData: "a\x00b"}, {System: "\xff"}, {Script: "none"}, {OVA: "none"},
+	} {
 		_, err := b.Parts(ctx, "web", n)
 		b.want(err, seedbed.ErrInvalid, `for profile "web" does not exist`)
 	}
@@ -316,13 +322,15 @@ func byToken(t seedbed.Token) context.Context {
 
 func (b *bench) token(name string, q seedbed.TokenQuota) seedbed.Token {
 	b.Helper()
-	return get(b.CreateToken(context.Background(), seedbed.Token{Name: name, Role: seedbed.RoleOperator, Quota: q}, sha256.Sum256([]byte(name))))(b)
+	return get(b.CreateToken(context.Background(), seedbed.Token{Name: name, Role: seedbed.RoleOperator, Quota: q},
+		sha256.Sum256([]byte(name))))(b)
 }
 
 func testTokenQuota(b *bench) {
 	ctx := context.Background()
 	b.world()
-	_, err := b.CreateToken(ctx, seedbed.Token{Name: "bad", Role: seedbed.RoleViewer, Quota: seedbed.TokenQuota{VCPUs: -1}}, sha256.Sum256([]byte("bad")))
+	_, err := b.CreateToken(ctx, seedbed.Token{Name: "bad", Role: seedbed.RoleViewer, Quota: seedbed.TokenQuota{VCPUs: -1}},
+		sha256.Sum256([]byte("bad")))
 	b.want(err, seedbed.ErrInvalid, "below zero")
 	ci := b.token("ci", seedbed.TokenQuota{Instances: 3, VCPUs: 5, Memory: 3 * seedbed.GiB, Disk: 25 * seedbed.GiB})
 	first := createOf("web1") // 2 vcpus, 1GiB, 10GiB
@@ -330,7 +338,8 @@ func testTokenQuota(b *bench) {
 	b.equal(get(b.Instance(ctx, first.Instance.ID))(b).Token, "ci")
 	get(b.Accept(byToken(ci), createOf("web2")))(b)
 	_, err = b.Accept(byToken(ci), createOf("web3"))
-	b.want(err, seedbed.ErrForbidden, `token "ci" is over its quota`, "vcpus: it has 4, this wants 2 more, and 5 is the most", "disk: it has 20GiB, this wants 10GiB more, and 25GiB is the most")
+	b.want(err, seedbed.ErrForbidden, `token "ci" is over its quota`, "vcpus: it has 4, this wants 2 more, and 5 is the most",
+		"disk: it has 20GiB, this wants 10GiB more, and 25GiB is the most")
 	if strings.Contains(err.Error(), "memory") || strings.Contains(err.Error(), "instances:") {
 		b.Fatal(err)
 	}
@@ -381,7 +390,8 @@ func testKept(b *bench) {
 	i.Follow, i.Source, i.Protected = seedbed.FollowLive, "7.3", true
 	i.Params = map[string]any{"n": int64(1<<62 + 1), "on": true, "text": "a\"\x00\n", "big": int64(-1)}
 	i.System = seedbed.System{
-		VNC: true, VNCBind: "0.0.0.0", NodeLimit: []string{"a", "b"}, NodeSelector: "mem", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300,
+		VNC: true, VNCBind: "0.0.0.0", NodeLimit: []string{"a", "b"}, NodeSelector: "mem",
+		Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300,
 	}
 	get(b.Accept(ctx, a))(b)
 	got := get(b.Instance(ctx, i.ID))(b)

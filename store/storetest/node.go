@@ -91,7 +91,8 @@ func testBadNode(b *bench) {
 	b.equal(len(get(b.Nodes(ctx))(b)), 1)
 }
 
-var report = seedbed.NodeReport{CPUs: 8, Load: 0.25, Memory: 64 * seedbed.GiB, MemoryFree: 60 * seedbed.GiB, Domains: 3, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
+var report = seedbed.NodeReport{CPUs: 8, Load: 0.25, Memory: 64 * seedbed.GiB,
+	MemoryFree: 60 * seedbed.GiB, Domains: 3, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
 	Pools: []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: seedbed.GiB, Free: seedbed.MiB}, {Name: "vms", Type: "ceph", Shared: true}}}
 
 // about allows for the precision of a converted time, because two clocks are read one after the
@@ -158,7 +159,8 @@ func testNodeEvents(b *bench) {
 	note("node1", "refused", 4*time.Minute) // another reason is not an event
 	note("node2", "", 4*time.Minute)
 	note("node1", "", 5*time.Minute)
-	b.equal(b.told("all"), []string{"1 node.up node1 pending", "2 node.down node1 pending", "3 node.up node2 pending", "4 node.up node1 pending"})
+	b.equal(b.told("all"),
+		[]string{"1 node.up node1 pending", "2 node.down node1 pending", "3 node.up node2 pending", "4 node.up node1 pending"})
 	b.equal(b.told("down"), []string{"1 node.down node1 pending"})
 	b.equal(get(b.Node(ctx, "node1"))(b).Problem, "")
 	down := get(b.OutgoingDeliveries(ctx, "down", "", 0))(b)[0]

@@ -64,7 +64,8 @@ func testEventsOfLife(b *bench) {
 	b.equal([]any{stage.Job.State, stage.Job.Stage, stage.Job.Done, stage.Job.Total}, []any{"running", "start", 1, 2})
 	b.equal(read(5).Job.State, "succeeded")
 	ready := read(6).Instance
-	b.equal([]any{ready.ID, ready.Name, ready.Profile, ready.Node, ready.NICs[0].Addr}, []any{string(a.Instance.ID), "web1", "web", node, "10.99.0.2"})
+	b.equal([]any{ready.ID, ready.Name, ready.Profile, ready.Node, ready.NICs[0].Addr},
+		[]any{string(a.Instance.ID), "web1", "web", node, "10.99.0.2"})
 	b.equal(read(10).Instance.ID, string(a.Instance.ID))
 	ids := map[string]bool{}
 	for _, o := range all {
@@ -125,7 +126,8 @@ func testEventsOfNodes(b *bench) {
 	b.equal(get(b.KnownMembers(ctx))(b), []string{"node1", "node2"})
 	b.must(b.ChangeMembers(ctx, []seedbed.Member{{Node: "node3"}}, []string{"node2"}))
 	b.equal(get(b.KnownMembers(ctx))(b), []string{"node1", "node3"})
-	b.equal(b.told("all"), []string{"1 node.joined node2 pending", "2 node.joined node1 pending", "3 node.left node2 pending", "4 node.joined node3 pending"})
+	b.equal(b.told("all"),
+		[]string{"1 node.joined node2 pending", "2 node.joined node1 pending", "3 node.left node2 pending", "4 node.joined node3 pending"})
 	all := get(b.OutgoingDeliveries(ctx, "all", "", 0))(b)
 	b.equal(string(all[3].Data), `{"node":"node2","version":"1.2.3","cpus":8,"memory":"1GiB"}`)
 	b.equal(string(all[1].Data), `{"node":"node2"}`)

@@ -50,8 +50,10 @@ func testUndoneAgain(b *bench) {
 	b.leave(j, "volumes", seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "default", Name: "web1-0", Why: "no answer"},
 		seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "fast", Name: "web1-1", Why: "no answer either"})
 	want := []seedbed.Orphan{
-		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes", Kind: seedbed.OrphanVolume, Pool: "default", Name: "web1-0", Why: "no answer", Tries: 1},
-		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes", Kind: seedbed.OrphanVolume, Pool: "fast", Name: "web1-1", Why: "no answer either", Tries: 1},
+		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes",
+			Kind: seedbed.OrphanVolume, Pool: "default", Name: "web1-0", Why: "no answer", Tries: 1},
+		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes",
+			Kind: seedbed.OrphanVolume, Pool: "fast", Name: "web1-1", Why: "no answer either", Tries: 1},
 	}
 	first := get(b.Orphans(ctx))(b)
 	b.equal(first, want, ignoreTries)
@@ -69,7 +71,8 @@ func testUndoneAgain(b *bench) {
 	b.must(b.Undone(ctx, held.Ref(), "volumes", "still away")) // as if the first write's commit was unknown
 	b.must(b.Finish(ctx, held.Ref(), seedbed.JobResult{State: seedbed.JobIncomplete, InstanceState: seedbed.InstanceFailed}))
 	second := get(b.Orphans(ctx))(b)
-	b.equal(second, []seedbed.Orphan{{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes", Kind: seedbed.OrphanStage, Name: "volumes",
+	b.equal(second, []seedbed.Orphan{{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1",
+		Instance: i.ID, Node: i.Node, Stage: "volumes", Kind: seedbed.OrphanStage, Name: "volumes",
 		Why: "still away", Tries: second[0].Tries}}, ignoreTries)
 	if s := second[0]; s.Tries < 2 || !s.Since.Equal(first[0].Since) || s.Tried.Before(first[0].Tried) {
 		b.Errorf("%+v after %+v", s, first[0])
@@ -135,7 +138,9 @@ func testUndoAgainRefused(b *bench) {
 	// If another job has worked on the instance since, nothing is undone.
 	i := b.instance("web1")
 	snapshot := func() seedbed.Job {
-		get(b.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobSnapshot, Instance: i.ID, Spec: []byte(`{"name":"one"}`)}}))(b)
+		get(b.Accept(ctx, seedbed.Acceptance{
+			Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobSnapshot, Instance: i.ID, Spec: []byte(`{"name":"one"}`)},
+		}))(b)
 		return b.claim()
 	}
 	j := snapshot()
@@ -159,7 +164,8 @@ func testStrays(b *bench) {
 	ctx := context.Background()
 	on := func(node string, names ...string) (all []seedbed.Orphan) {
 		for _, n := range names {
-			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanVolume, Node: node, Pool: "default", Name: n, Instance: "ec200000-0000-4000-8000-000000000001", Why: "nobody's"})
+			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanVolume, Node: node, Pool: "default",
+				Name: n, Instance: "ec200000-0000-4000-8000-000000000001", Why: "nobody's"})
 		}
 		return all
 	}

@@ -191,7 +191,8 @@ func testFailures(b *bench) {
 		b.Fatalf("%+v", e)
 	}
 	first := get(b.OutgoingDeliveries(ctx, "one", "", 0))(b)[1]
-	b.equal([]any{first.State, first.Attempts, first.Status, first.Error, first.Next.IsZero()}, []any{seedbed.OutgoingPending, 1, 500, "it answered 500", false})
+	b.equal([]any{first.State, first.Attempts, first.Status, first.Error, first.Next.IsZero()},
+		[]any{seedbed.OutgoingPending, 1, 500, "it answered 500", false})
 	get(b.Resend(ctx, "one", first.ID))(b)
 	dead := seedbed.Attempt{Error: "no answer", State: seedbed.OutgoingDead, Pause: time.Hour}
 	b.must(b.RecordOutgoing(ctx, b.due(), dead))
@@ -203,7 +204,8 @@ func testFailures(b *bench) {
 		b.Fatalf("%+v", after)
 	}
 	stats := get(b.OutgoingStats(ctx))(b)[0]
-	b.equal([]any{stats.Endpoint, stats.Enabled, stats.Open, stats.Pending, stats.Dead, stats.Oldest.IsZero()}, []any{"one", true, true, 1, 1, false})
+	b.equal([]any{stats.Endpoint, stats.Enabled, stats.Open, stats.Pending, stats.Dead, stats.Oldest.IsZero()},
+		[]any{"one", true, true, 1, 1, false})
 	get(b.Resend(ctx, "one", first.ID))(b) // a requested resend is tried at once
 	b.must(b.RecordOutgoing(ctx, b.due(), sent))
 	e = get(b.Endpoint(ctx, "one"))(b)
@@ -222,7 +224,8 @@ func testDisabledEndpoint(b *bench) {
 	b.equal(b.idle(), time.Duration(0))
 	// A claimed delivery is sent or skipped.
 	b.must(b.RecordOutgoing(ctx, c, sent))
-	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup sent", "2 cleanup.finished cleanup skipped", "3 cleanup.finished cleanup skipped"})
+	b.equal(b.told("one"),
+		[]string{"1 cleanup.finished cleanup sent", "2 cleanup.finished cleanup skipped", "3 cleanup.finished cleanup skipped"})
 	_, err := b.Replay(ctx, "one", day, true)
 	b.want(err, seedbed.ErrConflict, "disabled")
 	e = get(b.ChangeEndpoint(ctx, "one", enabled))(b)
@@ -240,7 +243,8 @@ func testDisabledByRecord(b *bench) {
 	ctx := context.Background()
 	b.endpoint("one", "*")
 	b.happen(2)
-	b.must(b.RecordOutgoing(ctx, b.due(), seedbed.Attempt{Status: 410, Error: "gone", State: seedbed.OutgoingDead, Disable: "it answered 410 Gone"}))
+	b.must(b.RecordOutgoing(ctx, b.due(),
+		seedbed.Attempt{Status: 410, Error: "gone", State: seedbed.OutgoingDead, Disable: "it answered 410 Gone"}))
 	e := get(b.Endpoint(ctx, "one"))(b)
 	b.equal([]any{e.Enabled, e.Reason}, []any{false, "it answered 410 Gone"})
 	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup dead", "2 cleanup.finished cleanup skipped"})

@@ -61,7 +61,8 @@ func (b *bench) ova(name string) seedbed.JobID {
 // found returns what the import of ovaOf finds.
 func found(name string, job seedbed.JobID) (all []seedbed.ImageInfo) {
 	for i := range 2 {
-		all = append(all, seedbed.ImageInfo{Pool: "default", Name: seedbed.OVAImage(name, seedbed.DiskName(i)), Job: job, Size: 2 * seedbed.GiB, Format: "vmdk", SHA256: "ab"})
+		all = append(all, seedbed.ImageInfo{Pool: "default", Name: seedbed.OVAImage(name, seedbed.DiskName(i)),
+			Job: job, Size: 2 * seedbed.GiB, Format: "vmdk", SHA256: "ab"})
 	}
 	return all
 }
@@ -108,7 +109,8 @@ func testOVA(b *bench) {
 	b.equal(b.ovaTraces("vm"), ovaThere)
 	all := get(b.OVAs(ctx, seedbed.NameMatch{}))(b)
 	b.equal(len(all), 1)
-	b.equal(all[0].Volumes[1], seedbed.OVAVolume{Disk: "sdb", Pool: "default", Image: "ova_vm_sdb", File: "sdb.vmdk", Format: "vmdk", Size: 2 * seedbed.GiB})
+	b.equal(all[0].Volumes[1],
+		seedbed.OVAVolume{Disk: "sdb", Pool: "default", Image: "ova_vm_sdb", File: "sdb.vmdk", Format: "vmdk", Size: 2 * seedbed.GiB})
 	t := get(b.SystemTemplates(ctx, seedbed.ExactName("vm")))(b)[0]
 	b.equal(t.OVAID, all[0].ID)
 	image := get(b.Image(ctx, "ova_vm_sda"))(b)
@@ -274,7 +276,8 @@ func testFirmware(b *bench) {
 	b.equal(get(b.Image(ctx, "efi"))(b).Firmware, seedbed.FirmwareUEFI)
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
-	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Total: 1, Image: &seedbed.ImageInfo{Pool: "default", Name: "efi", Size: seedbed.GiB, Format: "raw", Firmware: seedbed.FirmwareUEFI}}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Total: 1,
+		Image: &seedbed.ImageInfo{Pool: "default", Name: "efi", Size: seedbed.GiB, Format: "raw", Firmware: seedbed.FirmwareUEFI}}))
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	b.equal(get(b.Image(ctx, "efi"))(b).Firmware, seedbed.FirmwareUEFI)
 }

@@ -82,7 +82,8 @@ func testTexts(b *bench) {
 func testAlways(b *bench) {
 	ctx := context.Background()
 	docs, scripts := get(b.UserDataDocuments(ctx, seedbed.NameMatch{}))(b), get(b.Scripts(ctx, seedbed.NameMatch{}))(b)
-	if len(docs) != 1 || docs[0].Name != "empty" || docs[0].Data != "" || len(scripts) != 1 || scripts[0].Name != "empty" || scripts[0].Text != "" {
+	if len(docs) != 1 || docs[0].Name != "empty" || docs[0].Data != "" || len(scripts) != 1 ||
+		scripts[0].Name != "empty" || scripts[0].Text != "" {
 		b.Errorf("%+v, %+v", docs, scripts)
 	}
 	b.want(b.DeleteUserData(ctx, "empty"), seedbed.ErrConflict, "always there")
@@ -169,8 +170,10 @@ func testProvisionerUses(b *bench) {
 	for i := range 7 {
 		b.must(b.DeleteProfile(ctx, nameN(i)))
 	}
-	for _, err := range []error{b.DeleteSystemTemplate(ctx, "small"), b.DeleteNetworkTemplate(ctx, "lan"), b.DeleteStorageTemplate(ctx, "root"),
-		b.DeleteUserData(ctx, "cloud"), b.DeleteScript(ctx, "install")} {
+	for _, err := range []error{
+		b.DeleteSystemTemplate(ctx, "small"), b.DeleteNetworkTemplate(ctx, "lan"), b.DeleteStorageTemplate(ctx, "root"),
+		b.DeleteUserData(ctx, "cloud"), b.DeleteScript(ctx, "install"),
+	} {
 		b.must(err)
 	}
 }
@@ -180,8 +183,10 @@ func testComposition(b *bench) {
 	b.composed()
 	p := get(b.CreateProfile(ctx, profileOf("web")))(b)
 	b.equal(get(b.Profile(ctx, "web"))(b), p)
-	c := get(b.Parts(ctx, "web", seedbed.PartNames{System: p.System, Network: p.NetworkTemplate, Storage: p.Storage, UserData: p.Document, Script: p.Script}))(b)
-	if c.System.Name != "small" || len(c.Network.Networks) != 1 || len(c.Storage.Disks) != 1 || c.UserData.Data != "#cloud-config\n" || c.Script.Text != "print(1)\n" || c.OVA != nil {
+	c := get(b.Parts(ctx, "web",
+		seedbed.PartNames{System: p.System, Network: p.NetworkTemplate, Storage: p.Storage, UserData: p.Document, Script: p.Script}))(b)
+	if c.System.Name != "small" || len(c.Network.Networks) != 1 || len(c.Storage.Disks) != 1 ||
+		c.UserData.Data != "#cloud-config\n" || c.Script.Text != "print(1)\n" || c.OVA != nil {
 		b.Errorf("%+v", c)
 	}
 	_, err := b.Profile(ctx, "we%")
@@ -220,7 +225,8 @@ func testComposedInstance(b *bench) {
 	}
 	get(b.Accept(ctx, a))(b)
 	got := get(b.InstanceByName(ctx, "web0"))(b)
-	if !got.Held || len(got.NICs) != 2 || got.NICs[1].Network != "lan" || !got.NICs[1].Addr.IsValid() || len(got.Volumes) != 2 || got.Volumes[1].Image != "debian" {
+	if !got.Held || len(got.NICs) != 2 || got.NICs[1].Network != "lan" ||
+		!got.NICs[1].Addr.IsValid() || len(got.Volumes) != 2 || got.Volumes[1].Image != "debian" {
 		b.Errorf("%+v", got)
 	}
 	if j := get(b.Job(ctx, a.Job.ID))(b); string(j.Spec) != string(a.Job.Spec) {

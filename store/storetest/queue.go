@@ -145,7 +145,8 @@ func testAfterFailed(b *bench) {
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	for id, before := range map[seedbed.JobID]seedbed.JobID{second: first, third: second} {
 		got := get(b.Job(ctx, id))(b)
-		b.equal([]any{got.State, got.Error, got.Blocked}, []any{seedbed.JobRolledBack, "job " + before.Short() + ", which was to succeed before, is rolled_back", false})
+		b.equal([]any{got.State, got.Error, got.Blocked},
+			[]any{seedbed.JobRolledBack, "job " + before.Short() + ", which was to succeed before, is rolled_back", false})
 	}
 	b.equal(b.next(seedbed.ClaimOptions{}), seedbed.JobID(""))
 	for _, name := range []string{"web1", "web2", "web3"} {
@@ -232,7 +233,8 @@ func (b *bench) kept(name string) (seedbed.Job, seedbed.Instance) {
 	j, i := b.running(name)
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "volumes", Total: 2}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "volumes", Next: "define", Total: 2}))
-	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed}))
+	b.must(b.Finish(ctx, j.Ref(),
+		seedbed.JobResult{State: seedbed.JobFailed, Error: "no room", Keep: true, InstanceState: seedbed.InstanceFailed}))
 	return j, i
 }
 

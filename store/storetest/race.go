@@ -190,7 +190,8 @@ func testCreatesAlike(b *bench) {
 		wanted.Follow = seedbed.FollowPinned
 		b.equal(i, wanted, cmpopts.IgnoreFields(seedbed.Instance{}, "Created", "Changed"), cmpopts.IgnoreFields(seedbed.NIC{}, "ID", "Addr"))
 		j := get(b.Job(ctx, a.Job.ID))(b)
-		b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: i.Name, Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))
+		b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: i.Name,
+			Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))
 		d := get(b.Delivery(ctx, a.Delivery.Hook, a.Delivery.ID))(b)
 		b.equal(d.Job, j.ID)
 		b.equal(d.SHA256, a.Delivery.SHA256)

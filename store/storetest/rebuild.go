@@ -28,7 +28,8 @@ func rebuildOf(i seedbed.Instance) seedbed.Acceptance {
 	next.Profile, next.Image, next.VCPUs, next.Ready, next.ReportToken = "big", "other", 7, seedbed.ReadyReport, "a new token"
 	next.UserData, next.VendorData, next.SSHKeys, next.Metadata.Tokens = []byte{}, nil, []string{"ssh-ed25519 new"}, "required"
 	next.Fetched, next.Reported = time.Time{}, time.Time{}
-	next.Volumes = []seedbed.Volume{{Name: string(i.ID) + "-0-new", Pool: "default", Size: 3 * seedbed.GiB, Image: "other"}, {Name: string(i.ID) + "-1-new", Pool: "default", Index: 1, Size: seedbed.GiB}}
+	next.Volumes = []seedbed.Volume{{Name: string(i.ID) + "-0-new", Pool: "default", Size: 3 * seedbed.GiB, Image: "other"},
+		{Name: string(i.ID) + "-1-new", Pool: "default", Index: 1, Size: seedbed.GiB}}
 	spec, _ := json.Marshal(seedbed.RebuildSpec{Profile: "big", Image: "other"})
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: i.ID, Spec: spec}, Rebuild: &next}
 }
@@ -49,7 +50,8 @@ func (b *bench) rebuilding() (j seedbed.Job, before seedbed.Instance, next seedb
 // reports records that the guest fetches and reports, as events n and n+1.
 func (b *bench) reports(i seedbed.Instance, n int64) {
 	b.must(b.AddGuestEvents(context.Background(), node, "spool", []seedbed.GuestEvent{
-		{Seq: n, Instance: i.ID, Kind: seedbed.GuestUserData, At: day, Status: 200}, {Seq: n + 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day}}))
+		{Seq: n, Instance: i.ID, Kind: seedbed.GuestUserData, At: day, Status: 200},
+		{Seq: n + 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day}}))
 }
 
 // settled returns an instance without the fields that every change sets.
@@ -174,7 +176,9 @@ func testRebuildFailed(b *bench) {
 	j = b.claim()
 	b.equal(get(b.Rebuilding(ctx, j.ID))(b).Before.Volumes, before.Volumes)
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "in use"}))
-	get(b.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: before.Image}}))(b)
+	get(b.Accept(ctx, seedbed.Acceptance{
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: before.Image},
+	}))(b)
 	b.claim()
 
 	a := removeOf(next.ID)

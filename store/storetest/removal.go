@@ -86,7 +86,8 @@ func testRemoveWhileQueued(b *bench) {
 	if len(first) != 1 || first[0].Msg != "accepted" {
 		b.Errorf("the removal's first event: %+v", first)
 	}
-	b.equal(b.told("all"), []string{"1 job.accepted web1 pending", "2 job.accepted web1 pending", "3 job.cancelled web1 pending", "4 job.succeeded web1 pending"})
+	b.equal(b.told("all"),
+		[]string{"1 job.accepted web1 pending", "2 job.accepted web1 pending", "3 job.cancelled web1 pending", "4 job.succeeded web1 pending"})
 	get(b.Accept(ctx, createOf("web1")))(b)
 }
 

@@ -79,7 +79,9 @@ func testResizeRefused(b *bench) {
 		"vcpus while it runs": {resizeOf(on, seedbed.ResizeSpec{VCPUs: 9}), seedbed.ErrConflict, "while it is stopped"},
 		"smaller":             {resizeOf(off, seedbed.ResizeSpec{Size: 512}), seedbed.ErrInvalid, "only become larger"},
 		"nothing":             {resizeOf(off, seedbed.ResizeSpec{}), seedbed.ErrInvalid, "already"},
-		"absent":              {resizeOf(seedbed.Instance{ID: seedbed.NewInstanceID()}, seedbed.ResizeSpec{VCPUs: 9}), seedbed.ErrNotFound, "does not exist"},
+		"absent": {
+			resizeOf(seedbed.Instance{ID: seedbed.NewInstanceID()}, seedbed.ResizeSpec{VCPUs: 9}), seedbed.ErrNotFound, "does not exist",
+		},
 	} {
 		_, err := b.Accept(ctx, c.a)
 		b.want(err, c.kind, c.says)

@@ -39,7 +39,8 @@ func testNewFields(b *bench) {
 	ctx := context.Background()
 	b.world()
 	p := webProfile()
-	p.VendorData, p.VendorDataInUserData, p.Datasource, p.Metadata, p.Tags = []byte("#cloud-config\n\x00"), true, seedbed.DatasourceNoCloud, options, tagged
+	p.VendorData, p.VendorDataInUserData, p.Datasource, p.Metadata, p.Tags = []byte("#cloud-config\n\x00"),
+		true, seedbed.DatasourceNoCloud, options, tagged
 	made := get(b.CreateProfile(ctx, p))(b)
 	p.Ready, p.Revision, p.Follow = seedbed.ReadyMetadata, 1, seedbed.FollowPinned
 	b.equal(made, p, cmpopts.IgnoreFields(seedbed.Profile{}, "ID", "Created", "Changed"))
@@ -49,7 +50,8 @@ func testNewFields(b *bench) {
 	a.Instance.Spot = &seedbed.Spot{Action: "stop", Time: day}
 	get(b.Accept(ctx, a))(b)
 	i := get(b.Instance(ctx, a.Instance.ID))(b)
-	b.equal([]any{i.VendorData, i.Datasource, i.Metadata, i.Tags, i.Spot, i.Password}, []any{p.VendorData, p.Datasource, options, tagged, a.Instance.Spot, ""})
+	b.equal([]any{i.VendorData, i.Datasource, i.Metadata, i.Tags, i.Spot, i.Password},
+		[]any{p.VendorData, p.Datasource, options, tagged, a.Instance.Spot, ""})
 }
 
 // Compose sees the addresses. If it returns an error, nothing is left behind.
@@ -125,7 +127,8 @@ func testChangeInstance(b *bench) {
 	b.equal(changed.Revision, i.Revision+1)
 	b.equal(len(feedtest.Changes(b, get(b.FeedPage(ctx, node, 0, gen))(b))), 0)
 	now := get(b.Instance(ctx, i.ID))(b)
-	b.equal([]any{now.Metadata, now.Tags, now.Spot, now.Name, now.UserData, now.Revision}, []any{options, tagged, &seedbed.Spot{Rebalance: day}, "web1", i.UserData, i.Revision + 1})
+	b.equal([]any{now.Metadata, now.Tags, now.Spot, now.Name, now.UserData, now.Revision},
+		[]any{options, tagged, &seedbed.Spot{Rebalance: day}, "web1", i.UserData, i.Revision + 1})
 
 	g := guestOf(i)
 	g.Signature = []byte("this")
@@ -185,7 +188,8 @@ func testChangeAndPublish(b *bench) {
 	for n := range 10 {
 		done := make(chan error, 1)
 		go func() {
-			_, err := b.ChangeInstance(ctx, "web1", func(i *seedbed.Instance) error { i.Tags = map[string]string{"n": nameN(n)}; return nil }, render)
+			_, err := b.ChangeInstance(ctx, "web1",
+				func(i *seedbed.Instance) error { i.Tags = map[string]string{"n": nameN(n)}; return nil }, render)
 			done <- err
 		}()
 		get(b.Publish(ctx, j.Ref(), node, render(seen, seedbed.Guest{}), seedbed.Documents{}))(b)
@@ -202,7 +206,8 @@ func testPassword(b *bench) {
 	j, i := b.running("web1")
 	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{UserData: []byte("x")}))(b)
 	post := func(seq int64, fields map[string]string) {
-		b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{{Seq: seq, Instance: i.ID, Kind: seedbed.GuestPassword, At: day, Fields: fields}}))
+		b.must(b.AddGuestEvents(ctx, node, "s",
+			[]seedbed.GuestEvent{{Seq: seq, Instance: i.ID, Kind: seedbed.GuestPassword, At: day, Fields: fields}}))
 	}
 	post(1, nil)
 	post(2, map[string]string{"password": ""})
@@ -230,7 +235,8 @@ func testNodeMaintenance(b *bench) {
 	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{}))(b)
 	later := get(b.AddMaintenance(ctx, node, "", reboot(day.Add(time.Hour))))(b)
 	first := get(b.AddMaintenance(ctx, node, "", reboot(day)))(b)
-	if len(first.ID) != len("instance-event-")+17 || !strings.HasPrefix(first.ID, "instance-event-") || first.ID == later.ID || first.State != seedbed.MaintenanceActive {
+	if len(first.ID) != len("instance-event-")+17 || !strings.HasPrefix(first.ID, "instance-event-") ||
+		first.ID == later.ID || first.State != seedbed.MaintenanceActive {
 		b.Errorf("event %+v", first)
 	}
 	page := get(b.FeedPage(ctx, node, 1, b.generation()))(b)

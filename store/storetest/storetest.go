@@ -114,7 +114,9 @@ type Feed interface {
 type Guests interface {
 	AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error
 	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
-	ChangeInstance(ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (seedbed.Instance, error)
+	ChangeInstance(
+		ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+	) (seedbed.Instance, error)
 	Maintenance(ctx context.Context, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error)
 	AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error)
 	EndMaintenance(ctx context.Context, event, state string) (seedbed.Maintenance, error)

@@ -28,14 +28,17 @@ func wares() seedbed.Catalogue {
 	p := webProfile()
 	p.Name = "native"
 	return seedbed.Catalogue{
-		System:  []seedbed.CatalogueSystem{{Name: "small", VCPUs: 2, Memory: seedbed.GiB, Serial: true, NodeLimit: []string{"hv1"}, MigrationDowntime: 300}},
+		System: []seedbed.CatalogueSystem{
+			{Name: "small", VCPUs: 2, Memory: seedbed.GiB, Serial: true, NodeLimit: []string{"hv1"}, MigrationDowntime: 300},
+		},
 		Network: []seedbed.CatalogueNetwork{{Name: "lan", MAC: "{prefix}:00:{vmid}0:{netid}0", VNIs: []string{"default", "default"}}},
 		Storage: []seedbed.CatalogueStorage{{Name: "root", Disks: []seedbed.CatalogueDisk{{Name: "sda", Pool: "default", Source: "debian"},
 			{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=data"}, Mountpoint: "/data"}}}},
-		UserData:    []seedbed.CatalogueDocument{{Name: "cloud", Data: "#cloud-config\n"}},
-		Scripts:     []seedbed.CatalogueScript{{Name: "install", Text: "print(1)\n", Options: seedbed.ScriptOptions{Network: true}}},
-		Provisioner: []seedbed.CatalogueProvisioner{{Name: "web", Type: "provisioner", System: "small", Network: "lan", Storage: "root", UserData: "cloud", Script: "install", Arguments: []string{"a=b"}, Follow: seedbed.FollowLive}},
-		Profiles:    []seedbed.Profile{seedbed.ProfileOfCatalogue(p)},
+		UserData: []seedbed.CatalogueDocument{{Name: "cloud", Data: "#cloud-config\n"}},
+		Scripts:  []seedbed.CatalogueScript{{Name: "install", Text: "print(1)\n", Options: seedbed.ScriptOptions{Network: true}}},
+		Provisioner: []seedbed.CatalogueProvisioner{{Name: "web", Type: "provisioner", System: "small", Network: "lan",
+			Storage: "root", UserData: "cloud", Script: "install", Arguments: []string{"a=b"}, Follow: seedbed.FollowLive}},
+		Profiles: []seedbed.Profile{seedbed.ProfileOfCatalogue(p)},
 	}
 }
 
@@ -95,11 +98,14 @@ func testImportCatalogue(b *bench) {
 	next.Scripts[0].Options.Network = false
 	next.Provisioner[0].Arguments = nil
 	next.Profiles[0].VCPUs = 7
-	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{Keep: true})), []string{"kept small", "kept lan", "kept root", "kept cloud", "kept install", "kept web", "kept native"})
+	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{Keep: true})),
+		[]string{"kept small", "kept lan", "kept root", "kept cloud", "kept install", "kept web", "kept native"})
 	b.equal(get(b.Catalogue(ctx))(b), kept)
-	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{})), []string{"changed small", "changed lan", "changed root", "kept cloud", "changed install", "changed web", "changed native"})
+	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{})),
+		[]string{"changed small", "changed lan", "changed root", "kept cloud", "changed install", "changed web", "changed native"})
 	now := get(b.Catalogue(ctx))(b)
-	if now.System[0].VCPUs != 4 || len(now.Network[0].VNIs) != 1 || len(now.Storage[0].Disks) != 1 || now.Scripts[0].Options.Network || len(now.Profiles[1].Arguments) != 0 || now.Profiles[0].VCPUs != 7 {
+	if now.System[0].VCPUs != 4 || len(now.Network[0].VNIs) != 1 || len(now.Storage[0].Disks) != 1 ||
+		now.Scripts[0].Options.Network || len(now.Profiles[1].Arguments) != 0 || now.Profiles[0].VCPUs != 7 {
 		b.Errorf("%+v", now)
 	}
 }
@@ -111,16 +117,19 @@ func testImportConflicts(b *bench) {
 	b.importCatalogue(wares(), seedbed.CatalogueImport{})
 	kept := get(b.Catalogue(ctx))(b)
 	c := wares()
-	c.System = append(c.System, seedbed.CatalogueSystem{Name: "new", VCPUs: 1, Memory: seedbed.GiB}, seedbed.CatalogueSystem{Name: "a/b", VCPUs: 1, Memory: seedbed.GiB})
+	c.System = append(c.System, seedbed.CatalogueSystem{Name: "new", VCPUs: 1, Memory: seedbed.GiB},
+		seedbed.CatalogueSystem{Name: "a/b", VCPUs: 1, Memory: seedbed.GiB})
 	c.Network[0].VNIs = []string{"nowhere"}
 	c.Storage[0].Disks[0].Source = "gone"
-	c.UserData = append(c.UserData, seedbed.CatalogueDocument{Name: seedbed.Empty, Data: "x"}, seedbed.CatalogueDocument{Name: "nul", Data: "\x00"})
+	c.UserData = append(c.UserData, seedbed.CatalogueDocument{Name: seedbed.Empty, Data: "x"},
+		seedbed.CatalogueDocument{Name: "nul", Data: "\x00"})
 	c.Provisioner[0].Type, c.Provisioner[0].OVA = "ova", "vm" // these cannot change
 	p := c.Profiles[0]
 	p.Name, p.Script = "other", "gone"
 	c.Profiles = append(c.Profiles, p)
 	r := b.importCatalogue(c, seedbed.CatalogueImport{})
-	want := []string{"kept small", "made new", "conflict a/b", "conflict lan", "conflict root", "kept cloud", "conflict empty", "conflict nul", "kept install", "conflict web", "kept native", "conflict other"}
+	want := []string{"kept small", "made new", "conflict a/b", "conflict lan", "conflict root", "kept cloud",
+		"conflict empty", "conflict nul", "kept install", "conflict web", "kept native", "conflict other"}
 	b.equal(actions(r), want)
 	for _, c := range r.Changes {
 		if (c.Detail != "") != (c.Action == seedbed.CatalogueConflict) {
@@ -141,14 +150,16 @@ func testImportSecrets(b *bench) {
 	b.world()
 	value, size := seedbed.ParamText("hunter2"), seedbed.ParamText("3")
 	c := wares()
-	c.Profiles[0].Params = []seedbed.Param{{Name: "password", Type: seedbed.ParamSecret}, {Name: "size", Type: seedbed.ParamInt, Default: &size}}
+	c.Profiles[0].Params = []seedbed.Param{{Name: "password", Type: seedbed.ParamSecret},
+		{Name: "size", Type: seedbed.ParamInt, Default: &size}}
 	c.Provisioner[0].Params = slices.Clone(c.Profiles[0].Params)
 	b.importCatalogue(c, seedbed.CatalogueImport{})
 	out := get(b.Catalogue(ctx))(b)
 	b.equal(out.Profiles[0].Params, c.Profiles[0].Params)
 	b.equal(out.Profiles[1].Params, c.Provisioner[0].Params)
 	out.Profiles[1].Params[0].Default = &value
-	if r := b.importCatalogue(out, seedbed.CatalogueImport{}); r.Conflicts() != 1 || !strings.Contains(r.Changes[6].Detail, "a secret has no default") {
+	if r := b.importCatalogue(out, seedbed.CatalogueImport{}); r.Conflicts() != 1 ||
+		!strings.Contains(r.Changes[6].Detail, "a secret has no default") {
 		b.Errorf("%+v", r)
 	}
 }

@@ -69,7 +69,8 @@ func testSystemTemplates(b *bench) {
 	ctx := context.Background()
 	full := seedbed.SystemTemplate{
 		Name: "big", VCPUs: 255, Memory: 64 * seedbed.TiB, Serial: true, VNC: true, VNCBind: "0.0.0.0", NodeLimit: []string{"hv1", "hv2"},
-		NodeSelector: "mem", NodeAutostart: true, MigrationMethod: "live", MigrationDowntime: 500 * time.Millisecond, DiskBus: seedbed.BusSCSI, DiskCopy: true,
+		NodeSelector: "mem", NodeAutostart: true, MigrationMethod: "live",
+		MigrationDowntime: 500 * time.Millisecond, DiskBus: seedbed.BusSCSI, DiskCopy: true,
 	}
 	made := get(b.CreateSystemTemplate(ctx, full))(b)
 	if made.ID == 0 || made.Revision != 1 || time.Since(made.Created) > time.Minute || !made.Changed.Equal(made.Created) {
@@ -247,17 +248,21 @@ func testDiskBounds(b *bench) {
 		spoil func(*seedbed.TemplateDisk)
 		say   string
 	}{
-		"no name":                {func(d *seedbed.TemplateDisk) { d.Name = "" }, "disk name"},
-		"a name with a slash":    {func(d *seedbed.TemplateDisk) { d.Name = "a/b" }, "disk name"},
-		"a pool with a slash":    {func(d *seedbed.TemplateDisk) { d.Pool = "../x" }, "pool name"},
-		"no size":                {func(d *seedbed.TemplateDisk) { d.Size = 0 }, "disk size or a source volume"},
-		"a huge size":            {func(d *seedbed.TemplateDisk) { d.Size = 65 * seedbed.TiB }, "disk_size"},
-		"a negative size":        {func(d *seedbed.TemplateDisk) { d.Size = -seedbed.GiB }, "disk_size"},
-		"a clone with a size":    {func(d *seedbed.TemplateDisk) { d.Source = "debian" }, "clone volumes are not compatible"},
-		"an unknown source":      {func(d *seedbed.TemplateDisk) { d.Size, d.Source = 0, "none" }, "source volume default/none could not be found"},
-		"a source with NUL":      {func(d *seedbed.TemplateDisk) { d.Size, d.Source = 0, "a\x00" }, "could not be found"},
-		"another pool's source":  {func(d *seedbed.TemplateDisk) { d.Size, d.Pool, d.Source = 0, "fast", "debian" }, "source volume fast/debian"},
-		"a mountpoint alone":     {func(d *seedbed.TemplateDisk) { d.Mountpoint = "/srv" }, "a filesystem must be specified along with a mountpoint"},
+		"no name":             {func(d *seedbed.TemplateDisk) { d.Name = "" }, "disk name"},
+		"a name with a slash": {func(d *seedbed.TemplateDisk) { d.Name = "a/b" }, "disk name"},
+		"a pool with a slash": {func(d *seedbed.TemplateDisk) { d.Pool = "../x" }, "pool name"},
+		"no size":             {func(d *seedbed.TemplateDisk) { d.Size = 0 }, "disk size or a source volume"},
+		"a huge size":         {func(d *seedbed.TemplateDisk) { d.Size = 65 * seedbed.TiB }, "disk_size"},
+		"a negative size":     {func(d *seedbed.TemplateDisk) { d.Size = -seedbed.GiB }, "disk_size"},
+		"a clone with a size": {func(d *seedbed.TemplateDisk) { d.Source = "debian" }, "clone volumes are not compatible"},
+		"an unknown source": {
+			func(d *seedbed.TemplateDisk) { d.Size, d.Source = 0, "none" }, "source volume default/none could not be found",
+		},
+		"a source with NUL":     {func(d *seedbed.TemplateDisk) { d.Size, d.Source = 0, "a\x00" }, "could not be found"},
+		"another pool's source": {func(d *seedbed.TemplateDisk) { d.Size, d.Pool, d.Source = 0, "fast", "debian" }, "source volume fast/debian"},
+		"a mountpoint alone": {
+			func(d *seedbed.TemplateDisk) { d.Mountpoint = "/srv" }, "a filesystem must be specified along with a mountpoint",
+		},
 		"a relative mountpoint":  {func(d *seedbed.TemplateDisk) { d.Filesystem, d.Mountpoint = "ext4", "srv" }, "mountpoint"},
 		"a mountpoint that goes": {func(d *seedbed.TemplateDisk) { d.Filesystem, d.Mountpoint = "ext4", "/a/../.." }, "mountpoint"},
 		"a filesystem as option": {func(d *seedbed.TemplateDisk) { d.Filesystem = "-F" }, "filesystem"},

@@ -47,7 +47,8 @@ func testRebuildQuota(b *bench) {
 	refused := func() {
 		b.Helper()
 		_, err := b.Accept(byToken(ci), createOf("web2")) // 2 vcpus, 1GiB, 10GiB
-		b.want(err, seedbed.ErrForbidden, "vcpus: it has 7", "memory: it has 4GiB", "disk: it has 30GiB, this wants 10GiB more, and 35GiB is the most")
+		b.want(err, seedbed.ErrForbidden, "vcpus: it has 7", "memory: it has 4GiB",
+			"disk: it has 30GiB, this wants 10GiB more, and 35GiB is the most")
 	}
 	refused()
 	j := b.claim()
@@ -115,7 +116,8 @@ func testScriptQuota(b *bench) {
 	b.must(b.AddVolume(ctx, j.Ref(), v))
 	b.must(b.AddVolume(ctx, j.Ref(), v))
 	w := seedbed.Volume{Pool: "default", Name: "web1_sdb", Size: 6 * seedbed.GiB}
-	b.want(b.AddVolume(ctx, j.Ref(), w), seedbed.ErrForbidden, `volume web1_sdb of instance "web1"`, `token "ci"`, "disk: it has 10GiB, this wants 6GiB more, and 15GiB is the most")
+	b.want(b.AddVolume(ctx, j.Ref(), w), seedbed.ErrForbidden, `volume web1_sdb of instance "web1"`,
+		`token "ci"`, "disk: it has 10GiB, this wants 6GiB more, and 15GiB is the most")
 	b.equal(len(get(b.Instance(ctx, j.Instance))(b).Volumes), 1)
 	w.Size = 5 * seedbed.GiB
 	b.must(b.AddVolume(ctx, j.Ref(), w))
@@ -137,7 +139,8 @@ func testScriptRebuildQuota(b *bench) {
 	// The old disk is removed, so its size counts once.
 	b.must(b.AddVolume(ctx, j.Ref(), seedbed.Volume{Pool: "default", Name: "web1_sda-new", Size: 14 * seedbed.GiB}))
 	more := seedbed.Volume{Pool: "default", Name: "web1_sdb-new", Size: 2 * seedbed.GiB}
-	b.want(b.AddVolume(ctx, j.Ref(), more), seedbed.ErrForbidden, `volume web1_sdb-new of instance "web1"`, "disk: it has 14GiB, this wants 2GiB more")
+	b.want(b.AddVolume(ctx, j.Ref(), more), seedbed.ErrForbidden, `volume web1_sdb-new of instance "web1"`,
+		"disk: it has 14GiB, this wants 2GiB more")
 	b.equal(len(get(b.Rebuilding(ctx, j.ID))(b).Next.Volumes), 1)
 }
 

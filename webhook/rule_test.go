@@ -12,7 +12,8 @@ import (
 
 func push(t testing.TB) event {
 	t.Helper()
-	body, err := decodeJSON([]byte(`{"ref":"refs/heads/main","repository":{"name":"Shop"},"size":3,"ratio":1.5,"tags":["a","b"],"inner":"{\"n\":7}"}`))
+	body, err := decodeJSON([]byte(`{"ref":"refs/heads/main","repository":{"name":"Shop"},` +
+		`"size":3,"ratio":1.5,"tags":["a","b"],"inner":"{\"n\":7}"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

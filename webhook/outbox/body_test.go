@@ -20,7 +20,8 @@ func TestBody(t *testing.T) {
 		{"own", false, "application/json",
 			`{"type":"job.succeeded","version":1,"timestamp":"2026-01-31T12:00:00.5Z","seq":7,"data":{"job":{"id":"x\u003cy"}}}`},
 		{"CloudEvents", true, "application/cloudevents+json",
-			`{"specversion":"1.0","id":"msg_1","source":"/seedbed","type":"seedbed.job.succeeded","subject":"web1","time":"2026-01-31T12:00:00.5Z","sequence":"7","datacontenttype":"application/json","data":{"job":{"id":"x\u003cy"}}}`},
+			`{"specversion":"1.0","id":"msg_1","source":"/seedbed","type":"seedbed.job.succeeded","subject":"web1",` +
+				`"time":"2026-01-31T12:00:00.5Z","sequence":"7","datacontenttype":"application/json","data":{"job":{"id":"x\u003cy"}}}`},
 	} {
 		b, kind, err := body(seedbed.Endpoint{CloudEvents: test.cloud}, o)
 		if err != nil || kind != test.wantType || string(b) != test.wantRaw {

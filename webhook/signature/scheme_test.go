@@ -19,7 +19,10 @@ import (
 	"seedbed/internal/httpserve"
 )
 
-const slackBody = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
+const slackBody = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&" +
+	"user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&" +
+	"response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&" +
+	"trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
 
 // The vectors that the makers of the schemes publish.
 func TestVectors(t *testing.T) {
@@ -265,12 +268,14 @@ func TestRotation(t *testing.T) {
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	first, err := alertmanager{}.Identify(Claim{},
-		[]byte(`{"version":"4","groupKey":"g","alerts":[{"status":"firing","fingerprint":"a","startsAt":"1"},{"status":"firing","fingerprint":"b","startsAt":"2"}]}`))
+		[]byte(`{"version":"4","groupKey":"g","alerts":[{"status":"firing","fingerprint":"a","startsAt":"1"},`+
+			`{"status":"firing","fingerprint":"b","startsAt":"2"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	turned, err := alertmanager{}.Identify(Claim{},
-		[]byte(`{"version":"4","groupKey":"g","truncatedAlerts":1,"alerts":[{"status":"firing","fingerprint":"b","startsAt":"2"},{"status":"firing","fingerprint":"a","startsAt":"1"}]}`))
+		[]byte(`{"version":"4","groupKey":"g","truncatedAlerts":1,"alerts":[{"status":"firing","fingerprint":"b","startsAt":"2"},`+
+			`{"status":"firing","fingerprint":"a","startsAt":"1"}]}`))
 	if err != nil || turned != first {
 		t.Errorf("the same alerts in another order: %s, want %s (%v)", turned, first, err)
 	}

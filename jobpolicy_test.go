@@ -29,7 +29,8 @@ func TestParseOnFailure(t *testing.T) {
 			t.Errorf("%q is %+v (%q), %v", test.text, got, got, err)
 		}
 	}
-	for _, bad := range []string{"explode", "keep:3", "rollback:", "retry:", "retry:1", "retry:101", "retry:3:", "retry:3:x", "retry:3:-1s", "retry:3:2h", "retry:3:1s:1", " keep", "KEEP"} {
+	for _, bad := range []string{"explode", "keep:3", "rollback:", "retry:", "retry:1", "retry:101",
+		"retry:3:", "retry:3:x", "retry:3:-1s", "retry:3:2h", "retry:3:1s:1", " keep", "KEEP"} {
 		if got, err := ParseOnFailure(bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q is %+v, %v", bad, got, err)
 		}
@@ -97,7 +98,8 @@ func TestJobOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fields map[string]any
-	if err := json.Unmarshal(b, &fields); err != nil || fields["on_failure"] != "keep" || fields["priority"] != "high" || fields["after"] != "x" {
+	if err := json.Unmarshal(b, &fields); err != nil || fields["on_failure"] != "keep" ||
+		fields["priority"] != "high" || fields["after"] != "x" {
 		t.Errorf("%s, %v", b, err)
 	}
 	var back Job

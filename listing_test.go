@@ -11,7 +11,8 @@ import (
 func FuzzParseJobCursor(f *testing.F) {
 	j := seedbed.Job{ID: seedbed.NewJobID(), Created: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)}
 	f.Add(j.Cursor().String())
-	for _, s := range []string{"", ".", "1.", "1700000000000000." + string(j.ID), "9999999999999999999." + string(j.ID), "1." + string(j.ID) + "\n", "-1." + string(j.ID)} {
+	for _, s := range []string{"", ".", "1.", "1700000000000000." + string(j.ID),
+		"9999999999999999999." + string(j.ID), "1." + string(j.ID) + "\n", "-1." + string(j.ID)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

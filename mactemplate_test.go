@@ -56,14 +56,17 @@ func TestMACTemplate(t *testing.T) {
 
 func TestMACTemplatePerNIC(t *testing.T) {
 	t.Parallel()
-	if !seedbed.MACTemplate("{prefix}:00:{vmid}0:{netid}0").PerNIC() || seedbed.MACTemplate("{prefix}:00:{vmid}0:00").PerNIC() || seedbed.MACTemplate("x").PerNIC() {
+	if !seedbed.MACTemplate("{prefix}:00:{vmid}0:{netid}0").PerNIC() ||
+		seedbed.MACTemplate("{prefix}:00:{vmid}0:00").PerNIC() || seedbed.MACTemplate("x").PerNIC() {
 		t.Error("PerNIC does not tell")
 	}
 }
 
 // A template that passes makes an address of one NIC for every machine and NIC.
 func FuzzMACTemplate(f *testing.F) {
-	for _, s := range []string{"{prefix}:ff:f6:{vmid}{netid}", "{prefix}:00:{vmid:0>2}:{netid:^02}", "{{}}", "{", "{vmid:", "52:54:00:00:00:0{netid}"} {
+	for _, s := range []string{
+		"{prefix}:ff:f6:{vmid}{netid}", "{prefix}:00:{vmid:0>2}:{netid:^02}", "{{}}", "{", "{vmid:", "52:54:00:00:00:0{netid}",
+	} {
 		f.Add(s, 1, 2)
 	}
 	f.Fuzz(func(t *testing.T, s string, vm, nic int) {

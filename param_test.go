@@ -22,8 +22,10 @@ func TestCheckParams(t *testing.T) {
 		want   string
 	}{
 		{"all", []seedbed.Param{
-			{Name: "a", Type: "string", Pattern: "[a-z]+", Default: text("x"), Description: "what it is"}, {Name: "_b2", Type: "int", Required: true}, {Name: "c", Type: "size"},
-			{Name: "d", Type: "bool", Default: text("true")}, {Name: "e", Type: "enum", Values: []string{"x", "y z"}}, {Name: "f", Type: "secret", Pattern: ".{8,}"},
+			{Name: "a", Type: "string", Pattern: "[a-z]+", Default: text("x"), Description: "what it is"},
+			{Name: "_b2", Type: "int", Required: true}, {Name: "c", Type: "size"},
+			{Name: "d", Type: "bool", Default: text("true")}, {Name: "e", Type: "enum", Values: []string{"x", "y z"}},
+			{Name: "f", Type: "secret", Pattern: ".{8,}"},
 		}, ""},
 		{"none", nil, ""},
 		{"too many", many, "at most 64"},
@@ -37,7 +39,8 @@ func TestCheckParams(t *testing.T) {
 		{"empty value", []seedbed.Param{{Name: "a", Type: "enum", Values: []string{""}}}, "not usable"},
 		{"pattern of an int", []seedbed.Param{{Name: "a", Type: "int", Pattern: "1"}}, "for the types string and secret"},
 		{"bad pattern", []seedbed.Param{{Name: "a", Type: "string", Pattern: "("}}, "no regular expression: missing closing )"},
-		{"pattern that would be one only with what is around it", []seedbed.Param{{Name: "a", Type: "string", Pattern: "a)|(b"}}, "no regular expression"},
+		{"pattern that would be one only with what is around it", []seedbed.Param{{Name: "a", Type: "string", Pattern: "a)|(b"}},
+			"no regular expression"},
 		{"secret with a default", []seedbed.Param{{Name: "a", Type: "secret", Default: text("x")}}, "a secret has no default"},
 		{"required with a default", []seedbed.Param{{Name: "a", Type: "string", Required: true, Default: text("x")}}, "no use for a default"},
 		{"description", []seedbed.Param{{Name: "a", Type: "string", Description: "a\nb"}}, "one line"},

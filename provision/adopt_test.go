@@ -41,10 +41,12 @@ func TestForgetAndAdopt(t *testing.T) {
 	}
 	_, err = l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{Addresses: []string{"192.0.2.1"}}, usual)
 	l.want("an address of another network", err, seedbed.ErrInvalid)
-	l.runUntil(l.job(l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{Addresses: []string{"10.9.0.77"}, Tags: map[string]string{"from": "before"}}, usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Adopt(ctx, l.foreign("web1"),
+		seedbed.AdoptRequest{Addresses: []string{"10.9.0.77"}, Tags: map[string]string{"from": "before"}}, usual)), seedbed.JobSucceeded)
 	got, err := l.db.InstanceByName(ctx, "web1")
 	l.ok(err)
-	if got.ID != inst.ID || got.State != seedbed.InstanceStopped || got.NICs[0].MAC != inst.NICs[0].MAC || got.NICs[0].Addr.String() != "10.9.0.77" ||
+	if got.ID != inst.ID || got.State != seedbed.InstanceStopped ||
+		got.NICs[0].MAC != inst.NICs[0].MAC || got.NICs[0].Addr.String() != "10.9.0.77" ||
 		got.Volumes[0].Size != inst.Volumes[0].Size || got.Volumes[0].Image != "debian" || got.Tags["from"] != "before" {
 		t.Fatalf("adopted %+v; was %+v", got, inst)
 	}

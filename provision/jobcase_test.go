@@ -232,20 +232,24 @@ var (
 		{"rebuild scripted", seedbed.Job{Kind: seedbed.JobRebuild, Spec: inputOf(seedbed.RebuildSpec{Scripted: true})}, func(l *lab) caseJob {
 			l.withTemplates().scriptedBy(withBoth()).composedMade()
 			id := l.ask(seedbed.DoRebuild, nil)
-			return caseJob{id, func() { l.asScripted("web1_sda-"+id.Short(), "web1_sdb-"+id.Short()) }, func() { l.asScripted("web1_sda", "web1_sdb") }}
+			return caseJob{id, func() { l.asScripted("web1_sda-"+id.Short(), "web1_sdb-"+id.Short()) },
+				func() { l.asScripted("web1_sda", "web1_sdb") }}
 		}},
 		{"resize", seedbed.Job{Kind: seedbed.JobResize}, func(l *lab) caseJob {
 			inst := l.stopped()
 			id := l.resize(seedbed.ResizeRequest{Size: 8 * seedbed.MiB, VCPUs: 3, Memory: seedbed.GiB})
-			return caseJob{id, func() { l.hasSize(inst.ID, 8*seedbed.MiB, 3, seedbed.GiB) }, func() { l.hasSize(inst.ID, 4*seedbed.MiB, 1, 256*seedbed.MiB) }}
+			return caseJob{id, func() { l.hasSize(inst.ID, 8*seedbed.MiB, 3, seedbed.GiB) },
+				func() { l.hasSize(inst.ID, 4*seedbed.MiB, 1, 256*seedbed.MiB) }}
 		}},
 		{"flatten", seedbed.Job{Kind: seedbed.JobFlatten}, func(l *lab) caseJob {
 			inst := l.off()
-			return caseJob{l.job(l.intake.Flatten(l.t.Context(), "web1", usual)), func() { l.flattened(inst, "") }, func() { l.flattened(inst, "debian") }}
+			return caseJob{l.job(l.intake.Flatten(l.t.Context(), "web1", usual)),
+				func() { l.flattened(inst, "") }, func() { l.flattened(inst, "debian") }}
 		}},
 		{"snapshot", seedbed.Job{Kind: seedbed.JobSnapshot}, func(l *lab) caseJob {
 			inst := l.made()
-			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1", usual)), func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
+			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1", usual)),
+				func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
 		}},
 		{"snapshot-remove", seedbed.Job{Kind: seedbed.JobSnapshotRemove}, func(l *lab) caseJob {
 			inst := l.made()
@@ -272,7 +276,8 @@ var (
 			l.runUntil(l.job(l.intake.Forget(l.t.Context(), "web1", usual)), seedbed.JobSucceeded)
 			l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
 			was := l.foreign("web1")
-			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{}, usual)), func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.released(was) }}
+			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{}, usual)),
+				func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.released(was) }}
 		}},
 	}
 )

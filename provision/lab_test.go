@@ -78,7 +78,8 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 // newBareLab is newLabOn without foreign resources, and without checks of the invariants.
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
-	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(), lease: patientLease, patience: time.Minute, tune: func(*engine.Config, *engine.Intervals) {}}
+	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(),
+		lease: patientLease, patience: time.Minute, tune: func(*engine.Config, *engine.Intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
 	l.serve(func(s *intake.Serving) { s.Node = testNode })
@@ -160,7 +161,8 @@ func (l *lab) plane(stop <-chan struct{}) {
 				}
 				for _, nic := range inst.NICs {
 					if !l.static.Load() {
-						events = append(events, seedbed.GuestEvent{Instance: inst.ID, Kind: seedbed.GuestLease, At: now, MAC: nic.MAC, Addr: nic.Addr, Until: now.Add(time.Hour)})
+						events = append(events,
+							seedbed.GuestEvent{Instance: inst.ID, Kind: seedbed.GuestLease, At: now, MAC: nic.MAC, Addr: nic.Addr, Until: now.Add(time.Hour)})
 					}
 				}
 				for i := range events {
@@ -199,7 +201,8 @@ func (l *lab) start(arm ...func(*process)) *process {
 	p := engine.Intervals{
 		Nodes: 10 * time.Millisecond, Crowd: time.Millisecond, Supersede: time.Second,
 		Ask: 20 * time.Millisecond, RetryMin: 2 * time.Millisecond, RetryMax: 20 * time.Millisecond, CancelPoll: 20 * time.Millisecond,
-		Settle: time.Millisecond, Applied: 5 * time.Millisecond, Ready: time.Millisecond, Yield: 2 * time.Millisecond, Domain: 20 * time.Millisecond,
+		Settle: time.Millisecond, Applied: 5 * time.Millisecond, Ready: time.Millisecond,
+		Yield: 2 * time.Millisecond, Domain: 20 * time.Millisecond,
 		Resync: 50 * time.Millisecond, Call: 10 * time.Second, Undo: 3 * time.Second, Retract: 10 * time.Second, Announce: 10 * time.Second,
 	}
 	l.tune(&cfg, &p)
@@ -340,7 +343,8 @@ func (l *lab) whole(name string, state seedbed.InstanceState) {
 	}
 	volumes, _ := l.pool.Volumes(ctx)
 	domains, _ := l.hv.Domains(ctx)
-	if len(volumes) != 1 || volumes[0].Name != inst.Volumes[0].Name || len(domains) != 1 || domains[0].ID != inst.ID || domains[0].State != seedbed.DomainRunning {
+	if len(volumes) != 1 || volumes[0].Name != inst.Volumes[0].Name || len(domains) != 1 ||
+		domains[0].ID != inst.ID || domains[0].State != seedbed.DomainRunning {
 		l.t.Errorf("volumes %v, domains %v", volumes, domains)
 	}
 	if spec, _ := l.hv.Spec(inst.ID); len(spec.Disks) != 1 || !strings.Contains(spec.Disks[0].Source, inst.Volumes[0].Name) ||

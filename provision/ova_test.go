@@ -94,7 +94,8 @@ func TestOVAComesAndGoes(t *testing.T) {
 	l := newLab(t).withProvisioner().withOVAScript()
 	ctx := t.Context()
 	id := l.importOVA("vm")
-	if _, err := l.asPVC(ctx, seedbed.Request{Name: "early", Profile: "vm", Off: true}); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "importing") {
+	if _, err := l.asPVC(ctx, seedbed.Request{Name: "early", Profile: "vm", Off: true}); !errors.Is(err, seedbed.ErrInvalid) ||
+		!strings.Contains(err.Error(), "importing") {
 		t.Errorf("a machine before its disks: %v", err)
 	}
 	l.runUntil(id, seedbed.JobSucceeded)
@@ -116,7 +117,8 @@ func TestOVAComesAndGoes(t *testing.T) {
 	for _, v := range inst.Volumes {
 		disks = append(disks, fmt.Sprintf("%d %s %s", v.Index, v.Image, v.Size))
 	}
-	if d := cmp.Diff([]string{"0 ova_vm_sda 4KiB", "1 ova_vm_sdb 8KiB", "2 debian 4MiB", "3  1GiB"}, disks); d != "" || inst.VCPUs != 2 || inst.Memory != 768*seedbed.MiB || inst.Image != "ova_vm_sda" {
+	if d := cmp.Diff([]string{"0 ova_vm_sda 4KiB", "1 ova_vm_sdb 8KiB", "2 debian 4MiB", "3  1GiB"}, disks); d != "" ||
+		inst.VCPUs != 2 || inst.Memory != 768*seedbed.MiB || inst.Image != "ova_vm_sda" {
 		t.Errorf("disks (-want +got):\n%s\nof %+v", d, inst)
 	}
 	if _, err := l.intake.RemoveOVA(ctx, "vm", usual); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "instance vm1") {
@@ -192,7 +194,8 @@ func TestImportOfAnUpload(t *testing.T) {
 	}
 	up = l.uploaded(disk)
 	l.pool.SetFull(true)
-	l.runUntil(l.job(l.intake.Import(t.Context(), "other", "default", seedbed.ImportSpec{Upload: up.ID, SHA256: up.SHA256}, usual)), seedbed.JobRolledBack)
+	l.runUntil(l.job(l.intake.Import(t.Context(), "other", "default", seedbed.ImportSpec{Upload: up.ID, SHA256: up.SHA256}, usual)),
+		seedbed.JobRolledBack)
 	if n := l.pool.Uploads(); n != 0 {
 		t.Errorf("%d uploads are left of one that was undone", n)
 	}

@@ -117,23 +117,29 @@ func TestRebuildOf(t *testing.T) {
 	was, err := l.db.InstanceByName(ctx, "web1")
 	l.ok(err)
 	l.runUntil(l.job(l.intake.Import(ctx, "other", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)), seedbed.JobSucceeded)
-	_, err = l.db.CreateProfile(ctx, seedbed.Profile{Name: "big", Image: "other", VCPUs: 8, Memory: 8 * seedbed.GiB, Network: "default", Ready: seedbed.ReadyMetadata,
-		UserData: []byte("## template: seedbed\n#cloud-config\n"), SSHKeys: []string{"ssh-ed25519 BBBB other"}})
+	_, err = l.db.CreateProfile(ctx,
+		seedbed.Profile{Name: "big", Image: "other", VCPUs: 8, Memory: 8 * seedbed.GiB, Network: "default", Ready: seedbed.ReadyMetadata,
+			UserData: []byte("## template: seedbed\n#cloud-config\n"), SSHKeys: []string{"ssh-ed25519 BBBB other"}})
 	l.ok(err)
 	plan, err := l.intake.Plan(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Profile: "big"})
-	if err != nil || len(plan.Problems) > 0 || plan.Image != "other" || plan.VCPUs != 8 || plan.Volumes[0].Name != "" || plan.NICs[0] != was.NICs[0] {
+	if err != nil || len(plan.Problems) > 0 || plan.Image != "other" || plan.VCPUs != 8 ||
+		plan.Volumes[0].Name != "" || plan.NICs[0] != was.NICs[0] {
 		t.Errorf("plan %+v, %v", plan, err)
 	}
 
-	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Image: "other"}, nil)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Image: "other"}, nil)),
+		seedbed.JobSucceeded)
 	now := l.rebuilt(was)
 	if now.Image != "other" || now.Profile != "small" || now.VCPUs != 3 || now.Memory != seedbed.GiB || now.Volumes[0].Size != 4*seedbed.GiB ||
 		!strings.Contains(string(now.UserData), "echo hi") || now.SSHKeys[0] != was.SSHKeys[0] {
 		t.Errorf("of its own profile: %+v with %q", now, now.UserData)
 	}
-	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Profile: "big", Params: map[string]any{"vcpus": 2, "user_data": "#cloud-config\n"}}, nil)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{
+		Action: seedbed.DoRebuild, Name: "web1", Profile: "big", Params: map[string]any{"vcpus": 2, "user_data": "#cloud-config\n"},
+	}, nil)), seedbed.JobSucceeded)
 	last := l.rebuilt(now)
-	if last.Profile != "big" || last.VCPUs != 2 || last.Memory != 8*seedbed.GiB || last.SSHKeys[0] != "ssh-ed25519 BBBB other" || last.Ready != seedbed.ReadyMetadata || last.Fetched.IsZero() {
+	if last.Profile != "big" || last.VCPUs != 2 || last.Memory != 8*seedbed.GiB ||
+		last.SSHKeys[0] != "ssh-ed25519 BBBB other" || last.Ready != seedbed.ReadyMetadata || last.Fetched.IsZero() {
 		t.Errorf("of another profile: %+v", last)
 	}
 	if spec, _ := l.hv.Spec(last.ID); spec.VCPUs != 2 || spec.Memory != 8*seedbed.GiB || spec.Profile != "big" {
@@ -311,7 +317,8 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	job := l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobFailed)
 	now, err := l.db.InstanceByName(t.Context(), "web1")
 	l.ok(err)
-	if !strings.Contains(job.Error, was.Volumes[0].Name) || now.State != seedbed.InstanceRunning || now.Volumes[0].Name == was.Volumes[0].Name {
+	if !strings.Contains(job.Error, was.Volumes[0].Name) || now.State != seedbed.InstanceRunning ||
+		now.Volumes[0].Name == was.Volumes[0].Name {
 		t.Errorf("job %+v, instance %+v", job, now)
 	}
 	l.domain(now.ID, seedbed.DomainRunning)

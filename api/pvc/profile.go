@@ -41,7 +41,8 @@ const (
 func provisionerRowOf(p seedbed.Profile) provisionerRow {
 	const none = "N/A"
 	row := provisionerRow{
-		ID: p.ID, Name: p.Name, Type: typeProvisioner, System: cmp.Or(p.System, none), Network: cmp.Or(p.NetworkTemplate, none), Storage: cmp.Or(p.Storage, none),
+		ID: p.ID, Name: p.Name, Type: typeProvisioner, System: cmp.Or(p.System, none),
+		Network: cmp.Or(p.NetworkTemplate, none), Storage: cmp.Or(p.Storage, none),
 		UserData: cmp.Or(p.Document, none), Script: p.Script, OVA: cmp.Or(p.OVA, none), Arguments: p.Arguments,
 		Params: p.Params, Follow: p.Follow, Protected: p.Protected, Hold: p.Hold,
 	}
@@ -105,7 +106,8 @@ func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, na
 	kind := f.must("profile_type", "A profile type must be specified.")
 	system := f.must("system_template", "A system_template must be specified.")
 	p := seedbed.NewScripted(name, f.must("script", "A script must be specified."))
-	p.System, p.NetworkTemplate, p.Storage, p.Document, p.Arguments = system, f.text("network_template"), f.text("storage_template"), f.text("userdata"), arguments(f)
+	p.System, p.NetworkTemplate, p.Storage, p.Document, p.Arguments = system,
+		f.text("network_template"), f.text("storage_template"), f.text("userdata"), arguments(f)
 	p.OVA = f.text("ova")
 	switch {
 	case f.err != nil:
@@ -117,7 +119,8 @@ func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, na
 	if f.err != nil {
 		return f.err
 	}
-	if err := cmp.Or(seedbed.CheckName("profile", name), r.checkScripted(ctx, p, kind), seedbed.CheckParams(p.Params), r.CheckProfile(ctx, r.Store, p)); err != nil {
+	if err := cmp.Or(seedbed.CheckName("profile", name), r.checkScripted(ctx, p, kind),
+		seedbed.CheckParams(p.Params), r.CheckProfile(ctx, r.Store, p)); err != nil {
 		return err
 	}
 	if _, err := r.Store.CreateProfile(ctx, p); err != nil {
@@ -184,7 +187,8 @@ func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) er
 			return noScripted(name)
 		}
 		for name, at := range map[string]*string{
-			"system_template": &p.System, "network_template": &p.NetworkTemplate, "storage_template": &p.Storage, "userdata": &p.Document, "script": &p.Script,
+			"system_template": &p.System, "network_template": &p.NetworkTemplate,
+			"storage_template": &p.Storage, "userdata": &p.Document, "script": &p.Script,
 		} {
 			*at = cmp.Or(given[name], *at)
 		}
@@ -217,7 +221,8 @@ func beyond(f *fields, p *seedbed.Profile) {
 		if text := f.text("params"); text != "" {
 			var declared []seedbed.Param
 			if err := json.Unmarshal([]byte(text), &declared, json.RejectUnknownMembers(true)); err != nil {
-				f.refuse(refused(fiber.StatusBadRequest, `The params are not usable: want a JSON array such as [{"name":"size","type":"enum","values":["small","large"],"default":"small"}].`))
+				f.refuse(refused(fiber.StatusBadRequest,
+					`The params are not usable: want a JSON array such as [{"name":"size","type":"enum","values":["small","large"],"default":"small"}].`))
 			}
 			p.Params = declared
 		}

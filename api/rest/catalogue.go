@@ -36,7 +36,9 @@ func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.
 }
 
 // showTagged is like show, and sets the object's ETag.
-func showTagged[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error), tag func(T) string) error {
+func showTagged[T any](
+	ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error), tag func(T) string,
+) error {
 	n, err := server.NameOf(c, kind)
 	if err != nil {
 		return err
@@ -91,7 +93,9 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	spec := seedbed.ImportSpec{SHA256: strings.ToLower(c.Query("sha256")), Format: c.Query("format"), Firmware: seedbed.Firmware(c.Query("firmware"))}
+	spec := seedbed.ImportSpec{
+		SHA256: strings.ToLower(c.Query("sha256")), Format: c.Query("format"), Firmware: seedbed.Firmware(c.Query("firmware")),
+	}
 	if spec.SHA256, err = server.WantedDigest(c, spec.SHA256); err != nil {
 		return err
 	}
@@ -103,7 +107,8 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	server.NoteUpload(c, map[string]any{"name": n, "pool": pool, "node": node, "sha256": spec.SHA256, "format": spec.Format, "firmware": spec.Firmware})
+	server.NoteUpload(c,
+		map[string]any{"name": n, "pool": pool, "node": node, "sha256": spec.SHA256, "format": spec.Format, "firmware": spec.Firmware})
 	body, err := r.Incoming(ctx, c, server.MaxFrame)
 	if body != nil {
 		defer body.Close()

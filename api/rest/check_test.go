@@ -13,7 +13,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"name":"p","image":"i","vcpus":1,"memory":"1GiB","user_data":"YQ==","ssh_keys":[]}`))
 	f.Add([]byte(`{"name":"p","name":"q"}`))
 	f.Add([]byte(`{"memory":"1` + strings.Repeat("0", 100) + `"}`))
-	r := &router{&server.Router{Server: server.New(server.Config{DefaultNetwork: "default", CheckProfile: func(context.Context, seedbed.PartReader, seedbed.Profile) error { return nil }})}}
+	r := &router{&server.Router{Server: server.New(server.Config{
+		DefaultNetwork: "default", CheckProfile: func(context.Context, seedbed.PartReader, seedbed.Profile) error { return nil },
+	})}}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var p seedbed.Profile
 		err := server.Decode(body, &p)

@@ -34,7 +34,8 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
-		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node,
+		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params,
+		Hold: req.Hold, Protected: req.Protected, Node: req.Node,
 		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly, JobOptions: server.JobOptionsOf(c),
 	}, nil)
 	if err != nil {
@@ -106,7 +107,8 @@ func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if len(text) == 0 && !i.System.Serial {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %s has no serial console: its system template asks for none (seedbed provisioner template system modify NAME --serial, before it is made or rebuilt)", i.Name)
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s has no serial console: "+
+			"its system template asks for none (seedbed provisioner template system modify NAME --serial, before it is made or rebuilt)", i.Name)
 	}
 	return guestBytes(c, "text/plain; charset=utf-8", text)
 }

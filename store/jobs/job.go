@@ -17,12 +17,15 @@ const JobColumns = `id, kind, state, subject, instance, spec, node, pool, on_fai
 	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, final, created, started, ended`
 
 // jobTable is where jobs are added.
-var jobTable = sqldb.Table{Into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`}
+var jobTable = sqldb.Table{
+	Into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`,
+}
 
 // ScanJob reads a job from a row of JobColumns.
 func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
-	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool, sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
+	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool,
+		sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
 		&j.Owner, &j.Epoch, sqldb.ToTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, &j.Final,
 		sqldb.ToTime(&j.Created), sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
 	if spec.Valid {
@@ -59,14 +62,16 @@ func (s *Store) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, 
 		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: want the first 8 or more digits of its ID", sqldb.Clean(prefix, 80))
 	}
 	err = s.db.View(ctx, "read job", func(tx *sqldb.Tx) error {
-		found, err := sqldb.List(ctx, tx, ScanJob, `SELECT `+JobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`, sqldb.LikePrefix(p))
+		found, err := sqldb.List(ctx, tx, ScanJob, `SELECT `+JobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`,
+			sqldb.LikePrefix(p))
 		switch {
 		case err != nil:
 			return err
 		case len(found) == 0:
 			return seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", p)
 		case len(found) > 1:
-			return seedbed.Errorf(seedbed.ErrConflict, "%q is the start of several jobs, such as %s and %s: give more of the ID", p, found[0].ID, found[1].ID)
+			return seedbed.Errorf(seedbed.ErrConflict, "%q is the start of several jobs, such as %s and %s: give more of the ID",
+				p, found[0].ID, found[1].ID)
 		}
 		j = found[0]
 		return nil
@@ -81,7 +86,8 @@ func (s *Store) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 
 // InsertJob adds a queued job whose history has one event. It returns ErrExists if its ID is taken.
 func InsertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job) error {
-	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)), j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)), 1}
+	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)),
+		j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)), 1}
 	if b.Shared {
 		b.Add(jobTable, row...)
 		return nil
@@ -107,7 +113,8 @@ func Hold(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef) (seedbed.Job, e
 	if j, err = ReadJob(ctx, tx, ref.ID); err != nil {
 		return j, err
 	}
-	return j, seedbed.Errorf(seedbed.ErrStale, "job %s is not held under epoch %d: it is %s under epoch %d", ref.ID.Short(), ref.Epoch, j.State, j.Epoch)
+	return j, seedbed.Errorf(seedbed.ErrStale, "job %s is not held under epoch %d: it is %s under epoch %d",
+		ref.ID.Short(), ref.Epoch, j.State, j.Epoch)
 }
 
 // Become returns ErrConflict if the job's state cannot change to next.

@@ -17,12 +17,12 @@ import (
 // commands returns the tool's commands.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		instance.CreateCommand(a), instance.VMCommand(a), job.JobCommand(a),
-		profile.ProfileCommand(a), profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a), profile.CatalogueCommand(a),
+		instance.CreateCommand(a), instance.VMCommand(a), job.Command(a),
+		profile.Command(a), profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a), profile.CatalogueCommand(a),
 		storage.ImageCommand(a), storage.OVACommand(a), storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),
-		hook.HookCommand(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), metadata.MetadataCommand(a),
-		cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.ClusterCommand(a), cluster.CertificateCommand(a),
-		cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.StatusCommand(a), doctor.DoctorCommand(a),
+		hook.Command(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), metadata.Command(a),
+		cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
+		cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.StatusCommand(a), doctor.Command(a),
 		provisionerCmd(a), a.ConnectionCommand(), a.VersionCommand(), a.DocsCommand(),
 	}
 }

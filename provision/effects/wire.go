@@ -43,10 +43,10 @@ const (
 	Keepalive = time.Second
 	// MaxTimeout is the longest time that a call may ask for.
 	MaxTimeout = 24 * time.Hour
-	// MaxRequest and MaxResult limit what is read of a request and of a line with a result, in
-	// bytes.
+	// MaxRequest limits what is read of a request, in bytes.
 	MaxRequest = 8 << 20
-	MaxResult  = 64 << 20
+	// MaxResult limits what is read of a line with a result, in bytes.
+	MaxResult = 64 << 20
 	// MaxLine limits every other line. The longest are those of output, whose text of
 	// seedbed.MaxOutputLine is six times as long if JSON escapes every byte.
 	MaxLine = 64 << 10

@@ -17,8 +17,8 @@ import (
 
 const dayTime = 24 * time.Hour
 
-// ClusterCommand returns the command cluster with its subcommands.
-func ClusterCommand(a *cli.App) *cobra.Command {
+// Command returns the command cluster with its subcommands.
+func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "cluster", Short: "Make the certificates of an installation's hosts",
 		Long: `Make the certificates with which the hosts of an installation authenticate each other.

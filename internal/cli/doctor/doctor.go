@@ -14,8 +14,8 @@ import (
 	"seedbed/internal/config"
 )
 
-// DoctorCommand returns the command doctor.
-func DoctorCommand(a *cli.App) *cobra.Command {
+// Command returns the command doctor.
+func Command(a *cli.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "doctor",

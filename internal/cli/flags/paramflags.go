@@ -136,7 +136,7 @@ func parseParams(args []string) (map[string]any, error) {
 			params[key] = n
 		case "ssh_keys":
 			keys, _ := params[key].([]string)
-			more, err := SshKeys([]string{value})
+			more, err := SSHKeys([]string{value})
 			if err != nil {
 				return nil, err
 			}

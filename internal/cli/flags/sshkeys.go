@@ -8,8 +8,8 @@ import (
 	"seedbed/internal/cli"
 )
 
-// SshKeys takes each argument as an authorized_keys line, or as a file of them.
-func SshKeys(args []string) ([]string, error) {
+// SSHKeys takes each argument as an authorized_keys line, or as a file of them.
+func SSHKeys(args []string) ([]string, error) {
 	keys := []string{}
 	for _, arg := range args {
 		if strings.Contains(arg, " ") && !strings.HasPrefix(arg, "/") {

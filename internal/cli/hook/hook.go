@@ -19,8 +19,8 @@ import (
 	"seedbed/internal/cli"
 )
 
-// HookCommand returns the command hook with its subcommands.
-func HookCommand(a *cli.App) *cobra.Command {
+// Command returns the command hook with its subcommands.
+func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "hook", Aliases: []string{"hooks"}, Short: "Manage hooks, which receive signed webhooks"})
 	r := hooks(a)
 	c.AddCommand(hookAdd(a), hookSet(a), r.Show(a, "show NAME", "Show a hook"), r.List(a, "list", "List hooks"), hookRotate(a), hookKeyCmd(a),

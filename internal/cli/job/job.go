@@ -13,8 +13,8 @@ import (
 	"seedbed/internal/cli"
 )
 
-// JobCommand returns the command job with its subcommands.
-func JobCommand(a *cli.App) *cobra.Command {
+// Command returns the command job with its subcommands.
+func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Manage jobs"})
 	c.AddCommand(jobList(a), jobShow(a), jobWatch(a), jobLogs(a), jobCancel(a), jobRetry(a))
 	return c

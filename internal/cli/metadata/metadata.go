@@ -18,8 +18,8 @@ import (
 	"seedbed/internal/cli"
 )
 
-// MetadataCommand returns the command metadata with its subcommands.
-func MetadataCommand(a *cli.App) *cobra.Command {
+// Command returns the command metadata with its subcommands.
+func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "metadata", Short: "Show what guests are served"})
 	c.AddCommand(metadataShow(a), metadataLint(a), metadataLog(a))
 	return c

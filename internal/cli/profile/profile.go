@@ -16,8 +16,8 @@ import (
 	"seedbed/internal/cli/flags"
 )
 
-// ProfileCommand returns the command profile with its subcommands.
-func ProfileCommand(a *cli.App) *cobra.Command {
+// Command returns the command profile with its subcommands.
+func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "Manage profiles, which instances are made from"})
 	r := profiles(a)
 	c.AddCommand(profileAdd(a), profileModify(a), r.List(a, "list", "List the profiles"), r.Show(a, "show NAME", "Show a profile"),

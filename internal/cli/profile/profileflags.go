@@ -119,7 +119,7 @@ func (f *profileFlags) expressions() []cli.Flag {
 	return all
 }
 
-func keys(texts []string) (any, error) { return flags.SshKeys(texts) }
+func keys(texts []string) (any, error) { return flags.SSHKeys(texts) }
 
 func arguments(texts []string) (any, error) {
 	return slices.DeleteFunc(texts, func(a string) bool { return a == "" }), nil

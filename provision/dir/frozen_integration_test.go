@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
@@ -30,12 +33,18 @@ func TestImportOfAFileThatIsWrittenTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	settle(t, disk)
 	p := open(t, filepath.Join(t.TempDir(), "pool"))
 	before := tree(t, p)
 	var once sync.Once
 	written := make(chan error, 1)
 	_, err = p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "base", Path: disk}, func(seedbed.Progress) {
 		once.Do(func() {
+			// The kernel knows of the writer before the import goes on. This one does not wait for the
+			// file, the next one does.
+			if _, err := os.OpenFile(disk, os.O_WRONLY|unix.O_NONBLOCK, 0); !errors.Is(err, unix.EWOULDBLOCK) {
+				t.Errorf("opened for writing during the import: %v", err)
+			}
 			go func() {
 				f, err := os.OpenFile(disk, os.O_WRONLY, 0)
 				if err == nil {
@@ -54,5 +63,24 @@ func TestImportOfAFileThatIsWrittenTo(t *testing.T) {
 	}
 	if after := tree(t, p); strings.Join(after, " ") != strings.Join(before, " ") {
 		t.Errorf("left in the pool: %v", after)
+	}
+}
+
+// settle waits until no process has the file open for writing. A program that another test starts
+// has the file open, until it is executed, if this process had it open when it was forked.
+func settle(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); err == nil {
+			return // the lease ends when f is closed
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal(err)
+		}
 	}
 }

@@ -29,22 +29,26 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 # Packages that use the host's one libvirtd, or watch the clock, run one after another. Those that do
 # neither, and mostly wait, run beside them, one after another too.
 APART  := provision provision/ceph store store/zk provision/script/python
-GOTEST  = CGO_ENABLED=1 go test -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)
+# A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
+# it is a fault too, but it does not hide what else the run shows.
+GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format standard-quiet --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
+	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --packages "$(2)" -- -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)
 LIMIT  := 40m
 TIMES  := .cache/times
 # A test takes a few cases of each large matrix, chosen by SEEDBED_SEED, or all with SEEDBED_LONG=1 (internal/sample).
 test: export SEEDBED_SEED ?= $(shell date +%s)
 test: ## every path once: unit, contract, integration and end-to-end tests (root); SEEDBED_SEED=N chooses the samples
 	@internal/lab/packages.sh test
-	@$(MAKE) --no-print-directory vet build image
+	@$(MAKE) --no-print-directory vet build image $(GOTESTSUM)
 	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
 	status=0; \
-	$(GOTEST) -p 1 $$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(APART))") 2>&1 | \
-		tee $(TIMES)/rest || status=1; \
-	$(GOTEST) -p 2 $(addprefix ./,$(APART)) 2>&1 | tee $(TIMES)/apart || status=1; \
+	rest=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(APART))"); \
+	$(call GOTEST,rest,$$rest) -p 1 2>&1 | tee $(TIMES)/rest || status=1; \
+	$(call GOTEST,apart,$(addprefix ./,$(APART))) -p 2 2>&1 | tee $(TIMES)/apart || status=1; \
 	echo 'where the time went:'; \
 	cat $(TIMES)/apart $(TIMES)/rest | awk '($$1 == "ok" || $$1 == "FAIL") && $$3 ~ /s$$/ { print $$3, $$2 }' | sort -rn | head -12; \
+	if cat $(TIMES)/again-* 2>/dev/null | grep .; then echo 'The tests above failed and ran again. A test that passes only then is a fault: mend it.'; fi; \
 	exit $$status
 
 test-long: ## like test, with all cases of the large matrices: hours
@@ -54,18 +58,20 @@ vet: ## format and vet, without tags and without C
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'run gofmt -w on these' >&2; exit 1; }
 	CGO_ENABLED=0 go vet ./...
 
-# The linter is not in go.mod, because it would bring hundreds of modules.
-LINT_VERSION := v2.15.0
-LINT         := $(CURDIR)/.cache/golangci-lint-$(LINT_VERSION)
+# The linter and the test runner are not in go.mod, because they would bring hundreds of modules.
+LINT      := $(CURDIR)/.cache/golangci-lint-v2.15.0
+GOTESTSUM := $(CURDIR)/.cache/gotestsum-v1.13.0
 lint: $(LINT) ## the checks of .golangci.yml, on all Go files; installs the linter, once
 	@CGO_ENABLED=1 $(LINT) run
 
-$(LINT):
-	@echo 'installing golangci-lint $(LINT_VERSION) (once, about two minutes)'
+$(LINT): module := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+$(GOTESTSUM): module := gotest.tools/gotestsum@v1.13.0
+$(LINT) $(GOTESTSUM):
+	@echo 'installing $(@F) (once, in two minutes at most)'
 	@mkdir -p $(@D)
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	GOBIN="$$dir" CGO_ENABLED=0 go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); \
-	mv "$$dir/golangci-lint" $@
+	GOBIN="$$dir" CGO_ENABLED=0 go install $(module); \
+	mv "$$dir"/* $@
 
 check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's headers for lint (make packages), no root, no network
 	CGO_ENABLED=0 go test ./...

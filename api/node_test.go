@@ -158,7 +158,7 @@ func TestFormerNode(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	r := s.expect(t, "GET", "/nodes/gone", "", 200, `"state":"away"`, `"instances":1`,
-		`"problem":"it has instances and is no node: add it (seedbed node add)"`)
+		`"problem":"it has instances but is not a node: add it (seedbed node add)"`)
 	var one seedbed.NodeStatus
 	if err := json.Unmarshal([]byte(r.body), &one); err != nil {
 		t.Fatal(err)

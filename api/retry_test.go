@@ -92,6 +92,6 @@ func TestRetry(t *testing.T) {
 	if r := s.do(t, "POST", "/api/v1/images", `{"name":"other","path":"/img.qcow2"}`); r.status != 202 {
 		t.Fatalf("%+v", r)
 	}
-	retry(fail().ID, 409, "ask for that anew")
+	retry(fail().ID, 409, "send the request again")
 	retry("00000000", 404, "does not exist")
 }

@@ -50,7 +50,7 @@ func TestServed(t *testing.T) {
 	if r := expect("PATCH", "/instances/web1", `{"spot":null}`, 200); strings.Contains(r.body, "spot") {
 		t.Errorf("the notice is still there: %s", r.body)
 	}
-	expect("PATCH", "/instances/web1", `{"metadata":{"instance_id":"uuid"}}`, 409, `"kind":"conflict"`, "first boot once more")
+	expect("PATCH", "/instances/web1", `{"metadata":{"instance_id":"uuid"}}`, 409, `"kind":"conflict"`, "repeat its first boot")
 	expect("PATCH", "/instances/web1", `{"metadata":{"http_put_response_hop_limit":65}}`, 422, "1 to 64")
 	expect("PATCH", "/instances/web1", `{"spot":{"action":"stop"}}`, 422, "has no time")
 

@@ -123,9 +123,9 @@ func TestPVCAccess(t *testing.T) {
 		{"GET", "/provisioner/nothing", "", 401, msg("X-Api-Key Authentication required.")},
 		{"GET", "/status", "", 401, msg("X-Api-Key Authentication required.")},
 		{"GET", "/tasks/01234567", "Bearer wrong", 401, msg("X-Api-Key Authentication failed.")},
-		{"POST", "/provisioner/template/system", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
-		{"GET", "/provisioner/userdata", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
-		{"GET", "/provisioner/script/empty", viewer, 403, msg("Token eyes has the role viewer, and this takes operator.")},
+		{"POST", "/provisioner/template/system", viewer, 403, msg("Token eyes has the role viewer, but this needs operator.")},
+		{"GET", "/provisioner/userdata", viewer, 403, msg("Token eyes has the role viewer, but this needs operator.")},
+		{"GET", "/provisioner/script/empty", viewer, 403, msg("Token eyes has the role viewer, but this needs operator.")},
 		{"PATCH", "/provisioner/profile", "Bearer " + token, 405, msg("The method is not allowed for the requested URL.")},
 		{
 			"GET", "/provisioner/", "Bearer " + token, 404,

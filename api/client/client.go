@@ -196,7 +196,7 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	}
 	hint := "is seedbedd running?"
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		hint = "nobody vouches for its certificate here: name the certificates that do, with --ca"
+		hint = "its certificate is signed by an unknown authority: name the certificates to trust with --ca"
 	} else if errors.Is(err, io.EOF) && strings.HasPrefix(c.where, "http://") {
 		hint = "it hung up; does it speak TLS? Then want https://"
 	}

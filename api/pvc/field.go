@@ -253,7 +253,7 @@ func (f *fields) check() error {
 				if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
 					return &refusal{
 						status:  fiber.StatusBadRequest,
-						message: map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is no text: UTF-8 without NUL is wanted."},
+						message: map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is not text: want UTF-8 without NUL."},
 					}
 				}
 			}

@@ -11,16 +11,12 @@ import (
 )
 
 // domains lists the domains that can be adopted, in short form.
-func (r *router) domains(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) domains(ctx context.Context, c *fiber.Ctx) (any, error) {
 	node, err := server.NodeQuery(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	all, err := r.Strangers.ForeignDomains(ctx, node)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, all)
+	return r.Strangers.ForeignDomains(ctx, node)
 }
 
 // foreign returns the domain that the path names. A foreign domain may have a name that no instance
@@ -37,41 +33,29 @@ func (r *router) foreign(ctx context.Context, c *fiber.Ctx) (seedbed.ForeignDoma
 	return r.Strangers.ForeignDomain(ctx, node, strings.Clone(n))
 }
 
-func (r *router) domain(ctx context.Context, c *fiber.Ctx) error {
-	f, err := r.foreign(ctx, c)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, f)
+func (r *router) domain(ctx context.Context, c *fiber.Ctx) (any, error) {
+	return r.foreign(ctx, c)
 }
 
 // adopt starts the job that adopts the domain. The body is optional.
-func (r *router) adopt(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) adopt(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	var req seedbed.AdoptRequest
 	if c.Context().Request.Header.ContentLength() != 0 {
 		if err := server.Receive(c, &req); err != nil {
-			return err
+			return seedbed.Receipt{}, err
 		}
 	}
 	f, err := r.foreign(ctx, c)
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.Adoptions.Adopt(ctx, f, req, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.Adoptions.Adopt(ctx, f, req, server.JobOptionsOf(c))
 }
 
-func (r *router) forget(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) forget(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	i, err := r.named(ctx, c)
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.Adoptions.Forget(ctx, i.Name, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.Adoptions.Forget(ctx, i.Name, server.JobOptionsOf(c))
 }

@@ -40,25 +40,25 @@ func switched(c *fiber.Ctx, name string) (bool, error) {
 	return on, nil
 }
 
-func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) (any, error) {
 	pools, err := r.PoolNames(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	how := seedbed.CatalogueImport{Check: r.CheckProfile, CheckDisk: pools.Check}
 	if how.DryRun, err = switched(c, "dry_run"); err != nil {
-		return err
+		return nil, err
 	}
 	if how.Keep, err = switched(c, "keep"); err != nil {
-		return err
+		return nil, err
 	}
 	var asked seedbed.Catalogue
 	if err := server.ReceiveUpTo(c, &asked, maxCatalogue); err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range asked.Profiles {
 		if p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
-			return httpserve.Problem{
+			return nil, httpserve.Problem{
 				Status: fiber.StatusBadRequest,
 				Detail: "profile " + seedbed.Clip(p.Name) + ": revision, created and changed are not part of a catalogue",
 			}
@@ -71,18 +71,14 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) error {
 		}
 	}
 	if who := server.CallerOf(c); len(privileged) > 0 && !who.Role.Allows(seedbed.RoleAdmin) {
-		return seedbed.Errorf(seedbed.ErrForbidden,
-			"script %q of the catalogue is privileged: %s has the role %s, and to let a script out of its sandbox takes %s",
+		return nil, seedbed.Errorf(seedbed.ErrForbidden,
+			"script %q of the catalogue is privileged: %s has the role %s, and letting a script out of its sandbox needs %s",
 			seedbed.Clip(privileged[0]), who.Name, who.Role, seedbed.RoleAdmin)
 	}
 	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.DryRun, "keep": how.Keep, "privileged": privileged})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server.NoteAsked(c, summary) // instead of the whole body: each object has its own entry
-	report, err := r.Store.ImportCatalogue(ctx, asked, how)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, report)
+	return r.Store.ImportCatalogue(ctx, asked, how)
 }

@@ -13,26 +13,42 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// list answers the objects that f reads.
-func list[T any](ctx context.Context, c *fiber.Ctx, f func(context.Context) ([]T, error)) error {
-	all, err := f(ctx)
-	if err != nil {
-		return err
+// answer returns a handler that answers what f returns.
+func answer(f func(context.Context, *fiber.Ctx) (any, error)) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		v, err := f(ctx, c)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, v)
 	}
-	return server.Reply(c, fiber.StatusOK, all)
 }
 
-// show answers the object that the path names.
-func show[T any](ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error)) error {
-	n, err := server.NameOf(c, kind)
-	if err != nil {
-		return err
+// accept returns a handler that answers with the job that f has submitted.
+func accept(f func(context.Context, *fiber.Ctx) (seedbed.Receipt, error)) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		receipt, err := f(ctx, c)
+		if err != nil {
+			return err
+		}
+		return server.Accepted(c, receipt)
 	}
-	v, err := f(ctx, n)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, v)
+}
+
+// list returns a handler that answers the objects that f reads.
+func list[T any](f func(context.Context) ([]T, error)) server.Handler {
+	return answer(func(ctx context.Context, _ *fiber.Ctx) (any, error) { return f(ctx) })
+}
+
+// show returns a handler that answers the object that the path names.
+func show[T any](kind string, f func(context.Context, string) (T, error)) server.Handler {
+	return answer(func(ctx context.Context, c *fiber.Ctx) (any, error) {
+		n, err := server.NameOf(c, kind)
+		if err != nil {
+			return nil, err
+		}
+		return f(ctx, n)
+	})
 }
 
 // showTagged is like show, and sets the object's ETag.
@@ -63,49 +79,39 @@ func drop(ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context
 	return nil
 }
 
-func (r *router) images(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Images) }
-
-func (r *router) image(ctx context.Context, c *fiber.Ctx) error {
-	return show(ctx, c, "image", r.Store.Image)
-}
-
-func (r *router) importImage(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) importImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	var req wire.ImageRequest
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
 	if err := checkImage(req); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{
+	return r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{
 		Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node,
 	}, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
 }
 
 // uploadImage receives a disk image, and starts its import.
-func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	n, err := server.NameOf(c, "image")
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	spec := seedbed.ImportSpec{
 		SHA256: strings.ToLower(c.Query("sha256")), Format: c.Query("format"), Firmware: seedbed.Firmware(c.Query("firmware")),
 	}
 	if spec.SHA256, err = server.WantedDigest(c, spec.SHA256); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	pool := cmp.Or(c.Query("pool"), r.DefaultPool)
 	if err := seedbed.CheckName("pool", pool); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	node, err := server.NodeQuery(c)
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	server.NoteUpload(c,
 		map[string]any{"name": n, "pool": pool, "node": node, "sha256": spec.SHA256, "format": spec.Format, "firmware": spec.Firmware})
@@ -124,14 +130,14 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) error {
 		if body != nil {
 			body.Linger(server.UploadLinger)
 		}
-		return err
+		return seedbed.Receipt{}, err
 	}
 	spec.Upload, spec.SHA256, spec.Node = up.ID, up.SHA256, up.Node
 	receipt, err := r.Intake.Import(ctx, n, up.Pool, spec, server.JobOptionsOf(c))
 	if err != nil {
-		return r.Unneeded(ctx, up, err)
+		return seedbed.Receipt{}, r.Unneeded(ctx, up, err)
 	}
-	return server.Accepted(c, receipt)
+	return receipt, nil
 }
 
 // free refuses an image whose name is taken, before the file is sent.

@@ -10,25 +10,25 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.Limit(c, server.DefaultLimit)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return list(ctx, c, func(ctx context.Context) ([]seedbed.Delivery, error) { return r.Store.Deliveries(ctx, n) })
+	return r.Store.Deliveries(ctx, n)
 }
 
 // hookDeliveries lists the deliveries to a hook. The hook may have been removed since.
-func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.Limit(c, server.DefaultLimit)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hook, err := server.NameOf(c, "hook")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return list(ctx, c, func(ctx context.Context) ([]seedbed.Delivery, error) { return r.Store.HookDeliveries(ctx, hook, n) })
+	return r.Store.HookDeliveries(ctx, hook, n)
 }
 
 const maxDeliveryID = 256
@@ -45,16 +45,12 @@ func deliveryOf(c *fiber.Ctx) (hook, id string, err error) {
 	return hook, id, nil
 }
 
-func (r *router) delivery(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) delivery(ctx context.Context, c *fiber.Ctx) (any, error) {
 	hook, id, err := deliveryOf(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d, err := r.Store.Delivery(ctx, hook, id)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, d)
+	return r.Store.Delivery(ctx, hook, id)
 }
 
 func (r *router) redeliver(ctx context.Context, c *fiber.Ctx) error {

@@ -18,14 +18,6 @@ const (
 	maxOverlap     = 30 * 24 * time.Hour
 )
 
-func (r *router) endpoints(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Store.Endpoints)
-}
-
-func (r *router) endpoint(ctx context.Context, c *fiber.Ctx) error {
-	return show(ctx, c, "endpoint", r.Store.Endpoint)
-}
-
 func (r *router) deleteEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, "endpoint", r.Store.DeleteEndpoint)
 }
@@ -84,55 +76,51 @@ func (r *router) endpointKeys(versions []string, given string) (keys []seedbed.E
 // privatePrefix is the prefix of v1a's private keys.
 const privatePrefix = "whsk_"
 
-func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.NameOf(c, "endpoint")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var req seedbed.EndpointChange
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return nil, err
 	}
 	if req.Empty() {
-		return server.Invalid("nothing is to change: want some of url, events, allow_private, insecure and enabled")
+		return nil, server.Invalid("nothing is to change: want some of url, events, allow_private, insecure and enabled")
 	}
-	e, err := r.Store.ChangeEndpoint(ctx, n, req)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, e)
+	return r.Store.ChangeEndpoint(ctx, n, req)
 }
 
-func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.NameOf(c, "endpoint")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var req wire.EndpointRotation
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return nil, err
 	}
 	overlap := defaultOverlap
 	if req.Overlap != nil {
 		overlap = *req.Overlap
 	}
 	if overlap < 0 || overlap > maxOverlap {
-		return server.Invalid("overlap %s: want nanoseconds that are 0 to %s", overlap, maxOverlap)
+		return nil, server.Invalid("overlap %s: want nanoseconds that are 0 to %s", overlap, maxOverlap)
 	}
 	if len(req.Sign) == 0 {
 		e, err := r.Store.Endpoint(ctx, n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		req.Sign = e.Signs()
 	}
 	keys, secret, err := r.endpointKeys(req.Sign, req.Secret)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e, err := r.Store.RotateEndpointKeys(ctx, n, keys, overlap)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return server.Reply(c, fiber.StatusOK, wire.NewEndpoint{Endpoint: e, Secret: secret})
+	return wire.NewEndpoint{Endpoint: e, Secret: secret}, nil
 }

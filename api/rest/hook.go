@@ -10,8 +10,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) hooks(ctx context.Context, c *fiber.Ctx) error { return list(ctx, c, r.Store.Hooks) }
-
 func (r *router) hook(ctx context.Context, c *fiber.Ctx) error {
 	return showTagged(ctx, c, "hook", r.Store.Hook, server.ContentTag)
 }
@@ -88,14 +86,14 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, server.ContentTag(h), h)
 }
 
-func (r *router) testHook(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) testHook(ctx context.Context, c *fiber.Ctx) (any, error) {
 	var req wire.HookTest
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return nil, err
 	}
 	h, err := r.hookOf(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if req.When != nil {
 		h.When = *req.When
@@ -103,9 +101,5 @@ func (r *router) testHook(ctx context.Context, c *fiber.Ctx) error {
 	if req.Mapping != nil {
 		h.Mapping = *req.Mapping
 	}
-	t, err := r.Receiving.DryRun(ctx, h, req.SampleDelivery)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, t)
+	return r.Receiving.DryRun(ctx, h, req.SampleDelivery)
 }

@@ -38,26 +38,26 @@ func (r *router) hookKey(h seedbed.HookSettings, req wire.HookKey) (key seedbed.
 	return key, secret, err
 }
 
-func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) (any, error) {
 	req := wire.HookRotation{Overlap: defaultOverlap}
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return nil, err
 	}
 	if req.Overlap < 0 || req.Overlap > maxOverlap {
-		return server.Invalid("overlap %s: want nanoseconds that are 0s to %s", req.Overlap, maxOverlap)
+		return nil, server.Invalid("overlap %s: want nanoseconds that are 0s to %s", req.Overlap, maxOverlap)
 	}
 	h, err := r.hookOf(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key, secret, err := r.hookKey(h.HookSettings, req.HookKey)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap); err != nil {
-		return err
+		return nil, err
 	}
-	return server.Reply(c, fiber.StatusOK, wire.NewHook{Hook: h, Secret: secret})
+	return wire.NewHook{Hook: h, Secret: secret}, nil
 }
 
 // removeHookKey removes a key at once. It refuses if the hook would then be unusable or accept

@@ -18,30 +18,26 @@ const (
 	keptEvents = 100000
 )
 
-func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	var req wire.InstanceRequest
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	if err := seedbed.CheckName("profile", req.Profile); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	r.WithholdSecrets(ctx, c, req.Profile, req.Params)
 	if err := r.checkScriptRequest(ctx, req); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
+	return r.Intake.Submit(ctx, seedbed.Request{
 		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params,
 		Hold: req.Hold, Protected: req.Protected, Node: req.Node,
 		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly, JobOptions: server.JobOptionsOf(c),
 	}, nil)
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
 }
 
 // checkScriptRequest refuses what only a profile with a script can do for one without.
@@ -113,26 +109,24 @@ func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
 	return guestBytes(c, "text/plain; charset=utf-8", text)
 }
 
-func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) access(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.Limit(c, server.DefaultLimit)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f, err := filterOf(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return list(ctx, c, func(ctx context.Context) ([]seedbed.GuestEvent, error) {
-		if f.none() {
-			return r.Store.GuestEvents(ctx, i.ID, n)
-		}
-		all, err := r.Store.GuestEvents(ctx, i.ID, keptEvents)
-		return f.apply(all, n), err
-	})
+	if f.none() {
+		return r.Store.GuestEvents(ctx, i.ID, n)
+	}
+	all, err := r.Store.GuestEvents(ctx, i.ID, keptEvents)
+	return f.apply(all, n), err
 }
 
 func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {

@@ -24,16 +24,16 @@ func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	return r.Store.JobByPrefix(ctx, id)
 }
 
-func (r *router) job(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) job(ctx context.Context, c *fiber.Ctx) (any, error) {
 	j, err := r.asked(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stages, err := r.Store.Stages(ctx, j.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return server.Reply(c, fiber.StatusOK, wire.JobStatus{Job: j, Stages: stages})
+	return wire.JobStatus{Job: j, Stages: stages}, nil
 }
 
 func (r *router) cancelJob(ctx context.Context, c *fiber.Ctx) error {

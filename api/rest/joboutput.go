@@ -15,24 +15,24 @@ const outputLines = 1000
 
 // jobOutput answers the lines after a given number. Like the answer with events, it can wait for
 // new lines.
-func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.After(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hold, err := server.Wait(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stage := c.Query("stage")
 	if stage != "" {
 		if err := seedbed.CheckName("stage", stage); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	j, err := r.asked(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var page wire.OutputPage
 	err = r.HoldBack(ctx, hold, func() (bool, error) {
@@ -43,7 +43,7 @@ func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) error {
 		return len(page.Lines) > 0 || page.Job.State.Terminal(), err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return server.Reply(c, fiber.StatusOK, page)
+	return page, nil
 }

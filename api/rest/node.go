@@ -36,10 +36,6 @@ func (r *router) shownNodeSettings(ctx context.Context, name string) (any, error
 	return nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created}, nil
 }
 
-func (r *router) hypervisors(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Statuses)
-}
-
 func (r *router) hypervisor(ctx context.Context, c *fiber.Ctx) error {
 	n, err := server.NameOf(c, "node")
 	if err != nil {

@@ -22,22 +22,10 @@ func (r *router) doctor(ctx context.Context, c *fiber.Ctx) error {
 	return server.Reply(c, fiber.StatusOK, r.Examine(ctx))
 }
 
-func (r *router) cleanup(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) cleanup(ctx context.Context, c *fiber.Ctx) (any, error) {
 	var req wire.CleanupRequest
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return nil, err
 	}
-	report, err := r.Clean(ctx, req.DryRun, req.Force)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, report)
-}
-
-func (r *router) networks(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Store.Networks)
-}
-
-func (r *router) leases(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Store.Leases)
+	return r.Clean(ctx, req.DryRun, req.Force)
 }

@@ -9,16 +9,16 @@ import (
 )
 
 // orphans lists the orphans.
-func (r *router) orphans(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) orphans(ctx context.Context, c *fiber.Ctx) (any, error) {
 	all, err := r.Store.Orphans(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	strays, err := r.Store.Strays(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return server.Reply(c, fiber.StatusOK, append(all, strays...))
+	return append(all, strays...), nil
 }
 
 // undoJob undoes again a job that has left something behind.

@@ -10,38 +10,36 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) testEndpoint(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) testEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.NameOf(c, "endpoint")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a, err := r.Deliveries.Test(ctx, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return server.Reply(c, fiber.StatusOK, wire.EndpointTest{
+	return wire.EndpointTest{
 		Delivered: a.State == seedbed.OutgoingSent, Status: a.Status, Error: a.Error, Took: a.Took,
-	})
+	}, nil
 }
 
-func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.NameOf(c, "endpoint")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	most, err := server.Limit(c, server.DefaultLimit)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	state := seedbed.OutgoingState(c.Query("state"))
 	switch state {
 	case "", seedbed.OutgoingPending, seedbed.OutgoingSent, seedbed.OutgoingDead, seedbed.OutgoingSkipped:
 	default:
-		return server.Invalid("state %q: want pending, sent, dead or skipped", seedbed.Clip(string(state)))
+		return nil, server.Invalid("state %q: want pending, sent, dead or skipped", seedbed.Clip(string(state)))
 	}
-	return list(ctx, c, func(ctx context.Context) ([]seedbed.Outgoing, error) {
-		return r.Store.OutgoingDeliveries(ctx, n, state, most)
-	})
+	return r.Store.OutgoingDeliveries(ctx, n, state, most)
 }
 
 func (r *router) resend(ctx context.Context, c *fiber.Ctx) error {

@@ -23,10 +23,10 @@ func (r *router) ovaImages() objects[seedbed.OVA, wire.OVA] {
 }
 
 // uploadOVA receives an OVA, and starts its import.
-func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	n, err := server.NameOf(c, "OVA image")
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	spec := seedbed.UploadSpec{Pool: strings.Clone(cmp.Or(c.Query("pool"), r.DefaultPool))}
 	if spec.Node, err = server.NodeQuery(c); err == nil {
@@ -36,11 +36,7 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx) error {
 		spec.Size = seedbed.Bytes(max(0, c.Request().Header.ContentLength()))
 	}
 	server.NoteUpload(c, map[string]any{"name": n, "pool": spec.Pool, "node": spec.Node, "sha256": spec.SHA256})
-	receipt, err := r.TakeOVA(ctx, c, n, spec, err)
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.TakeOVA(ctx, c, n, spec, err)
 }
 
 // removeOVA starts a job that removes an OVA image with its disks, its system template and its

@@ -14,18 +14,18 @@ import (
 // lastJobs is how many jobs an overview shows.
 const lastJobs = 5
 
-func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) overview(ctx context.Context, c *fiber.Ctx) (any, error) {
 	census, err := r.Store.Counts(ctx, time.Now().UTC().Add(-24*time.Hour))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	jobs, err := r.Store.ListJobs(ctx, seedbed.JobQuery{Limit: lastJobs})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	nodes, err := r.Statuses(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	states := map[seedbed.NodeState]int{}
 	for _, n := range nodes {
@@ -40,7 +40,7 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) error {
 			wrong = append(wrong, ch)
 		}
 	}
-	return server.Reply(c, fiber.StatusOK, wire.Overview{
+	return wire.Overview{
 		Version: r.Version, Node: r.Node, Nodes: states, Checks: len(checks), Wrong: wrong, Counts: census, Jobs: jobs,
-	})
+	}, nil
 }

@@ -12,33 +12,33 @@ import (
 )
 
 // planImport answers what an import would make, and the problems that would prevent it.
-func (r *router) planImport(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 	var req seedbed.ImportRequest
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return nil, err
 	}
 	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
 	switch {
 	case req.OVA && (req.Path != "" || req.SHA256 != "" || req.Format != "" || req.Firmware != ""):
-		return server.Invalid("path, sha256, format and firmware are of a disk image: an OVA is uploaded, and says the rest itself")
+		return nil, server.Invalid("path, sha256, format and firmware are of a disk image: an OVA is uploaded, and says the rest itself")
 	case req.Size < 0:
-		return server.Invalid("size is %d: want that of the file, or none", req.Size)
+		return nil, server.Invalid("size is %d: want that of the file, or none", req.Size)
 	case len(req.Path) > maxPath:
-		return server.Invalid("path is too long: want at most %d bytes", maxPath)
+		return nil, server.Invalid("path is too long: want at most %d bytes", maxPath)
 	}
 	p, err := r.Intake.PlanImport(ctx, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if most := cmp.Or(r.MaxUpload, server.DefaultMaxUpload); req.Path == "" && req.Size > most {
 		p.Problems = append(p.Problems, "the file has "+req.Size.Human()+", and at most "+most.Human()+" may be uploaded (storage.max_upload)")
 	}
 	if req.OVA && len(p.Problems) == 0 {
 		if p.Problems, err = r.ovaProblems(ctx, req); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return server.Reply(c, fiber.StatusOK, p)
+	return p, nil
 }
 
 // ovaProblems returns the problems that only an OVA import has.

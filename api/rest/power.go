@@ -10,22 +10,18 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) startInstance(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) startInstance(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoStart})
 }
 
 // submit starts a job that acts on the instance that the path names.
-func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) error {
+func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) (seedbed.Receipt, error) {
 	req.Name = c.Params("name")
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	req.JobOptions = server.JobOptionsOf(c)
-	receipt, err := r.Intake.Submit(ctx, req, nil)
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.Intake.Submit(ctx, req, nil)
 }
 
 // powerParams adds p to a request's parameters. The intake checks them.
@@ -48,21 +44,21 @@ func powerParams(p wire.PowerRequest, to map[string]any) map[string]any {
 // power returns the handler that starts a job to stop or reboot the instance that the path names.
 // The body is optional.
 func (r *router) power(action string) server.Handler {
-	return func(ctx context.Context, c *fiber.Ctx) error {
+	return accept(func(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 		var p wire.PowerRequest
 		if c.Context().Request.Header.ContentLength() != 0 {
 			if err := server.Receive(c, &p); err != nil {
-				return err
+				return seedbed.Receipt{}, err
 			}
 		}
 		return r.submit(ctx, c, seedbed.Request{Action: action, Params: powerParams(p, nil)})
-	}
+	})
 }
 
-func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	var req wire.RebuildRequest
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	profile := req.Profile
 	if i, err := r.named(ctx, c); err == nil && profile == "" {
@@ -76,27 +72,23 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) error {
 }
 
 // plan answers what a create or a rebuild would make, and the problems that would prevent it.
-func (r *router) plan(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	var req wire.PlanRequest
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case req.Action == "" || req.Action == seedbed.DoCreate:
 		if req.Action = seedbed.DoPlan; req.Image != "" {
-			return server.Invalid("image: only a rebuild takes one: want a profile")
+			return nil, server.Invalid("image: only a rebuild takes one: want a profile")
 		}
 	case req.Action != seedbed.DoRebuild:
-		return server.Invalid("action %q: want create or rebuild", seedbed.Clip(req.Action))
+		return nil, server.Invalid("action %q: want create or rebuild", seedbed.Clip(req.Action))
 	case req.Node != "":
-		return server.Invalid("node: only a create takes one: an instance stays where it is")
+		return nil, server.Invalid("node: only a create takes one: an instance stays where it is")
 	case req.Hold != nil || req.Protected != nil:
-		return server.Invalid("hold and protected: only a create takes them (seedbed vm protect)")
+		return nil, server.Invalid("hold and protected: only a create takes them (seedbed vm protect)")
 	}
-	p, err := r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile,
+	return r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile,
 		Image: req.Image, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node})
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, p)
 }

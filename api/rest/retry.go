@@ -15,41 +15,38 @@ import (
 // retryJob resumes a failed job that was not undone, at the stage that failed. For any other failed
 // job it submits the same request again. It refuses if the request had parameters or documents that
 // are not kept.
-func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	j, err := r.asked(ctx, c)
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	switch {
 	case !j.State.Terminal():
-		return seedbed.Errorf(seedbed.ErrConflict, "job %s is %s: what has not ended cannot be asked for once more", j.ID.Short(), j.State)
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is %s: it has not ended, so it cannot be retried",
+			j.ID.Short(), j.State)
 	case j.State == seedbed.JobFailed:
 		if j, err = r.Store.ResumeJob(ctx, j.ID); err != nil {
-			return err
+			return seedbed.Receipt{}, err
 		}
-		return server.Accepted(c, seedbed.Receipt{Job: j.ID, State: j.State})
+		return seedbed.Receipt{Job: j.ID, State: j.State}, nil
 	case j.State == seedbed.JobSucceeded:
-		return seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to do once more", j.ID.Short())
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to retry", j.ID.Short())
 	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport:
-		return seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, and what it was asked for with is not kept: ask for that anew",
-			j.ID.Short(), j.Kind)
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
+			"job %s is of kind %s, and its request is not kept: send the request again", j.ID.Short(), j.Kind)
 	}
 	if j.Instance != "" {
 		// Another instance may have the name by now.
 		i, err := r.Store.InstanceByName(ctx, j.Subject)
 		if err != nil {
-			return err
+			return seedbed.Receipt{}, err
 		}
 		if i.ID != j.Instance {
-			return seedbed.Errorf(seedbed.ErrConflict, "job %s was about an instance %s that is no more: the one that is there now is another",
-				j.ID.Short(), j.Subject)
+			return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
+				"job %s was for an instance %s that no longer exists: another instance has its name now", j.ID.Short(), j.Subject)
 		}
 	}
-	receipt, err := r.again(ctx, j, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.again(ctx, j, server.JobOptionsOf(c))
 }
 
 // again submits the request of a job again, with other options.
@@ -90,7 +87,7 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}
-	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be asked for once more",
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be retried",
 		j.ID.Short(), j.Kind)
 }
 

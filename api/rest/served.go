@@ -71,7 +71,7 @@ func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
 	i.Metadata = o.WithDefaults(was)
 	if i.Metadata.InstanceID != was.InstanceID {
 		return seedbed.Errorf(seedbed.ErrConflict,
-			"instance %s has an instance-id of form %s, which stays: with another, cloud-init would do its first boot once more",
+			"instance %s has an instance-id of form %s, which cannot change: with another, cloud-init would repeat its first boot",
 			i.Name, was.InstanceID)
 	}
 	return nil
@@ -91,13 +91,13 @@ func (r *router) instanceOf(ctx context.Context, c *fiber.Ctx) (string, seedbed.
 }
 
 func (r *router) maintenance(of subject) server.Handler {
-	return func(ctx context.Context, c *fiber.Ctx) error {
+	return answer(func(ctx context.Context, c *fiber.Ctx) (any, error) {
 		node, id, err := of(ctx, c)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return list(ctx, c, func(ctx context.Context) ([]seedbed.Maintenance, error) { return r.Store.Maintenance(ctx, node, id) })
-	}
+		return r.Store.Maintenance(ctx, node, id)
+	})
 }
 
 func (r *router) announce(of subject) server.Handler {
@@ -121,17 +121,13 @@ func (r *router) announce(of subject) server.Handler {
 }
 
 func (r *router) endMaintenance(state string) server.Handler {
-	return func(ctx context.Context, c *fiber.Ctx) error {
+	return answer(func(ctx context.Context, c *fiber.Ctx) (any, error) {
 		id := c.Params("id")
 		if len(id) > 64 {
-			return server.Invalid("maintenance event %q: want instance-event- and 17 hexadecimal digits", seedbed.Clip(id))
+			return nil, server.Invalid("maintenance event %q: want instance-event- and 17 hexadecimal digits", seedbed.Clip(id))
 		}
-		m, err := r.Store.EndMaintenance(ctx, id, state)
-		if err != nil {
-			return err
-		}
-		return server.Reply(c, fiber.StatusOK, m)
-	}
+		return r.Store.EndMaintenance(ctx, id, state)
+	})
 }
 
 func (r *router) network(ctx context.Context, c *fiber.Ctx) error {

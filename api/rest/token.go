@@ -16,10 +16,6 @@ import (
 // secretPrefix identifies a secret to operators, and to scanners for leaked secrets.
 const secretPrefix = "sbt_"
 
-func (r *router) tokens(ctx context.Context, c *fiber.Ctx) error {
-	return list(ctx, c, r.Store.Tokens)
-}
-
 func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.TokenRequest
 	if err := server.Receive(c, &req); err != nil {
@@ -40,38 +36,30 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 }
 
 // setTokenQuota sets the quota of a token. It applies from now on.
-func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.NameOf(c, "token")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var q seedbed.TokenQuota
 	if err := server.Receive(c, &q); err != nil {
-		return err
+		return nil, err
 	}
-	t, err := r.Store.SetTokenQuota(ctx, n, q)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, t)
+	return r.Store.SetTokenQuota(ctx, n, q)
 }
 
 func (r *router) deleteToken(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, "token", r.Store.DeleteToken)
 }
 
-func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) (any, error) {
 	n, err := server.Limit(c, server.DefaultLimit)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before, err := server.Whole(c, "before", 0)
 	if err != nil || before < 0 {
-		return server.Invalid("before %q: want the ID of an entry", seedbed.Clip(c.Query("before")))
+		return nil, server.Invalid("before %q: want the ID of an entry", seedbed.Clip(c.Query("before")))
 	}
-	all, err := r.Store.Audit(ctx, before, n)
-	if err != nil {
-		return err
-	}
-	return server.Reply(c, fiber.StatusOK, all)
+	return r.Store.Audit(ctx, before, n)
 }

@@ -14,14 +14,14 @@ import (
 )
 
 // trash lists the removed volumes, oldest first.
-func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) trash(ctx context.Context, c *fiber.Ctx) (any, error) {
 	node, err := server.NodeQuery(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	items, err := r.Trash.Trash(ctx, node)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var ids []seedbed.InstanceID
 	for _, i := range items {
@@ -29,13 +29,13 @@ func (r *router) trash(ctx context.Context, c *fiber.Ctx) error {
 	}
 	names, err := r.Store.InstanceNames(ctx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all := make([]wire.TrashItem, len(items))
 	for n, i := range items {
 		all[n] = wire.TrashItem{TrashItem: i, InstanceName: names[i.Instance]}
 	}
-	return server.Reply(c, fiber.StatusOK, all)
+	return all, nil
 }
 
 // binned reads the pool and the ID of a trash item from the path, and the node from the query.
@@ -55,17 +55,17 @@ func pathName(c *fiber.Ctx, kind, key string) (string, error) {
 	return n, seedbed.CheckName(kind, n)
 }
 
-func (r *router) restoreVolume(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) restoreVolume(ctx context.Context, c *fiber.Ctx) (any, error) {
 	node, pool, id, err := binned(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	v, err := r.Trash.RestoreVolume(ctx, node, pool, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Log.Info("volume restored from the trash", "pool", pool, "volume", v.Name, "id", id, "instance", v.Instance)
-	return server.Reply(c, fiber.StatusOK, v)
+	return v, nil
 }
 
 func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {

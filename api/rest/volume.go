@@ -11,40 +11,32 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) removeImage(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) removeImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	n, err := server.NameOf(c, "image")
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.VolumeJobs.RemoveImage(ctx, n, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.VolumeJobs.RemoveImage(ctx, n, server.JobOptionsOf(c))
 }
 
-func (r *router) flatten(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) flatten(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	i, err := r.named(ctx, c)
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.VolumeJobs.Flatten(ctx, i.Name, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.VolumeJobs.Flatten(ctx, i.Name, server.JobOptionsOf(c))
 }
 
-func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) (any, error) {
 	i, err := r.named(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var all []wire.Snapshot
 	for _, v := range i.Volumes {
 		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, s := range found {
 			at := slices.IndexFunc(all, func(a wire.Snapshot) bool { return a.Name == s.Name })
@@ -57,52 +49,44 @@ func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) error {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b wire.Snapshot) int { return a.Created.Compare(b.Created) })
-	return server.Reply(c, fiber.StatusOK, all)
+	return all, nil
 }
 
-func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	var req wire.SnapshotRequest
 	if err := server.Receive(c, &req); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	if err := seedbed.CheckName("snapshot", req.Name); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.VolumeJobs.Snapshot(ctx, i.Name, req.Name, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.VolumeJobs.Snapshot(ctx, i.Name, req.Name, server.JobOptionsOf(c))
 }
 
 // removeSnapshot accepts the removal of an existing snapshot.
-func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
 	n, err := pathName(c, "snapshot", "snapshot")
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	there := false
 	for _, v := range i.Volumes {
 		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
 		if err != nil {
-			return err
+			return seedbed.Receipt{}, err
 		}
 		there = there || slices.ContainsFunc(found, func(s seedbed.SnapshotInfo) bool { return s.Name == n })
 	}
 	if !there {
-		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
 	}
-	receipt, err := r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n, server.JobOptionsOf(c))
 }

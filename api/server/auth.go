@@ -87,7 +87,7 @@ func (r *Router) unauthenticated(c *fiber.Ctx, given bool, peer string) error {
 // returns ErrNotFound if the token does not exist or has expired.
 func (r *Router) holder(secret string) (seedbed.Token, error) {
 	if secret == "" {
-		return seedbed.Token{}, seedbed.Errorf(seedbed.ErrNotFound, "an empty token is none")
+		return seedbed.Token{}, seedbed.Errorf(seedbed.ErrNotFound, "an empty token is not a token")
 	}
 	return r.tokenOf(sha256.Sum256([]byte(secret)))
 }

@@ -65,7 +65,7 @@ func peerUID(ctx *fasthttp.RequestCtx) string {
 // authorize refuses a request whose caller has a lesser role than need.
 func authorize(c *fiber.Ctx, need seedbed.Role) error {
 	if who := CallerOf(c); !who.Role.Allows(need) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and this takes %s", who.Name, who.Role, need)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, but this needs %s", who.Name, who.Role, need)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // GrantsPrivilege refuses to let a script out of its sandbox unless the caller is an admin.
 func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
 	if who := CallerOf(c); privileged != nil && *privileged && !who.Role.Allows(seedbed.RoleAdmin) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and to let a script out of its sandbox takes %s",
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and letting a script out of its sandbox needs %s",
 			who.Name, who.Role, seedbed.RoleAdmin)
 	}
 	return nil
@@ -24,7 +24,7 @@ func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.ScriptOptions), e
 	if req.Time != nil && *req.Time != "" {
 		d, err := time.ParseDuration(*req.Time)
 		if err != nil {
-			return nil, Invalid("time %q is no duration: want one such as 30m, or 0s for the worker's limit", seedbed.Clip(*req.Time))
+			return nil, Invalid("time %q is not a duration: want one such as 30m, or 0s for the worker's limit", seedbed.Clip(*req.Time))
 		}
 		limit = d
 	}

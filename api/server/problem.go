@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-const internal = "internal error: the log of seedbedd says more"
+const internal = "internal error: see the log of seedbedd"
 
 var statuses = []struct {
 	kind   error
@@ -61,9 +61,9 @@ func routerProblem(status int) httpserve.Problem {
 	p := httpserve.Problem{Status: status, Kind: "invalid", Detail: "the request could not be read"}
 	switch {
 	case status == fiber.StatusNotFound:
-		p.Kind, p.Detail = "not_found", "there is no such path: "+Prefix+"/openapi.yaml describes all"
+		p.Kind, p.Detail = "not_found", "there is no such path: see "+Prefix+"/openapi.yaml"
 	case status == fiber.StatusMethodNotAllowed:
-		p.Detail = "the path does not take this method: the header Allow says which it does"
+		p.Detail = "the path does not support this method: see the header Allow"
 	case status >= fiber.StatusInternalServerError:
 		p.Kind, p.Detail = "internal", internal
 	}

@@ -35,7 +35,7 @@ func (r *Router) Statuses(ctx context.Context) ([]seedbed.NodeStatus, error) {
 
 // Former returns a stand-in for a removed node that still has instances.
 func Former(name string) seedbed.Node {
-	return seedbed.Node{Name: name, Problem: "it has instances and is no node: add it (seedbed node add)"}
+	return seedbed.Node{Name: name, Problem: "it has instances but is not a node: add it (seedbed node add)"}
 }
 
 // StatusOf returns a node with the resources that its instances use.

@@ -35,7 +35,7 @@ func TestProblemOf(t *testing.T) {
 		"deadline":        {fmt.Errorf("read: %w", context.DeadlineExceeded), 503, "unavailable", "it took too long, or seedbedd is stopping"},
 		"fault":           {httpserve.Problem{Status: 415, Detail: "x"}, 415, "invalid", "x"},
 		"router": {
-			fiber.NewError(404, "Cannot GET /<script>"), 404, "not_found", "there is no such path: /api/v1/openapi.yaml describes all",
+			fiber.NewError(404, "Cannot GET /<script>"), 404, "not_found", "there is no such path: see /api/v1/openapi.yaml",
 		},
 		"header": {fiber.ErrRequestHeaderFieldsTooLarge, 431, "invalid", "the request could not be read"},
 	} {

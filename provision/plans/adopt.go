@@ -148,7 +148,7 @@ func (t *task) releaseDomain(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("let go of domain %s: %w", t.Job.Subject, err)
 	}
-	t.Event("info", 100, "domain %s is nobody's instance any more, and stays as it is", t.Job.Subject)
+	t.Event("info", 100, "domain %s no longer belongs to an instance, and stays as it is", t.Job.Subject)
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) erro
 				fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
-		t.Event("info", (i+1)*100/len(volumes), "volume %s of pool %s is nobody's any more, and stays", v.Name, v.Pool)
+		t.Event("info", (i+1)*100/len(volumes), "volume %s of pool %s no longer belongs to an instance, and stays", v.Name, v.Pool)
 	}
 	return errors.Join(failed...)
 }

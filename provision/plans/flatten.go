@@ -118,7 +118,7 @@ func (t *task) redefineDomain(ctx context.Context) error {
 	err = t.undefineDomain(ctx)
 	if errors.Is(err, seedbed.ErrInUse) {
 		return seedbed.Errorf(seedbed.ErrInUse,
-			"domain %s was started meanwhile, and its definition still names the image: switch it off and flatten it again", inst.Name)
+			"domain %s was started in the meantime, and its definition still names the image: stop it and flatten it again", inst.Name)
 	}
 	if err != nil {
 		return err

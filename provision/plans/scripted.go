@@ -150,7 +150,7 @@ func (t *task) scriptStep(ctx context.Context, n int) error {
 	}
 	for ; s.done <= n; s.done++ {
 		if s.done < n {
-			t.Event("warn", 0, "running %s() anew: the script that had it behind it does not run any more", scriptSteps[s.done])
+			t.Event("warn", 0, "running %s() again: the script that had run it no longer runs", scriptSteps[s.done])
 		}
 		if err := t.runStep(ctx, scriptSteps[s.done]); err != nil {
 			return err

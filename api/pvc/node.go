@@ -99,7 +99,7 @@ func (r *router) nodeRoutes(p string, get routing) {
 }
 
 // shownNode returns the handler that answers one form of the node that the path names.
-func (r *router) shownNode(form func(nodeRow) any) pvcHandler {
+func (r *router) shownNode(form func(nodeRow) any) handler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		all, err := r.nodes(ctx)
 		if err != nil {

@@ -40,20 +40,20 @@ const (
 
 // ovaRoutes adds the routes of OVA images. Uploads and removals wait for their jobs, because PVC's
 // client waits for the answer.
-func (r *router) ovaRoutes(t *pvcTable, p string, get routing) {
+func (r *router) ovaRoutes(t *table, p string, get routing) {
 	get(viewer, p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
 	get(viewer, p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
 	t.add(fiber.MethodPost, operator, p, server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.uploadPVCOVA(ctx, c, f, f.must("name", "A name must be specified."))
+		return r.uploadOVA(ctx, c, f, f.must("name", "A name must be specified."))
 	})
 	t.add(fiber.MethodPost, operator, p+"/:name", server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.uploadPVCOVA(ctx, c, f, server.Param(c, "name"))
+		return r.uploadOVA(ctx, c, f, server.Param(c, "name"))
 	})
-	t.add(fiber.MethodDelete, operator, p+"/:name", server.UploadTimeout, queried, r.removePVCOVA)
+	t.add(fiber.MethodDelete, operator, p+"/:name", server.UploadTimeout, queried, r.removeOVA)
 }
 
-// uploadPVCOVA receives an OVA as PVC's client sends it, and answers once it is imported.
-func (r *router) uploadPVCOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+// uploadOVA receives an OVA as PVC's client sends it, and answers once it is imported.
+func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
 	pool := f.must("pool", "A storage pool must be specified.")
 	size := 0
 	if f.must("ova_size", "An OVA size must be specified."); f.err == nil {
@@ -73,7 +73,7 @@ func (r *router) uploadPVCOVA(ctx context.Context, c *fiber.Ctx, f *fields, name
 	return say(c, "Imported OVA image '%s'.", name)
 }
 
-func (r *router) removePVCOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name := server.Param(c, "name")
 	receipt, err := r.OVAs.RemoveOVA(ctx, name, server.JobOptionsOf(c))
 	switch {

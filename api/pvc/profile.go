@@ -60,7 +60,7 @@ func provisionerRowOf(p seedbed.Profile) provisionerRow {
 
 const noProfiles = "No profiles found."
 
-func (r *router) pvcProfileRoutes(p string, get, post, put, del routing) {
+func (r *router) profileRoutes(p string, get, post, put, del routing) {
 	get(viewer, p, listed(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
 	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return r.createScripted(ctx, c, f, f.must("name", "A name must be specified."))

@@ -21,8 +21,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pvcVersion is the answer to PVC's clients at the root.
-const pvcVersion = "PVC API version 1.0"
+// version is the answer to PVC's clients at the root.
+const version = "PVC API version 1.0"
 
 // message is PVC's form for answers that have no other form, errors included.
 type message struct {
@@ -48,8 +48,8 @@ func say(c *fiber.Ctx, format string, args ...any) error {
 	return server.Reply(c, fiber.StatusOK, message{fmt.Sprintf(format, args...)})
 }
 
-// pvcHandler answers one request with its parameters.
-type pvcHandler func(ctx context.Context, c *fiber.Ctx, f *fields) error
+// handler answers one request with its parameters.
+type handler func(ctx context.Context, c *fiber.Ctx, f *fields) error
 
 // rows answers a list, or 404 with the message none if the list is empty.
 func rows[T, R any](c *fiber.Ctx, found []T, row func(T) R, none string) error {
@@ -60,7 +60,7 @@ func rows[T, R any](c *fiber.Ctx, found []T, row func(T) R, none string) error {
 }
 
 // listed answers the objects whose names match the parameter limit.
-func listed[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) pvcHandler {
+func listed[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) handler {
 	return func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		m := f.match()
 		if f.err != nil {
@@ -75,7 +75,7 @@ func listed[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error)
 }
 
 // element answers the object that the path names, in a list as PVC does.
-func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) pvcHandler {
+func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) handler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		found, err := read(ctx, seedbed.ExactName(server.Param(c, "name")))
 		if err != nil {
@@ -86,7 +86,7 @@ func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error
 }
 
 // removed deletes the object that the path names. label is the message's word for it.
-func removed(remove func(context.Context, string) error, label string) pvcHandler {
+func removed(remove func(context.Context, string) error, label string) handler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name := server.Param(c, "name")
 		err := remove(ctx, name)
@@ -100,8 +100,8 @@ func removed(remove func(context.Context, string) error, label string) pvcHandle
 	}
 }
 
-// pvcAnswer returns PVC's answer to an error. given reports whether a token came with the request.
-func pvcAnswer(err error, given bool) (status int, m any) {
+// answerOf returns PVC's answer to an error. given reports whether a token came with the request.
+func answerOf(err error, given bool) (status int, m any) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.message
 	}
@@ -128,10 +128,10 @@ func pvcAnswer(err error, given bool) (status int, m any) {
 	return p.Status, sentence(p.Detail)
 }
 
-// failPVC answers an error on one of PVC's paths.
-func (r *router) failPVC(c *fiber.Ctx, err error) error {
+// fail answers an error on one of PVC's paths.
+func (r *router) fail(c *fiber.Ctx, err error) error {
 	header := httpserve.FieldsOf(c.Context())
-	status, m := pvcAnswer(err, header.Get("x-api-key") != "" || header.Get("authorization") != "")
+	status, m := answerOf(err, header.Get("x-api-key") != "" || header.Get("authorization") != "")
 	if status >= fiber.StatusInternalServerError {
 		level := slog.LevelWarn
 		if status == fiber.StatusInternalServerError {
@@ -158,9 +158,9 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// writePVC answers the guard's problem on one of PVC's paths.
-func writePVC(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
-	status, m := pvcAnswer(p, false)
+// refuse answers the guard's problem on one of PVC's paths.
+func refuse(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
+	status, m := answerOf(p, false)
 	body, err := json.Marshal(message{m})
 	if err != nil {
 		panic(err) // plain fields always marshal

@@ -11,15 +11,15 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// pvcTable collects the routes of PVC's API.
-type pvcTable struct {
+// table collects the routes of PVC's API.
+type table struct {
 	r      *router
 	routes []route
 }
 
 // routing adds a route whose parameters are in the query or in the body. role is the least role that
 // may call it.
-type routing func(role seedbed.Role, path string, h pvcHandler)
+type routing func(role seedbed.Role, path string, h handler)
 
 // The roles of PVC's routes. Documents, scripts and consoles may hold secrets.
 const (
@@ -28,8 +28,8 @@ const (
 )
 
 // add adds a route with the parameters that read returns.
-func (t *pvcTable) add(
-	method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h pvcHandler,
+func (t *table) add(
+	method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h handler,
 ) {
 	t.routes = append(t.routes, route{method, path, role, timeout, func(ctx context.Context, c *fiber.Ctx) error {
 		f, err := read(c)
@@ -41,18 +41,18 @@ func (t *pvcTable) add(
 }
 
 // method returns a function that adds routes of one method.
-func (t *pvcTable) method(method string) routing {
-	return func(role seedbed.Role, path string, h pvcHandler) {
+func (t *table) method(method string) routing {
+	return func(role seedbed.Role, path string, h handler) {
 		t.add(method, role, path, server.CallTimeout, t.r.parameters, h)
 	}
 }
 
-// pvcRoutes returns all routes of PVC's API.
-func (r *router) pvcRoutes() []route {
-	t := &pvcTable{r: r}
+// routes returns all routes of PVC's API.
+func (r *router) routes() []route {
+	t := &table{r: r}
 	get, post, put, del := t.method(fiber.MethodGet), t.method(fiber.MethodPost), t.method(fiber.MethodPut), t.method(fiber.MethodDelete)
 
-	root := func(_ context.Context, c *fiber.Ctx, _ *fields) error { return say(c, pvcVersion) }
+	root := func(_ context.Context, c *fiber.Ctx, _ *fields) error { return say(c, version) }
 	get(server.Anyone, "", root)
 	get(server.Anyone, "/", root)
 	for _, at := range []string{"", "/auth"} {
@@ -60,19 +60,19 @@ func (r *router) pvcRoutes() []route {
 			route{fiber.MethodPost, at + "/login", server.Anyone, server.CallTimeout, r.login},
 			route{fiber.MethodPost, at + "/logout", server.Anyone, server.CallTimeout, r.logout})
 	}
-	get(viewer, "/status", r.pvcStatus)
+	get(viewer, "/status", r.status)
 	post(operator, "/status", r.setMaintenance)
 	get(server.Anyone, "/status/primary_node", r.primaryNode)
 	r.vmRoutes(t, get, post)
 	r.nodeRoutes("/node", get)
 	r.netRoutes("/network", get)
 	r.volumeReadRoutes("/storage/ceph/volume", get)
-	get(viewer, "/tasks", r.pvcTasks)
-	get(viewer, "/tasks/:id", r.pvcTask)
+	get(viewer, "/tasks", r.tasks)
+	get(viewer, "/tasks/:id", r.task)
 
 	const p = "/provisioner"
 	get(viewer, p+"/status", r.legacyTasks)
-	get(viewer, p+"/status/:id", r.pvcTask)
+	get(viewer, p+"/status/:id", r.task)
 	get(viewer, p+"/template", r.allTemplates)
 	post(operator, p+"/create", r.composeVM)
 
@@ -80,13 +80,13 @@ func (r *router) pvcRoutes() []route {
 	r.networkRoutes(p+"/template/network", get, post, del)
 	r.storageRoutes(p+"/template/storage", get, post, del)
 	r.textRoutes(p, get, post, put, del)
-	r.pvcProfileRoutes(p+"/profile", get, post, put, del)
+	r.profileRoutes(p+"/profile", get, post, put, del)
 	r.ovaRoutes(t, p+"/ova", get)
 	return t.routes
 }
 
-// pvcSegments returns the first segments of the paths of routes.
-func pvcSegments(routes []route) map[string]bool {
+// segmentsOf returns the first segments of the paths of routes.
+func segmentsOf(routes []route) map[string]bool {
 	all := map[string]bool{}
 	for _, one := range routes {
 		first, _, _ := strings.Cut(strings.TrimPrefix(one.Path, "/"), "/")
@@ -95,8 +95,8 @@ func pvcSegments(routes []route) map[string]bool {
 	return all
 }
 
-// ownsPVC reports whether a path belongs to PVC's API, whose answers have PVC's form.
-func ownsPVC(segments map[string]bool, path string) bool {
+// owns reports whether a path belongs to PVC's API, whose answers have PVC's form.
+func owns(segments map[string]bool, path string) bool {
 	rest, ok := strings.CutPrefix(path, server.Prefix)
 	if !ok || rest != "" && rest[0] != '/' {
 		return false
@@ -114,11 +114,11 @@ type route server.Route
 // Table returns the routes of PVC's API on a listener.
 func Table(on *server.Router) server.Table {
 	r := &router{on}
-	routes := r.pvcRoutes()
-	segments := pvcSegments(routes)
+	routes := r.routes()
+	segments := segmentsOf(routes)
 	t := server.Table{
-		Shown: r.shownComposed, Fail: r.failPVC, Refuse: writePVC,
-		Owns: func(path string) bool { return ownsPVC(segments, path) },
+		Shown: r.shownComposed, Fail: r.fail, Refuse: refuse,
+		Owns: func(path string) bool { return owns(segments, path) },
 	}
 	for _, one := range routes {
 		t.Routes = append(t.Routes, server.Route(one))

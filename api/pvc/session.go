@@ -55,5 +55,5 @@ func (r *router) logout(_ context.Context, c *fiber.Ctx) error {
 // welcome redirects to the root.
 func welcome(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderLocation, server.Prefix+"/")
-	return server.Reply(c, fiber.StatusFound, message{pvcVersion})
+	return server.Reply(c, fiber.StatusFound, message{version})
 }

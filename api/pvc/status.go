@@ -78,7 +78,7 @@ var vmStates = map[seedbed.InstanceState]string{
 	seedbed.InstanceRemoving: "disable", seedbed.InstanceGone: "fail", seedbed.InstanceFailed: "fail",
 }
 
-func (r *router) pvcStatus(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+func (r *router) status(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	census, err := r.Store.Counts(ctx, time.Now())
 	if err != nil {
 		return err

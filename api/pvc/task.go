@@ -93,9 +93,9 @@ func success(j seedbed.Job) string {
 	return fmt.Sprintf(`The %s of "%s" has ended successfully`, j.Kind, j.Subject)
 }
 
-// pvcTask answers the state of a job. An unknown job is 404; PVC would report it as pending for
+// task answers the state of a job. An unknown job is 404; PVC would report it as pending for
 // ever.
-func (r *router) pvcTask(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+func (r *router) task(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	id := server.Param(c, "id")
 	missing := refused(fiber.StatusNotFound, `The task "%s" does not exist.`, seedbed.Clip(id))
 	if !server.JobForm.MatchString(id) {
@@ -134,11 +134,11 @@ type taskList struct {
 
 const maxTasks = 1000
 
-func (r *router) pvcTasks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+func (r *router) tasks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	return r.answerTasks(ctx, c, false)
 }
 
-// legacyTasks is pvcTasks for clients up to 0.9.80, which read the names of the VM and the profile
+// legacyTasks is tasks for clients up to 0.9.80, which read the names of the VM and the profile
 // from args.
 func (r *router) legacyTasks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	return r.answerTasks(ctx, c, true)

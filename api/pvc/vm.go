@@ -166,8 +166,8 @@ func (r *router) bridges(ctx context.Context) (map[string]string, error) {
 
 const noVM = "VM not found."
 
-// pvcStates are the states for which PVC's client may filter.
-var pvcStates = []string{"start", "restart", "shutdown", "stop", "disable", "fail", "migrate", "unmigrate", "provision", "mirror"}
+// stateWords are the states for which PVC's client may filter.
+var stateWords = []string{"start", "restart", "shutdown", "stop", "disable", "fail", "migrate", "unmigrate", "provision", "mirror"}
 
 // vmFilter selects the VMs of a list.
 type vmFilter struct {
@@ -183,7 +183,7 @@ func (r *router) vmFilter(ctx context.Context, all []seedbed.Instance, f *fields
 	switch {
 	case f.err != nil:
 		return v, f.err
-	case v.state != "" && !slices.Contains(pvcStates, v.state):
+	case v.state != "" && !slices.Contains(stateWords, v.state):
 		return v, refused(fiber.StatusBadRequest, `VM state "%s" is not valid.`, seedbed.Clip(v.state))
 	case v.node != "" && !r.isNode(ctx, v.node) && !slices.ContainsFunc(all, func(i seedbed.Instance) bool { return i.Node == v.node }):
 		return v, refused(fiber.StatusBadRequest, `Specified node "%s" is invalid.`, seedbed.Clip(v.node))
@@ -199,7 +199,7 @@ func (v vmFilter) takes(i seedbed.Instance) bool {
 		(v.tag == "" || tagged != v.negate)
 }
 
-func (r *router) pvcVMs(ctx context.Context, c *fiber.Ctx, f *fields) error {
+func (r *router) vms(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	all, err := r.Store.Instances(ctx)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (r *router) vm(ctx context.Context, c *fiber.Ctx, missing error) (seedbed.I
 func vmNotFound() error { return refused(fiber.StatusNotFound, "%s", noVM) }
 
 // shownVM returns the handler that answers one form of the VM that the path names.
-func (r *router) shownVM(form func(ctx context.Context, i seedbed.Instance) (any, error)) pvcHandler {
+func (r *router) shownVM(form func(ctx context.Context, i seedbed.Instance) (any, error)) handler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		i, err := r.vm(ctx, c, vmNotFound())
 		if err != nil {

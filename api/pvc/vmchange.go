@@ -20,10 +20,10 @@ const (
 	patience = 25 * time.Second
 )
 
-func (r *router) vmRoutes(t *pvcTable, get, post routing) {
+func (r *router) vmRoutes(t *table, get, post routing) {
 	const p = "/vm"
 	const wait = patience + server.CallTimeout
-	get(viewer, p, r.pvcVMs)
+	get(viewer, p, r.vms)
 	get(viewer, p+"/:vm", r.shownVM(func(ctx context.Context, i seedbed.Instance) (any, error) {
 		bridges, err := r.bridges(ctx)
 		return []vmRow{vmRowOf(i, bridges)}, err

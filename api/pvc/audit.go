@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/api/server"
 )
 
 // shownComposed returns the object that a path of PVC's API is about, for the audit log. It
@@ -22,25 +23,24 @@ func (r *router) shownComposed(ctx context.Context, parts []string) (any, error)
 	if len(parts) < 2 {
 		return nil, nil
 	}
-	m := seedbed.ExactName(parts[1])
-	switch parts[0] {
+	switch name := parts[1]; parts[0] {
 	case "system":
-		return found(ctx, m, r.Store.SystemTemplates, systemRowOf)
+		return server.Find(ctx, name, r.Store.SystemTemplates, systemRowOf)
 	case "network":
-		return found(ctx, m, r.Store.NetworkTemplates, networkTemplateRowOf)
+		return server.Find(ctx, name, r.Store.NetworkTemplates, networkTemplateRowOf)
 	case "storage":
-		return found(ctx, m, r.Store.StorageTemplates, storageRowOf)
+		return server.Find(ctx, name, r.Store.StorageTemplates, storageRowOf)
 	case "userdata":
-		return found(ctx, m, r.Store.UserDataDocuments,
+		return server.Find(ctx, name, r.Store.UserDataDocuments,
 			func(d seedbed.UserDataDocument) documentBefore { return documentBefore{d.ID, d.Name, len(d.Data)} })
 	case "script":
-		return found(ctx, m, r.Store.Scripts, func(s seedbed.Script) scriptBefore {
+		return server.Find(ctx, name, r.Store.Scripts, func(s seedbed.Script) scriptBefore {
 			return scriptBefore{documentBefore{s.ID, s.Name, len(s.Text)}, scriptOptionsOf(s.Options)}
 		})
 	case "ova":
-		return found(ctx, m, r.Store.OVAs, ovaRowOf)
+		return server.Find(ctx, name, r.Store.OVAs, ovaRowOf)
 	case "profile":
-		return found(ctx, m, r.Store.ScriptedProfiles, func(p seedbed.Profile) provisionerRow {
+		return server.Find(ctx, name, r.Store.ScriptedProfiles, func(p seedbed.Profile) provisionerRow {
 			p.Arguments = nil // any of them may be a password
 			return provisionerRowOf(p)
 		})
@@ -53,15 +53,4 @@ type documentBefore struct {
 	ID    int64  `json:"id"`
 	Name  string `json:"name"`
 	Bytes int    `json:"bytes"`
-}
-
-// found returns the one object that read finds, as row shows it, or nil if there is none.
-func found[T, R any](
-	ctx context.Context, m seedbed.NameMatch, read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R,
-) (any, error) {
-	all, err := read(ctx, m)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	return row(all[0]), nil
 }

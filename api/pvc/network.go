@@ -2,6 +2,7 @@ package pvc
 
 import (
 	"context"
+	"slices"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -34,23 +35,13 @@ const noNetworks = "No network templates found."
 
 func (r *router) networkRoutes(p string, get, post, del routing) {
 	get(viewer, p, listed(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
-	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createNetworkTemplate(ctx, c, f, f.must("name", "A name must be specified."))
-	})
 	get(viewer, p+"/:name", element(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
-	post(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createNetworkTemplate(ctx, c, f, server.Param(c, "name"))
-	})
+	creating(post, p, "name", "name", nameMissing, r.createNetworkTemplate)
 	del(operator, p+"/:name", removed(r.Store.DeleteNetworkTemplate, "network template"))
 
 	get(viewer, p+"/:name/net", r.templateNetworks)
-	post(operator, p+"/:name/net", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.addTemplateNetwork(ctx, c, f, f.must("vni", "A valid VNI must be specified."))
-	})
 	get(viewer, p+"/:name/net/:vni", r.templateNetworks)
-	post(operator, p+"/:name/net/:vni", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.addTemplateNetwork(ctx, c, f, server.Param(c, "vni"))
-	})
+	creating(post, p+"/:name/net", "vni", "vni", "A valid VNI must be specified.", r.addTemplateNetwork)
 	del(operator, p+"/:name/net/:vni", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name, vni := server.Param(c, "name"), server.Param(c, "vni")
 		if err := r.Store.RemoveTemplateNetwork(ctx, name, vni); err != nil {
@@ -87,18 +78,10 @@ func (r *router) addTemplateNetwork(ctx context.Context, c *fiber.Ctx, f *fields
 // templateNetworks answers the networks of a template, or only those with the path's VNI.
 func (r *router) templateNetworks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name, vni := server.Param(c, "name"), server.Param(c, "vni")
-	found, err := r.Store.NetworkTemplates(ctx, seedbed.ExactName(name))
+	t, err := template(ctx, r.Store.NetworkTemplates, "network template", name)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return refused(fiber.StatusNotFound, `The network template "%s" does not exist.`, name)
-	}
-	var nets []seedbed.TemplateNetwork
-	for _, n := range found[0].Networks {
-		if vni == "" || n.VNI == vni {
-			nets = append(nets, n)
-		}
-	}
+	nets := slices.DeleteFunc(t.Networks, func(n seedbed.TemplateNetwork) bool { return vni != "" && n.VNI != vni })
 	return rows(c, nets, netRowOf, `No networks found in network template "`+name+`".`)
 }

@@ -44,7 +44,7 @@ func (r *router) ovaRoutes(t *table, p string, get routing) {
 	get(viewer, p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
 	get(viewer, p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
 	t.add(fiber.MethodPost, operator, p, server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.uploadOVA(ctx, c, f, f.must("name", "A name must be specified."))
+		return r.uploadOVA(ctx, c, f, f.must("name", nameMissing))
 	})
 	t.add(fiber.MethodPost, operator, p+"/:name", server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return r.uploadOVA(ctx, c, f, server.Param(c, "name"))

@@ -62,13 +62,8 @@ const noProfiles = "No profiles found."
 
 func (r *router) profileRoutes(p string, get, post, put, del routing) {
 	get(viewer, p, listed(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
-	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createScripted(ctx, c, f, f.must("name", "A name must be specified."))
-	})
 	get(viewer, p+"/:name", element(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
-	post(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createScripted(ctx, c, f, server.Param(c, "name"))
-	})
+	creating(post, p, "name", "name", nameMissing, r.createScripted)
 	put(operator, p+"/:name", r.changeScripted)
 	del(operator, p+"/:name", removed(r.deleteScripted, "VM profile"))
 }

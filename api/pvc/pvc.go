@@ -85,6 +85,36 @@ func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error
 	}
 }
 
+// nameMissing is the message for a request without the name of what it creates.
+const nameMissing = "A name must be specified."
+
+// creating adds the two routes that create an object. Its name is the parameter that field names, with
+// the message missing if there is none, or the segment of the path.
+func creating(
+	post routing, path, segment, field, missing string, create func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error,
+) {
+	post(operator, path, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return create(ctx, c, f, f.must(field, missing))
+	})
+	post(operator, path+"/:"+segment, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return create(ctx, c, f, server.Param(c, segment))
+	})
+}
+
+// template returns the template of that name. kind is the message's word for it.
+func template[T any](
+	ctx context.Context, read func(context.Context, seedbed.NameMatch) ([]T, error), kind, name string,
+) (t T, err error) {
+	found, err := read(ctx, seedbed.ExactName(name))
+	if err == nil && len(found) == 0 {
+		err = refused(fiber.StatusNotFound, `The %s "%s" does not exist.`, kind, name)
+	}
+	if err != nil {
+		return t, err
+	}
+	return found[0], nil
+}
+
 // removed deletes the object that the path names. label is the message's word for it.
 func removed(remove func(context.Context, string) error, label string) handler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {

@@ -2,6 +2,7 @@ package pvc
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -50,32 +51,13 @@ const noStorages = "No storage templates found."
 
 func (r *router) storageRoutes(p string, get, post, del routing) {
 	get(viewer, p, listed(r.Store.StorageTemplates, storageRowOf, noStorages))
-	create := func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
-		if f.err != nil {
-			return f.err
-		}
-		if _, err := r.Store.CreateStorageTemplate(ctx, name); err != nil {
-			return err
-		}
-		return say(c, `Added new storage template "%s".`, name)
-	}
-	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return create(ctx, c, f, f.must("name", "A name must be specified."))
-	})
 	get(viewer, p+"/:name", element(r.Store.StorageTemplates, storageRowOf, noStorages))
-	post(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return create(ctx, c, f, server.Param(c, "name"))
-	})
+	creating(post, p, "name", "name", nameMissing, r.createStorageTemplate)
 	del(operator, p+"/:name", removed(r.Store.DeleteStorageTemplate, "storage template"))
 
 	get(viewer, p+"/:name/disk", r.templateDisks)
-	post(operator, p+"/:name/disk", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.addTemplateDisk(ctx, c, f, f.must("disk_id", "A disk identifier in sdX or vdX format must be specified."))
-	})
 	get(viewer, p+"/:name/disk/:disk", r.templateDisks)
-	post(operator, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.addTemplateDisk(ctx, c, f, server.Param(c, "disk"))
-	})
+	creating(post, p+"/:name/disk", "disk", "disk_id", "A disk identifier in sdX or vdX format must be specified.", r.addTemplateDisk)
 	del(operator, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name, disk := server.Param(c, "name"), server.Param(c, "disk")
 		if err := r.Store.RemoveTemplateDisk(ctx, name, disk); err != nil {
@@ -83,6 +65,16 @@ func (r *router) storageRoutes(p string, get, post, del routing) {
 		}
 		return say(c, `Removed disk "%s" from storage template "%s".`, disk, name)
 	})
+}
+
+func (r *router) createStorageTemplate(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+	if f.err != nil {
+		return f.err
+	}
+	if _, err := r.Store.CreateStorageTemplate(ctx, name); err != nil {
+		return err
+	}
+	return say(c, `Added new storage template "%s".`, name)
 }
 
 func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, disk string) error {
@@ -116,19 +108,11 @@ func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, d
 // templateDisks answers the disks of a template, or only the one that the path names.
 func (r *router) templateDisks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name, disk := server.Param(c, "name"), server.Param(c, "disk")
-	found, err := r.Store.StorageTemplates(ctx, seedbed.ExactName(name))
+	t, err := template(ctx, r.Store.StorageTemplates, "storage template", name)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return refused(fiber.StatusNotFound, `The storage template "%s" does not exist.`, name)
-	}
-	var disks []seedbed.TemplateDisk
-	for _, d := range found[0].Disks {
-		if disk == "" || d.Name == disk {
-			disks = append(disks, d)
-		}
-	}
+	disks := slices.DeleteFunc(t.Disks, func(d seedbed.TemplateDisk) bool { return disk != "" && d.Name != disk })
 	return rows(c, disks, diskRowOf, `No disks found in storage template "`+name+`".`)
 }
 

@@ -64,13 +64,8 @@ const (
 
 func (r *router) systemRoutes(p string, get, post, put, del routing) {
 	get(viewer, p, listed(r.Store.SystemTemplates, systemRowOf, noSystems))
-	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createSystem(ctx, c, f, f.must("name", "A name must be specified."))
-	})
 	get(viewer, p+"/:name", element(r.Store.SystemTemplates, systemRowOf, noSystems))
-	post(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.createSystem(ctx, c, f, server.Param(c, "name"))
-	})
+	creating(post, p, "name", "name", nameMissing, r.createSystem)
 	put(operator, p+"/:name", r.changeSystem)
 	del(operator, p+"/:name", removed(r.Store.DeleteSystemTemplate, "system template"))
 }

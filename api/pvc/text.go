@@ -77,11 +77,8 @@ func (r *router) documentRoutes(p, label string, post, put routing, create, set 
 		}
 		return say(c, `%s %s "%s".`, done, label, name)
 	}
-	post(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return keep(ctx, c, f, f.must("name", "A name must be specified."), "Created", create)
-	})
-	post(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return keep(ctx, c, f, server.Param(c, "name"), "Created", create)
+	creating(post, p, "name", "name", nameMissing, func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+		return keep(ctx, c, f, name, "Created", create)
 	})
 	put(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return keep(ctx, c, f, server.Param(c, "name"), "Updated", set)

@@ -36,15 +36,6 @@ func (o objects[T, W]) read(ctx context.Context, name string) (T, error) {
 	return found[0], nil
 }
 
-// before returns the object of that name as it is shown.
-func (o objects[T, W]) before(ctx context.Context, name string) (any, error) {
-	v, err := o.read(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return o.show(v), nil
-}
-
 // tag returns the entity tag of an object.
 func (o objects[T, W]) tag(v T) string {
 	_, stored := o.of(v)

@@ -14,12 +14,13 @@ import (
 
 func (r *router) ovaImages() objects[seedbed.OVA, wire.OVA] {
 	return objects[seedbed.OVA, wire.OVA]{
-		kind: "OVA image", list: r.Store.OVAs,
+		kind: "OVA image", list: r.Store.OVAs, show: shownOVA,
 		of: func(o seedbed.OVA) (string, seedbed.ObjectMeta) { return o.Name, o.ObjectMeta },
-		show: func(o seedbed.OVA) wire.OVA {
-			return wire.OVA{Name: o.Name, Volumes: o.Volumes, Stored: wire.Stored(o.ObjectMeta)}
-		},
 	}
+}
+
+func shownOVA(o seedbed.OVA) wire.OVA {
+	return wire.OVA{Name: o.Name, Volumes: o.Volumes, Stored: wire.Stored(o.ObjectMeta)}
 }
 
 // uploadOVA receives an OVA, and starts its import.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"seedbed"
+	"seedbed/api/server"
 )
 
 // shown returns the object that a path is about, for the audit log.
@@ -44,17 +45,17 @@ func (r *router) shownObject(ctx context.Context, parts []string) (any, error) {
 	}
 	switch kind {
 	case "system":
-		return r.systemTemplates().before(ctx, name)
+		return server.Find(ctx, name, r.Store.SystemTemplates, shownSystem)
 	case "network":
-		return r.networkTemplates().before(ctx, name)
+		return server.Find(ctx, name, r.Store.NetworkTemplates, shownNetworkTemplate)
 	case "storage":
-		return r.storageTemplates().before(ctx, name)
+		return server.Find(ctx, name, r.Store.StorageTemplates, shownStorageTemplate)
 	case "userdata":
-		return r.userData().before(ctx, name)
+		return server.Find(ctx, name, r.Store.UserDataDocuments, shownUserData)
 	case "scripts":
-		return r.scripts().before(ctx, name)
+		return server.Find(ctx, name, r.Store.Scripts, shownScript)
 	case "ovas":
-		return r.ovaImages().before(ctx, name)
+		return server.Find(ctx, name, r.Store.OVAs, shownOVA)
 	}
 	return nil, nil
 }

@@ -83,6 +83,18 @@ func before(ctx context.Context, path string, shown Lookup) json.RawMessage {
 	return encode(v)
 }
 
+// Find returns, for a Lookup, the object of that name that read finds, as show shows it. It returns
+// nil if there is none.
+func Find[T, W any](
+	ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error), show func(T) W,
+) (any, error) {
+	found, err := read(ctx, seedbed.ExactName(name))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return show(found[0]), nil
+}
+
 // Withheld holds the JSON members whose values the audit log does not keep: secrets, and documents
 // that may hold secrets.
 var Withheld = map[string]bool{

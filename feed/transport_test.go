@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,11 +46,15 @@ var (
 	authority string // its directory
 	// places are the addresses in the place of sockets.
 	places sync.Map
+	// firstPlace is another in each process, and placed is how many it has drawn so far.
+	firstPlace = rand.Uint32N(1 << 20)
+	placed     atomic.Uint32
 )
 
 // place is the address that a socket of that path is over TLS.
 func place(socket string) string {
-	addr := fmt.Sprintf("127.%d.%d.%d:7374", 64+rand.N(128), rand.N(256), 1+rand.N(254))
+	n := firstPlace + placed.Add(1)
+	addr := fmt.Sprintf("127.%d.%d.%d:7374", 64+n/254/256%128, n/254%256, 1+n%254)
 	at, _ := places.LoadOrStore(socket, addr)
 	return at.(string)
 }

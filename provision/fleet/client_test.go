@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long anything may take here.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // lab is a worker on its own socket or port, with drivers in memory.
 type lab struct {
@@ -65,7 +65,7 @@ func startNode(t *testing.T, over transport, node string, pools map[string]worke
 		at: over.place(t), node: node, pools: pools}
 	l.serve(t)
 	l.Client = over.client(l.at)
-	l.Client.Silence(patience)
+	l.Client.Patient(patience)
 	return l
 }
 

@@ -109,13 +109,9 @@ func TestHookFenced(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("the script does not run")
 			}
-			began := time.Now()
 			test.end(t, l)
 			if err := <-failed; !errors.Is(err, test.want) {
 				t.Errorf("the script's call ended with %v; want %v", err, test.want)
-			}
-			if d := time.Since(began); d > 5*time.Second {
-				t.Errorf("it took %s", d)
 			}
 			if _, err := os.Stat(mark); err == nil {
 				t.Error("the script ran on")

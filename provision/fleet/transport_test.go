@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,10 +107,17 @@ const scheme = "https://"
 
 func (*overTLS) name() string { return "TLS" }
 
+// firstPlace is another in each process, and places are the places of this one so far.
+var (
+	firstPlace = rand.Uint32N(1 << 20)
+	places     atomic.Uint32
+)
+
 // place returns an address of this test's own: on another port of 127.0.0.1 another process could
 // listen while the worker restarts.
 func (*overTLS) place(*testing.T) string {
-	return fmt.Sprintf("%s127.%d.%d.%d:7375", scheme, 64+rand.N(128), rand.N(256), 1+rand.N(254))
+	n := firstPlace + places.Add(1)
+	return fmt.Sprintf("%s127.%d.%d.%d:7375", scheme, 64+n/254/256%128, n/254%256, 1+n%254)
 }
 
 func (o *overTLS) listen(t *testing.T, at string) net.Listener {

@@ -202,6 +202,7 @@ func (f *flood) stop() {
 // watcher looks at what reaches a guest: forbidden frames are counted, and others.
 type watcher struct {
 	bad, good atomic.Int64
+	idle      atomic.Int64 // how often nothing came for the time of a read
 	quit      chan struct{}
 	done      sync.WaitGroup
 }
@@ -222,6 +223,7 @@ func startWatch(t *testing.T, at *netnstest.Namespace, good []byte, bad ...[]byt
 			}
 			n, err := unix.Read(fd, buf)
 			if err != nil {
+				w.idle.Add(1)
 				continue
 			}
 			if bytes.HasPrefix(buf[:n], good) {
@@ -250,7 +252,7 @@ func (w *watcher) stop() {
 // until polls for a condition that must come.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+	for deadline := time.Now().Add(patience); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
@@ -336,8 +338,8 @@ func TestHotPlug(t *testing.T) {
 		netnstest.Run(t, "ip", "link", "set", "sb1", "master", "seedbed0")
 		passes(true, f)
 		apply(t, m, without, Options{}) // migrated away, and the interface still there
-		until(t, "the frames on their way have arrived",
-			func() bool { a := w.good.Load(); time.Sleep(50 * time.Millisecond); return w.good.Load() == a })
+		idle := w.idle.Load()           // the second idle read from here on begins after the frames that were on their way
+		until(t, "the frames on their way have arrived", func() bool { return w.idle.Load() > idle+1 })
 		passes(false, f)
 		unplug(f)
 		_, f = plug() // not known yet

@@ -180,6 +180,7 @@ func TestApplyLeavesAnotherInstallation(t *testing.T) {
 	m := open(t)
 	netnstest.Run(t, "ip", "link", "add", "seedbed0", "address", "52:54:00:b0:00:02", "type", "bridge")
 	netnstest.Run(t, "ip", "link", "set", "seedbed0", "alias", "seedbed:default")
+	netnstest.Run(t, "ip", "link", "set", "seedbed0", "addrgenmode", "none") // no address that is tentative for a moment
 	netnstest.Run(t, "ip", "link", "set", "seedbed0", "up")
 	before := netnstest.Run(t, "ip", "addr", "show", "seedbed0")
 	for _, s := range []lists{{Networks: state0().Networks}, state0()} {

@@ -159,7 +159,7 @@ func receivedBefore(t *testing.T, fd int, want, mark []byte) bool {
 	t.Helper()
 	got := false
 	buf := make([]byte, 2048)
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		n, err := unix.Read(fd, buf)
 		if err != nil {
 			continue
@@ -207,7 +207,7 @@ func TestFramesPastTheBridge(t *testing.T) {
 	netnstest.Run(t, "nft", "delete", "table", "inet", "seedbed")
 	send(seedbed.MAC(sb1.HardwareAddr), "without rules")
 
-	host.SetReadDeadline(time.Now().Add(5 * time.Second))
+	host.SetReadDeadline(time.Now().Add(patience))
 	buf := make([]byte, 100)
 	n, _, err := host.ReadFrom(buf)
 	if err != nil {

@@ -25,6 +25,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
 
+// patience is how long anything may take here that must come.
+const patience = time.Minute
+
 var (
 	mac1 = seedbed.MAC{0x52, 0x54, 0, 0, 0, 1}
 	mac2 = seedbed.MAC{0x52, 0x54, 0, 0, 0, 2}
@@ -173,14 +176,14 @@ func ask(t *testing.T, what string, n *netnstest.Namespace, addr, want string) {
 
 func askHere(t *testing.T, what, addr, want string) {
 	t.Helper()
-	timeout := 5 * time.Second
+	timeout := patience
 	if want == "" {
 		timeout = 400 * time.Millisecond
 	}
 	got := ""
 	if c, err := net.DialTimeout("tcp", addr, timeout); err == nil {
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		b, _ := io.ReadAll(c)
 		got = "connected " + string(b)
 	}

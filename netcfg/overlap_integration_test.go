@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -136,11 +137,15 @@ func TestEqualNetworks(t *testing.T) {
 	}
 }
 
+// sourcePorts is how many source ports TestSourcePortsMayBeEqual has used.
+var sourcePorts atomic.Int32
+
 // TestSourcePortsMayBeEqual: two connections that differ in nothing but their bridge are two.
 // Untracked, and where the port is redirected.
 func TestSourcePortsMayBeEqual(t *testing.T) {
 	for _, port := range []int{80, 7380} {
 		t.Run(fmt.Sprint(port), func(t *testing.T) {
+			source := 25_000 + int(sourcePorts.Add(1)) // the table of connections still has those of a run before
 			mac3 := seedbed.MAC{0x52, 0x54, 0, 0, 0, 3}
 			m := open(t)
 			s := state0()
@@ -159,7 +164,7 @@ func TestSourcePortsMayBeEqual(t *testing.T) {
 					if conns[mark] == nil {
 						var err error
 						g.Do(func() {
-							d := net.Dialer{LocalAddr: &net.TCPAddr{IP: ip1.AsSlice(), Port: 40001}, Timeout: 5 * time.Second}
+							d := net.Dialer{LocalAddr: &net.TCPAddr{IP: ip1.AsSlice(), Port: source}, Timeout: patience}
 							conns[mark], err = d.Dial("tcp4", metadata)
 						})
 						if err != nil {
@@ -169,7 +174,7 @@ func TestSourcePortsMayBeEqual(t *testing.T) {
 					}
 					said := fmt.Sprintf("said by %d", mark)
 					b := make([]byte, len(said))
-					conns[mark].SetDeadline(time.Now().Add(5 * time.Second))
+					conns[mark].SetDeadline(time.Now().Add(patience))
 					if _, err := io.WriteString(conns[mark], said); err != nil {
 						t.Fatal(err)
 					}
@@ -178,7 +183,7 @@ func TestSourcePortsMayBeEqual(t *testing.T) {
 					}
 				}
 			}
-			if out := netnstest.Run(t, "cat", "/proc/net/nf_conntrack"); strings.Contains(out, "sport=40001 ") != (port != 80) {
+			if out := netnstest.Run(t, "cat", "/proc/net/nf_conntrack"); strings.Contains(out, fmt.Sprintf("sport=%d ", source)) != (port != 80) {
 				t.Errorf("connections are tracked, or are not:\n%s", out)
 			}
 		})

@@ -87,7 +87,7 @@ func TestHostIsClosed(t *testing.T) {
 	for _, addr := range []string{"10.77.0.1:80", "10.77.0.1:22", "169.254.169.254:22", "192.0.2.1:22", "192.0.2.1:53"} {
 		ask(t, "another service", g1, addr, "")
 	}
-	g1.Run(t, "ping", "-c1", "-W2", gw.String())
+	g1.Run(t, "ping", "-c1", "-w30", gw.String())
 }
 
 // world is a namespace outside, behind an uplink of the host, that knows the way to the guests.
@@ -190,14 +190,14 @@ func TestConnectionsOutliveApply(t *testing.T) {
 			c.Close()
 		}
 	}()
-	g1.Do(func() { c, err = net.DialTimeout("tcp4", "198.51.100.2:8080", 5*time.Second) })
+	g1.Do(func() { c, err = net.DialTimeout("tcp4", "198.51.100.2:8080", patience) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(c)
 	for i, o := range []Options{{}, {MetadataPort: 7380}, {MetadataPort: 80}, {}} {
 		apply(t, open(t), state0(), o)
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		fmt.Fprintf(c, "line %d\n", i)
 		if line, err := r.ReadString('\n'); err != nil || strings.TrimSpace(line) != fmt.Sprintf("line %d", i) {
 			t.Fatalf("after Apply %d: %q, %v", i, line, err)

@@ -75,7 +75,7 @@ func TestTapThatIsNotListedPastTheBridge(t *testing.T) {
 	send(2, "past the bridge's own rules")
 	netnstest.Run(t, "nft", "delete", "table", "bridge", "seedbed")
 	send(2, "without rules")
-	host.SetReadDeadline(time.Now().Add(5 * time.Second))
+	host.SetReadDeadline(time.Now().Add(patience))
 	buf := make([]byte, 100)
 	n, _, err := host.ReadFrom(buf)
 	if err != nil {

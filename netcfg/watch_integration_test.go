@@ -34,7 +34,7 @@ func TestCleanup(t *testing.T) {
 	if d := cmp.Diff(before, ruleset(t)); d != "" {
 		t.Errorf("a refused Cleanup changed rules:\n%s", d)
 	}
-	g1.Run(t, "ping", "-c1", "-W2", gw.String())
+	g1.Run(t, "ping", "-c1", "-w30", gw.String())
 
 	if err := m.Cleanup(t.Context(), true); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestNeighbour(t *testing.T) {
 	m := open(t)
 	apply(t, m, state0(), Options{})
 	g1 := guest(t, "sb1", mac1, ip1)
-	g1.Run(t, "ping", "-c1", "-W2", gw.String())
+	g1.Run(t, "ping", "-c1", "-w30", gw.String())
 	br, err := net.InterfaceByName("seedbed0")
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestFollow(t *testing.T) {
 			if got != want {
 				t.Fatalf("event %v, want %v", got, want)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("no event, want %v", want)
 		}
 	}
@@ -180,7 +180,7 @@ func TestFollow(t *testing.T) {
 	next(event{"seedbed0", false})
 	apply(t, m, state0(), Options{})
 	next(event{"seedbed0", true})
-	g1.Run(t, "ping", "-c1", "-W2", gw.String())
+	g1.Run(t, "ping", "-c1", "-w30", gw.String())
 	netnstest.Run(t, "ip", "link", "set", "sb1", "nomaster") // gives RTM_DELLINK in family AF_BRIDGE
 	netnstest.Run(t, "ip", "link", "set", "seedbed0", "down")
 	next(event{"seedbed0", false})

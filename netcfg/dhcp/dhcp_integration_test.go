@@ -30,6 +30,9 @@ func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
 
 const bridge = "seedbed0"
 
+// patience is how long anything may take here that must come.
+const patience = time.Minute
+
 type lease struct {
 	mac   seedbed.MAC
 	addr  netip.Addr
@@ -89,7 +92,7 @@ func configured(t *testing.T, g *netnstest.Namespace, leases chan lease) {
 	if out := g.Run(t, "ip", "addr", "show", "eth0"); !strings.Contains(out, "inet 10.213.0.11/24") {
 		t.Errorf("no address:\n%s", out)
 	}
-	g.Run(t, "ping", "-c1", "-W2", "169.254.169.254")
+	g.Run(t, "ping", "-c1", "-w30", "169.254.169.254")
 	wantLease(t, leases, 10*time.Minute)
 }
 
@@ -102,7 +105,7 @@ func wantLease(t *testing.T, leases chan lease, lasts time.Duration) {
 		if l.mac != mac1 || l.addr != addr1 || left > lasts+time.Second || left < lasts-30*time.Second {
 			t.Errorf("lease of %v by %v for %v, want %v", l.addr, l.mac, left, lasts)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("no lease was reported")
 	}
 }
@@ -125,7 +128,7 @@ func dhclient(t *testing.T, g *netnstest.Namespace, oldLease string) (out string
 
 func waitForFile(t *testing.T, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if b, err := os.ReadFile(path); err == nil && bytes.HasSuffix(b, []byte("\n")) {
 			return
 		}
@@ -184,7 +187,7 @@ func TestUdhcpc(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, leases := serve(t)
-			args := append([]string{"udhcpc", "-f", "-q", "-n", "-i", "eth0", "-s", script, "-O", "staticroutes", "-O", "mtu"}, flags...)
+			args := append([]string{"udhcpc", "-f", "-q", "-n", "-t", "10", "-i", "eth0", "-s", script, "-O", "staticroutes", "-O", "mtu"}, flags...)
 			g.Run(t, "busybox", args...)
 			configured(t, g, leases)
 		})
@@ -195,7 +198,7 @@ func TestUdhcpc(t *testing.T) {
 // script.
 func TestUdhcpcOfDebian(t *testing.T) {
 	g, leases := serve(t)
-	g.Run(t, "udhcpc", "-f", "-q", "-n", "-i", "eth0", "-s", "/etc/udhcpc/default.script")
+	g.Run(t, "udhcpc", "-f", "-q", "-n", "-t", "10", "-i", "eth0", "-s", "/etc/udhcpc/default.script")
 	if out := g.Run(t, "ip", "route"); !strings.Contains(out, "default via 10.213.0.1 dev eth0") {
 		t.Errorf("routes:\n%s", out)
 	}
@@ -255,7 +258,7 @@ func exchange(req *dhcpv4.DHCPv4) ([]byte, error) {
 	packet[21], packet[23] = clientPort, serverPort // the ports the other way round; the checksum stays right
 	frame := bytes.Join([][]byte{broadcastMAC[:], mac1[:], {8, 0}, packet}, nil)
 	buf := make([]byte, 2048)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if _, err := unix.Write(fd, frame); err != nil {
 			return nil, err
 		}
@@ -286,7 +289,7 @@ func TestServeEndsWithTheInterface(t *testing.T) {
 		if !errors.Is(err, seedbed.ErrUnavailable) {
 			t.Errorf("Serve ended with %v, want ErrUnavailable", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("Serve goes on without its interface")
 	}
 	if err := testServer().Serve(t.Context(), "br9"); !errors.Is(err, seedbed.ErrUnavailable) {

@@ -22,6 +22,9 @@ import (
 
 const marker = "SEEDBED_NETNSTEST"
 
+// limit is the time that any step may take.
+const limit = time.Minute
+
 // Main is for TestMain: it runs the tests in a child with a network namespace
 // and mounts of its own, where /etc/resolv.conf is a copy, and returns the
 // exit status.
@@ -131,7 +134,7 @@ func Run(t testing.TB, name string, args ...string) string {
 }
 
 func run(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out bytes.Buffer
@@ -148,7 +151,16 @@ func Veth(t testing.TB, name string, n *Namespace, mac string) {
 	t.Cleanup(func() { run("ip", "link", "del", name) })
 	Run(t, "ip", "link", "set", name, "up")
 	n.Run(t, "ip", "link", "set", "eth0", "up")
+	// The kernel passes frames on a little after that.
+	for end := time.Now().Add(limit); !isUp(Run(t, "ip", "link", "show", name)) || !isUp(n.Run(t, "ip", "link", "show", "eth0")); {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not come up", name)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
+
+func isUp(link string) bool { return strings.Contains(link, " state UP ") }
 
 // Process is a program that runs beside the test.
 type Process struct {

@@ -116,7 +116,7 @@ func send(t *testing.T, addr, request string) (*http.Response, string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	_, sent := fmt.Fprint(conn, request)
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

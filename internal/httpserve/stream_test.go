@@ -17,8 +17,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// streaming serves an app that answers the number of bytes that it read of a body.
-func streaming(life context.Context, t *testing.T) string {
+// streaming serves an app that answers the number of bytes that it read of a body, of which
+// something must come in that time.
+func streaming(life context.Context, t *testing.T, idle time.Duration) string {
 	t.Helper()
 	write := func(ctx *fasthttp.RequestCtx, p Problem) { p.Write(ctx) }
 	app := New(fiber.Config{BodyLimit: bodyLimit, ErrorHandler: func(c *fiber.Ctx, err error) error {
@@ -31,7 +32,7 @@ func streaming(life context.Context, t *testing.T) string {
 	}}, Guard{Log: slog.New(slog.DiscardHandler), Request: "a test request", Discard: 1 << 20,
 		Refuse: write, Bug: Problem{Status: fiber.StatusInternalServerError}})
 	app.Post("/", func(c *fiber.Ctx) error {
-		s, err := NewStream(life, c.Context(), 1<<20, 200*time.Millisecond)
+		s, err := NewStream(life, c.Context(), 1<<20, idle)
 		if s != nil {
 			defer s.Close()
 		}
@@ -44,7 +45,7 @@ func streaming(life context.Context, t *testing.T) string {
 				if s.Err() == nil {
 					t.Error("the stream does not know what was wrong")
 				}
-				s.Linger(time.Second)
+				s.Linger(min(5*idle, time.Minute))
 			}
 			return err
 		}
@@ -91,12 +92,16 @@ func TestStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", streaming(c.life, t))
+			idle := time.Minute
+			if c.name == "stands still" {
+				idle = 200 * time.Millisecond
+			}
+			conn, err := net.Dial("tcp", streaming(c.life, t, idle))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+c.header+"\r\n"+c.body); err != nil {
 				t.Fatal(err)
 			}

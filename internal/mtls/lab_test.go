@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var quiet = slog.New(slog.DiscardHandler)
 
 // patience is the longest time for any step of these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // authority makes an authority in its own directory.
 func authority(t *testing.T) (*Authority, string) {

@@ -78,7 +78,7 @@ func notifySocket(t *testing.T) *net.UnixConn {
 
 func receive(t *testing.T, conn *net.UnixConn) string {
 	t.Helper()
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	buf := make([]byte, 100)
 	n, err := conn.Read(buf)
 	if err != nil {

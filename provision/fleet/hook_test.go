@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,11 +19,14 @@ import (
 func startHooks(t *testing.T, name, text string) *lab {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "hooks.d")
+	// A program that another test starts meanwhile would hold the file open for writing for a
+	// moment, and the kernel would not run it.
+	syscall.ForkLock.RLock()
 	// Set the mode explicitly: concurrent tests create sockets under another umask.
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755),
-		os.Chmod(filepath.Join(dir, name), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755),
+		os.Chmod(filepath.Join(dir, name), 0o755))
+	syscall.ForkLock.RUnlock()
+	must(t, "write the script", err)
 	l := start(t)
 	must(t, "stop", l.stop())
 	l.hooks = hook.New(hook.Config{Dir: dir})

@@ -33,10 +33,10 @@ func TestGuestPlane(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(c.handle)
 			defer server.Close()
-			h := host{dial: time.Second}
+			h := host{dial: time.Minute}
 			h.config.Metadata.Health = server.Listener.Addr().String()
 			if c.handle == nil {
-				server.Close()
+				h.config.Metadata.Health = "127.0.0.1:1" // no test has this port, and a port that was closed may be another's
 			}
 			got := h.guestPlane(t.Context())
 			got[0].Detail = strings.ReplaceAll(got[0].Detail, h.config.Metadata.Health, "ADDR")

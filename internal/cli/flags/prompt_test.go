@@ -69,7 +69,7 @@ func TestPromptHidesSecrets(t *testing.T) {
 		{seedbed.Param{Name: "phrase", Type: seedbed.ParamSecret, Required: true}, "correct horse", false},
 	} {
 		go ask(tt.param)
-		for deadline := time.Now().Add(10 * time.Second); echoes() != tt.shown; time.Sleep(time.Millisecond) { // between two looks
+		for deadline := time.Now().Add(time.Minute); echoes() != tt.shown; time.Sleep(time.Millisecond) { // between two looks
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: typing is shown: %v", tt.param.Name, echoes())
 			}

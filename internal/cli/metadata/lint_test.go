@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -193,7 +194,12 @@ func TestSchema(t *testing.T) {
 	tool := filepath.Join(dir, "cloud-init")
 	script := "#!/bin/sh\n[ \"$1 $2\" = 'schema --config-file' ] || exit 9\ngrep -q bad \"$3\" || exit 0\n" +
 		"echo \"Error:\" >&2\necho \"Cloud config schema errors: bad: 3 is not of type 'array'\" >&2\necho \"in $3\"\nexit 1\n"
-	if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
+	// A program that another test starts meanwhile would hold the file open for writing for a
+	// moment, and the kernel would not run it.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(tool, []byte(script), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {

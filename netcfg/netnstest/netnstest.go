@@ -152,7 +152,10 @@ func Veth(t testing.TB, name string, n *Namespace, mac string) {
 	Run(t, "ip", "link", "set", name, "up")
 	n.Run(t, "ip", "link", "set", "eth0", "up")
 	// The kernel passes frames on a little after that.
-	for end := time.Now().Add(limit); !isUp(Run(t, "ip", "link", "show", name)) || !isUp(n.Run(t, "ip", "link", "show", "eth0")); {
+	up := func() bool {
+		return isUp(Run(t, "ip", "link", "show", name)) && isUp(n.Run(t, "ip", "link", "show", "eth0"))
+	}
+	for end := time.Now().Add(limit); !up(); {
 		if time.Now().After(end) {
 			t.Fatalf("%s does not come up", name)
 		}

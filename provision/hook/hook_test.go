@@ -40,8 +40,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) put(name, text string) string {
 	l.t.Helper()
 	path := filepath.Join(l.dir, name)
-	// A program that another test starts meanwhile would hold the file open for writing for a
-	// moment, and the kernel would not run it.
+	// The kernel runs no file that the child of another test has open for writing, until it executes.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
@@ -230,7 +229,7 @@ func TestKilled(t *testing.T) {
 			l := newLab(t)
 			l.put("slow", text)
 			var pids []int
-			for limit := test.time; len(pids) < 3 && limit <= patience; limit *= 4 { // until the script has had the time to begin
+			for limit := test.time; len(pids) < 3; limit *= 4 { // until the script has had the time to begin
 				pids = nil
 				ctx, cancel := context.WithTimeout(t.Context(), limit)
 				_, err := l.RunHook(ctx, facts("slow"), func(line seedbed.OutputLine) {
@@ -243,9 +242,6 @@ func TestKilled(t *testing.T) {
 				if !errors.Is(err, test.want) {
 					t.Fatalf("%v; want %v", err, test.want)
 				}
-			}
-			if len(pids) != 3 {
-				t.Fatalf("pids %v", pids)
 			}
 			for _, pid := range pids {
 				gone(t, pid)
@@ -360,9 +356,7 @@ func gone(t *testing.T, pid int) {
 	if pid <= 1 {
 		t.Fatalf("pid %d", pid)
 	}
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-poll.C {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return

@@ -36,7 +36,7 @@ func TestGuestPlane(t *testing.T) {
 			h := host{dial: time.Minute}
 			h.config.Metadata.Health = server.Listener.Addr().String()
 			if c.handle == nil {
-				h.config.Metadata.Health = "127.0.0.1:1" // no test has this port, and a port that was closed may be another's
+				h.config.Metadata.Health = "127.0.0.1:1" // a port that was closed may be another test's
 			}
 			got := h.guestPlane(t.Context())
 			got[0].Detail = strings.ReplaceAll(got[0].Detail, h.config.Metadata.Health, "ADDR")

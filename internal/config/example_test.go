@@ -5,7 +5,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -26,6 +28,23 @@ func TestExampleIsTheDefault(t *testing.T) {
 		if diff := cmp.Diff(Default(), got, compare); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// TestExampleHasEveryStage checks that the example has the timeout of each stage. Parse would fill in
+// one that the example leaves out.
+func TestExampleHasEveryStage(t *testing.T) {
+	t.Parallel()
+	var read struct {
+		Jobs struct {
+			StageTimeout map[string]time.Duration `yaml:"stage_timeout"`
+		} `yaml:"jobs"`
+	}
+	if err := yaml.Unmarshal([]byte(commentedKey.ReplaceAllString(Example(), "$1$2")), &read); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(stageTimeouts(), read.Jobs.StageTimeout); diff != "" {
+		t.Errorf("stages of the example (-default +example):\n%s", diff)
 	}
 }
 

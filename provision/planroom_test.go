@@ -51,7 +51,7 @@ func TestPlanNotes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
-			l.serve(func(s *intake.Serving) { s.Stranger = c.stranger })
+			l.serve(func(s *intake.Serving) { s.HasDomain = c.stranger })
 			if c.free > 0 {
 				l.reported(c.free)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 
 	"seedbed"
@@ -87,29 +86,6 @@ func vendorData(c config.Metadata) ([]byte, error) {
 		return nil, fmt.Errorf("metadata.vendor_data: %w", err)
 	}
 	return doc, nil
-}
-
-// refreshRecords returns the task that publishes the record of each instance again, because another
-// release or configuration may have published it.
-func refreshRecords(db *store.DB, renderer record.Renderer, log *slog.Logger) func(context.Context) error {
-	return func(ctx context.Context) error {
-		all, err := db.Served(ctx)
-		if err != nil {
-			log.Warn("records of instances are not refreshed", "err", err)
-			return nil
-		}
-		for node, ids := range all {
-			for _, id := range ids {
-				if _, err := db.Refresh(ctx, node, id, renderer.Of); err != nil && ctx.Err() == nil {
-					log.Warn("record of an instance is not refreshed", "instance", id, "node", node, "err", err)
-				}
-				if ctx.Err() != nil {
-					return nil
-				}
-			}
-		}
-		return nil
-	}
 }
 
 // served returns a function that renders what an instance would get from the guest plane.

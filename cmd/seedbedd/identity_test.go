@@ -187,9 +187,7 @@ func TestRefreshRecords(t *testing.T) {
 		seedbed.Documents{UserData: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := refreshRecords(db, record.Renderer{Region: "new"}, slog.New(slog.DiscardHandler))(ctx); err != nil {
-		t.Fatal(err)
-	}
+	record.Renderer{Region: "new"}.Refresh(ctx, db, slog.New(slog.DiscardHandler))
 	page, err := db.FeedPage(ctx, "hv1", 0, "")
 	if err != nil || len(page.Changes) != 1 || feedtest.Changes(t, page)[0].Guest.Region != "new" || feedtest.Changes(t,
 		page)[0].Guest.UserData == nil {

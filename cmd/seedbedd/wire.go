@@ -112,7 +112,7 @@ func open(ctx context.Context, c config.Config, db *store.DB, log *slog.Logger) 
 func (p *parts) openJobs() {
 	c := p.config
 	p.serving.MACTaken = func(node string, mac seedbed.MAC) string { return p.engine.MACTaken(node, mac) }
-	p.serving.Stranger = p.workers.Stranger
+	p.serving.HasDomain = p.workers.HasDomain
 	p.intake = provision.NewIntake(p.db, p.serving)
 	p.outbox = outbox.New(outbox.Config{Store: p.db, Directory: p.db, Node: c.Node, Log: p.log})
 	p.engine = provision.NewEngine(engine.Config{
@@ -169,7 +169,7 @@ func (p *parts) group(l *listeners) *run.Group {
 	group.Add("nodes", p.workers.Run)
 	group.Add("engine", p.engine.Run)
 	group.Add("live user-data", intake.NewFollower(db, p.intake, db.Revised, log).Run)
-	group.Add("records", refreshRecords(db, p.serving.Renderer, log))
+	group.Add("records", func(ctx context.Context) error { p.serving.Renderer.Refresh(ctx, db, log); return nil })
 	group.Add("coordination", p.coordination.Run)
 	group.Add("membership", func(ctx context.Context) error { return p.coordination.Join(ctx, host(c.Node)) })
 	group.Add("members", record.NewMembership(db, p.coordination, log).Run)

@@ -233,7 +233,7 @@ func TestFleetDomains(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"only1": true, "none": false} {
-		if there, err := l.Stranger(ctx, "hv1", name); there != want || err != nil {
+		if there, err := l.HasDomain(ctx, "hv1", name); there != want || err != nil {
 			t.Errorf("domain %s on hv1: %v, %v", name, there, err)
 		}
 	}

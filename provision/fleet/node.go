@@ -84,8 +84,8 @@ func (f *Fleet) ForeignDomains(ctx context.Context, node string) ([]seedbed.Fore
 	return slices.Concat(answers...), nil
 }
 
-// Stranger reports whether a node has a domain of that name, with or without Seedbed's tag.
-func (f *Fleet) Stranger(ctx context.Context, node, name string) (bool, error) {
+// HasDomain reports whether a node has a domain of that name, with or without Seedbed's tag.
+func (f *Fleet) HasDomain(ctx context.Context, node, name string) (bool, error) {
 	switch _, err := f.ForeignDomain(ctx, node, name); {
 	case err == nil, errors.Is(err, seedbed.ErrConflict): // it exists and carries the tag
 		return true, nil

@@ -26,9 +26,8 @@ type Serving struct {
 	// MACTaken returns who, other than one of our instances, uses a MAC on a node. A nil MACTaken
 	// finds no one.
 	MACTaken func(node string, mac seedbed.MAC) (by string)
-	// Stranger reports whether a node has a domain of that name that is not one of our instances'.
-	// A nil Stranger finds none.
-	Stranger func(ctx context.Context, node, name string) (bool, error)
+	// HasDomain reports whether a node has a domain of that name. Nil reports false.
+	HasDomain func(ctx context.Context, node, name string) (bool, error)
 	// Renderer makes the records; templates read their values.
 	Renderer record.Renderer
 }

@@ -171,12 +171,12 @@ const strangerTime = 5 * time.Second
 
 // planDomain notes that the node has a domain of that name that is not one of our instances'.
 func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
-	if in.serving.Stranger == nil || p.Node == "" || len(p.Problems) > 0 {
+	if in.serving.HasDomain == nil || p.Node == "" || len(p.Problems) > 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, strangerTime)
 	defer cancel()
-	switch there, err := in.serving.Stranger(ctx, p.Node, p.Name); {
+	switch there, err := in.serving.HasDomain(ctx, p.Node, p.Name); {
 	case err != nil:
 		p.Notes = append(p.Notes, fmt.Sprintf("whether node %s has a domain of that name already could not be seen: %s", p.Node, err))
 	case there:

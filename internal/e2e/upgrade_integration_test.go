@@ -180,7 +180,7 @@ func (u *upgraded) check() {
 		}
 	}
 	// The engine takes up the jobs under a new epoch.
-	lab.Await(t, time.Minute, "the jobs are claimed again", func() bool {
+	lab.Await(t, lab.Patience, "the jobs are claimed again", func() bool {
 		var jobs []struct {
 			Subject string
 			Epoch   int
@@ -208,7 +208,7 @@ func (u *upgraded) check() {
 
 // refuses expects that a release does not start on this database, and says that it is too old.
 func (u *upgraded) refuses(programs string) {
-	ctx, cancel := context.WithTimeout(u.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(u.t.Context(), lab.Patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, filepath.Join(programs, lab.Seedbedd), "--config", u.file("seedbed.yaml")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "needs a program that knows schema") {
@@ -227,7 +227,7 @@ func (u *upgraded) start(programs string) {
 		}
 	}
 	u.daemon = lab.Start(u.t, u.file("seedbedd.log"), program, "--config", config)
-	lab.Await(u.t, time.Minute, "seedbedd serves", func() bool {
+	lab.Await(u.t, lab.Patience, "seedbedd serves", func() bool {
 		if !u.daemon.Alive() {
 			u.t.Fatalf("seedbedd ended:\n%s", u.daemon.Tail())
 		}
@@ -255,7 +255,7 @@ func (u *upgraded) cli(args ...string) string {
 	if args[0] == "--url" {
 		at = nil
 	}
-	ctx, cancel := context.WithTimeout(u.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(u.t.Context(), lab.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(u.programs, "seedbed"), append(at, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+u.dir)
@@ -321,7 +321,7 @@ func (u *upgraded) setOnFailure(profile, value string) {
 
 // socket returns a client that asks the control socket.
 func (u *upgraded) socket() *http.Client {
-	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", u.file("run/control.sock"))
 		}}}
@@ -355,10 +355,5 @@ func (u *upgraded) content(name string) string {
 // freeAddr returns an address that nobody listens on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", lab.FreePort(t))
 }

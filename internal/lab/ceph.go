@@ -54,7 +54,7 @@ func CephAt(t T, addr string) *CephCluster {
 	c := &CephCluster{owner: t, addr: addr, dir: Dir(t), fsid: uuid.NewString()}
 	c.Name = "lab-" + c.fsid[:8]
 	c.Conf, c.Keyring = c.path("ceph.conf"), c.path("ceph.client."+CephUser+".keyring")
-	monitors := fmt.Sprintf("[v2:%[1]s:%[2]d,v1:%[1]s:%[3]d]", addr, freePort(t), freePort(t))
+	monitors := fmt.Sprintf("[v2:%[1]s:%[2]d,v1:%[1]s:%[3]d]", addr, FreePort(t), FreePort(t))
 	c.write(t, monitors)
 	c.startMonitor(t, monitors)
 	c.startManager(t)
@@ -63,7 +63,7 @@ func CephAt(t T, addr string) *CephCluster {
 	if err := os.Chmod(c.Keyring, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	Await(t, time.Minute, "Ceph is HEALTH_OK", func() bool {
+	Await(t, Patience, "Ceph is HEALTH_OK", func() bool {
 		c.alive(t)
 		out, err := c.try("health")
 		return err == nil && strings.HasPrefix(out, "HEALTH_OK")
@@ -77,7 +77,7 @@ func (c *CephCluster) Pool(t T, name string) string {
 	c.tool(t, "osd", "pool", "create", name, "8", "8")
 	c.tool(t, "osd", "pool", "application", "enable", name, "rbd")
 	t.Cleanup(func() { c.try("osd", "pool", "rm", name, name, "--yes-i-really-really-mean-it") })
-	Await(t, time.Minute, "Ceph reports the room in "+name, func() bool {
+	Await(t, Patience, "Ceph reports the room in "+name, func() bool {
 		out, err := c.try("df", "--format", "json")
 		var df struct {
 			Pools []struct {
@@ -220,7 +220,7 @@ func (c *CephCluster) startMonitor(t T, monitors string) {
 
 func (c *CephCluster) awaitMonitor(t T) {
 	t.Helper()
-	Await(t, time.Minute, "Ceph's monitor answers", func() bool {
+	Await(t, Patience, "Ceph's monitor answers", func() bool {
 		if !c.mon.Alive() {
 			t.Fatalf("ceph-mon ended: %s", c.mon.Tail())
 		}
@@ -276,7 +276,7 @@ func (c *CephCluster) run(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, append([]string{"-c", c.Conf}, args...)...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	// It ends with this program: without a monitor it would wait on. The kernel looks at the thread.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()

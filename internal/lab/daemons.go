@@ -42,6 +42,9 @@ func (d *Daemons) Start(name string) {
 // Kill ends one daemon with SIGKILL.
 func (d *Daemons) Kill(name string) { d.process(name).Kill() }
 
+// Stop ends one daemon in an orderly way, and waits for its end.
+func (d *Daemons) Stop(name string) { d.process(name).Stop(syscall.SIGTERM) }
+
 // Signal sends a signal to one daemon.
 func (d *Daemons) Signal(name string, sig syscall.Signal) { d.process(name).Cmd.Process.Signal(sig) }
 

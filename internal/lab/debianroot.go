@@ -50,7 +50,7 @@ func (r *DebianRoot) boot(netns, log string) {
 	const enter = `echo $$ >"$0/cgroup.procs"; exec ip netns exec "$1" unshare -C -p -f -m -u -i --kill-child --propagation private "$2" "$3"`
 	r.system = Start(r.t, log, "sh", "-c", enter, group, netns, filepath.Join(Root(), "internal/lab/boot-root.sh"), r.Dir)
 	pid := r.system.Cmd.Process.Pid
-	Await(r.t, 60*time.Second, "systemd has booted in the Debian root", func() bool {
+	Await(r.t, Patience, "systemd has booted in the Debian root", func() bool {
 		if !r.system.Alive() {
 			r.t.Fatalf("systemd ended: %s", r.system.Tail())
 		}
@@ -58,7 +58,7 @@ func (r *DebianRoot) boot(netns, log string) {
 		if r.init = strings.TrimSpace(string(child)); r.init == "" {
 			return false
 		}
-		state, _ := r.Try(5*time.Second, "systemctl", "is-system-running")
+		state, _ := r.Try(time.Minute, "systemctl", "is-system-running")
 		return slices.Contains([]string{"running", "degraded"}, strings.TrimSpace(state))
 	})
 }
@@ -94,7 +94,7 @@ func cgroup(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		Await(t, 10*time.Second, "the control group "+dir+" is removed", func() bool { return removeCgroup(dir) == nil })
+		Await(t, Patience, "the control group "+dir+" is removed", func() bool { return removeCgroup(dir) == nil })
 	})
 	return dir
 }
@@ -125,7 +125,7 @@ func (r *DebianRoot) Try(timeout time.Duration, args ...string) (string, error) 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", r.init, "-a"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -133,7 +133,7 @@ func (r *DebianRoot) Try(timeout time.Duration, args ...string) (string, error) 
 // Run is Try for a command that must succeed.
 func (r *DebianRoot) Run(args ...string) string {
 	r.t.Helper()
-	out, err := r.Try(2*time.Minute, args...)
+	out, err := r.Try(10*time.Minute, args...)
 	if err != nil {
 		r.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}

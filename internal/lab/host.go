@@ -72,7 +72,7 @@ func newHost(t testing.TB) *Host {
 	}
 	h.init = launch(t, filepath.Join(h.Dir, "init.log"), cmd, cmd.Start)
 	t.Cleanup(func() { hold.Close() })
-	Await(t, 10*time.Second, "the host is ready", func() bool {
+	Await(t, Patience, "the host is ready", func() bool {
 		if !h.init.Alive() {
 			t.Fatalf("the host ended: %s", h.init.Tail())
 		}
@@ -109,11 +109,11 @@ func (h *Host) Libvirt() *Process {
 		h.start(filepath.Join(h.Dir, "virtlogd.log"), "virtlogd")
 	}
 	d := h.start(filepath.Join(h.Dir, "libvirtd.log"), "libvirtd")
-	Await(h.t, 30*time.Second, "the host's libvirtd answers", func() bool {
+	Await(h.t, Patience, "the host's libvirtd answers", func() bool {
 		if !d.Alive() {
 			h.t.Fatalf("the host's libvirtd ended: %s", d.Tail())
 		}
-		_, err := h.try(10*time.Second, "virsh", "-c", "qemu:///system", "version")
+		_, err := h.try(time.Minute, "virsh", "-c", "qemu:///system", "version")
 		return err == nil
 	})
 	return d
@@ -129,7 +129,7 @@ func (h *Host) try(timeout time.Duration, name string, args ...string) (string, 
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := h.enter(cmd.Start)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // Keeper is the T of a program that leaves running what it started. What it
@@ -137,7 +136,7 @@ func (k *Keeper) remove(c *kept) error {
 	}
 	var problems []error
 	for _, p := range c.Processes {
-		problems = append(problems, p.stop(sig, 10*time.Second))
+		problems = append(problems, p.stop(sig, Patience))
 	}
 	for _, dir := range c.Dirs {
 		if strings.HasPrefix(filepath.Base(dir), dirPrefix) {

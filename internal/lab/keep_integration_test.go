@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -42,7 +41,7 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := id.stop(syscall.SIGQUIT, 10*time.Second); err != nil {
+	if err := id.stop(syscall.SIGQUIT, Patience); err != nil {
 		t.Fatal(err)
 	}
 	again := up()

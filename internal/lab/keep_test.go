@@ -148,7 +148,7 @@ func TestIdentity(t *testing.T) {
 	if err != nil || !id.alive() {
 		t.Fatalf("%+v: %v", id, err)
 	}
-	if err := id.stop(syscall.SIGTERM, 10*time.Second); err != nil {
+	if err := id.stop(syscall.SIGTERM, Patience); err != nil {
 		t.Error(err)
 	}
 	if id.alive() {

@@ -33,6 +33,10 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
+// Patience is how long a test waits for what takes a moment on an idle computer: on a busy one
+// everything takes long at times. It only ends tests that hang.
+const Patience = 2 * time.Minute
+
 // Await polls cond every 20 ms until it is true, and fails the test with what
 // after timeout.
 func Await(t T, timeout time.Duration, what string, cond func() bool) {
@@ -144,7 +148,7 @@ func try(timeout time.Duration, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

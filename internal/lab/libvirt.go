@@ -31,7 +31,7 @@ func Libvirt(t T) {
 		Start(t, filepath.Join(dir, "virtlogd.log"), "virtlogd")
 	}
 	d := Start(t, filepath.Join(dir, "libvirtd.log"), "libvirtd")
-	Await(t, 30*time.Second, "libvirtd answers on qemu:///system", func() bool {
+	Await(t, Patience, "libvirtd answers on qemu:///system", func() bool {
 		if !d.Alive() {
 			t.Fatalf("libvirtd ended: %s", d.Tail())
 		}
@@ -77,13 +77,13 @@ func openKVM(t T) {
 }
 
 func virsh(args ...string) error {
-	_, err := try(10*time.Second, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...)
+	_, err := try(time.Minute, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...)
 	return err
 }
 
 // forgetSecret removes the secret that seedbed-worker made in libvirt for a pool.
 func forgetSecret(pool string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "virsh", "-q", "-c", "qemu:///system", "secret-list").Output()
 	if err != nil {

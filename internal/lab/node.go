@@ -18,7 +18,7 @@ type Node struct {
 // control hosts have in their configuration.
 func (s *Stack) authority(addr netip.Addr) string {
 	s.t.Helper()
-	s.Feed = fmt.Sprintf("%s:%d", addr, freePort(s.t))
+	s.Feed = fmt.Sprintf("%s:%d", addr, FreePort(s.t))
 	s.must("cluster", "ca", filepath.Join(s.Dir, "ca"))
 	tls := s.issue("lab", "control", addr)
 	return fmt.Sprintf("feed: {cluster_listen: %q}\ncluster: {ca: %[2]s/ca.pem, control: {cert: %[2]s/control.pem, key: %[2]s/control.key}}\n",
@@ -46,7 +46,7 @@ func (s *Stack) must(args ...string) {
 func (s *Stack) AddNode(h *Host, name string) *Node {
 	s.t.Helper()
 	n := &Node{Daemons: newDaemons(s.t, h, Dir(s.t), Worker, Metadata), Host: h, Name: name}
-	tls, port := s.issue(name, "worker,metadata", h.Addr), freePort(s.t)
+	tls, port := s.issue(name, "worker,metadata", h.Addr), FreePort(s.t)
 	n.URL = fmt.Sprintf("https://%s:%d", h.Addr, port)
 	s.write(n.Config, s.shared+fmt.Sprintf(`node: %[1]s
 data_dir: %[2]s
@@ -56,7 +56,7 @@ libvirt: {uri: %[4]q, console_dir: %[2]s/console}
 worker: {listen: "127.0.0.1:%[5]d", cluster_listen: "%[6]s:%[7]d", state: %[2]s/worker, spool: %[2]s/spool}
 feed: {servers: [%[8]q]}
 cluster: {ca: %[9]s/ca.pem, worker: {cert: %[9]s/worker.pem, key: %[9]s/worker.key}, metadata: {cert: %[9]s/metadata.pem, key: %[9]s/metadata.key}}
-`, name, n.Dir, freePort(s.t), s.uri, freePort(s.t), h.Addr, port, s.Feed, tls))
+`, name, n.Dir, FreePort(s.t), s.uri, FreePort(s.t), h.Addr, port, s.Feed, tls))
 	s.t.Cleanup(n.stop)
 	for _, d := range n.names {
 		n.Start(d)

@@ -45,7 +45,7 @@ func Postgres(t T) *PostgresServer {
 	}
 	uid, uidErr := strconv.Atoi(who.Uid)
 	gid, gidErr := strconv.Atoi(who.Gid)
-	s := &PostgresServer{owner: t, dir: Dir(t), port: freePort(t)}
+	s := &PostgresServer{owner: t, dir: Dir(t), port: FreePort(t)}
 	if uidErr != nil || gidErr != nil || os.Chown(s.dir, uid, gid) != nil {
 		t.Fatalf("the user postgres has uid %s and gid %s, and the directory cannot be its own", who.Uid, who.Gid)
 	}
@@ -75,11 +75,11 @@ func (s *PostgresServer) Start(t T) {
 	s.mu.Lock()
 	s.proc = p
 	s.mu.Unlock()
-	Await(t, 60*time.Second, "PostgreSQL answers", func() bool {
+	Await(t, Patience, "PostgreSQL answers", func() bool {
 		if !p.Alive() {
 			t.Fatalf("postgres ended:\n%s", p.Tail())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -69,7 +68,7 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 	if o.Host != nil {
 		at, addr = o.Host, o.Host.Addr.String()
 	}
-	api, hooks := fmt.Sprintf("%s:%d", addr, freePort(t)), fmt.Sprintf("%s:%d", addr, freePort(t))
+	api, hooks := fmt.Sprintf("%s:%d", addr, FreePort(t)), fmt.Sprintf("%s:%d", addr, FreePort(t))
 	s := &Stack{
 		Daemons: newDaemons(t, at, dir, Seedbedd, Worker, Metadata),
 		Bridge:  fmt.Sprintf("sblab%d", stacks.Add(1)),
@@ -87,7 +86,7 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 		s.control += s.authority(o.Cluster)
 	}
 	s.configure(s.Config, dir, api, hooks,
-		fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}", freePort(t), dir))
+		fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}", FreePort(t), dir))
 	if o.Store != "" {
 		s.Run(filepath.Join(Programs(t), Seedbedd), "migrate", "--config", s.Config)
 	}
@@ -116,7 +115,7 @@ webhook: {listen: %[3]q, %[7]s}
 metadata: {health: "127.0.0.1:%[4]d"}
 libvirt: {uri: %[5]q, console_dir: %[1]s/console}
 worker: %[6]s
-`, dir, api, hooks, freePort(s.t), s.uri, worker, s.webhook))
+`, dir, api, hooks, FreePort(s.t), s.uri, worker, s.webhook))
 }
 
 func (s *Stack) write(file, text string) {
@@ -135,10 +134,10 @@ func (s *Stack) AddControl() *Process {
 		s.t.Fatal(err)
 	}
 	file := filepath.Join(dir, "seedbed.yaml")
-	s.configure(file, dir, fmt.Sprintf("127.0.0.1:%d", freePort(s.t)), fmt.Sprintf("127.0.0.1:%d", freePort(s.t)),
+	s.configure(file, dir, fmt.Sprintf("127.0.0.1:%d", FreePort(s.t)), fmt.Sprintf("127.0.0.1:%d", FreePort(s.t)),
 		fmt.Sprintf("{socket: %s/run/worker.sock}", s.Dir))
 	p := s.at.start(filepath.Join(dir, Seedbedd+".log"), filepath.Join(Programs(s.t), Seedbedd), "--config", file)
-	Await(s.t, 20*time.Second, "the second seedbedd serves", func() bool {
+	Await(s.t, Patience, "the second seedbedd serves", func() bool {
 		if !p.Alive() {
 			s.t.Fatalf("the second seedbedd ended:\n%s", p.Tail())
 		}
@@ -150,11 +149,11 @@ func (s *Stack) AddControl() *Process {
 // AwaitAPI waits until seedbedd answers.
 func (s *Stack) AwaitAPI() {
 	s.t.Helper()
-	Await(s.t, 20*time.Second, "seedbedd answers", func() bool {
+	Await(s.t, Patience, "seedbedd answers", func() bool {
 		if !s.process(Seedbedd).Alive() {
 			s.t.Fatalf("seedbedd ended:\n%s", s.process(Seedbedd).Tail())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_, err := s.API.Health(ctx)
 		return err == nil
@@ -184,14 +183,4 @@ func (s *Stack) takeDown() {
 	if out, err := s.Try(filepath.Join(Programs(s.t), Metadata), "--config", s.Config, "--cleanup", "--force"); err != nil {
 		s.t.Errorf("%s --cleanup: %v\n%s", Metadata, err, out)
 	}
-}
-
-func freePort(t T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -19,7 +19,7 @@ func Tmpfs(t T, dir string, size int64) {
 		poll := time.NewTicker(10 * time.Millisecond)
 		defer poll.Stop()
 		err := unix.Unmount(dir, 0)
-		for end := time.Now().Add(10 * time.Second); errors.Is(err, unix.EBUSY) && time.Now().Before(end); err = unix.Unmount(dir, 0) {
+		for end := time.Now().Add(Patience); errors.Is(err, unix.EBUSY) && time.Now().Before(end); err = unix.Unmount(dir, 0) {
 			<-poll.C
 		}
 		if err != nil {

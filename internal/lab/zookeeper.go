@@ -40,7 +40,7 @@ func ZooKeepers(t T, n int) []*Zoo {
 	var ensemble strings.Builder
 	ensemble.WriteString("initLimit=20\nsyncLimit=4\n")
 	for i := range n {
-		fmt.Fprintf(&ensemble, "server.%d=127.0.0.1:%d:%d\n", i+1, freePort(t), freePort(t))
+		fmt.Fprintf(&ensemble, "server.%d=127.0.0.1:%d:%d\n", i+1, FreePort(t), FreePort(t))
 	}
 	servers := make([]*Zoo, n)
 	for i := range servers {
@@ -59,7 +59,7 @@ func ZooKeepers(t T, n int) []*Zoo {
 
 func newZoo(t T, more string) *Zoo {
 	t.Helper()
-	dir, port := Dir(t), freePort(t)
+	dir, port := Dir(t), FreePort(t)
 	z := &Zoo{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t, dir: dir, cfg: filepath.Join(dir, "zoo.cfg")}
 	cfg := fmt.Sprintf(
 		"tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s",
@@ -89,7 +89,7 @@ func (z *Zoo) Start() {
 // does not without a quorum.
 func (z *Zoo) AwaitServing() {
 	z.t.Helper()
-	Await(z.t, 60*time.Second, "ZooKeeper serves at "+z.Addr, func() bool {
+	Await(z.t, Patience, "ZooKeeper serves at "+z.Addr, func() bool {
 		if !z.proc.Alive() {
 			z.t.Fatalf("ZooKeeper ended:\n%s", z.proc.Tail())
 		}
@@ -102,12 +102,12 @@ func (z *Zoo) Serving() bool { return strings.Contains(z.ask("srvr"), "Mode:") }
 
 // ask sends one of ZooKeeper's four letter words; no answer is empty.
 func (z *Zoo) ask(word string) string {
-	c, err := net.DialTimeout("tcp", z.Addr, time.Second)
+	c, err := net.DialTimeout("tcp", z.Addr, 10*time.Second)
 	if err != nil {
 		return ""
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(2 * time.Second)) // what fails below has no answer
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second)) // what fails below has no answer
 	if _, err := io.WriteString(c, word); err != nil {
 		return ""
 	}

@@ -5,7 +5,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"seedbed"
 	"seedbed/internal/lab"
@@ -16,7 +15,7 @@ import (
 // nothing else; its volumes stay until it is removed.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
-	s := hostStack(t, lab.StackOptions{Cleanup: "{mappings: {grace: 1s}}"})
+	s := hostStack(t, lab.StackOptions{Cleanup: `{mappings: {grace: 1s, schedule: "0 0 1 1 *"}}`})
 	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))
 	addProfile(t, s, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})
 	for _, name := range []string{"kept", "lost"} {
@@ -24,7 +23,7 @@ func TestCleanup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if job := waitJob(t, s, string(receipt.Job), time.Minute); job.State != seedbed.JobSucceeded {
+		if job := waitJob(t, s, string(receipt.Job)); job.State != seedbed.JobSucceeded {
 			t.Fatalf("%s: %s: %s", name, job.State, job.Error)
 		}
 	}
@@ -52,7 +51,7 @@ func TestCleanup(t *testing.T) {
 	if did := clean(false); did != nil {
 		t.Errorf("the first run, within the grace time, took %v", did)
 	}
-	lab.Await(t, 10*time.Second, "the dry run names what would go", func() bool {
+	lab.Await(t, lab.Patience, "the dry run names what would go", func() bool {
 		did := clean(true)
 		return len(did) == 1 && strings.HasSuffix(did[0], " lost")
 	})
@@ -71,7 +70,7 @@ func TestCleanup(t *testing.T) {
 	if vm, err := s.API.Instance(t.Context(), "kept"); err != nil || vm.State != seedbed.InstanceRunning || vm.Revision != kept.Revision {
 		t.Errorf("the other instance changed: %v %v", vm, err)
 	}
-	lab.Await(t, 10*time.Second, "the filter of the lost NIC is gone", func() bool {
+	lab.Await(t, lab.Patience, "the filter of the lost NIC is gone", func() bool {
 		return strings.Count(elements(s), `"sb1"`) > 0 && !strings.Contains(elements(s), `"sb2"`)
 	})
 	removeInstance(t, s, "lost")

@@ -45,7 +45,7 @@ func TestDeclaredHook(t *testing.T) {
 	})
 	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))
 	addProfile(t, s, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})
-	lab.Await(t, time.Minute, "the hooks are as they are declared", func() bool {
+	lab.Await(t, lab.Patience, "the hooks are as they are declared", func() bool {
 		hooks, err := s.API.Hooks(t.Context())
 		return err == nil && len(hooks) == 2 && hooks[0].Declared && hooks[1].Declared
 	})
@@ -73,7 +73,7 @@ func TestDeclaredHook(t *testing.T) {
 		if a.Status != http.StatusAccepted {
 			t.Fatalf("%s: %+v\n%s", name, a, s.Logs())
 		}
-		if job := waitJob(t, s, a.Job, time.Minute); job.State != seedbed.JobSucceeded {
+		if job := waitJob(t, s, a.Job); job.State != seedbed.JobSucceeded {
 			t.Fatalf("%s: %s: %s", name, job.State, job.Error)
 		}
 	}
@@ -92,10 +92,10 @@ func TestDeclaredHook(t *testing.T) {
 	var first answer
 	for _, name := range []string{"one", "two", "three"} {
 		var a answer
-		lab.Await(t, 10*time.Second, name+" is accepted", func() bool { a = send(forge, name); return a.Status == http.StatusAccepted })
+		lab.Await(t, lab.Patience, name+" is accepted", func() bool { a = send(forge, name); return a.Status == http.StatusAccepted })
 		if name == "one" {
 			first = a
-			lab.Await(t, 10*time.Second, "it runs", func() bool {
+			lab.Await(t, lab.Patience, "it runs", func() bool {
 				job, err := s.API.Job(t.Context(), a.Job)
 				return err == nil && job.Job.State == seedbed.JobRunning
 			})
@@ -109,9 +109,9 @@ func TestDeclaredHook(t *testing.T) {
 		t.Errorf("one that has its job already: %+v, want %s", a, first.Job)
 	}
 	s.Signal(lab.Worker, syscall.SIGCONT)
-	lab.Await(t, time.Minute, "four is accepted", func() bool { return send(forge, "four").Status == http.StatusAccepted })
+	lab.Await(t, lab.Patience, "four is accepted", func() bool { return send(forge, "four").Status == http.StatusAccepted })
 	for _, id := range jobs[2:] {
-		if job := waitJob(t, s, id, time.Minute); job.State != seedbed.JobSucceeded {
+		if job := waitJob(t, s, id); job.State != seedbed.JobSucceeded {
 			t.Errorf("%s: %s: %s", job.Subject, job.State, job.Error)
 		}
 	}
@@ -126,7 +126,7 @@ func selfSigned(t *testing.T, dir string) (holder, stranger *http.Client) {
 	of := func(own ...tls.Certificate) *http.Client {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: own}}
 		t.Cleanup(transport.CloseIdleConnections)
-		return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+		return &http.Client{Transport: transport, Timeout: time.Minute}
 	}
 	return of(cert), of()
 }
@@ -177,7 +177,7 @@ func (l *listener) check(t *testing.T, jobs []string) {
 	t.Helper()
 	events := []string{seedbed.EventJobAccepted, seedbed.EventJobStarted, seedbed.EventJobSucceeded}
 	var came []delivery
-	lab.Await(t, 30*time.Second, "all events are told", func() bool {
+	lab.Await(t, lab.Patience, "all events are told", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		came = slices.Clone(l.came)

@@ -5,7 +5,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -34,7 +33,7 @@ func newEFI(t *testing.T, s *lab.Stack) efiMachine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job := waitJob(t, s, string(receipt.Job), time.Minute); job.State != seedbed.JobSucceeded {
+	if job := waitJob(t, s, string(receipt.Job)); job.State != seedbed.JobSucceeded {
 		t.Fatalf("import: %s: %s", job.State, job.Error)
 	}
 	addProfile(t, s, seedbed.Profile{Name: "efi", Image: "efi", VCPUs: 1, Memory: 256 * seedbed.MiB, Ready: seedbed.ReadyStarted})
@@ -51,7 +50,7 @@ func (m efiMachine) create(t *testing.T, s *lab.Stack, o seedbed.OnFailure, mean
 	for _, do := range meanwhile {
 		do(string(receipt.Job))
 	}
-	return waitJob(t, s, string(receipt.Job), time.Minute)
+	return waitJob(t, s, string(receipt.Job))
 }
 
 // variables is the file in which libvirt keeps what the firmware remembers.
@@ -60,7 +59,7 @@ func (m efiMachine) variables() string { return "/var/lib/libvirt/qemu/nvram/" +
 // await waits until the UEFI has looked for what it could start.
 func (m efiMachine) await(t *testing.T, s *lab.Stack) {
 	t.Helper()
-	lab.Await(t, 3*time.Minute, "the console of "+m.name+" shows what its UEFI tries", func() bool {
+	lab.Await(t, longest, "the console of "+m.name+" shows what its UEFI tries", func() bool {
 		console, err := s.API.Console(t.Context(), m.name, 64*seedbed.KiB)
 		if err != nil {
 			t.Fatal(err)

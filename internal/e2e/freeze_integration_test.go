@@ -20,7 +20,7 @@ func TestFreeze(t *testing.T) {
 			inStage(t, s, stage, "frozen", func(string) {
 				s.Signal(lab.Seedbedd, syscall.SIGSTOP)
 				frozen := time.Now()
-				lab.Await(t, time.Minute, "the job's lease of a second is over", func() bool { return time.Since(frozen) > 1500*time.Millisecond })
+				lab.Await(t, lab.Patience, "the job's lease of a second is over", func() bool { return time.Since(frozen) > 1500*time.Millisecond })
 				s.Signal(lab.Seedbedd, syscall.SIGCONT)
 			})
 		})

@@ -69,7 +69,7 @@ func TestGuest(t *testing.T) {
 	if again := forge.post(t, "evt_guest1", time.Now(), body); again.Status != 202 || again.Job != a.Job || !again.Duplicate {
 		t.Errorf("the same delivery again: %+v, want 202 with job %s", again, a.Job)
 	}
-	job := waitJob(t, s, a.Job, 6*time.Minute)
+	job := waitJob(t, s, a.Job)
 	if job.State != seedbed.JobSucceeded {
 		console, _ := s.API.Console(t.Context(), "guest1", 8*seedbed.KiB)
 		t.Fatalf("job %s: %s\n%s", job.State, job.Error, console)
@@ -109,7 +109,7 @@ func TestGuest(t *testing.T) {
 		`SEEDBED imds tag 200 frontend`,
 		`SEEDBED imds IPv6 200 guest1`,
 	}
-	lab.Await(t, 30*time.Second, "the console shows what user-data printed", func() bool {
+	lab.Await(t, lab.Patience, "the console shows what user-data printed", func() bool {
 		b, err := s.API.Console(t.Context(), "guest1", seedbed.MiB)
 		if err != nil {
 			t.Fatal(err)

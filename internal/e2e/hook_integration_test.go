@@ -84,10 +84,14 @@ func hostStack(t *testing.T, o lab.StackOptions) *lab.Stack {
 	return lab.NewStack(t, o)
 }
 
+// longest is how long a job may take that boots a guest on a busy computer. It only ends tests that
+// hang: jobs have limits of their own.
+const longest = 15 * time.Minute
+
 // waitJob follows a job to its end.
-func waitJob(t *testing.T, s *lab.Stack, id string, timeout time.Duration) seedbed.Job {
+func waitJob(t *testing.T, s *lab.Stack, id string) seedbed.Job {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	job, err := s.API.WaitJob(ctx, id, func(e seedbed.Event, _ seedbed.Job) {
 		t.Logf("job %s %s: %s", e.Job.Short(), e.Stage, e.Msg)
@@ -105,7 +109,7 @@ func addImage(t *testing.T, s *lab.Stack, name, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job := waitJob(t, s, string(receipt.Job), 2*time.Minute); job.State != seedbed.JobSucceeded {
+	if job := waitJob(t, s, string(receipt.Job)); job.State != seedbed.JobSucceeded {
 		t.Fatalf("import of %s: %s: %s", path, job.State, job.Error)
 	}
 }
@@ -125,7 +129,7 @@ func removeInstance(t *testing.T, s *lab.Stack, name string) {
 	if err != nil {
 		t.Fatalf("remove %s: %v", name, err)
 	}
-	if job := waitJob(t, s, string(receipt.Job), time.Minute); job.State != seedbed.JobSucceeded {
+	if job := waitJob(t, s, string(receipt.Job)); job.State != seedbed.JobSucceeded {
 		t.Fatalf("remove %s: %s: %s", name, job.State, job.Error)
 	}
 }

@@ -107,7 +107,7 @@ func TestBadInput(t *testing.T) {
 		if first.Status != 202 {
 			t.Fatalf("a good one: %+v", first)
 		}
-		waitJob(t, s, first.Job, time.Minute)
+		waitJob(t, s, first.Job)
 		again := exec.Command(filepath.Join(lab.Root(), "examples/send-webhook.py"), forge.url, secretFile(t, forge), body)
 		again.Env = append(os.Environ(), "WEBHOOK_ID=evt_ok")
 		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), first.Job) {

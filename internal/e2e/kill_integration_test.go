@@ -51,7 +51,7 @@ func killStack(t *testing.T) *lab.Stack {
 	return s
 }
 
-// inStage strikes at a create job in a stage, for which it may take a few jobs:
+// inStage strikes at a create job in a stage, for which it may take a few jobs, and more on a busy computer:
 // a stage can be over before it is struck, and a job that was past it proves
 // nothing about it.
 func inStage(t *testing.T, s *lab.Stack, stage, prefix string, strike func(job string)) {
@@ -60,7 +60,7 @@ func inStage(t *testing.T, s *lab.Stack, stage, prefix string, strike func(job s
 		name := fmt.Sprintf("%s-%s-%d", prefix, stage, try)
 		if reached := strikeAt(t, s, stage, name, strike); reached == stage {
 			return
-		} else if try == 5 {
+		} else if try == 50 {
 			t.Fatalf("in %d tries the job was never at %s", try, stage)
 		}
 	}
@@ -84,20 +84,20 @@ func strikeAt(t *testing.T, s *lab.Stack, stage, name string, strike func(job st
 
 	if stage == "ready" {
 		// It goes on waiting; a cancel undoes it.
-		lab.Await(t, 30*time.Second, "the job is held again", func() bool {
+		lab.Await(t, lab.Patience, "the job is held again", func() bool {
 			j, err := s.API.Job(t.Context(), id)
 			return err == nil && j.Job.State == seedbed.JobRunning && j.Job.Stage == "ready" && time.Now().Before(j.Job.LeaseUntil)
 		})
 		if err := s.API.CancelJob(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		if job := waitJob(t, s, id, time.Minute); job.State != seedbed.JobRolledBack {
+		if job := waitJob(t, s, id); job.State != seedbed.JobRolledBack {
 			t.Fatalf("the cancelled job ended %s: %s\n%s", job.State, job.Error, s.Logs())
 		}
 		nothingLeft(t, s, name)
 		return reached
 	}
-	job := waitJob(t, s, id, 90*time.Second)
+	job := waitJob(t, s, id)
 	if job.State != seedbed.JobSucceeded {
 		t.Fatalf("the job ended %s: %s\n%s", job.State, job.Error, s.Logs())
 	}
@@ -119,7 +119,7 @@ func strikeAt(t *testing.T, s *lab.Stack, stage, name string, strike func(job st
 // stage that it is in then. What a stage tells may come only with its end.
 func awaitStage(t *testing.T, s *lab.Stack, id, stage string) (reached string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
@@ -177,7 +177,7 @@ var tapName = regexp.MustCompile(`"sb\d+"`)
 // awaitHistory waits until a job's events say something.
 func awaitHistory(t *testing.T, s *lab.Stack, job, says string) {
 	t.Helper()
-	lab.Await(t, 30*time.Second, "the job says "+says, func() bool {
+	lab.Await(t, lab.Patience, "the job says "+says, func() bool {
 		page, err := s.API.JobEvents(t.Context(), job, 0, 0)
 		return err == nil && slices.ContainsFunc(page.Events, func(e seedbed.Event) bool { return strings.Contains(e.Msg, says) })
 	})

@@ -99,6 +99,10 @@ func (p *eavesdropper) pass(to, from net.Conn) {
 	}
 }
 
+// lasting is section jobs of a stack whose seedbedd is not killed: its lease does not end on a busy
+// computer, so that a job stays in its first epoch.
+const lasting = "{lease: 1m, poll: 50ms}"
+
 // TestLibvirtdDies kills libvirtd while it is asked to define a domain, once
 // before it has heard of it and once when it has done it and nobody knows: the
 // job waits for another libvirtd and goes on from what is there, and events come again.
@@ -107,7 +111,7 @@ func TestLibvirtdDies(t *testing.T) {
 	h := lab.NewHost(t)
 	libvirtd := h.Libvirt()
 	ear := eavesdrop(t, h)
-	s := lab.NewStack(t, lab.StackOptions{Host: h, URI: ear.uri()})
+	s := lab.NewStack(t, lab.StackOptions{Host: h, URI: ear.uri(), Jobs: lasting})
 	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))
 	addProfile(t, s, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})
 	for _, c := range []struct {
@@ -124,7 +128,7 @@ func TestLibvirtdDies(t *testing.T) {
 			}
 			select {
 			case <-died:
-			case <-time.After(30 * time.Second):
+			case <-time.After(lab.Patience):
 				t.Fatal("no domain was defined")
 			}
 			if _, err := s.Try("test", "-e", "/etc/libvirt/qemu/"+c.name+".xml"); (err == nil) != c.defined {
@@ -132,7 +136,7 @@ func TestLibvirtdDies(t *testing.T) {
 			}
 			awaitHistory(t, s, string(receipt.Job), "trying again")
 			libvirtd = h.Libvirt()
-			job := waitJob(t, s, string(receipt.Job), time.Minute)
+			job := waitJob(t, s, string(receipt.Job))
 			if job.State != seedbed.JobSucceeded || job.Epoch != 1 {
 				t.Fatalf("%s in epoch %d: %s", job.State, job.Epoch, job.Error)
 			}
@@ -144,7 +148,7 @@ func TestLibvirtdDies(t *testing.T) {
 				t.Errorf("domains %v and volumes %v, want those of %s", d, volumes(t, s), vm.ID)
 			}
 			s.Virsh("destroy", c.name)
-			lab.Await(t, 20*time.Second, "an event tells that the domain is off, before the inventory of each minute", func() bool {
+			lab.Await(t, 45*time.Second, "an event tells that the domain is off, before the inventory of each minute", func() bool {
 				vm, err := s.API.Instance(t.Context(), c.name)
 				return err == nil && vm.State == seedbed.InstanceStopped
 			})

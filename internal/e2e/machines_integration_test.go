@@ -79,7 +79,7 @@ func (g guest) awaitServed(t *testing.T, s *lab.Stack) {
 			t.Logf("%s asked %q, and has on its console:\n%s", g.name, seen, console)
 		}
 	})
-	lab.Await(t, 6*time.Minute, g.name+" has a lease and has read its metadata", func() bool {
+	lab.Await(t, longest, g.name+" has a lease and has read its metadata", func() bool {
 		events, err := s.API.Access(t.Context(), g.name, client.AccessFilter{Max: 200, Since: g.since})
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func (g guest) awaitServed(t *testing.T, s *lab.Stack) {
 		}
 		return read && leased
 	})
-	lab.Await(t, time.Minute, g.name+" has written to its console", func() bool {
+	lab.Await(t, lab.Patience, g.name+" has written to its console", func() bool {
 		console, err := s.API.Console(t.Context(), g.name, seedbed.KiB)
 		return err == nil && len(console) > 0
 	})
@@ -153,7 +153,7 @@ func fromOVA(t *testing.T, s *lab.Stack, o ovatest.OVA) guest {
 	cli(t, s, "provisioner", "profile", "modify", "appliance", "-n", "lan")
 
 	g := guest{name: "appliance1", since: time.Now()}
-	job := waitJob(t, s, composeVM(t, s, g.name, "appliance"), time.Minute)
+	job := waitJob(t, s, composeVM(t, s, g.name, "appliance"))
 	if job.State != seedbed.JobSucceeded {
 		t.Fatalf("%s: %s: %s", g.name, job.State, job.Error)
 	}
@@ -192,7 +192,7 @@ func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	if state := s.Virsh("domstate", name); state != "running" {
 		t.Errorf("the forgotten domain is %s", state)
 	}
-	lab.Await(t, 10*time.Second, "the filter of the forgotten NIC is gone", func() bool { return !strings.Contains(elements(s), tap) })
+	lab.Await(t, lab.Patience, "the filter of the forgotten NIC is gone", func() bool { return !strings.Contains(elements(s), tap) })
 	if out := cli(t, s, "vm", "adoptable"); !strings.Contains(out, name) {
 		t.Errorf("what can be adopted is:\n%s", out)
 	}

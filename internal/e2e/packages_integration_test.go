@@ -64,12 +64,12 @@ func (in *installation) copyIn(dist string) []string {
 // awaitUnits waits until systemd has all units running, and seedbedd answers.
 func (in *installation) awaitUnits() {
 	in.t.Helper()
-	lab.Await(in.t, 30*time.Second, "the units run", func() bool {
-		_, err := in.Try(5*time.Second, append([]string{"systemctl", "is-active"}, packageUnits...)...)
+	lab.Await(in.t, lab.Patience, "the units run", func() bool {
+		_, err := in.Try(time.Minute, append([]string{"systemctl", "is-active"}, packageUnits...)...)
 		return err == nil
 	})
-	lab.Await(in.t, 20*time.Second, "seedbedd answers", func() bool {
-		_, err := in.Try(5*time.Second, "seedbed", "image", "list")
+	lab.Await(in.t, lab.Patience, "seedbedd answers", func() bool {
+		_, err := in.Try(time.Minute, "seedbed", "image", "list")
 		return err == nil
 	})
 }
@@ -152,15 +152,15 @@ func TestPackages(t *testing.T) {
 	take(t, guest, nic.MAC, nic.Addr.String())
 	served := func(when string) {
 		t.Helper()
-		lab.Await(t, 15*time.Second, when+" the guest is served its own", func() bool {
-			body, _ := curl(t, guest, metadataURL+"meta-data/instance-id")
+		lab.Await(t, lab.Patience, when+" the guest is served its own", func() bool {
+			body, _ := curlFor(t, guest, 10*time.Second, metadataURL+"meta-data/instance-id")
 			return body == vm.ID.EC2()
 		})
 	}
 	served("at first")
 	gateway := netip.PrefixFrom(nic.Addr, 24).Masked().Addr().Next().String()
-	lab.Await(t, 10*time.Second, "the gateway answers", func() bool {
-		_, err := lab.In(t, guest, 5*time.Second, "ping", "-c", "1", "-W", "1", gateway)
+	lab.Await(t, lab.Patience, "the gateway answers", func() bool {
+		_, err := lab.In(t, guest, time.Minute, "ping", "-c", "1", "-W", "1", gateway)
 		return err == nil
 	})
 	ping := startPing(t, guest, gateway)
@@ -195,7 +195,7 @@ func TestPackages(t *testing.T) {
 
 func ifindex(t *testing.T, netns, name string) string {
 	t.Helper()
-	out, err := lab.In(t, netns, 5*time.Second, "cat", "/sys/class/net/"+name+"/ifindex")
+	out, err := lab.In(t, netns, time.Minute, "cat", "/sys/class/net/"+name+"/ifindex")
 	if err != nil {
 		t.Fatalf("%s: %v %s", name, err, out)
 	}
@@ -236,7 +236,7 @@ func (in *installation) install(dist string) {
 	in.owned("/run/seedbed/feed.sock", "seedbed:seedbed-metadata 660")
 	in.owned("/run/seedbed/worker.sock", "root:seedbed 660")
 	for _, socket := range []string{"control", "worker"} { // what faces guests drives nothing
-		if _, err := in.Try(5*time.Second, "runuser", "-u", "seedbed-metadata", "--", "test", "-w", "/run/seedbed/"+socket+".sock"); err == nil {
+		if _, err := in.Try(time.Minute, "runuser", "-u", "seedbed-metadata", "--", "test", "-w", "/run/seedbed/"+socket+".sock"); err == nil {
 			in.t.Errorf("the guest plane's user may use %s.sock", socket)
 		}
 	}
@@ -333,10 +333,10 @@ func (in *installation) purgeFree(dist, host string) {
 	in.Run(append([]string{"dpkg", "--remove"}, ourPackages...)...)
 	lab.IP(in.t, "-n", host, "link", "show", "seedbed0") // a removal leaves it
 	in.purge()
-	if out, err := lab.In(in.t, host, 5*time.Second, "ip", "link", "show", "seedbed0"); err == nil {
+	if out, err := lab.In(in.t, host, time.Minute, "ip", "link", "show", "seedbed0"); err == nil {
 		in.t.Errorf("a purge left the bridge: %s", out)
 	}
-	if out, err := lab.In(in.t, host, 5*time.Second, "nft", "list", "tables"); err != nil || strings.Contains(out, "seedbed") {
+	if out, err := lab.In(in.t, host, time.Minute, "nft", "list", "tables"); err != nil || strings.Contains(out, "seedbed") {
 		in.t.Errorf("a purge left tables: %s (%v)", out, err)
 	}
 	if left := in.Run("sh", "-c", "ls -d /var/lib/seedbed* /var/log/seedbed* /etc/seedbed /run/seedbed 2>/dev/null; true"); left != "" {

@@ -76,7 +76,7 @@ func newGuestPlane(t *testing.T, documents map[string]seedbed.Documents, guests 
 			t.Log(p.proc.Tail())
 		}
 	})
-	lab.Await(t, 20*time.Second, "the guests are served", func() bool {
+	lab.Await(t, lab.Patience, "the guests are served", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.applied == p.page.Revision
@@ -124,7 +124,7 @@ func (p *guestPlane) attach(g seedbed.Guest) (netns string) {
 	lab.IP(p.t, "-n", netns, "addr", "add", nic.Addr.String()+"/24", "dev", "eth0")
 	lab.IP(p.t, "-n", netns, "route", "add", "169.254.169.254/32", "dev", "eth0")
 	client := clientIn(netns)
-	lab.Await(p.t, 20*time.Second, g.Name+" is answered", func() bool {
+	lab.Await(p.t, lab.Patience, g.Name+" is answered", func() bool {
 		r, err := client.Get("http://169.254.169.254/")
 		if err != nil {
 			return false
@@ -160,7 +160,7 @@ func dialIn(netns string) func(ctx context.Context, network, addr string) (net.C
 				done <- result{nil, err}
 				return
 			}
-			c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, addr)
+			c, err := (&net.Dialer{Timeout: 20 * time.Second}).DialContext(ctx, network, addr)
 			done <- result{c, err}
 		}()
 		r := <-done
@@ -258,11 +258,11 @@ func firmware(t *testing.T, smbios map[string]string) (dir string) {
 // inGuest runs a command of the tests in a guest's namespace, with its firmware.
 func inGuest(t *testing.T, netns, firmware string, command ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), lab.Patience)
 	defer cancel()
 	script := filepath.Join(lab.Root(), "internal/e2e/testdata/withdmi.sh")
 	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", netns, script, firmware}, command...)...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.Output()
 	if err != nil {
 		var stderr []byte

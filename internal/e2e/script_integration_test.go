@@ -85,7 +85,7 @@ func TestScriptGuest(t *testing.T) {
 		jobs[g.name] = a.Job
 	}
 	for _, g := range guests {
-		job := waitJob(t, s, jobs[g.name], 12*time.Minute)
+		job := waitJob(t, s, jobs[g.name])
 		if job.State != seedbed.JobSucceeded {
 			console, _ := s.API.Console(t.Context(), g.name, 8*seedbed.KiB)
 			output, _, _ := s.CLI("job", "logs", jobs[g.name])
@@ -102,7 +102,7 @@ func TestScriptGuest(t *testing.T) {
 	for _, g := range guests {
 		removeInstance(t, s, g.name)
 	}
-	lab.Await(t, 20*time.Second, "no volume is left", func() bool {
+	lab.Await(t, lab.Patience, "no volume is left", func() bool {
 		files, err := filepath.Glob(filepath.Join(pool, "volumes", "*"))
 		return err == nil && len(files) == 0 && strings.TrimSpace(ceph.RBD(t, "ls", cpool)) == ""
 	})
@@ -160,7 +160,7 @@ func (g scripted) look(t *testing.T, s *lab.Stack) {
 		}
 	})
 	// cloud-init's last lines reach the console after the report.
-	lab.Await(t, 60*time.Second, g.name+" shows on its console what user-data printed", func() bool {
+	lab.Await(t, lab.Patience, g.name+" shows on its console what user-data printed", func() bool {
 		b, err := s.API.Console(t.Context(), g.name, seedbed.MiB)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -69,13 +70,15 @@ class VMBuilderScript(VMBuilder):
             os.makedirs(target, exist_ok=True)
             if os.system("mount %s %s" % (device, target)): self.fail("mount")
     def install(self):
-        import time
+        import os, time
         with open("/tmp/target/made-by", "w") as f:
             f.write(self.vm_data["script_arguments"]["who"])
         print("installed for %s" % self.vm_data["script_arguments"]["who"])
-        if self.vm_data["script_arguments"].get("wait"):
+        gate = self.vm_data["script_arguments"].get("wait_for")
+        if gate:
             print("waiting", flush=True)
-            time.sleep(float(self.vm_data["script_arguments"]["wait"]))
+            while not os.path.exists(gate):
+                time.sleep(0.05)
         if self.vm_data["script_arguments"].get("fail"):
             raise self.fail(self.vm_data["script_arguments"]["fail"])
     def cleanup(self):
@@ -94,10 +97,11 @@ def install(**kwargs):
     print("installed", kwargs["vm_name"], [d["disk_id"] for d in kwargs["disks"]])
 `
 
-// scriptStack is a stack with provisioner profiles "built" and "plain" on a directory pool.
-func scriptStack(t *testing.T) *lab.Stack {
+// scriptStack is a stack with provisioner profiles "built" and "plain" on a directory pool. Scripts
+// see the directories show.
+func scriptStack(t *testing.T, show ...string) *lab.Stack {
 	t.Helper()
-	s := hostStack(t, lab.StackOptions{})
+	s := hostStack(t, lab.StackOptions{Scripts: fmt.Sprintf("{show: [%s]}", strings.Join(show, ", "))})
 	run := func(args ...string) {
 		t.Helper()
 		if out, stderr, status := s.CLI(append([]string{"provisioner"}, args...)...); status != 0 {
@@ -173,7 +177,7 @@ func TestScripted(t *testing.T) {
 	s := scriptStack(t)
 	for _, profile := range []string{"built", "plain"} {
 		name := profile + "7"
-		job := waitJob(t, s, composeVM(t, s, name, profile, "who=request"), 2*time.Minute)
+		job := waitJob(t, s, composeVM(t, s, name, profile, "who=request"))
 		if job.State != seedbed.JobSucceeded {
 			out, _, _ := s.CLI("job", "logs", string(job.ID))
 			t.Fatalf("%s: %s: %s\n%s", name, job.State, job.Error, out)
@@ -195,12 +199,12 @@ func TestScripted(t *testing.T) {
 
 	forge := newSender(t, s, wire.HookRequest{Name: "forge", Profiles: []string{"built"}})
 	a := forge.post(t, "evt_1", time.Now(), `{"action":"create","name":"hooked1","profile":"built","params":{"who":"hook"}}`)
-	if job := waitJob(t, s, a.Job, 2*time.Minute); job.State != seedbed.JobSucceeded {
+	if job := waitJob(t, s, a.Job); job.State != seedbed.JobSucceeded {
 		t.Errorf("by webhook: %s: %s", job.State, job.Error)
 	}
 	removeInstance(t, s, "hooked1")
 
-	job := waitJob(t, s, composeVM(t, s, "bad1", "built", "fail=no mirror"), 2*time.Minute)
+	job := waitJob(t, s, composeVM(t, s, "bad1", "built", "fail=no mirror"))
 	if want := "Error in script install() step: no mirror"; job.State != seedbed.JobRolledBack || !strings.Contains(job.Error, want) {
 		t.Errorf("failing: %s: %s", job.State, job.Error)
 	}
@@ -219,21 +223,26 @@ func TestScripted(t *testing.T) {
 // runs anew from its start, and one machine comes of it.
 func TestScriptedKill(t *testing.T) {
 	t.Parallel()
-	s := scriptStack(t)
+	gates := lab.Dir(t) // of files that scripts wait for
+	s := scriptStack(t, gates)
 	for _, daemon := range []string{lab.Seedbedd, lab.Worker} {
 		t.Run(daemon, func(t *testing.T) {
 			name := "killed" + strings.TrimPrefix(daemon, "seedbed")
-			id := composeVM(t, s, name, "built", "wait=3")
-			lab.Await(t, time.Minute, "the script installs", func() bool {
+			gate := filepath.Join(gates, name)
+			id := composeVM(t, s, name, "built", "wait_for="+gate)
+			lab.Await(t, lab.Patience, "the script installs", func() bool {
 				job, err := s.API.Job(t.Context(), id)
 				return err == nil && job.Job.Stage == "install"
 			})
 			s.Kill(daemon)
+			if err := os.WriteFile(gate, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
 			s.Start(daemon)
 			if daemon == lab.Seedbedd {
 				s.AwaitAPI()
 			}
-			job := waitJob(t, s, id, 2*time.Minute)
+			job := waitJob(t, s, id)
 			if job.State != seedbed.JobSucceeded {
 				t.Fatalf("%s: %s", job.State, job.Error)
 			}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"seedbed"
 	"seedbed/internal/lab"
@@ -86,7 +85,7 @@ func TestScriptedOVA(t *testing.T) {
 	cli(t, s, "ova", "upload", "app", filepath.Join(s.Dir, "app.ova"), "--pool", "default")
 
 	for _, name := range []string{"app1", "app2"} {
-		job := waitJob(t, s, composeVM(t, s, name, "app"), 2*time.Minute)
+		job := waitJob(t, s, composeVM(t, s, name, "app"))
 		if job.State != seedbed.JobSucceeded {
 			out, _, _ := s.CLI("job", "logs", string(job.ID))
 			t.Fatalf("%s: %s: %s\n%s", name, job.State, job.Error, out)
@@ -98,7 +97,7 @@ func TestScriptedOVA(t *testing.T) {
 		}
 		removable(t, s, name, text)
 	}
-	job := waitJob(t, s, composeVM(t, s, "app3", "app", "fail=yes"), 2*time.Minute)
+	job := waitJob(t, s, composeVM(t, s, "app3", "app", "fail=yes"))
 	if job.State != seedbed.JobRolledBack || !strings.Contains(job.Error, "after all") {
 		t.Errorf("failing: %s: %s", job.State, job.Error)
 	}
@@ -106,7 +105,7 @@ func TestScriptedOVA(t *testing.T) {
 
 	// Our own example clones them.
 	cli(t, s, "provisioner", "script", "modify", "default_ova", filepath.Join(lab.Root(), "packaging/examples/scripts/ova.py"))
-	job = waitJob(t, s, composeVM(t, s, "app4", "app"), 2*time.Minute)
+	job = waitJob(t, s, composeVM(t, s, "app4", "app"))
 	vm, err := s.API.Instance(t.Context(), "app4")
 	if err != nil || job.State != seedbed.JobSucceeded || vm.Volumes[0].Name != "app4_sda" || vm.Volumes[0].Image != "ova_app_sda" {
 		t.Fatalf("by the example: %s: %s: %+v, %v", job.State, job.Error, vm, err)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,12 +14,23 @@ import (
 	"seedbed/internal/lab"
 )
 
-// curl asks the metadata address from inside a guest; it gives the body, and
-// the status as the last line.
+// curl asks the metadata address from inside a guest; it gives the body, and the status. The limit
+// is for a busy computer.
 func curl(t *testing.T, guest string, args ...string) (body, status string) {
 	t.Helper()
-	args = append([]string{"-s", "-m", "3", "-w", `\n%{http_code}`}, args...)
-	out, _ := lab.In(t, guest, 10*time.Second, "curl", args...)
+	return curlFor(t, guest, time.Minute, args...)
+}
+
+// unanswered is curl for what must get no answer, which takes all of the time.
+func unanswered(t *testing.T, guest string, args ...string) (body, status string) {
+	t.Helper()
+	return curlFor(t, guest, 3*time.Second, args...)
+}
+
+func curlFor(t *testing.T, guest string, limit time.Duration, args ...string) (body, status string) {
+	t.Helper()
+	args = append([]string{"-s", "-m", fmt.Sprint(limit.Seconds()), "-w", `\n%{http_code}`}, args...)
+	out, _ := lab.In(t, guest, limit+time.Minute, "curl", args...)
 	i := strings.LastIndexByte(out, '\n')
 	return out[:max(i, 0)], out[i+1:]
 }
@@ -63,7 +75,7 @@ func TestGuestPlane(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if job := waitJob(t, s, string(receipt.Job), time.Minute); job.State != seedbed.JobSucceeded {
+		if job := waitJob(t, s, string(receipt.Job)); job.State != seedbed.JobSucceeded {
 			t.Fatalf("%s: %s: %s\n%s", name, job.State, job.Error, s.Logs())
 		}
 		if vms[i], err = s.API.Instance(t.Context(), name); err != nil {
@@ -100,7 +112,7 @@ func TestGuestPlane(t *testing.T) {
 		if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$1\" = bound ] && set\nexit 0\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		out, err := lab.In(t, guests[0], 20*time.Second, "busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "5",
+		out, err := lab.In(t, guests[0], lab.Patience, "busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "5",
 			"-O", "121", "-O", "249", "-O", "26", "-s", script)
 		if err != nil {
 			t.Fatalf("udhcpc: %v\n%s\n%s", err, out, s.Logs())
@@ -110,7 +122,7 @@ func TestGuestPlane(t *testing.T) {
 				t.Errorf("the lease has no %s:\n%s", want, out)
 			}
 		}
-		lab.Await(t, 10*time.Second, "the lease is recorded", func() bool {
+		lab.Await(t, lab.Patience, "the lease is recorded", func() bool {
 			leases, err := s.API.Leases(t.Context())
 			return err == nil && len(leases) == 1 && leases[0].MAC == vms[0].NICs[0].MAC
 		})
@@ -118,11 +130,11 @@ func TestGuestPlane(t *testing.T) {
 
 	t.Run("thief", func(t *testing.T) {
 		take(t, guests[1], vms[0].NICs[0].MAC, vms[0].NICs[0].Addr.String())
-		if body, status := curl(t, guests[1], metadataURL+"meta-data/instance-id"); status != "000" || body != "" {
+		if body, status := unanswered(t, guests[1], metadataURL+"meta-data/instance-id"); status != "000" || body != "" {
 			t.Errorf("with the other's MAC and address the thief got %q (%s)", body, status)
 		}
 		take(t, guests[1], vms[1].NICs[0].MAC, vms[0].NICs[0].Addr.String())
-		if body, status := curl(t, guests[1], metadataURL+"meta-data/instance-id"); status != "000" || body != "" {
+		if body, status := unanswered(t, guests[1], metadataURL+"meta-data/instance-id"); status != "000" || body != "" {
 			t.Errorf("with the other's address the thief got %q (%s)", body, status)
 		}
 		take(t, guests[1], vms[1].NICs[0].MAC, vms[1].NICs[0].Addr.String())
@@ -134,24 +146,24 @@ func TestGuestPlane(t *testing.T) {
 		own("with seedbedd dead")
 		s.Kill(lab.Metadata)
 		s.Start(lab.Metadata)
-		lab.Await(t, 15*time.Second, "guests are answered from the disk", func() bool {
-			body, _ := curl(t, guests[0], metadataURL+"meta-data/instance-id")
+		lab.Await(t, lab.Patience, "guests are answered from the disk", func() bool {
+			body, _ := curlFor(t, guests[0], 10*time.Second, metadataURL+"meta-data/instance-id")
 			return body == vms[0].ID.EC2()
 		})
 		own("restarted without seedbedd")
 		stranger := seedbed.NIC{MAC: seedbed.NewMAC(), Addr: vms[1].NICs[0].Addr.Next()}
 		nobody := plug(t, host, s, "stray0", stranger) // a port that is no tap of ours
 		early := plug(t, host, s, "sb4000", stranger)  // a tap that nothing was published for
-		if body, status := curl(t, nobody, metadataURL+"meta-data/instance-id"); status != "000" {
+		if body, status := unanswered(t, nobody, metadataURL+"meta-data/instance-id"); status != "000" {
 			t.Errorf("a stranger while the feed is not in sync: %q (%s), want no status", body, status)
 		}
 		s.Start(lab.Seedbedd)
 		s.AwaitAPI()
-		if body, status := curl(t, early, metadataURL+"meta-data/instance-id"); status != "000" {
+		if body, status := unanswered(t, early, metadataURL+"meta-data/instance-id"); status != "000" {
 			t.Errorf("a tap without a filter: %q (%s), want nothing to pass", body, status)
 		}
-		lab.Await(t, 15*time.Second, "a stranger gets 404 in sync", func() bool {
-			_, status := curl(t, nobody, metadataURL+"meta-data/instance-id")
+		lab.Await(t, lab.Patience, "a stranger gets 404 in sync", func() bool {
+			_, status := curlFor(t, nobody, 10*time.Second, metadataURL+"meta-data/instance-id")
 			return status == "404"
 		})
 		own("with seedbedd back")
@@ -159,7 +171,7 @@ func TestGuestPlane(t *testing.T) {
 
 	t.Run("removed", func(t *testing.T) {
 		removeInstance(t, s, "thief")
-		if body, status := curl(t, guests[1], metadataURL+"meta-data/instance-id"); status == "200" {
+		if body, status := unanswered(t, guests[1], metadataURL+"meta-data/instance-id"); status == "200" {
 			t.Errorf("a removed instance is served %q", body)
 		}
 		removeInstance(t, s, "honest")

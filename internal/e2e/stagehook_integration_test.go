@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -49,10 +48,10 @@ func TestHookScript(t *testing.T) {
 	}
 	const said = "run of slow as 0"
 	id := add("blank")
-	lab.Await(t, time.Minute, "the script's output is kept", func() bool { return strings.Contains(cli(t, s, "job", "logs", id), said) })
+	lab.Await(t, lab.Patience, "the script's output is kept", func() bool { return strings.Contains(cli(t, s, "job", "logs", id), said) })
 	s.Kill(lab.Worker)
 	s.Start(lab.Worker)
-	if job := waitJob(t, s, id, 2*time.Minute); job.State != seedbed.JobSucceeded {
+	if job := waitJob(t, s, id); job.State != seedbed.JobSucceeded {
 		t.Fatalf("import: %s: %s", job.State, job.Error)
 	}
 	const line = "import blank import after lab "
@@ -74,7 +73,7 @@ func TestHookScript(t *testing.T) {
 	if err := os.Chmod(script, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if job := waitJob(t, s, add("other"), time.Minute); job.State != seedbed.JobRolledBack ||
+	if job := waitJob(t, s, add("other")); job.State != seedbed.JobRolledBack ||
 		!strings.Contains(job.Error, "slow can be written by others than its owner") {
 		t.Errorf("import: %s: %s", job.State, job.Error)
 	}

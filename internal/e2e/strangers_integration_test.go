@@ -37,7 +37,7 @@ func (w *twoNodes) strangers(t *testing.T) {
 			}
 			conf.Certificates = []tls.Certificate{pair}
 		}
-		c := http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: conf, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+		c := http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: conf, DisableKeepAlives: true}, Timeout: time.Minute}
 		resp, err := c.Get(url)
 		if err != nil {
 			return 0, "", err

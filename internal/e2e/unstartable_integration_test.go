@@ -40,7 +40,7 @@ func TestDomainDoesNotStart(t *testing.T) {
 	attempt := func(n int, first func()) {
 		t.Helper()
 		at := func(what string) string { return filepath.Join(s.Dir, fmt.Sprint(what, "-", n)) }
-		lab.Await(t, 30*time.Second, fmt.Sprint("attempt ", n, " at the start begins"), func() bool {
+		lab.Await(t, lab.Patience, fmt.Sprint("attempt ", n, " at the start begins"), func() bool {
 			_, err := os.Stat(at("attempt"))
 			return err == nil
 		})
@@ -62,7 +62,7 @@ func TestDomainDoesNotStart(t *testing.T) {
 			}
 			s.Run("test", "-s", m.variables())
 		})
-		lab.Await(t, 30*time.Second, "the job is undone", func() bool {
+		lab.Await(t, lab.Patience, "the job is undone", func() bool {
 			j, err := s.API.Job(t.Context(), id)
 			return err == nil && (j.Job.State == seedbed.JobUndoing || j.Job.State.Terminal())
 		})
@@ -71,7 +71,7 @@ func TestDomainDoesNotStart(t *testing.T) {
 	if job.State != seedbed.JobRolledBack || !strings.HasPrefix(job.Error, "stage start: ") || !strings.Contains(job.Error, s.Bridge) {
 		t.Errorf("the job ended %s: %s\nwant that it is undone, and what libvirt says of bridge %s", job.State, job.Error, s.Bridge)
 	}
-	lab.Await(t, 30*time.Second, "the bridge is there again", func() bool {
+	lab.Await(t, lab.Patience, "the bridge is there again", func() bool {
 		_, err := s.Try("test", "-d", "/sys/class/net/"+s.Bridge+"/brif")
 		return err == nil
 	})

@@ -31,7 +31,7 @@ func (l *lab) cancelAt(
 	c := &cancelled{id: id}
 	l.mute.Store(!s.Final)
 	l.tune = func(_ *engine.Config, p *engine.Intervals) {
-		p.CancelPoll, p.Undo, p.Retract = 0, 0, 100*time.Millisecond // 0 is the default
+		p.CancelPoll, p.Retract = 0, 100*time.Millisecond // 0 is the default
 	}
 	p := l.start(func(p *process) {
 		l.atEach(p, func(ctx context.Context, back bool, stage string, now moment) error {
@@ -125,7 +125,7 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 				p.store.fail(func(write, of string, at drivertest.Point) error {
 					if write == "step" && of == last.Name && at == drivertest.Before && began.CompareAndSwap(0, time.Now().UnixNano()) {
 						l.ok(l.db.CancelJob(context.Background(), a.id))
-						time.Sleep(10 * p.intervals.CancelPoll) // by then the cancel is seen
+						l.eventually("the engine sees the cancel", func() bool { return p.store.cancels.Load() > 1 })
 					}
 					return nil
 				})

@@ -206,7 +206,7 @@ func TestDatabaseFull(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyMetadata)
-			l.lease = 150 * time.Millisecond
+			l.lease = time.Second
 			id := l.create("web1")
 			var full atomic.Bool
 			var refused atomic.Int32

@@ -185,6 +185,9 @@ type mortal struct {
 	ledger *ledger
 	// inHand is the stage that was begun last.
 	inHand atomic.Pointer[string]
+	// cancels is how often it was read that a job is to be cancelled. The engine acts on that before
+	// it reads again.
+	cancels atomic.Int32
 	// undoing is the stage that is undone next, once the undo has begun.
 	undoing atomic.Pointer[string]
 
@@ -230,6 +233,14 @@ func (m *mortal) around(write, stage string, do func() error) error {
 		return err
 	}
 	return hook(write, stage, drivertest.After)
+}
+
+func (m *mortal) Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error) {
+	job, err := m.DB.Job(ctx, id)
+	if err == nil && job.Cancel {
+		m.cancels.Add(1)
+	}
+	return job, err
 }
 
 func (m *mortal) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (job *seedbed.Job, err error) {

@@ -129,7 +129,7 @@ func placeOf(id seedbed.InstanceID, volume string) string { return string(id) + 
 // job.
 func (l *lab) look(last bool, acknowledged ...seedbed.JobID) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), promptly)
 	defer cancel()
 	s := &seen{ctx: ctx, jobs: map[seedbed.JobID]seedbed.Job{}, instances: map[seedbed.InstanceID]seedbed.Instance{},
 		left: map[seedbed.InstanceID]bool{}, images: map[string]bool{}, volumes: map[string]bool{}}

@@ -79,7 +79,7 @@ func newLabOn(t *testing.T, db *store.DB) *lab {
 func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
 	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(),
-		lease: patientLease, patience: time.Minute, tune: func(*engine.Config, *engine.Intervals) {}}
+		lease: patientLease, patience: 2 * promptly, tune: func(*engine.Config, *engine.Intervals) {}}
 	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
 	l.host.scripts.Pool = l.pool
 	l.serve(func(s *intake.Serving) { s.Node = testNode })
@@ -183,11 +183,10 @@ func (l *lab) plane(stop <-chan struct{}) {
 
 // process is one running engine that can be killed as if by SIGKILL.
 type process struct {
-	engine    *engine.Engine
-	intervals engine.Intervals // before the engine's defaults
-	store     *mortal
-	stop      func() // the soft stop; waits for the end
-	kill      func() // it writes nothing any more
+	engine *engine.Engine
+	store  *mortal
+	stop   func() // the soft stop; waits for the end
+	kill   func() // it writes nothing any more
 }
 
 // start runs an engine; arm is called before it does anything.
@@ -196,14 +195,14 @@ func (l *lab) start(arm ...func(*process)) *process {
 	m := &mortal{DB: l.db, ledger: &l.watch.ledger}
 	cfg := engine.Config{
 		Node: testNode, Workers: 2, Lease: l.lease, Poll: 10 * time.Millisecond, Attempts: 50,
-		StageTimeout: map[string]time.Duration{"publish": 20 * time.Second, "ready": 20 * time.Second},
+		StageTimeout: map[string]time.Duration{"publish": ample, "ready": ample},
 	}
 	p := engine.Intervals{
 		Nodes: 10 * time.Millisecond, Crowd: time.Millisecond, Supersede: time.Second,
 		Ask: 20 * time.Millisecond, RetryMin: 2 * time.Millisecond, RetryMax: 20 * time.Millisecond, CancelPoll: 20 * time.Millisecond,
 		Settle: time.Millisecond, Applied: 5 * time.Millisecond, Ready: time.Millisecond,
 		Yield: 2 * time.Millisecond, Domain: 20 * time.Millisecond,
-		Resync: 50 * time.Millisecond, Call: 10 * time.Second, Undo: 3 * time.Second, Retract: 10 * time.Second, Announce: 10 * time.Second,
+		Resync: 50 * time.Millisecond, Call: ample, Undo: ample, Retract: ample, Announce: ample,
 	}
 	l.tune(&cfg, &p)
 	cfg.Intervals = p
@@ -218,7 +217,7 @@ func (l *lab) start(arm ...func(*process)) *process {
 	e := NewEngine(cfg, m, fleet, record.Renderer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	pr := &process{engine: e, intervals: p, store: m}
+	pr := &process{engine: e, store: m}
 	pr.stop = func() { cancel(); <-done; m.lapse() }
 	pr.kill = func() { m.dead.Store(true); cancel() }
 	for _, f := range arm {

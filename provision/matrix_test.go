@@ -25,7 +25,11 @@ const patientLease = 15 * time.Second
 
 // promptly is how long something takes at most that waits for no interval or limit of the engine, on
 // a busy computer. How fast it is otherwise, make bench-provision measures.
-const promptly = 10 * time.Second
+const promptly = time.Minute
+
+// ample is a limit of the engine that does not end on a busy computer what is to succeed, and that
+// takes far longer than promptly.
+const ample = 5 * time.Minute
 
 // moment is a point of a process in a stage: at one of its effects, or at its commit.
 type moment struct {

@@ -33,7 +33,7 @@ func TestPostgresCrashesAtCommits(t *testing.T) {
 			server := testlab.Postgres(t)
 			proxy := newCommits(t, server.SocketPath())
 			l := newLabOn(t, openThrough(t, server, proxy))
-			l.lease = 400 * time.Millisecond
+			l.lease = time.Second
 			l.withProfile(seedbed.ReadyReport)
 			engine := l.start()
 			n := 1
@@ -92,7 +92,7 @@ func openThrough(t *testing.T, server *testlab.PostgresServer, proxy *commits) *
 // comeAndGo makes and removes an instance by webhooks that are repeated until they are
 // acknowledged, and checks what exists after each.
 func (l *lab) comeAndGo(name string) error {
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(l.t.Context(), 5*time.Minute)
 	defer cancel()
 	made, err := l.deliver(ctx, seedbed.Request{Action: "create", Name: name, Profile: "small"})
 	if err != nil {

@@ -55,13 +55,13 @@ func TestPostgresCrashes(t *testing.T) {
 	for ; crashes < 12 && done(l) < senders*each+1; crashes++ {
 		server.Restart(t, "immediate")
 		before := done(l)
-		testlab.Await(t, time.Minute, "a job ends after a crash", func() bool { n := done(l); return n > before || n == senders*each+1 })
+		testlab.Await(t, testlab.Patience, "a job ends after a crash", func() bool { n := done(l); return n > before || n == senders*each+1 })
 	}
 	if crashes < 5 {
 		t.Errorf("the work was done after %d crashes: want more of it", crashes)
 	}
 	group.Wait()
-	testlab.Await(t, 2*time.Minute, "every job has ended", func() bool { return done(l) == senders*each+1 })
+	testlab.Await(t, 5*time.Minute, "every job has ended", func() bool { return done(l) == senders*each+1 })
 	if len(acknowledged) != senders*each {
 		t.Fatalf("%d deliveries were acknowledged", len(acknowledged))
 	}

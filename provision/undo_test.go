@@ -56,6 +56,7 @@ func TestUndoKeepsWhatARunningGuestNeeds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			l.tune = func(_ *engine.Config, p *engine.Intervals) { p.Undo = 3 * time.Second } // of the start, in vain
 			l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
 				switch {
 				case name == "StartDomain" && at == drivertest.After: // it runs, but the answer is lost

@@ -44,7 +44,7 @@ func Run(t *testing.T, newInstallation func(*testing.T) func(*testing.T) Coordin
 }
 
 // patience is how long a test waits for something that should happen soon.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func await(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()

@@ -55,7 +55,7 @@ func TestNoServer(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-				case <-time.After(10 * time.Second):
+				case <-time.After(2 * time.Minute):
 					t.Fatal("does not stop")
 				}
 			}

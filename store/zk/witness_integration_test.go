@@ -4,6 +4,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,16 +16,19 @@ import (
 // short is the session timeout of the tests. Two ticks of the lab's servers are 1 s.
 const short = 3 * time.Second
 
-// participant runs a client until its test ends.
+// long is a session timeout that does not pass on a busy computer while a connection is restored. It
+// is the longest that the lab's servers grant.
+const long = 10 * time.Second
+
+// participant runs a client with a short session until its test ends.
 func participant(t *testing.T, root string, servers ...string) *Client {
-	c, _ := stoppable(t, root, servers...)
-	return c
+	return withSession(t, short, root, servers...)
 }
 
-func stoppable(t *testing.T, root string, servers ...string) (c *Client, stop func()) {
-	c = New(Config{Servers: servers, SessionTimeout: short, Root: root, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	stop = background(t, c.Run)
-	return c, stop
+func withSession(t *testing.T, timeout time.Duration, root string, servers ...string) *Client {
+	c := New(Config{Servers: servers, SessionTimeout: timeout, Root: root, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	background(t, c.Run)
+	return c
 }
 
 // background runs a task until its test ends or stop is called.
@@ -70,6 +74,9 @@ func (w *witness) leadRole(t *testing.T, role, who string, c *Client) (stop func
 			<-ctx.Done()
 			w.mu.Lock()
 			s.end = time.Now()
+			if l := ctx.(leaseContext).lease; errors.Is(context.Cause(ctx), errSilent) && l.until().Before(s.end) {
+				s.end = l.until() // this goroutine may have been woken late
+			}
 			w.mu.Unlock()
 			return nil
 		})

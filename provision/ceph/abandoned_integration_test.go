@@ -13,7 +13,6 @@ import (
 	"github.com/ceph/go-ceph/rbd"
 
 	"seedbed"
-	"seedbed/internal/lab"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -51,7 +50,7 @@ func left(t *testing.T, p *Pool, node, where string, r role, name string, job se
 // TestNodeNeverReturns: what a node has left half way to a name, another makes that
 // goes on with its job; the rest is free once it is abandoned, and not before.
 func TestNodeNeverReturns(t *testing.T) {
-	c := lab.Ceph(t)
+	c := cluster(t)
 	cfg := config(t, c)
 	p := open(t, cfg)
 	base(t, p)

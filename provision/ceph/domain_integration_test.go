@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"seedbed"
 	"seedbed/internal/lab"
@@ -90,7 +89,7 @@ func TestDomain(t *testing.T) {
 	if err := d.StartDomain(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	lab.Await(t, time.Minute, "the guest reads its disk", func() bool {
+	lab.Await(t, lab.Patience, "the guest reads its disk", func() bool {
 		text, err := d.Console(ctx, id, seedbed.KiB)
 		return err == nil && bytes.Contains(text, []byte("read from the clone"))
 	})

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -52,7 +51,7 @@ func TestNoRoom(t *testing.T) {
 		return func(t *testing.T, p *Pool) {
 			admin(t, c, "osd", "pool", "set-quota", p.cfg.Pool, "max_bytes", strconv.FormatInt(int64(bytes), 10))
 			if bytes > 0 { // the monitors look at quotas every few seconds
-				lab.Await(t, time.Minute, "Ceph marks the pool as full", func() bool {
+				lab.Await(t, lab.Patience, "Ceph marks the pool as full", func() bool {
 					return strings.Contains(admin(t, c, "osd", "pool", "ls", "detail"), "full_quota")
 				})
 			}
@@ -92,7 +91,7 @@ func TestNoRoom(t *testing.T) {
 			if _, err := p.CloneVolume(t.Context(), "job", volume("was")); err != nil {
 				t.Fatal(err)
 			}
-			lab.Await(t, 20*time.Second, "Ceph counts what was imported", func() bool {
+			lab.Await(t, lab.Patience, "Ceph counts what was imported", func() bool {
 				info, err := p.Info(t.Context())
 				return err == nil && info.Size-info.Free >= large
 			})
@@ -143,7 +142,7 @@ func free(t *testing.T, p *Pool, is func(free seedbed.Bytes) bool) {
 	t.Helper()
 	var last seedbed.PoolInfo
 	defer func() { t.Logf("%s free of %s", last.Free.Human(), last.Size.Human()) }()
-	lab.Await(t, 20*time.Second, "the room has changed", func() (done bool) {
+	lab.Await(t, lab.Patience, "the room has changed", func() (done bool) {
 		var err error
 		last, err = p.Info(t.Context())
 		return err == nil && is(last.Free) && !p.roomy()

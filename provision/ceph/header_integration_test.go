@@ -19,10 +19,10 @@ import (
 	"seedbed/internal/lab"
 )
 
-// here is a pool of a new cluster, with a session.
+// here is a new pool, with a session.
 func here(t *testing.T) (*lab.CephCluster, *Pool, *session) {
 	t.Helper()
-	c := lab.Ceph(t)
+	c := cluster(t)
 	p := open(t, config(t, c))
 	s, err := p.link.get(t.Context())
 	if err != nil {
@@ -216,7 +216,7 @@ func infoOf(t *testing.T, c *lab.CephCluster, p *Pool, name string) (i info) {
 
 // TestGrownClone: a clone that is grown without opening it is what librbd makes of it.
 func TestGrownClone(t *testing.T) {
-	c := lab.Ceph(t)
+	c := cluster(t)
 	for _, kind := range []string{"one pool", "data in another"} {
 		cfg := config(t, c)
 		if kind != "one pool" {
@@ -297,7 +297,7 @@ func objectMap(t *testing.T, s *session, name string) []byte {
 // TestOtherFeatures: what librbd alone may change goes through librbd, so that a
 // mirror learns of it, and striped data has the right map.
 func TestOtherFeatures(t *testing.T) {
-	c := lab.Ceph(t)
+	c := cluster(t)
 	cfg := config(t, c)
 	cfg.Trash = time.Hour
 	for key, value := range map[string]string{

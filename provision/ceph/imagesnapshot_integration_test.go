@@ -168,7 +168,7 @@ func snapshotsOf(t *testing.T, s *session, name string) (all string) {
 		for _, snap := range snaps {
 			kind, e := img.GetSnapNamespaceType(snap.Id)
 			taken, e2 := img.GetSnapTimestamp(snap.Id)
-			now := time.Since(time.Unix(taken.Sec, taken.Nsec)).Abs() < time.Minute
+			now := time.Since(time.Unix(taken.Sec, taken.Nsec)).Abs() < 10*time.Minute
 			all += fmt.Sprintf("%s of %d bytes, kind %d, just now: %v; ", snap.Name, snap.Size, kind, now)
 			err = errors.Join(err, e, e2)
 		}
@@ -210,7 +210,7 @@ func mapOf(t *testing.T, s *session, name, suffix string) string {
 // kept of the data the OSDs remove in their own time.
 func nothingLeft(t *testing.T, s *session, id string) {
 	t.Helper()
-	lab.Await(t, time.Minute, "nothing is left of "+id, func() bool {
+	lab.Await(t, lab.Patience, "nothing is left of "+id, func() bool {
 		left := false
 		if err := s.io.ListObjects(func(name string) { left = left || strings.Contains(name, id) }); err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func tool(t *testing.T, args ...string) {
 
 // TestImport: a large sparse qcow2 file arrives whole and stays sparse.
 func TestImport(t *testing.T) {
-	c := lab.Ceph(t)
+	c := cluster(t)
 	p := open(t, config(t, c))
 	raw := bigFile(t, 128)
 	source := filepath.Join(t.TempDir(), "big.qcow2")
@@ -100,13 +100,17 @@ func TestImportEnds(t *testing.T) {
 		{"cancelled", func(cancel func()) { cancel() }, context.Canceled, atOnce},
 		{"cluster dead", func(func()) { c.Freeze(t) }, seedbed.ErrUnavailable, 2 * inTime},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
 		var at time.Time
-		_, err := p.ImportImage(ctx, "job", seedbed.ImageSpec{Name: "base", Path: path}, func(step seedbed.Progress) {
-			if at.IsZero() && step.Percent() > 55 {
-				at = time.Now()
-				end.act(cancel)
-			}
+		var err error
+		lab.Await(t, lab.Patience, end.name+": the import is half done", func() bool { // on a busy machine it is given up before
+			_, err = p.ImportImage(ctx, "job", seedbed.ImageSpec{Name: "base", Path: path}, func(step seedbed.Progress) {
+				if at.IsZero() && step.Percent() > 55 {
+					at = time.Now()
+					end.act(cancel)
+				}
+			})
+			return !at.IsZero() || !errors.Is(err, seedbed.ErrUnavailable)
 		})
 		cancel()
 		took := time.Since(at)
@@ -115,9 +119,10 @@ func TestImportEnds(t *testing.T) {
 		}
 		t.Logf("%s: back after %s", end.name, took)
 		c.Thaw(t)
-		lab.Await(t, 90*time.Second, end.name+": nothing is left", func() bool { return len(names(t, c, cfg.Pool)) == 0 })
+		lab.Await(t, 2*lab.Swept, end.name+": nothing is left", func() bool { return len(names(t, c, cfg.Pool)) == 0 })
 	}
-	if _, err := p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "base", Path: path}, nil); err != nil {
-		t.Errorf("import again: %v", err)
-	}
+	again(t, func() error {
+		_, err := p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "base", Path: path}, nil)
+		return err
+	})
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/ceph/go-ceph/rados"
 
 	"seedbed"
-	"seedbed/internal/lab"
 )
 
 // TestOwnLock: what an operation of ours that was given up has locked all the same
 // can be changed, removed, put into the trash and swept by the connection that holds the lock.
 func TestOwnLock(t *testing.T) {
-	c := lab.Ceph(t)
+	c := cluster(t)
 	cfg := config(t, c)
 	cfg.Trash = time.Hour
 	p := open(t, cfg)

@@ -46,7 +46,7 @@ func mapping(t *testing.T, c *lab.CephCluster) *Pool {
 // TestMapFileSystem: a file system made through the device is in the volume, and a volume that a
 // client has open is not mapped.
 func TestMapFileSystem(t *testing.T) {
-	c := lab.Ceph(t)
+	c := cluster(t)
 	p := mapping(t, c)
 	s, err := p.link.get(t.Context())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"seedbed"
-	"seedbed/internal/lab"
 )
 
 // TestParentGoes: an image that is removed while it is cloned either stays,
@@ -19,7 +18,7 @@ import (
 // that can be read from what waits for it in RBD's trash. What a stranger takes
 // from it is a clear error.
 func TestParentGoes(t *testing.T) {
-	c := lab.Ceph(t)
+	c := cluster(t)
 	p := open(t, config(t, c))
 	for n := range 6 {
 		base(t, p)

@@ -8,6 +8,9 @@ const (
 	MaxVCPUs = 255
 	// MaxDisk is the largest virtual size of a disk, whether asked for or imported.
 	MaxDisk = 64 * TiB
+	// MaxNICs and MaxVolumes are how many NICs and disks an instance has at most.
+	MaxNICs    = 16
+	MaxVolumes = 32
 
 	minMemory = 64 * MiB
 	maxMemory = 64 * TiB

@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -62,6 +63,32 @@ type TemplateNetwork struct {
 	VNI string
 }
 
+// AddNetwork adds a NIC after the others. A second NIC in the same network is ErrExists unless again is
+// set. More than MaxNICs are ErrInvalid.
+func (t *NetworkTemplate) AddNetwork(vni string, again bool) error {
+	if n := len(t.Networks); n >= MaxNICs {
+		return Errorf(ErrInvalid, "the network template %q has %d networks: a machine has no more NICs", t.Name, n)
+	}
+	if !again && slices.ContainsFunc(t.Networks, inNetwork(vni)) {
+		return Errorf(ErrExists, "the VNI %q in network template %q already exists", Clip(vni), t.Name)
+	}
+	t.Networks = append(t.Networks, TemplateNetwork{Template: t.ID, VNI: vni})
+	return nil
+}
+
+// RemoveNetwork removes every NIC in a network. It returns ErrNotFound if there is none.
+func (t *NetworkTemplate) RemoveNetwork(vni string) error {
+	n := len(t.Networks)
+	if t.Networks = slices.DeleteFunc(t.Networks, inNetwork(vni)); len(t.Networks) == n {
+		return Errorf(ErrNotFound, "the VNI %q in network template %q does not exist", Clip(vni), t.Name)
+	}
+	return nil
+}
+
+func inNetwork(vni string) func(TemplateNetwork) bool {
+	return func(n TemplateNetwork) bool { return n.VNI == vni }
+}
+
 // StorageTemplate is the disks of an instance (PVC's storage template).
 type StorageTemplate struct {
 	ObjectMeta
@@ -86,6 +113,32 @@ type TemplateDisk struct {
 	Filesystem     string
 	FilesystemArgs []string
 	Mountpoint     string
+}
+
+// AddDisk adds a disk. A second one of its name is ErrExists. More than MaxVolumes are ErrInvalid.
+func (t *StorageTemplate) AddDisk(d TemplateDisk) error {
+	if n := len(t.Disks); n >= MaxVolumes {
+		return Errorf(ErrInvalid, "the storage template %q has %d disks: a machine has no more", t.Name, n)
+	}
+	if slices.ContainsFunc(t.Disks, hasName(d.Name)) {
+		return Errorf(ErrExists, "the disk %q in storage template %q already exists", Clip(d.Name), t.Name)
+	}
+	d.ID, d.Template = 0, t.ID
+	t.Disks = append(t.Disks, d)
+	return nil
+}
+
+// RemoveDisk removes the disk of that name. It returns ErrNotFound if there is none.
+func (t *StorageTemplate) RemoveDisk(name string) error {
+	n := len(t.Disks)
+	if t.Disks = slices.DeleteFunc(t.Disks, hasName(name)); len(t.Disks) == n {
+		return Errorf(ErrNotFound, "the disk %q in storage template %q does not exist", Clip(name), t.Name)
+	}
+	return nil
+}
+
+func hasName(name string) func(TemplateDisk) bool {
+	return func(d TemplateDisk) bool { return d.Name == name }
 }
 
 // Empty is the name of the user-data document and of the script that always exist and are empty.

@@ -1,10 +1,14 @@
 package api_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"seedbed"
+	"seedbed/api"
+	"seedbed/store"
 )
 
 // TestIfMatch checks that a change with an outdated If-Match is refused.
@@ -95,5 +99,100 @@ func TestETagOfAnother(t *testing.T) {
 	}
 	if tags[0] == tags[2] || tags[1] == tags[3] {
 		t.Errorf("ETags %v", tags)
+	}
+}
+
+// interrupted is a store in which a second writer changes an object just before the change of a
+// request.
+type interrupted struct{ *store.DB }
+
+// twice calls write for the second writer, who changes nothing but the revision, and then for the
+// request.
+func twice[T any](
+	ctx context.Context, name string, write func(context.Context, string, func(*T) error) (T, error), change func(*T) error,
+) (T, error) {
+	if _, err := write(context.WithoutCancel(ctx), name, func(*T) error { return nil }); err != nil {
+		return *new(T), errors.Join(errors.New("the second writer"), err)
+	}
+	return write(ctx, name, change)
+}
+
+func (i interrupted) ChangeProfile(ctx context.Context, n string, f func(*seedbed.Profile) error) (seedbed.Profile, error) {
+	return twice(ctx, n, i.DB.ChangeProfile, f)
+}
+
+func (i interrupted) ChangeSystemTemplate(
+	ctx context.Context, n string, f func(*seedbed.SystemTemplate) error,
+) (seedbed.SystemTemplate, error) {
+	return twice(ctx, n, i.DB.ChangeSystemTemplate, f)
+}
+
+func (i interrupted) ChangeNetworkTemplate(
+	ctx context.Context, n string, f func(*seedbed.NetworkTemplate) error,
+) (seedbed.NetworkTemplate, error) {
+	return twice(ctx, n, i.DB.ChangeNetworkTemplate, f)
+}
+
+func (i interrupted) ChangeStorageTemplate(
+	ctx context.Context, n string, f func(*seedbed.StorageTemplate) error,
+) (seedbed.StorageTemplate, error) {
+	return twice(ctx, n, i.DB.ChangeStorageTemplate, f)
+}
+
+func (i interrupted) ChangeUserData(
+	ctx context.Context, n string, f func(*seedbed.UserDataDocument) error,
+) (seedbed.UserDataDocument, error) {
+	return twice(ctx, n, i.DB.ChangeUserData, f)
+}
+
+func (i interrupted) ChangeScript(ctx context.Context, n string, f func(*seedbed.Script) error) (seedbed.Script, error) {
+	return twice(ctx, n, i.DB.ChangeScript, f)
+}
+
+func (i interrupted) ChangeScriptOptions(ctx context.Context, n string, f func(*seedbed.Script) error) (seedbed.Script, error) {
+	return twice(ctx, n, i.DB.ChangeScriptOptions, f)
+}
+
+// TestIfMatchOfASecondWriter checks that a change is refused if another one came between the read
+// that its If-Match is of and its own write.
+func TestIfMatchOfASecondWriter(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	for path, body := range map[string]string{
+		"/userdata": `{"name":"d","data":"x"}`, "/scripts": `{"name":"s","text":"x"}`,
+		"/profiles": `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`,
+	} {
+		if r := s.do(t, "POST", "/api/v1"+path, body); r.status != 201 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	s.stop()
+	cfg := s.config()
+	cfg.Store = interrupted{s.db}
+	s.serve(t, api.New(cfg))
+	s.routes = routes(t, s.url)
+	for _, change := range []struct{ method, path, body, object string }{
+		{"PUT", "/profiles/p", `{"name":"p","image":"debian","vcpus":2,"memory":"512MiB"}`, "/profiles/p"},
+		{"PUT", "/templates/system/small", `{"name":"small","vcpus":2,"memory":"512MiB"}`, "/templates/system/small"},
+		{"POST", "/templates/network/lan/vnis", `{"vni":"default","permit_duplicate":true}`, "/templates/network/lan"},
+		{"DELETE", "/templates/network/lan/vnis/default", "", "/templates/network/lan"},
+		{"POST", "/templates/storage/root/disks", `{"name":"sdb","pool":"default","size":"1GiB"}`, "/templates/storage/root"},
+		{"DELETE", "/templates/storage/root/disks/sda", "", "/templates/storage/root"},
+		{"PUT", "/userdata/d", `{"data":"y"}`, "/userdata/d"},
+		{"PUT", "/scripts/s", `{"text":"y"}`, "/scripts/s"},
+		{"PATCH", "/scripts/s/options", `{"network":true}`, "/scripts/s"},
+	} {
+		read := s.do(t, "GET", "/api/v1"+change.object, "")
+		tag := read.header.Get("ETag")
+		if r := s.do(t, change.method, "/api/v1"+change.path, change.body, "If-Match", tag); r.status != 412 {
+			t.Errorf("%s %s after a second writer: %+v", change.method, change.path, r)
+		}
+		if is := s.do(t, "GET", "/api/v1"+change.object, "").header.Get("ETag"); is == tag {
+			t.Errorf("%s has the ETag %s after a second writer too", change.object, is)
+		}
+		r := s.do(t, change.method, "/api/v1"+change.path, change.body)
+		if r.status != 200 || r.header.Get("ETag") != s.do(t, "GET", "/api/v1"+change.object, "").header.Get("ETag") {
+			t.Errorf("%s %s without If-Match: %+v", change.method, change.path, r)
+		}
 	}
 }

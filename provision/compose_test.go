@@ -36,10 +36,10 @@ func (l *lab) withTemplates() *lab {
 	l.ok(err)
 	_, err = l.db.CreateUserData(ctx, "cloud", "#cloud-config\n{}\n")
 	l.ok(err)
-	l.ok(l.db.AddTemplateNetwork(ctx, "lan", "default", false))
-	l.ok(l.db.AddTemplateNetwork(ctx, "lan", "200", false))
-	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB}))
-	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
+	l.addNetwork("lan", "default")
+	l.addNetwork("lan", "200")
+	l.addDisk("root", seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB})
+	l.addDisk("root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"})
 	p := seedbed.NewScripted("web", seedbed.Empty)
 	p.System, p.NetworkTemplate, p.Storage, p.Document = "small", "lan", "root", "cloud"
 	_, err = l.db.CreateProfile(ctx, p)
@@ -140,7 +140,7 @@ func TestCompositionRefused(t *testing.T) {
 		_, err := l.db.CreateStorageTemplate(ctx, name)
 		l.ok(err)
 		for _, d := range disks {
-			l.ok(l.db.AddTemplateDisk(ctx, name, d))
+			l.addDisk(name, d)
 		}
 		p := seedbed.NewScripted(name, seedbed.Empty)
 		p.System, p.NetworkTemplate, p.Storage = "small", "lan", name
@@ -160,8 +160,8 @@ func TestCompositionRefused(t *testing.T) {
 	profile("node", nil, func(p *seedbed.Profile) error { p.System = "far"; return nil })
 	_, err = l.db.CreateNetworkTemplate(ctx, "one", "{prefix}:00:00:{vmid}0")
 	l.ok(err)
-	l.ok(l.db.AddTemplateNetwork(ctx, "one", "default", false))
-	l.ok(l.db.AddTemplateNetwork(ctx, "one", "200", false))
+	l.addNetwork("one", "default")
+	l.addNetwork("one", "200")
 	profile("mac", nil, func(p *seedbed.Profile) error { p.NetworkTemplate = "one"; return nil })
 	l.compose("web1", true)
 

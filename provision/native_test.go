@@ -348,7 +348,7 @@ func TestComposedParams(t *testing.T) {
 	if string(inst.UserData) != "web3 is db" || inst.Follow != seedbed.FollowLive {
 		t.Errorf("made %+v with %q", inst, inst.UserData)
 	}
-	l.ok(l.db.SetUserData(ctx, "doc", templateHead+"now ${vm.name} is ${param.role}"))
+	l.setUserData("doc", templateHead+"now ${vm.name} is ${param.role}")
 	for data, want := range map[string]string{
 		templateHead + "a\n${param.rule}": "for profile web: userdata doc line 3, column 1: ${param.rule} reads param.rule",
 		templateHead + "${HOME}":          "userdata doc line 2, column 1: ${HOME} reads HOME",

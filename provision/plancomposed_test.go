@@ -92,10 +92,10 @@ func TestPlanComposedProblems(t *testing.T) {
 	l.intake = NewIntake(stray{l.db}, intake.Serving{Node: testNode, Pools: []string{"default"}})
 	_, err := l.intake.Import(ctx, "coming", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)
 	l.ok(err)
-	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdc", Pool: "slow", Size: seedbed.GiB}))
-	l.ok(l.db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sdd", Pool: "default", Source: "coming"}))
-	l.ok(l.db.AddTemplateDisk(ctx, "root",
-		seedbed.TemplateDisk{Name: "sde", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", Mountpoint: "/"}))
+	l.addDisk("root", seedbed.TemplateDisk{Name: "sdc", Pool: "slow", Size: seedbed.GiB})
+	l.addDisk("root", seedbed.TemplateDisk{Name: "sdd", Pool: "default", Source: "coming"})
+	l.addDisk("root",
+		seedbed.TemplateDisk{Name: "sde", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", Mountpoint: "/"})
 	p, err := l.intake.Plan(ctx, seedbed.Request{Name: "web1", Profile: "web"})
 	l.ok(err)
 	problems := strings.Join(p.Problems, "\n")

@@ -46,8 +46,8 @@ func TestRebuildComposed(t *testing.T) {
 	l := newLab(t).withProvisioner()
 	l.runUntil(l.compose("web3", true), seedbed.JobSucceeded)
 	was, _ := l.composedVolumes("web3")
-	l.ok(l.db.SetUserData(t.Context(), "cloud", "#cloud-config\n{new: 1}\n"))
-	l.ok(l.db.AddTemplateDisk(t.Context(), "root", seedbed.TemplateDisk{Name: "sdc", Pool: "default", Size: 2 * seedbed.GiB}))
+	l.setUserData("cloud", "#cloud-config\n{new: 1}\n")
+	l.addDisk("root", seedbed.TemplateDisk{Name: "sdc", Pool: "default", Size: 2 * seedbed.GiB})
 	plan, err := l.intake.Plan(t.Context(), seedbed.Request{Action: seedbed.DoRebuild, Name: "web3"})
 	l.ok(err)
 	if len(plan.Problems) > 0 || len(plan.Volumes) != 3 || plan.Profile != "web" ||

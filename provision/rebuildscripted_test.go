@@ -122,7 +122,7 @@ func TestScriptedRebuildFails(t *testing.T) {
 			l := newLab(t).withScript(steps())
 			l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
 			was := l.asScripted("web1_sda", "web1_sdb")
-			l.ok(l.db.SetScript(t.Context(), "build", test.script))
+			l.setScript("build", test.script)
 			id := l.scriptedRebuild(nil)
 			var failed atomic.Int32
 			refuse := func(_ context.Context, name string, at drivertest.Point) error {
@@ -152,7 +152,7 @@ func TestScriptedRebuildCancelled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
-	l.ok(l.db.SetScript(t.Context(), "build", steps("install: hang")))
+	l.setScript("build", steps("install: hang"))
 	id := l.scriptedRebuild(nil)
 	p := l.start()
 	l.eventually("the script", func() bool {

@@ -45,12 +45,12 @@ func (l *lab) scriptedBy(text string) *lab {
 	ctx := l.t.Context()
 	_, err := l.db.CreateScript(ctx, "build", text)
 	l.ok(err)
-	l.ok(l.db.SetScriptOptions(ctx, "build", func(o *seedbed.ScriptOptions) { o.Network = true }))
+	l.setOptions("build", func(o *seedbed.ScriptOptions) { o.Network = true })
 	_, err = l.db.CreateStorageTemplate(ctx, "made")
 	l.ok(err)
-	l.ok(l.db.AddTemplateDisk(ctx, "made", seedbed.TemplateDisk{
+	l.addDisk("made", seedbed.TemplateDisk{
 		Name: "sda", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=root"}, Mountpoint: "/",
-	}))
+	})
 	_, err = l.db.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error {
 		p.Script, p.Storage, p.Arguments = "build", "made", []string{"deb_release=stable", "who=profile"}
 		return nil
@@ -170,7 +170,7 @@ func TestScriptedAlways(t *testing.T) {
 	if n := len(l.host.scripts.Starts()); n != 0 {
 		t.Errorf("the script ran %d times; want it skipped", n)
 	}
-	l.ok(l.db.SetScriptOptions(ctx, "build", func(o *seedbed.ScriptOptions) { o.Always = true }))
+	l.setOptions("build", func(o *seedbed.ScriptOptions) { o.Always = true })
 	_, err = l.db.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Storage = "root"; return nil })
 	l.ok(err)
 	for i, profile := range []string{"vm", "web"} {

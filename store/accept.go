@@ -151,9 +151,9 @@ func checkInstance(i *seedbed.Instance) error {
 	if err := seedbed.CheckInstanceName(i.Name); err != nil {
 		return err
 	}
-	if len(i.NICs) > catalogue.MaxNICs || len(i.Volumes) > catalogue.MaxVolumes {
+	if len(i.NICs) > seedbed.MaxNICs || len(i.Volumes) > seedbed.MaxVolumes {
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d NICs and %d volumes: want at most %d and %d",
-			i.Name, len(i.NICs), len(i.Volumes), catalogue.MaxNICs, catalogue.MaxVolumes)
+			i.Name, len(i.NICs), len(i.Volumes), seedbed.MaxNICs, seedbed.MaxVolumes)
 	}
 	if err := instances.CheckServed(*i); err != nil {
 		return sqldb.Within(fmt.Sprintf("instance %q", i.Name), err)

@@ -97,11 +97,12 @@ func everything(t *testing.T, db *DB) {
 	must(db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "msg_other", Decision: seedbed.DecisionIgnored, Payload: []byte("{}")}))
 	do(db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"node"}}))(t)
 	do(db.CreateNetworkTemplate(ctx, "lan", ""))(t)
-	must(db.AddTemplateNetwork(ctx, "lan", "default", false))
+	do(db.ChangeNetworkTemplate(ctx, "lan", func(t *seedbed.NetworkTemplate) error { return t.AddNetwork("default", false) }))(t)
 	do(db.CreateStorageTemplate(ctx, "root"))(t)
-	must(db.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
-	must(db.AddTemplateDisk(ctx, "root",
-		seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=ö"}}))
+	do(db.ChangeStorageTemplate(ctx, "root", func(t *seedbed.StorageTemplate) error {
+		return errors.Join(t.AddDisk(seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}), t.AddDisk(
+			seedbed.TemplateDisk{Name: "sdb", Pool: "default", Size: seedbed.GiB, Filesystem: "ext4", FilesystemArgs: []string{"-L=ö"}}))
+	}))(t)
 	do(db.CreateScript(ctx, "ova", "def install(**kwargs): pass\n"))(t)
 	do(db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{
 		ID: seedbed.NewJobID(), Kind: seedbed.JobOVA, Subject: "vm", Node: "node",

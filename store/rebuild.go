@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"seedbed"
-	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
@@ -93,8 +92,8 @@ func checkRebuild(a seedbed.Acceptance) error {
 	if _, err := seedbed.ParseInstanceID(string(a.Job.Instance)); err != nil {
 		return err
 	}
-	if a.Rebuild == nil || len(a.Rebuild.Volumes) > catalogue.MaxVolumes {
-		return seedbed.Errorf(seedbed.ErrInvalid, "a rebuild needs what it makes of the instance, with at most %d volumes", catalogue.MaxVolumes)
+	if a.Rebuild == nil || len(a.Rebuild.Volumes) > seedbed.MaxVolumes {
+		return seedbed.Errorf(seedbed.ErrInvalid, "a rebuild needs what it makes of the instance, with at most %d volumes", seedbed.MaxVolumes)
 	}
 	if _, err := seedbed.ParseReady(string(a.Rebuild.Ready)); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"seedbed"
-	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
@@ -38,7 +37,7 @@ func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume)
 	if slices.ContainsFunc(next.Volumes, func(w seedbed.Volume) bool { return w.Pool == v.Pool && w.Name == v.Name }) {
 		return sqldb.ErrUnchanged
 	}
-	if len(next.Volumes) >= catalogue.MaxVolumes {
+	if len(next.Volumes) >= seedbed.MaxVolumes {
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d volumes: no instance has more", next.Name, len(next.Volumes))
 	}
 	taken, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM volume WHERE pool = $1 AND name = $2`, v.Pool, v.Name)

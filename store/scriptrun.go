@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"seedbed"
-	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
 	"seedbed/store/sqldb"
@@ -77,7 +76,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 		if slices.ContainsFunc(inst.Volumes, func(w seedbed.Volume) bool { return w.Pool == v.Pool && w.Name == v.Name }) {
 			return sqldb.ErrUnchanged
 		}
-		if len(inst.Volumes) >= catalogue.MaxVolumes {
+		if len(inst.Volumes) >= seedbed.MaxVolumes {
 			return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d volumes: no instance has more", inst.Name, len(inst.Volumes))
 		}
 		v.Index = 0

@@ -44,7 +44,8 @@ func (r *router) networkRoutes(p string, get, post, del routing) {
 	creating(post, p+"/:name/net", "vni", "vni", "A valid VNI must be specified.", r.addTemplateNetwork)
 	del(operator, p+"/:name/net/:vni", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name, vni := server.Param(c, "name"), server.Param(c, "vni")
-		if err := r.Store.RemoveTemplateNetwork(ctx, name, vni); err != nil {
+		_, err := r.Store.ChangeNetworkTemplate(ctx, name, func(t *seedbed.NetworkTemplate) error { return t.RemoveNetwork(vni) })
+		if err != nil {
 			return err
 		}
 		return say(c, `Removed network "%s" from network template "%s".`, vni, name)
@@ -69,7 +70,8 @@ func (r *router) addTemplateNetwork(ctx context.Context, c *fiber.Ctx, f *fields
 		return f.err
 	}
 	name := server.Param(c, "name")
-	if err := r.Store.AddTemplateNetwork(ctx, name, vni, again); err != nil {
+	_, err := r.Store.ChangeNetworkTemplate(ctx, name, func(t *seedbed.NetworkTemplate) error { return t.AddNetwork(vni, again) })
+	if err != nil {
 		return err
 	}
 	return say(c, `Added new network "%s" to network template "%s".`, vni, name)

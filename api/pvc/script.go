@@ -61,7 +61,7 @@ func (r *router) scriptOptionRoutes(p string, get, put routing) {
 		if err := server.GrantsPrivilege(c, req.Privileged); err != nil {
 			return err
 		}
-		if err := r.Store.SetScriptOptions(ctx, name, change); err != nil {
+		if _, err := r.Store.ChangeScriptOptions(ctx, name, change); err != nil {
 			return err
 		}
 		return say(c, `Changed the options of provisioning script "%s".`, name)

@@ -60,7 +60,8 @@ func (r *router) storageRoutes(p string, get, post, del routing) {
 	creating(post, p+"/:name/disk", "disk", "disk_id", "A disk identifier in sdX or vdX format must be specified.", r.addTemplateDisk)
 	del(operator, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name, disk := server.Param(c, "name"), server.Param(c, "disk")
-		if err := r.Store.RemoveTemplateDisk(ctx, name, disk); err != nil {
+		_, err := r.Store.ChangeStorageTemplate(ctx, name, func(t *seedbed.StorageTemplate) error { return t.RemoveDisk(disk) })
+		if err != nil {
 			return err
 		}
 		return say(c, `Removed disk "%s" from storage template "%s".`, disk, name)
@@ -99,7 +100,8 @@ func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, d
 		return err
 	}
 	name := server.Param(c, "name")
-	if err := r.Store.AddTemplateDisk(ctx, name, d); err != nil {
+	_, err = r.Store.ChangeStorageTemplate(ctx, name, func(t *seedbed.StorageTemplate) error { return t.AddDisk(d) })
+	if err != nil {
 		return err
 	}
 	return say(c, `Added new disk "%s" to storage template "%s".`, disk, name)

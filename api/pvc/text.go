@@ -46,7 +46,11 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 		if err := r.CheckDocument(ctx, name, data); err != nil {
 			return err
 		}
-		return r.Store.SetUserData(ctx, name, data)
+		_, err := r.Store.ChangeUserData(ctx, name, func(d *seedbed.UserDataDocument) error {
+			d.Data = data
+			return nil
+		})
+		return err
 	})
 
 	get(operator, p+"/script", listed(r.Store.Scripts, scriptRowOf, noScripts))
@@ -56,7 +60,13 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 	r.documentRoutes(p+"/script", "provisioning script", post, put, func(ctx context.Context, name, text string) error {
 		_, err := r.Store.CreateScript(ctx, name, text)
 		return err
-	}, r.Store.SetScript)
+	}, func(ctx context.Context, name, text string) error {
+		_, err := r.Store.ChangeScript(ctx, name, func(s *seedbed.Script) error {
+			s.Text = text
+			return nil
+		})
+		return err
+	})
 }
 
 // documentRoutes adds the routes that create and change documents. label is the messages' word for

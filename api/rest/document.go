@@ -13,7 +13,8 @@ import (
 
 func (r *router) userData() objects[seedbed.UserDataDocument, wire.UserData] {
 	return objects[seedbed.UserDataDocument, wire.UserData]{
-		kind: "userdata document", list: r.Store.UserDataDocuments, remove: r.Store.DeleteUserData, show: shownUserData,
+		kind: "userdata document", list: r.Store.UserDataDocuments,
+		change: r.Store.ChangeUserData, remove: r.Store.DeleteUserData, show: shownUserData,
 		of: func(d seedbed.UserDataDocument) (string, seedbed.ObjectMeta) { return d.Name, d.ObjectMeta },
 	}
 }
@@ -55,20 +56,22 @@ func (r *router) createUserData(ctx context.Context, c *fiber.Ctx) error {
 
 func (r *router) changeUserData(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.UserDataRequest
-	return changeObject(ctx, c, r.userData(), &req, r.MaxDocuments(), func(n string) error {
-		if err := keepsName(r.userData().kind, req.Name, n); err != nil {
-			return err
+	all := r.userData()
+	return all.modify(ctx, c, &req, r.MaxDocuments(), func(n string) (func(*seedbed.UserDataDocument) error, error) {
+		if err := keepsName(all.kind, req.Name, n); err != nil {
+			return nil, err
 		}
-		if err := r.checkUserData(ctx, n, req.Data); err != nil {
-			return err
-		}
-		return r.Store.SetUserData(ctx, n, req.Data)
+		return func(d *seedbed.UserDataDocument) error {
+			d.Data = req.Data
+			return nil
+		}, r.checkUserData(ctx, n, req.Data)
 	})
 }
 
 func (r *router) scripts() objects[seedbed.Script, wire.Script] {
 	return objects[seedbed.Script, wire.Script]{
-		kind: "provisioning script", list: r.Store.Scripts, remove: r.Store.DeleteScript, show: shownScript,
+		kind: "provisioning script", list: r.Store.Scripts,
+		change: r.Store.ChangeScript, remove: r.Store.DeleteScript, show: shownScript,
 		of: func(s seedbed.Script) (string, seedbed.ObjectMeta) { return s.Name, s.ObjectMeta },
 	}
 }
@@ -102,28 +105,22 @@ func (r *router) createScript(ctx context.Context, c *fiber.Ctx) error {
 
 func (r *router) changeScript(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.ScriptRequest
-	return changeObject(ctx, c, r.scripts(), &req, r.MaxDocuments(), func(n string) error {
-		if err := keepsName(r.scripts().kind, req.Name, n); err != nil {
-			return err
-		}
-		if err := r.checkSize(r.scripts().kind, req.Text); err != nil {
-			return err
-		}
-		return r.Store.SetScript(ctx, n, req.Text)
+	all := r.scripts()
+	return all.modify(ctx, c, &req, r.MaxDocuments(), func(n string) (func(*seedbed.Script) error, error) {
+		return func(s *seedbed.Script) error {
+			s.Text = req.Text
+			return nil
+		}, cmp.Or(keepsName(all.kind, req.Name, n), r.checkSize(all.kind, req.Text))
 	})
 }
 
 // changeOptions changes the options of the script that the path names.
 func (r *router) changeOptions(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.ScriptOptionsChange
-	return changeObject(ctx, c, r.scripts(), &req, server.MaxBody, func(n string) error {
+	all := r.scripts()
+	all.change = r.Store.ChangeScriptOptions
+	return all.modify(ctx, c, &req, server.MaxBody, func(string) (func(*seedbed.Script) error, error) {
 		change, err := server.ScriptChange(req)
-		if err != nil {
-			return err
-		}
-		if err := server.GrantsPrivilege(c, req.Privileged); err != nil {
-			return err
-		}
-		return r.Store.SetScriptOptions(ctx, n, change)
+		return change, cmp.Or(err, server.GrantsPrivilege(c, req.Privileged))
 	})
 }

@@ -17,6 +17,7 @@ type objects[T, W any] struct {
 	// kind is the messages' word for one.
 	kind   string
 	list   func(context.Context, seedbed.NameMatch) ([]T, error)
+	change func(context.Context, string, func(*T) error) (T, error)
 	remove func(context.Context, string) error
 	// of returns an object's name, and what is recorded of it.
 	of   func(T) (string, seedbed.ObjectMeta)
@@ -73,12 +74,7 @@ func (o objects[T, W]) one(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(ctx, c, n)
-}
-
-// answer answers the object of that name, with its ETag.
-func (o objects[T, W]) answer(ctx context.Context, c *fiber.Ctx, name string) error {
-	v, err := o.read(ctx, name)
+	v, err := o.read(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -99,10 +95,13 @@ func (o objects[T, W]) drop(ctx context.Context, c *fiber.Ctx) error {
 	return drop(ctx, c, o.kind, o.remove)
 }
 
-// changeObject calls change with the name of the object that the path names, and answers the object as
-// it is then. The body, of at most most bytes, is read into req unless req is nil.
-func changeObject[T, W any](ctx context.Context, c *fiber.Ctx, all objects[T, W], req any, most int, change func(name string) error) error {
-	n, err := server.NameOf(c, all.kind)
+// modify changes the object that the path names, unless the request has an If-Match header that does
+// not match, and answers the object as it is then. The body, of at most most bytes, is read into req
+// unless req is nil. prepare checks the request, and returns the change that it asks for.
+func (o objects[T, W]) modify(
+	ctx context.Context, c *fiber.Ctx, req any, most int, prepare func(name string) (change func(*T) error, err error),
+) error {
+	n, err := server.NameOf(c, o.kind)
 	if err != nil {
 		return err
 	}
@@ -111,13 +110,20 @@ func changeObject[T, W any](ctx context.Context, c *fiber.Ctx, all objects[T, W]
 			return err
 		}
 	}
-	if err := all.match(ctx, c); err != nil {
+	change, err := prepare(n)
+	if err != nil {
 		return err
 	}
-	if err := change(n); err != nil {
+	v, err := o.change(ctx, n, func(v *T) error {
+		if err := server.Matches(c, o.tag(*v)); err != nil {
+			return err
+		}
+		return change(v)
+	})
+	if err != nil {
 		return err
 	}
-	return all.answer(ctx, c, n)
+	return server.Tagged(c, o.tag(v), o.show(v))
 }
 
 // keepsName refuses a body whose name differs from the one that the path names. The body may leave

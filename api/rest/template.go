@@ -12,7 +12,8 @@ import (
 
 func (r *router) systemTemplates() objects[seedbed.SystemTemplate, wire.SystemTemplate] {
 	return objects[seedbed.SystemTemplate, wire.SystemTemplate]{
-		kind: "system template", list: r.Store.SystemTemplates, remove: r.Store.DeleteSystemTemplate, show: shownSystem,
+		kind: "system template", list: r.Store.SystemTemplates,
+		change: r.Store.ChangeSystemTemplate, remove: r.Store.DeleteSystemTemplate, show: shownSystem,
 		of: func(t seedbed.SystemTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
 	}
 }
@@ -21,24 +22,21 @@ func shownSystem(t seedbed.SystemTemplate) wire.SystemTemplate {
 	return wire.SystemTemplate{CatalogueSystem: seedbed.SystemOfCatalogue(t), OVA: t.OVA, Stored: wire.Stored(t.ObjectMeta)}
 }
 
-// receiveSystem reads a system template.
-func receiveSystem(c *fiber.Ctx) (seedbed.SystemTemplate, error) {
-	var req seedbed.CatalogueSystem
-	if err := server.Receive(c, &req); err != nil {
-		return seedbed.SystemTemplate{}, err
-	}
+// systemOf returns the system template that a request asks for.
+func systemOf(req seedbed.CatalogueSystem) seedbed.SystemTemplate {
 	if !req.VNC {
 		req.VNCBind = ""
 	}
-	return req.Template(), nil
+	return req.Template()
 }
 
 func (r *router) createSystemTemplate(ctx context.Context, c *fiber.Ctx) error {
-	t, err := receiveSystem(c)
-	if err != nil {
+	var req seedbed.CatalogueSystem
+	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	if t, err = r.Store.CreateSystemTemplate(ctx, t); err != nil {
+	t, err := r.Store.CreateSystemTemplate(ctx, systemOf(req))
+	if err != nil {
 		return err
 	}
 	return server.Created(c, "/templates/system/"+t.Name, shownSystem(t))
@@ -46,38 +44,20 @@ func (r *router) createSystemTemplate(ctx context.Context, c *fiber.Ctx) error {
 
 // changeSystemTemplate replaces a system template by the body.
 func (r *router) changeSystemTemplate(ctx context.Context, c *fiber.Ctx) error {
+	var req seedbed.CatalogueSystem
 	all := r.systemTemplates()
-	n, err := server.NameOf(c, all.kind)
-	if err != nil {
-		return err
-	}
-	next, err := receiveSystem(c)
-	if err != nil {
-		return err
-	}
-	if err := keepsName(all.kind, next.Name, n); err != nil {
-		return err
-	}
-	t, err := r.Store.ChangeSystemTemplate(ctx, n, func(t *seedbed.SystemTemplate) error {
-		// The store has already counted this change.
-		was := *t
-		was.Revision--
-		if err := server.Matches(c, all.tag(was)); err != nil {
-			return err
-		}
-		next.ObjectMeta, next.OVA, next.OVAID = t.ObjectMeta, t.OVA, t.OVAID
-		*t = next
-		return nil
+	return all.modify(ctx, c, &req, server.MaxBody, func(n string) (func(*seedbed.SystemTemplate) error, error) {
+		return func(t *seedbed.SystemTemplate) error {
+			*t = systemOf(req)
+			return nil
+		}, keepsName(all.kind, req.Name, n)
 	})
-	if err != nil {
-		return err
-	}
-	return server.Tagged(c, all.tag(t), shownSystem(t))
 }
 
 func (r *router) networkTemplates() objects[seedbed.NetworkTemplate, wire.NetworkTemplate] {
 	return objects[seedbed.NetworkTemplate, wire.NetworkTemplate]{
-		kind: "network template", list: r.Store.NetworkTemplates, remove: r.Store.DeleteNetworkTemplate, show: shownNetworkTemplate,
+		kind: "network template", list: r.Store.NetworkTemplates,
+		change: r.Store.ChangeNetworkTemplate, remove: r.Store.DeleteNetworkTemplate, show: shownNetworkTemplate,
 		of: func(t seedbed.NetworkTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
 	}
 }
@@ -101,21 +81,22 @@ func (r *router) newNetworkTemplate(ctx context.Context, c *fiber.Ctx) error {
 // addVNI adds a NIC to the network template that the path names.
 func (r *router) addVNI(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.TemplateNetworkRequest
-	return changeObject(ctx, c, r.networkTemplates(), &req, server.MaxBody, func(name string) error {
-		return r.Store.AddTemplateNetwork(ctx, name, req.VNI, req.PermitDuplicate)
+	return r.networkTemplates().modify(ctx, c, &req, server.MaxBody, func(string) (func(*seedbed.NetworkTemplate) error, error) {
+		return func(t *seedbed.NetworkTemplate) error { return t.AddNetwork(req.VNI, req.PermitDuplicate) }, nil
 	})
 }
 
 // removeVNI removes every NIC in a network from the network template that the path names.
 func (r *router) removeVNI(ctx context.Context, c *fiber.Ctx) error {
-	return changeObject(ctx, c, r.networkTemplates(), nil, 0, func(name string) error {
-		return r.Store.RemoveTemplateNetwork(ctx, name, server.Param(c, "vni"))
+	return r.networkTemplates().modify(ctx, c, nil, 0, func(string) (func(*seedbed.NetworkTemplate) error, error) {
+		return func(t *seedbed.NetworkTemplate) error { return t.RemoveNetwork(server.Param(c, "vni")) }, nil
 	})
 }
 
 func (r *router) storageTemplates() objects[seedbed.StorageTemplate, wire.StorageTemplate] {
 	return objects[seedbed.StorageTemplate, wire.StorageTemplate]{
-		kind: "storage template", list: r.Store.StorageTemplates, remove: r.Store.DeleteStorageTemplate, show: shownStorageTemplate,
+		kind: "storage template", list: r.Store.StorageTemplates,
+		change: r.Store.ChangeStorageTemplate, remove: r.Store.DeleteStorageTemplate, show: shownStorageTemplate,
 		of: func(t seedbed.StorageTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
 	}
 }
@@ -139,21 +120,18 @@ func (r *router) newStorageTemplate(ctx context.Context, c *fiber.Ctx) error {
 // addDisk adds a disk to the storage template that the path names.
 func (r *router) addDisk(ctx context.Context, c *fiber.Ctx) error {
 	var req seedbed.CatalogueDisk
-	return changeObject(ctx, c, r.storageTemplates(), &req, server.MaxBody, func(name string) error {
+	return r.storageTemplates().modify(ctx, c, &req, server.MaxBody, func(string) (func(*seedbed.StorageTemplate) error, error) {
 		pools, err := r.PoolNames(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := pools.Check(req.Disk()); err != nil {
-			return err
-		}
-		return r.Store.AddTemplateDisk(ctx, name, req.Disk())
+		return func(t *seedbed.StorageTemplate) error { return t.AddDisk(req.Disk()) }, pools.Check(req.Disk())
 	})
 }
 
 // removeDisk removes a disk from the storage template that the path names.
 func (r *router) removeDisk(ctx context.Context, c *fiber.Ctx) error {
-	return changeObject(ctx, c, r.storageTemplates(), nil, 0, func(name string) error {
-		return r.Store.RemoveTemplateDisk(ctx, name, server.Param(c, "disk"))
+	return r.storageTemplates().modify(ctx, c, nil, 0, func(string) (func(*seedbed.StorageTemplate) error, error) {
+		return func(t *seedbed.StorageTemplate) error { return t.RemoveDisk(server.Param(c, "disk")) }, nil
 	})
 }

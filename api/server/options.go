@@ -19,7 +19,7 @@ func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
 }
 
 // ScriptChange returns the change of a script's options that req asks for.
-func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.ScriptOptions), error) {
+func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.Script) error, error) {
 	var limit time.Duration
 	if req.Time != nil && *req.Time != "" {
 		d, err := time.ParseDuration(*req.Time)
@@ -28,7 +28,8 @@ func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.ScriptOptions), e
 		}
 		limit = d
 	}
-	return func(o *seedbed.ScriptOptions) {
+	return func(s *seedbed.Script) error {
+		o := &s.Options
 		for _, set := range []struct{ to, from *bool }{{&o.Privileged, req.Privileged}, {&o.Network, req.Network}, {&o.Always, req.Always}} {
 			if set.from != nil {
 				*set.to = *set.from
@@ -40,5 +41,6 @@ func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.ScriptOptions), e
 		if req.Memory != nil {
 			o.Memory = *req.Memory
 		}
+		return nil
 	}, nil
 }

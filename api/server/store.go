@@ -20,8 +20,9 @@ type Store interface {
 	Access
 }
 
-// Catalogue reads and writes what instances are made from. A template, a document or a script cannot be deleted while
-// profiles name it: ErrInUse, naming them.
+// Catalogue reads and writes what instances are made from. A template, a document or a script cannot
+// be deleted while profiles name it: ErrInUse, naming them. Methods with a change function call it in
+// the transaction that writes, possibly more than once; if it returns an error, nothing is written.
 type Catalogue interface {
 	seedbed.PartReader
 	Image(ctx context.Context, name string) (seedbed.Image, error)
@@ -41,24 +42,25 @@ type Catalogue interface {
 	DeleteSystemTemplate(ctx context.Context, name string) error
 	CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (seedbed.NetworkTemplate, error)
 	NetworkTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error)
+	// ChangeNetworkTemplate applies change to a network template, and adds the NICs that have no ID.
+	ChangeNetworkTemplate(ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error) (seedbed.NetworkTemplate, error)
 	DeleteNetworkTemplate(ctx context.Context, name string) error
-	// AddTemplateNetwork adds a NIC. A second NIC in the same network needs again.
-	AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error
-	RemoveTemplateNetwork(ctx context.Context, template, vni string) error
 	CreateStorageTemplate(ctx context.Context, name string) (seedbed.StorageTemplate, error)
 	StorageTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error)
+	// ChangeStorageTemplate applies change to a storage template, and adds the disks that have no ID.
+	ChangeStorageTemplate(ctx context.Context, name string, change func(*seedbed.StorageTemplate) error) (seedbed.StorageTemplate, error)
 	DeleteStorageTemplate(ctx context.Context, name string) error
-	AddTemplateDisk(ctx context.Context, template string, d seedbed.TemplateDisk) error
-	RemoveTemplateDisk(ctx context.Context, template, name string) error
 	CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error)
 	UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error)
-	SetUserData(ctx context.Context, name, data string) error
+	// ChangeUserData applies change to a document's data.
+	ChangeUserData(ctx context.Context, name string, change func(*seedbed.UserDataDocument) error) (seedbed.UserDataDocument, error)
 	DeleteUserData(ctx context.Context, name string) error
 	CreateScript(ctx context.Context, name, text string) (seedbed.Script, error)
 	Scripts(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Script, error)
-	SetScript(ctx context.Context, name, text string) error
+	// ChangeScript applies change to a script's text, and ChangeScriptOptions to its options.
+	ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
+	ChangeScriptOptions(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
 	DeleteScript(ctx context.Context, name string) error
-	SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error
 	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
 	// ImportCatalogue imports a catalogue in one transaction. It writes nothing if there is a conflict.
 	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)

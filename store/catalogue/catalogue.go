@@ -67,7 +67,7 @@ func (s *Store) ImportCatalogue(
 	}
 	err = s.db.Batch(ctx, "take over a catalogue", func(tx *sqldb.Tx) error {
 		report = seedbed.CatalogueReport{Changes: []seedbed.CatalogueChange{}}
-		for _, o := range s.in(tx).takeovers(tx, c, how) {
+		for _, o := range s.in(tx).takeovers(c, how) {
 			change, err := takeOver(ctx, tx, o, how.Keep)
 			if err != nil {
 				return err

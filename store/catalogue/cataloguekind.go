@@ -5,20 +5,18 @@ import (
 	"errors"
 
 	"seedbed"
-	"seedbed/store/sqldb"
 )
 
-// takeovers returns the objects of a catalogue, each after the objects that it refers to. tx is the
-// transaction of the store; see [Store.in].
-func (s *Store) takeovers(tx *sqldb.Tx, c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
+// takeovers returns the objects of a catalogue, each after the objects that it refers to.
+func (s *Store) takeovers(c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
 	for _, t := range c.System {
 		all = append(all, s.takeSystem(t.Template()))
 	}
 	for _, t := range c.Network {
-		all = append(all, s.takeNetwork(tx, t))
+		all = append(all, s.takeNetwork(t))
 	}
 	for _, t := range c.Storage {
-		all = append(all, s.takeStorage(tx, t, how))
+		all = append(all, s.takeStorage(t, how))
 	}
 	for _, d := range c.UserData {
 		all = append(all, s.takeUserData(d))
@@ -58,9 +56,7 @@ func (s *Store) takeSystem(t seedbed.SystemTemplate) takeover {
 		},
 		change: func(ctx context.Context) error {
 			_, err := s.ChangeSystemTemplate(ctx, t.Name, func(now *seedbed.SystemTemplate) error {
-				kept := *now
 				*now = t
-				now.ObjectMeta, now.OVA, now.OVAID = kept.ObjectMeta, kept.OVA, kept.OVAID
 				return nil
 			})
 			return err
@@ -68,14 +64,18 @@ func (s *Store) takeSystem(t seedbed.SystemTemplate) takeover {
 	}
 }
 
-func (s *Store) takeNetwork(tx *sqldb.Tx, t seedbed.CatalogueNetwork) takeover {
-	fill := func(ctx context.Context) error {
-		for _, vni := range t.VNIs {
-			if err := s.AddTemplateNetwork(ctx, t.Name, vni, true); err != nil {
-				return err
+func (s *Store) takeNetwork(t seedbed.CatalogueNetwork) takeover {
+	change := func(ctx context.Context) error {
+		_, err := s.ChangeNetworkTemplate(ctx, t.Name, func(now *seedbed.NetworkTemplate) error {
+			now.MAC, now.Networks = t.MAC, nil
+			for _, vni := range t.VNIs {
+				if err := now.AddNetwork(vni, true); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
+		return err
 	}
 	return takeover{
 		kind: kindNetwork, name: t.Name,
@@ -86,42 +86,29 @@ func (s *Store) takeNetwork(tx *sqldb.Tx, t seedbed.CatalogueNetwork) takeover {
 			if _, err := s.CreateNetworkTemplate(ctx, t.Name, t.MAC); err != nil {
 				return err
 			}
-			return fill(ctx)
+			return change(ctx)
 		},
-		change: func(ctx context.Context) error {
-			if t.MAC != "" {
-				if err := t.MAC.Check(); err != nil {
-					return err
-				}
-			}
-			id, err := touchObject(ctx, tx, kindNetwork, "network_template", t.Name)
-			if err != nil {
-				return err
-			}
-			if err := sqldb.Exec(ctx, tx, `UPDATE network_template SET mac = $1 WHERE id = $2`, t.MAC, id); err != nil {
-				return err
-			}
-			if err := sqldb.Exec(ctx, tx, `DELETE FROM network_template_net WHERE template = $1`, id); err != nil {
-				return err
-			}
-			return fill(ctx)
-		},
+		change: change,
 	}
 }
 
-func (s *Store) takeStorage(tx *sqldb.Tx, t seedbed.CatalogueStorage, how seedbed.CatalogueImport) takeover {
-	fill := func(ctx context.Context) error {
-		for _, d := range t.Disks {
-			if how.CheckDisk != nil {
-				if err := how.CheckDisk(d.Disk()); err != nil {
+func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImport) takeover {
+	change := func(ctx context.Context) error {
+		_, err := s.ChangeStorageTemplate(ctx, t.Name, func(now *seedbed.StorageTemplate) error {
+			now.Disks = nil
+			for _, d := range t.Disks {
+				if how.CheckDisk != nil {
+					if err := how.CheckDisk(d.Disk()); err != nil {
+						return err
+					}
+				}
+				if err := now.AddDisk(d.Disk()); err != nil {
 					return err
 				}
 			}
-			if err := s.AddTemplateDisk(ctx, t.Name, d.Disk()); err != nil {
-				return err
-			}
-		}
-		return nil
+			return nil
+		})
+		return err
 	}
 	return takeover{
 		kind: kindStorage, name: t.Name,
@@ -132,18 +119,9 @@ func (s *Store) takeStorage(tx *sqldb.Tx, t seedbed.CatalogueStorage, how seedbe
 			if _, err := s.CreateStorageTemplate(ctx, t.Name); err != nil {
 				return err
 			}
-			return fill(ctx)
+			return change(ctx)
 		},
-		change: func(ctx context.Context) error {
-			id, err := touchObject(ctx, tx, kindStorage, "storage_template", t.Name)
-			if err != nil {
-				return err
-			}
-			if err := sqldb.Exec(ctx, tx, `DELETE FROM storage_template_disk WHERE template = $1`, id); err != nil {
-				return err
-			}
-			return fill(ctx)
-		},
+		change: change,
 	}
 }
 
@@ -159,13 +137,23 @@ func (s *Store) takeUserData(d seedbed.CatalogueDocument) takeover {
 			_, err := s.CreateUserData(ctx, d.Name, d.Data)
 			return err
 		},
-		change: func(ctx context.Context) error { return s.SetUserData(ctx, d.Name, d.Data) },
+		change: func(ctx context.Context) error {
+			_, err := s.ChangeUserData(ctx, d.Name, func(now *seedbed.UserDataDocument) error {
+				now.Data = d.Data
+				return nil
+			})
+			return err
+		},
 	}
 }
 
 func (s *Store) takeScript(t seedbed.CatalogueScript) takeover {
 	options := func(ctx context.Context) error {
-		return s.SetScriptOptions(ctx, t.Name, func(o *seedbed.ScriptOptions) { *o = t.Options })
+		_, err := s.ChangeScriptOptions(ctx, t.Name, func(now *seedbed.Script) error {
+			now.Options = t.Options
+			return nil
+		})
+		return err
 	}
 	return takeover{
 		kind: kindScript, name: t.Name,
@@ -181,7 +169,11 @@ func (s *Store) takeScript(t seedbed.CatalogueScript) takeover {
 			return options(ctx)
 		},
 		change: func(ctx context.Context) error {
-			if err := s.SetScript(ctx, t.Name, t.Text); err != nil {
+			_, err := s.ChangeScript(ctx, t.Name, func(now *seedbed.Script) error {
+				now.Text = t.Text
+				return nil
+			})
+			if err != nil {
 				return err
 			}
 			return options(ctx)

@@ -2,22 +2,16 @@ package catalogue
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
+	"seedbed"
 	"seedbed/store/sqldb"
 )
 
-// The tables and columns of the catalogue's objects, without their numbers.
-const (
-	intoSystem          = `system_template (` + systemColumns + `)`
-	intoNetworkTemplate = `network_template (name, mac, revision, created, changed)`
-	intoStorageTemplate = `storage_template (name, revision, created, changed)`
-	intoUserData        = `userdata (name, content, revision, created, changed)`
-	intoScript          = `script (name, content, revision, created, changed)`
-)
-
-// createObject adds an object and returns its number. values are those of its columns after the
-// number, the name first. It may share its transaction with other writes, because most of its time
-// is the flush to disk.
+// createObject adds an object and returns its number. into is its table with the columns that
+// values are of; name is among them. It may share its transaction with other writes, because most of
+// its time is the flush to disk.
 func (s *Store) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
 	err = s.together(ctx, "create "+kind+" "+name, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		id, err = insertNumbered(ctx, tx, kind, into, name, values)
@@ -28,6 +22,54 @@ func (s *Store) createObject(ctx context.Context, kind, into, name string, value
 
 // insertNumbered inserts an object and returns the number that the database assigns.
 func insertNumbered(ctx context.Context, tx *sqldb.Tx, kind, into, name string, values []any) (int64, error) {
-	query := sqldb.InsertRows(into, 1, len(values))
-	return insertObject(ctx, tx, kind, name, query+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)
+	return sqldb.One(ctx, tx, sqldb.Value[int64], objectExists(kind, name),
+		sqldb.InsertRows(into, 1, len(values))+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)
+}
+
+// changeObject runs change in a transaction that has locked an object of that table. The row that
+// change reads is as it was, with its revision; see changed.
+func (s *Store) changeObject(ctx context.Context, kind, table, name string, change func(*sqldb.Tx) error) error {
+	return s.db.Update(ctx, "change "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		if err := lockObject(ctx, tx, kind, table, name); err != nil {
+			return err
+		}
+		return change(tx)
+	})
+}
+
+// lockObject locks the row of an object for the rest of the transaction.
+func lockObject(ctx context.Context, tx *sqldb.Tx, kind, table, name string) error {
+	n, err := sqldb.Affect(ctx, tx, `UPDATE `+table+` SET revision = revision WHERE name = $1`, name)
+	if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
+		err = noObject(kind, name)
+	}
+	return err
+}
+
+// changed returns what is recorded of an object after a change.
+func changed(m seedbed.ObjectMeta) seedbed.ObjectMeta {
+	m.Revision++
+	m.Changed = sqldb.Now()
+	return m
+}
+
+// update sets columns, a list of names, of the row with that number.
+func update(ctx context.Context, tx *sqldb.Tx, table, columns string, id int64, values []any) error {
+	var set []string
+	for _, name := range strings.Split(columns, ", ") {
+		set = append(set, fmt.Sprintf("%s = $%d", name, len(set)+1))
+	}
+	return sqldb.Exec(ctx, tx, `UPDATE `+table+` SET `+strings.Join(set, ", ")+fmt.Sprintf(` WHERE id = $%d`, len(values)+1),
+		append(values, id)...)
+}
+
+// only returns the object that a search for its whole name found, or ErrNotFound.
+func only[T any](kind, name string, found []T, err error) (one T, _ error) {
+	if err == nil && len(found) == 0 {
+		err = noObject(kind, name)
+	}
+	if err != nil {
+		return one, err
+	}
+	return found[0], nil
 }

@@ -9,7 +9,12 @@ import (
 
 const kindOVA = "OVA image"
 
-const ovaColumns = `id, name, state, revision, created, changed`
+// ovaColumns and diskColumns are the columns of an OVA image, besides its number and job, and of one
+// of its disks, besides the image's name and its place.
+const (
+	ovaColumns  = `name, state, revision, created, changed`
+	diskColumns = `disk, pool, image, file, format, size`
+)
 
 func scanOVA(r sqldb.Row) (o seedbed.OVA, err error) {
 	o.Volumes = []seedbed.OVAVolume{}
@@ -27,7 +32,7 @@ func (s *Store) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OV
 }
 
 func ovas(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.OVA, error) {
-	all, err := matched(ctx, tx, scanOVA, m, "name", `SELECT `+ovaColumns+` FROM ova WHERE %s AND state <> 'importing' ORDER BY name`)
+	all, err := matched(ctx, tx, scanOVA, m, "name", `SELECT id, `+ovaColumns+` FROM ova WHERE %s AND state <> 'importing' ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +49,7 @@ func OVAVolumes(ctx context.Context, tx *sqldb.Tx, ova string) ([]seedbed.OVAVol
 	return sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.OVAVolume, err error) {
 		err = r.Scan(&v.Disk, &v.Pool, &v.Image, &v.File, &v.Format, &v.Size)
 		return v, err
-	}, `SELECT disk, pool, image, file, format, size FROM ova_volume WHERE ova = $1 ORDER BY idx`, ova)
+	}, `SELECT `+diskColumns+` FROM ova_volume WHERE ova = $1 ORDER BY idx`, ova)
 }
 
 // NoOVA returns the ErrNotFound of an OVA image that does not exist.
@@ -70,8 +75,8 @@ func CheckNewOVA(o *seedbed.NewOVA) error {
 func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string, o *seedbed.NewOVA) error {
 	s := newStored()
 	made, err := sqldb.Affect(ctx, tx,
-		`INSERT INTO ova (name, state, job, revision, created, changed) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
-		o.OVA.Name, seedbed.ImageImporting, job, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
+		`INSERT INTO ova (`+ovaColumns+`, job) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
+		o.OVA.Name, seedbed.ImageImporting, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed), job)
 	if err == nil && made == 0 {
 		err = objectExists(kindOVA, o.OVA.Name)
 	}
@@ -86,17 +91,16 @@ func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string
 			return err
 		}
 		err := sqldb.Exec(ctx, tx,
-			`INSERT INTO ova_volume (ova, idx, disk, pool, image, file, format, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			o.OVA.Name, i, v.Disk, v.Pool, v.Image, sqldb.Clean(v.File, 255), sqldb.Clean(v.Format, 80), v.Size)
+			`INSERT INTO ova_volume (`+diskColumns+`, ova, idx) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			v.Disk, v.Pool, v.Image, sqldb.Clean(v.File, 255), sqldb.Clean(v.Format, 80), v.Size, o.OVA.Name, i)
 		if err != nil {
 			return err
 		}
 	}
 	t := o.System
 	t.NodeLimit = sqldb.OrEmpty(t.NodeLimit)
-	args := append(systemValues(t), s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed))
-	if _, err := insertObject(ctx, tx, kindSystem, t.Name,
-		sqldb.InsertRows(intoSystem, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...); err != nil {
+	t.ObjectMeta = s
+	if _, err := insertNumbered(ctx, tx, kindSystem, intoSystem, t.Name, systemValues(t)); err != nil {
 		return err
 	}
 	if err := sqldb.Exec(ctx, tx, `UPDATE system_template SET ova = $1 WHERE name = $2`, o.OVA.Name, t.Name); err != nil {

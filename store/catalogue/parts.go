@@ -20,39 +20,35 @@ func (s *Store) Parts(ctx context.Context, profile string, names seedbed.PartNam
 	err = s.db.View(ctx, "read templates", func(tx *sqldb.Tx) error {
 		parts = seedbed.Parts{}
 		if names.System != "" {
-			t, err := sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, names.System),
-				`SELECT `+systemRead+` FROM system_template WHERE name = $1`, names.System)
+			t, err := readSystem(ctx, tx, names.System)
 			if err != nil {
 				return missing(err, kindSystem, names.System)
 			}
 			parts.System = &t
 		}
 		if names.Network != "" {
-			found, err := networkTemplates(ctx, tx, seedbed.ExactName(names.Network))
-			if err != nil || len(found) != 1 {
+			t, err := readNetwork(ctx, tx, names.Network)
+			if err != nil {
 				return missing(err, kindNetwork, names.Network)
 			}
-			parts.Network = &found[0]
+			parts.Network = &t
 		}
 		if names.Storage != "" {
-			found, err := storageTemplates(ctx, tx, seedbed.ExactName(names.Storage))
-			if err != nil || len(found) != 1 {
+			t, err := readStorage(ctx, tx, names.Storage)
+			if err != nil {
 				return missing(err, kindStorage, names.Storage)
 			}
-			parts.Storage = &found[0]
+			parts.Storage = &t
 		}
 		if names.UserData != "" {
-			d, err := sqldb.One(ctx, tx, scanDocument, noObject(kindUserData, names.UserData),
-				`SELECT id, name, content, revision, created, changed FROM userdata WHERE name = $1`, names.UserData)
+			d, err := readUserData(ctx, tx, names.UserData)
 			if err != nil {
 				return missing(err, kindUserData, names.UserData)
 			}
-			doc := d.userData()
-			parts.UserData = &doc
+			parts.UserData = &d
 		}
 		if names.Script != "" {
-			s, err := sqldb.One(ctx, tx, scanScript, noObject(kindScript, names.Script),
-				`SELECT `+scriptColumns+` FROM script WHERE name = $1`, names.Script)
+			s, err := readScript(ctx, tx, names.Script)
 			if err != nil {
 				return missing(err, kindScript, names.Script)
 			}
@@ -61,7 +57,7 @@ func (s *Store) Parts(ctx context.Context, profile string, names seedbed.PartNam
 		if names.OVA == "" {
 			return nil
 		}
-		o, err := sqldb.One(ctx, tx, scanOVA, NoOVA(names.OVA), `SELECT `+ovaColumns+` FROM ova WHERE name = $1`, names.OVA)
+		o, err := sqldb.One(ctx, tx, scanOVA, NoOVA(names.OVA), `SELECT id, `+ovaColumns+` FROM ova WHERE name = $1`, names.OVA)
 		if err != nil {
 			return missing(err, kindOVA, names.OVA)
 		}

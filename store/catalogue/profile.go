@@ -74,17 +74,8 @@ func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.P
 
 // insertProfile inserts the row of a profile and returns its number.
 func insertProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) (int64, error) {
-	exists := seedbed.Errorf(seedbed.ErrExists, "the profile %q already exists", p.Name)
-	args := append([]any{p.Name, sqldb.Micros(p.Created)}, profileValues(p)...)
-	return sqldb.One(ctx, tx, sqldb.Value[int64], exists,
-		sqldb.InsertRows(`profile (`+newProfileColumns+`)`, 1, len(args))+` ON CONFLICT (name) DO NOTHING RETURNING id`, args...)
-}
-
-// changeProfile writes the columns that a change of a profile sets.
-func changeProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
-	values := profileValues(p)
-	return sqldb.Exec(ctx, tx, assignments(`profile`, profileChanges)+fmt.Sprintf(` WHERE name = $%d`, len(values)+1),
-		append(values, p.Name)...)
+	return insertNumbered(ctx, tx, kindProfile, `profile (`+newProfileColumns+`)`, p.Name,
+		append([]any{p.Name, sqldb.Micros(p.Created)}, profileValues(p)...))
 }
 
 // ChangeProfile changes a profile by calling change, possibly more than once. change may set
@@ -92,14 +83,7 @@ func changeProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 // change, except the user-data of those that follow it. ChangeProfile returns ErrNotFound,
 // ErrInvalid, ErrConflict for a different OVA image, or the error of change.
 func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
-	err = s.db.Update(ctx, "change profile "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		n, err := sqldb.Affect(ctx, tx, `UPDATE profile SET revision = revision WHERE name = $1`, name)
-		if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
-			return noProfile(name)
-		}
-		if err != nil {
-			return err
-		}
+	err = s.changeObject(ctx, kindProfile, "profile", name, func(tx *sqldb.Tx) (err error) {
 		if p, err = sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name); err != nil {
 			return err
 		}
@@ -119,7 +103,7 @@ func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*see
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
-		return changeProfile(ctx, tx, p)
+		return update(ctx, tx, "profile", profileChanges, p.ID, profileValues(p))
 	})
 	if err != nil {
 		return seedbed.Profile{}, err

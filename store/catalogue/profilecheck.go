@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"seedbed"
@@ -126,13 +125,4 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 		}
 	}
 	return nil
-}
-
-// assignments returns the beginning of an UPDATE that sets the columns to $1 and following.
-func assignments(table, columns string) string {
-	names := strings.Split(columns, ", ")
-	for i, n := range slices.Clone(names) {
-		names[i] = fmt.Sprintf("%s = $%d", n, i+1)
-	}
-	return `UPDATE ` + table + ` SET ` + strings.Join(names, ", ")
 }

@@ -34,18 +34,6 @@ func newStored() seedbed.ObjectMeta {
 	return seedbed.ObjectMeta{Revision: 1, Created: at, Changed: at}
 }
 
-// insertObject runs an INSERT … ON CONFLICT DO NOTHING RETURNING id.
-func insertObject(ctx context.Context, tx *sqldb.Tx, kind, name, query string, args ...any) (id int64, err error) {
-	return sqldb.One(ctx, tx, sqldb.Value[int64], objectExists(kind, name), query, args...)
-}
-
-// touchObject increments the revision of an object of that table and returns its number. It locks
-// the row for the rest of the transaction.
-func touchObject(ctx context.Context, tx *sqldb.Tx, kind, table, name string) (id int64, err error) {
-	return sqldb.One(ctx, tx, sqldb.Value[int64], noObject(kind, name),
-		`UPDATE `+table+` SET revision = revision + 1, changed = $1 WHERE name = $2 RETURNING id`, sqldb.Micros(sqldb.Now()), name)
-}
-
 // deleteObject deletes an object unless a profile refers to it in the given column.
 func (s *Store) deleteObject(ctx context.Context, kind, table, column, name string) error {
 	return s.db.Update(ctx, "delete "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
@@ -120,9 +108,3 @@ func oneLine(what, s string, most int) error {
 	}
 	return nil
 }
-
-// The limits of an instance.
-const (
-	MaxNICs    = 16
-	MaxVolumes = 32
-)

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 
@@ -8,26 +9,23 @@ import (
 	"seedbed/store/sqldb"
 )
 
-func (d sheet) script() seedbed.Script {
-	return seedbed.Script{ObjectMeta: d.ObjectMeta, Name: d.name, Text: d.content}
-}
-
 // CreateScript adds a provisioning script.
 func (s *Store) CreateScript(ctx context.Context, name, text string) (seedbed.Script, error) {
-	d, err := scriptShelf.create(ctx, s, name, text)
-	return d.script(), err
+	m, err := scriptTexts.create(ctx, s, name, text)
+	return seedbed.Script{ObjectMeta: m, Name: name, Text: text}, err
 }
 
 // Scripts returns the scripts whose names match, sorted by name.
 func (s *Store) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
 	err = s.db.View(ctx, "list scripts", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptColumns+` FROM script WHERE %s ORDER BY name`)
+		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptRead+` FROM script WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err
 }
 
-const scriptColumns = `id, name, content, options, revision, created, changed`
+// scriptRead lists the columns to read of a script.
+const scriptRead = `id, ` + textColumns + `, options`
 
 // keptOptions is a script's options as they are stored. A script stays privileged only as long as
 // its text is the one for which that was granted.
@@ -38,46 +36,73 @@ type keptOptions struct {
 
 func scanScript(r sqldb.Row) (s seedbed.Script, err error) {
 	var kept keptOptions
-	err = r.Scan(&s.ID, &s.Name, &s.Text, sqldb.ToJSON(&kept), &s.Revision, sqldb.ToTime(&s.Created), sqldb.ToTime(&s.Changed))
+	err = r.Scan(&s.ID, &s.Name, &s.Text, &s.Revision, sqldb.ToTime(&s.Created), sqldb.ToTime(&s.Changed), sqldb.ToJSON(&kept))
 	s.Options = kept.ScriptOptions
 	s.Options.Privileged = kept.Privileged && kept.Granted == sha256.Sum256([]byte(s.Text))
 	return s, err
 }
 
-// SetScriptOptions changes a script's permissions and limits; change sets them. Running jobs keep
-// the options that they started with. The built-in script "empty" has no options: ErrConflict.
-func (s *Store) SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error {
-	return s.db.Update(ctx, "change options of script "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		if _, err := touchObject(ctx, tx, kindScript, "script", name); err != nil {
+// readScript reads the script of that name.
+func readScript(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Script, error) {
+	return sqldb.One(ctx, tx, scanScript, noObject(kindScript, name), `SELECT `+scriptRead+` FROM script WHERE name = $1`, name)
+}
+
+// ChangeScript changes the text of a script by calling change, possibly more than once. Its options
+// stay, but a text other than the one that was granted privilege does not have it.
+// ChangeScript returns ErrNotFound, ErrInvalid, ErrConflict for the built-in script "empty", or the
+// error of change.
+func (s *Store) ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (script seedbed.Script, err error) {
+	err = s.changeObject(ctx, kindScript, "script", name, func(tx *sqldb.Tx) error {
+		if script, err = readScript(ctx, tx, name); err != nil {
 			return err
 		}
-		if name == seedbed.Empty {
-			return scriptShelf.fixed()
+		m := changed(script.ObjectMeta)
+		if err := change(&script); err != nil {
+			return err
 		}
-		s, err := sqldb.One(ctx, tx, scanScript, noObject(kindScript, name), `SELECT `+scriptColumns+` FROM script WHERE name = $1`, name)
+		if err := scriptTexts.set(ctx, tx, name, script.Text, m); err != nil {
+			return err
+		}
+		script, err = readScript(ctx, tx, name) // with what is left of its privilege
+		return err
+	})
+	return script, err
+}
+
+// ChangeScriptOptions changes a script's permissions and limits by calling change, possibly more
+// than once. Running jobs keep the options that they started with. ChangeScriptOptions returns the
+// errors of ChangeScript.
+func (s *Store) ChangeScriptOptions(
+	ctx context.Context, name string, change func(*seedbed.Script) error,
+) (script seedbed.Script, err error) {
+	err = s.db.Update(ctx, "change options of script "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		if err := lockObject(ctx, tx, kindScript, "script", name); err != nil {
+			return err
+		}
+		was, err := readScript(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		change(&s.Options)
-		if err := s.Options.Check(); err != nil {
+		script = was
+		if err := change(&script); err != nil {
 			return err
 		}
-		kept := keptOptions{ScriptOptions: s.Options}
-		if kept.Privileged {
-			kept.Granted = sha256.Sum256([]byte(s.Text))
+		if err := cmp.Or(scriptTexts.fixed(name), script.Options.Check()); err != nil {
+			return err
 		}
-		return sqldb.Exec(ctx, tx, `UPDATE script SET options = $1 WHERE name = $2`, sqldb.AsJSON(kept), name)
+		script.Name, script.Text, script.ObjectMeta = was.Name, was.Text, changed(was.ObjectMeta)
+		kept := keptOptions{ScriptOptions: script.Options}
+		if kept.Privileged {
+			kept.Granted = sha256.Sum256([]byte(script.Text))
+		}
+		return update(ctx, tx, "script", "options, revision, changed", script.ID,
+			[]any{sqldb.AsJSON(kept), script.Revision, sqldb.Micros(script.Changed)})
 	})
-}
-
-// SetScript replaces the text of a script. The built-in script "empty" cannot be changed:
-// ErrConflict.
-func (s *Store) SetScript(ctx context.Context, name, text string) error {
-	return scriptShelf.set(ctx, s, name, text)
+	return script, err
 }
 
 // DeleteScript removes a script. If profiles use it, DeleteScript returns an ErrInUse that names
 // them.
 func (s *Store) DeleteScript(ctx context.Context, name string) error {
-	return scriptShelf.remove(ctx, s, name)
+	return scriptTexts.remove(ctx, s, name)
 }

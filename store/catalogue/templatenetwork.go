@@ -2,10 +2,18 @@ package catalogue
 
 import (
 	"context"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
+
+const networkColumns = `name, mac, revision, created, changed`
+
+// networkValues returns the values of networkColumns.
+func networkValues(t seedbed.NetworkTemplate) []any {
+	return []any{t.Name, t.MAC, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed)}
+}
 
 func scanNetworkTemplate(r sqldb.Row) (t seedbed.NetworkTemplate, err error) {
 	t.Networks = []seedbed.TemplateNetwork{}
@@ -23,15 +31,21 @@ func (s *Store) CreateNetworkTemplate(ctx context.Context, name string, mac seed
 	if err := seedbed.CheckName(kindNetwork, name); err != nil {
 		return t, err
 	}
-	if mac != "" {
-		if err := mac.Check(); err != nil {
-			return t, err
-		}
+	if err := checkMAC(mac); err != nil {
+		return t, err
 	}
 	t = seedbed.NetworkTemplate{ObjectMeta: newStored(), Name: name, MAC: mac, Networks: []seedbed.TemplateNetwork{}}
-	t.ID, err = s.createObject(ctx, kindNetwork, intoNetworkTemplate, name, name, mac, t.Revision,
-		sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
+	t.ID, err = s.createObject(ctx, kindNetwork, `network_template (`+networkColumns+`)`, name, networkValues(t)...)
 	return t, err
+}
+
+// checkMAC returns ErrInvalid for a template of MAC addresses that cannot make any. Empty means
+// random ones.
+func checkMAC(mac seedbed.MACTemplate) error {
+	if mac == "" {
+		return nil
+	}
+	return mac.Check()
 }
 
 // NetworkTemplates returns the network templates whose names match, sorted by name.
@@ -45,7 +59,7 @@ func (s *Store) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all 
 
 func networkTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
 	all, err := matched(ctx, tx, scanNetworkTemplate, m, "name",
-		`SELECT id, name, mac, revision, created, changed FROM network_template WHERE %s ORDER BY name`)
+		`SELECT id, `+networkColumns+` FROM network_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -65,56 +79,71 @@ func networkTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([
 	return all, nil
 }
 
-// AddTemplateNetwork adds a NIC to a network template, after its other NICs. vni must be the name
-// of a network, or the error is ErrInvalid. A second NIC on the same network is ErrExists unless
-// again is set.
-func (s *Store) AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error {
-	return s.db.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
-		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
-		if err != nil {
-			return err
-		}
-		_, err = sqldb.One(ctx, tx, sqldb.Value[int],
-			seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", sqldb.Clean(vni, 80)),
-			`SELECT 1 FROM network WHERE name = $1`, vni)
-		if err != nil {
-			return err
-		}
-		var nics, next int
-		err = tx.QueryRowContext(ctx,
-			`SELECT COUNT(*), COALESCE(MAX(CASE WHEN vni = $2 THEN copy END) + 1, 0) FROM network_template_net WHERE template = $1`,
-			id, vni).Scan(&nics, &next)
-		if err != nil {
-			return err
-		}
-		if nics >= MaxNICs {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the network template %q has %d networks: a machine has no more NICs", template, nics)
-		}
-		if !again {
-			next = 0
-		}
-		made, err := sqldb.Affect(ctx, tx,
-			`INSERT INTO network_template_net (template, vni, copy) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, id, vni, next)
-		if err == nil && made == 0 {
-			err = seedbed.Errorf(seedbed.ErrExists, "the VNI %q in network template %q already exists", vni, template)
-		}
-		return err
-	})
+// readNetwork reads the network template of that name.
+func readNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.NetworkTemplate, error) {
+	found, err := networkTemplates(ctx, tx, seedbed.ExactName(name))
+	return only(kindNetwork, name, found, err)
 }
 
-// RemoveTemplateNetwork removes every NIC on that network from a network template.
-func (s *Store) RemoveTemplateNetwork(ctx context.Context, template, vni string) error {
-	return s.db.Update(ctx, "change "+kindNetwork+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
-		id, err := touchObject(ctx, tx, kindNetwork, "network_template", template)
+// ChangeNetworkTemplate changes a network template by calling change, possibly more than once.
+// change may set anything except the name. It adds NICs without an ID, after those that are there;
+// each must be in a network that exists, or the error is ErrInvalid. Instances that were made from
+// the template do not change. ChangeNetworkTemplate returns ErrNotFound, ErrInvalid or the error of
+// change.
+func (s *Store) ChangeNetworkTemplate(
+	ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error,
+) (t seedbed.NetworkTemplate, err error) {
+	err = s.changeObject(ctx, kindNetwork, "network_template", name, func(tx *sqldb.Tx) error {
+		was, err := readNetwork(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		n, err := sqldb.Affect(ctx, tx, `DELETE FROM network_template_net WHERE template = $1 AND vni = $2`, id, vni)
-		if err == nil && n == 0 || err != nil && sqldb.Unstorable(err) {
-			err = seedbed.Errorf(seedbed.ErrNotFound, "the VNI %q in network template %q does not exist", sqldb.Clean(vni, 80), template)
+		t = was
+		t.Networks = slices.Clone(was.Networks)
+		if err := change(&t); err != nil {
+			return err
 		}
+		t.Name, t.ObjectMeta = was.Name, changed(was.ObjectMeta)
+		if err := checkMAC(t.MAC); err != nil {
+			return err
+		}
+		if err := update(ctx, tx, "network_template", networkColumns, t.ID, networkValues(t)); err != nil {
+			return err
+		}
+		for _, n := range was.Networks {
+			if slices.Contains(t.Networks, n) {
+				continue
+			}
+			if err := sqldb.Exec(ctx, tx, `DELETE FROM network_template_net WHERE id = $1`, n.ID); err != nil {
+				return err
+			}
+		}
+		for _, n := range t.Networks {
+			if n.ID != 0 {
+				continue
+			}
+			if err := insertNetwork(ctx, tx, t.ID, n.VNI); err != nil {
+				return err
+			}
+		}
+		t, err = readNetwork(ctx, tx, name)
 		return err
 	})
+	return t, err
+}
+
+// insertNetwork adds a NIC to the network template with that number. copy counts the NICs in the
+// same network.
+func insertNetwork(ctx context.Context, tx *sqldb.Tx, template int64, vni string) error {
+	_, err := sqldb.One(ctx, tx, sqldb.Value[int],
+		seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", sqldb.Clean(vni, 80)),
+		`SELECT 1 FROM network WHERE name = $1`, vni)
+	if err != nil {
+		return err
+	}
+	return sqldb.Exec(ctx, tx, `
+		INSERT INTO network_template_net (template, vni, copy)
+		VALUES ($1, $2, (SELECT COALESCE(MAX(copy) + 1, 0) FROM network_template_net WHERE template = $1 AND vni = $2))`, template, vni)
 }
 
 // DeleteNetworkTemplate removes a network template with its networks. If profiles use it,

@@ -6,10 +6,21 @@ import (
 	"database/sql"
 	"path"
 	"regexp"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
+
+const (
+	storageColumns      = `name, revision, created, changed`
+	templateDiskColumns = `template, name, pool, source, size, filesystem, filesystem_args, mountpoint`
+)
+
+// storageValues returns the values of storageColumns.
+func storageValues(t seedbed.StorageTemplate) []any {
+	return []any{t.Name, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed)}
+}
 
 func scanStorageTemplate(r sqldb.Row) (t seedbed.StorageTemplate, err error) {
 	t.Disks = []seedbed.TemplateDisk{}
@@ -30,7 +41,7 @@ func (s *Store) CreateStorageTemplate(ctx context.Context, name string) (t seedb
 		return t, err
 	}
 	t = seedbed.StorageTemplate{ObjectMeta: newStored(), Name: name, Disks: []seedbed.TemplateDisk{}}
-	t.ID, err = s.createObject(ctx, kindStorage, intoStorageTemplate, name, name, t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))
+	t.ID, err = s.createObject(ctx, kindStorage, `storage_template (`+storageColumns+`)`, name, storageValues(t)...)
 	return t, err
 }
 
@@ -45,13 +56,13 @@ func (s *Store) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all 
 
 func storageTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error) {
 	all, err := matched(ctx, tx, scanStorageTemplate, m, "name",
-		`SELECT id, name, revision, created, changed FROM storage_template WHERE %s ORDER BY name`)
+		`SELECT id, `+storageColumns+` FROM storage_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
-	disks, err := matched(ctx, tx, scanTemplateDisk, m, "t.name", `
-		SELECT d.id, d.template, d.name, d.pool, d.source, d.size, d.filesystem, d.filesystem_args, d.mountpoint
-		FROM storage_template_disk d JOIN storage_template t ON t.id = d.template WHERE %s ORDER BY d.name`)
+	disks, err := matched(ctx, tx, scanTemplateDisk, m, "name", `
+		SELECT id, `+templateDiskColumns+` FROM storage_template_disk
+		WHERE template IN (SELECT id FROM storage_template WHERE %s) ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -100,40 +111,70 @@ func checkDisk(d seedbed.TemplateDisk) error {
 	return nil
 }
 
-// AddTemplateDisk adds a disk to a storage template. Its source, if any, must be an image in its
-// pool, or the error is ErrInvalid.
-func (s *Store) AddTemplateDisk(ctx context.Context, template string, d seedbed.TemplateDisk) error {
+// readStorage reads the storage template of that name.
+func readStorage(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.StorageTemplate, error) {
+	found, err := storageTemplates(ctx, tx, seedbed.ExactName(name))
+	return only(kindStorage, name, found, err)
+}
+
+// ChangeStorageTemplate changes a storage template by calling change, possibly more than once.
+// change adds disks without an ID, and removes others. The source of a disk, if any, must be an image
+// in its pool, or the error is ErrInvalid. Instances that were made from the template do not change.
+// ChangeStorageTemplate returns ErrNotFound, ErrInvalid or the error of change.
+func (s *Store) ChangeStorageTemplate(
+	ctx context.Context, name string, change func(*seedbed.StorageTemplate) error,
+) (t seedbed.StorageTemplate, err error) {
+	err = s.changeObject(ctx, kindStorage, "storage_template", name, func(tx *sqldb.Tx) error {
+		was, err := readStorage(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		t = was
+		t.Disks = slices.Clone(was.Disks)
+		if err := change(&t); err != nil {
+			return err
+		}
+		t.Name, t.ObjectMeta = was.Name, changed(was.ObjectMeta)
+		if err := update(ctx, tx, "storage_template", storageColumns, t.ID, storageValues(t)); err != nil {
+			return err
+		}
+		for _, d := range was.Disks {
+			if slices.ContainsFunc(t.Disks, func(kept seedbed.TemplateDisk) bool { return kept.ID == d.ID }) {
+				continue
+			}
+			if err := sqldb.Exec(ctx, tx, `DELETE FROM storage_template_disk WHERE id = $1`, d.ID); err != nil {
+				return err
+			}
+		}
+		for _, d := range t.Disks {
+			if d.ID != 0 {
+				continue
+			}
+			if err := insertDisk(ctx, tx, t.ID, d); err != nil {
+				return err
+			}
+		}
+		t, err = readStorage(ctx, tx, name)
+		return err
+	})
+	return t, err
+}
+
+// insertDisk adds a disk to the storage template with that number.
+func insertDisk(ctx context.Context, tx *sqldb.Tx, template int64, d seedbed.TemplateDisk) error {
 	if err := checkDisk(d); err != nil {
 		return err
 	}
-	return s.db.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
-		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
-		if err != nil {
-			return err
+	if d.Source != "" {
+		img, err := ReadImage(ctx, tx, d.Source, seedbed.ErrInvalid)
+		if err != nil || img.Pool != d.Pool {
+			return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)",
+				d.Pool, sqldb.Clean(d.Source, 80))
 		}
-		if d.Source != "" {
-			img, err := ReadImage(ctx, tx, d.Source, seedbed.ErrInvalid)
-			if err != nil || img.Pool != d.Pool {
-				return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)",
-					d.Pool, sqldb.Clean(d.Source, 80))
-			}
-		}
-		n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM storage_template_disk WHERE template = $1`, id)
-		if err != nil {
-			return err
-		}
-		if n >= MaxVolumes {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the storage template %q has %d disks: a machine has no more", template, n)
-		}
-		made, err := sqldb.Affect(ctx, tx, `
-			INSERT INTO storage_template_disk (template, name, pool, source, size, filesystem, filesystem_args, mountpoint)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-			id, d.Name, d.Pool, sqldb.Null(d.Source), d.Size, d.Filesystem, sqldb.AsJSON(sqldb.OrEmpty(d.FilesystemArgs)), d.Mountpoint)
-		if err == nil && made == 0 {
-			err = seedbed.Errorf(seedbed.ErrExists, "the disk %q in storage template %q already exists", d.Name, template)
-		}
-		return err
-	})
+	}
+	values := []any{template, d.Name, d.Pool, sqldb.Null(d.Source), d.Size, d.Filesystem,
+		sqldb.AsJSON(sqldb.OrEmpty(d.FilesystemArgs)), d.Mountpoint}
+	return sqldb.Exec(ctx, tx, sqldb.InsertRows(`storage_template_disk (`+templateDiskColumns+`)`, 1, len(values)), values...)
 }
 
 // orInvalid returns err if the database itself failed, and otherwise an ErrInvalid with that
@@ -143,21 +184,6 @@ func orInvalid(err error, format string, args ...any) error {
 		return err
 	}
 	return seedbed.Errorf(seedbed.ErrInvalid, format, args...)
-}
-
-// RemoveTemplateDisk removes a disk from a storage template.
-func (s *Store) RemoveTemplateDisk(ctx context.Context, template, name string) error {
-	return s.db.Update(ctx, "change "+kindStorage+" "+sqldb.Clean(template, 80), func(tx *sqldb.Tx) error {
-		id, err := touchObject(ctx, tx, kindStorage, "storage_template", template)
-		if err != nil {
-			return err
-		}
-		n, err := sqldb.Affect(ctx, tx, `DELETE FROM storage_template_disk WHERE template = $1 AND name = $2`, id, name)
-		if err == nil && n == 0 || err != nil && sqldb.Unstorable(err) {
-			err = seedbed.Errorf(seedbed.ErrNotFound, "the disk %q in storage template %q does not exist", sqldb.Clean(name, 80), template)
-		}
-		return err
-	})
 }
 
 // DeleteStorageTemplate removes a storage template with its disks. If profiles use it,

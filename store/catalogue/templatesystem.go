@@ -13,8 +13,11 @@ import (
 	"seedbed/store/sqldb"
 )
 
+// systemColumns are the columns whose values systemValues returns.
 const systemColumns = `name, vcpus, memory, serial, vnc, vnc_bind, node_limit, node_selector, node_autostart, ` +
 	`migration_method, migration_downtime, disk_bus, disk_copy, revision, created, changed`
+
+const intoSystem = `system_template (` + systemColumns + `)`
 
 // systemRead lists the columns to read of a system template, including the OVA image that it came
 // with.
@@ -32,11 +35,11 @@ func scanSystem(r sqldb.Row) (t seedbed.SystemTemplate, err error) {
 	return t, err
 }
 
-// systemValues returns the values of a system template's own columns, in their order.
 func systemValues(t seedbed.SystemTemplate) []any {
 	return []any{t.Name, t.VCPUs, t.Memory, sqldb.Flag(t.Serial), sqldb.Flag(t.VNC), t.VNCBind,
 		sqldb.AsJSON(sqldb.OrEmpty(t.NodeLimit)), t.NodeSelector,
-		sqldb.Flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, sqldb.Flag(t.DiskCopy)}
+		sqldb.Flag(t.NodeAutostart), t.MigrationMethod, t.MigrationDowntime.Microseconds(), t.DiskBus, sqldb.Flag(t.DiskCopy),
+		t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed)}
 }
 
 // The values that fields of a system template accept.
@@ -88,8 +91,7 @@ func (s *Store) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTempla
 		return seedbed.SystemTemplate{}, err
 	}
 	t.NodeLimit, t.ObjectMeta = sqldb.OrEmpty(t.NodeLimit), newStored()
-	id, err := s.createObject(ctx, kindSystem, intoSystem, t.Name,
-		append(systemValues(t), t.Revision, sqldb.Micros(t.Created), sqldb.Micros(t.Changed))...)
+	id, err := s.createObject(ctx, kindSystem, intoSystem, t.Name, systemValues(t)...)
 	if err != nil {
 		return seedbed.SystemTemplate{}, err
 	}
@@ -107,32 +109,32 @@ func (s *Store) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all [
 }
 
 // ChangeSystemTemplate changes a system template by calling change, possibly more than once. change
-// may set anything except the name. Instances that were made from the template do not change.
-// ChangeSystemTemplate returns ErrNotFound or ErrInvalid.
+// may set anything except the name and the OVA image. Instances that were made from the template do
+// not change. ChangeSystemTemplate returns ErrNotFound, ErrInvalid or the error of change.
 func (s *Store) ChangeSystemTemplate(
 	ctx context.Context, name string, change func(*seedbed.SystemTemplate) error,
 ) (t seedbed.SystemTemplate, err error) {
-	err = s.db.Update(ctx, "change "+kindSystem+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		if _, err := touchObject(ctx, tx, kindSystem, "system_template", name); err != nil {
-			return err
-		}
-		t, err = sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, name)
+	err = s.changeObject(ctx, kindSystem, "system_template", name, func(tx *sqldb.Tx) error {
+		was, err := readSystem(ctx, tx, name)
 		if err != nil {
 			return err
 		}
+		t = was
 		if err := change(&t); err != nil {
 			return err
 		}
-		t.Name = name
+		t.Name, t.OVA, t.OVAID, t.ObjectMeta = was.Name, was.OVA, was.OVAID, changed(was.ObjectMeta)
 		if err := checkSystem(t); err != nil {
 			return err
 		}
-		return sqldb.Exec(ctx, tx, `
-			UPDATE system_template SET vcpus = $2, memory = $3, serial = $4, vnc = $5, vnc_bind = $6, node_limit = $7, node_selector = $8,
-				node_autostart = $9, migration_method = $10, migration_downtime = $11, disk_bus = $12, disk_copy = $13
-			WHERE name = $1`, systemValues(t)...)
+		return update(ctx, tx, "system_template", systemColumns, t.ID, systemValues(t))
 	})
 	return t, err
+}
+
+// readSystem reads the system template of that name.
+func readSystem(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.SystemTemplate, error) {
+	return sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, name)
 }
 
 // DeleteSystemTemplate removes a system template. If profiles use it, it returns an ErrInUse that

@@ -1,136 +1,138 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
 
-// sheet is a named text in one of two tables: a user-data document or a script.
-type sheet struct {
-	seedbed.ObjectMeta
-	name, content string
-}
+// textColumns are the columns of a user-data document and of a script, besides its number and a
+// script's options.
+const textColumns = `name, content, revision, created, changed`
 
-func scanDocument(r sqldb.Row) (d sheet, err error) {
-	err = r.Scan(&d.ID, &d.name, &d.content, &d.Revision, sqldb.ToTime(&d.Created), sqldb.ToTime(&d.Changed))
-	return d, err
-}
-
-// shelf is one of the tables that hold sheets. column is the column in which a profile refers to
-// one.
-type shelf struct{ kind, table, column, into string }
+// texts is a table of texts: user-data documents or scripts. column is the column in which a profile
+// refers to one.
+type texts struct{ kind, table, column string }
 
 var (
-	userDataShelf = shelf{kindUserData, "userdata", "document", intoUserData}
-	scriptShelf   = shelf{kindScript, "script", "script", intoScript}
+	userDataTexts = texts{kindUserData, "userdata", "document"}
+	scriptTexts   = texts{kindScript, "script", "script"}
 )
 
 // Always creates the built-in empty user-data document and script.
 func (s *Store) Always(ctx context.Context) error {
 	return s.db.Update(ctx, "keep what is always there", func(tx *sqldb.Tx) error {
-		changed := 0
-		for _, s := range []shelf{userDataShelf, scriptShelf} {
-			at := sqldb.Micros(sqldb.Now())
+		made := 0
+		for _, t := range []texts{userDataTexts, scriptTexts} {
 			n, err := sqldb.Affect(ctx, tx,
-				`INSERT INTO `+s.table+` (name, content, revision, created, changed) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`,
-				seedbed.Empty, at)
+				`INSERT INTO `+t.table+` (`+textColumns+`) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`,
+				seedbed.Empty, sqldb.Micros(sqldb.Now()))
 			if err != nil {
 				return err
 			}
-			changed += n
+			made += n
 		}
-		if changed == 0 {
+		if made == 0 {
 			return sqldb.ErrUnchanged
 		}
 		return nil
 	})
 }
 
-// create adds a sheet.
-func (s shelf) create(ctx context.Context, st *Store, name, content string) (sheet, error) {
-	if err := seedbed.CheckName(s.kind, name); err != nil {
-		return sheet{}, err
+// create adds a text and returns what is recorded of it.
+func (t texts) create(ctx context.Context, s *Store, name, content string) (seedbed.ObjectMeta, error) {
+	if err := cmp.Or(seedbed.CheckName(t.kind, name), t.check(content)); err != nil {
+		return seedbed.ObjectMeta{}, err
 	}
-	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
-		return sheet{}, err
+	m := newStored()
+	id, err := s.createObject(ctx, t.kind, t.table+` (`+textColumns+`)`, name, name, content,
+		m.Revision, sqldb.Micros(m.Created), sqldb.Micros(m.Changed))
+	m.ID = id
+	return m, err
+}
+
+// set replaces the content of a text, of which m is recorded.
+func (t texts) set(ctx context.Context, tx *sqldb.Tx, name, content string, m seedbed.ObjectMeta) error {
+	if err := cmp.Or(t.fixed(name), t.check(content)); err != nil {
+		return err
 	}
-	d := sheet{newStored(), name, content}
-	id, err := st.createObject(ctx, s.kind, s.into, name, name, content, d.Revision, sqldb.Micros(d.Created), sqldb.Micros(d.Changed))
-	d.ID = id
+	return update(ctx, tx, t.table, "content, revision, changed", m.ID, []any{content, m.Revision, sqldb.Micros(m.Changed)})
+}
+
+func (t texts) remove(ctx context.Context, s *Store, name string) error {
+	if err := t.fixed(name); err != nil {
+		return err
+	}
+	return s.deleteObject(ctx, t.kind, t.table, t.column, name)
+}
+
+// check returns ErrInvalid for a content that cannot be stored.
+func (t texts) check(content string) error {
+	return plainText("the "+t.kind, content, int(seedbed.MaxDocument))
+}
+
+// fixed returns ErrConflict for the built-in text, which does not change.
+func (t texts) fixed(name string) error {
+	if name != seedbed.Empty {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "the %s %q is always there and holds nothing: make another", t.kind, name)
+}
+
+func scanUserData(r sqldb.Row) (d seedbed.UserDataDocument, err error) {
+	err = r.Scan(&d.ID, &d.Name, &d.Data, &d.Revision, sqldb.ToTime(&d.Created), sqldb.ToTime(&d.Changed))
 	return d, err
 }
 
-func (s shelf) list(ctx context.Context, st *Store, m seedbed.NameMatch) (all []sheet, err error) {
-	err = st.db.View(ctx, "list "+s.kind+"s", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanDocument, m, "name",
-			`SELECT id, name, content, revision, created, changed FROM `+s.table+` WHERE %s ORDER BY name`)
-		return err
-	})
-	return all, err
-}
-
-// set replaces the content of a sheet.
-func (s shelf) set(ctx context.Context, st *Store, name, content string) error {
-	if err := plainText("the "+s.kind, content, int(seedbed.MaxDocument)); err != nil {
-		return err
-	}
-	return st.db.Update(ctx, "change "+s.kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		if _, err := touchObject(ctx, tx, s.kind, s.table, name); err != nil {
-			return err
-		}
-		if name == seedbed.Empty {
-			return s.fixed()
-		}
-		return sqldb.Exec(ctx, tx, `UPDATE `+s.table+` SET content = $1 WHERE name = $2`, content, name)
-	})
-}
-
-func (s shelf) remove(ctx context.Context, st *Store, name string) error {
-	if name == seedbed.Empty {
-		return s.fixed()
-	}
-	return st.deleteObject(ctx, s.kind, s.table, s.column, name)
-}
-
-// fixed returns ErrConflict, for changes of a built-in sheet.
-func (s shelf) fixed() error {
-	return seedbed.Errorf(seedbed.ErrConflict, "the %s %q is always there and holds nothing: make another", s.kind, seedbed.Empty)
-}
-
-func (d sheet) userData() seedbed.UserDataDocument {
-	return seedbed.UserDataDocument{ObjectMeta: d.ObjectMeta, Name: d.name, Data: d.content}
+// readUserData reads the user-data document of that name.
+func readUserData(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.UserDataDocument, error) {
+	return sqldb.One(ctx, tx, scanUserData, noObject(kindUserData, name), `SELECT id, `+textColumns+` FROM userdata WHERE name = $1`, name)
 }
 
 // CreateUserData adds a user-data document.
 func (s *Store) CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error) {
-	d, err := userDataShelf.create(ctx, s, name, data)
-	return d.userData(), err
+	m, err := userDataTexts.create(ctx, s, name, data)
+	return seedbed.UserDataDocument{ObjectMeta: m, Name: name, Data: data}, err
 }
 
 // UserDataDocuments returns the user-data documents whose names match, sorted by name.
-func (s *Store) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error) {
-	found, err := userDataShelf.list(ctx, s, m)
-	all := make([]seedbed.UserDataDocument, len(found))
-	for i, d := range found {
-		all[i] = d.userData()
-	}
+func (s *Store) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) (all []seedbed.UserDataDocument, err error) {
+	err = s.db.View(ctx, "list userdata documents", func(tx *sqldb.Tx) error {
+		all, err = matched(ctx, tx, scanUserData, m, "name", `SELECT id, `+textColumns+` FROM userdata WHERE %s ORDER BY name`)
+		return err
+	})
 	return all, err
 }
 
-// SetUserData replaces the content of a user-data document. Instances that were made with it keep
-// their user-data, unless it follows the document. The built-in document "empty" cannot be changed:
-// ErrConflict.
-func (s *Store) SetUserData(ctx context.Context, name, data string) error {
+// ChangeUserData changes a user-data document by calling change, possibly more than once. change may
+// set the data. Instances that were made with it keep their user-data, unless it follows the
+// document. ChangeUserData returns ErrNotFound, ErrInvalid, ErrConflict for the built-in document
+// "empty", or the error of change.
+func (s *Store) ChangeUserData(
+	ctx context.Context, name string, change func(*seedbed.UserDataDocument) error,
+) (d seedbed.UserDataDocument, err error) {
 	defer s.revised.Wake()
-	return userDataShelf.set(ctx, s, name, data)
+	err = s.changeObject(ctx, kindUserData, "userdata", name, func(tx *sqldb.Tx) error {
+		was, err := readUserData(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		d = was
+		if err := change(&d); err != nil {
+			return err
+		}
+		d.Name, d.ObjectMeta = was.Name, changed(was.ObjectMeta)
+		return userDataTexts.set(ctx, tx, name, d.Data, d.ObjectMeta)
+	})
+	return d, err
 }
 
 // DeleteUserData removes a user-data document. If profiles use it, DeleteUserData returns an
 // ErrInUse that names them.
 func (s *Store) DeleteUserData(ctx context.Context, name string) error {
-	return userDataShelf.remove(ctx, s, name)
+	return userDataTexts.remove(ctx, s, name)
 }
 
 // Revised returns a channel that is closed at the next change of a profile or user-data document by

@@ -219,7 +219,7 @@ func testLive(b *bench) {
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
 
 	rung := b.Revised()
-	b.must(b.SetUserData(ctx, "doc", "two"))
+	b.must(b.setUserData("doc", "two"))
 	select {
 	case <-rung:
 	default:
@@ -277,7 +277,7 @@ func testLiveComposed(b *bench) {
 	source := seedbed.Source(p.Revision, 1)
 	i := b.follower("web1", source)
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
-	b.must(b.SetUserData(ctx, "doc", "two"))
+	b.must(b.setUserData("doc", "two"))
 	want := seedbed.LiveDocument{Instance: i.ID, Source: source, Want: seedbed.Source(p.Revision, 2)}
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{want})
 	pin := func(i *seedbed.Instance) error { i.Follow = seedbed.FollowPinned; return nil }

@@ -224,10 +224,10 @@ func testOVAStays(b *bench) {
 	_, err := b.Accept(ctx, ovaRemoveOf("vm"))
 	b.want(err, seedbed.ErrInUse, "user")
 	b.must(b.DeleteProfile(ctx, "user"))
-	b.must(b.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "ova_vm_sdb"}))
+	b.must(b.addDisk("root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "ova_vm_sdb"}))
 	_, err = b.Accept(ctx, ovaRemoveOf("vm"))
 	b.want(err, seedbed.ErrInUse, "root")
-	b.must(b.RemoveTemplateDisk(ctx, "root", "sda"))
+	b.must(b.removeDisk("root", "sda"))
 	// A removal that changed nothing leaves the OVA image as before.
 	get(b.Accept(ctx, ovaRemoveOf("vm")))(b)
 	j := b.claim()

@@ -27,9 +27,9 @@ func (b *bench) composed() {
 	b.world()
 	get(b.CreateSystemTemplate(ctx, systemOf("small")))(b)
 	get(b.CreateNetworkTemplate(ctx, "lan", ""))(b)
-	b.must(b.AddTemplateNetwork(ctx, "lan", "default", false))
+	b.must(b.addNetwork("lan", "default", false))
 	get(b.CreateStorageTemplate(ctx, "root"))(b)
-	b.must(b.AddTemplateDisk(ctx, "root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
+	b.must(b.addDisk("root", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
 	get(b.CreateUserData(ctx, "cloud", "#cloud-config\n"))(b)
 	get(b.CreateScript(ctx, "install", "print(1)\n"))(b)
 }
@@ -58,11 +58,11 @@ func testTexts(b *bench) {
 	b.want(err, seedbed.ErrInvalid, "UTF-8")
 	_, err = b.CreateUserData(ctx, "huge", strings.Repeat("x", int(seedbed.MaxDocument)+1))
 	b.want(err, seedbed.ErrInvalid, "at most")
-	b.must(b.SetUserData(ctx, "multi", "#!/bin/sh\n"))
+	b.must(b.setUserData("multi", "#!/bin/sh\n"))
 	if d := get(b.UserDataDocuments(ctx, seedbed.ExactName("multi")))(b)[0]; d.Data != "#!/bin/sh\n" || d.Revision != 2 {
 		b.Errorf("changed to %+v", d)
 	}
-	b.want(b.SetUserData(ctx, "none", ""), seedbed.ErrNotFound, `the userdata document "none" does not exist`)
+	b.want(b.setUserData("none", ""), seedbed.ErrNotFound, `the userdata document "none" does not exist`)
 	b.must(b.DeleteUserData(ctx, "multi"))
 	b.want(b.DeleteUserData(ctx, "multi"), seedbed.ErrNotFound)
 
@@ -70,11 +70,11 @@ func testTexts(b *bench) {
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b), []seedbed.Script{script})
 	_, err = b.CreateScript(ctx, "install", "")
 	b.want(err, seedbed.ErrExists, `the script "install" already exists`)
-	b.must(b.SetScript(ctx, "install", "print(2)\n"))
+	b.must(b.setScript("install", "print(2)\n"))
 	if s := get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0]; s.Text != "print(2)\n" || s.Revision != 2 {
 		b.Errorf("changed to %+v", s)
 	}
-	b.want(b.SetScript(ctx, "none", ""), seedbed.ErrNotFound, `the script "none" does not exist`)
+	b.want(b.setScript("none", ""), seedbed.ErrNotFound, `the script "none" does not exist`)
 	b.must(b.DeleteScript(ctx, "install"))
 	b.want(b.DeleteScript(ctx, "install"), seedbed.ErrNotFound)
 }
@@ -88,8 +88,8 @@ func testAlways(b *bench) {
 	}
 	b.want(b.DeleteUserData(ctx, "empty"), seedbed.ErrConflict, "always there")
 	b.want(b.DeleteScript(ctx, "empty"), seedbed.ErrConflict)
-	b.want(b.SetUserData(ctx, "empty", "x"), seedbed.ErrConflict)
-	b.want(b.SetScript(ctx, "empty", "x"), seedbed.ErrConflict)
+	b.want(b.setUserData("empty", "x"), seedbed.ErrConflict)
+	b.want(b.setScript("empty", "x"), seedbed.ErrConflict)
 	b.equal(get(b.UserDataDocuments(ctx, seedbed.NameMatch{}))(b), docs)
 }
 

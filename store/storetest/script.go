@@ -14,7 +14,6 @@ type ScriptRuns interface {
 	SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error
 	AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error
 	DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error
-	SetScriptOptions(ctx context.Context, name string, change func(*seedbed.ScriptOptions)) error
 }
 
 var scriptCases = map[string]func(*bench){
@@ -29,24 +28,24 @@ func testScriptOptions(b *bench) {
 	ctx := context.Background()
 	get(b.CreateScript(ctx, "install", "print(1)\n"))(b)
 	o := seedbed.ScriptOptions{Network: true, ScriptLimits: seedbed.ScriptLimits{Time: time.Hour, Memory: seedbed.GiB}}
-	b.must(b.SetScriptOptions(ctx, "install", func(have *seedbed.ScriptOptions) { *have = o }))
+	b.must(b.setOptions("install", func(have *seedbed.ScriptOptions) { *have = o }))
 	s := get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0]
 	b.equal(s.Options, o)
 	b.equal(s.Text, "print(1)\n")
-	b.want(b.SetScriptOptions(ctx, "install", func(o *seedbed.ScriptOptions) { o.Time = -1 }), seedbed.ErrInvalid, "time is")
-	b.want(b.SetScriptOptions(ctx, "none", func(*seedbed.ScriptOptions) {}), seedbed.ErrNotFound, `"none" does not exist`)
-	b.want(b.SetScriptOptions(ctx, seedbed.Empty, func(*seedbed.ScriptOptions) {}), seedbed.ErrConflict, "always there")
+	b.want(b.setOptions("install", func(o *seedbed.ScriptOptions) { o.Time = -1 }), seedbed.ErrInvalid, "time is")
+	b.want(b.setOptions("none", func(*seedbed.ScriptOptions) {}), seedbed.ErrNotFound, `"none" does not exist`)
+	b.want(b.setOptions(seedbed.Empty, func(*seedbed.ScriptOptions) {}), seedbed.ErrConflict, "always there")
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
 
 	// The privilege belongs to a text. A different text must be granted it again.
-	b.must(b.SetScriptOptions(ctx, "install", func(o *seedbed.ScriptOptions) { o.Privileged = true }))
+	b.must(b.setOptions("install", func(o *seedbed.ScriptOptions) { o.Privileged = true }))
 	o.Privileged = true
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
-	b.must(b.SetScript(ctx, "install", "print(2)\n"))
+	b.must(b.setScript("install", "print(2)\n"))
 	o.Privileged = false
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
-	b.must(b.SetScript(ctx, "install", "print(1)\n"))
-	b.must(b.SetScriptOptions(ctx, "install", func(o *seedbed.ScriptOptions) { o.Privileged = false }))
+	b.must(b.setScript("install", "print(1)\n"))
+	b.must(b.setOptions("install", func(o *seedbed.ScriptOptions) { o.Privileged = false }))
 	b.equal(get(b.Scripts(ctx, seedbed.ExactName("install")))(b)[0].Options, o)
 }
 

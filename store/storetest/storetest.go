@@ -181,6 +181,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"outbox", outboxCases},
 		{"access", accessCases},
 		{"template", templateCases},
+		{"change", changeCases},
 		{"script", scriptCases},
 		{"provisioner", provisionerCases},
 		{"ova", ovaCases},

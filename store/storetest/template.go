@@ -21,14 +21,12 @@ type Templates interface {
 
 	CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (seedbed.NetworkTemplate, error)
 	NetworkTemplates(context.Context, seedbed.NameMatch) ([]seedbed.NetworkTemplate, error)
-	AddTemplateNetwork(ctx context.Context, template, vni string, again bool) error
-	RemoveTemplateNetwork(ctx context.Context, template, vni string) error
+	ChangeNetworkTemplate(ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error) (seedbed.NetworkTemplate, error)
 	DeleteNetworkTemplate(ctx context.Context, name string) error
 
 	CreateStorageTemplate(ctx context.Context, name string) (seedbed.StorageTemplate, error)
 	StorageTemplates(context.Context, seedbed.NameMatch) ([]seedbed.StorageTemplate, error)
-	AddTemplateDisk(ctx context.Context, template string, d seedbed.TemplateDisk) error
-	RemoveTemplateDisk(ctx context.Context, template, name string) error
+	ChangeStorageTemplate(ctx context.Context, name string, change func(*seedbed.StorageTemplate) error) (seedbed.StorageTemplate, error)
 	DeleteStorageTemplate(ctx context.Context, name string) error
 }
 
@@ -36,12 +34,13 @@ type Templates interface {
 type Provisioner interface {
 	CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error)
 	UserDataDocuments(context.Context, seedbed.NameMatch) ([]seedbed.UserDataDocument, error)
-	SetUserData(ctx context.Context, name, data string) error
+	ChangeUserData(ctx context.Context, name string, change func(*seedbed.UserDataDocument) error) (seedbed.UserDataDocument, error)
 	DeleteUserData(ctx context.Context, name string) error
 
 	CreateScript(ctx context.Context, name, text string) (seedbed.Script, error)
 	Scripts(context.Context, seedbed.NameMatch) ([]seedbed.Script, error)
-	SetScript(ctx context.Context, name, text string) error
+	ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
+	ChangeScriptOptions(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
 	DeleteScript(ctx context.Context, name string) error
 
 	ScriptedProfiles(context.Context, seedbed.NameMatch) ([]seedbed.Profile, error)
@@ -178,13 +177,13 @@ func testNetworkTemplates(b *bench) {
 	_, err = b.CreateNetworkTemplate(ctx, "a%b", "")
 	b.want(err, seedbed.ErrInvalid)
 
-	b.must(b.AddTemplateNetwork(ctx, "lan", "200", false))
-	b.must(b.AddTemplateNetwork(ctx, "lan", "100", false))
-	b.want(b.AddTemplateNetwork(ctx, "lan", "200", false), seedbed.ErrExists, `the VNI "200" in network template "lan" already exists`)
-	b.must(b.AddTemplateNetwork(ctx, "lan", "200", true))
-	b.want(b.AddTemplateNetwork(ctx, "lan", "300", false), seedbed.ErrInvalid, `the network VNI "300" is not present on the cluster`)
-	b.want(b.AddTemplateNetwork(ctx, "lan", "a\x00", false), seedbed.ErrInvalid)
-	b.want(b.AddTemplateNetwork(ctx, "wan", "100", false), seedbed.ErrNotFound, `the network template "wan" does not exist`)
+	b.must(b.addNetwork("lan", "200", false))
+	b.must(b.addNetwork("lan", "100", false))
+	b.want(b.addNetwork("lan", "200", false), seedbed.ErrExists, `the VNI "200" in network template "lan" already exists`)
+	b.must(b.addNetwork("lan", "200", true))
+	b.want(b.addNetwork("lan", "300", false), seedbed.ErrInvalid, `the network VNI "300" is not present on the cluster`)
+	b.want(b.addNetwork("lan", "a\x00", false), seedbed.ErrInvalid)
+	b.want(b.addNetwork("wan", "100", false), seedbed.ErrNotFound, `the network template "wan" does not exist`)
 	all := get(b.NetworkTemplates(ctx, seedbed.NameMatch{}))(b)
 	var vnis []string
 	for _, n := range all[0].Networks {
@@ -197,16 +196,16 @@ func testNetworkTemplates(b *bench) {
 	if all[0].Revision != 4 || all[0].MAC != made.MAC || len(all) != 1 {
 		b.Errorf("%+v", all)
 	}
-	b.must(b.RemoveTemplateNetwork(ctx, "lan", "200"))
-	b.want(b.RemoveTemplateNetwork(ctx, "lan", "200"), seedbed.ErrNotFound, `the VNI "200" in network template "lan" does not exist`)
-	b.want(b.RemoveTemplateNetwork(ctx, "wan", "200"), seedbed.ErrNotFound, "network template")
+	b.must(b.removeNetwork("lan", "200"))
+	b.want(b.removeNetwork("lan", "200"), seedbed.ErrNotFound, `the VNI "200" in network template "lan" does not exist`)
+	b.want(b.removeNetwork("wan", "200"), seedbed.ErrNotFound, "network template")
 	if nets := get(b.NetworkTemplates(ctx, seedbed.ExactName("lan")))(b)[0].Networks; len(nets) != 1 || nets[0].VNI != "100" {
 		b.Errorf("%+v", nets)
 	}
 	for range 15 {
-		b.must(b.AddTemplateNetwork(ctx, "lan", "100", true))
+		b.must(b.addNetwork("lan", "100", true))
 	}
-	b.want(b.AddTemplateNetwork(ctx, "lan", "100", true), seedbed.ErrInvalid, "16 networks")
+	b.want(b.addNetwork("lan", "100", true), seedbed.ErrInvalid, "16 networks")
 	b.must(b.DeleteNetworkTemplate(ctx, "lan"))
 	b.want(b.DeleteNetworkTemplate(ctx, "lan"), seedbed.ErrNotFound)
 }
@@ -224,18 +223,18 @@ func testStorageTemplates(b *bench) {
 	clone := seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}
 	data := diskOf("sdb")
 	data.Filesystem, data.FilesystemArgs, data.Mountpoint = "ext4", []string{"-L=data", "-m=0"}, "/srv"
-	b.must(b.AddTemplateDisk(ctx, "two", data))
-	b.must(b.AddTemplateDisk(ctx, "two", clone))
-	b.want(b.AddTemplateDisk(ctx, "two", diskOf("sda")), seedbed.ErrExists, `the disk "sda" in storage template "two" already exists`)
-	b.want(b.AddTemplateDisk(ctx, "one", diskOf("sda")), seedbed.ErrNotFound, `the storage template "one" does not exist`)
+	b.must(b.addDisk("two", data))
+	b.must(b.addDisk("two", clone))
+	b.want(b.addDisk("two", diskOf("sda")), seedbed.ErrExists, `the disk "sda" in storage template "two" already exists`)
+	b.want(b.addDisk("one", diskOf("sda")), seedbed.ErrNotFound, `the storage template "one" does not exist`)
 	got := get(b.StorageTemplates(ctx, seedbed.ExactName("two")))(b)
 	want := []seedbed.StorageTemplate{{ObjectMeta: got[0].ObjectMeta, Name: "two", Disks: []seedbed.TemplateDisk{clone, data}}}
 	b.equal(got, want, cmpopts.IgnoreFields(seedbed.TemplateDisk{}, "ID", "Template"))
 	if got[0].ID != made.ID || got[0].Revision != 3 || got[0].Disks[0].Template != made.ID || got[0].Disks[0].ID == 0 {
 		b.Errorf("%+v", got[0])
 	}
-	b.must(b.RemoveTemplateDisk(ctx, "two", "sdb"))
-	b.want(b.RemoveTemplateDisk(ctx, "two", "sdb"), seedbed.ErrNotFound, `the disk "sdb" in storage template "two" does not exist`)
+	b.must(b.removeDisk("two", "sdb"))
+	b.want(b.removeDisk("two", "sdb"), seedbed.ErrNotFound, `the disk "sdb" in storage template "two" does not exist`)
 	b.must(b.DeleteStorageTemplate(ctx, "two"))
 	b.want(b.DeleteStorageTemplate(ctx, "two"), seedbed.ErrNotFound)
 }
@@ -270,7 +269,7 @@ func testDiskBounds(b *bench) {
 	} {
 		d := diskOf("sda")
 		c.spoil(&d)
-		err := b.AddTemplateDisk(ctx, "s", d)
+		err := b.addDisk("s", d)
 		if seedbed.KindName(err) != "invalid" || !strings.Contains(err.Error(), c.say) {
 			b.Errorf("%s: %v, want %q", name, err, c.say)
 		}
@@ -286,7 +285,7 @@ func testTemplateImage(b *bench) {
 	ctx := context.Background()
 	b.world()
 	get(b.CreateStorageTemplate(ctx, "s"))(b)
-	b.must(b.AddTemplateDisk(ctx, "s", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
+	b.must(b.addDisk("s", seedbed.TemplateDisk{Name: "sda", Pool: "default", Source: "debian"}))
 	remove := seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, Subject: "debian"}}
 	_, err := b.Accept(ctx, remove)
 	b.want(err, seedbed.ErrInUse, "storage template s")

@@ -80,6 +80,9 @@ func (s *Store) ImportCatalogue(
 		}
 		return nil
 	})
+	if report.Applied {
+		s.revised.Wake() // even after an error, because the commit may have succeeded
+	}
 	return report, err
 }
 

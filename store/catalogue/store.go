@@ -28,11 +28,11 @@ func New(db *sqldb.DB, together Together) *Store {
 }
 
 // in returns a store that reads and writes in a transaction that exists. A method that fails undoes
-// only its own writes.
+// only its own writes. Its changes wake no one, since they are not committed.
 func (s *Store) in(tx *sqldb.Tx) *Store {
 	db := s.db.In(tx)
 	together := func(ctx context.Context, what string, write func(context.Context, *sqldb.Tx) error) error {
 		return db.Update(ctx, what, func(tx *sqldb.Tx) error { return write(ctx, tx) })
 	}
-	return &Store{db: db, together: together, revised: s.revised}
+	return &Store{db: db, together: together, revised: new(sqldb.Notifier)}
 }

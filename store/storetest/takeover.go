@@ -21,6 +21,7 @@ var catalogueTakeoverCases = map[string]func(*bench){
 	"secrets":              testImportSecrets,
 	"whole":                testCatalogueWhole,
 	"what the checks find": testImportChecks,
+	"whom it wakes":        testImportWakes,
 }
 
 // wares returns a catalogue with one object of each kind.
@@ -184,6 +185,40 @@ func testImportChecks(b *bench) {
 	r := b.importCatalogue(wares(), how)
 	if !slices.Equal(seen, []string{"web", "native"}) || r.Conflicts() != 1 || r.Applied || r.Changes[len(r.Changes)-1].Detail != "no" {
 		b.Errorf("%v, %+v", seen, r)
+	}
+}
+
+// Who waits for changes of profiles and documents is woken once they are committed, and not before.
+func testImportWakes(b *bench) {
+	b.world()
+	var rung <-chan struct{}
+	woken := func() bool {
+		select {
+		case <-rung:
+			return true
+		default:
+			return false
+		}
+	}
+	c := wares()
+	how := seedbed.CatalogueImport{Check: func(context.Context, seedbed.PartReader, seedbed.Profile) error {
+		if woken() {
+			b.Error("the import wakes before it is committed")
+		}
+		return nil
+	}}
+	rung = b.Revised()
+	if b.importCatalogue(c, how); !woken() {
+		b.Error("the import wakes no one")
+	}
+	rung = b.Revised()
+	c.UserData[0].Data += "a: b\n"
+	if r := b.importCatalogue(c, how); !r.Applied || !woken() {
+		b.Errorf("the changing import wakes no one: %+v", r)
+	}
+	rung = b.Revised()
+	if b.importCatalogue(c, seedbed.CatalogueImport{DryRun: true, Check: how.Check}); woken() {
+		b.Error("a dry run wakes")
 	}
 }
 

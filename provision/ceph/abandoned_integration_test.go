@@ -35,9 +35,9 @@ func left(t *testing.T, p *Pool, node, where string, r role, name string, job se
 			if err != nil {
 				return err
 			}
-			return s.io.Write(idObject+r.rbdName(name), id[:n], 0)
+			return s.io.Write(idObject+rbdOf(r, name), id[:n], 0)
 		case "named":
-			return rbd.GetImage(s.io, from).Rename(r.rbdName(name))
+			return rbd.GetImage(s.io, from).Rename(rbdOf(r, name))
 		}
 		return nil
 	})
@@ -76,7 +76,7 @@ func TestNodeNeverReturns(t *testing.T) {
 	}
 	want := func(extra ...string) {
 		t.Helper()
-		want := append([]string{roleImage.rbdName("base"), roleImage.rbdName("half"), roleImage.rbdName("named")}, extra...)
+		want := append([]string{rbdOf(roleImage, "base"), rbdOf(roleImage, "half"), rbdOf(roleImage, "named")}, extra...)
 		got := names(t, c, cfg.Pool)
 		slices.Sort(want)
 		slices.Sort(got)
@@ -93,7 +93,7 @@ func TestNodeNeverReturns(t *testing.T) {
 	if err := q.sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	want(used, early, idle, roleVolume.rbdName("late"))
+	want(used, early, idle, rbdOf(roleVolume, "late"))
 	if _, err := q.CloneVolume(ctx, "job", volume("late")); !errors.Is(err, seedbed.ErrUnavailable) ||
 		!strings.Contains(err.Error(), "24h0m0s after") {
 		t.Errorf("a volume that may still come: %v", err)
@@ -125,5 +125,5 @@ func TestNodeNeverReturns(t *testing.T) {
 			t.Errorf("%s cannot be made again: %v", name, err)
 		}
 	}
-	want(roleVolume.rbdName("early"), roleVolume.rbdName("late"))
+	want(rbdOf(roleVolume, "early"), rbdOf(roleVolume, "late"))
 }

@@ -39,7 +39,7 @@ func (p *Pool) adoptable(s *session, name string) (t tag, err error) {
 		return t, err
 	case !there:
 		return t, seedbed.Errorf(seedbed.ErrNotFound, "RBD image %s/%s does not exist", p.cfg.Pool, name)
-	case have.names(name) || strings.HasPrefix(name, building):
+	case isTagOf(have, name) || strings.HasPrefix(name, building):
 		return t, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s already belongs to Seedbed", p.cfg.Pool, name)
 	}
 	img, err := rbd.OpenImageReadOnly(s.io, name, rbd.NoSnapshot)
@@ -73,7 +73,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 	if err := seedbed.CheckName("volume", a.Name); err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
-	final := roleVolume.rbdName(a.Name)
+	final := rbdOf(roleVolume, a.Name)
 	return call(ctx, p, "adopt volume "+a.Name, final, func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
 		name, ok := strings.CutPrefix(a.Source, p.cfg.Pool+"/")
 		if !ok {
@@ -83,7 +83,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 		switch {
 		case err != nil:
 			return seedbed.VolumeInfo{}, err
-		case there && have.names(final) && have.Instance == a.Instance:
+		case there && isTagOf(have, final) && have.Instance == a.Instance:
 			return p.volume(s, have), nil
 		case there && name != final:
 			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s already exists and is not changed", p.cfg.Pool, final)
@@ -117,7 +117,7 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 	if err := seedbed.CheckName("volume", a.Name); err != nil {
 		return err
 	}
-	final := roleVolume.rbdName(a.Name)
+	final := rbdOf(roleVolume, a.Name)
 	_, err := call(ctx, p, "release volume "+a.Name, final, func(ctx context.Context, s *session) (struct{}, error) {
 		back := final
 		if name, ok := strings.CutPrefix(a.Source, p.cfg.Pool+"/"); ok {
@@ -127,15 +127,15 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 		if err != nil {
 			return struct{}{}, err
 		}
-		if !there || !have.names(final) { // released, or never adopted: then at most the tag is there
+		if !there || !isTagOf(have, final) { // released, or never adopted: then at most the tag is there
 			left, _, err := s.readTag(back)
 			if err != nil || left == nil || left.Name != a.Name || left.Instance != a.Instance {
 				return struct{}{}, err
 			}
 			return struct{}{}, s.dropTag(back)
 		}
-		if have.Instance != a.Instance {
-			return struct{}{}, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", a.Name, p.cfg.Name, have.Instance)
+		if err := have.CheckInstance(p.cfg.Name, a.Instance); err != nil {
+			return struct{}{}, err
 		}
 		if back != final {
 			h, err := s.header(final)

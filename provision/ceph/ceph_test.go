@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/provision/pooltag"
 )
 
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, r := range []role{roleImage, roleVolume} {
-		name := r.rbdName("a.b-c")
+		name := rbdOf(r, "a.b-c")
 		if got, short, ok := split(name); !ok || got != r || short != "a.b-c" {
 			t.Errorf("split(%q): %q, %q, %v", name, got, short, ok)
 		}
@@ -40,9 +41,9 @@ func TestNames(t *testing.T) {
 func TestTag(t *testing.T) {
 	t.Parallel()
 	want := tag{
-		Seedbed: tagVersion, Role: roleVolume, Name: "v", State: stateReady, Node: "n", Job: "j", Instance: "i", Image: "base", Size: 512,
+		Seedbed: pooltag.Version, Role: roleVolume, Name: "v", State: stateReady, Node: "n", Job: "j", Instance: "i", Image: "base", Size: 512,
 	}
-	text, err := want.marshal()
+	text, err := want.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestTag(t *testing.T) {
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Error(diff)
 	}
-	if !got.names("seedbed-volume.v") || got.names("seedbed-image.v") || (*tag)(nil).names("seedbed-volume.") {
+	if !isTagOf(got, "seedbed-volume.v") || isTagOf(got, "seedbed-image.v") || isTagOf(nil, "seedbed-volume.") {
 		t.Error("a tag is taken for another's")
 	}
 	for _, foreign := range []string{"", "x", "[]", "{}", `{"seedbed":"yes"}`, `{"other":1}`} {
@@ -69,7 +70,7 @@ func TestTag(t *testing.T) {
 func FuzzParseTag(f *testing.F) {
 	f.Add(`{"seedbed":1,"role":"image","name":"a"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, err := parseTag("x", text); got != nil && (err != nil || got.Seedbed != tagVersion) {
+		if got, err := parseTag("x", text); got != nil && (err != nil || got.Seedbed != pooltag.Version) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

@@ -43,9 +43,9 @@ func volume(name string) seedbed.VolumeSpec {
 // only fails the test unless the pool holds the image base, those volumes, and nothing else.
 func only(t *testing.T, c *lab.CephCluster, p *Pool, volumes ...string) {
 	t.Helper()
-	want := []string{roleImage.rbdName("base")}
+	want := []string{rbdOf(roleImage, "base")}
 	for _, v := range volumes {
-		want = append(want, roleVolume.rbdName(v))
+		want = append(want, rbdOf(roleVolume, v))
 	}
 	slices.Sort(want)
 	var got []string
@@ -188,7 +188,7 @@ func TestLeftovers(t *testing.T) {
 			defer opts.Destroy()
 			name := buildingName(node)
 			if err := errors.Join(opts.SetUint64(rbd.ImageOptionCloneFormat, 2),
-				rbd.CloneImage(s.io, roleImage.rbdName("base"), snapshot, s.io, name, opts)); err != nil {
+				rbd.CloneImage(s.io, rbdOf(roleImage, "base"), snapshot, s.io, name, opts)); err != nil {
 				t.Fatal(err)
 			}
 			return name
@@ -211,18 +211,18 @@ func TestLeftovers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.io.Write(idObject+roleVolume.rbdName("early"), id[:n], 0); err != nil {
+		if err := s.io.Write(idObject+rbdOf(roleVolume, "early"), id[:n], 0); err != nil {
 			t.Fatal(err)
 		}
 		// Cut off after it.
 		set(late, "late", stateBuilding)
 		set(whole, "whole", stateBuilding)
 		for at, to := range map[string]string{late: "late", whole: "whole"} {
-			if err := rbd.GetImage(s.io, at).Rename(roleVolume.rbdName(to)); err != nil {
+			if err := rbd.GetImage(s.io, at).Rename(rbdOf(roleVolume, to)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		set(roleVolume.rbdName("whole"), "whole", stateReady)
+		set(rbdOf(roleVolume, "whole"), "whole", stateReady)
 		return nil
 	})
 	if err != nil {
@@ -241,7 +241,7 @@ func TestLeftovers(t *testing.T) {
 	again := cfg
 	again.Lock += ".second"
 	q := open(t, again)
-	want := []string{roleImage.rbdName("base"), others, roleVolume.rbdName("whole")}
+	want := []string{rbdOf(roleImage, "base"), others, rbdOf(roleVolume, "whole")}
 	slices.Sort(want)
 	got := names(t, c, cfg.Pool)
 	slices.Sort(got)
@@ -311,7 +311,7 @@ func TestWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.link.put(s, false)
-	img, err := rbd.OpenImage(s.io, roleVolume.rbdName("v"), rbd.NoSnapshot)
+	img, err := rbd.OpenImage(s.io, rbdOf(roleVolume, "v"), rbd.NoSnapshot)
 	if err != nil {
 		t.Fatal(err)
 	}

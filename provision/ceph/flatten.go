@@ -34,7 +34,7 @@ func (p *Pool) FlattenVolume(
 	if progress == nil {
 		progress = func(seedbed.Progress) {}
 	}
-	what, rbdName := "flatten volume "+name, roleVolume.rbdName(name)
+	what, rbdName := "flatten volume "+name, rbdOf(roleVolume, name)
 	var done seedbed.Bytes
 	for queued, told := 0, ""; ; {
 		type state struct {
@@ -49,7 +49,7 @@ func (p *Pool) FlattenVolume(
 			if have, err = p.flat(s, rbdName, have); err != nil {
 				return st, err
 			}
-			if st.info = p.volume(s, have); !have.clone() {
+			if st.info = p.volume(s, have); !have.Clone() {
 				return st, nil
 			}
 			if st.task, err = p.flattening(s, rbdName); err != nil || st.task != nil {
@@ -87,7 +87,7 @@ func (p *Pool) FlattenVolume(
 
 // flat records in the tag of a clone without a parent that it is no longer a clone.
 func (p *Pool) flat(s *session, rbdName string, t *tag) (*tag, error) {
-	if !t.clone() {
+	if !t.Clone() {
 		return t, nil
 	}
 	img, err := rbd.OpenImageReadOnly(s.io, rbdName, rbd.NoSnapshot)
@@ -165,7 +165,7 @@ func (p *Pool) StopFlatten(ctx context.Context, name string, id seedbed.Instance
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return err
 	}
-	what, rbdName := "stop the flatten of volume "+name, roleVolume.rbdName(name)
+	what, rbdName := "stop the flatten of volume "+name, rbdOf(roleVolume, name)
 	for {
 		goes, err := call(ctx, p, what, rbdName, func(ctx context.Context, s *session) (bool, error) {
 			have, err := p.own(ctx, s, name, id)

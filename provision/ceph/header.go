@@ -85,7 +85,7 @@ func (s *session) setTag(name string, t tag) error {
 
 // writeTag is like setTag for an image whose header was read.
 func (s *session) writeTag(h header, t tag) error {
-	text, err := t.marshal()
+	text, err := t.Marshal()
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *session) tagSized(h header, t tag) error {
 	if size == h.size {
 		return s.writeTag(h, t)
 	}
-	text, err := t.marshal()
+	text, err := t.Marshal()
 	if err != nil {
 		return err
 	}

@@ -58,8 +58,8 @@ func with(t *testing.T, s *session, name string, do func(*rbd.Image) error) {
 func TestTagOfAnImage(t *testing.T) {
 	c, p, s := here(t)
 	at := p.cfg.Pool + "/v"
-	want := tag{Seedbed: tagVersion, Role: roleVolume, Name: "v", State: stateReady, Node: "n", Job: "ä\"\n", Instance: "i", Size: 8 << 20}
-	text, err := want.marshal()
+	want := tag{Seedbed: 1, Role: roleVolume, Name: "v", State: stateReady, Node: "n", Job: "ä\"\n", Instance: "i", Size: 8 << 20}
+	text, err := want.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestTagOfAnImage(t *testing.T) {
 			t.Errorf("librbd reads %q, %v; want %q", got, err, text)
 		}
 		want.State = stateBuilding
-		text, err := want.marshal()
+		text, err := want.Marshal()
 		return errors.Join(err, img.SetMetadata(tagKey, text))
 	})
 	read(true, &want)
@@ -168,18 +168,18 @@ func TestTagInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lock := func() string { return c.RBD(t, "lock", "ls", p.cfg.Pool+"/"+roleVolume.rbdName("v")) }
+	lock := func() string { return c.RBD(t, "lock", "ls", p.cfg.Pool+"/"+rbdOf(roleVolume, "v")) }
 	write()
 	before := lock()
 	if !strings.Contains(before, "client.") {
 		t.Fatalf("a guest that has written has no lock: %s", before)
 	}
-	have, _, err := s.readTag(roleVolume.rbdName("v"))
+	have, _, err := s.readTag(rbdOf(roleVolume, "v"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	have.Job = "later"
-	if err := s.setTag(roleVolume.rbdName("v"), *have); err != nil {
+	if err := s.setTag(rbdOf(roleVolume, "v"), *have); err != nil {
 		t.Fatal(err)
 	}
 	if after := lock(); after != before {
@@ -224,9 +224,9 @@ func TestGrownClone(t *testing.T) {
 		}
 		p := open(t, cfg)
 		base(t, p)
-		whole := seedbed.Bytes(infoOf(t, c, p, roleImage.rbdName("base")).Size)
+		whole := seedbed.Bytes(infoOf(t, c, p, rbdOf(roleImage, "base")).Size)
 		for name, size := range map[string]seedbed.Bytes{
-			"as it is": whole, "a sector more": whole + sector, "odd": 61*seedbed.MiB + sector, "large": 40 * seedbed.GiB,
+			"as it is": whole, "a sector more": whole + 512, "odd": 61*seedbed.MiB + 512, "large": 40 * seedbed.GiB,
 		} {
 			t.Run(kind+", "+name, func(t *testing.T) { grown(t, c, p, size) })
 		}
@@ -245,10 +245,10 @@ func grown(t *testing.T, c *lab.CephCluster, p *Pool, size seedbed.Bytes) {
 	if _, err := p.CloneVolume(t.Context(), "job", spec); err != nil {
 		t.Fatal(err)
 	}
-	ours, hand := roleVolume.rbdName("v"), "hand"
+	ours, hand := rbdOf(roleVolume, "v"), "hand"
 	opts := rbd.NewRbdImageOptions()
 	defer opts.Destroy()
-	if err := errors.Join(opts.SetUint64(rbd.ImageOptionCloneFormat, 2), rbd.CloneImage(s.io, roleImage.rbdName("base"), snapshot, s.io, hand, opts)); err != nil {
+	if err := errors.Join(opts.SetUint64(rbd.ImageOptionCloneFormat, 2), rbd.CloneImage(s.io, rbdOf(roleImage, "base"), snapshot, s.io, hand, opts)); err != nil {
 		t.Fatal(err)
 	}
 	with(t, s, hand, func(img *rbd.Image) error { return img.Resize(uint64(size)) })
@@ -313,7 +313,7 @@ func TestOtherFeatures(t *testing.T) {
 	if _, err := p.CloneVolume(t.Context(), "job", spec); err != nil {
 		t.Fatal(err)
 	}
-	name := roleVolume.rbdName("v")
+	name := rbdOf(roleVolume, "v")
 	i := infoOf(t, c, p, name)
 	if features := strings.Join(i.Features, ","); !strings.Contains(features, "journaling") || !strings.Contains(features, "striping") || len(i.Flags) > 0 || i.Size != 61<<20 {
 		t.Errorf("%+v", i)

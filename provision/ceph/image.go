@@ -31,11 +31,11 @@ func (p *Pool) ImportImage(
 	if progress == nil {
 		progress = func(seedbed.Progress) {}
 	}
-	have, err := call(ctx, p, "import image "+spec.Name, roleImage.rbdName(spec.Name), func(ctx context.Context, s *session) (*tag, error) {
+	have, err := call(ctx, p, "import image "+spec.Name, rbdOf(roleImage, spec.Name), func(ctx context.Context, s *session) (*tag, error) {
 		return p.lookOwn(ctx, s, job, spec.Name)
 	})
 	if err != nil || have != nil {
-		return p.imageOrZero(have), err
+		return have.ImageInfo(p.cfg.Name), err
 	}
 	src, err := image.OpenSource(spec, p.spool)
 	if err != nil {
@@ -43,18 +43,18 @@ func (p *Pool) ImportImage(
 	}
 	defer src.Close()
 	t, err := p.importFile(ctx, src, spec, job, progress)
-	return p.imageOrZero(t), src.Failed(err)
+	return t.ImageInfo(p.cfg.Name), src.Failed(err)
 }
 
 // lookOwn finds the image of that name. It returns nil if there is none, and ErrConflict if it was
 // imported by another job or is being removed.
 func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name string) (*tag, error) {
 	have, err := p.look(ctx, s, roleImage, name, job)
-	switch {
-	case have == nil || err != nil:
+	if have == nil || err != nil {
 		return nil, err
-	case have.Job != job:
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "image %s in pool %s was imported by job %s", name, p.cfg.Name, have.Job)
+	}
+	if err := have.CheckImporter(p.cfg.Name, job); err != nil {
+		return nil, err
 	}
 	return have, nil
 }
@@ -97,7 +97,7 @@ func (p *Pool) convert(ctx context.Context, from *image.Private, t tag, report f
 
 // fill writes the file into the RBD image, takes its snapshot, and gives it its name.
 func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed.Bytes, report func(float64)) (_ *tag, err error) {
-	from, to := buildingName(p.cfg.Node), t.Role.rbdName(t.Name)
+	from, to := buildingName(p.cfg.Node), rbdOf(t.Role, t.Name)
 	done := p.making(from)
 	defer done()
 	defer func() {
@@ -159,12 +159,3 @@ func unanswered(err error) error {
 
 // timedOut is what the tool prints for ETIMEDOUT in the C locale.
 const timedOut = "Connection timed out"
-
-func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
-	if t == nil {
-		return seedbed.ImageInfo{}
-	}
-	return seedbed.ImageInfo{
-		Pool: p.cfg.Name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware,
-	}
-}

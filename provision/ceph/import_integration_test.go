@@ -62,7 +62,7 @@ func TestImport(t *testing.T) {
 			Used int64 `json:"used_size"`
 		}
 	}
-	text := c.RBD(t, "du", "--format", "json", p.cfg.Pool+"/"+roleImage.rbdName("base"))
+	text := c.RBD(t, "du", "--format", "json", p.cfg.Pool+"/"+rbdOf(roleImage, "base"))
 	if err := json.Unmarshal([]byte(text), &du); err != nil {
 		t.Fatal(err)
 	}

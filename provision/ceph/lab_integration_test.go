@@ -114,7 +114,7 @@ func TestContract(t *testing.T) {
 			return opened(t, keep)
 		},
 		Foreign: func(t *testing.T, p worker.Pool, name string) func() bool {
-			at := p.(*Pool).cfg.Pool + "/" + roleVolume.rbdName(name)
+			at := p.(*Pool).cfg.Pool + "/" + rbdOf(roleVolume, name)
 			c.RBD(t, "create", "--size", "8M", at)
 			before := c.RBD(t, "info", at)
 			return func() bool { return c.RBD(t, "info", at) == before }

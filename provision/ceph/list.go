@@ -37,7 +37,7 @@ func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
 		tags, err := p.tags(ctx, s, roleImage)
 		all := make([]seedbed.ImageInfo, len(tags))
 		for i, t := range tags {
-			all[i] = p.imageOrZero(t)
+			all[i] = t.ImageInfo(p.cfg.Name)
 		}
 		return all, err
 	})
@@ -80,7 +80,7 @@ func (p *Pool) tags(ctx context.Context, s *session, r role) ([]*tag, error) {
 		if errs[i] != nil {
 			return nil, fmt.Errorf("read the tag of %s: %w", ours[i], errs[i])
 		}
-		if t.names(ours[i]) && t.State != stateBuilding {
+		if isTagOf(t, ours[i]) && t.State != stateBuilding {
 			all = append(all, t)
 		}
 	}

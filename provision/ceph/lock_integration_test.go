@@ -59,11 +59,11 @@ func TestOwnLock(t *testing.T) {
 			if _, err := p.CreateSnapshot(t.Context(), "job", spec(name, "first")); err != nil {
 				t.Fatal(err)
 			}
-			locked(t, roleVolume.rbdName(name))
+			locked(t, rbdOf(roleVolume, name))
 			if err := do(name); err != nil {
 				t.Error(err)
 			}
-			locked(t, roleVolume.rbdName(name))
+			locked(t, rbdOf(roleVolume, name))
 			item, err := p.TrashVolume(t.Context(), name, "i")
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +74,7 @@ func TestOwnLock(t *testing.T) {
 			if _, err := p.CloneVolume(t.Context(), "job", volume(name)); err != nil {
 				t.Fatal(err)
 			}
-			locked(t, roleVolume.rbdName(name))
+			locked(t, rbdOf(roleVolume, name))
 			if err := p.RemoveVolume(t.Context(), name, "i"); err != nil {
 				t.Error(err)
 			}

@@ -19,12 +19,12 @@ import (
 // will not continue: whatever was made for job, which only this node runs by now, and what is
 // abandoned. The caller must hold the RBD name's key.
 func (p *Pool) look(ctx context.Context, s *session, r role, name string, job seedbed.JobID) (*tag, error) {
-	rbdName := r.rbdName(name)
+	rbdName := rbdOf(r, name)
 	t, there, err := s.readTag(rbdName)
 	switch {
 	case err != nil || !there:
 		return nil, err
-	case !t.names(rbdName):
+	case !isTagOf(t, rbdName):
 		return nil, seedbed.Errorf(seedbed.ErrConflict,
 			"RBD image %s/%s exists and does not carry seedbed's tag (image-meta %s): it is not changed", p.cfg.Pool, rbdName, tagKey)
 	case t.State != stateBuilding:
@@ -89,11 +89,13 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 // it belongs to another instance. The caller must hold the RBD name's key.
 func (p *Pool) own(ctx context.Context, s *session, name string, id seedbed.InstanceID) (*tag, error) {
 	have, err := p.look(ctx, s, roleVolume, name, "")
-	if have != nil && (id == "" || have.Instance != id) {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s, not to %s: it is not changed", name,
-			p.cfg.Name, have.Instance, id)
+	if have == nil || err != nil {
+		return nil, err
 	}
-	return have, err
+	if err := have.CheckOwner(p.cfg.Name, id); err != nil {
+		return nil, err
+	}
+	return have, nil
 }
 
 // there is like own for a volume that must exist.

@@ -36,7 +36,7 @@ func (p *Pool) commit(ctx context.Context, s *session, from string, t tag) (*tag
 
 // give is like commit for an image that has its tag.
 func (p *Pool) give(ctx context.Context, s *session, from string, h header, t tag) (*tag, error) {
-	to := t.Role.rbdName(t.Name)
+	to := rbdOf(t.Role, t.Name)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (p *Pool) give(ctx context.Context, s *session, from string, h header, t ta
 // discard removes an unfinished image under its building name, or one that is half renamed to its
 // final name. The sweep removes it later if this fails.
 func (p *Pool) discard(ctx context.Context, from string, t tag) {
-	to := t.Role.rbdName(t.Name)
+	to := rbdOf(t.Role, t.Name)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanFor)
 	defer cancel()
 	err := p.do(ctx, "discard "+from, to, func(ctx context.Context, s *session) error {
@@ -111,7 +111,7 @@ func (p *Pool) unmake(ctx context.Context, s *session, from, to, node string) er
 // unready removes the image of that final name if node has not finished it.
 func (p *Pool) unready(ctx context.Context, s *session, to, node string) error {
 	t, there, err := s.readTag(to)
-	if err != nil || !there || !t.names(to) || t.State != stateBuilding || t.Node != node {
+	if err != nil || !there || !isTagOf(t, to) || t.State != stateBuilding || t.Node != node {
 		return err
 	}
 	if err := p.dropSnapshot(s, to); err != nil {

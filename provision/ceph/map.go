@@ -18,7 +18,7 @@ func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id
 	if p.cfg.Mapper == nil {
 		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s has no mapper configured", p.cfg.Name)
 	}
-	rbdName := roleVolume.rbdName(name)
+	rbdName := rbdOf(roleVolume, name)
 	v := mapper.Volume{Pool: p.cfg.Name, Name: name, Instance: id, Job: job, RBD: &mapper.RBD{
 		Pool: p.cfg.Pool, Image: rbdName, User: p.cfg.User, Conf: p.cfg.ConfFile, Keyring: p.cfg.Keyring,
 	}}

@@ -52,7 +52,7 @@ func TestMapFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err := rbd.OpenImage(s.io, roleVolume.rbdName("v"), rbd.NoSnapshot)
+	img, err := rbd.OpenImage(s.io, rbdOf(roleVolume, "v"), rbd.NoSnapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestMapFileSystem(t *testing.T) {
 	}
 	t.Logf("unmap_ms %d ms", time.Since(begin).Milliseconds())
 	raw := filepath.Join(t.TempDir(), "raw")
-	c.RBD(t, "export", p.cfg.Pool+"/"+roleVolume.rbdName("v"), raw)
+	c.RBD(t, "export", p.cfg.Pool+"/"+rbdOf(roleVolume, "v"), raw)
 	run("e2fsck", "-fn", raw)
 	run("mount", "-o", "loop,ro", raw, at)
 	got, err := os.ReadFile(filepath.Join(at, "hello"))
@@ -150,7 +150,7 @@ func TestMapHangs(t *testing.T) {
 		return err
 	})
 	raw := filepath.Join(t.TempDir(), "raw")
-	c.RBD(t, "export", p.cfg.Pool+"/"+roleVolume.rbdName("v"), raw)
+	c.RBD(t, "export", p.cfg.Pool+"/"+rbdOf(roleVolume, "v"), raw)
 	got, err := os.ReadFile(raw)
 	if err != nil || !bytes.HasPrefix(got, text) {
 		t.Errorf("what was written before the end is not in the volume (%v)", err)

@@ -30,7 +30,7 @@ func TestParentGoes(t *testing.T) {
 		both.Wait()
 		switch {
 		case cloned == nil && (removed == nil || errors.Is(removed, seedbed.ErrInUse)):
-			c.RBD(t, "export", p.cfg.Pool+"/"+roleVolume.rbdName(name), filepath.Join(t.TempDir(), name)) // it can be read
+			c.RBD(t, "export", p.cfg.Pool+"/"+rbdOf(roleVolume, name), filepath.Join(t.TempDir(), name)) // it can be read
 			if err := p.RemoveVolume(t.Context(), name, "i"); err != nil {
 				t.Error(err)
 			}
@@ -49,7 +49,7 @@ func TestParentGoes(t *testing.T) {
 		}
 	}
 	base(t, p)
-	rbdName := p.cfg.Pool + "/" + roleImage.rbdName("base")
+	rbdName := p.cfg.Pool + "/" + rbdOf(roleImage, "base")
 	c.RBD(t, "snap", "unprotect", rbdName+"@"+snapshot)
 	c.RBD(t, "snap", "rm", rbdName+"@"+snapshot)
 	_, err := p.CloneVolume(t.Context(), "job", volume("late"))

@@ -19,7 +19,7 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 	if err := seedbed.CheckName("image", name); err != nil {
 		return err
 	}
-	rbdName := roleImage.rbdName(name)
+	rbdName := rbdOf(roleImage, name)
 	return p.do(ctx, "remove image "+name, rbdName, func(ctx context.Context, s *session) error {
 		have, err := p.lookOwn(ctx, s, job, name)
 		if err != nil {
@@ -56,7 +56,7 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 
 // noClones returns ErrInUse if the image has clones in any pool.
 func (p *Pool) noClones(s *session, name string) error {
-	img, err := rbd.OpenImageReadOnly(s.io, roleImage.rbdName(name), snapshot)
+	img, err := rbd.OpenImageReadOnly(s.io, rbdOf(roleImage, name), snapshot)
 	if is(err, enoent) {
 		return nil // without its snapshot it has no clones
 	}
@@ -70,7 +70,7 @@ func (p *Pool) noClones(s *session, name string) error {
 	if len(clones) == 0 {
 		return nil
 	}
-	one, hint := strings.TrimPrefix(clones[0].ImageName, roleVolume.rbdName("")), ""
+	one, hint := strings.TrimPrefix(clones[0].ImageName, rbdOf(roleVolume, "")), ""
 	if clones[0].Trash {
 		hint = fmt.Sprintf(", which is in the trash: purge it first (seedbed trash purge %s)", clones[0].ImageID)
 	}

@@ -3,7 +3,6 @@
 package ceph
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/ceph/go-ceph/rbd"
@@ -13,7 +12,7 @@ import (
 
 // Volume implements worker.Resizer.
 func (p *Pool) Volume(ctx context.Context, name string, id seedbed.InstanceID) (seedbed.VolumeInfo, error) {
-	return call(ctx, p, "look at volume "+name, roleVolume.rbdName(name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
+	return call(ctx, p, "look at volume "+name, rbdOf(roleVolume, name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
 		have, err := p.there(ctx, s, name, id)
 		if err != nil {
 			return seedbed.VolumeInfo{}, err
@@ -24,7 +23,7 @@ func (p *Pool) Volume(ctx context.Context, name string, id seedbed.InstanceID) (
 
 // ResizeVolume implements worker.Resizer.
 func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
-	return call(ctx, p, "resize volume "+name, roleVolume.rbdName(name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
+	return call(ctx, p, "resize volume "+name, rbdOf(roleVolume, name), func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
 		have, err := p.there(ctx, s, name, id)
 		if err != nil {
 			return seedbed.VolumeInfo{}, err
@@ -45,7 +44,7 @@ func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.Instanc
 // grow sets the size of the RBD image and then of its tag. A client that has the image open, such
 // as a domain's QEMU, may already have grown it.
 func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) error {
-	rbdName := roleVolume.rbdName(have.Name)
+	rbdName := rbdOf(roleVolume, have.Name)
 	err := s.byName(rbdName, func(img *rbd.Image) error {
 		now, err := img.GetSize()
 		switch {
@@ -65,6 +64,6 @@ func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) error {
 	if err != nil || have.Size == int64(size) {
 		return err
 	}
-	have.Made, have.Size = cmp.Or(have.Made, have.Size), int64(size)
+	have.Grow(size)
 	return s.setTag(rbdName, *have)
 }

@@ -79,7 +79,7 @@ func (p *Pool) sweepOne(ctx context.Context, name string) error {
 	if _, _, ok := split(name); ok {
 		return p.do(ctx, "sweep "+name, name, func(ctx context.Context, s *session) error {
 			t, _, err := s.readTag(name)
-			if err != nil || !t.names(name) || t.State != stateBuilding {
+			if err != nil || !isTagOf(t, name) || t.State != stateBuilding {
 				return err
 			}
 			if due, err := p.due(s, name, t.Node); err != nil || !due {
@@ -105,7 +105,7 @@ func (p *Pool) sweepOne(ctx context.Context, name string) error {
 	// An image without a tag was never finished; a clone starts with its image's tag.
 	to := name
 	if t != nil && t.State == stateBuilding {
-		to = t.Role.rbdName(t.Name)
+		to = rbdOf(t.Role, t.Name)
 	}
 	err = p.do(ctx, "sweep "+name, to, func(ctx context.Context, s *session) error {
 		if to == name {

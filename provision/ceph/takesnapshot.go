@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ceph/go-ceph/rbd"
 
 	"seedbed"
+	"seedbed/provision/pooltag"
 )
 
 // CreateSnapshot implements worker.Snapshotter. It takes an RBD snapshot of the same name, which
@@ -21,31 +21,26 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		return seedbed.SnapshotInfo{}, err
 	}
 	what := fmt.Sprintf("take snapshot %s of volume %s", spec.Name, spec.Volume)
-	return call(ctx, p, what, roleVolume.rbdName(spec.Volume), func(ctx context.Context, s *session) (seedbed.SnapshotInfo, error) {
+	return call(ctx, p, what, rbdOf(roleVolume, spec.Volume), func(ctx context.Context, s *session) (seedbed.SnapshotInfo, error) {
 		have, err := p.there(ctx, s, spec.Volume, spec.Instance)
 		if err != nil {
 			return seedbed.SnapshotInfo{}, err
 		}
-		at := have.find(spec.Name)
-		switch {
-		case at >= 0 && have.Snapshots[at].Job != job:
-			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists,
-				"snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.cfg.Name)
-		case at >= 0 && have.Snapshots[at].Ready:
-			return have.Snapshots[at].info(), nil
-		case at < 0 && len(have.Snapshots) >= seedbed.MaxSnapshots:
-			return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrFull,
-				"volume %s in pool %s has %d snapshots and can have no more: remove one first (seedbed vm snapshot remove)", spec.Volume, p.cfg.Name,
-				len(have.Snapshots))
+		at, err := have.FindToTake(p.cfg.Name, spec.Name, job)
+		if err != nil {
+			return seedbed.SnapshotInfo{}, err
 		}
-		made, err := p.snap(s, have, at, volumeSnapshot{Name: spec.Name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond)})
-		return made.info(), err
+		if at >= 0 && have.Snapshots[at].Ready {
+			return have.Snapshots[at].Info(), nil
+		}
+		made, err := p.snap(s, have, at, pooltag.NewSnapshot(spec.Name, job))
+		return made.Info(), err
 	})
 }
 
 // snap takes the snapshot at that index of the tag, or a new one if at is -1.
-func (p *Pool) snap(s *session, t *tag, at int, want volumeSnapshot) (made volumeSnapshot, err error) {
-	err = s.byName(roleVolume.rbdName(t.Name), func(img *rbd.Image) error {
+func (p *Pool) snap(s *session, t *tag, at int, want pooltag.Snapshot) (made pooltag.Snapshot, err error) {
+	err = s.byName(rbdOf(roleVolume, t.Name), func(img *rbd.Image) error {
 		made, err = p.snapOpen(s, img, t, at, want)
 		return err
 	})
@@ -53,8 +48,8 @@ func (p *Pool) snap(s *session, t *tag, at int, want volumeSnapshot) (made volum
 }
 
 // snapOpen is like snap for the volume's open image.
-func (p *Pool) snapOpen(s *session, img *rbd.Image, t *tag, at int, want volumeSnapshot) (volumeSnapshot, error) {
-	rbdName := roleVolume.rbdName(t.Name)
+func (p *Pool) snapOpen(s *session, img *rbd.Image, t *tag, at int, want pooltag.Snapshot) (pooltag.Snapshot, error) {
+	rbdName := rbdOf(roleVolume, t.Name)
 	inside, err := snapshotNames(img)
 	if err != nil {
 		return want, err
@@ -98,7 +93,7 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 	if err := seedbed.CheckName("volume", spec.Volume); err != nil {
 		return err
 	}
-	rbdName := roleVolume.rbdName(spec.Volume)
+	rbdName := rbdOf(roleVolume, spec.Volume)
 	return p.do(
 		ctx,
 		fmt.Sprintf("remove snapshot %s of volume %s", spec.Name, spec.Volume),
@@ -108,13 +103,9 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 			if have == nil || err != nil {
 				return err
 			}
-			at := have.find(spec.Name)
-			switch {
-			case at < 0:
-				return nil
-			case of != "" && have.Snapshots[at].Job != of:
-				return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name,
-					spec.Volume, p.cfg.Name, have.Snapshots[at].Job)
+			at, err := have.FindToRemove(p.cfg.Name, spec.Name, of)
+			if at < 0 || err != nil {
+				return err
 			}
 			err = s.byName(rbdName, func(img *rbd.Image) error {
 				return ignore(img.GetSnapshot(spec.Name).Remove(), enoent)
@@ -134,19 +125,13 @@ func (p *Pool) Snapshots(ctx context.Context, volume string, id seedbed.Instance
 		ctx,
 		p,
 		"list the snapshots of volume "+volume,
-		roleVolume.rbdName(volume),
+		rbdOf(roleVolume, volume),
 		func(ctx context.Context, s *session) ([]seedbed.SnapshotInfo, error) {
 			have, err := p.there(ctx, s, volume, id)
 			if err != nil {
 				return nil, err
 			}
-			var all []seedbed.SnapshotInfo
-			for _, snap := range have.Snapshots {
-				if snap.Ready {
-					all = append(all, snap.info())
-				}
-			}
-			return all, nil
+			return have.Taken(), nil
 		},
 	)
 }
@@ -165,7 +150,7 @@ func (p *Pool) allOurs(img *rbd.Image, t *tag) error {
 		return err
 	}
 	for _, name := range inside {
-		if t.find(name) < 0 {
+		if t.Find(name) < 0 {
 			return seedbed.Errorf(seedbed.ErrInUse,
 				"volume %s in pool %s has snapshots that are not seedbed's, such as %s: remove them, with rbd snap rm", t.Name, p.cfg.Name, name)
 		}

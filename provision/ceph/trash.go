@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/ceph/go-ceph/rbd"
 
@@ -22,7 +21,7 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return nil, err
 	}
-	rbdName := roleVolume.rbdName(name)
+	rbdName := rbdOf(roleVolume, name)
 	return call(ctx, p, "move volume "+name+" into the trash", rbdName, func(ctx context.Context, s *session) (*seedbed.TrashItem, error) {
 		have, err := p.free(ctx, s, name, id)
 		if err != nil {
@@ -46,9 +45,7 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 		if err := p.onlyOurs(s, h, have); err != nil {
 			return nil, err
 		}
-		t := *have
-		now := time.Now().UTC().Truncate(time.Second)
-		t.Trash = &trashMark{Removed: now, Expires: now.Add(p.cfg.Trash)}
+		t := have.Trashed("", p.cfg.Trash) // RBD's trash gives the ID
 		if err := s.writeTag(h, t); err != nil {
 			return nil, err
 		}
@@ -56,7 +53,7 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 			// If the name is gone, the volume was moved after all.
 			return nil, errors.Join(err, ignore(s.setTag(rbdName, *have), enoent))
 		}
-		item := p.item(h.id, &t)
+		item := t.TrashItem(p.cfg.Name, h.id)
 		return &item, nil
 	})
 }
@@ -69,13 +66,6 @@ func (errBusy) Error() string { return ebusy.Error() }
 
 // ErrorCode returns the code as librbd's own errors do.
 func (errBusy) ErrorCode() int { return -int(ebusy) }
-
-func (p *Pool) item(imageID string, t *tag) seedbed.TrashItem {
-	return seedbed.TrashItem{
-		Pool: p.cfg.Name, ID: imageID, Name: t.Name, State: seedbed.Trashed, Instance: t.Instance, Size: seedbed.Bytes(t.Size),
-		Removed: t.Trash.Removed, Expires: t.Trash.Expires,
-	}
-}
 
 // Trash implements worker.Trash. It leaves out what other programs put into RBD's trash.
 func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
@@ -94,7 +84,7 @@ func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
 				return nil, err
 			}
 			if t != nil {
-				all = append(all, p.item(e.Id, t))
+				all = append(all, t.TrashItem(p.cfg.Name, e.Id))
 			}
 		}
 		return all, nil
@@ -104,11 +94,11 @@ func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
 // trashTag reads the tag of an item of that role in the trash. It returns nil for items that are
 // not ours, and for those that are just being purged.
 func (s *session) trashTag(e rbd.TrashInfo, r role) (*tag, error) {
-	if !strings.HasPrefix(e.Name, r.rbdName("")) {
+	if !strings.HasPrefix(e.Name, rbdOf(r, "")) {
 		return nil, nil
 	}
 	t, _, err := s.tagOf(e.Name, e.Id)
-	if err != nil || !t.names(e.Name) {
+	if err != nil || !isTagOf(t, e.Name) {
 		return nil, err
 	}
 	return t, nil
@@ -148,7 +138,7 @@ func (p *Pool) keyOf(ctx context.Context, what, id string) (string, error) {
 		if t == nil || err != nil {
 			return "", err
 		}
-		return t.Role.rbdName(t.Name), nil
+		return rbdOf(t.Role, t.Name), nil
 	})
 }
 
@@ -188,9 +178,10 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 		if t == nil || err != nil {
 			return err
 		}
-		if !early && time.Now().Before(t.Trash.Expires) {
-			return seedbed.Errorf(seedbed.ErrInUse, "%s in the trash of pool %s is kept until %s", id, p.cfg.Name,
-				t.Trash.Expires.Format(time.RFC3339))
+		if !early {
+			if err := t.CheckExpired(p.cfg.Name, id); err != nil {
+				return err
+			}
 		}
 		h, err := s.headerOf(id)
 		if err != nil {

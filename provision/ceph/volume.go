@@ -10,27 +10,20 @@ import (
 
 	"seedbed"
 	"seedbed/provision/image"
+	"seedbed/provision/pooltag"
 )
-
-// sector is the unit of virtual sizes.
-const sector = 512
 
 // CloneVolume implements worker.Cloner. The volume is a copy-on-write clone of the image's
 // snapshot, in clone format 2, which does not require a protected snapshot.
 func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error) {
-	if err := seedbed.CheckName("volume", spec.Name); err != nil {
+	if err := pooltag.CheckSpec(spec); err != nil {
 		return seedbed.VolumeInfo{}, err
-	}
-	if spec.Image != "" {
-		if err := seedbed.CheckName("image", spec.Image); err != nil {
-			return seedbed.VolumeInfo{}, err
-		}
 	}
 	return call(
 		ctx,
 		p,
 		"make volume "+spec.Name,
-		roleVolume.rbdName(spec.Name),
+		rbdOf(roleVolume, spec.Name),
 		func(ctx context.Context, s *session) (seedbed.VolumeInfo, error) {
 			size, err := p.volumeSize(s, spec)
 			if err != nil {
@@ -48,11 +41,11 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 				have, err = p.look(ctx, s, roleVolume, spec.Name, "")
 				if err == nil && have == nil {
 					err = seedbed.Errorf(seedbed.ErrConflict, "volume %s: the name %s in Ceph pool %s was taken and freed while it was made", spec.Name,
-						roleVolume.rbdName(spec.Name), p.cfg.Pool)
+						rbdOf(roleVolume, spec.Name), p.cfg.Pool)
 				}
 			}
 			if err == nil {
-				err = p.adopt(have, want)
+				err = have.CheckSame(p.cfg.Name, want)
 			}
 			if err != nil {
 				return seedbed.VolumeInfo{}, err
@@ -64,34 +57,22 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 
 // volumeSize checks the requested size against the image's.
 func (p *Pool) volumeSize(s *session, spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
-	size := spec.Size
-	if size < 0 || size%sector != 0 || size > image.MaxSize {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: expected a multiple of %d bytes, at most %s", size,
-			spec.Name, sector, image.MaxSize)
-	}
 	if spec.Image == "" {
-		if size == 0 {
-			return 0, seedbed.Errorf(seedbed.ErrInvalid, "volume %s has no image and no size: a blank volume needs a size", spec.Name)
-		}
-		return size, nil
+		return spec.Size, nil
 	}
-	rbdName := roleImage.rbdName(spec.Image)
+	rbdName := rbdOf(roleImage, spec.Image)
 	base, there, err := s.readTag(rbdName)
 	switch {
 	case err != nil:
 		return 0, err
-	case there && !base.names(rbdName):
+	case there && !isTagOf(base, rbdName):
 		return 0, seedbed.Errorf(seedbed.ErrConflict, "RBD image %s/%s does not carry seedbed's tag: it is not an image of Seedbed", p.cfg.Pool,
 			rbdName)
 	case !there || base.State != stateReady:
 		return 0, p.noImage(spec.Image)
-	case size == 0:
-		return whole(seedbed.Bytes(base.Size)), nil
-	case size < seedbed.Bytes(base.Size):
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than image %s, which needs at least %s", size, spec.Image,
-			seedbed.Bytes(base.Size))
 	}
-	return size, nil
+	size, err := base.CloneSize(spec)
+	return whole(size), err
 }
 
 func (p *Pool) noImage(name string) error {
@@ -99,18 +80,8 @@ func (p *Pool) noImage(name string) error {
 }
 
 // whole rounds a size up to whole sectors.
-func whole(size seedbed.Bytes) seedbed.Bytes { return (size + sector - 1) / sector * sector }
-
-// adopt accepts an existing volume, or returns why it cannot.
-func (p *Pool) adopt(have *tag, want tag) error {
-	switch {
-	case have.Instance != want.Instance:
-		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", have.Name, p.cfg.Name, have.Instance)
-	case have.Image != want.Image && !(have.Flat && want.Image == "") || !have.had(want.Size):
-		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",
-			have.Name, p.cfg.Name, have.Image, seedbed.Bytes(have.Size), want.Image, seedbed.Bytes(want.Size))
-	}
-	return nil
+func whole(size seedbed.Bytes) seedbed.Bytes {
+	return (size + pooltag.Sector - 1) / pooltag.Sector * pooltag.Sector
 }
 
 func (p *Pool) makeVolume(ctx context.Context, s *session, t tag) (*tag, error) {
@@ -134,7 +105,7 @@ func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag) (*ta
 	if t.Image == "" {
 		err = rbd.CreateImage(s.io, from, uint64(t.Size), opts)
 	} else if err = opts.SetUint64(rbd.ImageOptionCloneFormat, 2); err == nil {
-		err = rbd.CloneImage(s.io, roleImage.rbdName(t.Image), snapshot, s.io, from, opts)
+		err = rbd.CloneImage(s.io, rbdOf(roleImage, t.Image), snapshot, s.io, from, opts)
 		if is(err, enoent) {
 			err = p.noImage(t.Image) // removed in the meantime
 		}
@@ -165,7 +136,7 @@ func (p *Pool) undo(s *session, from string, t tag, why error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanFor)
 	defer cancel()
-	if err := p.unmake(ctx, s, from, t.Role.rbdName(t.Name), p.cfg.Node); err != nil {
+	if err := p.unmake(ctx, s, from, rbdOf(t.Role, t.Name), p.cfg.Node); err != nil {
 		p.log.Warn("unfinished RBD image not removed yet", "pool", p.cfg.Name, "image", from, "err", err)
 		p.soil()
 	}
@@ -176,7 +147,7 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 	if err := seedbed.CheckName("volume", name); err != nil {
 		return err
 	}
-	rbdName := roleVolume.rbdName(name)
+	rbdName := rbdOf(roleVolume, name)
 	return p.do(ctx, "remove volume "+name, rbdName, func(ctx context.Context, s *session) error {
 		have, err := p.free(ctx, s, name, id)
 		if err != nil {
@@ -196,12 +167,8 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 }
 
 func (p *Pool) volume(s *session, t *tag) seedbed.VolumeInfo {
-	return seedbed.VolumeInfo{
-		Pool: p.cfg.Name, Name: t.Name, Instance: t.Instance, Job: t.Job, Size: seedbed.Bytes(t.Size),
-		Disk: seedbed.Disk{
-			Type: "rbd", Source: p.cfg.Pool + "/" + t.Role.rbdName(t.Name), Format: string(image.Raw),
-			RBD: seedbed.RBDSource{Monitors: p.link.monitors(s), User: p.cfg.User, Secret: SecretID(p.cfg.Name, p.cfg.User)},
-		},
-		Restored: t.Trash != nil,
-	}
+	return t.VolumeInfo(p.cfg.Name, seedbed.Disk{
+		Type: "rbd", Source: p.cfg.Pool + "/" + rbdOf(t.Role, t.Name), Format: string(image.Raw),
+		RBD: seedbed.RBDSource{Monitors: p.link.monitors(s), User: p.cfg.User, Secret: SecretID(p.cfg.Name, p.cfg.User)},
+	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/provision/pooltag"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -50,7 +51,7 @@ func used(t *testing.T, p *Pool) (img *rbd.Image, leave func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	if img, err = rbd.OpenImage(s.io, roleVolume.rbdName("v"), rbd.NoSnapshot); err != nil {
+	if img, err = rbd.OpenImage(s.io, rbdOf(roleVolume, "v"), rbd.NoSnapshot); err != nil {
 		t.Fatal(err)
 	}
 	return img, func() {
@@ -63,7 +64,7 @@ func used(t *testing.T, p *Pool) (img *rbd.Image, leave func()) {
 func (p *Pool) queued(t *testing.T) *task {
 	t.Helper()
 	got, err := call(t.Context(), p, "look for the task", "", func(_ context.Context, s *session) (*task, error) {
-		return p.flattening(s, roleVolume.rbdName("v"))
+		return p.flattening(s, rbdOf(roleVolume, "v"))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestFlattenStopped(t *testing.T) {
 	p := open(t, cfg)
 	c.RBD(t, "config", "pool", "set", cfg.Pool, "rbd_concurrent_management_ops", "1")
 	filled(t, p, 192)
-	at := cfg.Pool + "/" + roleVolume.rbdName("v")
+	at := cfg.Pool + "/" + rbdOf(roleVolume, "v")
 	before := c.RBD(t, "export", "--no-progress", at, "-")
 	if _, err := p.CreateSnapshot(t.Context(), "job", seedbed.SnapshotSpec{Volume: "v", Instance: "i", Name: "s"}); err != nil {
 		t.Fatal(err)
@@ -226,7 +227,7 @@ func TestStrangersInTheTrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at := cfg.Pool + "/" + roleVolume.rbdName("v")
+	at := cfg.Pool + "/" + rbdOf(roleVolume, "v")
 	c.RBD(t, "snap", "create", "--no-progress", at+"@theirs")
 	if _, err := p.TrashVolume(t.Context(), "v", "i"); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "theirs") {
 		t.Errorf("trash a volume with a stranger's snapshot: %v", err)
@@ -239,7 +240,7 @@ func TestStrangersInTheTrash(t *testing.T) {
 		t.Errorf("snapshot over a stranger's: %v", err)
 	}
 	only(t, c, p, "v", "w")
-	c.RBD(t, "trash", "mv", cfg.Pool+"/"+roleVolume.rbdName("w"))
+	c.RBD(t, "trash", "mv", cfg.Pool+"/"+rbdOf(roleVolume, "w"))
 	c.RBD(t, "create", "--size", "8M", cfg.Pool+"/other")
 	c.RBD(t, "trash", "mv", cfg.Pool+"/other")
 	items, err := p.Trash(t.Context())
@@ -260,10 +261,10 @@ func TestStrangersInTheTrash(t *testing.T) {
 	if _, err := p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "spare", Path: path}, nil); err != nil {
 		t.Fatal(err)
 	}
-	theirs := cfg.Pool + "/" + roleImage.rbdName("theirs")
+	theirs := cfg.Pool + "/" + rbdOf(roleImage, "theirs")
 	c.RBD(t, "create", "--size", "8M", theirs)
 	c.RBD(t, "trash", "mv", theirs)
-	mine := cfg.Pool + "/" + roleImage.rbdName("spare")
+	mine := cfg.Pool + "/" + rbdOf(roleImage, "spare")
 	c.RBD(t, "snap", "unprotect", mine+"@"+snapshot)
 	c.RBD(t, "snap", "rm", "--no-progress", mine+"@"+snapshot)
 	c.RBD(t, "trash", "mv", mine)
@@ -284,15 +285,15 @@ func TestTooManySnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := p.do(t.Context(), "fill the tag", "", func(_ context.Context, s *session) error {
-		full, _, err := s.readTag(roleVolume.rbdName("v"))
+		full, _, err := s.readTag(rbdOf(roleVolume, "v"))
 		if err != nil {
 			return err
 		}
 		for n := range seedbed.MaxSnapshots {
 			name := fmt.Sprintf("%s%03d", strings.Repeat("n", 60), n)
-			full.Snapshots = append(full.Snapshots, volumeSnapshot{Name: name, Job: seedbed.NewJobID(), Created: time.Now(), Ready: true})
+			full.Snapshots = append(full.Snapshots, pooltag.Snapshot{Name: name, Job: seedbed.NewJobID(), Created: time.Now(), Ready: true})
 		}
-		return s.setTag(roleVolume.rbdName("v"), *full)
+		return s.setTag(rbdOf(roleVolume, "v"), *full)
 	})
 	if err != nil {
 		t.Fatal(err)

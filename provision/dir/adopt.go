@@ -56,7 +56,7 @@ func (p *Pool) adoptable(ctx context.Context, path string) (tag, error) {
 		}
 	}
 	if filepath.Clean(dir) == filepath.Join(p.path, volumes) {
-		if have, err := readTag(path + tagSuffix); err != nil || have != nil && have.called(volumes, strings.TrimSuffix(base, suffix)) {
+		if have, err := readTag(path + tagSuffix); err != nil || have != nil && called(have, volumes, strings.TrimSuffix(base, suffix)) {
 			return tag{}, errors.Join(err, seedbed.Errorf(seedbed.ErrConflict, "disk file %s is already a volume", path))
 		}
 	}
@@ -102,8 +102,8 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 	}
 	defer p.leave()
 	have, err := p.look(volumes, a.Name)
-	if err == nil && have != nil && have.Instance != a.Instance {
-		err = seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s belongs to instance %s", a.Name, p.name, have.Instance)
+	if err == nil && have != nil {
+		err = have.CheckInstance(p.name, a.Instance)
 	}
 	final := p.file(volumes, a.Name)
 	switch {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/pooltag"
 	"seedbed/provision/worker"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,7 +152,7 @@ func TestSweepOfACutOffMove(t *testing.T) {
 			if _, err := p.TrashVolume(t.Context(), "other", "i"); err != nil {
 				t.Fatal(err)
 			}
-			half := tag{Name: "v", Instance: "i", Trash: &trashMark{ID: "cut", Removed: time.Now(), Expires: time.Now().Add(time.Hour)}}
+			half := tag{Name: "v", Instance: "i"}.Trashed("cut", time.Hour)
 			err = errors.Join(p.writeTag(p.file(trash, "cut")+tagSuffix, half), os.Link(p.file(volumes, "v"), p.file(trash, "cut")))
 			if at == "restore" {
 				err = errors.Join(err, p.writeTag(p.file(volumes, "v")+tagSuffix, half))
@@ -177,9 +178,9 @@ func TestTooManySnapshots(t *testing.T) {
 	t.Parallel()
 	p := open(t, filepath.Join(t.TempDir(), "pool"))
 	long := strings.Repeat("n", 60)
-	full := tag{Name: long, Job: seedbed.NewJobID(), Instance: "i", Image: long, Snapshots: make([]snapshot, seedbed.MaxSnapshots)}
+	full := tag{Name: long, Job: seedbed.NewJobID(), Instance: "i", Image: long, Snapshots: make([]pooltag.Snapshot, seedbed.MaxSnapshots)}
 	for n := range full.Snapshots {
-		full.Snapshots[n] = snapshot{Name: fmt.Sprintf("%s%03d", long, n), Job: seedbed.NewJobID(), Created: time.Now(), Ready: true}
+		full.Snapshots[n] = pooltag.Snapshot{Name: fmt.Sprintf("%s%03d", long, n), Job: seedbed.NewJobID(), Created: time.Now(), Ready: true}
 	}
 	plant(t, p, volumes, full)
 	_, err := p.CreateSnapshot(t.Context(), seedbed.NewJobID(), seedbed.SnapshotSpec{Volume: long, Instance: "i", Name: "more"})
@@ -291,15 +292,4 @@ func TestWaitEndsWithContext(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-}
-
-func FuzzParseTag(f *testing.F) {
-	for _, s := range []string{"", "{}", `{"seedbed":1,"name":"x"}`, `{"seedbed":"x"}`, "[]"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, err := parseTag("p", b); got != nil && (err != nil || got.Seedbed != tagVersion) {
-			t.Fatalf("%+v, %v", got, err)
-		}
-	})
 }

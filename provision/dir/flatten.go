@@ -26,7 +26,7 @@ func (p *Pool) FlattenVolume(
 		return seedbed.VolumeInfo{}, err
 	}
 	size := seedbed.Bytes(have.Size)
-	if have.clone(have.Image) {
+	if have.Clone() {
 		err := image.Flatten(ctx, p.file(volumes, name), func(percent float64) {
 			progress(seedbed.Progress{Done: seedbed.Bytes(percent / 100 * float64(size)), Total: size})
 		})
@@ -48,7 +48,7 @@ func (p *Pool) beginFlatten(ctx context.Context, name string, id seedbed.Instanc
 	}
 	defer p.leave()
 	have, err := p.there(name, id)
-	if err != nil || !have.clone(have.Image) {
+	if err != nil || !have.Clone() {
 		return have, err
 	}
 	if err := p.mapper.Free(p.name, name); err != nil {

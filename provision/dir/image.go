@@ -26,7 +26,7 @@ func (p *Pool) ImportImage(
 	}
 	have, err := p.importedBy(ctx, job, spec.Name)
 	if err != nil || have != nil {
-		return p.imageOrZero(have), err
+		return have.ImageInfo(p.name), err
 	}
 	src, err := image.OpenSource(spec, p.spool)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Pool) ImportImage(
 	}
 	defer src.Close()
 	t, err := p.importFile(ctx, src, spec, job, progress)
-	return p.imageOrZero(t), src.Failed(err)
+	return t.ImageInfo(p.name), src.Failed(err)
 }
 
 // importedBy finds the image of that name. It returns nil if there is none, and ErrConflict if
@@ -49,10 +49,13 @@ func (p *Pool) importedBy(ctx context.Context, job seedbed.JobID, name string) (
 
 func (p *Pool) lookOwn(job seedbed.JobID, name string) (*tag, error) {
 	have, err := p.look(images, name)
-	if have != nil && have.Job != job {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "image %s in pool %s was imported by job %s", name, p.name, have.Job)
+	if have == nil || err != nil {
+		return nil, err
 	}
-	return have, err
+	if err := have.CheckImporter(p.name, job); err != nil {
+		return nil, err
+	}
+	return have, nil
 }
 
 // importFile makes the image. An ErrInvalid that it returns describes the file.
@@ -139,7 +142,7 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 			return fmt.Errorf("remove image %s: %w", name, err)
 		}
 		for _, v := range clones {
-			if !v.clone(name) {
+			if !v.Clone() || v.Image != name {
 				continue
 			}
 			if kind == trash {
@@ -153,13 +156,4 @@ func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) 
 		return fmt.Errorf("remove image %s: %w", name, err)
 	}
 	return nil
-}
-
-func (p *Pool) imageOrZero(t *tag) seedbed.ImageInfo {
-	if t == nil {
-		return seedbed.ImageInfo{}
-	}
-	return seedbed.ImageInfo{
-		Pool: p.name, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware,
-	}
 }

@@ -32,7 +32,7 @@ func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
 	}
 	all := make([]seedbed.ImageInfo, len(tags))
 	for i, t := range tags {
-		all[i] = p.imageOrZero(t)
+		all[i] = t.ImageInfo(p.name)
 	}
 	return all, nil
 }

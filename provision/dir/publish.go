@@ -1,7 +1,6 @@
 package dir
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,8 +63,7 @@ func (p *Pool) publish(path, kind string, mode fs.FileMode, t tag) error {
 }
 
 func (p *Pool) writeTag(path string, t tag) error {
-	t.Seedbed = tagVersion
-	b, err := json.Marshal(t)
+	text, err := t.Marshal()
 	if err != nil {
 		return err
 	}
@@ -73,7 +71,7 @@ func (p *Pool) writeTag(path string, t tag) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.WriteString(text + "\n")
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)

@@ -1,18 +1,12 @@
 package dir
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	"seedbed"
 	"seedbed/provision/image"
 )
-
-// had reports whether the volume has that size, or had it before it grew.
-func (t *tag) had(size int64) bool {
-	return size == t.Size || t.Made != 0 && size >= t.Made && size < t.Size
-}
 
 // Volume implements worker.Resizer.
 func (p *Pool) Volume(ctx context.Context, name string, id seedbed.InstanceID) (seedbed.VolumeInfo, error) {
@@ -74,6 +68,6 @@ func (p *Pool) grow(ctx context.Context, have *tag, size seedbed.Bytes) error {
 	if have.Size == int64(size) {
 		return nil
 	}
-	have.Made, have.Size = cmp.Or(have.Made, have.Size), int64(size)
+	have.Grow(size)
 	return p.writeTag(path+tagSuffix, *have)
 }

@@ -8,25 +8,8 @@ import (
 
 	"seedbed"
 	"seedbed/provision/image"
+	"seedbed/provision/pooltag"
 )
-
-// snapshot is one snapshot inside a volume's file. It is written to the tag before it is taken, so
-// that a snapshot that a crash leaves is known to be ours.
-type snapshot struct {
-	Name    string        `json:"name"`
-	Job     seedbed.JobID `json:"job"`
-	Created time.Time     `json:"created"`
-	Ready   bool          `json:"ready"` // it has been taken
-}
-
-func (s snapshot) info() seedbed.SnapshotInfo {
-	return seedbed.SnapshotInfo{Name: s.Name, Job: s.Job, Created: s.Created}
-}
-
-// find returns the index of a snapshot in the tag, or -1.
-func (t *tag) find(name string) int {
-	return slices.IndexFunc(t.Snapshots, func(s snapshot) bool { return s.Name == name })
-}
 
 // CreateSnapshot implements worker.Snapshotter. The snapshot is inside the qcow2 file: it takes no
 // space until the guest writes, is removed with the file, and can only be taken while no domain has
@@ -44,27 +27,22 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	if err != nil {
 		return seedbed.SnapshotInfo{}, err
 	}
-	at := have.find(spec.Name)
-	switch {
-	case at >= 0 && have.Snapshots[at].Job != job:
-		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrExists,
-			"snapshot %s of volume %s in pool %s exists: choose another name, or remove it first", spec.Name, spec.Volume, p.name)
-	case at >= 0 && have.Snapshots[at].Ready:
-		return have.Snapshots[at].info(), nil
-	case at < 0 && len(have.Snapshots) >= seedbed.MaxSnapshots:
-		return seedbed.SnapshotInfo{}, seedbed.Errorf(seedbed.ErrFull,
-			"volume %s in pool %s has %d snapshots and can have no more: remove one first (seedbed vm snapshot remove)", spec.Volume, p.name,
-			len(have.Snapshots))
+	at, err := have.FindToTake(p.name, spec.Name, job)
+	if err != nil {
+		return seedbed.SnapshotInfo{}, err
 	}
-	made, err := p.takeSnapshot(ctx, have, at, snapshot{Name: spec.Name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond)})
+	if at >= 0 && have.Snapshots[at].Ready {
+		return have.Snapshots[at].Info(), nil
+	}
+	made, err := p.takeSnapshot(ctx, have, at, pooltag.NewSnapshot(spec.Name, job))
 	if err != nil {
 		return seedbed.SnapshotInfo{}, fmt.Errorf("%s in pool %s: %w", what, p.name, err)
 	}
-	return made.info(), nil
+	return made.Info(), nil
 }
 
 // takeSnapshot takes the snapshot at that index of the tag, or a new one if at is -1.
-func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s snapshot) (snapshot, error) {
+func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s pooltag.Snapshot) (pooltag.Snapshot, error) {
 	path := p.file(volumes, t.Name)
 	inside, err := image.Describe(ctx, path)
 	if err != nil {
@@ -140,13 +118,9 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 	if have == nil || err != nil {
 		return err
 	}
-	at := have.find(spec.Name)
-	switch {
-	case at < 0:
-		return nil
-	case of != "" && have.Snapshots[at].Job != of:
-		return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s was taken by job %s: it is not removed", spec.Name,
-			spec.Volume, p.name, have.Snapshots[at].Job)
+	at, err := have.FindToRemove(p.name, spec.Name, of)
+	if at < 0 || err != nil {
+		return err
 	}
 	if err := p.dropSnapshot(ctx, have, at); err != nil {
 		return fmt.Errorf("%s in pool %s: %w", what, p.name, err)
@@ -164,11 +138,5 @@ func (p *Pool) Snapshots(ctx context.Context, volume string, id seedbed.Instance
 	if err != nil {
 		return nil, err
 	}
-	var all []seedbed.SnapshotInfo
-	for _, s := range have.Snapshots {
-		if s.Ready {
-			all = append(all, s.info())
-		}
-	}
-	return all, nil
+	return have.Taken(), nil
 }

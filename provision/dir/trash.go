@@ -9,17 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"seedbed"
 )
-
-// trashMark says when a volume was removed, and when it is purged.
-type trashMark struct {
-	ID      string    `json:"id"` // of the file in the trash
-	Removed time.Time `json:"removed"`
-	Expires time.Time `json:"expires"`
-}
 
 // trashID returns a unique short name for a file in the trash.
 func trashID() string { return strings.ToLower(rand.Text()[:12]) }
@@ -41,13 +33,11 @@ func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.Instance
 	if have == nil || err != nil {
 		return nil, err
 	}
-	now := time.Now().UTC().Truncate(time.Second)
-	t := *have
-	t.Trash = &trashMark{ID: trashID(), Removed: now, Expires: now.Add(p.keep)}
+	t := have.Trashed(trashID(), p.keep)
 	if err := p.move(volumes, name, trash, t.Trash.ID, t); err != nil {
 		return nil, fmt.Errorf("move volume %s into the trash: %w", name, p.room(err))
 	}
-	item := p.item(&t)
+	item := t.TrashItem(p.name, t.Trash.ID)
 	return &item, nil
 }
 
@@ -76,16 +66,9 @@ func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
 	}
 	var all []seedbed.TrashItem
 	for _, t := range tags {
-		all = append(all, p.item(t))
+		all = append(all, t.TrashItem(p.name, t.Trash.ID))
 	}
 	return all, nil
-}
-
-func (p *Pool) item(t *tag) seedbed.TrashItem {
-	return seedbed.TrashItem{
-		Pool: p.name, ID: t.Trash.ID, Name: t.Name, State: seedbed.Trashed, Instance: t.Instance, Size: seedbed.Bytes(t.Size),
-		Removed: t.Trash.Removed, Expires: t.Trash.Expires,
-	}
 }
 
 // RestoreVolume implements worker.Trash.
@@ -131,8 +114,10 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 	if t == nil || err != nil {
 		return err
 	}
-	if !early && time.Now().Before(t.Trash.Expires) {
-		return seedbed.Errorf(seedbed.ErrInUse, "%s in the trash of pool %s is kept until %s", id, p.name, t.Trash.Expires.Format(time.RFC3339))
+	if !early {
+		if err := t.CheckExpired(p.name, id); err != nil {
+			return err
+		}
 	}
 	if err := p.withdraw(trash, id); err != nil {
 		return fmt.Errorf("purge %s from the trash: %w", id, err)

@@ -15,6 +15,7 @@ import (
 	"seedbed"
 	"seedbed/internal/lab"
 	"seedbed/provision/image"
+	"seedbed/provision/pooltag"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -102,7 +103,7 @@ func TestSnapshotInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		have.Snapshots = append(have.Snapshots, snapshot{Name: name, Job: "job", Created: time.Now()})
+		have.Snapshots = append(have.Snapshots, pooltag.Snapshot{Name: name, Job: "job", Created: time.Now()})
 		if err := p.writeTag(v.Disk.Source+tagSuffix, *have); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,7 @@ func TestTrashAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have.Trash = &trashMark{ID: "lost", Removed: time.Now(), Expires: time.Now()}
+	have.Trash = &pooltag.TrashMark{ID: "lost", Removed: time.Now(), Expires: time.Now()}
 	if err := p.writeTag(p.file(trash, "lost")+tagSuffix, *have); err != nil { // cut off before the file followed
 		t.Fatal(err)
 	}

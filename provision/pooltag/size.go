@@ -1,0 +1,40 @@
+package pooltag
+
+import "seedbed"
+
+// Sector is the unit of virtual sizes, in bytes.
+const Sector = 512
+
+// CheckSpec returns ErrInvalid for a volume whose names or size are not usable.
+func CheckSpec(spec seedbed.VolumeSpec) error {
+	if err := seedbed.CheckName("volume", spec.Name); err != nil {
+		return err
+	}
+	if spec.Image != "" {
+		if err := seedbed.CheckName("image", spec.Image); err != nil {
+			return err
+		}
+	}
+	if spec.Size < 0 || spec.Size%Sector != 0 || spec.Size > seedbed.MaxDisk {
+		return seedbed.Errorf(seedbed.ErrInvalid, "size %d of volume %s is not usable: expected a multiple of %d bytes, at most %s", spec.Size,
+			spec.Name, Sector, seedbed.Bytes(seedbed.MaxDisk))
+	}
+	if spec.Image == "" && spec.Size == 0 {
+		return seedbed.Errorf(seedbed.ErrInvalid, "volume %s has no image and no size: a blank volume needs a size", spec.Name)
+	}
+	return nil
+}
+
+// CloneSize returns the size of a volume of that spec, which is a clone of the image: the image's
+// own if the spec has none. It returns ErrInvalid if the image does not fit.
+func (t *Tag) CloneSize(spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
+	size := seedbed.Bytes(t.Size)
+	switch {
+	case spec.Size == 0:
+		return size, nil
+	case spec.Size < size:
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than image %s, which needs at least %s", spec.Size, spec.Image,
+			size)
+	}
+	return spec.Size, nil
+}

@@ -118,24 +118,24 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 		return err
 	}
 	final := rbdOf(roleVolume, a.Name)
-	_, err := call(ctx, p, "release volume "+a.Name, final, func(ctx context.Context, s *session) (struct{}, error) {
+	return p.do(ctx, "release volume "+a.Name, final, func(ctx context.Context, s *session) error {
 		back := final
 		if name, ok := strings.CutPrefix(a.Source, p.cfg.Pool+"/"); ok {
 			back = name
 		}
 		have, there, err := s.readTag(final)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if !there || !isTagOf(have, final) { // released, or never adopted: then at most the tag is there
 			left, _, err := s.readTag(back)
 			if err != nil || left == nil || left.Name != a.Name || left.Instance != a.Instance {
-				return struct{}{}, err
+				return err
 			}
-			return struct{}{}, s.dropTag(back)
+			return s.dropTag(back)
 		}
 		if err := have.CheckInstance(p.cfg.Name, a.Instance); err != nil {
-			return struct{}{}, err
+			return err
 		}
 		if back != final {
 			h, err := s.header(final)
@@ -143,10 +143,9 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 				err = s.rename(h, final, back)
 			}
 			if err != nil {
-				return struct{}{}, fmt.Errorf("rename RBD image %s/%s back: %w", p.cfg.Pool, back, err)
+				return fmt.Errorf("rename RBD image %s/%s back: %w", p.cfg.Pool, back, err)
 			}
 		}
-		return struct{}{}, s.dropTag(back)
+		return s.dropTag(back)
 	})
-	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ceph/go-ceph/rbd"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 const (
@@ -77,9 +78,7 @@ func (p *Pool) FlattenVolume(
 		}
 		done = max(done, seedbed.Bytes(now.task.Progress*float64(now.info.Size)))
 		progress(seedbed.Progress{Done: done, Total: now.info.Size})
-		select {
-		case <-time.After(taskPoll):
-		case <-ctx.Done():
+		if !sleep.For(ctx, taskPoll) {
 			return seedbed.VolumeInfo{}, fmt.Errorf("%s: %w", what, ctx.Err())
 		}
 	}
@@ -182,9 +181,7 @@ func (p *Pool) StopFlatten(ctx context.Context, name string, id seedbed.Instance
 		if err != nil || !goes {
 			return err
 		}
-		select { // it is listed until the manager has closed the image
-		case <-time.After(taskPoll):
-		case <-ctx.Done():
+		if !sleep.For(ctx, taskPoll) { // it is listed until the manager has closed the image
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		}
 	}

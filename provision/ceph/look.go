@@ -12,6 +12,7 @@ import (
 	"github.com/ceph/go-ceph/rbd"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 // look finds the image of a name. It returns nil if there is none, and ErrConflict if it is not
@@ -77,9 +78,7 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 				return err
 			}
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !sleep.For(ctx, wait) {
 			return ctx.Err()
 		}
 	}

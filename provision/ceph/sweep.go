@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ceph/go-ceph/rbd"
+
+	"seedbed/internal/sleep"
 )
 
 const (
@@ -37,9 +39,7 @@ func (p *Pool) clean(ctx context.Context) {
 			return
 		}
 		for wait := backoffFirst; ; wait = min(2*wait, backoffLast) {
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
+			if !sleep.For(ctx, wait) {
 				return
 			}
 			err := p.sweep(ctx)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 // The names of the locks. All nodes of a shared pool hold the first one together, which keeps out a
@@ -95,9 +96,7 @@ func (p *Pool) enter(ctx context.Context) error {
 			<-p.turn
 			return fmt.Errorf("lock pool %s among its nodes: %w", p.name, err)
 		}
-		select {
-		case <-time.After(turnLook):
-		case <-ctx.Done():
+		if !sleep.For(ctx, turnLook) {
 			<-p.turn
 			return ctx.Err()
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 const (
@@ -49,9 +50,7 @@ func flush(ctx context.Context, device string) error {
 		if time.Now().After(end) {
 			return seedbed.Errorf(seedbed.ErrInUse, "%s is open in process %s: end it first", device, user)
 		}
-		select {
-		case <-time.After(glanceTick):
-		case <-ctx.Done():
+		if !sleep.For(ctx, glanceTick) {
 			return ctx.Err()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 const (
@@ -126,9 +127,7 @@ func detachLoop(ctx context.Context, device, token string) error {
 		return err
 	}
 	for end := time.Now().Add(loopPatience); bound(device, token); {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			return ctx.Err()
 		}
 		if time.Now().After(end) {

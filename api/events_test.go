@@ -38,14 +38,14 @@ func TestEventsComeAtOnce(t *testing.T) {
 	s := start(t)
 	id := s.queue(t)
 	began := time.Now()
-	if e := s.events(t, id, 0, "20s"); len(e.Events) != 1 || e.Events[0].Seq != 1 || e.Job.State != seedbed.JobQueued {
+	if e := s.events(t, id, 0, "30s"); len(e.Events) != 1 || e.Events[0].Seq != 1 || e.Job.State != seedbed.JobQueued {
 		t.Errorf("%+v", e)
 	}
 	// Nothing newer, and no time to wait.
 	if e := s.events(t, id, 1, "0s"); len(e.Events) != 0 || e.Events == nil {
 		t.Errorf("%+v", e)
 	}
-	if d := time.Since(began); d > 5*time.Second {
+	if d := time.Since(began); d > 25*time.Second {
 		t.Errorf("took %s", d)
 	}
 }
@@ -70,7 +70,7 @@ func TestEventsWait(t *testing.T) {
 		if len(e.Events) == 0 || e.Events[0].Seq != 2 {
 			t.Errorf("%+v", e)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(25 * time.Second):
 		t.Fatal("the new event did not end the wait")
 	}
 }
@@ -90,7 +90,7 @@ func TestEventsOfAnEndedJob(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	began := time.Now()
-	if e := s.events(t, jobs[0].ID, all.Events[len(all.Events)-1].Seq, "30s"); len(e.Events) != 0 || time.Since(began) > 10*time.Second {
+	if e := s.events(t, jobs[0].ID, all.Events[len(all.Events)-1].Seq, "30s"); len(e.Events) != 0 || time.Since(began) > 25*time.Second {
 		t.Errorf("%+v after %s", e, time.Since(began))
 	}
 }
@@ -109,7 +109,7 @@ func TestEventsEndWithTheServer(t *testing.T) {
 	}
 	began := time.Now()
 	s.stop()
-	if d := time.Since(began); d > 10*time.Second {
+	if d := time.Since(began); d > 25*time.Second {
 		t.Errorf("stopping took %s", d)
 	}
 	if e := <-answer; len(e.Events) != 0 || e.Job.ID != id {

@@ -193,7 +193,7 @@ func (s *server) serve(t *testing.T, a *api.Server) {
 		}
 	})
 	transport := &http.Transport{}
-	s.client = &http.Client{Transport: transport, Timeout: 60 * time.Second}
+	s.client = &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 	s.stop = func() { cancel(); wg.Wait() }
 	t.Cleanup(func() { s.stop(); transport.CloseIdleConnections() })
 }

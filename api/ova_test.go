@@ -343,7 +343,7 @@ func TestImageUpload(t *testing.T) {
 // becomes waits until an image exists.
 func (s *server) becomes(t *testing.T, name string, firmware seedbed.Firmware) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		hint := s.db.Hint()
 		i, err := s.db.Image(t.Context(), name)
 		if err == nil && i.State == seedbed.ImageActive {

@@ -19,7 +19,7 @@ import (
 // exchange writes a request byte for byte and reads one answer.
 func exchange(t *testing.T, s *server, conn net.Conn, r *bufio.Reader, request string) *http.Response {
 	t.Helper()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	_, sent := io.WriteString(conn, request)
 	res, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -144,7 +144,7 @@ func TestPanicAndDrain(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { s.stop(); close(stopped) }()
 	var got response
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && got.status != 503; {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline) && got.status != 503; {
 		got = s.do(t, "GET", "/api/v1/jobs", "")
 	}
 	if got.status != 503 || got.header.Get("Retry-After") == "" {

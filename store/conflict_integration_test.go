@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/lab"
 	"seedbed/store/sqldb"
 )
 
@@ -23,7 +24,7 @@ func TestPostgresDeadlock(t *testing.T) {
 	t.Parallel()
 	s := postgresServer(t)
 	db := s.use(t, s.Database(t, s.template))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ids := []seedbed.JobID{do(acceptImport(ctx, db, "a"))(t), do(acceptImport(ctx, db, "b"))(t)}
 	var met sync.WaitGroup // both have locked their first row
@@ -107,12 +108,7 @@ func TestPostgresPoolExhausted(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+2; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, and %d before", runtime.NumGoroutine(), before)
-		}
-		runtime.Gosched()
-	}
+	lab.Await(t, lab.Patience, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
 	for _, tx := range held {
 		if err := tx.Rollback(); err != nil {
 			t.Fatal(err)

@@ -146,7 +146,7 @@ func dump(t *testing.T, db *DB, table string, columns []string) []string {
 
 func TestCopy(t *testing.T) {
 	s := postgresServer(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	db := open(t, path)

@@ -44,7 +44,7 @@ func acceptForever(path string) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	child := proc.CommandContext(ctx, os.Args[0])
 	child.Env = append(os.Environ(), crashVar+"="+path)

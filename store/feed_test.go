@@ -106,7 +106,7 @@ func TestBlobGrace(t *testing.T) {
 
 func TestHintIsForCommits(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	db := fresh(t)
 	do(acceptImport(ctx, db, "taken"))(t)

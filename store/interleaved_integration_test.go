@@ -58,7 +58,7 @@ func TestPostgresInterleaved(t *testing.T) {
 	} {
 		for end, fails := range map[string]bool{"commit": false, "rollback": true} {
 			t.Run(name+", "+end, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
 				database := s.Database(t, s.template)
 				first, second, reader := s.use(t, database), s.use(t, database), s.use(t, database)
@@ -133,7 +133,7 @@ func heldAtCommit(ctx context.Context, t *testing.T, db *DB, table string, fails
 // lock.
 func awaitLocks(ctx context.Context, t *testing.T, db *DB, want int) {
 	t.Helper()
-	lab.Await(t, 30*time.Second, "waiting for locks", func() bool {
+	lab.Await(t, lab.Patience, "waiting for locks", func() bool {
 		return do(sqldb.Value[int](db.sql.Read.QueryRowContext(ctx,
 			`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)))(t) >= want
 	})

@@ -25,7 +25,7 @@ func TestPostgresNetworkOrder(t *testing.T) {
 	ask := func(query string) int {
 		return do(sqldb.Value[int](observer.sql.Read.QueryRowContext(t.Context(), query, name)))(t)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	db := do(Open(ctx, s.config(name)))(t)
 	for i, network := range []string{"a", "b", "c"} {
@@ -50,7 +50,7 @@ func TestPostgresNetworkOrder(t *testing.T) {
 			}
 		})
 	}
-	lab.Await(t, time.Minute, "both wait", func() bool {
+	lab.Await(t, lab.Patience, "both wait", func() bool {
 		return ask(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'`) >= 2
 	})
 	err := holder.Commit()
@@ -59,7 +59,7 @@ func TestPostgresNetworkOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A connection reports its deadlocks when it ends, at the latest.
-	lab.Await(t, time.Minute, "the connections end",
+	lab.Await(t, lab.Patience, "the connections end",
 		func() bool { return ask(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1`) == 0 })
 	if n := ask(`SELECT deadlocks FROM pg_stat_database WHERE datname = $1`); n != 0 {
 		t.Errorf("%d deadlocks", n)

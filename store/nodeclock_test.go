@@ -142,10 +142,10 @@ func TestSharedClockSetBack(t *testing.T) {
 func TestCordonOfAnotherHost(t *testing.T) {
 	t.Parallel()
 	db := ofNodes(t)
+	began := time.Now()
 	on(t, db, "elsewhere", func(t *testing.T) {
 		do(db.ChangeNode(t.Context(), "node1", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(t)
 	})
-	began := time.Now()
 	if err := db.awaitCordon(t.Context(), "node1"); err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,8 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"seedbed/internal/lab"
-	"seedbed/store/sqldb"
 )
 
 // cable connects a store to its PostgreSQL server. Once it is pulled, no data passes, and neither
@@ -92,7 +90,7 @@ func TestPostgresGoneWithoutAWord(t *testing.T) {
 	db := do(Open(t.Context(), cfg))(t)
 	defer db.Close()
 	heard := func() bool { return db.sql.Listens() }
-	lab.Await(t, 10*time.Second, "the store to listen", heard)
+	lab.Await(t, lab.Patience, "the store to listen", heard)
 	c.mu.Lock()
 	pulled := true
 	defer func() {
@@ -100,8 +98,8 @@ func TestPostgresGoneWithoutAWord(t *testing.T) {
 			c.mu.Unlock()
 		}
 	}()
-	lab.Await(t, 4*sqldb.Silence, "the store to notice", func() bool { return !heard() })
+	lab.Await(t, lab.Patience, "the store to notice", func() bool { return !heard() })
 	c.mu.Unlock()
 	pulled = false
-	lab.Await(t, 4*sqldb.Silence, "the store to listen again", heard)
+	lab.Await(t, lab.Patience, "the store to listen again", heard)
 }

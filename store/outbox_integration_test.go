@@ -18,7 +18,7 @@ func TestPostgresOutboxOrder(t *testing.T) {
 	s := postgresServer(t)
 	for name, commit := range map[string]bool{"commit": true, "rollback": false} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			db := s.fresh(t)
 			do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/", Events: []string{"*"},

@@ -127,7 +127,7 @@ func TestPostgresVersions(t *testing.T) {
 // other's writes.
 func TestPostgresTwoProcesses(t *testing.T) {
 	s := postgresServer(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	name := s.Database(t, s.template)
 	one := s.use(t, name)
@@ -210,11 +210,11 @@ func TestPostgresRestarted(t *testing.T) {
 		before := count()
 		if mode == "smart, then fast" {
 			s.Close()
-			lab.Await(t, 30*time.Second, "writes of those who are connected", func() bool { return count() > before+20 })
+			lab.Await(t, lab.Patience, "writes of those who are connected", func() bool { return count() > before+20 })
 			before, mode = count(), "fast"
 		}
 		s.Restart(t, mode)
-		lab.Await(t, 30*time.Second, "writes after the restart", func() bool { return count() > before+20 })
+		lab.Await(t, lab.Patience, "writes after the restart", func() bool { return count() > before+20 })
 	}
 	close(stop)
 	writers.Wait()

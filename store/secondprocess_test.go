@@ -19,7 +19,7 @@ import (
 func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	child := proc.CommandContext(ctx, os.Args[0])
 	child.Env = append(os.Environ(), crashVar+"="+path)

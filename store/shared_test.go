@@ -67,7 +67,7 @@ func TestSharedCreates(t *testing.T) {
 // Writes that arrive at the same time share a batch, even if they differ from those of the last
 // one. Each refused write is refused by itself.
 func testSharedCreates(t *testing.T, db *DB) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	do(db.CreateNetwork(ctx, seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(),
 		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")}))(t)

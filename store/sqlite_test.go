@@ -209,7 +209,7 @@ func TestDiskFull(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	db := open(t, path)

@@ -24,7 +24,7 @@ func claimed(t *testing.T, db *DB, image string) seedbed.Job {
 // A locked row of a job blocks only that job's steps.
 func TestPostgresStepOfALockedJob(t *testing.T) {
 	db := postgresServer(t).fresh(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	locked, free := claimed(t, db, "debian"), claimed(t, db, "alpine")
 	other := do(db.sql.Write.BeginTx(ctx, db.sql.Dialect.Writing))(t)

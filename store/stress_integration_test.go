@@ -19,7 +19,7 @@ import (
 // document. No write fails because of a conflict, and the result is consistent.
 func TestPostgresStress(t *testing.T) {
 	s := postgresServer(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	name := s.Database(t, s.template)
 	dbs := []*DB{s.use(t, name), s.use(t, name)}

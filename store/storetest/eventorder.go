@@ -37,7 +37,7 @@ func testEventsOfAll(b *bench) {
 // Followers of all events miss none and get none twice while many writers are active, although each
 // asks only for what is after the last event that it has.
 func testEventsRace(b *bench) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	b.world()
 	const writers, each, followers = 4, 25, 3
@@ -87,7 +87,7 @@ func testEventsRace(b *bench) {
 				case <-hint:
 				case <-time.After(100 * time.Millisecond):
 				case <-ctx.Done():
-					b.Errorf("after a minute %d of %d jobs were seen to their end", done, writers)
+					b.Errorf("after five minutes %d of %d jobs were seen to their end", done, writers)
 					return
 				}
 			}

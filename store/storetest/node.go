@@ -195,8 +195,8 @@ func testRemovedNode(b *bench) {
 	b.want(b.RemoveNode(ctx, node), seedbed.ErrInUse, `image "debian"`, "no other node", "image remove")
 
 	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://n2:7375"}))(b)
-	b.cordon("node2")
 	began := time.Now()
+	b.cordon("node2")
 	b.must(b.RemoveNode(ctx, "node2"))
 	if took := time.Since(began); took < time.Second { // instances that were placed before the cordon may still arrive
 		b.Errorf("removed %s after it was cordoned", took)

@@ -286,7 +286,7 @@ func newClient(t *testing.T, socket, dir string, r *recorder) *Client {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("did not come to pass: %s", what)

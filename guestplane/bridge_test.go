@@ -63,7 +63,7 @@ func TestBridges(t *testing.T) {
 			select {
 			case s := <-said:
 				got = append(got, s)
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 			}
 		}
 		select {
@@ -104,7 +104,7 @@ func TestBridgesEndTogether(t *testing.T) {
 			go func() { defer close(done); tt.end(t.Context(), b) }()
 			select {
 			case <-done:
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("one waits for the other")
 			}
 		})

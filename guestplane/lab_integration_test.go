@@ -5,6 +5,7 @@ package guestplane
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -130,10 +131,15 @@ type answer struct {
 func request(t *testing.T, from *netnstest.Namespace, wait time.Duration, method, addr, path string, headers ...string) answer {
 	t.Helper()
 	var c net.Conn
-	var err error
-	from.Do(func() { c, err = net.DialTimeout("tcp", addr, wait) })
-	if err != nil {
-		return answer{}
+	err := errors.New("not tried yet")
+	for end := time.Now().Add(wait); err != nil; { // a link that was just set up loses what comes too early
+		left := time.Until(end)
+		if left <= 0 {
+			return answer{}
+		}
+		if from.Do(func() { c, err = net.DialTimeout("tcp", addr, left) }); err != nil {
+			time.Sleep(min(left, 10*time.Millisecond))
+		}
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(wait))
@@ -152,7 +158,7 @@ func request(t *testing.T, from *netnstest.Namespace, wait time.Duration, method
 }
 
 const (
-	patience = 5 * time.Second
+	patience = time.Minute
 	shortly  = 700 * time.Millisecond
 	idPath   = "/latest/meta-data/instance-id"
 	tokenTTL = "X-aws-ec2-metadata-token-ttl-seconds: 60"

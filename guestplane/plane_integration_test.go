@@ -77,7 +77,7 @@ func wantSockets(t *testing.T, want []string) {
 // eventually polls until there is no difference.
 func eventually(t *testing.T, difference func() string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for d := difference(); d != ""; d = difference() {
 		if time.Now().After(deadline) {
 			t.Fatal(d)
@@ -113,7 +113,7 @@ func TestDeletedBridge(t *testing.T) {
 			return cmp.Diff(served("seedbed0"), sockets(t))
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := p.Alive(ctx); err != nil {
 		t.Error(err)

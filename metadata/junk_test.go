@@ -86,7 +86,7 @@ func TestSlow(t *testing.T) {
 	} {
 		c := l.dial(addrA)
 		io.WriteString(c, send)
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		c.SetReadDeadline(time.Now().Add(patience))
 		if _, err := io.Copy(io.Discard, c); err != nil {
 			if ne, ok := err.(net.Error); ok && ne.Timeout() {
 				t.Errorf("%s: still open", name)

@@ -199,14 +199,17 @@ func (l *lab) seen(kind string) []seedbed.GuestEvent {
 	return out
 }
 
+// patience is how long anything may take here that must come.
+const patience = time.Minute
+
 // client speaks from a guest's address and follows no redirect.
 func (l *lab) client(from netip.Addr) *http.Client {
-	d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: 5 * time.Second}
+	d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: patience}
 	tr := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return d.DialContext(ctx, network, l.addr)
 	}}
 	l.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second,
+	return &http.Client{Transport: tr, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
@@ -261,7 +264,7 @@ func (l *lab) raw(from netip.Addr, send string) string {
 	l.t.Helper()
 	c := l.dial(from)
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, send); err != nil {
 		return ""
 	}
@@ -272,7 +275,7 @@ func (l *lab) raw(from netip.Addr, send string) string {
 
 func (l *lab) dial(from netip.Addr) net.Conn {
 	l.t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: 5 * time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: patience}
 	c, err := d.Dial("tcp4", l.addr)
 	if err != nil {
 		l.t.Fatal(err)
@@ -283,7 +286,7 @@ func (l *lab) dial(from netip.Addr) net.Conn {
 // eventually polls until ok or the deadline.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("did not come to pass: %s", what)

@@ -63,7 +63,7 @@ func (p *plane) ns(name string) string { return p.name + name }
 
 func (p *plane) run(args ...string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 		p.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
@@ -222,9 +222,21 @@ func getRequest(path string, headers ...string) string {
 
 const putRequest = "PUT /latest/api/token HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + ttlHeader + ": 60\r\nContent-Length: 0\r\n\r\n"
 
-func isTimeout(err error) bool {
+// unanswered reports whether nothing came: within the time, or until the kernel gave up asking for
+// the other's MAC.
+func unanswered(err error) bool {
 	var ne net.Error
-	return errors.As(err, &ne) && ne.Timeout()
+	return errors.As(err, &ne) && ne.Timeout() || errors.Is(err, unix.EHOSTUNREACH)
+}
+
+// get asks until there is an answer: a link that was just set up loses what comes too early.
+func (p *plane) get(ns, request string) (answer string, err error) {
+	p.t.Helper()
+	eventually(p.t, ns+" is answered", func() bool {
+		answer, err = p.ask(ns, request, patience/6)
+		return !unanswered(err)
+	})
+	return answer, err
 }
 
 // TestKernelProvesIdentity: each guest gets its own record, and one that takes the other's MAC and
@@ -236,7 +248,7 @@ func TestKernelProvesIdentity(t *testing.T) {
 	id := getRequest("/latest/meta-data/instance-id")
 	mustGet := func(ns string, want seedbed.InstanceID) {
 		t.Helper()
-		got, err := p.ask(ns, id, 5*time.Second)
+		got, err := p.get(ns, id)
 		if err != nil || !strings.HasSuffix(got, "\r\n\r\n"+want.EC2()) {
 			t.Fatalf("guest %s: %q, %v", ns, got, err)
 		}
@@ -244,24 +256,24 @@ func TestKernelProvesIdentity(t *testing.T) {
 	mustGet("a", idA)
 	mustGet("b", idB)
 
-	token, err := p.ask("a", putRequest, 5*time.Second)
+	token, err := p.get("a", putRequest)
 	if err != nil || !strings.HasPrefix(token, "HTTP/1.1 200") {
 		t.Fatalf("token: %q, %v", token, err)
 	}
 	_, token, _ = strings.Cut(token, "\r\n\r\n")
 	for ns, want := range map[string]string{"a": "HTTP/1.1 200", "b": "HTTP/1.1 401"} {
-		got, err := p.ask(ns, getRequest("/latest/meta-data/mac", tokenHeader+": "+token+"\r\n"), 5*time.Second)
+		got, err := p.get(ns, getRequest("/latest/meta-data/mac", tokenHeader+": "+token+"\r\n"))
 		if err != nil || !strings.HasPrefix(got, want) {
 			t.Errorf("guest %s with a's token: %q, %v", ns, got, err)
 		}
 	}
 
 	p.address("b", planeA.MAC, planeA.Addr)
-	if got, err := p.ask("b", id, 2*time.Second); !isTimeout(err) {
+	if got, err := p.ask("b", id, 2*time.Second); !unanswered(err) {
 		t.Errorf("b with a's MAC and address: %q, %v", got, err)
 	}
 	p.address("b", planeA.MAC, planeB.Addr)
-	if got, err := p.ask("b", id, 2*time.Second); !isTimeout(err) {
+	if got, err := p.ask("b", id, 2*time.Second); !unanswered(err) {
 		t.Errorf("b with a's MAC: %q, %v", got, err)
 	}
 	p.in("a", "ip", "link", "set", "eth0", "down") // so that nobody else defends the address
@@ -287,7 +299,7 @@ func TestUnmarkedCallers(t *testing.T) {
 	p.in("host", "nft", "delete", "table", "bridge", "seedbed")
 	_, stop := p.serve()
 	defer stop()
-	got, err := p.ask("a", getRequest("/latest/meta-data/instance-id"), 5*time.Second)
+	got, err := p.get("a", getRequest("/latest/meta-data/instance-id"))
 	if err != nil || !strings.HasPrefix(got, "HTTP/1.1 404") {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -313,10 +325,10 @@ func TestHopLimit(t *testing.T) {
 	l, stop := p.serve()
 	defer stop()
 	p.forwarder()
-	if got, err := p.ask("behind", getRequest("/latest/meta-data/mac"), 5*time.Second); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
+	if got, err := p.get("behind", getRequest("/latest/meta-data/mac")); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
 		t.Fatalf("GET through the guest: %q, %v", got, err)
 	}
-	if got, err := p.ask("behind", putRequest, 2*time.Second); !isTimeout(err) {
+	if got, err := p.ask("behind", putRequest, 2*time.Second); !unanswered(err) {
 		t.Errorf("PUT through the guest: %q, %v", got, err)
 	}
 	keep := strings.ReplaceAll(putRequest, "Connection: close\r\n", "")
@@ -328,11 +340,11 @@ func TestHopLimit(t *testing.T) {
 		issued := func() {
 			eventually(t, "the token is issued", func() bool { return l.srv.Stats().Requests[200] > before })
 		}
-		if got, err := p.askInParts("behind", 5*time.Second, issued, parts...); !isTimeout(err) {
+		if got, err := p.askInParts("behind", 5*time.Second, issued, parts...); !unanswered(err) {
 			t.Errorf("PUT through the guest with %s: %q, %v", name, got, err)
 		}
 	}
-	if got, err := p.ask("a", putRequest, 5*time.Second); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
+	if got, err := p.get("a", putRequest); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
 		t.Errorf("PUT of the guest itself: %q, %v", got, err)
 	}
 }

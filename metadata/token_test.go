@@ -149,7 +149,7 @@ func TestTokenHopsAhead(t *testing.T) {
 	l.apply(stateOf(nil, guestA()))
 	c := l.dial(addrA)
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	write := func(s string) {
 		t.Helper()
 		if _, err := io.WriteString(c, s); err != nil {

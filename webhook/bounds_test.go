@@ -34,7 +34,7 @@ func (h held) await(t *testing.T) {
 	t.Helper()
 	select {
 	case <-h.entered:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nothing is submitted")
 	}
 }
@@ -132,7 +132,7 @@ func TestConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		return conn, bufio.NewReader(conn)
 	}
 	ask := func(conn net.Conn, n int) {

@@ -121,7 +121,7 @@ func TestWaitForAJob(t *testing.T) {
 			answered <- r
 		}()
 		var job *seedbed.Job
-		for deadline := time.Now().Add(20 * time.Second); job == nil; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); job == nil; time.Sleep(5 * time.Millisecond) {
 			var err error
 			if job, err = i.db.ClaimJob(t.Context(), "test", time.Minute); err != nil || time.Now().After(deadline) {
 				t.Fatalf("no job: %v", err)

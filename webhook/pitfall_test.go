@@ -49,10 +49,10 @@ func TestPitfall01RawBytesVerifiedBeforeParsing(t *testing.T) {
 func TestPitfall02BoundsAndTimeouts(t *testing.T) {
 	t.Parallel()
 	l := &ledger{}
-	s := start(t, Config{Hooks: testDirectory(t), Intake: l, MaxBody: 2 * seedbed.KiB},
-		func(s *Server) { s.bounds.read = 300 * time.Millisecond })
+	c := Config{Hooks: testDirectory(t), Intake: l, MaxBody: 2 * seedbed.KiB}
+	s := start(t, c, func(s *Server) { s.bounds.read = 300 * time.Millisecond })
 	large := strings.Repeat(" ", 3000)
-	if got := deliver(t, s, "ci", signed(vectorKey(t), "msg_1", time.Now(), large), large); got.status != 413 {
+	if got := deliver(t, start(t, c), "ci", signed(vectorKey(t), "msg_1", time.Now(), large), large); got.status != 413 {
 		t.Errorf("%d %s, want 413", got.status, got.body)
 	}
 	whole := message("POST", "/hooks/ci", signed(vectorKey(t), "msg_1", time.Now(), create), create)
@@ -75,7 +75,7 @@ func TestPitfall02BoundsAndTimeouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			io.WriteString(conn, test.begin)
 			done := make(chan struct{})
 			dripping := make(chan struct{})
@@ -166,7 +166,7 @@ func TestPitfall12ExpectAndChunks(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			r := bufio.NewReader(conn)
 			for _, step := range []struct {
 				send   string
@@ -325,7 +325,7 @@ func TestPitfall20NotOnTheMetadataAddress(t *testing.T) {
 			t.Errorf("%s: taken %t, want %t", at, got, want)
 		}
 		if !want {
-			guest.SetReadDeadline(time.Now().Add(10 * time.Second))
+			guest.SetReadDeadline(time.Now().Add(time.Minute))
 			if _, err := guest.Read(make([]byte, 1)); err != io.EOF {
 				t.Errorf("%s: %v, want the connection closed", at, err)
 			}

@@ -258,7 +258,7 @@ func (s *service) raw(t testing.TB, request string) answer {
 
 func exchange(t testing.TB, conn net.Conn, r *bufio.Reader, request string) answer {
 	t.Helper()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	// A server that refuses early may close before everything is written.
 	_, sent := io.WriteString(conn, request)
 	a, err := receive(r)

@@ -152,7 +152,7 @@ func post(t *testing.T, client *http.Client, url, id, body string, more ...strin
 func newClient(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	return &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 }
 
 func create(name string) string {
@@ -275,7 +275,7 @@ func TestFullQueue(t *testing.T) {
 	if _, err := i.db.ClaimJob(t.Context(), "test", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); third.status == 429 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); third.status == 429 && time.Now().Before(deadline); {
 		third = i.send(t, client, "msg_3", create("web3"))
 	}
 	if third.status != 202 {

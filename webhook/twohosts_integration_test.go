@@ -100,7 +100,7 @@ func TestKeysOfTwoHosts(t *testing.T) {
 	}
 	for n := range hooks {
 		name := fmt.Sprint("hook", n)
-		lab.Await(t, 10*time.Second, "the removed key of "+name+" to end", func() bool { return send(name, old) == http.StatusUnauthorized })
+		lab.Await(t, time.Minute, "the removed key of "+name+" to end", func() bool { return send(name, old) == http.StatusUnauthorized })
 		if got := send(name, next); got != http.StatusOK {
 			t.Errorf("%s: the key that is left: %d", name, got)
 		}

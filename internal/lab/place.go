@@ -46,7 +46,7 @@ type shell struct {
 // Try runs a command there, and gives its output and standard error together.
 func (s shell) Try(name string, args ...string) (string, error) {
 	s.t.Helper()
-	return s.at.try(time.Minute, name, args...)
+	return s.at.try(2*time.Minute, name, args...)
 }
 
 // Run is Try for a command that must succeed.

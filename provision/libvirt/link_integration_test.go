@@ -165,7 +165,7 @@ func TestLibvirtAbsent(t *testing.T) {
 	p, base := newProxy(t), connect(t, system)
 	d := open(t, p.uri())
 	for range 3 {
-		wantUnavailable(t, d, p, 2*time.Second)
+		wantUnavailable(t, d, p)
 	}
 	if c := d.Health(t.Context())[0]; c.OK || !strings.Contains(c.Hint, "systemctl start libvirtd") {
 		t.Errorf("health: %+v", c)
@@ -194,7 +194,7 @@ func TestLibvirtGoesAway(t *testing.T) {
 	before := descriptors(t)
 	for range 5 {
 		p.down()
-		wantUnavailable(t, d, p, 2*time.Second)
+		wantUnavailable(t, d, p)
 		p.up(t)
 		wantEvent(t, events, "resync", "")
 		if err := d.DefineDomain(t.Context(), s); err != nil {
@@ -230,7 +230,7 @@ func TestLibvirtHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		begin := time.Now()
 		_, err := d.DomainState(ctx, seedbed.NewInstanceID())
-		if took := time.Since(begin); !errors.Is(err, seedbed.ErrUnavailable) || took > 2*time.Second {
+		if took := time.Since(begin); !errors.Is(err, seedbed.ErrUnavailable) || took > soon {
 			t.Errorf("after %v: %v; want ErrUnavailable", took, err)
 		}
 		cancel()
@@ -306,7 +306,7 @@ func TestLibvirtRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := lab.restart(func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if _, err := d.DomainState(ctx, s.ID); !errors.Is(err, seedbed.ErrUnavailable) {
 			t.Errorf("without libvirtd: %v", err)
@@ -320,12 +320,15 @@ func TestLibvirtRestarts(t *testing.T) {
 	wantEvent(t, events, "undefined", s.ID)
 }
 
-func wantUnavailable(t *testing.T, d *libvirt.Driver, p *proxy, within time.Duration) {
+// soon is the most that a call takes that waits for nothing, on a machine with other work to do.
+const soon = 20 * time.Second
+
+func wantUnavailable(t *testing.T, d *libvirt.Driver, p *proxy) {
 	t.Helper()
 	begin := time.Now()
 	_, err := d.Domains(t.Context())
-	if took := time.Since(begin); took > within {
-		t.Errorf("the call took %v; want at most %v", took, within)
+	if took := time.Since(begin); took > soon {
+		t.Errorf("the call took %v; want at most %v", took, soon)
 	}
 	if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "libvirt at "+p.uri()) {
 		t.Errorf("got %v; want ErrUnavailable naming %s", err, p.uri())

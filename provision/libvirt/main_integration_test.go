@@ -92,7 +92,7 @@ func refuse(err error) int {
 }
 
 func answers(socket string) bool {
-	conn, err := net.DialTimeout("unix", socket, time.Second)
+	conn, err := net.DialTimeout("unix", socket, 5*time.Second)
 	if err != nil {
 		return false
 	}
@@ -143,7 +143,7 @@ func (d *daemons) launch(program, socket string) error {
 	d.mu.Lock()
 	d.running = append(d.running, cmd)
 	d.mu.Unlock()
-	for end := time.Now().Add(30 * time.Second); !answers(socket); {
+	for end := time.Now().Add(2 * time.Minute); !answers(socket); {
 		if time.Now().After(end) {
 			text, _ := os.ReadFile(log.Name())
 			return fmt.Errorf("%s does not listen at %s: %s", program, socket, text)

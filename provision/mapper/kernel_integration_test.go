@@ -51,7 +51,8 @@ func TestKernelWays(t *testing.T) {
 	}
 	m := lab.NewMachine(t, own, "rbd", "rbd-nbd", "qemu-nbd", "qemu-img", "mkfs.ext4", "mount", "umount")
 	m.Give(filepath.Join(dir, "pool"), filepath.Join(dir, "conf"), filepath.Join(dir, "keyring"))
-	console, ok := m.Run(5*time.Minute, inMachine+"="+dir+" "+own+" -test.run '^TestKernelWays$' -test.v")
+	// It is emulated, and this machine may have other work to do.
+	console, ok := m.Run(20*time.Minute, inMachine+"="+dir+" "+own+" -test.run '^TestKernelWays$' -test.v")
 	if !ok || !strings.Contains(console, "--- PASS: TestKernelWays/") {
 		t.Fatal(console)
 	}

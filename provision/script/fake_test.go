@@ -185,7 +185,7 @@ func newBench(t *testing.T, play func(r *runner)) *bench {
 
 func (b *bench) run(turn seedbed.ScriptTurn) (seedbed.ScriptResult, []seedbed.OutputLine, error) {
 	var lines []seedbed.OutputLine
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
 	result, err := b.RunScript(ctx, call, turn, func(l seedbed.OutputLine) { lines = append(lines, l) })
 	return result, lines, err

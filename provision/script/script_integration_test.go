@@ -69,7 +69,7 @@ func (r *rig) ok(err error) {
 // turn has the script go on and makes the volumes that it calls for.
 func (r *rig) turn(turn seedbed.ScriptTurn) seedbed.ScriptResult {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		result, err := r.RunScript(ctx, r.call, turn, func(l seedbed.OutputLine) { r.output = append(r.output, l) })
@@ -113,7 +113,7 @@ func (r *rig) run(text string, data map[string]any) (xml string, failure *seedbe
 // nothingLeft ends the script and checks that nothing of it is on the host.
 func (r *rig) nothingLeft() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
 	r.ok(r.CloseScript(ctx, r.call.Job, instance))
 	if mapped := r.pool.MappedVolumes(instance); len(mapped) > 0 {
@@ -186,7 +186,7 @@ var noData = map[string]any{"volumes": []any{}, "networks": []any{}, "script_arg
 // where Python was left to tell, and nothing of it stays.
 func TestScriptFailures(t *testing.T) {
 	limits := sandbox.Limits{
-		CPUs: 1, Memory: 256 * seedbed.MiB, Processes: 64, Time: 10 * time.Second, Output: 256 * seedbed.KiB, Tmp: 64 * seedbed.MiB,
+		CPUs: 1, Memory: 256 * seedbed.MiB, Processes: 64, Time: 3 * time.Minute, Output: 256 * seedbed.KiB, Tmp: 64 * seedbed.MiB,
 	}
 	type failing struct {
 		text, at  string
@@ -194,7 +194,7 @@ func TestScriptFailures(t *testing.T) {
 		traceback string
 		output    string // something that was printed
 		ended     bool
-		long      bool // it takes its time
+		time      time.Duration // that it has; 0 is the usual
 	}
 	all := map[string]failing{
 		"syntax error": {text: "def install(:\n", at: "load", message: "invalid syntax", traceback: "SyntaxError"},
@@ -204,12 +204,12 @@ func TestScriptFailures(t *testing.T) {
 		"exit":         {text: in("install", "import sys; sys.exit(3)"), at: "install", message: "sys.exit(3)"},
 		"no XML": {text: strings.Replace(in("", ""), "return \"<domain>", "x = \"<domain>", 1),
 			at: "create", message: "create() returned NoneType"},
-		"endless": {text: in("install", "while True: pass"), at: "install", message: "10s", ended: true},
+		"endless": {text: in("install", "while True: pass"), at: "install", message: "10s", ended: true, time: 10 * time.Second},
 		"fork bomb": {text: in("install", "while True:\n    if os.fork() == 0:\n        while True: pass"),
 			at: "install", message: "", traceback: "BlockingIOError"},
 		"memory": {text: in("install", "x = []\nwhile True: x.append(bytearray(1 << 20))"), at: "install"},
 		"much output": {text: in("install", "for _ in range(1 << 20): print('x' * 1023)\nraise RuntimeError('after it all')"),
-			at: "install", message: "after it all", traceback: "RuntimeError", long: true},
+			at: "install", message: "after it all", traceback: "RuntimeError"},
 		"no UTF-8": {
 			text: in("install", "import sys\nsys.stdout.buffer.write(b'ab\\xff\\xfe\\n')\nsys.stdout.flush()\nraise RuntimeError('odd \\udcff')"),
 			at:   "install", message: "odd", traceback: "RuntimeError", output: "stdout: ab�\n",
@@ -227,8 +227,8 @@ func TestScriptFailures(t *testing.T) {
 	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			limits := limits
-			if test.long {
-				limits.Time = 2 * time.Minute
+			if test.time > 0 {
+				limits.Time = test.time
 			}
 			r := newRig(t, limits)
 			_, err := r.pool.CloneVolume(t.Context(), r.call.Job, seedbed.VolumeSpec{Pool: "default", Name: "other", Instance: "ec200000-0000-4000-8000-000000000009", Size: seedbed.MiB})
@@ -296,7 +296,7 @@ class VMBuilderScript(VMBuilder):
 `
 
 func TestScriptBuilds(t *testing.T) {
-	r := newRig(t, sandbox.Limits{CPUs: 2, Memory: 512 * seedbed.MiB, Processes: 256, Time: time.Minute, Output: seedbed.MiB, Tmp: 64 * seedbed.MiB})
+	r := newRig(t, sandbox.Limits{CPUs: 2, Memory: 512 * seedbed.MiB, Processes: 256, Time: 3 * time.Minute, Output: seedbed.MiB, Tmp: 64 * seedbed.MiB})
 	data := map[string]any{"volumes": []any{map[string]any{"pool": "default", "disk_id": "sda", "size": 64}}, "networks": []any{}, "script_arguments": map[string]any{}}
 	xml, f := r.run(builder, data)
 	if f != nil {
@@ -339,7 +339,7 @@ func TestScriptBuilds(t *testing.T) {
 
 // A turn that is cut off in the middle of a build leaves no mount and no mapping.
 func TestScriptCutOff(t *testing.T) {
-	r := newRig(t, sandbox.Limits{Time: time.Minute})
+	r := newRig(t, sandbox.Limits{Time: 3 * time.Minute})
 	text := strings.Replace(builder, `        print(os.listdir("/dev/rbd/default"))`, `        print("now", flush=True)
         import time; time.sleep(60)`, 1)
 	raw, err := json.Marshal(map[string]any{"volumes": []any{map[string]any{"pool": "default", "disk_id": "sda", "size": 64}}, "networks": []any{}})
@@ -380,7 +380,7 @@ def install(**kwargs):
 		"privileged": {seedbed.ScriptOptions{Privileged: true}, "False", "True"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, sandbox.Limits{Time: time.Minute})
+			r := newRig(t, sandbox.Limits{Time: 3 * time.Minute})
 			r.options = test.options
 			data := maps.Clone(noData)
 			data["system_details"] = map[string]any{"vram_mb": 128, "vcpu_count": 1, "serial": true, "vnc": false, "vnc_bind": nil}

@@ -106,12 +106,8 @@ func TestExplainIsPlain(t *testing.T) {
 
 func TestDown(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln.Close()
-	r := newSender().send(t.Context(), endpointAt("http://"+ln.Addr().String()), event)
+	const nobodys = "http://127.0.0.1:1" // a port that was closed may be another test's
+	r := newSender().send(t.Context(), endpointAt(nobodys), event)
 	if !strings.Contains(r.err, "connection refused") || r.timeout || r.status != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -148,7 +144,7 @@ func TestSlow(t *testing.T) {
 			}
 			began := time.Now()
 			r := s.send(t.Context(), endpointAt(url), event)
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("it took %s", took)
 			}
 			if name != "no end" && (!r.timeout || r.status != 0 || !strings.Contains(r.err, "in time")) || name == "no end" &&

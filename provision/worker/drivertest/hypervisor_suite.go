@@ -25,7 +25,7 @@ type HypervisorDriver struct {
 }
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	console  = 4 * seedbed.KiB
 )
 

@@ -37,7 +37,7 @@ func TestScripts(t *testing.T, texts ScriptTexts, open func(t *testing.T) worker
 	run := func(t *testing.T, s worker.Scripts, turn seedbed.ScriptTurn) (seedbed.ScriptResult, []seedbed.OutputLine) {
 		t.Helper()
 		var lines []seedbed.OutputLine
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		result, err := s.RunScript(ctx, call, turn, func(l seedbed.OutputLine) { lines = append(lines, l) })
 		ok(t, "turn", err)

@@ -155,7 +155,7 @@ func TestFlattenOfWhatWasStarted(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	inst := l.made()
 	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobRolledBack)
-	if !strings.Contains(job.Error, "switch it off and flatten it again") {
+	if !strings.Contains(job.Error, "stop it and flatten it again") {
 		t.Errorf("error %q", job.Error)
 	}
 	l.up("web1")

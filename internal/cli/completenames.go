@@ -12,19 +12,39 @@ import (
 	"seedbed/api/wire"
 )
 
-// SystemTemplates lists the names of system templates.
-func SystemTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).SystemTemplates, func(t wire.SystemTemplate) string { return t.Name })
+// These list the names of one kind of object each.
+var (
+	SystemTemplates  = matched((*client.Client).SystemTemplates, func(t wire.SystemTemplate) string { return t.Name })
+	NetworkTemplates = matched((*client.Client).NetworkTemplates, func(t wire.NetworkTemplate) string { return t.Name })
+	StorageTemplates = matched((*client.Client).StorageTemplates, func(t wire.StorageTemplate) string { return t.Name })
+	UserdataNames    = matched((*client.Client).UserDataDocuments, func(d wire.UserData) string { return d.Name })
+	ScriptNames      = matched((*client.Client).Scripts, func(s wire.Script) string { return s.Name })
+	OVAs             = matched((*client.Client).OVAs, func(o wire.OVA) string { return o.Name })
+	// ComposedProfiles are the profiles that the provisioner commands know.
+	ComposedProfiles = matched(ScriptedProfiles, func(p seedbed.Profile) string { return p.Name })
+
+	Images    = listed((*client.Client).Images, func(i seedbed.Image) string { return i.Name })
+	Hooks     = listed((*client.Client).Hooks, func(h seedbed.Hook) string { return h.Name })
+	Networks  = listed((*client.Client).Networks, func(n seedbed.Network) string { return n.Name })
+	Nodes     = listed((*client.Client).Nodes, func(n seedbed.NodeStatus) string { return n.Name })
+	endpoints = listed((*client.Client).Endpoints, func(e seedbed.Endpoint) string { return e.Name })
+	tokens    = listed((*client.Client).Tokens, func(t seedbed.Token) string { return t.Name })
+)
+
+// matched returns the lister of the objects that all finds by a pattern.
+func matched[T any](all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) NameLister {
+	return func(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+		objects, err := all(api, ctx, "^"+begun)
+		return Each(objects, name), err
+	}
 }
 
-// NetworkTemplates lists the names of network templates.
-func NetworkTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).NetworkTemplates, func(t wire.NetworkTemplate) string { return t.Name })
-}
-
-// StorageTemplates lists the names of storage templates.
-func StorageTemplates(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).StorageTemplates, func(t wire.StorageTemplate) string { return t.Name })
+// listed returns the lister of the objects that all returns.
+func listed[T any](all func(*client.Client, context.Context) ([]T, error), name func(T) string) NameLister {
+	return func(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+		objects, err := all(api, ctx)
+		return Each(objects, name), err
+	}
 }
 
 // TemplateVNIs lists the networks of the template that the first argument names.
@@ -37,21 +57,6 @@ func TemplateVNIs(ctx context.Context, api *client.Client, args []string, _ stri
 func TemplateDisks(ctx context.Context, api *client.Client, args []string, _ string) ([]string, error) {
 	t, err := api.StorageTemplate(ctx, args[0])
 	return Each(t.Disks, func(d seedbed.CatalogueDisk) string { return d.Name }), err
-}
-
-// UserdataNames lists the names of user-data documents.
-func UserdataNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).UserDataDocuments, func(d wire.UserData) string { return d.Name })
-}
-
-// ScriptNames lists the names of provisioning scripts.
-func ScriptNames(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).Scripts, func(s wire.Script) string { return s.Name })
-}
-
-// ComposedProfiles lists the names of the profiles that the provisioner commands know.
-func ComposedProfiles(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, ScriptedProfiles, func(p seedbed.Profile) string { return p.Name })
 }
 
 // ScriptedProfiles lists the profiles with a script whose names match pattern. An empty pattern
@@ -74,11 +79,6 @@ func ScriptedProfile(api *client.Client, ctx context.Context, name string) (seed
 	return p, err
 }
 
-// OVAs lists the names of OVA images.
-func OVAs(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return NamesOf(ctx, api, begun, (*client.Client).OVAs, func(o wire.OVA) string { return o.Name })
-}
-
 func instances(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	all, err := api.ListInstances(ctx, seedbed.InstanceQuery{Prefix: begun, Limit: completed})
 	return Each(all, func(i seedbed.Instance) string { return i.Name }), err
@@ -90,43 +90,9 @@ func Profiles(ctx context.Context, api *client.Client, _ []string, begun string)
 	return Each(all, func(p seedbed.Profile) string { return p.Name }), err
 }
 
-// Images lists the names of images.
-func Images(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Images(ctx)
-	return Each(all, func(i seedbed.Image) string { return i.Name }), err
-}
-
-// Hooks lists the names of hooks.
-func Hooks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Hooks(ctx)
-	return Each(all, func(h seedbed.Hook) string { return h.Name }), err
-}
-
-// Networks lists the names of networks.
-func Networks(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Networks(ctx)
-	return Each(all, func(n seedbed.Network) string { return n.Name }), err
-}
-
-func endpoints(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Endpoints(ctx)
-	return Each(all, func(e seedbed.Endpoint) string { return e.Name }), err
-}
-
 func jobs(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	all, err := api.Jobs(ctx, completed)
 	return Each(all, func(j seedbed.Job) string { return j.ID.Short() }), err
-}
-
-func tokens(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Tokens(ctx)
-	return Each(all, func(t seedbed.Token) string { return t.Name }), err
-}
-
-// Nodes lists the names of the nodes.
-func Nodes(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
-	all, err := api.Nodes(ctx)
-	return Each(all, func(n seedbed.NodeStatus) string { return n.Name }), err
 }
 
 // connectionCompletion completes the names of connections.

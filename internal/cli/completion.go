@@ -24,7 +24,7 @@ type NameLister func(ctx context.Context, api *client.Client, args []string, beg
 // Files is the lister for file arguments. The shell completes them.
 var Files NameLister
 
-// NoNames returns the lister for the name of a new object.
+// NoNames is the lister for the name of a new object.
 func NoNames(context.Context, *client.Client, []string, string) ([]string, error) { return nil, nil }
 
 // Completion completes each argument with its lister. It hides errors of the API: the command
@@ -59,14 +59,6 @@ func (a *App) FlagCompletion(lister NameLister) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(c, nil, begun)
 	}
-}
-
-// NamesOf lists the names, beginning with begun, of one kind of object.
-func NamesOf[T any](
-	ctx context.Context, api *client.Client, begun string, all func(*client.Client, context.Context, string) ([]T, error), name func(T) string,
-) ([]string, error) {
-	objects, err := all(api, ctx, "^"+begun)
-	return Each(objects, name), err
 }
 
 // Each returns the text that of returns for each element of all.

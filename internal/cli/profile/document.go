@@ -34,17 +34,13 @@ type documents[T any] struct {
 	one    func(c *client.Client, ctx context.Context, name string) (T, error)
 	all    func(c *client.Client, ctx context.Context, pattern string) ([]T, error)
 	of     func(T) document
+	names  cli.NameLister
 	// unread is a document of that name that was not read.
 	unread func(name string) T
 }
 
 func (d *documents[T]) addTo(c *cobra.Command) {
 	c.AddCommand(d.addCmd(), d.modifyCmd(), removal(d.a, d.label, d.remove, d.names), d.showCmd(), d.listCmd())
-}
-
-// names completes the names of documents.
-func (d *documents[T]) names(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-	return cli.NamesOf(ctx, api, begun, d.all, func(t T) string { return d.of(t).Name })
 }
 
 // read reads a document from a file, byte for byte.

@@ -65,11 +65,7 @@ once from standard input (--token) and then stored.`,
 				fmt.Fprintln(a.Err, "seedbed: without TLS, anyone on the network path can read the token: use an https URL (docs/how-to/access.md)")
 			}
 			err = a.changeSettings(func(s *settings) error { return s.add(name, made, replace, use) })
-			if err != nil {
-				return err
-			}
-			a.Say("connection %s added; use it with: seedbed -c %s …", name, name)
-			return nil
+			return a.Report(err, "connection %s added; use it with: seedbed -c %s …", name, name)
 		}),
 	}
 	f := c.Flags()
@@ -158,15 +154,10 @@ func (a *App) connectionUse() *cobra.Command {
 				_, there := s.Connections[name]
 				return orMissing(none || there, name)
 			})
-			if err != nil {
-				return err
-			}
 			if none {
-				a.Say("there is no default connection now")
-				return nil
+				return a.Report(err, "there is no default connection now")
 			}
-			a.Say("connection %s is now the default", name)
-			return nil
+			return a.Report(err, "connection %s is now the default", name)
 		}),
 	}
 	c.Flags().BoolVar(&none, "none", false, "have no default connection")
@@ -193,11 +184,7 @@ func (a *App) connectionRemove() *cobra.Command {
 				}
 				return orMissing(there, args[0])
 			})
-			if err != nil {
-				return err
-			}
-			a.Say("connection %s removed", args[0])
-			return nil
+			return a.Report(err, "connection %s removed", args[0])
 		}),
 	}
 }

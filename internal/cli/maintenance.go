@@ -11,14 +11,12 @@ import (
 	"seedbed/api/wire"
 )
 
-type (
-	announcer func(*client.Client, context.Context, string, wire.MaintenanceRequest) (seedbed.Maintenance, error)
-	lister    func(*client.Client, context.Context, string) ([]seedbed.Maintenance, error)
-	ender     func(*client.Client, context.Context, string) (seedbed.Maintenance, error)
-)
-
 // MaintenanceCommand returns the command that announces events to whom, lists them and ends them.
-func (a *App) MaintenanceCommand(subject, whom string, announce announcer, all lister) *cobra.Command {
+func (a *App) MaintenanceCommand(
+	subject, whom string,
+	announce func(*client.Client, context.Context, string, wire.MaintenanceRequest) (seedbed.Maintenance, error),
+	all func(*client.Client, context.Context, string) ([]seedbed.Maintenance, error),
+) *cobra.Command {
 	r := wire.MaintenanceRequest{Code: "system-maintenance"}
 	c := &cobra.Command{
 		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom,
@@ -30,10 +28,7 @@ as +2h.`,
 				r.NotBefore = a.Now().UTC().Truncate(time.Second)
 			}
 			m, err := announce(api, ctx, args[0], r)
-			if err != nil {
-				return err
-			}
-			return a.showMaintenance(m)
+			return a.showMaintenance(m, err)
 		}),
 	}
 	a.Fill(c, &r,
@@ -60,21 +55,19 @@ as +2h.`,
 	return c
 }
 
-func (a *App) endMaintenance(verb, short string, end ender) *cobra.Command {
+func (a *App) endMaintenance(
+	verb, short string, end func(*client.Client, context.Context, string) (seedbed.Maintenance, error),
+) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ID", Short: short,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			m, err := end(api, ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return a.showMaintenance(m)
+			return a.showMaintenance(end(api, ctx, args[0]))
 		}),
 	}
 }
 
-func (a *App) showMaintenance(m seedbed.Maintenance) error {
-	return a.ShowPairs(m, [][2]string{
+func (a *App) showMaintenance(m seedbed.Maintenance, err error) error {
+	return a.ShowPairs(err, m, [][2]string{
 		{"id", m.ID}, {"code", m.Code}, {"state", m.State}, {"not before", a.Moment(m.NotBefore)},
 		{"not after", a.Moment(m.NotAfter)}, {"description", m.Description},
 	})

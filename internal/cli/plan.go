@@ -8,18 +8,20 @@ import (
 	"seedbed"
 )
 
-// ShowPlan prints what would be made. It returns an error if the request would be refused.
-func (a *App) ShowPlan(p seedbed.Plan) (err error) {
-	if a.JSON() {
-		err = a.PrintJSON(p)
-	} else {
-		a.PrintPairs(append([][2]string{
-			{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node},
-			{"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
-		}, PlanPairs(p)...))
-	}
-	if err == nil && len(p.Problems) > 0 {
-		err = fmt.Errorf("%s would be refused: %s", p.Name, strings.Join(p.Problems, "; "))
+// ShowPlan prints what would be made. It returns an error if the request would be refused. If err
+// is not nil, it only returns err.
+func (a *App) ShowPlan(p seedbed.Plan, err error) error {
+	return a.ShowPlanned(err, p, append([][2]string{
+		{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node},
+		{"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
+	}, PlanPairs(p)...), p.Name, p.Problems)
+}
+
+// ShowPlanned is ShowPairs for a plan, which is refused if it has problems.
+func (a *App) ShowPlanned(err error, plan any, pairs [][2]string, name string, problems []string) error {
+	err = a.ShowPairs(err, plan, pairs)
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("%s would be refused: %s", name, strings.Join(problems, "; "))
 	}
 	return err
 }

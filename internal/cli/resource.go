@@ -90,7 +90,7 @@ func (r Resource[T]) Show(a *App, use, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.ShowPairs(thing, r.Pairs(thing))
+		return a.ShowPairs(nil, thing, r.Pairs(thing))
 	})}
 }
 
@@ -118,9 +118,9 @@ func YesOnly(b bool) string {
 	return YesNo(true)
 }
 
-// TellMessage prints a message about a change.
-func (a *App) TellMessage(msg string) error {
-	return a.Tell(map[string]string{"message": msg}, "%s", OneLine(msg))
+// TellMessage prints a message about a change, unless the change failed.
+func (a *App) TellMessage(msg string, err error) error {
+	return a.Tell(err, map[string]string{"message": msg}, "%s", OneLine(msg))
 }
 
 // Done returns the message about a change, unless the change failed.
@@ -137,26 +137,36 @@ type asking func(ctx context.Context, api *client.Client, args []string) (string
 // Told returns the function of a command that makes one change and prints the message about it.
 func (a *App) Told(ask asking) func(*cobra.Command, []string) error {
 	return a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		msg, err := ask(ctx, api, args)
-		if err != nil {
-			return err
-		}
-		return a.TellMessage(msg)
+		return a.TellMessage(ask(ctx, api, args))
 	})
 }
 
-// Tell prints v as JSON, or a line for people.
-func (a *App) Tell(v any, format string, args ...any) error {
-	if a.JSON() {
+// Tell prints v as JSON, or a line for people. If err is not nil, it only returns err.
+func (a *App) Tell(err error, v any, format string, args ...any) error {
+	switch {
+	case err != nil:
+		return err
+	case a.JSON():
 		return a.PrintJSON(v)
 	}
 	a.Say(format, args...)
 	return nil
 }
 
-// ShowPairs prints v as JSON, or as pairs.
-func (a *App) ShowPairs(v any, pairs [][2]string) error {
-	if a.JSON() {
+// Report prints a line for people. If err is not nil, it only returns err.
+func (a *App) Report(err error, format string, args ...any) error {
+	if err == nil {
+		a.Say(format, args...)
+	}
+	return err
+}
+
+// ShowPairs prints v as JSON, or as pairs. If err is not nil, it only returns err.
+func (a *App) ShowPairs(err error, v any, pairs [][2]string) error {
+	switch {
+	case err != nil:
+		return err
+	case a.JSON():
 		return a.PrintJSON(v)
 	}
 	a.PrintPairs(pairs)
@@ -231,10 +241,7 @@ func (a *App) JobAction(use, short string, begin func(*client.Client, context.Co
 		Use: use, Short: short,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			receipt, err := begin(api, ctx, args)
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
 	w.AddJob(a, c)
@@ -247,11 +254,7 @@ func (a *App) RemoveCommand(use, short, question, done string, remove func(*clie
 	return a.Confirmed(question, &cobra.Command{
 		Use: use, Aliases: []string{"rm"}, Short: short,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := remove(api, ctx, args[0]); err != nil {
-				return err
-			}
-			a.Say(done, args[0])
-			return nil
+			return a.Report(remove(api, ctx, args[0]), done, args[0])
 		}),
 	})
 }

@@ -43,8 +43,11 @@ func (w *WaitFlags) AddTimeout(c *cobra.Command) {
 func (w *WaitFlags) Wanted() bool { return w.Wait && !w.noWait }
 
 // Finish ends a command that has started a job. It follows the job if w asks for that, and
-// otherwise prints the job's ID.
-func (a *App) Finish(ctx context.Context, c *client.Client, r seedbed.Receipt, w *WaitFlags) error {
+// otherwise prints the job's ID. If err is not nil, no job was started, and it only returns err.
+func (a *App) Finish(ctx context.Context, c *client.Client, w *WaitFlags, r seedbed.Receipt, err error) error {
+	if err != nil {
+		return err
+	}
 	if r.Cancels != "" {
 		a.Say("it is still being created: job %s is cancelled and rolled back first", r.Cancels.Short())
 	}

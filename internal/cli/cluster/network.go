@@ -105,10 +105,7 @@ the bridge can forge.`,
 			return cli.Usagef("nothing to change: give --allow or --identity")
 		}
 		n, err := api.ChangeNetwork(ctx, args[0], change)
-		if err != nil {
-			return err
-		}
-		return a.ShowPairs(n, networkPairs(n))
+		return a.ShowPairs(err, n, networkPairs(n))
 	})
 	return c
 }

@@ -85,10 +85,7 @@ cluster issue). A control host adds itself.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
 			n, err := api.AddNode(ctx, r)
-			if err != nil {
-				return err
-			}
-			return a.Tell(n, "node %s added; its worker is being queried (seedbed node show %s)", n.Name, n.Name)
+			return a.Tell(err, n, "node %s added; its worker is being queried (seedbed node show %s)", n.Name, n.Name)
 		}),
 	}
 	a.Fill(c, &r,
@@ -132,10 +129,7 @@ func changeNode(ctx context.Context, a *cli.App, name string, change wire.NodeCh
 		return err
 	}
 	n, err := api.ChangeNode(ctx, name, change)
-	if err != nil {
-		return err
-	}
-	return a.Tell(n, done, n.Name)
+	return a.Tell(err, n, done, n.Name)
 }
 
 func nodeRemove(a *cli.App) *cobra.Command {

@@ -121,10 +121,7 @@ func tokenQuota(a *cli.App) *cobra.Command {
 removed. Existing instances are not affected.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			t, err := api.SetTokenQuota(ctx, args[0], q)
-			if err != nil {
-				return err
-			}
-			return a.Tell(t, "token %s: %s", t.Name, cmp.Or(quotaLine(t.Quota), "no limits"))
+			return a.Tell(err, t, "token %s: %s", t.Name, cmp.Or(quotaLine(t.Quota), "no limits"))
 		}),
 	}
 	a.Fill(c, &q, quotaFlags("")...)

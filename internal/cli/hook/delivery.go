@@ -68,13 +68,10 @@ func deliveryRedeliver(a *cli.App) *cobra.Command {
 		Use: "redeliver HOOK ID", Short: "Reprocess a stored webhook under the current rules",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			done, err := api.Redeliver(ctx, args[0], args[1])
-			if err != nil {
-				return err
-			}
 			if done.Job != "" {
-				return a.Finish(ctx, api, seedbed.Receipt{Job: done.Job, State: done.State}, &w)
+				return a.Finish(ctx, api, &w, seedbed.Receipt{Job: done.Job, State: done.State}, err)
 			}
-			return a.Tell(done, "%s: %s", done.ID, done.Decision)
+			return a.Tell(err, done, "%s: %s", done.ID, done.Decision)
 		}),
 	}
 	w.Add(c)

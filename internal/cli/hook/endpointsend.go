@@ -76,10 +76,7 @@ func endpointResend(a *cli.App) *cobra.Command {
 		Use: "resend NAME ID", Short: "Send one delivery to an endpoint again",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			o, err := api.Resend(ctx, args[0], args[1])
-			if err != nil {
-				return err
-			}
-			return a.Tell(o, "%s of %s is being sent to %s again, with the same id", o.Type, o.Subject, args[0])
+			return a.Tell(err, o, "%s of %s is being sent to %s again, with the same id", o.Type, o.Subject, args[0])
 		}),
 	}
 }
@@ -93,10 +90,7 @@ receiver can ignore those that it has. TIME is a date and time such as
 2026-01-31T12:00:00Z, or a duration before now such as 3h.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			n, err := api.Replay(ctx, args[0], r.Since, r.MissedOnly)
-			if err != nil {
-				return err
-			}
-			return a.Tell(map[string]int{"deliveries": n}, "%d deliveries are being sent to %s again", n, args[0])
+			return a.Tell(err, map[string]int{"deliveries": n}, "%d deliveries are being sent to %s again", n, args[0])
 		}),
 	}
 	a.Fill(c, &r,

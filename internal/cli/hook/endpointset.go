@@ -34,10 +34,7 @@ Events that happen while an endpoint is disabled, and pending ones, are skipped;
 	)...)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		e, err := api.SetEndpoint(ctx, args[0], change)
-		if err != nil {
-			return err
-		}
-		return a.ShowPairs(e, endpointPairs(a, e))
+		return a.ShowPairs(err, e, endpointPairs(a, e))
 	})
 	c.MarkFlagsOneRequired("url", "event", "allow-private", "insecure", "enable", "disable")
 	c.MarkFlagsMutuallyExclusive("enable", "disable")

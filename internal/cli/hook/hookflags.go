@@ -69,10 +69,7 @@ one; --profile "" empties it.`,
 	a.Fill(c, &change, hookFlags()...)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		h, err := api.SetHook(ctx, args[0], change)
-		if err != nil {
-			return err
-		}
-		return a.Tell(h, "hook %s changed", h.Name)
+		return a.Tell(err, h, "hook %s changed", h.Name)
 	})
 	return c
 }

@@ -97,11 +97,7 @@ func hookKeyRemove(a *cli.App) *cobra.Command {
 	c := a.Confirmed("Of hook %s remove key %s", &cobra.Command{
 		Use: "remove HOOK KEY", Aliases: []string{"rm"}, Short: "Remove a key; webhooks signed with it are then refused",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := api.RemoveHookKey(ctx, args[0], args[1]); err != nil {
-				return err
-			}
-			a.Say("key %s of hook %s removed", args[1], args[0])
-			return nil
+			return a.Report(api.RemoveHookKey(ctx, args[0], args[1]), "key %s of hook %s removed", args[1], args[0])
 		}),
 	})
 	c.ValidArgsFunction = a.Completion(cli.Hooks, hookKeys)

@@ -53,10 +53,7 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 				req.Hold = new(true)
 			}
 			receipt, err := api.CreateInstance(ctx, req)
-			if err != nil {
-				return err
-			}
-			if err := a.Finish(ctx, api, receipt, &w); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
+			if err := a.Finish(ctx, api, &w, receipt, err); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
 			if i, err := api.Instance(ctx, names[0]); err == nil && i.State == seedbed.InstanceRunning {

@@ -65,13 +65,10 @@ A file keeps a secret off the command line, which other users can see.`,
 				return err
 			}
 			if dry {
-				return tellPlan(ctx, a, api, req)
+				return a.ShowPlan(api.Plan(ctx, req))
 			}
 			receipt, err := api.CreateInstance(ctx, req)
-			if err != nil {
-				return err
-			}
-			if err := a.Finish(ctx, api, receipt, &w); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
+			if err := a.Finish(ctx, api, &w, receipt, err); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
 			return tellAddress(ctx, a, api, args[0])

@@ -44,10 +44,7 @@ func vmSnapshotList(a *cli.App) *cobra.Command {
 }
 
 func vmFlatten(a *cli.App) *cobra.Command {
-	c := a.JobAction("flatten VM", "Make an instance's disks independent of their image",
-		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
-			return api.Flatten(ctx, args[0])
-		})
+	c := a.JobAction("flatten VM", "Make an instance's disks independent of their image", cli.Named((*client.Client).Flatten))
 	c.Long = `Copy into an instance's disks the data that they share with their image, so that the
 image can be removed. In a Ceph pool this happens while the guest runs. In a directory
 pool the instance must be stopped and have no snapshots; it is redefined at the end.

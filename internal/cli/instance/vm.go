@@ -120,10 +120,7 @@ cancelled and rolled back first; any other job on the instance must end before.`
 				}
 			}
 			receipt, err := api.RemoveInstance(ctx, args[0], said)
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")

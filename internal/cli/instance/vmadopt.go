@@ -36,10 +36,7 @@ and --dry-run shows what prevents an adoption.`,
 				return adoptable(ctx, a, api, node, args[0])
 			}
 			receipt, err := api.Adopt(ctx, node, args[0], req)
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
 	a.Fill(c, &req,
@@ -102,10 +99,7 @@ func vmAdoptable(a *cli.App) *cobra.Command {
 }
 
 func vmForget(a *cli.App) *cobra.Command {
-	c := a.JobAction("forget VM", "Stop managing an instance; its domain and disks stay",
-		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
-			return api.Forget(ctx, args[0])
-		})
+	c := a.JobAction("forget VM", "Stop managing an instance; its domain and disks stay", cli.Named((*client.Client).Forget))
 	c.Long = `Stop managing an instance without deleting anything: its domain, which may be running,
 and its disks stay where they are. It no longer gets metadata, addresses or filters.
 "seedbed vm adopt" adopts it again once it is off.`

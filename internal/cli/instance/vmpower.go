@@ -31,10 +31,7 @@ func (p *powerFlags) power() client.Power {
 }
 
 func vmStart(a *cli.App) *cobra.Command {
-	return vmPower(a, &cobra.Command{Use: "start NAME", Short: "Start an instance"}, nil,
-		func(api *client.Client, ctx context.Context, name string, _ client.Power) (seedbed.Receipt, error) {
-			return api.StartInstance(ctx, name)
-		})
+	return a.JobAction("start NAME", "Start an instance", cli.Named((*client.Client).StartInstance))
 }
 
 func vmStop(a *cli.App) *cobra.Command {
@@ -42,30 +39,27 @@ func vmStop(a *cli.App) *cobra.Command {
 		Use: "stop NAME", Short: "Shut down an instance; it keeps its disks and addresses",
 		Long: `Shut down an instance, through its guest agent or its power button. If the guest does
 not shut down in time, it is powered off. It keeps its disks and addresses.`,
-	}, &powerFlags{}, (*client.Client).StopInstance)
+	}, (*client.Client).StopInstance)
 }
 
 func vmReboot(a *cli.App) *cobra.Command {
 	return vmPower(a, &cobra.Command{
 		Use: "reboot NAME", Short: "Shut down an instance, as stop does, and start it again",
-	}, &powerFlags{}, (*client.Client).RebootInstance)
+	}, (*client.Client).RebootInstance)
 }
 
+// vmPower makes c a command that switches an instance off, as its flags say.
 func vmPower(
-	a *cli.App, c *cobra.Command, p *powerFlags, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
+	a *cli.App, c *cobra.Command, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
 ) *cobra.Command {
-	var w cli.WaitFlags
-	how := func() client.Power { return client.Power{} }
-	if p != nil {
-		how = p.power
-		p.add(c)
-	}
+	var (
+		p powerFlags
+		w cli.WaitFlags
+	)
+	p.add(c)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		receipt, err := ask(api, ctx, args[0], how())
-		if err != nil {
-			return err
-		}
-		return a.Finish(ctx, api, receipt, &w)
+		receipt, err := ask(api, ctx, args[0], p.power())
+		return a.Finish(ctx, api, &w, receipt, err)
 	})
 	w.AddJob(a, c)
 	return c

@@ -26,10 +26,7 @@ and the cleanup skips the instance.`,
 	}
 	c.RunE = a.Do(func(ctx context.Context, args []string) error {
 		i, err := changed(ctx, a, args[0], true, wire.InstanceChange{Protected: &on})
-		if err != nil {
-			return err
-		}
-		return a.Tell(i, done, i.Name)
+		return a.Tell(err, i, done, i.Name)
 	})
 	return c
 }

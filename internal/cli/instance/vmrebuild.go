@@ -50,7 +50,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 			}
 			req := seedbed.Request{Action: seedbed.DoRebuild, Name: args[0], Profile: r.Profile, Image: r.Image, Params: given}
 			if dry {
-				return tellPlan(ctx, a, api, req)
+				return a.ShowPlan(api.Plan(ctx, req))
 			}
 			if req.Confirm = r.Confirm; !yes && r.Confirm == "" {
 				if req.Confirm, err = askName(ctx, a, api, args[0], "rebuild"); err != nil {
@@ -58,10 +58,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 				}
 			}
 			receipt, err := api.RebuildInstance(ctx, req, p.power())
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
 	a.Fill(c, &r,
@@ -76,13 +73,4 @@ instance is ready: if anything fails before, it runs from them again.`,
 	p.add(c)
 	w.AddJob(a, c)
 	return c
-}
-
-// tellPlan prints what a request would make. It returns an error if the request would be refused.
-func tellPlan(ctx context.Context, a *cli.App, api *client.Client, req seedbed.Request) error {
-	p, err := api.Plan(ctx, req)
-	if err != nil {
-		return err
-	}
-	return a.ShowPlan(p)
 }

@@ -29,17 +29,10 @@ has begun to grow, the job cannot be rolled back.`,
   seedbed vm resize web1 --vcpus 4 --memory 8GiB`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if dry {
-				p, err := api.PlanResize(ctx, args[0], req)
-				if err != nil {
-					return err
-				}
-				return a.ShowPlan(p)
+				return a.ShowPlan(api.PlanResize(ctx, args[0], req))
 			}
 			receipt, err := api.ResizeInstance(ctx, args[0], req)
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
 	a.Fill(c, &req,

@@ -23,10 +23,7 @@ func vmOptions(a *cli.App) *cobra.Command {
 take effect immediately, even while it runs.`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
 			i, err := changed(ctx, a, args[0], o != seedbed.MetadataOptions{}, wire.InstanceChange{Metadata: &o})
-			if err != nil {
-				return err
-			}
-			return a.ShowPairs(i.Metadata.WithDefaults(seedbed.MetadataOptions{}), flags.OptionPairs(i.Metadata))
+			return a.ShowPairs(err, i.Metadata.WithDefaults(seedbed.MetadataOptions{}), flags.OptionPairs(i.Metadata))
 		}),
 	}
 	a.Fill(c, &o, flags.OptionFlags("")...)
@@ -74,7 +71,7 @@ KEY- removes one.`,
 				a.Say("%s has no tags", i.Name)
 				return nil
 			}
-			return a.ShowPairs(i.Tags, flags.TagPairs(i.Tags))
+			return a.ShowPairs(nil, i.Tags, flags.TagPairs(i.Tags))
 		}),
 	}
 }
@@ -108,7 +105,7 @@ is in RFC 3339 form, or relative to now such as +2m.`,
 				a.Say("%s has no notice", i.Name)
 				return nil
 			}
-			return a.ShowPairs(i.Spot, spotPairs(a, i.Spot))
+			return a.ShowPairs(nil, i.Spot, spotPairs(a, i.Spot))
 		}),
 	}
 	for _, action := range []string{"terminate", "stop", "hibernate"} {

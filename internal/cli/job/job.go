@@ -131,11 +131,7 @@ func jobCancel(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a job and roll it back",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := api.CancelJob(ctx, args[0]); err != nil {
-				return err
-			}
-			a.Say("job %s will be rolled back; follow it with: seedbed job watch %s", args[0], args[0])
-			return nil
+			return a.Report(api.CancelJob(ctx, args[0]), "job %s will be rolled back; follow it with: seedbed job watch %s", args[0], args[0])
 		}),
 	}
 }
@@ -149,10 +145,7 @@ the stage that failed. A job that was rolled back is run again; for create, rebu
 import, re-run the original command instead.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			receipt, err := api.RetryJob(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
 	w.Add(c)

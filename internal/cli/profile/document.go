@@ -84,10 +84,7 @@ refuses the text, it is kept in a file whose name is printed.`, d.label),
 			if err != nil {
 				return err
 			}
-			if err := d.change(api, ctx, d.unread(args[0]), text); err != nil {
-				return err
-			}
-			return d.a.TellMessage(d.updated(args[0]))
+			return d.a.TellMessage(d.updated(d.change(api, ctx, d.unread(args[0]), text), args[0]))
 		}),
 		ValidArgsFunction: d.a.Completion(d.names, cli.Files),
 	}
@@ -115,12 +112,12 @@ func (d *documents[T]) edit(ctx context.Context, api *client.Client, name string
 		return fmt.Errorf("%w (the text is kept in %s)", err, draft.path)
 	}
 	draft.discard()
-	return d.a.TellMessage(d.updated(name))
+	return d.a.TellMessage(d.updated(nil, name))
 }
 
-// updated is the message about a change.
-func (d *documents[T]) updated(name string) string {
-	return fmt.Sprintf("Updated %s %q.", d.label, name)
+// updated is the message about a change, unless it failed.
+func (d *documents[T]) updated(err error, name string) (string, error) {
+	return cli.Done(err, "Updated %s %q.", d.label, name)
 }
 
 func (d *documents[T]) showCmd() *cobra.Command {

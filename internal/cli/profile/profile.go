@@ -55,10 +55,7 @@ description and required.`,
 				return err
 			}
 			made, err := api.CreateProfile(ctx, p)
-			if err != nil {
-				return err
-			}
-			return a.Tell(made, "profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
+			return a.Tell(err, made, "profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
 		}),
 	}
 	flags.add(a, c, &p)
@@ -86,10 +83,7 @@ value removes a setting, which then comes from a template, or is unset.`,
 				return err
 			}
 			made, err := api.ChangeProfile(ctx, p)
-			if err != nil {
-				return err
-			}
-			return a.Tell(made, "profile %s changed; it has revision %d", made.Name, made.Revision)
+			return a.Tell(err, made, "profile %s changed; it has revision %d", made.Name, made.Revision)
 		}),
 	}
 	flags.add(a, c, &p)

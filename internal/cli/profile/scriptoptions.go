@@ -3,7 +3,6 @@ package profile
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -32,17 +31,12 @@ and /run, as PVC's scripts do: it can do anything to the host. Only an admin can
 that, and only for the present text of the script: a changed text needs a new grant.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if change != (wire.ScriptOptionsChange{}) {
-				if _, err := api.ChangeScriptOptions(ctx, args[0], change); err != nil {
-					return err
-				}
-				return a.TellMessage(fmt.Sprintf("Changed the options of provisioning script %q.", args[0]))
+				_, err := api.ChangeScriptOptions(ctx, args[0], change)
+				return a.TellMessage(cli.Done(err, "Changed the options of provisioning script %q.", args[0]))
 			}
 			s, err := api.Script(ctx, args[0])
-			if err != nil {
-				return err
-			}
 			o := s.Options
-			return a.ShowPairs(o, [][2]string{
+			return a.ShowPairs(err, o, [][2]string{
 				{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)}, {"always", strconv.FormatBool(o.Always)},
 				{"time", orWorkers(o.Time)}, {"memory", orWorkers(cli.Size(o.Memory))},
 			})

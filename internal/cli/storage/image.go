@@ -49,10 +49,7 @@ seedbed image upload.`,
 				})
 			}
 			receipt, err := api.ImportImage(ctx, r)
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
 	a.Fill(c, &r, imageFlags("`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")...)
@@ -79,10 +76,7 @@ func images(a *cli.App) cli.Resource[seedbed.Image] {
 }
 
 func imageRemove(a *cli.App) *cobra.Command {
-	c := a.JobAction("remove NAME", "Remove an unused image",
-		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
-			return api.RemoveImage(ctx, args[0])
-		})
+	c := a.JobAction("remove NAME", "Remove an unused image", cli.Named((*client.Client).RemoveImage))
 	c.Aliases = []string{"rm"}
 	c.Long = `Remove an image, or what is left of an import that could not be rolled back. It is
 refused while profiles name the image or disks are clones of it: remove them first,

@@ -55,11 +55,7 @@ new disks, this stops the instance and gives it the former disks.`,
 		ValidArgsFunction: a.Completion(orphaned),
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			j, err := api.UndoJob(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			a.Say("job %s is being rolled back again; follow it with: seedbed job watch %s", j.ID.Short(), j.ID.Short())
-			return nil
+			return a.Report(err, "job %s is being rolled back again; follow it with: seedbed job watch %s", j.ID.Short(), j.ID.Short())
 		}),
 	}
 }

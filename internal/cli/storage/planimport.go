@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,27 +19,12 @@ func dryFlag(c *cobra.Command, dry *bool) {
 // tellImport prints what an import would make. It returns an error if the import would be refused.
 func tellImport(ctx context.Context, a *cli.App, api *client.Client, req seedbed.ImportRequest) error {
 	p, err := api.PlanImport(ctx, req)
-	if err != nil {
-		return err
+	pool := p.Pool
+	if p.Free > 0 {
+		pool += ", " + cli.Size(p.Free) + " free"
 	}
-	if a.JSON() {
-		err = a.PrintJSON(p)
-	} else {
-		pool := p.Pool
-		if p.Free > 0 {
-			pool += ", " + cli.Size(p.Free) + " free"
-		}
-		of := ""
-		if p.Size > 0 {
-			of = cli.Size(p.Size)
-		}
-		a.PrintPairs([][2]string{
-			{"name", p.Name}, {"pool", pool}, {"node", p.Node}, {"size", of},
-			{"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
-		})
-	}
-	if err == nil && len(p.Problems) > 0 {
-		err = fmt.Errorf("%s would be refused: %s", p.Name, strings.Join(p.Problems, "; "))
-	}
-	return err
+	return a.ShowPlanned(err, p, [][2]string{
+		{"name", p.Name}, {"pool", pool}, {"node", p.Node}, {"size", cli.Size(p.Size)},
+		{"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
+	}, p.Name, p.Problems)
 }

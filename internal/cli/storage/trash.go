@@ -80,10 +80,7 @@ put it back into the trash, use seedbed trash discard POOL/VOLUME.`,
 				return err
 			}
 			v, err := api.RestoreVolume(ctx, cmp.Or(item.Node, node), item.Pool, item.ID)
-			if err != nil {
-				return err
-			}
-			return a.Tell(v, "%s", cli.Printable(restored(v, item)))
+			return a.Tell(err, v, "%s", cli.Printable(restored(v, item)))
 		}),
 		ValidArgsFunction: a.Completion(trashIDs),
 	}

@@ -47,10 +47,7 @@ seedbed ova upload.`,
 			bar := newUploadBar(a, f, size)
 			receipt, err := api.UploadImage(ctx, u, bar, size)
 			bar.end()
-			if err != nil {
-				return err
-			}
-			return a.Finish(ctx, api, receipt, &w)
+			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,11 +110,7 @@ func (a *App) connectionNames(_ *cobra.Command, _ []string, begun string) ([]cob
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []cobra.Completion
-	for _, name := range s.connectionNames() {
-		if strings.HasPrefix(name, begun) {
-			names = append(names, name)
-		}
-	}
+	names := slices.Sorted(maps.Keys(s.Connections))
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, begun) })
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -61,13 +61,13 @@ func (a *App) FlagCompletion(lister NameLister) cobra.CompletionFunc {
 	}
 }
 
-// Each returns the text that of returns for each element of all.
-func Each[T any](all []T, of func(T) string) []string {
-	texts := make([]string, len(all))
+// Each returns what of returns for each element of all.
+func Each[T, R any](all []T, of func(T) R) []R {
+	each := make([]R, len(all))
 	for i, v := range all {
-		texts[i] = of(v)
+		each[i] = of(v)
 	}
-	return texts
+	return each
 }
 
 // completeNames completes the first argument of every command without a completion of its own. It

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -122,7 +124,7 @@ func (a *App) connectionList() *cobra.Command {
 				return err
 			}
 			all := []connectionRow{}
-			for _, name := range s.connectionNames() {
+			for _, name := range slices.Sorted(maps.Keys(s.Connections)) {
 				c := s.Connections[name]
 				row := connectionRow{
 					Name: name, Where: c.where(), Token: c.TokenFile, CA: c.CA, Current: name == s.Connection, Description: c.Description,

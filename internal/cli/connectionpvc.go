@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -49,11 +50,7 @@ reads PVC's own configuration.`,
 			for _, why := range left {
 				fmt.Fprintln(a.Err, "seedbed:", OneLine(why))
 			}
-			names := make([]string, 0, len(found))
-			for name := range found {
-				names = append(names, name)
-			}
-			slices.Sort(names)
+			names := slices.Sorted(maps.Keys(found))
 			err = a.changeSettings(func(s *settings) error {
 				for _, name := range names {
 					if err := s.add(name, found[name], replace, false); err != nil {

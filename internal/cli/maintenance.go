@@ -75,8 +75,5 @@ func (a *App) showMaintenance(m seedbed.Maintenance, err error) error {
 
 // local returns a time in full, or an empty string for the zero time.
 func local(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Local().Format(time.DateTime)
+	return When(!t.IsZero(), t.Local().Format(time.DateTime))
 }

@@ -45,13 +45,19 @@ func PrintList[T any](a *App, things []T, none string, head []string, row func(T
 		}
 		return a.PrintJSON(things)
 	}
-	rows := make([][]string, len(things))
-	for i, t := range things {
-		rows[i] = row(t)
-	}
+	rows := Each(things, row)
 	if a.raw() {
 		a.printNames(head, rows)
 		return nil
+	}
+	a.PrintTable(head, rows, none)
+	return nil
+}
+
+// ShowTable prints v as JSON, or rows under their headings. If there are no rows, it prints none.
+func (a *App) ShowTable(v any, head []string, rows [][]string, none string) error {
+	if a.JSON() {
+		return a.PrintJSON(v)
 	}
 	a.PrintTable(head, rows, none)
 	return nil

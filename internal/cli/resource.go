@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ type Resource[T any] struct {
 	None, Unmatched string
 	// One returns the object to show. Pairs are its properties.
 	One   func(*client.Client, context.Context, []string) (T, error)
-	Pairs func(T) [][2]string
+	Pairs func(*App, T) [][2]string
 }
 
 // Every makes a call without arguments one that ignores a command's arguments.
@@ -41,6 +42,13 @@ func Named[R any](
 	}
 }
 
+// With makes a call with a query one that takes the query that flags have set.
+func With[Q, R any](
+	q *Q, call func(*client.Client, context.Context, Q) (R, error),
+) func(*client.Client, context.Context, []string) (R, error) {
+	return func(api *client.Client, ctx context.Context, _ []string) (R, error) { return call(api, ctx, *q) }
+}
+
 // Matching makes a call with a pattern one that takes it from a command's argument LIMIT.
 func Matching[R any](
 	call func(*client.Client, context.Context, string) (R, error),
@@ -53,7 +61,10 @@ func Matching[R any](
 // List returns a command that lists objects. With the argument [LIMIT], it lists those whose names
 // match.
 func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
-	c := &cobra.Command{Use: use, Aliases: []string{"ls"}, Short: short}
+	c := &cobra.Command{Use: use, Short: short}
+	if strings.HasPrefix(use, "list") {
+		c.Aliases = []string{"ls"}
+	}
 	matched := strings.HasSuffix(use, "[LIMIT]")
 	if matched {
 		c.ValidArgsFunction = cobra.NoFileCompletions
@@ -90,16 +101,24 @@ func (r Resource[T]) Show(a *App, use, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.ShowPairs(nil, thing, r.Pairs(thing))
+		return a.ShowPairs(nil, thing, r.Pairs(a, thing))
 	})}
 }
 
 // Size returns a size as text, or an empty string for an unknown size, which is 0.
 func Size(b seedbed.Bytes) string {
-	if b == 0 {
+	return When(b != 0, b.String())
+}
+
+// Number returns n as text, or an empty string for 0.
+func Number(n int) string { return When(n != 0, strconv.Itoa(n)) }
+
+// When returns text if ok is true, and otherwise an empty string, which PrintPairs leaves out.
+func When(ok bool, text string) string {
+	if !ok {
 		return ""
 	}
-	return b.String()
+	return text
 }
 
 // YesNo returns yes or no.
@@ -110,13 +129,8 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// YesOnly returns yes, or an empty string, which PrintPairs leaves out.
-func YesOnly(b bool) string {
-	if !b {
-		return ""
-	}
-	return YesNo(true)
-}
+// YesOnly returns yes, or an empty string.
+func YesOnly(b bool) string { return When(b, "yes") }
 
 // TellMessage prints a message about a change, unless the change failed.
 func (a *App) TellMessage(msg string, err error) error {
@@ -184,8 +198,13 @@ func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 		}
 		return run(c, args)
 	})
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	AddYes(c, &yes)
 	return c
+}
+
+// AddYes adds --yes, which is for Sure and the like, to c.
+func AddYes(c *cobra.Command, yes *bool) {
+	c.Flags().BoolVarP(yes, "yes", "y", false, "do not ask for confirmation")
 }
 
 // agree asks whether an object may be removed.

@@ -239,16 +239,6 @@ func (s settings) checkSecret(path string) error {
 	return nil
 }
 
-// connectionNames returns the names of the file's connections, sorted.
-func (s settings) connectionNames() []string {
-	names := make([]string, 0, len(s.Connections))
-	for name := range s.Connections {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // changeSettings changes the user's configuration file, and keeps its comments. A missing file is
 // created, readable only by the user.
 func (a *App) changeSettings(change func(*settings) error) error {

@@ -64,10 +64,7 @@ func (a *App) Finish(ctx context.Context, c *client.Client, w *WaitFlags, r seed
 // Follow shows a job until it ends. It returns an error if the job does not succeed. With every, it
 // shows all events of the job, in JSON one per line.
 func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout time.Duration, every bool) error {
-	limited, cancel := ctx, context.CancelFunc(func() {})
-	if timeout > 0 {
-		limited, cancel = context.WithTimeout(ctx, timeout)
-	}
+	limited, cancel := Limited(ctx, timeout)
 	defer cancel()
 	p := a.newProgress(every)
 	job, err := c.WaitJob(limited, id, p.seen)
@@ -96,8 +93,20 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 	return nil
 }
 
-// Await waits for a job without showing it. It returns an error if the job does not succeed.
-func (a *App) Await(ctx context.Context, c *client.Client, r seedbed.Receipt) error {
+// Limited returns a context that ends after timeout or, if that is 0, with ctx.
+func Limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout > 0 {
+		return context.WithTimeout(ctx, timeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+// Await waits for a job without showing it. It returns an error if the job does not succeed. If err
+// is not nil, no job was started, and it only returns err.
+func (a *App) Await(ctx context.Context, c *client.Client, r seedbed.Receipt, err error) error {
+	if err != nil {
+		return err
+	}
 	job, err := c.WaitJob(ctx, string(r.Job), nil)
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted; the job continues: seedbed job watch %s", r.Job.Short())
@@ -128,4 +137,34 @@ func outcome(j seedbed.Job) error {
 		return fmt.Errorf("%s failed and its rollback is incomplete: %s (%s)", what, cause, more)
 	}
 	return fmt.Errorf("%s %s: %s (%s)", what, j.State, cause, more)
+}
+
+// addJobFlags adds the flags for the options of a job that c starts. a's clients then start jobs with
+// these options.
+func (a *App) addJobFlags(c *cobra.Command) {
+	a.Fill(c, &a.job,
+		Flag{
+			Field: "on_failure",
+			Usage: "what to do if a stage fails, as `POLICY`: rollback, keep, or retry:ATTEMPTS:FIRST-WAIT such as retry:5:30s",
+		},
+		Flag{Field: "priority", Usage: "`PRIORITY` among queued jobs: low, normal, high or a number; the highest runs first"},
+		Flag{Field: "after", Usage: "start only after that `JOB` succeeds"},
+	)
+}
+
+// JobRow returns a job's row in a table of jobs.
+func (a *App) JobRow(j seedbed.Job) []string {
+	stage := When(!j.State.Terminal(), j.Stage)
+	return []string{j.ID.Short(), string(j.Kind), j.Subject, string(j.State), stage, a.Ago(j.Created), a.Took(j.Created, j.Ended)}
+}
+
+// Took returns how long something took, or has taken so far.
+func (a *App) Took(from, to time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = a.Now()
+	}
+	return Span(max(0, to.Sub(from)))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 	"seedbed/internal/mtls"
 )
@@ -116,10 +117,7 @@ func printIssued(a *cli.App, all []mtls.Issued) error {
 		return a.PrintJSON(all)
 	}
 	for _, made := range all {
-		where := ""
-		if len(made.Hosts) > 0 {
-			where = " at " + strings.Join(made.Hosts, ", ")
-		}
+		where := cli.When(len(made.Hosts) > 0, " at "+strings.Join(made.Hosts, ", "))
 		a.Say("%s is %s of %s%s; valid until %s", made.Cert, made.Role, made.Node, where, made.Expires.Format(time.DateOnly))
 	}
 	return nil
@@ -132,4 +130,21 @@ func checkDays(days int) error {
 		return cli.Usagef("--days %d: expected 1 to %d", days, most)
 	}
 	return nil
+}
+
+// CertificateCommand returns the command certificate with its subcommands.
+func CertificateCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "certificate", Short: "Print certificates"})
+	c.AddCommand(&cobra.Command{
+		Use: "identity", Short: "Print the certificate that verifies instance identity documents",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, _ []string) error {
+			text, err := api.IdentityCertificate(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = a.Out.Write(text)
+			return err
+		}),
+	})
+	return c
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,14 +32,10 @@ func networks() cli.Resource[seedbed.Network] {
 	}
 }
 
-func networkPairs(n seedbed.Network) [][2]string {
-	var dns []string
-	for _, d := range n.DNS {
-		dns = append(dns, d.String())
-	}
+func networkPairs(_ *cli.App, n seedbed.Network) [][2]string {
 	return [][2]string{
 		{"name", n.Name}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()}, {"gateway", n.Gateway.String()},
-		{"dns", strings.Join(dns, ", ")}, {"nat", cli.YesNo(n.NAT)},
+		{"dns", strings.Join(cli.Each(n.DNS, netip.Addr.String), ", ")}, {"nat", cli.YesNo(n.NAT)},
 		{"dhcp", cli.YesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
 	}
 }
@@ -105,7 +102,7 @@ the bridge can forge.`,
 			return cli.Usagef("nothing to change: give --allow or --identity")
 		}
 		n, err := api.ChangeNetwork(ctx, args[0], change)
-		return a.ShowPairs(err, n, networkPairs(n))
+		return a.ShowPairs(err, n, networkPairs(a, n))
 	})
 	return c
 }

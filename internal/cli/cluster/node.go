@@ -39,7 +39,7 @@ func nodes(a *cli.App) cli.Resource[seedbed.NodeStatus] {
 			}
 			return row
 		},
-		One: cli.Named((*client.Client).Node), Pairs: func(n seedbed.NodeStatus) [][2]string { return nodePairs(a, n) },
+		One: cli.Named((*client.Client).Node), Pairs: nodePairs,
 	}
 }
 
@@ -66,10 +66,7 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 		}...)
 	}
 	for _, p := range n.Report.Pools {
-		shared := ""
-		if p.Shared {
-			shared = ", shared"
-		}
+		shared := cli.When(p.Shared, ", shared")
 		pairs = append(pairs, [2]string{"pool " + p.Name, fmt.Sprintf("%s, %s of %s free%s", p.Type, gib(p.Free), gib(p.Size), shared)})
 	}
 	return pairs
@@ -99,8 +96,8 @@ func nodeSet(a *cli.App) *cobra.Command {
 	var r wire.NodeChange
 	c := &cobra.Command{
 		Use: "set NODE --worker URL", Short: "Change the URL of a node's worker",
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return changeNode(ctx, a, args[0], r, "the worker of node %s is now reached at the new URL")
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			return changeNode(ctx, a, api, args[0], r, "the worker of node %s is now reached at the new URL")
 		}),
 	}
 	a.Fill(c, &r, cli.Flag{
@@ -117,17 +114,13 @@ func nodeCordon(a *cli.App, use, short string, cordoned bool) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use: use, Short: short,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			return changeNode(ctx, a, args[0], wire.NodeChange{Cordoned: &cordoned}, done)
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			return changeNode(ctx, a, api, args[0], wire.NodeChange{Cordoned: &cordoned}, done)
 		}),
 	}
 }
 
-func changeNode(ctx context.Context, a *cli.App, name string, change wire.NodeChange, done string) error {
-	api, err := a.Client()
-	if err != nil {
-		return err
-	}
+func changeNode(ctx context.Context, a *cli.App, api *client.Client, name string, change wire.NodeChange, done string) error {
 	n, err := api.ChangeNode(ctx, name, change)
 	return a.Tell(err, n, done, n.Name)
 }

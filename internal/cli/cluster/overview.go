@@ -52,18 +52,11 @@ func printOverview(a *cli.App, where string, o wire.Overview) {
 	})
 	if len(o.Wrong) > 0 {
 		fmt.Fprintln(a.Out)
-		var rows [][]string
-		for _, c := range o.Wrong {
-			rows = append(rows, []string{"problem", c.Name, cli.OneLine(c.Detail)})
-		}
+		rows := cli.Each(o.Wrong, func(c seedbed.Check) []string { return []string{"problem", c.Name, cli.OneLine(c.Detail)} })
 		a.PrintTable([]string{"", "check", "found"}, rows, "")
 	}
 	fmt.Fprintln(a.Out)
-	var rows [][]string
-	for _, j := range o.Jobs {
-		rows = append(rows, a.JobRow(j))
-	}
-	a.PrintTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, rows, "no jobs yet")
+	a.PrintTable([]string{"job", "kind", "subject", "state", "stage", "started", "took"}, cli.Each(o.Jobs, a.JobRow), "no jobs yet")
 }
 
 // nodeStates returns the nodes by state, such as "3: 2 ready, 1 away".
@@ -90,8 +83,5 @@ func states(c seedbed.Counts) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(parts, ", ")
+	return cli.When(len(parts) > 0, ": "+strings.Join(parts, ", "))
 }

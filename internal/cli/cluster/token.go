@@ -150,9 +150,7 @@ func quotaLine(q seedbed.TokenQuota) string {
 func AuditCommand(a *cli.App) *cobra.Command {
 	var n int
 	c := cli.Resource[seedbed.AuditEntry]{
-		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.AuditEntry, error) {
-			return c.Audit(ctx, n)
-		},
+		All:  cli.With(&n, (*client.Client).Audit),
 		None: "no changes were made through the API",
 		Head: []string{"when", "who", "role", "from", "what", "request"},
 		Row: func(e seedbed.AuditEntry) []string {
@@ -160,7 +158,6 @@ func AuditCommand(a *cli.App) *cobra.Command {
 			return []string{at, e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, request}
 		},
 	}.List(a, "audit", "Show the audit log, newest first")
-	c.Aliases = nil
 	c.Long = `Show who changed what, newest first. Each entry was written in the same transaction as
 the change. With -f json, entries also contain the former state and the request, without
 secrets and documents.`

@@ -81,9 +81,6 @@ func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
 }
 
 func printChecks(a *cli.App, checks []seedbed.Check) error {
-	if a.JSON() {
-		return a.PrintJSON(checks)
-	}
 	var rows [][]string
 	for _, c := range checks {
 		state := "ok"
@@ -98,6 +95,5 @@ func printChecks(a *cli.App, checks []seedbed.Check) error {
 			rows = append(rows, []string{"", "", "-> " + cli.OneLine(c.Hint)})
 		}
 	}
-	a.PrintTable([]string{"", "check", "found"}, rows, "")
-	return nil
+	return a.ShowTable(checks, []string{"", "check", "found"}, rows, "")
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/config"
+	"seedbed/internal/mtls"
 	"seedbed/netcfg"
 )
 
@@ -154,4 +156,60 @@ func portHolder(addr netip.AddrPort) (string, error) {
 	}
 	defer m.Close()
 	return m.PortHolder(addr)
+}
+
+// certificates reports until when this host's certificates are valid for the other hosts.
+func (h host) certificates() (all []seedbed.Check) {
+	c := h.config.Cluster
+	for _, p := range []struct {
+		name string
+		config.KeyPair
+	}{{"cluster.control", c.Control}, {"cluster.worker", c.Worker}, {"cluster.metadata", c.Metadata}} {
+		if p.Given() {
+			all = append(all, mtls.CheckFiles(p.name, c.CA, p.Cert))
+		}
+	}
+	return all
+}
+
+// controls reports whether seedbedd should run on this host. A node whose guest plane follows other
+// hosts runs seedbedd if its socket exists.
+func (h host) controls() bool {
+	if len(h.config.Feed.Servers) == 0 {
+		return true
+	}
+	_, err := os.Lstat(h.config.API.Socket)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// elsewhere returns the check for a host on which seedbedd does not run.
+func (h host) elsewhere() seedbed.Check {
+	return seedbed.Check{Name: "api", OK: true, Detail: "seedbedd runs on other hosts: " + strings.Join(h.config.Feed.Servers, ", "),
+		Hint: "run the doctor there too, or with --url"}
+}
+
+// leastRoom is the free space that the daemons' state needs.
+const leastRoom = seedbed.GiB
+
+// room checks that the daemons' state can grow. A full disk stops every job.
+func (h host) room() seedbed.Check {
+	dir := h.config.DataDir
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir) // it is created at the first start
+	}
+	c := seedbed.Check{Name: "room", OK: true}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		c.OK, c.Detail, c.Hint = false, fmt.Sprintf("%s: %v", dir, err), "check that its disk is mounted and readable"
+		return c
+	}
+	free := seedbed.Bytes(fs.Bavail) * seedbed.Bytes(fs.Bsize)
+	c.Detail = fmt.Sprintf("%s free for %s", free/seedbed.MiB*seedbed.MiB, h.config.DataDir)
+	if free < leastRoom || fs.Files > 0 && fs.Ffree == 0 {
+		c.OK, c.Hint = false, "free space on that disk, or move data_dir to a larger one: a full disk stops all jobs"
+	}
+	return c
 }

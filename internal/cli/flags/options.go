@@ -136,17 +136,10 @@ func OptionLine(o seedbed.MetadataOptions) string {
 
 // TagLine returns tags on one line, as KEY=VALUE.
 func TagLine(tags map[string]string) string {
-	var all []string
-	for _, p := range TagPairs(tags) {
-		all = append(all, p[0]+"="+p[1])
-	}
-	return strings.Join(all, "\n")
+	return strings.Join(cli.Each(TagPairs(tags), func(p [2]string) string { return p[0] + "=" + p[1] }), "\n")
 }
 
 // TagPairs returns tags in the order of their keys.
-func TagPairs(tags map[string]string) (pairs [][2]string) {
-	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		pairs = append(pairs, [2]string{k, tags[k]})
-	}
-	return pairs
+func TagPairs(tags map[string]string) [][2]string {
+	return cli.Each(slices.Sorted(maps.Keys(tags)), func(k string) [2]string { return [2]string{k, tags[k]} })
 }

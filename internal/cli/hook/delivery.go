@@ -42,7 +42,7 @@ func deliveries(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Delive
 		One: func(c *client.Client, ctx context.Context, args []string) (seedbed.Delivery, error) {
 			return c.Delivery(ctx, args[0], args[1])
 		},
-		Pairs: func(d seedbed.Delivery) [][2]string { return deliveryPairs(a, d) },
+		Pairs: deliveryPairs,
 	}
 }
 

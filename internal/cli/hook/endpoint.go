@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -76,9 +77,7 @@ func endpointSecret() cli.Flag {
 // secret, which the caller has in a file.
 func tellEndpointSecret(a *cli.App, made wire.NewEndpoint, file, given, what string) error {
 	drawn := strings.TrimPrefix(made.Secret, "whsec_") != strings.TrimPrefix(given, "whsec_")
-	if file != "" {
-		what += ", with the secret in " + file
-	}
+	what += cli.When(file != "", ", with the secret in "+file)
 	switch {
 	case a.JSON() && !drawn:
 		return a.PrintJSON(made.Endpoint)
@@ -105,7 +104,7 @@ func endpoints(a *cli.App) cli.Resource[seedbed.Endpoint] {
 		Row: func(e seedbed.Endpoint) []string {
 			return []string{e.Name, endpointState(a, e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}
 		},
-		One: cli.Named((*client.Client).Endpoint), Pairs: func(e seedbed.Endpoint) [][2]string { return endpointPairs(a, e) },
+		One: cli.Named((*client.Client).Endpoint), Pairs: endpointPairs,
 	}
 }
 
@@ -129,25 +128,65 @@ func endpointPairs(a *cli.App, e seedbed.Endpoint) [][2]string {
 	pairs := [][2]string{
 		{"name", e.Name}, {"state", endpointState(a, e)}, {"disabled because", e.Reason},
 		{"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
-		{"private addresses", marked(e.AllowPrivate)}, {"plain http", marked(e.Insecure)},
+		{"private addresses", cli.When(e.AllowPrivate, "allowed")}, {"plain http", cli.When(e.Insecure, "allowed")},
 		{"failing since", a.Moment(e.FailingSince)}, {"paused until", a.Moment(e.OpenUntil)}, {"added", a.Moment(e.Created)},
 	}
 	for _, k := range e.Keys {
-		until := "signs " + k.Version
-		if !k.Expires.IsZero() {
-			until += " until " + a.Moment(k.Expires)
-		}
-		if k.Public != "" {
-			until += "\n" + k.Public
-		}
+		until := "signs " + k.Version + cli.When(!k.Expires.IsZero(), " until "+a.Moment(k.Expires)) + cli.When(k.Public != "", "\n"+k.Public)
 		pairs = append(pairs, [2]string{"key " + k.ID, until})
 	}
 	return pairs
 }
 
-func marked(b bool) string {
-	if b {
-		return "allowed"
+func endpointSet(a *cli.App) *cobra.Command {
+	var change seedbed.EndpointChange
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Change, enable or disable an endpoint",
+		Long: `Change an endpoint. Settings without a flag are left as they are. Pending deliveries
+keep their order; with a new URL they are sent there immediately. A list of event types
+replaces the former one, for events from then on.
+
+Events that happen while an endpoint is disabled, and pending ones, are skipped;
+"endpoint replay --missed" sends them later.`,
+		Example: `  seedbed endpoint set ci --url https://ci2.example/seedbed
+  seedbed endpoint set ci --event job.*,instance.*
+  seedbed endpoint set ci --enable`,
 	}
-	return ""
+	a.Fill(c, &change, append(endpointFlags(),
+		cli.Flag{Field: "url", Usage: "`URL` to post to"},
+		cli.Flag{Field: "enabled", Name: "enable", Usage: "enable it and reset its failures"},
+		cli.Flag{Field: "enabled", Name: "disable", Usage: "disable it", Not: true},
+	)...)
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		e, err := api.SetEndpoint(ctx, args[0], change)
+		return a.ShowPairs(err, e, endpointPairs(a, e))
+	})
+	c.MarkFlagsOneRequired("url", "event", "allow-private", "insecure", "enable", "disable")
+	c.MarkFlagsMutuallyExclusive("enable", "disable")
+	return c
+}
+
+func endpointRotate(a *cli.App) *cobra.Command {
+	r := wire.EndpointRotation{Overlap: new(24 * time.Hour)}
+	var f *cli.Bound
+	c := &cobra.Command{
+		Use: "rotate NAME", Short: "Replace an endpoint's key and print its secret, which is shown only once",
+		Long: `Replace an endpoint's key. During the overlap, deliveries are signed with the old keys
+and the new one: give the receiver the new secret in that time. With --sign, change to
+other signature versions in the same way.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			made, err := api.RotateEndpoint(ctx, args[0], r)
+			if err != nil {
+				return err
+			}
+			return tellEndpointSecret(a, made, f.Text("secret-file"), r.Secret,
+				fmt.Sprintf("endpoint %s has a new key and signs with %d", args[0], len(made.Endpoint.Keys)))
+		}),
+	}
+	f = a.Fill(c, &r,
+		cli.Flag{Field: "overlap", Usage: "how long the old keys also sign, as `DURATION`"},
+		cli.Flag{Field: "sign", Usage: "new signature `VERSION`: v1 or v1a (repeatable; default: unchanged)"},
+		endpointSecret(),
+	)
+	return c
 }

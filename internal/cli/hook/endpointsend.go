@@ -53,7 +53,6 @@ func endpointDeliveries(a *cli.App) *cobra.Command {
 			return []string{o.ID, seq, o.Type, o.Subject, string(o.State), attempts, a.Ago(o.At), outcome(a, o)}
 		},
 	}.List(a, "deliveries NAME", "List the deliveries to an endpoint")
-	c.Aliases = nil
 	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: pending, sent, dead or skipped")
 	c.Flags().IntVar(&most, "limit", 0, "show at most `N` (default: 100)")
 	return c
@@ -65,10 +64,7 @@ func outcome(a *cli.App, o seedbed.Outgoing) string {
 	if text == "" && o.Status != 0 {
 		text = strconv.Itoa(o.Status)
 	}
-	if !o.Next.IsZero() {
-		text += "; again " + a.Ago(o.Next)
-	}
-	return text
+	return text + cli.When(!o.Next.IsZero(), "; again "+a.Ago(o.Next))
 }
 
 func endpointResend(a *cli.App) *cobra.Command {

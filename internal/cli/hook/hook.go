@@ -116,28 +116,26 @@ func hooks(a *cli.App) cli.Resource[seedbed.Hook] {
 			profiles, actions := cli.OrElse(h.Profiles, "any"), cli.OrElse(h.Actions, "create")
 			return []string{h.Name, string(h.Scheme), profiles, actions, cli.Span(h.Tolerance), a.Ago(h.Created)}
 		},
-		One: cli.Named((*client.Client).Hook), Pairs: func(h seedbed.Hook) [][2]string { return hookPairs(a, h) },
+		One: cli.Named((*client.Client).Hook), Pairs: hookPairs,
 	}
 }
 
 func hookRemove(a *cli.App) *cobra.Command {
-	return a.Confirmed("Remove hook %s", &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a hook and its saved secret",
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			name := args[0]
+	return a.RemoveCommand("remove NAME", "Remove a hook and its saved secret", "Remove hook %s", "hook %s removed",
+		func(api *client.Client, ctx context.Context, name string) error {
 			if err := seedbed.CheckName("hook", name); err != nil {
 				return err
 			}
 			if err := api.DeleteHook(ctx, name); err != nil {
 				return err
 			}
-			if file, err := secretFile(a, name); err == nil {
-				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return err
-				}
+			file, err := secretFile(a, name)
+			if err != nil {
+				return nil // without a home directory no secret was saved
 			}
-			a.Say("hook %s removed", name)
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 			return nil
-		}),
-	})
+		})
 }

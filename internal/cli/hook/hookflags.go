@@ -3,7 +3,7 @@ package hook
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,48 +75,20 @@ one; --profile "" empties it.`,
 }
 
 func hookPairs(a *cli.App, h seedbed.Hook) [][2]string {
-	var keys, cidrs []string
-	for _, k := range h.Keys {
-		line := k.ID
-		if !k.NotBefore.IsZero() {
-			line += " from " + a.Moment(k.NotBefore)
-		}
-		if !k.NotAfter.IsZero() {
-			line += " until " + a.Moment(k.NotAfter)
-		}
-		keys = append(keys, line)
-	}
-	for _, p := range h.CIDRs {
-		cidrs = append(cidrs, p.String())
-	}
-	number := func(n int) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
-	}
-	rate, declared, kept := "", "", ""
-	if h.Rate > 0 {
-		rate = fmt.Sprintf("%g/s", h.Rate)
-	}
-	if h.Declared {
-		declared = "in the configuration"
-	}
-	if h.KeepPayload {
-		kept = "yes"
-	}
-	body := ""
-	if h.MaxBody > 0 {
-		body = cli.Size(h.MaxBody)
-	}
+	keys := cli.Each(h.Keys, func(k seedbed.HookKey) string {
+		from := cli.When(!k.NotBefore.IsZero(), " from "+a.Moment(k.NotBefore))
+		return k.ID + from + cli.When(!k.NotAfter.IsZero(), " until "+a.Moment(k.NotAfter))
+	})
 	return [][2]string{
-		{"name", h.Name}, {"scheme", string(h.Scheme)}, {"declared", declared}, {"keys", strings.Join(keys, "\n")},
+		{"name", h.Name}, {"scheme", string(h.Scheme)}, {"declared", cli.When(h.Declared, "in the configuration")},
+		{"keys", strings.Join(keys, "\n")},
 		{"profiles", cli.OrElse(h.Profiles, "any")}, {"actions", cli.OrElse(h.Actions, "create")}, {"tolerance", cli.Span(h.Tolerance)},
-		{"networks", cli.OrElse(cidrs, "any")}, {"certificates", strings.Join(h.Subjects, "\n")},
-		{"rate", rate}, {"concurrency", number(h.Concurrency)}, {"largest body", body},
-		{"live instances", number(h.Instances)}, {"creates an hour", number(h.Creates)},
+		{"networks", cli.OrElse(cli.Each(h.CIDRs, netip.Prefix.String), "any")}, {"certificates", strings.Join(h.Subjects, "\n")},
+		{"rate", cli.When(h.Rate > 0, fmt.Sprintf("%g/s", h.Rate))}, {"concurrency", cli.Number(h.Concurrency)},
+		{"largest body", cli.Size(h.MaxBody)},
+		{"live instances", cli.Number(h.Instances)}, {"creates an hour", cli.Number(h.Creates)},
 		{"highest priority", h.Priority.String()},
-		{"when", h.When}, {"mapping", h.Mapping}, {"payloads kept", kept},
+		{"when", h.When}, {"mapping", h.Mapping}, {"payloads kept", cli.YesOnly(h.KeepPayload)},
 		{"added", a.Moment(h.Created)}, {"changed", a.Moment(h.Changed)},
 	}
 }

@@ -39,15 +39,13 @@ func addresses(i seedbed.Instance) string {
 
 func instances(a *cli.App, q *seedbed.InstanceQuery) cli.Resource[seedbed.Instance] {
 	return cli.Resource[seedbed.Instance]{
-		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Instance, error) {
-			return c.ListInstances(ctx, *q)
-		},
+		All:  cli.With(q, (*client.Client).ListInstances),
 		None: "no instances yet: seedbed create NAME --profile PROFILE", Unmatched: "no matching instances",
 		Head: []string{"name", "state", "address", "profile", "image", "node", "made"},
 		Row: func(i seedbed.Instance) []string {
 			return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.Ago(i.Created)}
 		},
-		One: cli.Named((*client.Client).Instance), Pairs: func(i seedbed.Instance) [][2]string { return vmPairs(a, i) },
+		One: cli.Named((*client.Client).Instance), Pairs: vmPairs,
 	}
 }
 
@@ -65,28 +63,16 @@ func vmList(a *cli.App) *cobra.Command {
 // standing returns an instance's state, and what distinguishes it from other instances in that
 // state.
 func standing(i seedbed.Instance) string {
-	state := string(i.State)
-	if i.Held {
-		state += ", held"
-	}
-	if i.Protected {
-		state += ", protected"
-	}
-	return state
+	return string(i.State) + cli.When(i.Held, ", held") + cli.When(i.Protected, ", protected")
 }
 
 func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
-	var nics, volumes []string
-	for _, n := range i.NICs {
-		nics = append(nics, fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap()))
-	}
-	for _, v := range i.Volumes {
-		line := fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size)
-		if v.Image != "" {
-			line += " from " + v.Image
-		}
-		volumes = append(volumes, line)
-	}
+	nics := cli.Each(i.NICs, func(n seedbed.NIC) string {
+		return fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap())
+	})
+	volumes := cli.Each(i.Volumes, func(v seedbed.Volume) string {
+		return fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size) + cli.When(v.Image != "", " from "+v.Image)
+	})
 	return [][2]string{
 		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)},
 		{"held", cli.YesOnly(i.Held)}, {"protected", cli.YesOnly(i.Protected)},
@@ -123,7 +109,7 @@ cancelled and rolled back first; any other job on the instance must end before.`
 			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cli.AddYes(c, &yes)
 	c.Flags().StringVar(&confirm, "confirm", "", "the instance's `NAME` again, if it is protected")
 	w.Add(c)
 	return c

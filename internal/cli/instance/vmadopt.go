@@ -84,16 +84,13 @@ func adoptable(ctx context.Context, a *cli.App, api *client.Client, node, name s
 func vmAdoptable(a *cli.App) *cobra.Command {
 	node := ""
 	c := cli.Resource[seedbed.ForeignDomain]{
-		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.ForeignDomain, error) {
-			return c.Domains(ctx, node)
-		},
+		All:  cli.With(&node, (*client.Client).Domains),
 		None: "all libvirt domains are instances",
 		Head: []string{"name", "node", "state", "vcpus", "memory", "uuid"},
 		Row: func(d seedbed.ForeignDomain) []string {
 			return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
 		},
 	}.List(a, "adoptable", "List libvirt domains that are not instances")
-	c.Aliases = nil
 	cli.OnNode(c, &node)
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
 
@@ -21,8 +22,8 @@ func vmPassword(a *cli.App) *cobra.Command {
 		Long: `Print the administrator password that a guest posted, as cloudbase-init does: encrypted
 with the instance's first RSA key, in base64, or with --key the decrypted password. The
 key is not sent anywhere.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := instance(ctx, a, args[0])
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			i, err := api.Instance(ctx, args[0])
 			if err != nil {
 				return err
 			}

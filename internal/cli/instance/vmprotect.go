@@ -24,8 +24,8 @@ and the cleanup skips the instance.`,
 	if !on {
 		c.Use, c.Short, c.Long, done = "unprotect NAME", "Remove the protection of an instance", "", "%s is no longer protected"
 	}
-	c.RunE = a.Do(func(ctx context.Context, args []string) error {
-		i, err := changed(ctx, a, args[0], true, wire.InstanceChange{Protected: &on})
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		i, err := api.ChangeInstance(ctx, args[0], wire.InstanceChange{Protected: &on})
 		return a.Tell(err, i, done, i.Name)
 	})
 	return c

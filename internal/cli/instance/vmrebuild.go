@@ -67,7 +67,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 		cli.Flag{Field: "confirm", Usage: "the instance's `NAME` again, if it is protected"},
 	)
 	params.Add(c)
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cli.AddYes(c, &yes)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
 	served.Add(a, c)
 	p.add(c)

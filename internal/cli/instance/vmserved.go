@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"seedbed"
+	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/cli"
 	"seedbed/internal/cli/flags"
@@ -21,8 +22,8 @@ func vmOptions(a *cli.App) *cobra.Command {
 		Use: "metadata-options VM", Short: "Show or change how an instance may use the metadata service",
 		Long: `Show how an instance may use the metadata service or, with flags, change it. Changes
 take effect immediately, even while it runs.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := changed(ctx, a, args[0], o != seedbed.MetadataOptions{}, wire.InstanceChange{Metadata: &o})
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			i, err := changed(ctx, api, args[0], o != seedbed.MetadataOptions{}, wire.InstanceChange{Metadata: &o})
 			return a.ShowPairs(err, i.Metadata.WithDefaults(seedbed.MetadataOptions{}), flags.OptionPairs(i.Metadata))
 		}),
 	}
@@ -31,11 +32,7 @@ take effect immediately, even while it runs.`,
 }
 
 // changed returns the instance after a change, or unchanged if asked is false.
-func changed(ctx context.Context, a *cli.App, name string, asked bool, change wire.InstanceChange) (seedbed.Instance, error) {
-	api, err := a.Client()
-	if err != nil {
-		return seedbed.Instance{}, err
-	}
+func changed(ctx context.Context, api *client.Client, name string, asked bool, change wire.InstanceChange) (seedbed.Instance, error) {
 	if !asked {
 		return api.Instance(ctx, name)
 	}
@@ -47,7 +44,7 @@ func vmTag(a *cli.App) *cobra.Command {
 		Use: "tag VM [KEY=VALUE|KEY-]...", Short: "Show or change an instance's tags",
 		Long: `Show an instance's tags or, with arguments, change them: KEY=VALUE sets a tag and
 KEY- removes one.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			tags := map[string]*string{}
 			for _, arg := range args[1:] {
 				k, v, set := strings.Cut(arg, "=")
@@ -63,7 +60,7 @@ KEY- removes one.`,
 					tags[key] = &v
 				}
 			}
-			i, err := changed(ctx, a, args[0], len(tags) > 0, wire.InstanceChange{Tags: tags})
+			i, err := changed(ctx, api, args[0], len(tags) > 0, wire.InstanceChange{Tags: tags})
 			if err != nil {
 				return err
 			}
@@ -89,8 +86,8 @@ func vmSpot(a *cli.App) *cobra.Command {
 		Long: `Show the notice of interruption that an instance reads at spot/instance-action or,
 with a flag, change it. The notice itself does nothing: you have to carry it out. TIME
 is in RFC 3339 form, or relative to now such as +2m.`,
-		RunE: a.Do(func(ctx context.Context, args []string) error {
-			i, err := instance(ctx, a, args[0])
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			i, err := api.Instance(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -98,7 +95,7 @@ is in RFC 3339 form, or relative to now such as +2m.`,
 			if err != nil {
 				return err
 			}
-			if i, err = changed(ctx, a, args[0], asked, wire.InstanceChange{Spot: wire.SpotNotice(spot)}); err != nil {
+			if i, err = changed(ctx, api, args[0], asked, wire.InstanceChange{Spot: wire.SpotNotice(spot)}); err != nil {
 				return err
 			}
 			if i.Spot == nil && !a.JSON() {
@@ -165,13 +162,4 @@ func spotLine(a *cli.App, s *seedbed.Spot) string {
 		said = append(said, "rebalance since "+a.Moment(s.Rebalance))
 	}
 	return strings.Join(said, "; ")
-}
-
-// instance returns the instance of that name, and the client that found it.
-func instance(ctx context.Context, a *cli.App, name string) (seedbed.Instance, error) {
-	api, err := a.Client()
-	if err != nil {
-		return seedbed.Instance{}, err
-	}
-	return api.Instance(ctx, name)
 }

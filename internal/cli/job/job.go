@@ -3,6 +3,8 @@ package job
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,9 +25,7 @@ func Command(a *cli.App) *cobra.Command {
 func jobList(a *cli.App) *cobra.Command {
 	var q seedbed.JobQuery
 	c := cli.Resource[seedbed.Job]{
-		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Job, error) {
-			return c.ListJobs(ctx, q)
-		},
+		All:  cli.With(&q, (*client.Client).ListJobs),
 		None: "no jobs yet", Unmatched: "no matching jobs",
 		Head: []string{"job", "kind", "subject", "state", "stage", "started", "took"}, Row: a.JobRow,
 	}.List(a, "list", "List jobs, newest first")
@@ -50,10 +50,9 @@ func jobShow(a *cli.App) *cobra.Command {
 				return a.PrintJSON(s)
 			}
 			a.PrintPairs(jobPairs(a, s.Job))
-			var rows [][]string
-			for _, st := range s.Stages {
-				rows = append(rows, []string{st.Name, string(st.State), a.Ago(st.Started), a.Took(st.Started, st.Ended), st.Error})
-			}
+			rows := cli.Each(s.Stages, func(st seedbed.Stage) []string {
+				return []string{st.Name, string(st.State), a.Ago(st.Started), a.Took(st.Started, st.Ended), st.Error}
+			})
 			fmt.Fprintln(a.Out)
 			a.PrintTable([]string{"stage", "state", "started", "took", "error"}, rows, "no stages yet")
 			return printHistory(ctx, a, api, string(s.Job.ID))
@@ -62,23 +61,12 @@ func jobShow(a *cli.App) *cobra.Command {
 }
 
 func jobPairs(a *cli.App, j seedbed.Job) [][2]string {
-	cancel, after := "", ""
-	if j.Cancel {
-		cancel = "requested"
-	}
-	if j.After != "" {
-		after = j.After.Short()
-		if j.Blocked {
-			after += ", which has not ended"
-		}
-	}
-	priority := ""
-	if j.Priority != seedbed.PriorityNormal {
-		priority = j.Priority.String()
-	}
+	after := cli.When(j.After != "", j.After.Short()+cli.When(j.Blocked, ", which has not ended"))
+	priority := cli.When(j.Priority != seedbed.PriorityNormal, j.Priority.String())
 	return [][2]string{
 		{"job", string(j.ID)}, {"kind", string(j.Kind)}, {"subject", j.Subject}, {"state", string(j.State)},
-		{"error", j.Error}, {"cancel", cancel}, {"on failure", j.OnFailure.String()}, {"priority", priority}, {"after", after},
+		{"error", j.Error}, {"cancel", cli.When(j.Cancel, "requested")},
+		{"on failure", j.OnFailure.String()}, {"priority", priority}, {"after", after},
 		{"node", j.Node}, {"pool", j.Pool}, {"owner", j.Owner},
 		{"accepted", a.Moment(j.Created)}, {"started", a.Moment(j.Started)}, {"ended", a.Moment(j.Ended)},
 	}
@@ -150,4 +138,23 @@ import, re-run the original command instead.`,
 	}
 	w.Add(c)
 	return c
+}
+
+// followAll prints the events of all jobs after a place, as they come. In JSON it prints one event
+// per line. It returns without an error when it is interrupted or its time has passed.
+func followAll(ctx context.Context, a *cli.App, api *client.Client, after int64, timeout time.Duration) error {
+	limited, cancel := cli.Limited(ctx, timeout)
+	defer cancel()
+	err := api.FollowEvents(limited, after, func(e seedbed.NumberedEvent) error {
+		if a.JSON() {
+			return json.NewEncoder(a.Out).Encode(e)
+		}
+		_, err := fmt.Fprintf(a.Out, "%s %s %s %-18s %-8s %s\n", e.At.Local().Format(time.TimeOnly), e.Job.Short(), a.Level(e.Level),
+			string(e.Kind)+" "+cli.Printable(e.Subject), e.Stage, cli.OneLine(e.Msg))
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }

@@ -59,24 +59,12 @@ func fetchMetadata(ctx context.Context, api *client.Client, vm, path string) (bo
 }
 
 func printFindings(a *cli.App, vm string, findings []finding) error {
-	if a.JSON() {
-		if findings == nil {
-			findings = []finding{}
-		}
-		if err := a.PrintJSON(findings); err != nil {
-			return err
-		}
-	} else {
-		rows := make([][]string, len(findings))
-		for i, f := range findings {
-			rows[i] = []string{f.Path, f.Problem}
-		}
-		a.PrintTable([]string{"path", "problem"}, rows, vm+": no problems found")
+	rows := cli.Each(findings, func(f finding) []string { return []string{f.Path, f.Problem} })
+	err := a.ShowTable(append([]finding{}, findings...), []string{"path", "problem"}, rows, vm+": no problems found")
+	if err == nil && len(findings) > 0 {
+		err = fmt.Errorf("%s: %d finding(s)", vm, len(findings))
 	}
-	if len(findings) > 0 {
-		return fmt.Errorf("%s: %d finding(s)", vm, len(findings))
-	}
-	return nil
+	return err
 }
 
 // finding is a problem that a guest would have with its metadata.

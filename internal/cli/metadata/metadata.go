@@ -177,7 +177,6 @@ func metadataLog(a *cli.App) *cobra.Command {
 		None: "no requests yet",
 		Head: []string{"when", "kind", "what", "status", "bytes"}, Row: accessRow,
 	}.List(a, "log VM", "Show the requests of an instance: metadata, leases, its report")
-	c.Aliases = nil
 	flags := c.Flags()
 	flags.IntVarP(&f.Max, "lines", "n", 100, "show at most the newest `N`")
 	flags.StringVar(&f.Kind, "kind", "", "only of this `KIND`: lease, access, user-data, report or password")

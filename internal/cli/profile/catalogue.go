@@ -93,7 +93,7 @@ or network is missing, is a conflict; nothing is then changed. An https URI need
 	l.StringVar(&f.key, "key", "", "`FILE` with the public key of the required signer")
 	l.BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
 	l.BoolVar(&f.keep, "keep", false, "keep existing objects instead of changing them")
-	l.BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
+	cli.AddYes(c, &f.yes)
 	return c
 }
 

@@ -177,7 +177,7 @@ func composedProfiles() cli.Resource[seedbed.Profile] {
 			}
 		},
 		One: cli.Named(cli.ScriptedProfile),
-		Pairs: func(p seedbed.Profile) [][2]string {
+		Pairs: func(_ *cli.App, p seedbed.Profile) [][2]string {
 			return [][2]string{
 				{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", typeOf(p)},
 				{"system template", orNA(p.System)}, {"network template", orNA(p.NetworkTemplate)}, {"storage template", orNA(p.Storage)},

@@ -95,16 +95,12 @@ func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
 		All: cli.Every((*client.Client).Profiles), None: "no profiles yet: seedbed profile add NAME --image IMAGE",
 		Head: []string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows"},
 		Row: func(p seedbed.Profile) []string {
-			vcpus := ""
-			if p.VCPUs > 0 {
-				vcpus = strconv.Itoa(p.VCPUs)
-			}
 			return []string{
-				p.Name, p.Image, vcpus, cli.Size(p.Memory), cli.Size(p.DiskSize), p.Network,
+				p.Name, p.Image, cli.Number(p.VCPUs), cli.Size(p.Memory), cli.Size(p.DiskSize), p.Network,
 				string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow),
 			}
 		},
-		One: cli.Named((*client.Client).Profile), Pairs: func(p seedbed.Profile) [][2]string { return profilePairs(a, p) },
+		One: cli.Named((*client.Client).Profile), Pairs: profilePairs,
 	}
 }
 
@@ -132,25 +128,15 @@ func templatesOf(p seedbed.Profile) string {
 
 // paramLines returns declared parameters, one per line.
 func paramLines(declared []seedbed.Param) string {
-	var all []string
-	for _, p := range declared {
-		line := p.Name + " " + string(p.Type)
-		if len(p.Values) > 0 {
-			line += " of " + strings.Join(p.Values, "|")
-		}
-		if p.Pattern != "" {
-			line += " like " + p.Pattern
-		}
+	return strings.Join(cli.Each(declared, func(p seedbed.Param) string {
+		line := p.Name + " " + string(p.Type) + cli.When(len(p.Values) > 0, " of "+strings.Join(p.Values, "|")) +
+			cli.When(p.Pattern != "", " like "+p.Pattern)
 		switch {
 		case p.Default != nil:
 			line += ", default " + string(*p.Default)
 		case p.Required:
 			line += ", required"
 		}
-		if p.Description != "" {
-			line += ": " + p.Description
-		}
-		all = append(all, line)
-	}
-	return strings.Join(all, "\n")
+		return line + cli.When(p.Description != "", ": "+p.Description)
+	}), "\n")
 }

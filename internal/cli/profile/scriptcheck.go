@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -50,24 +49,14 @@ func printScriptFindings(a *cli.App, file string, found []python.Finding) error 
 	errs := 0
 	rows := make([][]string, len(found))
 	for i, f := range found {
-		where := ""
-		if f.Line > 0 {
-			where = strconv.Itoa(f.Line)
-		}
-		rows[i] = []string{where, f.Level, f.Text}
+		rows[i] = []string{cli.Number(f.Line), f.Level, f.Text}
 		if f.Level == python.Error {
 			errs++
 		}
 	}
-	if a.JSON() {
-		if err := a.PrintJSON(found); err != nil {
-			return err
-		}
-	} else {
-		a.PrintTable([]string{"line", "level", "finding"}, rows, file+": no problems found")
+	err := a.ShowTable(found, []string{"line", "level", "finding"}, rows, file+": no problems found")
+	if err == nil && errs > 0 {
+		err = fmt.Errorf("%s: %d error(s)", file, errs)
 	}
-	if errs > 0 {
-		return fmt.Errorf("%s: %d error(s)", file, errs)
-	}
-	return nil
+	return err
 }

@@ -43,12 +43,9 @@ func storageList(a *cli.App) *cobra.Command {
 		Row: func(t wire.StorageTemplate) []string {
 			var disks [][]string
 			for _, d := range t.Disks {
-				size := ""
-				if d.Size > 0 {
-					size = strconv.FormatInt(int64(d.Size/seedbed.GiB), 10)
-				}
 				disks = append(disks, []string{
-					d.Name, d.Pool, orDash(d.Source), orDash(size), orDash(d.Filesystem), orDash(strings.Join(d.FilesystemArgs, " ")),
+					d.Name, d.Pool, orDash(d.Source), orDash(cli.When(d.Size > 0, strconv.FormatInt(int64(d.Size/seedbed.GiB), 10))),
+					orDash(d.Filesystem), orDash(strings.Join(d.FilesystemArgs, " ")),
 					orDash(d.Mountpoint),
 				})
 			}

@@ -43,14 +43,8 @@ func printCleanup(a *cli.App, r seedbed.CleanupReport, dryRun bool) error {
 	if a.JSON() {
 		return a.PrintJSON(r)
 	}
-	var rows [][]string
-	for _, t := range r.Items {
-		rows = append(rows, []string{t.Task, t.Action, t.Subject, t.Detail})
-	}
-	none := "nothing to clean up"
-	if r.Refused != "" {
-		none = ""
-	}
+	rows := cli.Each(r.Items, func(t seedbed.CleanupItem) []string { return []string{t.Task, t.Action, t.Subject, t.Detail} })
+	none := cli.When(r.Refused == "", "nothing to clean up")
 	if len(rows) > 0 || none != "" {
 		a.PrintTable([]string{"task", "action", "subject", "detail"}, rows, none)
 	}

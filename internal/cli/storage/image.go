@@ -66,7 +66,7 @@ func images(a *cli.App) cli.Resource[seedbed.Image] {
 			return []string{i.Name, string(i.State), cli.Size(i.Size), i.Format, i.Pool, i.Node, a.Ago(i.Created)}
 		},
 		One: cli.Named((*client.Client).Image),
-		Pairs: func(i seedbed.Image) [][2]string {
+		Pairs: func(a *cli.App, i seedbed.Image) [][2]string {
 			return [][2]string{
 				{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"node", i.Node}, {"size", cli.Size(i.Size)},
 				{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.Moment(i.Created)},

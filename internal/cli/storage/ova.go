@@ -20,10 +20,7 @@ func OVACommand(a *cli.App) *cobra.Command {
 		a.Removal("remove NAME", "Remove an OVA image", "Remove OVA image %s",
 			func(ctx context.Context, api *client.Client, args []string) (string, error) {
 				receipt, err := api.RemoveOVA(ctx, args[0])
-				if err == nil {
-					err = a.Await(ctx, api, receipt)
-				}
-				return cli.Done(err, "Removed OVA image %q.", args[0])
+				return cli.Done(a.Await(ctx, api, receipt, err), "Removed OVA image %q.", args[0])
 			}, cli.OVAs),
 		ovaList(a),
 	)
@@ -35,43 +32,25 @@ func ovaUpload(a *cli.App) *cobra.Command {
 		pool string
 		dry  bool
 	)
-	upload := a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-		f, size, err := openUpload(args[1])
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		bar := newUploadBar(a, f, size)
-		receipt, err := api.UploadOVA(ctx, args[0], pool, bar, size)
-		bar.end()
-		if err == nil {
-			err = a.Await(ctx, api, receipt)
-		}
-		return cli.Done(err, "Imported OVA image '%s'.", args[0])
-	})
-	plan := a.Do(func(ctx context.Context, args []string) error {
-		f, size, err := openUpload(args[1])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		api, err := a.Client()
-		if err != nil {
-			return err
-		}
-		return tellImport(ctx, a, api, seedbed.ImportRequest{Name: args[0], OVA: true, Pool: pool, Size: size})
-	})
 	c := &cobra.Command{
 		Use: "upload NAME FILE --pool POOL", Short: "Upload an OVA file",
 		Long: `Upload an OVA: each of its disks becomes an image, and a system template and a profile
 of that name are created (use them with seedbed provisioner create). The profile uses
 the provisioning script named ova or default_ova, which must exist and may be empty.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if dry {
-				return plan(c, args)
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			f, size, err := openUpload(args[1])
+			if err != nil {
+				return err
 			}
-			return upload(c, args)
-		},
+			defer f.Close()
+			if dry {
+				return tellImport(ctx, a, api, seedbed.ImportRequest{Name: args[0], OVA: true, Pool: pool, Size: size})
+			}
+			bar := newUploadBar(a, f, size)
+			receipt, err := api.UploadOVA(ctx, args[0], pool, bar, size)
+			bar.end()
+			return a.TellMessage(cli.Done(a.Await(ctx, api, receipt, err), "Imported OVA image '%s'.", args[0]))
+		}),
 		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
 	}
 	c.Flags().StringVarP(&pool, "pool", "p", "", "storage `POOL` of its disks")

@@ -30,9 +30,7 @@ cleanup.`,
 func trashList(a *cli.App) *cobra.Command {
 	node := ""
 	c := cli.Resource[wire.TrashItem]{
-		All: func(c *client.Client, ctx context.Context, _ []string) ([]wire.TrashItem, error) {
-			return c.Trash(ctx, node)
-		},
+		All:  cli.With(&node, (*client.Client).Trash),
 		None: "the trash is empty",
 		Head: []string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
 		Row: func(i wire.TrashItem) []string {
@@ -99,10 +97,7 @@ func restored(v seedbed.VolumeInfo, item wire.TrashItem) string {
 	if v.Disk.Type == "rbd" {
 		copying = fmt.Sprintf("rbd export %s %s.raw", v.Disk.Source, name)
 	}
-	whose := ""
-	if instance != "" {
-		whose = ", formerly a disk of " + instance + ","
-	}
+	whose := cli.When(instance != "", ", formerly a disk of "+instance+",")
 	lines := [][2]string{
 		{"copy its data out, on " + where + ":", copying},
 		{"boot from it again:", "seedbed image add NAME FILE, and a profile with that image"},
@@ -147,7 +142,7 @@ func trashDiscard(a *cli.App) *cobra.Command {
 		}),
 		ValidArgsFunction: a.Completion(restoredVolumes),
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cli.AddYes(c, &yes)
 	c.Flags().StringVar(&node, "node", "", "`NODE` of the volume, if several nodes have one of that name")
 	return c
 }
@@ -179,19 +174,14 @@ its time. Restored volumes stay.`,
 		}),
 		ValidArgsFunction: a.Completion(trashIDs),
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cli.AddYes(c, &yes)
 	c.Flags().BoolVar(&all, "all", false, "all disks in the trash")
 	cli.OnNode(c, &node)
 	return c
 }
 
 func purge(ctx context.Context, a *cli.App, api *client.Client, node string, items []wire.TrashItem, yes bool) error {
-	var due []wire.TrashItem
-	for _, i := range items {
-		if i.State == seedbed.Trashed {
-			due = append(due, i)
-		}
-	}
+	due := slices.DeleteFunc(items, func(i wire.TrashItem) bool { return i.State != seedbed.Trashed })
 	if len(due) == 0 {
 		a.Say("the trash is empty")
 		return nil

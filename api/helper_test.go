@@ -18,6 +18,7 @@ import (
 
 	"seedbed"
 	"seedbed/api"
+	"seedbed/internal/lab/leak"
 	"seedbed/provision"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
@@ -31,16 +32,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The HTTP library keeps one clock goroutine for the life of the process. The sweeper of a
-		// stopped server notices the stop within 10 s.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const (
 	token  = "correct horse battery staple"

@@ -15,16 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"seedbed"
+	"seedbed/internal/lab/leak"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(bothWays{m},
-		goleak.IgnoreTopFunction("time.Sleep"), // fasthttp: the date and the cleaning of each worker pool, which end by themselves
-	)
-}
+func TestMain(m *testing.M) { leak.Main(bothWays{m}) }
 
 var quiet = slog.New(slog.DiscardHandler)
 

@@ -19,18 +19,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"seedbed"
+	"seedbed/internal/lab/leak"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreTopFunction("time.Sleep"), // fasthttp: the date and the cleaning of each worker pool, which end by themselves
-	)
+	leak.Main(m)
 }
 
 const (

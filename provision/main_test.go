@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"go.uber.org/goleak"
+	"seedbed/internal/lab/leak"
 )
 
 // together is how many tests run at the same time, unless a flag says otherwise: most of the time
@@ -21,9 +21,5 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(m,
-		// The HTTP library of the worker keeps one clock goroutine for the life of the process, and
-		// the sweeper of a stopped server sees that within 10 s.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+	leak.Main(m)
 }

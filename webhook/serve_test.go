@@ -17,18 +17,11 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/internal/lab/leak"
 	"seedbed/webhook/signature"
-
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The HTTP library keeps one clock goroutine for the life of the process, and the sweeper
-		// of a stopped server sees that within 10 s.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // directory is a Hooks with fixed contents.
 type directory struct {

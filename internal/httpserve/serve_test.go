@@ -16,16 +16,11 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
-	"go.uber.org/goleak"
+
+	"seedbed/internal/lab/leak"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The HTTP library keeps one clock goroutine for the life of the process. The sweeper of a
-		// stopped server notices the stop within 10 s.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const bodyLimit = 64
 

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"seedbed/internal/lab/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 

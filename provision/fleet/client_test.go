@@ -10,20 +10,16 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/lab/leak"
 	"seedbed/provision/effects"
 	"seedbed/provision/fleet"
 	"seedbed/provision/worker"
 	"seedbed/provision/worker/drivertest"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(bothWays{m},
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2")) // ends within 10 s of its server
-}
+func TestMain(m *testing.M) { leak.Main(bothWays{m}) }
 
 // patience is how long anything may take here.
 const patience = time.Minute

@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	lv "libvirt.org/go/libvirt"
+
+	"seedbed/internal/lab/leak"
 )
 
 const libvirtSocket = "/run/libvirt/libvirt-sock"
@@ -53,7 +54,7 @@ func TestMain(m *testing.M) {
 			return refuse(err)
 		}
 		code := m.Run()
-		if err := goleak.Find(); err != nil && code == 0 {
+		if err := leak.Find(); err != nil && code == 0 {
 			return refuse(err)
 		}
 		return code

@@ -3,13 +3,12 @@ package local_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"seedbed/internal/lab/leak"
 	"seedbed/store/coordtest"
 	"seedbed/store/local"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestContract(t *testing.T) {
 	t.Parallel()

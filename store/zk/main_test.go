@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"seedbed/internal/lab/leak"
 )
 
 // childMain runs instead of the tests in a process that a test started as a participant. The
@@ -17,5 +17,5 @@ func TestMain(m *testing.M) {
 		childMain()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }

@@ -111,10 +111,12 @@ func imagesOf(i seedbed.Instance) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
 }
 
+const sideColumns = `instance, user_data, vendor_data, report_token, source, params`
+
 func putSide(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, side seedbed.RebuildSide, i seedbed.Instance) error {
 	return sqldb.Exec(ctx, tx,
-		`INSERT INTO rebuild (job, side, instance, user_data, vendor_data, report_token, source, params) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		job, side, sqldb.AsJSON(i), sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), i.ReportToken, i.Source, sqldb.AsJSON(i.Params))
+		`INSERT INTO rebuild (`+sideColumns+`, job, side) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		sqldb.AsJSON(i), sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), i.ReportToken, i.Source, sqldb.AsJSON(i.Params), job, side)
 }
 
 func scanSide(r sqldb.Row) (i seedbed.Instance, err error) {
@@ -130,7 +132,7 @@ func scanSide(r sqldb.Row) (i seedbed.Instance, err error) {
 // side reads one side of a rebuild, or nil if it is not stored.
 func side(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, which seedbed.RebuildSide) (*seedbed.Instance, error) {
 	found, err := sqldb.List(ctx, tx, scanSide,
-		`SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild WHERE job = $1 AND side = $2`, job, which)
+		`SELECT `+sideColumns+` FROM rebuild WHERE job = $1 AND side = $2`, job, which)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -237,9 +239,7 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 		return err
 	}
 	for _, v := range i.Volumes {
-		err := sqldb.Exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6)`,
-			v.Pool, v.Name, i.ID, v.Index, v.Size, sqldb.Null(v.Image))
-		if err != nil {
+		if err := instances.InsertVolume(ctx, tx, i.ID, v); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 
 // rebuildsOf returns the names of the instances that live jobs rebuild from or to an image.
 func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]string, error) {
-	all, err := sqldb.List(ctx, tx, scanSide, `SELECT instance, user_data, vendor_data, report_token, source, params FROM rebuild
+	all, err := sqldb.List(ctx, tx, scanSide, `SELECT `+sideColumns+` FROM rebuild
 		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+jobs.Live+`) ORDER BY job, side`)
 	var names []string
 	for _, i := range all {
@@ -284,9 +284,8 @@ func endRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobR
 // be undone. Their images are left out, because they no longer matter.
 func reclaim(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	left, err := sqldb.List(ctx, tx, scanSide,
-		`SELECT rebuild.instance, rebuild.user_data, rebuild.vendor_data, rebuild.report_token, rebuild.source, rebuild.params
-		FROM rebuild JOIN job ON job.id = rebuild.job
-		WHERE job.instance = $1 AND (rebuild.side = $2 OR job.state = $3) ORDER BY job.created, rebuild.side`,
+		`SELECT `+sideColumns+` FROM rebuild JOIN (SELECT id, state, created, instance AS made FROM job) AS j ON j.id = job
+		WHERE made = $1 AND (side = $2 OR state = $3) ORDER BY created, side`,
 		id, seedbed.RebuildBefore, seedbed.JobIncomplete)
 	if err != nil {
 		return err

@@ -90,13 +90,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 		if err := instances.CheckImages(ctx, groupcommit.Alone(tx), inst); err != nil {
 			return err
 		}
-		n, err := sqldb.Affect(ctx, tx,
-			`INSERT INTO volume (pool, name, instance, idx, size, image) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-			v.Pool, v.Name, inst.ID, v.Index, v.Size, sqldb.Null(v.Image))
-		if err == nil && n == 0 {
-			err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is another instance's", v.Name, v.Pool)
-		}
-		return err
+		return instances.InsertVolume(ctx, tx, inst.ID, v)
 	})
 }
 

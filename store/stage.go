@@ -113,8 +113,10 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 	}}}, nil
 }
 
+const newStageColumns = `job, n, name, state, started`
+
 // stageTable is where stages are added.
-var stageTable = sqldb.Table{Rank: 1, Into: `job_stage (job, n, name, state, started)`}
+var stageTable = sqldb.Table{Rank: 1, Into: `job_stage (` + newStageColumns + `)`}
 
 // begins reports whether the step begins a stage, as opposed to running the current one again.
 func begins(j seedbed.Job, s seedbed.Step) bool { return s.Next != "" && s.Next != j.Stage }
@@ -228,7 +230,7 @@ func (db *DB) Undone(ctx context.Context, ref seedbed.JobRef, stage, problem str
 }
 
 func scanStage(r sqldb.Row) (s seedbed.Stage, err error) {
-	err = r.Scan(&s.Job, &s.N, &s.Name, &s.State, &s.Error, sqldb.ToTime(&s.Started), sqldb.ToTime(&s.Ended))
+	err = r.Scan(&s.Job, &s.N, &s.Name, &s.State, sqldb.ToTime(&s.Started), &s.Error, sqldb.ToTime(&s.Ended))
 	return s, err
 }
 
@@ -239,7 +241,7 @@ func (db *DB) Stages(ctx context.Context, id seedbed.JobID) (all []seedbed.Stage
 			return err
 		}
 		all, err = sqldb.List(ctx, tx, scanStage,
-			`SELECT job, n, name, state, error, started, ended FROM job_stage WHERE job = $1 ORDER BY n`, id)
+			`SELECT `+newStageColumns+`, error, ended FROM job_stage WHERE job = $1 ORDER BY n`, id)
 		return err
 	})
 	return all, err

@@ -15,8 +15,10 @@ const MaxAudit = 1000
 // maxAudited is the largest size in bytes of each of an entry's two documents.
 const maxAudited = 64 << 10
 
+const auditColumns = `at, actor, role, peer, request, what, before, asked`
+
 // auditTable is where audit adds entries.
-var auditTable = sqldb.Table{Rank: 2, Into: `audit (at, actor, role, peer, request, what, before, asked)`}
+var auditTable = sqldb.Table{Rank: 2, Into: `audit (` + auditColumns + `)`}
 
 // Record records, in the transaction of the change, who asked for it. c is nil for a change that no
 // request caused, such as the engine's own work, and then there is no entry.
@@ -54,7 +56,7 @@ func scanAudit(r sqldb.Row) (e seedbed.AuditEntry, err error) {
 func (s *Store) Audit(ctx context.Context, before int64, limit int) (all []seedbed.AuditEntry, err error) {
 	err = s.db.View(ctx, "read audit log", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanAudit, `
-			SELECT id, at, actor, role, peer, request, what, before, asked FROM audit
+			SELECT id, `+auditColumns+` FROM audit
 			WHERE CAST($1 AS bigint) = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, sqldb.Bound(limit, MaxAudit))
 		return err
 	})

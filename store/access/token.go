@@ -9,13 +9,17 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// TokenColumns are the columns that ScanToken reads.
-const TokenColumns = `name, role, created, expires, used, max_instances, max_vcpus, max_memory, max_disk`
+// newTokenColumns are the columns that a new token sets besides its digest, and TokenColumns those
+// that ScanToken reads.
+const (
+	newTokenColumns = `name, role, created, expires, max_instances, max_vcpus, max_memory, max_disk`
+	TokenColumns    = newTokenColumns + `, used`
+)
 
 // ScanToken reads a token from a row of TokenColumns.
 func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
 	err = r.Scan(&t.Name, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires),
-		sqldb.ToTime(&t.Used), &t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk)
+		&t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk, sqldb.ToTime(&t.Used))
 	return t, err
 }
 
@@ -41,9 +45,9 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 	}
 	err = s.db.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
 		made, err := sqldb.Affect(ctx, tx,
-			`INSERT INTO token (name, role, sha256, created, expires, max_instances, max_vcpus, max_memory, max_disk)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			t.Name, t.Role, sum[:], sqldb.Micros(t.Created), sqldb.Micros(t.Expires), t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk)
+			`INSERT INTO token (`+newTokenColumns+`, sha256) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+			t.Name, t.Role, sqldb.Micros(t.Created), sqldb.Micros(t.Expires),
+			t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk, sum[:])
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)
 		}

@@ -73,13 +73,15 @@ func (s *Store) AddGuestEvents(ctx context.Context, node, spool string, events [
 	return err
 }
 
+const guestEventColumns = `seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields`
+
 func insertGuestEvent(ctx context.Context, tx *sqldb.Tx, node, spool string, e seedbed.GuestEvent) (fresh bool, err error) {
 	n, err := sqldb.Affect(ctx, tx, `
-		INSERT INTO guest_event (node, spool, seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields)
+		INSERT INTO guest_event (`+guestEventColumns+`, node, spool)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, spool, seq) DO NOTHING`,
-		node, spool, e.Seq, e.Instance, sqldb.Clean(e.Kind, 80), sqldb.Micros(e.At), sqldb.Text(e.MAC),
+		e.Seq, e.Instance, sqldb.Clean(e.Kind, 80), sqldb.Micros(e.At), sqldb.Text(e.MAC),
 		sqldb.Text(e.Addr.WithZone("")), sqldb.Micros(e.Until),
-		sqldb.Clean(e.Method, 80), sqldb.Clean(e.Path, maxPath), e.Status, e.Bytes, sqldb.AsJSON(clipFields(e.Fields)))
+		sqldb.Clean(e.Method, 80), sqldb.Clean(e.Path, maxPath), e.Status, e.Bytes, sqldb.AsJSON(clipFields(e.Fields)), node, spool)
 	return n == 1, err
 }
 
@@ -147,7 +149,7 @@ func renewLease(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 		return err
 	}
 	return sqldb.Exec(ctx, tx, `
-		INSERT INTO lease (mac, addr, instance, until)
+		INSERT INTO lease (`+leaseColumns+`)
 		SELECT mac, $2, instance, CAST($3 AS bigint) FROM nic WHERE mac = $1 AND instance = $4
 		ON CONFLICT (mac) DO UPDATE SET addr = excluded.addr, instance = excluded.instance, until = excluded.until
 		WHERE excluded.until > lease.until OR excluded.instance <> lease.instance`,
@@ -164,9 +166,8 @@ func scanGuestEvent(r sqldb.Row) (e seedbed.GuestEvent, err error) {
 // 10000.
 func (s *Store) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
 	err = s.db.View(ctx, "list guest events", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanGuestEvent, `
-			SELECT seq, instance, kind, at, mac, addr, until, method, path, status, bytes, fields
-			FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, sqldb.Bound(limit, s.Limits.GuestEvents))
+		all, err = sqldb.List(ctx, tx, scanGuestEvent,
+			`SELECT `+guestEventColumns+` FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, sqldb.Bound(limit, s.Limits.GuestEvents))
 		return err
 	})
 	return all, err

@@ -80,9 +80,8 @@ func (s *Store) AddMaintenance(
 			return seedbed.Errorf(seedbed.ErrFull, "%d events are announced already, which is the most: complete or cancel some", n)
 		}
 		err = sqldb.Exec(ctx, tx, `
-			INSERT INTO maintenance (id, node, instance, code, description, not_before, not_after, state, changed)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			m.ID, node, id, m.Code, m.Description, sqldb.Micros(m.NotBefore), sqldb.Micros(m.NotAfter), m.State, sqldb.Micros(sqldb.Now()))
+			INSERT INTO maintenance (`+maintenanceColumns+`, node, instance, changed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			m.ID, m.Code, m.Description, sqldb.Micros(m.NotBefore), sqldb.Micros(m.NotAfter), m.State, node, id, sqldb.Micros(sqldb.Now()))
 		if err != nil {
 			return err
 		}

@@ -47,10 +47,10 @@ func (s *Store) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Ho
 func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.Time) error {
 	h.Profiles, h.Actions = sqldb.OrEmpty(h.Profiles), sqldb.OrEmpty(h.Actions)
 	made, err := sqldb.Affect(ctx, tx, `
-		INSERT INTO hook (name, key, settings, actions, tolerance, declared, created, changed)
+		INSERT INTO hook (`+hookColumns+`, key)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		h.Name, formerKey(h), sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(),
-		sqldb.Flag(h.Declared), sqldb.Micros(created), sqldb.Micros(sqldb.Now()))
+		h.Name, sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(),
+		sqldb.Flag(h.Declared), sqldb.Micros(created), sqldb.Micros(sqldb.Now()), formerKey(h))
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,10 @@ func hookKeys(ctx context.Context, tx *sqldb.Tx, hook string) ([]seedbed.HookKey
 	return sqldb.List(ctx, tx, func(r sqldb.Row) (k seedbed.HookKey, err error) {
 		err = r.Scan(&k.ID, sqldb.ToBlob(&k.Secret), sqldb.ToTime(&k.NotBefore), sqldb.ToTime(&k.NotAfter))
 		return k, err
-	}, `SELECT id, secret, not_before, not_after FROM hook_key WHERE hook = $1 ORDER BY idx, id`, hook)
+	}, `SELECT `+keyColumns+` FROM hook_key WHERE hook = $1 ORDER BY idx, id`, hook)
 }
+
+const keyColumns = `id, secret, not_before, not_after`
 
 // writeKeys replaces the keys of a hook.
 func writeKeys(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
@@ -55,8 +57,8 @@ func writeKeys(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
 		return err
 	}
 	for i, k := range h.Keys {
-		err := sqldb.Exec(ctx, tx, `INSERT INTO hook_key (hook, id, idx, secret, not_before, not_after) VALUES ($1, $2, $3, $4, $5, $6)`,
-			h.Name, k.ID, i, k.Secret, sqldb.Micros(k.NotBefore), sqldb.Micros(k.NotAfter))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO hook_key (`+keyColumns+`, hook, idx) VALUES ($1, $2, $3, $4, $5, $6)`,
+			k.ID, k.Secret, sqldb.Micros(k.NotBefore), sqldb.Micros(k.NotAfter), h.Name, i)
 		if err != nil {
 			return err
 		}

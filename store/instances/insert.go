@@ -13,11 +13,9 @@ import (
 // The tables that insertInstance adds rows to.
 var (
 	instanceTable = sqldb.Table{Rank: 1,
-		Into: `instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
-		vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook,
-		revision, created, changed)`}
-	nicTable    = sqldb.Table{Rank: 2, Into: `nic (instance, idx, mac, network, addr)`}
-	volumeTable = sqldb.Table{Rank: 2, Into: `volume (pool, name, instance, idx, size, image)`}
+		Into: `instance (` + newInstanceColumns + `, hook)`}
+	nicTable    = sqldb.Table{Rank: 2, Into: `nic (` + nicColumns + `)`}
+	volumeTable = sqldb.Table{Rank: 2, Into: `volume (` + volumeColumns + `)`}
 )
 
 // Insert adds the new instance of a job with its NICs and volumes. hook is the hook that
@@ -53,16 +51,31 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
 		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata),
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
-		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, hook, 1, made, made)
+		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, 1, made, made, hook)
 	for _, n := range i.NICs {
 		if err := s.insertNIC(ctx, b, job, i.ID, n); err != nil {
 			return err
 		}
 	}
 	for _, v := range i.Volumes {
-		b.Add(volumeTable, v.Pool, v.Name, string(i.ID), int64(v.Index), int64(v.Size), sqldb.Null(v.Image))
+		b.Add(volumeTable, volumeValues(i.ID, v)...)
 	}
 	return nil
+}
+
+// volumeValues returns the values of volumeColumns.
+func volumeValues(id seedbed.InstanceID, v seedbed.Volume) []any {
+	return []any{string(id), v.Name, v.Pool, int64(v.Index), int64(v.Size), sqldb.Null(v.Image)}
+}
+
+// InsertVolume adds a volume to an instance. It returns ErrExists if another has that volume.
+func InsertVolume(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, v seedbed.Volume) error {
+	values := volumeValues(id, v)
+	n, err := sqldb.Affect(ctx, tx, sqldb.InsertRows(volumeTable.Into, 1, len(values))+` ON CONFLICT DO NOTHING`, values...)
+	if err == nil && n == 0 {
+		err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is another instance's", v.Name, v.Pool)
+	}
+	return err
 }
 
 // Compose writes the documents of a new instance that depend on its addresses.

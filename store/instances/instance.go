@@ -9,9 +9,16 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const instanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
-	`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
-	`system, token, revision, created, changed, fetched, reported, gone_since`
+// newInstanceColumns, nicColumns and volumeColumns are the columns of a new row. instanceColumns has
+// those that are set later, too.
+const (
+	newInstanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
+		`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
+		`system, token, revision, created, changed`
+	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since`
+	nicColumns      = `instance, idx, mac, network, addr`
+	volumeColumns   = `instance, name, pool, idx, size, image`
+)
 
 func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
 	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
@@ -37,11 +44,11 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 	ofThem := ` WHERE instance IN (SELECT id FROM instance WHERE ` + cond + `) ORDER BY instance, idx`
 	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
-		if err = r.Scan(&id, &n.ID, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr)); err == nil {
+		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID); err == nil {
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err
-	}, `SELECT instance, id, idx, mac, network, addr FROM nic`+ofThem, args...)
+	}, `SELECT `+nicColumns+`, id FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +60,7 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 			at[id].Volumes = append(at[id].Volumes, v)
 		}
 		return v, err
-	}, `SELECT instance, name, pool, idx, size, image FROM volume`+ofThem, args...)
+	}, `SELECT `+volumeColumns+` FROM volume`+ofThem, args...)
 	return all, err
 }
 

@@ -9,18 +9,20 @@ import (
 	"seedbed/store/sqldb"
 )
 
+const eventColumns = `job, seq, at, level, stage, msg, progress, bytes_done, bytes_total`
+
 // AddEvent appends to a job's history. Its UPDATE locks the job's row, so that seq has no gaps and
 // events become visible in order.
 func AddEvent(tx *sqldb.Tx, job seedbed.JobID, e seedbed.Event) {
 	tx.Later(`UPDATE job SET events = events + 1 WHERE id = $1`, job)
-	tx.Later(`INSERT INTO job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)
+	tx.Later(`INSERT INTO job_event (`+eventColumns+`)
 		SELECT id, events, CAST($2 AS bigint), $3, $4, $5, CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint) FROM job WHERE id = $1`,
 		job, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80),
 		sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
 }
 
 // eventTable is where events are added.
-var eventTable = sqldb.Table{Rank: 1, Into: `job_event (job, seq, at, level, stage, msg, progress, bytes_done, bytes_total)`}
+var eventTable = sqldb.Table{Rank: 1, Into: `job_event (` + eventColumns + `)`}
 
 // AddEvents appends to the history of a job whose row is locked. seq is the number of the job's
 // last event. The caller updates the job's count of events.
@@ -79,9 +81,8 @@ func (s *Store) Events(ctx context.Context, id seedbed.JobID, after int64, limit
 		if _, err := ReadJob(ctx, tx, id); err != nil {
 			return err
 		}
-		all, err = sqldb.List(ctx, tx, scanEvent, `
-			SELECT job, seq, at, level, stage, msg, progress, bytes_done, bytes_total
-			FROM job_event WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
+		all, err = sqldb.List(ctx, tx, scanEvent,
+			`SELECT `+eventColumns+` FROM job_event WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
 			id, after, sqldb.Bound(limit, 1000))
 		return err
 	})

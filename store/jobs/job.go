@@ -12,22 +12,23 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// JobColumns are the columns that ScanJob reads.
-const JobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked,
-	owner, epoch, lease_until, stage, done, total, progress, attempts, error, cancel, final, created, started, ended`
+// newJobColumns are the columns that a new job sets, and JobColumns those that ScanJob reads.
+const (
+	newJobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created`
+	JobColumns    = newJobColumns + `, owner, epoch, lease_until, stage, done, total, progress, attempts, error, ` +
+		`cancel, final, started, ended`
+)
 
 // jobTable is where jobs are added.
-var jobTable = sqldb.Table{
-	Into: `job (id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created, events)`,
-}
+var jobTable = sqldb.Table{Into: `job (` + newJobColumns + `, events)`}
 
 // ScanJob reads a job from a row of JobColumns.
 func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
 	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool,
-		sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked,
+		sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked, sqldb.ToTime(&j.Created),
 		&j.Owner, &j.Epoch, sqldb.ToTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, &j.Final,
-		sqldb.ToTime(&j.Created), sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
+		sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
 	if spec.Valid {
 		j.Spec = []byte(spec.String)
 	}

@@ -18,6 +18,8 @@ const (
 	outputKept = seedbed.MaxOutput * 3 / 4
 )
 
+const outputColumns = `n, at, stage, stream, text`
+
 // outputLine is the number of bytes that a line counts in addition to its text.
 const outputLine = 32
 
@@ -49,8 +51,8 @@ func (s *Store) LogOutput(ctx context.Context, ref seedbed.JobRef, stage string,
 		at := sqldb.Micros(sqldb.Now())
 		for i, l := range lines {
 			text := sqldb.Clean(l.Text, int(seedbed.MaxOutputLine))
-			err := sqldb.Exec(ctx, tx, `INSERT INTO job_output (job, n, at, stage, stream, text) VALUES ($1, $2, $3, $4, $5, $6)`,
-				ref.ID, last-int64(len(lines)-1-i), at, stage, sqldb.Clean(l.Stream, 80), text)
+			err := sqldb.Exec(ctx, tx, `INSERT INTO job_output (`+outputColumns+`, job) VALUES ($1, $2, $3, $4, $5, $6)`,
+				last-int64(len(lines)-1-i), at, stage, sqldb.Clean(l.Stream, 80), text, ref.ID)
 			if err != nil {
 				return err
 			}
@@ -121,7 +123,7 @@ func (s *Store) JobOutput(
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.JobOutput, err error) {
 			err = r.Scan(&l.N, sqldb.ToTime(&l.At), &l.Stage, &l.Stream, &l.Text)
 			return l, err
-		}, `SELECT n, at, stage, stream, text FROM job_output WHERE job = $1 AND n > $2 AND ($3 = '' OR stage = $3) ORDER BY n LIMIT $4`,
+		}, `SELECT `+outputColumns+` FROM job_output WHERE job = $1 AND n > $2 AND ($3 = '' OR stage = $3) ORDER BY n LIMIT $4`,
 			id, after, stage, sqldb.Bound(limit, 5000))
 		return err
 	})

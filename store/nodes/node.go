@@ -70,7 +70,7 @@ func NoNode(name string) error {
 // InsertNode adds a node. If the node is cordoned, at is since when.
 func InsertNode(ctx context.Context, tx *sqldb.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
 	rows, err := sqldb.Affect(ctx, tx, `
-		INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ($1, $2, $3, $4, '', '') ON CONFLICT (name) DO NOTHING`,
+		INSERT INTO node (`+NodeColumns+`) VALUES ($1, $2, $3, $4, '', NULL, '') ON CONFLICT (name) DO NOTHING`,
 		n.Name, n.Worker, cordonedAt(n, at), sqldb.Micros(n.Created))
 	return rows == 1, err
 }

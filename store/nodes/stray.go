@@ -8,6 +8,8 @@ import (
 	"seedbed/store/sqldb"
 )
 
+const strayColumns = `node, kind, pool, name, owner, since, tries, tried`
+
 // strayWhy is the reason that is shown for a stray.
 const strayWhy = "it carries Seedbed's tag, and nothing is known of its instance or job: nothing takes it away by itself"
 
@@ -23,7 +25,7 @@ func (s *Store) NoteStrays(ctx context.Context, nodes []string, found []seedbed.
 		at := sqldb.Micros(sqldb.Now())
 		for _, o := range found {
 			there[place{o.Node, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), o.Kind}] = true
-			err := sqldb.Exec(ctx, tx, `INSERT INTO stray (node, kind, pool, name, owner, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, 1, $6)
+			err := sqldb.Exec(ctx, tx, `INSERT INTO stray (`+strayColumns+`) VALUES ($1, $2, $3, $4, $5, $6, 1, $6)
 				ON CONFLICT (node, kind, pool, name) DO UPDATE SET owner = $5, tries = stray.tries + 1, tried = $6`,
 				o.Node, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), cmp.Or(string(o.Instance), string(o.Job)), at)
 			if err != nil {
@@ -71,7 +73,7 @@ func (s *Store) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
 				o.Instance = seedbed.InstanceID(owner)
 			}
 			return o, err
-		}, `SELECT node, kind, pool, name, owner, since, tries, tried FROM stray WHERE tries > 1 ORDER BY since, node, kind, pool, name`)
+		}, `SELECT `+strayColumns+` FROM stray WHERE tries > 1 ORDER BY since, node, kind, pool, name`)
 		return err
 	})
 	return all, err

@@ -94,8 +94,8 @@ func post(ctx context.Context, tx *sqldb.Tx, endpoint string, n Event, data []by
 		state = seedbed.OutgoingSkipped
 	}
 	return sqldb.Exec(ctx, tx,
-		`INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		endpoint, at.seq, messageID(), n.Kind, sqldb.Clean(n.Subject, 80), string(data), sqldb.Micros(sqldb.Now()), state)
+		`INSERT INTO outbox (`+newColumns+`, endpoint) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		messageID(), at.seq, n.Kind, sqldb.Clean(n.Subject, 80), string(data), sqldb.Micros(sqldb.Now()), state, endpoint)
 }
 
 // messageID returns a new ID of an event for one endpoint.

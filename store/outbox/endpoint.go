@@ -7,12 +7,16 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const endpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, ` +
-	`reason, failures, failing_since, open_until, created`
+// newEndpointColumns are the columns that a new endpoint sets, and endpointColumns those that
+// scanEndpoint reads.
+const (
+	newEndpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, created`
+	endpointColumns    = newEndpointColumns + `, reason, failures, failing_since, open_until`
+)
 
 func scanEndpoint(r sqldb.Row) (e seedbed.Endpoint, err error) {
-	err = r.Scan(&e.Name, &e.URL, sqldb.ToJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled, &e.Reason,
-		&e.Failures, sqldb.ToTime(&e.FailingSince), sqldb.ToTime(&e.OpenUntil), sqldb.ToTime(&e.Created))
+	err = r.Scan(&e.Name, &e.URL, sqldb.ToJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled,
+		sqldb.ToTime(&e.Created), &e.Reason, &e.Failures, sqldb.ToTime(&e.FailingSince), sqldb.ToTime(&e.OpenUntil))
 	return e, err
 }
 
@@ -28,7 +32,7 @@ func (s *Store) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed
 	}
 	err = s.db.Update(ctx, "create endpoint "+e.Name, func(tx *sqldb.Tx) error {
 		made, err := sqldb.Affect(ctx, tx, `
-			INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
+			INSERT INTO endpoint (`+newEndpointColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, 1, $7) ON CONFLICT DO NOTHING`,
 			e.Name, e.URL, sqldb.AsJSON(e.Events), sqldb.Flag(e.CloudEvents), sqldb.Flag(e.AllowPrivate),
 			sqldb.Flag(e.Insecure), sqldb.Micros(sqldb.Now()))

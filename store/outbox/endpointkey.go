@@ -46,10 +46,12 @@ func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.End
 	return named, nil
 }
 
+const newKeyColumns = `id, version, key, public_key, created`
+
 func addKeys(ctx context.Context, tx *sqldb.Tx, endpoint string, keys []seedbed.EndpointKey) error {
 	for _, k := range keys {
-		err := sqldb.Exec(ctx, tx, `INSERT INTO endpoint_key (endpoint, id, version, key, public_key, created) VALUES ($1, $2, $3, $4, $5, $6)`,
-			endpoint, k.ID, k.Version, k.Key, k.Public, sqldb.Micros(k.Created))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO endpoint_key (`+newKeyColumns+`, endpoint) VALUES ($1, $2, $3, $4, $5, $6)`,
+			k.ID, k.Version, k.Key, k.Public, sqldb.Micros(k.Created), endpoint)
 		if err != nil {
 			return err
 		}
@@ -62,7 +64,7 @@ func endpointKeys(ctx context.Context, tx *sqldb.Tx, name string) ([]seedbed.End
 	return sqldb.List(ctx, tx, func(r sqldb.Row) (k seedbed.EndpointKey, err error) {
 		err = r.Scan(&k.ID, &k.Version, sqldb.ToBlob(&k.Key), &k.Public, sqldb.ToTime(&k.Created), sqldb.ToTime(&k.Expires))
 		return k, err
-	}, `SELECT id, version, key, public_key, created, expires FROM endpoint_key
+	}, `SELECT `+newKeyColumns+`, expires FROM endpoint_key
 		WHERE endpoint = $1 AND (expires IS NULL OR expires > $2) ORDER BY created, id`,
 		name, sqldb.Micros(sqldb.Now()))
 }

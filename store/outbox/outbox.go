@@ -8,7 +8,12 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const outboxColumns = `id, seq, type, subject, data, at, state, attempts, next_at, tried, took, status, error`
+// newColumns are the columns that a new delivery sets besides its endpoint, and outboxColumns those
+// that scanOutgoing reads.
+const (
+	newColumns    = `id, seq, type, subject, data, at, state`
+	outboxColumns = newColumns + `, attempts, next_at, tried, took, status, error`
+)
 
 func scanOutgoing(r sqldb.Row) (o seedbed.Outgoing, err error) {
 	var data string

@@ -139,11 +139,16 @@ func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep
 	}
 	// A failed create job that was kept still has its script, and a rebuild its parameters. What
 	// other jobs left of the instance was removed with it.
-	for _, table := range []string{"job_script", "rebuild", "orphan"} {
-		if err := sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE EXISTS (SELECT 1 FROM job WHERE job.id = `+table+`.job AND job.instance = $1)`,
-			id); err != nil {
+	for _, query := range []string{
+		`DELETE FROM job_script WHERE job IN (SELECT id FROM job WHERE instance = $1)`,
+		`DELETE FROM rebuild WHERE job IN (SELECT id FROM job WHERE instance = $1)`,
+	} {
+		if err := sqldb.Exec(ctx, tx, query, id); err != nil {
 			return err
 		}
+	}
+	if err := jobs.DropOrphansOf(ctx, tx, id); err != nil {
+		return err
 	}
 	return instances.Delete(ctx, tx, id)
 }

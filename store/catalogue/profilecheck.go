@@ -101,8 +101,13 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 			return sqldb.Within(place, err)
 		}
 	}
+	if p.Network != "" {
+		missing := seedbed.Errorf(seedbed.ErrInvalid, "%s: network %q does not exist", place, sqldb.Clean(p.Network, 80))
+		if _, err := sqldb.One(ctx, tx, sqldb.Value[int], missing, `SELECT 1 FROM network WHERE name = $1`, p.Network); err != nil {
+			return err
+		}
+	}
 	for _, ref := range []struct{ kind, table, name string }{
-		{"network", "network", p.Network},
 		{kindSystem, "system_template", p.System},
 		{kindNetwork, "network_template", p.NetworkTemplate},
 		{kindStorage, "storage_template", p.Storage},
@@ -114,13 +119,7 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
 			continue
 		}
 		missing := seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", ref.kind, sqldb.Clean(ref.name, 80), p.Name)
-		if ref.kind == "network" {
-			missing = seedbed.Errorf(seedbed.ErrInvalid, "%s: network %q does not exist", place, sqldb.Clean(ref.name, 80))
-		}
 		if _, err := sqldb.One(ctx, tx, sqldb.Value[int], missing, `SELECT 1 FROM `+ref.table+` WHERE name = $1`, ref.name); err != nil {
-			if sqldb.Unstorable(err) {
-				return missing
-			}
 			return err
 		}
 	}

@@ -63,6 +63,11 @@ func (s *Store) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 	return all, err
 }
 
+// DropOrphansOf deletes what the jobs of an instance had left behind.
+func DropOrphansOf(ctx context.Context, tx *sqldb.Tx, instance seedbed.InstanceID) error {
+	return sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT id FROM job WHERE instance = $1)`, instance)
+}
+
 // DropOrphansOfClaim deletes what the job that made a claim for holder had left behind.
 func DropOrphansOfClaim(ctx context.Context, tx *sqldb.Tx, kind, holder string) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, kind, holder)

@@ -53,11 +53,11 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 				return nil, sqldb.ErrUnchanged
 			}
 			asked = fmt.Sprintf("accepted from hook %s, delivery %s", a.Delivery.Hook, a.Delivery.ID)
-			if err := hooks.HoldQuota(ctx, b.Tx, a); err != nil {
+			if err := hooks.HoldQuota(ctx, b, a); err != nil {
 				return nil, err
 			}
 		}
-		if err := holdToken(ctx, b.Tx, asker, &a); err != nil {
+		if err := holdToken(ctx, b, asker, &a); err != nil {
 			return nil, err
 		}
 		if err := db.accept(ctx, b, &a); err != nil {
@@ -71,7 +71,8 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	var err error
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
-		err = db.writes.Together(ctx, what, groupcommit.Change{Networks: instances.NetworksOf(a.Instance),
+		err = db.writes.Together(ctx, what, groupcommit.Change{
+			Networks: instances.NetworksOf(a.Instance), Hook: hooks.QuotaOf(a), Token: quotaToken(asker, a),
 			Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 				told, err := fn(ctx, b)
 				if known := (*seedbed.Error)(nil); b.Shared && a.Delivery != nil && errors.As(err, &known) {

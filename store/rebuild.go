@@ -30,7 +30,7 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 	if err != nil {
 		return err
 	}
-	if err := holdTokenQuota(ctx, tx, token, next); err != nil {
+	if err := holdTokenQuota(ctx, groupcommit.Alone(tx), token, next); err != nil {
 		return err
 	}
 	// A transaction that removes one of the images waits for this lock, and then sees this job.
@@ -84,7 +84,7 @@ func resumableRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if err != nil {
 		return err
 	}
-	return holdTokenQuota(ctx, tx, token, *next)
+	return holdTokenQuota(ctx, groupcommit.Alone(tx), token, *next)
 }
 
 // checkRebuild validates what a rebuild job makes of its instance.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
@@ -33,7 +34,7 @@ func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			"instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop); a disk can grow while it runs",
 			inst.Name, inst.State)
 	}
-	return holdTokenQuota(ctx, tx, inst.Token, next)
+	return holdTokenQuota(ctx, groupcommit.Alone(tx), inst.Token, next)
 }
 
 // given returns n, or NULL if n is zero.
@@ -116,5 +117,5 @@ func resumableResize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if err != nil {
 		return err
 	}
-	return holdTokenQuota(ctx, tx, inst.Token, next)
+	return holdTokenQuota(ctx, groupcommit.Alone(tx), inst.Token, next)
 }

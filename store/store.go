@@ -24,6 +24,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/access"
@@ -145,16 +146,29 @@ func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.C
 	}})
 }
 
-// prepare locks what the writes of a shared transaction are about: the jobs, and the networks.
+// prepare locks what the writes of a shared transaction are about: the jobs, the networks, and what
+// has quotas, each kind in one order.
 func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Change) error {
 	if err := jobs.Prepare(ctx, b, writes); err != nil {
 		return err
 	}
-	var networks []string
+	var networks, hooked, tokens []string
 	for _, w := range writes {
-		networks = append(networks, w.Networks...)
+		networks, hooked, tokens = append(networks, w.Networks...), append(hooked, w.Hook), append(tokens, w.Token)
 	}
-	return instances.LockNetworks(ctx, b, networks)
+	if err := instances.LockNetworks(ctx, b, networks); err != nil {
+		return err
+	}
+	if err := hooks.LockQuotas(ctx, b, hooked); err != nil {
+		return err
+	}
+	slices.Sort(tokens)
+	for _, token := range slices.Compact(tokens) {
+		if _, err := lockToken(ctx, b, token); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // seed creates the store's own settings.

@@ -7,27 +7,52 @@ import (
 
 	"seedbed"
 	"seedbed/store/access"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
 // holdToken records the token that a new instance is made with, and returns ErrForbidden if the
 // instance exceeds the token's quota. If there is a quota, the token's row is locked, so that
 // concurrent creates count each other.
-func holdToken(ctx context.Context, tx *sqldb.Tx, asker *seedbed.Change, a *seedbed.Acceptance) error {
+func holdToken(ctx context.Context, b *groupcommit.Batch, asker *seedbed.Change, a *seedbed.Acceptance) error {
 	if a.Job.Kind != seedbed.JobCreate || a.Delivery != nil || asker == nil {
 		return nil
 	}
 	a.Instance.Token = asker.Token
-	if asker.Token == "" || asker.Quota == (seedbed.TokenQuota{}) {
-		return nil
+	return holdTokenQuota(ctx, b, quotaToken(asker, *a), *a.Instance)
+}
+
+// quotaToken returns the token whose quota an acceptance counts against, or the empty string.
+func quotaToken(asker *seedbed.Change, a seedbed.Acceptance) string {
+	if a.Job.Kind != seedbed.JobCreate || a.Delivery != nil || asker == nil || asker.Quota == (seedbed.TokenQuota{}) {
+		return ""
 	}
-	return holdTokenQuota(ctx, tx, asker.Token, *a.Instance)
+	return asker.Token
+}
+
+// batchTokens holds the tokens that a batch has locked, by name.
+type batchTokens map[string]seedbed.Token
+
+// lockToken locks the row of a token, once for all writes of the batch. A token that does not exist
+// is the zero Token.
+func lockToken(ctx context.Context, b *groupcommit.Batch, name string) (t seedbed.Token, err error) {
+	locked := groupcommit.Of[batchTokens](b)
+	if t, ok := (*locked)[name]; ok || name == "" {
+		return t, nil
+	}
+	if *locked == nil {
+		*locked = batchTokens{}
+	}
+	t, err = sqldb.LockOne(ctx, b.Tx, access.ScanToken, nil,
+		`UPDATE token SET name = name WHERE name = $1 RETURNING `+access.TokenColumns, name)
+	(*locked)[name] = t
+	return t, err
 }
 
 // holdTokenQuota returns ErrForbidden if an instance, together with the token's other instances,
 // exceeds the token's quota.
-func holdTokenQuota(ctx context.Context, tx *sqldb.Tx, token string, i seedbed.Instance) error {
-	most, has, err := tokenUse(ctx, tx, token, i.ID)
+func holdTokenQuota(ctx context.Context, b *groupcommit.Batch, token string, i seedbed.Instance) error {
+	most, has, err := tokenUse(ctx, b, token, i.ID)
 	if err != nil || most == (seedbed.TokenQuota{}) {
 		return err
 	}
@@ -41,7 +66,7 @@ func holdTokenDisk(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, v seed
 	if err != nil {
 		return err
 	}
-	most, has, err := tokenUse(ctx, tx, token, i.ID)
+	most, has, err := tokenUse(ctx, groupcommit.Alone(tx), token, i.ID)
 	if err != nil || most.Disk == 0 {
 		return err
 	}
@@ -67,12 +92,11 @@ func disksOf(i seedbed.Instance) (sum seedbed.Bytes) {
 
 // tokenUse returns a token's quota, and what its instances except the instance but have or were
 // promised. It locks the token's row. Both are zero if the token has no quota.
-func tokenUse(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.InstanceID) (most, has seedbed.TokenQuota, err error) {
-	if token == "" {
-		return most, has, nil
-	}
-	t, err := sqldb.LockOne(ctx, tx, access.ScanToken, nil,
-		`UPDATE token SET name = name WHERE name = $1 RETURNING `+access.TokenColumns, token)
+func tokenUse(
+	ctx context.Context, b *groupcommit.Batch, token string, but seedbed.InstanceID,
+) (most, has seedbed.TokenQuota, err error) {
+	tx := b.Tx
+	t, err := lockToken(ctx, b, token)
 	if err != nil || t.Quota == most { // no quota, or the token was revoked
 		return most, has, err
 	}

@@ -2,24 +2,63 @@ package hooks
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
-// HoldQuota returns ErrFull for a create that exceeds the quota of its hook. If there is a quota,
-// the hook's row is locked, so that concurrent creates count each other.
-func HoldQuota(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
-	q, hook := a.Delivery.Quota, a.Delivery.Hook
-	if a.Job.Kind != seedbed.JobCreate || q == (seedbed.Quota{}) {
+// LockQuotas locks hooks in the order of their names, so that transactions that count against the
+// quotas of several do not wait for each other in a circle. Hooks that do not exist are left out.
+func LockQuotas(ctx context.Context, b *groupcommit.Batch, names []string) error {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if err := lockQuota(ctx, b, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockedHooks holds the names of the hooks that a batch has locked.
+type lockedHooks map[string]bool
+
+// lockQuota locks the row of a hook, once for all writes of the batch.
+func lockQuota(ctx context.Context, b *groupcommit.Batch, name string) error {
+	locked := groupcommit.Of[lockedHooks](b)
+	if name == "" || (*locked)[name] {
 		return nil
 	}
-	if err := tx.LockRow(ctx, `UPDATE hook SET name = name WHERE name = $1 RETURNING name`, hook); err != nil {
+	if *locked == nil {
+		*locked = lockedHooks{}
+	}
+	(*locked)[name] = true
+	return b.LockRow(ctx, `UPDATE hook SET name = name WHERE name = $1 RETURNING name`, name)
+}
+
+// QuotaOf returns the hook whose quota an acceptance counts against, or the empty string.
+func QuotaOf(a seedbed.Acceptance) string {
+	if a.Job.Kind != seedbed.JobCreate || a.Delivery == nil || a.Delivery.Quota == (seedbed.Quota{}) {
+		return ""
+	}
+	return a.Delivery.Hook
+}
+
+// HoldQuota returns ErrFull for a create that exceeds the quota of its hook. If there is a quota,
+// the hook's row is locked, so that concurrent creates count each other.
+func HoldQuota(ctx context.Context, b *groupcommit.Batch, a seedbed.Acceptance) error {
+	hook := QuotaOf(a)
+	if hook == "" {
+		return nil
+	}
+	if err := lockQuota(ctx, b, hook); err != nil {
 		return err
 	}
+	q := a.Delivery.Quota
 	if q.Instances > 0 {
-		n, err := sqldb.Value[int](tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM instance WHERE hook = $1 AND hook <> ''`, hook))
+		n, err := sqldb.Value[int](b.QueryRowContext(ctx, `SELECT COUNT(*) FROM instance WHERE hook = $1 AND hook <> ''`, hook))
 		if err != nil {
 			return err
 		}
@@ -30,7 +69,7 @@ func HoldQuota(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
 	}
 	if q.Creates > 0 {
 		// The current delivery has no job yet.
-		n, err := sqldb.Value[int](tx.QueryRowContext(ctx,
+		n, err := sqldb.Value[int](b.QueryRowContext(ctx,
 			`SELECT COUNT(*) FROM delivery JOIN job ON job.id = delivery.job AND job.kind = 'create'
 			WHERE delivery.hook = $1 AND delivery.received > $2`, hook, sqldb.Now().Add(-time.Hour).UnixMicro()))
 		if err != nil {

@@ -167,7 +167,8 @@ func scanGuestEvent(r sqldb.Row) (e seedbed.GuestEvent, err error) {
 func (s *Store) GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) (all []seedbed.GuestEvent, err error) {
 	err = s.db.View(ctx, "list guest events", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanGuestEvent,
-			`SELECT `+guestEventColumns+` FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`, id, sqldb.Bound(limit, s.Limits.GuestEvents))
+			`SELECT `+guestEventColumns+` FROM guest_event WHERE instance = $1 ORDER BY id DESC LIMIT $2`,
+			id, sqldb.Bound(limit, s.Limits.GuestEvents))
 		return err
 	})
 	return all, err

@@ -34,7 +34,7 @@ var layout = map[string]string{
 	"provision/effects":           "",
 	"provision/fleet":             "internal/mtls provision/effects",
 	"provision/worker":            "internal/httpserve internal/mtls provision/effects",
-	"provision/worker/drivertest": "internal/ovatest provision/image provision/worker",
+	"provision/worker/drivertest": "internal/ovatest provision/image provision/pooltag provision/worker",
 	"provision/ceph":              "internal/cgate internal/command internal/sleep provision/image provision/mapper provision/pooltag",
 	"provision/dir":               "internal/command internal/sleep provision/image provision/mapper provision/pooltag",
 	"provision/libvirt":           "internal/cephkey internal/cgate",

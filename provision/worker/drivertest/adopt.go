@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -9,25 +10,18 @@ import (
 	"seedbed"
 )
 
-// at returns the volume, tagged or not, whose disk has that source. The lock is held.
-func (p *Pool) at(source string) (volume, bool) {
+// adoptable returns the volume whose disk has that source, if it is not Seedbed's. The lock is held.
+func (p *Pool) adoptable(disk string) (volume, error) {
 	for _, v := range p.volumes {
-		if source == "/memory/"+v.Name+".qcow2" {
-			return v, true
+		switch {
+		case disk != source(v.Name):
+		case v.Instance != "":
+			return v, seedbed.Errorf(seedbed.ErrConflict, "%s is a volume already", disk)
+		default:
+			return v, nil
 		}
 	}
-	return volume{}, false
-}
-
-func (p *Pool) adoptable(source string) (v volume, err error) {
-	v, there := p.at(source)
-	switch {
-	case !there:
-		return v, seedbed.Errorf(seedbed.ErrNotFound, "%s is not in pool %s", source, p.name)
-	case v.Instance != "":
-		return v, seedbed.Errorf(seedbed.ErrConflict, "%s is a volume already", source)
-	}
-	return v, nil
+	return volume{}, seedbed.Errorf(seedbed.ErrNotFound, "%s is not in pool %s", disk, p.name)
 }
 
 // Locate implements worker.Adopter.
@@ -38,48 +32,37 @@ func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.Forei
 	if err != nil {
 		return d, err
 	}
-	d.Pool, d.Size, d.Image = p.name, v.Size, v.image
+	d.Pool, d.Size, d.Image = p.name, seedbed.Bytes(v.Size), v.Image
 	return d, ctx.Err()
 }
 
 // AdoptVolume implements worker.Adopter.
 func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.VolumeAdoption) (seedbed.VolumeInfo, error) {
-	var info seedbed.VolumeInfo
-	err := p.effect(ctx, "AdoptVolume", func() error {
-		source := "/memory/" + a.Name + ".qcow2"
+	return effect(ctx, p, "AdoptVolume", func() (info seedbed.VolumeInfo, err error) {
 		if v, there := p.volumes[a.Name]; there && v.Instance == a.Instance {
-			info = v.VolumeInfo
-			return nil
-		} else if there && a.Source != source {
-			return seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", a.Name)
+			return p.info(&v), nil
+		} else if there && a.Source != source(a.Name) {
+			return info, seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", a.Name)
 		}
 		v, err := p.adoptable(a.Source)
 		if err != nil {
-			return err
+			return info, err
 		}
 		delete(p.volumes, v.Name)
-		v.VolumeInfo = seedbed.VolumeInfo{Pool: p.name, Name: a.Name, Instance: a.Instance, Job: job, Size: v.Size,
-			Disk: seedbed.Disk{Type: "file", Source: source, Format: "qcow2"}}
-		p.volumes[a.Name], info = v, v.VolumeInfo
-		return nil
+		v.Name, v.Instance, v.Job = a.Name, a.Instance, job
+		p.volumes[a.Name] = v
+		return p.info(&v), nil
 	})
-	if err != nil {
-		return seedbed.VolumeInfo{}, err
-	}
-	return info, nil
 }
 
 // ReleaseVolume implements worker.Adopter.
 func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) error {
 	return p.effect(ctx, "ReleaseVolume", func() error {
 		v, there := p.volumes[a.Name]
-		switch {
-		case !there || v.Instance == "":
+		if !there || v.Instance == "" {
 			return nil
-		case v.Instance != a.Instance:
-			return seedbed.Errorf(seedbed.ErrConflict, "volume %s is not instance %s's", a.Name, a.Instance)
 		}
-		if err := p.unused(&v); err != nil {
+		if err := cmp.Or(v.CheckInstance(p.name, a.Instance), p.unused(&v)); err != nil {
 			return err
 		}
 		name := a.Name
@@ -90,7 +73,7 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 			return seedbed.Errorf(seedbed.ErrConflict, "%s is taken", a.Source)
 		}
 		delete(p.volumes, a.Name)
-		v.VolumeInfo = seedbed.VolumeInfo{Name: name, Size: v.Size}
+		v.Name, v.Instance, v.Job, v.Trash = name, "", "", nil
 		p.volumes[name] = v
 		return nil
 	})

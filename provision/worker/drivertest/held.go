@@ -63,7 +63,11 @@ func (s *Scripts) hold(in *scriptSession, verb, volume string) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "there is no pool to map volume %s of", volume)
 	}
 	in.mapped = append(in.mapped, volume)
-	return s.Pool.mapFor(in.job, volume, in.start.Instance)
+	// No failpoints: what a worker does for a script is not an effect that an engine requests.
+	s.Pool.mu.Lock()
+	defer s.Pool.mu.Unlock()
+	_, err := s.Pool.mapFor(in.job, volume, in.start.Instance)
+	return err
 }
 
 // end closes a session: first it unmounts, then it unmaps. The lock is held.
@@ -77,23 +81,6 @@ func (s *Scripts) end(job seedbed.JobID) {
 	for _, volume := range in.mapped {
 		s.Pool.unmapFor(job, volume)
 	}
-}
-
-// mapFor is MapVolume without failpoints: what a worker does for a script is not an effect that an
-// engine requests.
-func (p *Pool) mapFor(job seedbed.JobID, name string, id seedbed.InstanceID) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	v, err := p.must(name, id)
-	if err != nil {
-		return err
-	}
-	if v.mapped != nil && v.mapped.job != job {
-		return p.unused(v)
-	}
-	v.mapped = &mapped{job, "/memory/dev/" + name}
-	p.volumes[name] = *v
-	return nil
 }
 
 // unmapFor unmaps a volume that is mapped for the job.

@@ -16,26 +16,23 @@ type mapped struct {
 
 // MapVolume implements worker.Mapper. The device is a path that does not exist.
 func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
-	device := ""
-	err := p.effect(ctx, "MapVolume", func() error {
-		v, err := p.must(name, id)
-		if err != nil {
-			return err
-		}
-		if v.mapped == nil {
-			v.mapped = &mapped{job, "/memory/dev/" + name}
-			p.volumes[name] = *v
-		}
-		if v.mapped.job != job {
-			return p.unused(v)
-		}
-		device = v.mapped.device
-		return nil
-	})
+	return effect(ctx, p, "MapVolume", func() (string, error) { return p.mapFor(job, name, id) })
+}
+
+// mapFor maps a volume for the job. The lock is held.
+func (p *Pool) mapFor(job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
+	v, err := p.must(name, id)
 	if err != nil {
 		return "", err
 	}
-	return device, nil
+	if v.mapped == nil {
+		v.mapped = &mapped{job, "/memory/dev/" + name}
+		p.volumes[name] = *v
+	}
+	if v.mapped.job != job {
+		return "", p.unused(v)
+	}
+	return v.mapped.device, nil
 }
 
 // UnmapVolume implements worker.Mapper.

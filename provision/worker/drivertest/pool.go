@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/pooltag"
 )
 
 // Pool is a worker.Pool in memory. It outlives the servers that use it, as a directory does. An
@@ -24,33 +25,32 @@ type Pool struct {
 	shared  bool
 	mu      sync.Mutex
 	full    bool
-	images  map[string]seedbed.ImageInfo
+	images  map[string]pooltag.Tag
 	volumes map[string]volume
 	keep    time.Duration
-	trash   []trashed
+	trash   []volume
 	trashed int // how many were ever trashed
 	uploads map[string][]byte
 }
 
+// volume is a volume, with its tag and what maps it. One without an instance is not Seedbed's.
 type volume struct {
-	seedbed.VolumeInfo
-	image     string
-	flat      bool
-	made      seedbed.Bytes // the size that it was made with, if it has grown since
-	snapshots []seedbed.SnapshotInfo
-	mapped    *mapped
+	pooltag.Tag
+	mapped *mapped
 }
 
-type trashed struct {
-	seedbed.TrashItem
-	volume volume
+func (p *Pool) info(v *volume) seedbed.VolumeInfo {
+	return v.VolumeInfo(p.name, seedbed.Disk{Type: "file", Source: source(v.Name), Format: "qcow2"})
 }
+
+// source is where the disk of a volume is.
+func source(name string) string { return "/memory/" + name + ".qcow2" }
 
 const poolSize = 1 * seedbed.TiB
 
 // NewPool makes an empty pool named "default".
 func NewPool() *Pool {
-	return &Pool{name: "default", images: map[string]seedbed.ImageInfo{}, volumes: map[string]volume{}, uploads: map[string][]byte{}}
+	return &Pool{name: "default", images: map[string]pooltag.Tag{}, volumes: map[string]volume{}, uploads: map[string][]byte{}}
 }
 
 // SetFull makes every method that needs room fail with ErrFull, until it is reset.
@@ -71,16 +71,30 @@ func (p *Pool) SetShared(name string) {
 func (p *Pool) AddForeign(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.volumes[name] = volume{VolumeInfo: seedbed.VolumeInfo{Name: name}}
+	p.volumes[name] = volume{Tag: pooltag.Tag{Name: name}}
 }
 
 // AddImage adds an image of that virtual size as if job had imported it.
 func (p *Pool) AddImage(job seedbed.JobID, name string, size seedbed.Bytes) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.images[name] = seedbed.ImageInfo{Pool: p.name, Name: name, Job: job, Size: size, Format: "raw"}
+	p.images[name] = pooltag.Tag{Name: name, Job: job, Size: int64(size), Format: "raw"}
 }
 
+// effect is an effect of the pool with a result: with its failpoints, and under the lock.
+func effect[T any](ctx context.Context, p *Pool, name string, f func() (T, error)) (T, error) {
+	var result, none T
+	err := p.effect(ctx, name, func() (err error) {
+		result, err = f()
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
+// effect is an effect without a result.
 func (p *Pool) effect(ctx context.Context, name string, f func() error) error {
 	return p.around(ctx, name, func() error {
 		p.mu.Lock()
@@ -89,56 +103,56 @@ func (p *Pool) effect(ctx context.Context, name string, f func() error) error {
 	})
 }
 
+// room returns ErrFull after SetFull. The lock is held.
+func (p *Pool) room() error {
+	if p.full {
+		return seedbed.Errorf(seedbed.ErrFull, "pool %s is full", p.name)
+	}
+	return nil
+}
+
 // CloneVolume implements worker.Cloner.
 func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error) {
-	var info seedbed.VolumeInfo
-	err := p.effect(ctx, "CloneVolume", func() error {
+	return effect(ctx, p, "CloneVolume", func() (info seedbed.VolumeInfo, err error) {
 		if err := seedbed.CheckName("volume", spec.Name); err != nil {
-			return err
+			return info, err
 		}
 		size := spec.Size
 		if spec.Image != "" {
 			image, ok := p.images[spec.Image]
 			if !ok {
-				return seedbed.Errorf(seedbed.ErrNotFound, "image %q is not in pool %s", spec.Image, p.name)
+				return info, seedbed.Errorf(seedbed.ErrNotFound, "image %q is not in pool %s", spec.Image, p.name)
 			}
-			if size == 0 {
-				size = image.Size
-			}
-			if size < image.Size {
-				return seedbed.Errorf(seedbed.ErrInvalid, "volume of %s is smaller than image %s of %s", size, spec.Image, image.Size)
+			if size, err = image.CloneSize(spec); err != nil {
+				return info, err
 			}
 		}
 		if size <= 0 {
-			return seedbed.Errorf(seedbed.ErrInvalid, "a blank volume needs a size")
+			return info, seedbed.Errorf(seedbed.ErrInvalid, "a blank volume needs a size")
 		}
+		want := volume{Tag: pooltag.Tag{Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}}
 		if v, ok := p.volumes[spec.Name]; ok {
-			if v.Instance != spec.Instance || !v.had(size) || v.image != spec.Image && !(v.flat && spec.Image == "") {
-				return seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", spec.Name)
+			if v.CheckSame(p.name, want.Tag) != nil {
+				return info, seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", spec.Name)
 			}
-			info = v.VolumeInfo
-			return nil
+			return p.info(&v), nil
 		}
-		if p.full {
-			return seedbed.Errorf(seedbed.ErrFull, "pool %s is full", p.name)
+		if err := p.room(); err != nil {
+			return info, err
 		}
-		info = seedbed.VolumeInfo{Pool: p.name, Name: spec.Name, Instance: spec.Instance, Job: job, Size: size,
-			Disk: seedbed.Disk{Type: "file", Source: "/memory/" + spec.Name + ".qcow2", Format: "qcow2"}}
-		p.volumes[spec.Name] = volume{VolumeInfo: info, image: spec.Image}
-		return nil
+		p.volumes[spec.Name] = want
+		return p.info(&want), nil
 	})
-	if err != nil {
-		return seedbed.VolumeInfo{}, err
-	}
-	return info, nil
 }
 
 // RemoveVolume implements worker.Remover.
 func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.InstanceID) error {
 	return p.effect(ctx, "RemoveVolume", func() error {
-		if v, ok := p.volumes[name]; ok && (id == "" || v.Instance != id) {
-			return seedbed.Errorf(seedbed.ErrConflict, "volume %s is not instance %s's", name, id)
-		} else if err := p.unused(&v); err != nil {
+		v, err := p.own(name, id)
+		if v == nil || err != nil {
+			return err
+		}
+		if err := p.unused(v); err != nil {
 			return err
 		}
 		delete(p.volumes, name)
@@ -149,24 +163,19 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 // ImportImage implements worker.ImageStore.
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec,
 	progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
-	var info seedbed.ImageInfo
-	err := p.effect(ctx, "ImportImage", func() error {
+	return effect(ctx, p, "ImportImage", func() (info seedbed.ImageInfo, err error) {
 		if err := seedbed.CheckName("image", spec.Name); err != nil {
-			return err
+			return info, err
 		}
-		if i, ok := p.images[spec.Name]; ok {
-			if i.Job != job {
-				return seedbed.Errorf(seedbed.ErrConflict, "image %s exists and is another job's", spec.Name)
-			}
-			info = i
-			return nil
+		if have, ok := p.images[spec.Name]; ok {
+			return have.ImageInfo(p.name), have.CheckImporter(p.name, job)
 		}
-		if p.full {
-			return seedbed.Errorf(seedbed.ErrFull, "pool %s is full", p.name)
+		if err := p.room(); err != nil {
+			return info, err
 		}
 		data, err := p.readImage(spec)
 		if err != nil {
-			return err
+			return info, err
 		}
 		size := seedbed.Bytes(len(data))
 		for done := range size / (64 * seedbed.KiB) {
@@ -174,15 +183,11 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		}
 		report(progress, size, size)
 		sum := sha256.Sum256(data)
-		info = seedbed.ImageInfo{Pool: p.name, Name: spec.Name, Job: job, Size: size, Format: "raw", SHA256: hex.EncodeToString(sum[:])}
-		p.fromUpload(spec, &info)
-		p.images[spec.Name] = info
-		return nil
+		made := pooltag.Tag{Name: spec.Name, Job: job, Size: int64(size), Format: "raw", SHA256: hex.EncodeToString(sum[:])}
+		p.fromUpload(spec, &made)
+		p.images[spec.Name] = made
+		return made.ImageInfo(p.name), nil
 	})
-	if err != nil {
-		return seedbed.ImageInfo{}, err
-	}
-	return info, nil
 }
 
 func report(progress func(seedbed.Progress), done, total seedbed.Bytes) {
@@ -221,22 +226,21 @@ func (p *Pool) readImage(spec seedbed.ImageSpec) ([]byte, error) {
 // RemoveImage implements worker.ImageStore.
 func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) error {
 	return p.effect(ctx, "RemoveImage", func() error {
-		i, ok := p.images[name]
+		have, ok := p.images[name]
 		if !ok {
 			return nil
 		}
-		if i.Job != job {
-			return seedbed.Errorf(seedbed.ErrConflict, "image %s is another job's", name)
+		if err := have.CheckImporter(p.name, job); err != nil {
+			return err
 		}
+		reads := func(v volume) bool { return v.Image == name && v.Clone() }
 		for _, v := range p.volumes {
-			if v.image == name && !v.flat {
+			if reads(v) {
 				return seedbed.Errorf(seedbed.ErrInUse, "image %s has clones", name)
 			}
 		}
-		for _, t := range p.trash {
-			if t.volume.image == name && !t.volume.flat {
-				return seedbed.Errorf(seedbed.ErrInUse, "image %s has clones in the trash", name)
-			}
+		if slices.ContainsFunc(p.trash, reads) {
+			return seedbed.Errorf(seedbed.ErrInUse, "image %s has clones in the trash", name)
 		}
 		delete(p.images, name)
 		return nil
@@ -250,7 +254,7 @@ func (p *Pool) Volumes(ctx context.Context) ([]seedbed.VolumeInfo, error) {
 	var all []seedbed.VolumeInfo
 	for _, name := range slices.Sorted(maps.Keys(p.volumes)) {
 		if v := p.volumes[name]; v.Instance != "" {
-			all = append(all, v.VolumeInfo)
+			all = append(all, p.info(&v))
 		}
 	}
 	return all, ctx.Err()
@@ -262,7 +266,8 @@ func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
 	defer p.mu.Unlock()
 	var all []seedbed.ImageInfo
 	for _, name := range slices.Sorted(maps.Keys(p.images)) {
-		all = append(all, p.images[name])
+		image := p.images[name]
+		all = append(all, image.ImageInfo(p.name))
 	}
 	return all, ctx.Err()
 }

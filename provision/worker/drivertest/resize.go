@@ -15,45 +15,31 @@ func (p *Pool) Volume(ctx context.Context, name string, id seedbed.InstanceID) (
 	if err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
-	return v.VolumeInfo, ctx.Err()
+	return p.info(v), ctx.Err()
 }
 
 // ResizeVolume implements worker.Resizer.
 func (p *Pool) ResizeVolume(ctx context.Context, name string, id seedbed.InstanceID, size seedbed.Bytes) (seedbed.VolumeInfo, error) {
-	var info seedbed.VolumeInfo
-	err := p.effect(ctx, "ResizeVolume", func() error {
+	return effect(ctx, p, "ResizeVolume", func() (info seedbed.VolumeInfo, err error) {
 		if err := seedbed.CheckName("volume", name); err != nil {
-			return err
+			return info, err
 		}
 		v, err := p.must(name, id)
 		if err != nil {
-			return err
+			return info, err
 		}
-		if err := v.CheckGrowth(size); err != nil {
-			return err
+		if err := cmp.Or(p.info(v).CheckGrowth(size), p.unused(v)); err != nil {
+			return info, err
 		}
-		if err := p.unused(v); err != nil {
-			return err
-		}
-		if size > v.Size {
-			if p.full {
-				return seedbed.Errorf(seedbed.ErrFull, "pool %s is full", p.name)
+		if int64(size) > v.Size {
+			if err := p.room(); err != nil {
+				return info, err
 			}
-			v.made, v.Size = cmp.Or(v.made, v.Size), size
+			v.Grow(size)
 			p.volumes[name] = *v
 		}
-		info = v.VolumeInfo
-		return nil
+		return p.info(v), nil
 	})
-	if err != nil {
-		return seedbed.VolumeInfo{}, err
-	}
-	return info, nil
-}
-
-// had reports whether the volume has that size, or had it before it grew.
-func (v *volume) had(size seedbed.Bytes) bool {
-	return size == v.Size || v.made != 0 && size >= v.made && size < v.Size
 }
 
 // ResizeDisk implements worker.DomainResizer.

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/image"
+	"seedbed/provision/pooltag"
 )
 
 // ReceiveUpload implements worker.Spooler.
@@ -19,8 +20,8 @@ func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body 
 		return up, err
 	}
 	err = p.effect(ctx, "ReceiveUpload", func() error {
-		if p.full {
-			return seedbed.Errorf(seedbed.ErrFull, "pool %s is full", p.name)
+		if err := p.room(); err != nil {
+			return err
 		}
 		if _, taken := p.uploads[spec.ID]; taken {
 			return seedbed.Errorf(seedbed.ErrExists, "upload %s exists already", spec.ID)
@@ -82,15 +83,15 @@ func (p *Pool) uploaded(spec seedbed.ImageSpec) ([]byte, error) {
 	return nil, seedbed.Errorf(seedbed.ErrInvalid, "the OVA has no disk %q alone", spec.Member)
 }
 
-// fromUpload completes the information about an image with that about its upload; the lock is held.
-func (p *Pool) fromUpload(spec seedbed.ImageSpec, info *seedbed.ImageInfo) {
+// fromUpload completes the tag of an image with what is known about its upload; the lock is held.
+func (p *Pool) fromUpload(spec seedbed.ImageSpec, t *pooltag.Tag) {
 	data, ok := p.uploads[spec.Upload]
 	if !ok {
 		return
 	}
-	info.SHA256 = spec.SHA256
+	t.SHA256 = spec.SHA256
 	if a, err := image.ReadOVA(bytes.NewReader(data), seedbed.Bytes(len(data))); err == nil {
-		info.Firmware = a.Firmware
+		t.Firmware = a.Firmware
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/pooltag"
 )
 
 // SetTrash makes the pool keep removed volumes for that long; zero removes them at once.
@@ -22,8 +23,8 @@ func (p *Pool) own(name string, id seedbed.InstanceID) (*volume, error) {
 	if !ok {
 		return nil, nil
 	}
-	if id == "" || v.Instance != id {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "volume %s is not instance %s's", name, id)
+	if err := v.CheckOwner(p.name, id); err != nil {
+		return nil, err
 	}
 	return &v, nil
 }
@@ -39,33 +40,27 @@ func (p *Pool) must(name string, id seedbed.InstanceID) (*volume, error) {
 
 // CreateSnapshot implements worker.Snapshotter.
 func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) (seedbed.SnapshotInfo, error) {
-	var info seedbed.SnapshotInfo
-	err := p.effect(ctx, "CreateSnapshot", func() error {
+	return effect(ctx, p, "CreateSnapshot", func() (info seedbed.SnapshotInfo, err error) {
 		if err := seedbed.CheckName("snapshot", spec.Name); err != nil {
-			return err
+			return info, err
 		}
 		v, err := p.must(spec.Volume, spec.Instance)
 		if err != nil {
-			return err
+			return info, err
 		}
-		if i := slices.IndexFunc(v.snapshots, func(s seedbed.SnapshotInfo) bool { return s.Name == spec.Name }); i >= 0 {
-			if info = v.snapshots[i]; info.Job != job {
-				return seedbed.Errorf(seedbed.ErrExists, "snapshot %s of volume %s exists", spec.Name, spec.Volume)
-			}
-			return nil
+		at, err := v.FindToTake(p.name, spec.Name, job)
+		if err != nil {
+			return info, err
 		}
-		if len(v.snapshots) >= seedbed.MaxSnapshots {
-			return seedbed.Errorf(seedbed.ErrFull, "volume %s has %d snapshots and can have no more", spec.Volume, len(v.snapshots))
+		if at >= 0 {
+			return v.Snapshots[at].Info(), nil
 		}
-		info = seedbed.SnapshotInfo{Name: spec.Name, Job: job, Created: time.Now().UTC().Round(time.Microsecond)}
-		v.snapshots = append(slices.Clone(v.snapshots), info)
+		made := pooltag.NewSnapshot(spec.Name, job)
+		made.Ready = true
+		v.Snapshots = append(slices.Clone(v.Snapshots), made)
 		p.volumes[spec.Volume] = *v
-		return nil
+		return made.Info(), nil
 	})
-	if err != nil {
-		return seedbed.SnapshotInfo{}, err
-	}
-	return info, nil
 }
 
 // RemoveSnapshot implements worker.Snapshotter.
@@ -75,14 +70,11 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 		if v == nil || err != nil {
 			return err
 		}
-		i := slices.IndexFunc(v.snapshots, func(s seedbed.SnapshotInfo) bool { return s.Name == spec.Name })
-		if i < 0 {
-			return nil
+		at, err := v.FindToRemove(p.name, spec.Name, of)
+		if at < 0 || err != nil {
+			return err
 		}
-		if of != "" && v.snapshots[i].Job != of {
-			return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s is another job's", spec.Name, spec.Volume)
-		}
-		v.snapshots = slices.Delete(slices.Clone(v.snapshots), i, i+1)
+		v.Snapshots = slices.Delete(slices.Clone(v.Snapshots), at, at+1)
 		p.volumes[spec.Volume] = *v
 		return nil
 	})
@@ -96,35 +88,29 @@ func (p *Pool) Snapshots(ctx context.Context, name string, id seedbed.InstanceID
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(v.snapshots), ctx.Err()
+	return v.Taken(), ctx.Err()
 }
 
 // TrashVolume implements worker.Trash.
 func (p *Pool) TrashVolume(ctx context.Context, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
-	var kept *seedbed.TrashItem
-	err := p.effect(ctx, "TrashVolume", func() error {
+	return effect(ctx, p, "TrashVolume", func() (*seedbed.TrashItem, error) {
 		v, err := p.own(name, id)
 		if v == nil || err != nil {
-			return err
+			return nil, err
 		}
 		if err := p.unused(v); err != nil {
-			return err
+			return nil, err
 		}
 		delete(p.volumes, name)
 		if p.keep <= 0 {
-			return nil
+			return nil, nil
 		}
 		p.trashed++
-		now := time.Now().UTC()
-		kept = &seedbed.TrashItem{Pool: p.name, ID: fmt.Sprintf("t%d", p.trashed), Name: name, State: seedbed.Trashed,
-			Instance: v.Instance, Size: v.Size, Removed: now, Expires: now.Add(p.keep)}
-		p.trash = append(p.trash, trashed{*kept, *v})
-		return nil
+		v.Tag = v.Trashed(fmt.Sprintf("t%d", p.trashed), p.keep)
+		p.trash = append(p.trash, *v)
+		item := v.TrashItem(p.name, v.Trash.ID)
+		return &item, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return kept, nil
 }
 
 // Trash implements worker.Trash.
@@ -132,45 +118,45 @@ func (p *Pool) Trash(ctx context.Context) ([]seedbed.TrashItem, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []seedbed.TrashItem
-	for _, t := range p.trash {
-		all = append(all, t.TrashItem)
+	for _, v := range p.trash {
+		all = append(all, v.TrashItem(p.name, v.Trash.ID))
 	}
 	return all, ctx.Err()
 }
 
+// inTrash returns the index of an item in the trash, or -1. The lock is held.
+func (p *Pool) inTrash(id string) int {
+	return slices.IndexFunc(p.trash, func(v volume) bool { return v.Trash.ID == id })
+}
+
 // RestoreVolume implements worker.Trash.
 func (p *Pool) RestoreVolume(ctx context.Context, id string) (seedbed.VolumeInfo, error) {
-	var info seedbed.VolumeInfo
-	err := p.effect(ctx, "RestoreVolume", func() error {
-		i := slices.IndexFunc(p.trash, func(t trashed) bool { return t.ID == id })
+	return effect(ctx, p, "RestoreVolume", func() (info seedbed.VolumeInfo, err error) {
+		i := p.inTrash(id)
 		if i < 0 {
-			return seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, p.name)
+			return info, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, p.name)
 		}
-		v := p.trash[i].volume
+		v := p.trash[i]
 		if _, taken := p.volumes[v.Name]; taken {
-			return seedbed.Errorf(seedbed.ErrExists, "volume %s exists", v.Name)
+			return info, seedbed.Errorf(seedbed.ErrExists, "volume %s exists", v.Name)
 		}
-		v.Restored = true
 		p.trash = slices.Delete(p.trash, i, i+1)
 		p.volumes[v.Name] = v
-		info = v.VolumeInfo
-		return nil
+		return p.info(&v), nil
 	})
-	if err != nil {
-		return seedbed.VolumeInfo{}, err
-	}
-	return info, nil
 }
 
 // PurgeVolume implements worker.Trash.
 func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 	return p.effect(ctx, "PurgeVolume", func() error {
-		i := slices.IndexFunc(p.trash, func(t trashed) bool { return t.ID == id })
+		i := p.inTrash(id)
 		if i < 0 {
 			return nil
 		}
-		if !early && time.Now().Before(p.trash[i].Expires) {
-			return seedbed.Errorf(seedbed.ErrInUse, "%s is kept until %s", id, p.trash[i].Expires)
+		if !early {
+			if err := p.trash[i].CheckExpired(p.name, id); err != nil {
+				return err
+			}
 		}
 		p.trash = slices.Delete(p.trash, i, i+1)
 		return nil
@@ -180,26 +166,21 @@ func (p *Pool) PurgeVolume(ctx context.Context, id string, early bool) error {
 // FlattenVolume implements worker.Flattener.
 func (p *Pool) FlattenVolume(ctx context.Context, name string, id seedbed.InstanceID,
 	progress func(seedbed.Progress)) (seedbed.VolumeInfo, error) {
-	var info seedbed.VolumeInfo
-	err := p.effect(ctx, "FlattenVolume", func() error {
+	return effect(ctx, p, "FlattenVolume", func() (info seedbed.VolumeInfo, err error) {
 		v, err := p.must(name, id)
 		if err != nil {
-			return err
+			return info, err
 		}
 		if err := p.unused(v); err != nil {
-			return err
+			return info, err
 		}
-		report(progress, v.Size/2, v.Size)
-		v.flat = true
+		size := seedbed.Bytes(v.Size)
+		report(progress, size/2, size)
+		v.Flat = true
 		p.volumes[name] = *v
-		report(progress, v.Size, v.Size)
-		info = v.VolumeInfo
-		return nil
+		report(progress, size, size)
+		return p.info(v), nil
 	})
-	if err != nil {
-		return seedbed.VolumeInfo{}, err
-	}
-	return info, nil
 }
 
 // StopFlatten implements worker.Flattener.

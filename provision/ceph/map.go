@@ -12,12 +12,6 @@ import (
 // MapVolume implements worker.Mapper. RBD lets two clients open an image, so this looks for users
 // first, and waits for a dead one to time out.
 func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
-	if err := seedbed.CheckName("volume", name); err != nil {
-		return "", err
-	}
-	if p.cfg.Mapper == nil {
-		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s has no mapper configured", p.cfg.Name)
-	}
 	rbdName := rbdOf(roleVolume, name)
 	v := mapper.Volume{Pool: p.cfg.Name, Name: name, Instance: id, Job: job, RBD: &mapper.RBD{
 		Pool: p.cfg.Pool, Image: rbdName, User: p.cfg.User, Conf: p.cfg.ConfFile, Keyring: p.cfg.Keyring,
@@ -34,12 +28,6 @@ func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id
 
 // UnmapVolume implements worker.Mapper.
 func (p *Pool) UnmapVolume(ctx context.Context, name string, id seedbed.InstanceID) error {
-	if err := seedbed.CheckName("volume", name); err != nil {
-		return err
-	}
-	if p.cfg.Mapper == nil { // no volume can be mapped
-		return nil
-	}
 	return p.cfg.Mapper.Unmap(ctx, p.cfg.Name, name, id)
 }
 

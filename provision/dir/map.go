@@ -11,12 +11,6 @@ import (
 // MapVolume implements worker.Mapper. QEMU's own lock keeps domains and mappings from using the
 // same file.
 func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
-	if err := seedbed.CheckName("volume", name); err != nil {
-		return "", err
-	}
-	if p.mapper == nil {
-		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s has no mapper configured", p.name)
-	}
 	v := mapper.Volume{Pool: p.name, Name: name, Instance: id, Job: job, File: p.file(volumes, name)}
 	return p.mapper.Map(ctx, v, func(ctx context.Context, _ bool) error {
 		if err := p.enter(ctx); err != nil {
@@ -30,12 +24,6 @@ func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id
 
 // UnmapVolume implements worker.Mapper.
 func (p *Pool) UnmapVolume(ctx context.Context, name string, id seedbed.InstanceID) error {
-	if err := seedbed.CheckName("volume", name); err != nil {
-		return err
-	}
-	if p.mapper == nil { // no volume can be mapped
-		return nil
-	}
 	return p.mapper.Unmap(ctx, p.name, name, id)
 }
 

@@ -110,8 +110,14 @@ func (h *Host) Close() error {
 
 // Map maps a volume for its job and returns the device. It first calls look, which refuses volumes
 // that must not be mapped, with whether the volume is already mapped. From then on Free refuses the
-// volume. The errors are those of worker.Mapper.
+// volume. The errors are those of worker.Mapper; a nil Host returns ErrUnavailable.
 func (h *Host) Map(ctx context.Context, v Volume, look func(ctx context.Context, mapped bool) error) (string, error) {
+	if err := seedbed.CheckName("volume", v.Name); err != nil {
+		return "", err
+	}
+	if h == nil {
+		return "", seedbed.Errorf(seedbed.ErrUnavailable, "pool %s has no mapper configured", v.Pool)
+	}
 	what := "map volume " + v.Name + " of pool " + v.Pool
 	return cgate.Through(ctx, h.gate, what, v.key(), func(ctx context.Context) (string, error) {
 		have := h.reserve(v)
@@ -197,8 +203,12 @@ func (h *Host) attach(ctx context.Context, v Volume) (string, error) {
 	return "", seedbed.Errorf(seedbed.ErrUnavailable, "this host has no method to map it")
 }
 
-// Unmap removes a mapping of the instance's volume. The errors are those of worker.Mapper.
+// Unmap removes a mapping of the instance's volume. The errors are those of worker.Mapper. A nil Host
+// has mapped nothing.
 func (h *Host) Unmap(ctx context.Context, pool, name string, id seedbed.InstanceID) error {
+	if err := seedbed.CheckName("volume", name); err != nil || h == nil {
+		return err
+	}
 	what := "unmap volume " + name + " of pool " + pool
 	_, err := cgate.Through(ctx, h.gate, what, key(pool, name), func(ctx context.Context) (struct{}, error) {
 		e := h.find(key(pool, name))

@@ -37,11 +37,13 @@ type Private struct {
 
 // Private checks the source (Look) and returns its data in a file that no other process can change.
 // That is the file itself if it was uploaded and is the disk as a whole, because only we write to
-// it, or if it can be frozen; otherwise a copy in a file that room creates. ctx must end with the
-// import. See Copy for errors.
+// it, or if it can be frozen; otherwise a copy in dir, in a file that has no name and disappears when
+// it is closed. Before anything is copied, need is called with the space that the copy takes; an
+// error of need is returned. ctx must end with the import. See Copy for other errors.
 func (s *Source) Private(
 	ctx context.Context,
-	room func() (*os.File, error),
+	dir string,
+	need func(seedbed.Bytes) error,
 	progress func(seedbed.Progress),
 ) (context.Context, *Private, error) {
 	frozen := s.spec.Upload == "" && s.freeze()
@@ -64,9 +66,12 @@ func (s *Source) Private(
 		go p.guard(ctx)
 		return ctx, p, nil
 	}
-	dst, err := room()
-	if err != nil {
+	if err := need(min(s.Size, s.Allocated)); err != nil {
 		return ctx, nil, err
+	}
+	dst, err := unnamed(dir)
+	if err != nil {
+		return ctx, nil, fmt.Errorf("make a private copy: %w", err)
 	}
 	s.copied = true
 	sum, err := s.Copy(ctx, dst, progress)
@@ -74,6 +79,19 @@ func (s *Source) Private(
 		return ctx, nil, errors.Join(err, dst.Close())
 	}
 	return ctx, &Private{file: dst, source: s, sum: sum}, nil
+}
+
+// unnamed creates a file without a name. Only for a moment does it have one, by which a pool in a
+// directory finds what a crash leaves.
+func unnamed(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, "seedbed-*.part")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Path is a path by which programs that root starts can open the file, even if it has no name

@@ -34,9 +34,9 @@ func take(ctx context.Context, t *testing.T, spec seedbed.ImageSpec, spool *Spoo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { src.Close() })
-	ctx, p, err := src.Private(ctx, func() (*os.File, error) {
+	ctx, p, err := src.Private(ctx, t.TempDir(), func(seedbed.Bytes) error {
 		copied = true
-		return os.Create(filepath.Join(t.TempDir(), "copy"))
+		return nil
 	}, func(seedbed.Progress) {})
 	if err != nil {
 		t.Fatal(err)

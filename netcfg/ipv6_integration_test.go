@@ -87,10 +87,12 @@ func TestBridgeHasIPv6(t *testing.T) {
 			}
 		}
 	}
-	// It is no source for what the host itself sends to such addresses.
+	// It is no source for what the host itself sends to such addresses. Without nodad the host's
+	// own address would be none either for a moment, even on lo.
 	netnstest.Run(t, "ip", "link", "add", "own6", "type", "ifb")
 	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "own6") })
-	netnstest.Run(t, "sh", "-c", "ip link set own6 up && ip addr add fd12:3456::1/128 dev lo && ip -6 route add fd00:ec2:1::/64 dev own6")
+	netnstest.Run(t, "sh", "-c", "ip link set own6 up && "+
+		"ip addr add fd12:3456::1/128 dev lo nodad && ip -6 route add fd00:ec2:1::/64 dev own6")
 	t.Cleanup(func() { netnstest.Run(t, "ip", "addr", "del", "fd12:3456::1/128", "dev", "lo") })
 	if out := netnstest.Run(t, "ip", "-6", "route", "get", "fd00:ec2:1::5"); !strings.Contains(out, "src fd12:3456::1") {
 		t.Errorf("the host's own traffic goes out as %s", out)
@@ -144,7 +146,7 @@ func TestHostIsClosedOverIPv6(t *testing.T) {
 	s := state0()
 	s.Networks[0].Allow.Addresses = true
 	apply(t, m, s, Options{})
-	netnstest.Run(t, "ip", "addr", "add", "2001:db8:1::1/128", "dev", "lo")
+	netnstest.Run(t, "ip", "addr", "add", "2001:db8:1::1/128", "dev", "lo", "nodad")
 	t.Cleanup(func() { netnstest.Run(t, "ip", "addr", "del", "2001:db8:1::1/128", "dev", "lo") })
 	g1 := guest6(t, "sb1", mac1, ip1)
 	g1.Run(t, "ip", "-6", "route", "add", "2001:db8:1::1/128", "via", "fe80::a9fe:a9fe", "dev", "eth0")

@@ -2,6 +2,7 @@ package seedbed
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -79,12 +80,7 @@ var transitions = map[JobState][]JobState{
 // the create job has already removed the instance. A failed job that is resumed becomes JobQueued.
 // A job that left something behind may be undone again.
 func (s JobState) CanBecome(next JobState) bool {
-	for _, t := range transitions[s] {
-		if t == next {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(transitions[s], next)
 }
 
 // Job is one piece of durable work. An engine claims its row under a lease and runs it stage by

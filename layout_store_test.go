@@ -27,7 +27,7 @@ func TestTables(t *testing.T) {
 	t.Parallel()
 	owner := map[string]string{}
 	for pkg, all := range tables {
-		for _, table := range strings.Fields(all) {
+		for table := range strings.FieldsSeq(all) {
 			if other, twice := owner[table]; twice {
 				t.Errorf("table %s has two owners, %s and %s", table, other, pkg)
 			}

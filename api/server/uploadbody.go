@@ -99,7 +99,7 @@ func WantedDigest(c *fiber.Ctx, query string) (string, error) {
 		return want, nil
 	}
 	for _, field := range []string{"content-digest", "repr-digest", "digest"} {
-		for _, one := range strings.Split(header.Get(field), ",") {
+		for one := range strings.SplitSeq(header.Get(field), ",") {
 			algorithm, value, ok := strings.Cut(strings.TrimSpace(one), "=")
 			if !ok || !strings.EqualFold(algorithm, "sha-256") {
 				continue // of several digests, the one with a known algorithm counts

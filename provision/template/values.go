@@ -1,6 +1,10 @@
 package template
 
-import "seedbed"
+import (
+	"maps"
+
+	"seedbed"
+)
 
 // Values are the values that a document's expressions read.
 type Values struct {
@@ -25,15 +29,13 @@ func Named(params map[string]any) map[string]any {
 func (v Values) activation() map[string]any {
 	g := v.Guest
 	act := Named(v.Params)
-	for name, value := range map[string]any{
+	maps.Copy(act, map[string]any{
 		"vm.name": g.Name, "vm.id": g.ServedID(), "vm.uuid": string(g.ID), "vm.profile": g.Profile, "vm.image": g.Image, "vm.node": g.Node,
 		"vm.vcpus": int64(g.VCPUs), "vm.memory": int64(g.Memory), "vm.mac": "", "vm.ip": "", "vm.network": "",
 		"profile.name": g.Profile, "profile.image": g.Image, "profile.vcpus": int64(g.VCPUs), "profile.memory": int64(g.Memory),
 		"profile.network": "", "profile.disk": int64(0),
 		"region": g.Region, "zone": g.Zone, "tag": g.Tags,
-	} {
-		act[name] = value
-	}
+	})
 	if g.Tags == nil {
 		act["tag"] = map[string]string{}
 	}

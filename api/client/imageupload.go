@@ -5,24 +5,13 @@ import (
 	"io"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
-// ImageUpload describes the image that an uploaded file becomes. The server chooses the fields that
-// are empty.
-type ImageUpload struct {
-	Name, Pool string
-	// Node is the node that receives the file. Empty means any node that has the pool.
-	Node string
-	// SHA256 is the digest that the file must have.
-	SHA256 string
-	// Format is the format that the file must have: qcow2, raw, vmdk, vdi, iso or ova.
-	Format   string
-	Firmware seedbed.Firmware
-}
-
-// UploadImage sends size bytes of file, and starts a job that imports them.
-func (c *Client) UploadImage(ctx context.Context, u ImageUpload, file io.Reader, size seedbed.Bytes) (seedbed.Receipt, error) {
-	return c.upload(ctx, at("/images", u.Name)+"/content", given(map[string]string{
-		"pool": u.Pool, "node": u.Node, "sha256": u.SHA256, "format": u.Format, "firmware": string(u.Firmware),
+// UploadImage sends size bytes of file, and starts a job that imports them. r.Path is not used, and
+// r.Node is the node that receives the file.
+func (c *Client) UploadImage(ctx context.Context, r wire.ImageRequest, file io.Reader, size seedbed.Bytes) (seedbed.Receipt, error) {
+	return c.upload(ctx, at("/images", r.Name)+"/content", given(map[string]string{
+		"pool": r.Pool, "node": r.Node, "sha256": r.SHA256, "format": r.Format, "firmware": string(r.Firmware),
 	}), file, size)
 }

@@ -43,7 +43,5 @@ func (c *Client) UploadOVA(ctx context.Context, name, pool string, file io.Reade
 // RemoveOVA starts a job that removes an OVA image with its disks, its system template and its
 // profile.
 func (c *Client) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error) {
-	var r seedbed.Receipt
-	err := c.do(ctx, call{method: http.MethodDelete, path: at("/ovas", name), answer: &r})
-	return r, err
+	return c.removal(ctx, at("/ovas", name))
 }

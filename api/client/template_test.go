@@ -205,7 +205,7 @@ func TestUploadImage(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		io.WriteString(w, `{"job":"j","state":"queued","duplicate":false}`)
 	})
-	u := client.ImageUpload{Name: "a", Pool: "p", SHA256: "00", Format: "raw", Firmware: seedbed.FirmwareUEFI}
+	u := wire.ImageRequest{Name: "a", Pool: "p", SHA256: "00", Format: "raw", Firmware: seedbed.FirmwareUEFI}
 	if got, err := c.UploadImage(t.Context(), u, strings.NewReader("content and more"), 7); err != nil || got.Job != "j" {
 		t.Errorf("%+v, %v", got, err)
 	}

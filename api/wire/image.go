@@ -2,7 +2,7 @@ package wire
 
 import "seedbed"
 
-// ImageRequest imports an image from a file on a node.
+// ImageRequest imports an image from a file on a node. In the client it also describes an upload.
 type ImageRequest struct {
 	Name string `json:"name"`
 	// Path is the absolute path of the file.

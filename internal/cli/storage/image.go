@@ -37,16 +37,13 @@ a file on the control host, or on the node given with --node. The image is a cop
 you can delete the file afterwards. To import a file from this machine, use
 seedbed image upload.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			r.Name = args[0]
 			path, err := filepath.Abs(args[1])
 			if err != nil {
 				return err
 			}
-			r.Path, r.SHA256 = path, strings.ToLower(r.SHA256)
+			r.Name, r.Path, r.SHA256 = args[0], path, strings.ToLower(r.SHA256)
 			if dry {
-				return tellImport(ctx, a, api, seedbed.ImportRequest{
-					Name: r.Name, Pool: r.Pool, Path: r.Path, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node,
-				})
+				return tellImport(ctx, a, api, importOf(r, 0))
 			}
 			receipt, err := api.ImportImage(ctx, r)
 			return a.Finish(ctx, api, &w, receipt, err)

@@ -36,16 +36,12 @@ seedbed ova upload.`,
 				return err
 			}
 			defer f.Close()
-			u := client.ImageUpload{
-				Name: args[0], Pool: r.Pool, Node: r.Node, SHA256: strings.ToLower(r.SHA256), Format: r.Format, Firmware: r.Firmware,
-			}
+			r.Name, r.SHA256 = args[0], strings.ToLower(r.SHA256)
 			if dry {
-				return tellImport(ctx, a, api, seedbed.ImportRequest{
-					Name: u.Name, Pool: u.Pool, Size: size, SHA256: u.SHA256, Format: u.Format, Firmware: u.Firmware, Node: u.Node,
-				})
+				return tellImport(ctx, a, api, importOf(r, size))
 			}
 			bar := newUploadBar(a, f, size)
-			receipt, err := api.UploadImage(ctx, u, bar, size)
+			receipt, err := api.UploadImage(ctx, r, bar, size)
 			bar.end()
 			return a.Finish(ctx, api, &w, receipt, err)
 		}),
@@ -140,6 +136,13 @@ func (b *uploadBar) end() {
 // dryFlag adds --dry-run to a command that imports.
 func dryFlag(c *cobra.Command, dry *bool) {
 	c.Flags().BoolVar(dry, "dry-run", false, "only show what would be done and what prevents it")
+}
+
+// importOf returns the request for the plan of an import. size is that of a file to be uploaded, or 0.
+func importOf(r wire.ImageRequest, size seedbed.Bytes) seedbed.ImportRequest {
+	return seedbed.ImportRequest{
+		Name: r.Name, Pool: r.Pool, Path: r.Path, Size: size, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node,
+	}
 }
 
 // tellImport prints what an import would make. It returns an error if the import would be refused.

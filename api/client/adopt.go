@@ -3,18 +3,9 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"seedbed"
 )
-
-// onNode returns the query that names a node, or nil for all nodes.
-func onNode(node string) url.Values {
-	if node == "" {
-		return nil
-	}
-	return url.Values{"node": {node}}
-}
 
 // Domains lists the domains that belong to no instance, in short form. An empty node means all
 // nodes.
@@ -29,9 +20,10 @@ func (c *Client) Domain(ctx context.Context, node, name string) (seedbed.Foreign
 }
 
 // Adopt starts a job that adopts a domain and its disks. If node is empty, all nodes are searched.
-func (c *Client) Adopt(ctx context.Context, node, domain string, req seedbed.AdoptRequest) (r seedbed.Receipt, err error) {
-	err = c.do(ctx, call{method: http.MethodPost, path: at("/domains", domain) + "/adopt", query: onNode(node), body: req, answer: &r})
-	return r, err
+func (c *Client) Adopt(ctx context.Context, node, domain string, req seedbed.AdoptRequest) (seedbed.Receipt, error) {
+	return send[seedbed.Receipt](ctx, c, call{
+		method: http.MethodPost, path: at("/domains", domain) + "/adopt", query: onNode(node), body: req,
+	})
 }
 
 // Forget starts a job that stops managing an instance. Its domain and disks stay.

@@ -2,38 +2,10 @@ package client
 
 import (
 	"context"
-	"net/http"
-	"net/url"
-	"strconv"
 
 	"seedbed"
 	"seedbed/api/wire"
 )
-
-func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
-	var v T
-	err := c.do(ctx, call{method: http.MethodGet, path: path, query: query, answer: &v})
-	return v, err
-}
-
-func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
-	var v T
-	err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, answer: &v})
-	return v, err
-}
-
-func (c *Client) remove(ctx context.Context, path string) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: path})
-}
-
-func limit(n int) url.Values {
-	if n <= 0 {
-		return nil
-	}
-	return url.Values{"limit": {strconv.Itoa(n)}}
-}
-
-func at(collection, name string) string { return collection + "/" + url.PathEscape(name) }
 
 // ImportImage starts an import job.
 func (c *Client) ImportImage(ctx context.Context, r wire.ImageRequest) (seedbed.Receipt, error) {
@@ -58,4 +30,9 @@ func (c *Client) Networks(ctx context.Context) ([]seedbed.Network, error) {
 // Leases lists the DHCP leases.
 func (c *Client) Leases(ctx context.Context) ([]seedbed.Lease, error) {
 	return get[[]seedbed.Lease](ctx, c, "/leases", nil)
+}
+
+// PlanImport returns what an import of a disk image or an OVA would make.
+func (c *Client) PlanImport(ctx context.Context, r seedbed.ImportRequest) (seedbed.ImportPlan, error) {
+	return post[seedbed.ImportPlan](ctx, c, "/plan/import", r)
 }

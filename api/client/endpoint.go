@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"seedbed"
@@ -31,9 +30,7 @@ func (c *Client) DeleteEndpoint(ctx context.Context, name string) error {
 
 // SetEndpoint changes an endpoint.
 func (c *Client) SetEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error) {
-	var e seedbed.Endpoint
-	err := c.do(ctx, call{method: http.MethodPatch, path: at("/endpoints", name), body: change, answer: &e})
-	return e, err
+	return patch[seedbed.Endpoint](ctx, c, at("/endpoints", name), change)
 }
 
 // RotateEndpoint gives an endpoint a new key and returns its secret. The secret cannot be read

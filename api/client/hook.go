@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -17,9 +16,7 @@ func (c *Client) AddHook(ctx context.Context, r wire.HookRequest) (wire.NewHook,
 
 // SetHook changes a hook.
 func (c *Client) SetHook(ctx context.Context, name string, change wire.HookChange) (seedbed.Hook, error) {
-	var h seedbed.Hook
-	err := c.do(ctx, call{method: http.MethodPatch, path: at("/hooks", name), body: change, answer: &h})
-	return h, err
+	return patch[seedbed.Hook](ctx, c, at("/hooks", name), change)
 }
 
 // RotateHook gives a hook another key. The previous keys are still accepted for the overlap, which

@@ -36,10 +36,9 @@ func (c *Client) Instance(ctx context.Context, name string) (seedbed.Instance, e
 // RemoveInstance starts a job that removes an instance and its volumes. For a protected instance,
 // confirm must repeat its name; otherwise it may be empty.
 func (c *Client) RemoveInstance(ctx context.Context, name, confirm string) (seedbed.Receipt, error) {
-	var r seedbed.Receipt
-	err := c.do(ctx,
-		call{method: http.MethodDelete, path: at("/instances", name), query: given(map[string]string{"confirm": confirm}), answer: &r})
-	return r, err
+	return send[seedbed.Receipt](ctx, c, call{
+		method: http.MethodDelete, path: at("/instances", name), query: given(map[string]string{"confirm": confirm}),
+	})
 }
 
 // Console returns the last tail bytes, at most, of an instance's serial console.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -29,34 +30,22 @@ func (c *Client) CancelJob(ctx context.Context, id string) error {
 // JobEvents returns the events with a number above after. If there are none yet, the server waits
 // for them for up to wait, at most 20 s.
 func (c *Client) JobEvents(ctx context.Context, id string, after int64, wait time.Duration) (wire.EventPage, error) {
-	var page wire.EventPage
-	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
-	if wait > 0 {
-		q.Set("wait", wait.String())
-	}
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: at("/jobs", id) + "/events", query: q,
-		answer: &page, timeout: wait + callTimeout,
-	})
-	return page, err
+	return held[wire.EventPage](ctx, c, at("/jobs", id)+"/events", "", after, wait)
 }
 
 // JobOutput returns the lines with a number above after, of one stage or, if stage is empty, of
 // all. If there are none yet, the server waits for them for up to wait.
 func (c *Client) JobOutput(ctx context.Context, id, stage string, after int64, wait time.Duration) (wire.OutputPage, error) {
-	var page wire.OutputPage
-	q := url.Values{"after": {strconv.FormatInt(after, 10)}}
-	if stage != "" {
-		q.Set("stage", stage)
-	}
+	return held[wire.OutputPage](ctx, c, at("/jobs", id)+"/output", stage, after, wait)
+}
+
+// held reads a page that the server may hold back for up to wait.
+func held[T any](ctx context.Context, c *Client, path, stage string, after int64, wait time.Duration) (T, error) {
+	q := given(map[string]string{"after": strconv.FormatInt(after, 10), "stage": stage})
 	if wait > 0 {
 		q.Set("wait", wait.String())
 	}
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: at("/jobs", id) + "/output", query: q,
-		answer: &page, timeout: wait + callTimeout,
-	})
-	return page, err
+	return send[T](ctx, c, call{method: http.MethodGet, path: path, query: q, timeout: wait + callTimeout})
 }
 
 // WithJob returns a client whose calls start their jobs with the options o.
@@ -75,10 +64,16 @@ func (c *Client) jobOptions(q url.Values) url.Values {
 	if q == nil {
 		q = url.Values{}
 	}
-	for name, value := range map[string]string{"on_failure": o.OnFailure.String(), "priority": o.Priority.String(), "after": string(o.After)} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	maps.Copy(q, given(map[string]string{"on_failure": o.OnFailure.String(), "priority": o.Priority.String(), "after": string(o.After)}))
 	return q
+}
+
+// Orphans lists the orphans of jobs that were undone.
+func (c *Client) Orphans(ctx context.Context) ([]seedbed.Orphan, error) {
+	return get[[]seedbed.Orphan](ctx, c, "/orphans", nil)
+}
+
+// UndoJob undoes again a job that has left something behind.
+func (c *Client) UndoJob(ctx context.Context, id string) (seedbed.Job, error) {
+	return post[seedbed.Job](ctx, c, at("/jobs", id)+"/undo", nil)
 }

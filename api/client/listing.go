@@ -2,14 +2,9 @@ package client
 
 import (
 	"context"
-	"net/url"
-	"strconv"
 
 	"seedbed"
 )
-
-// pageSize is the largest page that the server returns.
-const pageSize = 1000
 
 // ListInstances lists the instances that q selects, by name. It reads them page by page.
 func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error) {
@@ -30,39 +25,6 @@ func (c *Client) ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Jo
 		query.Set("after", q.After.String())
 	}
 	return pages(ctx, c, "/jobs", query, q.Limit, func(j seedbed.Job) string { return j.Cursor().String() })
-}
-
-// given returns the parameters that are not empty.
-func given(all map[string]string) url.Values {
-	query := url.Values{}
-	for name, v := range all {
-		if v != "" {
-			query.Set(name, v)
-		}
-	}
-	return query
-}
-
-// pages reads a list of at most limit objects, or the whole list if limit is 0. A page that is not
-// full is the last.
-func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int, cursor func(T) string) ([]T, error) {
-	all := []T{}
-	for {
-		n := pageSize
-		if limit > 0 {
-			n = min(n, limit-len(all))
-		}
-		query.Set("limit", strconv.Itoa(n))
-		page, err := get[[]T](ctx, c, path, query)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if len(page) < n || len(all) == limit {
-			return all, nil
-		}
-		query.Set("after", cursor(page[len(page)-1]))
-	}
 }
 
 // RetryJob resumes a failed job, or submits the same request again. It returns seedbed.ErrConflict

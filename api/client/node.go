@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -25,9 +24,7 @@ func (c *Client) AddNode(ctx context.Context, r wire.NodeRequest) (seedbed.NodeS
 
 // ChangeNode changes a node's worker address, or whether the node is cordoned.
 func (c *Client) ChangeNode(ctx context.Context, name string, change wire.NodeChange) (seedbed.NodeStatus, error) {
-	var n seedbed.NodeStatus
-	err := c.do(ctx, call{method: http.MethodPatch, path: at("/nodes", name), body: change, answer: &n})
-	return n, err
+	return patch[seedbed.NodeStatus](ctx, c, at("/nodes", name), change)
 }
 
 // RemoveNode removes a node. It returns seedbed.ErrInUse when the node is still in use.

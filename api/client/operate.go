@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"seedbed"
@@ -12,27 +14,46 @@ import (
 // Cleanup runs the cleanup now. A dry run only reports. force overrides the refusal of an inventory
 // that looks wrong.
 func (c *Client) Cleanup(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
-	var r seedbed.CleanupReport
 	body := wire.CleanupRequest{DryRun: dryRun, Force: force}
-	err := c.do(ctx, call{method: http.MethodPost, path: "/cleanup", body: body, answer: &r, timeout: 2 * time.Minute})
-	return r, err
+	return send[seedbed.CleanupReport](ctx, c, call{method: http.MethodPost, path: "/cleanup", body: body, timeout: 2 * time.Minute})
 }
 
 // Doctor returns the results of the server's checks of itself and of what it depends on.
 func (c *Client) Doctor(ctx context.Context) ([]seedbed.Check, error) {
-	var checks []seedbed.Check
-	err := c.do(ctx, call{method: http.MethodGet, path: "/doctor", answer: &checks, timeout: time.Minute})
-	return checks, err
+	return send[[]seedbed.Check](ctx, c, call{method: http.MethodGet, path: "/doctor", timeout: time.Minute})
 }
 
 // Health returns the API's health. It needs no token.
 func (c *Client) Health(ctx context.Context) (wire.Health, error) {
-	var h wire.Health
-	err := c.do(ctx, call{method: http.MethodGet, path: "/health", answer: &h, timeout: 5 * time.Second})
-	return h, err
+	return send[wire.Health](ctx, c, call{method: http.MethodGet, path: "/health", timeout: 5 * time.Second})
 }
 
 // Overview returns the state of the installation, and counts of what exists.
 func (c *Client) Overview(ctx context.Context) (wire.Overview, error) {
 	return get[wire.Overview](ctx, c, "/overview", nil)
+}
+
+// AddToken creates a token and returns its secret. The secret cannot be read again.
+func (c *Client) AddToken(ctx context.Context, r wire.TokenRequest) (wire.NewToken, error) {
+	return post[wire.NewToken](ctx, c, "/tokens", r)
+}
+
+// Tokens lists the tokens, without their secrets.
+func (c *Client) Tokens(ctx context.Context) ([]seedbed.Token, error) {
+	return get[[]seedbed.Token](ctx, c, "/tokens", nil)
+}
+
+// SetTokenQuota bounds what a token's live instances may use together.
+func (c *Client) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error) {
+	return put[seedbed.Token](ctx, c, at("/tokens", name)+"/quota", "", q)
+}
+
+// DeleteToken removes a token, which then authenticates nothing.
+func (c *Client) DeleteToken(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/tokens", name))
+}
+
+// Audit lists the last limit requested changes, newest first.
+func (c *Client) Audit(ctx context.Context, limit int) ([]seedbed.AuditEntry, error) {
+	return get[[]seedbed.AuditEntry](ctx, c, "/audit", url.Values{"limit": {strconv.Itoa(limit)}})
 }

@@ -16,12 +16,10 @@ const uploadTime = 48 * time.Hour
 
 // upload sends size bytes of file to path, and starts a job that imports them.
 func (c *Client) upload(ctx context.Context, path string, query url.Values, file io.Reader, size seedbed.Bytes) (seedbed.Receipt, error) {
-	var r seedbed.Receipt
-	err := c.do(ctx, call{
-		method: http.MethodPost, path: path, query: query, timeout: uploadTime, answer: &r,
+	return send[seedbed.Receipt](ctx, c, call{
+		method: http.MethodPost, path: path, query: query, timeout: uploadTime,
 		upload: &upload{body: io.LimitReader(file, int64(size)), size: int64(size), kind: "application/octet-stream"},
 	})
-	return r, err
 }
 
 // OVAs lists the OVA images whose names match pattern. An empty pattern matches all.
@@ -44,4 +42,12 @@ func (c *Client) UploadOVA(ctx context.Context, name, pool string, file io.Reade
 // profile.
 func (c *Client) RemoveOVA(ctx context.Context, name string) (seedbed.Receipt, error) {
 	return c.removal(ctx, at("/ovas", name))
+}
+
+// UploadImage sends size bytes of file, and starts a job that imports them. r.Path is not used, and
+// r.Node is the node that receives the file.
+func (c *Client) UploadImage(ctx context.Context, r wire.ImageRequest, file io.Reader, size seedbed.Bytes) (seedbed.Receipt, error) {
+	return c.upload(ctx, at("/images", r.Name)+"/content", given(map[string]string{
+		"pool": r.Pool, "node": r.Node, "sha256": r.SHA256, "format": r.Format, "firmware": string(r.Firmware),
+	}), file, size)
 }

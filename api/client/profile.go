@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"seedbed"
@@ -22,10 +21,9 @@ func (c *Client) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.
 
 // ChangeProfile replaces a profile by p; the name cannot change. p must have been read before: if
 // the profile was changed since, the error is seedbed.ErrConflict.
-func (c *Client) ChangeProfile(ctx context.Context, p seedbed.Profile) (made seedbed.Profile, err error) {
+func (c *Client) ChangeProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
 	tag := fmt.Sprintf(`"%d-%d"`, p.Revision, p.Created.UnixMicro())
-	err = c.do(ctx, call{method: http.MethodPut, path: at("/profiles", p.Name), body: settings(p), match: tag, answer: &made})
-	return made, err
+	return put[seedbed.Profile](ctx, c, at("/profiles", p.Name), tag, settings(p))
 }
 
 // Profiles lists the profiles.

@@ -11,12 +11,6 @@ import (
 	"seedbed/api/wire"
 )
 
-func patch[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
-	var v T
-	err := c.do(ctx, call{method: http.MethodPatch, path: path, body: body, answer: &v})
-	return v, err
-}
-
 // ChangeInstance changes an instance, and what its guest is served.
 func (c *Client) ChangeInstance(ctx context.Context, name string, change wire.InstanceChange) (seedbed.Instance, error) {
 	return patch[seedbed.Instance](ctx, c, at("/instances", name), change)
@@ -87,18 +81,10 @@ type AccessFilter struct {
 }
 
 func (f AccessFilter) query() url.Values {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	q := given(map[string]string{"kind": f.Kind, "path": f.Path, "status": f.Status})
 	if f.Max > 0 {
 		q.Set("limit", strconv.Itoa(f.Max))
 	}
-	set("kind", f.Kind)
-	set("path", f.Path)
-	set("status", f.Status)
 	if !f.Since.IsZero() {
 		q.Set("since", f.Since.UTC().Format(time.RFC3339))
 	}

@@ -3,9 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
-	"slices"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -18,34 +15,12 @@ const (
 	storages = "/templates/storage"
 )
 
-// matching lists the objects whose names match pattern: text that may be anywhere in the name, at
-// its start after '^', or at its end before '$'. An empty pattern matches all. It reads the objects
-// page by page.
-func matching[T any](ctx context.Context, c *Client, path, pattern string, name func(T) string) ([]T, error) {
-	m, query := seedbed.ParseNameMatch(pattern), url.Values{}
-	if m.Start && m.Text != "" {
-		if seedbed.CheckName("object", m.Text) != nil {
-			return []T{}, nil // no name starts with that
-		}
-		query.Set("name", m.Text)
-	}
-	all, err := pages(ctx, c, path, query, 0, name)
-	return slices.DeleteFunc(all, func(v T) bool { return !m.Matches(name(v)) }), err
-}
-
 // tagOf returns the entity tag of an object that was read before. It is empty for one that was not.
 func tagOf(s wire.Stored) string {
 	if s.Revision == 0 {
 		return ""
 	}
 	return fmt.Sprintf(`"%d-%d"`, s.Revision, s.Created.UnixMicro())
-}
-
-// put replaces the object at path by body, if it still has the entity tag.
-func put[T any](ctx context.Context, c *Client, path, tag string, body any) (T, error) {
-	var v T
-	err := c.do(ctx, call{method: http.MethodPut, path: path, body: body, match: tag, answer: &v})
-	return v, err
 }
 
 // SystemTemplates lists the system templates whose names match pattern. An empty pattern matches

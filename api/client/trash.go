@@ -22,9 +22,7 @@ func (c *Client) Trash(ctx context.Context, node string) ([]wire.TrashItem, erro
 // RestoreVolume makes a removed volume a volume without an instance. If node is empty, all nodes
 // are searched. If several nodes have that ID, the error is seedbed.ErrConflict, which names them.
 func (c *Client) RestoreVolume(ctx context.Context, node, pool, id string) (seedbed.VolumeInfo, error) {
-	var v seedbed.VolumeInfo
-	err := c.do(ctx, call{method: http.MethodPost, path: at(at("/trash", pool), id) + "/restore", query: onNode(node), answer: &v})
-	return v, err
+	return send[seedbed.VolumeInfo](ctx, c, call{method: http.MethodPost, path: at(at("/trash", pool), id) + "/restore", query: onNode(node)})
 }
 
 // DiscardVolume puts a restored volume back into the trash. It searches nodes like RestoreVolume.

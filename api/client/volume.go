@@ -2,17 +2,10 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"seedbed"
 	"seedbed/api/wire"
 )
-
-func (c *Client) removal(ctx context.Context, path string) (seedbed.Receipt, error) {
-	var r seedbed.Receipt
-	err := c.do(ctx, call{method: http.MethodDelete, path: path, answer: &r})
-	return r, err
-}
 
 // RemoveImage starts a job that removes an image. It returns seedbed.ErrInUse, naming the users,
 // while profiles or volumes need the image.
@@ -38,4 +31,15 @@ func (c *Client) TakeSnapshot(ctx context.Context, instance, name string) (seedb
 // RemoveSnapshot starts a job that removes a snapshot.
 func (c *Client) RemoveSnapshot(ctx context.Context, instance, name string) (seedbed.Receipt, error) {
 	return c.removal(ctx, at(at("/instances", instance)+"/snapshots", name))
+}
+
+// ResizeInstance starts a job that enlarges a disk of an instance, or changes its vCPUs and memory.
+// Zero fields change nothing.
+func (c *Client) ResizeInstance(ctx context.Context, name string, r seedbed.ResizeRequest) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/resize", r)
+}
+
+// PlanResize returns what a resize would change.
+func (c *Client) PlanResize(ctx context.Context, name string, r seedbed.ResizeRequest) (seedbed.Plan, error) {
+	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/resize", wire.ResizeRequest{ResizeRequest: r, DryRun: true})
 }

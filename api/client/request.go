@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"seedbed"
+)
+
+// send makes a call, and returns its answer.
+func send[T any](ctx context.Context, c *Client, r call) (v T, err error) {
+	r.answer = &v
+	err = c.do(ctx, r)
+	return v, err
+}
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	return send[T](ctx, c, call{method: http.MethodGet, path: path, query: query})
+}
+
+func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	return send[T](ctx, c, call{method: http.MethodPost, path: path, body: body})
+}
+
+// put replaces the object at path by body, if it still has the entity tag.
+func put[T any](ctx context.Context, c *Client, path, tag string, body any) (T, error) {
+	return send[T](ctx, c, call{method: http.MethodPut, path: path, body: body, match: tag})
+}
+
+func patch[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	return send[T](ctx, c, call{method: http.MethodPatch, path: path, body: body})
+}
+
+func (c *Client) remove(ctx context.Context, path string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path})
+}
+
+func (c *Client) removal(ctx context.Context, path string) (seedbed.Receipt, error) {
+	return send[seedbed.Receipt](ctx, c, call{method: http.MethodDelete, path: path})
+}
+
+func at(collection, name string) string { return collection + "/" + url.PathEscape(name) }
+
+func limit(n int) url.Values {
+	if n <= 0 {
+		return nil
+	}
+	return url.Values{"limit": {strconv.Itoa(n)}}
+}
+
+// given returns the parameters that are not empty.
+func given(all map[string]string) url.Values {
+	query := url.Values{}
+	for name, v := range all {
+		if v != "" {
+			query.Set(name, v)
+		}
+	}
+	return query
+}
+
+// onNode returns the query that names a node, or nil for all nodes.
+func onNode(node string) url.Values {
+	if node == "" {
+		return nil
+	}
+	return url.Values{"node": {node}}
+}
+
+// matching lists the objects whose names match pattern: text that may be anywhere in the name, at
+// its start after '^', or at its end before '$'. An empty pattern matches all. It reads the objects
+// page by page.
+func matching[T any](ctx context.Context, c *Client, path, pattern string, name func(T) string) ([]T, error) {
+	m, query := seedbed.ParseNameMatch(pattern), url.Values{}
+	if m.Start && m.Text != "" {
+		if seedbed.CheckName("object", m.Text) != nil {
+			return []T{}, nil // no name starts with that
+		}
+		query.Set("name", m.Text)
+	}
+	all, err := pages(ctx, c, path, query, 0, name)
+	return slices.DeleteFunc(all, func(v T) bool { return !m.Matches(name(v)) }), err
+}
+
+// pageSize is the largest page that the server returns.
+const pageSize = 1000
+
+// pages reads a list of at most limit objects, or the whole list if limit is 0. A page that is not
+// full is the last.
+func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int, cursor func(T) string) ([]T, error) {
+	all := []T{}
+	for {
+		n := pageSize
+		if limit > 0 {
+			n = min(n, limit-len(all))
+		}
+		query.Set("limit", strconv.Itoa(n))
+		page, err := get[[]T](ctx, c, path, query)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < n || len(all) == limit {
+			return all, nil
+		}
+		query.Set("after", cursor(page[len(page)-1]))
+	}
+}

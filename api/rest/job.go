@@ -72,3 +72,66 @@ func (r *router) events(ctx context.Context, c *fiber.Ctx) error {
 	}
 	return server.Reply(c, fiber.StatusOK, page)
 }
+
+// outputLines is the most lines of output in one answer.
+const outputLines = 1000
+
+// jobOutput answers the lines after a given number. Like the answer with events, it can wait for
+// new lines.
+func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) (any, error) {
+	n, err := server.After(c)
+	if err != nil {
+		return nil, err
+	}
+	hold, err := server.Wait(c)
+	if err != nil {
+		return nil, err
+	}
+	stage := c.Query("stage")
+	if stage != "" {
+		if err := seedbed.CheckName("stage", stage); err != nil {
+			return nil, err
+		}
+	}
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var page wire.OutputPage
+	err = r.HoldBack(ctx, hold, func() (bool, error) {
+		if page.Job, err = r.Store.Job(ctx, j.ID); err != nil {
+			return false, err
+		}
+		page.Lines, err = r.Store.JobOutput(ctx, j.ID, stage, n, outputLines)
+		return len(page.Lines) > 0 || page.Job.State.Terminal(), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// orphans lists the orphans.
+func (r *router) orphans(ctx context.Context, c *fiber.Ctx) (any, error) {
+	all, err := r.Store.Orphans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	strays, err := r.Store.Strays(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, strays...), nil
+}
+
+// undoJob undoes again a job that has left something behind.
+func (r *router) undoJob(ctx context.Context, c *fiber.Ctx) error {
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	if j, err = r.Store.UndoAgain(ctx, j.ID); err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusAccepted, j)
+}

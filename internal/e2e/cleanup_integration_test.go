@@ -14,7 +14,7 @@ import (
 // the cleanup takes the addresses back and stops serving the instance, and
 // nothing else; its volumes stay until it is removed.
 func TestCleanup(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	s := hostStack(t, lab.StackOptions{Cleanup: `{mappings: {grace: 1s, schedule: "0 0 1 1 *"}}`})
 	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))
 	addProfile(t, s, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})

@@ -13,7 +13,7 @@ import (
 // TestFreeze stops daemons with SIGSTOP in the middle of create jobs, and has them
 // go on: what they were about to do does not come on top of what was done since.
 func TestFreeze(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	s := killStack(t)
 	for _, stage := range []string{"volumes", "define", "start"} {
 		t.Run("seedbedd/"+stage, func(t *testing.T) {

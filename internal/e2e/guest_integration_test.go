@@ -48,7 +48,7 @@ runcmd:
 // guest by its own boot loader, which finds its metadata, of which nothing is
 // told without a session token, runs its user-data and reports in.
 func TestGuest(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	image := lab.GuestImage(t)
 	s := hostStack(t, lab.StackOptions{})
 	addImage(t, s, "debian", image)

@@ -23,7 +23,7 @@ var createStages = []string{"volumes", "define", "publish", "start", "ready"}
 // starts it again: every job ends, and there is exactly one of everything, or
 // nothing at all.
 func TestKill(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	s := killStack(t)
 	for _, daemon := range []string{lab.Seedbedd, lab.Worker, lab.Metadata} {
 		for _, stage := range createStages {

@@ -107,7 +107,7 @@ const lasting = "{lease: 1m, poll: 50ms}"
 // before it has heard of it and once when it has done it and nobody knows: the
 // job waits for another libvirtd and goes on from what is there, and events come again.
 func TestLibvirtdDies(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	h := lab.NewHost(t)
 	libvirtd := h.Libvirt()
 	ear := eavesdrop(t, h)

@@ -25,7 +25,7 @@ import (
 // side by side: one of an OVA that is uploaded, one that is forgotten and
 // adopted again, and one that is started by UEFI. The first two are real guests.
 func TestMachines(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	image := lab.GuestImage(t)
 	s := hostStack(t, lab.StackOptions{})
 	packing := pack(t, image, filepath.Join(s.Dir, "disk.vmdk"))

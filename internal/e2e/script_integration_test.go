@@ -43,7 +43,7 @@ type scripted struct {
 // by their own boot loaders, are set up by cloud-init from the metadata service,
 // and report in.
 func TestScriptGuest(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	packages := lab.DebianPackages(t)
 	h := lab.NewHost(t)
 	h.Libvirt()

@@ -173,7 +173,7 @@ func clean(t *testing.T, s *lab.Stack, name string) {
 // TestScripted: a class script and a function script make machines on a
 // directory pool, asked for through PVC's API and by a webhook; what fails leaves nothing.
 func TestScripted(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	s := scriptStack(t)
 	for _, profile := range []string{"built", "plain"} {
 		name := profile + "7"
@@ -222,7 +222,7 @@ func TestScripted(t *testing.T) {
 // TestScriptedKill kills the engine and the worker while a script installs: it
 // runs anew from its start, and one machine comes of it.
 func TestScriptedKill(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	gates := lab.Dir(t) // of files that scripts wait for
 	s := scriptStack(t, gates)
 	for _, daemon := range []string{lab.Seedbedd, lab.Worker} {

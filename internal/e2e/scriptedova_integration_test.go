@@ -56,7 +56,7 @@ const converter = `
 // sees them as clones of its own: what it writes there is not in the images, and
 // the next machine is as the first.
 func TestScriptedOVA(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	s := hostStack(t, lab.StackOptions{})
 	raw, vmdk := filepath.Join(s.Dir, "disk.raw"), filepath.Join(s.Dir, "disk.vmdk")
 	text := bytes.Repeat([]byte("a disk of an appliance\n"), 4<<20/23+1)[:4<<20]

@@ -71,7 +71,7 @@ func newTwoNodes(t *testing.T) *twoNodes {
 // TestTwoNodes places a real guest on another host than the control host's,
 // kills what is there and cuts the link to it, and takes it all away from here.
 func TestTwoNodes(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	image := lab.GuestImage(t)
 	w := newTwoNodes(t)
 	addImage(t, w.Stack, "blank", lab.BlankImage(t, w.Dir))

@@ -27,7 +27,7 @@ until [ -e "go-$SEEDBED_ATTEMPT" ]; do sleep 0.05; done
 // the firmware's variables; then all that was made goes, that file too, the job
 // says why, and the name can be used again.
 func TestDomainDoesNotStart(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	s := hostStack(t, lab.StackOptions{Jobs: `{lease: 1s, poll: 50ms, hooks: [
 		{kind: create, stage: start, when: before, script: pause, required: true, timeout: 1m}]}`})
 	hooks := filepath.Join(s.Dir, "hooks.d")

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -138,10 +139,14 @@ func (c *CephCluster) signal(t T, sig syscall.Signal) {
 	}
 }
 
-// RBD runs rbd(8) as the cluster's administrator and returns its output.
+// RBD runs rbd(8) as the cluster's administrator and returns its output. What only lists is asked
+// again when it has no answer: after a Thaw, on a busy machine, it may wait without end.
 func (c *CephCluster) RBD(t T, args ...string) string {
 	t.Helper()
 	out, err := c.run("rbd", args...)
+	for tries := 1; err != nil && slices.Contains(args, "ls") && tries < 4; tries++ {
+		out, err = c.run("rbd", args...)
+	}
 	if err != nil {
 		t.Fatalf("rbd %s: %v", strings.Join(args, " "), err)
 	}

@@ -33,7 +33,7 @@ func TestPostgresCrashesAtCommits(t *testing.T) {
 			server := testlab.Postgres(t)
 			proxy := newCommits(t, server.SocketPath())
 			l := newLabOn(t, openThrough(t, server, proxy))
-			l.lease = time.Second
+			l.lease = 600 * time.Millisecond
 			l.withProfile(seedbed.ReadyReport)
 			engine := l.start()
 			n := 1

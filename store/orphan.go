@@ -21,7 +21,7 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 			return err
 		}
 		if j.State != seedbed.JobIncomplete {
-			return sqldb.OrConflict(nil, "job %s is %s: only one that was undone and has left something behind can be undone once more",
+			return sqldb.OrConflict(nil, "job %s is %s: only one that was undone and left something behind can be undone again",
 				j.ID.Short(), j.State)
 		}
 		if err := undoable(ctx, tx, j); err != nil {
@@ -52,14 +52,14 @@ func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 			`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
 			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, sqldb.Micros(j.Created))
 		if err == nil && later.ID != "" && later.State.Terminal() {
-			err = sqldb.OrConflict(nil, "%s job %s has worked on instance %q since: what job %s has left is not taken away any more",
+			err = sqldb.OrConflict(nil, "%s job %s has worked on instance %q since: what job %s left behind is no longer removed",
 				later.Kind, later.ID.Short(), j.Subject, j.ID.Short())
 		}
 		if err != nil {
 			return err
 		}
 	}
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s is no more, and what job %s has left of it", j.Subject, j.ID.Short())
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s no longer exists, nor does what job %s left behind", j.Subject, j.ID.Short())
 	switch {
 	case j.Kind == seedbed.JobOVA:
 		return resumableOVA(ctx, tx, j, missing)

@@ -57,7 +57,7 @@ func (db *DB) cancelFollowed(ctx context.Context, tx *sqldb.Tx, removal seedbed.
 	return removal.State, err
 }
 
-var errGone = errors.New("the instance is no more")
+var errGone = errors.New("the instance no longer exists")
 
 // afterMaking unblocks a removal when the job that made its instance ends, however it ended. If
 // that job has removed the instance, the removal ends too.

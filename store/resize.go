@@ -49,7 +49,7 @@ func resized(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, s seedbed.ResizeS
 		UPDATE instance SET vcpus = COALESCE($1, vcpus), memory = COALESCE($2, memory), revision = revision + 1, changed = $3 WHERE id = $4`,
 		given(int64(s.VCPUs)), given(int64(s.Memory)), sqldb.Micros(sqldb.Now()), j.Instance)
 	if err != nil || n == 0 {
-		return sqldb.OrConflict(err, "job %s: its instance is no more", j.ID.Short())
+		return sqldb.OrConflict(err, "job %s: its instance no longer exists", j.ID.Short())
 	}
 	if s.Size == 0 {
 		return nil

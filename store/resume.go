@@ -25,7 +25,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 			return err
 		}
 		if !j.State.CanBecome(seedbed.JobQueued) {
-			return sqldb.OrConflict(nil, "job %s is %s: only one that has failed, and was not undone, can be taken up again", j.ID.Short(), j.State)
+			return sqldb.OrConflict(nil, "job %s is %s: only one that has failed, and was not undone, can be resumed", j.ID.Short(), j.State)
 		}
 		if err := resumable(ctx, tx, j); err != nil {
 			return err
@@ -48,7 +48,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 
 // resumable restores the state that the subject of a failed job has while that job runs.
 func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s is no more, so %s job %s cannot go on", j.Subject, j.Kind, j.ID.Short())
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "%s no longer exists, so %s job %s cannot be resumed", j.Subject, j.Kind, j.ID.Short())
 	if j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove {
 		return resumableOVA(ctx, tx, j, missing)
 	}

@@ -137,13 +137,13 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 	if err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the create of %s: %w", req.Name, err)
 	}
-	seat, err := in.placer.Choose(ctx, made.demand)
+	reservation, err := in.placer.Choose(ctx, made.demand)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	defer func() { seat.Settle(err == nil && !receipt.Duplicate) }()
+	defer func() { reservation.Settle(err == nil && !receipt.Duplicate) }()
 	inst := made.inst
-	inst.Node = seat.Node
+	inst.Node = reservation.Node
 	if made.script != nil {
 		inst.Volumes, inst.Image = []seedbed.Volume{}, "" // the script makes them
 	}

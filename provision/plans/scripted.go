@@ -163,7 +163,7 @@ func (t *task) scriptStep(ctx context.Context, n int) error {
 // runStep runs one step, and stores its result.
 func (t *task) runStep(ctx context.Context, step string) error {
 	if step == "create" && scriptedBy(t.Job).Undefined { // PVC asks for a domain only if it defines one
-		t.Event("info", 100, "create() is left out, since no VM is to be defined")
+		t.Event("info", 100, "create() is skipped, because no VM is to be defined")
 		return nil
 	}
 	result, err := t.scriptTurn(ctx, seedbed.ScriptTurn{Step: step})

@@ -91,9 +91,9 @@ func matched[T any](
 func plainText(what, s string, most int) error {
 	switch {
 	case len(s) > most:
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s has %d bytes: want at most %d", what, len(s), most)
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s has %d bytes: expected at most %d", what, len(s), most)
 	case !utf8.ValidString(s) || strings.ContainsRune(s, 0):
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s is no text: want UTF-8 without NUL", what)
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s is not text: expected UTF-8 without NUL", what)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func oneLine(what, s string, most int) error {
 		return err
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s has a control character: want one line", what)
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s has a control character: expected one line", what)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func checkDisk(d seedbed.TemplateDisk) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "filesystem %q is unknown: want a name such as ext4, xfs or swap",
 			sqldb.Clean(d.Filesystem, 80))
 	case d.Mountpoint != "" && d.Filesystem != "swap" && (!path.IsAbs(d.Mountpoint) || path.Clean(d.Mountpoint) != d.Mountpoint):
-		return seedbed.Errorf(seedbed.ErrInvalid, "mountpoint %q is no place in the guest: want a clean absolute path",
+		return seedbed.Errorf(seedbed.ErrInvalid, "mountpoint %q is not a clean absolute path",
 			sqldb.Clean(d.Mountpoint, 80))
 	case len(d.FilesystemArgs) > maxFilesystemArgs:
 		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d filesystem arguments: want at most %d", len(d.FilesystemArgs), maxFilesystemArgs)

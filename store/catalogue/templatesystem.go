@@ -59,7 +59,7 @@ func checkSystem(t seedbed.SystemTemplate) error {
 		return err
 	}
 	if _, err := netip.ParseAddr(t.VNCBind); t.VNCBind != "" && err != nil {
-		return seedbed.Errorf(seedbed.ErrInvalid, "vnc_bind %q is no IP address", sqldb.Clean(t.VNCBind, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "vnc_bind %q is not an IP address", sqldb.Clean(t.VNCBind, 80))
 	}
 	if len(t.NodeLimit) > maxNodes {
 		return seedbed.Errorf(seedbed.ErrInvalid, "node_limit names %d nodes: want at most %d", len(t.NodeLimit), maxNodes)

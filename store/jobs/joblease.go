@@ -12,7 +12,7 @@ import (
 // cancelled.
 func (s *Store) RenewLease(ctx context.Context, ref seedbed.JobRef, lease time.Duration) (cancel bool, err error) {
 	if lease <= 0 {
-		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is none", lease)
+		return false, seedbed.Errorf(seedbed.ErrInvalid, "a lease of %s is too short: expected more than 0", lease)
 	}
 	err = s.writes.Own(ctx, "renew lease", func(tx *sqldb.Tx) error {
 		j, err := Hold(ctx, tx, ref)

@@ -18,7 +18,7 @@ const minEndpointKey, maxEndpointKey = 24, 64
 // newEndpointKeys checks keys, at most one of each version, and gives them IDs.
 func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.EndpointKey, error) {
 	if len(keys) == 0 {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q comes without a key: want one of each version that it signs", endpoint)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q has no key: expected one of each version that it signs", endpoint)
 	}
 	var named []seedbed.EndpointKey
 	for _, k := range keys {
@@ -31,12 +31,12 @@ func newEndpointKeys(endpoint string, keys []seedbed.EndpointKey) ([]seedbed.End
 		}
 		switch {
 		case !slices.Contains(seedbed.SignVersions(), k.Version):
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: version %q is unknown: want some of %v",
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: version %q is unknown: expected some of %v",
 				endpoint, sqldb.Clean(k.Version, 80), seedbed.SignVersions())
 		case slices.ContainsFunc(named, func(n seedbed.EndpointKey) bool { return n.Version == k.Version }):
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q comes with two keys of version %s: want one", endpoint, k.Version)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q has two keys of version %s: expected one", endpoint, k.Version)
 		case len(k.Key) < least || len(k.Key) > most:
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: its key has %d bytes: want %d to %d", endpoint, len(k.Key), least, most)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "endpoint %q: its key has %d bytes: expected %d to %d", endpoint, len(k.Key), least, most)
 		}
 		id := make([]byte, 4)
 		rand.Read(id) // never fails (crypto/rand)
@@ -79,7 +79,7 @@ func (s *Store) RotateEndpointKeys(
 		return e, err
 	}
 	if overlap < 0 {
-		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is none", overlap)
+		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is not possible: expected 0 or more", overlap)
 	}
 	err = s.db.Update(ctx, "rotate key of endpoint", func(tx *sqldb.Tx) error {
 		// Lock the endpoint's row, so that two rotations run one after the other.
@@ -106,7 +106,7 @@ func (s *Store) RotateEndpointKeys(
 		for _, k := range e.Keys {
 			if counts[k.Version]++; counts[k.Version] > seedbed.MaxEndpointKeys {
 				return seedbed.Errorf(seedbed.ErrConflict,
-					"endpoint %q has %d keys that sign still: wait for the end of one, or rotate without overlap", name, seedbed.MaxEndpointKeys)
+					"endpoint %q still has %d keys that sign: wait until one ends, or rotate without overlap", name, seedbed.MaxEndpointKeys)
 			}
 		}
 		return nil

@@ -10,24 +10,24 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// lane is an endpoint with its next delivery, which is the pending one with the lowest seq.
+// nextDelivery is an endpoint with its next delivery, which is the pending one with the lowest seq.
 // Deliveries to an endpoint are sent in the order of their seq.
-type lane struct {
+type nextDelivery struct {
 	endpoint string
 	epoch    int64
 	seq      int64
 	due      time.Time
 }
 
-func scanLane(r sqldb.Row) (l lane, err error) {
+func scanNext(r sqldb.Row) (d nextDelivery, err error) {
 	var next, leased, open time.Time
-	err = r.Scan(&l.endpoint, &l.epoch, &l.seq, sqldb.ToTime(&next), sqldb.ToTime(&leased), sqldb.ToTime(&open))
+	err = r.Scan(&d.endpoint, &d.epoch, &d.seq, sqldb.ToTime(&next), sqldb.ToTime(&leased), sqldb.ToTime(&open))
 	for _, t := range []time.Time{next, leased, open} {
-		if t.After(l.due) {
-			l.due = t
+		if t.After(d.due) {
+			d.due = t
 		}
 	}
-	return l, err
+	return d, err
 }
 
 // ClaimOutgoing claims the delivery that has been due for the longest, for owner and the duration
@@ -40,19 +40,19 @@ func (s *Store) ClaimOutgoing(
 	if owner == "" || lease <= 0 {
 		return nil, 0, seedbed.Errorf(seedbed.ErrInvalid, "claiming a delivery needs an owner and a lease, not %q and %s", owner, lease)
 	}
-	lanes, clock, err := s.lanes(ctx)
+	nextDeliveries, clock, err := s.nextDeliveries(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	var failed error // an endpoint that cannot be read must not block the others
-	for _, l := range lanes {
-		if wait := l.due.Sub(clock); wait > 0 {
+	for _, d := range nextDeliveries {
+		if wait := d.due.Sub(clock); wait > 0 {
 			if failed != nil {
 				wait = 0
 			}
 			return nil, wait, failed
 		}
-		c, err := s.claimLane(ctx, l, owner, lease)
+		c, err := s.claimNext(ctx, d, owner, lease)
 		if c != nil || ctx.Err() != nil {
 			return c, 0, err
 		}
@@ -61,26 +61,26 @@ func (s *Store) ClaimOutgoing(
 	return nil, 0, failed
 }
 
-// lanes returns the endpoints with pending deliveries, the first one due first.
-func (s *Store) lanes(ctx context.Context) (all []lane, clock time.Time, err error) {
+// nextDeliveries returns the endpoints with pending deliveries, the first one due first.
+func (s *Store) nextDeliveries(ctx context.Context) (all []nextDelivery, clock time.Time, err error) {
 	err = s.db.View(ctx, "look for deliveries", func(tx *sqldb.Tx) error {
 		if clock, err = s.db.LeaseClock(ctx, tx); err != nil {
 			return err
 		}
-		all, err = sqldb.List(ctx, tx, scanLane, `
+		all, err = sqldb.List(ctx, tx, scanNext, `
 			SELECT e.name, e.epoch, o.seq, o.next_at, e.lease_until, e.open_until
 			FROM endpoint e JOIN outbox o ON o.endpoint = e.name
 			WHERE e.enabled = 1 AND o.state = 'pending'
 				AND o.seq = (SELECT MIN(seq) FROM outbox WHERE endpoint = e.name AND state = 'pending')`)
 		return err
 	})
-	slices.SortStableFunc(all, func(a, b lane) int { return a.due.Compare(b.due) })
+	slices.SortStableFunc(all, func(a, b nextDelivery) int { return a.due.Compare(b.due) })
 	return all, clock, err
 }
 
-// claimLane claims the endpoint, unless another owner did since lanes read it.
-func (s *Store) claimLane(ctx context.Context, l lane, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
-	c := &seedbed.OutgoingClaim{Epoch: l.epoch + 1}
+// claimNext claims the endpoint, unless another owner did since nextDeliveries read it.
+func (s *Store) claimNext(ctx context.Context, d nextDelivery, owner string, lease time.Duration) (*seedbed.OutgoingClaim, error) {
+	c := &seedbed.OutgoingClaim{Epoch: d.epoch + 1}
 	changed, err := s.db.Change(ctx, "claim delivery", func(tx *sqldb.Tx) error {
 		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
@@ -89,15 +89,15 @@ func (s *Store) claimLane(ctx context.Context, l lane, owner string, lease time.
 		n, err := sqldb.Affect(ctx, tx, `
 			UPDATE endpoint SET owner = $1, epoch = epoch + 1, lease_until = $2
 			WHERE name = $3 AND epoch = $4 AND enabled = 1 AND (lease_until IS NULL OR lease_until <= $5)`,
-			owner, sqldb.Micros(clock.Add(lease)), l.endpoint, l.epoch, sqldb.Micros(clock))
+			owner, sqldb.Micros(clock.Add(lease)), d.endpoint, d.epoch, sqldb.Micros(clock))
 		if err != nil || n == 0 {
 			return sqldb.OrUnchanged(err)
 		}
-		if c.Endpoint, err = readEndpoint(ctx, tx, l.endpoint); err != nil {
+		if c.Endpoint, err = readEndpoint(ctx, tx, d.endpoint); err != nil {
 			return err
 		}
 		c.Outgoing, err = sqldb.One(ctx, tx, scanOutgoing, sqldb.ErrUnchanged,
-			`SELECT `+outboxColumns+` FROM outbox WHERE endpoint = $1 AND seq = $2 AND state = 'pending'`, l.endpoint, l.seq)
+			`SELECT `+outboxColumns+` FROM outbox WHERE endpoint = $1 AND seq = $2 AND state = 'pending'`, d.endpoint, d.seq)
 		return err
 	})
 	if err != nil || !changed {

@@ -31,7 +31,7 @@ func (db *DB) look(ctx context.Context, name string) (have, need int64, found bo
 		case err != nil:
 			return err
 		case encoding != "UTF8":
-			return seedbed.Errorf(seedbed.ErrInvalid, "database %s has encoding %s: make it anew with ENCODING 'UTF8'", name, encoding)
+			return seedbed.Errorf(seedbed.ErrInvalid, "database %s has encoding %s: create it again with ENCODING 'UTF8'", name, encoding)
 		case ours == 0 && tables > 0:
 			return seedbed.Errorf(seedbed.ErrInvalid, "database %s is another program's: name one of Seedbed's own in store.dsn", name)
 		case ours == 0:

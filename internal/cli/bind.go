@@ -66,12 +66,11 @@ func Bind(a *App, c *cobra.Command, to any, table ...Flag) *Bound {
 			flag.Annotations = map[string][]string{}
 		}
 		flag.Annotations[FieldKey] = []string{b.to.Type().String(), f.Field}
-		// The flag was added above.
 		if f.Names != nil {
-			_ = c.RegisterFlagCompletionFunc(f.name(), a.FlagCompletion(f.Names))
+			completeFlag(c, f.name(), a.FlagCompletion(f.Names))
 		}
 		if f.Required {
-			_ = c.MarkFlagRequired(f.name())
+			_ = c.MarkFlagRequired(f.name()) // the flag was added above
 		}
 	}
 	return b

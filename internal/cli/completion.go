@@ -84,14 +84,12 @@ func (a *App) completeNames(root *cobra.Command) {
 	}
 	for name, lister := range map[string]NameLister{"profile": Profiles, "image": Images, "network": Networks, "node": Nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
-			if c.Flags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, a.FlagCompletion(lister)) // the flag was looked up
-			}
+			completeFlag(c, name, a.FlagCompletion(lister))
 		}
 	}
 	// The flag is the root's.
 	_ = root.RegisterFlagCompletionFunc("connection", a.connectionNames)
-	_ = root.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("format", fixed(formats))
 }
 
 func (a *App) completeBelow(group *cobra.Command, named NameLister) {
@@ -117,6 +115,18 @@ func (a *App) completeBelow(group *cobra.Command, named NameLister) {
 			c.ValidArgsFunction = a.Completion(lister)
 		}
 	}
+}
+
+// completeFlag completes the value of a flag, if c has it.
+func completeFlag(c *cobra.Command, name string, f cobra.CompletionFunc) {
+	if c.Flags().Lookup(name) != nil {
+		_ = c.RegisterFlagCompletionFunc(name, f) // the first completion of a flag stays
+	}
+}
+
+// fixed completes one of some words.
+func fixed(words []string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // CommandsOf returns a command and all its subcommands, at every depth.

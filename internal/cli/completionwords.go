@@ -63,17 +63,17 @@ func (a *App) completeWords(root *cobra.Command) {
 			if at := strings.LastIndexByte(key, ' '); at >= 0 {
 				command, flag = key[:at], key[at+1:]
 			}
-			if (command == "" || command == path) && c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag was looked up
+			if command == "" || command == path {
+				completeFlag(c, flag, fixed(words))
 			}
 		}
 		for flag, words := range listWords() {
 			if f := c.Flags().Lookup(flag); f != nil && f.Value.Type() == "stringSlice" {
-				_ = c.RegisterFlagCompletionFunc(flag, ofList(words)) // the flag was looked up
+				completeFlag(c, flag, ofList(words))
 			}
 		}
-		if c.Flags().Lookup("after") != nil && c.Flags().Lookup("on-failure") != nil {
-			_ = c.RegisterFlagCompletionFunc("after", a.FlagCompletion(jobs)) // the flag was looked up
+		if c.Flags().Lookup("on-failure") != nil {
+			completeFlag(c, "after", a.FlagCompletion(jobs))
 		}
 	}
 }

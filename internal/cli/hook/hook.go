@@ -44,18 +44,15 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
 			if err := seedbed.CheckName("hook", r.Name); err != nil {
 				return err
 			}
-			file := ""
-			if !noSave && r.Secret == "" && r.Scheme != seedbed.SchemeNone {
-				var err error
-				if file, err = newSecretFile(a, r.Name); err != nil {
-					return err
-				}
+			file, err := newSecretFile(a, r.Name, !noSave && r.Secret == "" && r.Scheme != seedbed.SchemeNone)
+			if err != nil {
+				return err
 			}
 			made, err := api.AddHook(ctx, r)
 			if err != nil {
 				return err
 			}
-			return errors.Join(tellSecret(a, made, file, "added"), cli.SaveSecret(file, made.Secret))
+			return tellSecret(a, made, file, "added")
 		}),
 	}
 	a.Fill(c, &r, append(append(hookFlags(), keyFlags("`FILE` with the sender's secret (default: generated)")...),
@@ -73,25 +70,27 @@ func schemes() string {
 	return strings.Join(cli.Each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }), ", ")
 }
 
+// tellSecret prints a hook's new secret, and saves it unless file is empty.
 func tellSecret(a *cli.App, made wire.NewHook, file, done string) error {
-	if a.JSON() {
-		return a.PrintJSON(made)
-	}
-	if made.Secret == "" {
+	var err error
+	switch {
+	case a.JSON():
+		err = a.PrintJSON(made)
+	case made.Secret == "":
 		a.Say("hook %s %s", made.Hook.Name, done)
-		return nil
+	default:
+		fmt.Fprintln(a.Out, made.Secret)
+		a.Say("hook %s %s; the secret above is shown only once%s", made.Hook.Name, done, cli.When(file != "", "; it is saved in "+file))
 	}
-	fmt.Fprintln(a.Out, made.Secret)
-	if file != "" {
-		a.Say("hook %s %s; the secret above is shown only once; it is saved in %s", made.Hook.Name, done, file)
-	} else {
-		a.Say("hook %s %s; the secret above is shown only once", made.Hook.Name, done)
-	}
-	return nil
+	return errors.Join(err, cli.SaveSecret(file, made.Secret))
 }
 
-// newSecretFile returns the path at which to save a hook's secret, and makes its directory.
-func newSecretFile(a *cli.App, hook string) (string, error) {
+// newSecretFile returns the path at which to save a hook's secret, and makes its directory. The path
+// is empty if the secret is not to be saved.
+func newSecretFile(a *cli.App, hook string, save bool) (string, error) {
+	if !save {
+		return "", nil
+	}
 	file, err := secretFile(a, hook)
 	if err != nil {
 		return "", fmt.Errorf("%w; --no-save only prints the secret", err)

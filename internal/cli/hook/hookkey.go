@@ -2,7 +2,6 @@ package hook
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,12 +38,10 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 			if err := seedbed.CheckName("hook", args[0]); err != nil {
 				return err
 			}
-			file := ""
-			if !noSave && r.Secret == "" && !r.NotBefore.After(a.Now()) { // a saved key that is not valid yet would be used at once
-				var err error
-				if file, err = newSecretFile(a, args[0]); err != nil {
-					return err
-				}
+			valid := !r.NotBefore.After(a.Now()) // a saved key that is not valid yet would be used at once
+			file, err := newSecretFile(a, args[0], !noSave && r.Secret == "" && valid)
+			if err != nil {
+				return err
 			}
 			made, err := api.RotateHook(ctx, args[0], r.HookKey, r.Overlap)
 			if err != nil {
@@ -54,7 +51,7 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 			if !r.NotBefore.IsZero() {
 				done = "has a new key, valid from " + a.Moment(r.NotBefore) + "; the old key stays valid for " + cli.Span(r.Overlap) + " more"
 			}
-			return errors.Join(tellSecret(a, made, file, done), cli.SaveSecret(file, made.Secret))
+			return tellSecret(a, made, file, done)
 		}),
 	}
 	a.Fill(c, &r, append(keyFlags("`FILE` with the sender's new secret (default: generated)"),

@@ -35,8 +35,8 @@ type hookSend struct {
 
 func hookSendCommand(a *cli.App) *cobra.Command {
 	var (
-		s            hookSend
-		scheme, form string
+		s    hookSend
+		form string
 	)
 	c := &cobra.Command{
 		Use:   "send NAME --data JSON",
@@ -46,7 +46,7 @@ means that it was accepted (202) or, with --wait, that its job succeeded.
 The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
 		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			s.name, s.settings.Scheme = args[0], seedbed.Scheme(scheme)
+			s.name = args[0]
 			var err error
 			if s.settings.Form, err = readForm(form); err != nil {
 				return err
@@ -57,7 +57,7 @@ The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "", "`PAYLOAD`: JSON, @FILE, or - for standard input")
 	f.StringVar(&s.url, "url", defaultHookURL, "`URL` of the receiver; the API's, for --wait, comes from the environment or the file")
-	f.StringVar(&scheme, "scheme", string(seedbed.SchemeStandard), "signature `SCHEME` of the hook: "+schemes())
+	f.StringVar((*string)(&s.settings.Scheme), "scheme", string(seedbed.SchemeStandard), "signature `SCHEME` of the hook: "+schemes())
 	f.StringVar(&form, "form", "", "YAML `FILE` that describes the signature of the scheme generic")
 	f.StringVar(&s.secretFile, "secret-file", "", "`FILE` with the secret (default: the one that \"hook add\" saved)")
 	f.StringVar(&s.id, "id", "", "webhook `ID`; the same ID means the same webhook (default: generated)")
@@ -111,11 +111,11 @@ func secret(a *cli.App, s hookSend) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: use --secret-file", err)
 	}
-	text, err := cli.ReadBounded(file, 4*seedbed.KiB)
+	text, err := cli.GivenSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("the hook's secret: %w (use --secret-file, or add the hook with: seedbed hook add %s)", err, s.name)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return text, nil
 }
 
 // secretFrom returns the path of the file with the secret.

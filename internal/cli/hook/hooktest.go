@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,19 +68,14 @@ func printDryRun(a *cli.App, t seedbed.DryRun) error {
 	if a.JSON() {
 		return a.PrintJSON(t)
 	}
-	pairs := [][2]string{{"matched", "no"}}
-	if t.Matched {
-		pairs[0][1] = "yes"
-	}
+	pairs := [][2]string{{"matched", cli.YesNo(t.Matched)}}
 	if r := t.Request; r != nil {
 		params, err := json.Marshal(r.Params)
 		if err != nil {
 			return err
 		}
-		pairs = append(pairs, [2]string{"action", r.Action}, [2]string{"name", r.Name}, [2]string{"profile", r.Profile})
-		if len(r.Params) > 0 {
-			pairs = append(pairs, [2]string{"params", string(params)})
-		}
+		pairs = append(pairs, [2]string{"action", r.Action}, [2]string{"name", r.Name}, [2]string{"profile", r.Profile},
+			[2]string{"params", cli.When(len(r.Params) > 0, string(params))})
 		pairs = append(pairs, requestPairs(*r)...)
 	}
 	if p := t.Plan; p != nil && t.Problem == "" {
@@ -93,23 +86,19 @@ func printDryRun(a *cli.App, t seedbed.DryRun) error {
 	return nil
 }
 
-// requestPairs returns the options of a request's job that are set.
+// requestPairs returns the options of a request's job.
 func requestPairs(r seedbed.Request) [][2]string {
-	var pairs [][2]string
-	add := func(name, value string, said bool) {
-		if said {
-			pairs = append(pairs, [2]string{name, value})
-		}
+	return [][2]string{
+		{"after job", string(r.After)}, {"hold", asked(r.Hold)}, {"node", r.Node},
+		{"on failure", cli.When(r.OnFailure != seedbed.OnFailure{}, r.OnFailure.String())},
+		{"priority", cli.When(r.Priority != 0, r.Priority.String())}, {"protected", asked(r.Protected)},
 	}
-	add("node", r.Node, r.Node != "")
-	add("on failure", r.OnFailure.String(), r.OnFailure != seedbed.OnFailure{})
-	add("priority", r.Priority.String(), r.Priority != 0)
-	add("after job", string(r.After), r.After != "")
-	for name, v := range map[string]*bool{"hold": r.Hold, "protected": r.Protected} {
-		if v != nil {
-			add(name, strconv.FormatBool(*v), true)
-		}
+}
+
+// asked returns true or false, or an empty string for what was not asked for.
+func asked(b *bool) string {
+	if b == nil {
+		return ""
 	}
-	slices.SortFunc(pairs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-	return pairs
+	return strconv.FormatBool(*b)
 }

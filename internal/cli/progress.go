@@ -29,13 +29,14 @@ type progress struct {
 
 func (a *App) newProgress(every bool) *progress {
 	p := &progress{a: a, every: every, quit: make(chan struct{})}
-	if p.bar() {
+	if p.a.Redraws() {
 		p.wait.Go(p.tick)
 	}
 	return p
 }
 
-func (p *progress) bar() bool { return p.a.Terminal && !p.a.Flags.Quiet && !p.a.JSON() }
+// Redraws reports whether the output may have lines that are redrawn.
+func (a *App) Redraws() bool { return a.Terminal && !a.Flags.Quiet && !a.JSON() }
 
 // tick redraws the line regularly for the elapsed time.
 func (p *progress) tick() {
@@ -60,7 +61,7 @@ func (p *progress) seen(e seedbed.Event, j seedbed.Job) {
 	if e.Seq > 0 {
 		p.tell(e)
 	}
-	if p.bar() {
+	if p.a.Redraws() {
 		p.draw()
 	}
 }
@@ -115,19 +116,23 @@ func (p *progress) draw() {
 // BarWidth is the width of a progress bar in characters.
 const BarWidth = 24
 
+// Bar returns a line of at most width columns with a progress bar and a text. done is the part that
+// is done, from 0 to 1.
+func Bar(done float64, width int, format string, args ...any) string {
+	full := int(done * BarWidth)
+	line := strings.Repeat("█", full) + strings.Repeat("░", BarWidth-full) + fmt.Sprintf(" %3d%% ", int(done*100))
+	return text.Trim(line+fmt.Sprintf(format, args...), max(20, width-1))
+}
+
 // line returns the bar in at most width columns.
 func (p *progress) line(width int) string {
 	j := p.job
-	done := fraction(j)
-	full := int(done * BarWidth)
-	bar := strings.Repeat("█", full) + strings.Repeat("░", BarWidth-full)
 	stage := j.Stage
 	if stage == "" || j.State != seedbed.JobRunning {
 		stage = strings.TrimSpace(string(j.State) + " " + stage)
 	}
-	s := fmt.Sprintf("%s %3d%% %s %s: %s %d/%d, %s", bar, int(done*100), j.Kind, Printable(j.Subject),
+	return Bar(fraction(j), width, "%s %s: %s %d/%d, %s", j.Kind, Printable(j.Subject),
 		stage, min(j.Done+1, max(j.Total, 1)), max(j.Total, 1), Span(p.a.Now().Sub(j.Created)))
-	return text.Trim(s, max(20, width-1))
 }
 
 // fraction returns the part of a job that is done, from 0 to 1.

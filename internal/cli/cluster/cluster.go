@@ -41,15 +41,8 @@ private.`,
 				return err
 			}
 			made, err := mtls.NewAuthority(args[0], time.Duration(days)*dayTime)
-			if err != nil {
-				return err
-			}
-			if a.JSON() {
-				return a.PrintJSON(made)
-			}
-			a.Say("certificate authority created: copy %s to every host; keep %s private; valid until %s",
+			return a.Tell(err, made, "certificate authority created: copy %s to every host; keep %s private; valid until %s",
 				made.Cert, made.Key, made.Expires.Format(time.DateOnly))
-			return nil
 		}),
 	}
 	c.Flags().IntVar(&days, "days", 3650, "valid for `N` days")

@@ -71,7 +71,8 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err := a.Finish(ctx, api, &w, receipt, err); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
-			return tellAddress(ctx, a, api, args[0])
+			i, err := api.Instance(ctx, args[0])
+			return a.Report(err, "%s is %s at %s", i.Name, i.State, addresses(i))
 		}),
 	}
 	a.Fill(c, &req,
@@ -87,14 +88,4 @@ A file keeps a secret off the command line, which other users can see.`,
 	w.AddJob(a, c)
 	c.ValidArgsFunction = a.Completion(cli.NoNames, cli.Profiles)
 	return c
-}
-
-// tellAddress prints the address of a new instance.
-func tellAddress(ctx context.Context, a *cli.App, api *client.Client, name string) error {
-	i, err := api.Instance(ctx, name)
-	if err != nil {
-		return err
-	}
-	a.Say("%s is %s at %s", i.Name, i.State, addresses(i))
-	return nil
 }

@@ -35,32 +35,24 @@ func vmStart(a *cli.App) *cobra.Command {
 }
 
 func vmStop(a *cli.App) *cobra.Command {
-	return vmPower(a, &cobra.Command{
-		Use: "stop NAME", Short: "Shut down an instance; it keeps its disks and addresses",
-		Long: `Shut down an instance, through its guest agent or its power button. If the guest does
-not shut down in time, it is powered off. It keeps its disks and addresses.`,
-	}, (*client.Client).StopInstance)
+	c := vmPower(a, "stop NAME", "Shut down an instance; it keeps its disks and addresses", (*client.Client).StopInstance)
+	c.Long = `Shut down an instance, through its guest agent or its power button. If the guest does
+not shut down in time, it is powered off. It keeps its disks and addresses.`
+	return c
 }
 
 func vmReboot(a *cli.App) *cobra.Command {
-	return vmPower(a, &cobra.Command{
-		Use: "reboot NAME", Short: "Shut down an instance, as stop does, and start it again",
-	}, (*client.Client).RebootInstance)
+	return vmPower(a, "reboot NAME", "Shut down an instance, as stop does, and start it again", (*client.Client).RebootInstance)
 }
 
-// vmPower makes c a command that switches an instance off, as its flags say.
+// vmPower returns a command that switches an instance off, as its flags say.
 func vmPower(
-	a *cli.App, c *cobra.Command, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
+	a *cli.App, use, short string, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
 ) *cobra.Command {
-	var (
-		p powerFlags
-		w cli.WaitFlags
-	)
-	p.add(c)
-	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		receipt, err := ask(api, ctx, args[0], p.power())
-		return a.Finish(ctx, api, &w, receipt, err)
+	var p powerFlags
+	c := a.JobAction(use, short, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+		return ask(api, ctx, args[0], p.power())
 	})
-	w.AddJob(a, c)
+	p.add(c)
 	return c
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"seedbed"
@@ -102,14 +101,12 @@ const redraw = 100 * time.Millisecond
 func (b *uploadBar) Read(p []byte) (int, error) {
 	n, err := b.file.Read(p)
 	b.sent += seedbed.Bytes(n)
-	if now := b.a.Now(); b.shown() && now.Sub(b.drawn) >= redraw {
+	if now := b.a.Now(); b.a.Redraws() && now.Sub(b.drawn) >= redraw {
 		b.drawn = now
 		fmt.Fprint(b.a.Out, "\r\x1b[K"+b.line(now, cli.Columns()))
 	}
 	return n, err
 }
-
-func (b *uploadBar) shown() bool { return b.a.Terminal && !b.a.Flags.Quiet && !b.a.JSON() }
 
 // line returns the bar in at most width columns.
 func (b *uploadBar) line(now time.Time, width int) string {
@@ -117,18 +114,14 @@ func (b *uploadBar) line(now time.Time, width int) string {
 	if b.size > 0 {
 		done = min(1, float64(b.sent)/float64(b.size))
 	}
-	full := int(done * cli.BarWidth)
-	bar := strings.Repeat("█", full) + strings.Repeat("░", cli.BarWidth-full)
 	took := now.Sub(b.began)
 	rate := seedbed.Bytes(float64(b.sent) / max(took.Seconds(), 0.001))
-	s := fmt.Sprintf("%s %3d%% upload %d of %d MiB, %d MiB/s, %s",
-		bar, int(done*100), b.sent/seedbed.MiB, b.size/seedbed.MiB, rate/seedbed.MiB, cli.Span(took))
-	return text.Trim(s, max(20, width-1))
+	return cli.Bar(done, width, "upload %d of %d MiB, %d MiB/s, %s", b.sent/seedbed.MiB, b.size/seedbed.MiB, rate/seedbed.MiB, cli.Span(took))
 }
 
 // end removes the bar.
 func (b *uploadBar) end() {
-	if b.shown() && !b.drawn.IsZero() {
+	if b.a.Redraws() && !b.drawn.IsZero() {
 		fmt.Fprint(b.a.Out, "\r\x1b[K")
 	}
 }

@@ -36,16 +36,17 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 		}
 		return db.endOne(ctx, b.Tx, &j.Job, o)
 	}
+	alone := func(tx *sqldb.Tx) error {
+		_, err := fn(ctx, groupcommit.Alone(tx))
+		return err
+	}
 	switch {
 	case o.Drop || o.ImageState != "": // rows that other caches hold
-		return db.sql.Update(ctx, what, func(tx *sqldb.Tx) error {
-			_, err := fn(ctx, groupcommit.Alone(tx))
-			return err
-		})
+		return db.sql.Update(ctx, what, alone)
 	case o == seedbed.JobResult{State: seedbed.JobSucceeded}:
 		return db.writes.OfHolder(ctx, what, groupcommit.Change{Job: &ref, Ends: true, Do: fn})
 	}
-	return db.writes.Share(ctx, what, fn)
+	return db.writes.Own(ctx, what, alone)
 }
 
 // end writes the end of a job whose row is locked, and starts or ends the jobs that wait for it.

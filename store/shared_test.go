@@ -19,28 +19,75 @@ import (
 // inOneBatch accepts all requests in one shared transaction, in their order.
 func inOneBatch(t *testing.T, db *DB, all []seedbed.Acceptance) []error {
 	t.Helper()
+	var writes []func() error
+	for _, a := range all {
+		writes = append(writes, func() error { _, err := db.Accept(t.Context(), a); return err })
+	}
+	return behind(t, db, db.writes.Together, writes...)
+}
+
+// behind lets writes wait for one that join queues, so that the next batch of that queue has them in
+// their order. It returns their outcomes.
+func behind(t *testing.T, db *DB, join func(context.Context, string, groupcommit.Change) error, writes ...func() error) []error {
+	t.Helper()
 	taken, release := make(chan struct{}), make(chan struct{})
-	errs := make([]error, len(all)+1)
-	var accepting sync.WaitGroup
-	accepting.Go(func() { // the other writes wait for this one
-		errs[len(all)] = db.writes.Together(t.Context(), "wait",
-			groupcommit.Change{Do: func(context.Context, *groupcommit.Batch) ([]outbox.Event, error) {
-				close(taken)
-				<-release
-				return nil, sqldb.ErrUnchanged
-			}})
+	errs := make([]error, len(writes)+1)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		errs[len(writes)] = join(t.Context(), "wait", groupcommit.Change{Do: func(context.Context, *groupcommit.Batch) ([]outbox.Event, error) {
+			close(taken)
+			<-release
+			return nil, sqldb.ErrUnchanged
+		}})
 	})
 	<-taken
-	for i, a := range all {
-		accepting.Go(func() { _, errs[i] = db.Accept(t.Context(), a) })
+	for i, write := range writes {
+		writing.Go(func() { errs[i] = write() })
 		lab.Await(t, time.Minute, "it waits", func() bool { return db.writes.Waiting() == i+1 })
 	}
 	close(release)
-	accepting.Wait()
-	if err := errs[len(all)]; err != nil {
+	writing.Wait()
+	if err := errs[len(writes)]; err != nil {
 		t.Fatal(err)
 	}
-	return errs[:len(all)]
+	return errs[:len(writes)]
+}
+
+// A write of a job's owner sees what an earlier write of the same batch has changed: that the job
+// was claimed anew, and how many events it has.
+func TestJobChangesInABatch(t *testing.T) {
+	t.Parallel()
+	db, ctx := fresh(t), t.Context()
+	do(acceptImport(ctx, db, "debian"))(t)
+	old := do(db.ClaimJob(ctx, "one", time.Hour))(t)
+	step := func(next string) func() error {
+		return func() error { return db.Step(ctx, old.Ref(), seedbed.Step{Next: next, Total: 2}) }
+	}
+	log := func() error { return db.LogEvent(ctx, old.Ref(), seedbed.Event{Msg: "half"}) }
+	if err := errors.Join(behind(t, db, db.writes.OfHolder, log, step("one"))...); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range do(db.Events(ctx, old.ID, 0, 10))(t) {
+		if e.Seq != int64(i+1) {
+			t.Errorf("event %d has the number %d", i+1, e.Seq)
+		}
+	}
+	if err := log(); err != nil {
+		t.Errorf("an event after them: %v", err)
+	}
+	if _, err := db.sql.Write.ExecContext(ctx, `UPDATE job SET lease_until = 0`); err != nil {
+		t.Fatal(err)
+	}
+	var now *seedbed.Job
+	claim := func() (err error) { now, err = db.ClaimJob(ctx, "two", time.Hour); return err }
+	finish := func() error { return db.Finish(ctx, old.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}) }
+	errs := behind(t, db, db.writes.OfHolder, claim, finish)
+	if errs[0] != nil || now == nil || now.Epoch != old.Epoch+1 {
+		t.Fatalf("claimed anew: %+v, %v", now, errs[0])
+	}
+	if !errors.Is(errs[1], seedbed.ErrStale) {
+		t.Errorf("ended under the old epoch: %v", errs[1])
+	}
 }
 
 // fromHook returns n creates of a hook.

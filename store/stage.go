@@ -24,20 +24,22 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 			return err
 		}
 	}
-	if s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil { // rows that caches hold
-		return db.sql.Update(ctx, "write stage", func(tx *sqldb.Tx) error {
-			events, err := step(ctx, groupcommit.Alone(tx), ref, s)
-			if err != nil {
-				return err
-			}
-			return outbox.Emit(ctx, tx, events...)
-		})
+	const what = "write stage"
+	alone := func(tx *sqldb.Tx) error {
+		events, err := step(ctx, groupcommit.Alone(tx), ref, s)
+		if err != nil {
+			return err
+		}
+		return outbox.Emit(ctx, tx, events...)
 	}
-	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) { return step(ctx, b, ref, s) }
-	if s.InstanceState != "" {
-		return db.writes.Share(ctx, "write stage", fn)
+	switch {
+	case s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil: // rows that caches hold
+		return db.sql.Update(ctx, what, alone)
+	case s.InstanceState != "": // a row that other transactions lock
+		return db.writes.Own(ctx, what, alone)
 	}
-	return db.writes.OfHolder(ctx, "write stage", groupcommit.Change{Job: &ref, Do: fn})
+	return db.writes.OfHolder(ctx, what, groupcommit.Change{Job: &ref,
+		Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) { return step(ctx, b, ref, s) }})
 }
 
 // step is Step in its transaction. It returns the events to send.

@@ -112,11 +112,14 @@ func (q *Queue[T]) follow() []*Write[T] {
 func (q *Queue[T]) lead(w *Write[T]) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.Ctx), q.limit)
 	defer cancel()
-	batch, taken := []*Write[T]{w}, false
+	batch, taken, settled := []*Write[T]{w}, false, false
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		for _, follower := range batch[1:] {
+			if !settled { // a panic: what the attempt has noted so far is not the outcome
+				follower.Err, follower.Apart = errAbandoned, false
+			}
 			close(follower.turn)
 		}
 		q.appoint()
@@ -127,6 +130,7 @@ func (q *Queue[T]) lead(w *Write[T]) {
 		}
 		return batch
 	})
+	settled = true
 }
 
 // only returns the take of a fixed batch.

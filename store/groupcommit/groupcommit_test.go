@@ -3,6 +3,7 @@ package groupcommit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,39 @@ func TestCallerGivesUp(t *testing.T) {
 			t.Errorf("batches (-want +got):\n%s", diff)
 		}
 		if !errors.Is(errs[0], context.Canceled) || errs[1] != nil || errs[2] != nil {
+			t.Errorf("outcomes %v", errs)
+		}
+	})
+}
+
+// A batch whose commit panics is no follower's success, whatever the attempt has noted before.
+func TestCommitPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		arrived := make(chan struct{})
+		q := New(3, time.Minute, func(_ context.Context, take func() []*Write[int], _ bool) Result {
+			<-arrived
+			for _, w := range take() {
+				w.Err = nil
+			}
+			panic("in the commit")
+		})
+		errs := make([]error, 3)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				defer func() {
+					if p := recover(); p != nil {
+						errs[i] = fmt.Errorf("%v", p)
+					}
+				}()
+				errs[i] = q.Do(t.Context(), i)
+			})
+			synctest.Wait()
+		}
+		close(arrived)
+		wg.Wait()
+		if errs[0] == nil || !errors.Is(errs[1], errAbandoned) || !errors.Is(errs[2], errAbandoned) {
 			t.Errorf("outcomes %v", errs)
 		}
 	})

@@ -33,8 +33,8 @@ func NewWriter(db *sqldb.DB, prepare Prepare) *Writer {
 	return w
 }
 
-// Waiting returns how many writes of requests wait for the next transaction.
-func (w *Writer) Waiting() int { return w.requests.Len() }
+// Waiting returns how many writes wait for the next transaction.
+func (w *Writer) Waiting() int { return w.requests.Len() + w.steps.Len() }
 
 // Batch is a transaction of one or several writes, with the rows that were read for all of them.
 type Batch struct {

@@ -82,6 +82,7 @@ func (s *Store) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed
 			return nil, err
 		}
 		claimed = &j
+		rowChanged(b, j.ID)
 		if j.Epoch > 1 || j.State != seedbed.JobRunning {
 			return nil, nil
 		}

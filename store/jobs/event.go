@@ -52,6 +52,7 @@ func (s *Store) LogEvent(ctx context.Context, ref seedbed.JobRef, e seedbed.Even
 		}
 		tx.Later(`UPDATE job SET progress = $1 WHERE id = $2`, e.Progress, ref.ID)
 		AddEvent(tx, ref.ID, e)
+		rowChanged(b, ref.ID)
 		return nil, nil
 	})
 }

@@ -43,7 +43,7 @@ func HoldInBatch(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) 
 	if b.Shared {
 		held := groupcommit.Of[batchJobs](b).held
 		if j := held[ref.ID]; j != nil && j.Epoch == ref.Epoch && j.Owner != "" {
-			delete(held, ref.ID) // a second write of the job runs in its own transaction
+			rowChanged(b, ref.ID)
 			return j, nil
 		}
 		return nil, groupcommit.ErrApart
@@ -54,6 +54,12 @@ func HoldInBatch(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef) 
 	}
 	events, err := sqldb.Value[int64](b.QueryRowContext(ctx, `SELECT events FROM job WHERE id = $1`, j.ID))
 	return &Held{j, events}, err
+}
+
+// rowChanged notes that a write of a shared batch has changed the row of a job, so that what the
+// batch read of it before is old. A later write of the job runs in its own transaction.
+func rowChanged(b *groupcommit.Batch, id seedbed.JobID) {
+	delete(groupcommit.Of[batchJobs](b).held, id)
 }
 
 // IsAwaited reports whether other jobs wait for a job that a write of a shared batch ends.

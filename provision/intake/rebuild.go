@@ -75,8 +75,9 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return made, err
 	}
+	_, sized := given["disk"] // which is the size of the first disk
 	for i := range min(len(disks), len(now.Volumes)) {
-		if own && (i > 0 || s.disk == 0) { // keep the size of a disk that has grown; a requested size applies to the first disk
+		if own && (i > 0 || !sized) { // keep the size of a disk that has grown
 			disks[i].Size = max(disks[i].Size, now.Volumes[i].Size)
 		}
 	}

@@ -113,27 +113,28 @@ func (s *Store) FreeAddr(ctx context.Context, network string) (a netip.Addr, err
 		return a, err
 	}
 	err = s.db.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
-		a, err = lowestAddr(ctx, tx, n)
+		free, err := lowestAddrs(ctx, tx, n, 1)
+		if err == nil {
+			a = free[0]
+		}
 		return err
 	})
 	return a, err
 }
 
-// lowestAddr returns the lowest free address of the network, read from the database.
-func lowestAddr(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) (netip.Addr, error) {
+// lowestAddrs returns the lowest free addresses of the network, at least one and at most most, read
+// from the database. It returns ErrFull if none is free.
+func lowestAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, most int) ([]netip.Addr, error) {
 	taken, err := takenAddrs(ctx, tx, n)
 	if err != nil {
-		return netip.Addr{}, err
+		return nil, err
 	}
-	if free := lowestFree(n.Prefix, n.Gateway, taken, 1); len(free) == 1 {
-		return free[0], nil
+	free := lowestFree(n.Prefix, n.Gateway, taken, most)
+	if len(free) == 0 {
+		return nil, seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network",
+			n.Name, n.Prefix)
 	}
-	return netip.Addr{}, noneFree(n)
-}
-
-func noneFree(n seedbed.Network) error {
-	return seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network",
-		n.Name, n.Prefix)
+	return free, nil
 }
 
 // takenAddrs returns the addresses of a network that instances have.

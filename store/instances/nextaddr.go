@@ -65,11 +65,10 @@ func (s *Store) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Ne
 		}
 	}
 	if len(free) == 0 {
-		a, err := lowestAddr(ctx, b.Tx, n)
-		if err != nil {
-			return a, err
+		var err error
+		if free, err = lowestAddrs(ctx, b.Tx, n, candidates); err != nil { // enough for the batch
+			return netip.Addr{}, err
 		}
-		free = []netip.Addr{a}
 	}
 	if known.free == nil {
 		known.free = map[string][]netip.Addr{}

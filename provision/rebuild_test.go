@@ -164,35 +164,6 @@ func TestRebuildOf(t *testing.T) {
 	l.want("absent instance", err, seedbed.ErrNotFound)
 }
 
-// TestRebuildKeepsABlankDisk checks that the first disk keeps its size if a storage template, not an
-// image, gives it, and the instance was made larger than its profile says.
-func TestRebuildKeepsABlankDisk(t *testing.T) {
-	t.Parallel()
-	l := newLab(t).withProfile(seedbed.ReadyStarted)
-	ctx := t.Context()
-	_, err := l.db.CreateStorageTemplate(ctx, "blank")
-	l.ok(err)
-	l.addDisk("blank", seedbed.TemplateDisk{Name: "sda", Pool: "default", Size: seedbed.GiB})
-	_, err = l.db.CreateProfile(ctx, seedbed.Profile{Name: "empty", VCPUs: 1, Memory: seedbed.GiB, Network: "default",
-		Ready: seedbed.ReadyStarted, Storage: "blank", DiskSize: 2 * seedbed.GiB})
-	l.ok(err)
-	rebuilt := func(params map[string]any) seedbed.Bytes {
-		l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Params: params}, nil)),
-			seedbed.JobSucceeded)
-		now, err := l.db.InstanceByName(ctx, "web1")
-		l.ok(err)
-		return now.Volumes[0].Size
-	}
-	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "empty",
-		Params: map[string]any{"disk": "5GiB"}}, nil)), seedbed.JobSucceeded)
-	if size := rebuilt(map[string]any{"force": true}); size != 5*seedbed.GiB {
-		t.Errorf("rebuilt with %s", size)
-	}
-	if size := rebuilt(map[string]any{"force": true, "disk": "3GiB"}); size != 3*seedbed.GiB {
-		t.Errorf("rebuilt with %s, 3GiB were asked for", size)
-	}
-}
-
 // TestRebuildOfWhatIsOff checks that an instance that is off is started, and is off again if the
 // rebuild fails.
 func TestRebuildOfWhatIsOff(t *testing.T) {

@@ -34,11 +34,12 @@ func behind(t *testing.T, db *DB, join func(context.Context, string, groupcommit
 	errs := make([]error, len(writes)+1)
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		errs[len(writes)] = join(t.Context(), "wait", groupcommit.Change{Do: func(context.Context, *groupcommit.Batch) ([]outbox.Event, error) {
+		wait := func(context.Context, *groupcommit.Batch) ([]outbox.Event, error) {
 			close(taken)
 			<-release
 			return nil, sqldb.ErrUnchanged
-		}})
+		}
+		errs[len(writes)] = join(t.Context(), "wait", groupcommit.Change{Do: wait})
 	})
 	<-taken
 	for i, write := range writes {

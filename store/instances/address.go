@@ -131,8 +131,8 @@ func lowestAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, most int)
 	}
 	free := lowestFree(n.Prefix, n.Gateway, taken, most)
 	if len(free) == 0 {
-		return nil, seedbed.Errorf(seedbed.ErrFull, "network %q (%s) has no free address left: remove instances that use it, or use another network",
-			n.Name, n.Prefix)
+		return nil, seedbed.Errorf(seedbed.ErrFull,
+			"network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, n.Prefix)
 	}
 	return free, nil
 }

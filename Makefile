@@ -79,8 +79,11 @@ check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's heade
 # What has goroutines that share memory. The race detector needs C and makes tests several times slower.
 RACE := . ./store/groupcommit ./store/zk ./store/local ./provision ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
 	./webhook/... ./api/... ./internal/cgate ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
+# Of the store, what is about concurrent requests: all of it would take too long.
+RACE_STORE := ^(TestContract|TestSharedCreates|TestHintIsForCommits|TestGuestEventsBounded)$$/^race$$
 race: ## unit tests of the packages with goroutines, with the race detector
 	CGO_ENABLED=1 go test -race -timeout 20m $(RACE)
+	CGO_ENABLED=1 go test -race -timeout 20m -run '$(RACE_STORE)' ./store
 
 build: ## the four programs, in bin/
 	@mkdir -p bin

@@ -128,19 +128,19 @@ func TestRedeliver(t *testing.T) {
 	h := d.hooks["forge"]
 	h.When = ""
 	d.hooks["forge"] = h // the rule is put right
-	again, err := s.server.Redeliver(t.Context(), "forge", "d1")
+	again, err := s.server.Redeliver(t.Context(), "forge", "d1", seedbed.JobOptions{Priority: 7})
 	if err != nil || again.Decision != seedbed.DecisionAccepted || !strings.HasPrefix(again.ID, "d1~") || again.Job == "" {
 		t.Fatalf("%+v, %v", again, err)
 	}
-	want := seedbed.Request{Action: "stop", Name: "web1", Profile: "small"}
+	want := seedbed.Request{Action: "stop", Name: "web1", Profile: "small", JobOptions: seedbed.JobOptions{Priority: 7}}
 	if diff := cmp.Diff([]seedbed.Request{want}, l.requests); diff != "" || l.last.ID != again.ID {
 		t.Error(diff, l.last.ID)
 	}
-	if _, err := s.server.Redeliver(t.Context(), "forge", "nothing"); !errors.Is(err, seedbed.ErrNotFound) {
+	if _, err := s.server.Redeliver(t.Context(), "forge", "nothing", seedbed.JobOptions{}); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Error(err)
 	}
 	kept.all[0].Payload = nil
-	if _, err := s.server.Redeliver(t.Context(), "forge", "d1"); !errors.Is(err, seedbed.ErrConflict) ||
+	if _, err := s.server.Redeliver(t.Context(), "forge", "d1", seedbed.JobOptions{}); !errors.Is(err, seedbed.ErrConflict) ||
 		!strings.Contains(err.Error(), "keep_payload") {
 		t.Error(err)
 	}

@@ -50,8 +50,9 @@ func (r *Server) DryRun(ctx context.Context, h seedbed.Hook, s seedbed.SampleDel
 }
 
 // Redeliver processes a delivery of the history again, as a new one and by the current rules. It is
-// not verified again. If its payload was not kept, Redeliver returns ErrConflict.
-func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redelivery, error) {
+// not verified again. o are options for its job. If the payload was not kept, Redeliver returns
+// ErrConflict.
+func (r *Server) Redeliver(ctx context.Context, hook, id string, o seedbed.JobOptions) (seedbed.Redelivery, error) {
 	old, err := r.History.Delivery(ctx, hook, id)
 	if err != nil {
 		return seedbed.Redelivery{}, err
@@ -60,7 +61,7 @@ func (r *Server) Redeliver(ctx context.Context, hook, id string) (seedbed.Redeli
 		return seedbed.Redelivery{}, seedbed.Errorf(seedbed.ErrConflict,
 			"the payload of delivery %q was not kept: set keep_payload on hook %q for those to come", seedbed.Clip(id), hook)
 	}
-	d := &delivered{body: old.Payload}
+	d := &delivered{body: old.Payload, options: o}
 	if d.hook, err = r.Hooks.Hook(ctx, hook); err != nil {
 		return seedbed.Redelivery{}, err
 	}

@@ -34,6 +34,8 @@ type delivered struct {
 	event event
 	kind  string
 	body  []byte
+	// options are those that a redelivery has for its job.
+	options seedbed.JobOptions
 	// drop returns the memory of the body to the budget.
 	drop func()
 	to   *slog.Logger
@@ -202,6 +204,7 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 		if full != nil {
 			return outcome{}, full
 		}
+		req.JobOptions = d.options.Over(req.JobOptions)
 		var receipt seedbed.Receipt
 		receipt, err = r.Intake.Submit(ctx, req, &entry)
 		if err != nil || receipt.Duplicate {

@@ -58,7 +58,7 @@ func (r *router) redeliver(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	done, err := r.Receiving.Redeliver(ctx, hook, id)
+	done, err := r.Receiving.Redeliver(ctx, hook, id, server.JobOptionsOf(c))
 	if err != nil {
 		return err
 	}

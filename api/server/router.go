@@ -107,8 +107,10 @@ func (r *Router) within(d time.Duration, h Handler, shown Lookup) fiber.Handler 
 		defer r.gate.Leave()
 		ctx, cancel := context.WithTimeout(r.base, d)
 		defer cancel()
-		if err := r.readJobOptions(ctx, c); err != nil {
-			return err
+		if !r.isOpen(c) {
+			if err := r.readJobOptions(ctx, c); err != nil {
+				return err
+			}
 		}
 		return h(r.changing(ctx, c, shown), c)
 	}

@@ -297,5 +297,5 @@ type Receiving struct {
 	// DryRun reports what a hook would do with a delivery.
 	DryRun func(ctx context.Context, h seedbed.Hook, s seedbed.SampleDelivery) (seedbed.DryRun, error)
 	// Redeliver processes a delivery of the history again.
-	Redeliver func(ctx context.Context, hook, id string) (seedbed.Redelivery, error)
+	Redeliver func(ctx context.Context, hook, id string, o seedbed.JobOptions) (seedbed.Redelivery, error)
 }

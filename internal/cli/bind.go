@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"seedbed"
 )
@@ -223,9 +224,8 @@ func (b *Bound) value(f Flag, t reflect.Type) (any, error) {
 		return set.GetFloat64(name)
 	case "duration":
 		return set.GetDuration(name)
-	case "stringArray":
-		texts, _ := set.GetStringArray(name)
-		return b.list(f, t, texts)
+	case "stringArray": // as given: GetStringArray would read the texts as CSV
+		return b.list(f, t, flag.Value.(pflag.SliceValue).GetSlice())
 	case "stringSlice":
 		texts, _ := set.GetStringSlice(name)
 		return b.list(f, t, texts)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -66,6 +67,12 @@ func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 // OnNode adds the flag that limits a list to one node.
 func OnNode(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "only on this `NODE`; without it, every node must answer")
+}
+
+// NotEmpty returns the texts of a repeatable flag without empty ones, so that a lone empty one means
+// none.
+func NotEmpty(texts []string) (any, error) {
+	return slices.DeleteFunc(texts, func(text string) bool { return text == "" }), nil
 }
 
 // ParseTags parses tags given as KEY=VALUE.

@@ -67,7 +67,7 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 		cli.Flag{Field: "define", Short: "d", Off: "D", Usage: "define the instance"},
 		cli.Flag{Field: "start", Short: "s", Off: "S", Usage: "start it once it is defined"},
 		cli.Flag{
-			Field: "arguments", Name: "script-arg", Short: "a", Each: true,
+			Field: "arguments", Name: "script-arg", Short: "a", Each: true, ParseAll: cli.NotEmpty,
 			Usage: "argument of the script as `KEY=VALUE`, over those of the profile (repeatable)",
 		},
 		cli.Flag{

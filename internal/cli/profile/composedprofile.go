@@ -42,7 +42,7 @@ func composedFlags(a *cli.App) []cli.Flag {
 		{Field: "userdata_document", Name: "userdata", Short: "u", Usage: "userdata `DOCUMENT`", Parse: text, Names: cli.UserdataNames},
 		{Field: "script", Short: "x", Usage: "provisioning `SCRIPT`", Parse: text, Names: cli.ScriptNames},
 		{
-			Field: "arguments", Name: "script-arg", Short: "a", Each: true,
+			Field: "arguments", Name: "script-arg", Short: "a", Each: true, ParseAll: cli.NotEmpty,
 			Usage: "argument of the script as `KEY=VALUE` (repeatable); with declared parameters it may hold expressions",
 		},
 		{
@@ -91,11 +91,11 @@ func composedProfileModify(a *cli.App) *cobra.Command {
 not affected, except for the user-data of those that follow it (all, unless --follow is
 pinned). The arguments of the script replace the former ones; -d alone removes them.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (_ string, err error) {
-			if p, err = cli.ScriptedProfile(api, ctx, args[0]); err != nil {
-				return "", err
-			}
 			if !f.Given() && !none && !open {
 				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --userdata DOCUMENT", args[0])
+			}
+			if p, err = cli.ScriptedProfile(api, ctx, args[0]); err != nil {
+				return "", err
 			}
 			if none {
 				p.Arguments = nil

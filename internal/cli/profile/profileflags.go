@@ -2,7 +2,6 @@ package profile
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +51,7 @@ func (f *profileFlags) add(a *cli.App, c *cobra.Command, p *seedbed.Profile) {
 			Usage: "provisioning `SCRIPT`, which makes the disks that are to be formatted or mounted",
 		},
 		cli.Flag{
-			Field: "arguments", Name: "argument", Each: true, ParseAll: arguments,
+			Field: "arguments", Name: "argument", Each: true, ParseAll: cli.NotEmpty,
 			Usage: "argument of the script as `KEY=VALUE` (repeatable); an empty one removes all",
 		},
 		cli.Flag{Field: "ova", Usage: "OVA `IMAGE` whose disks come first", Names: cli.OVAs},
@@ -121,10 +120,6 @@ func (f *profileFlags) expressions() []cli.Flag {
 
 func keys(texts []string) (any, error) { return flags.SSHKeys(texts) }
 
-func arguments(texts []string) (any, error) {
-	return slices.DeleteFunc(texts, func(a string) bool { return a == "" }), nil
-}
-
 // fresh makes the profile a new one.
 func (f *profileFlags) fresh(name string) error {
 	p, said := f.p, func(flag string) bool { return f.bound.Text(flag) != "" }
@@ -174,6 +169,9 @@ func (f *profileFlags) apply() error {
 
 // declarations reads a file that declares parameters.
 func declarations(a *cli.App, path string) ([]seedbed.Param, error) {
+	if path == "" {
+		return nil, cli.Usagef("--params is empty: give a FILE, or - for standard input")
+	}
 	raw, err := a.ReadArg(path, seedbed.MiB)
 	if err != nil {
 		return nil, err

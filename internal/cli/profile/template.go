@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"context"
+	"math"
 	"strconv"
 	"strings"
 
@@ -58,7 +59,7 @@ func systemFlags() []cli.Flag {
 
 func megabytes(text string) (any, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil {
+	if err != nil || n < 0 || n > math.MaxInt64/int(seedbed.MiB) {
 		return nil, cli.Usagef("--vram %q: expected a number of MiB, such as 1024", text)
 	}
 	return seedbed.Bytes(n) * seedbed.MiB, nil

@@ -57,7 +57,7 @@ func TestUndefinedScripted(t *testing.T) {
 	l.runUntil(id, seedbed.JobSucceeded)
 	l.left("web1", "web1_sda", "web1_sdb")
 	history := l.history(id)
-	if !strings.Contains(history, "create() is left out") || strings.Contains(history, "is defined") || l.host.scripts.Live() != 0 {
+	if !strings.Contains(history, "create() is skipped") || strings.Contains(history, "is defined") || l.host.scripts.Live() != 0 {
 		t.Errorf("%d scripts run; the history:\n%s", l.host.scripts.Live(), history)
 	}
 }

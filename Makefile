@@ -55,7 +55,7 @@ test-long: ## like test, with all cases of the large matrices: hours
 	@SEEDBED_LONG=1 $(MAKE) --no-print-directory test LIMIT=6h
 
 vet: ## format and vet, without tags and without C
-	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'run gofmt -w on these' >&2; exit 1; }
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$bad" ] || { printf '%s\n' "$$bad" 'run gofmt -w on these' >&2; exit 1; }
 	CGO_ENABLED=0 go vet ./...
 
 # The linter and the test runner are not in go.mod, because they would bring hundreds of modules.
@@ -77,13 +77,15 @@ check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's heade
 	CGO_ENABLED=0 go test ./...
 
 # What has goroutines that share memory. The race detector needs C and makes tests several times slower.
-RACE := . ./store/groupcommit ./store/zk ./store/local ./provision ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
+RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
 	./webhook/... ./api/... ./internal/cgate ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
-# Of the store, what is about concurrent requests: all of it would take too long.
-RACE_STORE := ^(TestContract|TestSharedCreates|TestHintIsForCommits|TestGuestEventsBounded)$$/^race$$
+# Of the store and the engine, what is about concurrent requests and jobs: all of it would take ten minutes.
+RACE_STORE  := ^(TestContract|TestSharedCreates|TestJobChangesInABatch|TestHintIsForCommits|TestGuestEventsBounded)$$/^race$$
+RACE_ENGINE := ^Test(CreateAndRemove|ManyAtOnce|UnavailableIsRetried|Panic|CrashLoop|Zombie|Lease|SoftStop|Cancel|WaitingCounts|FollowDomains)$$
 race: ## unit tests of the packages with goroutines, with the race detector
 	CGO_ENABLED=1 go test -race -timeout 20m $(RACE)
 	CGO_ENABLED=1 go test -race -timeout 20m -run '$(RACE_STORE)' ./store
+	CGO_ENABLED=1 go test -race -timeout 20m -run '$(RACE_ENGINE)' ./provision
 
 build: ## the four programs, in bin/
 	@mkdir -p bin

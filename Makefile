@@ -31,7 +31,7 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 APART  := provision provision/ceph store store/zk provision/script/python
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
-GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format standard-quiet --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
+GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
 	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --packages "$(2)" -- -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)
 LIMIT  := 40m
 TIMES  := .cache/times
@@ -47,11 +47,12 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	$(call GOTEST,rest,$$rest) -p 1 2>&1 | tee $(TIMES)/rest || status=1; \
 	$(call GOTEST,apart,$(addprefix ./,$(APART))) -p 2 2>&1 | tee $(TIMES)/apart || status=1; \
 	echo 'where the time went:'; \
-	cat $(TIMES)/apart $(TIMES)/rest | awk '($$1 == "ok" || $$1 == "FAIL") && $$3 ~ /s$$/ { print $$3, $$2 }' | sort -rn | head -12; \
+	cat $(TIMES)/apart $(TIMES)/rest | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
+		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \
 	if cat $(TIMES)/again-* 2>/dev/null | grep .; then echo 'The tests above failed and ran again. A test that passes only then is a fault: mend it.'; fi; \
 	exit $$status
 
-test-long: ## like test, with all cases of the large matrices: hours
+test-long: ## like test, with all cases of the large matrices; a few minutes longer
 	@SEEDBED_LONG=1 $(MAKE) --no-print-directory test LIMIT=6h
 
 vet: ## format and vet, without tags and without C

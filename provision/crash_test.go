@@ -293,7 +293,7 @@ func TestCancel(t *testing.T) {
 		l.ok(err)
 		l.pool.Fail(func(ctx context.Context, name string, point drivertest.Point) error {
 			if name == "ImportImage" && point == drivertest.After { // the answer is lost
-				l.ok(l.db.CancelJob(ctx, receipt.Job))
+				l.ok(l.db.CancelJob(t.Context(), receipt.Job))
 				<-ctx.Done()
 				return ctx.Err()
 			}

@@ -258,7 +258,7 @@ func TestRebuildCancelled(t *testing.T) {
 			hook := func(ctx context.Context, name string, point drivertest.Point) error {
 				if name == at && point == drivertest.Before && !reached {
 					reached = true
-					l.ok(l.db.CancelJob(ctx, id))
+					l.ok(l.db.CancelJob(t.Context(), id))
 					<-ctx.Done()
 					return ctx.Err()
 				}

@@ -107,10 +107,8 @@ func (r *Router) within(d time.Duration, h Handler, shown Lookup) fiber.Handler 
 		defer r.gate.Leave()
 		ctx, cancel := context.WithTimeout(r.base, d)
 		defer cancel()
-		if !r.isOpen(c) {
-			if err := r.readJobOptions(ctx, c); err != nil {
-				return err
-			}
+		if err := r.readJobOptions(ctx, c); err != nil {
+			return err
 		}
 		return h(r.changing(ctx, c, shown), c)
 	}
@@ -126,9 +124,10 @@ func JobOptionsOf(c *fiber.Ctx) seedbed.JobOptions {
 	return o
 }
 
-// readJobOptions reads the request's options for its job, for JobOptionsOf.
+// readJobOptions reads the request's options for its job, for JobOptionsOf. A request that needs no
+// token starts no job, and must not look for one.
 func (r *Router) readJobOptions(ctx context.Context, c *fiber.Ctx) error {
-	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
+	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead || r.isOpen(c) {
 		return nil
 	}
 	var o seedbed.JobOptions

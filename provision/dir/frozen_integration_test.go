@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/lab"
 )
 
 // A file that somebody opens to write to while it is imported is imported by
@@ -33,7 +33,7 @@ func TestImportOfAFileThatIsWrittenTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle(t, disk)
+	lab.Settle(t, disk)
 	p := open(t, filepath.Join(t.TempDir(), "pool"))
 	before := tree(t, p)
 	var once sync.Once
@@ -63,24 +63,5 @@ func TestImportOfAFileThatIsWrittenTo(t *testing.T) {
 	}
 	if after := tree(t, p); strings.Join(after, " ") != strings.Join(before, " ") {
 		t.Errorf("left in the pool: %v", after)
-	}
-}
-
-// settle waits until no process has the file open for writing. A program that another test starts
-// has the file open, until it is executed, if this process had it open when it was forked.
-func settle(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); err == nil {
-			return // the lease ends when f is closed
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal(err)
-		}
 	}
 }

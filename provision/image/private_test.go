@@ -8,11 +8,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/lab"
 )
 
 // onHost is a directory of a file system that only this host writes to.
@@ -45,26 +43,6 @@ func take(ctx context.Context, t *testing.T, spec seedbed.ImageSpec, spool *Spoo
 	return ctx, p, copied
 }
 
-// settle waits until nobody has the file open for writing: programs that other tests
-// start have what this process had open, until they are themselves.
-func settle(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); err == nil {
-			thaw(f)
-			return
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal(err)
-		}
-	}
-}
-
 // What somebody may be writing to is copied, and nothing else is.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
@@ -82,7 +60,7 @@ func TestPrivate(t *testing.T) {
 	if _, err := writer.Write(disk); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, path)
+	lab.Settle(t, path)
 	for name, c := range map[string]struct {
 		spec   seedbed.ImageSpec
 		copied bool
@@ -142,7 +120,7 @@ func TestFrozenFileIsChanged(t *testing.T) {
 			if err := os.WriteFile(path, disk, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			settle(t, path)
+			lab.Settle(t, path)
 			ctx, p, copied := take(t.Context(), t, seedbed.ImageSpec{Path: path}, nil)
 			if copied {
 				t.Fatal("it was copied")
@@ -175,7 +153,7 @@ func TestFrozenFileOfAnotherDigest(t *testing.T) {
 	if err := os.WriteFile(path, put(5000, 510, "\x55\xaa"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, path)
+	lab.Settle(t, path)
 	_, p, _ := take(t.Context(), t, seedbed.ImageSpec{Path: path, SHA256: hexSum(nil)}, nil)
 	if _, err := p.Digest(func() {}); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("got %v", err)

@@ -24,7 +24,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 
 	"seedbed"
 	"seedbed/store/access"
@@ -159,16 +158,13 @@ func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 	if err := instances.LockNetworks(ctx, b, networks); err != nil {
 		return err
 	}
-	if err := hooks.LockQuotas(ctx, b, hooked); err != nil {
+	if err := sqldb.InOrder(hooked, func(hook string) error { return hooks.LockQuota(ctx, b, hook) }); err != nil {
 		return err
 	}
-	slices.Sort(tokens)
-	for _, token := range slices.Compact(tokens) {
-		if _, err := lockToken(ctx, b, token); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sqldb.InOrder(tokens, func(token string) error {
+		_, err := lockToken(ctx, b, token)
+		return err
+	})
 }
 
 // seed creates the store's own settings.

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"seedbed"
@@ -10,23 +9,11 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// LockQuotas locks hooks in the order of their names, so that transactions that count against the
-// quotas of several do not wait for each other in a circle. Hooks that do not exist are left out.
-func LockQuotas(ctx context.Context, b *groupcommit.Batch, names []string) error {
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if err := lockQuota(ctx, b, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // lockedHooks holds the names of the hooks that a batch has locked.
 type lockedHooks map[string]bool
 
-// lockQuota locks the row of a hook, once for all writes of the batch.
-func lockQuota(ctx context.Context, b *groupcommit.Batch, name string) error {
+// LockQuota locks the row of a hook, if it exists, once for all writes of the batch.
+func LockQuota(ctx context.Context, b *groupcommit.Batch, name string) error {
 	locked := groupcommit.Of[lockedHooks](b)
 	if name == "" || (*locked)[name] {
 		return nil
@@ -53,7 +40,7 @@ func HoldQuota(ctx context.Context, b *groupcommit.Batch, a seedbed.Acceptance) 
 	if hook == "" {
 		return nil
 	}
-	if err := lockQuota(ctx, b, hook); err != nil {
+	if err := LockQuota(ctx, b, hook); err != nil {
 		return err
 	}
 	q := a.Delivery.Quota

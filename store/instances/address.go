@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
-	"slices"
 
 	"seedbed"
 	"seedbed/store/groupcommit"
@@ -65,20 +64,18 @@ func batchNetwork(ctx context.Context, b *groupcommit.Batch, name string) (seedb
 	return n, err
 }
 
-// LockNetworks locks networks in the order of their names, so that transactions that use several do
-// not wait for each other in a circle. A transaction calls it first. Networks that do not exist are
-// left out.
+// LockNetworks locks networks in one order. A transaction calls it first. Networks that do not exist
+// are left out.
 func LockNetworks(ctx context.Context, b *groupcommit.Batch, names []string) error {
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	return sqldb.InOrder(names, func(name string) error {
 		if seedbed.CheckName("network", name) != nil {
-			continue
+			return nil
 		}
 		if _, err := batchNetwork(ctx, b, name); err != nil && !errors.Is(err, seedbed.ErrInvalid) {
 			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // NetworksOf returns the networks of an instance's NICs.

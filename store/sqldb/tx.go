@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -159,6 +160,18 @@ func One[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing 
 		err = missing
 	}
 	return v, err
+}
+
+// InOrder calls lock once for each of the names, in their order. Transactions that lock the rows of
+// several names in that way do not wait for each other in a circle.
+func InOrder(names []string, lock func(name string) error) error {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if err := lock(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // LockOne is one for an UPDATE … RETURNING that only locks the row and changes nothing.

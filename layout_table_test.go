@@ -16,9 +16,9 @@ var layout = map[string]string{
 	"api/client": "api/wire internal/sleep",
 
 	// Deliveries that come in and go out.
-	"webhook":           "internal/httpserve webhook/signature",
+	"webhook":           "internal/header internal/httpserve webhook/signature",
 	"webhook/outbox":    "internal/build webhook/signature",
-	"webhook/signature": "internal/httpserve",
+	"webhook/signature": "internal/header",
 
 	// Jobs. The engine knows no plan, and nothing here knows a driver.
 	"provision":           "provision/intake provision/engine provision/plans provision/record",
@@ -90,7 +90,8 @@ var layout = map[string]string{
 	// What programs share.
 	"internal/build":     "",
 	"internal/config":    "",
-	"internal/httpserve": "internal/reload",
+	"internal/header":    "",
+	"internal/httpserve": "internal/header internal/reload",
 	"internal/identity":  "",
 	"internal/mtls":      "internal/reload",
 	"internal/reload":    "",

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // FuzzForwarded feeds X-Forwarded-For. A stranger's word changes nothing, and a proxy's never makes
@@ -16,8 +16,8 @@ func FuzzForwarded(f *testing.F) {
 	f.Add("192.0.2.9, 10.2.2.2")
 	f.Add("::ffff:127.0.0.1,fe80::1%eth0,,x")
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	f.Fuzz(func(t *testing.T, header string) {
-		fields := httpserve.Fields{"x-forwarded-for": {header}}
+	f.Fuzz(func(t *testing.T, value string) {
+		fields := header.Fields{"x-forwarded-for": {value}}
 		stranger, proxy := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, &net.TCPAddr{IP: net.IPv4(10, 1, 1, 1)}
 		if p := peerOf(stranger, fields, trusted); p.addr.String() != "192.0.2.1" || p.local() {
 			t.Errorf("a stranger is %+v", p)
@@ -26,9 +26,9 @@ func FuzzForwarded(f *testing.F) {
 		if !p.addr.IsValid() || p.addr.Zone() != "" || p.local() {
 			t.Errorf("by a proxy it is %+v", p)
 		}
-		if last := strings.TrimSpace(header[strings.LastIndex(header, ",")+1:]); p.addr.String() != "10.1.1.1" {
+		if last := strings.TrimSpace(value[strings.LastIndex(value, ",")+1:]); p.addr.String() != "10.1.1.1" {
 			if a, err := netip.ParseAddr(last); err != nil || !within(trusted, a.Unmap()) && a.Unmap().WithZone("") != p.addr {
-				t.Errorf("%q is %s", header, p.addr)
+				t.Errorf("%q is %s", value, p.addr)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fasthttp"
@@ -61,7 +61,7 @@ func TestPeer(t *testing.T) {
 		"mapped":                   {"[::ffff:10.1.1.1]:5", "::ffff:192.0.2.9", "192.0.2.9", false, nil},
 		"proxy that says loopback": {"10.1.1.1:5", "127.0.0.1", "127.0.0.1", false, nil},
 	} {
-		f := httpserve.Fields{}
+		f := header.Fields{}
 		if test.forwarded != "" {
 			f["x-forwarded-for"] = []string{test.forwarded}
 		}
@@ -81,7 +81,7 @@ func TestPeer(t *testing.T) {
 // Nothing that may prove who sent it goes into the history or before the rules.
 func TestShownAndKept(t *testing.T) {
 	t.Parallel()
-	f := httpserve.Fields{}
+	f := header.Fields{}
 	for _, name := range []string{"webhook-id", "webhook-signature", "x-hub-signature-256", "x-gitlab-token", "authorization", "cookie",
 		"stripe-signature", "x-slack-signature", "x-api-key", "x-my-mac", "x-hook-key", "x-passphrase", "idempotency-key", "x-github-event"} {
 		f[name] = []string{"v"}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 
 	"github.com/valyala/fasthttp"
 )
@@ -27,7 +27,7 @@ var indirect = []string{"forwarded", "via", "x-forwarded-for", "x-forwarded-host
 // peerOf returns where a request comes from. It uses X-Forwarded-For only from a trusted proxy, and
 // takes the last address that is not itself that of a trusted proxy. The addresses before it come
 // from the sender.
-func peerOf(remote net.Addr, f httpserve.Fields, trusted []netip.Prefix) peer {
+func peerOf(remote net.Addr, f header.Fields, trusted []netip.Prefix) peer {
 	p := peer{direct: !slices.ContainsFunc(indirect, f.Has)}
 	if at, ok := remote.(*net.TCPAddr); ok {
 		p.addr = at.AddrPort().Addr().Unmap()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/header"
 	"seedbed/internal/httpserve"
 	"seedbed/webhook/signature"
 
@@ -90,7 +91,7 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 
 // prove reads the request and checks that the hook accepts its sender. For an unknown hook it does
 // the same work with a random key, so that the time taken does not reveal which hooks exist.
-func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f httpserve.Fields, from peer) error {
+func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f header.Fields, from peer) error {
 	err := seedbed.CheckName("hook", d.Hook)
 	if err == nil {
 		d.hook, err = r.Hooks.Hook(ctx, d.Hook)
@@ -144,7 +145,7 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f http
 }
 
 // readBody reads the raw bytes of a body whose kind and length the hook accepts.
-func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f httpserve.Fields) error {
+func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f header.Fields) error {
 	if f.Has("content-encoding") {
 		return refuse(fiber.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it was signed")
 	}

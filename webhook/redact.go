@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // Limits of the headers and query parameters that the history keeps.
@@ -48,7 +48,7 @@ func looksSecret(name string) bool {
 }
 
 // shown returns the headers of a delivery as rules and the history see them: without credentials.
-func shown(f httpserve.Fields, h seedbed.Hook) map[string]string {
+func shown(f header.Fields, h seedbed.Hook) map[string]string {
 	m := make(map[string]string, len(f))
 	for name, values := range f {
 		if isSecretHeader(name) || h.Form != nil && strings.EqualFold(name, h.Form.SignatureHeader) {

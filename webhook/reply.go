@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/header"
 	"seedbed/internal/httpserve"
 
 	"github.com/gofiber/fiber/v2"
@@ -40,7 +41,7 @@ type jobless struct {
 	Plan     *seedbed.Plan    `json:"plan,omitempty"`
 }
 
-func (r *receiver) answer(c *fiber.Ctx, f httpserve.Fields, a outcome) error {
+func (r *receiver) answer(c *fiber.Ctx, f header.Fields, a outcome) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	switch a.decision {
 	case seedbed.DecisionIgnored:

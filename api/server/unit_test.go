@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"seedbed"
+	"seedbed/internal/header"
 	"seedbed/internal/httpserve"
 
 	"github.com/gofiber/fiber/v2"
@@ -55,7 +56,7 @@ func TestTokenHeadersComeOnce(t *testing.T) {
 		"two tokens": "Authorization: a\r\nauthorization: b\r\n\r\n",
 		"two keys":   "X-Api-Key: a\r\nx-api-key: a\r\n\r\n",
 	} {
-		if f, err := httpserve.ParseFields([]byte(raw), single...); err == nil {
+		if f, err := header.Parse([]byte(raw), single...); err == nil {
 			t.Errorf("%s: accepted as %v", name, f)
 		}
 	}

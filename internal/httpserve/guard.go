@@ -7,6 +7,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"seedbed/internal/header"
 )
 
 // These are the keys of values that are stored with a request.
@@ -24,7 +26,7 @@ type Guard struct {
 	Log     *slog.Logger
 	Request string
 	// Single holds the headers, in lower case, on which decisions of this server depend, and which
-	// must therefore not occur twice. ParseFields adds its own.
+	// must therefore not occur twice. header.Parse adds its own.
 	Single []string
 	// Discard is how many bytes of an unread body are read, unless the body is known to be longer.
 	// This lets a caller that is still sending see the answer rather than a reset connection.
@@ -45,7 +47,7 @@ func (g Guard) around(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 				g.Refuse(ctx, g.Bug)
 			}
 		}()
-		f, err := ParseFields(ctx.Request.Header.RawHeaders(), g.Single...)
+		f, err := header.Parse(ctx.Request.Header.RawHeaders(), g.Single...)
 		if err != nil {
 			ctx.SetConnectionClose()
 			g.Refuse(ctx, Problem{Status: fiber.StatusBadRequest, Detail: err.Error()})
@@ -65,4 +67,10 @@ func (g Guard) settle(ctx *fasthttp.RequestCtx) {
 		_, _ = io.CopyN(io.Discard, stream, int64(g.Discard))
 	}
 	ctx.SetConnectionClose()
+}
+
+// FieldsOf returns the fields of a request that a Guard has admitted.
+func FieldsOf(ctx *fasthttp.RequestCtx) header.Fields {
+	f, _ := ctx.UserValue(fieldsKey).(header.Fields)
+	return f
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // alertmanager is Prometheus Alertmanager's webhook, which is not signed: the sender holds a bearer
@@ -18,7 +18,7 @@ import (
 // subjects name. https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
 type alertmanager struct{}
 
-func (alertmanager) Read(f httpserve.Fields) (Claim, error) {
+func (alertmanager) Read(f header.Fields) (Claim, error) {
 	if !f.Has("authorization") {
 		return Claim{}, nil // with a key this does not prove anything; without one the certificate does
 	}
@@ -68,7 +68,7 @@ func (alertmanager) key(text string) ([]byte, error) { return textKey(text) }
 // send.
 type unsigned struct{}
 
-func (unsigned) Read(f httpserve.Fields) (Claim, error) {
+func (unsigned) Read(f header.Fields) (Claim, error) {
 	for _, name := range []string{HeaderID, "idempotency-key"} {
 		if f.Has(name) {
 			id, err := needID(f, name)

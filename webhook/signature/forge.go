@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strings"
 
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // github is X-Hub-Signature-256: HMAC-SHA256 over the body, without a time. A delivery is
@@ -14,7 +14,7 @@ import (
 // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 type github struct{}
 
-func (github) Read(f httpserve.Fields) (Claim, error) {
+func (github) Read(f header.Fields) (Claim, error) {
 	if !f.Has("x-hub-signature-256") && f.Has("x-hub-signature") {
 		return Claim{}, errors.New("header x-hub-signature-256 is missing: SHA-1 is not accepted")
 	}
@@ -44,7 +44,7 @@ func (github) key(text string) ([]byte, error) { return textKey(text) }
 // https://docs.gitlab.com/user/project/integrations/webhooks/
 type gitlab struct{}
 
-func (gitlab) Read(f httpserve.Fields) (Claim, error) {
+func (gitlab) Read(f header.Fields) (Claim, error) {
 	token, err := need(f, "x-gitlab-token")
 	if err != nil {
 		return Claim{}, err

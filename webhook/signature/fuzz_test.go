@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // fuzzScheme feeds one scheme headers and bodies. Nothing is to be accepted that was not signed,
@@ -34,7 +34,7 @@ func fuzzHook(f *testing.F, s sender) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, raw, body []byte) {
-		fields, err := httpserve.ParseFields(raw, Deciding...)
+		fields, err := header.Parse(raw, Deciding...)
 		if err != nil {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 var errNoKey = seedbed.Errorf(seedbed.ErrInvalid, "a hook of scheme %s has no keys", seedbed.SchemeNone)
@@ -117,7 +117,7 @@ func (g *generic) split() error {
 	return nil
 }
 
-func (g *generic) Read(f httpserve.Fields) (c Claim, err error) {
+func (g *generic) Read(f header.Fields) (c Claim, err error) {
 	text := ""
 	if g.TimestampHeader != "" {
 		if text, c.at, err = needTime(f, g.TimestampHeader); err != nil {

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // Scheme is one way in which senders prove who they are. It keeps no state.
 type Scheme interface {
 	// Read parses what the headers claim. An error means that the request is malformed, and does
 	// not quote it.
-	Read(f httpserve.Fields) (Claim, error)
+	Read(f header.Fields) (Claim, error)
 	// proves reports whether key made one of the claim's proofs over body. It checks all of them,
 	// in a time that does not reveal which is wrong.
 	proves(key []byte, c Claim, body []byte) bool
@@ -102,7 +102,7 @@ func validID(s string) bool {
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
 // need returns the value of a header that must occur exactly once.
-func need(f httpserve.Fields, name string) (string, error) {
+func need(f header.Fields, name string) (string, error) {
 	switch n := len(f[name]); {
 	case n == 0:
 		return "", errors.New("header " + name + " is missing")
@@ -113,7 +113,7 @@ func need(f httpserve.Fields, name string) (string, error) {
 }
 
 // needTime reads a header of Unix seconds.
-func needTime(f httpserve.Fields, name string) (text string, at time.Time, err error) {
+func needTime(f header.Fields, name string) (text string, at time.Time, err error) {
 	if text, err = need(f, name); err != nil {
 		return "", at, err
 	}
@@ -136,7 +136,7 @@ func parseTime(name, text string) (time.Time, error) {
 }
 
 // needID reads a header that names the event.
-func needID(f httpserve.Fields, name string) (string, error) {
+func needID(f header.Fields, name string) (string, error) {
 	id, err := need(f, name)
 	if err == nil && !validID(id) {
 		err = errors.New(name + ": expected 1 to 128 letters, digits, '_' or '-'")

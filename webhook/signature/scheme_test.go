@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 const slackBody = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&" +
@@ -65,8 +65,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func fieldsOf(m map[string]string) httpserve.Fields {
-	f := httpserve.Fields{}
+func fieldsOf(m map[string]string) header.Fields {
+	f := header.Fields{}
 	for k, v := range m {
 		f[k] = []string{v}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // The headers of Standard Webhooks, in lower case.
@@ -43,7 +43,7 @@ func lead(id string, ts time.Time) string {
 
 // readStandard reads the three headers. Neither id nor timestamp can contain a dot, so the signed
 // bytes can be split in only one way.
-func readStandard(f httpserve.Fields, version string, size int) (Claim, error) {
+func readStandard(f header.Fields, version string, size int) (Claim, error) {
 	id, err := needID(f, HeaderID)
 	if err != nil {
 		return Claim{}, err
@@ -87,7 +87,7 @@ func parseSignatures(s, version string, size int) ([][]byte, error) {
 // standard is Standard Webhooks 1.0.0, v1: HMAC-SHA256.
 type standard struct{}
 
-func (standard) Read(f httpserve.Fields) (Claim, error) { return readStandard(f, "v1", sha256.Size) }
+func (standard) Read(f header.Fields) (Claim, error) { return readStandard(f, "v1", sha256.Size) }
 
 func (standard) proves(key []byte, c Claim, body []byte) bool {
 	return checkKey(key) == nil && equalAny(c.proofs, sha256MAC(key, c.lead, body))
@@ -100,7 +100,7 @@ func (standard) key(text string) ([]byte, error) { return ParseSecret(text) }
 // standardV1a is Standard Webhooks 1.0.0, v1a: Ed25519.
 type standardV1a struct{}
 
-func (standardV1a) Read(f httpserve.Fields) (Claim, error) {
+func (standardV1a) Read(f header.Fields) (Claim, error) {
 	return readStandard(f, "v1a", ed25519.SignatureSize)
 }
 

@@ -7,14 +7,14 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // stripe is Stripe-Signature: t=<unix>,v1=<hex>, in which v1 may occur several times. The key is
 // the whole text whsec_…, not what it encodes. https://docs.stripe.com/webhooks#verify-manually
 type stripe struct{}
 
-func (stripe) Read(f httpserve.Fields) (Claim, error) {
+func (stripe) Read(f header.Fields) (Claim, error) {
 	text, err := need(f, "stripe-signature")
 	if err != nil {
 		return Claim{}, err
@@ -71,7 +71,7 @@ func (stripe) key(text string) ([]byte, error) { return textKey(text) }
 // https://docs.slack.dev/authentication/verifying-requests-from-slack
 type slack struct{}
 
-func (slack) Read(f httpserve.Fields) (Claim, error) {
+func (slack) Read(f header.Fields) (Claim, error) {
 	text, at, err := needTime(f, "x-slack-request-timestamp")
 	if err != nil {
 		return Claim{}, err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/internal/httpserve"
+	"seedbed/internal/header"
 )
 
 // The vector of the Standard Webhooks specification.
@@ -175,12 +175,12 @@ func hookOf(s seedbed.Scheme, secret []byte) seedbed.Hook {
 	return seedbed.Hook{HookSettings: of(s), Keys: keys(secret)}
 }
 
-func standardFields(id, timestamp, signatures string) httpserve.Fields {
-	return httpserve.Fields{HeaderID: {id}, HeaderTimestamp: {timestamp}, HeaderSignature: {signatures}}
+func standardFields(id, timestamp, signatures string) header.Fields {
+	return header.Fields{HeaderID: {id}, HeaderTimestamp: {timestamp}, HeaderSignature: {signatures}}
 }
 
 // verifyHeaders is what a delivery goes through before it is believed.
-func verifyHeaders(h seedbed.Hook, f httpserve.Fields, body string, now time.Time) error {
+func verifyHeaders(h seedbed.Hook, f header.Fields, body string, now time.Time) error {
 	s, err := Of(h.HookSettings)
 	if err != nil {
 		return err

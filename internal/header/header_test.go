@@ -1,4 +1,4 @@
-package httpserve
+package header
 
 import (
 	"slices"
@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseFields(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	const good = "Host: a\r\nX-API-Key:  k \r\nX-Two: 1\r\nx-two:\t2 \r\nContent-Length: 2\r\n\r\n"
-	got, err := ParseFields([]byte(good), "x-api-key")
+	got, err := Parse([]byte(good), "x-api-key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,18 +38,18 @@ func TestParseFields(t *testing.T) {
 		"two types":              "Content-Type: a/b\r\nContent-Type: a/b\r\n\r\n",
 		"two codings":            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n",
 	} {
-		if f, err := ParseFields([]byte(raw), "x-api-key"); err == nil {
+		if f, err := Parse([]byte(raw), "x-api-key"); err == nil {
 			t.Errorf("%s: accepted as %v", name, f)
 		}
 	}
 }
 
-func FuzzParseFields(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add([]byte("Host: a\r\nWebhook-Id: x\r\n\r\n"))
 	f.Add([]byte("Host: a\r\n b\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"))
 	single := []string{"webhook-id", "authorization"}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		got, err := ParseFields(raw, single...)
+		got, err := Parse(raw, single...)
 		if err != nil {
 			return
 		}

@@ -1,11 +1,10 @@
-package httpserve
+// Package header parses the header fields of an HTTP request as they were received.
+package header
 
 import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/valyala/fasthttp"
 )
 
 // Fields holds the header fields of a request: the values by lower-case name.
@@ -22,23 +21,17 @@ func (f Fields) Get(name string) string {
 	return f[name][0]
 }
 
-// FieldsOf returns the fields of a request that a Guard has admitted.
-func FieldsOf(ctx *fasthttp.RequestCtx) Fields {
-	f, _ := ctx.UserValue(fieldsKey).(Fields)
-	return f
-}
-
 // usual is the capacity that suffices for most requests.
 const usual = 8
 
 // framing holds the headers on which every server's decisions depend.
 var framing = []string{"host", "content-length", "transfer-encoding", "content-type", "content-encoding", "expect"}
 
-// ParseFields parses a header block as it was received, without the request line. It exists because
+// Parse parses a header block as it was received, without the request line. It exists because
 // a parsed header no longer shows that a line was folded, that a field occurred twice, or that both
 // lengths were given (RFC 9112 5.2 and 6.3). Each of these is an error, whose text quotes no value.
 // The headers in framing, and those in single, must not occur twice.
-func ParseFields(raw []byte, single ...string) (Fields, error) {
+func Parse(raw []byte, single ...string) (Fields, error) {
 	f := make(Fields, usual)
 	text, values := string(raw), make([]string, 0, usual) // once for all fields
 	for line := range strings.SplitSeq(text, "\r\n") {

@@ -27,8 +27,13 @@ type Finding struct {
 	Text  string `json:"text"`
 }
 
-//go:embed check.py
-var checker string
+// checker is the check, and surface is the part of the library that it needs.
+var (
+	//go:embed check.py
+	checker string
+	//go:embed lib/seedbed/_surface.py
+	surface string
+)
 
 // checkTimeout bounds the check, even for a script of the maximum length on a slow host.
 const checkTimeout = 30 * time.Second
@@ -66,13 +71,9 @@ func Check(ctx context.Context, interpreter string, text []byte) ([]Finding, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoInterpreter, err)
 	}
-	surface, err := tree.ReadFile("lib/seedbed/_surface.py")
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "-I", "-B", "-X", "utf8", "-c", string(surface)+"\n"+checker)
+	cmd := exec.CommandContext(ctx, path, "-I", "-B", "-X", "utf8", "-c", surface+"\n"+checker)
 	cmd.Stdin = bytes.NewReader(text)
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer

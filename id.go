@@ -90,6 +90,9 @@ func (id InstanceID) EC2() string {
 	return "i-" + h[len(h)-17:]
 }
 
+// Whole reports whether id is a UUID in lower case, not the start of one.
+func (id JobID) Whole() bool { return isUUID(string(id)) }
+
 // Short returns the first group of the UUID, which tables and messages show.
 func (id JobID) Short() string {
 	s, _, _ := strings.Cut(string(id), "-")

@@ -23,6 +23,10 @@ const createTask = "provisioner.create"
 // composeVM creates an instance from a profile. As in PVC's manual, define_vm and start_vm default
 // to true.
 func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
 	req := seedbed.Request{
 		Action:    seedbed.DoCreate,
 		Name:      f.must("name", "A VM name must be specified."),
@@ -32,7 +36,7 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		Ready:     seedbed.Ready(f.text("ready")),
 		Params:    composedParams(f),
 
-		JobOptions: server.JobOptionsOf(c),
+		JobOptions: o,
 	}
 	if f.err == nil && f.has("define_vm") && !f.flag("define_vm") {
 		req.Undefined, req.Off = true, true

@@ -54,6 +54,10 @@ func (r *router) ovaRoutes(t *table, p string, get routing) {
 
 // uploadOVA receives an OVA as PVC's client sends it, and answers once it is imported.
 func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
 	pool := f.must("pool", "A storage pool must be specified.")
 	size := 0
 	if f.must("ova_size", "An OVA size must be specified."); f.err == nil {
@@ -63,7 +67,7 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name st
 		f.refuse(cmp.Or(seedbed.CheckOVAName(name), seedbed.CheckName("pool", pool), refused(fiber.StatusBadRequest, noOVASize)))
 	}
 	f.note(c)
-	receipt, err := r.TakeOVA(ctx, c, name, seedbed.UploadSpec{Pool: pool, Size: seedbed.Bytes(size)}, f.err)
+	receipt, err := r.TakeOVA(ctx, c, name, seedbed.UploadSpec{Pool: pool, Size: seedbed.Bytes(size)}, o, f.err)
 	if err != nil {
 		return err
 	}
@@ -74,8 +78,12 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name st
 }
 
 func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
 	name := server.Param(c, "name")
-	receipt, err := r.OVAs.RemoveOVA(ctx, name, server.JobOptionsOf(c))
+	receipt, err := r.OVAs.RemoveOVA(ctx, name, o)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid):
 		return refused(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)

@@ -89,6 +89,10 @@ var vmActions = map[string]vmAction{
 }
 
 func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
 	state, wait := f.must("state", "A valid state must be specified"), f.flag("wait")
 	if f.err != nil {
 		return f.err
@@ -108,7 +112,7 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error 
 		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is not in 'start' state!", i.Name)
 	}
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
-		Action: a.action, Name: i.Name, Params: a.params, JobOptions: server.JobOptionsOf(c),
+		Action: a.action, Name: i.Name, Params: a.params, JobOptions: o,
 	}, nil)
 	if err != nil {
 		return err
@@ -129,6 +133,10 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error 
 // removeVM removes a VM with its disks, as PVC does if delete_disks is true. If it is false, PVC
 // would keep the disks. Seedbed refuses that rather than delete more than was asked.
 func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
 	disks := f.flag("delete_disks")
 	if f.err != nil {
 		return f.err
@@ -141,7 +149,7 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return refused(fiber.StatusBadRequest,
 			"ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name, JobOptions: server.JobOptionsOf(c)}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name, JobOptions: o}, nil)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (r *router) domain(ctx context.Context, c *fiber.Ctx) (any, error) {
 }
 
 // adopt starts the job that adopts the domain. The body is optional.
-func (r *router) adopt(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) adopt(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req seedbed.AdoptRequest
 	if c.Context().Request.Header.ContentLength() != 0 {
 		if err := server.Receive(c, &req); err != nil {
@@ -49,13 +49,13 @@ func (r *router) adopt(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, erro
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.Adoptions.Adopt(ctx, f, req, server.JobOptionsOf(c))
+	return r.Adoptions.Adopt(ctx, f, req, o)
 }
 
-func (r *router) forget(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) forget(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	i, err := r.named(ctx, c)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.Adoptions.Forget(ctx, i.Name, server.JobOptionsOf(c))
+	return r.Adoptions.Forget(ctx, i.Name, o)
 }

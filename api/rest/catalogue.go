@@ -24,10 +24,15 @@ func answer(f func(context.Context, *fiber.Ctx) (any, error)) server.Handler {
 	}
 }
 
-// accept returns a handler that answers with the job that f has submitted.
-func accept(f func(context.Context, *fiber.Ctx) (seedbed.Receipt, error)) server.Handler {
+// accept returns a handler that answers with the job that f has submitted, with the options of the
+// request.
+func (r *router) accept(f func(context.Context, *fiber.Ctx, seedbed.JobOptions) (seedbed.Receipt, error)) server.Handler {
 	return func(ctx context.Context, c *fiber.Ctx) error {
-		receipt, err := f(ctx, c)
+		o, err := r.JobOptions(ctx, c)
+		if err != nil {
+			return err
+		}
+		receipt, err := f(ctx, c, o)
 		if err != nil {
 			return err
 		}
@@ -79,7 +84,7 @@ func drop(ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context
 	return nil
 }
 
-func (r *router) importImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) importImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req wire.ImageRequest
 	if err := server.Receive(c, &req); err != nil {
 		return seedbed.Receipt{}, err
@@ -90,11 +95,11 @@ func (r *router) importImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt
 	}
 	return r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{
 		Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node,
-	}, server.JobOptionsOf(c))
+	}, o)
 }
 
 // uploadImage receives a disk image, and starts its import.
-func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n, err := server.NameOf(c, "image")
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -133,7 +138,7 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt
 		return seedbed.Receipt{}, err
 	}
 	spec.Upload, spec.SHA256, spec.Node = up.ID, up.SHA256, up.Node
-	receipt, err := r.Intake.Import(ctx, n, up.Pool, spec, server.JobOptionsOf(c))
+	receipt, err := r.Intake.Import(ctx, n, up.Pool, spec, o)
 	if err != nil {
 		return seedbed.Receipt{}, r.Unneeded(ctx, up, err)
 	}

@@ -58,7 +58,11 @@ func (r *router) redeliver(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	done, err := r.Receiving.Redeliver(ctx, hook, id, server.JobOptionsOf(c))
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
+	done, err := r.Receiving.Redeliver(ctx, hook, id, o)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const (
 	keptEvents = 100000
 )
 
-func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req wire.InstanceRequest
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
 		return seedbed.Receipt{}, err
@@ -36,7 +36,7 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx) (seedbed.Rece
 	return r.Intake.Submit(ctx, seedbed.Request{
 		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params,
 		Hold: req.Hold, Protected: req.Protected, Node: req.Node,
-		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly, JobOptions: server.JobOptionsOf(c),
+		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly, JobOptions: o,
 	}, nil)
 }
 
@@ -72,21 +72,17 @@ func (r *router) instance(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, server.InstanceTag(i), i)
 }
 
-func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n := c.Params("name")
 	if err := seedbed.CheckInstanceName(n); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	if err := server.Unchanged(ctx, c, "instance", r.Store.InstanceByName, server.InstanceTag); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
-		Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm")), JobOptions: server.JobOptionsOf(c),
+	return r.Intake.Submit(ctx, seedbed.Request{
+		Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm")), JobOptions: o,
 	}, nil)
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
 }
 
 func (r *router) console(ctx context.Context, c *fiber.Ctx) error {

@@ -24,7 +24,7 @@ func shownOVA(o seedbed.OVA) wire.OVA {
 }
 
 // uploadOVA receives an OVA, and starts its import.
-func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n, err := server.NameOf(c, "OVA image")
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -37,22 +37,18 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, 
 		spec.Size = seedbed.Bytes(max(0, c.Request().Header.ContentLength()))
 	}
 	server.NoteUpload(c, map[string]any{"name": n, "pool": spec.Pool, "node": spec.Node, "sha256": spec.SHA256})
-	return r.TakeOVA(ctx, c, n, spec, err)
+	return r.TakeOVA(ctx, c, n, spec, o, err)
 }
 
 // removeOVA starts a job that removes an OVA image with its disks, its system template and its
 // profile.
-func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx) error {
+func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n, err := server.NameOf(c, "OVA image")
 	if err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
 	if err := r.ovaImages().match(ctx, c); err != nil {
-		return err
+		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.OVAs.RemoveOVA(ctx, n, server.JobOptionsOf(c))
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.OVAs.RemoveOVA(ctx, n, o)
 }

@@ -13,6 +13,9 @@ import (
 
 // planImport answers what an import would make, and the problems that would prevent it.
 func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
+	if _, err := r.JobOptions(ctx, c); err != nil {
+		return nil, err
+	}
 	var req seedbed.ImportRequest
 	if err := server.Receive(c, &req); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) startInstance(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
-	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoStart})
+func (r *router) startInstance(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return r.submit(ctx, c, seedbed.Request{Action: seedbed.DoStart, JobOptions: o})
 }
 
 // submit starts a job that acts on the instance that the path names.
@@ -20,7 +20,6 @@ func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) 
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	req.JobOptions = server.JobOptionsOf(c)
 	return r.Intake.Submit(ctx, req, nil)
 }
 
@@ -44,18 +43,18 @@ func powerParams(p wire.PowerRequest, to map[string]any) map[string]any {
 // power returns the handler that starts a job to stop or reboot the instance that the path names.
 // The body is optional.
 func (r *router) power(action string) server.Handler {
-	return accept(func(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+	return r.accept(func(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 		var p wire.PowerRequest
 		if c.Context().Request.Header.ContentLength() != 0 {
 			if err := server.Receive(c, &p); err != nil {
 				return seedbed.Receipt{}, err
 			}
 		}
-		return r.submit(ctx, c, seedbed.Request{Action: action, Params: powerParams(p, nil)})
+		return r.submit(ctx, c, seedbed.Request{Action: action, Params: powerParams(p, nil), JobOptions: o})
 	})
 }
 
-func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) rebuild(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req wire.RebuildRequest
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
 		return seedbed.Receipt{}, err
@@ -67,12 +66,16 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, er
 	r.WithholdSecrets(ctx, c, profile, req.Params)
 	return r.submit(ctx, c, seedbed.Request{
 		Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image,
-		Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm,
+		Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm, JobOptions: o,
 	})
 }
 
-// plan answers what a create or a rebuild would make, and the problems that would prevent it.
+// plan answers what a create or a rebuild would make, and the problems that would prevent it. It
+// refuses the options of the job that the request would have, if they are wrong.
 func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
+	if _, err := r.JobOptions(ctx, c); err != nil {
+		return nil, err
+	}
 	var req wire.PlanRequest
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
 		return nil, err

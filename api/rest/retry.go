@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"seedbed"
-	"seedbed/api/server"
 	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
@@ -15,7 +14,7 @@ import (
 // retryJob resumes a failed job that was not undone, at the stage that failed. For any other failed
 // job it submits the same request again. It refuses if the request had parameters or documents that
 // are not kept.
-func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	j, err := r.asked(ctx, c)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -46,7 +45,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, e
 				"job %s was for an instance %s that no longer exists: another instance has its name now", j.ID.Short(), j.Subject)
 		}
 	}
-	return r.again(ctx, j, server.JobOptionsOf(c))
+	return r.again(ctx, j, o)
 }
 
 // again submits the request of a job again, with other options.

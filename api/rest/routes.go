@@ -60,10 +60,10 @@ func (r *router) routes() []route {
 
 		// The catalogue. As a whole it includes all user-data and scripts.
 		{get, "/images", viewer, call, list(r.Store.Images)},
-		{post, "/images", operator, call, accept(r.importImage)},
+		{post, "/images", operator, call, r.accept(r.importImage)},
 		{get, "/images/:name", viewer, call, show("image", r.Store.Image)},
-		{del, "/images/:name", operator, call, accept(r.removeImage)},
-		{post, "/images/:name/content", operator, server.UploadTimeout, accept(r.uploadImage)},
+		{del, "/images/:name", operator, call, r.accept(r.removeImage)},
+		{post, "/images/:name/content", operator, server.UploadTimeout, r.accept(r.uploadImage)},
 		{get, "/profiles", viewer, call, r.profiles},
 		{post, "/profiles", operator, call, r.createProfile},
 		{get, "/profiles/:name", viewer, call, r.profile},
@@ -103,8 +103,8 @@ func (r *router) routes() []route {
 		{del, "/scripts/:name", operator, call, scripts.drop},
 		{get, "/ovas", viewer, call, ovas.all},
 		{get, "/ovas/:name", viewer, call, ovas.one},
-		{post, "/ovas/:name/content", operator, server.UploadTimeout, accept(r.uploadOVA)},
-		{del, "/ovas/:name", operator, call, r.removeOVA},
+		{post, "/ovas/:name/content", operator, server.UploadTimeout, r.accept(r.uploadOVA)},
+		{del, "/ovas/:name", operator, call, r.accept(r.removeOVA)},
 
 		// Webhooks that come in. A delivery includes its payload.
 		{get, "/hooks", viewer, call, list(r.Store.Hooks)},
@@ -134,32 +134,32 @@ func (r *router) routes() []route {
 
 		// Instances. Metadata and the console may hold secrets.
 		{get, "/instances", viewer, call, r.instances},
-		{post, "/instances", operator, call, accept(r.createInstance)},
+		{post, "/instances", operator, call, r.accept(r.createInstance)},
 		{get, "/instances/:name", viewer, call, r.instance},
 		{patch, "/instances/:name", operator, call, r.changeInstance},
-		{del, "/instances/:name", operator, call, r.removeInstance},
+		{del, "/instances/:name", operator, call, r.accept(r.removeInstance)},
 		{get, "/instances/:name/console", operator, call, r.console},
 		{get, "/instances/:name/access", viewer, call, answer(r.access)},
 		{get, "/instances/:name/metadata", operator, call, r.metadata},
 		{get, "/instances/:name/maintenance", viewer, call, r.maintenance(r.instanceOf)},
 		{post, "/instances/:name/maintenance", operator, call, r.announce(r.instanceOf)},
-		{post, "/instances/:name/start", operator, call, accept(r.startInstance)},
+		{post, "/instances/:name/start", operator, call, r.accept(r.startInstance)},
 		{post, "/instances/:name/stop", operator, call, r.power(seedbed.DoStop)},
 		{post, "/instances/:name/reboot", operator, call, r.power(seedbed.DoReboot)},
-		{post, "/instances/:name/rebuild", operator, call, accept(r.rebuild)},
-		{post, "/instances/:name/flatten", operator, call, accept(r.flatten)},
+		{post, "/instances/:name/rebuild", operator, call, r.accept(r.rebuild)},
+		{post, "/instances/:name/flatten", operator, call, r.accept(r.flatten)},
 		{post, "/instances/:name/resize", operator, call, r.resize},
 		{get, "/instances/:name/snapshots", viewer, call, answer(r.snapshots)},
-		{post, "/instances/:name/snapshots", operator, call, accept(r.takeSnapshot)},
-		{del, "/instances/:name/snapshots/:snapshot", operator, call, accept(r.removeSnapshot)},
+		{post, "/instances/:name/snapshots", operator, call, r.accept(r.takeSnapshot)},
+		{del, "/instances/:name/snapshots/:snapshot", operator, call, r.accept(r.removeSnapshot)},
 		{post, "/plan", operator, call, answer(r.plan)},
 		{post, "/plan/import", operator, call, answer(r.planImport)},
 
 		// Domains that can be adopted.
 		{get, "/domains", viewer, call, answer(r.domains)},
 		{get, "/domains/:name", viewer, call, answer(r.domain)},
-		{post, "/domains/:name/adopt", operator, call, accept(r.adopt)},
-		{post, "/instances/:name/forget", operator, call, accept(r.forget)},
+		{post, "/domains/:name/adopt", operator, call, r.accept(r.adopt)},
+		{post, "/instances/:name/forget", operator, call, r.accept(r.forget)},
 
 		// Jobs. A script may print anything.
 		{get, "/jobs", viewer, call, r.jobs},
@@ -167,7 +167,7 @@ func (r *router) routes() []route {
 		{get, "/jobs/:id/events", viewer, server.MaxWait + server.CallTimeout, r.events},
 		{get, "/jobs/:id/output", operator, server.MaxWait + server.CallTimeout, answer(r.jobOutput)},
 		{post, "/jobs/:id/cancel", operator, call, r.cancelJob},
-		{post, "/jobs/:id/retry", operator, call, accept(r.retryJob)},
+		{post, "/jobs/:id/retry", operator, call, r.accept(r.retryJob)},
 		{post, "/jobs/:id/undo", operator, call, r.undoJob},
 
 		// The trash of the pools.

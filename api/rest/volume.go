@@ -11,20 +11,20 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) removeImage(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) removeImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n, err := server.NameOf(c, "image")
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.VolumeJobs.RemoveImage(ctx, n, server.JobOptionsOf(c))
+	return r.VolumeJobs.RemoveImage(ctx, n, o)
 }
 
-func (r *router) flatten(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) flatten(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	i, err := r.named(ctx, c)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.VolumeJobs.Flatten(ctx, i.Name, server.JobOptionsOf(c))
+	return r.VolumeJobs.Flatten(ctx, i.Name, o)
 }
 
 func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) (any, error) {
@@ -52,7 +52,7 @@ func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) (any, error) {
 	return all, nil
 }
 
-func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req wire.SnapshotRequest
 	if err := server.Receive(c, &req); err != nil {
 		return seedbed.Receipt{}, err
@@ -64,11 +64,11 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx) (seedbed.Receip
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.VolumeJobs.Snapshot(ctx, i.Name, req.Name, server.JobOptionsOf(c))
+	return r.VolumeJobs.Snapshot(ctx, i.Name, req.Name, o)
 }
 
 // removeSnapshot accepts the removal of an existing snapshot.
-func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) (seedbed.Receipt, error) {
+func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n, err := pathName(c, "snapshot", "snapshot")
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -88,10 +88,14 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx) (seedbed.Rece
 	if !there {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
 	}
-	return r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n, server.JobOptionsOf(c))
+	return r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n, o)
 }
 
 func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
 	var req wire.ResizeRequest
 	if err := server.Receive(c, &req); err != nil {
 		return err
@@ -107,7 +111,7 @@ func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
 		}
 		return server.Reply(c, fiber.StatusOK, p)
 	}
-	receipt, err := r.VolumeJobs.Resize(ctx, i.Name, req.ResizeRequest, server.JobOptionsOf(c))
+	receipt, err := r.VolumeJobs.Resize(ctx, i.Name, req.ResizeRequest, o)
 	if err != nil {
 		return err
 	}

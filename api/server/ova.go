@@ -12,9 +12,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// TakeOVA receives the OVA in the body, and starts its import. wrong is an error that was already
-// found in the request: the file is then not used.
-func (r *Router) TakeOVA(ctx context.Context, c *fiber.Ctx, name string, spec seedbed.UploadSpec, wrong error) (seedbed.Receipt, error) {
+// TakeOVA receives the OVA in the body, and starts its import with the options o. wrong is an error
+// that was already found in the request: the file is then not used.
+func (r *Router) TakeOVA(
+	ctx context.Context, c *fiber.Ctx, name string, spec seedbed.UploadSpec, o seedbed.JobOptions, wrong error,
+) (seedbed.Receipt, error) {
 	body, bodyErr := r.Incoming(ctx, c, MaxFrame)
 	if body != nil {
 		defer body.Close()
@@ -34,7 +36,7 @@ func (r *Router) TakeOVA(ctx context.Context, c *fiber.Ctx, name string, spec se
 		}
 		return seedbed.Receipt{}, err
 	}
-	receipt, err := r.OVAs.ImportOVA(ctx, name, script, up, JobOptionsOf(c))
+	receipt, err := r.OVAs.ImportOVA(ctx, name, script, up, o)
 	if err != nil {
 		err = r.Unneeded(ctx, up, err)
 	}

@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"regexp"
-	"strings"
 	"time"
 
 	"seedbed"
@@ -107,50 +105,6 @@ func (r *Router) within(d time.Duration, h Handler, shown Lookup) fiber.Handler 
 		defer r.gate.Leave()
 		ctx, cancel := context.WithTimeout(r.base, d)
 		defer cancel()
-		if err := r.readJobOptions(ctx, c); err != nil {
-			return err
-		}
 		return h(r.changing(ctx, c, shown), c)
 	}
 }
-
-// jobOptionsKey is the key of the job's options among a request's locals.
-const jobOptionsKey = "seedbed.job-options"
-
-// JobOptionsOf returns the options that a request has for its job. They are checked before the
-// handler is called, as every request that changes something may have them.
-func JobOptionsOf(c *fiber.Ctx) seedbed.JobOptions {
-	o, _ := c.Locals(jobOptionsKey).(seedbed.JobOptions)
-	return o
-}
-
-// readJobOptions reads the request's options for its job, for JobOptionsOf. A request that needs no
-// token starts no job, and must not look for one.
-func (r *Router) readJobOptions(ctx context.Context, c *fiber.Ctx) error {
-	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead || r.isOpen(c) {
-		return nil
-	}
-	var o seedbed.JobOptions
-	var err error
-	if o.OnFailure, err = seedbed.ParseOnFailure(c.Query("on_failure")); err != nil {
-		return err
-	}
-	if o.Priority, err = seedbed.ParsePriority(c.Query("priority")); err != nil {
-		return err
-	}
-	if id := c.Query("after"); id != "" {
-		if !JobForm.MatchString(id) {
-			return Invalid("after %q: want a job's ID, or at least the first 8 characters of it", seedbed.Clip(id))
-		}
-		before, err := r.Store.JobByPrefix(ctx, strings.Clone(id))
-		if err != nil {
-			return err
-		}
-		o.After = before.ID
-	}
-	c.Locals(jobOptionsKey, o)
-	return nil
-}
-
-// JobForm matches a job's ID or at least its first eight characters.
-var JobForm = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)

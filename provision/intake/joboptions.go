@@ -9,9 +9,9 @@ import (
 )
 
 // resolve returns o with the whole ID of the job that comes before, which is found by the start of
-// its ID.
+// its ID. The store refuses a whole ID that no job has.
 func (in *Intake) resolve(ctx context.Context, o seedbed.JobOptions) (seedbed.JobOptions, error) {
-	if o.After == "" {
+	if o.After == "" || o.After.Whole() {
 		return o, nil
 	}
 	before, err := in.store.JobByPrefix(ctx, string(o.After))

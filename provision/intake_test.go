@@ -179,9 +179,9 @@ type asked struct {
 	deliveries int
 }
 
-func (s *asked) Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error) {
+func (s *asked) EarlierReceipt(ctx context.Context, d seedbed.Delivery) (*seedbed.Receipt, error) {
 	s.deliveries++
-	return s.Store.Delivery(ctx, hook, id)
+	return s.Store.EarlierReceipt(ctx, d)
 }
 
 // TestRepeatedDeliveryIsLookedUp checks that a delivery is found by its ID, however many came after

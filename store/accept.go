@@ -44,13 +44,15 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		}
 		asked := "accepted"
 		if a.Delivery != nil {
-			old, err := hooks.EarlierReceipt(ctx, b, *a.Delivery)
-			if err != nil {
-				return nil, err
-			}
-			if old != nil {
-				receipt = *old
-				return nil, sqldb.ErrUnchanged
+			if !b.Shared { // in a shared transaction, the unique key refuses an ID that is used up
+				old, err := hooks.ReadReceipt(ctx, b.Tx, *a.Delivery)
+				if err != nil {
+					return nil, err
+				}
+				if old != nil {
+					receipt = *old
+					return nil, sqldb.ErrUnchanged
+				}
 			}
 			asked = fmt.Sprintf("accepted from hook %s, delivery %s", a.Delivery.Hook, a.Delivery.ID)
 			if err := hooks.HoldQuota(ctx, b, a); err != nil {

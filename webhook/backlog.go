@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -72,7 +73,7 @@ func (s *Server) queue(ctx context.Context, d *delivered) (leave func(), err err
 	case entered:
 		return s.backlog.leave, nil
 	}
-	if before, err := s.History.Delivery(ctx, d.Hook, d.ID); err == nil && before.Job != "" {
+	if first, err := s.History.EarlierReceipt(ctx, d.Delivery); first != nil || errors.Is(err, seedbed.ErrConflict) {
 		return func() {}, nil
 	}
 	d.log().Warn("webhook throttled", "err", "the queue of jobs is full")

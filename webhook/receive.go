@@ -182,7 +182,7 @@ var (
 func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 	req, matched, err := r.evaluate(ctx, d)
 	if err != nil || !matched { // by rules that may be newer than its job
-		if receipt := r.before(ctx, d); receipt != nil {
+		if receipt, _ := r.History.EarlierReceipt(ctx, d.Delivery); receipt != nil {
 			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: *receipt}, nil
 		}
 	}
@@ -220,20 +220,6 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 		}
 	}
 	return outcome{}, r.refused(ctx, d, err)
-}
-
-// before returns the receipt of a delivery that was accepted earlier, even if it would be refused
-// now; nil if it was not accepted.
-func (r *Server) before(ctx context.Context, d *delivered) *seedbed.Receipt {
-	first, err := r.History.Delivery(ctx, d.Hook, d.ID)
-	if err != nil || first.Job == "" || first.SHA256 != d.SHA256 {
-		return nil
-	}
-	job, err := r.Jobs.Job(ctx, first.Job)
-	if err != nil {
-		return nil
-	}
-	return &seedbed.Receipt{Job: job.ID, State: job.State, Duplicate: true}
 }
 
 // refused returns the answer to a verified delivery that was not accepted, and records the

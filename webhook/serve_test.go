@@ -109,6 +109,14 @@ func (m *memory) Delivery(_ context.Context, hook, id string) (seedbed.Delivery,
 	return seedbed.Delivery{}, seedbed.Errorf(seedbed.ErrNotFound, "no such delivery")
 }
 
+func (m *memory) EarlierReceipt(_ context.Context, d seedbed.Delivery) (*seedbed.Receipt, error) {
+	first, err := m.Delivery(context.Background(), d.Hook, d.ID)
+	if err != nil || first.Job == "" {
+		return nil, nil
+	}
+	return &seedbed.Receipt{Job: first.Job, Duplicate: true}, nil
+}
+
 func (m *memory) Job(_ context.Context, id seedbed.JobID) (seedbed.Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -54,6 +54,9 @@ type History interface {
 	// Delivery returns a stored delivery, with its payload if that was kept; ErrNotFound if there
 	// is none.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
+	// EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was
+	// not. It returns ErrConflict if the delivery's ID was accepted with another body.
+	EarlierReceipt(ctx context.Context, d seedbed.Delivery) (*seedbed.Receipt, error)
 }
 
 // Jobs reads the state of jobs.

@@ -33,9 +33,9 @@ type Store interface {
 	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
 	// JobByPrefix returns the job whose ID starts with prefix.
 	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
-	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
-	// Delivery returns the webhook with that ID that hook received, or seedbed.ErrNotFound.
-	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
+	// EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was
+	// not. It returns ErrConflict if the delivery's ID was accepted with another body.
+	EarlierReceipt(ctx context.Context, d seedbed.Delivery) (*seedbed.Receipt, error)
 
 	record.DomainScripts
 	placement.Hosts
@@ -73,7 +73,14 @@ func (in *Intake) Submit(ctx context.Context, req seedbed.Request, delivery *see
 	if err == nil || delivery == nil || errors.Is(err, seedbed.ErrUnavailable) {
 		return receipt, err
 	}
-	return in.repeated(ctx, *delivery, err)
+	first, earlier := in.store.EarlierReceipt(ctx, *delivery)
+	switch {
+	case errors.Is(earlier, seedbed.ErrConflict):
+		return seedbed.Receipt{}, earlier
+	case earlier != nil || first == nil:
+		return seedbed.Receipt{}, err
+	}
+	return *first, nil
 }
 
 func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
@@ -104,24 +111,6 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot",
 		seedbed.Clip(req.Action))
-}
-
-// repeated returns the receipt of a delivery that was accepted before. cause is why it cannot be
-// accepted now.
-func (in *Intake) repeated(ctx context.Context, d seedbed.Delivery, cause error) (seedbed.Receipt, error) {
-	first, err := in.store.Delivery(ctx, d.Hook, d.ID)
-	switch {
-	case err != nil, first.Job == "": // it was refused the first time, too
-		return seedbed.Receipt{}, cause
-	case first.SHA256 != d.SHA256:
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
-			"delivery %s came before with another body: want a new webhook-id for a new request", d.ID)
-	}
-	job, err := in.store.Job(ctx, first.Job)
-	if err != nil {
-		return seedbed.Receipt{}, fmt.Errorf("job of delivery %s: %w", d.ID, err)
-	}
-	return seedbed.Receipt{Job: job.ID, State: job.State, Duplicate: true}, nil
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {

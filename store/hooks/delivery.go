@@ -93,15 +93,21 @@ func AddDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 		string(a.Job.ID), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
 }
 
-// EarlierReceipt returns the receipt of a delivery whose id is used up, or nil. In a shared
-// transaction it does not look, because the unique key refuses such an id.
-func EarlierReceipt(ctx context.Context, b *groupcommit.Batch, d seedbed.Delivery) (*seedbed.Receipt, error) {
-	if b.Shared {
-		return nil, nil
-	}
+// EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was not.
+// It returns ErrConflict if the delivery's ID was accepted with another body.
+func (s *Store) EarlierReceipt(ctx context.Context, d seedbed.Delivery) (r *seedbed.Receipt, err error) {
+	err = s.db.View(ctx, "read receipt", func(tx *sqldb.Tx) error {
+		r, err = ReadReceipt(ctx, tx, d)
+		return err
+	})
+	return r, err
+}
+
+// ReadReceipt is EarlierReceipt in a transaction.
+func ReadReceipt(ctx context.Context, tx *sqldb.Tx, d seedbed.Delivery) (*seedbed.Receipt, error) {
 	var sum []byte
 	var r seedbed.Receipt
-	err := b.QueryRowContext(ctx, `SELECT delivery.sha256, job.id, job.state FROM delivery JOIN job ON job.id = delivery.job
+	err := tx.QueryRowContext(ctx, `SELECT delivery.sha256, job.id, job.state FROM delivery JOIN job ON job.id = delivery.job
 		WHERE delivery.hook = $1 AND delivery.id = $2`, d.Hook, d.ID).Scan(&sum, &r.Job, &r.State)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

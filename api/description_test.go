@@ -1,8 +1,11 @@
 package api_test
 
 import (
+	"context"
+	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -15,22 +18,28 @@ var (
 	nullRef  = regexp.MustCompile(`anyOf: \[(\{\$ref: "[^"]+"\}), \{type: "null"\}\]`)
 )
 
-// description returns openapi.yaml. The validator supports OpenAPI 3.0, which declares null
-// differently, so the document is converted first.
+// description returns openapi.yaml, which is parsed once for all tests.
 func description(t *testing.T) *openapi3.T {
 	t.Helper()
+	doc, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// parsed reads and validates openapi.yaml. The validator supports OpenAPI 3.0, which declares null
+// differently, so the document is converted first.
+var parsed = sync.OnceValues(func() (*openapi3.T, error) {
 	text, found := strings.CutPrefix(api.Description, "openapi: 3.1.0\n")
 	if !found || strings.Contains(text, "nullable") {
-		t.Fatalf("openapi.yaml is not of OpenAPI 3.1: %.40s", api.Description)
+		return nil, fmt.Errorf("openapi.yaml is not of OpenAPI 3.1: %.40s", api.Description)
 	}
 	text = nullType.ReplaceAllString(text, "type: $1, nullable: true")
 	text = nullRef.ReplaceAllString(text, "nullable: true, allOf: [$1]")
 	doc, err := openapi3.NewLoader().LoadFromData([]byte("openapi: 3.0.3\n" + text))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return doc
-}
+	return doc, doc.Validate(context.Background())
+})

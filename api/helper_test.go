@@ -194,9 +194,9 @@ func (s *server) serve(t *testing.T, a *api.Server) {
 
 func routes(t *testing.T, url string) routers.Router {
 	t.Helper()
-	doc := description(t)
+	doc := *description(t)
 	doc.Servers = openapi3.Servers{{URL: url + "/api/v1"}}
-	r, err := legacy.NewRouter(doc)
+	r, err := legacy.NewRouter(&doc)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ func config(t *testing.T, c *lab.CephCluster) Config {
 	return Config{
 		Name: "default", Pool: c.Pool(t, fmt.Sprintf("seedbed-test-%d", pools.Add(1))), ConfFile: c.Conf,
 		User: lab.CephUser, Keyring: c.Keyring, Node: "node.one", Lock: filepath.Join(t.TempDir(), "lock"), Scratch: t.TempDir(),
-		Timeout: 3 * time.Second, WatcherFor: 2 * time.Second, Reserve: seedbed.MiB, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Timeout: 3 * time.Second, WatcherFor: 2 * time.Second, Reserve: seedbed.MiB,
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }
 

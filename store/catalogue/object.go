@@ -3,6 +3,7 @@ package catalogue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -61,6 +62,30 @@ func update(ctx context.Context, tx *sqldb.Tx, table, columns string, id int64, 
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE `+table+` SET `+strings.Join(set, ", ")+fmt.Sprintf(` WHERE id = $%d`, len(values)+1),
 		append(values, id)...)
+}
+
+// setParts replaces the parts of a template, which are rows of that table. It deletes those of was
+// whose ID no part of is has, and calls insert for those of is without an ID.
+func setParts[T any](
+	ctx context.Context, tx *sqldb.Tx, table string, was, is []T, id func(T) int64, insert func(T) error,
+) error {
+	for _, p := range was {
+		if slices.ContainsFunc(is, func(kept T) bool { return id(kept) == id(p) }) {
+			continue
+		}
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE id = $1`, id(p)); err != nil {
+			return err
+		}
+	}
+	for _, p := range is {
+		if id(p) != 0 {
+			continue
+		}
+		if err := insert(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // only returns the object that a search for its whole name found, or ErrNotFound.

@@ -110,21 +110,11 @@ func (s *Store) ChangeNetworkTemplate(
 		if err := update(ctx, tx, "network_template", networkColumns, t.ID, networkValues(t)); err != nil {
 			return err
 		}
-		for _, n := range was.Networks {
-			if slices.Contains(t.Networks, n) {
-				continue
-			}
-			if err := sqldb.Exec(ctx, tx, `DELETE FROM network_template_net WHERE id = $1`, n.ID); err != nil {
-				return err
-			}
-		}
-		for _, n := range t.Networks {
-			if n.ID != 0 {
-				continue
-			}
-			if err := insertNetwork(ctx, tx, t.ID, n.VNI); err != nil {
-				return err
-			}
+		err = setParts(ctx, tx, "network_template_net", was.Networks, t.Networks,
+			func(n seedbed.TemplateNetwork) int64 { return n.ID },
+			func(n seedbed.TemplateNetwork) error { return insertNetwork(ctx, tx, t.ID, n.VNI) })
+		if err != nil {
+			return err
 		}
 		t, err = readNetwork(ctx, tx, name)
 		return err

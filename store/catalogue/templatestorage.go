@@ -138,21 +138,11 @@ func (s *Store) ChangeStorageTemplate(
 		if err := update(ctx, tx, "storage_template", storageColumns, t.ID, storageValues(t)); err != nil {
 			return err
 		}
-		for _, d := range was.Disks {
-			if slices.ContainsFunc(t.Disks, func(kept seedbed.TemplateDisk) bool { return kept.ID == d.ID }) {
-				continue
-			}
-			if err := sqldb.Exec(ctx, tx, `DELETE FROM storage_template_disk WHERE id = $1`, d.ID); err != nil {
-				return err
-			}
-		}
-		for _, d := range t.Disks {
-			if d.ID != 0 {
-				continue
-			}
-			if err := insertDisk(ctx, tx, t.ID, d); err != nil {
-				return err
-			}
+		err = setParts(ctx, tx, "storage_template_disk", was.Disks, t.Disks,
+			func(d seedbed.TemplateDisk) int64 { return d.ID },
+			func(d seedbed.TemplateDisk) error { return insertDisk(ctx, tx, t.ID, d) })
+		if err != nil {
+			return err
 		}
 		t, err = readStorage(ctx, tx, name)
 		return err

@@ -27,24 +27,19 @@ func insertNumbered(ctx context.Context, tx *sqldb.Tx, kind, into, name string, 
 		sqldb.InsertRows(into, 1, len(values))+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)
 }
 
-// changeObject runs change in a transaction that has locked an object of that table. The row that
-// change reads is as it was, with its revision; see changed.
-func (s *Store) changeObject(ctx context.Context, kind, table, name string, change func(*sqldb.Tx) error) error {
-	return s.db.Update(ctx, "change "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		if err := lockObject(ctx, tx, kind, table, name); err != nil {
+// locked runs fn in a transaction that has locked an object of that table. The row that fn reads is
+// as it was, with its revision; see changed. verb says what fn does: "change" or "delete".
+func (s *Store) locked(ctx context.Context, verb, kind, table, name string, fn func(*sqldb.Tx) error) error {
+	return s.db.Update(ctx, verb+" "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `UPDATE `+table+` SET revision = revision WHERE name = $1`, name)
+		if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
+			err = noObject(kind, name)
+		}
+		if err != nil {
 			return err
 		}
-		return change(tx)
+		return fn(tx)
 	})
-}
-
-// lockObject locks the row of an object for the rest of the transaction.
-func lockObject(ctx context.Context, tx *sqldb.Tx, kind, table, name string) error {
-	n, err := sqldb.Affect(ctx, tx, `UPDATE `+table+` SET revision = revision WHERE name = $1`, name)
-	if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
-		err = noObject(kind, name)
-	}
-	return err
 }
 
 // changed returns what is recorded of an object after a change.

@@ -83,7 +83,7 @@ func insertProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) (int64,
 // change, except the user-data of those that follow it. ChangeProfile returns ErrNotFound,
 // ErrInvalid, ErrConflict for a different OVA image, or the error of change.
 func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
-	err = s.changeObject(ctx, kindProfile, "profile", name, func(tx *sqldb.Tx) (err error) {
+	err = s.locked(ctx, "change", kindProfile, "profile", name, func(tx *sqldb.Tx) (err error) {
 		if p, err = sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func readScript(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Script,
 // ChangeScript returns ErrNotFound, ErrInvalid, ErrConflict for the built-in script "empty", or the
 // error of change.
 func (s *Store) ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (script seedbed.Script, err error) {
-	err = s.changeObject(ctx, kindScript, "script", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindScript, "script", name, func(tx *sqldb.Tx) error {
 		if script, err = readScript(ctx, tx, name); err != nil {
 			return err
 		}
@@ -75,10 +75,7 @@ func (s *Store) ChangeScript(ctx context.Context, name string, change func(*seed
 func (s *Store) ChangeScriptOptions(
 	ctx context.Context, name string, change func(*seedbed.Script) error,
 ) (script seedbed.Script, err error) {
-	err = s.db.Update(ctx, "change options of script "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		if err := lockObject(ctx, tx, kindScript, "script", name); err != nil {
-			return err
-		}
+	err = s.locked(ctx, "change options of", kindScript, "script", name, func(tx *sqldb.Tx) error {
 		was, err := readScript(ctx, tx, name)
 		if err != nil {
 			return err

@@ -93,7 +93,7 @@ func readNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Networ
 func (s *Store) ChangeNetworkTemplate(
 	ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error,
 ) (t seedbed.NetworkTemplate, err error) {
-	err = s.changeObject(ctx, kindNetwork, "network_template", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindNetwork, "network_template", name, func(tx *sqldb.Tx) error {
 		was, err := readNetwork(ctx, tx, name)
 		if err != nil {
 			return err

@@ -124,7 +124,7 @@ func readStorage(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Storag
 func (s *Store) ChangeStorageTemplate(
 	ctx context.Context, name string, change func(*seedbed.StorageTemplate) error,
 ) (t seedbed.StorageTemplate, err error) {
-	err = s.changeObject(ctx, kindStorage, "storage_template", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindStorage, "storage_template", name, func(tx *sqldb.Tx) error {
 		was, err := readStorage(ctx, tx, name)
 		if err != nil {
 			return err

@@ -114,7 +114,7 @@ func (s *Store) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all [
 func (s *Store) ChangeSystemTemplate(
 	ctx context.Context, name string, change func(*seedbed.SystemTemplate) error,
 ) (t seedbed.SystemTemplate, err error) {
-	err = s.changeObject(ctx, kindSystem, "system_template", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindSystem, "system_template", name, func(tx *sqldb.Tx) error {
 		was, err := readSystem(ctx, tx, name)
 		if err != nil {
 			return err

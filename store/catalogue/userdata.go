@@ -114,7 +114,7 @@ func (s *Store) ChangeUserData(
 	ctx context.Context, name string, change func(*seedbed.UserDataDocument) error,
 ) (d seedbed.UserDataDocument, err error) {
 	defer s.revised.Wake()
-	err = s.changeObject(ctx, kindUserData, "userdata", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindUserData, "userdata", name, func(tx *sqldb.Tx) error {
 		was, err := readUserData(ctx, tx, name)
 		if err != nil {
 			return err

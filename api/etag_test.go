@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -193,6 +195,127 @@ func TestIfMatchOfASecondWriter(t *testing.T) {
 		r := s.do(t, change.method, "/api/v1"+change.path, change.body)
 		if r.status != 200 || r.header.Get("ETag") != s.do(t, "GET", "/api/v1"+change.object, "").header.Get("ETag") {
 			t.Errorf("%s %s without If-Match: %+v", change.method, change.path, r)
+		}
+	}
+}
+
+// written deletes after a second writer has changed the object.
+func written(ctx context.Context, name string, write func(context.Context, string) error, remove func() error) error {
+	if err := write(context.WithoutCancel(ctx), name); err != nil {
+		return errors.Join(errors.New("the second writer"), err)
+	}
+	return remove()
+}
+
+// touch returns a second writer, who changes nothing but the revision.
+func touch[T any](change func(context.Context, string, func(*T) error) (T, error)) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		_, err := change(ctx, name, func(*T) error { return nil })
+		return err
+	}
+}
+
+func (i interrupted) DeleteProfile(ctx context.Context, n string, checks ...func(seedbed.Profile) error) error {
+	return written(ctx, n, touch(i.DB.ChangeProfile), func() error { return i.DB.DeleteProfile(ctx, n, checks...) })
+}
+
+func (i interrupted) DeleteSystemTemplate(ctx context.Context, n string, checks ...func(seedbed.SystemTemplate) error) error {
+	return written(ctx, n, touch(i.DB.ChangeSystemTemplate), func() error { return i.DB.DeleteSystemTemplate(ctx, n, checks...) })
+}
+
+func (i interrupted) DeleteNetworkTemplate(ctx context.Context, n string, checks ...func(seedbed.NetworkTemplate) error) error {
+	remove := func() error { return i.DB.DeleteNetworkTemplate(ctx, n, checks...) }
+	return written(ctx, n, touch(i.DB.ChangeNetworkTemplate), remove)
+}
+
+func (i interrupted) DeleteStorageTemplate(ctx context.Context, n string, checks ...func(seedbed.StorageTemplate) error) error {
+	remove := func() error { return i.DB.DeleteStorageTemplate(ctx, n, checks...) }
+	return written(ctx, n, touch(i.DB.ChangeStorageTemplate), remove)
+}
+
+func (i interrupted) DeleteUserData(ctx context.Context, n string, checks ...func(seedbed.UserDataDocument) error) error {
+	return written(ctx, n, touch(i.DB.ChangeUserData), func() error { return i.DB.DeleteUserData(ctx, n, checks...) })
+}
+
+func (i interrupted) DeleteScript(ctx context.Context, n string, checks ...func(seedbed.Script) error) error {
+	return written(ctx, n, touch(i.DB.ChangeScript), func() error { return i.DB.DeleteScript(ctx, n, checks...) })
+}
+
+// limit changes a hook, as a second writer.
+func (i interrupted) limit(ctx context.Context, name string) error {
+	h, err := i.DB.Hook(ctx, name)
+	if err == nil {
+		h.Rate++
+		_, err = i.DB.UpdateHook(ctx, h)
+	}
+	return err
+}
+
+func (i interrupted) DeleteHook(ctx context.Context, n string, checks ...func(seedbed.Hook) error) error {
+	return written(ctx, n, i.limit, func() error { return i.DB.DeleteHook(ctx, n, checks...) })
+}
+
+func (i interrupted) RemoveHookKey(
+	ctx context.Context, n, id string, check func(was, left seedbed.Hook) error,
+) (h seedbed.Hook, err error) {
+	err = written(ctx, n, i.limit, func() error {
+		h, err = i.DB.RemoveHookKey(ctx, n, id, check)
+		return err
+	})
+	return h, err
+}
+
+func (i interrupted) RemoveNode(ctx context.Context, n string, checks ...func(seedbed.Node) error) error {
+	move := func(ctx context.Context, name string) error {
+		_, err := i.DB.ChangeNode(ctx, name, func(n *seedbed.Node) error {
+			n.Worker = "https://hv9.example:7376"
+			return nil
+		})
+		return err
+	}
+	return written(ctx, n, move, func() error { return i.DB.RemoveNode(ctx, n, checks...) })
+}
+
+// TestIfMatchOfADeletion checks that a deletion is refused if a change came between the read that
+// its If-Match is of and the deletion.
+func TestIfMatchOfADeletion(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	s.stop()
+	cfg := s.config()
+	cfg.Store = interrupted{s.db}
+	s.serve(t, api.New(cfg))
+	s.routes = routes(t, s.url)
+	for _, one := range []struct{ path, body, object, remove string }{
+		{"/profiles", `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`, "/profiles/p", ""},
+		{"/templates/system", `{"name":"s","vcpus":1,"memory":"512MiB"}`, "/templates/system/s", ""},
+		{"/templates/network", `{"name":"n"}`, "/templates/network/n", ""},
+		{"/templates/storage", `{"name":"d"}`, "/templates/storage/d", ""},
+		{"/userdata", `{"name":"u","data":"x"}`, "/userdata/u", ""},
+		{"/scripts", `{"name":"x","text":"x"}`, "/scripts/x", ""},
+		{"/hooks", `{"name":"h"}`, "/hooks/h", ""},
+		{"/hooks", `{"name":"k","key_id":"old"}`, "/hooks/k", "/keys/old"},
+		{"/nodes", `{"name":"hv9","worker":"https://hv9.example:7375","cordoned":true}`, "/nodes/hv9", ""},
+	} {
+		if r := s.do(t, "POST", "/api/v1"+one.path, one.body); r.status != 201 {
+			t.Errorf("%s: %+v", one.object, r)
+			continue
+		}
+		if one.remove != "" { // a hook keeps one key
+			secret := "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{9}, 32))
+			if r := s.do(t, "POST", "/api/v1"+one.object+"/rotate", `{"secret":"`+secret+`"}`); r.status != 200 {
+				t.Errorf("%s: %+v", one.object, r)
+			}
+		}
+		tag := s.do(t, "GET", "/api/v1"+one.object, "").header.Get("ETag")
+		if r := s.do(t, "DELETE", "/api/v1"+one.object+one.remove, "", "If-Match", tag); r.status != 412 {
+			t.Errorf("DELETE %s after a second writer: %+v", one.object, r)
+		}
+		if r := s.do(t, "GET", "/api/v1"+one.object, ""); r.status != 200 || r.header.Get("ETag") == tag {
+			t.Errorf("%s after a second writer: %+v", one.object, r)
+		}
+		if r := s.do(t, "DELETE", "/api/v1"+one.object+one.remove, ""); r.status != 204 {
+			t.Errorf("DELETE %s without If-Match: %+v", one.object, r)
 		}
 	}
 }

@@ -20,8 +20,9 @@ const cordonTime = 2 * time.Second
 // RemoveNode deletes a node that is cordoned and empty. It returns ErrInUse for a node with
 // instances, with live jobs or with images that no other node can reach, and ErrConflict for a node
 // that is not cordoned. If the node was cordoned just now, RemoveNode first waits up to two
-// seconds, so that no instance can be accepted for it later.
-func (db *DB) RemoveNode(ctx context.Context, name string) error {
+// seconds, so that no instance can be accepted for it later. If the node does not pass a check, it
+// returns the error of that.
+func (db *DB) RemoveNode(ctx context.Context, name string, checks ...func(seedbed.Node) error) error {
 	if err := db.awaitCordon(ctx, name); err != nil {
 		return err
 	}
@@ -29,6 +30,11 @@ func (db *DB) RemoveNode(ctx context.Context, name string) error {
 		was, err := nodes.HoldNode(ctx, tx, name)
 		if err != nil {
 			return err
+		}
+		for _, check := range checks {
+			if err := check(was); err != nil {
+				return err
+			}
 		}
 		if !was.Cordoned {
 			return notCordoned(name)

@@ -84,11 +84,11 @@ func noScripted(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "the profile %q does not exist", seedbed.Clip(name))
 }
 
-func (r *router) deleteScripted(ctx context.Context, name string) error {
+func (r *router) deleteScripted(ctx context.Context, name string, checks ...func(seedbed.Profile) error) error {
 	if _, err := r.scripted(ctx, name); err != nil {
 		return err
 	}
-	return r.Store.DeleteProfile(ctx, name)
+	return r.Store.DeleteProfile(ctx, name, checks...)
 }
 
 // arguments returns the script's arguments without empty ones. A client sends one empty argument to

@@ -116,7 +116,7 @@ func template[T any](
 }
 
 // removed deletes the object that the path names. label is the message's word for it.
-func removed(remove func(context.Context, string) error, label string) handler {
+func removed[T any](remove func(context.Context, string, ...func(T) error) error, label string) handler {
 	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name := server.Param(c, "name")
 		err := remove(ctx, name)

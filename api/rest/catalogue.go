@@ -84,6 +84,16 @@ func drop(ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context
 	return nil
 }
 
+// dropTagged is like drop, and refuses a request with an If-Match header that does not match the
+// object's tag. f must call the check in the transaction that deletes.
+func dropTagged[T any](
+	ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string, ...func(T) error) error, tag func(T) string,
+) error {
+	return drop(ctx, c, kind, func(ctx context.Context, n string) error {
+		return f(ctx, n, func(v T) error { return server.Matches(c, tag(v)) })
+	})
+}
+
 func (r *router) importImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req wire.ImageRequest
 	if err := server.Receive(c, &req); err != nil {

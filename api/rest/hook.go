@@ -15,10 +15,7 @@ func (r *router) hook(ctx context.Context, c *fiber.Ctx) error {
 }
 
 func (r *router) deleteHook(ctx context.Context, c *fiber.Ctx) error {
-	if err := server.Unchanged(ctx, c, "hook", r.Store.Hook, server.ContentTag); err != nil {
-		return err
-	}
-	return drop(ctx, c, "hook", r.Store.DeleteHook)
+	return dropTagged(ctx, c, "hook", r.Store.DeleteHook, server.ContentTag)
 }
 
 func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {

@@ -63,11 +63,11 @@ func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) (any, error) {
 // removeHookKey removes a key at once. It refuses if the hook would then be unusable or accept
 // unauthenticated deliveries.
 func (r *router) removeHookKey(ctx context.Context, c *fiber.Ctx) error {
-	if err := server.Unchanged(ctx, c, "hook", r.Store.Hook, server.ContentTag); err != nil {
-		return err
-	}
 	return drop(ctx, c, "hook", func(ctx context.Context, hook string) error {
-		_, err := r.Store.RemoveHookKey(ctx, hook, c.Params("id"), func(left seedbed.Hook) error {
+		_, err := r.Store.RemoveHookKey(ctx, hook, c.Params("id"), func(was, left seedbed.Hook) error {
+			if err := server.Matches(c, server.ContentTag(was)); err != nil {
+				return err
+			}
 			if err := r.Receiving.CheckKeys(left); err != nil {
 				return seedbed.Errorf(seedbed.ErrConflict,
 					"it is the last key of hook %q, and without it: %v: rotate it, or delete the hook", hook, err)

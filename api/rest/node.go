@@ -117,8 +117,5 @@ func (r *router) changeNode(ctx context.Context, c *fiber.Ctx) error {
 }
 
 func (r *router) removeNode(ctx context.Context, c *fiber.Ctx) error {
-	if err := server.Unchanged(ctx, c, "node", r.Store.Node, nodeTag); err != nil {
-		return err
-	}
-	return drop(ctx, c, "node", r.Store.RemoveNode)
+	return dropTagged(ctx, c, "node", r.Store.RemoveNode, nodeTag)
 }

@@ -18,7 +18,7 @@ type objects[T, W any] struct {
 	kind   string
 	list   func(context.Context, seedbed.NameMatch) ([]T, error)
 	change func(context.Context, string, func(*T) error) (T, error)
-	remove func(context.Context, string) error
+	remove func(context.Context, string, ...func(T) error) error
 	// of returns an object's name, and what is recorded of it.
 	of   func(T) (string, seedbed.ObjectMeta)
 	show func(T) W
@@ -81,18 +81,10 @@ func (o objects[T, W]) one(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, o.tag(v), o.show(v))
 }
 
-// match refuses a request with an If-Match header that does not match the object that the path
-// names.
-func (o objects[T, W]) match(ctx context.Context, c *fiber.Ctx) error {
-	return server.Unchanged(ctx, c, o.kind, o.read, o.tag)
-}
-
-// drop deletes the object that the path names.
+// drop deletes the object that the path names, unless the request has an If-Match header that does
+// not match.
 func (o objects[T, W]) drop(ctx context.Context, c *fiber.Ctx) error {
-	if err := o.match(ctx, c); err != nil {
-		return err
-	}
-	return drop(ctx, c, o.kind, o.remove)
+	return dropTagged(ctx, c, o.kind, o.remove, o.tag)
 }
 
 // modify changes the object that the path names, unless the request has an If-Match header that does

@@ -47,7 +47,8 @@ func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptio
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if err := r.ovaImages().match(ctx, c); err != nil {
+	all := r.ovaImages()
+	if err := server.Unchanged(ctx, c, all.kind, all.read, all.tag); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	return r.OVAs.RemoveOVA(ctx, n, o)

@@ -14,10 +14,7 @@ func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
 }
 
 func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
-	if err := server.Unchanged(ctx, c, "profile", r.Store.Profile, server.ProfileTag); err != nil {
-		return err
-	}
-	return drop(ctx, c, "profile", r.Store.DeleteProfile)
+	return dropTagged(ctx, c, "profile", r.Store.DeleteProfile, server.ProfileTag)
 }
 
 // receiveProfile reads a profile. The body must not have the fields that the server sets.

@@ -55,8 +55,8 @@ func Matches(c *fiber.Ctx, tag string) error {
 		Detail: "it was changed since: its ETag is " + tag + " now, and If-Match says " + seedbed.Clip(want) + ": read it again, and change that"}
 }
 
-// Unchanged calls matches for the object that the path names. It is for changes that cannot check
-// the tag in their own transaction, such as a deletion, which cannot overwrite a change.
+// Unchanged calls Matches for the object that the path names, as it is now. It is for requests that
+// start a job.
 func Unchanged[T any](
 	ctx context.Context, c *fiber.Ctx, kind string, read func(context.Context, string) (T, error), tag func(T) string,
 ) error {

@@ -33,34 +33,34 @@ type Catalogue interface {
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
 	// ChangeProfile applies change to a profile. The name cannot change.
 	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
-	DeleteProfile(ctx context.Context, name string) error
+	DeleteProfile(ctx context.Context, name string, checks ...func(seedbed.Profile) error) error
 	// ScriptedProfiles returns the profiles that have a script and whose names match.
 	ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Profile, error)
 	CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate) (seedbed.SystemTemplate, error)
 	SystemTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.SystemTemplate, error)
 	ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (seedbed.SystemTemplate, error)
-	DeleteSystemTemplate(ctx context.Context, name string) error
+	DeleteSystemTemplate(ctx context.Context, name string, checks ...func(seedbed.SystemTemplate) error) error
 	CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (seedbed.NetworkTemplate, error)
 	NetworkTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error)
 	// ChangeNetworkTemplate applies change to a network template, and adds the NICs that have no ID.
 	ChangeNetworkTemplate(ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error) (seedbed.NetworkTemplate, error)
-	DeleteNetworkTemplate(ctx context.Context, name string) error
+	DeleteNetworkTemplate(ctx context.Context, name string, checks ...func(seedbed.NetworkTemplate) error) error
 	CreateStorageTemplate(ctx context.Context, name string) (seedbed.StorageTemplate, error)
 	StorageTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error)
 	// ChangeStorageTemplate applies change to a storage template, and adds the disks that have no ID.
 	ChangeStorageTemplate(ctx context.Context, name string, change func(*seedbed.StorageTemplate) error) (seedbed.StorageTemplate, error)
-	DeleteStorageTemplate(ctx context.Context, name string) error
+	DeleteStorageTemplate(ctx context.Context, name string, checks ...func(seedbed.StorageTemplate) error) error
 	CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error)
 	UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error)
 	// ChangeUserData applies change to a document's data.
 	ChangeUserData(ctx context.Context, name string, change func(*seedbed.UserDataDocument) error) (seedbed.UserDataDocument, error)
-	DeleteUserData(ctx context.Context, name string) error
+	DeleteUserData(ctx context.Context, name string, checks ...func(seedbed.UserDataDocument) error) error
 	CreateScript(ctx context.Context, name, text string) (seedbed.Script, error)
 	Scripts(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Script, error)
 	// ChangeScript applies change to a script's text, and ChangeScriptOptions to its options.
 	ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
 	ChangeScriptOptions(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
-	DeleteScript(ctx context.Context, name string) error
+	DeleteScript(ctx context.Context, name string, checks ...func(seedbed.Script) error) error
 	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
 	// ImportCatalogue imports a catalogue in one transaction. It writes nothing if there is a conflict.
 	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)
@@ -124,14 +124,14 @@ type Webhooks interface {
 	CreateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
 	Hook(ctx context.Context, name string) (seedbed.Hook, error)
 	Hooks(ctx context.Context) ([]seedbed.Hook, error)
-	DeleteHook(ctx context.Context, name string) error
+	DeleteHook(ctx context.Context, name string, checks ...func(seedbed.Hook) error) error
 	// UpdateHook changes everything except scheme and keys. It returns ErrConflict if the hook was
 	// changed after h.Changed.
 	UpdateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
 	// RotateHook adds a key. The previous keys are accepted until overlap has passed.
 	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
-	// RemoveHookKey removes a key if check accepts the hook without it.
-	RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error)
+	// RemoveHookKey removes a key if check accepts the hook with and without it.
+	RemoveHookKey(ctx context.Context, name, id string, check func(was, left seedbed.Hook) error) (seedbed.Hook, error)
 	// Deliveries returns at most limit deliveries, newest first, without payloads.
 	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
 	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
@@ -161,7 +161,7 @@ type Site interface {
 	// ChangeNode applies change to a node's worker address and its cordon.
 	ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (seedbed.Node, error)
 	// RemoveNode removes a node. It returns ErrInUse, naming what uses it.
-	RemoveNode(ctx context.Context, name string) error
+	RemoveNode(ctx context.Context, name string, checks ...func(seedbed.Node) error) error
 	Networks(ctx context.Context) ([]seedbed.Network, error)
 	Leases(ctx context.Context) ([]seedbed.Lease, error)
 	Site(ctx context.Context) (seedbed.Site, error)

@@ -84,7 +84,7 @@ func insertProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) (int64,
 // ErrInvalid, ErrConflict for a different OVA image, or the error of change.
 func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
 	err = s.locked(ctx, "change", kindProfile, "profile", name, func(tx *sqldb.Tx) (err error) {
-		if p, err = sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name); err != nil {
+		if p, err = readProfile(ctx, tx, name); err != nil {
 			return err
 		}
 		was := p
@@ -116,11 +116,16 @@ func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*see
 func (s *Store) Profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	return sqldb.CachedIn(s.db, "profile", name, func() (p seedbed.Profile, err error) {
 		err = s.db.View(ctx, "read profile", func(tx *sqldb.Tx) error {
-			p, err = sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name)
+			p, err = readProfile(ctx, tx, name)
 			return err
 		})
 		return p, err
 	})
+}
+
+// readProfile reads the profile of that name.
+func readProfile(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Profile, error) {
+	return sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name)
 }
 
 func noProfile(name string) error {
@@ -166,21 +171,21 @@ func (s *Store) ProfilesWith(ctx context.Context, document string) (all []seedbe
 }
 
 // DeleteProfile removes a profile. Instances that were made from it do not change. If a hook refers
-// to the profile, DeleteProfile returns ErrInUse.
-func (s *Store) DeleteProfile(ctx context.Context, name string) error {
-	return s.db.Update(ctx, "delete profile", func(tx *sqldb.Tx) error {
-		err := unhooked(ctx, tx, name)
-		if err != nil && sqldb.Unstorable(err) {
-			return noProfile(name)
+// to the profile, DeleteProfile returns ErrInUse. If the profile does not pass a check, it returns
+// the error of that.
+func (s *Store) DeleteProfile(ctx context.Context, name string, checks ...func(seedbed.Profile) error) error {
+	return s.locked(ctx, "delete", kindProfile, "profile", name, func(tx *sqldb.Tx) error {
+		if err := pass(ctx, tx, name, readProfile, checks); err != nil {
+			return err
 		}
+		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
 		if err != nil {
 			return err
 		}
-		n, err := sqldb.Affect(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
-		if err == nil && n == 0 {
-			err = noProfile(name)
+		if len(users) > 0 {
+			return seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, sqldb.Quoted(users))
 		}
-		return err
+		return sqldb.Exec(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
 	})
 }
 
@@ -199,16 +204,4 @@ func (s *Store) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all [
 		return err
 	})
 	return all, err
-}
-
-// unhooked returns ErrInUse if hooks refer to the profile, which it locks.
-func unhooked(ctx context.Context, tx *sqldb.Tx, name string) error {
-	if err := sqldb.Exec(ctx, tx, `UPDATE profile SET name = name WHERE name = $1`, name); err != nil {
-		return err
-	}
-	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
-	if err == nil && len(users) > 0 {
-		err = seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, sqldb.Quoted(users))
-	}
-	return err
 }

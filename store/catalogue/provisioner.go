@@ -34,25 +34,44 @@ func newStored() seedbed.ObjectMeta {
 	return seedbed.ObjectMeta{Revision: 1, Created: at, Changed: at}
 }
 
-// deleteObject deletes an object unless a profile refers to it in the given column.
-func (s *Store) deleteObject(ctx context.Context, kind, table, column, name string) error {
-	return s.db.Update(ctx, "delete "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
-		if err != nil && sqldb.Unstorable(err) {
-			return noObject(kind, name)
+// deleteObject deletes an object, which read reads, if all checks pass and no profile refers to it
+// in the given column.
+func deleteObject[T any](
+	ctx context.Context, s *Store, kind, table, column, name string,
+	read func(context.Context, *sqldb.Tx, string) (T, error), checks []func(T) error,
+) error {
+	return s.locked(ctx, "delete", kind, table, name, func(tx *sqldb.Tx) error {
+		if err := pass(ctx, tx, name, read, checks); err != nil {
+			return err
 		}
+		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
 		if err != nil {
 			return err
 		}
 		if len(users) > 0 {
 			return seedbed.Errorf(seedbed.ErrInUse, "the %s %q is used by profile %s: change or remove that first", kind, name, sqldb.Quoted(users))
 		}
-		n, err := sqldb.Affect(ctx, tx, `DELETE FROM `+table+` WHERE name = $1`, name)
-		if err == nil && n == 0 {
-			err = noObject(kind, name)
-		}
-		return err
+		return sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE name = $1`, name)
 	})
+}
+
+// pass returns the error of the first check that the object of that name does not pass.
+func pass[T any](
+	ctx context.Context, tx *sqldb.Tx, name string, read func(context.Context, *sqldb.Tx, string) (T, error), checks []func(T) error,
+) error {
+	if len(checks) == 0 {
+		return nil
+	}
+	v, err := read(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if err := check(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // matching returns the condition that a column matches m, and its argument $1.

@@ -99,7 +99,7 @@ func (s *Store) ChangeScriptOptions(
 }
 
 // DeleteScript removes a script. If profiles use it, DeleteScript returns an ErrInUse that names
-// them.
-func (s *Store) DeleteScript(ctx context.Context, name string) error {
-	return scriptTexts.remove(ctx, s, name)
+// them. If the script does not pass a check, it returns the error of that.
+func (s *Store) DeleteScript(ctx context.Context, name string, checks ...func(seedbed.Script) error) error {
+	return remove(ctx, s, scriptTexts, name, readScript, checks)
 }

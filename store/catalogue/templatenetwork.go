@@ -137,7 +137,8 @@ func insertNetwork(ctx context.Context, tx *sqldb.Tx, template int64, vni string
 }
 
 // DeleteNetworkTemplate removes a network template with its networks. If profiles use it,
-// DeleteNetworkTemplate returns an ErrInUse that names them.
-func (s *Store) DeleteNetworkTemplate(ctx context.Context, name string) error {
-	return s.deleteObject(ctx, kindNetwork, "network_template", "network_template", name)
+// DeleteNetworkTemplate returns an ErrInUse that names them. If the template does not pass a check,
+// it returns the error of that.
+func (s *Store) DeleteNetworkTemplate(ctx context.Context, name string, checks ...func(seedbed.NetworkTemplate) error) error {
+	return deleteObject(ctx, s, kindNetwork, "network_template", "network_template", name, readNetwork, checks)
 }

@@ -177,7 +177,8 @@ func orInvalid(err error, format string, args ...any) error {
 }
 
 // DeleteStorageTemplate removes a storage template with its disks. If profiles use it,
-// DeleteStorageTemplate returns an ErrInUse that names them.
-func (s *Store) DeleteStorageTemplate(ctx context.Context, name string) error {
-	return s.deleteObject(ctx, kindStorage, "storage_template", "storage", name)
+// DeleteStorageTemplate returns an ErrInUse that names them. If the template does not pass a check,
+// it returns the error of that.
+func (s *Store) DeleteStorageTemplate(ctx context.Context, name string, checks ...func(seedbed.StorageTemplate) error) error {
+	return deleteObject(ctx, s, kindStorage, "storage_template", "storage", name, readStorage, checks)
 }

@@ -138,7 +138,7 @@ func readSystem(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.SystemT
 }
 
 // DeleteSystemTemplate removes a system template. If profiles use it, it returns an ErrInUse that
-// names them.
-func (s *Store) DeleteSystemTemplate(ctx context.Context, name string) error {
-	return s.deleteObject(ctx, kindSystem, "system_template", "system", name)
+// names them. If the template does not pass a check, it returns the error of that.
+func (s *Store) DeleteSystemTemplate(ctx context.Context, name string, checks ...func(seedbed.SystemTemplate) error) error {
+	return deleteObject(ctx, s, kindSystem, "system_template", "system", name, readSystem, checks)
 }

@@ -61,11 +61,14 @@ func (t texts) set(ctx context.Context, tx *sqldb.Tx, name, content string, m se
 	return update(ctx, tx, t.table, "content, revision, changed", m.ID, []any{content, m.Revision, sqldb.Micros(m.Changed)})
 }
 
-func (t texts) remove(ctx context.Context, s *Store, name string) error {
+// remove deletes a text, which read reads, if all checks pass and no profile refers to it.
+func remove[T any](
+	ctx context.Context, s *Store, t texts, name string, read func(context.Context, *sqldb.Tx, string) (T, error), checks []func(T) error,
+) error {
 	if err := t.fixed(name); err != nil {
 		return err
 	}
-	return s.deleteObject(ctx, t.kind, t.table, t.column, name)
+	return deleteObject(ctx, s, t.kind, t.table, t.column, name, read, checks)
 }
 
 // check returns ErrInvalid for a content that cannot be stored.
@@ -130,9 +133,9 @@ func (s *Store) ChangeUserData(
 }
 
 // DeleteUserData removes a user-data document. If profiles use it, DeleteUserData returns an
-// ErrInUse that names them.
-func (s *Store) DeleteUserData(ctx context.Context, name string) error {
-	return userDataTexts.remove(ctx, s, name)
+// ErrInUse that names them. If the document does not pass a check, it returns the error of that.
+func (s *Store) DeleteUserData(ctx context.Context, name string, checks ...func(seedbed.UserDataDocument) error) error {
+	return remove(ctx, s, userDataTexts, name, readUserData, checks)
 }
 
 // Revised returns a channel that is closed at the next change of a profile or user-data document by

@@ -215,11 +215,17 @@ func (s *Store) Hooks(ctx context.Context) (all []seedbed.Hook, err error) {
 }
 
 // DeleteHook removes a hook. The history of its deliveries stays. It returns ErrConflict for a hook
-// that the configuration declares.
-func (s *Store) DeleteHook(ctx context.Context, name string) error {
+// that the configuration declares. If the hook does not pass a check, it returns the error of that.
+func (s *Store) DeleteHook(ctx context.Context, name string, checks ...func(seedbed.Hook) error) error {
 	return s.db.Update(ctx, "delete hook", func(tx *sqldb.Tx) error {
-		if _, err := lockHook(ctx, tx, name); err != nil {
+		h, err := lockHook(ctx, tx, name)
+		if err != nil {
 			return err
+		}
+		for _, check := range checks {
+			if err := check(h); err != nil {
+				return err
+			}
 		}
 		return sqldb.Exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name)
 	})

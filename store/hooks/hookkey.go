@@ -127,14 +127,15 @@ func (s *Store) RotateHook(ctx context.Context, name string, key seedbed.HookKey
 }
 
 // RemoveHookKey removes a key from a hook; what is signed with it is refused from then on. The hook
-// without the key must pass check. A key that does not exist is ErrNotFound.
-func (s *Store) RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error) {
+// with and without the key must pass check. A key that does not exist is ErrNotFound.
+func (s *Store) RemoveHookKey(ctx context.Context, name, id string, check func(was, left seedbed.Hook) error) (seedbed.Hook, error) {
 	return s.changeKeys(ctx, "remove key", name, func(h *seedbed.Hook) error {
+		was := *h
 		kept := slices.DeleteFunc(slices.Clone(h.Keys), func(k seedbed.HookKey) bool { return k.ID == id })
 		if len(kept) == len(h.Keys) {
 			return seedbed.Errorf(seedbed.ErrNotFound, "hook %q has no key %q", name, sqldb.Clean(id, 80))
 		}
 		h.Keys = kept
-		return check(*h)
+		return check(was, *h)
 	})
 }

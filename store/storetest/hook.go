@@ -17,7 +17,7 @@ import (
 type Hooks interface {
 	UpdateHook(context.Context, seedbed.Hook) (seedbed.Hook, error)
 	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
-	RemoveHookKey(ctx context.Context, name, id string, check func(seedbed.Hook) error) (seedbed.Hook, error)
+	RemoveHookKey(ctx context.Context, name, id string, check func(was, left seedbed.Hook) error) (seedbed.Hook, error)
 	HookNow(ctx context.Context, name string) (seedbed.Hook, error)
 	DeclareHooks(context.Context, []seedbed.Hook) error
 	RecordDelivery(context.Context, seedbed.Delivery) error
@@ -115,11 +115,12 @@ func testHookKeys(b *bench) {
 	_, err := b.RotateHook(ctx, "ci", seedbed.HookKey{ID: "k2", Secret: bytes.Repeat([]byte{3}, 32)}, 72*time.Hour)
 	b.want(err, seedbed.ErrInvalid, `two keys are called "k2"`)
 	b.equal(get(b.HookNow(ctx, "ci"))(b), get(b.Hook(ctx, "ci"))(b))
-	allow := func(seedbed.Hook) error { return nil }
+	allow := func(_, _ seedbed.Hook) error { return nil }
 	_, err = b.RemoveHookKey(ctx, "ci", "k3", allow)
 	b.want(err, seedbed.ErrNotFound, `"k3"`)
 	refuse := seedbed.Errorf(seedbed.ErrInvalid, "it needs that one")
-	_, err = b.RemoveHookKey(ctx, "ci", "k1", func(left seedbed.Hook) error {
+	_, err = b.RemoveHookKey(ctx, "ci", "k1", func(was, left seedbed.Hook) error {
+		b.equal(len(was.Keys), 2)
 		b.equal([]any{len(left.Keys), left.Keys[0].ID}, []any{1, "k2"})
 		return refuse
 	})

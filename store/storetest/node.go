@@ -17,7 +17,7 @@ type Nodes interface {
 	EnsureNode(ctx context.Context, name string) error
 	AddNode(context.Context, seedbed.Node) (seedbed.Node, error)
 	ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (seedbed.Node, error)
-	RemoveNode(ctx context.Context, name string) error
+	RemoveNode(ctx context.Context, name string, checks ...func(seedbed.Node) error) error
 	NodeUse(context.Context) ([]seedbed.NodeUse, error)
 	NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error
 }

@@ -42,13 +42,13 @@ type Catalogue interface {
 	CreateProfile(context.Context, seedbed.Profile) (seedbed.Profile, error)
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
 	Profiles(context.Context) ([]seedbed.Profile, error)
-	DeleteProfile(ctx context.Context, name string) error
+	DeleteProfile(ctx context.Context, name string, checks ...func(seedbed.Profile) error) error
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Images(context.Context) ([]seedbed.Image, error)
 	CreateHook(context.Context, seedbed.Hook) (seedbed.Hook, error)
 	Hook(ctx context.Context, name string) (seedbed.Hook, error)
 	Hooks(context.Context) ([]seedbed.Hook, error)
-	DeleteHook(ctx context.Context, name string) error
+	DeleteHook(ctx context.Context, name string, checks ...func(seedbed.Hook) error) error
 	CreateNetwork(context.Context, seedbed.Network) (seedbed.Network, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Networks(context.Context) ([]seedbed.Network, error)

@@ -14,16 +14,17 @@ import (
 // values are of; name is among them. It may share its transaction with other writes, because most of
 // its time is the flush to disk.
 func (s *Store) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
-	err = s.together(ctx, "create "+kind+" "+name, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		id, err = insertNumbered(ctx, tx, kind, into, name, values)
-		return err
+	err = s.together(ctx, "create "+kind+" "+name, func(_ context.Context, tx *sqldb.Tx) error {
+		insertNumbered(tx, kind, into, name, values, &id)
+		return nil
 	})
 	return id, err
 }
 
-// insertNumbered inserts an object and returns the number that the database assigns.
-func insertNumbered(ctx context.Context, tx *sqldb.Tx, kind, into, name string, values []any) (int64, error) {
-	return sqldb.One(ctx, tx, sqldb.Value[int64], objectExists(kind, name),
+// insertNumbered defers the insertion of an object. It sets id to the number that the database
+// assigns.
+func insertNumbered(tx *sqldb.Tx, kind, into, name string, values []any, id *int64) {
+	sqldb.LaterOne(tx, id, sqldb.Value[int64], objectExists(kind, name),
 		sqldb.InsertRows(into, 1, len(values))+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)
 }
 

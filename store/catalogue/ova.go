@@ -100,9 +100,7 @@ func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string
 	t := o.System
 	t.NodeLimit = sqldb.OrEmpty(t.NodeLimit)
 	t.ObjectMeta = s
-	if _, err := insertNumbered(ctx, tx, kindSystem, intoSystem, t.Name, systemValues(t)); err != nil {
-		return err
-	}
+	insertNumbered(tx, kindSystem, intoSystem, t.Name, systemValues(t), &t.ID)
 	if err := sqldb.Exec(ctx, tx, `UPDATE system_template SET ova = $1 WHERE name = $2`, o.OVA.Name, t.Name); err != nil {
 		return err
 	}
@@ -114,8 +112,8 @@ func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string
 	if err := profileNames(ctx, tx, p); err != nil {
 		return err
 	}
-	_, err = insertProfile(ctx, tx, p)
-	return err
+	insertProfile(tx, &p)
+	return nil
 }
 
 // ActivateOVA records what the import found, and makes the images active.

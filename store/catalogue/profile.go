@@ -62,9 +62,8 @@ func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.P
 		if err := profileNames(ctx, tx, p); err != nil {
 			return err
 		}
-		var err error
-		p.ID, err = insertProfile(ctx, tx, p)
-		return err
+		insertProfile(tx, &p)
+		return nil
 	})
 	if err != nil {
 		return seedbed.Profile{}, err
@@ -72,10 +71,10 @@ func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.P
 	return p, nil
 }
 
-// insertProfile inserts the row of a profile and returns its number.
-func insertProfile(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) (int64, error) {
-	return insertNumbered(ctx, tx, kindProfile, `profile (`+newProfileColumns+`)`, p.Name,
-		append([]any{p.Name, sqldb.Micros(p.Created)}, profileValues(p)...))
+// insertProfile defers the insertion of a profile, and sets its number.
+func insertProfile(tx *sqldb.Tx, p *seedbed.Profile) {
+	insertNumbered(tx, kindProfile, `profile (`+newProfileColumns+`)`, p.Name,
+		append([]any{p.Name, sqldb.Micros(p.Created)}, profileValues(*p)...), &p.ID)
 }
 
 // ChangeProfile changes a profile by calling change, possibly more than once. change may set

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Tx is a transaction that can defer statements whose result is not needed (Later, Add). They run
-// before the next statement that is not deferred, or before the commit. On PostgreSQL they are all
-// sent at once.
+// Tx is a transaction that can defer statements whose result is not needed (Later, Add), or only
+// after the commit (LaterOne). They run before the next statement that is not deferred, or before
+// the commit. On PostgreSQL they are all sent at once.
 type Tx struct {
 	*sql.Tx
 	// conn is the transaction's connection to PostgreSQL, or nil on SQLite.
@@ -27,12 +27,21 @@ type statement struct {
 	query string
 	into  Table
 	args  []any
+	read  func(Row) error // reads the only row of the result, if that is needed
 }
 
 // Later defers a statement. Such statements run in their order. If one fails, a later call returns
 // its error.
 func (tx *Tx) Later(query string, args ...any) {
 	tx.later = append(tx.later, statement{query: query, args: args})
+}
+
+// LaterOne is One for a deferred query: it sets v when the query has run.
+func LaterOne[T any](tx *Tx, v *T, scan func(Row) (T, error), missing error, query string, args ...any) {
+	tx.later = append(tx.later, statement{query: query, args: args, read: func(r Row) (err error) {
+		*v, err = scanOne(r, scan, missing)
+		return err
+	}})
 }
 
 // Add defers the insertion of a row. The insertion fails if the row exists. Added rows are written
@@ -58,7 +67,7 @@ func (tx *Tx) Flush(ctx context.Context) error {
 	}
 	if tx.conn == nil || len(all) == 1 {
 		for _, s := range all {
-			if _, err := tx.Tx.ExecContext(ctx, s.query, s.args...); err != nil {
+			if err := tx.run(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -66,9 +75,21 @@ func (tx *Tx) Flush(ctx context.Context) error {
 	}
 	var batch pgx.Batch
 	for _, s := range all {
-		batch.Queue(s.query, s.args...)
+		queued := batch.Queue(s.query, s.args...)
+		if s.read != nil {
+			queued.QueryRow(func(r pgx.Row) error { return s.read(r) })
+		}
 	}
 	return tx.conn.Raw(func(c any) error { return c.(*stdlib.Conn).Conn().SendBatch(ctx, &batch).Close() })
+}
+
+// run runs one deferred statement.
+func (tx *Tx) run(ctx context.Context, s statement) error {
+	if s.read != nil {
+		return s.read(tx.Tx.QueryRowContext(ctx, s.query, s.args...))
+	}
+	_, err := tx.Tx.ExecContext(ctx, s.query, s.args...)
+	return err
 }
 
 // ExecContext flushes, and then runs a statement.

@@ -155,7 +155,11 @@ type Row interface{ Scan(dest ...any) error }
 // One reads the only row of a query. It returns missing if there is no row, or if an argument
 // cannot be stored in a text column.
 func One[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing error, query string, args ...any) (T, error) {
-	v, err := scan(tx.QueryRowContext(ctx, query, args...))
+	return scanOne(tx.QueryRowContext(ctx, query, args...), scan, missing)
+}
+
+func scanOne[T any](r Row, scan func(Row) (T, error), missing error) (T, error) {
+	v, err := scan(r)
 	if errors.Is(err, sql.ErrNoRows) || missing != nil && Unstorable(err) {
 		err = missing
 	}

@@ -73,12 +73,6 @@ func (k *tokenKey) issue(id seedbed.InstanceID, now time.Time, ttl time.Duration
 	return tokenText.EncodeToString(append(head, sum[:]...))
 }
 
-// valid reports whether token was issued with this key to that instance and has not expired.
-func (k *tokenKey) valid(token []byte, id seedbed.InstanceID, now time.Time) bool {
-	ends, ok := k.check(token, id)
-	return ok && now.Before(ends)
-}
-
 // check returns when token expires, if it was issued with this key to that instance.
 func (k *tokenKey) check(token []byte, id seedbed.InstanceID) (ends time.Time, ok bool) {
 	if !k.ok() || len(token) != tokenText.EncodedLen(tokenLen) {

@@ -43,13 +43,6 @@ type streams struct {
 	all int
 }
 
-// OpenStreams returns the number of open event streams.
-func (s *Server) OpenStreams() int {
-	s.streams.mu.Lock()
-	defer s.streams.mu.Unlock()
-	return s.streams.all
-}
-
 // enter reports whether a caller may open another stream. A caller that may must call leave later.
 func (s *streams) enter(who string) bool {
 	s.mu.Lock()

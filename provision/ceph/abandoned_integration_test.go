@@ -13,6 +13,7 @@ import (
 	"github.com/ceph/go-ceph/rbd"
 
 	"seedbed"
+	"seedbed/internal/lab"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -126,4 +127,19 @@ func TestNodeNeverReturns(t *testing.T) {
 		}
 	}
 	want(rbdOf(roleVolume, "early"), rbdOf(roleVolume, "late"))
+}
+
+// TestSweptAgain: what Ceph makes for a call that has failed is removed even if it comes after the
+// sweep that the call has asked for.
+func TestSweptAgain(t *testing.T) {
+	c := cluster(t)
+	cfg := config(t, c)
+	cfg.SweepAgain = 2 * time.Second
+	p := open(t, cfg)
+	gone := func() bool { return len(names(t, c, cfg.Pool)) == 0 }
+	left(t, p, cfg.Node, "", roleVolume, "in-time", "job")
+	p.soil()
+	lab.Await(t, lab.Swept, "the first is removed", gone)
+	left(t, p, cfg.Node, "", roleVolume, "too-late", "job")
+	lab.Await(t, lab.Swept, "the second, of which the pool was not told, is removed too", gone)
 }

@@ -26,6 +26,7 @@ const (
 	DefaultReserve    = 1 * seedbed.GiB
 	DefaultScratch    = "/var/tmp"
 	DefaultAbandoned  = 24 * time.Hour
+	DefaultSweepAgain = time.Minute
 )
 
 // Config configures one pool.
@@ -59,6 +60,10 @@ type Config struct {
 	// Abandoned is the age at which another node's unfinished image counts as abandoned if no
 	// client has it open; zero means DefaultAbandoned.
 	Abandoned time.Duration
+	// SweepAgain is how long after the sweep that follows a failed call there is another; zero means
+	// DefaultSweepAgain. An OSD may do what it was asked to after the call has timed out, and after
+	// the first sweep.
+	SweepAgain time.Duration
 	// Reserve is the free space below which nothing new is created; zero means DefaultReserve.
 	Reserve seedbed.Bytes
 	// Trash is how long a removed volume is kept in RBD's trash; zero removes it at once.
@@ -83,6 +88,7 @@ func (c Config) complete() (Config, error) {
 	c.Timeout = cmp.Or(max(c.Timeout, 0), DefaultTimeout)
 	c.WatcherFor = cmp.Or(max(c.WatcherFor, 0), DefaultWatcherFor)
 	c.Abandoned = cmp.Or(max(c.Abandoned, 0), DefaultAbandoned)
+	c.SweepAgain = cmp.Or(max(c.SweepAgain, 0), DefaultSweepAgain)
 	c.Reserve = cmp.Or(max(c.Reserve, 0), DefaultReserve)
 	c.Trash = max(c.Trash, 0)
 	for _, f := range []struct{ what, value string }{{"Ceph pool", c.Pool}, {"user", c.User}, {"node", c.Node}} {

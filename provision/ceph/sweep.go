@@ -27,14 +27,17 @@ func (p *Pool) soil() {
 	}
 }
 
-// clean sweeps on request, and periodically for what other nodes have abandoned, until ctx ends.
+// clean sweeps on request, again a while later, and each day for what other nodes have abandoned,
+// until ctx ends.
 func (p *Pool) clean(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(sweepEvery)
+	defer timer.Stop()
 	for {
+		next := sweepEvery
 		select {
 		case <-p.dirty:
-		case <-tick.C:
+			next = p.cfg.SweepAgain
+		case <-timer.C:
 		case <-ctx.Done():
 			return
 		}
@@ -48,6 +51,7 @@ func (p *Pool) clean(ctx context.Context) {
 			}
 			p.log.Debug("Ceph pool is not swept yet", "pool", p.cfg.Name, "err", err)
 		}
+		timer.Reset(next)
 	}
 }
 

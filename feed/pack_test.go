@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"testing"
 	"time"
 
@@ -37,6 +38,12 @@ func fullGuest(n int) seedbed.Guest {
 
 func TestPack(t *testing.T) {
 	t.Parallel()
+	full := reflect.ValueOf(fullGuest(1))
+	for i := range full.NumField() {
+		if full.Field(i).IsZero() {
+			t.Errorf("fullGuest has no %s: set it, so that it is packed and unpacked here", full.Type().Field(i).Name)
+		}
+	}
 	v6 := guest(3)
 	v6.NICs = append(v6.NICs, seedbed.GuestNIC{ID: 1<<31 - 1, Network: "other", Addr: netip.MustParseAddr("fd00::1")},
 		seedbed.GuestNIC{Network: "none"})

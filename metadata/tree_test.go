@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,19 @@ func guestC() seedbed.Guest {
 			NotAfter: at.Add(time.Hour), State: seedbed.MaintenanceCompleted},
 	}
 	return g
+}
+
+// TestGoldenGuestIsWhole checks that guestC has a value in every field, because the golden files show
+// no leaf without a value. TestGoldenTree adds the documents.
+func TestGoldenGuestIsWhole(t *testing.T) {
+	t.Parallel()
+	g := reflect.ValueOf(guestC())
+	for i := range g.NumField() {
+		name := g.Type().Field(i).Name
+		if g.Field(i).IsZero() && !slices.Contains([]string{"UserData", "VendorData"}, name) {
+			t.Errorf("guestC has no %s: set it in guestA or guestC, so that the golden files show what is served of it", name)
+		}
+	}
 }
 
 // fullView is guestA with documents.

@@ -6,7 +6,10 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"net/netip"
+	"reflect"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,7 +26,7 @@ func TestRenderer(t *testing.T) {
 		ID: "ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab", Name: "web1", Profile: "web", Image: "debian", Node: "hv1", State: seedbed.InstanceRunning,
 		VCPUs: 2, Memory: seedbed.GiB, UserData: []byte("x"), VendorData: []byte("y"), SSHKeys: []string{"k"}, ReportToken: "t", Password: "p",
 		Metadata: seedbed.MetadataOptions{Tokens: "required"}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{"a": "b"},
-		Spot:    &seedbed.Spot{Action: "stop"},
+		Spot: &seedbed.Spot{Action: "stop"}, Created: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC),
 		NICs:    []seedbed.NIC{{ID: 7, MAC: seedbed.MAC{0x52}, Network: "default", Addr: netip.MustParseAddr("10.9.0.7")}},
 		Volumes: []seedbed.Volume{{Size: seedbed.GiB}, {Index: 1, Size: seedbed.MiB}},
 	}
@@ -39,9 +42,17 @@ func TestRenderer(t *testing.T) {
 		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: seedbed.GiB}, {Device: "vdb", Size: seedbed.MiB}},
 		Options: seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]string{"a": "b"}, Region: "seedbed", Zone: "seedbed-local",
 		Spot: &seedbed.Spot{Action: "stop"}, Password: "p", ReportToken: "t", Node: "hv1", Signature: got.Signature,
+		Created: inst.Created,
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Error(d)
+	}
+	record := reflect.ValueOf(got)
+	for i := range record.NumField() {
+		name := record.Type().Field(i).Name
+		if record.Field(i).IsZero() && !slices.Contains([]string{"UserData", "VendorData", "Maintenance", "Action"}, name) {
+			t.Errorf("the record has no %s: Of fills it in, and the instance of this test needs a value for it", name)
+		}
 	}
 
 	// A signature is kept while it is this key's signature of the same document.

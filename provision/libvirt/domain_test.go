@@ -108,8 +108,8 @@ func TestDomainXMLGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
-				t.Errorf("%s differs (-want +got), -update writes it anew:\n%s", file, diff)
+			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got+"\n", "\n")); diff != "" {
+				t.Errorf("%s differs (-want +got; if this is right, write it with -update):\n%s", file, diff)
 			}
 		})
 	}

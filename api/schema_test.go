@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -203,4 +204,30 @@ func TestSchemasAreAllCompared(t *testing.T) {
 			t.Errorf("%s is compared with no type", name)
 		}
 	}
+}
+
+// TestEnums checks that openapi.yaml lists all kinds and states.
+func TestEnums(t *testing.T) {
+	t.Parallel()
+	schemas := description(t).Components.Schemas
+	for name, tt := range map[string]struct {
+		of   *openapi3.SchemaRef
+		want []any
+	}{
+		"JobKind":        {schemas["JobKind"], anys(seedbed.JobKinds())},
+		"JobState":       {schemas["JobState"], anys(seedbed.JobStates())},
+		"Instance.state": {schemas["Instance"].Value.Properties["state"], anys(seedbed.InstanceStates())},
+	} {
+		if diff := cmp.Diff(tt.want, tt.of.Value.Enum); diff != "" {
+			t.Errorf("the values of %s (-code +openapi.yaml):\n%s", name, diff)
+		}
+	}
+}
+
+// anys returns the values as the description has them.
+func anys[T ~string](values []T) (all []any) {
+	for _, v := range values {
+		all = append(all, string(v))
+	}
+	return all
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/config"
 	"seedbed/internal/sample"
 	"seedbed/provision/plans"
 	"seedbed/provision/worker/drivertest"
@@ -239,6 +240,17 @@ func TestMatrixIsWhole(t *testing.T) {
 	}
 	if d := cmp.Diff(slices.Sorted(maps.Keys(possible)), slices.Sorted(maps.Keys(cases))); d != "" {
 		t.Errorf("plans (-possible +cases):\n%s", d)
+	}
+	limited := map[string]bool{}
+	for stage := range config.Default().Jobs.StageTimeout {
+		limited[stage] = true
+	}
+	for _, c := range jobCases {
+		for _, stage := range plans.StageNames(&c.job) {
+			if !limited[stage] {
+				t.Errorf("stage %s of a %s job has no timeout: add one in internal/config/default.go", stage, c.job.Kind)
+			}
+		}
 	}
 	made := plans.StageNames(&seedbed.Job{Kind: seedbed.JobCreate, Spec: inputOf(seedbed.ScriptedSpec{Scripted: true})})
 	rebuilt := plans.StageNames(&seedbed.Job{Kind: seedbed.JobRebuild, Spec: inputOf(seedbed.RebuildSpec{Scripted: true})})

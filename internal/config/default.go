@@ -62,6 +62,8 @@ func stageTimeouts() map[string]time.Duration {
 		"import":  time.Hour,
 		"flatten": 24 * time.Hour, "redefine": time.Minute, "grow": 10 * time.Minute,
 		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "delete-image": 10 * time.Minute,
+		"take-volumes": 10 * time.Minute, "take-domain": 10 * time.Minute,
+		"release-domain": 10 * time.Minute, "release-volumes": 10 * time.Minute,
 	})
 	return all
 }

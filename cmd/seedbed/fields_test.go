@@ -29,7 +29,7 @@ var requests = []struct {
 	{wire.HookRotation{}, nil},
 	{wire.HookTest{}, map[string]string{"headers": "hook test --file", "query": "hook test --file", "body": "hook test --file"}},
 	{wire.EndpointRequest{}, map[string]string{"name": argument, "url": argument}},
-	{seedbed.EndpointChange{}, nil},
+	{seedbed.EndpointChange{}, map[string]string{"url": argument}},
 	{wire.EndpointRotation{}, nil},
 	{wire.ReplayRequest{}, nil},
 	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},

@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,29 +140,46 @@ func endpointPairs(a *cli.App, e seedbed.Endpoint) [][2]string {
 }
 
 func endpointSet(a *cli.App) *cobra.Command {
-	var change seedbed.EndpointChange
+	var (
+		change  seedbed.EndpointChange
+		address string
+	)
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Change, enable or disable an endpoint",
-		Long: `Change an endpoint. Settings without a flag are left as they are. Pending deliveries
-keep their order; with a new URL they are sent there immediately. A list of event types
-replaces the former one, for events from then on.
+		Use: "set NAME [URL]", Short: "Change, enable or disable an endpoint",
+		Long: `Change an endpoint. Settings that are not given are left as they are. Pending
+deliveries keep their order; with a new URL they are sent there immediately. A list of
+event types replaces the former one, for events from then on.
+
+With the endpoint's URL after its name, --url is the API's, as for all commands. Without
+it, --url is the endpoint's, as before version 0.2.
 
 Events that happen while an endpoint is disabled, and pending ones, are skipped;
 "endpoint replay --missed" sends them later.`,
-		Example: `  seedbed endpoint set ci --url https://ci2.example/seedbed
+		Example: `  seedbed endpoint set ci https://ci2.example/seedbed
   seedbed endpoint set ci --event job.*,instance.*
   seedbed endpoint set ci --enable`,
 	}
 	a.Fill(c, &change, append(endpointFlags(),
-		cli.Flag{Field: "url", Usage: "`URL` to post to"},
 		cli.Flag{Field: "enabled", Name: "enable", Usage: "enable it and reset its failures"},
 		cli.Flag{Field: "enabled", Name: "disable", Usage: "disable it", Not: true},
 	)...)
-	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+	set := a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		e, err := api.SetEndpoint(ctx, args[0], change)
 		return a.ShowPairs(err, e, endpointPairs(a, e))
 	})
-	c.MarkFlagsOneRequired("url", "event", "allow-private", "insecure", "enable", "disable")
+	c.Flags().StringVar(&address, "url", "", "`URL` of the API, or of the endpoint if that is not given after its name")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		given := slices.ContainsFunc([]string{"url", "event", "allow-private", "insecure", "enable", "disable"}, c.Flags().Changed)
+		switch {
+		case len(args) == 2:
+			change.URL, a.Flags.URL = &args[1], address
+		case !given:
+			return cli.Usagef("nothing is to be changed: give the endpoint's new URL, or one of the flags")
+		case c.Flags().Changed("url"):
+			change.URL = &address
+		}
+		return set(c, args)
+	}
 	c.MarkFlagsMutuallyExclusive("enable", "disable")
 	return c
 }

@@ -25,7 +25,7 @@ var ranks = map[Role]int{RoleViewer: 1, RoleOperator: 2, RoleAdmin: 3}
 // ParseRole parses the name of a role. An unknown name is ErrInvalid.
 func ParseRole(s string) (Role, error) {
 	if _, ok := ranks[Role(s)]; !ok {
-		return "", Errorf(ErrInvalid, "role %q is unknown: want viewer, operator or admin", Clip(s))
+		return "", Errorf(ErrInvalid, "role %q is unknown: expected viewer, operator or admin", Clip(s))
 	}
 	return Role(s), nil
 }
@@ -57,7 +57,7 @@ type TokenQuota struct {
 // Check returns ErrInvalid if a bound is negative.
 func (q TokenQuota) Check() error {
 	if q.Instances < 0 || q.VCPUs < 0 || q.Memory < 0 || q.Disk < 0 {
-		return Errorf(ErrInvalid, "a quota is below zero: want a bound, or 0 for none")
+		return Errorf(ErrInvalid, "a quota is negative: expected a limit, or 0 for none")
 	}
 	return nil
 }

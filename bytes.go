@@ -40,7 +40,7 @@ func ParseBytes(s string) (Bytes, error) {
 		}
 		return Bytes(v) * u.size, nil
 	}
-	return 0, Errorf(ErrInvalid, "%q is not a size: want a whole number and a unit, such as 512MiB or 10GiB", Clip(s))
+	return 0, Errorf(ErrInvalid, "%q is not a size: expected a whole number and a unit, such as 512MiB or 10GiB", Clip(s))
 }
 
 // String returns the exact size in the largest unit that divides it.

@@ -117,7 +117,7 @@ func (e Endpoint) Check() error {
 		return err
 	}
 	if len(e.Events) == 0 || len(e.Events) > maxEndpointEvents {
-		return Errorf(ErrInvalid, "endpoint %q has %d events: want 1 to %d", e.Name, len(e.Events), maxEndpointEvents)
+		return Errorf(ErrInvalid, "endpoint %q has %d events: expected 1 to %d", e.Name, len(e.Events), maxEndpointEvents)
 	}
 	for _, p := range e.Events {
 		if err := CheckEventPattern(p); err != nil {
@@ -131,21 +131,21 @@ func (e Endpoint) Check() error {
 func (e Endpoint) checkURL() error {
 	bad := func(text string) error { return Errorf(ErrInvalid, "the URL of endpoint %q %s", e.Name, text) }
 	if len(e.URL) > maxEndpointURL {
-		return bad("is too long: want at most 2048 characters")
+		return bad("is too long: expected at most 2048 characters")
 	}
 	u, err := url.Parse(e.URL)
 	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" ||
 		strings.ContainsFunc(e.URL, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return bad("is none: want one such as https://ci.example/hook")
+		return bad("is not a URL: expected one such as https://ci.example/hook")
 	}
 	switch {
 	case u.User != nil:
-		return bad("holds a user or password, which everybody sees who lists it: what proves who sends is the signature")
+		return bad("has a user or password, which everyone who lists it can see: receivers verify the signature instead")
 	case u.Fragment != "":
 		return bad("has a fragment, which is never sent")
 	case u.Scheme == "http" && !e.Insecure && !e.AllowPrivate:
-		return bad("is plain http, where everybody on the way reads along: " +
-			"want https, or allow_private for an address on this network, or insecure")
+		return bad("is plain http, which anyone on the way can read: " +
+			"expected https, or allow_private for an address on this network, or insecure")
 	}
 	return nil
 }

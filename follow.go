@@ -23,7 +23,7 @@ func ParseFollow(s string, otherwise Follow) (Follow, error) {
 	case FollowLive, FollowPinned:
 		return f, nil
 	}
-	return "", Errorf(ErrInvalid, "userdata %q is unknown: want live or pinned", Clip(s))
+	return "", Errorf(ErrInvalid, "userdata %q is unknown: expected live or pinned", Clip(s))
 }
 
 // PartReader reads the objects that profiles name.

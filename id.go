@@ -76,7 +76,7 @@ func isUUID(s string) bool {
 // ParseInstanceID returns s as an InstanceID, or ErrInvalid if it is not a lower-case UUID.
 func ParseInstanceID(s string) (InstanceID, error) {
 	if !isUUID(s) {
-		return "", Errorf(ErrInvalid, "%q is not an instance ID: want a lower-case UUID", s)
+		return "", Errorf(ErrInvalid, "%q is not an instance ID: expected a lower-case UUID", s)
 	}
 	return InstanceID(s), nil
 }
@@ -122,7 +122,7 @@ func NewMAC() MAC {
 func ParseMAC(s string) (MAC, error) {
 	hw, err := net.ParseMAC(s)
 	if err != nil || len(hw) != 6 {
-		return MAC{}, Errorf(ErrInvalid, "%q is not a MAC address: want six hexadecimal pairs such as 52:54:00:12:34:56", s)
+		return MAC{}, Errorf(ErrInvalid, "%q is not a MAC address: expected six hexadecimal pairs such as 52:54:00:12:34:56", s)
 	}
 	return MAC(hw), nil
 }
@@ -167,7 +167,7 @@ func consists(s, others string, upper, endsWithAny bool) bool {
 // name of an instance is also its host name, its domain's name and its console's file name.
 func CheckInstanceName(name string) error {
 	if !consists(name, "-", false, false) {
-		return Errorf(ErrInvalid, "name %q is not a host name: want 1 to 63 of a-z, 0-9 and '-', not starting or ending with '-'", Clip(name))
+		return Errorf(ErrInvalid, "name %q is not a host name: expected 1 to 63 of a-z, 0-9 and '-', not starting or ending with '-'", Clip(name))
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func CheckInstanceName(name string) error {
 // network, pool). The message names the kind.
 func CheckName(kind, name string) error {
 	if !consists(name, "._-", true, true) {
-		return Errorf(ErrInvalid, "%s name %q is not usable: want 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit",
+		return Errorf(ErrInvalid, "%s name %q is not usable: expected 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit",
 			kind, Clip(name))
 	}
 	return nil
@@ -195,7 +195,7 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Digest) UnmarshalText(b []byte) error {
 	raw, err := hex.DecodeString(string(b))
 	if err != nil || len(raw) != len(d) {
-		return Errorf(ErrInvalid, "%q is not a SHA-256 digest: want 64 hexadecimal digits", Clip(string(b)))
+		return Errorf(ErrInvalid, "%q is not a SHA-256 digest: expected 64 hexadecimal digits", Clip(string(b)))
 	}
 	copy(d[:], raw)
 	return nil

@@ -24,7 +24,7 @@ func ParseDatasource(s string) (Datasource, error) {
 	case DatasourceEC2, DatasourceOpenStack, DatasourceNoCloud, DatasourceNone:
 		return d, nil
 	}
-	return "", Errorf(ErrInvalid, "datasource %q is unknown: want ec2, openstack, nocloud or none", Clip(s))
+	return "", Errorf(ErrInvalid, "datasource %q is unknown: expected ec2, openstack, nocloud or none", Clip(s))
 }
 
 // MaxHopLimit is the highest hop limit of a token answer.
@@ -86,11 +86,11 @@ func (o MetadataOptions) Check() error {
 		{"instance_id", o.InstanceID, InstanceIDEC2, InstanceIDUUID},
 	} {
 		if f.value != "" && f.value != f.a && f.value != f.b {
-			return Errorf(ErrInvalid, "%s is %q: want %s or %s", f.name, Clip(f.value), f.a, f.b)
+			return Errorf(ErrInvalid, "%s is %q: expected %s or %s", f.name, Clip(f.value), f.a, f.b)
 		}
 	}
 	if o.HopLimit < 0 || o.HopLimit > MaxHopLimit {
-		return Errorf(ErrInvalid, "http_put_response_hop_limit is %d: want 1 to %d", o.HopLimit, MaxHopLimit)
+		return Errorf(ErrInvalid, "http_put_response_hop_limit is %d: expected 1 to %d", o.HopLimit, MaxHopLimit)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func ParseReady(s string) (Ready, error) {
 	case ReadyReport, ReadyMetadata, ReadyStarted:
 		return r, nil
 	}
-	return "", Errorf(ErrInvalid, "ready %q is unknown: want report, metadata or started", Clip(s))
+	return "", Errorf(ErrInvalid, "ready %q is unknown: expected report, metadata or started", Clip(s))
 }
 
 // Instance is one virtual machine and what it was made from.

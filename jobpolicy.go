@@ -43,7 +43,7 @@ func ParseOnFailure(s string) (OnFailure, error) {
 		return OnFailure{}, nil
 	}
 	bad := Errorf(ErrInvalid,
-		"on_failure %q is not usable: want rollback, keep, or retry with attempts (2 to %d) and the first wait (up to %s), such as retry:5:30s",
+		"on_failure %q is not valid: expected rollback, keep, or retry with attempts (2 to %d) and first wait (up to %s), such as retry:5:30s",
 		Clip(s), maxRetryAttempts, maxRetryBackoff)
 	policy, rest, more := strings.Cut(s, ":")
 	switch p := FailurePolicy(policy); {
@@ -120,7 +120,7 @@ func ParsePriority(s string) (Priority, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < -maxPriority || n > maxPriority {
-		return 0, Errorf(ErrInvalid, "priority %q is not usable: want low, normal, high, or a whole number from -%d to %d",
+		return 0, Errorf(ErrInvalid, "priority %q is not usable: expected low, normal, high, or a whole number from -%d to %d",
 			Clip(s), maxPriority, maxPriority)
 	}
 	return Priority(n), nil
@@ -173,17 +173,17 @@ type ClaimOptions struct {
 func (o JobOptions) Check(kind JobKind) error {
 	switch {
 	case kind.Forward() && o.After != "":
-		return Errorf(ErrInvalid, "a %s job cannot come after another: ask for it then", kind)
+		return Errorf(ErrInvalid, "a %s job cannot start after another job: request it when that job has ended", kind)
 	case kind.Forward() && o.OnFailure != OnFailure{}:
-		return Errorf(ErrInvalid, "a %s job has no on_failure: it is never undone, and tries again by itself", kind)
+		return Errorf(ErrInvalid, "on_failure does not apply to a %s job: it is never undone, and is retried automatically", kind)
 	case kind == JobRebuild && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid,
-			"a rebuild job cannot be kept when it fails: want on_failure rollback or retry, which give the instance its former disks back")
+			"a rebuild job that fails cannot be kept: expected on_failure rollback or retry, which restore the former disks")
 	case kind == JobResize && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid,
-			"a resize job cannot be kept when it fails: want on_failure rollback or retry; once its disk grows it goes on with seedbed job retry")
+			"a resize job that fails cannot be kept: expected on_failure rollback or retry; once its disk has grown, seedbed job retry resumes it")
 	case o.Priority < -maxPriority || o.Priority > maxPriority:
-		return Errorf(ErrInvalid, "priority %d is out of range: want -%d to %d", o.Priority, maxPriority, maxPriority)
+		return Errorf(ErrInvalid, "priority %d is out of range: expected -%d to %d", o.Priority, maxPriority, maxPriority)
 	}
 	return nil
 }

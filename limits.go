@@ -20,7 +20,7 @@ const (
 // CheckVCPUs returns ErrInvalid unless n is 1 to MaxVCPUs.
 func CheckVCPUs(n int) error {
 	if n < 1 || n > MaxVCPUs {
-		return Errorf(ErrInvalid, "vcpus is out of range: want 1 to %d", MaxVCPUs)
+		return Errorf(ErrInvalid, "vcpus is out of range: expected 1 to %d", MaxVCPUs)
 	}
 	return nil
 }
@@ -28,10 +28,10 @@ func CheckVCPUs(n int) error {
 // CheckMemory returns ErrInvalid unless size is a whole number of MiB from 64 MiB to 64 TiB.
 func CheckMemory(size Bytes) error {
 	if size < minMemory || size > maxMemory {
-		return Errorf(ErrInvalid, "memory is %s: want %s to %s", size, minMemory, maxMemory)
+		return Errorf(ErrInvalid, "memory is %s: expected %s to %s", size, minMemory, maxMemory)
 	}
 	if size%MiB != 0 {
-		return Errorf(ErrInvalid, "memory is %s: want a multiple of 1MiB", size)
+		return Errorf(ErrInvalid, "memory is %s: expected a multiple of 1MiB", size)
 	}
 	return nil
 }
@@ -40,10 +40,10 @@ func CheckMemory(size Bytes) error {
 // means the size of the image, is valid. The message calls the size param, its name for the user.
 func CheckDisk(param string, size Bytes) error {
 	if size < 0 || size > MaxDisk {
-		return Errorf(ErrInvalid, "%s is %s: want at most %s", param, size, MaxDisk)
+		return Errorf(ErrInvalid, "%s is %s: expected at most %s", param, size, MaxDisk)
 	}
 	if size%sector != 0 {
-		return Errorf(ErrInvalid, "%s is %s: want a multiple of %d bytes, a disk's sector", param, size, sector)
+		return Errorf(ErrInvalid, "%s is %s: expected a multiple of %d bytes, a disk's sector", param, size, sector)
 	}
 	return nil
 }

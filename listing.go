@@ -78,7 +78,8 @@ func (c JobCursor) String() string {
 func ParseJobCursor(s string) (JobCursor, error) {
 	m := cursorForm.FindStringSubmatch(s)
 	if m == nil {
-		return JobCursor{}, Errorf(ErrInvalid, "after %q is no place in a list of jobs: want what the link to the next page has", Clip(s))
+		return JobCursor{}, Errorf(ErrInvalid,
+			"after %q is not a position in the list of jobs: expected the value in the link to the next page", Clip(s))
 	}
 	micros, err := strconv.ParseInt(m[1], 10, 64)
 	return JobCursor{time.UnixMicro(micros).UTC(), JobID(strings.Clone(m[2]))}, err

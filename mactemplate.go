@@ -20,7 +20,7 @@ const maxMACTemplate = 128
 // Check returns ErrInvalid unless t makes a unicast MAC address for every instance and NIC.
 func (t MACTemplate) Check() error {
 	if len(t) > maxMACTemplate {
-		return Errorf(ErrInvalid, "MAC template has %d bytes: want at most %d", len(t), maxMACTemplate)
+		return Errorf(ErrInvalid, "MAC template has %d bytes: expected at most %d", len(t), maxMACTemplate)
 	}
 	for vm := range 16 {
 		for nic := range 16 {
@@ -51,11 +51,12 @@ func (t MACTemplate) MAC(vm, nic int) (MAC, error) {
 	m, err := ParseMAC(text)
 	if err != nil {
 		return MAC{}, Errorf(ErrInvalid,
-			"MAC template %q makes %q, which is no MAC address: want six hexadecimal pairs, such as {prefix}:00:{vmid}0:{netid}0",
+			"MAC template %q makes %q, which is not a MAC address: expected six hexadecimal pairs, such as {prefix}:00:{vmid}0:{netid}0",
 			Clip(string(t)), Clip(text))
 	}
 	if m[0]&1 != 0 || m == (MAC{}) {
-		return MAC{}, Errorf(ErrInvalid, "MAC template %q makes %s, which is no address of one NIC: want an even first pair", Clip(string(t)), m)
+		return MAC{}, Errorf(ErrInvalid,
+			"MAC template %q makes %s, which is not the address of a single NIC: expected an even first pair", Clip(string(t)), m)
 	}
 	return m, nil
 }
@@ -79,17 +80,17 @@ func (t MACTemplate) expand(values map[string]string) (string, error) {
 		}
 		field, after, ok := strings.Cut(rest, "}")
 		if brace == '}' || !ok || strings.Contains(field, "{") {
-			return "", Errorf(ErrInvalid, "MAC template %q has a single %q: want fields such as {vmid}, or %q for the character",
+			return "", Errorf(ErrInvalid, "MAC template %q has a single %q: expected fields such as {vmid}, or %q for the character",
 				Clip(string(t)), brace, strings.Repeat(string(brace), 2))
 		}
 		name, format, _ := strings.Cut(field, ":")
 		value, known := values[name]
 		if !known {
-			return "", Errorf(ErrInvalid, "MAC template %q has the field {%s}: want {prefix}, {vmid} and {netid}", Clip(string(t)), Clip(field))
+			return "", Errorf(ErrInvalid, "MAC template %q has the field {%s}: expected {prefix}, {vmid} and {netid}", Clip(string(t)), Clip(field))
 		}
 		padded, ok := pad(value, format)
 		if !ok {
-			return "", Errorf(ErrInvalid, "MAC template %q has the format %q: want a fill, one of <, > and ^, and a width, such as {vmid:0>2}",
+			return "", Errorf(ErrInvalid, "MAC template %q has the format %q: expected a fill, one of <, > and ^, and a width, such as {vmid:0>2}",
 				Clip(string(t)), Clip(format))
 		}
 		out.WriteString(padded)

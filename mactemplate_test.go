@@ -27,10 +27,10 @@ func TestMACTemplate(t *testing.T) {
 		}
 	}
 	for template, say := range map[seedbed.MACTemplate]string{
-		"":                              "no MAC address",
-		"{prefix}:XX:XX:{vmid}{netid}":  "no MAC address",
-		"{prefix}:00:00":                "no MAC address",
-		"{prefix}:00:00:00:00":          "no MAC address",
+		"":                              "not a MAC address",
+		"{prefix}:XX:XX:{vmid}{netid}":  "not a MAC address",
+		"{prefix}:00:00":                "not a MAC address",
+		"{prefix}:00:00:00:00":          "not a MAC address",
 		"{prefix}:00:{vm}0:00":          "{vm}",
 		"{prefix}:00:{}0:00":            "{}",
 		"{prefix}:00:{0}0:00":           "{0}",
@@ -41,10 +41,10 @@ func TestMACTemplate(t *testing.T) {
 		"{prefix}:00:{vmid:{netid}}:00": `single '{'`,
 		"{prefix}:00:{vmid:00":          `single '{'`,
 		"{prefix}:00:}:00":              `single '}'`,
-		"{{prefix}}:00:00:00":           "no MAC address",
+		"{{prefix}}:00:00:00":           "not a MAC address",
 		"0{vmid}:00:00:00:00:00":        "even first pair",
 		"00:00:00:00:0{vmid}:0{netid}":  "even first pair",
-		"a\x00":                         "no MAC address",
+		"a\x00":                         "not a MAC address",
 		seedbed.MACTemplate(strings.Repeat("{vmid:128}", 20)): "200 bytes",
 	} {
 		err := template.Check()

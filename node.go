@@ -42,7 +42,7 @@ func CheckWorkerURL(s string) error {
 	if err != nil || len(s) > 300 || u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" ||
 		u.Host != strings.TrimPrefix(s, "https://") {
 		return Errorf(ErrInvalid,
-			"worker %q is no address of a seedbed-worker: want https, a host and a port, such as https://hv2.example:7375", Clip(s))
+			"worker %q is not the URL of a seedbed-worker: expected https, a host and a port, such as https://hv2.example:7375", Clip(s))
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func CheckEventPattern(pattern string) error {
 	if slices.ContainsFunc(eventTypes, func(t string) bool { return MatchEvent(pattern, t) }) {
 		return nil
 	}
-	return Errorf(ErrInvalid, "event %q is unknown: want one of %s, all of a kind such as job.*, or *",
+	return Errorf(ErrInvalid, "event %q is unknown: expected one of %s, all of a kind such as job.*, or *",
 		Clip(pattern), strings.Join(eventTypes, ", "))
 }
 

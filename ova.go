@@ -66,7 +66,7 @@ func CheckOVAName(name string) error {
 		return err
 	}
 	if len(name) > maxOVAName {
-		return Errorf(ErrInvalid, "OVA image name %q has %d characters: want at most %d, since those of its disks are made of it",
+		return Errorf(ErrInvalid, "OVA image name %q has %d characters: expected at most %d, since the names of its disks' images contain it",
 			Clip(name), len(name), maxOVAName)
 	}
 	return nil
@@ -90,5 +90,5 @@ func ParseFirmware(s string) (Firmware, error) {
 	case "efi":
 		return FirmwareUEFI, nil
 	}
-	return "", Errorf(ErrInvalid, "firmware %q is unknown: want bios or uefi", Clip(s))
+	return "", Errorf(ErrInvalid, "firmware %q is unknown: expected bios or uefi", Clip(s))
 }

@@ -54,7 +54,7 @@ func (t *ParamText) UnmarshalJSON(b []byte) error {
 		return json.Unmarshal(b, (*string)(t))
 	}
 	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "true" && text != "false" {
-		return Errorf(ErrInvalid, "a default is %s: want a string, a number, true or false", Clip(text))
+		return Errorf(ErrInvalid, "a default is %s: expected a string, a number, true or false", Clip(text))
 	}
 	*t = ParamText(text)
 	return nil
@@ -74,13 +74,13 @@ var paramForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 // expressions.
 func CheckParams(params []Param) error {
 	if len(params) > MaxParams {
-		return Errorf(ErrInvalid, "there are %d params: want at most %d", len(params), MaxParams)
+		return Errorf(ErrInvalid, "there are %d params: expected at most %d", len(params), MaxParams)
 	}
 	known := map[string]bool{}
 	for _, p := range params {
 		if !paramForm.MatchString(p.Name) {
 			return Errorf(ErrInvalid,
-				"param %q has no usable name: want a letter or underscore, then letters, digits and underscores, at most 63", Clip(p.Name))
+				"param %q has no usable name: expected a letter or underscore, then letters, digits and underscores, at most 63", Clip(p.Name))
 		}
 		if known[p.Name] {
 			return Errorf(ErrInvalid, "param %s is declared twice", p.Name)
@@ -100,33 +100,33 @@ func (p Param) check() error {
 	textual := p.Type == ParamString || p.Type == ParamSecret
 	switch {
 	case !slices.Contains(ParamTypes(), p.Type):
-		return refuse("type %q is unknown: want string, int, size, bool, enum or secret", Clip(string(p.Type)))
+		return refuse("type %q is unknown: expected string, int, size, bool, enum or secret", Clip(string(p.Type)))
 	case p.Type == ParamEnum && len(p.Values) == 0:
 		return refuse("an enum needs the values that it may have")
 	case p.Type != ParamEnum && len(p.Values) > 0:
 		return refuse("values are for the type enum, and it is %s", p.Type)
 	case len(p.Values) > maxParamValues:
-		return refuse("there are %d values: want at most %d", len(p.Values), maxParamValues)
+		return refuse("there are %d values: expected at most %d", len(p.Values), maxParamValues)
 	case p.Pattern != "" && !textual:
 		return refuse("a pattern is for the types string and secret, and it is %s", p.Type)
 	case len(p.Pattern) > 512:
-		return refuse("the pattern has %d bytes: want at most 512", len(p.Pattern))
+		return refuse("the pattern has %d bytes: expected at most 512", len(p.Pattern))
 	case p.Default != nil && p.Required:
-		return refuse("what is required has no use for a default: want one of them")
+		return refuse("a required param cannot have a default: expected only one of them")
 	case p.Default != nil && p.Type == ParamSecret:
-		return refuse("a secret has no default: whoever reads the profile would read it")
+		return refuse("a secret cannot have a default: everyone who can read the profile could read it")
 	case !oneLineText(p.Description, 1024):
-		return refuse("the description is not usable: want one line of at most 1024 bytes")
+		return refuse("the description is not usable: expected one line of at most 1024 bytes")
 	case p.Default != nil && !plain(string(*p.Default)):
-		return refuse("the default is not usable: want UTF-8 text without NUL of at most %d bytes", MaxParamText)
+		return refuse("the default is not usable: expected UTF-8 text without NUL of at most %d bytes", MaxParamText)
 	}
 	for _, v := range p.Values {
 		if v == "" || !oneLineText(v, 256) {
-			return refuse("the value %q is not usable: want one line of 1 to 256 bytes", Clip(v))
+			return refuse("the value %q is not usable: expected one line of 1 to 256 bytes", Clip(v))
 		}
 	}
 	if _, err := p.pattern(); err != nil {
-		return refuse("pattern %q is no regular expression: %s", Clip(p.Pattern), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return refuse("pattern %q is not a regular expression: %s", Clip(p.Pattern), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (p Param) Parse(text string) (any, error) {
 		shown = "what is given"
 	}
 	refuse := func(want string) (any, error) {
-		return nil, Errorf(ErrInvalid, "param %s: %s is not usable: want %s", p.Name, shown, want)
+		return nil, Errorf(ErrInvalid, "param %s: %s is not usable: expected %s", p.Name, shown, want)
 	}
 	switch p.Type {
 	case ParamInt:

@@ -70,9 +70,9 @@ func (r ResizeRequest) volume(i Instance) (Volume, error) {
 		have = append(have, fmt.Sprintf("%d (%s, %s)", v.Index, v.Name, v.Size))
 	}
 	if r.Disk == "" {
-		return Volume{}, Errorf(ErrInvalid, "instance %q has %d disks, so say which: want one of %s", i.Name, len(have), strings.Join(have, ", "))
+		return Volume{}, Errorf(ErrInvalid, "instance %q has %d disks: choose one of %s", i.Name, len(have), strings.Join(have, ", "))
 	}
-	return Volume{}, Errorf(ErrNotFound, "instance %q has no disk %q: want one of %s", i.Name, Clip(r.Disk), strings.Join(have, ", "))
+	return Volume{}, Errorf(ErrNotFound, "instance %q has no disk %q: expected one of %s", i.Name, Clip(r.Disk), strings.Join(have, ", "))
 }
 
 // Of returns the resized instance. Errors are as for SpecOf.
@@ -108,7 +108,7 @@ func (s ResizeSpec) Of(i Instance) (Instance, error) {
 		i.Volumes[n].Size = s.Size
 	}
 	if !changed {
-		return was, Errorf(ErrInvalid, "instance %q has that size already: want a larger disk, or other vcpus or memory", i.Name)
+		return was, Errorf(ErrInvalid, "instance %q already has that size: expected a larger disk, or other vcpus or memory", i.Name)
 	}
 	return i, nil
 }
@@ -118,6 +118,6 @@ func (v VolumeInfo) CheckGrowth(size Bytes) error {
 	if size >= v.Size {
 		return nil
 	}
-	return Errorf(ErrInvalid, "volume %s in pool %s has %s, and would lose what is behind %s: want at least what it has",
+	return Errorf(ErrInvalid, "volume %s in pool %s has %s, and would lose everything after %s: expected at least its current size",
 		v.Name, v.Pool, v.Size, size)
 }

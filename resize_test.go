@@ -25,7 +25,7 @@ func TestResizeSpecOf(t *testing.T) {
 		{"by number", two, ResizeRequest{Disk: "1", Size: 21 * GiB}, ResizeSpec{Pool: "rbd", Volume: "v-1", Size: 21 * GiB}, nil, ""},
 		{"by name", two, ResizeRequest{Disk: "v-1", Size: 21 * GiB}, ResizeSpec{Pool: "rbd", Volume: "v-1", Size: 21 * GiB}, nil, ""},
 		{"one of several", two, ResizeRequest{Size: 21 * GiB}, ResizeSpec{}, ErrInvalid,
-			"has 2 disks, so say which: want one of 0 (v-0, 10GiB), 1 (v-1, 20GiB)"},
+			"has 2 disks: choose one of 0 (v-0, 10GiB), 1 (v-1, 20GiB)"},
 		{"machine", two, ResizeRequest{VCPUs: 4, Memory: 2 * GiB}, ResizeSpec{VCPUs: 4, Memory: 2 * GiB}, nil, ""},
 		{"what stays is left out", one, ResizeRequest{Size: 11 * GiB, VCPUs: 2, Memory: GiB},
 			ResizeSpec{Pool: "default", Volume: "v-0", Size: 11 * GiB}, nil, ""},

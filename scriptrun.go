@@ -36,10 +36,10 @@ const (
 // Check returns ErrInvalid for a limit out of range.
 func (o ScriptOptions) Check() error {
 	if o.Time < 0 || o.Time > maxScriptTime || o.Time%time.Second != 0 {
-		return Errorf(ErrInvalid, "time is %s: want whole seconds up to %s, or 0 for the worker's limit", o.Time, maxScriptTime)
+		return Errorf(ErrInvalid, "time is %s: expected whole seconds up to %s, or 0 for the worker's limit", o.Time, maxScriptTime)
 	}
 	if o.Memory != 0 && (o.Memory < minScriptMemory || o.Memory > maxScriptMemory) {
-		return Errorf(ErrInvalid, "memory is %s: want %s to %s, or 0 for the worker's limit", o.Memory, minScriptMemory, maxScriptMemory)
+		return Errorf(ErrInvalid, "memory is %s: expected %s to %s, or 0 for the worker's limit", o.Memory, minScriptMemory, maxScriptMemory)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ const (
 // what.
 func CheckDocument(what string, data []byte) error {
 	if len(data) > int(MaxDocument) {
-		return Errorf(ErrInvalid, "%s has %d bytes: want at most %s", what, len(data), MaxDocument)
+		return Errorf(ErrInvalid, "%s has %d bytes: expected at most %s", what, len(data), MaxDocument)
 	}
 	return nil
 }
@@ -30,17 +30,17 @@ func CheckDocument(what string, data []byte) error {
 // "Access to instance tags in instance metadata"). A value is one line of text.
 func CheckTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
-		return Errorf(ErrInvalid, "there are %d tags: want at most %d", len(tags), MaxTags)
+		return Errorf(ErrInvalid, "there are %d tags: expected at most %d", len(tags), MaxTags)
 	}
 	for k, v := range tags {
 		switch {
 		case k == "" || utf8.RuneCountInString(k) > maxTagKey || !utf8.ValidString(k):
-			return Errorf(ErrInvalid, "tag %q has no usable key: want 1 to %d characters", Clip(k), maxTagKey)
+			return Errorf(ErrInvalid, "tag %q has no usable key: expected 1 to %d characters", Clip(k), maxTagKey)
 		case k == "." || k == ".." || k == "_index" || strings.ContainsAny(k, "/ =") || strings.ContainsFunc(k, isControl):
 			return Errorf(ErrInvalid,
-				"tag %q has no usable key: want one without slash, space and equals sign, other than \".\", \"..\" and \"_index\"", Clip(k))
+				"tag %q has no usable key: expected one without slash, space and equals sign, other than \".\", \"..\" and \"_index\"", Clip(k))
 		case utf8.RuneCountInString(v) > maxTagValue || !utf8.ValidString(v) || strings.ContainsFunc(v, isControl):
-			return Errorf(ErrInvalid, "tag %s has no usable value: want one line of at most %d characters", Clip(k), maxTagValue)
+			return Errorf(ErrInvalid, "tag %s has no usable value: expected one line of at most %d characters", Clip(k), maxTagValue)
 		}
 	}
 	return nil

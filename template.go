@@ -67,7 +67,7 @@ type TemplateNetwork struct {
 // set. More than MaxNICs are ErrInvalid.
 func (t *NetworkTemplate) AddNetwork(vni string, again bool) error {
 	if n := len(t.Networks); n >= MaxNICs {
-		return Errorf(ErrInvalid, "the network template %q has %d networks: a machine has no more NICs", t.Name, n)
+		return Errorf(ErrInvalid, "the network template %q has %d networks already, the maximum for an instance", t.Name, n)
 	}
 	if !again && slices.ContainsFunc(t.Networks, inNetwork(vni)) {
 		return Errorf(ErrExists, "the VNI %q in network template %q already exists", Clip(vni), t.Name)
@@ -118,7 +118,7 @@ type TemplateDisk struct {
 // AddDisk adds a disk. A second one of its name is ErrExists. More than MaxVolumes are ErrInvalid.
 func (t *StorageTemplate) AddDisk(d TemplateDisk) error {
 	if n := len(t.Disks); n >= MaxVolumes {
-		return Errorf(ErrInvalid, "the storage template %q has %d disks: a machine has no more", t.Name, n)
+		return Errorf(ErrInvalid, "the storage template %q has %d disks already, the maximum for an instance", t.Name, n)
 	}
 	if slices.ContainsFunc(t.Disks, hasName(d.Name)) {
 		return Errorf(ErrExists, "the disk %q in storage template %q already exists", Clip(d.Name), t.Name)

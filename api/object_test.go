@@ -177,7 +177,7 @@ func TestNativeOVA(t *testing.T) {
 	send("vm/content?sha256="+strings.Repeat("0", 64), file, 422, "digest", "Content-Type", octets)
 	send("vm/content?pool=-", file, 422, "pool", "Content-Type", octets)
 	send("vm/content?node=hv9", file, 404, "hv9", "Content-Type", octets)
-	send(strings.Repeat("v", 60)+"/content", file, 422, "want at most 55", "Content-Type", octets)
+	send(strings.Repeat("v", 60)+"/content", file, 422, "expected at most 55", "Content-Type", octets)
 	send("vm/content", "text", 422, "the uploaded OVA file is not readable: ", "Content-Type", octets)
 	send("vm/content", string(make([]byte, maxUpload+1)), 413, "storage.max_upload", "Content-Type", octets)
 	send("vm/content", "", 400, "no body", "Content-Type", octets)

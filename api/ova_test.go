@@ -179,7 +179,7 @@ func TestOVA(t *testing.T) {
 	s.uploads(t, "/vm?pool=default&ova_size=many", data, 400, msg("An ova_size value must be a positive integer."))
 	s.uploads(t, "/vm?pool=default&ova_size=-1", data, 400, msg("An ova_size value must be a positive integer."))
 	s.uploads(t, "/-vm?pool=default&ova_size="+size, data, 400, "is not usable")
-	s.uploads(t, "/"+strings.Repeat("v", 60)+"?pool=default&ova_size="+size, data, 400, "want at most 55")
+	s.uploads(t, "/"+strings.Repeat("v", 60)+"?pool=default&ova_size="+size, data, 400, "expected at most 55")
 	s.uploads(t, "/vm?pool=default&ova_size=1"+size, data, 400, "The uploaded OVA file is not readable: the uploaded file has")
 	s.uploads(t, "/vm?pool=default&ova_size=4", []byte("text"), 400, "The uploaded OVA file is not readable: ")
 	s.uploads(t, "/vm?pool=default&ova_size=99999999999999", data, 413, "storage.max_upload")

@@ -108,14 +108,14 @@ func TestPages(t *testing.T) {
 	}
 	for path, words := range map[string]string{
 		"/instances?limit=0":      "from 1 to 1000",
-		"/instances?state=start":  "want provisioning, running, stopped",
+		"/instances?state=start":  "expected provisioning, running, stopped",
 		"/instances?name=Web%25":  "lower-case letters",
 		"/instances?after=-":      "lower-case letters",
 		"/instances?profile=a/b":  "profile",
 		"/profiles?name=%25":      "letters, digits",
 		"/profiles?limit=0":       "from 1 to 1000",
-		"/jobs?kind=dance":        "want create, remove",
-		"/jobs?state=stopped":     "want queued, running",
+		"/jobs?kind=dance":        "expected create, remove",
+		"/jobs?state=stopped":     "expected queued, running",
 		"/jobs?after=5f0f7e0d":    "the link to the next page",
 		"/jobs?limit=1001":        "from 1 to 1000",
 		"/jobs?after=1.%00%00%00": "the link to the next page",

@@ -50,14 +50,14 @@ func TestProfileChange(t *testing.T) {
 	}{
 		"another name":    {"sized", strings.Replace(body(""), `"sized"`, `"other"`, 1), 422, "a profile keeps its name"},
 		"no such profile": {"none", strings.Replace(body(""), `"name":"sized",`, "", 1), 404, `profile \"none\" does not exist`},
-		"expression":      {"sized", body(`,"expressions":{"memory":"$(param.gb)GiB"}`), 400, "comes twice"},
+		"expression":      {"sized", body(`,"expressions":{"memory":"$(param.gb)GiB"}`), 400, "is given twice"},
 		"unknown in a field": {"sized", strings.Replace(body(""), "param.gib)", "param.gb)", 1), 422,
 			"memory line 1, column 1: $(param.gb) reads param.gb, which is unknown"},
 		"unknown template": {
 			"sized", body(`,"system_template":"none"`), 422, `the system template \"none\" for profile \"sized\" does not exist`,
 		},
 		"bad name":          {"sized", body(`,"storage_template":"a/%\u0000b"`), 422, "storage template"},
-		"bad way to follow": {"sized", body(`,"userdata":"always"`), 422, "want live or pinned"},
+		"bad way to follow": {"sized", body(`,"userdata":"always"`), 422, "expected live or pinned"},
 		"param of no type":  {"sized", strings.Replace(body(""), `"type":"int"`, `"type":"x"`, 1), 422, "param gib: type"},
 		"unknown member":    {"sized", strings.Replace(body(""), `"type":"int"`, `"type":"int","colour":1`, 1), 400, "colour"},
 		"default of a list": {"sized", strings.Replace(body(""), `"default":2`, `"default":[2]`, 1), 422, "default"},

@@ -88,7 +88,7 @@ func TestPVCProvisioner(t *testing.T) {
 			`"node_autostart":true,"migration_method":"live","ova":null,"migration_max_downtime":500}]`},
 		{"GET", system + "/s%25", "", 404, msg("No system templates found.")},
 		{"GET", system + "/smal_", "", 404, msg("No system templates found.")},
-		{"PUT", system + "/big", "disk_bus=ide", 400, msg(`Disk_bus "ide" is unknown: want virtio or scsi.`)},
+		{"PUT", system + "/big", "disk_bus=ide", 400, msg(`Disk_bus "ide" is unknown: expected virtio or scsi.`)},
 		{"PUT", system + "/big", "disk_bus=scsi&disk_copy=yes", 200, msg(`Modified system template "big".`)},
 		{"GET", system + "/big", "", 200, `[{"id":#,"name":"big","vcpu_count":4,"vram_mb":2048,"serial":false,"vnc":true,` +
 			`"vnc_bind":"0.0.0.0","node_limit":"host1,host2","node_selector":"mem","node_autostart":true,` +
@@ -254,7 +254,7 @@ func TestPVCProvisioner(t *testing.T) {
 		{"POST", p + "/create", "name=disks&profile=web&define_vm=False", 202,
 			`{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`},
 		{"POST", p + "/create", "name=web1&profile=mounted", 400, msg(`Profile "mounted" needs its script "empty", which is empty: disk ` +
-			`sda has the mountpoint /; want a script that makes them, ` +
+			`sda has the mountpoint /; expected a script that makes them, ` +
 			`or disks that are clones (source_volume), or blank without filesystem and mountpoint.`)},
 		{"POST", p + "/create?name=web1&profile=web&define_vm=True&start_vm=True&arg=a%3Db", "", 202,
 			`{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`},

@@ -22,7 +22,7 @@ func TestResize(t *testing.T) {
 		{"dry run of what is refused", path, `{"size":"1MiB","dry_run":true}`, 200, "only become larger"},
 		{"smaller", path, `{"size":"1MiB"}`, 422, "only become larger"},
 		{"nothing", path, `{}`, 422, "already"},
-		{"no disk", path, `{"disk":"7","size":"1TiB"}`, 404, "want one of"},
+		{"no disk", path, `{"disk":"7","size":"1TiB"}`, 404, "expected one of"},
 		{"vcpus while it runs", path, `{"vcpus":2}`, 409, "stopped"},
 		{"unknown field", path, `{"cpus":2}`, 400, "cpus"},
 		{"negative", path, `{"vcpus":-1}`, 422, "vcpus"},

@@ -136,7 +136,7 @@ func TestPVCAccess(t *testing.T) {
 		{"POST", "/status?state=false", "Bearer " + token, 200, msg("Maintenance mode is off.")},
 		{
 			"POST", "/status?state=True", "Bearer " + token, 400,
-			msg("Maintenance mode is not supported by this release: nothing moves or fences VMs by itself."),
+			msg("Maintenance mode is not supported by this release: VMs are not moved or fenced automatically."),
 		},
 	} {
 		r := s.do(t, c.method, "/api/v1"+c.path, "", "Authorization", c.auth)

@@ -89,10 +89,11 @@ func (who caller) about(node string) error {
 		return nil
 	case who.here:
 		return seedbed.Errorf(seedbed.ErrForbidden,
-			"this host is node %s, and the request about %.80q: set node alike for seedbedd and seedbed-metadata", who.node, node)
+			"this host is node %s, but the request is for %.80q: set node to the same name for seedbedd and seedbed-metadata", who.node, node)
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden,
-		"the certificate is of node %s, and the request about %.80q: set node to what the certificate says, or issue another", who.node, node)
+		"the certificate is for node %s, but the request is for %.80q: set node to the name in the certificate, or issue another certificate",
+		who.node, node)
 }
 
 // ownEvents returns the events that belong to the caller's guests. It drops the others instead of

@@ -39,7 +39,7 @@ func TestOtherNodes(t *testing.T) {
 		says                     string
 	}{
 		{"its feed", "GET", "/v1/feed?node=node1", "", up, 200, ""},
-		{"another's feed", "GET", "/v1/feed?node=node2", "", up, 403, "the certificate is of node node1, and the request about \\\"node2\\\""},
+		{"another's feed", "GET", "/v1/feed?node=node2", "", up, 403, "the certificate is for node node1, but the request is for \\\"node2\\\""},
 		{"its document", "GET", "/v1/blobs/" + mine, "", up, 200, "mine"},
 		{"another's document", "GET", "/v1/blobs/" + theirs, "", up, 404, ""},
 		{"its revision", "POST", "/v1/applied", `{"node":"node1","revision":1}`, up, 204, ""},

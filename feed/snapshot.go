@@ -138,7 +138,7 @@ func readBody(body string) (*state, string, error) {
 		d.put(u, g)
 	}
 	if r.bad || r.s != "" {
-		return nil, "", errors.New("it was cut, or has more than it says")
+		return nil, "", errors.New("it is truncated, or has more data than it declares")
 	}
 	p.guests, p.templates = d.guests, d.templates
 	return p, head.Node, nil

@@ -24,5 +24,5 @@ func FeedChecks(s feed.Status) []seedbed.Check {
 	}
 	return []seedbed.Check{check, {Name: "acknowledgement", Detail: s.Held,
 		Hint: "jobs on this node wait until that instance's job is undone: " +
-			"give the network another bridge name, or remove the interface that has it"}}
+			"give the network another bridge name, or remove the interface that uses it"}}
 }

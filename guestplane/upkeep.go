@@ -83,7 +83,7 @@ func (p *Plane) portChecks() []seedbed.Check {
 		if addr.Addr().Is6() && !p.host.HasIPv6(networks[0].Bridge) {
 			continue
 		}
-		check := seedbed.Check{Name: fmt.Sprintf("port %s", addr), OK: true, Detail: "no other program has it"}
+		check := seedbed.Check{Name: fmt.Sprintf("port %s", addr), OK: true, Detail: "no other program uses it"}
 		holder, err := p.host.PortHolder(addr)
 		if err != nil {
 			check.OK, check.Detail = false, err.Error()

@@ -251,7 +251,7 @@ func (l *lab) want(c *http.Client, status int, method, path string, headers ...s
 	l.t.Helper()
 	r := l.do(c, method, path, headers...)
 	if r.status != status {
-		l.t.Fatalf("%s %s %q: %d, want %d; body %.60q", method, path, headers, r.status, status, r.body)
+		l.t.Fatalf("%s %s %q: %d, expected %d; body %.60q", method, path, headers, r.status, status, r.body)
 	}
 	return r
 }

@@ -79,7 +79,7 @@ func checkRules() seedbed.Check {
 	if err := c.Flush(); err != nil {
 		return failed(name, err, "run it with CAP_NET_ADMIN, on a kernel that has nftables with the bridge and inet families, conntrack and NAT")
 	}
-	return passed(name, "the kernel takes the rules")
+	return passed(name, "the kernel accepts the rules")
 }
 
 func checkBridges(p *plan) []seedbed.Check {
@@ -108,7 +108,7 @@ func checkBridges(p *plan) []seedbed.Check {
 			continue
 		}
 		checks = append(checks, failed("bridge "+l.name, fmt.Errorf("it has no network, and %s attached", plural(len(attached(l, links)))),
-			"detach them; the bridge then goes away by itself"))
+			"detach them; the bridge is then removed"))
 	}
 	return checks
 }

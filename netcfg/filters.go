@@ -46,7 +46,7 @@ func (m *Manager) applyRules(p *plan, thorough bool) error {
 		if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.EBUSY) {
 			return err
 		}
-		m.log.Warn("the filters are not what was written; comparing them", "err", err)
+		m.log.Warn("the filters differ from what was written; comparing them", "err", err)
 	}
 	existing, err := listTables(c)
 	if err != nil {

@@ -65,7 +65,7 @@ func TestCleanupNodes(t *testing.T) {
 		{name: "there is none", act: func(_ *testing.T, l *lab, f *nodes, _ map[string]seedbed.Instance) {
 			f.drop(testNode)
 			f.drop(otherNode)
-		}, refused: "there is no hypervisor"},
+		}, refused: "there is no node"},
 		{name: "moved by hand", act: func(t *testing.T, l *lab, f *nodes, of map[string]seedbed.Instance) {
 			f.hosts[otherNode].hv.Forget(of["b1"].ID)
 			l.ok(f.hosts[testNode].hv.DefineDomain(t.Context(), seedbed.DomainSpec{ID: of["b1"].ID, Name: "b1"}))

@@ -38,7 +38,7 @@ func TestCopiedDisks(t *testing.T) {
 	job := l.create("web1")
 	l.runUntil(job, seedbed.JobSucceeded)
 	l.standsAlone()
-	if said := l.history(job); !strings.Contains(said, "copying volume") || !strings.Contains(said, "stands alone") {
+	if said := l.history(job); !strings.Contains(said, "copying volume") || !strings.Contains(said, "is independent") {
 		t.Errorf("history:\n%s", said)
 	}
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)

@@ -173,7 +173,7 @@ func (l *lab) checkHistory(ctx context.Context, j seedbed.Job) (begun, ends int)
 	l.ok(err)
 	begun = 1
 	for i, e := range events {
-		if strings.HasPrefix(e.Msg, "taken up again") {
+		if strings.HasPrefix(e.Msg, "resumed ") {
 			begun++
 		}
 		if e.Seq != int64(i+1) {
@@ -206,7 +206,7 @@ func (l *lab) outbox(ctx context.Context, jobs []seedbed.Job, begun, ends map[se
 	count := map[string]int{}
 	for n, o := range all { // the latest first
 		if want := all[0].Seq - int64(n); o.Seq != want || len(all) < most && n == len(all)-1 && o.Seq != 1 {
-			l.violated("I9", "an event has seq %d; want %d", o.Seq, want)
+			l.violated("I9", "an event has seq %d; expected %d", o.Seq, want)
 			return
 		}
 		_, id, _ := strings.Cut(string(o.Data), `"id":"`)

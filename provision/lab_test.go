@@ -338,7 +338,7 @@ func (l *lab) whole(name string, state seedbed.InstanceState) {
 	inst, err := steady(ctx, func() (seedbed.Instance, error) { return l.db.InstanceByName(ctx, name) })
 	l.ok(err)
 	if inst.State != state {
-		l.t.Errorf("instance is %s; want %s", inst.State, state)
+		l.t.Errorf("instance is %s; expected %s", inst.State, state)
 	}
 	volumes, _ := l.pool.Volumes(ctx)
 	domains, _ := l.hv.Domains(ctx)

@@ -85,14 +85,14 @@ func TestNativeParams(t *testing.T) {
 		want   string
 	}{
 		"missing":      {map[string]any{"key": "x"}, "param role (what it does) is missing, and the profile requires it"},
-		"pattern":      {map[string]any{"key": "x", "role": "D B"}, "want text that matches [a-z]+"},
-		"no int":       {map[string]any{"key": "x", "role": "db", "gib": "many"}, `param gib: "many" is not usable: want a whole number`},
+		"pattern":      {map[string]any{"key": "x", "role": "D B"}, "expected text that matches [a-z]+"},
+		"no int":       {map[string]any{"key": "x", "role": "db", "gib": "many"}, `param gib: "many" is not usable: expected a whole number`},
 		"fraction":     {map[string]any{"key": "x", "role": "db", "gib": 1.5}, "param gib is a number that does not fit"},
-		"no value":     {map[string]any{"key": "x", "role": "db", "os": "plan9"}, "want one of debian, alpine"},
-		"wrong type":   {map[string]any{"key": 12, "role": "db"}, "param key is a number that does not fit: want a secret"},
+		"no value":     {map[string]any{"key": "x", "role": "db", "os": "plan9"}, "expected one of debian, alpine"},
+		"wrong type":   {map[string]any{"key": 12, "role": "db"}, "param key is a number that does not fit: expected a secret"},
 		"unknown":      {map[string]any{"key": "x", "role": "db", "rol": "x"}, `param "rol" is unknown: the profile declares gib (int)`},
 		"no image":     {map[string]any{"key": "x", "role": "db", "os": "alpine"}, "image alpine, which does not exist"},
-		"out of range": {map[string]any{"key": "x", "role": "db", "gib": 100000}, "vcpus is out of range: want 1 to 255"},
+		"out of range": {map[string]any{"key": "x", "role": "db", "gib": 100000}, "vcpus is out of range: expected 1 to 255"},
 		"overflow":     {map[string]any{"key": "x", "role": "db", "gib": "9223372036854775807"}, "overflow"},
 		"contradicts":  {map[string]any{"key": "x", "role": "db", "userdata": "live", "user_data": "x"}, "contradict each other"},
 	} {
@@ -122,13 +122,13 @@ func TestCheckProfileParams(t *testing.T) {
 		},
 		"what only an instance has": {func(p *seedbed.Profile) { p.Expressions["image"] = "${vm.ip}" }, "reads vm.ip, which is unknown"},
 		"string for a number": {func(p *seedbed.Profile) { p.Expressions["vcpus"] = "${param.role}" },
-			"vcpus line 1, column 1: ${param.role} gives a string: want a whole number"},
+			"vcpus line 1, column 1: ${param.role} gives a string: expected a whole number"},
 		"bool for a size": {
-			func(p *seedbed.Profile) { p.Expressions["memory"] = "${param.gib > 2}" }, "gives true or false: want a whole number",
+			func(p *seedbed.Profile) { p.Expressions["memory"] = "${param.gib > 2}" }, "gives true or false: expected a whole number",
 		},
 		"unknown field":            {func(p *seedbed.Profile) { p.Expressions["nodes"] = "x" }, `"nodes", which is no field`},
 		"default of another type":  {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("few") }, `param gib: "few" is not usable`},
-		"default that is no value": {func(p *seedbed.Profile) { p.Params[2].Default = defaultOf("plan9") }, "want one of debian, alpine"},
+		"default that is no value": {func(p *seedbed.Profile) { p.Params[2].Default = defaultOf("plan9") }, "expected one of debian, alpine"},
 		"param that needs itself": {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("$(param.gib + 1)") },
 			"param.gib line 1, column 1 needs itself: param.gib → param.gib"},
 		"cycle of params": {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("$(param.room / 2)") },
@@ -141,7 +141,7 @@ func TestCheckProfileParams(t *testing.T) {
 		},
 		"name of a common param": {func(p *seedbed.Profile) { p.Params[0].Name = "vcpus" }, "every profile takes a param of that name"},
 		"out of range": {
-			func(p *seedbed.Profile) { p.Expressions["memory"] = "$(param.gib)MiB" }, "memory is 1MiB: want 64MiB to 64TiB",
+			func(p *seedbed.Profile) { p.Expressions["memory"] = "$(param.gib)MiB" }, "memory is 1MiB: expected 64MiB to 64TiB",
 		},
 		"division by zero": {func(p *seedbed.Profile) { p.Expressions["memory"] = "$(1 / (param.gib - 1))" }, "division by zero"},
 		"no such template": {func(p *seedbed.Profile) { p.System = "none" }, `the system template "none" for profile "sized" does not exist`},
@@ -369,7 +369,7 @@ func TestComposedParams(t *testing.T) {
 		want   string
 	}{
 		"unknown": {map[string]any{"rol": "db"}, "the profile declares role (enum)"},
-		"value":   {map[string]any{"role": "x"}, "want one of db, web"},
+		"value":   {map[string]any{"role": "x"}, "expected one of db, web"},
 	} {
 		_, err := l.asPVC(ctx, seedbed.Request{Name: "web4", Profile: "web", Params: tt.params, Off: true})
 		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {

@@ -26,8 +26,8 @@ func (l *lab) reported(free seedbed.Bytes) {
 // what is drawn only when the job is accepted.
 func TestPlanNotes(t *testing.T) {
 	t.Parallel()
-	const drawn = "the volumes are named by the instance's ID, which is drawn when the job is accepted: ID-0, ID-1 and so on\n" +
-		"the MAC addresses are drawn when the job is accepted"
+	const drawn = "the volumes are named after the instance's ID, which is generated when the job is accepted: ID-0, ID-1 and so on\n" +
+		"the MAC addresses are generated when the job is accepted"
 	for _, c := range []struct {
 		name     string
 		free     seedbed.Bytes
@@ -43,7 +43,7 @@ func TestPlanNotes(t *testing.T) {
 		{"low", 512 * seedbed.MiB, nil,
 			drawn + "\npool default of node node1 has only 512.0MiB free of 10.0GiB: give it room, or the job or the guest may find it full", ""},
 		{"a stranger's domain", 0, func(context.Context, string, string) (bool, error) { return true, nil }, drawn,
-			`node node1 has a domain "web1" already, which is no instance: take another name, or adopt it (seedbed vm adopt)`},
+			`node node1 already has a domain "web1" that is not an instance: choose another name, or adopt it (seedbed vm adopt)`},
 		{"a node that does not answer", 0, func(context.Context, string, string) (bool, error) {
 			return false, seedbed.Errorf(seedbed.ErrUnavailable, "no answer")
 		}, drawn + "\nwhether node node1 has a domain of that name already could not be seen: no answer", ""},
@@ -83,13 +83,13 @@ func TestPlanImport(t *testing.T) {
 		{"large upload", seedbed.ImportRequest{Name: "fresh", Pool: "default", Size: 5 * seedbed.GiB},
 			[]string{"the file has 5.0GiB, and pool default 4.0GiB free: it may not fit"}, nil},
 		{"ova", seedbed.ImportRequest{Name: "vm", Pool: "default", OVA: true},
-			[]string{"its disks become the images ova_vm_sda and so on, beside a system template and a profile called vm"}, nil},
+			[]string{"its disks become the images ova_vm_sda and so on, and a system template and a profile named vm are created"}, nil},
 		{"name taken", seedbed.ImportRequest{Name: "debian", Pool: "default", Size: 1}, nil,
 			[]string{`image "debian" exists already: it is active`}},
 		{"no such pool", seedbed.ImportRequest{Name: "fresh", Pool: "fast", Size: 1}, nil,
 			[]string{`no node has the pool "fast" (seedbed node list)`}},
 		{"no such format", seedbed.ImportRequest{Name: "fresh", Pool: "default", Format: "tar"}, nil,
-			[]string{`format "tar" is unknown: want none, qcow2, raw, vmdk, vdi, iso, ova`}},
+			[]string{`format "tar" is unknown: expected none, qcow2, raw, vmdk, vdi, iso, ova`}},
 	} {
 		got, err := l.intake.PlanImport(t.Context(), c.req)
 		l.ok(err)

@@ -293,7 +293,7 @@ func TestStageHooks(t *testing.T) {
 	if d := cmp.Diff([]string{"cmdb 0", "chat 1"}, told); d != "" {
 		t.Errorf("hooks (-want +got):\n%s", d)
 	}
-	if h := l.history(id); !strings.Contains(h, "hook before the stage: endpoint cmdb has taken it") ||
+	if h := l.history(id); !strings.Contains(h, "hook before the stage: endpoint cmdb has received it") ||
 		!strings.Contains(h, "endpoint chat: no answer (gave up after 50ms); going on without it") {
 		t.Errorf("history:\n%s", h)
 	}

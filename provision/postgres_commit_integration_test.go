@@ -124,7 +124,7 @@ func (l *lab) comeAndGo(name string) error {
 		}
 	}
 	if len(own) != 2 {
-		return fmt.Errorf("jobs %v; want %s and %s", own, made, removed)
+		return fmt.Errorf("jobs %v; expected %s and %s", own, made, removed)
 	}
 	for _, id := range []seedbed.JobID{made, removed} {
 		job, err := steady(ctx, func() (seedbed.Job, error) { return l.db.Job(ctx, id) })
@@ -159,7 +159,7 @@ func (l *lab) deliver(ctx context.Context, r seedbed.Request) (seedbed.JobID, er
 		return "", fmt.Errorf("%s: %w", id, err)
 	}
 	if again, err := send(); err != nil || again.Job != receipt.Job || !again.Duplicate {
-		return "", fmt.Errorf("%s again: job %s, duplicate %v, %v; want job %s", id, again.Job, again.Duplicate, err, receipt.Job)
+		return "", fmt.Errorf("%s again: job %s, duplicate %v, %v; expected job %s", id, again.Job, again.Duplicate, err, receipt.Job)
 	}
 	for {
 		job, err := l.db.Job(ctx, receipt.Job)

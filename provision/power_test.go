@@ -36,7 +36,7 @@ func (l *lab) calls() func() string {
 func (l *lab) domain(id seedbed.InstanceID, want seedbed.DomainState) {
 	l.t.Helper()
 	if d, err := l.hv.DomainState(l.t.Context(), id); err != nil || d.State != want {
-		l.t.Errorf("domain %+v, %v; want %s", d, err, want)
+		l.t.Errorf("domain %+v, %v; expected %s", d, err, want)
 	}
 }
 

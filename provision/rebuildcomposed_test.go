@@ -143,7 +143,7 @@ func TestRebuildAcrossKinds(t *testing.T) {
 		kind error
 		says string
 	}{
-		{"an image", seedbed.Request{Image: "debian"}, seedbed.ErrInvalid, "want no image"},
+		{"an image", seedbed.Request{Image: "debian"}, seedbed.ErrInvalid, "expected no image"},
 		{"a param", seedbed.Request{Params: map[string]any{"vcpus": 3}}, seedbed.ErrInvalid, "params are for the script"},
 	} {
 		if _, err := ask(test.req); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {

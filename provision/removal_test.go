@@ -31,7 +31,7 @@ func (l *lab) removeWhile(effect string, arm ...func(*process)) (create, removal
 	receipt, err := l.intake.Submit(l.t.Context(), seedbed.Request{Action: seedbed.DoRemove, Name: "web1"}, nil)
 	l.ok(err)
 	if receipt.Cancels != create || receipt.State != seedbed.JobQueued {
-		l.t.Errorf("receipt %+v; want one that cancels %s", receipt, create)
+		l.t.Errorf("receipt %+v; expected one that cancels %s", receipt, create)
 	}
 	return create, receipt.Job
 }

@@ -51,7 +51,7 @@ func (l *lab) hasSize(id seedbed.InstanceID, disk seedbed.Bytes, vcpus int, memo
 		"guest":    fmt.Sprint(disk, " ", served),
 	} {
 		if want := fmt.Sprint(disk, " ", vcpus, " ", memory); got != want {
-			l.t.Errorf("%s has %q; want %q", what, got, want)
+			l.t.Errorf("%s has %q; expected %q", what, got, want)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestResizeRefused(t *testing.T) {
 		{"vcpus", "web1", seedbed.ResizeRequest{VCPUs: -1}, seedbed.ErrInvalid, "vcpus"},
 		{"memory", "web1", seedbed.ResizeRequest{Memory: 100 * seedbed.MiB / 3}, seedbed.ErrInvalid, "memory"},
 		{"disk without a size", "web1", seedbed.ResizeRequest{Disk: "0", VCPUs: 2}, seedbed.ErrInvalid, "size"},
-		{"no such disk", "web1", seedbed.ResizeRequest{Disk: "1", Size: seedbed.GiB}, seedbed.ErrNotFound, "want one of 0 ("},
+		{"no such disk", "web1", seedbed.ResizeRequest{Disk: "1", Size: seedbed.GiB}, seedbed.ErrNotFound, "expected one of 0 ("},
 		{"no such instance", "web2", seedbed.ResizeRequest{Size: seedbed.GiB}, seedbed.ErrNotFound, "web2"},
 	} {
 		_, err := l.intake.Resize(t.Context(), c.name, c.req, usual)

@@ -19,7 +19,7 @@ func (l *lab) left(name string, disks ...string) {
 	_, err = l.hv.ForeignDomain(ctx, name)
 	l.want("its domain", err, seedbed.ErrNotFound)
 	if ours, err := l.pool.Volumes(ctx); err != nil || len(ours) != 0 {
-		l.t.Errorf("volumes %+v, %v: want none of ours", ours, err)
+		l.t.Errorf("volumes %+v, %v: expected none of ours", ours, err)
 	}
 	for _, d := range disks {
 		if _, err := l.pool.Locate(ctx, seedbed.ForeignDisk{Target: "vda", Type: "file", Source: "/memory/" + d + ".qcow2"}); err != nil {

@@ -25,7 +25,7 @@ func (l *lab) job(receipt seedbed.Receipt, err error) seedbed.JobID {
 func (l *lab) want(what string, err, kind error) {
 	l.t.Helper()
 	if !errors.Is(err, kind) {
-		l.t.Errorf("%s: %v; want one that is %q", what, err, kind)
+		l.t.Errorf("%s: %v; expected one that is %q", what, err, kind)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestFlattenJob(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	inst := l.off()
 	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobSucceeded)
-	if job.Done != 2 || !strings.Contains(l.history(job.ID), "stands alone") {
+	if job.Done != 2 || !strings.Contains(l.history(job.ID), "is independent") {
 		t.Errorf("job %+v\n%s", job, l.history(job.ID))
 	}
 	l.flat(inst.ID)

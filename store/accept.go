@@ -115,7 +115,7 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		}
 	}
 	if uuid.Validate(string(a.Job.ID)) != nil || len(a.Job.ID) != 36 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job ID: want a lower-case UUID", sqldb.Clean(string(a.Job.ID), 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job ID: expected a lower-case UUID", sqldb.Clean(string(a.Job.ID), 80))
 	}
 	if err := a.Job.JobOptions.Check(a.Job.Kind); err != nil {
 		return err
@@ -155,7 +155,7 @@ func checkInstance(i *seedbed.Instance) error {
 		return err
 	}
 	if len(i.NICs) > seedbed.MaxNICs || len(i.Volumes) > seedbed.MaxVolumes {
-		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d NICs and %d volumes: want at most %d and %d",
+		return seedbed.Errorf(seedbed.ErrInvalid, "instance %q has %d NICs and %d volumes: expected at most %d and %d",
 			i.Name, len(i.NICs), len(i.Volumes), seedbed.MaxNICs, seedbed.MaxVolumes)
 	}
 	if err := instances.CheckServed(*i); err != nil {
@@ -167,11 +167,11 @@ func checkInstance(i *seedbed.Instance) error {
 		}
 		for _, other := range i.NICs[:at] {
 			if n.MAC == other.MAC {
-				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same MAC address %s: want another for one of them",
+				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same MAC address %s: expected another for one of them",
 					i.Name, other.Index, n.Index, n.MAC)
 			}
 			if n.Addr.IsValid() && n.Addr == other.Addr && n.Network == other.Network {
-				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same address %s: want another for one of them",
+				return seedbed.Errorf(seedbed.ErrInvalid, "instance %q: NICs %d and %d have the same address %s: expected another for one of them",
 					i.Name, other.Index, n.Index, n.Addr)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // Counts counts everything in the database. Of the jobs that did not succeed, it counts those that
 // ended after since.
 func (db *DB) Counts(ctx context.Context, since time.Time) (c seedbed.Counts, err error) {
-	err = db.sql.View(ctx, "count what there is", func(tx *sqldb.Tx) error {
+	err = db.sql.View(ctx, "count the objects", func(tx *sqldb.Tx) error {
 		c = seedbed.Counts{Jobs: map[seedbed.JobState]int{}, Since: since}
 		c.Instances, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.InstanceCounts, err error) {
 			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)

@@ -46,7 +46,7 @@ type Copied struct {
 // if not).
 func Copy(ctx context.Context, from, to Config) (done []Copied, err error) {
 	if from.Path == "" || to.DSN == "" {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a copy goes from an SQLite file to a PostgreSQL database")
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "a copy must be from an SQLite file to a PostgreSQL database")
 	}
 	if _, err := os.Stat(from.Path); err != nil {
 		return nil, fmt.Errorf("copy the database: %w", err)
@@ -135,7 +135,7 @@ func checkTarget(ctx context.Context, src *sqldb.Tx, dst pgx.Tx, name string) er
 		}
 		if full {
 			return seedbed.Errorf(seedbed.ErrInUse,
-				"database %s is not empty (table %s has rows): a copy goes into one that was only migrated", name, table)
+				"database %s is not empty (table %s has rows): a copy needs one that was only migrated", name, table)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if err != nil {
 			return err
 		}
-		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Msg: "taken up again to undo what was left behind"})
+		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Msg: "resumed to undo what was left behind"})
 		j, err = jobs.ScanJob(tx.QueryRowContext(ctx,
 			`UPDATE job SET state = $1, progress = 0, attempts = 0, owner = '', lease_until = $2, ended = NULL,
 			stage = COALESCE((SELECT name FROM job_stage WHERE job = $3 AND state = $4 ORDER BY n DESC LIMIT 1), '')

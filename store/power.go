@@ -27,7 +27,7 @@ func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return err
 	}
 	if state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: want one that is running or stopped to %s it", j.Subject, state, j.Kind)
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to %s it", j.Subject, state, j.Kind)
 	}
 	return noteWas(j, state)
 }

@@ -311,9 +311,9 @@ func uncancellable(j seedbed.Job) error {
 	case seedbed.JobRebuild:
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s has rebuilt its instance already, and removes the former disks", j.ID.Short())
 	case seedbed.JobResize: // the guest may use the new space at once
-		return seedbed.Errorf(seedbed.ErrConflict, "job %s makes the disk larger already, and nothing makes it small again", j.ID.Short())
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s is already growing the disk, which cannot be undone", j.ID.Short())
 	case seedbed.JobCreate: // they may belong to another by then
-		return seedbed.Errorf(seedbed.ErrConflict, "job %s lets its disks go already, which are nobody's from then on", j.ID.Short())
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s is already releasing its disks, which then belong to no instance", j.ID.Short())
 	}
-	return seedbed.Errorf(seedbed.ErrConflict, "job %s does what cannot be undone already", j.ID.Short())
+	return seedbed.Errorf(seedbed.ErrConflict, "job %s is already in a stage that cannot be undone", j.ID.Short())
 }

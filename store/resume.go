@@ -34,7 +34,7 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, e
 		if stage == "" {
 			stage = "its first"
 		}
-		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "taken up again at stage " + stage})
+		jobs.AddEvent(tx, id, seedbed.Event{Level: "info", Stage: j.Stage, Msg: "resumed at stage " + stage})
 		j, err = jobs.ScanJob(tx.QueryRowContext(ctx,
 			`UPDATE job SET state = $1, error = '', cancel = 0, progress = 0, attempts = 0, owner = '', lease_until = NULL, ended = NULL
 			WHERE id = $2 RETURNING `+jobs.JobColumns, seedbed.JobQueued, id))
@@ -69,7 +69,7 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	}
 	state, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceState], missing, `SELECT state FROM instance WHERE id = $1`, j.Instance)
 	if err == nil && state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
-		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: want one that is running or stopped to go on with %s job %s",
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to continue %s job %s",
 			j.Subject, state, j.Kind, j.ID.Short())
 	}
 	switch {

@@ -42,7 +42,7 @@ func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume)
 	}
 	taken, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM volume WHERE pool = $1 AND name = $2`, v.Pool, v.Name)
 	if err == nil && taken > 0 {
-		err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is an instance's already", v.Name, v.Pool)
+		err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s already belongs to an instance", v.Name, v.Pool)
 	}
 	if err != nil {
 		return err

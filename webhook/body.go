@@ -52,7 +52,7 @@ func decodeJSON(body []byte) (any, error) {
 	if err := json.Unmarshal(body, &v); err != nil {
 		if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 			if errors.Is(e, jsontext.ErrDuplicateName) {
-				return nil, errors.New("member " + place(e.JSONPointer) + " comes twice")
+				return nil, errors.New("member " + place(e.JSONPointer) + " is given twice")
 			}
 			return nil, errors.New("the body is not valid JSON near " + place(e.JSONPointer))
 		}
@@ -90,7 +90,7 @@ func decodeForm(body string) (map[string]any, error) {
 	m := make(map[string]any, len(values))
 	for name, all := range values {
 		if len(all) > 1 {
-			return nil, errors.New("field " + seedbed.Clip(name) + " comes twice")
+			return nil, errors.New("field " + seedbed.Clip(name) + " is given twice")
 		}
 		m[name] = all[0]
 	}

@@ -49,7 +49,7 @@ func TestRulesDecide(t *testing.T) {
 		{"ignored", "forge", `{"ref":"refs/heads/other","name":"web1"}`, 202, `{"decision":"ignored","delivery":"d1"}`},
 		{"plan", "forge?do=plan", main, 200, `"decision":"planned","delivery":"d2","plan":{"name":"web1"`},
 		{"no such member", "forge", `{"ref":"refs/heads/main"}`, 422, "mapping"},
-		{"twice", "forge", `{"ref":"a","ref":"b"}`, 400, "comes twice"},
+		{"twice", "forge", `{"ref":"a","ref":"b"}`, 400, "is given twice"},
 		{"unknown action", "forge?do=explode", main, 403, "explode"},
 	} {
 		id := fmt.Sprint("d", len(kept.all)+len(l.requests))

@@ -46,7 +46,7 @@ func TestQuotasOfAHook(t *testing.T) {
 		says    string
 		removed int // the answer once the first has gone
 	}{
-		"instances": {func(h *seedbed.Hook) { h.Instances = 1 }, "has made 1 instances", 202},
+		"instances": {func(h *seedbed.Hook) { h.Instances = 1 }, "has created 1 instances", 202},
 		"creates":   {func(h *seedbed.Hook) { h.Creates = 1 }, "has asked for 1 instances", 507},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,12 +69,12 @@ func TestJobOptions(t *testing.T) {
 func TestJobOptionsRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ action, more, says string }{
-		"no policy":             {"create", `, "on_failure": "explode"`, "want rollback, keep, or retry"},
-		"no priority":           {"create", `, "priority": "urgent"`, "want low, normal, high"},
-		"too high":              {"create", `, "priority": 101`, "want low, normal, high"},
+		"no policy":             {"create", `, "on_failure": "explode"`, "expected rollback, keep, or retry"},
+		"no priority":           {"create", `, "priority": "urgent"`, "expected low, normal, high"},
+		"too high":              {"create", `, "priority": 101`, "expected low, normal, high"},
 		"a fraction":            {"create", `, "priority": 1.5`, "priority is of another type"},
-		"a remove kept":         {"remove", `, "on_failure": "keep"`, "a remove job has no on_failure"},
-		"a remove after":        {"remove", `, "after": "0193c7f2"`, "cannot come after another"},
+		"a remove kept":         {"remove", `, "on_failure": "keep"`, "on_failure does not apply to a remove job"},
+		"a remove after":        {"remove", `, "after": "0193c7f2"`, "a remove job cannot start after another job"},
 		"a rebuild kept":        {"rebuild", `, "on_failure": "keep"`, "cannot be kept"},
 		"a stop that is held":   {"stop", `, "hold": true`, "for create and plan"},
 		"a rebuild elsewhere":   {"rebuild", `, "node": "hv2"`, "for create and plan"},
@@ -109,7 +109,7 @@ func TestMappingIsTyped(t *testing.T) {
 		`{"priority": "urgent"}`:                     "column 14: priority: priority \"urgent\" is not usable",
 		`{"priority": 400}`:                          "is not usable",
 		`{"on_failure": 3}`:                          "on_failure is int: expected a string",
-		`{"on_failure": "explode"}`:                  "want rollback, keep, or retry",
+		`{"on_failure": "explode"}`:                  "expected rollback, keep, or retry",
 		`{"hold": "yes"}`:                            "hold is string: expected true or false",
 		`{"protected": size(body.x)}`:                "protected is int",
 		`{"after": ["a"]}`:                           "after is list",

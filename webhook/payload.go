@@ -42,7 +42,7 @@ func decode(body []byte) (payload, error) {
 	}
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(e, jsontext.ErrDuplicateName) {
-			return p, errors.New("member " + place(e.JSONPointer) + " comes twice")
+			return p, errors.New("member " + place(e.JSONPointer) + " is given twice")
 		}
 		return p, errors.New("the body is not valid JSON near " + place(e.JSONPointer))
 	}

@@ -104,8 +104,8 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f head
 		d.log().Error("webhook not accepted: its hook cannot be read", "err", err)
 		return problemOf(seedbed.ErrUnavailable)
 	case !from.admits(d.hook):
-		d.log().Warn("webhook refused", "err", "the hook takes nothing from there")
-		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook takes nothing from this address"}
+		d.log().Warn("webhook refused", "err", "the hook does not accept requests from there")
+		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook does not accept requests from this address"}
 	case insecureTransport(c.Context(), d.hook, r.TrustedProxies):
 		d.log().Warn("webhook refused", "err", "its secret came unencrypted")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the secret of this hook must come over TLS"}

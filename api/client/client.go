@@ -85,7 +85,7 @@ func New(o Options) (*Client, error) {
 	}
 	u, err := url.Parse(c.base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q is not the URL of an API: want one such as http://127.0.0.1:7370", o.URL)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q is not the URL of an API: expected one such as http://127.0.0.1:7370", o.URL)
 	}
 	c.http = &http.Client{
 		Transport: transport,
@@ -198,7 +198,7 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		hint = "its certificate is signed by an unknown authority: name the certificates to trust with --ca"
 	} else if errors.Is(err, io.EOF) && strings.HasPrefix(c.where, "http://") {
-		hint = "it hung up; does it speak TLS? Then want https://"
+		hint = "it closed the connection; if it uses TLS, use https://"
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		if errors.Is(e, fs.ErrPermission) {

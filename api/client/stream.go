@@ -109,7 +109,7 @@ func (c *Client) events(ctx context.Context, path string, last int64, on func(me
 	case told != nil:
 		return false, told
 	case err != nil && ctx.Err() == nil && limited.Err() != nil:
-		return false, seedbed.Errorf(seedbed.ErrUnavailable, "the API on %s has said nothing for %s", c.where, silence)
+		return false, seedbed.Errorf(seedbed.ErrUnavailable, "the API on %s has sent nothing for %s", c.where, silence)
 	case err != nil:
 		return false, c.unanswered(ctx, err)
 	}

@@ -67,7 +67,7 @@ func composedParams(f *fields) map[string]any {
 	for _, p := range f.list("param") {
 		key, value, ok := strings.Cut(p, "=")
 		if _, twice := params[key]; !ok || twice {
-			f.refuse(refused(fiber.StatusBadRequest, "A param is not usable: want key=value, each key once."))
+			f.refuse(refused(fiber.StatusBadRequest, "A param is not usable: expected key=value, each key once."))
 			break
 		}
 		params[key] = value

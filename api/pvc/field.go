@@ -36,7 +36,7 @@ func queried(c *fiber.Ctx) (*fields, error) {
 	query, err := url.ParseQuery(string(c.Context().URI().QueryString()))
 	if err != nil {
 		return nil, refused(fiber.StatusBadRequest,
-			"The query is not well formed: want name=value, separated by &, with %%XX for other characters.")
+			"The query is not well formed: expected name=value, separated by &, with %%XX for other characters.")
 	}
 	f := &fields{query: query}
 	return f, f.check()
@@ -79,7 +79,8 @@ func parseBody(contentType string, raw []byte) (url.Values, error) {
 	switch kind {
 	case fiber.MIMEApplicationForm:
 		if values, err = url.ParseQuery(string(raw)); err != nil {
-			err = refused(fiber.StatusBadRequest, "The form is not well formed: want name=value, separated by &, with %%XX for other characters.")
+			err = refused(fiber.StatusBadRequest,
+				"The form is not well formed: expected name=value, separated by &, with %%XX for other characters.")
 		}
 	case fiber.MIMEMultipartForm:
 		values, err = parseMultipart(raw, params["boundary"])
@@ -87,7 +88,7 @@ func parseBody(contentType string, raw []byte) (url.Values, error) {
 		values, err = parseObject(raw)
 	default:
 		err = refused(fiber.StatusUnsupportedMediaType,
-			"The body is %q: want application/x-www-form-urlencoded, multipart/form-data or application/json.", seedbed.Clip(contentType))
+			"The body is %q: expected application/x-www-form-urlencoded, multipart/form-data or application/json.", seedbed.Clip(contentType))
 	}
 	return values, err
 }
@@ -253,7 +254,7 @@ func (f *fields) check() error {
 				if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
 					return &refusal{
 						status:  fiber.StatusBadRequest,
-						message: map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is not text: want UTF-8 without NUL."},
+						message: map[string]string{strings.ToValidUTF8(seedbed.Clip(name), "?"): "It is not text: expected UTF-8 without NUL."},
 					}
 				}
 			}

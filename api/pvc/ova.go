@@ -119,7 +119,7 @@ func (r *router) awaited(ctx context.Context, receipt seedbed.Receipt) error {
 		case <-hint:
 		case <-time.After(lookAgain):
 		case <-r.Stops():
-			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbedd is stopping; the job %s goes on once it is there again", receipt.Job.Short())
+			return seedbed.Errorf(seedbed.ErrUnavailable, "seedbedd is stopping; job %s continues when it runs again", receipt.Job.Short())
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -217,7 +217,8 @@ func beyond(f *fields, p *seedbed.Profile) {
 			var declared []seedbed.Param
 			if err := json.Unmarshal([]byte(text), &declared, json.RejectUnknownMembers(true)); err != nil {
 				f.refuse(refused(fiber.StatusBadRequest,
-					`The params are not usable: want a JSON array such as [{"name":"size","type":"enum","values":["small","large"],"default":"small"}].`))
+					"The params are not usable: expected a JSON array such as "+
+						`[{"name":"size","type":"enum","values":["small","large"],"default":"small"}].`))
 			}
 			p.Params = declared
 		}

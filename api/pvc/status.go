@@ -176,7 +176,7 @@ func (r *router) setMaintenance(_ context.Context, c *fiber.Ctx, f *fields) erro
 	case state == "false":
 		return say(c, "Maintenance mode is off.")
 	}
-	return refused(fiber.StatusBadRequest, "Maintenance mode is not supported by this release: nothing moves or fences VMs by itself.")
+	return refused(fiber.StatusBadRequest, "Maintenance mode is not supported by this release: VMs are not moved or fenced automatically.")
 }
 
 func (r *router) primaryNode(_ context.Context, c *fiber.Ctx, _ *fields) error {

@@ -80,7 +80,7 @@ func (r *router) documentRoutes(p, label string, post, put routing, create, set 
 			return f.err
 		}
 		if most := cmp.Or(r.MaxUserData, seedbed.MiB); len(data) > int(most) {
-			return server.Invalid("the %s has %d bytes: want at most %s", label, len(data), most)
+			return server.Invalid("the %s has %d bytes: expected at most %s", label, len(data), most)
 		}
 		if err := how(ctx, name, data); err != nil {
 			return err

@@ -125,7 +125,7 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error 
 		return err
 	}
 	if !ended {
-		return say(c, a.says+" Task %s goes on.", i.Name, receipt.Job.Short())
+		return say(c, a.says+" Task %s continues.", i.Name, receipt.Job.Short())
 	}
 	return say(c, a.done, i.Name)
 }
@@ -158,7 +158,7 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	if !ended {
-		return say(c, "Removing VM '%s' and its disks from the cluster. Task %s goes on.", i.Name, receipt.Job.Short())
+		return say(c, "Removing VM '%s' and its disks from the cluster. Task %s continues.", i.Name, receipt.Job.Short())
 	}
 	return say(c, "Removed VM '%s' and its disks from the cluster.", i.Name)
 }

@@ -25,21 +25,21 @@ var guestKinds = []string{seedbed.GuestLease, seedbed.GuestAccess, seedbed.Guest
 func filterOf(c *fiber.Ctx) (f filter, err error) {
 	f = filter{kind: c.Query("kind"), path: c.Query("path"), status: c.Query("status")}
 	if f.kind != "" && !slices.Contains(guestKinds, f.kind) {
-		return f, server.Invalid("kind %q: want %s", seedbed.Clip(f.kind), strings.Join(guestKinds, ", "))
+		return f, server.Invalid("kind %q: expected %s", seedbed.Clip(f.kind), strings.Join(guestKinds, ", "))
 	}
 	if len(f.path) > maxPath {
-		return f, server.Invalid("path is too long: want at most %d bytes", maxPath)
+		return f, server.Invalid("path is too long: expected at most %d bytes", maxPath)
 	}
 	if f.status != "" {
 		n, err := strconv.Atoi(strings.TrimSuffix(f.status, "xx"))
 		class := strings.HasSuffix(f.status, "xx")
 		if err != nil || class && (n < 1 || n > 5) || !class && (n < 100 || n > 599) {
-			return f, server.Invalid("status %q: want a status such as 404, or a class such as 4xx", seedbed.Clip(f.status))
+			return f, server.Invalid("status %q: expected a status such as 404, or a class such as 4xx", seedbed.Clip(f.status))
 		}
 	}
 	if s := c.Query("since"); s != "" {
 		if f.since, err = time.Parse(time.RFC3339, s); err != nil {
-			return f, server.Invalid("since %q: want a time such as 2026-01-02T15:04:05Z", seedbed.Clip(s))
+			return f, server.Invalid("since %q: expected a time such as 2026-01-02T15:04:05Z", seedbed.Clip(s))
 		}
 	}
 	return f, nil

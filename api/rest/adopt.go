@@ -24,7 +24,7 @@ func (r *router) domains(ctx context.Context, c *fiber.Ctx) (any, error) {
 func (r *router) foreign(ctx context.Context, c *fiber.Ctx) (seedbed.ForeignDomain, error) {
 	n := c.Params("name")
 	if len(n) > 255 {
-		return seedbed.ForeignDomain{}, server.Invalid("the domain's name has %d characters: want at most 255", len(n))
+		return seedbed.ForeignDomain{}, server.Invalid("the domain's name has %d characters: expected at most 255", len(n))
 	}
 	node, err := server.NodeQuery(c)
 	if err != nil {

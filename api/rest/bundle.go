@@ -35,7 +35,7 @@ func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
 func switched(c *fiber.Ctx, name string) (bool, error) {
 	on, err := strconv.ParseBool(cmp.Or(c.Query(name), "false"))
 	if err != nil {
-		return false, server.Invalid("%s %q: want true or false", name, seedbed.Clip(c.Query(name)))
+		return false, server.Invalid("%s %q: expected true or false", name, seedbed.Clip(c.Query(name)))
 	}
 	return on, nil
 }

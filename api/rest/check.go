@@ -26,10 +26,10 @@ func checkImage(req wire.ImageRequest) error {
 		return err
 	}
 	if len(req.Path) > maxPath || !path.IsAbs(req.Path) || strings.ContainsFunc(req.Path, control) {
-		return server.Invalid("path %q: want the absolute path of an image file on the worker's host", seedbed.Clip(req.Path))
+		return server.Invalid("path %q: expected the absolute path of an image file on the worker's host", seedbed.Clip(req.Path))
 	}
 	if req.SHA256 != "" && !server.DigestForm.MatchString(req.SHA256) {
-		return server.Invalid("sha256 %q: want 64 lower-case hexadecimal digits", seedbed.Clip(req.SHA256))
+		return server.Invalid("sha256 %q: expected 64 lower-case hexadecimal digits", seedbed.Clip(req.SHA256))
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 	case err != nil:
 		return err
 	case p.DiskSize != 0 && p.DiskSize < minDisk:
-		return server.Invalid("disk_size is %s: want at least %s, or 0 for the image's own", p.DiskSize, minDisk)
+		return server.Invalid("disk_size is %s: expected at least %s, or 0 for the image's own", p.DiskSize, minDisk)
 	case len(p.SSHKeys) > maxSSHKeys:
-		return server.Invalid("ssh_keys: %d keys: want at most %d", len(p.SSHKeys), maxSSHKeys)
+		return server.Invalid("ssh_keys: %d keys: expected at most %d", len(p.SSHKeys), maxSSHKeys)
 	}
 	for i, key := range p.SSHKeys {
 		if err := checkSSHKey(key); err != nil {

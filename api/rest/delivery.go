@@ -40,7 +40,7 @@ func deliveryOf(c *fiber.Ctx) (hook, id string, err error) {
 	}
 	id, err = url.PathUnescape(c.Params("id"))
 	if err != nil || id == "" || len(id) > maxDeliveryID {
-		return "", "", server.Invalid("delivery %q: want the id of one", seedbed.Clip(c.Params("id")))
+		return "", "", server.Invalid("delivery %q: expected the ID of a delivery", seedbed.Clip(c.Params("id")))
 	}
 	return hook, id, nil
 }

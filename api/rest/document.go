@@ -26,7 +26,7 @@ func shownUserData(d seedbed.UserDataDocument) wire.UserData {
 // checkSize refuses a document that is larger than the configuration allows.
 func (r *router) checkSize(kind, text string) error {
 	if most := cmp.Or(r.MaxUserData, seedbed.MiB); len(text) > int(most) {
-		return server.Invalid("the %s has %d bytes: want at most %s", kind, len(text), most)
+		return server.Invalid("the %s has %d bytes: expected at most %s", kind, len(text), most)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (r *router) endpointKeys(versions []string, given string) (keys []seedbed.E
 	}
 	for i, version := range versions {
 		if slices.Contains(versions[:i], version) {
-			return nil, "", server.Invalid("sign: %q comes twice", seedbed.Clip(version))
+			return nil, "", server.Invalid("sign: %q is given twice", seedbed.Clip(version))
 		}
 		text := ""
 		if version == takes {
@@ -86,7 +86,7 @@ func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) 
 		return nil, err
 	}
 	if req.Empty() {
-		return nil, server.Invalid("nothing is to change: want some of url, events, allow_private, insecure and enabled")
+		return nil, server.Invalid("nothing to change: expected some of url, events, allow_private, insecure and enabled")
 	}
 	return r.Store.ChangeEndpoint(ctx, n, req)
 }
@@ -105,7 +105,7 @@ func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) 
 		overlap = *req.Overlap
 	}
 	if overlap < 0 || overlap > maxOverlap {
-		return nil, server.Invalid("overlap %s: want nanoseconds that are 0 to %s", overlap, maxOverlap)
+		return nil, server.Invalid("overlap %s: expected nanoseconds from 0 to %s", overlap, maxOverlap)
 	}
 	if len(req.Sign) == 0 {
 		e, err := r.Store.Endpoint(ctx, n)

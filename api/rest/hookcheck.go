@@ -54,26 +54,26 @@ func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
 		return h, err
 	}
 	if len(h.Profiles) > server.MaxListed {
-		return h, server.Invalid("profiles: %d names: want at most %d", len(h.Profiles), server.MaxListed)
+		return h, server.Invalid("profiles: %d names: expected at most %d", len(h.Profiles), server.MaxListed)
 	}
 	for i, p := range h.Profiles {
 		if err := seedbed.CheckName("profile", p); err != nil {
 			return h, err
 		}
 		if slices.Contains(h.Profiles[:i], p) {
-			return h, server.Invalid("profiles: %q comes twice", p)
+			return h, server.Invalid("profiles: %q is given twice", p)
 		}
 	}
 	for i, a := range h.Actions {
 		if !slices.Contains(seedbed.Actions(), a) || slices.Contains(h.Actions[:i], a) {
-			return h, server.Invalid("actions: %q: want some of %s, each once", seedbed.Clip(a), strings.Join(seedbed.Actions(), ", "))
+			return h, server.Invalid("actions: %q: expected some of %s, each once", seedbed.Clip(a), strings.Join(seedbed.Actions(), ", "))
 		}
 	}
 	if h.Tolerance == 0 {
 		h.Tolerance = defaultTolerance
 	}
 	if h.Tolerance < minTolerance || h.Tolerance > maxTolerance {
-		return h, server.Invalid("tolerance %s: want nanoseconds that are %s to %s, or 0 for %s",
+		return h, server.Invalid("tolerance %s: expected nanoseconds from %s to %s, or 0 for %s",
 			h.Tolerance, minTolerance, maxTolerance, defaultTolerance)
 	}
 	return h, nil

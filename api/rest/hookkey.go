@@ -22,9 +22,10 @@ func (r *router) hookKey(h seedbed.HookSettings, req wire.HookKey) (key seedbed.
 	switch now := time.Now(); {
 	case key.NotAfter.IsZero():
 	case !key.NotAfter.After(now):
-		return key, "", server.Invalid("not_after %s: the key would never count: want a time to come", key.NotAfter.Format(time.RFC3339))
+		return key, "", server.Invalid(
+			"not_after %s: the key would never be valid: expected a time in the future", key.NotAfter.Format(time.RFC3339))
 	case !key.NotAfter.After(key.NotBefore):
-		return key, "", server.Invalid("not_after %s: want a time after not_before, %s",
+		return key, "", server.Invalid("not_after %s: expected a time after not_before, %s",
 			key.NotAfter.Format(time.RFC3339), key.NotBefore.Format(time.RFC3339))
 	}
 	if err := seedbed.CheckName("key", key.ID); err != nil {
@@ -44,7 +45,7 @@ func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) (any, error) {
 		return nil, err
 	}
 	if req.Overlap < 0 || req.Overlap > maxOverlap {
-		return nil, server.Invalid("overlap %s: want nanoseconds that are 0s to %s", req.Overlap, maxOverlap)
+		return nil, server.Invalid("overlap %s: expected nanoseconds from 0s to %s", req.Overlap, maxOverlap)
 	}
 	h, err := r.hookOf(ctx, c)
 	if err != nil {

@@ -128,7 +128,7 @@ func (r *router) access(ctx context.Context, c *fiber.Ctx) (any, error) {
 func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
 	p := c.Query("path", defaultPath)
 	if len(p) > maxPath || p[0] != '/' {
-		return server.Invalid("path %q: want one that starts with '/', such as %s", seedbed.Clip(p), defaultPath)
+		return server.Invalid("path %q: expected one that starts with '/', such as %s", seedbed.Clip(p), defaultPath)
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {

@@ -16,7 +16,7 @@ const jobLength = 36
 func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	id := c.Params("id")
 	if !server.JobForm.MatchString(id) {
-		return seedbed.Job{}, server.Invalid("job %q: want a job's ID, or at least the first 8 characters of it", seedbed.Clip(id))
+		return seedbed.Job{}, server.Invalid("job %q: expected the ID of a job, or at least its first 8 characters", seedbed.Clip(id))
 	}
 	if len(id) == jobLength {
 		return r.Store.Job(ctx, seedbed.JobID(id))

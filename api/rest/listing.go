@@ -22,7 +22,7 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !prefixForm.MatchString(*to) {
-			return q, server.Invalid("%s %q: want an instance's name, or the start of one: lower-case letters, digits and hyphens",
+			return q, server.Invalid("%s %q: expected an instance's name, or the start of one: lower-case letters, digits and hyphens",
 				name, seedbed.Clip(*to))
 		}
 	}
@@ -58,7 +58,7 @@ func nameQuery(c *fiber.Ctx, kind string) (q seedbed.ProfileQuery, err error) {
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !objectForm.MatchString(*to) {
-			return q, server.Invalid("%s %q: want the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens",
+			return q, server.Invalid("%s %q: expected the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens",
 				name, seedbed.Clip(*to), kind)
 		}
 	}

@@ -96,7 +96,7 @@ func (r *router) changeNode(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if req == (wire.NodeChange{}) {
-		return server.Invalid("nothing is to be changed: want worker, cordoned or both")
+		return server.Invalid("nothing to change: expected worker, cordoned or both")
 	}
 	node, err := r.Store.ChangeNode(ctx, n, func(node *seedbed.Node) error {
 		if err := server.Matches(c, nodeTag(*node)); err != nil {

@@ -37,7 +37,7 @@ func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) (any, error) {
 	switch state {
 	case "", seedbed.OutgoingPending, seedbed.OutgoingSent, seedbed.OutgoingDead, seedbed.OutgoingSkipped:
 	default:
-		return nil, server.Invalid("state %q: want pending, sent, dead or skipped", seedbed.Clip(string(state)))
+		return nil, server.Invalid("state %q: expected pending, sent, dead or skipped", seedbed.Clip(string(state)))
 	}
 	return r.Store.OutgoingDeliveries(ctx, n, state, most)
 }
@@ -64,7 +64,7 @@ func (r *router) replay(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if req.Since.IsZero() {
-		return server.Invalid("member since is missing: want a time such as 2026-01-31T12:00:00Z")
+		return server.Invalid("member since is missing: expected a time such as 2026-01-31T12:00:00Z")
 	}
 	sent, err := r.Store.Replay(ctx, n, req.Since, req.MissedOnly)
 	if err != nil {

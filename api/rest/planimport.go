@@ -23,11 +23,11 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
 	switch {
 	case req.OVA && (req.Path != "" || req.SHA256 != "" || req.Format != "" || req.Firmware != ""):
-		return nil, server.Invalid("path, sha256, format and firmware are of a disk image: an OVA is uploaded, and says the rest itself")
+		return nil, server.Invalid("path, sha256, format and firmware apply only to a disk image: an OVA is uploaded, and states the rest itself")
 	case req.Size < 0:
-		return nil, server.Invalid("size is %d: want that of the file, or none", req.Size)
+		return nil, server.Invalid("size is %d: expected the size of the file, or none", req.Size)
 	case len(req.Path) > maxPath:
-		return nil, server.Invalid("path is too long: want at most %d bytes", maxPath)
+		return nil, server.Invalid("path is too long: expected at most %d bytes", maxPath)
 	}
 	p, err := r.Intake.PlanImport(ctx, req)
 	if err != nil {

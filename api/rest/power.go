@@ -83,14 +83,14 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	switch {
 	case req.Action == "" || req.Action == seedbed.DoCreate:
 		if req.Action = seedbed.DoPlan; req.Image != "" {
-			return nil, server.Invalid("image: only a rebuild takes one: want a profile")
+			return nil, server.Invalid("image is only for a rebuild: expected a profile")
 		}
 	case req.Action != seedbed.DoRebuild:
-		return nil, server.Invalid("action %q: want create or rebuild", seedbed.Clip(req.Action))
+		return nil, server.Invalid("action %q: expected create or rebuild", seedbed.Clip(req.Action))
 	case req.Node != "":
-		return nil, server.Invalid("node: only a create takes one: an instance stays where it is")
+		return nil, server.Invalid("node is only for a create: an instance stays where it is")
 	case req.Hold != nil || req.Protected != nil:
-		return nil, server.Invalid("hold and protected: only a create takes them (seedbed vm protect)")
+		return nil, server.Invalid("hold and protected are only for a create (see seedbed vm protect)")
 	}
 	return r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile,
 		Image: req.Image, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node})

@@ -124,7 +124,7 @@ func (r *router) endMaintenance(state string) server.Handler {
 	return answer(func(ctx context.Context, c *fiber.Ctx) (any, error) {
 		id := c.Params("id")
 		if len(id) > 64 {
-			return nil, server.Invalid("maintenance event %q: want instance-event- and 17 hexadecimal digits", seedbed.Clip(id))
+			return nil, server.Invalid("maintenance event %q: expected instance-event- and 17 hexadecimal digits", seedbed.Clip(id))
 		}
 		return r.Store.EndMaintenance(ctx, id, state)
 	})
@@ -149,7 +149,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 		}
 		if req.Identity != nil {
 			if *req.Identity != seedbed.IdentityTap && *req.Identity != seedbed.IdentityMAC {
-				return server.Invalid("identity %q: want tap or mac", seedbed.Clip(*req.Identity))
+				return server.Invalid("identity %q: expected tap or mac", seedbed.Clip(*req.Identity))
 			}
 			n.Identity = *req.Identity
 		}

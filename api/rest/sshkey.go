@@ -23,14 +23,14 @@ var sshKeyTypes = []string{
 // file names, and keys that are truncated or broken over lines.
 func checkSSHKey(line string) error {
 	if len(line) > maxSSHKey {
-		return errors.New("longer than 8 KiB: want one line of authorized_keys")
+		return errors.New("longer than 8 KiB: expected one line of authorized_keys")
 	}
 	if strings.ContainsFunc(line, control) {
-		return errors.New("holds a line break or control character: want one line of authorized_keys")
+		return errors.New("holds a line break or control character: expected one line of authorized_keys")
 	}
 	words := strings.Fields(line)
 	if len(words) < 2 || !slices.Contains(sshKeyTypes, words[0]) {
-		return errors.New("want one line of authorized_keys, such as \"ssh-ed25519 AAAA… you@host\"; its type must be one of " +
+		return errors.New("expected one line of authorized_keys, such as \"ssh-ed25519 AAAA… you@host\"; its type must be one of " +
 			strings.Join(sshKeyTypes, ", "))
 	}
 	blob, err := base64.StdEncoding.Strict().DecodeString(words[1])

@@ -59,7 +59,7 @@ func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) (any, error) {
 	}
 	before, err := server.Whole(c, "before", 0)
 	if err != nil || before < 0 {
-		return nil, server.Invalid("before %q: want the ID of an entry", seedbed.Clip(c.Query("before")))
+		return nil, server.Invalid("before %q: expected the ID of an entry", seedbed.Clip(c.Query("before")))
 	}
 	return r.Store.Audit(ctx, before, n)
 }

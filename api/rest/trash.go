@@ -107,7 +107,7 @@ func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, er
 	}
 	slices.Sort(on)
 	return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict,
-		"%q in the trash of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", id, pool, strings.Join(on, " and "))
+		"%q in the trash of pool %s is on %s: choose one (--node NAME, ?node=NAME)", id, pool, strings.Join(on, " and "))
 }
 
 // discardVolume puts a restored volume back into the trash, unless it belongs to an instance.
@@ -150,7 +150,7 @@ func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
 	for _, i := range all {
 		for _, v := range i.Volumes {
 			if v.Pool == req.Pool && v.Name == req.Name {
-				return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is instance %s's: it goes with its instance", v.Name, v.Pool, i.Name)
+				return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s belongs to instance %s, and is removed with it", v.Name, v.Pool, i.Name)
 			}
 		}
 	}

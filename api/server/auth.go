@@ -80,7 +80,7 @@ func (r *Router) unauthenticated(c *fiber.Ctx, given bool, peer string) error {
 		}
 	}
 	c.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="seedbed"`)
-	return seedbed.Errorf(seedbed.ErrUnauthenticated, "want a token of the API, as Authorization: Bearer or X-Api-Key")
+	return seedbed.Errorf(seedbed.ErrUnauthenticated, "a token of the API is required, as Authorization: Bearer or X-Api-Key")
 }
 
 // holder returns the token with that secret: the configured one, or one that was created. It

@@ -55,7 +55,7 @@ func ReceiveUpTo(c *fiber.Ctx, v any, most int) error {
 		return httpserve.Problem{Status: fiber.StatusUnsupportedMediaType, Detail: "Content-Encoding is not supported"}
 	}
 	if kind, _, err := mime.ParseMediaType(header.Get("content-type")); err != nil || kind != fiber.MIMEApplicationJSON {
-		return httpserve.Problem{Status: fiber.StatusUnsupportedMediaType, Detail: "want Content-Type: application/json"}
+		return httpserve.Problem{Status: fiber.StatusUnsupportedMediaType, Detail: "expected Content-Type: application/json"}
 	}
 	body, err := httpserve.ReadBody(c.Context(), most)
 	if err != nil {
@@ -76,7 +76,7 @@ func Decode(body []byte, v any) error {
 	}
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(e, jsontext.ErrDuplicateName) {
-			return BadJSON("member " + place(e.JSONPointer) + " comes twice")
+			return BadJSON("member " + place(e.JSONPointer) + " is given twice")
 		}
 		return BadJSON("the body is not valid JSON at byte " + strconv.FormatInt(e.ByteOffset, 10) + ", in " + place(e.JSONPointer))
 	}
@@ -90,7 +90,7 @@ func Decode(body []byte, v any) error {
 	if inner, ok := errors.AsType[*seedbed.Error](e.Err); ok {
 		return seedbed.Errorf(inner.Kind, "member %s: %s", place(e.JSONPointer), inner.Msg)
 	}
-	return BadJSON("member " + place(e.JSONPointer) + " has the wrong type: want " + typeName(e.GoType))
+	return BadJSON("member " + place(e.JSONPointer) + " has the wrong type: expected " + typeName(e.GoType))
 }
 
 // BadJSON returns the error for a body that is not as described.

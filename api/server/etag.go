@@ -52,7 +52,8 @@ func Matches(c *fiber.Ctx, tag string) error {
 		}
 	}
 	return httpserve.Problem{Status: fiber.StatusPreconditionFailed, Kind: "conflict",
-		Detail: "it was changed since: its ETag is " + tag + " now, and If-Match says " + seedbed.Clip(want) + ": read it again, and change that"}
+		Detail: "it has been changed: its ETag is now " + tag + ", but If-Match has " + seedbed.Clip(want) +
+			": read it again, and change that version"}
 }
 
 // Unchanged calls Matches for the object that the path names, as it is now. It is for requests that

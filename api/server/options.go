@@ -24,7 +24,7 @@ func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.Script) error, er
 	if req.Time != nil && *req.Time != "" {
 		d, err := time.ParseDuration(*req.Time)
 		if err != nil {
-			return nil, Invalid("time %q is not a duration: want one such as 30m, or 0s for the worker's limit", seedbed.Clip(*req.Time))
+			return nil, Invalid("time %q is not a duration: expected one such as 30m, or 0s for the worker's limit", seedbed.Clip(*req.Time))
 		}
 		limit = d
 	}

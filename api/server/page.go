@@ -15,7 +15,7 @@ import (
 func OneOf[T ~string](c *fiber.Ctx, name string, words []T) (T, error) {
 	v := T(strings.Clone(c.Query(name)))
 	if v != "" && !slices.Contains(words, v) {
-		return "", Invalid("%s %q is unknown: want %s",
+		return "", Invalid("%s %q is unknown: expected %s",
 			name, seedbed.Clip(string(v)), strings.Join(Each(words, func(w T) string { return string(w) }), ", "))
 	}
 	return v, nil
@@ -32,7 +32,7 @@ func Page[T any](c *fiber.Ctx, n int, cursor func(T) string, read func(n int) ([
 		found = found[:n]
 		query, err := url.ParseQuery(string(c.Context().URI().QueryString()))
 		if err != nil {
-			return Invalid("the query is not well formed: want name=value, separated by &, with %%XX for other characters")
+			return Invalid("the query is not well formed: expected name=value, separated by &, with %%XX for other characters")
 		}
 		query.Set("limit", strconv.Itoa(n))
 		query.Set("after", cursor(found[n-1]))

@@ -25,7 +25,7 @@ const (
 func Limit(c *fiber.Ctx, fallback int64) (int, error) {
 	n, err := Whole(c, "limit", fallback)
 	if err != nil || n < 1 || n > MaxLimit {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "limit %q: want a whole number from 1 to %d", seedbed.Clip(c.Query("limit")), MaxLimit)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "limit %q: expected a whole number from 1 to %d", seedbed.Clip(c.Query("limit")), MaxLimit)
 	}
 	return int(n), nil
 }
@@ -42,7 +42,7 @@ func Whole(c *fiber.Ctx, name string, fallback int64) (int64, error) {
 func After(c *fiber.Ctx) (int64, error) {
 	n, err := Whole(c, "after", 0)
 	if err != nil || n < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "after %q: want the number of an event, 0 or more", seedbed.Clip(c.Query("after")))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "after %q: expected the number of an event, 0 or more", seedbed.Clip(c.Query("after")))
 	}
 	return n, nil
 }
@@ -54,7 +54,8 @@ func Wait(c *fiber.Ctx) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(c.Query("wait"))
 	if err != nil || d < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "wait %q: want a duration such as 20s, at most %s", seedbed.Clip(c.Query("wait")), MaxWait)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid,
+			"wait %q: expected a duration such as 20s, at most %s", seedbed.Clip(c.Query("wait")), MaxWait)
 	}
 	return min(d, MaxWait), nil
 }
@@ -66,7 +67,8 @@ func Tail(c *fiber.Ctx) (seedbed.Bytes, error) {
 	}
 	n, err := seedbed.ParseBytes(c.Query("tail"))
 	if err != nil || n < 1 || n > MaxTail {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "tail %q: want a size from 1 to %s, such as 64KiB", seedbed.Clip(c.Query("tail")), MaxTail)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid,
+			"tail %q: expected a size from 1 to %s, such as 64KiB", seedbed.Clip(c.Query("tail")), MaxTail)
 	}
 	return n, nil
 }

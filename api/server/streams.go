@@ -82,7 +82,7 @@ func LastEvent(c *fiber.Ctx) (id int64, given bool, err error) {
 	}
 	id, err = strconv.ParseInt(header, 10, 64)
 	if err != nil || id < 0 {
-		return 0, true, Invalid("Last-Event-ID %q: want the id of an event of this stream, a whole number", seedbed.Clip(header))
+		return 0, true, Invalid("Last-Event-ID %q: expected the id of an event of this stream, a whole number", seedbed.Clip(header))
 	}
 	return id, true, nil
 }

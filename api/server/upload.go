@@ -42,7 +42,7 @@ func (r *Router) Incoming(ctx context.Context, c *fiber.Ctx, frame seedbed.Bytes
 // TakeIn passes the file to a worker. The file is the body or, in a form, the first file part.
 func (r *Router) TakeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Stream, spec seedbed.UploadSpec) (seedbed.Upload, error) {
 	if r.Uploads == nil {
-		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable, "there is no worker that takes in files")
+		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable, "there is no worker that accepts uploads")
 	}
 	select {
 	case r.uploads <- struct{}{}:
@@ -57,7 +57,7 @@ func (r *Router) TakeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Strea
 	}
 	if rest == nil && spec.SHA256 == "" && body.Length() < 0 {
 		return seedbed.Upload{}, httpserve.Problem{Status: fiber.StatusLengthRequired,
-			Detail: "a file whose length is not known could end early unseen: want Content-Length, or the file's sha256"}
+			Detail: "a file of unknown length could end early unnoticed: expected Content-Length, or the file's sha256"}
 	}
 	if rest == nil && spec.Size == 0 {
 		spec.Size = seedbed.Bytes(max(body.Length(), 0))

@@ -25,7 +25,7 @@ func fileOf(c *fiber.Ctx, body *httpserve.Stream) (file io.Reader, rest func() e
 	if err != nil || kind != fiber.MIMEMultipartForm {
 		return body, nil, nil
 	}
-	malformed := httpserve.Problem{Status: fiber.StatusBadRequest, Detail: "the multipart form is not well formed: want one part with a file"}
+	malformed := httpserve.Problem{Status: fiber.StatusBadRequest, Detail: "the form is not well formed: expected one part with a file"}
 	if params["boundary"] == "" {
 		return nil, nil, malformed
 	}
@@ -91,7 +91,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // digest headers are not about the file and are ignored.
 func WantedDigest(c *fiber.Ctx, query string) (string, error) {
 	if query != "" && !DigestForm.MatchString(query) {
-		return "", Invalid("sha256 %q: want 64 hexadecimal digits", seedbed.Clip(query))
+		return "", Invalid("sha256 %q: expected 64 hexadecimal digits", seedbed.Clip(query))
 	}
 	want := query
 	header := httpserve.FieldsOf(c.Context())
@@ -111,7 +111,7 @@ func WantedDigest(c *fiber.Ctx, query string) (string, error) {
 			}
 			text := hex.EncodeToString(sum)
 			if want != "" && want != text {
-				return "", Invalid("two different SHA-256 digests are asked for: %s, and %s by the header %s", want, text, field)
+				return "", Invalid("two different SHA-256 digests are given: %s, and %s in the header %s", want, text, field)
 			}
 			want = text
 		}

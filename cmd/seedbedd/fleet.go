@@ -46,7 +46,7 @@ func dialWorker(c config.Config, identity *mtls.Identity, n seedbed.Node) (*flee
 		return fleet.NewClient(c.Worker.Socket), nil
 	case n.Worker == "":
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable,
-			"the worker of node %s has no address: give it one: seedbed node set %s --worker https://HOST:7375", n.Name, n.Name)
+			"the worker of node %s has no address: set one with seedbed node set %s --worker https://HOST:7375", n.Name, n.Name)
 	case identity == nil:
 		return nil, seedbed.Errorf(seedbed.ErrUnavailable,
 			"the worker of node %s is on another host, and control host %s has no certificate to reach it with: "+

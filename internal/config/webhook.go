@@ -111,7 +111,7 @@ func (k *checker) hook(key string, h Hook, w Webhook) {
 		k.between(key+".tolerance", h.Tolerance, time.Second, day)
 	}
 	k.need(len(h.Subjects) == 0 || w.TLS.ClientCA != "", key+".subjects", h.Subjects,
-		"webhook.tls.client_ca as well: it says whose certificates count")
+		"webhook.tls.client_ca as well, which says whose certificates are valid")
 	k.need(h.MaxBody <= w.MaxBody, key+".max_body", h.MaxBody, fmt.Sprintf("at most webhook.max_body, %s", w.MaxBody))
 	for i, at := range h.Keys {
 		where := fmt.Sprintf("%s.keys[%d]", key, i)

@@ -97,7 +97,7 @@ func (e *engines) ill(t *testing.T, name, fix string) {
 			case n != name && !c.OK:
 				return fmt.Errorf("%s is well: %+v", n, c)
 			case n == name && (c.OK || !strings.Contains(c.Hint, fix)):
-				return fmt.Errorf("%s is down: %+v; want a hint with %q", n, c, fix)
+				return fmt.Errorf("%s is down: %+v; expected a hint with %q", n, c, fix)
 			}
 		}
 		return nil
@@ -132,7 +132,7 @@ func (e *engines) well(t *testing.T) {
 			c := checks[name]
 			for _, word := range says {
 				if !c.OK || c.Hint != "" || !strings.Contains(c.Detail, word) {
-					return fmt.Errorf("%s: %+v; want %q", name, c, word)
+					return fmt.Errorf("%s: %+v; expected %q", name, c, word)
 				}
 			}
 		}

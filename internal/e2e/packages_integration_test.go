@@ -48,7 +48,7 @@ func (in *installation) copyIn(dist string) []string {
 	in.t.Helper()
 	debs, err := filepath.Glob(filepath.Join(dist, "*.deb"))
 	if err != nil || len(debs) != 4 {
-		in.t.Fatalf("packages in %s: %v (%v), want four", dist, debs, err)
+		in.t.Fatalf("packages in %s: %v (%v), expected four", dist, debs, err)
 	}
 	var inside []string
 	for _, deb := range debs {
@@ -96,7 +96,7 @@ func (in *installation) instance(name string) seedbed.Instance {
 func (in *installation) owned(path, want string) {
 	in.t.Helper()
 	if got := strings.TrimSpace(in.Run("stat", "-c", "%U:%G %a", path)); got != want {
-		in.t.Errorf("%s is %s, want %s", path, got, want)
+		in.t.Errorf("%s is %s, expected %s", path, got, want)
 	}
 }
 
@@ -247,7 +247,7 @@ func (in *installation) install(dist string) {
 	for key, want := range map[string]string{"net.ipv4.ip_forward": "1", "net.ipv4.tcp_fwmark_accept": "1",
 		"net.ipv6.conf.seedbed0.accept_ra": "0"} {
 		if out := in.Run("cat", "/proc/sys/"+strings.ReplaceAll(key, ".", "/")); out != want+"\n" {
-			in.t.Errorf("%s is %s, want %s", key, out, want)
+			in.t.Errorf("%s is %s, expected %s", key, out, want)
 		}
 	}
 	// A database that comes up late is no reason to give up.

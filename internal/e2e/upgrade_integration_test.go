@@ -116,7 +116,7 @@ func (u *upgraded) fill() {
 	u.send("web4")
 	u.instances, u.jobs = u.read()
 	if len(u.instances) != 4 || len(u.jobs) != 5 {
-		u.t.Fatalf("%d instances and %d jobs; want 4 and 5", len(u.instances), len(u.jobs))
+		u.t.Fatalf("%d instances and %d jobs; expected 4 and 5", len(u.instances), len(u.jobs))
 	}
 }
 

@@ -56,7 +56,7 @@ func Parse(raw []byte, single ...string) (Fields, error) {
 	for _, names := range [][]string{framing, single} {
 		for _, name := range names {
 			if len(f[name]) > 1 {
-				return nil, fmt.Errorf("header %s comes more than once", name)
+				return nil, fmt.Errorf("header %s is given more than once", name)
 			}
 		}
 	}

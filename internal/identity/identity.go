@@ -78,7 +78,7 @@ func Parse(text []byte) (p Pair, err error) {
 				continue // a chain: the first is the key's
 			}
 			if p.Certificate, err = x509.ParseCertificate(block.Bytes); err != nil {
-				return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity certificate is not readable: want X.509 in PEM")
+				return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity certificate is not readable: expected X.509 in PEM")
 			}
 		case "PRIVATE KEY", "RSA PRIVATE KEY":
 			if p.Key, err = parseKey(block); err != nil {
@@ -88,9 +88,9 @@ func Parse(text []byte) (p Pair, err error) {
 	}
 	switch {
 	case p.Key == nil:
-		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity key is missing: want an RSA key of at least %d bits in PEM", bits)
+		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity key is missing: expected an RSA key of at least %d bits in PEM", bits)
 	case p.Certificate == nil:
-		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity certificate is missing: want X.509 in PEM")
+		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity certificate is missing: expected X.509 in PEM")
 	case !p.Key.PublicKey.Equal(p.Certificate.PublicKey):
 		return Pair{}, seedbed.Errorf(seedbed.ErrInvalid, "the identity certificate is not that of the identity key")
 	}
@@ -102,7 +102,7 @@ func parseKey(block *pem.Block) (*rsa.PrivateKey, error) {
 	if err != nil {
 		other, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 		if err != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "the identity key is not readable: want an RSA key without a passphrase in PEM")
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "the identity key is not readable: expected an RSA key without a passphrase in PEM")
 		}
 		var ok bool
 		if key, ok = other.(*rsa.PrivateKey); !ok {
@@ -110,7 +110,7 @@ func parseKey(block *pem.Block) (*rsa.PrivateKey, error) {
 		}
 	}
 	if key.N.BitLen() < bits {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the identity key has %d bits: want at least %d", key.N.BitLen(), bits)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the identity key has %d bits: expected at least %d", key.N.BitLen(), bits)
 	}
 	return key, nil
 }
@@ -146,7 +146,8 @@ func read(what, path string, forbidden os.FileMode) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if st.Mode().Perm()&forbidden != 0 {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s: everyone may use %s (mode %o): want chmod 640 or 600", what, path, st.Mode().Perm())
+		return nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"%s: everyone may use %s (mode %o): expected chmod 640 or 600", what, path, st.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {

@@ -49,7 +49,7 @@ func Previous(t testing.TB) (r Release, dir string) {
 	all := Releases(t)
 	if len(all) < 2 || all[1].Commit == "" {
 		t.Fatalf(
-			`debian/changelog names no commit of the previous version: want a line "  * Commit" with 40 digits and a full stop in its second entry`,
+			`debian/changelog names no commit of the previous version: expected a line "  * Commit" with 40 digits and a full stop in entry 2`,
 		)
 	}
 	r = all[1]

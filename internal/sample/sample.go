@@ -39,7 +39,7 @@ func Of[T any](t testing.TB, cases []T, n int) []T {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("these were %d of %d cases: SEEDBED_SEED=%d takes the same, SEEDBED_LONG=1 all", n, len(cases), s)
+			t.Logf("ran %d of %d cases: SEEDBED_SEED=%d runs the same ones, SEEDBED_LONG=1 runs all", n, len(cases), s)
 		}
 	})
 	return choose(cases, n, s, t.Name())

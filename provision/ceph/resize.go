@@ -51,7 +51,7 @@ func (p *Pool) grow(s *session, have *tag, size seedbed.Bytes) error {
 		case err != nil:
 			return err
 		case now > uint64(size):
-			return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s already has %s, and would lose what is behind %s", p.cfg.Pool, rbdName,
+			return seedbed.Errorf(seedbed.ErrInvalid, "RBD image %s/%s already has %s, and would lose everything after %s", p.cfg.Pool, rbdName,
 				seedbed.Bytes(now), size)
 		case now == uint64(size):
 			return nil

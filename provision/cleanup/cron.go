@@ -50,7 +50,7 @@ const (
 func NewCron(spec string, slots Slots, lead Leadership, cleaner *Cleaner) (*Cron, error) {
 	schedule, err := cron.ParseStandard(spec)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "schedule %q is not usable (%s): want five cron fields in UTC, such as */10 * * * *",
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "schedule %q is not usable (%s): expected five cron fields in UTC, such as */10 * * * *",
 			seedbed.Clip(spec), err)
 	}
 	return &Cron{schedule: schedule, slots: slots, lead: lead, cleaner: cleaner, log: cleaner.cfg.Log}, nil
@@ -119,7 +119,7 @@ func (c *Cron) run(ctx context.Context, slot time.Time) error {
 		return fmt.Errorf("take the slot: %w", err)
 	}
 	if !mine {
-		c.log.Info("cleanup slot was taken before", "task", cronTask, "slot", slot)
+		c.log.Info("cleanup slot was already taken", "task", cronTask, "slot", slot)
 		return nil
 	}
 	report, err := c.cleaner.Run(ctx, Options{})

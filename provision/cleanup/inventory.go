@@ -30,7 +30,7 @@ func (c *Cleaner) takeInventory(ctx context.Context, now time.Time, force bool) 
 	var s inventory
 	nodes := c.hosts.Nodes()
 	if len(nodes) == 0 {
-		s.skipped = []string{"there is no hypervisor whose inventory could be taken, so nothing is touched"}
+		s.skipped = []string{"there is no node whose inventory can be read, so nothing is removed"}
 		return s, nil
 	}
 	inventories, problems := c.inventories(ctx, nodes)
@@ -135,5 +135,5 @@ func wrongLibvirt(node string, instances []seedbed.Instance, there map[seedbed.I
 		return ""
 	}
 	return fmt.Sprintf("%d of %d instances have no domain on node %s, which looks like the wrong libvirt rather than a cleanup, "+
-		"so nothing is touched there: run it with force if they are really gone, or remove them", missing, expected, node)
+		"so nothing is removed there: run it with force if they are really gone, or remove them", missing, expected, node)
 }

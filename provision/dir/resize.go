@@ -53,7 +53,7 @@ func (p *Pool) grow(ctx context.Context, have *tag, size seedbed.Bytes) error {
 	}
 	switch {
 	case info.Size > size:
-		return seedbed.Errorf(seedbed.ErrInvalid, "its file already has %s, and would lose what is behind %s", info.Size, size)
+		return seedbed.Errorf(seedbed.ErrInvalid, "its file already has %s, and would lose everything after %s", info.Size, size)
 	case info.Size < size:
 		if err := p.need(cloneRoom); err != nil {
 			return err

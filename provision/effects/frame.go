@@ -72,7 +72,7 @@ func (u *Unframed) next() {
 	case u.left == 0:
 		u.err = io.EOF
 	case u.left > maxFrame:
-		u.err = seedbed.Errorf(seedbed.ErrInvalid, "the upload has a frame of %d bytes: want at most %d", u.left, maxFrame)
+		u.err = seedbed.Errorf(seedbed.ErrInvalid, "the upload has a frame of %d bytes: expected at most %d", u.left, maxFrame)
 	}
 }
 

@@ -114,7 +114,7 @@ func (t *Task) settle(ctx context.Context, call seedbed.Call, pool, place, node 
 	}
 	if len(waiting) > 0 {
 		return seedbed.Errorf(seedbed.ErrUnavailable,
-			"before node %s goes on with the job, those have to answer, or to have been away for %s, that may still be at it: %s",
+			"node %s cannot continue the job until all nodes that may still work on it answer, or have been away for %s: %s",
 			place, max(seedbed.NodeSilence, t.engine.cfg.Lease), strings.Join(waiting, "; "))
 	}
 	if place != node {

@@ -35,7 +35,7 @@ func (t *Task) hooks(ctx context.Context, stage, when string) error {
 		case err == nil && h.Script != "":
 			t.Event("info", t.reported, "hook %s the stage: %s has ended well", when, h.Target())
 		case err == nil:
-			t.Event("info", t.reported, "hook %s the stage: %s has taken it", when, h.Target())
+			t.Event("info", t.reported, "hook %s the stage: %s has received it", when, h.Target())
 		case ctx.Err() != nil || errors.Is(err, ErrLost) || h.Required:
 			return fmt.Errorf("hook %s the stage, %s: %w", when, h.Target(), err)
 		default:

@@ -138,7 +138,7 @@ func (f *Fleet) ForeignDomain(ctx context.Context, node, name string) (seedbed.F
 		return found[0], nil
 	}
 	return seedbed.ForeignDomain{}, seedbed.Errorf(seedbed.ErrConflict,
-		"domain %q is on %s: say which is meant (--node NAME, ?node=NAME)", name, strings.Join(on, " and "))
+		"domain %q is on %s: choose one (--node NAME, ?node=NAME)", name, strings.Join(on, " and "))
 }
 
 // Health returns the checks of every worker. Their names include the node if there are several.

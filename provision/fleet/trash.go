@@ -124,7 +124,7 @@ func (f *Fleet) keeper(ctx context.Context, node, pool, what string, is func(see
 	case 1:
 		return on[0], nil
 	}
-	return "", seedbed.Errorf(seedbed.ErrConflict, "%s of pool %s is on %s: say which is meant (--node NAME, ?node=NAME)", what,
+	return "", seedbed.Errorf(seedbed.ErrConflict, "%s of pool %s is on %s: choose one (--node NAME, ?node=NAME)", what,
 		pool, strings.Join(on, " and "))
 }
 

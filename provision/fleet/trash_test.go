@@ -120,7 +120,7 @@ func TestFleetTrashOfSeveral(t *testing.T) {
 	ambiguous := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, seedbed.ErrConflict) ||
-			!strings.Contains(err.Error(), what+" of pool default is on hv1 and hv2: say which is meant (--node NAME, ?node=NAME)") {
+			!strings.Contains(err.Error(), what+" of pool default is on hv1 and hv2: choose one (--node NAME, ?node=NAME)") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -85,7 +85,7 @@ func (i Info) Check(path string) error {
 	case i.Corrupt:
 		return invalid("is marked corrupt: repair it first, with qemu-img check -r all")
 	case i.Size <= 0:
-		return invalid("is a disk of no size")
+		return invalid("is a disk without a size")
 	case i.Size > MaxSize:
 		return seedbed.Errorf(seedbed.ErrInvalid, "is a disk of %s: the largest that is accepted is %s", i.Size, MaxSize)
 	case i.Format != VMDK:

@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"raw", Info{Format: Raw, Size: 512}, ""},
 		{"unknown format", Info{Format: "luks", Size: 512}, `"luks" format`},
-		{"no size", Info{Format: Raw}, "no size"},
+		{"no size", Info{Format: Raw}, "without a size"},
 		{"huge", Info{Format: QCOW2, Size: MaxSize + 1}, "largest"},
 		{"corrupt", Info{Format: QCOW2, Size: 512, Corrupt: true}, "corrupt"},
 		{"flat vmdk", Info{Format: VMDK, Size: 512, Subformat: "monolithicFlat", Extents: []string{"/p/x"}}, "monolithicFlat"},

@@ -51,7 +51,8 @@ func parseManifest(text []byte) (map[string]digest, error) {
 		}
 		m := manifestLine.FindStringSubmatch(line)
 		if m == nil || len(m[3]) != 2*algorithms[m[1]]().Size() {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "has a manifest with the line %q: expected SHA256(disk1.vmdk)= and a digest, or the like",
+			return nil, seedbed.Errorf(seedbed.ErrInvalid,
+				"has a manifest with the line %q: expected a line such as SHA256(disk1.vmdk)= with a digest",
 				seedbed.Clip(line))
 		}
 		d := digest{m[1], strings.ToLower(m[3])}

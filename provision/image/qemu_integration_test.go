@@ -131,7 +131,7 @@ func TestInspectRefuses(t *testing.T) {
 		"flat.vmdk":     "other files",
 		"parent.vmdk":   "another file (\"/etc/passwd\")",
 		"disk.vhdx":     "vhdx",
-		"nothing.qcow2": "no size",
+		"nothing.qcow2": "without a size",
 		"crypt.qcow2":   "encrypted",
 		"head.qcow2":    "damaged or truncated",
 		"half.qcow2":    "damaged or truncated",

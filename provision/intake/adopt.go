@@ -61,7 +61,8 @@ func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbe
 func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 	addresses []string) (nics []seedbed.NIC, problems []string, err error) {
 	if len(addresses) > len(f.NICs) {
-		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "%d addresses for %d NICs: want at most one for each, in their order", len(addresses),
+		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"%d addresses for %d NICs: expected at most one for each, in their order", len(addresses),
 			len(f.NICs))
 	}
 	all, err := in.store.Networks(ctx)
@@ -78,13 +79,14 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 		network, ok := byBridge[n.Bridge]
 		if !ok {
 			problems = append(problems,
-				fmt.Sprintf("NIC %s is on bridge %q, which is no network's: want one of %s", n.MAC, n.Bridge, strings.Join(names, ", ")))
+				fmt.Sprintf(
+					"NIC %s is on bridge %q, which does not belong to a network: expected one of %s", n.MAC, n.Bridge, strings.Join(names, ", ")))
 			continue
 		}
 		nic.Network = network.Name
 		if i < len(addresses) && addresses[i] != "" {
 			if nic.Addr, err = netip.ParseAddr(addresses[i]); err != nil || !network.Prefix.Contains(nic.Addr) || nic.Addr == network.Gateway {
-				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: want one of %s, and not the gateway's",
+				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: expected one of %s, and not the gateway's",
 					seedbed.Clip(addresses[i]), n.MAC, network.Prefix)
 			}
 		}

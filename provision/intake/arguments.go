@@ -44,7 +44,7 @@ func expanded(p seedbed.Profile, fill func(*template.Template) (string, error)) 
 func checkArguments(args []string) error {
 	for _, a := range args {
 		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", seedbed.Clip(a))
+			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: expected key=value", seedbed.Clip(a))
 		}
 	}
 	return nil

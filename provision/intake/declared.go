@@ -26,7 +26,7 @@ func declaredValues(declared []seedbed.Param, given map[string]any) (map[string]
 		}
 		text, ok := paramText(p, given[name])
 		if !ok {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want %s", p.Name, kindOf(given[name]), wanted(p))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: expected %s", p.Name, kindOf(given[name]), wanted(p))
 		}
 		v, err := p.Parse(text)
 		if err != nil {
@@ -40,7 +40,8 @@ func declaredValues(declared []seedbed.Param, given map[string]any) (map[string]
 			if p.Description != "" {
 				about = " (" + p.Description + ")"
 			}
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s%s is missing, and the profile requires it: want %s", p.Name, about, wanted(p))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid,
+				"param %s%s is missing, and the profile requires it: expected %s", p.Name, about, wanted(p))
 		}
 	}
 	return values, nil

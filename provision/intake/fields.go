@@ -69,7 +69,7 @@ func newFields(declared []seedbed.Param, expressions map[string]string) (*fields
 	}
 	for _, p := range declared {
 		if _, taken := params[p.Name]; taken {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s: every profile takes a param of that name: want another", p.Name)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s: every profile already has a param of that name: choose another", p.Name)
 		}
 		if p.Default == nil {
 			continue
@@ -83,7 +83,7 @@ func newFields(declared []seedbed.Param, expressions map[string]string) (*fields
 		if _, ok := sizeFields[name]; !ok {
 			if _, ok = partFields[name]; !ok {
 				return nil, seedbed.Errorf(seedbed.ErrInvalid,
-					"expressions has %q, which is no field: want image, vcpus, memory, disk, network, system_template, network_template, "+
+					"expressions has %q, which is not a field: expected image, vcpus, memory, disk, network, system_template, network_template, "+
 						"storage_template or userdata_document", seedbed.Clip(field))
 			}
 		}
@@ -105,7 +105,7 @@ func (f *fields) read(scope *template.Scope, label, name, text string) error {
 		if f.params[reads].Type == seedbed.ParamSecret {
 			line, column := t.At(reads)
 			return seedbed.Errorf(seedbed.ErrInvalid,
-				"%s line %d, column %d: it reads the secret %s, and is shown: want a secret in user-data alone", label, line, column, reads)
+				"%s line %d, column %d: it reads the secret %s, but its value is shown: use secrets only in user-data", label, line, column, reads)
 		}
 	}
 	gives, known := t.Gives()
@@ -114,11 +114,11 @@ func (f *fields) read(scope *template.Scope, label, name, text string) error {
 	}
 	// A size or a number may be the result of a text ("4GiB"), and a text that of a number.
 	if want := f.types[name]; gives != want && (gives == template.Bool || want == template.Bool) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives %s: want %s", label, seedbed.Clip(text), typeName(gives),
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives %s: expected %s", label, seedbed.Clip(text), typeName(gives),
 			typeName(want))
 	}
 	if p, ok := f.params[name]; gives == template.String && (name == "profile.vcpus" || ok && p.Type == seedbed.ParamInt) {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives a string: want a whole number", label, seedbed.Clip(text))
+		return seedbed.Errorf(seedbed.ErrInvalid, "%s line 1, column 1: %s gives a string: expected a whole number", label, seedbed.Clip(text))
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (f *fields) parse(name, text string) (any, error) {
 	case "profile.vcpus":
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is %q once it is evaluated: want a whole number", field, seedbed.Clip(text))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is %q once it is evaluated: expected a whole number", field, seedbed.Clip(text))
 		}
 		return n, nil
 	case "profile.memory", "profile.disk":

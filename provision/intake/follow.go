@@ -105,7 +105,8 @@ func (f *Follower) follow(ctx context.Context, d seedbed.LiveDocument) error {
 	if e, ok := errors.AsType[*seedbed.Error](err); !ok || e.Kind == seedbed.ErrUnavailable {
 		return err
 	}
-	f.log.Warn("an instance keeps its user-data: what its profile says now cannot be served", "instance", inst.Name, "profile", inst.Profile,
+	f.log.Warn(
+		"an instance keeps its user-data: the current one of its profile cannot be served", "instance", inst.Name, "profile", inst.Profile,
 		"err", err)
 	return f.store.PinDocuments(ctx, inst.ID, d.Source, d.Want)
 }

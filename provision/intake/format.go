@@ -31,7 +31,7 @@ var formats = []format{
 	{"#!", "text/x-shellscript", false},
 }
 
-const combinable = "want a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, " +
+const combinable = "expected a document that starts with #cloud-config, #!, #include, #include-once, #cloud-boothook, " +
 	"#part-handler, #cloud-config-archive or ## template: jinja; any bytes are served as they are where nothing is combined: " +
 	"with ready metadata or started, and without vendor-data in the user-data"
 

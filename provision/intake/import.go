@@ -55,14 +55,14 @@ func checkImport(name, pool string, spec seedbed.ImportSpec) (seedbed.ImportSpec
 	if spec.Upload == "" && (!filepath.IsAbs(spec.Path) || filepath.Clean(spec.Path) != spec.Path || len(spec.Path) > 4096 ||
 		strings.ContainsRune(spec.Path, 0)) {
 		return spec, seedbed.Errorf(seedbed.ErrInvalid,
-			"path %q is not usable: want the clean absolute path of a disk image on the worker's host", seedbed.Clip(spec.Path))
+			"path %q is not usable: expected the clean absolute path of a disk image on the worker's host", seedbed.Clip(spec.Path))
 	}
 	spec.SHA256 = strings.ToLower(spec.SHA256)
 	if spec.SHA256 != "" && !sha256Form.MatchString(spec.SHA256) {
-		return spec, seedbed.Errorf(seedbed.ErrInvalid, "sha256 is no digest: want 64 hexadecimal digits, or none")
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "sha256 is not a digest: expected 64 hexadecimal digits, or none")
 	}
 	if !slices.Contains(imageFormats, spec.Format) {
-		return spec, seedbed.Errorf(seedbed.ErrInvalid, "format %q is unknown: want none%s", seedbed.Clip(spec.Format),
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "format %q is unknown: expected none%s", seedbed.Clip(spec.Format),
 			strings.Join(imageFormats, ", "))
 	}
 	var err error

@@ -88,7 +88,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, err
 	}
 	if req.Node != "" && req.Action != seedbed.DoCreate {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no node: an instance stays where it is",
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no param node: an instance stays where it is",
 			seedbed.Clip(req.Action))
 	}
 	var err error
@@ -109,7 +109,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	case seedbed.DoRebuild:
 		return in.rebuild(ctx, req, delivery)
 	}
-	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %q is unknown: want create, remove, rebuild, start, stop or reboot",
+	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
+		"action %q is unknown: expected create, remove, rebuild, start, stop or reboot",
 		seedbed.Clip(req.Action))
 }
 
@@ -230,7 +231,7 @@ func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
 
 func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	if name == "" {
-		return seedbed.Profile{}, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing: want the name of one%s", in.profileNames(ctx))
+		return seedbed.Profile{}, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing: expected the name of a profile%s", in.profileNames(ctx))
 	}
 	p, err := in.store.Profile(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
@@ -261,7 +262,7 @@ func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbe
 		return image, seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses image %s, which does not exist", p.Name, p.Image)
 	}
 	if err == nil && image.State == seedbed.ImageActive && s.disk != 0 && s.disk < image.Size {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "disk is %s, and image %s has %s: want at least that", s.disk, image.Name, image.Size)
+		err = seedbed.Errorf(seedbed.ErrInvalid, "disk is %s, but image %s has %s: expected at least that", s.disk, image.Name, image.Size)
 	}
 	return image, err
 }

@@ -41,7 +41,7 @@ func fresh(req seedbed.Request, p *seedbed.Profile) (seedbed.Request, error) {
 			continue
 		}
 		if _, twice := req.Params[name]; twice {
-			return req, seedbed.Errorf(seedbed.ErrInvalid, "%s is said by the request and by its params: want it once", name)
+			return req, seedbed.Errorf(seedbed.ErrInvalid, "%s is set both in the request and in its params: set it once", name)
 		}
 		given[name] = *v
 	}

@@ -22,7 +22,8 @@ func (in *Intake) ImportOVA(ctx context.Context, name, script string, up seedbed
 	}
 	if up.Appliance == nil {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"the uploaded file is no OVA: want a tar archive that starts with an .ovf descriptor, or import a disk image (seedbed image upload)")
+			"the uploaded file is not an OVA: expected a tar archive that starts with an .ovf descriptor, "+
+				"or import a disk image (seedbed image upload)")
 	}
 	made := newOVA(name, script, up)
 	raw, err := json.Marshal(seedbed.OVAJob{Upload: up.ID, SHA256: up.SHA256, Volumes: made.OVA.Volumes})

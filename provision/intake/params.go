@@ -42,7 +42,7 @@ var params = map[string]func(*shape, any) error{
 	"vcpus": func(s *shape, v any) error {
 		n, ok := whole(v)
 		if !ok {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param vcpus is %s: want a whole number from 1 to %d", kindOf(v), seedbed.MaxVCPUs)
+			return seedbed.Errorf(seedbed.ErrInvalid, "param vcpus is %s: expected a whole number from 1 to %d", kindOf(v), seedbed.MaxVCPUs)
 		}
 		s.vcpus = int(min(n, seedbed.MaxVCPUs+1))
 		return nil
@@ -50,7 +50,7 @@ var params = map[string]func(*shape, any) error{
 	"memory": func(s *shape, v any) (err error) { s.memory, err = size("memory", v); return err },
 	"disk": func(s *shape, v any) (err error) {
 		if s.disk, err = size("disk", v); err == nil && s.disk == 0 {
-			err = seedbed.Errorf(seedbed.ErrInvalid, "param disk is 0: want a size of at least the image's, or no param for the profile's")
+			err = seedbed.Errorf(seedbed.ErrInvalid, "param disk is 0: expected at least the size of the image, or no param for the profile's size")
 		}
 		return err
 	},
@@ -67,7 +67,7 @@ var params = map[string]func(*shape, any) error{
 	"vendor_data_in_user_data": func(s *shape, v any) error {
 		on, ok := v.(bool)
 		if !ok {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param vendor_data_in_user_data is %s: want true or false", kindOf(v))
+			return seedbed.Errorf(seedbed.ErrInvalid, "param vendor_data_in_user_data is %s: expected true or false", kindOf(v))
 		}
 		s.vendorInUser = on
 		return nil
@@ -91,7 +91,7 @@ var params = map[string]func(*shape, any) error{
 	"http_put_response_hop_limit": func(s *shape, v any) error {
 		n, ok := whole(v)
 		if !ok || n < 1 || n > seedbed.MaxHopLimit {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param http_put_response_hop_limit is out of range or no number: want 1 to %d",
+			return seedbed.Errorf(seedbed.ErrInvalid, "param http_put_response_hop_limit is out of range or not a number: expected 1 to %d",
 				seedbed.MaxHopLimit)
 		}
 		s.metadata.HopLimit = int(n)
@@ -124,13 +124,14 @@ var params = map[string]func(*shape, any) error{
 			for _, e := range list {
 				key, ok := e.(string)
 				if !ok {
-					return seedbed.Errorf(seedbed.ErrInvalid, "param ssh_keys has an element that is %s: want authorized_keys lines as strings", kindOf(e))
+					return seedbed.Errorf(seedbed.ErrInvalid,
+						"param ssh_keys has an element that is %s: expected authorized_keys lines as strings", kindOf(e))
 				}
 				s.sshKeys = append(s.sshKeys, key)
 			}
 			return nil
 		}
-		return seedbed.Errorf(seedbed.ErrInvalid, "param ssh_keys is %s: want an array of authorized_keys lines", kindOf(v))
+		return seedbed.Errorf(seedbed.ErrInvalid, "param ssh_keys is %s: expected an array of authorized_keys lines", kindOf(v))
 	},
 }
 
@@ -149,7 +150,7 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	}
 	for _, pair := range [][2]string{{"user_data", "user_data_base64"}, {"vendor_data", "vendor_data_base64"}} {
 		if given[pair[0]] != nil && given[pair[1]] != nil {
-			return shape{}, seedbed.Errorf(seedbed.ErrInvalid, "params %s and %s are the same document: want one of them", pair[0], pair[1])
+			return shape{}, seedbed.Errorf(seedbed.ErrInvalid, "params %s and %s are the same document: expected one of them", pair[0], pair[1])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -194,13 +195,13 @@ func (s shape) check() error {
 		return err
 	}
 	if len(s.sshKeys) > maxSSHKeys {
-		return seedbed.Errorf(seedbed.ErrInvalid, "ssh_keys has %d keys: want at most %d", len(s.sshKeys), maxSSHKeys)
+		return seedbed.Errorf(seedbed.ErrInvalid, "ssh_keys has %d keys: expected at most %d", len(s.sshKeys), maxSSHKeys)
 	}
 	for i, key := range s.sshKeys {
 		if len(strings.Fields(key)) < 2 || len(key) > int(maxSSHKey) ||
 			strings.ContainsFunc(key, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return seedbed.Errorf(seedbed.ErrInvalid,
-				"ssh_keys has at position %d no authorized_keys line: want one line such as \"ssh-ed25519 AAAA… name\", at most %s", i+1, maxSSHKey)
+				"ssh_keys: key %d is not an authorized_keys line: expected one line such as \"ssh-ed25519 AAAA… name\", at most %s", i+1, maxSSHKey)
 		}
 	}
 	return nil
@@ -211,7 +212,7 @@ func (s shape) check() error {
 func (s shape) checkRest(made recipe) error {
 	for _, name := range slices.Sorted(maps.Keys(s.rest)) {
 		if !made.reads(name) {
-			return seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: want %s, or one that a template reads", seedbed.Clip(name),
+			return seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: expected %s, or one that a template reads", seedbed.Clip(name),
 				strings.Join(slices.Sorted(maps.Keys(params)), ", "))
 		}
 		switch v := s.rest[name].(type) {
@@ -228,7 +229,8 @@ func (s shape) checkRest(made recipe) error {
 			}
 		}
 		return seedbed.Errorf(seedbed.ErrInvalid,
-			"param %s has no value that a template can use: want a string of at most %d bytes, a whole number, true or false", seedbed.Clip(name),
+			"param %s has a value that templates cannot use: expected a string of at most %d bytes, a whole number, true or false",
+			seedbed.Clip(name),
 			maxParam)
 	}
 	return nil

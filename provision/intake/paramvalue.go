@@ -13,14 +13,14 @@ import (
 func document64(param string, v any, encoded bool) ([]byte, error) {
 	text, ok := v.(string)
 	if !ok {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want a string", param, kindOf(v))
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: expected a string", param, kindOf(v))
 	}
 	if !encoded {
 		return []byte(text), nil
 	}
 	doc, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is no base64 (RFC 4648, with padding)", param)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is not base64 (RFC 4648, with padding)", param)
 	}
 	return doc, nil
 }
@@ -29,7 +29,7 @@ func document64(param string, v any, encoded bool) ([]byte, error) {
 func word(param string, v any) (string, error) {
 	text, ok := v.(string)
 	if !ok || text == "" {
-		return "", seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want a word", param, kindOf(v))
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: expected a word", param, kindOf(v))
 	}
 	return text, nil
 }
@@ -41,7 +41,7 @@ func truth(param string, v any) (*bool, error) {
 		on, ok = text == "true", true
 	}
 	if !ok {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want true or false", param, kindOf(v))
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: expected true or false", param, kindOf(v))
 	}
 	return &on, nil
 }
@@ -64,12 +64,13 @@ func tags(of map[string]string, v any) (map[string]string, error) {
 			case string:
 				out[k] = value
 			default:
-				return nil, seedbed.Errorf(seedbed.ErrInvalid, "param tags has at %q %s: want a string, or null for none", seedbed.Clip(k), kindOf(e))
+				return nil, seedbed.Errorf(seedbed.ErrInvalid,
+					"param tags: the value of %q is %s: expected a string, or null for none", seedbed.Clip(k), kindOf(e))
 			}
 		}
 		return out, nil
 	}
-	return nil, seedbed.Errorf(seedbed.ErrInvalid, "param tags is %s: want an object of strings", kindOf(v))
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "param tags is %s: expected an object of strings", kindOf(v))
 }
 
 // size parses a size: a string such as "2GiB", or a whole number of bytes.
@@ -83,7 +84,8 @@ func size(param string, v any) (seedbed.Bytes, error) {
 	}
 	n, ok := whole(v)
 	if !ok || n < 0 {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want a size such as \"2GiB\", or a whole number of bytes", param, kindOf(v))
+		return 0, seedbed.Errorf(seedbed.ErrInvalid,
+			"param %s is %s: expected a size such as \"2GiB\", or a whole number of bytes", param, kindOf(v))
 	}
 	return seedbed.Bytes(n), nil
 }

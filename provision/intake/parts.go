@@ -52,11 +52,11 @@ func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, si
 		return []seedbed.Volume{}, nil
 	}
 	if len(all) == 0 {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s gives no disk: want an image, or a storage template with disks", m.Name)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s has no disks: expected an image, or a storage template with disks", m.Name)
 	}
 	if size != 0 {
 		if first := all[0]; m.Image == "" && first.Image != "" && size < first.Size {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "disk is %s, and image %s has %s: want at least that", size, first.Image, first.Size)
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "disk is %s, but image %s has %s: expected at least that", size, first.Image, first.Size)
 		}
 		all[0].Size = size
 	}
@@ -86,7 +86,7 @@ func (in *Intake) nics(ctx context.Context, m tailored, name string) (all []seed
 		}
 	}
 	if len(all) == 0 && m.Script == "" && m.OVA == "" {
-		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s gives no NIC: want a network, or a network template with networks",
+		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s has no NICs: expected a network, or a network template with networks",
 			m.Name)
 	}
 	for _, nic := range all {
@@ -111,7 +111,8 @@ func number(name string) int {
 func (in *Intake) templateNICs(t seedbed.NetworkTemplate, name string) (made []seedbed.NIC, err error) {
 	if t.MAC != "" && len(t.Networks) > 1 && !t.MAC.PerNIC() {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid,
-			"the MAC template %q of the network template %q gives all %d networks one address: want {netid} in it", t.MAC, t.Name, len(t.Networks))
+			"the MAC template %q of the network template %q gives all %d networks the same address: expected {netid} in it",
+			t.MAC, t.Name, len(t.Networks))
 	}
 	for i, n := range t.Networks {
 		nic := seedbed.NIC{Index: i, Network: n.VNI}
@@ -140,7 +141,7 @@ func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]see
 			image, err := in.store.Image(ctx, d.Source)
 			if errors.Is(err, seedbed.ErrNotFound) {
 				return nil, seedbed.Errorf(seedbed.ErrInvalid,
-					"the source volume %s/%s could not be found: want an image of that pool (seedbed image list)", d.Pool, d.Source)
+					"the source volume %s/%s could not be found: expected an image of that pool (seedbed image list)", d.Pool, d.Source)
 			}
 			if err != nil {
 				return nil, err

@@ -103,8 +103,8 @@ func (m prepared) notes(p *seedbed.Plan) {
 	tell := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	if s := m.parts.Script; m.script != nil {
 		p.Script, p.Image = s.Name, ""
-		tell("script %s (revision %d) makes the volumes, by names of its own: those told here are of the storage template %s", s.Name, s.Revision,
-			m.script.Storage.Name)
+		tell("script %s (revision %d) makes the volumes and chooses their names: those listed here are from the storage template %s",
+			s.Name, s.Revision, m.script.Storage.Name)
 		if s.Options.Privileged {
 			tell("script %s is privileged: it runs as root of the node with the host's devices", s.Name)
 		}
@@ -130,8 +130,8 @@ func (m prepared) notes(p *seedbed.Plan) {
 
 // What no plan can foresee.
 const (
-	drawnVolumes = "the volumes are named by the instance's ID, which is drawn when the job is accepted: ID-0, ID-1 and so on"
-	drawnMACs    = "the MAC addresses are drawn when the job is accepted"
+	drawnVolumes = "the volumes are named after the instance's ID, which is generated when the job is accepted: ID-0, ID-1 and so on"
+	drawnMACs    = "the MAC addresses are generated when the job is accepted"
 )
 
 // planNICs adds the NICs with the addresses that are free now. It omits a MAC that the job will
@@ -181,7 +181,8 @@ func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
 		p.Notes = append(p.Notes, fmt.Sprintf("whether node %s has a domain of that name already could not be seen: %s", p.Node, err))
 	case there:
 		p.Problems = append(p.Problems,
-			fmt.Sprintf("node %s has a domain %q already, which is no instance: take another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
+			fmt.Sprintf(
+				"node %s already has a domain %q that is not an instance: choose another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
 	}
 }
 

@@ -19,7 +19,8 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobOVA})
 		checked = seedbed.CheckOVAName(req.Name)
 		image = seedbed.OVAImage(req.Name, seedbed.DiskName(0))
-		p.Notes = append(p.Notes, fmt.Sprintf("its disks become the images %s and so on, beside a system template and a profile called %s", image,
+		p.Notes = append(p.Notes, fmt.Sprintf(
+			"its disks become the images %s and so on, and a system template and a profile named %s are created", image,
 			req.Name))
 	} else {
 		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobImport})

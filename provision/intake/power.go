@@ -22,7 +22,7 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 		return seedbed.Receipt{}, err
 	}
 	if len(rest) > 0 {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s takes force, soft and grace",
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s accepts force, soft and grace",
 			seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), req.Action)
 	}
 	if kind != seedbed.JobStart {
@@ -52,7 +52,7 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 		}
 		on, ok := v.(bool)
 		if !ok {
-			return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: want true or false", name, kindOf(v))
+			return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: expected true or false", name, kindOf(v))
 		}
 		*into = on
 		delete(rest, name)
@@ -60,13 +60,13 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 	if v, given := rest["grace"]; given {
 		text, ok := v.(string)
 		if spec.Grace, err = time.ParseDuration(text); !ok || err != nil || spec.Grace < time.Second || spec.Grace > seedbed.MaxGrace {
-			return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param grace is not usable: want a duration such as \"90s\", from 1s to %s",
+			return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param grace is not usable: expected a duration such as \"90s\", from 1s to %s",
 				seedbed.MaxGrace)
 		}
 		delete(rest, "grace")
 	}
 	if spec.Force && (spec.Soft || spec.Grace > 0) {
-		return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param force switches off at once: want neither soft nor grace beside it")
+		return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param force switches off at once: it cannot be combined with soft or grace")
 	}
 	return spec, rest, nil
 }
@@ -75,7 +75,7 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 // the instance's own: a hook that is bound to profiles names it.
 func (in *Intake) existing(ctx context.Context, req seedbed.Request) (seedbed.Instance, error) {
 	if len(req.Params) > 0 {
-		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s takes no params, and got %s", req.Action,
+		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no params, but got %s", req.Action,
 			seedbed.Clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))
 	}
 	inst, err := in.instance(ctx, req.Name)

@@ -86,7 +86,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	}
 	if made.script == nil && len(m.asked) > 0 {
 		return made, seedbed.Errorf(seedbed.ErrInvalid,
-			"params are for the script of the profile %q, which is skipped, and it declares none: want none but ready", m.Name)
+			"the script of profile %q is skipped, and the profile declares no params: expected none except ready", m.Name)
 	}
 	if made.script == nil && len(disks) == 0 {
 		return made, seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot be rebuilt by the profile %q, which gives it no disk", now.Name,
@@ -117,7 +117,7 @@ func rebuildable(given map[string]any) error {
 		}
 	}
 	if _, ok := given["tags"]; ok {
-		return seedbed.Errorf(seedbed.ErrInvalid, "param tags: a rebuild keeps the instance's tags: want none here (seedbed vm tag changes them)")
+		return seedbed.Errorf(seedbed.ErrInvalid, "param tags: a rebuild keeps the instance's tags: change them with seedbed vm tag")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seed
 	}
 	if profile.Script != "" && req.Image != "" {
 		return m, nil, seedbed.Errorf(seedbed.ErrInvalid,
-			"image: the disks are those that the profile %q and its script say: want no image, or a profile without a script", profile.Name)
+			"image: the profile %q and its script define the disks: expected no image, or a profile without a script", profile.Name)
 	}
 	if own { // the values that its templates read are kept, unless the request sets them
 		stored = now.Params
@@ -276,7 +276,7 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 	}
 	if next.State != seedbed.InstanceRunning && next.State != seedbed.InstanceStopped {
 		p.Problems = append(p.Problems,
-			fmt.Sprintf("instance %q is %s: want one that is running or stopped to rebuild it", next.Name, next.State))
+			fmt.Sprintf("instance %q is %s: it must be running or stopped to be rebuilt", next.Name, next.State))
 	}
 	return p, nil
 }

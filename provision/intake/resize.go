@@ -57,7 +57,7 @@ func (in *Intake) PlanResize(ctx context.Context, name string, req seedbed.Resiz
 		next.Volumes, next.NICs
 	switch {
 	case inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped:
-		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: want one that is running or stopped to resize it", inst.Name, inst.State))
+		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: it must be running or stopped to be resized", inst.Name, inst.State))
 	case spec.Machine() && inst.State != seedbed.InstanceStopped:
 		p.Problems = append(p.Problems,
 			fmt.Sprintf("instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop)", inst.Name, inst.State))

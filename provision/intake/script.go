@@ -28,7 +28,7 @@ func needsScript(m tailored) (bool, error) {
 	}
 	if m.Script == "" && len(needs) > 0 {
 		return false, seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %s has no script, and its storage template %q wants filesystems made on %s: want disks that are clones, "+
+			"profile %s has no script, and its storage template %q requires filesystems on %s: expected disks that are clones, "+
 				"or blank without filesystem and mountpoint",
 			m.Name, m.Storage, strings.Join(disks, ", "))
 	}
@@ -36,11 +36,11 @@ func needsScript(m tailored) (bool, error) {
 		return false, nil
 	}
 	if m.parts.Script.Options.Always {
-		needs = append(needs, "it is to run always")
+		needs = append(needs, "it always runs")
 	}
 	if len(needs) > 0 && strings.TrimSpace(m.parts.Script.Text) == "" {
 		return false, seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %q needs its script %q, which is empty: %s; want a script that makes them, "+
+			"profile %q needs its script %q, which is empty: %s; expected a script that makes them, "+
 				"or disks that are clones (source_volume), or blank without filesystem and mountpoint",
 			m.Name, m.Script, strings.Join(needs, ", "))
 	}
@@ -56,7 +56,7 @@ func (in *Intake) scriptRun(ctx context.Context, m tailored, s shape, image seed
 	}
 	if s.disk != 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %s: its script makes the disks, as large as its storage template says: want no disk size", m.Name)
+			"profile %s: its script makes the disks with the sizes of its storage template: expected no disk size", m.Name)
 	}
 	run := seedbed.ScriptRun{
 		Script: *m.parts.Script, System: *m.parts.System, Network: *m.parts.Network, Storage: *m.storage(image), OVA: m.parts.OVA,

@@ -76,7 +76,7 @@ func compose(name string, limit seedbed.Bytes, ready seedbed.Ready, docs []docum
 }
 
 func tooLarge(name string, size int, limit seedbed.Bytes) error {
-	return seedbed.Errorf(seedbed.ErrInvalid, "%s is %d bytes as it would be served: want at most %s", name, size, limit)
+	return seedbed.Errorf(seedbed.ErrInvalid, "%s is %d bytes as it would be served: expected at most %s", name, size, limit)
 }
 
 // checkKeys refuses an operator's cloud-config that would prevent the guest from reporting in.

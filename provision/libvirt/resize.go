@@ -51,7 +51,8 @@ func growLive(dom *lv.Domain, disk seedbed.Disk, size seedbed.Bytes) error {
 	case err != nil:
 		return err
 	case now.Capacity > uint64(size):
-		return seedbed.Errorf(seedbed.ErrInvalid, "disk %s already has %s, and would lose what is behind %s", target, seedbed.Bytes(now.Capacity),
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"disk %s already has %s, and would lose everything after %s", target, seedbed.Bytes(now.Capacity),
 			size)
 	case now.Capacity == uint64(size):
 		return nil

@@ -40,7 +40,7 @@ func (s *scripted) scriptedDisks(from, to *libvirtxml.DomainDeviceList) error {
 	}
 	for _, name := range s.spec.Script.Volumes {
 		if !s.spec.Script.Early && !s.used[name] {
-			s.note("the script made volume %s, but its domain has no disk on it", name)
+			s.note("the script made volume %s, but its domain does not use it", name)
 		}
 	}
 	return nil

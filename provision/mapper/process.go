@@ -112,7 +112,7 @@ func end(ctx context.Context, pid int, token string, force bool) error {
 		}
 	}
 	return seedbed.Errorf(seedbed.ErrUnavailable,
-		"process %d, which serves the mapping, has not ended within %s: it may still be writing: look at its storage's health (ceph -s)", pid,
+		"process %d, which serves the mapping, has not ended within %s: it may still be writing: check the health of its storage (ceph -s)", pid,
 		endTime)
 }
 

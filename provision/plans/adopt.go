@@ -102,7 +102,7 @@ func (t *task) takeDomain(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take domain %s: %w", a.Name, err)
 	}
-	t.Event("info", 100, "domain %s is this instance's now", a.Name)
+	t.Event("info", 100, "domain %s now belongs to this instance", a.Name)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (t *task) flattenAll(ctx context.Context, inst seedbed.Instance, doing stri
 			return err
 		}
 		before += v.Size
-		t.Event("info", seedbed.Progress{Done: before, Total: total}.Percent(), "volume %s stands alone", v.Name)
+		t.Event("info", seedbed.Progress{Done: before, Total: total}.Percent(), "volume %s is independent", v.Name)
 		if each != nil {
 			each(v, made)
 		}

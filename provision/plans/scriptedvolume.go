@@ -62,7 +62,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 		return "", err
 	}
 	if shows(inst.ID, v.Name) {
-		t.Event("info", t.Progress(), "image %s is shown to the script as a clone, which goes with it", v.Image)
+		t.Event("info", t.Progress(), "image %s is shown to the script as a clone, which is removed with it", v.Image)
 		return text, nil
 	}
 	t.Event("info", t.Progress(), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
@@ -136,7 +136,7 @@ const sizeUnits = "KMGTPEZYRQ"
 // parseVolumeSize parses a size as scripts give it (PVC's format_bytes_fromhuman): bytes, or a
 // number with a one-letter binary unit, which i and B may follow. The volume has whole sectors.
 func parseVolumeSize(text string) (seedbed.Bytes, error) {
-	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: want a number of bytes, or with a unit, such as 8G",
+	bad := seedbed.Errorf(seedbed.ErrInvalid, "the size %q is not usable: expected a number of bytes, or with a unit, such as 8G",
 		seedbed.Clip(text))
 	s := strings.TrimSpace(text)
 	s = strings.TrimSuffix(s, "B")
@@ -156,7 +156,7 @@ func parseVolumeSize(text string) (seedbed.Bytes, error) {
 	}
 	size := n * factor
 	if size > float64(seedbed.MaxDisk) {
-		return 0, seedbed.Errorf(seedbed.ErrInvalid, "the size %q is too large: want at most %s", seedbed.Clip(text), seedbed.MaxDisk)
+		return 0, seedbed.Errorf(seedbed.ErrInvalid, "the size %q is too large: expected at most %s", seedbed.Clip(text), seedbed.MaxDisk)
 	}
 	const sector = 512
 	return (seedbed.Bytes(size) + sector - 1) / sector * sector, nil

@@ -86,7 +86,7 @@ func CheckMachine(ctx context.Context, store DomainScripts, inst seedbed.Instanc
 		return err
 	case MadeOf(doc, inst):
 		return seedbed.Errorf(seedbed.ErrConflict,
-			"the domain of instance %s is what its script says, vcpus and memory included: rebuild it from a profile that says otherwise", inst.Name)
+			"the domain of instance %s is defined by its script, including vcpus and memory: rebuild it from another profile", inst.Name)
 	}
 	return nil
 }

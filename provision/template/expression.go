@@ -34,10 +34,10 @@ func (t *Template) compile(source string) (part, error) {
 	}
 	out := checked.OutputType()
 	if p.integer && !out.IsExactType(cel.IntType) && !out.IsExactType(cel.DynType) {
-		return part{}, fmt.Errorf("gives %s: want an integer in $(…), and ${…} for anything else", out)
+		return part{}, fmt.Errorf("gives %s: expected an integer in $(…), and ${…} for anything else", out)
 	}
 	if !slices.ContainsFunc([]*cel.Type{cel.IntType, cel.StringType, cel.BoolType, cel.DynType}, out.IsExactType) {
-		return part{}, fmt.Errorf("gives %s: want a string, an integer or true or false", out)
+		return part{}, fmt.Errorf("gives %s: expected a string, an integer or true or false", out)
 	}
 	p.out = out
 	var err error
@@ -128,7 +128,7 @@ func (t *Template) noteNames(tree *ast.AST) error {
 	}
 	visit(tree.Expr())
 	if unknown != "" {
-		return fmt.Errorf("reads %s, which is unknown: want %s", quote(unknown), strings.Join(t.scope.Names(), ", "))
+		return fmt.Errorf("reads %s, which is unknown: expected %s", quote(unknown), strings.Join(t.scope.Names(), ", "))
 	}
 	return nil
 }

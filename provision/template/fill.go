@@ -56,9 +56,9 @@ func (p part) value(act map[string]any) (string, error) {
 		}
 	}
 	if p.integer {
-		return "", fmt.Errorf("gives %s: want an integer", v.Type().TypeName())
+		return "", fmt.Errorf("gives %s: expected an integer", v.Type().TypeName())
 	}
-	return "", fmt.Errorf("gives %s: want a string, an integer or true or false", v.Type().TypeName())
+	return "", fmt.Errorf("gives %s: expected a string, an integer or true or false", v.Type().TypeName())
 }
 
 // Number returns the number at the end of a name, which expressions read as vm.number.

@@ -63,7 +63,7 @@ func (s *Store) ImportCatalogue(
 	ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport,
 ) (report seedbed.CatalogueReport, err error) {
 	if n := c.Objects(); n > maxCatalogue {
-		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: want at most %d", n, maxCatalogue)
+		return report, seedbed.Errorf(seedbed.ErrInvalid, "the catalogue has %d objects: expected at most %d", n, maxCatalogue)
 	}
 	err = s.db.Batch(ctx, "take over a catalogue", func(tx *sqldb.Tx) error {
 		report = seedbed.CatalogueReport{Changes: []seedbed.CatalogueChange{}}

@@ -61,7 +61,7 @@ func CheckNewOVA(o *seedbed.NewOVA) error {
 	case o == nil:
 		return seedbed.Errorf(seedbed.ErrInvalid, "an OVA job needs an OVA image")
 	case len(o.OVA.Volumes) == 0 || len(o.OVA.Volumes) > seedbed.MaxOVADisks || len(o.Images) != len(o.OVA.Volumes):
-		return seedbed.Errorf(seedbed.ErrInvalid, "OVA image %q has %d disks: want 1 to %d",
+		return seedbed.Errorf(seedbed.ErrInvalid, "OVA image %q has %d disks: expected 1 to %d",
 			sqldb.Clean(o.OVA.Name, 80), len(o.OVA.Volumes), seedbed.MaxOVADisks)
 	}
 	if err := seedbed.CheckOVAName(o.OVA.Name); err != nil {

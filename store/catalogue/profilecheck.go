@@ -43,20 +43,21 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	open := func(field, template string) bool { return template != "" || p.Expressions[field] != "" }
 	switch {
 	case p.VCPUs < 0 || p.VCPUs == 0 && !open("vcpus", p.System+p.Expressions["system_template"]):
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: vcpus is %d: want 1 or more", p.Name, p.VCPUs)
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: vcpus is %d: expected 1 or more", p.Name, p.VCPUs)
 	case p.Memory < 0 || p.Memory == 0 && !open("memory", p.System+p.Expressions["system_template"]):
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: memory is %s: want a size such as 512MiB", p.Name, p.Memory)
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: memory is %s: expected a size such as 512MiB", p.Name, p.Memory)
 	case p.DiskSize < 0:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: want a size such as 10GiB, or 0 for the image's own",
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: disk size is %s: expected a size such as 10GiB, or 0 for the image's own",
 			p.Name, p.DiskSize)
 	case p.Image == "" && p.OVA == "" && !open("image", p.Storage+p.Expressions["storage_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %q has neither an image nor a storage template: want one of them for its disks", p.Name)
+			"profile %q has neither an image nor a storage template: expected one of them for its disks", p.Name)
 	case p.Network == "" && p.OVA == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %q has neither a network nor a network template: want one of them for its NICs", p.Name)
+			"profile %q has neither a network nor a network template: expected one of them for its NICs", p.Name)
 	case (p.Document != "" || p.Expressions["userdata_document"] != "") && len(p.UserData) > 0:
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has user-data of its own and names a userdata document: want one of them", p.Name)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %q has user-data of its own and names a userdata document: expected one of them", p.Name)
 	}
 	return nil
 }
@@ -65,16 +66,16 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 func checkArguments(p *seedbed.Profile) error {
 	switch {
 	case len(p.Arguments) > maxArguments:
-		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d script arguments: want at most %d", len(p.Arguments), maxArguments)
+		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d script arguments: expected at most %d", len(p.Arguments), maxArguments)
 	case len(p.Arguments) > 0 && p.Script == "":
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has script arguments, and no script: want both, or neither", p.Name)
+		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q has script arguments, and no script: expected both, or neither", p.Name)
 	}
 	for _, a := range p.Arguments {
 		if err := plainText("a script argument", a, maxArgument); err != nil {
 			return err
 		}
 		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: want key=value", sqldb.Clean(a, 80))
+			return seedbed.Errorf(seedbed.ErrInvalid, "the script argument %q is not usable: expected key=value", sqldb.Clean(a, 80))
 		}
 	}
 	return nil

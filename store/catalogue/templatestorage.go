@@ -95,13 +95,14 @@ func checkDisk(d seedbed.TemplateDisk) error {
 	case d.Mountpoint != "" && d.Filesystem == "":
 		return seedbed.Errorf(seedbed.ErrInvalid, "a filesystem must be specified along with a mountpoint")
 	case d.Filesystem != "" && !filesystemForm.MatchString(d.Filesystem):
-		return seedbed.Errorf(seedbed.ErrInvalid, "filesystem %q is unknown: want a name such as ext4, xfs or swap",
+		return seedbed.Errorf(seedbed.ErrInvalid, "filesystem %q is unknown: expected a name such as ext4, xfs or swap",
 			sqldb.Clean(d.Filesystem, 80))
 	case d.Mountpoint != "" && d.Filesystem != "swap" && (!path.IsAbs(d.Mountpoint) || path.Clean(d.Mountpoint) != d.Mountpoint):
 		return seedbed.Errorf(seedbed.ErrInvalid, "mountpoint %q is not a clean absolute path",
 			sqldb.Clean(d.Mountpoint, 80))
 	case len(d.FilesystemArgs) > maxFilesystemArgs:
-		return seedbed.Errorf(seedbed.ErrInvalid, "there are %d filesystem arguments: want at most %d", len(d.FilesystemArgs), maxFilesystemArgs)
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"there are %d filesystem arguments: expected at most %d", len(d.FilesystemArgs), maxFilesystemArgs)
 	}
 	for _, a := range d.FilesystemArgs {
 		if err := oneLine("filesystem_arg", a, 1024); err != nil {
@@ -158,7 +159,7 @@ func insertDisk(ctx context.Context, tx *sqldb.Tx, template int64, d seedbed.Tem
 	if d.Source != "" {
 		img, err := ReadImage(ctx, tx, d.Source, seedbed.ErrInvalid)
 		if err != nil || img.Pool != d.Pool {
-			return orInvalid(err, "the source volume %s/%s could not be found: want an image of that pool (seedbed image list)",
+			return orInvalid(err, "the source volume %s/%s could not be found: expected an image of that pool (seedbed image list)",
 				d.Pool, sqldb.Clean(d.Source, 80))
 		}
 	}

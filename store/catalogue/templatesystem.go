@@ -62,7 +62,7 @@ func checkSystem(t seedbed.SystemTemplate) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "vnc_bind %q is not an IP address", sqldb.Clean(t.VNCBind, 80))
 	}
 	if len(t.NodeLimit) > maxNodes {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node_limit names %d nodes: want at most %d", len(t.NodeLimit), maxNodes)
+		return seedbed.Errorf(seedbed.ErrInvalid, "node_limit names %d nodes: expected at most %d", len(t.NodeLimit), maxNodes)
 	}
 	for _, n := range t.NodeLimit {
 		if err := seedbed.CheckName("node", n); err != nil {
@@ -71,15 +71,15 @@ func checkSystem(t seedbed.SystemTemplate) error {
 	}
 	switch {
 	case !slices.Contains(nodeSelectors, t.NodeSelector):
-		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: want none%s",
+		return seedbed.Errorf(seedbed.ErrInvalid, "node_selector %q is unknown: expected none%s",
 			sqldb.Clean(t.NodeSelector, 80), strings.Join(nodeSelectors, ", "))
 	case !slices.Contains(migrationMethods, t.MigrationMethod):
-		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: want none, live or shutdown",
+		return seedbed.Errorf(seedbed.ErrInvalid, "migration_method %q is unknown: expected none, live or shutdown",
 			sqldb.Clean(t.MigrationMethod, 80))
 	case !slices.Contains(diskBuses, t.DiskBus):
-		return seedbed.Errorf(seedbed.ErrInvalid, "disk_bus %q is unknown: want virtio or scsi", sqldb.Clean(t.DiskBus, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "disk_bus %q is unknown: expected virtio or scsi", sqldb.Clean(t.DiskBus, 80))
 	case t.MigrationDowntime < 0 || t.MigrationDowntime > maxDowntime:
-		return seedbed.Errorf(seedbed.ErrInvalid, "migration_max_downtime is %s: want 0 to %d milliseconds",
+		return seedbed.Errorf(seedbed.ErrInvalid, "migration_max_downtime is %s: expected 0 to %d milliseconds",
 			t.MigrationDowntime, maxDowntime.Milliseconds())
 	}
 	return nil

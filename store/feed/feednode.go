@@ -31,7 +31,7 @@ func (s *Store) NodeGuests(ctx context.Context, node string, ids []seedbed.Insta
 		return nil, nil
 	}
 	if len(ids) > MaxGuestEvents {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d instances at once: want at most %d", len(ids), MaxGuestEvents)
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d instances at once: expected at most %d", len(ids), MaxGuestEvents)
 	}
 	places, args := make([]string, len(ids)), []any{node}
 	for i, id := range ids {

@@ -102,7 +102,7 @@ func (s *Store) SetApplied(ctx context.Context, node string, revision int64, at 
 			return nil, err
 		}
 		return nil, sqldb.OrConflict(nil,
-			"node %q says that it has applied revision %d, which was never given out: it must start from a snapshot", node, revision)
+			"node %q says that it has applied revision %d, which was never sent: it must start from a snapshot", node, revision)
 	})
 	if err == nil {
 		s.applied.Wake()

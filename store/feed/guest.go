@@ -31,7 +31,7 @@ func (s *Store) AddGuestEvents(ctx context.Context, node, spool string, events [
 		return err
 	}
 	if len(events) > MaxGuestEvents || len(spool) > maxSpool {
-		return seedbed.Errorf(seedbed.ErrInvalid, "%d guest events of a spool whose name has %d bytes: want at most %d and %d",
+		return seedbed.Errorf(seedbed.ErrInvalid, "%d guest events of a spool whose name has %d bytes: expected at most %d and %d",
 			len(events), len(spool), MaxGuestEvents, maxSpool)
 	}
 	awaited := false

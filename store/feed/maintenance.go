@@ -99,15 +99,15 @@ func (s *Store) AddMaintenance(
 func checkMaintenance(m seedbed.Maintenance) error {
 	switch {
 	case !slices.Contains(maintenanceCodes, m.Code):
-		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance code %q is unknown: want %s",
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance code %q is unknown: expected %s",
 			sqldb.Clean(m.Code, 80), strings.Join(maintenanceCodes, ", "))
 	case m.NotBefore.IsZero():
-		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance has no not_before: want when it may begin")
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance has no not_before: expected when it may begin")
 	case !m.NotAfter.IsZero() && m.NotAfter.Before(m.NotBefore):
 		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance ends before it begins")
 	case len(m.Description) > maxReason || sqldb.Clean(m.Description, maxReason) != m.Description ||
 		strings.ContainsAny(m.Description, "\r\n"):
-		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance description is not usable: want one line of at most %d bytes", maxReason)
+		return seedbed.Errorf(seedbed.ErrInvalid, "maintenance description is not usable: expected one line of at most %d bytes", maxReason)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func checkSubject(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Ins
 // ErrNotFound if the event does not exist, and ErrConflict if it has ended.
 func (s *Store) EndMaintenance(ctx context.Context, event, state string) (m seedbed.Maintenance, err error) {
 	if state != seedbed.MaintenanceCompleted && state != seedbed.MaintenanceCanceled {
-		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: want completed or canceled", sqldb.Clean(state, 80))
+		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: expected completed or canceled", sqldb.Clean(state, 80))
 	}
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", sqldb.Clean(event, 80))
 	err = s.db.Update(ctx, "end maintenance", func(tx *sqldb.Tx) error {

@@ -75,7 +75,7 @@ const maxDeliveryID = 256
 // CheckDelivery returns ErrInvalid unless the ID of a delivery has a valid length.
 func CheckDelivery(d seedbed.Delivery) error {
 	if d.ID == "" || len(d.ID) > maxDeliveryID {
-		return seedbed.Errorf(seedbed.ErrInvalid, "the delivery's id has %d bytes: want 1 to %d", len(d.ID), maxDeliveryID)
+		return seedbed.Errorf(seedbed.ErrInvalid, "the delivery's id has %d bytes: expected 1 to %d", len(d.ID), maxDeliveryID)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func checkHook(h seedbed.Hook) error {
 		return err
 	}
 	if h.Tolerance < 0 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: tolerance is %s: want none or more", h.Name, h.Tolerance)
+		return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: tolerance is %s: expected 0s or more", h.Name, h.Tolerance)
 	}
 	return checkKeys(h)
 }
@@ -108,11 +108,11 @@ func (s *Store) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Ho
 			return err
 		}
 		if old.Scheme != h.Scheme {
-			return seedbed.Errorf(seedbed.ErrConflict, "hook %q is of scheme %s, and its keys are of no use for %s: make another hook",
+			return seedbed.Errorf(seedbed.ErrConflict, "hook %q has scheme %s, and its keys cannot be used for %s: add another hook",
 				h.Name, old.Scheme, h.Scheme)
 		}
 		if !h.Changed.IsZero() && !h.Changed.Equal(old.Changed) {
-			return seedbed.Errorf(seedbed.ErrConflict, "hook %q was changed meanwhile: read it again, and change that", h.Name)
+			return seedbed.Errorf(seedbed.ErrConflict, "hook %q was changed in the meantime: read it again, and change that version", h.Name)
 		}
 		h.Keys = old.Keys
 		if err := checkHook(h); err != nil {

@@ -21,7 +21,7 @@ const (
 
 func checkKeys(h seedbed.Hook) error {
 	if len(h.Keys) > maxHookKeys {
-		return seedbed.Errorf(seedbed.ErrInvalid, "hook %q has %d keys: want at most %d", h.Name, len(h.Keys), maxHookKeys)
+		return seedbed.Errorf(seedbed.ErrInvalid, "hook %q has %d keys: expected at most %d", h.Name, len(h.Keys), maxHookKeys)
 	}
 	seen := map[string]bool{}
 	for _, k := range h.Keys {
@@ -32,7 +32,7 @@ func checkKeys(h seedbed.Hook) error {
 		case seen[k.ID]:
 			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: two keys are called %q", h.Name, k.ID)
 		case len(k.Secret) < minHookKey || len(k.Secret) > maxHookKey:
-			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q has %d bytes: want %d to %d",
+			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q has %d bytes: expected %d to %d",
 				h.Name, k.ID, len(k.Secret), minHookKey, maxHookKey)
 		case !k.NotAfter.IsZero() && !k.NotAfter.After(k.NotBefore):
 			return seedbed.Errorf(seedbed.ErrInvalid, "hook %q: key %q ends before it begins", h.Name, k.ID)

@@ -51,7 +51,7 @@ func HoldQuota(ctx context.Context, b *groupcommit.Batch, a seedbed.Acceptance) 
 		}
 		if n >= q.Instances {
 			return seedbed.Errorf(seedbed.ErrFull,
-				"hook %q has made %d instances that are still there, and may have no more: remove some, or raise its limit", hook, n)
+				"hook %q has created %d instances that still exist, which is its limit: remove some, or raise the limit", hook, n)
 		}
 	}
 	if q.Creates > 0 {

@@ -94,7 +94,7 @@ func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.
 	if want.IsValid() {
 		if want == n.Gateway || !usable(n.Prefix, want) {
 			return want, seedbed.Errorf(seedbed.ErrInvalid,
-				"address %s cannot be a guest's in network %q: want one of %s but its first, its last and the gateway %s",
+				"address %s cannot be a guest's in network %q: expected one of %s but its first, its last and the gateway %s",
 				want, n.Name, n.Prefix, n.Gateway)
 		}
 		return want, nil

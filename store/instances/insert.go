@@ -25,7 +25,7 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		return err
 	}
 	if err := unclaimed(ctx, b, job, holdsID, func(h held) string {
-		return fmt.Sprintf("UUID %s is instance %q's already (job %s)", i.ID, h.name, h.job.Short())
+		return fmt.Sprintf("UUID %s already belongs to instance %q (job %s)", i.ID, h.name, h.job.Short())
 	}, i.ID); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func batchImage(ctx context.Context, b *groupcommit.Batch, name string) (seedbed
 func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
 	mac := n.MAC.String()
 	if err := unclaimed(ctx, b, job, holdsMAC, func(h held) string {
-		return fmt.Sprintf("MAC address %s is instance %q's already (job %s)", mac, h.name, h.job.Short())
+		return fmt.Sprintf("MAC address %s already belongs to instance %q (job %s)", mac, h.name, h.job.Short())
 	}, mac); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 		return err
 	}
 	if err := unclaimed(ctx, b, job, holdsAddr, func(h held) string {
-		return fmt.Sprintf("address %s is instance %q's already (job %s)", addr, h.name, h.job.Short())
+		return fmt.Sprintf("address %s already belongs to instance %q (job %s)", addr, h.name, h.job.Short())
 	}, n.Network, addr.String()); err != nil {
 		return err
 	}

@@ -147,9 +147,9 @@ func checkSpot(s *seedbed.Spot) error {
 	case s.Action == "" && s.Time.IsZero() && !s.Rebalance.IsZero():
 		return nil
 	case s.Action != "terminate" && s.Action != "stop" && s.Action != "hibernate":
-		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %q is unknown: want terminate, stop or hibernate", sqldb.Clean(s.Action, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %q is unknown: expected terminate, stop or hibernate", sqldb.Clean(s.Action, 80))
 	case s.Time.IsZero():
-		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %s has no time: want when it will be taken", s.Action)
+		return seedbed.Errorf(seedbed.ErrInvalid, "spot action %s has no time: expected when it will be taken", s.Action)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.N
 			return err
 		}
 		if other != "" {
-			return seedbed.Errorf(seedbed.ErrExists, "bridge %q is network %q's already", n.Bridge, other)
+			return seedbed.Errorf(seedbed.ErrExists, "bridge %q already belongs to network %q", n.Bridge, other)
 		}
 		return seedbed.Errorf(seedbed.ErrExists, "network %q exists already", n.Name)
 	})
@@ -53,17 +53,17 @@ func checkNetwork(n seedbed.Network) error {
 	const nameSize = 15 // IFNAMSIZ less its NUL (linux/if.h)
 	switch {
 	case n.Bridge == "" || len(n.Bridge) > nameSize:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is no interface name: want 1 to %d characters",
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is not an interface name: expected 1 to %d characters",
 			n.Name, sqldb.Clean(n.Bridge, 80), nameSize)
 	case n.MAC == seedbed.MAC{}:
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: its bridge has no MAC address", n.Name)
 	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() || n.Prefix.Bits() > 30:
 		return seedbed.Errorf(seedbed.ErrInvalid,
-			"network %q: prefix %s is not usable: want an IPv4 subnet of at most 30 bits, such as 10.99.0.0/24", n.Name, n.Prefix)
+			"network %q: prefix %s is not usable: expected an IPv4 subnet of at most 30 bits, such as 10.99.0.0/24", n.Name, n.Prefix)
 	case !usable(n.Prefix, n.Gateway):
 		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: gateway %s is not an address of a host in %s", n.Name, n.Gateway, n.Prefix)
 	case n.Identity != "" && n.Identity != seedbed.IdentityTap && n.Identity != seedbed.IdentityMAC:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: identity is %q: want tap or mac", n.Name, sqldb.Clean(n.Identity, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: identity is %q: expected tap or mac", n.Name, sqldb.Clean(n.Identity, 80))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func Whole(e *seedbed.Event) error {
 		e.Level = "info"
 	case "info", "warn", "error":
 	default:
-		return seedbed.Errorf(seedbed.ErrInvalid, "event level %q is unknown: want info, warn or error", sqldb.Clean(e.Level, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid, "event level %q is unknown: expected info, warn or error", sqldb.Clean(e.Level, 80))
 	}
 	e.Progress, e.BytesDone, e.BytesTotal = min(max(e.Progress, 0), 100), max(e.BytesDone, 0), max(e.BytesTotal, 0)
 	return nil

@@ -60,7 +60,7 @@ var jobPrefix = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
 func (s *Store) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, err error) {
 	p := strings.ToLower(prefix)
 	if !jobPrefix.MatchString(p) {
-		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: want the first 8 or more digits of its ID", sqldb.Clean(prefix, 80))
+		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: expected the first 8 or more digits of its ID", sqldb.Clean(prefix, 80))
 	}
 	err = s.db.View(ctx, "read job", func(tx *sqldb.Tx) error {
 		found, err := sqldb.List(ctx, tx, ScanJob, `SELECT `+JobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`,

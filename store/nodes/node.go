@@ -164,7 +164,7 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		return err
 	}
 	if len(text) > maxReport {
-		return seedbed.Errorf(seedbed.ErrInvalid, "the report of node %q has %d bytes: want at most %d",
+		return seedbed.Errorf(seedbed.ErrInvalid, "the report of node %q has %d bytes: expected at most %d",
 			sqldb.Clean(name, 80), len(text), maxReport)
 	}
 	if at.IsZero() {
@@ -228,7 +228,7 @@ func ofNode(was seedbed.Node, problem string) []outbox.Event {
 func CheckName(node string) error {
 	const longest = 253 // a domain name (RFC 1035)
 	if node == "" || len(node) > longest {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: want 1 to %d", sqldb.Clean(node, 80), len(node), longest)
+		return seedbed.Errorf(seedbed.ErrInvalid, "node name %q has %d bytes: expected 1 to %d", sqldb.Clean(node, 80), len(node), longest)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 const strayColumns = `node, kind, pool, name, owner, since, tries, tried`
 
 // strayWhy is the reason that is shown for a stray.
-const strayWhy = "it carries Seedbed's tag, and nothing is known of its instance or job: nothing takes it away by itself"
+const strayWhy = "it carries Seedbed's tag, but its instance or job is not known: it is never removed automatically"
 
 // NoteStrays records the resources on nodes that carry our tag but belong to no known instance or
 // image. Recorded strays of these nodes that are no longer found are deleted.

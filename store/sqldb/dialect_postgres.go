@@ -63,8 +63,8 @@ var session = map[string]string{
 func ParseDSN(dsn string) (*pgx.ConnConfig, error) {
 	c, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "store.dsn or the file that store.dsn_file names is no PostgreSQL connection string: "+
-			"want one such as postgres://seedbed@db1.example/seedbed?sslmode=verify-full")
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "store.dsn or the file that store.dsn_file names is not a PostgreSQL connection string: "+
+			"expected one such as postgres://seedbed@db1.example/seedbed?sslmode=verify-full")
 	}
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = 5 * time.Second

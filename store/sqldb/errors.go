@@ -25,7 +25,7 @@ const (
 
 // ErrAgain ends a transaction that read a row which was gone when it read again. The transaction is
 // run again. It occurs only in a database with several writers.
-var ErrAgain = errors.New("the rows changed meanwhile")
+var ErrAgain = errors.New("the rows changed in the meantime")
 
 // Fail wraps err, which occurred while doing what, in the kind of error that callers match.
 func (db *DB) Fail(ctx context.Context, what string, err error) error {

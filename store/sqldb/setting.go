@@ -27,7 +27,7 @@ func (db *DB) SettingOnce(ctx context.Context, key string, fresh func() []byte) 
 		}
 		v := fresh()
 		if len(v) == 0 || len(v) > maxSetting {
-			return seedbed.Errorf(seedbed.ErrInvalid, "setting %s has %d bytes: want 1 to %d", key, len(v), maxSetting)
+			return seedbed.Errorf(seedbed.ErrInvalid, "setting %s has %d bytes: expected 1 to %d", key, len(v), maxSetting)
 		}
 		err = Exec(ctx, tx, `INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING`, key, v)
 		if err != nil {

@@ -36,7 +36,7 @@ func testNetworks(b *bench) {
 	other := n
 	other.Name = "other"
 	_, err = b.CreateNetwork(ctx, other)
-	b.want(err, seedbed.ErrExists, `bridge "seedbed0" is network "default"'s`)
+	b.want(err, seedbed.ErrExists, `bridge "seedbed0" already belongs to network "default"`)
 	for name, change := range map[string]func(*seedbed.Network){
 		"gateway is the network's": func(n *seedbed.Network) { n.Gateway = netip.MustParseAddr("10.99.0.0") },
 		"gateway is broadcast":     func(n *seedbed.Network) { n.Gateway = netip.MustParseAddr("10.99.0.255") },

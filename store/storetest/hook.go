@@ -71,7 +71,7 @@ func testHookSettings(b *bench) {
 	_, err := b.UpdateHook(ctx, other)
 	b.want(err, seedbed.ErrConflict, "standard", "github")
 	_, err = b.UpdateHook(ctx, h)
-	b.want(err, seedbed.ErrConflict, "changed meanwhile")
+	b.want(err, seedbed.ErrConflict, "changed in the meantime")
 	other = changed
 	other.Profiles = []string{"none"}
 	_, err = b.UpdateHook(ctx, other)

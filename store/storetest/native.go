@@ -331,7 +331,7 @@ func testTokenQuota(b *bench) {
 	b.world()
 	_, err := b.CreateToken(ctx, seedbed.Token{Name: "bad", Role: seedbed.RoleViewer, Quota: seedbed.TokenQuota{VCPUs: -1}},
 		sha256.Sum256([]byte("bad")))
-	b.want(err, seedbed.ErrInvalid, "below zero")
+	b.want(err, seedbed.ErrInvalid, "is negative")
 	ci := b.token("ci", seedbed.TokenQuota{Instances: 3, VCPUs: 5, Memory: 3 * seedbed.GiB, Disk: 25 * seedbed.GiB})
 	first := createOf("web1") // 2 vcpus, 1GiB, 10GiB
 	get(b.Accept(byToken(ci), first))(b)

@@ -76,7 +76,7 @@ func testNodes(b *bench) {
 func testBadNode(b *bench) {
 	ctx := context.Background()
 	b.must(b.EnsureNode(ctx, "node1"))
-	b.want(b.EnsureNode(ctx, ""), seedbed.ErrInvalid, "want 1 to 253")
+	b.want(b.EnsureNode(ctx, ""), seedbed.ErrInvalid, "expected 1 to 253")
 	_, err := b.AddNode(ctx, seedbed.Node{Name: "a/b"})
 	b.want(err, seedbed.ErrInvalid, `node name "a/b"`)
 	_, err = b.AddNode(ctx, seedbed.Node{Name: "b", Worker: "hv2:7375"})

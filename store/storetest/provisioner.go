@@ -140,8 +140,8 @@ func testProvisionerBounds(b *bench) {
 		"NUL":                {func(p *seedbed.Profile) { p.NetworkTemplate = "a\x00" }, "network template"},
 		"unknown userdata":   {func(p *seedbed.Profile) { p.Document = "x" }, `the userdata document "x" for profile "web" does not exist`},
 		"unknown script":     {func(p *seedbed.Profile) { p.Script = "x" }, `the script "x" for profile "web" does not exist`},
-		"a flag of a script": {func(p *seedbed.Profile) { p.Arguments = []string{"k"} }, "want key=value"},
-		"no key":             {func(p *seedbed.Profile) { p.Arguments = []string{"=v"} }, "want key=value"},
+		"a flag of a script": {func(p *seedbed.Profile) { p.Arguments = []string{"k"} }, "expected key=value"},
+		"no key":             {func(p *seedbed.Profile) { p.Arguments = []string{"=v"} }, "expected key=value"},
 		"many arguments":     {func(p *seedbed.Profile) { p.Arguments = make([]string, 101) }, "101 script arguments"},
 	} {
 		p := profileOf("web")

@@ -103,10 +103,10 @@ func testResizeFinal(b *bench) {
 	j := b.claim()
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Next: "grow", Final: true}))
-	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "larger already")
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "is already growing the disk")
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room"}))
 	get(b.ResumeJob(ctx, j.ID))(b)
-	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "larger already")
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "is already growing the disk")
 	j = b.claim()
 	b.equal([]any{j.State, j.Stage}, []any{seedbed.JobRunning, "grow"})
 

@@ -160,7 +160,7 @@ func testImportSecrets(b *bench) {
 	b.equal(out.Profiles[1].Params, c.Provisioner[0].Params)
 	out.Profiles[1].Params[0].Default = &value
 	if r := b.importCatalogue(out, seedbed.CatalogueImport{}); r.Conflicts() != 1 ||
-		!strings.Contains(r.Changes[6].Detail, "a secret has no default") {
+		!strings.Contains(r.Changes[6].Detail, "a secret cannot have a default") {
 		b.Errorf("%+v", r)
 	}
 }

@@ -173,7 +173,7 @@ func testNetworkTemplates(b *bench) {
 	_, err := b.CreateNetworkTemplate(ctx, "lan", "")
 	b.want(err, seedbed.ErrExists, `the network template "lan" already exists`)
 	_, err = b.CreateNetworkTemplate(ctx, "bad", "{prefix}:XX:00:00")
-	b.want(err, seedbed.ErrInvalid, "no MAC address")
+	b.want(err, seedbed.ErrInvalid, "is not a MAC address")
 	_, err = b.CreateNetworkTemplate(ctx, "a%b", "")
 	b.want(err, seedbed.ErrInvalid)
 

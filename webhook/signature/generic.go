@@ -96,9 +96,9 @@ func (g *generic) split() error {
 		between := before[last:at[0]]
 		switch {
 		case kind != "timestamp" && kind != "id" || seen[kind]:
-			return formError("signed: {%s} is unknown or comes twice: expected {timestamp}, {id} and {body}", seedbed.Clip(kind))
+			return formError("signed: {%s} is unknown or is given twice: expected {timestamp}, {id} and {body}", seedbed.Clip(kind))
 		case header == "":
-			return formError("signed has {%s}, and no %s_header says where it stands", kind, kind)
+			return formError("signed has {%s}, but %s_header is not set", kind, kind)
 		case len(g.parts) > 0 && last > 0 && !betweenForm.MatchString(between):
 			return formError("signed: expected a character other than a letter, a digit, '_' or '-' before {%s}, so that it cannot be moved", kind)
 		}
@@ -112,7 +112,7 @@ func (g *generic) split() error {
 	}
 	g.parts = append(g.parts, part{text: rest})
 	if g.TimestampHeader != "" && !seen["timestamp"] {
-		return formError("timestamp_header is given, and signed has no {timestamp}: a time that is not signed proves nothing")
+		return formError("timestamp_header is set, but signed has no {timestamp}: a time that is not signed proves nothing")
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (g *generic) signatures(text string) ([][]byte, error) {
 			raw, err = decodeHex(encoded, g.size)
 		}
 		if !ok || err != nil || len(raw) != g.size {
-			return nil, errors.New(g.SignatureHeader + ": not as the hook's form has it")
+			return nil, errors.New(g.SignatureHeader + ": it does not have the form that the hook describes")
 		}
 		proofs = append(proofs, raw)
 	}

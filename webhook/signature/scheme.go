@@ -107,7 +107,7 @@ func need(f header.Fields, name string) (string, error) {
 	case n == 0:
 		return "", errors.New("header " + name + " is missing")
 	case n > 1:
-		return "", errors.New("header " + name + " comes more than once")
+		return "", errors.New("header " + name + " is given more than once")
 	}
 	return f.Get(name), nil
 }

@@ -30,7 +30,7 @@ func (stripe) Read(f header.Fields) (Claim, error) {
 		case !ok || tag == "" || value == "":
 			return c, errors.New("stripe-signature: expected tag=value with commas between them")
 		case tag == "t" && c.lead != "":
-			return c, errors.New("stripe-signature: t comes more than once")
+			return c, errors.New("stripe-signature: t is given more than once")
 		case tag == "t":
 			if c.at, err = parseTime("stripe-signature: t", value); err != nil {
 				return c, err

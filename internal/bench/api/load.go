@@ -118,7 +118,7 @@ func (q question) check(status int, body []byte) error {
 	}
 	var found []json.RawMessage
 	if err := json.Unmarshal(body, &found); err != nil || len(found) != q.rows {
-		return fmt.Errorf("%s has %d rows, want %d (%v)", q.path, len(found), q.rows, err)
+		return fmt.Errorf("%s has %d rows, expected %d (%v)", q.path, len(found), q.rows, err)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func (c *crawl) check(slot int, body []byte) error {
 		return nil
 	}
 	if !bytes.Equal(body, []byte(want)) {
-		return fmt.Errorf("%s is %.80q, want %.80q", b.at, body, want)
+		return fmt.Errorf("%s is %.80q, expected %.80q", b.at, body, want)
 	}
 	b.seen[name] = true
 	return nil

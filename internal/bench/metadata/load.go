@@ -65,7 +65,7 @@ func (l *load) next(slot int) (request, bool) {
 
 func (l *load) answered(slot int, a answer) {
 	if want := l.at.bodies[l.slots[slot].source]; a.status != 200 || !bytes.Equal(a.body, want) {
-		l.failed(slot, fmt.Errorf("status %d, body %.60q, want %.60q", a.status, a.body, want))
+		l.failed(slot, fmt.Errorf("status %d, body %.60q, expected %.60q", a.status, a.body, want))
 		return
 	}
 	l.took = append(l.took, a.took)

@@ -60,7 +60,7 @@ func run() error {
 	flag.IntVar(&s.runs, "runs", 3, "how often each figure is measured")
 	flag.Parse()
 	if s.load != "" && !slices.Contains(loads, s.load) {
-		return fmt.Errorf("load %q is unknown: want one of %s", s.load, strings.Join(loads, ", "))
+		return fmt.Errorf("load %q is unknown: expected one of %s", s.load, strings.Join(loads, ", "))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()

@@ -139,12 +139,12 @@ func (h host) metadataPort() seedbed.Check {
 	case holder == "":
 		c.Detail = fmt.Sprintf("%s is free", addr)
 	case strings.HasPrefix(holder, "seedbed-metadat"): // comm has 15 characters (proc(5))
-		c.Detail = holder + " has it"
+		c.Detail = holder + " uses it"
 	case strings.HasPrefix(holder, "a process of uid"):
-		c.Detail, c.Hint = holder+" has it", "run the doctor as root to see whether that is seedbed-metadata"
+		c.Detail, c.Hint = holder+" uses it", "run the doctor as root to see whether that is seedbed-metadata"
 	default:
 		c.OK, c.Detail = false, holder+" uses it, so guests cannot be served there"
-		c.Hint = "have it listen on addresses of its own, or set metadata.listen: redirect in " + h.file
+		c.Hint = "make it listen on its own addresses, or set metadata.listen: redirect in " + h.file
 	}
 	return c
 }

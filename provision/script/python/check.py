@@ -45,7 +45,7 @@ class Check(ast.NodeVisitor):
 
     def builder(self, cls):
         if not cls.bases:
-            self.say("error", cls, "VMBuilderScript extends nothing: want class VMBuilderScript(VMBuilder)")
+            self.say("error", cls, "VMBuilderScript extends nothing: expected class VMBuilderScript(VMBuilder)")
         methods = {n.name: n for n in cls.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
         for name in STEPS:
             method = methods.get(name)
@@ -65,7 +65,7 @@ class Check(ast.NodeVisitor):
         elif create is not None and not any(
             isinstance(n, ast.Raise) or isinstance(n, ast.Return) and n.value is not None for n in own(create)
         ):
-            self.say("error", create, "create returns nothing: want the domain's XML as a string")
+            self.say("error", create, "create returns nothing: expected the domain's XML as a string")
         if "__init__" in methods:
             self.say("hint", methods["__init__"], "__init__ is not called for by PVC's manual: put what it does into setup()")
         for name, method in methods.items():
@@ -76,7 +76,7 @@ class Check(ast.NodeVisitor):
 
     def function(self, function):
         if isinstance(function, ast.AsyncFunctionDef):
-            self.say("error", function, "install is a coroutine: want an ordinary function")
+            self.say("error", function, "install is a coroutine: expected an ordinary function")
         args = function.args
         names = [a.arg for a in args.args + args.kwonlyargs]
         if args.posonlyargs:

@@ -130,6 +130,6 @@ func (o *output) note(text string) {
 		line := clean([]byte(strings.ReplaceAll(text, "\n", " ")))
 		o.take(Notes, line[:runeEnd(line[:min(len(line), longest)])])
 	case o.notes == maxNotes:
-		o.take(Notes, []byte("the sandbox has more to say and no longer does"))
+		o.take(Notes, []byte("the sandbox has sent too many notes; further ones are dropped"))
 	}
 }

@@ -30,7 +30,7 @@ class FunctionScript(VMBuilder):
         for volume in self.vm_data["volumes"]:
             mountpoint, filesystem = volume.get("mountpoint"), volume.get("filesystem")
             if mountpoint and filesystem != "swap" and (not mountpoint.startswith("/") or ".." in mountpoint.split("/")):
-                raise ProvisioningError("disk %s: want an absolute mountpoint, not %r" % (volume["disk_id"], mountpoint))
+                raise ProvisioningError("disk %s: expected an absolute mountpoint, not %r" % (volume["disk_id"], mountpoint))
             if filesystem and shutil.which(_mkfs(filesystem)) is None:
                 raise ProvisioningError("disk %s: %s is not installed on this host" % (volume["disk_id"], _mkfs(filesystem)))
 

@@ -115,7 +115,7 @@ class Session:
         if step != "create":
             return {"op": "done", "step": step}
         if not isinstance(result, str) or not result.strip():
-            raise ScriptError("create() returned %s: want the domain's XML as a string" % type(result).__name__)
+            raise ScriptError("create() returned %s: expected the domain's XML as a string" % type(result).__name__)
         if len(result) > MAX_XML:
             raise ScriptError("create() returned %d characters: at most %d are read" % (len(result), MAX_XML))
         return {"op": "done", "step": step, "xml": _channel.text(result, MAX_XML)}

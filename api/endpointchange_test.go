@@ -30,7 +30,7 @@ func TestEndpointChange(t *testing.T) {
 	expect("PATCH", "/ci", `{"url":"http://10.0.0.1/hook","allow_private":true,"enabled":false}`,
 		200, `"allow_private":true`, `"enabled":false`)
 	expect("PATCH", "/ci", `{"events":[]}`, 422, "events")
-	expect("PATCH", "/ci", `{}`, 422, "nothing is to change")
+	expect("PATCH", "/ci", `{}`, 422, "nothing to change")
 	expect("PATCH", "/ci", `{"cloudevents":true}`, 400, "unknown")
 	expect("PATCH", "/none", `{"enabled":true}`, 404)
 

@@ -69,7 +69,7 @@ func TestNodes(t *testing.T) {
 	}
 	expect("PATCH", "/hv2", `{"worker":"https://10.0.0.2:7375","cordoned":false}`, 200, `"worker":"https://10.0.0.2:7375"`, `"state":"ready"`)
 	expect("PATCH", "/hv2", `{"worker":"hv2"}`, 422)
-	expect("PATCH", "/hv2", `{}`, 422, "nothing is to be changed")
+	expect("PATCH", "/hv2", `{}`, 422, "nothing to change")
 	expect("PATCH", "/none", `{"cordoned":true}`, 404, `node \"none\" does not exist`)
 	expect("GET", "/none", "", 404)
 	expect("DELETE", "/none", "", 404)

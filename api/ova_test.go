@@ -184,7 +184,7 @@ func TestOVA(t *testing.T) {
 	s.uploads(t, "/vm?pool=default&ova_size=4", []byte("text"), 400, "The uploaded OVA file is not readable: ")
 	s.uploads(t, "/vm?pool=default&ova_size=99999999999999", data, 413, "storage.max_upload")
 	disk, _ := os.ReadFile(first(drivertest.BootableFile(t)))
-	s.uploads(t, fmt.Sprintf("/vm?pool=default&ova_size=%d", len(disk)), disk, 400, "is no OVA")
+	s.uploads(t, fmt.Sprintf("/vm?pool=default&ova_size=%d", len(disk)), disk, 400, "is not an OVA")
 	s.shelf.SetFull(true)
 	s.uploads(t, "/vm?pool=default&ova_size="+size, data, 400, "The cluster does not have enough free space to store the OVA volume")
 	s.shelf.SetFull(false)

@@ -51,9 +51,9 @@ func TestPower(t *testing.T) {
 	expect("POST", "/instances/WEB/reboot", ``, 422)
 	expect("POST", "/plan", `{"action":"rebuild","name":"web1"}`, 200, `"image":"debian"`, `"addr":"10.99.0.2"`, `"problems":[]`)
 	expect("POST", "/plan", `{"action":"rebuild","name":"web2"}`, 200, `"problems":["instance web2 does not exist"]`)
-	expect("POST", "/plan", `{"action":"rebuild","name":"web1","hold":true}`, 422, "only a create takes them")
+	expect("POST", "/plan", `{"action":"rebuild","name":"web1","hold":true}`, 422, "hold and protected are only for a create")
 	expect("POST", "/plan", `{"action":"stop","name":"web1"}`, 422, "expected create or rebuild")
-	expect("POST", "/plan", `{"name":"web2","profile":"small","image":"debian"}`, 422, "only a rebuild")
+	expect("POST", "/plan", `{"name":"web2","profile":"small","image":"debian"}`, 422, "image is only for a rebuild")
 }
 
 func sameJSON(a, b string) bool {

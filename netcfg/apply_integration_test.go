@@ -301,7 +301,7 @@ func TestBelievedInVain(t *testing.T) {
 			t.Errorf("port %d is listed: %v, want %v", i+1, got, want)
 		}
 	}
-	if log.count("are not what was written") != 1 {
+	if log.count("the filters differ from what was written") != 1 {
 		t.Error("nobody was told")
 	}
 	if err := m.Change(t.Context(), nil, s.Ports[:1]); err != nil || !listed(t, s.Ports[0]) {

@@ -102,7 +102,7 @@ func TestSubmitRefused(t *testing.T) {
 			seedbed.ErrInvalid, "#cloud-boothook"},
 		{"remove what is not there", seedbed.Request{Action: "remove", Name: "web1"}, seedbed.ErrNotFound, "instance web1 does not exist"},
 		{"remove with params", seedbed.Request{Action: "remove", Name: "taken", Params: map[string]any{"a": 1}},
-			seedbed.ErrInvalid, "takes no params"},
+			seedbed.ErrInvalid, "has no params"},
 		{"remove of another profile", seedbed.Request{Action: "remove", Name: "taken", Profile: "big"}, seedbed.ErrConflict, "not of profile"},
 		{"reboot while it is made", seedbed.Request{Action: "reboot", Name: "taken"}, seedbed.ErrInUse, "create job"},
 	}

@@ -139,7 +139,7 @@ func TestCheckProfileParams(t *testing.T) {
 		"secret in a field": {
 			func(p *seedbed.Profile) { p.Expressions["image"] = "${param.key}" }, "image line 1, column 1: it reads the secret param.key",
 		},
-		"name of a common param": {func(p *seedbed.Profile) { p.Params[0].Name = "vcpus" }, "every profile takes a param of that name"},
+		"name of a common param": {func(p *seedbed.Profile) { p.Params[0].Name = "vcpus" }, "every profile already has a param of that name"},
 		"out of range": {
 			func(p *seedbed.Profile) { p.Expressions["memory"] = "$(param.gib)MiB" }, "memory is 1MiB: expected 64MiB to 64TiB",
 		},

@@ -139,13 +139,13 @@ func TestPowerRefused(t *testing.T) {
 		params map[string]any
 		says   string
 	}{
-		"force and soft":  {seedbed.DoStop, map[string]any{"force": true, "soft": true}, "neither soft nor grace"},
-		"force and grace": {seedbed.DoReboot, map[string]any{"force": true, "grace": "5s"}, "neither soft nor grace"},
+		"force and soft":  {seedbed.DoStop, map[string]any{"force": true, "soft": true}, "cannot be combined with soft or grace"},
+		"force and grace": {seedbed.DoReboot, map[string]any{"force": true, "grace": "5s"}, "cannot be combined with soft or grace"},
 		"no duration":     {seedbed.DoStop, map[string]any{"grace": 5}, "grace"},
 		"too long":        {seedbed.DoStop, map[string]any{"grace": "2h"}, "1h"},
 		"no boolean":      {seedbed.DoStop, map[string]any{"force": "yes"}, "force is a string"},
 		"unknown":         {seedbed.DoStop, map[string]any{"vcpus": 2}, `"vcpus" is unknown`},
-		"of a start":      {seedbed.DoStart, map[string]any{"force": true}, "takes no params"},
+		"of a start":      {seedbed.DoStart, map[string]any{"force": true}, "has no params"},
 		"tags":            {seedbed.DoRebuild, map[string]any{"tags": map[string]any{"a": "b"}}, "tags"},
 	} {
 		_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: test.action, Name: "web1", Params: test.params}, nil)

@@ -144,7 +144,7 @@ func TestRebuildAcrossKinds(t *testing.T) {
 		says string
 	}{
 		{"an image", seedbed.Request{Image: "debian"}, seedbed.ErrInvalid, "expected no image"},
-		{"a param", seedbed.Request{Params: map[string]any{"vcpus": 3}}, seedbed.ErrInvalid, "params are for the script"},
+		{"a param", seedbed.Request{Params: map[string]any{"vcpus": 3}}, seedbed.ErrInvalid, "declares no params: expected none except ready"},
 	} {
 		if _, err := ask(test.req); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v; want %q", test.name, err, test.says)

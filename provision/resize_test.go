@@ -98,8 +98,8 @@ func TestResizeRefused(t *testing.T) {
 		says       string
 	}{
 		{"smaller", "web1", seedbed.ResizeRequest{Size: seedbed.MiB}, seedbed.ErrInvalid, "can only become larger"},
-		{"nothing", "web1", seedbed.ResizeRequest{}, seedbed.ErrInvalid, "that size already"},
-		{"what it has", "web1", seedbed.ResizeRequest{Size: 4 * seedbed.MiB, VCPUs: 1}, seedbed.ErrInvalid, "that size already"},
+		{"nothing", "web1", seedbed.ResizeRequest{}, seedbed.ErrInvalid, "already has that size"},
+		{"what it has", "web1", seedbed.ResizeRequest{Size: 4 * seedbed.MiB, VCPUs: 1}, seedbed.ErrInvalid, "already has that size"},
 		{"half a sector", "web1", seedbed.ResizeRequest{Size: 8*seedbed.MiB + 1}, seedbed.ErrInvalid, "sector"},
 		{"too large", "web1", seedbed.ResizeRequest{Size: 65 * seedbed.TiB}, seedbed.ErrInvalid, "at most"},
 		{"vcpus", "web1", seedbed.ResizeRequest{VCPUs: -1}, seedbed.ErrInvalid, "vcpus"},
@@ -192,7 +192,7 @@ func TestResizeScripted(t *testing.T) {
 	l.want("resize", err, seedbed.ErrConflict)
 	plan, err := l.intake.PlanResize(t.Context(), "web1", req)
 	l.ok(err)
-	if len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], "what its script says") {
+	if len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], "is defined by its script") {
 		t.Errorf("plan %+v", plan)
 	}
 	inst, err := l.db.InstanceByName(t.Context(), "web1")
@@ -200,7 +200,7 @@ func TestResizeScripted(t *testing.T) {
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, Subject: "web1",
 		Instance: inst.ID, Node: inst.Node, Spec: []byte(`{"vcpus":7}`)}
 	if job := l.runUntil(l.job(l.db.Accept(t.Context(), seedbed.Acceptance{Job: job})),
-		seedbed.JobRolledBack); !strings.Contains(job.Error, "what its script says") {
+		seedbed.JobRolledBack); !strings.Contains(job.Error, "is defined by its script") {
 		t.Errorf("error %q", job.Error)
 	}
 	l.runUntil(l.resize(seedbed.ResizeRequest{Disk: inst.Volumes[0].Name, Size: seedbed.TiB}), seedbed.JobSucceeded)

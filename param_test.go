@@ -42,7 +42,8 @@ func TestCheckParams(t *testing.T) {
 		{"pattern that would be one only with what is around it", []seedbed.Param{{Name: "a", Type: "string", Pattern: "a)|(b"}},
 			"not a regular expression"},
 		{"secret with a default", []seedbed.Param{{Name: "a", Type: "secret", Default: text("x")}}, "a secret cannot have a default"},
-		{"required with a default", []seedbed.Param{{Name: "a", Type: "string", Required: true, Default: text("x")}}, "a required param cannot have a default"},
+		{"required with a default",
+			[]seedbed.Param{{Name: "a", Type: "string", Required: true, Default: text("x")}}, "a required param cannot have a default"},
 		{"description", []seedbed.Param{{Name: "a", Type: "string", Description: "a\nb"}}, "one line"},
 		{"default with NUL", []seedbed.Param{{Name: "a", Type: "string", Default: text("\x00")}}, "default is not usable"},
 	} {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes what the packages hold besides programs: generate.sh BIN OUT writes the
+# Makes the files of the packages that are not programs: generate.sh BIN OUT writes the
 # configuration file, the shell completions and the CLI's manual pages to OUT,
 # with the programs in BIN.
 set -eu

@@ -21,7 +21,7 @@ func (r *Router) JobOptions(ctx context.Context, c *fiber.Ctx) (o seedbed.JobOpt
 	}
 	if id := c.Query("after"); id != "" {
 		if !JobForm.MatchString(id) {
-			return o, Invalid("after %q: want a job's ID, or at least the first 8 characters of it", seedbed.Clip(id))
+			return o, Invalid("after %q: expected the ID of a job, or at least its first 8 characters", seedbed.Clip(id))
 		}
 		before, err := r.Store.JobByPrefix(ctx, strings.Clone(id))
 		if err != nil {

@@ -108,7 +108,7 @@ class VMBuilderScript(VMBuilder):
                 part = os.path.join(folder, str(number))
                 with open(part, "w", encoding="utf-8") as f:
                     f.write(text)
-                # What is there is replaced; debugfs names what went wrong, and ends well all the same.
+                # Replace an existing file. debugfs prints its errors, but exits with 0.
                 for request in ("rm %s" % path, "write %s %s" % (part, path), "sif %s mode 0100644" % path):
                     subprocess.run(["debugfs", "-w", "-R", request, filesystem], check=True)
                 there = subprocess.run(["debugfs", "-R", "cat %s" % path, filesystem], stdout=subprocess.PIPE, check=True).stdout

@@ -238,7 +238,7 @@ func TestTrashOfSeveralNodes(t *testing.T) {
 	*s.shelf.others = []seedbed.TrashItem{other}
 	s.expect(t, "GET", "/trash", "", 200, `"node":"host1"`, `"node":"hv2"`)
 	s.expect(t, "DELETE", "/trash/default/"+item.ID, "",
-		409, `\"`+item.ID+`\" in the trash of pool default is on host1 and hv2: say which is meant`)
+		409, `\"`+item.ID+`\" in the trash of pool default is on host1 and hv2: choose one`)
 	s.expect(t, "DELETE", "/trash/default/"+item.ID+"?node=host1", "", 204)
 	if left, err := s.shelf.Pool.Trash(t.Context()); len(left) != 0 || err != nil {
 		t.Errorf("left: %+v, %v", left, err)

@@ -42,7 +42,7 @@ func TestTemplateAtCreate(t *testing.T) {
 			map[string]any{"user_data": head + "\n ${param.role}"}, "user_data line 3, column 2: ${param.role} has no value: no such key: role",
 		},
 		"param that is no value": {
-			map[string]any{"user_data": head + "${param.role}", "role": []any{}}, "param role has no value that a template can use",
+			map[string]any{"user_data": head + "${param.role}", "role": []any{}}, "param role has a value that templates cannot use",
 		},
 		"param that is too long": {
 			map[string]any{"user_data": head + "${param.role}", "role": strings.Repeat("x", 5000)}, "at most 4096 bytes",

@@ -126,7 +126,7 @@ func TestCheckProfileParams(t *testing.T) {
 		"bool for a size": {
 			func(p *seedbed.Profile) { p.Expressions["memory"] = "${param.gib > 2}" }, "gives true or false: expected a whole number",
 		},
-		"unknown field":            {func(p *seedbed.Profile) { p.Expressions["nodes"] = "x" }, `"nodes", which is no field`},
+		"unknown field":            {func(p *seedbed.Profile) { p.Expressions["nodes"] = "x" }, `"nodes", which is not a field`},
 		"default of another type":  {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("few") }, `param gib: "few" is not usable`},
 		"default that is no value": {func(p *seedbed.Profile) { p.Params[2].Default = defaultOf("plan9") }, "expected one of debian, alpine"},
 		"param that needs itself": {func(p *seedbed.Profile) { p.Params[0].Default = defaultOf("$(param.gib + 1)") },

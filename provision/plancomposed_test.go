@@ -141,7 +141,7 @@ func TestFreshAndOptions(t *testing.T) {
 		"no such job":   {seedbed.Request{Profile: "small", JobOptions: seedbed.JobOptions{After: "0123abcd"}}, "does not exist"},
 		"no job at all": {seedbed.Request{Profile: "small", JobOptions: seedbed.JobOptions{After: "x"}}, "is not a job"},
 		"said twice": {seedbed.Request{Profile: "small", Hold: &yes, Params: map[string]any{"hold": false}},
-			"hold is said by the request and by its params"},
+			"hold is set both in the request and in its params"},
 	} {
 		test.req.Action, test.req.Name = seedbed.DoCreate, "web9"
 		if _, err := l.intake.Submit(t.Context(), test.req, nil); !errors.Is(err, seedbed.ErrInvalid) ||

@@ -1,6 +1,6 @@
-// Package command starts processes, and is the only place that does: tools
-// without a library, such as qemu-img, run through Run with an argument list,
-// a deadline, bounded output, a minimal environment, and limits of their own.
+// Package command starts processes. Only this package does. Run runs a tool that has no library, such
+// as qemu-img, with a list of arguments, a deadline, bounded output, a minimal environment and
+// resource limits.
 package command
 
 import (
@@ -21,13 +21,13 @@ import (
 	"seedbed"
 )
 
-// OutputLimit is how much of each output stream is kept: the end of it.
+// OutputLimit is how many bytes are kept of the end of each output stream.
 const OutputLimit = 64 * seedbed.KiB
 
-// killGrace is how long a killed or finished process's output is waited for.
+// killGrace is how long to wait for the output of a process that was killed or has ended.
 const killGrace = 2 * time.Second
 
-// opened is the path of the one descriptor that a program is given.
+// opened is the path of the only descriptor that a program inherits.
 const opened = "/proc/self/fd/3"
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -36,33 +36,33 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 type Command struct {
 	// Name is a program found in PATH, or its absolute path.
 	Name string
-	// Args are the arguments after the name. They are visible to every user of the host: no secrets.
+	// Args are the arguments after the name. Every user of the host can see them, so they must not
+	// hold secrets.
 	Args []string
 	// Dir is the working directory; empty means "/".
 	Dir string
-	// Timeout is the longest that it may run, besides what the context allows. It must be positive.
+	// Timeout limits how long it may run, in addition to the context. It must be positive.
 	Timeout time.Duration
-	// Limits bound what it may use; the zero value bounds nothing.
+	// Limits bound its resources. The zero value sets no bounds.
 	Limits Limits
-	// Stdout, when set, gets all of the standard output as it comes; its end is kept too.
+	// Stdout, if set, also gets the complete standard output as it arrives.
 	Stdout io.Writer
-	// Stderr does so of the standard error. Who sets it tells of the command itself:
-	// nothing goes to where the context has output go.
+	// Stderr, if set, also gets the complete standard error. The command is then not reported to
+	// the output sink of the context.
 	Stderr io.Writer
-	// File, when set, is the program, opened, so that what was looked at is what
-	// runs; Name is then only for messages. The program has it as descriptor 3.
+	// File, if set, is the opened program, so that exactly the checked file runs. Name is then only
+	// for messages. The program inherits it as descriptor 3.
 	File *os.File
 	// Stdin is the standard input.
 	Stdin []byte
-	// Env are variables besides PATH and LC_ALL, as name=value.
+	// Env holds variables in addition to PATH and LC_ALL, as name=value.
 	Env []string
-	// EndGroup ends what the program has started and left behind in its process
-	// group, once it has ended itself.
+	// EndGroup kills what is left of its process group once the program has ended.
 	EndGroup bool
 }
 
-// Limits are resource limits (setrlimit(2)) that hold from the program's first
-// instruction on; zero means none.
+// Limits are resource limits (setrlimit(2)). They hold from the first instruction of the program.
+// Zero means no limit.
 type Limits struct {
 	// Memory bounds the address space (RLIMIT_AS).
 	Memory seedbed.Bytes
@@ -70,27 +70,26 @@ type Limits struct {
 	CPU time.Duration
 	// FileSize bounds each file that it writes (RLIMIT_FSIZE).
 	FileSize seedbed.Bytes
-	// Files bounds how many it has open (RLIMIT_NOFILE).
+	// Files bounds the number of open files (RLIMIT_NOFILE).
 	Files int
 }
 
 // Output is what a process wrote: the last OutputLimit bytes of each stream.
 type Output struct {
 	Stdout, Stderr []byte
-	// Cut is true when there was more on standard output than is kept.
+	// Cut is true if standard output had more than is kept.
 	Cut bool
 }
 
-// Run starts the process in a group of its own and waits for its end. When ctx
-// or the timeout ends first, the whole group is killed; it is killed as well
-// when this program dies. Standard input is empty and the environment is PATH and
-// LC_ALL=C, but for what c says. The output is returned in any case, and what the
-// program is, put out for people, and came to goes to where the context has it go
-// ([seedbed.WithOutput]).
+// Run starts the process in its own process group and waits until it has ended. It kills the whole
+// group if ctx or the timeout ends first. The group is also killed if this program dies. Unless c
+// says otherwise, standard input is empty and the environment is PATH and LC_ALL=C. Run always
+// returns the output. It also sends the command line, the standard error and the exit status to the
+// output sink of the context ([seedbed.WithOutput]).
 //
-// Errors: ErrUnavailable when the program is not installed; an *Error when it
-// did not exit with status 0, which is also the context's error (or
-// context.DeadlineExceeded for the timeout) when that ended it.
+// Run returns ErrUnavailable if the program is not installed, and an *Error if it did not exit with
+// status 0. That is also the error of the context, or context.DeadlineExceeded for the timeout, if
+// one of these ended it.
 func Run(ctx context.Context, c Command) (Output, error) {
 	path, args, err := c.resolve()
 	if err != nil {
@@ -132,7 +131,7 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = killGrace
 
-	// The kernel sends the death signal when the thread that forked ends, not the process: hold the thread.
+	// The kernel sends the death signal when the forking thread ends, so keep that thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err = cmd.Start(); err == nil {
@@ -142,7 +141,7 @@ func Run(ctx context.Context, c Command) (Output, error) {
 		err = cmd.Wait()
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		// Something of the group outlived its leader and holds the output.
+		// A process of the group outlived the leader and has the output open.
 		_ = cmd.Cancel()
 	}
 	out := Output{Stdout: stdout.bytes(), Stderr: stderr.bytes(), Cut: stdout.cut}
@@ -153,16 +152,16 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	return out, err
 }
 
-// endGroup waits for the end of a process, and kills the rest of its group while
-// the process is not reaped: until then its number is no other group's.
+// endGroup waits until a process has ended, and kills the rest of its group before the process is
+// reaped. Until then its number cannot become that of another group.
 func endGroup(cmd *exec.Cmd) {
 	for unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// resolve finds the program, and puts prlimit(1) before it when there are
-// limits: set from outside they would come after the program's start.
+// resolve finds the program. If there are limits, it runs the program by prlimit(1), since limits set
+// from outside would come after the start of the program.
 func (c Command) resolve() (path string, args []string, err error) {
 	if path = opened; c.File == nil {
 		if path, err = find(c.Name); err != nil {
@@ -201,7 +200,7 @@ func (l Limits) args() []string {
 	return args
 }
 
-// Installed reports whether the program is in PATH; if not, the error is ErrUnavailable and says so.
+// Installed returns ErrUnavailable unless the program is in PATH.
 func Installed(name string) error {
 	_, err := find(name)
 	return err

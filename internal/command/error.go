@@ -13,21 +13,21 @@ import (
 // lineLimit bounds the line of standard error that a message quotes, in bytes.
 const lineLimit = 400
 
-// Error is a process that did not end well.
+// Error is the error of a process that failed.
 type Error struct {
-	// Program is the name and, when the first argument is a word, that too: "qemu-img convert".
+	// Program is the name and, if the first argument is a word, that word: "qemu-img convert".
 	Program string
-	// Status is the exit status; -1 when a signal ended it or it did not start.
+	// Status is the exit status, or -1 if a signal ended it or it did not start.
 	Status int
-	// Signal ended it; zero otherwise.
+	// Signal is the signal that ended it, or zero.
 	Signal syscall.Signal
 	// Line is the last line of its standard error, printable and bounded.
 	Line string
-	// Err is the context's error when that ended it, or why it did not start; else nil.
+	// Err is the error of the context if that ended it, or why it did not start. Otherwise it is nil.
 	Err error
 }
 
-// Error says what ended the process, and its last words.
+// Error says how the process ended, and quotes Line.
 func (e *Error) Error() string {
 	what := fmt.Sprintf("exit status %d", e.Status)
 	switch {
@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 // Unwrap returns the context's error, or why it did not start.
 func (e *Error) Unwrap() error { return e.Err }
 
-// program is the name and, when the first argument is a word, that too.
+// program returns the name and, if the first argument is a word, that word.
 func (c Command) program() string {
 	if len(c.Args) > 0 && c.Args[0] != "" && c.Args[0][0] >= 'a' && c.Args[0][0] <= 'z' {
 		return c.Name + " " + c.Args[0]
@@ -78,8 +78,8 @@ func failure(ctx context.Context, c Command, cmd *exec.Cmd, err error, stderr []
 	return e
 }
 
-// lastLine is the last line of text that is not blank, cut to lineLimit, with
-// what is not printable replaced.
+// lastLine returns the last line of text that is not blank, cut to lineLimit. It replaces characters
+// that are not printable.
 func lastLine(text []byte) string {
 	text = bytes.TrimSpace(text)
 	if i := bytes.LastIndexAny(text, "\r\n"); i >= 0 {

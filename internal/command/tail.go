@@ -1,6 +1,6 @@
 package command
 
-// tail keeps the last OutputLimit bytes of what is written to it.
+// tail keeps the last OutputLimit bytes that are written to it.
 type tail struct {
 	buf []byte
 	cut bool

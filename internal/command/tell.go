@@ -12,11 +12,11 @@ import (
 	"seedbed"
 )
 
-// toldLimit is how much of one command's output is told of: the beginning of it.
-// Its last line is in the error of one that failed.
+// toldLimit is how many bytes of the beginning of one command's output are reported. The error of a
+// failed command has the last line.
 const toldLimit = 64 * seedbed.KiB
 
-// teller reports on one command: what is run, its output, and how it ended.
+// teller reports on one command: the command line, its output, and how it ended.
 type teller struct {
 	give    func(seedbed.OutputLine)
 	start   time.Time
@@ -25,7 +25,7 @@ type teller struct {
 	dropped seedbed.Bytes
 }
 
-// tell begins to report on a command if there is a sink, and returns nil otherwise.
+// tell starts the report on a command. It returns nil if there is no sink.
 func tell(ctx context.Context, c Command) *teller {
 	give := seedbed.OutputOf(ctx)
 	if give == nil || c.Stderr != nil {
@@ -36,7 +36,7 @@ func tell(ctx context.Context, c Command) *teller {
 	return t
 }
 
-// line is the command as people write it. It is not for a shell.
+// line returns the command for people to read. It is not quoted for a shell.
 func (c Command) line() string {
 	words := []string{c.Name}
 	for _, a := range c.Args {
@@ -52,7 +52,7 @@ func (t *teller) note(text string) {
 	t.give(seedbed.OutputLine{Stream: seedbed.OutputNote, Text: text})
 }
 
-// Write takes standard error, and never fails.
+// Write reports standard error. It never fails.
 func (t *teller) Write(p []byte) (int, error) {
 	n := len(p)
 	for {
@@ -67,13 +67,13 @@ func (t *teller) Write(p []byte) (int, error) {
 	}
 }
 
-// add takes a part of a line, up to the most that is kept of one.
+// add adds a part of a line, up to the maximum length.
 func (t *teller) add(p []byte) {
 	room := int(seedbed.MaxOutputLine) - len(t.part)
 	t.part = append(t.part, p[:min(len(p), room)]...)
 }
 
-// flush tells of the line that has come, unless it is blank or too much.
+// flush reports the collected line, unless it is blank or beyond the limit.
 func (t *teller) flush(stream string) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(t.part), "\ufffd"), " \t")
 	t.part = t.part[:0]
@@ -88,8 +88,7 @@ func (t *teller) flush(stream string) {
 	}
 }
 
-// end tells of standard output, unless it is progress or for a program to read,
-// and how the command ended.
+// end reports standard output, unless it is progress or for programs, and how the command ended.
 func (t *teller) end(c Command, out Output, err error) {
 	if t == nil {
 		return

@@ -1,5 +1,5 @@
-// Package reload keeps what was made of files up to date with them, so that a
-// certificate that is renewed needs no restart.
+// Package reload keeps a value that was loaded from files up to date with them, so that a renewed
+// certificate needs no restart.
 package reload
 
 import (
@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// lookAgain is how often the files are looked at, at most.
+	// lookAgain is the shortest interval between two checks of the files.
 	lookAgain = time.Second
-	// tryAgain is how often files that cannot be used are read, as long as they do not
-	// change: what was in the way may not have been the files themselves.
+	// tryAgain is the interval at which unusable files are read again although they have not
+	// changed, since the cause may not be in the files themselves.
 	tryAgain = time.Minute
 )
 
-// Value is what the files hold, and what they hold next once they change. Its
-// methods may be called at the same time.
+// Value is the current value of the files. Its methods may be called concurrently.
 type Value[T any] struct {
 	files []string
 	load  func() (T, error)
@@ -30,14 +29,13 @@ type Value[T any] struct {
 	looked time.Time
 	stamp  string
 	value  T
-	// refused is the stamp of files that could not be used, and tried when that was.
+	// refused is the stamp of files that could not be used, and tried is when they were read.
 	refused string
 	tried   time.Time
 }
 
-// Open reads the files with load. Files that have changed are read again when the
-// value is asked for; new ones that cannot be used leave the old value in use, and
-// one line in the log until they change again.
+// Open loads the value from the files. Now loads it again after they have changed. If the new files
+// cannot be used, the old value stays in use, and that is logged once until they change again.
 func Open[T any](files []string, load func() (T, error), log *slog.Logger) (*Value[T], error) {
 	v := &Value[T]{files: files, load: load, log: log}
 	stamp, err := stampOf(files)
@@ -51,7 +49,7 @@ func Open[T any](files []string, load func() (T, error), log *slog.Logger) (*Val
 	return v, nil
 }
 
-// Now is the value of the files as they are, at most a second ago.
+// Now returns the value of the files as of at most a second ago.
 func (v *Value[T]) Now() T {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,7 +85,7 @@ func (v *Value[T]) Now() T {
 	return next
 }
 
-// stampOf changes when one of the files does, or who may read it.
+// stampOf returns a stamp that changes with the content, owner and mode of the files.
 func stampOf(files []string) (string, error) {
 	all := ""
 	for _, name := range files {

@@ -2,7 +2,7 @@
 // each, chosen by a seed, so that over time every case has its turn; `make test-long` takes all.
 //
 // SEEDBED_LONG=1 takes all cases. SEEDBED_SEED is the seed; without it each run has its own. A test
-// that fails says which seed it had.
+// that fails prints its seed.
 package sample
 
 import (
@@ -18,7 +18,7 @@ import (
 // Long reports whether tests take all cases.
 func Long() bool { return os.Getenv("SEEDBED_LONG") == "1" }
 
-// seed returns that of this run.
+// seed returns the seed of this run.
 var seed = sync.OnceValues(func() (uint64, error) {
 	if text := os.Getenv("SEEDBED_SEED"); text != "" {
 		return strconv.ParseUint(text, 10, 64)
@@ -51,7 +51,7 @@ func choose[T any](cases []T, n int, seed uint64, name string) []T {
 	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
 	chosen := make([]T, 0, n)
 	for i, c := range cases {
-		// Of what is left, each is as likely to be among those that are still wanted.
+		// Each remaining case is equally likely to be chosen.
 		if rng.IntN(len(cases)-i) < n-len(chosen) {
 			chosen = append(chosen, c)
 		}

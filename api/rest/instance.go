@@ -33,11 +33,15 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err := r.checkScriptRequest(ctx, req); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.Intake.Submit(ctx, seedbed.Request{
-		Action: seedbed.DoCreate, Name: req.Name, Profile: req.Profile, Params: req.Params,
-		Hold: req.Hold, Protected: req.Protected, Node: req.Node,
-		Arguments: req.Arguments, Ready: req.Ready, Undefined: req.DisksOnly, JobOptions: o,
-	}, nil)
+	create := newInstance(req.NewInstance)
+	create.Action, create.Name, create.Profile, create.Params = seedbed.DoCreate, req.Name, req.Profile, req.Params
+	create.Arguments, create.Ready, create.Undefined, create.JobOptions = req.Arguments, req.Ready, req.DisksOnly, o
+	return r.Intake.Submit(ctx, create, nil)
+}
+
+// newInstance returns a request with the settings that a create and its plan share.
+func newInstance(n wire.NewInstance) seedbed.Request {
+	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Node: n.Node}
 }
 
 // checkScriptRequest refuses what only a profile with a script can do for one without.

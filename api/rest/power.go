@@ -92,6 +92,7 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	case req.Hold != nil || req.Protected != nil:
 		return nil, server.Invalid("hold and protected are only for a create (see seedbed vm protect)")
 	}
-	return r.Intake.Plan(ctx, seedbed.Request{Action: req.Action, Name: req.Name, Profile: req.Profile,
-		Image: req.Image, Params: req.Params, Hold: req.Hold, Protected: req.Protected, Node: req.Node})
+	plan := newInstance(req.NewInstance)
+	plan.Action, plan.Name, plan.Profile, plan.Image, plan.Params = req.Action, req.Name, req.Profile, req.Image, req.Params
+	return r.Intake.Plan(ctx, plan)
 }

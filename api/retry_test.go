@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestRetry(t *testing.T) {
 			t.Fatalf("%d %s: want %d with %q", r.status, r.body, status, words)
 		}
 	}
+	retried := map[seedbed.JobKind]bool{}
 	var earlier seedbed.JobID // undone, and about the instance that is removed below
 	for _, c := range []struct {
 		name, path, body string
@@ -51,6 +53,7 @@ func TestRetry(t *testing.T) {
 		if r := s.do(t, "POST", "/api/v1/instances/web1"+c.path, c.body); r.status != 202 {
 			t.Fatalf("%s: %+v", c.name, r)
 		}
+		retried[c.kind] = true
 		first := fail()
 		retry(first.ID, 202, `"state":"queued"`)
 		second := fail()
@@ -64,6 +67,15 @@ func TestRetry(t *testing.T) {
 			if err := json.Unmarshal(second.Spec, &p); err != nil || !p.Soft || p.Grace != 90*time.Second {
 				t.Errorf("%+v, %v", p, err)
 			}
+		}
+	}
+
+	// Other kinds are resumed, or cannot be retried because their requests are not kept.
+	others := []seedbed.JobKind{seedbed.JobCreate, seedbed.JobRebuild, seedbed.JobImport, seedbed.JobOVA, seedbed.JobAdopt,
+		seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove, seedbed.JobOVARemove, seedbed.JobForget}
+	for _, kind := range seedbed.JobKinds() {
+		if !retried[kind] && !slices.Contains(others, kind) {
+			t.Errorf("no %s job is retried here: add its request to the table, and to retry.go", kind)
 		}
 	}
 

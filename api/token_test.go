@@ -201,7 +201,7 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("%d %s %v", r.status, r.body, err)
 	}
 	for i, want := range []struct{ request, what, before, asked string }{
-		{"DELETE /api/v1/profiles/web", "delete profile", `"image":"debian"`, ""},
+		{"DELETE /api/v1/profiles/web", "delete profile web", `"image":"debian"`, ""},
 		{"POST /api/v1/instances", "accept create", "", `"name":"web1"`},
 		{"POST /api/v1/profiles", "create profile web", "", `"memory":"1GiB"`},
 	} {

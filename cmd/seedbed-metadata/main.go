@@ -18,7 +18,7 @@ func main() {
 	var cleanup, force bool
 	os.Exit(run.Program{
 		Name:    "seedbed-metadata",
-		Summary: "Seedbed's guest plane on one host: metadata, DHCP, links, filters",
+		Summary: "Seedbed's guest plane on a node: metadata, DHCP, bridges, filters",
 		Flags: func(f *flag.FlagSet) {
 			f.BoolVar(&cleanup, "cleanup", false,
 				"remove bridges, addresses and filters, and exit; stop seedbed-metadata first; refused while something is attached")

@@ -15,7 +15,7 @@ func main() {
 	sandbox.Init() // this program is also the first process of a script's sandbox
 	os.Exit(run.Program{
 		Name:    "seedbed-worker",
-		Summary: "Seedbed's hands on one host: disks and libvirt",
+		Summary: "Seedbed's worker on a node: volumes and libvirt domains",
 		Run:     serve,
 	}.Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }

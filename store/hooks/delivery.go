@@ -17,18 +17,19 @@ import (
 // others. A list leaves out the payloads. A delivery that was accepted in the end hides the earlier
 // decisions about it.
 const (
-	deliveryRows = `
-		SELECT hook, id, sha256, received, 'accepted' AS decision, '' AS detail, job, peer, headers, %s AS payload FROM delivery WHERE %s
+	deliveryColumns = `hook, id, sha256, received, peer, headers` // which both tables have
+	deliveryRows    = `
+		SELECT ` + deliveryColumns + `, 'accepted' AS decision, '' AS detail, job, %s AS payload FROM delivery WHERE %s
 		UNION ALL
-		SELECT hook, id, sha256, received, decision, detail, '' AS job, peer, headers, %s AS payload FROM delivery_other WHERE %s
+		SELECT ` + deliveryColumns + `, decision, detail, '' AS job, %s AS payload FROM delivery_other WHERE %s
 			AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.hook = delivery_other.hook AND delivery.id = delivery_other.id)`
 	newest = ` ORDER BY received DESC, hook, id LIMIT $1`
 )
 
 func scanDelivery(r sqldb.Row) (d seedbed.Delivery, err error) {
 	var sum []byte
-	if err := r.Scan(&d.Hook, &d.ID, &sum, sqldb.ToTime(&d.Received), &d.Decision, &d.Detail, &d.Job,
-		&d.Peer, sqldb.ToJSON(&d.Headers), sqldb.ToBlob(&d.Payload)); err != nil {
+	if err := r.Scan(&d.Hook, &d.ID, &sum, sqldb.ToTime(&d.Received), &d.Peer, sqldb.ToJSON(&d.Headers),
+		&d.Decision, &d.Detail, &d.Job, sqldb.ToBlob(&d.Payload)); err != nil {
 		return d, err
 	}
 	if copy(d.SHA256[:], sum) != len(d.SHA256) {
@@ -81,7 +82,12 @@ func CheckDelivery(d seedbed.Delivery) error {
 }
 
 // deliveryTable is where recordDelivery adds rows.
-var deliveryTable = sqldb.Table{Rank: 1, Into: `delivery (hook, id, sha256, received, job, peer, headers, payload)`}
+var deliveryTable = sqldb.Table{Rank: 1, Into: `delivery (` + deliveryColumns + `, job, payload)`}
+
+// deliveryValues returns the values of deliveryColumns.
+func deliveryValues(d seedbed.Delivery) []any {
+	return []any{d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers))}
+}
 
 // AddDelivery uses up the id of the request's delivery. The job's row must exist.
 func AddDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
@@ -89,8 +95,7 @@ func AddDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 		return
 	}
 	d := *a.Delivery
-	tx.Add(deliveryTable, d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)),
-		string(a.Job.ID), d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
+	tx.Add(deliveryTable, append(deliveryValues(d), string(a.Job.ID), sqldb.Blob(d.Payload))...)
 }
 
 // EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was not.
@@ -131,12 +136,11 @@ func (s *Store) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 	return s.writes.Together(ctx, "record delivery",
 		groupcommit.Change{Do: func(_ context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 			b.Later(`
-			INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers, payload)
+			INSERT INTO delivery_other (`+deliveryColumns+`, decision, detail, payload)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (hook, id) DO UPDATE SET sha256 = excluded.sha256, received = excluded.received, decision = excluded.decision,
 				detail = excluded.detail, peer = excluded.peer, headers = excluded.headers, payload = excluded.payload`,
-				d.Hook, d.ID, d.SHA256[:], sqldb.Micros(sqldb.OrNow(d.Received)), d.Decision, sqldb.Clean(d.Detail, sqldb.MaxText),
-				d.Peer, sqldb.AsJSON(sqldb.OrEmptyMap(d.Headers)), sqldb.Blob(d.Payload))
+				append(deliveryValues(d), d.Decision, sqldb.Clean(d.Detail, sqldb.MaxText), sqldb.Blob(d.Payload))...)
 			return nil, nil
 		}})
 }

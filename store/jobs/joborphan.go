@@ -11,6 +11,9 @@ import (
 // maxOrphans is the largest number of orphans recorded for one stage.
 const maxOrphans = 200
 
+// orphanColumns are the columns of an orphan besides its index among those of the stage.
+const orphanColumns = `job, stage, kind, pool, name, why, since, tries, tried`
+
 // NoteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
 // none.
 func NoteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, problem string, left []seedbed.Orphan) error {
@@ -34,10 +37,9 @@ func NoteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, proble
 		left = []seedbed.Orphan{{Kind: seedbed.OrphanStage, Name: stage, Why: problem}}
 	}
 	for i, o := range left[:min(len(left), maxOrphans)] {
-		err := sqldb.Exec(ctx, tx,
-			`INSERT INTO orphan (job, stage, idx, kind, pool, name, why, since, tries, tried) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			j.ID, stage, i, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400),
-			sqldb.Clean(o.Why, sqldb.MaxText), sqldb.Micros(since), tries, sqldb.Micros(at))
+		err := sqldb.Exec(ctx, tx, `INSERT INTO orphan (`+orphanColumns+`, idx) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			j.ID, stage, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400),
+			sqldb.Clean(o.Why, sqldb.MaxText), sqldb.Micros(since), tries, sqldb.Micros(at), i)
 		if err != nil {
 			return err
 		}
@@ -50,13 +52,13 @@ func NoteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, proble
 func (s *Store) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = s.db.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
-			err = r.Scan(&o.Job, &o.Of, &o.Subject, &o.Instance, &o.Node, &o.Stage, &o.Kind, &o.Pool,
-				&o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))
+			err = r.Scan(&o.Job, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried),
+				&o.Of, &o.Subject, &o.Instance, &o.Node)
 			return o, err
 		},
-			`SELECT orphan.job, job.kind, job.subject, job.instance, job.node, orphan.stage,
-				orphan.kind, orphan.pool, orphan.name, orphan.why, orphan.since, orphan.tries, orphan.tried
-			FROM orphan JOIN job ON job.id = orphan.job WHERE job.state = $1 ORDER BY orphan.since, orphan.job, orphan.stage, orphan.idx`,
+			`SELECT `+orphanColumns+`, job_kind, subject, instance, node
+			FROM orphan JOIN (SELECT id, kind AS job_kind, subject, instance, node, state FROM job) AS undone ON undone.id = orphan.job
+			WHERE state = $1 ORDER BY since, job, stage, idx`,
 			seedbed.JobIncomplete)
 		return err
 	})

@@ -15,7 +15,6 @@ import (
 	"seedbed"
 	"seedbed/internal/lab"
 	"seedbed/store/sqldb"
-	"seedbed/store/storetest"
 )
 
 // server is a PostgreSQL server with a migrated database to copy.
@@ -56,11 +55,6 @@ func (s server) fresh(t *testing.T) *DB {
 	name := s.Database(t, s.template)
 	t.Cleanup(func() { s.DropDatabase(t, name) })
 	return s.use(t, name)
-}
-
-func TestPostgresContract(t *testing.T) {
-	s := postgresServer(t)
-	storetest.Run(t, func(t *testing.T) storetest.Store { return s.fresh(t) })
 }
 
 // A database is used only after it was migrated, and never by a program that is too old.

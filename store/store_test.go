@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"seedbed"
-	"seedbed/store/storetest"
 )
 
 func open(t *testing.T, path string) *DB {
@@ -27,11 +26,6 @@ func open(t *testing.T, path string) *DB {
 func fresh(t *testing.T) *DB {
 	t.Helper()
 	return open(t, filepath.Join(t.TempDir(), "seedbed.db"))
-}
-
-func TestContract(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Store { return fresh(t) })
 }
 
 // acceptImport accepts an import job, the smallest kind of request.

@@ -15,12 +15,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
+	"seedbed/store"
 )
 
-// bench is one test with its own store.
+// bench is one test with its own database. If other is not nil, it is a second program on the
+// database, and the two are called in turn where requests race.
 type bench struct {
 	*testing.T
-	Store
+	*store.DB
+	other *store.DB
+	asked atomic.Int64
 }
 
 const (

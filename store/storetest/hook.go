@@ -13,18 +13,6 @@ import (
 	"seedbed"
 )
 
-// Hooks changes hooks, and keeps the history of their deliveries.
-type Hooks interface {
-	UpdateHook(context.Context, seedbed.Hook) (seedbed.Hook, error)
-	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
-	RemoveHookKey(ctx context.Context, name, id string, check func(was, left seedbed.Hook) error) (seedbed.Hook, error)
-	HookNow(ctx context.Context, name string) (seedbed.Hook, error)
-	DeclareHooks(context.Context, []seedbed.Hook) error
-	RecordDelivery(context.Context, seedbed.Delivery) error
-	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
-	FreeAddr(ctx context.Context, network string) (netip.Addr, error)
-}
-
 var hookCases = map[string]func(*bench){
 	"settings":      testHookSettings,
 	"rotation":      testHookRotation,

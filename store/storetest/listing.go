@@ -8,16 +8,6 @@ import (
 	"seedbed"
 )
 
-// Listing reads long lists in filtered pages.
-type Listing interface {
-	ListInstances(context.Context, seedbed.InstanceQuery) ([]seedbed.Instance, error)
-	ListProfiles(context.Context, seedbed.ProfileQuery) ([]seedbed.Profile, error)
-	ListJobs(context.Context, seedbed.JobQuery) ([]seedbed.Job, error)
-	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.NumberedEvent, error)
-	LastPlace(context.Context) (int64, error)
-	Counts(ctx context.Context, since time.Time) (seedbed.Counts, error)
-}
-
 var listingCases = map[string]func(*bench){
 	"instances":             testListInstances,
 	"profiles":              testListProfiles,

@@ -12,19 +12,6 @@ import (
 	"seedbed/internal/feedtest"
 )
 
-// Native changes profiles, and the user-data that follows them.
-type Native interface {
-	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
-	ProfileNames(ctx context.Context, limit int) ([]string, error)
-	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
-	Parts(ctx context.Context, profile string, names seedbed.PartNames) (seedbed.Parts, error)
-	LiveDocuments(ctx context.Context, limit int) ([]seedbed.LiveDocument, error)
-	SetDocuments(ctx context.Context, id seedbed.InstanceID, was, source string, docs seedbed.Documents) error
-	PinDocuments(ctx context.Context, id seedbed.InstanceID, was, source string) error
-	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error)
-	Revised() <-chan struct{}
-}
-
 var nativeCases = map[string]func(*bench){
 	"one space of names":     testOneSpace,
 	"names raced for":        testNameRace,

@@ -10,18 +10,6 @@ import (
 	"seedbed"
 )
 
-// Nodes manages nodes.
-type Nodes interface {
-	Nodes(context.Context) ([]seedbed.Node, error)
-	Node(ctx context.Context, name string) (seedbed.Node, error)
-	EnsureNode(ctx context.Context, name string) error
-	AddNode(context.Context, seedbed.Node) (seedbed.Node, error)
-	ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (seedbed.Node, error)
-	RemoveNode(ctx context.Context, name string, checks ...func(seedbed.Node) error) error
-	NodeUse(context.Context) ([]seedbed.NodeUse, error)
-	NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error
-}
-
 var nodeCases = map[string]func(*bench){
 	"nodes":                         testNodes,
 	"node of the wrong form":        testBadNode,

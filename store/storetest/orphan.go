@@ -16,14 +16,6 @@ var orphanCases = map[string]func(*bench){
 	"strays":                 testStrays,
 }
 
-// Orphans keeps what jobs have left behind.
-type Orphans interface {
-	Orphans(context.Context) ([]seedbed.Orphan, error)
-	UndoAgain(context.Context, seedbed.JobID) (seedbed.Job, error)
-	NoteStrays(ctx context.Context, nodes []string, found []seedbed.Orphan) error
-	Strays(context.Context) ([]seedbed.Orphan, error)
-}
-
 var ignoreTries = cmpopts.IgnoreFields(seedbed.Orphan{}, "Since", "Tried")
 
 // leave undoes a claimed job except for one stage, which leaves left behind.

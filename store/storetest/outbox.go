@@ -9,28 +9,6 @@ import (
 	"seedbed"
 )
 
-// Outbox manages endpoints and the deliveries to them.
-type Outbox interface {
-	CreateEndpoint(context.Context, seedbed.Endpoint) (seedbed.Endpoint, error)
-	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
-	Endpoints(context.Context) ([]seedbed.Endpoint, error)
-	DeleteEndpoint(ctx context.Context, name string) error
-	ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error)
-	RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (seedbed.Endpoint, error)
-	OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) ([]seedbed.Outgoing, error)
-	Resend(ctx context.Context, endpoint, id string) (seedbed.Outgoing, error)
-	Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (int, error)
-	ClaimOutgoing(ctx context.Context, owner string, lease time.Duration) (*seedbed.OutgoingClaim, time.Duration, error)
-	RecordOutgoing(context.Context, seedbed.OutgoingClaim, seedbed.Attempt) error
-	ReleaseOutgoing(context.Context, seedbed.OutgoingClaim) error
-	OutgoingStats(context.Context) ([]seedbed.OutgoingStats, error)
-	CountOutgoing(ctx context.Context, before time.Time) (int, error)
-	DropOutgoing(ctx context.Context, before time.Time) (int, error)
-	CleanupFinished(ctx context.Context, taken map[string]int) error
-	KnownMembers(context.Context) ([]string, error)
-	ChangeMembers(ctx context.Context, joined []seedbed.Member, left []string) error
-}
-
 var outboxCases = map[string]func(*bench){
 	"endpoints":            testEndpoints,
 	"key rotation":         testEndpointRotation,

@@ -7,11 +7,6 @@ import (
 	"seedbed"
 )
 
-// OVAs lists OVA images.
-type OVAs interface {
-	OVAs(context.Context, seedbed.NameMatch) ([]seedbed.OVA, error)
-}
-
 var ovaCases = map[string]func(*bench){
 	"OVA comes":                  testOVA,
 	"OVA refused":                testOVARefused,

@@ -8,12 +8,6 @@ import (
 	"seedbed"
 )
 
-// Rebuilds changes what instances are made from.
-type Rebuilds interface {
-	Rebuilding(context.Context, seedbed.JobID) (seedbed.Rebuild, error)
-	Exchange(context.Context, seedbed.JobRef, seedbed.RebuildSide) error
-}
-
 var rebuildCases = map[string]func(*bench){
 	"rebuild":             testRebuild,
 	"rebuild undone":      testRebuildUndone,

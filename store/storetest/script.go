@@ -7,15 +7,6 @@ import (
 	"seedbed"
 )
 
-// ScriptRuns stores the script runs of jobs, and what their scripts made.
-type ScriptRuns interface {
-	ScriptRun(ctx context.Context, id seedbed.JobID) (seedbed.ScriptRun, error)
-	ScriptDomain(ctx context.Context, id seedbed.InstanceID) (string, error)
-	SetScriptDomain(ctx context.Context, ref seedbed.JobRef, xml string) error
-	AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volume) error
-	DropVolume(ctx context.Context, ref seedbed.JobRef, pool, name string) error
-}
-
 var scriptCases = map[string]func(*bench){
 	"options":          testScriptOptions,
 	"a run":            testScriptRun,

@@ -9,12 +9,6 @@ import (
 	"seedbed"
 )
 
-// Catalogues reads and merges whole catalogues.
-type Catalogues interface {
-	Catalogue(context.Context) (seedbed.Catalogue, error)
-	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)
-}
-
 var catalogueTakeoverCases = map[string]func(*bench){
 	"to an empty one":      testImportCatalogue,
 	"conflicts":            testImportConflicts,

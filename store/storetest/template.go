@@ -12,41 +12,6 @@ import (
 	"seedbed"
 )
 
-// Templates manages the templates that profiles refer to.
-type Templates interface {
-	CreateSystemTemplate(context.Context, seedbed.SystemTemplate) (seedbed.SystemTemplate, error)
-	SystemTemplates(context.Context, seedbed.NameMatch) ([]seedbed.SystemTemplate, error)
-	ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (seedbed.SystemTemplate, error)
-	DeleteSystemTemplate(ctx context.Context, name string, checks ...func(seedbed.SystemTemplate) error) error
-
-	CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (seedbed.NetworkTemplate, error)
-	NetworkTemplates(context.Context, seedbed.NameMatch) ([]seedbed.NetworkTemplate, error)
-	ChangeNetworkTemplate(ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error) (seedbed.NetworkTemplate, error)
-	DeleteNetworkTemplate(ctx context.Context, name string, checks ...func(seedbed.NetworkTemplate) error) error
-
-	CreateStorageTemplate(ctx context.Context, name string) (seedbed.StorageTemplate, error)
-	StorageTemplates(context.Context, seedbed.NameMatch) ([]seedbed.StorageTemplate, error)
-	ChangeStorageTemplate(ctx context.Context, name string, change func(*seedbed.StorageTemplate) error) (seedbed.StorageTemplate, error)
-	DeleteStorageTemplate(ctx context.Context, name string, checks ...func(seedbed.StorageTemplate) error) error
-}
-
-// Provisioner manages the user-data documents, scripts and profiles of PVC's provisioner.
-type Provisioner interface {
-	CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error)
-	UserDataDocuments(context.Context, seedbed.NameMatch) ([]seedbed.UserDataDocument, error)
-	ChangeUserData(ctx context.Context, name string, change func(*seedbed.UserDataDocument) error) (seedbed.UserDataDocument, error)
-	DeleteUserData(ctx context.Context, name string, checks ...func(seedbed.UserDataDocument) error) error
-
-	CreateScript(ctx context.Context, name, text string) (seedbed.Script, error)
-	Scripts(context.Context, seedbed.NameMatch) ([]seedbed.Script, error)
-	ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
-	ChangeScriptOptions(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
-	DeleteScript(ctx context.Context, name string, checks ...func(seedbed.Script) error) error
-
-	ScriptedProfiles(context.Context, seedbed.NameMatch) ([]seedbed.Profile, error)
-	LiveJobs(ctx context.Context, limit int) ([]seedbed.Job, error)
-}
-
 var templateCases = map[string]func(*bench){
 	"system templates":                      testSystemTemplates,
 	"a system template's bounds":            testSystemBounds,

@@ -7,11 +7,6 @@ import (
 	"seedbed"
 )
 
-// Volumes answers questions about existing and former volumes.
-type Volumes interface {
-	InstanceNames(context.Context, []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
-}
-
 var volumeCases = map[string]func(*bench){
 	"volume job":          testVolumeJob,
 	"volume job refused":  testVolumeJobRefused,

@@ -11,9 +11,9 @@ import (
 // mounted is one mount that the broker made.
 type mounted struct {
 	what string // for the log
-	// bind: it may have others inside it that came along; they go with it.
+	// bind: other mounts may have been copied with it. They are unmounted with it.
 	bind bool
-	// system: its file system is not the script's.
+	// system: its file system does not belong to the script.
 	system bool
 	// writable: it may be made writable again after it was made read-only.
 	writable bool
@@ -22,7 +22,7 @@ type mounted struct {
 const (
 	// maxMounts bounds the mounts in the sandbox's namespace.
 	maxMounts = 512
-	// A magic number of old may be around the flags.
+	// Old programs add a magic number to the flags.
 	magic, magicMask = 0xC0ED0000, 0xFFFF0000
 	propagation      = unix.MS_PRIVATE | unix.MS_SLAVE | unix.MS_UNBINDABLE
 )
@@ -78,8 +78,8 @@ func (b *broker) mount(c *caller, args [6]uint64) (what string, err error) {
 
 func quoted(s string) string { return fmt.Sprintf("%q", s[:min(len(s), 200)]) }
 
-// place puts the mount m at the target and records it. The target must lie in
-// what is the script's own, so that nothing of the system's can be covered.
+// place attaches the mount m to the target and records it. The target must be in a file system of
+// the script, so that the script cannot cover a file of the system.
 func (b *broker) place(m, at int, rec *mounted) error {
 	id, err := mountID(at)
 	if err != nil {
@@ -98,7 +98,7 @@ func (b *broker) place(m, at int, rec *mounted) error {
 	return nil
 }
 
-// room refuses when there are too many mounts already: each bind copies those inside.
+// room refuses a mount if there are too many. A bind copies the mounts inside it.
 func (b *broker) room() error {
 	all, err := b.prune()
 	if err != nil {
@@ -110,9 +110,9 @@ func (b *broker) room() error {
 	return nil
 }
 
-// bind shows a part of what the script sees at a second place, as read-only as it
-// is at the first. What is mounted inside always comes along, with MS_REC or without: a
-// mount inside may be what hides a secret.
+// bind shows a directory or file that the script sees at a second place. It stays read-only if it
+// is at the first. Mounts inside are always copied too, even without MS_REC, because one of them may
+// hide a secret.
 func (b *broker) bind(c *caller, source string, at int) error {
 	from, err := c.resolve(unix.AT_FDCWD, source)
 	if err != nil {
@@ -126,8 +126,8 @@ func (b *broker) bind(c *caller, source string, at int) error {
 	return b.bindFrom(from, "", source, !b.own[id], at)
 }
 
-// bindOwn answers a mount of a new proc, sysfs or devpts with a bind of the
-// sandbox's own, which has the same in it and less power.
+// bindOwn answers a mount of a new proc, sysfs or devpts with a bind of the sandbox's own, which has
+// the same content with fewer rights.
 func (b *broker) bindOwn(fstype string, at int) error {
 	path := map[string]string{"proc": "/proc", "sysfs": "/sys", "devpts": "/dev/pts"}[fstype]
 	return b.bindFrom(unix.AT_FDCWD, path, fstype, true, at)
@@ -149,8 +149,8 @@ func (b *broker) bindFrom(dir int, path, what string, system bool, at int) error
 	return b.place(m, at, &mounted{what: what, bind: true, system: system, writable: st.Flags&unix.ST_RDONLY == 0})
 }
 
-// tmpfs mounts a file system in memory; what is in it counts against the script's
-// memory, and its size is bounded like that of /tmp.
+// tmpfs mounts a file system in memory. Its content counts as memory of the script, and its size is
+// limited like that of /tmp.
 func (b *broker) tmpfs(at int, flags uint64, data string) error {
 	if err := b.room(); err != nil {
 		return err
@@ -168,8 +168,8 @@ func (b *broker) tmpfs(at int, flags uint64, data string) error {
 	return b.place(m, at, &mounted{what: "tmpfs", writable: flags&unix.MS_RDONLY == 0})
 }
 
-// volume mounts one of the job's devices, idmapped, so that root inside owns what
-// root owns on the volume, and nothing else of the sandbox's ids leaks onto it.
+// volume mounts one of the job's devices. It is idmapped: root inside owns what root owns on the
+// volume, and no other id of the sandbox is written to it.
 func (b *broker) volume(c *caller, source, fstype string, at int, flags uint64, data string) error {
 	from, err := c.resolve(unix.AT_FDCWD, source)
 	if err != nil {
@@ -199,8 +199,8 @@ func (b *broker) volume(c *caller, source, fstype string, at int, flags uint64, 
 	if flags&unix.MS_RDONLY != 0 {
 		opts = append(opts, option{Key: "ro"})
 	}
-	// The path, not the descriptor, so that mountinfo names the volume, as
-	// grub-install and df expect. Only the warden can change what is there.
+	// Use the path and not the descriptor, so that mountinfo names the volume, as grub-install
+	// and df expect. Only the warden can change the file at the path.
 	m, err := newMount(driverOf(fstype), b.attrs(flags), append([]option{{"source", path}}, opts...)...)
 	if err != nil {
 		b.note("mount of %s as %s: %v", path, fstype, err)
@@ -214,8 +214,8 @@ func (b *broker) volume(c *caller, source, fstype string, at int, flags uint64, 
 	return b.place(m, at, &mounted{what: path, writable: flags&unix.MS_RDONLY == 0})
 }
 
-// attrs translates mount(2)'s flags. Set-user-id bits are kept on the volume and
-// mean nothing inside; devices mean something where a cgroup says which.
+// attrs translates the flags of mount(2). Set-user-id bits are kept on the volume but have no effect
+// inside. Device nodes only work if a cgroup says which devices are allowed.
 func (b *broker) attrs(flags uint64) int {
 	a := unix.MOUNT_ATTR_NOSUID | b.devAttr()
 	for _, f := range []struct {
@@ -236,7 +236,7 @@ func (b *broker) attrs(flags uint64) int {
 	return a
 }
 
-// remount changes flags of a mount that the broker made: read-only and back.
+// remount makes a mount of the broker read-only, or writable again.
 func (b *broker) remount(at int, flags uint64) error {
 	rec, err := b.top(at)
 	if err != nil {
@@ -254,7 +254,7 @@ func (b *broker) remount(at int, flags uint64) error {
 	return unix.MountSetattr(at, "", unix.AT_EMPTY_PATH, &attr)
 }
 
-// top finds the record of the mount whose top directory at is.
+// top returns the record of the mount whose top directory is at.
 func (b *broker) top(at int) (*mounted, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(at, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil {

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// volumeTypes are the file systems of volumes, by what mount(2) calls them: the
-// options that the broker itself sets, and those that a script may set. What is
-// not here could name another file or device of the host (journal_path, logdev,
-// device), or stop the host on an error (errors=panic).
+// volumeTypes are the file systems of volumes, by their type in mount(2). Each has the options that
+// the broker sets, and those that a script may set. Other options could name a file or device of the
+// host (journal_path, logdev, device), or stop the host on an error (errors=panic).
 var volumeTypes = map[string]struct {
 	ours  []option
 	flags []string // options without a value
@@ -17,7 +16,7 @@ var volumeTypes = map[string]struct {
 }{
 	"ext2": extOptions, "ext3": extOptions, "ext4": extOptions,
 	"xfs": {
-		// Clones of one image have one UUID, which XFS refuses twice on a host.
+		// Clones of one image have the same UUID. XFS refuses a second one on a host.
 		ours: []option{{Key: "nouuid"}},
 		flags: []string{
 			"discard", "nodiscard", "inode64", "inode32", "attr2", "norecovery", "nouuid", "largeio", "nolargeio", "noquota", "noalign",
@@ -41,7 +40,7 @@ var extOptions = struct {
 	flags []string
 	keys  []string
 }{
-	// The superblock may ask for a panic on errors; an option outweighs it.
+	// The superblock may request a panic on errors. An option overrides that.
 	ours: []option{{"errors", "remount-ro"}},
 	flags: []string{
 		"discard", "nodiscard", "acl", "noacl", "user_xattr", "barrier", "nobarrier", "delalloc", "nodelalloc", "noload", "norecovery",
@@ -50,8 +49,8 @@ var extOptions = struct {
 	keys: []string{"data", "commit", "stripe", "errors", "barrier", "max_batch_time", "min_batch_time", "inode_readahead_blks"},
 }
 
-// driverOf is what the kernel's file system is called that mounts such a volume. Of
-// the names that ext4 has, and mounts all three by, only its own takes mapped ids.
+// driverOf returns the name of the kernel's file system that mounts such a volume. ext4 mounts ext2,
+// ext3 and ext4, but supports mapped ids only under its own name.
 func driverOf(fstype string) string {
 	if fstype == "ext2" || fstype == "ext3" {
 		return "ext4"
@@ -82,8 +81,8 @@ func volumeOptions(fstype, data string) ([]option, error) {
 	return opts, nil
 }
 
-// plainWord: nothing that a file system could take for a path or a module of the
-// host. A subvolume's path is one inside the volume; a compression has a level.
+// plainWord matches values that a file system cannot use as a path or a module of the host. The path
+// of a subvolume is inside the volume. A compression has a level.
 func plainWord(key, value string) bool {
 	more := map[string]string{"subvol": "/@+~", "compress": ":", "compress-force": ":"}[key]
 	ok := func(r rune) bool {
@@ -92,7 +91,7 @@ func plainWord(key, value string) bool {
 	return value != "" && len(value) < 256 && !strings.ContainsFunc(value, func(r rune) bool { return !ok(r) })
 }
 
-// tmpfsOptions parses mount(2)'s data for a tmpfs; its size is at most most.
+// tmpfsOptions parses the data of mount(2) for a tmpfs. The size is at most most.
 func tmpfsOptions(data string, most int64) ([]option, error) {
 	size, mode := most, "1777"
 	for item := range strings.SplitSeq(data, ",") {
@@ -113,7 +112,7 @@ func tmpfsOptions(data string, most int64) ([]option, error) {
 			}
 			mode = strconv.FormatUint(n, 8)
 		case "", "uid", "gid", "nr_inodes", "nr_blocks", "huge", "mpol", "inode64", "inode32":
-			// Root inside owns it, and the rest is ours to say.
+			// Root inside owns it. The other options are not the script's choice.
 		default:
 			return nil, deny("option %s of tmpfs is not allowed", quoted(item))
 		}

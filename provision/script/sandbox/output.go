@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// longest is the most that one line may have; what is longer becomes several.
+// longest is the maximum length of a line. A longer one becomes several.
 const longest = 4096
 
-// maxNotes bounds the sandbox's own lines.
+// maxNotes limits the number of notes.
 const maxNotes = 200
 
-// output takes what a program prints, in lines and up to its limit.
+// output splits the output of a program into lines, up to its limit.
 type output struct {
 	mu    sync.Mutex
 	take  func(stream string, line []byte)
@@ -33,8 +33,8 @@ func newOutput(s Spec) *output {
 	return &output{take: s.Output, left: int64(s.Limits.Output), limit: s.Limits.Output.String()}
 }
 
-// pipes makes the writing ends for stdout and stderr. They belong to root inside,
-// who may open them again as /dev/stdout and /dev/stderr.
+// pipes makes the write ends for stdout and stderr. They belong to root inside, who can open them
+// again as /dev/stdout and /dev/stderr.
 func (o *output) pipes(owner uint32) (stdout, stderr *os.File, err error) {
 	var w [2]*os.File
 	for i, name := range []string{Stdout, Stderr} {
@@ -60,15 +60,15 @@ func (o *output) read() {
 	}
 }
 
-// drain takes what has been printed by now.
+// drain reads what has been printed so far.
 func (o *output) drain(rest bool) {
 	for _, s := range o.streams {
 		s.drain(rest)
 	}
 }
 
-// finish waits until all that was printed is taken. The writers are gone by now;
-// the deadline is for a writer that the kernel has not let go of.
+// finish waits until all output has been read. The writers have ended by now. The deadline is for a
+// writer whose pipe the kernel has not closed yet.
 func (o *output) finish() {
 	o.once.Do(func() {
 		for _, s := range o.streams {
@@ -81,7 +81,7 @@ func (o *output) finish() {
 	})
 }
 
-// runeEnd is where b may be cut: before a last character that is not whole.
+// runeEnd returns the length of b without an incomplete last character.
 func runeEnd(b []byte) int {
 	for i := 1; i < utf8.UTFMax && i < len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {
@@ -114,14 +114,14 @@ func (o *output) line(stream string, raw []byte) {
 	o.take(stream, text)
 }
 
-// clean makes valid UTF-8 without NUL, which databases refuse, and without the
-// carriage return of a line's end.
+// clean returns b as valid UTF-8, without NUL, which databases refuse, and without a carriage return
+// at the end.
 func clean(raw []byte) []byte {
 	raw = bytes.TrimSuffix(raw, []byte{'\r'})
 	return bytes.ReplaceAll(bytes.ToValidUTF8(raw, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))
 }
 
-// note writes one of the sandbox's own lines.
+// note writes a line of the stream Notes.
 func (o *output) note(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

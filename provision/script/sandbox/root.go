@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shown are the host's trees that a sandbox sees, read-only. What is not here,
-// such as /srv, /home or most of /var, does not exist inside.
+// shown are the directories of the host that a sandbox sees, read-only. Others, such as /srv, /home
+// or most of /var, do not exist inside.
 var shown = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt",
 	"/var/lib/dpkg", "/var/lib/rpm", "/var/lib/ca-certificates",
 }
 
-// hidden are the secrets in them. Root inside could not read most of them anyhow,
-// because it has no rights on the host; this is for those that were left readable.
+// hidden are the secrets in them. Root inside has no rights on the host and cannot read most of them
+// in any case. Hiding them protects those that are readable by everyone.
 var hidden = []string{
 	"/etc/ceph", "/etc/seedbed", "/etc/libvirt", "/etc/qemu", "/etc/pvc", "/etc/ssh", "/etc/ssl/private", "/etc/pki/tls/private",
 	"/etc/pki/libvirt", "/etc/pki/libvirt-private", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers",
@@ -33,8 +33,8 @@ var hidden = []string{
 	"/etc/apt/auth.conf", "/etc/apt/auth.conf.d",
 }
 
-// procHidden and procFixed are what runc's specification masks and makes
-// read-only of /proc, and more of the same kind.
+// procHidden and procFixed are the files of /proc that are hidden and made read-only: those of
+// runc's specification, and similar ones.
 var (
 	procHidden = []string{
 		"acpi", "asound", "config.gz", "interrupts", "kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecgroup",
@@ -74,8 +74,8 @@ func (w *warden) build() error {
 	return nil
 }
 
-// pivot makes root the root of this namespace, for every process in it, and
-// leaves nothing of the old one. pivot_root(2) explains the two dots.
+// pivot makes root the root of this namespace for all its processes, and unmounts the old one.
+// pivot_root(2) explains the two dots.
 func pivot(root string) error {
 	if err := unix.Chdir(root); err != nil {
 		return err
@@ -89,7 +89,7 @@ func pivot(root string) error {
 	return unix.Chdir("/")
 }
 
-// showHost binds the host's trees, read-only, and hides the secrets in them.
+// showHost binds the directories of the host, read-only, and hides the secrets in them.
 func (w *warden) showHost(root string) error {
 	for _, path := range shown {
 		to, err := os.Readlink(path) // /bin -> usr/bin
@@ -197,8 +197,8 @@ func coverOne(root, path string, empty int) error {
 	return unix.MoveMount(m, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// tempMount is a file system in memory that is mounted at a path for a while, since
-// older kernels copy parts only of what is mounted.
+// tempMount is a file system in memory that is mounted at a path for a moment, since older kernels
+// copy parts only of mounted file systems.
 type tempMount struct {
 	fd int
 	at string
@@ -235,8 +235,8 @@ func inRoot(root, path string) (int, error) {
 	return openIn(dir, path, 0, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
 }
 
-// mountScratch mounts the one file system in memory that the script may fill, and
-// shows parts of it where scratch files go.
+// mountScratch mounts the file system in memory that the script can fill, and shows parts of it at
+// the paths for scratch files.
 func (w *warden) mountScratch(root string) error {
 	inodes := min(max(w.plan.Tmp/4096, 16384), 1<<20)
 	lent, err := mountTemp(filepath.Join(root, ".lent"), w.devAttr(),
@@ -280,7 +280,7 @@ func (w *warden) mountScratch(root string) error {
 	return nil
 }
 
-// devAttr is nodev where no device cgroup says which devices may be opened.
+// devAttr returns nodev if there is no device cgroup that limits which devices can be opened.
 func (w *warden) devAttr() int {
 	if w.plan.NoDevices {
 		return unix.MOUNT_ATTR_NODEV
@@ -288,8 +288,8 @@ func (w *warden) devAttr() int {
 	return 0
 }
 
-// writeFiles writes Spec.Files into a file system of their own, read-only and
-// root's outside, and the name server configuration that a link of /etc points at.
+// writeFiles writes Spec.Files, and the name server configuration to which a link in /etc points,
+// into a separate file system that is read-only and belongs to root outside.
 func (w *warden) writeFiles(root string) error {
 	size := int64(1 << 20)
 	for _, b := range w.plan.Files {

@@ -42,10 +42,9 @@ type launch struct {
 // pair of processes that a sandbox starts with.
 type spawned struct{ warden, launcher int }
 
-// spawn makes the namespaces and starts the two processes in them: the warden,
-// which is process 1 and root's, and the launcher in a user namespace of its own.
-// All namespaces but that one belong to the host's user namespace, so that root
-// inside has no power over any of them, whatever gets through the filter.
+// spawn makes the namespaces and starts the two processes in them: the warden, which is process 1
+// and runs as root, and the launcher in its own user namespace. All other namespaces belong to the
+// host's user namespace. So root inside has no rights over them, even if the filter has a hole.
 func spawn(p plan, l launch, wardenFiles, launcherFiles []*os.File) (s spawned, err error) {
 	return s, onThread(func() error {
 		flags := unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWPID
@@ -58,7 +57,7 @@ func spawn(p plan, l launch, wardenFiles, launcherFiles []*os.File) (s spawned, 
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("part from the host's mounts: %w", err)
 		}
-		// Where the worker may set no host name, the script sees the host's.
+		// If the worker must not set a host name, the script sees the host's.
 		_ = unix.Sethostname([]byte("script"))
 		if !p.Network {
 			if err := loopbackUp(); err != nil {
@@ -105,9 +104,9 @@ func numbers(files []*os.File) (fds []uintptr) {
 	return fds
 }
 
-// onThread runs f on a thread that ends with it, because f changes what belongs
-// to the thread. The process's first thread does not end, so it is not taken: it
-// would hold the sandbox's mounts for ever.
+// onThread runs f on a thread that ends with it, because f changes attributes of the thread. It does
+// not use the first thread of the process, which never ends and would keep the sandbox's mounts in
+// use.
 func onThread(f func() error) error {
 	result, done := make(chan error, 1), make(chan struct{})
 	defer close(done)

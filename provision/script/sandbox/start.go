@@ -16,11 +16,11 @@ import (
 	"seedbed"
 )
 
-// patience is how long one exchange with a child may take. The start of a
-// sandbox needs a few hundredths of a second.
+// patience is the time limit of one exchange with a child. The start of a sandbox takes a few
+// hundredths of a second.
 const patience = 20 * time.Second
 
-// Sandbox is a running one. Its methods are safe for concurrent use.
+// Sandbox is a running sandbox. Its methods are safe for concurrent use.
 type Sandbox struct {
 	host  *Host
 	spec  Spec
@@ -31,12 +31,12 @@ type Sandbox struct {
 	warden, launcher *os.Process
 	control, sync    *net.UnixConn
 
-	// turn is held for one request to the warden; answers brings what it says.
+	// turn is held during one request to the warden. answers receives its answers.
 	turn    sync.Mutex
 	answers chan message
 	devices map[string]device // by path; under turn
 
-	// stop ends the program: closed once, with the limit that was passed in why.
+	// stop is closed once, to end the program. why is then the limit that was exceeded.
 	stop     chan struct{}
 	stopOnce sync.Once
 	why      string
@@ -56,8 +56,8 @@ type device struct {
 }
 
 // Start makes a sandbox and runs the program in it. ctx only bounds the start.
-// Errors: ErrInvalid for a bad spec, ErrExists while one of that id lives, and
-// plain ones for what the kernel refuses.
+// It returns ErrInvalid for an invalid spec, ErrExists while a sandbox of that ID exists, and other
+// errors if the kernel refuses something.
 func (h *Host) Start(ctx context.Context, spec Spec) (*Sandbox, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func (s *Sandbox) start(ctx context.Context, base uint32) (err error) {
 	return err
 }
 
-// children starts the two processes and returns the sockets to them. Whatever of
-// them has started is in s, also when it fails.
+// children starts the two processes and returns the sockets to them. s has the started ones, even if
+// children fails.
 func (s *Sandbox) children(base uint32, dir string) (control, sync *net.UnixConn, err error) {
 	var files closers
 	defer files.close() // so that the children's ends close with the children
@@ -175,7 +175,7 @@ func (s *Sandbox) children(base uint32, dir string) (control, sync *net.UnixConn
 	}
 	files.add(launcherEnd)
 
-	// The warden's own words, a panic's, go where the worker's go.
+	// Output of the warden itself, such as a panic, goes to the worker's output.
 	wardenFiles := []*os.File{null, null, os.Stderr, wardenEnd, planFile}
 	launcherFiles := []*os.File{null, stdout, stderr, launcherEnd, launchFile}
 	if s.spec.Channel != nil {
@@ -190,7 +190,7 @@ func (s *Sandbox) children(base uint32, dir string) (control, sync *net.UnixConn
 		}
 	}
 	if errors.Is(err, unix.ENOMEM) && s.warden != nil {
-		// So answers a PID namespace whose process 1 has ended, which said why.
+		// The kernel returns this if process 1 of the namespace has ended. It has reported why.
 		_ = control.SetReadDeadline(time.Now().Add(patience))
 		_, why := s.expect(control, opReady, "build its root")
 		err = errors.Join(why, err)
@@ -198,7 +198,7 @@ func (s *Sandbox) children(base uint32, dir string) (control, sync *net.UnixConn
 	return control, sync, err
 }
 
-// plans are what the two processes are told.
+// plans returns the plans for the two processes.
 func (s *Sandbox) plans(base uint32, dir string) (plan, launch) {
 	spec, cfg := s.spec, s.host.cfg
 	p := plan{
@@ -215,16 +215,15 @@ func (s *Sandbox) plans(base uint32, dir string) (plan, launch) {
 	return p, l
 }
 
-// handshake brings the two processes together: the warden builds the root, the
-// launcher is put under its limits, gives its filter's listener to the warden,
-// and executes the program.
+// handshake coordinates the two processes. The warden builds the root. The launcher is put under its
+// limits, gives the listener of its filter to the warden, and executes the program.
 func (s *Sandbox) handshake() error {
 	sync, launcher := s.sync, s.launcher.Pid
 	if err := s.group.join(launcher); err != nil {
 		return err
 	}
-	// The host should sooner do without a script than without what it serves; 0 to
-	// 1000. What the host's root has set, the script cannot lower.
+	// If memory is short, the kernel should end a script rather than a service of the host. The
+	// script cannot lower a value that the host's root has set (0 to 1000).
 	_ = set(fmt.Sprintf("/proc/%d/oom_score_adj", launcher), "500")
 	_, err := s.expect(sync, opHello, "start")
 	if errors.Is(err, io.EOF) { // it ends with the warden, which says why it ended
@@ -266,7 +265,7 @@ func (s *Sandbox) handshake() error {
 	if err := tell(sync, message{Op: opGo}); err != nil {
 		return fmt.Errorf("write to the launcher: %w", err)
 	}
-	// The launcher's end closes when the program replaces it.
+	// The launcher's end is closed when the program replaces it.
 	m, fds, err = hear(sync)
 	closeAll(fds)
 	switch {
@@ -278,7 +277,7 @@ func (s *Sandbox) handshake() error {
 	return nil
 }
 
-// expect reads the warden's next message, notes aside, and wants it to be op.
+// expect reads the next message of the warden that is not a note. It must be op.
 func (s *Sandbox) expect(c *net.UnixConn, op, doing string) (message, error) {
 	for {
 		m, fds, err := hear(c)
@@ -311,7 +310,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// closers are files that close together, once.
+// closers are files that are closed together, once.
 type closers []*os.File
 
 func (c *closers) add(f ...*os.File) { *c = append(*c, f...) }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stream cuts what comes out of one pipe into lines. Two read it: follow, which
-// waits for more, and drain, which takes what is there.
+// stream splits the output of one pipe into lines. It has two readers: follow waits for more output,
+// and drain reads what is in the pipe now.
 type stream struct {
 	out  *output
 	name string
@@ -26,7 +26,7 @@ func newStream(o *output, name string, file *os.File) *stream {
 	return &stream{out: o, name: name, file: file, buf: make([]byte, 0, 16*longest)}
 }
 
-// follow takes everything until the writers have gone.
+// follow reads everything until all writers have closed the pipe.
 func (s *stream) follow() {
 	pipe, err := s.file.SyscallConn()
 	for err == nil {
@@ -49,14 +49,14 @@ func (s *stream) follow() {
 	}
 }
 
-// drain takes what the pipe holds now and no more: whoever goes on printing
-// cannot keep it. With rest, the beginning of a line counts as one.
+// drain reads only what the pipe holds now, so that a program that continues to print cannot delay
+// it. With rest, an incomplete line counts as a line.
 func (s *stream) drain(rest bool) {
 	pipe, err := s.file.SyscallConn()
 	if err != nil {
 		return
 	}
-	// An error says that the pipe is closed: then follow has taken everything.
+	// An error means that the pipe is closed. Then follow has read everything.
 	_ = pipe.Control(func(fd uintptr) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *stream) drain(rest bool) {
 	})
 }
 
-// pull reads once, at most so many bytes, and hands over the lines that are whole by then.
+// pull reads once, at most so many bytes, and passes on the complete lines.
 func (s *stream) pull(read func([]byte) (int, error), most int) (int, error) {
 	room := s.buf[len(s.buf):cap(s.buf)]
 	n, err := read(room[:min(len(room), most)])
@@ -92,7 +92,7 @@ func (s *stream) pull(read func([]byte) (int, error), most int) (int, error) {
 	return n, err
 }
 
-// rest hands over the first bytes of a line whose end has not come.
+// rest passes on an incomplete line.
 func (s *stream) rest(n int) {
 	if n > 0 {
 		s.out.line(s.name, s.buf[:n])

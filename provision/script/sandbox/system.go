@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountProc mounts the PID namespace's own /proc, with what belongs to the whole
-// machine hidden or read-only. A bind of it is all that the script can mount as
-// proc, so this one's rules hold for those too.
+// mountProc mounts the /proc of the PID namespace. Files that concern the whole host are hidden or
+// read-only. A script can only mount binds of it as proc, so the same rules hold for these.
 func (w *warden) mountProc(root string) error {
 	at := filepath.Join(root, "proc")
 	m, err := newMount("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
@@ -59,9 +58,9 @@ func under(dir string, names []string) (paths []string) {
 	return paths
 }
 
-// mountSys mounts a sysfs that shows only this network namespace, read-only. No
-// cgroup hierarchy and no debugfs is mounted in it, and firmware is hidden, so
-// that grub-install picks the BIOS that the guests have.
+// mountSys mounts a sysfs that shows only this network namespace, read-only. It has no cgroup
+// hierarchy and no debugfs. The firmware is hidden, so that grub-install chooses BIOS, which the
+// guests have.
 func (w *warden) mountSys(root string) error {
 	at := filepath.Join(root, "sys")
 	if w.plan.Privileged {
@@ -77,7 +76,7 @@ func (w *warden) mountSys(root string) error {
 	return cover(root, under("sys", sysHidden))
 }
 
-// showAll shows a tree of the host as it is, for a privileged sandbox.
+// showAll shows a directory of the host unchanged, for a privileged sandbox.
 func showAll(path, at string) error {
 	m, err := cloneTree(unix.AT_FDCWD, path)
 	if err != nil {
@@ -86,7 +85,7 @@ func showAll(path, at string) error {
 	return attach(m, at)
 }
 
-// nodes are the files of /dev that every program may count on.
+// nodes are the files of /dev that every program can expect.
 var nodes = []struct {
 	name         string
 	major, minor uint32
@@ -99,8 +98,8 @@ var links = []struct{ name, to string }{
 	{"ptmx", "pts/ptmx"},
 }
 
-// mountDev makes /dev: a file system in memory that the script sees read-only and
-// the warden, through a second mount below it, does not.
+// mountDev makes /dev, a file system in memory. The script sees it read-only. The warden can write to
+// it through a second mount below it.
 func (w *warden) mountDev(root string) error {
 	at := filepath.Join(root, "dev")
 	if w.plan.Privileged {
@@ -164,7 +163,7 @@ func (w *warden) mountDev(root string) error {
 	return attach(pts, filepath.Join(at, "pts"))
 }
 
-// hostDev shows the host's /dev, with a /dev/rbd of the sandbox's own in it.
+// hostDev shows the host's /dev, with a /dev/rbd that belongs to the sandbox.
 func (w *warden) hostDev(root, at string) error {
 	for _, tree := range []string{"/dev", "/run"} {
 		if err := showAll(tree, filepath.Join(root, tree)); err != nil {

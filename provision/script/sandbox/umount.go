@@ -38,8 +38,8 @@ func (b *broker) umount(c *caller, args [6]uint64) (what string, err error) {
 		}
 		return what, err
 	}
-	// From here on by parent directory and name: a descriptor of the mount itself
-	// would keep it busy, and its path could be changed to mean another one.
+	// From here on, use the parent directory and the name. A descriptor of the mount itself would
+	// keep it busy, and its path could be changed to mean another mount.
 	parent, name, err := b.parentOf(at)
 	if err != nil {
 		return what, err
@@ -50,7 +50,7 @@ func (b *broker) umount(c *caller, args [6]uint64) (what string, err error) {
 	return what, b.detach(parent, name, id, rec, flags&unix.MNT_DETACH != 0)
 }
 
-// cameAlong says whether the mount lies inside a bind that the broker made.
+// cameAlong reports whether the mount is inside a bind that the broker made.
 func (b *broker) cameAlong(id uint64) bool {
 	up, err := parents(b.proc)
 	if err != nil {
@@ -68,8 +68,8 @@ func (b *broker) cameAlong(id uint64) bool {
 	return false
 }
 
-// parentOf opens the directory in which the mount at lies. A directory that is a
-// mount point can be neither renamed nor removed, so the name stays its own.
+// parentOf opens the directory that contains the mount at. A directory that is a mount point cannot
+// be renamed or removed, so the name keeps its meaning.
 func (b *broker) parentOf(at int) (int, string, error) {
 	full, err := readlink(b.proc, fmt.Sprintf("self/fd/%d", at))
 	if err != nil {
@@ -82,8 +82,8 @@ func (b *broker) parentOf(at int) (int, string, error) {
 	return parent, path.Base(full), err
 }
 
-// detach unmounts what lies at the name. Lazily it goes into the detach directory: so does a bind
-// without being asked to, as what came along with it keeps it busy.
+// detach unmounts the mount at the name. A lazy unmount moves it to the detach directory. A bind is
+// always unmounted that way, because the mounts that were copied with it keep it busy.
 func (b *broker) detach(parent int, name string, id uint64, rec *mounted, lazy bool) error {
 	err := b.still(parent, name, id)
 	if err != nil {
@@ -104,8 +104,8 @@ func (b *broker) detach(parent int, name string, id uint64, rec *mounted, lazy b
 	return err
 }
 
-// still says whether the mount at the name is the one that was looked at, or its
-// path was changed in the meantime.
+// still reports whether the mount at the name is still the one that was checked. Its path may have
+// been changed in the meantime.
 func (b *broker) still(parent int, name string, id uint64) error {
 	var st unix.Statx_t
 	if err := unix.Statx(parent, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, &st); err != nil {
@@ -117,7 +117,7 @@ func (b *broker) still(parent int, name string, id uint64) error {
 	return nil
 }
 
-// carries says whether the broker has mounted something inside the mount.
+// carries reports whether the broker has mounted something inside the mount.
 func (b *broker) carries(id uint64) bool {
 	up, err := parents(b.proc)
 	if err != nil {
@@ -133,8 +133,8 @@ func (b *broker) carries(id uint64) bool {
 	return false
 }
 
-// prune forgets the mounts that are gone, since their numbers come back, and
-// gives the others.
+// prune removes the records of mounts that no longer exist, since their numbers are reused. It
+// returns the others.
 func (b *broker) prune() (map[uint64]uint64, error) {
 	now, err := parents(b.proc)
 	if err != nil {

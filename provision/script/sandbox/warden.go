@@ -13,10 +13,10 @@ import (
 	"seedbed"
 )
 
-// warden is process 1 of a sandbox: the host's root, inside the sandbox's mount
-// namespace but outside its user namespace, so that nothing in there can touch it.
-// It builds the root, answers for the system calls that the filter hands over,
-// and waits for orphans. It ends when the worker does.
+// warden is process 1 of a sandbox. It is the host's root, inside the sandbox's mount namespace but
+// outside its user namespace, so that no process inside can affect it. It builds the root directory,
+// carries out the system calls that the filter hands over, and reaps orphaned processes. It ends
+// with the worker.
 type warden struct {
 	plan plan
 	base uint32
@@ -27,23 +27,23 @@ type warden struct {
 	devices  map[uint64]string // what may be mounted: device number to path
 	mounting string            // the one of these paths that the broker mounts just now
 	users    int               // the sandbox's user namespace, for idmapped mounts
-	// own are the mounts that mounts may be put on, and nodes made in: true where
-	// the file system is the script's as well, and not a bind of the system's. made
-	// are those of them that the broker made, which may be unmounted.
+	// own are the mounts on which the script may mount and make nodes. The value is true if the file
+	// system belongs to the script and is not a bind of the system's. made are those that the broker
+	// made, which may be unmounted.
 	own       map[uint64]bool
 	made      map[uint64]*mounted
 	detachDir detachDir
 }
 
-// ward is the whole life of process 1.
+// ward is the main function of process 1.
 func ward(p plan) error {
 	go reap()
 	w := &warden{plan: p, base: p.Base, users: -1, devices: map[uint64]string{}, own: map[uint64]bool{}, made: map[uint64]*mounted{}}
 	if err := w.build(); err != nil {
 		return err
 	}
-	// A change of the root is one for every process and thread in the namespace
-	// that has the old one: not before the worker has left it.
+	// The change of the root affects every process and thread of the namespace that has the old
+	// root. So it must not happen before the worker has left the namespace.
 	if _, _, err := hearFD(controlFD); err != nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (w *warden) hide(path string) error {
 	return nil
 }
 
-// withdraw has the device mounted no more.
+// withdraw refuses further mounts of the device.
 func (w *warden) withdraw(path string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *warden) withdraw(path string) error {
 	return nil
 }
 
-// devDir opens the directory of a path below /dev, making it where it is missing.
+// devDir opens the directory of a path below /dev, and makes it if it does not exist.
 func (w *warden) devDir(path string) (dir int, name string, err error) {
 	parts := strings.Split(strings.TrimPrefix(path, "/dev/"), "/")
 	dir, err = unix.Dup(w.dev)
@@ -165,7 +165,7 @@ func (w *warden) note(format string, args ...any) {
 	_ = tellFD(controlFD, message{Op: opNote, Text: text[:min(len(text), longest)]})
 }
 
-// reap waits for the orphans that process 1 inherits.
+// reap waits for the orphaned processes that process 1 inherits.
 func reap() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, unix.SIGCHLD)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is what worker, warden and launcher tell each other: one JSON object
-// in one packet of a socketpair.
+// message is one message between worker, warden and launcher: a JSON object in one packet of a
+// socketpair.
 type message struct {
 	Op string `json:"op"`
 	// Path, Major and Minor are a device.
@@ -23,7 +23,7 @@ type message struct {
 	// Dev and Ino identify the root directory that was built.
 	Dev uint64 `json:"dev,omitempty"`
 	Ino uint64 `json:"ino,omitempty"`
-	// Text is a note or an error's message, Kind its kind's name.
+	// Text is a note or the message of an error. Kind is the name of the error's kind.
 	Text string `json:"text,omitempty"`
 	Kind string `json:"kind,omitempty"`
 }
@@ -43,7 +43,7 @@ const (
 
 const packet = 64 << 10
 
-// pair makes a connected pair: ours for the poller, theirs to be inherited.
+// pair makes a connected pair of sockets: ours for the poller, theirs to be inherited.
 func pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return c.(*net.UnixConn), b, nil
 }
 
-// tell writes m and the descriptors to a worker's end.
+// tell sends m and the descriptors from the worker's end.
 func tell(c *net.UnixConn, m message, fds ...int) error {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -72,7 +72,7 @@ func tell(c *net.UnixConn, m message, fds ...int) error {
 	return err
 }
 
-// hear reads one message at a worker's end, with at most two descriptors.
+// hear receives one message at the worker's end, with at most two descriptors.
 func hear(c *net.UnixConn) (message, []int, error) {
 	b, oob := make([]byte, packet), make([]byte, unix.CmsgSpace(8))
 	n, on, _, _, err := c.ReadMsgUnix(b, oob)
@@ -85,7 +85,7 @@ func hear(c *net.UnixConn) (message, []int, error) {
 	return decode(b[:n], oob[:on])
 }
 
-// tellFD and hearFD are the same at the child's end, where reads may block.
+// tellFD and hearFD do the same at the child's end, where reads may block.
 func tellFD(fd int, m message, fds ...int) error {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -135,7 +135,7 @@ func decode(b, oob []byte) (m message, fds []int, err error) {
 	return m, fds, json.Unmarshal(b, &m)
 }
 
-// memory writes v as JSON into a file that exists only in memory, ready to be read.
+// memory returns a file that exists only in memory and holds v as JSON, at its beginning.
 func memory(v any) (*os.File, error) {
 	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
 	if err != nil {

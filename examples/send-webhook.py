@@ -4,9 +4,9 @@
     send-webhook.py URL SECRET-FILE JSON
 
 URL is http://127.0.0.1:7371/hooks/NAME, and SECRET-FILE holds the whsec_ line
-that `seedbed hook add NAME` printed. A delivery that got no answer may be sent
-again with the same id (WEBHOOK_ID in the environment): it never makes a second
-machine. Exit status 0 means that the job is on disk (202).
+that `seedbed hook add NAME` printed. A delivery without an answer can be sent
+again with the same id (WEBHOOK_ID in the environment). It never creates a second
+instance. Exit status 0 means that the job is on disk (202).
 """
 
 import base64

@@ -20,7 +20,7 @@ for what in "${@:-test}"; do
 	run | deb | test | script | ceph | postgres | zookeeper) eval "want=\"\$want \$$what\"" ;;
 	dir | sqlite | local) ;; # the embedded defaults need nothing
 	bench) ;;                # nothing but Go
-	*) echo "packages: want run, test, deb, bench, script, ceph, postgres or zookeeper, not $what" >&2; exit 2 ;;
+	*) echo "packages: expected run, test, deb, bench, script, ceph, postgres or zookeeper, not $what" >&2; exit 2 ;;
 	esac
 done
 

@@ -15,7 +15,7 @@ engine() { # engine NAME VALUE DEFAULT OTHER
 	case $2 in
 	"$3") ;;
 	"$4") engines+=("$4") ;;
-	*) echo "run: $1=$2 cannot be used: want $3 (the default) or $4" >&2; exit 2 ;;
+	*) echo "run: $1=$2 cannot be used: expected $3 (the default) or $4" >&2; exit 2 ;;
 	esac
 }
 engine STORAGE "${STORAGE:=dir}" dir ceph
@@ -77,7 +77,7 @@ take_down() {
 	done 2>/dev/null
 	[ -n "${started[kvm]:-}" ] && chgrp root /dev/kvm && chmod 0600 /dev/kvm
 	if [ -n "$left" ]; then
-		echo "run: $left could not be taken down; what there is to know is in $state" >&2
+		echo "run: $left could not be removed; see the logs in $state" >&2
 		exit 1
 	fi
 	rm -rf "$state"
@@ -97,7 +97,7 @@ await() { # await SECONDS WHAT COMMAND…: until COMMAND succeeds
 }
 
 if ip link show seedbed0 >/dev/null 2>&1; then
-	echo 'run: the bridge seedbed0 is there already: another Seedbed runs here, or was not cleaned up (seedbed-metadata --cleanup)' >&2
+	echo 'run: the bridge seedbed0 already exists: another Seedbed uses it, or was not cleaned up (seedbed-metadata --cleanup)' >&2
 	exit 1
 fi
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"seedbed"
 	"seedbed/internal/cli"
 
 	"github.com/spf13/cobra"
@@ -63,5 +64,15 @@ func TestEveryCommandHasAScript(t *testing.T) {
 	}
 	if leaves < 100 {
 		t.Errorf("only %d commands were found", leaves)
+	}
+}
+
+// TestEveryKindHasStages checks that the scripts see stages of each kind of job.
+func TestEveryKindHasStages(t *testing.T) {
+	t.Parallel()
+	for _, kind := range seedbed.JobKinds() {
+		if len(stages[kind]) == 0 {
+			t.Errorf("a %s job has no stages: add them to stages in world_test.go", kind)
+		}
 	}
 }

@@ -36,12 +36,12 @@ func TestCleanupNodes(t *testing.T) {
 			f.hosts[testNode].hv.Forget(of["a1"].ID)
 			f.hosts[otherNode].hv.Forget(of["b1"].ID)
 			f.setAway(otherNode, true, long)
-		}, skipped: []string{"no inventory of node node2, so nothing is touched of what is there: "}, items: []string{"a1"}},
+		}, skipped: []string{"no inventory of node node2, so nothing is removed there: "}, items: []string{"a1"}},
 		{name: "one is not complete", act: func(_ *testing.T, l *lab, f *nodes, of map[string]seedbed.Instance) {
 			f.hosts[testNode].hv.Forget(of["a1"].ID)
 			f.hosts[otherNode].hv.Forget(of["b1"].ID)
 			f.hosts[otherNode].partial.Store(true)
-		}, skipped: []string{"the inventory of node node2 is not complete, so nothing is touched of what is there: "}, items: []string{"a1"}},
+		}, skipped: []string{"the inventory of node node2 is not complete, so nothing is removed there: "}, items: []string{"a1"}},
 		{name: "one looks wrong", act: func(_ *testing.T, l *lab, f *nodes, of map[string]seedbed.Instance) {
 			f.hosts[testNode].hv.Forget(of["a1"].ID)
 			for _, n := range []string{"b1", "b2", "b3"} {
@@ -61,7 +61,7 @@ func TestCleanupNodes(t *testing.T) {
 		{name: "all are away", act: func(_ *testing.T, l *lab, f *nodes, of map[string]seedbed.Instance) {
 			f.setAway(testNode, true, long)
 			f.setAway(otherNode, true, long)
-		}, refused: "no inventory of node node1, so nothing is touched of what is there: "},
+		}, refused: "no inventory of node node1, so nothing is removed there: "},
 		{name: "there is none", act: func(_ *testing.T, l *lab, f *nodes, _ map[string]seedbed.Instance) {
 			f.drop(testNode)
 			f.drop(otherNode)
@@ -166,7 +166,7 @@ func TestTrashOfNodes(t *testing.T) {
 		skips  string
 	}{
 		{"", []string{"rbd ", "default node1", "default node2"}, "[]"},
-		{otherNode, []string{"rbd ", "default node1"}, "[the trash of node node2 cannot be listed, so nothing is touched: Ceph does not answer]"},
+		{otherNode, []string{"rbd ", "default node1"}, "[the trash of node node2 cannot be listed, so nothing is removed: Ceph does not answer]"},
 	} {
 		bin := &bins{away: tt.away}
 		r, err := cleanup.New(cleanup.Config{Trash: bin}, l.db, f).Run(t.Context(), cleanup.Options{})

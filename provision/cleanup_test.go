@@ -41,7 +41,7 @@ func TestCleanup(t *testing.T) {
 			l.note()
 			l.oldRecords(all)
 			l.host.partial.Store(true)
-		}, refused: "the inventory of node node1 is not complete, so nothing is touched: libvirt does not answer"},
+		}, refused: "the inventory of node node1 is not complete, so nothing is removed: libvirt does not answer"},
 		{name: "more than half of four", instances: 4, prepare: forget(0, 1, 2), missed: true, refused: "3 of 4 instances have no domain"},
 		{name: "half of four", instances: 4, prepare: forget(0, 1), missed: true, items: []string{"mappings vm0", "mappings vm1"}},
 		{name: "more than half, forced", instances: 4, prepare: forget(0, 1, 2), missed: true, opt: cleanup.Options{Force: true},

@@ -101,9 +101,9 @@ func (c *Cleaner) inventories(ctx context.Context, nodes []seedbed.Node) (all []
 			all[i], err = c.hosts.Inventory(ctx, n.Name)
 			switch {
 			case err != nil:
-				problems[i] = fmt.Sprintf("no inventory of node %s, so nothing is touched%s: %s", n.Name, ofIt(nodes), err)
+				problems[i] = fmt.Sprintf("no inventory of node %s, so nothing is removed%s: %s", n.Name, ofIt(nodes), err)
 			case !all[i].Complete:
-				problems[i] = fmt.Sprintf("the inventory of node %s is not complete, so nothing is touched%s: %s", n.Name, ofIt(nodes), all[i].Problem)
+				problems[i] = fmt.Sprintf("the inventory of node %s is not complete, so nothing is removed%s: %s", n.Name, ofIt(nodes), all[i].Problem)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func (c *Cleaner) inventories(ctx context.Context, nodes []seedbed.Node) (all []
 // ofIt returns words that limit a message to one of several nodes.
 func ofIt(nodes []seedbed.Node) string {
 	if len(nodes) > 1 {
-		return " of what is there"
+		return " there"
 	}
 	return ""
 }

@@ -27,7 +27,7 @@ func (c *Cleaner) overdue(ctx context.Context, node string, now time.Time) (due 
 	defer cancel()
 	all, err := c.cfg.Trash.Trash(ask, node)
 	if err != nil {
-		return nil, fmt.Sprintf("the trash of node %s cannot be listed, so nothing is touched: %s", node, err)
+		return nil, fmt.Sprintf("the trash of node %s cannot be listed, so nothing is removed: %s", node, err)
 	}
 	for _, item := range all {
 		if item.State == seedbed.Trashed && !now.Before(item.Expires) {

@@ -146,7 +146,7 @@ func (t *task) releaseDomain(ctx context.Context) error {
 		return effects.ReleaseDomain.Do(ctx, t.Worker(), call, seedbed.DomainAdoption{ID: t.Job.Instance, Name: t.Job.Subject})
 	})
 	if err != nil {
-		return fmt.Errorf("let go of domain %s: %w", t.Job.Subject, err)
+		return fmt.Errorf("release domain %s: %w", t.Job.Subject, err)
 	}
 	t.Event("info", 100, "domain %s no longer belongs to an instance, and stays as it is", t.Job.Subject)
 	return nil
@@ -173,7 +173,7 @@ func (t *task) letGo(ctx context.Context, volumes []seedbed.VolumeAdoption) erro
 		})
 		if err != nil {
 			failed = append(failed, engine.Left(seedbed.OrphanVolume, v.Pool, v.Name,
-				fmt.Errorf("let go of volume %s of pool %s: %w", v.Name, v.Pool, err)))
+				fmt.Errorf("release volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
 		t.Event("info", (i+1)*100/len(volumes), "volume %s of pool %s no longer belongs to an instance, and stays", v.Name, v.Pool)

@@ -54,7 +54,7 @@ func (t *task) announce(ctx context.Context, action string) error {
 	defer cancel()
 	err = t.applied(short, t.Node(), revision)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		t.Event("warn", 0, "%s within %s: the guest is not told", err, t.Intervals().Announce.Round(time.Millisecond))
+		t.Event("warn", 0, "%s within %s: the guest is not notified", err, t.Intervals().Announce.Round(time.Millisecond))
 		return nil
 	}
 	return err

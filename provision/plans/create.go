@@ -58,7 +58,7 @@ func (t *task) makeVolumes(ctx context.Context) error {
 func (t *task) cloneVolumes(ctx context.Context, inst seedbed.Instance) error {
 	t.Event("info", 0, "making %d volume(s)", len(inst.Volumes))
 	_, err := t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
-		t.Event("info", (i+1)*100/len(inst.Volumes), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
+		t.Event("info", (i+1)*100/len(inst.Volumes), "volume %s is ready (%s in pool %s)", v.Name, v.Size, v.Pool)
 	})
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (t *task) importImage(ctx context.Context) error {
 	}
 	info.Firmware = cmp.Or(spec.Firmware, info.Firmware)
 	t.Result.Image = &info
-	t.Event("info", 100, "image %s is there (%s, %s)", info.Name, info.Size, info.Format)
+	t.Event("info", 100, "image %s is ready (%s, %s)", info.Name, info.Size, info.Format)
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (t *task) importOVA(ctx context.Context) error {
 			return err
 		}
 	}
-	t.Event("info", 100, "the %d disks of %s are there", len(spec.Volumes), t.Job.Subject)
+	t.Event("info", 100, "the %d disks of %s are ready", len(spec.Volumes), t.Job.Subject)
 	return nil
 }
 

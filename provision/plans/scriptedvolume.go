@@ -65,7 +65,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 		t.Event("info", t.Progress(), "image %s is shown to the script as a clone, which is removed with it", v.Image)
 		return text, nil
 	}
-	t.Event("info", t.Progress(), "volume %s is there (%s in pool %s)", v.Name, v.Size, v.Pool)
+	t.Event("info", t.Progress(), "volume %s is ready (%s in pool %s)", v.Name, v.Size, v.Pool)
 	return text, nil
 }
 

@@ -56,7 +56,7 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 // undoSnapshots removes the snapshots that this job has taken. A snapshot of that name that existed
 // before stays.
 func (t *task) undoSnapshots(ctx context.Context) error {
-	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+	return t.eachSnapshot(ctx, "is removed", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		err := effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.Ref.ID})
 		if errors.Is(err, seedbed.ErrConflict) {
 			return nil
@@ -66,7 +66,7 @@ func (t *task) undoSnapshots(ctx context.Context) error {
 }
 
 func (t *task) removeSnapshots(ctx context.Context) error {
-	return t.eachSnapshot(ctx, "is gone", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+	return t.eachSnapshot(ctx, "is removed", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
 	})
 }

@@ -97,7 +97,7 @@ func TestScripted(t *testing.T) {
 	history := l.history(receipt.Job)
 	for _, want := range []string{
 		"info setup: checking", "52:54:01:00:c0:00, to which its IP address belongs, instead of the script's 52:54:00:99:99:99",
-		"vhostmd0 is left out", "volume web12_sda is there",
+		"vhostmd0 is left out", "volume web12_sda is ready",
 	} {
 		if !strings.Contains(history, want) {
 			t.Errorf("history without %q:\n%s", want, history)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"seedbed"
 	"seedbed/store/catalogue"
@@ -42,14 +41,7 @@ func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 
 // idleOVA returns ErrInUse if a job works on the OVA image.
 func idleOVA(ctx context.Context, tx *sqldb.Tx, name string) error {
-	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created LIMIT 1`,
-		name, seedbed.JobOVA, seedbed.JobOVARemove)
-	if err != nil || other.ID == "" {
-		return err
-	}
-	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
-		Msg: fmt.Sprintf("OVA image %q is in the hands of %s job %s: wait for its end%s", name, other.Kind, other.ID.Short(), orCancel(other))}
+	return idleObject(ctx, tx, "OVA image", name, seedbed.JobOVA, seedbed.JobOVARemove)
 }
 
 // resumableOVA restores the state that the OVA image of a failed job has while that job runs.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"seedbed"
 	"seedbed/store/catalogue"
@@ -107,12 +106,17 @@ func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing er
 
 // idleImage returns ErrInUse if a job works on the image.
 func idleImage(ctx context.Context, tx *sqldb.Tx, name string) error {
+	return idleObject(ctx, tx, "image", name, seedbed.JobImport, seedbed.JobImageRemove)
+}
+
+// idleObject returns ErrInUse if a job of one of these kinds works on the object of that name. label
+// is the message's word for it.
+func idleObject(ctx context.Context, tx *sqldb.Tx, label, name string, makes, removes seedbed.JobKind) error {
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
 		`SELECT `+jobs.JobColumns+` FROM job WHERE subject = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created LIMIT 1`,
-		name, seedbed.JobImport, seedbed.JobImageRemove)
+		name, makes, removes)
 	if err != nil || other.ID == "" {
 		return err
 	}
-	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
-		Msg: fmt.Sprintf("image %q is in the hands of %s job %s: wait for its end%s", name, other.Kind, other.ID.Short(), orCancel(other))}
+	return inHandsOf(other, label, name)
 }

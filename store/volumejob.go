@@ -75,9 +75,14 @@ func idleBut(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, but seedb
 	if err != nil || other.ID == "" {
 		return err
 	}
-	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: other.ID,
-		Msg: fmt.Sprintf("instance %q is in the hands of %s job %s: wait for its end%s",
-			other.Subject, other.Kind, other.ID.Short(), orCancel(other))}
+	return inHandsOf(other, "instance", other.Subject)
+}
+
+// inHandsOf returns the ErrInUse for an object that job j works on. label is the message's word for
+// it.
+func inHandsOf(j seedbed.Job, label, name string) error {
+	return &seedbed.Error{Kind: seedbed.ErrInUse, Holder: j.ID,
+		Msg: fmt.Sprintf("%s %q is in the hands of %s job %s: wait for its end%s", label, name, j.Kind, j.ID.Short(), orCancel(j))}
 }
 
 func orCancel(j seedbed.Job) string {

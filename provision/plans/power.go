@@ -164,18 +164,24 @@ func (t *task) askGuest(ctx context.Context) error {
 	return err
 }
 
-// isOff reports whether the domain is off or does not exist.
-func (t *task) isOff(ctx context.Context) (bool, error) {
+// domainNow returns the state of the domain, and reports whether it exists.
+func (t *task) domainNow(ctx context.Context) (info seedbed.DomainInfo, exists bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Intervals().Call)
 	defer cancel()
-	info, err := effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance})
+	info, err = effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance})
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return true, nil
+		return info, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("state of domain %s: %w", t.Job.Subject, err)
+		return info, false, fmt.Errorf("state of domain %s: %w", t.Job.Subject, err)
 	}
-	return info.State == seedbed.DomainOff || info.State == seedbed.DomainCrashed, nil
+	return info, true, nil
+}
+
+// isOff reports whether the domain is off or does not exist.
+func (t *task) isOff(ctx context.Context) (bool, error) {
+	info, exists, err := t.domainNow(ctx)
+	return err == nil && (!exists || info.State == seedbed.DomainOff || info.State == seedbed.DomainCrashed), err
 }
 
 // switchOff makes sure that the domain is off.

@@ -85,16 +85,8 @@ func (t *task) defineNext(ctx context.Context) error {
 
 // definedHere reports whether this job has defined the domain.
 func (t *task) definedHere(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.Intervals().Call)
-	defer cancel()
-	info, err := effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance})
-	if errors.Is(err, seedbed.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("state of domain %s: %w", t.Job.Subject, err)
-	}
-	return info.Job == t.Ref.ID, nil
+	info, exists, err := t.domainNow(ctx)
+	return exists && info.Job == t.Ref.ID, err
 }
 
 func (t *task) redefine(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) error {

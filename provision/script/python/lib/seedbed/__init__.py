@@ -1,15 +1,15 @@
-"""What a provisioning script imports.
+"""The library that provisioning scripts import.
 
     from seedbed import VMBuilder, ProvisioningError, chroot, run_os_command
 
 A script has either a class VMBuilderScript(VMBuilder), whose steps setup, create,
 prepare, install and cleanup run in that order on one object, or a function
-install(**kwargs). The same names are there under the module paths that scripts
-written for PVC import; _surface.py lists them all.
+install(**kwargs). The same names exist under the module paths that scripts written
+for PVC import. _surface.py lists them all.
 
-Volumes are changed by the worker, not by the script: add_volume, clone_volume,
-map_volume and unmap_volume ask it, and each change is recorded, with what undoes
-it, before it is made.
+The worker changes volumes, not the script. add_volume, clone_volume, map_volume and
+unmap_volume call the worker. Each change is recorded, with what undoes it, before it
+is made.
 """
 
 from ._modules import missing

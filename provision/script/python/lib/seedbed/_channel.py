@@ -1,4 +1,4 @@
-"""The way to the worker: JSON, a line an object, over one file descriptor."""
+"""The channel to the worker: JSON, one object per line, over one file descriptor."""
 
 import json
 import os
@@ -46,7 +46,7 @@ class Channel:
         return os.getpid() == self._pid
 
     def send(self, message):
-        """Sends one message. ValueError where it is longer than a line may be."""
+        """Sends one message. Raises ValueError if it is longer than a line may be."""
         line = json.dumps(message).encode("ascii") + b"\n"
         if len(line) > MAX_LINE:
             raise ValueError("a message of %d bytes: at most %d can be sent" % (len(line), MAX_LINE))
@@ -59,7 +59,7 @@ class Channel:
                     raise Gone("the worker has gone") from None
 
     def receive(self):
-        """The next message; None where there will be none."""
+        """Returns the next message, or None if there are no more."""
         while True:
             at = self._buffer.find(b"\n")
             if at >= 0:
@@ -77,14 +77,14 @@ class Channel:
             self._buffer += more
 
     def log(self, level, msg):
-        """Puts a line into the job's log. It is not answered."""
+        """Adds a line to the job's log. There is no answer."""
         if not self.own:
             print(text(msg), file=sys.stderr, flush=True)
             return
         self.send({"op": "log", "level": level, "msg": text(msg)})
 
     def call(self, name, /, **args):
-        """Asks the worker to change something: (whether it did, what it says)."""
+        """Asks the worker for a change. Returns (whether it was made, the message)."""
         if not self.own:
             return False, "ERROR: %s: a child process of the script cannot change volumes; call it from the script itself" % name
         with self._asking:
@@ -106,7 +106,7 @@ class Channel:
 
 
 class Detached:
-    """Stands where no worker is: a script's module that is imported elsewhere can be looked at, not run."""
+    """Used without a worker: a script can then be imported and inspected, but not run."""
 
     own = True
 
@@ -117,12 +117,12 @@ class Detached:
         return False, "ERROR: %s: no worker is there" % name
 
 
-# The channel of this process: the session sets it.
+# The channel of this process. The session sets it.
 current = Detached()
 
 
 def use(channel):
-    """Makes a channel the one that the library speaks over."""
+    """Sets the channel that the library uses."""
     global current
     current = channel
     return channel

@@ -1,7 +1,7 @@
-"""The steps around a script that has install(**kwargs) alone.
+"""The steps around a script that has only install(**kwargs).
 
 Volumes are made and mounted under the temporary directory before the function is
-called, parents first, and unmounted and unmapped after it, whatever became of it.
+called, parents first. They are unmounted and unmapped after it, even if it fails.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Makes the module paths of scripts written for PVC, and errors that say what is there."""
+"""Makes the module paths of scripts written for PVC, and errors that list what exists."""
 
 import importlib
 import sys
@@ -22,7 +22,7 @@ def missing(module, names):
 
 
 class _Finder:
-    """Refuses the modules that are not there, in the packages that are."""
+    """Refuses missing modules of existing packages."""
 
     def __init__(self, modules):
         self.modules = modules

@@ -1,4 +1,4 @@
-"""What is told of an exception: its class, its message, and the script's part of its traceback."""
+"""Describes an exception: its class, its message, and the script's part of its traceback."""
 
 import os
 import traceback
@@ -8,7 +8,7 @@ from ._channel import text
 # The longest traceback that is sent.
 MAX_TRACEBACK = 256 << 10
 
-# Files whose frames are of no interest to who wrote the script.
+# Files whose frames do not help the author of a script.
 _LIBRARY = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _RUNNER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(_LIBRARY))), "runner.py")
 

@@ -29,7 +29,7 @@ MAX_XML = 8 << 20
 
 
 class ScriptError(Exception):
-    """The script is not one that can be run."""
+    """The script cannot be run."""
 
 
 def main(fd):
@@ -47,7 +47,7 @@ def main(fd):
 
 
 class Session:
-    """What there is of a script between two messages."""
+    """The state of a script between two messages."""
 
     def __init__(self, channel):
         self.channel = channel
@@ -55,7 +55,7 @@ class Session:
         self.root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def turn(self, message):
-        """Does what a message asks for; False when there is no more to do."""
+        """Carries out a message. Returns False if there is nothing more to do."""
         op = message and message.get("op")
         if op == "begin":
             self._answer("load", lambda: self._load(message))
@@ -68,7 +68,7 @@ class Session:
         return True
 
     def _answer(self, step, work):
-        """Runs work, which is the script's, and sends what came of it."""
+        """Runs work, a part of the script, and sends the result."""
         error = None
         try:
             answer = work()
@@ -121,7 +121,7 @@ class Session:
         return {"op": "done", "step": step, "xml": _channel.text(result, MAX_XML)}
 
     def _restore(self):
-        """Puts back the root and the working directory that the runner began with."""
+        """Restores the root and the working directory of the runner's start."""
         os.fchdir(self.root)
         if not os.path.samestat(os.stat("."), os.stat("/")):
             os.chroot(".")
@@ -174,6 +174,6 @@ def _end_child(error):
 
 
 def _leave(status):
-    """Ends the process at once: neither threads nor atexit functions of the script keep it."""
+    """Ends the process at once, without waiting for threads or atexit functions of the script."""
     _flush()
     os._exit(status)

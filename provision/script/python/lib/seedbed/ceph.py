@@ -1,8 +1,8 @@
-"""Volumes of the machine that is being made.
+"""Volumes of the instance that the script makes.
 
-Each function returns (whether it succeeded, a message), and asks the worker: the
-first argument, PVC's connection, is not looked at. The names are PVC's; the pool may
-as well be a directory. A mapped volume is the block device /dev/rbd/POOL/VOLUME.
+Each function calls the worker, and returns (whether it succeeded, a message). It
+ignores its first argument, PVC's connection. The names are PVC's, but the pool can
+also be a directory. A mapped volume is the block device /dev/rbd/POOL/VOLUME.
 """
 
 from . import _channel
@@ -10,7 +10,7 @@ from ._modules import missing
 
 
 def add_volume(zkhandler, pool, name, size, force_flag=False, zk_only=False):
-    """Makes an empty volume. size is a number of bytes, or one with a binary unit: 512M, 8G, 1T."""
+    """Makes an empty volume. size is a number of bytes, or a number with a binary unit: 512M, 8G, 1T."""
     if zk_only:
         return False, "ERROR: add_volume: zk_only is PVC's own business; a volume is made here with its record"
     return _change("add_volume", 'Created volume "%s/%s" of %s.' % (pool, name, size), pool=pool, name=name, size=size)
@@ -31,7 +31,7 @@ def map_volume(zkhandler, pool, name):
 
 
 def unmap_volume(zkhandler, pool, name):
-    """Takes the block device away. It must not be mounted or open any more."""
+    """Removes the block device of a volume. It must not be mounted or open."""
     return _change("unmap_volume", 'Unmapped volume "%s/%s".' % (pool, name), pool=pool, name=name)
 
 

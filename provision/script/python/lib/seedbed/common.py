@@ -1,4 +1,4 @@
-"""Running commands."""
+"""Runs commands."""
 
 import os
 import shlex
@@ -7,23 +7,23 @@ import subprocess
 
 from ._modules import missing
 
-# What is told of a command that did not end in time, and of one that could not be started.
+# The status of a command that did not end in time, and of one that could not be started.
 TIMED_OUT = 128
 NOT_STARTED = 255
 
 
-# Opened here: a chroot that a command is run in may have no /dev.
+# Opened here, because a chroot in which a command runs may have no /dev.
 _NOTHING = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
 def run_os_command(command_string, background=False, environment=None, timeout=None):
     """Runs a command without a shell: (status, standard output, standard error).
 
-    command_string is a list, or a text that is split as a shell would. environment
-    replaces the script's own. timeout is in seconds: the command and what it started
-    are killed then, and the status is 128. It is 255 where the command could not be
-    started, with the reason in place of its standard error. In the background it is
-    not waited for: (0, None, None).
+    command_string is a list, or a text that is split as a shell does. environment
+    replaces that of the script. After timeout seconds the command and everything that
+    it started are killed, and the status is 128. If the command could not be started,
+    the status is 255 and the reason replaces its standard error. With background, the
+    function does not wait, and returns (0, None, None).
     """
     try:
         argv = shlex.split(command_string) if isinstance(command_string, str) else [os.fspath(a) for a in command_string]
@@ -53,7 +53,7 @@ def run_os_command(command_string, background=False, environment=None, timeout=N
 
 
 def _kill(process):
-    """Kills the command with all that is still in its process group."""
+    """Kills the command and the rest of its process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""A machine's domain as its profile says, from the pieces of libvirt_schema."""
+"""Makes the domain of an instance from its profile and the pieces of libvirt_schema."""
 
 import datetime
 import random
@@ -6,13 +6,13 @@ import random
 from . import libvirt_schema
 from ._modules import missing
 
-# What {prefix} stands for in a MAC template, and what a MAC without a template begins with.
+# The value of {prefix} in a MAC template, and the beginning of a MAC without a template.
 TEMPLATE_PREFIX = "52:54:01"
 RANDOM_PREFIX = "52:54:00"
 
 
 def domain_xml(builder):
-    """The XML that create() returns, for the templates of the builder's profile."""
+    """Returns the XML for create(), by the templates of the builder's profile."""
     data = builder.vm_data
     system = data["system_details"]
     xml = [
@@ -65,7 +65,7 @@ def domain_xml(builder):
 
 
 def _mac(builder, network, index):
-    """The NIC's MAC: the one the job has for it, else by the template, else a random one."""
+    """Returns the MAC of a NIC: the job's, or the template's, or a random one."""
     if network.get("mac"):
         return network["mac"]
     template = builder.vm_data.get("mac_template")
@@ -75,7 +75,7 @@ def _mac(builder, network, index):
 
 
 def _escape(value):
-    """A value as it may stand in an attribute or between tags."""
+    """Escapes a value for an attribute or for text between tags."""
     value = str(value)
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("'", "&apos;"), ('"', "&quot;")):
         value = value.replace(char, entity)

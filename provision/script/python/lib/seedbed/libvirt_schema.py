@@ -1,11 +1,11 @@
-"""Pieces of a domain's XML, to be filled with str.format and put together.
+"""Pieces of a domain's XML. Fill them with str.format and join them in this order:
 
-The order: libvirt_header; for each disk devices_disk_header, devices_disk_coordinator
-for each monitor, devices_disk_footer; devices_net_interface for each NIC;
-devices_default; devices_serial and devices_vnc where they are wanted;
-devices_scsi_controller; libvirt_footer. What a host must say itself (domain type,
-machine, emulator, SMBIOS, names of taps, where a disk of a directory pool is) is put
-in place of what stands here when the domain is defined.
+libvirt_header; for each disk devices_disk_header, devices_disk_coordinator for each
+monitor, devices_disk_footer; devices_net_interface for each NIC; devices_default;
+devices_serial and devices_vnc if required; devices_scsi_controller; libvirt_footer.
+
+When the domain is defined, Seedbed replaces what the host decides: domain type,
+machine, emulator, SMBIOS, names of taps, and the path of a disk of a directory pool.
 """
 
 from ._modules import missing

@@ -1,4 +1,4 @@
-"""The class that scripts extend, and what goes with it."""
+"""The class that scripts extend, its exceptions and its functions."""
 
 import contextlib
 import os
@@ -9,32 +9,32 @@ from ._modules import missing
 
 
 class ProvisioningError(Exception):
-    """The machine cannot be made as asked."""
+    """The instance cannot be made as requested."""
 
 
 class ValidationError(Exception):
-    """Something that was given is not valid."""
+    """A given value is not valid."""
 
 
 class ClusterError(Exception):
-    """The host or its storage cannot do what is asked."""
+    """The host or its storage cannot do what was requested."""
 
 
-# What scripts hand to open_zk. There is nothing in it: hosts keep their secrets.
+# What scripts pass to open_zk. It is empty, so that a script gets no secret of the host.
 config = {}
 
-# The UUID of the machine that is being made: the session sets it.
+# The UUID of the instance that the script makes. The session sets it.
 machine = None
 
 
 class VMBuilder:
-    """The five steps of making a machine, none of which does anything yet.
+    """The five steps of making an instance. By default, they do nothing.
 
     vm_name, vm_profile   str
     vm_id                 int: the number at the end of vm_name, 0 without one
-    vm_uuid               uuid.UUID: the one the machine will have
+    vm_uuid               uuid.UUID: the UUID of the instance
     vm_data               dict: system_details, networks, volumes, mac_template,
-                          script_arguments, and what a disk of Ceph is reached by
+                          script_arguments, and how disks in Ceph are reached
 
     create returns the domain's XML as a string. cleanup is called after install, and
     also after a step that failed.
@@ -48,23 +48,23 @@ class VMBuilder:
         self.vm_data = vm_data
 
     def log_info(self, msg):
-        """Puts a line into the job's log."""
+        """Adds a line to the job's log."""
         log_info(msg)
 
     def log_warn(self, msg):
-        """Puts a warning into the job's log."""
+        """Adds a warning to the job's log."""
         log_warn(msg)
 
     def log_err(self, msg):
-        """Puts an error into the job's log; the job goes on."""
+        """Adds an error to the job's log. The job continues."""
         log_err(msg)
 
     def fail(self, msg, exception=ProvisioningError):
-        """Ends the job with this message: raises the exception."""
+        """Fails the job with this message, by raising the exception."""
         fail(msg, exception)
 
     def setup(self):
-        """Looks whether all that is needed is there."""
+        """Checks that everything that is needed exists."""
 
     def create(self):
         """Returns the domain's XML."""
@@ -76,31 +76,31 @@ class VMBuilder:
         """Installs the system."""
 
     def cleanup(self):
-        """Unmounts and unmaps; what is there of it, for it runs after a failure as well."""
+        """Unmounts and unmaps what exists. It also runs after a step that failed."""
 
 
 def log_info(msg):
-    """Puts a line into the job's log."""
+    """Adds a line to the job's log."""
     _channel.current.log("info", msg)
 
 
 def log_warn(msg):
-    """Puts a warning into the job's log."""
+    """Adds a warning to the job's log."""
     _channel.current.log("warn", msg)
 
 
 def log_err(msg):
-    """Puts an error into the job's log; the job goes on."""
+    """Adds an error to the job's log. The job continues."""
     _channel.current.log("error", msg)
 
 
 def fail(msg, exception=ProvisioningError):
-    """Ends the job with this message: raises the exception."""
+    """Fails the job with this message, by raising the exception."""
     raise exception(msg)
 
 
 class _Cluster:
-    """What open_zk gives: only to be handed on to the functions for volumes."""
+    """The result of open_zk, to pass to the functions for volumes."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -113,20 +113,20 @@ class _Cluster:
 
 @contextlib.contextmanager
 def open_zk(config):
-    """Gives what the functions for volumes take as their first argument."""
+    """Returns the first argument of the functions for volumes."""
     yield _Cluster()
 
 
 @contextlib.contextmanager
 def open_db(config):
-    """Is refused: a script has no database. vm_data has what the profile says."""
+    """Is refused, because a script has no database. vm_data has the data of the profile."""
     raise ClusterError("a script has no database: vm_data has what the profile says")
     yield  # a context manager must be a generator
 
 
 @contextlib.contextmanager
 def chroot(destination):
-    """Runs what is in its block with another root directory; such blocks nest."""
+    """Runs its block with another root directory. Such blocks can be nested."""
     root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         before = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

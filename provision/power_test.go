@@ -111,7 +111,7 @@ func TestStopWithoutAnswers(t *testing.T) {
 			inst := l.made()
 			l.hv.SetDeaf(inst.ID, true)
 			l.tune = func(c *engine.Config, p *engine.Intervals) {
-				c.StageTimeout["shutdown"], p.Call = 200*time.Millisecond, 500*time.Millisecond
+				c.StageTimeout["shutdown"], p.Call = 2*time.Second, 3*time.Second
 			}
 			asked := 0
 			l.hv.Fail(func(ctx context.Context, effect string, at drivertest.Point) error {

@@ -58,7 +58,7 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 			return nil, err
 		}
 	}
-	begun, err := checkStages(ctx, b, j, s)
+	begun, done, err := checkStages(ctx, b, j, s)
 	if err != nil {
 		return nil, err
 	}
@@ -97,11 +97,11 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 		tx.Add(stageTable, j.ID, begun+1, next, seedbed.StageIntent, sqldb.Micros(sqldb.Now()))
 	}
 	tx.Later(`
-		UPDATE job SET done = (SELECT COUNT(*) FROM job_stage WHERE job = $1 AND state = $2),
+		UPDATE job SET done = $2,
 			total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
 			progress = CASE WHEN stage = $5 AND stage <> '' THEN progress ELSE 0 END,
 			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5, final = $6
-		WHERE id = $1`, j.ID, seedbed.StageDone, s.Total, held.Events+int64(len(s.Events)), next, sqldb.Flag(s.Final))
+		WHERE id = $1`, j.ID, done, s.Total, held.Events+int64(len(s.Events)), next, sqldb.Flag(s.Final))
 	jobs.AddEvents(tx, j.ID, held.Events, s.Events)
 	if !begins(j, s) {
 		return nil, nil
@@ -123,22 +123,25 @@ var stageTable = sqldb.Table{Rank: 1, Into: `job_stage (` + newStageColumns + `)
 // begins reports whether the step begins a stage, as opposed to running the current one again.
 func begins(j seedbed.Job, s seedbed.Step) bool { return s.Next != "" && s.Next != j.Stage }
 
-// checkStages returns how many stages of the job were begun. It returns an error if the stages that
-// the step ends and begins do not follow from them.
+// checkStages returns how many stages of the job were begun before the step, and how many are done
+// after it. It returns an error if the stages that the step ends and begins do not follow from them.
 //
 // A running job has done all its stages but the current one. So a step that ends the current stage,
 // or begins it again, needs no look at the others: if they are not as expected, a unique key refuses
 // the new one, and the step is repeated in a transaction of its own.
-func checkStages(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, s seedbed.Step) (begun int, err error) {
+func checkStages(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, s seedbed.Step) (begun, done int, err error) {
 	if b.Shared {
-		begun = j.Done
+		begun, done = j.Done, j.Done
 		if j.Stage != "" {
 			begun++
 		}
-		if s.Done != j.Stage && (s.Done != "" || s.Next != j.Stage) || begun >= maxStages {
-			return 0, groupcommit.ErrApart
+		if s.Done != "" {
+			done++
 		}
-		return begun, nil
+		if s.Done != j.Stage && (s.Done != "" || s.Next != j.Stage) || begun >= maxStages {
+			return 0, 0, groupcommit.ErrApart
+		}
+		return begun, done, nil
 	}
 	stages := map[string]seedbed.StageState{}
 	all, err := sqldb.List(ctx, b.Tx, func(r sqldb.Row) (one seedbed.Stage, err error) {
@@ -147,19 +150,22 @@ func checkStages(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, s see
 	}, `SELECT name, state FROM job_stage WHERE job = $1`, j.ID)
 	for _, one := range all {
 		stages[one.Name] = one.State
+		if one.State == seedbed.StageDone || one.Name == s.Done {
+			done++
+		}
 	}
 	next := sqldb.Clean(s.Next, 80)
 	switch state := stages[s.Done]; {
 	case err != nil:
-		return 0, err
+		return 0, 0, err
 	case s.Done != "" && state != seedbed.StageIntent && state != seedbed.StageDone:
-		return 0, sqldb.OrConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), sqldb.Clean(s.Done, 80))
+		return 0, 0, sqldb.OrConflict(nil, "job %s: stage %q was not begun, so it cannot be done", j.ID.Short(), sqldb.Clean(s.Done, 80))
 	case begins(j, s) && stages[next] != "":
-		return 0, sqldb.OrConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), next)
+		return 0, 0, sqldb.OrConflict(nil, "job %s: stage %q was begun before", j.ID.Short(), next)
 	case begins(j, s) && len(stages) >= maxStages:
-		return 0, sqldb.OrConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
+		return 0, 0, sqldb.OrConflict(nil, "job %s has %d stages: no job has more", j.ID.Short(), maxStages)
 	}
-	return len(stages), nil
+	return len(stages), done, nil
 }
 
 func countDone(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) error {

@@ -25,7 +25,7 @@ func (p *Pool) abandoned(s *session, name string) (bool, error) {
 		return false, nil
 	}
 	user, err := s.watcher(name)
-	return err == nil && user == "", err
+	return err == nil && user.Addr == "", err
 }
 
 // due reports whether the sweep removes what node has left unfinished.

@@ -34,6 +34,11 @@ func is(err error, codes ...syscall.Errno) bool {
 // shutDown is the error of every operation once the cluster has blocklisted the client.
 const shutDown = syscall.ESHUTDOWN
 
+// errLeftOpen is returned if our own connection has an image open, but none of our calls. An operation
+// that has timed out may leave librbd's watch on the image, which then lasts as long as the connection.
+var errLeftOpen = seedbed.Errorf(seedbed.ErrUnavailable,
+	"an operation that Ceph did not answer in time has left it open: it is free half a minute after this host has connected again")
+
 // kindOf maps errnos to our kinds of errors. Other errnos have no kind.
 var kindOf = map[syscall.Errno]error{
 	syscall.ETIMEDOUT:    seedbed.ErrUnavailable,

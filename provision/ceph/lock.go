@@ -24,7 +24,7 @@ func (s *session) dropLock(id string) (dropped bool, err error) {
 	if at < 0 {
 		return false, nil
 	}
-	if user, err := s.watcherOf(id); err != nil || user != "" {
+	if user, err := s.watcherOf(id); err != nil || user.Addr != "" {
 		return false, ignore(err, enoent)
 	}
 	_, err = s.io.Unlock(headerObject+id, exclusiveLock, held.Cookies[at])

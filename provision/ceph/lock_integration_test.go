@@ -5,6 +5,7 @@ package ceph
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/ceph/go-ceph/rados"
 
 	"seedbed"
+	"seedbed/internal/lab"
 )
 
 // TestOwnLock: what an operation of ours that was given up has locked all the same
@@ -88,6 +90,53 @@ func TestOwnLock(t *testing.T) {
 		if err := p.sweep(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+	only(t, c, p)
+}
+
+// TestLeftOpen: an image that an operation of ours has left open is free once the pool has connected
+// again, which a removal that finds it so brings about.
+func TestLeftOpen(t *testing.T) {
+	c := cluster(t)
+	p := open(t, config(t, c))
+	base(t, p)
+	if _, err := p.CloneVolume(t.Context(), "job", volume("open")); err != nil {
+		t.Fatal(err)
+	}
+	err := p.do(t.Context(), "watch", "", func(_ context.Context, s *session) error {
+		h, err := s.header(rbdOf(roleVolume, "open"))
+		if err != nil {
+			return err
+		}
+		w, err := s.io.WatchWithTimeout(headerObject+h.id, 20*time.Second) // its connection renews it every 5 s
+		if err != nil {
+			return err
+		}
+		go func() { // the callback of the connection waits for its reader
+			for {
+				select {
+				case n := <-w.Events():
+					n.Ack(nil)
+				case <-w.Errors():
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.RemoveVolume(t.Context(), "open", "i"); !errors.Is(err, errLeftOpen) {
+		t.Errorf("%v; want %v", err, errLeftOpen)
+	}
+	lab.Await(t, lab.Patience, "the volume can be removed", func() bool {
+		err := p.RemoveVolume(t.Context(), "open", "i")
+		if err != nil && !errors.Is(err, seedbed.ErrInUse) {
+			t.Fatal(err)
+		}
+		return err == nil
 	})
 	only(t, c, p)
 }

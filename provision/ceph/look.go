@@ -60,7 +60,8 @@ func (p *Pool) delete(ctx context.Context, s *session, name string) error {
 }
 
 // unused repeats do while the RBD image is in use, for a limited time. It succeeds if the image is
-// absent.
+// absent. It returns errLeftOpen if the user is our own connection. None of our calls may have the
+// image open.
 func (p *Pool) unused(ctx context.Context, s *session, name string, do func() error) error {
 	end := time.Now().Add(p.cfg.WatcherFor)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
@@ -71,6 +72,9 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 		case !is(err, ebusy):
 			return err
 		case time.Now().After(end):
+			if user, err := s.watcher(name); err == nil && user.Id == int64(s.conn.GetInstanceID()) {
+				return fmt.Errorf("RBD image %s/%s: %w", p.cfg.Pool, name, errLeftOpen)
+			}
 			return seedbed.Errorf(seedbed.ErrInUse, "RBD image %s/%s is in use%s: stop what uses it", p.cfg.Pool, name, s.watchers(name))
 		}
 		if id, err := s.idOf(name); err == nil {
@@ -111,33 +115,33 @@ func (p *Pool) there(ctx context.Context, s *session, name string, id seedbed.In
 
 // watchers describes who has an image open, for a message.
 func (s *session) watchers(name string) string {
-	if addr, err := s.watcher(name); err == nil && addr != "" {
-		return " by " + addr
+	if user, err := s.watcher(name); err == nil && user.Addr != "" {
+		return " by " + user.Addr
 	}
 	return ""
 }
 
-// watcher returns the address of a client that has the image open, or "" if there is none or the
+// watcher returns a client that has the image open. Its address is empty if there is none or the
 // image does not exist.
-func (s *session) watcher(name string) (addr string, err error) {
+func (s *session) watcher(name string) (user rbd.ImageWatcher, err error) {
 	id, err := s.idOf(name)
 	if err == nil {
-		addr, err = s.watcherOf(id)
+		user, err = s.watcherOf(id)
 	}
-	return addr, ignore(err, enoent)
+	return user, ignore(err, enoent)
 }
 
 // watcherOf is like watcher for the image of that ID; ENOENT if it does not exist.
-func (s *session) watcherOf(id string) (addr string, err error) {
+func (s *session) watcherOf(id string) (user rbd.ImageWatcher, err error) {
 	img, err := rbd.OpenImageByIdReadOnly(s.io, id, rbd.NoSnapshot)
 	if err != nil {
-		return "", err
+		return user, err
 	}
 	all, err := img.ListWatchers()
 	if err := errors.Join(err, img.Close()); err != nil || len(all) == 0 {
-		return "", err
+		return user, err
 	}
-	return all[0].Addr, nil
+	return all[0], nil
 }
 
 // ignore returns nil if err has one of the codes, and err otherwise.

@@ -50,7 +50,7 @@ func (s *session) unwatched(rbdName string) error {
 	switch user, err := s.watcher(rbdName); {
 	case err != nil:
 		return err
-	case user != "":
+	case user.Addr != "":
 		return errBusy{}
 	}
 	return nil

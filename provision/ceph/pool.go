@@ -138,7 +138,7 @@ func call[T any](ctx context.Context, p *Pool, what, key string, fn func(context
 			return none, cgate.GaveUp("Ceph", what, err)
 		}
 		v, err := fn(ctx, s)
-		p.link.put(s, is(err, shutDown))
+		p.link.put(s, is(err, shutDown) || errors.Is(err, errLeftOpen))
 		if err != nil {
 			return none, explain(what, err)
 		}

@@ -33,6 +33,12 @@ func takeLock(path string) (*os.File, error) {
 	return f, nil
 }
 
+// releaseLock ends the lock of takeLock. To close the file is not enough: a process that is being
+// started has it open too for a moment.
+func releaseLock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
+
 func heldBy(f *os.File, path string) error {
 	pid, err := io.ReadAll(io.LimitReader(f, 20))
 	who := "another process"

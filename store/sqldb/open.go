@@ -162,7 +162,7 @@ func (db *DB) Close() error {
 		errs = append(errs, db.Write.Close())
 	}
 	if db.lock != nil {
-		errs = append(errs, db.lock.Close())
+		errs = append(errs, releaseLock(db.lock))
 	}
 	return errors.Join(errs...)
 }

@@ -19,7 +19,8 @@ const OutputNote = "note"
 
 // OutputLine is one line of output of a command or script of a job, without the line break.
 type OutputLine struct {
-	// Stream is "stdout", "stderr" or OutputNote.
+	// Stream is "stdout" or "stderr"; "info", "warn" or "error" for what a script logs; "sandbox" for
+	// what the sandbox refuses a script; or OutputNote.
 	Stream string `json:"stream"`
 	Text   string `json:"text"`
 }

@@ -68,7 +68,7 @@ func checkRules() seedbed.Check {
 	defer c.CloseLasting()
 	for _, port := range []uint16{80, 8080} {
 		p := &plan{networks: []seedbed.Network{n}, metadataPort: port}
-		for _, t := range []*table{bridgeTable(), inetTable(p)} {
+		for _, t := range p.tables() {
 			ref := &nftables.Table{Name: tableName + "-probe", Family: t.family}
 			if err := t.create(c, ref, "probe", p); err != nil {
 				return failed(name, err, "")
@@ -77,7 +77,8 @@ func checkRules() seedbed.Check {
 		}
 	}
 	if err := c.Flush(); err != nil {
-		return failed(name, err, "run it with CAP_NET_ADMIN, on a kernel that has nftables with the bridge and inet families, conntrack and NAT")
+		return failed(name, err,
+			"run it with CAP_NET_ADMIN, on a kernel that has nftables with the bridge, inet and arp families, conntrack and NAT")
 	}
 	return passed(name, "the kernel accepts the rules")
 }

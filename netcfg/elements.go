@@ -11,7 +11,7 @@ import (
 	"github.com/google/nftables"
 )
 
-// digest identifies the elements of all sets of both tables. The kernel stores it in the comment of
+// digest identifies the elements of all sets of all tables. The kernel stores it in the comment of
 // a rule that is written in the same batch, so listing that one rule shows whether the elements are
 // as desired.
 func (p *plan) digest() string {

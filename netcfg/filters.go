@@ -26,7 +26,7 @@ type filters struct {
 	believed bool
 }
 
-// applyRules makes both tables match the plan, in one atomic batch. Correct rules are not
+// applyRules makes the tables match the plan, in one atomic batch. Correct rules are not
 // rewritten, and only the difference of the elements is written. With thorough, the elements in the
 // kernel are compared one by one, or all written again if they are many, whatever is known about
 // them.
@@ -53,7 +53,7 @@ func (m *Manager) applyRules(p *plan, thorough bool) error {
 		return err
 	}
 	b := batch{log: m.log, thorough: thorough || len(p.ports) <= fewPorts, old: m.filters.plan}
-	for _, t := range []*table{bridgeTable(), inetTable(p)} {
+	for _, t := range p.tables() {
 		if err := b.table(c, t, existing[t.family], p); err != nil {
 			return fmt.Errorf("table %s: %w", tableName, err)
 		}
@@ -71,7 +71,7 @@ func (m *Manager) applyRules(p *plan, thorough bool) error {
 func (m *Manager) writeDifference(c *nftables.Conn, p *plan, before uint32) error {
 	b := batch{log: m.log}
 	old := m.filters.plan
-	tables, olds := []*table{bridgeTable(), inetTable(p)}, []*table{bridgeTable(), inetTable(old)}
+	tables, olds := p.tables(), old.tables()
 	for i, t := range tables {
 		if err := b.difference(c, t, olds[i], old, p); err != nil {
 			return fmt.Errorf("table %s: %w", tableName, err)

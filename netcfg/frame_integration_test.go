@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,5 +217,60 @@ func TestFramesPastTheBridge(t *testing.T) {
 	}
 	if got := string(buf[:n]); got != "without rules" {
 		t.Errorf("the host received %q", got)
+	}
+}
+
+// TestARPPastTheBridge: the node neither answers nor learns from ARP to a link-local group address,
+// which its kernel takes from the port itself.
+func TestARPPastTheBridge(t *testing.T) {
+	m := open(t)
+	apply(t, m, state0(), Options{})
+	g := guest(t, "sb1", mac1, ip1)
+	var tx, rx int
+	g.Do(func() { tx, rx = rawSocket(t), rawSocket(t) })
+	t.Cleanup(func() { unix.Close(tx); unix.Close(rx) })
+	netnstest.Run(t, "sysctl", "-w", "net.ipv4.conf.sb1.rp_filter=0", "net.ipv4.conf.all.rp_filter=0")
+	claim := func(sender netip.Addr) {
+		t.Helper()
+		to := seedbed.MAC{1, 0x80, 0xc2, 0, 0, 0x0e}
+		if _, err := unix.Write(tx, ether(to, mac1, unix.ETH_P_ARP, arp(1, mac1, sender, gw))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forged, open := netip.MustParseAddr("10.99.0.200"), netip.MustParseAddr("10.99.0.201")
+	claim(forged)
+	claim(ip1)
+	netnstest.Run(t, "nft", "delete", "table", "arp", "seedbed")
+	claim(open) // without the table the node answers: the frames above arrived before this one
+	answer := func(to netip.Addr) []byte {
+		b := arp(2, seedbed.MAC{}, gw, to)
+		return slices.Concat(b[:8], b[14:18], b[24:28]) // without the two MACs
+	}
+	until(t, "the node answers ARP past the bridge without the table", func() bool {
+		buf := make([]byte, 2000)
+		for {
+			n, err := unix.Read(rx, buf)
+			if err != nil {
+				return false
+			}
+			if n < 14+28 || binary.BigEndian.Uint16(buf[12:]) != unix.ETH_P_ARP {
+				continue
+			}
+			got := slices.Concat(buf[14:22], buf[28:32], buf[38:42])
+			if bytes.Equal(got, answer(open)) {
+				return true
+			}
+			for _, a := range []netip.Addr{forged, ip1} {
+				if bytes.Equal(got, answer(a)) {
+					t.Fatalf("the node answered the ARP of %s past the bridge", a)
+				}
+			}
+		}
+	})
+	learned := netnstest.Run(t, "ip", "neigh", "show", "dev", "sb1")
+	for a, want := range map[netip.Addr]bool{open: true, forged: false, ip1: false} {
+		if got := strings.Contains(learned, a.String()+" "); got != want {
+			t.Errorf("the node's neighbours on the port: %q; %s is one: %t, want %t", learned, a, got, want)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func flush(c *nftables.Conn) error {
 	err := c.Flush()
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
 		return seedbed.Errorf(seedbed.ErrUnavailable,
-			"this kernel lacks what the nftables rules need (%v): it must have nftables with the bridge and inet families and NAT", err)
+			"this kernel lacks what the nftables rules need (%v): it must have nftables with the bridge, inet and arp families and NAT", err)
 	}
 	if err != nil {
 		return fmt.Errorf("write nftables rules: %w", err)
@@ -203,8 +203,12 @@ func (ch change) write(c *nftables.Conn, s *nftables.Set) error {
 }
 
 func familyName(f nftables.TableFamily) string {
-	if f == nftables.TableFamilyBridge {
+	switch f {
+	case nftables.TableFamilyBridge:
 		return "bridge"
+	case nftables.TableFamilyARP:
+		return "arp"
+	default:
+		return "inet"
 	}
-	return "inet"
 }

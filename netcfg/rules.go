@@ -10,7 +10,7 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// tableName is the name of both tables.
+// tableName is the name of each table.
 const tableName = "seedbed"
 
 // table is the desired state of a whole nftables table.
@@ -19,6 +19,9 @@ type table struct {
 	sets   []set
 	chains []chain
 }
+
+// tables returns the desired state of all tables.
+func (p *plan) tables() []*table { return []*table{bridgeTable(), inetTable(p), arpTable()} }
 
 // set is a set or map. Its elements are key and, for a map, value, in the kernel's byte form.
 type set struct {

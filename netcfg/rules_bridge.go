@@ -150,8 +150,8 @@ func arpRules() []rule {
 
 // localRules close the path around the bridge: frames to 01:80:c2:00:00:0X skip prerouting and
 // reach the node as if the port were not bridged (br_handle_frame). Those to :0e skip these rules
-// as well; the inet table stops what they carry. IPv6 packets to the node are checked again, see
-// sourceRules.
+// as well: the inet table drops the packets that they carry, and arpTable their ARP. IPv6 packets to
+// the node are checked again, see sourceRules.
 func localRules() []rule {
 	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}

@@ -22,7 +22,7 @@ func inetTable(p *plan) *table {
 	t := &table{
 		family: nftables.TableFamilyINet,
 		sets: []set{
-			{name: "ports", key: nftables.TypeIFName, of: func(_ *plan, t *port) (string, string, bool) { return string(t.tap[:]), "", true }},
+			ports(),
 			{name: "bridges", key: nftables.TypeIFName, fixed: bridgeElements},
 		},
 		chains: []chain{
@@ -38,6 +38,13 @@ func inetTable(p *plan) *table {
 			chain{name: "untracked-answers", typ: filter, hook: nftables.ChainHookOutput, prio: -300, rules: untracked(expr.MetaKeyOIFNAME)})
 	}
 	return t
+}
+
+// ports returns the set of the guests' ports.
+func ports() set {
+	return set{name: "ports", key: nftables.TypeIFName, of: func(_ *plan, t *port) (string, string, bool) {
+		return string(t.tap[:]), "", true
+	}}
 }
 
 // bridgeElements returns the bridges that the node is protected from.

@@ -167,6 +167,12 @@ func TestScriptedRefused(t *testing.T) {
 		"a CD": {"<emulator>",
 			"<disk type='file' device='cdrom'><source file='/etc/shadow'/><target dev='hdc' bus='ide'/></disk><emulator>",
 			"disk 3 is not on a volume"},
+		"a far channel":  {"org.qemu.guest_agent.0", "../../../../../../../etc/shadow", `a <channel> has the name "../..`},
+		"a near channel": {"org.qemu.guest_agent.0", "x/y", `a <channel> has the name "x/y"`},
+		"a dot channel":  {"org.qemu.guest_agent.0", "..", `a <channel> has the name ".."`},
+		"a long channel": {"org.qemu.guest_agent.0", "x&#10;", `a <channel> has the name`},
+		"a lost channel": {" name='org.qemu.guest_agent.0'", "", `a <channel> has the name ""`},
+
 		"nothing":    {pvcDomain, "", "not the XML of a libvirt domain"},
 		"no end":     {"</domain>", "", "not the XML of a libvirt domain"},
 		"no devices": {pvcDomain, "<domain><name>web1</name><uuid>" + scriptedID + "</uuid></domain>", "it has no <devices>"},

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,11 +37,19 @@ func (s *scripted) devices(d *libvirtxml.DomainDeviceList) (*libvirtxml.DomainDe
 	return list, nil
 }
 
+// channelName is what a channel may be called. libvirtd, which is root, makes the name a part of its
+// socket's path on the host, and first removes what is there.
+var channelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 // channels keeps the channels between guest and libvirt, whose sockets libvirt names.
 func (s *scripted) channels(from, to *libvirtxml.DomainDeviceList) error {
 	for _, c := range from.Channels {
 		if c.Source == nil || c.Source.UNIX == nil || c.Target == nil || c.Target.VirtIO == nil {
 			return s.refuse("a <channel> is not of type unix with a virtio target")
+		}
+		if name := c.Target.VirtIO.Name; !channelName.MatchString(name) {
+			return s.refuse("a <channel> has the name %q: expected one like org.qemu.guest_agent.0, "+
+				"at most 64 letters, digits, '.', '_' and '-' that begin with a letter or digit", seedbed.Clip(name))
 		}
 		to.Channels = append(to.Channels, libvirtxml.DomainChannel{
 			Source:  &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Mode: "bind"}},

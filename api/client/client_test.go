@@ -274,7 +274,7 @@ func TestUnansweredHint(t *testing.T) {
 	}
 	trusted := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(trusted.Close)
-	for want, url := range map[string]string{"expected https://": plain(t), "with --ca": trusted.URL} {
+	for want, url := range map[string]string{"use https://": plain(t), "with --ca": trusted.URL} {
 		c, err := client.New(client.Options{URL: url})
 		if err != nil {
 			t.Fatal(err)

@@ -306,15 +306,7 @@ func TestWatcher(t *testing.T) {
 	if _, err := p.CloneVolume(t.Context(), "job", volume("v")); err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.link.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.link.put(s, false)
-	img, err := rbd.OpenImage(s.io, rbdOf(roleVolume, "v"), rbd.NoSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, leave := used(t, p)
 	if err := p.RemoveVolume(t.Context(), "v", "i"); !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("remove a volume in use: %v", err)
 	}
@@ -322,9 +314,7 @@ func TestWatcher(t *testing.T) {
 	p.cfg.WatcherFor = lab.Patience // the user leaves late on a busy machine
 	removed := make(chan error, 1)
 	go func() { removed <- p.RemoveVolume(t.Context(), "v", "i") }()
-	if err := img.Close(); err != nil {
-		t.Fatal(err)
-	}
+	leave()
 	if err := <-removed; err != nil {
 		t.Errorf("remove a volume that its user leaves: %v", err)
 	}

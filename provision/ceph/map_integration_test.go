@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ceph/go-ceph/rbd"
-
 	"seedbed"
 	"seedbed/internal/lab"
 	"seedbed/provision/mapper"
@@ -48,21 +46,11 @@ func mapping(t *testing.T, c *lab.CephCluster) *Pool {
 func TestMapFileSystem(t *testing.T) {
 	c := cluster(t)
 	p := mapping(t, c)
-	s, err := p.link.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := rbd.OpenImage(s.io, rbdOf(roleVolume, "v"), rbd.NoSnapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, leave := used(t, p)
 	if _, err := p.MapVolume(t.Context(), "job", "v", "i"); !errors.Is(err, seedbed.ErrInUse) {
 		t.Errorf("map what a client has open: %v", err)
 	}
-	if err := img.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p.link.put(s, false)
+	leave()
 	begin := time.Now()
 	device, err := p.MapVolume(t.Context(), "job", "v", "i")
 	if err != nil {

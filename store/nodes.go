@@ -31,10 +31,8 @@ func (db *DB) RemoveNode(ctx context.Context, name string, checks ...func(seedbe
 		if err != nil {
 			return err
 		}
-		for _, check := range checks {
-			if err := check(was); err != nil {
-				return err
-			}
+		if err := sqldb.Pass(was, checks); err != nil {
+			return err
 		}
 		if !was.Cordoned {
 			return notCordoned(name)

@@ -66,12 +66,7 @@ func pass[T any](
 	if err != nil {
 		return err
 	}
-	for _, check := range checks {
-		if err := check(v); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sqldb.Pass(v, checks)
 }
 
 // matching returns the condition that a column matches m, and its argument $1.

@@ -222,10 +222,8 @@ func (s *Store) DeleteHook(ctx context.Context, name string, checks ...func(seed
 		if err != nil {
 			return err
 		}
-		for _, check := range checks {
-			if err := check(h); err != nil {
-				return err
-			}
+		if err := sqldb.Pass(h, checks); err != nil {
+			return err
 		}
 		return sqldb.Exec(ctx, tx, `DELETE FROM hook WHERE name = $1`, name)
 	})

@@ -152,6 +152,16 @@ func (db *DB) again(err error, committing bool, n int) bool {
 // Row is the result of a query for one row.
 type Row interface{ Scan(dest ...any) error }
 
+// Pass returns the error of the first check that v, which was read in a transaction, does not pass.
+func Pass[T any](v T, checks []func(T) error) error {
+	for _, check := range checks {
+		if err := check(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // One reads the only row of a query. It returns missing if there is no row, or if an argument
 // cannot be stored in a text column.
 func One[T any](ctx context.Context, tx *Tx, scan func(Row) (T, error), missing error, query string, args ...any) (T, error) {

@@ -92,8 +92,8 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 		if err != nil {
 			return seedbed.VolumeInfo{}, err
 		}
-		if who := s.watchers(name); who != "" {
-			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrInUse, "RBD image %s is in use%s: stop what uses it", a.Source, who)
+		if user, err := s.watcher(name); err == nil && user.Addr != "" {
+			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrInUse, "RBD image %s is in use by %s: stop what uses it", a.Source, user.Addr)
 		}
 		t.Name, t.Job, t.Instance = a.Name, job, a.Instance
 		h, err := s.header(name)

@@ -72,10 +72,15 @@ func (p *Pool) unused(ctx context.Context, s *session, name string, do func() er
 		case !is(err, ebusy):
 			return err
 		case time.Now().After(end):
-			if user, err := s.watcher(name); err == nil && user.Id == int64(s.conn.GetInstanceID()) {
+			user, err := s.watcher(name)
+			if err == nil && user.Id == int64(s.conn.GetInstanceID()) {
 				return fmt.Errorf("RBD image %s/%s: %w", p.cfg.Pool, name, errLeftOpen)
 			}
-			return seedbed.Errorf(seedbed.ErrInUse, "RBD image %s/%s is in use%s: stop what uses it", p.cfg.Pool, name, s.watchers(name))
+			by := "" // a user that cannot be named
+			if err == nil && user.Addr != "" {
+				by = " by " + user.Addr
+			}
+			return seedbed.Errorf(seedbed.ErrInUse, "RBD image %s/%s is in use%s: stop what uses it", p.cfg.Pool, name, by)
 		}
 		if id, err := s.idOf(name); err == nil {
 			if _, err := s.dropLock(id); err != nil {
@@ -113,15 +118,7 @@ func (p *Pool) there(ctx context.Context, s *session, name string, id seedbed.In
 	return have, err
 }
 
-// watchers describes who has an image open, for a message.
-func (s *session) watchers(name string) string {
-	if user, err := s.watcher(name); err == nil && user.Addr != "" {
-		return " by " + user.Addr
-	}
-	return ""
-}
-
-// watcher returns a client that has the image open. Its address is empty if there is none or the
+// watcher returns a client that has the image open. Its address is empty if no client has, or if the
 // image does not exist.
 func (s *session) watcher(name string) (user rbd.ImageWatcher, err error) {
 	id, err := s.idOf(name)

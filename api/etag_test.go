@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"seedbed"
-	"seedbed/api"
 	"seedbed/store"
 )
 
@@ -168,11 +167,9 @@ func TestIfMatchOfASecondWriter(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	s.stop()
 	cfg := s.config()
 	cfg.Store = interrupted{s.db}
-	s.serve(t, api.New(cfg))
-	s.routes = routes(t, s.url)
+	s.restart(t, cfg)
 	for _, change := range []struct{ method, path, body, object string }{
 		{"PUT", "/profiles/p", `{"name":"p","image":"debian","vcpus":2,"memory":"512MiB"}`, "/profiles/p"},
 		{"PUT", "/templates/system/small", `{"name":"small","vcpus":2,"memory":"512MiB"}`, "/templates/system/small"},
@@ -281,11 +278,9 @@ func (i interrupted) RemoveNode(ctx context.Context, n string, checks ...func(se
 func TestIfMatchOfADeletion(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
-	s.stop()
 	cfg := s.config()
 	cfg.Store = interrupted{s.db}
-	s.serve(t, api.New(cfg))
-	s.routes = routes(t, s.url)
+	s.restart(t, cfg)
 	for _, one := range []struct{ path, body, object, remove string }{
 		{"/profiles", `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`, "/profiles/p", ""},
 		{"/templates/system", `{"name":"s","vcpus":1,"memory":"512MiB"}`, "/templates/system/s", ""},

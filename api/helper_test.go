@@ -192,6 +192,14 @@ func (s *server) serve(t *testing.T, a *api.Server) {
 	t.Cleanup(func() { s.stop(); transport.CloseIdleConnections() })
 }
 
+// restart serves the API anew, as c says.
+func (s *server) restart(t *testing.T, c api.Config) {
+	t.Helper()
+	s.stop()
+	s.serve(t, api.New(c))
+	s.routes = routes(t, s.url)
+}
+
 func routes(t *testing.T, url string) routers.Router {
 	t.Helper()
 	doc := *description(t)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/api"
 )
 
 // sent is one event of a stream.
@@ -195,9 +194,7 @@ func TestStreamOfASlowReader(t *testing.T) {
 	s := start(t)
 	c := s.config()
 	c.Patience = 300 * time.Millisecond
-	s.stop()
-	s.serve(t, api.New(c))
-	s.routes = routes(t, s.url)
+	s.restart(t, c)
 	id := s.queue(t)
 	job := s.claim(t)
 	const n = 4000
@@ -279,9 +276,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	s := start(t)
 	c := s.config()
 	c.Heartbeat = 50 * time.Millisecond
-	s.stop()
-	s.serve(t, api.New(c))
-	s.routes = routes(t, s.url)
+	s.restart(t, c)
 	viewer := s.newToken(t, "watcher", seedbed.RoleViewer)
 	var all []*stream
 	for range 32 {
@@ -329,9 +324,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	s := start(t)
 	c := s.config()
 	c.Heartbeat = 30 * time.Millisecond
-	s.stop()
-	s.serve(t, api.New(c))
-	s.routes = routes(t, s.url)
+	s.restart(t, c)
 	w := s.open(t, "/events", "", false)
 	beats := 0
 	ended := make(chan error, 1)

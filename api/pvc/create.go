@@ -22,11 +22,7 @@ const createTask = "provisioner.create"
 
 // composeVM creates an instance from a profile. As in PVC's manual, define_vm and start_vm default
 // to true.
-func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
-		return err
-	}
+func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
 	req := seedbed.Request{
 		Action:    seedbed.DoCreate,
 		Name:      f.must("name", "A VM name must be specified."),

@@ -43,21 +43,20 @@ const (
 func (r *router) ovaRoutes(t *table, p string, get routing) {
 	get(viewer, p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
 	get(viewer, p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
-	t.add(fiber.MethodPost, operator, p, server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.uploadOVA(ctx, c, f, f.must("name", nameMissing))
-	})
-	t.add(fiber.MethodPost, operator, p+"/:name", server.UploadTimeout, queried, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		return r.uploadOVA(ctx, c, f, server.Param(c, "name"))
-	})
-	t.add(fiber.MethodDelete, operator, p+"/:name", server.UploadTimeout, queried, r.removeOVA)
+	upload := func(name func(*fiber.Ctx, *fields) string) handler {
+		return r.starting(func(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
+			return r.uploadOVA(ctx, c, f, name(c, f), o)
+		})
+	}
+	t.add(fiber.MethodPost, operator, p, server.UploadTimeout, queried,
+		upload(func(_ *fiber.Ctx, f *fields) string { return f.must("name", nameMissing) }))
+	t.add(fiber.MethodPost, operator, p+"/:name", server.UploadTimeout, queried,
+		upload(func(c *fiber.Ctx, _ *fields) string { return server.Param(c, "name") }))
+	t.add(fiber.MethodDelete, operator, p+"/:name", server.UploadTimeout, queried, r.starting(r.removeOVA))
 }
 
 // uploadOVA receives an OVA as PVC's client sends it, and answers once it is imported.
-func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
-		return err
-	}
+func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name string, o seedbed.JobOptions) error {
 	pool := f.must("pool", "A storage pool must be specified.")
 	size := 0
 	if f.must("ova_size", "An OVA size must be specified."); f.err == nil {
@@ -77,11 +76,7 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name st
 	return say(c, "Imported OVA image '%s'.", name)
 }
 
-func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
-		return err
-	}
+func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields, o seedbed.JobOptions) error {
 	name := server.Param(c, "name")
 	receipt, err := r.OVAs.RemoveOVA(ctx, name, o)
 	switch {

@@ -51,6 +51,17 @@ func say(c *fiber.Ctx, format string, args ...any) error {
 // handler answers one request with its parameters.
 type handler func(ctx context.Context, c *fiber.Ctx, f *fields) error
 
+// starting returns the handler of a request that starts a job. It passes the options of the job to h.
+func (r *router) starting(h func(context.Context, *fiber.Ctx, *fields, seedbed.JobOptions) error) handler {
+	return func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		o, err := r.JobOptions(ctx, c)
+		if err != nil {
+			return err
+		}
+		return h(ctx, c, f, o)
+	}
+}
+
 // rows answers a list, or 404 with the message none if the list is empty.
 func rows[T, R any](c *fiber.Ctx, found []T, row func(T) R, none string) error {
 	if len(found) == 0 {

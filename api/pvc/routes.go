@@ -74,7 +74,7 @@ func (r *router) routes() []route {
 	get(viewer, p+"/status", r.legacyTasks)
 	get(viewer, p+"/status/:id", r.task)
 	get(viewer, p+"/template", r.allTemplates)
-	post(operator, p+"/create", r.composeVM)
+	post(operator, p+"/create", r.starting(r.composeVM))
 
 	r.systemRoutes(p+"/template/system", get, post, put, del)
 	r.networkRoutes(p+"/template/network", get, post, del)

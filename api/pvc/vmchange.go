@@ -28,14 +28,14 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 		bridges, err := r.bridges(ctx)
 		return []vmRow{vmRowOf(i, bridges)}, err
 	}))
-	t.add(fiber.MethodDelete, operator, p+"/:vm", wait, r.parameters, r.removeVM)
+	t.add(fiber.MethodDelete, operator, p+"/:vm", wait, r.parameters, r.starting(r.removeVM))
 	get(viewer, p+"/:vm/state", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		return struct {
 			Name  string `json:"name"`
 			State string `json:"state"`
 		}{i.Name, vmStates[i.State]}, nil
 	}))
-	t.add(fiber.MethodPost, operator, p+"/:vm/state", wait, r.parameters, r.setVMState)
+	t.add(fiber.MethodPost, operator, p+"/:vm/state", wait, r.parameters, r.starting(r.setVMState))
 	get(viewer, p+"/:vm/node", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		return struct {
 			Name string `json:"name"`
@@ -88,11 +88,7 @@ var vmActions = map[string]vmAction{
 	"restart":  {action: seedbed.DoReboot, running: true, says: "Restarting VM '%s'.", done: "Restarted VM '%s'"},
 }
 
-func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
-		return err
-	}
+func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
 	state, wait := f.must("state", "A valid state must be specified"), f.flag("wait")
 	if f.err != nil {
 		return f.err
@@ -132,11 +128,7 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields) error 
 
 // removeVM removes a VM with its disks, as PVC does if delete_disks is true. If it is false, PVC
 // would keep the disks. Seedbed refuses that rather than delete more than was asked.
-func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
-		return err
-	}
+func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
 	disks := f.flag("delete_disks")
 	if f.err != nil {
 		return f.err

@@ -42,7 +42,7 @@ func (r *Router) Incoming(ctx context.Context, c *fiber.Ctx, frame seedbed.Bytes
 // TakeIn passes the file to a worker. The file is the body or, in a form, the first file part.
 func (r *Router) TakeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Stream, spec seedbed.UploadSpec) (seedbed.Upload, error) {
 	if r.Uploads == nil {
-		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable, "there is no worker that accepts uploads")
+		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable, "no worker accepts uploads")
 	}
 	select {
 	case r.uploads <- struct{}{}:

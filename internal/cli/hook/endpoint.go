@@ -174,7 +174,7 @@ Events that happen while an endpoint is disabled, and pending ones, are skipped;
 		case len(args) == 2:
 			change.URL, a.Flags.URL = &args[1], address
 		case !given:
-			return cli.Usagef("nothing is to be changed: give the endpoint's new URL, or one of the flags")
+			return cli.Usagef("nothing to change: give the endpoint's new URL, or one of the flags")
 		case c.Flags().Changed("url"):
 			change.URL = &address
 		}

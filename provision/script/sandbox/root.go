@@ -280,7 +280,7 @@ func (w *warden) mountScratch(root string) error {
 	return nil
 }
 
-// devAttr returns nodev if there is no device cgroup that limits which devices can be opened.
+// devAttr returns nodev if no device cgroup limits which devices can be opened.
 func (w *warden) devAttr() int {
 	if w.plan.NoDevices {
 		return unix.MOUNT_ATTR_NODEV

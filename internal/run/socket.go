@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,8 @@ type Socket struct {
 	Mode fs.FileMode
 	// Group is the name of its group. Empty leaves the process's own.
 	Group string
+	// DirOwner gives it to the user who owns its directory. Root does that for a user who calls it.
+	DirOwner bool
 }
 
 // umask guards the process's umask, so that two sockets are not created at once.
@@ -33,7 +36,8 @@ var umask sync.Mutex
 
 // Listen serves the socket. It creates a missing directory. It replaces an existing socket only if
 // no program answers on it; otherwise it returns seedbed.ErrInUse. No other user can connect before
-// group and mode are set.
+// owner, group and mode are set. The directory may belong to another user: whatever that user puts
+// into it, no other file changes its owner or mode.
 func (s Socket) Listen(ctx context.Context) (net.Listener, error) {
 	gid, err := groupID(s.Group)
 	if err != nil {
@@ -45,29 +49,128 @@ func (s Socket) Listen(ctx context.Context) (net.Listener, error) {
 	if err := removeStale(ctx, s.Path); err != nil {
 		return nil, err
 	}
-	ln, err := listenPrivate(ctx, s.Path)
+	dir, err := os.Open(filepath.Dir(s.Path))
 	if err != nil {
 		return nil, err
 	}
-	if gid >= 0 {
-		err = os.Chown(s.Path, -1, gid)
+	defer dir.Close()
+	uid := -1
+	if s.DirOwner {
+		var st unix.Stat_t
+		if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+			return nil, fmt.Errorf("find the owner of %s: %w", dir.Name(), err)
+		}
+		uid = int(st.Uid)
 	}
-	if err == nil {
-		err = os.Chmod(s.Path, s.Mode)
-	}
+	ln, err := s.listenIn(ctx, dir, uid, gid)
 	if err != nil {
-		return nil, errors.Join(err, ln.Close())
+		return nil, fmt.Errorf("listen on %s: %w", s.Path, err)
 	}
 	return ln, nil
 }
 
-func listenPrivate(ctx context.Context, path string) (net.Listener, error) {
+// made is the socket's name while only this process can reach it.
+const made = "socket"
+
+// listenIn makes the socket in a directory that only this process's user can change, gives it its
+// owner, group and mode there, and moves it to its place in dir.
+func (s Socket) listenIn(ctx context.Context, dir *os.File, uid, gid int) (net.Listener, error) {
+	private, remove, err := privateDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", private.Fd(), made)
+	ln, err := listenPrivate(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if uid >= 0 || gid >= 0 {
+		err = os.Lchown(path, uid, gid)
+	}
+	if err == nil {
+		err = os.Chmod(path, s.Mode)
+	}
+	if err == nil {
+		err = unix.Renameat2(int(private.Fd()), made, int(dir.Fd()), filepath.Base(s.Path), unix.RENAME_NOREPLACE)
+	}
+	if errors.Is(err, unix.EEXIST) {
+		err = seedbed.Errorf(seedbed.ErrInUse, "another process made it in the same moment")
+	}
+	if err != nil {
+		return nil, errors.Join(err, ln.Close(), unix.Unlinkat(int(private.Fd()), made, 0))
+	}
+	return &listener{UnixListener: ln, path: s.Path}, nil
+}
+
+// privateDir makes a directory in dir, and opens it. remove closes and removes it.
+func privateDir(dir *os.File) (_ *os.File, remove func(), err error) {
+	parent, name := int(dir.Fd()), ".seedbed-"+rand.Text()
+	if err := unix.Mkdirat(parent, name, 0o700); err != nil {
+		return nil, nil, err
+	}
+	gone := func() { _ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR) }
+	private, err := openPrivate(parent, name)
+	if err != nil {
+		gone()
+		return nil, nil, fmt.Errorf("%s/%s: %w", dir.Name(), name, err)
+	}
+	return private, func() { private.Close(); gone() }, nil
+}
+
+// openPrivate opens a directory that only this process's user can change. The owner of its parent
+// could have put something else in its place, for which it returns an error.
+func openPrivate(parent int, name string) (*os.File, error) {
+	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	private := os.NewFile(uintptr(fd), name)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, errors.Join(err, private.Close())
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return nil, errors.Join(seedbed.Errorf(seedbed.ErrConflict, "another user can change this directory, which was made a moment ago: "+
+			"find out who replaced it"), private.Close())
+	}
+	return private, nil
+}
+
+// listenPrivate listens on a path that no other user can connect to yet.
+func listenPrivate(ctx context.Context, path string) (*net.UnixListener, error) {
 	umask.Lock()
 	defer umask.Unlock()
 	old := unix.Umask(0o177)
 	defer unix.Umask(old)
 	var lc net.ListenConfig
-	return lc.Listen(ctx, "unix", path)
+	ln, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	unixLn := ln.(*net.UnixListener)
+	unixLn.SetUnlinkOnClose(false) // it moves
+	return unixLn, nil
+}
+
+// listener is a listener whose socket was moved after it was bound.
+type listener struct {
+	*net.UnixListener
+	path string
+	gone sync.Once
+}
+
+// Addr returns where clients find the socket.
+func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+
+// Close stops listening and removes the socket.
+func (l *listener) Close() (err error) {
+	l.gone.Do(func() {
+		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	})
+	return errors.Join(l.UnixListener.Close(), err)
 }
 
 // removeStale removes a socket that its server has left behind.

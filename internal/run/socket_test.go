@@ -6,14 +6,16 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
@@ -42,8 +44,7 @@ func TestSocket(t *testing.T) {
 		t.Errorf("second Listen: %v, want ErrInUse", err)
 	}
 	// A killed server leaves its socket behind.
-	ln.(*net.UnixListener).SetUnlinkOnClose(false)
-	ln.Close()
+	ln.(*listener).UnixListener.Close()
 	ln, err = s.Listen(t.Context())
 	if err != nil {
 		t.Fatalf("Listen on a stale socket: %v", err)
@@ -51,6 +52,117 @@ func TestSocket(t *testing.T) {
 	ln.Close()
 	if _, err := os.Stat(s.Path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Close: %v, want the socket gone", err)
+	}
+}
+
+// TestSocketOwner checks that a socket belongs to the owner of its directory, who alone may open it,
+// and that nothing else is left in the directory.
+func TestSocketOwner(t *testing.T) {
+	t.Parallel()
+	dir, owner := t.TempDir(), os.Getuid()
+	if owner == 0 {
+		owner = 65534
+		if err := os.Chown(dir, owner, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := Socket{Path: filepath.Join(dir, "a.sock"), Mode: 0o600, DirOwner: true}
+	ln, err := s.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	st, err := os.Lstat(s.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := int(st.Sys().(*syscall.Stat_t).Uid); uid != owner || st.Mode() != fs.ModeSocket|0o600 {
+		t.Errorf("the socket is user %d's with %v, want user %d's with 0600", uid, st.Mode(), owner)
+	}
+	if ln.Addr().String() != s.Path {
+		t.Errorf("the listener's address is %s, want %s", ln.Addr(), s.Path)
+	}
+	if in, err := os.ReadDir(dir); err != nil || len(in) != 1 {
+		t.Errorf("the directory has %v (%v), want only the socket", in, err)
+	}
+}
+
+// TestSocketSwapped checks that the user who owns the directory gains nothing by replacing the
+// socket with a symbolic link at any moment: the file behind the link stays as it is.
+func TestSocketSwapped(t *testing.T) {
+	t.Parallel()
+	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Socket{Path: filepath.Join(dir, "a.sock"), Mode: 0o666}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		link := filepath.Join(dir, "link")
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := os.Symlink(victim, link); err != nil && !errors.Is(err, fs.ErrExist) {
+				t.Error(err)
+				return
+			}
+			if st, err := os.Lstat(s.Path); err == nil && st.Mode().Type() == fs.ModeSocket {
+				os.Rename(link, s.Path)
+			}
+		}
+	}()
+	for range 300 {
+		if ln, err := s.Listen(t.Context()); err == nil {
+			ln.Close()
+		}
+		os.Remove(s.Path)
+		if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 {
+			t.Errorf("the file behind the link has mode %v (%v), want 0600", st.Mode(), err)
+			break
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+// TestOpenPrivate checks that nothing is taken for the private directory that another user could
+// have put in its place.
+func TestOpenPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, mode := range map[string]fs.FileMode{"mine": 0o700, "open": 0o777} {
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), mode), os.Chmod(filepath.Join(dir, name), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("mine", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]error{"mine": nil, "open": seedbed.ErrConflict, "link": unix.ENOTDIR}
+	if os.Getuid() == 0 {
+		other := filepath.Join(dir, "other")
+		if err := errors.Join(os.Mkdir(other, 0o700), os.Chown(other, 65534, -1)); err != nil {
+			t.Fatal(err)
+		}
+		want["other"] = seedbed.ErrConflict
+	}
+	parent, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Close()
+	for name, want := range want {
+		d, err := openPrivate(int(parent.Fd()), name)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if err == nil {
+			d.Close()
+		}
 	}
 }
 

@@ -14,11 +14,12 @@ import (
 	"seedbed/internal/run"
 )
 
-// listen opens the worker's listeners for control hosts: the socket and, with
-// worker.cluster_listen, an address for other hosts. checks are those of the address's certificate.
+// listen opens the worker's listeners for control hosts: the socket, which only the owner of its
+// directory may open, and, with worker.cluster_listen, an address for other hosts. checks are those
+// of the address's certificate.
 func listen(ctx context.Context, c config.Config, log *slog.Logger) (all []net.Listener,
 	checks func(context.Context) []seedbed.Check, err error) {
-	ln, err := run.Socket{Path: c.Worker.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
+	ln, err := run.Socket{Path: c.Worker.Socket, Mode: 0o600, DirOwner: true}.Listen(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

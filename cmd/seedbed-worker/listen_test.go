@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/tls"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -39,6 +40,10 @@ func TestListen(t *testing.T) {
 	all, checks, err := listen(t.Context(), c, log)
 	if err != nil || len(all) != 1 || checks != nil {
 		t.Fatalf("%d listeners, %v", len(all), err)
+	}
+	// What calls the worker works as root: the socket is not for the group that may call seedbedd.
+	if st, err := os.Lstat(c.Worker.Socket); err != nil || st.Mode() != fs.ModeSocket|0o600 {
+		t.Errorf("the socket has mode %v (%v), want 0600", st.Mode(), err)
 	}
 	all[0].Close()
 

@@ -237,7 +237,13 @@ func (in *installation) install(dist string) {
 	in.awaitUnits()
 	in.owned("/run/seedbed/control.sock", "seedbed:seedbed 660")
 	in.owned("/run/seedbed/feed.sock", "seedbed:seedbed-metadata 660")
-	in.owned("/run/seedbed/worker.sock", "root:seedbed 660")
+	in.owned("/run/seedbed/worker.sock", "seedbed:root 600")
+	// An operator of the group calls seedbedd, and not the worker, which would do anything.
+	in.Run("sh", "-c", "id alice >/dev/null 2>&1 || useradd --groups seedbed alice")
+	in.Run("runuser", "-u", "alice", "--", "test", "-w", "/run/seedbed/control.sock")
+	if _, err := in.Try(time.Minute, "runuser", "-u", "alice", "--", "test", "-w", "/run/seedbed/worker.sock"); err == nil {
+		in.t.Error("a member of the group seedbed may use worker.sock")
+	}
 	for _, socket := range []string{"control", "worker"} { // what faces guests drives nothing
 		if _, err := in.Try(time.Minute, "runuser", "-u", "seedbed-metadata", "--", "test", "-w", "/run/seedbed/"+socket+".sock"); err == nil {
 			in.t.Errorf("the guest plane's user may use %s.sock", socket)

@@ -38,7 +38,7 @@ func scripts(c config.Config, boxes *sandbox.Host, pools map[string]worker.Pool,
 	}
 	return script.New(script.Config{
 		Start:   func(ctx context.Context, spec sandbox.Spec) (script.Box, error) { return boxes.Start(ctx, spec) },
-		Mappers: mappers, Python: s.Python, Idle: s.Idle, Log: log,
+		Mappers: mappers, Python: s.Python, Idle: s.Idle, Privileged: s.Privileged, Node: c.Node, Log: log,
 		Limits: sandbox.Limits{CPUs: float64(s.CPUs), Memory: s.Memory, Processes: s.Processes, Time: s.Time, Output: s.Output, Tmp: s.Tmp},
 	})
 }

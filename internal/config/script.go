@@ -22,6 +22,8 @@ type Scripts struct {
 	// Output bounds what one prints, Tmp what it keeps in its own /tmp.
 	Output seedbed.Bytes `yaml:"output"`
 	Tmp    seedbed.Bytes `yaml:"tmp"`
+	// Privileged is the host's consent to scripts with that option, which are root of the host.
+	Privileged bool `yaml:"privileged"`
 	// Show holds files and directories of the host that scripts may read, in addition to the
 	// system's own.
 	Show []string `yaml:"show"`

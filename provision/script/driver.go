@@ -53,6 +53,10 @@ type Config struct {
 	Python string
 	// Limits are the defaults of a script, and the most that it may ask for.
 	Limits sandbox.Limits
+	// Privileged is this host's consent to privileged scripts, which are root here. Node is the
+	// host's name for a refusal.
+	Privileged bool
+	Node       string
 	// Idle is how long a session lives without a turn. Default 5 min.
 	Idle time.Duration
 	Log  *slog.Logger

@@ -49,7 +49,7 @@ func newRig(t *testing.T, limits sandbox.Limits) *rig {
 	r.ok(err)
 	r.Driver = New(Config{
 		Start:   func(ctx context.Context, spec sandbox.Spec) (Box, error) { return host.Start(ctx, spec) },
-		Mappers: map[string]Mapper{"default": r.pool}, Limits: limits,
+		Mappers: map[string]Mapper{"default": r.pool}, Limits: limits, Privileged: true, Node: "lab",
 	})
 	t.Cleanup(func() {
 		r.ok(r.Close())

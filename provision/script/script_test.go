@@ -100,6 +100,35 @@ func TestSession(t *testing.T) {
 
 // A volume that the script sees no more, and that could not be unmapped, is shown
 // again when it asks for that; and what it logs has a bound.
+// TestPrivilegedNeedsConsent checks that a host runs a privileged script only if it consents,
+// whatever the caller asks for.
+func TestPrivilegedNeedsConsent(t *testing.T) {
+	t.Parallel()
+	start := *begin.Start
+	start.Options.Privileged = true
+	turn := seedbed.ScriptTurn{Start: &start}
+	b := newBench(t, func(r *runner) {
+		r.hear()
+		r.say(`{"op":"ready","kind":"class"}`)
+		r.hear()
+	})
+	b.cfg.Node = "hv1"
+	_, _, err := b.run(turn)
+	if !errors.Is(err, seedbed.ErrForbidden) || len(b.specs) != 0 {
+		t.Fatalf("without consent: %v, and %d sandboxes; want ErrForbidden and none", err, len(b.specs))
+	}
+	for _, said := range []string{"hv1", "scripts.privileged: true", "--privileged=false"} {
+		if !strings.Contains(err.Error(), said) {
+			t.Errorf("the refusal does not say %q: %v", said, err)
+		}
+	}
+	b.cfg.Privileged = true
+	b.must(turn)
+	if len(b.specs) != 1 || !b.specs[0].Privileged {
+		t.Errorf("with consent: sandboxes %+v, want one that is privileged", b.specs)
+	}
+}
+
 func TestSessionMapsAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(r *runner) {

@@ -63,6 +63,11 @@ func (d *Driver) open(
 	start seedbed.ScriptStart,
 	output func(seedbed.OutputLine),
 ) (*session, error) {
+	if start.Options.Privileged && !d.cfg.Privileged {
+		return nil, seedbed.Errorf(seedbed.ErrForbidden, "the script is privileged, and node %[1]s runs no privileged scripts: "+
+			"set scripts.privileged: true in seedbed.yaml on %[1]s and restart seedbed-worker there, "+
+			"or run \"seedbed script options SCRIPT --privileged=false\"", d.cfg.Node)
+	}
 	conn, theirs, err := channel()
 	if err != nil {
 		return nil, fmt.Errorf("start the script: %w", err)

@@ -28,7 +28,8 @@ then, for example to change clones or the disks of an OVA image.
 
 With --privileged a script runs as root of the worker's host, with the host's /dev, /sys
 and /run, as PVC's scripts do: it can do anything to the host. Only an admin can grant
-that, and only for the present text of the script: a changed text needs a new grant.`,
+that, and only for the present text of the script: a changed text needs a new grant.
+It runs on hosts that allow it only (scripts.privileged in their seedbed.yaml).`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if change != (wire.ScriptOptionsChange{}) {
 				_, err := api.ChangeScriptOptions(ctx, args[0], change)

@@ -9,7 +9,9 @@ export PATH := $(PATH):/usr/local/go/bin:$(subst $(space),:,$(wildcard /usr/lib/
 export GOTOOLCHAIN := auto
 
 VERSION := $(shell awk -F '[()]' 'NR == 1 { print $$2 }' debian/changelog)
-LDFLAGS := -s -w -X seedbed/internal/build.version=$(VERSION)
+LDFLAGS := -s -w -bindnow -X seedbed/internal/build.version=$(VERSION)
+# Position-independent, so that an attacker cannot know where code and data are.
+GOBUILD := go build -trimpath -buildmode=pie
 IMAGE   := .cache/debian.qcow2
 PURE    := seedbedd seedbed-metadata seedbed
 # Only the worker links C: libvirt, librados, librbd. Debian 12 has Ceph Pacific.
@@ -92,8 +94,8 @@ race: ## unit tests of the packages with goroutines, with the race detector
 
 build: ## the four programs, in bin/
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PURE))
-	CGO_ENABLED=1 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/seedbed-worker
+	CGO_ENABLED=0 $(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PURE))
+	CGO_ENABLED=1 $(GOBUILD) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/seedbed-worker
 
 image: $(IMAGE) ## the Debian guest image that run and test boot
 
@@ -131,7 +133,7 @@ bench-api: ## how fast the REST API answers over 100,000 instances, and how the 
 	@internal/lab/packages.sh bench postgres
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/api
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed
+	@CGO_ENABLED=0 $(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed
 	@bin/bench/api
 
 bench-scripts: ## what the sandbox adds to a provisioning script, beside the bare interpreter: one figure, in a minute (root; docs/reference/benchmarks.md)
@@ -144,7 +146,7 @@ bench-provision: ## what the engine adds to an instance's making on real Ceph an
 	@internal/lab/packages.sh test
 	@mkdir -p bin/bench
 	@CGO_ENABLED=1 go build -tags $(TAGS) -o bin/bench/ ./internal/bench/provision
-	@CGO_ENABLED=1 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed-worker
+	@CGO_ENABLED=1 $(GOBUILD) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed-worker
 	@bin/bench/provision
 
 PROFILE ?= dist/metadata.pprof
@@ -155,7 +157,7 @@ profile-metadata: ## a CPU profile of seedbed-metadata under the load of bench-m
 bench-programs:
 	@internal/lab/packages.sh bench
 	@mkdir -p bin/bench
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(filter-out -s -w,$(LDFLAGS))' -o bin/bench/ ./cmd/seedbed-metadata ./internal/bench/metadata
+	@CGO_ENABLED=0 $(GOBUILD) -ldflags '$(filter-out -s -w,$(LDFLAGS))' -o bin/bench/ ./cmd/seedbed-metadata ./internal/bench/metadata
 
 deb: ## the four Debian packages, in dist/ (docs/how-to/install.md)
 	@internal/lab/packages.sh deb

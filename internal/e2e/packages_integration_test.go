@@ -231,6 +231,7 @@ func (in *installation) install(dist string) {
 			in.t.Errorf("the packages hold no /%s", file)
 		}
 	}
+	in.hardened("usr/bin/seedbed", "usr/sbin/seedbedd", "usr/sbin/seedbed-worker", "usr/sbin/seedbed-metadata")
 	// An operator's change of a conffile, which the upgrade has to keep.
 	in.Run("sed", "-i", "s|#uri: qemu:///system|uri: test:///default|", "/etc/seedbed/seedbed.yaml")
 	in.Run("systemctl", "restart", "seedbed-worker.service")

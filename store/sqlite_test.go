@@ -50,7 +50,7 @@ func TestFileModes(t *testing.T) {
 	db := open(t, filepath.Join(dir, "seedbed.db"))
 	do(acceptImport(t.Context(), db, "debian"))(t)
 	for name, want := range map[string]os.FileMode{
-		"": 0o750, "seedbed.db": 0o600, "seedbed.db-wal": 0o600, "seedbed.db-shm": 0o600, "seedbed.db.lock": 0o600,
+		"": 0o750, "seedbed.db": 0o600, "seedbed.db-wal": 0o600, "seedbed.db-shm": 0o600,
 	} {
 		fi, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
@@ -75,6 +75,31 @@ func TestSecondOpener(t *testing.T) {
 	}
 	second := open(t, path)
 	do(second.Image(t.Context(), "debian"))(t)
+}
+
+// TestOneOwnerByAnyName checks that a database that is in use cannot be opened by another name of
+// its file either, nor when files beside it were removed.
+func TestOneOwnerByAnyName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, elsewhere := filepath.Join(dir, "seedbed.db"), t.TempDir()
+	open(t, path)
+	symbolic, hard, linked := filepath.Join(elsewhere, "symbolic"), filepath.Join(elsewhere, "hard"), filepath.Join(elsewhere, "dir")
+	if err := errors.Join(os.Symlink(path, symbolic), os.Link(path, hard), os.Symlink(dir, linked)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path + ".lock"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, symbolic, hard, filepath.Join(linked, "seedbed.db")} {
+		db, err := Open(t.Context(), Config{Path: name})
+		if !errors.Is(err, seedbed.ErrInUse) || !strings.Contains(err.Error(), name) {
+			t.Errorf("opened as %s: %v, want ErrInUse", name, err)
+		}
+		if err == nil {
+			db.Close()
+		}
+	}
 }
 
 // A database that is newer than the program does not change by a single byte.

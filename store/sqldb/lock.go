@@ -1,31 +1,30 @@
 package sqldb
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
 
-// takeLock locks the database at path for this process, with flock(2) on a separate file that is
-// never removed. SQLite's own locks last only as long as a transaction. The kernel releases the
-// lock when the file is closed or the process dies.
+// takeLock opens the database at path, which it creates if it does not exist, and locks it for this
+// process. The lock is flock(2)'s on the file itself, so the file has one owner by any name. SQLite
+// uses other locks (fcntl(2)), which last only as long as a transaction, and do not conflict with
+// this one. But they end when the process closes any descriptor of the file: call releaseLock after
+// SQLite has closed its own. The kernel releases the lock when the process dies.
 func takeLock(path string) (*os.File, error) {
-	name := path + ".lock"
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the database's lock: %w", err)
+		return nil, fmt.Errorf("open database: %w", err)
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = heldBy(f, path)
-	} else if err == nil {
-		err = writePID(f)
+		err = seedbed.Errorf(seedbed.ErrInUse, "the database %s is in use by %s: stop it first, or give this one another store.path",
+			path, holder(f))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -39,23 +38,22 @@ func releaseLock(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
-func heldBy(f *os.File, path string) error {
-	pid, err := io.ReadAll(io.LimitReader(f, 20))
-	who := "another process"
-	if pid = bytes.TrimSpace(pid); err == nil && len(pid) > 0 {
-		who += fmt.Sprintf(" (pid %q)", pid)
+// holder says which process has locked a file (proc_locks(5)), as far as the kernel tells.
+func holder(f *os.File) string {
+	const other = "another process"
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return other
 	}
-	return seedbed.Errorf(seedbed.ErrInUse,
-		"the database %s is in use by %s, which holds %s: stop it first, or give this one another store.path", path, who, f.Name())
-}
-
-// writePID writes the process ID, for the error message of a process that finds the lock taken.
-func writePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("write the database's lock: %w", err)
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return other
 	}
-	if _, err := fmt.Fprintf(f, "%d\n", os.Getpid()); err != nil {
-		return fmt.Errorf("write the database's lock: %w", err)
+	place := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for line := range strings.Lines(string(locks)) { // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
+		if l := strings.Fields(line); len(l) == 8 && l[1] == "FLOCK" && l[5] == place {
+			return other + " (pid " + l[4] + ")"
+		}
 	}
-	return nil
+	return other
 }

@@ -27,7 +27,7 @@ import (
 // Config names the database to open: an SQLite file or a PostgreSQL database.
 type Config struct {
 	// Path is the SQLite file. It is created with mode 0600, and its directory with 0750. The files
-	// Path-wal, Path-shm and Path.lock are beside it. It must be on a local file system.
+	// Path-wal and Path-shm are beside it. It must be on a local file system.
 	Path string
 	// DSN is a PostgreSQL connection string, as a URL or as keys and values. If it is not empty,
 	// Path is not used. It may hold a password, and is never logged. Settings that it leaves out
@@ -122,11 +122,7 @@ func (db *DB) start(ctx context.Context, path string) error {
 		return err
 	}
 	// SQLite creates its side files with the mode of the database file.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("open database: %w", err)
-	}
-	err = errors.Join(f.Chmod(0o600), f.Close())
+	err := db.lock.Chmod(0o600)
 	if err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}

@@ -55,8 +55,10 @@ func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return info, err
 	}
-	var err error
-	info.Size, info.Free, err = p.space()
+	err := p.here()
+	if err == nil {
+		info.Size, info.Free, err = p.space()
+	}
 	return info, err
 }
 
@@ -64,7 +66,10 @@ func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 func (p *Pool) Health(context.Context) []seedbed.Check {
 	room := seedbed.Check{Name: "pool " + p.name, OK: true}
 	size, free, err := p.space()
+	away := p.here()
 	switch {
+	case away != nil:
+		room.OK, room.Detail, room.Hint = false, away.Error(), "mount the file system of "+p.path
 	case err != nil:
 		room.OK, room.Detail, room.Hint = false, err.Error(), "make "+p.path+" a directory that root can write to"
 	default:
@@ -89,8 +94,12 @@ func (p *Pool) space() (size, free seedbed.Bytes, err error) {
 	return seedbed.Bytes(st.Blocks) * unit, seedbed.Bytes(st.Bavail) * unit, nil
 }
 
-// need returns ErrFull if the operation would leave less than the reserve.
+// need returns ErrFull if the operation would leave less than the reserve, and ErrUnavailable if the
+// pool is away.
 func (p *Pool) need(bytes seedbed.Bytes) error {
+	if err := p.here(); err != nil {
+		return err
+	}
 	_, free, err := p.space()
 	if err != nil {
 		return err

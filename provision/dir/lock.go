@@ -46,6 +46,22 @@ func (p *Pool) takeLocks() error {
 	return err
 }
 
+// here returns ErrUnavailable if the pool's path no longer leads to the directory that was opened,
+// because its file system was unmounted or another is mounted over it. What is not in the wrong
+// directory is not gone. The lock that this process holds is the mark.
+func (p *Pool) here() error {
+	opened, err := p.locks[0].Stat()
+	if err != nil {
+		return fmt.Errorf("pool %s: %w", p.name, err)
+	}
+	mark := filepath.Join(p.path, lockFile)
+	if found, err := os.Lstat(mark); err == nil && os.SameFile(opened, found) {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrUnavailable, "pool %s is away: %s is not the file that seedbed-worker opened at its start. "+
+		"Mount the pool's file system again. If it was replaced on purpose, restart seedbed-worker", p.name, mark)
+}
+
 func openLock(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }
@@ -77,7 +93,8 @@ func (p *Pool) Close() error {
 	return errors.Join(errs...)
 }
 
-// enter waits for the pool's turn, in a shared pool also among the nodes; leave returns it.
+// enter waits for the pool's turn, in a shared pool also among the nodes; leave returns it. It
+// returns ErrUnavailable if the pool is away.
 func (p *Pool) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -86,6 +103,10 @@ func (p *Pool) enter(ctx context.Context) error {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if err := p.here(); err != nil {
+		<-p.turn
+		return err
 	}
 	for p.among != nil {
 		err := unix.Flock(int(p.among.Fd()), unix.LOCK_EX|unix.LOCK_NB)

@@ -33,13 +33,14 @@ func (p *Pool) file(kind, name string) string {
 	return filepath.Join(p.path, kind, name+suffix)
 }
 
-// look finds the tag of a name. It returns nil if the name is free, and ErrConflict if the file is
-// not ours. A tag without its file is left by a crash and counts as nothing.
+// look finds the tag of a name. It returns nil if the name is free, ErrConflict if the file is not
+// ours, and ErrUnavailable if the pool is away. A tag without its file is left by a crash and counts
+// as nothing.
 func (p *Pool) look(kind, name string) (*tag, error) {
 	path := p.file(kind, name)
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, p.here()
 	}
 	if err != nil {
 		return nil, err

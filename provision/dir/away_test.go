@@ -1,0 +1,57 @@
+package dir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"seedbed"
+)
+
+// TestAway checks that a pool whose file system is unmounted under the worker is unavailable and not
+// empty: nothing counts as removed, nothing is made below the mount point, and all is there again
+// with the file system.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	const id = seedbed.InstanceID("ec200000-0000-4000-8000-000000000001")
+	path := filepath.Join(t.TempDir(), "pool")
+	p := open(t, path)
+	plant(t, p, volumes, tag{Name: "web_sda", Instance: id, Job: "11111111-1111-4111-8111-111111111111", Size: 1 << 20})
+
+	for name, below := range map[string][]string{
+		"nothing": nil, "an empty directory": {""}, "another pool": {images, volumes, building, trash},
+	} {
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range below {
+			if err := os.MkdirAll(filepath.Join(path, d), 0o711); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, errVolumes := p.Volumes(t.Context())
+		_, errImages := p.Images(t.Context())
+		_, errInfo := p.Info(t.Context())
+		_, errLook := p.look(volumes, "web_sda")
+		_, errClone := p.CloneVolume(t.Context(), "11111111-1111-4111-8111-111111111111",
+			seedbed.VolumeSpec{Name: "db_sda", Instance: id, Size: 1 << 20})
+		for what, err := range map[string]error{
+			"remove": p.RemoveVolume(t.Context(), "web_sda", id), "volumes": errVolumes, "images": errImages, "info": errInfo,
+			"look": errLook, "clone": errClone, "purge": p.PurgeVolume(t.Context(), "x", true), "need": p.need(0),
+		} {
+			if !errors.Is(err, seedbed.ErrUnavailable) {
+				t.Errorf("%s in its place: %s: %v, want ErrUnavailable", name, what, err)
+			}
+		}
+		if c := p.Health(t.Context())[0]; c.OK || c.Hint == "" {
+			t.Errorf("%s in its place: health %+v", name, c)
+		}
+		if err := errors.Join(os.RemoveAll(path), os.Rename(path+".away", path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := p.Volumes(t.Context()); err != nil || len(all) != 1 || all[0].Name != "web_sda" {
+		t.Errorf("with its file system the pool has %v (%v), want the volume", all, err)
+	}
+}

@@ -106,7 +106,8 @@ func (m prepared) notes(p *seedbed.Plan) {
 		tell("script %s (revision %d) makes the volumes and chooses their names: those listed here are from the storage template %s",
 			s.Name, s.Revision, m.script.Storage.Name)
 		if s.Options.Privileged {
-			tell("script %s is privileged: it runs as root of the node with the host's devices", s.Name)
+			tell("script %s is privileged: it runs as root of the node with the host's devices, if the node allows that (scripts.privileged)",
+				s.Name)
 		}
 		for _, d := range m.script.Storage.Disks {
 			what := strings.TrimSpace(d.Filesystem + " " + d.Mountpoint)

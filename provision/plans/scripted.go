@@ -123,7 +123,8 @@ func (t *task) collectScript(ctx context.Context) error {
 	t.Event("info", 100, "script %s (revision %d) with the templates %s, %s and %s", s.run.Script.Name, s.run.Script.Revision,
 		s.run.System.Name, s.run.Network.Name, s.run.Storage.Name)
 	if s.run.Script.Options.Privileged {
-		t.Event("warn", 100, "script %s is privileged: it runs as root on node %s with the host's devices", s.run.Script.Name, t.Node())
+		t.Event("warn", 100, "script %s is privileged: it runs as root on node %s with the host's devices, if the node allows that "+
+			"(scripts.privileged)", s.run.Script.Name, t.Node())
 	}
 	return nil
 }

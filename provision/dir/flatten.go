@@ -27,7 +27,7 @@ func (p *Pool) FlattenVolume(
 	}
 	size := seedbed.Bytes(have.Size)
 	if have.Clone() {
-		err := image.Flatten(ctx, p.file(volumes, name), func(percent float64) {
+		err := p.contents(have).Flatten(ctx, func(percent float64) {
 			progress(seedbed.Progress{Done: seedbed.Bytes(percent / 100 * float64(size)), Total: size})
 		})
 		if err == nil {

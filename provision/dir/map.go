@@ -17,7 +17,11 @@ func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id
 			return fmt.Errorf("map volume %s: %w", name, err)
 		}
 		defer p.leave()
-		_, err := p.there(name, id)
+		have, err := p.there(name, id)
+		if err != nil {
+			return err
+		}
+		_, err = p.contents(have).Header() // which qemu-nbd believes
 		return err
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"seedbed"
-	"seedbed/provision/image"
 )
 
 // Volume implements worker.Resizer.
@@ -46,8 +45,8 @@ func (p *Pool) grow(ctx context.Context, have *tag, size seedbed.Bytes) error {
 	if err := p.mapper.Free(p.name, have.Name); err != nil {
 		return err
 	}
-	path := p.file(volumes, have.Name)
-	info, err := image.Describe(ctx, path)
+	path, file := p.file(volumes, have.Name), p.contents(have)
+	info, err := file.Header()
 	if err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func (p *Pool) grow(ctx context.Context, have *tag, size seedbed.Bytes) error {
 		if err := p.need(cloneRoom); err != nil {
 			return err
 		}
-		if err := image.Resize(ctx, path, size); err != nil {
+		if err := file.Resize(ctx, size); err != nil {
 			return err
 		}
 		if err := syncPath(path); err != nil {

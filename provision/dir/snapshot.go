@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"seedbed"
-	"seedbed/provision/image"
 	"seedbed/provision/pooltag"
 )
 
@@ -43,8 +42,8 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 
 // takeSnapshot takes the snapshot at that index of the tag, or a new one if at is -1.
 func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s pooltag.Snapshot) (pooltag.Snapshot, error) {
-	path := p.file(volumes, t.Name)
-	inside, err := image.Describe(ctx, path)
+	path, file := p.file(volumes, t.Name), p.contents(t)
+	inside, err := file.Header()
 	if err != nil {
 		return s, err
 	}
@@ -63,7 +62,7 @@ func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s pooltag.Snaps
 		if err := p.need(cloneRoom); err != nil {
 			return s, p.forgetSnapshot(t, at, err)
 		}
-		if err := image.TakeSnapshot(ctx, path, s.Name); err != nil {
+		if err := file.TakeSnapshot(ctx, s.Name); err != nil {
 			return s, p.forgetSnapshot(t, at, p.room(err))
 		}
 	}
@@ -87,13 +86,13 @@ func (p *Pool) forgetSnapshot(t *tag, at int, why error) error {
 
 // dropSnapshot removes a snapshot from the file and then from the tag.
 func (p *Pool) dropSnapshot(ctx context.Context, t *tag, at int) error {
-	path := p.file(volumes, t.Name)
-	inside, err := image.Describe(ctx, path)
+	path, file := p.file(volumes, t.Name), p.contents(t)
+	inside, err := file.Header()
 	if err != nil {
 		return err
 	}
 	if slices.Contains(inside.Snapshots, t.Snapshots[at].Name) {
-		if err := image.DropSnapshot(ctx, path, t.Snapshots[at].Name); err != nil {
+		if err := file.DropSnapshot(ctx, t.Snapshots[at].Name); err != nil {
 			return p.room(err)
 		}
 		if err := syncPath(path); err != nil {

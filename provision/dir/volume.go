@@ -98,11 +98,17 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 }
 
 func (p *Pool) volume(t *tag) seedbed.VolumeInfo {
-	disk := seedbed.Disk{Type: "file", Source: p.file(volumes, t.Name), Format: string(image.QCOW2)}
+	file := p.contents(t)
+	return t.VolumeInfo(p.name, seedbed.Disk{Type: "file", Source: file.Path, Format: string(image.QCOW2), Backing: file.Backing})
+}
+
+// contents returns the volume's file, with the image that its tag says.
+func (p *Pool) contents(t *tag) image.Volume {
+	file := image.Volume{Path: p.file(volumes, t.Name)}
 	if t.Clone() {
-		disk.Backing = p.file(images, t.Image)
+		file.Backing = p.file(images, t.Image)
 	}
-	return t.VolumeInfo(p.name, disk)
+	return file
 }
 
 // own finds an instance's volume. It returns nil if there is none of that name, and ErrConflict if

@@ -66,6 +66,13 @@ func InspectDisk(ctx context.Context, path string) (Info, error) {
 		return Info{}, seedbed.Errorf(seedbed.ErrInvalid,
 			"is not in qcow2 format: convert it first, with qemu-img convert -O qcow2, and have the domain use that")
 	}
+	h, err := ReadHeader(path)
+	if err != nil {
+		return Info{}, err
+	}
+	if h.Backing != "" && h.Format != "" && h.Format != string(QCOW2) {
+		return Info{}, seedbed.Errorf(seedbed.ErrInvalid, "reads from a file in the format %q: expected qcow2", seedbed.Clip(h.Format))
+	}
 	info, err := describe(ctx, path, QCOW2)
 	if err != nil {
 		return Info{}, err

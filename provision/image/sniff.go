@@ -74,7 +74,7 @@ func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
 	case len(head) == 0:
 		return "", invalid("is empty: " + wanted)
 	case at(head, 0, "QFI\xfb"):
-		return QCOW2, checkQCOW2(head)
+		return QCOW2, checkQCOW2(head, false)
 	case at(head, 0, "KDMV"):
 		return VMDK, checkVMDK(head)
 	case at(head, 64, "\x7f\x10\xda\xbe"):
@@ -116,7 +116,9 @@ const (
 	qcow2DataFile      = 1 << 2
 )
 
-func checkQCOW2(head []byte) error {
+// checkQCOW2 refuses a header that QEMU cannot read by itself. Only a volume may name a backing
+// file, which its caller compares with the volume's image.
+func checkQCOW2(head []byte, volume bool) error {
 	if len(head) < qcow2Header {
 		return invalid("is a qcow2 file that ends in its header")
 	}
@@ -124,7 +126,7 @@ func checkQCOW2(head []byte) error {
 	if version != 2 && version != 3 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "is a qcow file of version %d: expected 2 or 3", version)
 	}
-	if binary.BigEndian.Uint64(head[qcow2BackingOffset:]) != 0 {
+	if !volume && binary.BigEndian.Uint64(head[qcow2BackingOffset:]) != 0 {
 		return invalid("refers to another file (its backing file): flatten it first, with qemu-img convert -O qcow2")
 	}
 	if binary.BigEndian.Uint32(head[qcow2CryptMethod:]) != 0 {

@@ -10,47 +10,46 @@ import (
 	"seedbed/internal/command"
 )
 
-// Describe describes a qcow2 file of our own, which a domain may be using.
-func Describe(ctx context.Context, path string) (Info, error) {
-	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime,
-		Args: []string{"info", "-U", "-f", string(QCOW2), "--output=json", "--", path}})
-	if err != nil {
-		return Info{}, err
+// TakeSnapshot takes a snapshot inside the file. The tool accepts a name that exists, so the caller
+// must check first. It returns ErrInUse while a domain has the file open, ErrFull if there is no
+// space, and the errors of Header.
+func (v Volume) TakeSnapshot(ctx context.Context, name string) error {
+	return v.snapshot(ctx, "-c", name)
+}
+
+// DropSnapshot removes a snapshot inside the file. It returns ErrInUse while a domain has the file
+// open, and the errors of Header.
+func (v Volume) DropSnapshot(ctx context.Context, name string) error {
+	return v.snapshot(ctx, "-d", name)
+}
+
+func (v Volume) snapshot(ctx context.Context, what, name string) error {
+	if _, err := v.Header(); err != nil {
+		return err
 	}
-	return ParseInfo(out.Stdout)
-}
-
-// TakeSnapshot takes a snapshot inside the qcow2 file at path. The tool accepts a name that exists,
-// so the caller must check first. It returns ErrInUse while a domain has the file open, and ErrFull
-// if there is no space.
-func TakeSnapshot(ctx context.Context, path, name string) error {
-	return snapshot(ctx, "-c", path, name)
-}
-
-// DropSnapshot removes a snapshot inside the qcow2 file at path. It returns ErrInUse while a domain
-// has the file open.
-func DropSnapshot(ctx context.Context, path, name string) error {
-	return snapshot(ctx, "-d", path, name)
-}
-
-func snapshot(ctx context.Context, what, path, name string) error {
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
-		Args: []string{"snapshot", "-q", what, name, path}})
+		Args: []string{"snapshot", "-q", "--image-opts", what, name, v.options()}})
 	return used(err)
 }
 
-// Flatten copies into the qcow2 file at path what it shares with its backing file, and then removes
-// the reference to that file. It works in place: after an interruption the file is as before but
-// larger, and a second call continues. QEMU's own lock keeps domains out in the meantime. The data
-// is not yet synced. It returns ErrInUse while a domain has the file open, and ErrFull if there is
-// no space.
-func Flatten(ctx context.Context, path string, progress func(percent float64)) error {
-	info, err := Describe(ctx, path)
-	if err != nil || info.Backing == "" {
+// options names the file and its format to a command that has no option for the format, and would
+// guess it.
+func (v Volume) options() string {
+	return "driver=" + string(QCOW2) + ",file.driver=file,file.filename=" + strings.ReplaceAll(v.Path, ",", ",,")
+}
+
+// Flatten copies into the file what it shares with its image, and then removes the reference to
+// that. It works in place: after an interruption the file is as before but larger, and a second call
+// continues. QEMU's own lock keeps domains out in the meantime. The data is not yet synced. It
+// returns ErrInUse while a domain has the file open, ErrFull if there is no space, and the errors of
+// Header.
+func (v Volume) Flatten(ctx context.Context, progress func(percent float64)) error {
+	h, err := v.Header()
+	if err != nil || h.Backing == "" {
 		return err
 	}
 	_, err = command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Stdout: &percents{report: progress},
-		Args: []string{"rebase", "-p", "-f", string(QCOW2), "-F", string(QCOW2), "-b", "", path}})
+		Args: []string{"rebase", "-p", "-f", string(QCOW2), "-F", string(QCOW2), "-b", "", v.Path}})
 	return used(err)
 }
 
@@ -66,10 +65,13 @@ func used(err error) error {
 	return room(err)
 }
 
-// Resize sets the virtual size of the qcow2 file at path. It must not shrink; the tool refuses
-// that. It returns ErrInUse while a domain has the file open, and ErrFull if there is no space.
-func Resize(ctx context.Context, path string, size seedbed.Bytes) error {
+// Resize sets the virtual size of the disk. It must not shrink; the tool refuses that. It returns
+// ErrInUse while a domain has the file open, ErrFull if there is no space, and the errors of Header.
+func (v Volume) Resize(ctx context.Context, size seedbed.Bytes) error {
+	if _, err := v.Header(); err != nil {
+		return err
+	}
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime,
-		Args: []string{"resize", "-q", "-f", string(QCOW2), "--", path, strconv.FormatInt(int64(size), 10)}})
+		Args: []string{"resize", "-q", "-f", string(QCOW2), "--", v.Path, strconv.FormatInt(int64(size), 10)}})
 	return used(err)
 }

@@ -13,6 +13,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/provision/ceph"
 	"seedbed/provision/dir"
+	"seedbed/provision/image"
 	"seedbed/provision/libvirt"
 	"seedbed/provision/mapper"
 	"seedbed/provision/worker"
@@ -35,6 +36,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		log.Warn("mappings of an earlier worker could not be removed, and their volumes stay in use; retrying at the next start", "err", err)
 	}
 	pools := map[string]worker.Pool{}
+	var files []*dir.Pool
 	for _, p := range c.Storage.Pools {
 		pool, err := openPool(ctx, c, p, mappings, log)
 		if err != nil {
@@ -42,10 +44,13 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		}
 		defer pool.Close()
 		pools[p.Name] = pool
+		if ofFiles, ok := pool.(*dir.Pool); ok {
+			files = append(files, ofFiles)
+		}
 	}
 	hypervisor, err := libvirt.Open(ctx, libvirt.Config{
 		URI: c.Libvirt.URI, DomainType: c.Libvirt.DomainType, ConsoleDir: c.Libvirt.ConsoleDir,
-		Secrets: secrets(c.Storage.Pools), Log: log,
+		Secrets: secrets(c.Storage.Pools), Volumes: volumesIn(files), Log: log,
 	})
 	if err != nil {
 		return err
@@ -97,6 +102,18 @@ func openPool(ctx context.Context, c config.Config, p config.Pool, mappings *map
 		return openCeph(ctx, c, p, mappings, log)
 	}
 	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Shared: p.Shared, Node: c.Node, Mapper: mappings, Log: log})
+}
+
+// volumesIn finds the volume at a path in any of the pools.
+func volumesIn(pools []*dir.Pool) libvirt.Volumes {
+	return func(path string) (file image.Volume, ok bool, err error) {
+		for _, p := range pools {
+			if file, ok, err = p.VolumeAt(path); ok || err != nil {
+				return file, ok, err
+			}
+		}
+		return image.Volume{}, false, nil
+	}
 }
 
 // secrets returns the keys that domains need for volumes in Ceph pools.

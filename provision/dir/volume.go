@@ -2,8 +2,10 @@ package dir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"seedbed"
 	"seedbed/provision/image"
@@ -109,6 +111,22 @@ func (p *Pool) contents(t *tag) image.Volume {
 		file.Backing = p.file(images, t.Image)
 	}
 	return file
+}
+
+// VolumeAt returns the volume whose file is at path. ok is false if that is not a volume of this pool.
+func (p *Pool) VolumeAt(path string) (file image.Volume, ok bool, err error) {
+	name, ok := strings.CutSuffix(filepath.Base(path), suffix)
+	if !ok || path != p.file(volumes, name) {
+		return image.Volume{}, false, nil
+	}
+	t, err := p.look(volumes, name)
+	if errors.Is(err, seedbed.ErrConflict) { // a file without our tag
+		return image.Volume{}, false, nil
+	}
+	if t == nil || err != nil {
+		return image.Volume{}, false, err
+	}
+	return p.contents(t), true, nil
 }
 
 // own finds an instance's volume. It returns nil if there is none of that name, and ErrConflict if

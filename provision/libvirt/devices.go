@@ -104,9 +104,7 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 			return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d is at %q: expected an absolute path", domain, index, d.Source)
 		}
 		disk.Source = &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: d.Source}}
-		if d.Backing != "" {
-			disk.BackingStore = backing(d.Backing)
-		}
+		disk.BackingStore = backing(d.Backing)
 	case "rbd":
 		source, err := rbdSource(domain, index, d)
 		if err != nil {
@@ -120,9 +118,14 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 	return disk, nil
 }
 
-// backing returns the image below a clone. Without it, libvirt would give the image to QEMU's user,
-// who could then change what other guests boot from. The image is readable by all anyway.
+// backing returns the image below a clone, or for "" the end of the chain. Without it, libvirt would
+// believe the file's header, which a guest's QEMU can write: it would give any file of the host that
+// the header names to QEMU's user, and the image of a clone too, who could then change what other
+// guests boot from. The image is readable by all anyway.
 func backing(path string) *libvirtxml.DomainDiskBackingStore {
+	if path == "" {
+		return &libvirtxml.DomainDiskBackingStore{}
+	}
 	return &libvirtxml.DomainDiskBackingStore{
 		Format: &libvirtxml.DomainDiskFormat{Type: "qcow2"},
 		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{

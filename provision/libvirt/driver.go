@@ -36,6 +36,8 @@ type Config struct {
 	// Secrets are the keys of the Ceph users of RBD disks. The driver passes them to libvirt when
 	// it connects, and before it starts a domain with such a disk.
 	Secrets []Secret
+	// Volumes finds the volumes of this host's pools; nil if there are none in files.
+	Volumes Volumes
 	Log     *slog.Logger
 }
 

@@ -120,13 +120,18 @@ func foreignNIC(n libvirtxml.DomainInterface, bridge func(string) (string, error
 }
 
 // AdoptedXML returns the document of a domain after its adoption: unchanged but for the tag, the
-// sources of its disks, and the bridges and taps of its NICs. It returns ErrConflict if the disks
+// sources of its disks and what those read from, and the bridges and taps of its NICs. It returns ErrConflict if the disks
 // or NICs differ from those that were to be adopted.
 func AdoptedXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string, error) {
 	return rewrite(doc, a, a.Sources, sources(a.Disks), func(d *libvirtxml.Domain) error {
 		tag, err := Tag{Version: tagVersion, Instance: a.ID, Job: a.Job, Profile: a.Profile}.marshal()
 		if err != nil {
 			return err
+		}
+		for i, disk := range dataDisks(d) {
+			if disk.BackingStore = nil; a.Disks[i].Type == "file" {
+				disk.BackingStore = backing(a.Disks[i].Backing)
+			}
 		}
 		if d.Metadata == nil {
 			d.Metadata = &libvirtxml.DomainMetadata{}
@@ -148,6 +153,9 @@ func AdoptedXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string
 // its bridge. The tag is removed separately.
 func GivenBackXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string, error) {
 	return rewrite(doc, a, sources(a.Disks), a.Sources, func(d *libvirtxml.Domain) error {
+		for _, disk := range dataDisks(d) {
+			disk.BackingStore = nil // libvirt finds it again, now that the file is not an instance's
+		}
 		for i := range a.NICs {
 			d.Devices.Interfaces[i].Target = nil
 		}
@@ -194,7 +202,6 @@ func rewrite(doc string, a seedbed.DomainAdoption, from, to []string, change fun
 		default:
 			disk.Source.Network.Name = to[i]
 		}
-		disk.BackingStore = nil // libvirt finds it again
 	}
 	nics := 0
 	if d.Devices != nil {

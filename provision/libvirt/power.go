@@ -47,6 +47,9 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		if err := d.defineSecrets(conn, dom); err != nil {
 			return err
 		}
+		if err := d.defineChains(conn, dom); err != nil {
+			return err
+		}
 		err = dom.Create()
 		if has(err, lv.ERR_OPERATION_INVALID) {
 			// Another client may have started it since we looked.
@@ -63,6 +66,28 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		}
 		return unstartable(conn, doc, err)
 	})
+}
+
+// defineChains checks what the files of a domain's volumes say of other files, and defines the domain
+// again if its definition leaves that to libvirt (Chained).
+func (d *Driver) defineChains(conn *lv.Connect, dom *lv.Domain) error {
+	if d.cfg.Volumes == nil {
+		return nil
+	}
+	doc, err := dom.GetXMLDesc(whole)
+	if err != nil {
+		return err
+	}
+	doc, changed, err := Chained(doc, d.cfg.Volumes)
+	if err != nil || !changed {
+		return err
+	}
+	made, err := conn.DomainDefineXML(doc)
+	if err != nil {
+		return err
+	}
+	free(made)
+	return nil
 }
 
 // settled returns the domain's state. A domain that has crashed is in that state for a moment

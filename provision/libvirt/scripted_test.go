@@ -104,7 +104,7 @@ func TestScriptedXML(t *testing.T) {
 	for _, want := range []string{
 		`type="qemu"`, `machine="pc"`, "/usr/bin/qemu-system-x86_64", `file="/console/` + scriptedID, `<entry name="serial">` + scriptedID,
 		Namespace, `mode="maximum"`, "PVC provisioner @ 2026", "org.qemu.guest_agent.0", "/dev/urandom", `model="virtio-scsi"`,
-		`listen="127.0.0.1"`,
+		`listen="127.0.0.1"`, "<backingStore></backingStore>",
 	} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("without %s:\n%s", want, doc)

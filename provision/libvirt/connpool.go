@@ -3,6 +3,8 @@ package libvirt
 import (
 	"sync"
 	"time"
+
+	"seedbed/internal/cgate"
 )
 
 const (
@@ -95,4 +97,14 @@ func (p *connPool[C]) closeIdle(then time.Time) {
 	for _, r := range old {
 		p.closeConn(r.conn)
 	}
+}
+
+// newGate returns the gate in front of libvirt's client. Its limit of concurrent calls is below
+// libvirtd's limit of connections that are not authenticated yet (max_anonymous_clients, 20).
+func newGate() *cgate.Gate {
+	return cgate.New(cgate.Config{
+		Library: "libvirt", Owner: "the libvirt driver", Subject: "domain",
+		Hint:  "look at its log, or restart it (systemctl restart libvirtd)",
+		Limit: 2 * time.Minute,
+	})
 }

@@ -57,6 +57,7 @@ func ScriptedXML(spec seedbed.DomainSpec, host Host) (doc string, notes []string
 	if err != nil {
 		return "", nil, fmt.Errorf("write the XML of domain %s: %w", spec.Name, err)
 	}
+	s.noteLeftOut(spec.Script.XML, doc)
 	return doc, s.notes, nil
 }
 
@@ -72,7 +73,7 @@ func (s *scripted) note(format string, args ...any) {
 var (
 	domainFields = []string{"XMLName", "Type", "Name", "UUID", "Title", "Description", "Metadata", "Memory", "CurrentMemory", "MaximumMemory",
 		"VCPU", "IOThreads", "SysInfo", "OS", "Features", "CPU", "Clock", "OnPoweroff", "OnReboot", "OnCrash", "PM", "Devices"}
-	osFields     = []string{"Type", "Firmware", "BootDevices", "BootMenu", "BIOS", "SMBios", "ACPI"}
+	osFields     = []string{"Type", "Firmware", "BootDevices", "BootMenu", "BIOS", "SMBios"}
 	deviceFields = []string{
 		"Emulator", "Disks", "Controllers", "Interfaces", "Serials", "Consoles", "Channels", "Inputs", "Graphics", "Videos", "Hubs", "Watchdogs",
 		"MemBalloon", "RNGs", "Panics",
@@ -117,6 +118,9 @@ func (s *scripted) complete(d *libvirtxml.Domain) error {
 		if err := s.only("os", d.OS, osFields); err != nil {
 			return err
 		}
+	}
+	if err := s.values(d); err != nil {
+		return err
 	}
 	devices, err := s.devices(d.Devices)
 	if err != nil {

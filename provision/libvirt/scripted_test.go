@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -173,6 +174,18 @@ func TestScriptedRefused(t *testing.T) {
 		"a long channel": {"org.qemu.guest_agent.0", "x&#10;", `a <channel> has the name`},
 		"a lost channel": {" name='org.qemu.guest_agent.0'", "", `a <channel> has the name ""`},
 
+		"a password":        {"listen='127.0.0.1'", "listen='0.0.0.0' passwd='hush'", "<graphics> has a passwd"},
+		"a dump at a crash": {"<on_crash>restart", "<on_crash>coredump-restart", `<on_crash> is "coredump-restart"`},
+		"a dump at the end": {"<on_poweroff>destroy", "<on_poweroff>coredump-destroy", `<on_poweroff> is "coredump-destroy"`},
+		"a dump by itself": {"<emulator>", "<watchdog model='i6300esb' action='dump'/><emulator>",
+			`the action of <watchdog> is "dump"`},
+		"many threads":     {"<devices>", "<iothreads>100000</iothreads><devices>", "it has 100000 iothreads"},
+		"memory by cells":  {"</cpu>", "<numa><cell id='0' cpus='0-1' memory='64' unit='GiB'/></numa></cpu>", "numa in <cpu>"},
+		"memory by screen": {"<emulator>", "<video><model type='qxl' vram='1048576'/></video><emulator>", "<video> has 0 heads"},
+		"a far screen":     {"<emulator>", "<video><model type='vhostuser'/></video><emulator>", `<video> has the model "vhostuser"`},
+		"ACPI tables":      {"<boot dev='hd'/>", "<acpi><table type='slic'>/etc/shadow</table></acpi>", "acpi in <os>"},
+		"many devices":     {"<emulator>", strings.Repeat("<hub type='usb'/>", 5) + "<emulator>", "it has 5 of <hub>"},
+
 		"nothing":    {pvcDomain, "", "not the XML of a libvirt domain"},
 		"no end":     {"</domain>", "", "not the XML of a libvirt domain"},
 		"no devices": {pvcDomain, "<domain><name>web1</name><uuid>" + scriptedID + "</uuid></domain>", "it has no <devices>"},
@@ -188,6 +201,47 @@ func TestScriptedRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is not kept is said, once for each name, and a screen that all can see too.
+func TestScriptedNotes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ from, to, want string }{
+		"an MTU":           {"<model type='virtio'/>", "<mtu size='68'/>", ": devices/interface/mtu"},
+		"a queue":          {"cache='none'", "cache='none' queues='4'", ": devices/disk/driver/@queues"},
+		"a feature":        {"<pae/>", "<pae/><pmu state='on'/><hap/>", ": features/pmu, features/hap"},
+		"unknown":          {"<devices>", "<future a='1'><b/></future><future/><devices>", ": future"},
+		"inside":           {"<rng model='virtio'>", "<rng model='virtio'><driver iommu='on'/>", ": devices/rng/driver"},
+		"processors' pins": {"<vcpu>", "<vcpu cpuset='0'>", ": vcpu/@cpuset"},
+		"metadata":         {"<devices>", "<metadata><x:y xmlns:x='z'/></metadata><devices>", ": metadata/y"},
+		"a crowd":          {"<emulator>", crowd(maxLeftOut+1) + "<emulator>", "devices/e19 and more"},
+		"an open screen":   {"listen='127.0.0.1'", "listen='0.0.0.0'", "the screen listens on 0.0.0.0 without a password"},
+		"one by element": {"listen='127.0.0.1'/>", "><listen type='address' address='::'/></graphics>",
+			"the screen listens on :: without a password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(pvcDomain, test.from) {
+				t.Fatalf("there is no %q", test.from)
+			}
+			doc, notes, err := ScriptedXML(scriptedSpec(strings.Replace(pvcDomain, test.from, test.to, 1)), scriptedHost)
+			said := strings.Join(notes, ": ") + ": "
+			if err != nil || len(notes) != 2 || !strings.Contains(said, test.want+":") {
+				t.Errorf("%q, %v; want %q\n%s", notes, err, test.want, doc)
+			}
+			if strings.Contains(doc, "<mtu") {
+				t.Errorf("it has an MTU:\n%s", doc)
+			}
+		})
+	}
+}
+
+// crowd is n elements that libvirt does not know.
+func crowd(n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf("<e%d/>", i)
+	}
+	return text
 }
 
 // Before there are volumes, a document may name those that it will make.

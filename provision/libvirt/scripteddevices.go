@@ -1,7 +1,6 @@
 package libvirt
 
 import (
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,18 +66,9 @@ func (s *scripted) screens(from, to *libvirtxml.DomainDeviceList) error {
 		if v == nil {
 			return s.refuse("<graphics> is not of type vnc")
 		}
-		listen := v.Listen
-		for _, l := range v.Listeners {
-			if l.Address == nil {
-				return s.refuse("<graphics> does not listen on an address")
-			}
-			listen = l.Address.Address
-		}
-		if listen == "" {
-			listen = "127.0.0.1"
-		}
-		if _, err := netip.ParseAddr(listen); err != nil || v.Socket != "" {
-			return s.refuse("<graphics> listens on %q: expected an IP address", seedbed.Clip(listen+v.Socket))
+		listen, err := s.listens(v)
+		if err != nil {
+			return err
 		}
 		to.Graphics = append(to.Graphics, libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
 			Port: v.Port, AutoPort: v.AutoPort, Keymap: v.Keymap, Listen: listen,

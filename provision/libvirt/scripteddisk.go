@@ -133,7 +133,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		if n.Model != nil && n.Model.Type != "" {
 			made.Model = &libvirtxml.DomainInterfaceModel{Type: n.Model.Type}
 		}
-		made.Boot, made.Address, made.MTU = n.Boot, n.Address, n.MTU
+		made.Boot, made.Address = n.Boot, n.Address // and the MTU is the network's
 		if n.Boot != nil {
 			made.ROM = nil
 		}

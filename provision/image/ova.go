@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ const maxMembers = 200
 // disks. It returns ErrInvalid, with a predicate of the file, for a file that is not a usable OVA:
 // one with names other than plain file names, two files of one name, entries that are not files, or
 // files that are truncated or do not match the manifest.
-func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
+func ReadOVA(ctx context.Context, file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 	a := &Archive{members: map[string]member{}}
 	section := io.NewSectionReader(file, 0, int64(size))
 	archive := tar.NewReader(section)
@@ -73,7 +74,7 @@ func ReadOVA(file io.ReaderAt, size seedbed.Bytes) (*Archive, error) {
 	if err := a.trust(list, descriptorName, descriptor); err != nil {
 		return nil, err
 	}
-	return a, a.describe(descriptor)
+	return a, a.describe(ctx, descriptor)
 }
 
 // admit checks the header of a file and records its place.
@@ -147,8 +148,8 @@ func unlisted(name string) error {
 }
 
 // describe reads the descriptor and checks that the files of the disks exist.
-func (a *Archive) describe(descriptor []byte) (err error) {
-	if a.Appliance, err = ParseOVF(descriptor); err != nil {
+func (a *Archive) describe(ctx context.Context, descriptor []byte) (err error) {
+	if a.Appliance, err = ParseOVF(ctx, descriptor); err != nil {
 		return err
 	}
 	for i := range a.Disks {

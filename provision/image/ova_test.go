@@ -24,7 +24,7 @@ func TestReadOVA(t *testing.T) {
 	t.Parallel()
 	for _, manifest := range []string{"", "SHA1", "SHA256", "SHA512"} {
 		data := machine(manifest).Bytes()
-		a, err := ReadOVA(bytes.NewReader(data), seedbed.Bytes(len(data)))
+		a, err := ReadOVA(t.Context(), bytes.NewReader(data), seedbed.Bytes(len(data)))
 		if err != nil {
 			t.Fatalf("manifest %q: %v", manifest, err)
 		}
@@ -109,7 +109,7 @@ func TestReadOVARefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := ReadOVA(bytes.NewReader(c.data), seedbed.Bytes(len(c.data)))
+			_, err := ReadOVA(t.Context(), bytes.NewReader(c.data), seedbed.Bytes(len(c.data)))
 			if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), c.problem) {
 				t.Errorf("got %v; want an error with %q", err, c.problem)
 			}
@@ -161,7 +161,7 @@ func FuzzOVA(f *testing.F) {
 	f.Add(ovatest.Tar())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		size := seedbed.Bytes(len(data))
-		a, err := ReadOVA(bytes.NewReader(data), size)
+		a, err := ReadOVA(t.Context(), bytes.NewReader(data), size)
 		if err != nil {
 			if !errors.Is(err, seedbed.ErrInvalid) || len(err.Error()) > 1000 {
 				t.Fatalf("error %v", err)

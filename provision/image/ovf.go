@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
@@ -27,8 +28,8 @@ const (
 // ParseOVF reads a descriptor of OVF 1.x or 2.x (DMTF DSP0243): the first virtual system, with its
 // disks in the order of its hardware. It does not know the sizes of their files. ErrInvalid has a
 // predicate of the OVA that says what is wrong and what would be right.
-func ParseOVF(text []byte) (seedbed.Appliance, error) {
-	root, err := parseXML(text)
+func ParseOVF(ctx context.Context, text []byte) (seedbed.Appliance, error) {
+	root, err := parseXML(ctx, text)
 	if err != nil {
 		return seedbed.Appliance{}, err
 	}

@@ -66,7 +66,7 @@ func TestParseOVF(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ParseOVF([]byte(c.text))
+			got, err := ParseOVF(t.Context(), []byte(c.text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestParseOVFRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ParseOVF([]byte(c.text))
+			got, err := ParseOVF(t.Context(), []byte(c.text))
 			if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), c.problem) {
 				t.Errorf("got %+v, %v; want an error with %q", got, err, c.problem)
 			}
@@ -140,7 +140,7 @@ func FuzzOvf(f *testing.F) {
 		)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		a, err := ParseOVF(text)
+		a, err := ParseOVF(t.Context(), text)
 		if err != nil {
 			if !errors.Is(err, seedbed.ErrInvalid) || len(err.Error()) > 1000 {
 				t.Fatalf("error %v", err)

@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -16,7 +17,7 @@ import (
 type element struct {
 	name  xml.Name
 	attrs []xml.Attr
-	text  string
+	text  []byte
 	inner []*element
 }
 
@@ -25,6 +26,8 @@ const (
 	maxOVF      = 4 * seedbed.MiB
 	maxElements = 20_000
 	maxDepth    = 64
+	// ctxTokens is after how many pieces of the document its context is looked at.
+	ctxTokens = 1000
 )
 
 // The namespaces of OVF 1.x and 2.x envelopes, and the beginning of those of CIM classes.
@@ -32,8 +35,10 @@ var envelopes = []string{"http://schemas.dmtf.org/ovf/envelope/1", "http://schem
 
 const cimClasses = "http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_"
 
-// parseXML reads a document. Only XML's five own entities are known, so no other is expanded.
-func parseXML(text []byte) (*element, error) {
+// parseXML reads a document. Only XML's five own entities are known, so no other is expanded. It takes
+// a time that grows with the length, however the text is cut into pieces, and returns the error of ctx
+// if that ends.
+func parseXML(ctx context.Context, text []byte) (*element, error) {
 	if seedbed.Bytes(len(text)) > maxOVF {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "has an OVF descriptor of %d bytes: expected at most %s", len(text), maxOVF)
 	}
@@ -41,7 +46,10 @@ func parseXML(text []byte) (*element, error) {
 	var open []*element
 	var root *element
 	count := 0
-	for {
+	for tokens := 0; ; tokens++ {
+		if tokens%ctxTokens == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			break
@@ -69,7 +77,8 @@ func parseXML(text []byte) (*element, error) {
 			open = open[:len(open)-1] // the decoder has checked that it matches
 		case xml.CharData:
 			if len(open) > 0 {
-				open[len(open)-1].text += string(token)
+				up := open[len(open)-1]
+				up.text = append(up.text, token...)
 			}
 		}
 	}
@@ -132,7 +141,7 @@ func (e *element) any(name string) string {
 func (e *element) setting(name string) string {
 	for _, c := range e.inner {
 		if c.name.Local == name && strings.HasPrefix(c.name.Space, cimClasses) {
-			return strings.TrimSpace(c.text)
+			return strings.TrimSpace(string(c.text))
 		}
 	}
 	return ""

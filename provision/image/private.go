@@ -47,7 +47,7 @@ func (s *Source) Private(
 	progress func(seedbed.Progress),
 ) (context.Context, *Private, error) {
 	frozen := s.spec.Upload == "" && s.freeze()
-	if err := s.Look(); err != nil || frozen && s.archive != nil {
+	if err := s.Look(ctx); err != nil || frozen && s.archive != nil {
 		thaw(s.file)
 		if err != nil {
 			return ctx, nil, err

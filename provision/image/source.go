@@ -101,7 +101,7 @@ func (s *Source) Close() error { return s.file.Close() }
 
 // Look returns ErrInvalid, before anything is copied, for a file that cannot be an image: see Sniff
 // and ReadOVA. The message is a predicate of the file.
-func (s *Source) Look() error {
+func (s *Source) Look(ctx context.Context) error {
 	head, err := s.head()
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *Source) Look() error {
 		}
 		return s.wanted(head)
 	}
-	if s.archive, err = ReadOVA(s.file, s.total); err != nil {
+	if s.archive, err = ReadOVA(ctx, s.file, s.total); err != nil {
 		return err
 	}
 	disk, err := s.archive.disk(s.spec.Member)

@@ -99,7 +99,7 @@ func TestSourceOfAnOVA(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer src.Close()
-			if err := src.Look(); err != nil {
+			if err := src.Look(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if src.Firmware != seedbed.FirmwareUEFI || src.Size != 2000 {
@@ -155,7 +155,7 @@ func TestSourceRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer src.Close()
-			if err = src.Look(); err == nil {
+			if err = src.Look(t.Context()); err == nil {
 				dst, e := os.Create(filepath.Join(t.TempDir(), "dst"))
 				if e != nil {
 					t.Fatal(e)

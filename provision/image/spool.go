@@ -113,14 +113,14 @@ func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: expected %s", up.SHA256,
 			strings.ToLower(spec.SHA256))
 	}
-	if up.Appliance, err = identify(f, up.Size); err != nil {
+	if up.Appliance, err = identify(ctx, f, up.Size); err != nil {
 		return up, fmt.Errorf("the uploaded file %w", err) // the text is a predicate
 	}
 	return up, noRoom(f.Sync())
 }
 
 // identify refuses a file that cannot be imported, and reads the descriptor of an OVA.
-func identify(f *os.File, size seedbed.Bytes) (*seedbed.Appliance, error) {
+func identify(ctx context.Context, f *os.File, size seedbed.Bytes) (*seedbed.Appliance, error) {
 	src := Source{file: f, Size: size, total: size}
 	head, err := src.head()
 	if err != nil {
@@ -130,7 +130,7 @@ func identify(f *os.File, size seedbed.Bytes) (*seedbed.Appliance, error) {
 		_, err := Sniff(head, size)
 		return nil, err
 	}
-	a, err := ReadOVA(f, size)
+	a, err := ReadOVA(ctx, f, size)
 	if err != nil {
 		return nil, err
 	}

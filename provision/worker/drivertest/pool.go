@@ -173,7 +173,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		if err := p.room(); err != nil {
 			return info, err
 		}
-		data, err := p.readImage(spec)
+		data, err := p.readImage(ctx, spec)
 		if err != nil {
 			return info, err
 		}
@@ -184,7 +184,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		report(progress, size, size)
 		sum := sha256.Sum256(data)
 		made := pooltag.Tag{Name: spec.Name, Job: job, Size: int64(size), Format: "raw", SHA256: hex.EncodeToString(sum[:])}
-		p.fromUpload(spec, &made)
+		p.fromUpload(ctx, spec, &made)
 		p.images[spec.Name] = made
 		return made.ImageInfo(p.name), nil
 	})
@@ -196,9 +196,9 @@ func report(progress func(seedbed.Progress), done, total seedbed.Bytes) {
 	}
 }
 
-func (p *Pool) readImage(spec seedbed.ImageSpec) ([]byte, error) {
+func (p *Pool) readImage(ctx context.Context, spec seedbed.ImageSpec) ([]byte, error) {
 	if spec.Upload != "" {
-		return p.uploaded(spec)
+		return p.uploaded(ctx, spec)
 	}
 	st, err := os.Stat(spec.Path)
 	if errors.Is(err, fs.ErrNotExist) {

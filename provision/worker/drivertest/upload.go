@@ -35,7 +35,7 @@ func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body 
 			return seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: expected %s", up.SHA256, spec.SHA256)
 		}
 		if !bootable(data) {
-			a, err := image.ReadOVA(bytes.NewReader(data), up.Size)
+			a, err := image.ReadOVA(ctx, bytes.NewReader(data), up.Size)
 			if err != nil {
 				return fmt.Errorf("the uploaded file %w", err)
 			}
@@ -63,7 +63,7 @@ func (p *Pool) Uploads() int {
 }
 
 // uploaded returns the disk that an uploaded file holds; the lock is held.
-func (p *Pool) uploaded(spec seedbed.ImageSpec) ([]byte, error) {
+func (p *Pool) uploaded(ctx context.Context, spec seedbed.ImageSpec) ([]byte, error) {
 	data, ok := p.uploads[spec.Upload]
 	if !ok {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "upload %s is not there any more", spec.Upload)
@@ -71,7 +71,7 @@ func (p *Pool) uploaded(spec seedbed.ImageSpec) ([]byte, error) {
 	if bootable(data) {
 		return data, nil
 	}
-	a, err := image.ReadOVA(bytes.NewReader(data), seedbed.Bytes(len(data)))
+	a, err := image.ReadOVA(ctx, bytes.NewReader(data), seedbed.Bytes(len(data)))
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +84,13 @@ func (p *Pool) uploaded(spec seedbed.ImageSpec) ([]byte, error) {
 }
 
 // fromUpload completes the tag of an image with what is known about its upload; the lock is held.
-func (p *Pool) fromUpload(spec seedbed.ImageSpec, t *pooltag.Tag) {
+func (p *Pool) fromUpload(ctx context.Context, spec seedbed.ImageSpec, t *pooltag.Tag) {
 	data, ok := p.uploads[spec.Upload]
 	if !ok {
 		return
 	}
 	t.SHA256 = spec.SHA256
-	if a, err := image.ReadOVA(bytes.NewReader(data), seedbed.Bytes(len(data))); err == nil {
+	if a, err := image.ReadOVA(ctx, bytes.NewReader(data), seedbed.Bytes(len(data))); err == nil {
 		t.Firmware = a.Firmware
 	}
 }

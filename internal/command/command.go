@@ -57,6 +57,8 @@ type Command struct {
 	Stdin []byte
 	// Env holds variables in addition to PATH and LC_ALL, as name=value.
 	Env []string
+	// Confined, if set, takes root's rights from it. File is then not used.
+	Confined *Confined
 	// EndGroup kills what is left of its process group once the program has ended.
 	EndGroup bool
 }
@@ -131,15 +133,7 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = killGrace
 
-	// The kernel sends the death signal when the forking thread ends, so keep that thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err = cmd.Start(); err == nil {
-		if c.EndGroup {
-			endGroup(cmd)
-		}
-		err = cmd.Wait()
-	}
+	err = c.start(cmd)
 	if errors.Is(err, exec.ErrWaitDelay) {
 		// A process of the group outlived the leader and has the output open.
 		_ = cmd.Cancel()
@@ -150,6 +144,30 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	}
 	told.end(c, out, err)
 	return out, err
+}
+
+// start starts the process and waits for its end.
+func (c Command) start(cmd *exec.Cmd) error {
+	run := func() error {
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		if c.EndGroup {
+			endGroup(cmd)
+		}
+		return cmd.Wait()
+	}
+	if c.Confined != nil {
+		program, err := find(c.Name)
+		if err != nil {
+			return err
+		}
+		return c.Confined.start(cmd, program, run)
+	}
+	// The kernel sends the death signal when the forking thread ends, so keep that thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return run()
 }
 
 // endGroup waits until a process has ended, and kills the rest of its group before the process is

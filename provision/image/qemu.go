@@ -26,12 +26,29 @@ const (
 	slack = 4 * seedbed.MiB
 )
 
-// untrusted limits the program that opens an unchecked file, and thorough the one that then follows
-// all of its tables.
+// untrusted limits the program that opens an unchecked file, thorough the one that then follows all
+// of its tables, reading the one that reads its data, and changing the one that changes a volume.
 var (
 	untrusted = command.Limits{Memory: 1 * seedbed.GiB, CPU: 30 * time.Second, FileSize: 1 * seedbed.MiB}
 	thorough  = command.Limits{Memory: 2 * seedbed.GiB, CPU: 10 * time.Minute, FileSize: 1 * seedbed.MiB}
+	reading   = command.Limits{Memory: 4 * seedbed.GiB, FileSize: 1 * seedbed.MiB}
+	changing  = command.Limits{Memory: 4 * seedbed.GiB}
 )
+
+// inherited is the path of the file that the tool is run on.
+const inherited = "/proc/self/fd/3"
+
+// onFile runs the tool on the file at path, which it knows as inherited, and lets it read no other
+// file. It may write to the files of write.
+func onFile(ctx context.Context, path string, c command.Command, write ...string) (command.Output, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return command.Output{}, err
+	}
+	defer f.Close()
+	c.Name, c.Confined = Tool, &command.Confined{Files: []*os.File{f}, Write: write}
+	return command.Run(ctx, c)
+}
 
 // Inspect describes the file at path, an absolute path, and returns ErrInvalid if it cannot be used
 // by itself: see Sniff and Info.Check. The file must not change during the call.
@@ -48,7 +65,7 @@ func Inspect(ctx context.Context, path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if err := info.Check(path); err != nil {
+	if err := info.Check(inherited); err != nil {
 		return Info{}, err
 	}
 	info.Format = format
@@ -79,7 +96,7 @@ func InspectDisk(ctx context.Context, path string) (Info, error) {
 	}
 	alone := info
 	alone.Backing, alone.Snapshots = "", nil
-	return info, alone.Check(path)
+	return info, alone.Check(inherited)
 }
 
 // headOf returns the beginning of a file, and its size.
@@ -102,8 +119,8 @@ func headOf(path string) ([]byte, seedbed.Bytes, error) {
 
 // describe returns what qemu-img reports of a file of that format.
 func describe(ctx context.Context, path string, format Format) (Info, error) {
-	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime, Limits: untrusted,
-		Args: []string{"info", "-f", string(format.driver()), "--output=json", "--", path}})
+	out, err := onFile(ctx, path, command.Command{Timeout: shortTime, Limits: untrusted,
+		Args: []string{"info", "-f", string(format.driver()), "--output=json", "--", inherited}})
 	if err != nil {
 		return Info{}, unreadable(err)
 	}
@@ -128,8 +145,8 @@ func whole(ctx context.Context, path string, format Format) error {
 	if format != QCOW2 && format != VMDK {
 		return nil // a raw image has no structure, and Sniff checks a vdi
 	}
-	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Limits: thorough,
-		Args: []string{"check", "-q", "-f", string(format), path}})
+	_, err := onFile(ctx, path, command.Command{Timeout: longTime, Limits: thorough,
+		Args: []string{"check", "-q", "-f", string(format), inherited}})
 	e := (*command.Error)(nil)
 	switch {
 	case err == nil:
@@ -144,9 +161,8 @@ func whole(ctx context.Context, path string, format Format) error {
 
 // Measure returns the size that the file would have as qcow2.
 func Measure(ctx context.Context, path string, format Format) (seedbed.Bytes, error) {
-	out, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
-		Limits: command.Limits{FileSize: 1 * seedbed.MiB},
-		Args:   []string{"measure", "-f", string(format.driver()), "-O", "qcow2", "--output=json", path}})
+	out, err := onFile(ctx, path, command.Command{Timeout: longTime, Limits: reading,
+		Args: []string{"measure", "-f", string(format.driver()), "-O", "qcow2", "--output=json", inherited}})
 	if err != nil {
 		return 0, unreadable(err)
 	}
@@ -166,9 +182,17 @@ func Measure(ctx context.Context, path string, format Format) (seedbed.Bytes, er
 // returned by Measure. progress gets percentages from 0 to 100. The data is not yet synced. It
 // returns ErrFull if there is no space, and ErrInvalid if src cannot be read in its format.
 func Convert(ctx context.Context, src string, format Format, dst string, size seedbed.Bytes, progress func(percent float64)) error {
-	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
-		Limits: command.Limits{FileSize: size + size/64 + slack}, Stdout: &percents{report: progress},
-		Args: []string{"convert", "-p", "-f", string(format.driver()), "-O", "qcow2", src, dst}})
+	made, err := os.OpenFile(dst, os.O_CREATE|os.O_WRONLY, 0o600) // the tool may only write to what is there
+	if err == nil {
+		err = made.Close()
+	}
+	if err != nil {
+		return err
+	}
+	limits := changing
+	limits.FileSize = size + size/64 + slack
+	_, err = onFile(ctx, src, command.Command{Timeout: longTime, Limits: limits, Stdout: &percents{report: progress},
+		Args: []string{"convert", "-p", "-f", string(format.driver()), "-O", "qcow2", inherited, dst}}, dst)
 	if e := (*command.Error)(nil); errors.As(err, &e) && e.Err == nil && strings.Contains(e.Line, "error while reading") {
 		return unreadable(err)
 	}

@@ -27,8 +27,16 @@ func (v Volume) snapshot(ctx context.Context, what, name string) error {
 	if _, err := v.Header(); err != nil {
 		return err
 	}
-	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime,
-		Args: []string{"snapshot", "-q", "--image-opts", what, name, v.options()}})
+	return v.change(ctx, command.Command{Timeout: longTime, Args: []string{"snapshot", "-q", "--image-opts", what, name, v.options()}})
+}
+
+// change runs the tool so that it can open the volume and its image, and no other file.
+func (v Volume) change(ctx context.Context, c command.Command) error {
+	c.Name, c.Limits, c.Confined = Tool, changing, &command.Confined{Write: []string{v.Path}}
+	if v.Backing != "" {
+		c.Confined.Read = []string{v.Backing}
+	}
+	_, err := command.Run(ctx, c)
 	return used(err)
 }
 
@@ -48,9 +56,8 @@ func (v Volume) Flatten(ctx context.Context, progress func(percent float64)) err
 	if err != nil || h.Backing == "" {
 		return err
 	}
-	_, err = command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Stdout: &percents{report: progress},
+	return v.change(ctx, command.Command{Timeout: longTime, Stdout: &percents{report: progress},
 		Args: []string{"rebase", "-p", "-f", string(QCOW2), "-F", string(QCOW2), "-b", "", v.Path}})
-	return used(err)
 }
 
 // locked is the tool's message when another process has the file open.
@@ -71,7 +78,6 @@ func (v Volume) Resize(ctx context.Context, size seedbed.Bytes) error {
 	if _, err := v.Header(); err != nil {
 		return err
 	}
-	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: shortTime,
+	return v.change(ctx, command.Command{Timeout: shortTime,
 		Args: []string{"resize", "-q", "-f", string(QCOW2), "--", v.Path, strconv.FormatInt(int64(size), 10)}})
-	return used(err)
 }

@@ -184,7 +184,9 @@ func TestScriptedRefused(t *testing.T) {
 		"memory by screen": {"<emulator>", "<video><model type='qxl' vram='1048576'/></video><emulator>", "<video> has 0 heads"},
 		"a far screen":     {"<emulator>", "<video><model type='vhostuser'/></video><emulator>", `<video> has the model "vhostuser"`},
 		"ACPI tables":      {"<boot dev='hd'/>", "<acpi><table type='slic'>/etc/shadow</table></acpi>", "acpi in <os>"},
-		"many devices":     {"<emulator>", strings.Repeat("<hub type='usb'/>", 5) + "<emulator>", "it has 5 of <hub>"},
+		"a zone's file": {"<clock offset='utc'/>", "<clock offset='timezone' timezone=':/etc/shadow'/>",
+			`the timezone of <clock> is ":/etc/shadow"`},
+		"many devices": {"<emulator>", strings.Repeat("<hub type='usb'/>", 5) + "<emulator>", "it has 5 of <hub>"},
 
 		"nothing":    {pvcDomain, "", "not the XML of a libvirt domain"},
 		"no end":     {"</domain>", "", "not the XML of a libvirt domain"},

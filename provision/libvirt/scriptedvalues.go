@@ -3,6 +3,7 @@ package libvirt
 import (
 	"encoding/xml"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,6 +33,9 @@ var (
 	videoModels     = []string{"", "vga", "cirrus", "bochs", "qxl", "virtio", "vmvga", "ramfb", "none"}
 )
 
+// timeZone is the name of a time zone, which the C library of QEMU makes a part of a path.
+var timeZone = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+
 // values checks the values of elements that are kept as they are.
 func (s *scripted) values(d *libvirtxml.Domain) error {
 	for _, on := range []struct{ element, value string }{
@@ -46,6 +50,9 @@ func (s *scripted) values(d *libvirtxml.Domain) error {
 	}
 	if d.CPU != nil && d.CPU.Numa != nil { // libvirt takes the guest's memory from its cells
 		return s.refuse("numa in <cpu> is not for scripts")
+	}
+	if d.Clock != nil && d.Clock.TimeZone != "" && !timeZone.MatchString(d.Clock.TimeZone) {
+		return s.refuse("the timezone of <clock> is %q: expected a name such as Europe/Berlin", seedbed.Clip(d.Clock.TimeZone))
 	}
 	for _, w := range d.Devices.Watchdogs {
 		if !slices.Contains(watchdogActions, w.Action) {

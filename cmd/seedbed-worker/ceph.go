@@ -23,7 +23,8 @@ func openCeph(ctx context.Context, c config.Config, p config.Pool, mappings *map
 func cephConfig(c config.Config, p config.Pool, mappings *mapper.Host, log *slog.Logger) ceph.Config {
 	return ceph.Config{
 		Name: p.Name, Pool: p.CephPool, ConfFile: p.Conf, User: p.User, Keyring: p.Keyring, Node: c.Node,
-		Lock: filepath.Join(c.Worker.State, "pool-"+p.Name+".lock"), Scratch: c.Worker.Spool, Trash: p.Trash, Mapper: mappings, Log: log,
+		Lock: filepath.Join(c.Worker.State, "pool-"+p.Name+".lock"), Scratch: c.Worker.Spool,
+		Imports: c.Storage.ImportDirs, Trash: p.Trash, Mapper: mappings, Log: log,
 	}
 }
 

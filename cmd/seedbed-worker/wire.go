@@ -101,7 +101,8 @@ func openPool(ctx context.Context, c config.Config, p config.Pool, mappings *map
 	if p.Type == config.PoolCeph {
 		return openCeph(ctx, c, p, mappings, log)
 	}
-	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Shared: p.Shared, Node: c.Node, Mapper: mappings, Log: log})
+	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Shared: p.Shared, Node: c.Node,
+		Imports: c.Storage.ImportDirs, Mapper: mappings, Log: log})
 }
 
 // volumesIn finds the volume at a path in any of the pools.

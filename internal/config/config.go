@@ -144,6 +144,9 @@ type Storage struct {
 	Pools []Pool `yaml:"pools"`
 	// MaxUpload bounds the size of one upload through the API.
 	MaxUpload seedbed.Bytes `yaml:"max_upload"`
+	// ImportDirs are the directories of workers' hosts from which images may be imported; if there
+	// are none, files that every user may read.
+	ImportDirs []string `yaml:"import_dirs"`
 }
 
 // Libvirt configures the connection to libvirt.

@@ -125,6 +125,11 @@ func (c Config) problems() []problem {
 	k.path("worker.spool", c.Worker.Spool)
 	k.path("worker.hooks_dir", c.Worker.HooksDir)
 	k.need(c.Storage.MaxUpload >= seedbed.MiB, "storage.max_upload", c.Storage.MaxUpload, "1MiB or more")
+	for i, dir := range c.Storage.ImportDirs {
+		key := fmt.Sprintf("storage.import_dirs[%d]", i)
+		k.path(key, dir)
+		k.need(filepath.Clean(dir) == dir, key, dir, "a path without . and .. and a / at its end")
+	}
 	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
 	k.need(c.Metadata.RedirectPort >= 1024, "metadata.redirect_port", c.Metadata.RedirectPort, "1024 to 65535")
 	k.path("metadata.state", c.Metadata.State)

@@ -29,11 +29,11 @@ func TestBadInput(t *testing.T) {
 
 	t.Run("cli", func(t *testing.T) {
 		text := filepath.Join(s.Dir, "notes.txt")
-		if err := os.WriteFile(text, []byte("no image at all\n"), 0o600); err != nil {
+		if err := os.WriteFile(text, []byte("no image at all\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		gzip := filepath.Join(s.Dir, "multi.txt")
-		if err := os.WriteFile(gzip, []byte("\x1f\x8b\x08\x00 and so on"), 0o600); err != nil {
+		if err := os.WriteFile(gzip, []byte("\x1f\x8b\x08\x00 and so on"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {

@@ -185,7 +185,7 @@ func BlankImage(t testing.TB, dir string) string {
 	copy(disk, []byte{0xfa, 0xf4, 0xeb, 0xfc}) // cli; hlt; jmp back to hlt
 	disk[510], disk[511] = 0x55, 0xaa
 	path := filepath.Join(dir, "blank.raw")
-	if err := os.WriteFile(path, disk, 0o600); err != nil {
+	if err := os.WriteFile(path, disk, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path

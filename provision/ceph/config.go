@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"seedbed"
+	"seedbed/provision/image"
 	"seedbed/provision/mapper"
 )
 
@@ -51,6 +52,8 @@ type Config struct {
 	// Scratch is a directory for private copies of files during imports; empty means
 	// DefaultScratch.
 	Scratch string
+	// Imports are the directories from which files may be imported.
+	Imports image.Imports
 	// Timeout bounds one operation of the cluster, and connecting to it; zero means DefaultTimeout.
 	// It is rounded up to seconds.
 	Timeout time.Duration

@@ -44,7 +44,7 @@ func hello(t *testing.T) string {
 	disk[510], disk[511] = 0x55, 0xaa
 	copy(disk[512:], "read from the clone\r\n\x00")
 	path := filepath.Join(t.TempDir(), "hello.raw")
-	if err := os.WriteFile(path, disk, 0o600); err != nil {
+	if err := os.WriteFile(path, disk, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path

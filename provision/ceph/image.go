@@ -37,7 +37,7 @@ func (p *Pool) ImportImage(
 	if err != nil || have != nil {
 		return have.ImageInfo(p.cfg.Name), err
 	}
-	src, err := image.OpenSource(spec, p.spool)
+	src, err := image.OpenSource(spec, p.spool, p.cfg.Imports)
 	if err != nil {
 		return seedbed.ImageInfo{}, err
 	}

@@ -30,7 +30,7 @@ func filled(t *testing.T, p *Pool, size int) {
 	_, _ = rng.Read(disk)
 	copy(disk[510:], []byte{0x55, 0xaa})
 	path := filepath.Join(t.TempDir(), "disk.img")
-	if err := os.WriteFile(path, disk, 0o600); err != nil {
+	if err := os.WriteFile(path, disk, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "base", Path: path}, nil); err != nil {

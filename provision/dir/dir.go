@@ -53,6 +53,8 @@ type Config struct {
 	// between hosts, such as NFS 4. Node must then be this node's name.
 	Shared bool
 	Node   string
+	// Imports are the directories from which files may be imported.
+	Imports image.Imports
 	// Mapper maps volumes; nil if the pool cannot map any.
 	Mapper *mapper.Host
 	Log    *slog.Logger
@@ -67,6 +69,7 @@ type Pool struct {
 	shared  bool
 	// building and uploads are the directories of unfinished and of uploaded files.
 	building, uploads string
+	imports           image.Imports
 	mapper            *mapper.Host
 	log               *slog.Logger
 	locks             []*os.File
@@ -100,7 +103,7 @@ func Open(c Config) (*Pool, error) {
 	}
 	p := &Pool{
 		name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), shared: c.Shared, mapper: c.Mapper, log: c.Log,
-		turn: make(chan struct{}, 1),
+		imports: c.Imports, turn: make(chan struct{}, 1),
 	}
 	p.building, p.uploads = filepath.Join(p.path, building), filepath.Join(p.path, uploads)
 	if c.Shared {

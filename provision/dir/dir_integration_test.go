@@ -151,7 +151,7 @@ func random(t *testing.T, size seedbed.Bytes) string {
 	b := bytes.Repeat([]byte("0123456789abcdef"), int(size)/16)
 	copy(b[510:], "\x55\xaa")
 	path := filepath.Join(t.TempDir(), "disk.img")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
+	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -28,7 +28,7 @@ func TestImportOfAFileThatIsWrittenTo(t *testing.T) {
 	disk := filepath.Join(host, "disk.img")
 	data, err := os.ReadFile(random(t, 256*seedbed.MiB))
 	if err == nil {
-		err = os.WriteFile(disk, data, 0o600)
+		err = os.WriteFile(disk, data, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func (p *Pool) ImportImage(
 	if err != nil || have != nil {
 		return have.ImageInfo(p.name), err
 	}
-	src, err := image.OpenSource(spec, p.spool)
+	src, err := image.OpenSource(spec, p.spool, p.imports)
 	if err != nil {
 		return seedbed.ImageInfo{}, err
 	}

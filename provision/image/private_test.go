@@ -27,7 +27,7 @@ func onHost(t *testing.T) string {
 // take opens a file and makes it private; copied reports whether that took a copy.
 func take(ctx context.Context, t *testing.T, spec seedbed.ImageSpec, spool *Spool) (_ context.Context, _ *Private, copied bool) {
 	t.Helper()
-	src, err := OpenSource(spec, spool)
+	src, err := OpenSource(spec, spool, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestPrivate(t *testing.T) {
 	t.Parallel()
 	disk := put(5000, 510, "\x55\xaa")
 	path := filepath.Join(onHost(t), "disk.img")
-	if err := os.WriteFile(path, disk, 0o600); err != nil {
+	if err := os.WriteFile(path, disk, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	held := filepath.Join(onHost(t), "held.img")
@@ -117,7 +117,7 @@ func TestFrozenFileIsChanged(t *testing.T) {
 			t.Parallel()
 			disk := put(5000, 510, "\x55\xaa")
 			path := filepath.Join(onHost(t), "disk.img")
-			if err := os.WriteFile(path, disk, 0o600); err != nil {
+			if err := os.WriteFile(path, disk, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			lab.Settle(t, path)
@@ -150,7 +150,7 @@ func TestFrozenFileIsChanged(t *testing.T) {
 func TestFrozenFileOfAnotherDigest(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(onHost(t), "disk.img")
-	if err := os.WriteFile(path, put(5000, 510, "\x55\xaa"), 0o600); err != nil {
+	if err := os.WriteFile(path, put(5000, 510, "\x55\xaa"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	lab.Settle(t, path)

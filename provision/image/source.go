@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,22 +59,13 @@ type Source struct {
 	copied  bool    // it was copied to make it private
 }
 
-// OpenSource opens the file of spec, or an uploaded file in spool. It does not wait for the other
-// end of a FIFO. It returns ErrNotFound if the file does not exist, and ErrInvalid if it is not a
-// regular file or cannot be read.
-func OpenSource(spec seedbed.ImageSpec, spool *Spool) (*Source, error) {
-	path, flags := spec.Path, syscall.O_NONBLOCK|syscall.O_NOCTTY
-	if spec.Upload != "" {
-		path, flags = spool.path(spec.Upload), flags|syscall.O_NOFOLLOW
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && spec.Upload != "":
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the file uploaded for image %s no longer exists: upload it again", spec.Name)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "file %s does not exist on this host", spec.Path)
-	case err != nil:
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the image cannot be read: %v", err)
+// OpenSource opens the file of spec, which from allows, or an uploaded file in spool. It does not wait
+// for the other end of a FIFO. It returns ErrNotFound if the file does not exist or is not allowed, and
+// ErrInvalid if it is not a regular file or cannot be read.
+func OpenSource(spec seedbed.ImageSpec, spool *Spool, from Imports) (*Source, error) {
+	f, err := from.open(spec, spool)
+	if err != nil {
+		return nil, err
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {

@@ -18,12 +18,12 @@ func TestOpenSource(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, fifo, link := filepath.Join(dir, "file"), filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(file, []byte("x"), 0o600), syscall.Mkfifo(fifo, 0o600), os.Symlink(file, link)); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte("x"), 0o644), syscall.Mkfifo(fifo, 0o644), os.Symlink(file, link)); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{file: nil, link: nil, fifo: seedbed.ErrInvalid, dir: seedbed.ErrInvalid,
 		"/dev/zero": seedbed.ErrInvalid, filepath.Join(dir, "none"): seedbed.ErrNotFound} {
-		f, err := OpenSource(seedbed.ImageSpec{Path: path}, nil)
+		f, err := OpenSource(seedbed.ImageSpec{Path: path}, nil, nil)
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
 			t.Errorf("%s: got %v; want %v", path, err, want)
 		}
@@ -73,7 +73,7 @@ func TestCopySparse(t *testing.T) {
 func uploaded(t *testing.T, data []byte) *Spool {
 	t.Helper()
 	s := openSpool(t, roomy)
-	if err := os.WriteFile(s.path(uploadName), data, 0o600); err != nil {
+	if err := os.WriteFile(s.path(uploadName), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -87,14 +87,14 @@ func TestSourceOfAnOVA(t *testing.T) {
 		machine.Manifest = manifest
 		data := machine.Bytes()
 		path := filepath.Join(t.TempDir(), "m.ova")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		for _, spec := range []seedbed.ImageSpec{
 			{Path: path}, {Path: path, SHA256: strings.ToUpper(hexSum(data)), Format: "ova"}, {Path: path, Member: "d.img"},
 			{Upload: uploadName, SHA256: hexSum(data), Member: "d.img"},
 		} {
-			src, err := OpenSource(spec, uploaded(t, data))
+			src, err := OpenSource(spec, uploaded(t, data), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,10 +147,10 @@ func TestSourceRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.spec.Path = filepath.Join(t.TempDir(), "file")
-			if err := os.WriteFile(c.spec.Path, c.data, 0o600); err != nil {
+			if err := os.WriteFile(c.spec.Path, c.data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			src, err := OpenSource(c.spec, nil)
+			src, err := OpenSource(c.spec, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestSourceRefuses(t *testing.T) {
 
 func TestUploadThatIsGone(t *testing.T) {
 	t.Parallel()
-	if _, err := OpenSource(seedbed.ImageSpec{Name: "x", Upload: uploadName}, openSpool(t, roomy)); !errors.Is(err, seedbed.ErrInvalid) ||
+	if _, err := OpenSource(seedbed.ImageSpec{Name: "x", Upload: uploadName}, openSpool(t, roomy), nil); !errors.Is(err, seedbed.ErrInvalid) ||
 		!strings.Contains(err.Error(), "upload it again") {
 		t.Errorf("got %v", err)
 	}

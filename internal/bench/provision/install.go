@@ -141,7 +141,7 @@ func (i *installation) furnish(ctx context.Context, l *bench.Lab) error {
 	copy(disk, []byte{0xfa, 0xf4, 0xeb, 0xfc}) // cli; hlt; jmp back to hlt
 	disk[510], disk[511] = 0x55, 0xaa
 	path := filepath.Join(l.Dir, "blank.raw")
-	if err := os.WriteFile(path, disk, 0o600); err != nil {
+	if err := os.WriteFile(path, disk, 0o644); err != nil {
 		return err
 	}
 	receipt, err := i.intake.Import(ctx, base, i.pool, seedbed.ImportSpec{Path: path}, seedbed.JobOptions{})

@@ -1,0 +1,84 @@
+package image
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// Imports are the absolute directories on this host from which files may be imported, with all that is
+// below them. If there are none, a file may be imported that its owner lets every user read: the
+// worker is root, and could otherwise show an operator any disk of the host, such as those of other
+// instances.
+type Imports []string
+
+// openFlags open a file without waiting for the other end of a FIFO.
+const openFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
+
+// open opens the file of spec.
+func (i Imports) open(spec seedbed.ImageSpec, spool *Spool) (*os.File, error) {
+	if spec.Upload != "" {
+		f, err := os.OpenFile(spool.path(spec.Upload), openFlags|syscall.O_NOFOLLOW, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "the file uploaded for image %s no longer exists: upload it again", spec.Name)
+		} else if err != nil {
+			err = unopened(err)
+		}
+		return f, err
+	}
+	if len(i) > 0 {
+		return i.below(spec.Path)
+	}
+	f, err := os.OpenFile(spec.Path, openFlags, 0)
+	if err == nil {
+		var st os.FileInfo
+		if st, err = f.Stat(); err == nil && st.Mode().Perm()&0o004 == 0 {
+			err = fs.ErrNotExist // what the file is, and that it is there, is not for everyone
+		}
+		if err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, seedbed.Errorf(seedbed.ErrNotFound, "file %s does not exist on this host, or not every user may read it: make it readable "+
+			"(chmod o+r), upload it (seedbed image upload), or list its directory in storage.import_dirs", spec.Path)
+	}
+	return nil, unopened(err)
+}
+
+// below opens a file in one of the directories. Symbolic links may not lead out of it.
+func (i Imports) below(path string) (*os.File, error) {
+	path = filepath.Clean(path)
+	for _, dir := range i {
+		rest, err := filepath.Rel(dir, path)
+		if err != nil || rest == "." || rest == ".." || strings.HasPrefix(rest, "../") {
+			continue
+		}
+		root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		fd, err := unix.Openat2(root, rest, &unix.OpenHow{Flags: openFlags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+		_ = unix.Close(root)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), path), nil
+		case !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EXDEV):
+			return nil, unopened(&fs.PathError{Op: "open", Path: path, Err: err})
+		}
+	}
+	return nil, seedbed.Errorf(seedbed.ErrNotFound, "file %s does not exist in a directory of this host from which files may be imported: "+
+		"expected one of storage.import_dirs (%s), or upload it (seedbed image upload)", path, strings.Join(i, ", "))
+}
+
+func unopened(err error) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "the image cannot be read: %v", err)
+}

@@ -1,0 +1,63 @@
+package image
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"seedbed"
+)
+
+// An operator imports what is offered, and does not learn what other files there are.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
+	err := errors.Join(os.MkdirAll(at("offered", "below"), 0o700), os.Mkdir(at("offered-not"), 0o755),
+		os.Symlink(at("offered-not", "public"), at("offered", "out")), os.Symlink("below/private", at("offered", "in")),
+		os.Symlink(at("offered-not"), at("offered", "dir")))
+	for path, mode := range map[string]os.FileMode{at("offered", "below", "private"): 0o600, at("offered", "public"): 0o644,
+		at("offered-not", "public"): 0o644, at("offered-not", "private"): 0o600, at("offered-not", "group"): 0o640} {
+		err = errors.Join(err, os.WriteFile(path, []byte("disk"), 0o600), os.Chmod(path, mode))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, offered := Imports(nil), Imports{at("none"), at("offered")}
+	for _, c := range []struct {
+		name string
+		from Imports
+		path string
+		ok   bool
+	}{
+		{"a public file", all, at("offered-not", "public"), true},
+		{"a link to one", all, at("offered", "out"), true},
+		{"a private file", all, at("offered-not", "private"), false},
+		{"a group's file", all, at("offered-not", "group"), false},
+		{"a link to a private file", all, at("offered", "in"), false},
+		{"nothing", all, at("offered-not", "nothing"), false},
+		{"an offered file", offered, at("offered", "public"), true},
+		{"a private one that is offered", offered, at("offered", "below", "private"), true},
+		{"an offered one by a link", offered, at("offered", "in"), true},
+		{"another public file", offered, at("offered-not", "public"), false},
+		{"one with a longer way", offered, at("offered") + "/../offered-not/public", false},
+		{"a link out", offered, at("offered", "out"), false},
+		{"a link to a directory outside", offered, at("offered", "dir", "public"), false},
+		{"the directory", offered, at("offered"), false},
+		{"nothing that is offered", offered, at("offered", "nothing"), false},
+	} {
+		src, err := OpenSource(seedbed.ImageSpec{Name: "x", Path: c.path}, nil, c.from)
+		if !c.ok && !errors.Is(err, seedbed.ErrNotFound) || c.ok && err != nil {
+			t.Errorf("%s: got %v", c.name, err)
+		}
+		if src == nil {
+			continue
+		}
+		if text, err := io.ReadAll(src.file); err != nil || string(text) != "disk" {
+			t.Errorf("%s: read %q, %v", c.name, text, err)
+		}
+		src.Close()
+	}
+}

@@ -36,20 +36,21 @@ func (s *Server) takePassword(serving context.Context, c *fiber.Ctx) error {
 	session.posting.Lock()
 	defer session.posting.Unlock()
 	switch {
-	case who.record.guest.Password != "" || session.password != "":
+	case len(who.password()) > 0:
 		fail(ctx, http.StatusConflict)
 		return nil
 	case !who.at.state.InSync: // seedbedd may have one that an earlier process took
 		later(ctx)
 		return nil
 	}
+	session.password.Store(&posted{string(body), who.record.guest.ReportToken}) // before a record can have it
 	err := s.keep(serving, seedbed.GuestEvent{Instance: who.who, Kind: seedbed.GuestPassword, At: s.now(),
 		Method: fiber.MethodPost, Path: shownPath(ctx, who), Status: http.StatusOK, Fields: map[string]string{"password": string(body)}})
 	if err != nil {
+		session.password.Store(nil)
 		s.notKept(ctx, who, err)
 		return nil
 	}
-	session.password = string(body)
 	ctx.SetContentType(typeText)
 	return nil
 }
@@ -70,7 +71,5 @@ func (c *conn) password() []byte {
 	if p := c.record.guest.Password; p != "" {
 		return []byte(p)
 	}
-	c.session.posting.Lock()
-	defer c.session.posting.Unlock()
-	return []byte(c.session.password)
+	return []byte(c.session.passwordFor(c.record.guest.ReportToken))
 }

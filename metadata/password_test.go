@@ -109,7 +109,6 @@ func TestPasswordAfterRestart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)
 	l.dir.Posted(seedbed.GuestEvent{Instance: idA, Kind: seedbed.GuestPassword, Fields: map[string]string{"password": "first"}})
-	l.dir.Posted(seedbed.GuestEvent{Instance: idA, Kind: seedbed.GuestReport})
 	s := stateOf(nil, guestA(), guestB())
 	s.InSync = false
 	l.apply(s)
@@ -126,10 +125,41 @@ func TestPasswordAfterRestart(t *testing.T) {
 			t.Errorf("in sync: %d, want %d", r.status, want)
 		}
 	}
-	if r := l.post(a, reportPrefix+guestA().ReportToken, "hostname=x"); r.status != 200 || len(l.seen(seedbed.GuestReport)) != 0 {
-		t.Errorf("a report that is on its way: %d, told %d times", r.status, len(l.seen(seedbed.GuestReport)))
-	}
 	if n := len(l.seen(seedbed.GuestPassword)); n != 1 {
 		t.Errorf("%d passwords were told, want that of B alone", n)
+	}
+}
+
+// TestPasswordOfRebuiltGuest: a password counts for the guest that posted it. Whether the rebuild is
+// known by the record, which had the password and no longer has it, or by the report token.
+func TestPasswordOfRebuiltGuest(t *testing.T) {
+	t.Parallel()
+	recorded, rebuilt, another := guestA(), guestA(), guestA()
+	recorded.Password = "first"
+	another.ReportToken = "fedcba9876543210fedcba9876543210"
+	for name, states := range map[string][]seedbed.Guest{
+		"the record had it":    {recorded, rebuilt},
+		"another report token": {another},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, nil)
+			l.apply(stateOf(nil, guestA()))
+			c := l.client(addrA)
+			if r := l.post(c, passwordPath, "first"); r.status != 200 {
+				t.Fatalf("the first guest: %d", r.status)
+			}
+			for _, g := range states {
+				l.apply(stateOf(nil, g))
+			}
+			if got := l.want(c, 200, "GET", passwordPath).body; got != "" {
+				t.Errorf("the rebuilt guest sees %q", got)
+			}
+			for _, want := range []int{200, 409} {
+				if r := l.post(c, passwordPath, "second"); r.status != want {
+					t.Errorf("the rebuilt guest: %d, want %d", r.status, want)
+				}
+			}
+		})
 	}
 }

@@ -21,8 +21,8 @@ const maxField = 256
 var reported = []string{"instance_id", "hostname", "fqdn"}
 
 // report takes the guest's phone-home: POST /seedbed/report/{token} with a form (cloud-init,
-// cc_phone_home). Only the first is recorded. Later ones, which come if an answer was lost, get the
-// same answer.
+// cc_phone_home). Only the first of a token is recorded. Later ones, which come if an answer was lost,
+// get the same answer. A rebuilt guest has another token.
 func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
 	ctx := c.Context()
 	who := callerOf(ctx)
@@ -31,7 +31,7 @@ func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
 		fail(ctx, http.StatusNotFound)
 		return nil
 	}
-	if err := s.takeReport(serving, who, formFields(ctx.Request.Body())); err != nil {
+	if err := s.takeReport(serving, who, want, formFields(ctx.Request.Body())); err != nil {
 		s.notKept(ctx, who, err)
 		return nil
 	}
@@ -40,16 +40,18 @@ func (s *Server) report(serving context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-func (s *Server) takeReport(serving context.Context, who *conn, fields map[string]string) error {
+func (s *Server) takeReport(serving context.Context, who *conn, token string, fields map[string]string) error {
 	session := who.session
 	session.posting.Lock()
 	defer session.posting.Unlock()
-	if session.reported {
+	if session.reported == token {
 		return nil
 	}
 	err := s.keep(serving, seedbed.GuestEvent{Instance: who.who, Kind: seedbed.GuestReport, At: s.now(),
 		Method: fiber.MethodPost, Path: reportPrefix, Status: http.StatusOK, Fields: fields})
-	session.reported = err == nil
+	if err == nil {
+		session.reported = token
+	}
 	return err
 }
 

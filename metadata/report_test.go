@@ -135,3 +135,26 @@ func TestEvents(t *testing.T) {
 		t.Errorf("stats %+v", st)
 	}
 }
+
+// TestReportOfRebuiltGuest: a rebuild gives the guest another token, and the report with it counts.
+func TestReportOfRebuiltGuest(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	rebuilt := guestA()
+	rebuilt.ReportToken = "fedcba9876543210fedcba9876543210"
+	c := l.client(addrA)
+	for n, g := range []seedbed.Guest{guestA(), rebuilt} {
+		l.apply(stateOf(nil, g))
+		for range 2 {
+			if r := l.post(c, reportPrefix+g.ReportToken, "hostname=x"); r.status != 200 {
+				t.Errorf("report of guest %d: %d", n, r.status)
+			}
+		}
+		if got := len(l.seen(seedbed.GuestReport)); got != n+1 {
+			t.Errorf("%d reports were told of %d guests", got, n+1)
+		}
+	}
+	if r := l.post(c, reportPrefix+guestA().ReportToken, "hostname=x"); r.status != 404 {
+		t.Errorf("the token of the first guest: %d", r.status)
+	}
+}

@@ -25,11 +25,25 @@ type session struct {
 	// recent is the record that was made last. A crawl of cloud-init makes each request on a new
 	// connection, which can reuse it. It is weak, so that it does not keep the record in memory.
 	recent atomic.Pointer[weak.Pointer[record]]
-	// posting serializes what the instance posts. reported is true once a report was accepted.
-	// password is the password that was accepted.
+	// posting serializes what the instance posts. It guards reported, which is the token of the last
+	// report that was accepted.
 	posting  sync.Mutex
-	reported bool
-	password string
+	reported string
+	// password is the password that was accepted and that no record has had yet.
+	password atomic.Pointer[posted]
+}
+
+// posted is a password that the guest posted while its report token was token. A rebuild gives the
+// instance another token, or none. token is empty if it had none or that is not known.
+type posted struct{ password, token string }
+
+// passwordFor returns the password that is not in a record yet, for a guest with that report token.
+func (s *session) passwordFor(token string) string {
+	p := s.password.Load()
+	if p == nil || p.token != "" && p.token != token {
+		return ""
+	}
+	return p.password
 }
 
 // recordIn returns the instance's record in x; nil if x does not serve it.
@@ -79,21 +93,16 @@ func (s *sessions) find(id seedbed.InstanceID) *session {
 	return s.byID[id]
 }
 
-// Posted adds what a guest posted to an earlier process and seedbedd may not have received yet. It
-// must be called before the first Apply.
+// Posted adds a password that a guest posted to an earlier process and seedbedd may not have received
+// yet. It must be called before the first Apply. Other events are ignored: a report that comes again
+// is recorded again, and seedbedd counts the first.
 func (d *Directory) Posted(e seedbed.GuestEvent) {
-	s := d.sessions.find(e.Instance)
-	s.posting.Lock()
-	defer s.posting.Unlock()
-	switch e.Kind {
-	case seedbed.GuestReport:
-		s.reported = true
-	case seedbed.GuestPassword:
-		s.password = e.Fields["password"]
+	if e.Kind == seedbed.GuestPassword {
+		d.sessions.find(e.Instance).password.Store(&posted{password: e.Fields["password"]})
 	}
 }
 
-// forget removes those of ids that x does not have.
+// forget removes those of ids that x does not have, and the passwords that x has in their records.
 func (s *sessions) forget(ids []seedbed.InstanceID, x *index) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +111,7 @@ func (s *sessions) forget(ids []seedbed.InstanceID, x *index) {
 	}
 }
 
-// forgetAll removes all that x does not have.
+// forgetAll is forget for all.
 func (s *sessions) forgetAll(x *index) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,11 +121,15 @@ func (s *sessions) forgetAll(x *index) {
 }
 
 func (s *sessions) drop(id seedbed.InstanceID, x *index) {
-	if s.byID[id] == nil {
+	of := s.byID[id]
+	if of == nil {
 		return
 	}
-	if _, ok := x.state.Guest(id); !ok {
+	switch g, ok := x.state.Guest(id); {
+	case !ok:
 		delete(s.byID, id)
+	case g.Password != "": // from now on the record counts, also once a rebuild empties it
+		of.password.Store(nil)
 	}
 }
 

@@ -33,26 +33,42 @@ type action struct {
 
 var broadcastMAC = seedbed.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// errIgnored marks a well-formed request that is not answered.
-var errIgnored = errors.New("not for this server")
+var (
+	// errIgnored marks a request that is not answered.
+	errIgnored = errors.New("not for this server")
+	errTooFast = errors.New("client is too fast")
+)
+
+// clientOf returns the MAC of the client, from the fixed part of a packet (RFC 2131 2).
+func clientOf(packet []byte) (seedbed.MAC, error) {
+	const hwType, hwLength, relay, hwAddr, end = 1, 2, 24, 28, 44
+	switch {
+	case len(packet) < end || packet[0] != byte(dhcpv4.OpcodeBootRequest) || packet[hwType] != byte(iana.HWTypeEthernet) || packet[hwLength] != 6:
+		return seedbed.MAC{}, fmt.Errorf("%w: no request of an Ethernet client", errIgnored)
+	case [4]byte(packet[relay:]) != [4]byte{}:
+		return seedbed.MAC{}, fmt.Errorf("%w: relayed", errIgnored)
+	}
+	return seedbed.MAC(packet[hwAddr:]), nil
+}
 
 // answer decides on one packet, the payload of a UDP datagram. An error says why there is no
-// answer.
-func (s *Server) answer(packet []byte, mtu int) (*action, error) {
+// answer. allow reports whether a known client may ask now. It is called before the packet is parsed
+// and a reply built, so that a client that is refused costs little.
+func (s *Server) answer(packet []byte, mtu int, allow func(seedbed.MAC) bool) (*action, error) {
+	mac, err := clientOf(packet)
+	if err != nil {
+		return nil, err
+	}
+	o, ok := s.Lookup(mac)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: %s is not known", errIgnored, mac)
+	case !allow(mac):
+		return nil, fmt.Errorf("%w: %s", errTooFast, mac)
+	}
 	req, err := dhcpv4.FromBytes(packet)
 	if err != nil {
 		return nil, fmt.Errorf("parse: %w", err)
-	}
-	switch {
-	case req.OpCode != dhcpv4.OpcodeBootRequest || req.HWType != iana.HWTypeEthernet || len(req.ClientHWAddr) != 6:
-		return nil, fmt.Errorf("%w: no request of an Ethernet client", errIgnored)
-	case !req.GatewayIPAddr.IsUnspecified():
-		return nil, fmt.Errorf("%w: relayed", errIgnored)
-	}
-	mac := seedbed.MAC(req.ClientHWAddr)
-	o, ok := s.Lookup(mac)
-	if !ok {
-		return nil, fmt.Errorf("%w: %s is not known", errIgnored, mac)
 	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("offer for %s: %w", mac, err)

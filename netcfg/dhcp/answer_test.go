@@ -1,9 +1,11 @@
 package dhcp
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,8 @@ func testOffer() Offer {
 func testServer() *Server {
 	return &Server{Log: slog.New(slog.DiscardHandler), Lookup: func(m seedbed.MAC) (Offer, bool) { return testOffer(), m == mac1 }}
 }
+
+func always(seedbed.MAC) bool { return true }
 
 func request(t testing.TB, typ dhcpv4.MessageType, mods ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
 	t.Helper()
@@ -94,7 +98,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, err := testServer().answer(tt.req.ToBytes(), 1500)
+			a, err := testServer().answer(tt.req.ToBytes(), 1500, always)
 			if tt.silent {
 				if err == nil {
 					t.Errorf("answered with %+v, want silence", a)
@@ -132,7 +136,7 @@ func TestAnswer(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	id := option(dhcpv4.OptClientIdentifier([]byte{1, 2, 3}))
-	a, err := testServer().answer(request(t, dhcpv4.MessageTypeDiscover, id).ToBytes(), 1450)
+	a, err := testServer().answer(request(t, dhcpv4.MessageTypeDiscover, id).ToBytes(), 1450, always)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +155,7 @@ func TestOptions(t *testing.T) {
 	if got := m.YourIPAddr.String(); got != "10.213.0.11" {
 		t.Errorf("yiaddr %s", got)
 	}
-	inform, err := testServer().answer(request(t, dhcpv4.MessageTypeInform, dhcpv4.WithClientIP(addr1.AsSlice())).ToBytes(), 1450)
+	inform, err := testServer().answer(request(t, dhcpv4.MessageTypeInform, dhcpv4.WithClientIP(addr1.AsSlice())).ToBytes(), 1450, always)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +176,35 @@ func TestOfferThatCannotBe(t *testing.T) {
 		o := testOffer()
 		change(&o)
 		s.Lookup = func(seedbed.MAC) (Offer, bool) { return o, true }
-		if a, err := s.answer(request(t, dhcpv4.MessageTypeDiscover).ToBytes(), 1500); err == nil {
+		if a, err := s.answer(request(t, dhcpv4.MessageTypeDiscover).ToBytes(), 1500, always); err == nil {
 			t.Errorf("%s: %+v, want an error", name, a)
+		}
+	}
+}
+
+// TestMalformedRequestsCount: a client that is too fast is refused before its request is parsed. A
+// decline is logged, so it shows whether the server has looked at it.
+func TestMalformedRequestsCount(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before int
+		want   bool
+	}{
+		"within the burst": {requestBurst - 1, true},
+		"after it":         {requestBurst, false},
+	} {
+		var log bytes.Buffer
+		s := testServer()
+		s.Log = slog.New(slog.NewTextHandler(&log, nil))
+		l := loop{server: s, link: &net.Interface{Name: "br0", MTU: 1500}, sessions: newSessions()}
+		now := time.Unix(1000, 0)
+		malformed := request(t, dhcpv4.MessageTypeDiscover).ToBytes()[:236] // without its options
+		for range tt.before {
+			l.handle(malformed, now)
+		}
+		l.handle(request(t, dhcpv4.MessageTypeDecline).ToBytes(), now)
+		if got := strings.Contains(log.String(), "address is in use"); got != tt.want {
+			t.Errorf("%s: the next request was read: %t, want %t", name, got, tt.want)
 		}
 	}
 }
@@ -186,7 +217,7 @@ func FuzzAnswer(f *testing.F) {
 	s := testServer()
 	s.Lookup = func(seedbed.MAC) (Offer, bool) { return testOffer(), true }
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := s.answer(b, 1500)
+		a, err := s.answer(b, 1500, always)
 		if err != nil || a.reply == nil {
 			return
 		}

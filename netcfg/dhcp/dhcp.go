@@ -123,13 +123,9 @@ func (l *loop) check() error {
 }
 
 func (l *loop) handle(packet []byte, now time.Time) {
-	a, err := l.server.answer(packet, l.link.MTU)
+	a, err := l.server.answer(packet, l.link.MTU, func(mac seedbed.MAC) bool { return l.sessions.allow(mac, now) })
 	if err != nil {
 		l.server.Log.Debug("DHCP request ignored", "interface", l.link.Name, "err", err)
-		return
-	}
-	if !l.sessions.allow(a.mac, now) {
-		l.server.Log.Debug("DHCP client is too fast", "interface", l.link.Name, "mac", a.mac)
 		return
 	}
 	if a.declined && l.sessions.complaint(a.mac, now) {

@@ -78,7 +78,7 @@ func bridgeSets() []set {
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
 		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
 		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
-	}, sourceSets()...)
+	}, append(sourceSets(), rateSets()...)...)
 }
 
 // may and mayNot match whether the frame's port is in one of the sets of allowances.
@@ -103,6 +103,7 @@ func guestRules() []rule {
 		{"VLAN tags and other protocols", cat(not(ethertype(unix.ETH_P_IP)), drop())},
 		{"a guest as DHCP server", cat(sport(udp, 67), mayNot(mayDHCP), drop())},
 		{"to DHCP clients", cat(dport(udp, 68), mayNot(mayDHCP), drop())},
+		{"too many DHCP requests", cat(tooManyRequests(), drop())},
 		{"DHCP for itself, no address yet", cat(dport(udp, 67), ipSaddr(zeroAddr), pair(dhcpChaddr(), "who"), accept())},
 		{"DHCP for itself", cat(dport(udp, 67), pair(dhcpChaddr(), "who"), pair(ipSource(), "addrs"), accept())},
 		{"DHCP for another", cat(dport(udp, 67), mayNot(mayDHCP), drop())},
@@ -111,6 +112,7 @@ func guestRules() []rule {
 		{"another's address", cat(notPair(ipSource(), "addrs"), mayNot(mayAddress), drop())},
 		{"ICMP redirects", cat(icmp(5), mayNot(mayAdvertise), drop())},
 		{"fragments to the metadata address", cat(ipDaddr(MetadataAddr), ipFragment(), drop())},
+		{"too many connections to metadata", cat(ipDaddr(MetadataAddr), dport(tcp, 80), tooManyCalls(), drop())},
 		{"metadata: mark, and off the wire", cat(ipDaddr(MetadataAddr), dport(tcp, 80), markAndTake())},
 	}
 }

@@ -76,6 +76,7 @@ func ip6Rules() []rule {
 		name := a.String()
 		rules = append(rules,
 			rule{"fragments to " + name, cat(ip6Daddr(a), ip6Fragment(), drop())},
+			rule{"too many connections to metadata at " + name, cat(ip6Daddr(a), dport(tcp, 80), tooManyCalls(), drop())},
 			rule{"metadata at " + name + ": mark, and off the wire", cat(ip6Daddr(a), dport(tcp, 80), markAndTake())})
 	}
 	return append(rules, rule{"the rest", gotoChain("nd")})

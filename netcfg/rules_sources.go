@@ -33,13 +33,10 @@ func sourceSets() []set {
 // sourceRules decide on a guest's IPv6 packet to the node. A packet from an address that cannot be
 // remembered is dropped.
 func sourceRules() []rule {
-	iif := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
-	from := exprs{iif, load(expr.PayloadBaseNetworkHeader, 2, 8, 16)}
-	tooMany := &expr.Dynset{SrcRegKey: 1, SetName: "newcomers", Operation: unix.NFT_DYNSET_OP_UPDATE,
-		Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: sourceRate, Unit: expr.LimitTimeMinute, Burst: sourceBurst, Over: true}}}
+	from := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, load(expr.PayloadBaseNetworkHeader, 2, 8, 16)}
 	return []rule{
 		{"an IPv6 address that was used", cat(from, exprs{&expr.Lookup{SourceRegister: 1, SetName: "sources"}}, accept())},
-		{"too many IPv6 addresses", cat(exprs{iif, tooMany}, drop())},
+		{"too many IPv6 addresses", cat(tooFast("newcomers", sourceRate, expr.LimitTimeMinute, sourceBurst), drop())},
 		{"another IPv6 address", cat(from, exprs{&expr.Dynset{SrcRegKey: 1, SetName: "sources",
 			Operation: unix.NFT_DYNSET_OP_ADD, Timeout: sourceTime}}, accept())},
 		{"no room for another IPv6 address", drop()},

@@ -1,0 +1,126 @@
+//go:build integration
+
+package netcfg
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"seedbed/netcfg/netnstest"
+)
+
+// dropped returns how many packets a rule has dropped.
+func dropped(t *testing.T, family nftables.TableFamily, chain, what string) int {
+	t.Helper()
+	c, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := c.GetRules(&nftables.Table{Name: tableName, Family: family}, &nftables.Chain{Name: chain})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
+		if !strings.HasPrefix(comment(r), what+" [") {
+			continue
+		}
+		for _, e := range r.Exprs {
+			if n, ok := e.(*expr.Counter); ok {
+				return int(n.Packets)
+			}
+		}
+	}
+	t.Fatalf("no rule %q in chain %s", what, chain)
+	return 0
+}
+
+// sendMany sends frames from a guest's eth0 and returns how long that took.
+func sendMany(t *testing.T, from *netnstest.Namespace, n int, frame func(int) []byte) time.Duration {
+	t.Helper()
+	var fd int
+	from.Do(func() { fd = rawSocket(t) })
+	defer unix.Close(fd)
+	began := time.Now()
+	for i := range n {
+		if _, err := unix.Write(fd, frame(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return time.Since(began)
+}
+
+// TestRateOfDHCP: a guest that sends many requests does not keep those of its neighbours away.
+func TestRateOfDHCP(t *testing.T) {
+	const many = 2000
+	m := open(t)
+	apply(t, m, state0(), Options{})
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	ask := func(n int) []byte {
+		r := dhcpRequest(mac1)
+		binary.BigEndian.PutUint32(r[4:], uint32(n))
+		src := zeroAddr
+		if n%2 == 1 {
+			src = ip1
+		}
+		return ether(broadcast, mac1, unix.ETH_P_IP, ip4(src, everybody, 17, 0, udp(68, 67, r)))
+	}
+	took := sendMany(t, g1, many, ask)
+	atMost := dhcpBurst + int(dhcpRate*(took.Seconds()+1))
+	until(t, "the requests have arrived", func() bool {
+		return dropped(t, nftables.TableFamilyBridge, "guest", "too many DHCP requests") >= many-atMost
+	})
+
+	// The neighbour's request arrives.
+	var rx int
+	g1.Do(func() { rx = rawSocket(t) })
+	t.Cleanup(func() { unix.Close(rx) })
+	want := ether(broadcast, mac2, unix.ETH_P_IP, ip4(zeroAddr, everybody, 17, 0, udp(68, 67, dhcpRequest(mac2))))
+	mark := ether(broadcast, mac2, unix.ETH_P_IP, ip4(ip2, everybody, 17, 0, udp(1000, 2001, []byte("after it"))))
+	sendMany(t, g2, 2, func(n int) []byte { return [][]byte{want, mark}[n] })
+	if !receivedBefore(t, rx, want, mark) {
+		t.Error("the neighbour's request was lost")
+	}
+}
+
+// TestRateOfConnections: a guest that begins many connections to the metadata service does not fill
+// the queue in which its neighbours' wait, and is served again when it stops.
+func TestRateOfConnections(t *testing.T) {
+	const many = 40_000
+	m := open(t)
+	apply(t, m, state0(), Options{})
+	g1, g2 := guest6(t, "sb1", mac1, ip1), guest6(t, "sb2", mac2, ip2)
+	serve(t, metadata)
+	serve6(t, "seedbed0", 80)
+	call := func(n int) []byte {
+		b := make([]byte, 20)
+		binary.BigEndian.PutUint16(b, uint16(10_000+n%50_000))
+		b[3], b[12], b[13], b[14] = 80, 5<<4, 2, 16
+		return ether(network0().MAC, mac1, unix.ETH_P_IP, ip4(ip1, MetadataAddr, unix.IPPROTO_TCP, 0, b))
+	}
+	call6 := func(n int) []byte { return syn(linkLocalOf(mac1), mac1, uint16(10_000+n%50_000)) }
+	for name, tt := range map[string]struct {
+		chain, rule string
+		frame       func(int) []byte
+		addr        string
+		said        func(int) string
+	}{
+		"IPv4": {"guest", "too many connections to metadata", call, metadata,
+			func(n int) string { return []netip.Addr{ip1, ip2}[n].String() + " mark " + strconv.Itoa(101+n) }},
+		"IPv6": {"ip6", "too many connections to metadata at " + MetadataAddr6LinkLocal.String(), call6, metadata6Link,
+			func(n int) string { return []string{said(mac1, 101), said(mac2, 102)}[n] }},
+	} {
+		took := sendMany(t, g1, many, tt.frame)
+		atMost := callBurst + int(callRate*(took.Seconds()+1))
+		until(t, name+": the connections have arrived", func() bool { return dropped(t, nftables.TableFamilyBridge, tt.chain, tt.rule) >= many-atMost })
+		ask(t, name+": the neighbour", g2, tt.addr, tt.said(1))
+		ask(t, name+": the guest itself", g1, tt.addr, tt.said(0))
+	}
+}

@@ -1,0 +1,45 @@
+package netcfg
+
+import (
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// What a port may send of what one program of the node answers for a whole bridge, in frames at once
+// and frames per second after that. It is more than a client sends, and too little to keep the
+// program from the other ports.
+const (
+	dhcpBurst = 32
+	dhcpRate  = 4
+	// The metadata service allows an instance 4,096 requests and 2,000 per second, each of which may
+	// be on a connection of its own. The burst fits into the queue of the socket.
+	callBurst = 1024
+	callRate  = 2000
+)
+
+// rateSets returns the sets of ports whose rate is tracked.
+func rateSets() []set {
+	ports := func(name string) set {
+		return set{name: name, key: nftables.TypeIFName, size: comersSize, timeout: sourceTime}
+	}
+	return []set{ports("dhcp-rates"), ports("call-rates")}
+}
+
+// tooFast matches a frame that is one too many for its port. The set remembers the rate of each port.
+func tooFast(set string, rate uint64, unit expr.LimitTime, burst uint32) exprs {
+	return exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+		&expr.Dynset{SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_UPDATE,
+			Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Unit: unit, Burst: burst, Over: true}}}}
+}
+
+// tooManyRequests matches a DHCP request above the rate of its port.
+func tooManyRequests() exprs {
+	return cat(dport(unix.IPPROTO_UDP, 67), tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst))
+}
+
+// tooManyCalls matches the first packet of a TCP connection above the rate of its port.
+func tooManyCalls() exprs {
+	const flagsAt, syn, ack = 13, 0x02, 0x10
+	return cat(masked(transport(flagsAt, syn), syn|ack), tooFast("call-rates", callRate, expr.LimitTimeSecond, callBurst))
+}

@@ -40,6 +40,8 @@ type Plane struct {
 	spool     *feed.Spool
 	port      uint16 // that metadata is served on, at each of its addresses
 	log       *slog.Logger
+	// connections is how many connections of one NIC the node tracks.
+	connections int
 
 	// applying keeps an older state from being applied over a newer one.
 	applying sync.Mutex
@@ -71,13 +73,16 @@ type Config struct {
 	Spool *feed.Spool
 	// Port is the TCP port that metadata is served on, at each of its addresses.
 	Port uint16
-	Log  *slog.Logger
+	// Connections is how many connections of one NIC the node tracks; see netcfg.Options.
+	Connections int
+	Log         *slog.Logger
 }
 
 // New returns a plane that has not applied anything yet.
 func New(c Config) *Plane {
 	return &Plane{
-		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, port: c.Port, log: c.Log, whole: true,
+		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
+		port: c.Port, connections: c.Connections,
 		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }

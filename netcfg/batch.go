@@ -69,7 +69,7 @@ func (b *batch) elements(c *nftables.Conn, t *table, ref *nftables.Table, have s
 	want := p.digest()
 	changed := 0
 	for i := range t.sets {
-		if t.sets[i].timeout != 0 {
+		if t.sets[i].size != 0 {
 			continue
 		}
 		s := t.sets[i].nft(ref)

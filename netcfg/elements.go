@@ -40,7 +40,7 @@ func (p *plan) digest() string {
 // each calls fn with every element of the set, ports by tap.
 func (s *set) each(p *plan, fn func(key, value string)) {
 	switch {
-	case s.timeout != 0:
+	case s.size != 0:
 		return // only the rules fill it
 	case s.of == nil:
 		for _, key := range s.fixed(p) {

@@ -123,7 +123,7 @@ func ruleset(t *testing.T) string {
 	t.Helper()
 	out := netnstest.Run(t, "nft", "-a", "list", "table", "bridge", "seedbed") + netnstest.Run(t, "nft", "-a", "list",
 		"table", "inet", "seedbed")
-	out = regexp.MustCompile(`(?s)\tset (sources|newcomers|dhcp-rates|call-rates) \{.*?\n\t\}\n`).ReplaceAllString(out, "")
+	out = regexp.MustCompile(`(?s)\tset (sources|newcomers|dhcp-rates|call-rates|connections) \{.*?\n\t\}\n`).ReplaceAllString(out, "")
 	return regexp.MustCompile(`packets \d+ bytes \d+`).ReplaceAllString(out, "")
 }
 

@@ -53,6 +53,10 @@ type Options struct {
 	// MetadataPort is the TCP port that the metadata server listens on. If it is not 80 (0 means
 	// 80), connections to 169.254.169.254:80 are redirected to that port.
 	MetadataPort int
+	// Connections is how many connections of one NIC the node tracks at a time: those through its
+	// NAT, and those to the node. The first packet of a further one is dropped. 0 means
+	// DefaultConnections.
+	Connections int
 	// Installation marks the bridges that Apply makes. A bridge that no longer has a network is
 	// removed only by the installation that made it. It may be empty.
 	Installation string

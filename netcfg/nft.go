@@ -161,7 +161,7 @@ func (t *table) create(c *nftables.Conn, ref *nftables.Table, version string, p 
 func (s *set) nft(ref *nftables.Table) *nftables.Set {
 	out := &nftables.Set{Table: ref, Name: s.name, KeyType: s.key, Concatenation: s.concat,
 		IsMap: s.value.Bytes != 0, DataType: s.value,
-		Dynamic: s.timeout != 0, HasTimeout: s.timeout != 0, Timeout: s.timeout, Size: s.size}
+		Dynamic: s.size != 0, HasTimeout: s.timeout != 0, Timeout: s.timeout, Size: s.size}
 	if !s.concat {
 		out.KeyByteOrder = binaryutil.NativeEndian // nft list needs it to show interface names
 	}

@@ -13,6 +13,7 @@ type plan struct {
 	networks     []seedbed.Network // by bridge name
 	ports        []port            // by tap
 	metadataPort uint16
+	connections  uint32 // of one NIC
 	installation string
 	// closed are managed bridges without a network that could not be removed.
 	closed []string
@@ -23,12 +24,18 @@ type plan struct {
 }
 
 func newPlan(s State, o Options) (*plan, error) {
-	p := &plan{networks: slices.Clone(s.Networks), metadataPort: 80, installation: o.Installation}
+	p := &plan{networks: slices.Clone(s.Networks), metadataPort: 80, connections: DefaultConnections, installation: o.Installation}
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: expected 1 to 65535", o.MetadataPort)
 		}
 		p.metadataPort = uint16(o.MetadataPort)
+	}
+	if o.Connections != 0 {
+		if o.Connections < 1 || o.Connections > maxConnections {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d connections of one NIC: expected 1 to %d", o.Connections, maxConnections)
+		}
+		p.connections = uint32(o.Connections)
 	}
 	if strings.ContainsFunc(o.Installation, func(r rune) bool { return r <= ' ' || r > '~' || r == '@' || r == ':' }) ||
 		len(o.Installation) > 32 {

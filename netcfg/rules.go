@@ -34,10 +34,10 @@ type set struct {
 	of func(p *plan, t *port) (key, value string, ok bool)
 	// fixed returns the elements of a set without of.
 	fixed func(p *plan) []string
-	// timeout and size are for a set that the rules fill, which has neither of nor fixed; zero for
-	// any other.
-	timeout time.Duration
+	// size bounds a set that the rules fill, which has neither of nor fixed; zero for any other.
+	// timeout is how long such a set keeps an element; zero if its rule decides.
 	size    uint32
+	timeout time.Duration
 }
 
 // chain is a chain and its rules; hook is nil for a chain that other chains jump to.

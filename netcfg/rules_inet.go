@@ -24,6 +24,7 @@ func inetTable(p *plan) *table {
 		sets: []set{
 			ports(),
 			{name: "bridges", key: nftables.TypeIFName, fixed: bridgeElements},
+			connections(),
 		},
 		chains: []chain{
 			{name: "input", typ: filter, hook: nftables.ChainHookInput, prio: 0, rules: inputRules(p)},
@@ -96,6 +97,7 @@ func inputRules(p *plan) []rule {
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"not from a managed bridge", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), accept())},
 		{"answers", cat(ctState(known), accept())},
+		{"too many connections", cat(tooManyConnections(p), drop())},
 		{"neighbour discovery", cat(ipv6(), icmp6Types(neighbourSolicitation, neighbourAdvertisement), accept())},
 	}
 	for _, a := range metadata6() {
@@ -128,6 +130,7 @@ func forwardRules(p *plan) []rule {
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"not ours", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
+		{"too many connections", cat(tooManyConnections(p), drop())},
 	}
 	for _, n := range p.networks {
 		rules = append(rules, rule{"within " + n.Name, cat(iifname(n.Bridge), oifname(n.Bridge), accept())})

@@ -42,7 +42,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		OnEvent: spool.Add, OnReport: spool.AddDurable, Log: log,
 	})
 	p := guestplane.New(guestplane.Config{
-		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(), Log: log,
+		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(),
+		Connections: c.Metadata.TrackedConnections, Log: log,
 	})
 	client := feed.NewClient(feed.ClientConfig{
 		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.Held, Log: log,

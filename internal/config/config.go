@@ -99,6 +99,8 @@ type Metadata struct {
 	// Listen is MetadataAddr, or MetadataRedirect if another program uses port 80.
 	Listen       string `yaml:"listen"`
 	RedirectPort uint16 `yaml:"redirect_port"`
+	// TrackedConnections bounds the connections of one NIC that the kernel tracks.
+	TrackedConnections int `yaml:"tracked_connections"`
 	State        string `yaml:"state"`  // directory of the feed's snapshot and the spool
 	Health       string `yaml:"health"` // health and metrics, loopback only
 	// The following keys are seedbedd's, for the records that are served.

@@ -131,6 +131,8 @@ func (c Config) problems() []problem {
 		k.need(filepath.Clean(dir) == dir, key, dir, "a path without . and .. and a / at its end")
 	}
 	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
+	k.need(c.Metadata.TrackedConnections >= 1 && c.Metadata.TrackedConnections <= 1<<20, "metadata.tracked_connections",
+		c.Metadata.TrackedConnections, "1 to 1048576")
 	k.need(c.Metadata.RedirectPort >= 1024, "metadata.redirect_port", c.Metadata.RedirectPort, "1024 to 65535")
 	k.path("metadata.state", c.Metadata.State)
 	k.loopback("metadata.health", c.Metadata.Health)

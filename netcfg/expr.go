@@ -71,9 +71,12 @@ func toGroup() exprs {
 
 func ipSaddr(a netip.Addr) exprs { return network(12, a.AsSlice()...) }
 func ipDaddr(a netip.Addr) exprs { return network(16, a.AsSlice()...) }
-func ipSaddrIn(p netip.Prefix) exprs {
+
+func ipSaddrIn(p netip.Prefix) exprs { return addrIn(12, p) }
+func ipDaddrIn(p netip.Prefix) exprs { return addrIn(16, p) }
+func addrIn(offset uint32, p netip.Prefix) exprs {
 	mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-p.Bits()))
-	return masked(network(12, p.Masked().Addr().AsSlice()...), mask...)
+	return masked(network(offset, p.Masked().Addr().AsSlice()...), mask...)
 }
 
 // ipFragment is "ip frag-off & 0x3fff != 0": more fragments follow, or this is not the first.

@@ -177,3 +177,33 @@ func TestWith(t *testing.T) {
 		t.Errorf("a port without mark: %v", err)
 	}
 }
+
+// TestZones: each network has another zone, and keeps it when others come and go.
+func TestZones(t *testing.T) {
+	t.Parallel()
+	of := func(bridges ...string) map[string]uint16 {
+		p := &plan{}
+		for _, b := range bridges {
+			p.networks = append(p.networks, seedbed.Network{Bridge: b})
+		}
+		zones := map[string]uint16{}
+		for i, z := range p.zones() {
+			zones[bridges[i]] = z
+		}
+		return zones
+	}
+	var names []string
+	for n := range 1000 {
+		names = append(names, fmt.Sprintf("br%04d", n))
+	}
+	taken := map[uint16]string{0: "no network"}
+	for name, zone := range of(names...) {
+		if other, ok := taken[zone]; ok {
+			t.Errorf("%s has zone %d, which is that of %s", name, zone, other)
+		}
+		taken[zone] = name
+	}
+	if alone, among := of("seedbed0"), of("lab0", "seedbed0", "seedbed1"); alone["seedbed0"] != among["seedbed0"] {
+		t.Errorf("zone %d, and with other networks %d", alone["seedbed0"], among["seedbed0"])
+	}
+}

@@ -19,7 +19,7 @@ func markValue(m uint32) []byte { return binary.NativeEndian.AppendUint32(nil, m
 // affects only packets from or to a managed bridge.
 func inetTable(p *plan) *table {
 	filter, nat := nftables.ChainTypeFilter, nftables.ChainTypeNAT
-	t := &table{
+	return &table{
 		family: nftables.TableFamilyINet,
 		sets: []set{
 			ports(),
@@ -27,18 +27,14 @@ func inetTable(p *plan) *table {
 			connections(),
 		},
 		chains: []chain{
+			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},
+			{name: "tracking-out", typ: filter, hook: nftables.ChainHookOutput, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyOIFNAME)},
 			{name: "input", typ: filter, hook: nftables.ChainHookInput, prio: 0, rules: inputRules(p)},
 			{name: "forward", typ: filter, hook: nftables.ChainHookForward, prio: 0, rules: forwardRules(p)},
 			{name: "dnat", typ: nat, hook: nftables.ChainHookPrerouting, prio: -100, rules: dnatRules(p)},
 			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100, rules: snatRules(p)},
 		},
 	}
-	if p.metadataPort == 80 {
-		t.chains = append(t.chains,
-			chain{name: "untracked-requests", typ: filter, hook: nftables.ChainHookPrerouting, prio: -300, rules: untracked(expr.MetaKeyIIFNAME)},
-			chain{name: "untracked-answers", typ: filter, hook: nftables.ChainHookOutput, prio: -300, rules: untracked(expr.MetaKeyOIFNAME)})
-	}
-	return t
 }
 
 // ports returns the set of the guests' ports.
@@ -58,24 +54,6 @@ func bridgeElements(p *plan) []string {
 		out = append(out, string(ifname(b)))
 	}
 	return out
-}
-
-// untracked keeps connections to the metadata service out of the connection table. A guest could
-// fill that table, and equal addresses on two bridges would be one connection in it. NAT to another
-// port needs the table.
-func untracked(key expr.MetaKey) []rule {
-	match := func(addr func(netip.Addr) exprs, port func(byte, uint16) exprs, family exprs, a netip.Addr) rule {
-		return rule{"metadata at " + a.String(), cat(in(key, "bridges"), family, addr(a), port(unix.IPPROTO_TCP, 80), exprs{&expr.Notrack{}})}
-	}
-	v4, v6, port := ipDaddr, ip6Daddr, dport
-	if key == expr.MetaKeyOIFNAME {
-		v4, v6, port = ipSaddr, ip6Saddr, sport
-	}
-	rules := []rule{match(v4, port, ipv4(), MetadataAddr)}
-	for _, a := range metadata6() {
-		rules = append(rules, match(v6, port, ipv6(), a))
-	}
-	return rules
 }
 
 const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
@@ -124,7 +102,9 @@ func inputRules(p *plan) []rule {
 }
 
 // forwardRules let a network with NAT reach other networks, and block unsolicited traffic to a
-// network. The rules see packets between two guests of one bridge only with br_netfilter.
+// network. Whatever conntrack says of a guest's packet, it leaves only from a network with NAT and
+// with an address of it: it may look like one of another network's connection. The rules see packets
+// between two guests of one bridge only with br_netfilter.
 func forwardRules(p *plan) []rule {
 	rules := []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
@@ -136,12 +116,12 @@ func forwardRules(p *plan) []rule {
 		rules = append(rules, rule{"within " + n.Name, cat(iifname(n.Bridge), oifname(n.Bridge), accept())})
 	}
 	rules = append(rules,
-		rule{"answers", cat(ctState(known), accept())},
 		rule{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())})
 	for _, n := range p.networks {
 		if n.NAT {
-			rules = append(rules, rule{"out of " + n.Name, cat(iifname(n.Bridge), ipv4(), ipSaddrIn(n.Prefix),
-				notIn(expr.MetaKeyOIFNAME, "bridges"), accept())})
+			rules = append(rules,
+				rule{"out of " + n.Name, cat(iifname(n.Bridge), ipv4(), ipSaddrIn(n.Prefix), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
+				rule{"answers to " + n.Name, cat(notIn(expr.MetaKeyIIFNAME, "bridges"), oifname(n.Bridge), ctState(known), accept())})
 		}
 	}
 	return append(rules, rule{"everything else", drop()})

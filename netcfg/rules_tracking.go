@@ -1,0 +1,93 @@
+package netcfg
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// beforeDefrag is NF_IP_PRI_RAW_BEFORE_DEFRAG of linux/netfilter_ipv4.h. Fragments are put together
+// per zone.
+const beforeDefrag nftables.ChainPriority = -450
+
+// trackingRules decide in which part of the connection table a packet is looked up: of what comes
+// from a bridge (expr.MetaKeyIIFNAME), or what the node sends to one (expr.MetaKeyOIFNAME).
+//
+// Each bridge has a zone of its own for the connections between its guests and the node. Networks
+// may have equal addresses, and without zones a guest could send packets of another's connection.
+// The connections that leave a network by its NAT stay outside the zones, since the answers to them
+// do not come from the bridge. Only one of overlapping networks has NAT, and forwardRules keep
+// other guests out of them.
+//
+// Connections to the metadata service at port 80 are not tracked at all. NAT to another port needs
+// the table.
+func trackingRules(p *plan, key expr.MetaKey) []rule {
+	var rules []rule
+	if p.metadataPort == 80 {
+		rules = untracked(key)
+	}
+	for i, zone := range p.zones() {
+		n := p.networks[i]
+		at := iifname(n.Bridge)
+		if key == expr.MetaKeyOIFNAME {
+			at = oifname(n.Bridge)
+		} else if n.NAT {
+			rules = append(rules, rule{"out of " + n.Name, cat(at, ipv4(), not(ipDaddrIn(n.Prefix)), toAnotherHost(), accept())})
+		}
+		rules = append(rules, rule{"zone of " + n.Name, cat(at, setZone(zone))})
+	}
+	return rules
+}
+
+// untracked keeps connections to the metadata service out of the connection table, which a guest
+// could fill.
+func untracked(key expr.MetaKey) []rule {
+	match := func(addr func(netip.Addr) exprs, port func(byte, uint16) exprs, family exprs, a netip.Addr) rule {
+		return rule{"metadata at " + a.String(),
+			cat(in(key, "bridges"), family, addr(a), port(unix.IPPROTO_TCP, 80), exprs{&expr.Notrack{}}, accept())}
+	}
+	v4, v6, port := ipDaddr, ip6Daddr, dport
+	if key == expr.MetaKeyOIFNAME {
+		v4, v6, port = ipSaddr, ip6Saddr, sport
+	}
+	rules := []rule{match(v4, port, ipv4(), MetadataAddr)}
+	for _, a := range metadata6() {
+		rules = append(rules, match(v6, port, ipv6(), a))
+	}
+	return rules
+}
+
+// zones returns the zone of each network, which is never 0. It depends on the name of the bridge, so
+// that connections outlive a change of the other networks; only of two names with the same hash does
+// one give way.
+func (p *plan) zones() []uint16 {
+	taken := map[uint16]bool{0: true}
+	var out []uint16
+	for _, n := range p.networks {
+		h := fnv.New32a()
+		h.Write([]byte(n.Bridge))
+		sum := h.Sum32()
+		zone := uint16(sum>>16) ^ uint16(sum)
+		for taken[zone] {
+			zone++
+		}
+		taken[zone] = true
+		out = append(out, zone)
+	}
+	return out
+}
+
+func setZone(zone uint16) exprs {
+	return exprs{&expr.Immediate{Register: 1, Data: binary.NativeEndian.AppendUint16(nil, zone)},
+		&expr.Ct{Key: expr.CtKeyZONE, Register: 1, SourceRegister: true}}
+}
+
+// toAnotherHost matches packets whose destination is neither the node nor a group.
+func toAnotherHost() exprs {
+	return exprs{&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
+		compare(expr.CmpOpEq, binary.NativeEndian.AppendUint32(nil, unix.RTN_UNICAST)...)}
+}

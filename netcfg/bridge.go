@@ -135,7 +135,9 @@ func attached(bridge link, links map[string]link) []string {
 }
 
 // ensureBridge makes n's bridge exist with its MAC, alias, addresses and switches, and brings it up
-// last.
+// last. A guest's frame to a link-local group address passes the bridge table, so the bridge must not
+// learn its sender: it would send frames for another guest's MAC, or for any number of MACs, to that
+// port.
 func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[string]link) error {
 	l, ok := links[n.Bridge]
 	if !ok {
@@ -148,6 +150,11 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[
 	if want := p.alias(n); l.alias != want {
 		if err := rt.setAlias(l, want); err != nil {
 			return fmt.Errorf("set alias of %s: %w", n.Bridge, err)
+		}
+	}
+	if l.learnsPast {
+		if err := rt.setLearnNothingPast(l); err != nil {
+			return fmt.Errorf("set no_linklocal_learn of %s: %w", n.Bridge, err)
 		}
 	}
 	// Set the sysctls first: some affect how addresses behave.

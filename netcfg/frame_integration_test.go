@@ -274,3 +274,44 @@ func TestARPPastTheBridge(t *testing.T) {
 		}
 	}
 }
+
+// TestSendersPastTheBridge: the bridge does not learn who sent a frame to a link-local group address,
+// which passes no filter. A guest would get its neighbour's frames, or fill the bridge's table. A
+// bridge that another program lets learn is corrected.
+func TestSendersPastTheBridge(t *testing.T) {
+	m := open(t)
+	apply(t, m, state0(), Options{})
+	g := guest(t, "sb1", mac1, ip1)
+	var tx int
+	g.Do(func() { tx = rawSocket(t) })
+	t.Cleanup(func() { unix.Close(tx) })
+	learned := func(mac seedbed.MAC) bool {
+		return strings.Contains(netnstest.Run(t, "bridge", "fdb", "show", "dev", "sb1"), mac.String()+" ")
+	}
+	for i, restore := range []bool{false, true} {
+		if restore {
+			netnstest.Run(t, "ip", "link", "set", "seedbed0", "type", "bridge", "no_linklocal_learn", "0")
+			if err := m.Restore(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		forged := seedbed.MAC{0x52, 0x54, 0, 0, 9, byte(i)}
+		for last := range 16 {
+			for _, mac := range []seedbed.MAC{forged, mac2} {
+				to := seedbed.MAC{1, 0x80, 0xc2, 0, 0, byte(last)}
+				if _, err := unix.Write(tx, ether(to, mac, 0x88cc, make([]byte, 46))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		settle(t, tx, mac1)
+		for _, mac := range []seedbed.MAC{forged, mac2} {
+			if learned(mac) {
+				t.Errorf("the bridge learned %s, after it was corrected: %t", mac, restore)
+			}
+		}
+	}
+	if !learned(mac1) {
+		t.Error("the bridge did not learn the guest's own MAC")
+	}
+}

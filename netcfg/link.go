@@ -45,6 +45,9 @@ type link struct {
 	mac    seedbed.MAC
 	master uint32 // index of the bridge or bond that it is a port of; 0 for none
 	up     bool
+	// learnsPast is whether a bridge learns the senders of frames to link-local group addresses, which
+	// reach the node past the bridge table.
+	learnsPast bool
 }
 
 // links returns the interfaces of the namespace by name.
@@ -86,7 +89,27 @@ func (r *route) createBridge(name string, mac seedbed.MAC) error {
 func bridgeData(ae *netlink.AttributeEncoder) error {
 	ae.Uint32(unix.IFLA_BR_STP_STATE, 0)
 	ae.Uint32(unix.IFLA_BR_FORWARD_DELAY, 0)
+	return learnNothingPast(ae)
+}
+
+// noLinkLocalLearn is BR_BOOLOPT_NO_LL_LEARN of linux/if_bridge.h, as a bit.
+const noLinkLocalLearn = 1 << 0
+
+// learnNothingPast adds the option no_linklocal_learn: struct br_boolopt_multi with value and mask.
+func learnNothingPast(ae *netlink.AttributeEncoder) error {
+	b := binary.NativeEndian.AppendUint32(nil, noLinkLocalLearn)
+	ae.Bytes(unix.IFLA_BR_MULTI_BOOLOPT, binary.NativeEndian.AppendUint32(b, noLinkLocalLearn))
 	return nil
+}
+
+func (r *route) setLearnNothingPast(l link) error {
+	ae := netlink.NewAttributeEncoder()
+	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
+		ae.String(unix.IFLA_INFO_KIND, "bridge")
+		ae.Nested(unix.IFLA_INFO_DATA, learnNothingPast)
+		return nil
+	})
+	return r.set(l, 0, ae)
 }
 
 func (r *route) setAlias(l link, alias string) error {
@@ -154,8 +177,11 @@ func parseLink(b []byte) (link, error) {
 		case unix.IFLA_LINKINFO:
 			ad.Nested(func(ad *netlink.AttributeDecoder) error {
 				for ad.Next() {
-					if ad.Type() == unix.IFLA_INFO_KIND {
+					switch {
+					case ad.Type() == unix.IFLA_INFO_KIND:
 						l.kind = ad.String()
+					case ad.Type() == unix.IFLA_INFO_DATA && l.kind == "bridge": // the kind comes first
+						ad.Nested(l.parseBridge)
 					}
 				}
 				return nil
@@ -163,4 +189,13 @@ func parseLink(b []byte) (link, error) {
 		}
 	}
 	return l, ad.Err()
+}
+
+func (l *link) parseBridge(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		if b := ad.Bytes(); ad.Type() == unix.IFLA_BR_MULTI_BOOLOPT && len(b) == 8 {
+			l.learnsPast = binary.NativeEndian.Uint32(b)&noLinkLocalLearn == 0
+		}
+	}
+	return nil
 }

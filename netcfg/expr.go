@@ -36,9 +36,18 @@ func transport(offset uint32, data ...byte) exprs {
 	return exprs{load(expr.PayloadBaseTransportHeader, 1, offset, uint32(len(data))), compare(expr.CmpOpEq, data...)}
 }
 
-// transportRange compares one byte of the transport header with a range.
+// networkRange and transportRange compare one byte of the network or transport header with a range.
+// They do not match a packet that ends before it.
+func networkRange(offset uint32, from, to byte) exprs {
+	return byteRange(expr.PayloadBaseNetworkHeader, offset, from, to)
+}
+
 func transportRange(offset uint32, from, to byte) exprs {
-	return exprs{load(expr.PayloadBaseTransportHeader, 1, offset, 1),
+	return byteRange(expr.PayloadBaseTransportHeader, offset, from, to)
+}
+
+func byteRange(base expr.PayloadBase, offset uint32, from, to byte) exprs {
+	return exprs{load(base, 1, offset, 1),
 		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{from}, ToData: []byte{to}}}
 }
 

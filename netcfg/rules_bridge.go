@@ -17,6 +17,9 @@ func arpTpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 
 func ipSource() *expr.Payload   { return load(expr.PayloadBaseNetworkHeader, 2, 12, 4) }
 func dhcpChaddr() *expr.Payload { return load(expr.PayloadBaseTransportHeader, 2, 8+28, 6) }
 
+// arpLength is the length of ARP for IPv4 on Ethernet.
+const arpLength = 28
+
 // The sets of ports whose network has a protection turned off (seedbed.NetworkPermissions).
 const (
 	mayAddress   = "may-address"
@@ -43,6 +46,7 @@ func bridgeTable() *table {
 			{name: "pre", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, prio: -300, rules: preRules()},
 			{name: "guest", rules: guestRules()},
 			{name: "arp", rules: arpRules()},
+			{name: "ip4", rules: ip4Rules()},
 			{name: "ip6", rules: ip6Rules()},
 			{name: "nd", rules: ndRules()},
 			{name: "local", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, prio: -300, rules: localRules()},
@@ -95,12 +99,20 @@ func preRules() []rule {
 }
 
 func guestRules() []rule {
-	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	return []rule{
 		{"another's MAC", cat(notPair(etherSaddr(), "who"), drop())},
-		{"ARP", cat(ethertype(unix.ETH_P_ARP), gotoChain("arp"))},
+		{"ARP", cat(ethertype(unix.ETH_P_ARP), networkRange(arpLength-1, 0, 255), gotoChain("arp"))},
 		{"IPv6", cat(ethertype(unix.ETH_P_IPV6), gotoChain("ip6"))},
-		{"VLAN tags and other protocols", cat(not(ethertype(unix.ETH_P_IP)), drop())},
+		{"IPv4", cat(ethertype(unix.ETH_P_IP), anyProtocol(), gotoChain("ip4"))},
+		{"VLAN tags, other protocols, and what is cut short", drop()},
+	}
+}
+
+// ip4Rules decide on IPv4 packets in which the kernel found the end of the header. In any other, the
+// rules do not see the ports, but a neighbour that reads frames itself may, as DHCP clients do.
+func ip4Rules() []rule {
+	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
+	return []rule{
 		{"a guest as DHCP server", cat(sport(udp, 67), mayNot(mayDHCP), drop())},
 		{"to DHCP clients", cat(dport(udp, 68), mayNot(mayDHCP), drop())},
 		{"too many DHCP requests", cat(tooManyRequests(), drop())},

@@ -69,13 +69,15 @@ func ip6(next byte, payload []byte) []byte {
 }
 
 // rawSocket sends and receives whole frames on eth0 of the calling thread's namespace.
-func rawSocket(t *testing.T) int {
+func rawSocket(t *testing.T) int { return rawSocketOn(t, "eth0") }
+
+func rawSocketOn(t *testing.T, name string) int {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(binary.NativeEndian.Uint16(be16(unix.ETH_P_ALL))))
 	if err != nil {
 		t.Error(err)
 		return -1
 	}
-	i, err := net.InterfaceByName("eth0")
+	i, err := net.InterfaceByName(name)
 	if err != nil {
 		t.Error(err)
 		return -1

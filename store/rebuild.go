@@ -165,8 +165,8 @@ func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebui
 
 // Exchange makes the instance of a rebuild job what the job makes of it (while the job runs), or
 // what it was before (while the job is undone). Repeating the latter changes nothing. Repeating the
-// former only clears the times at which the guest fetched and reported, because they may be those
-// of the previous guest.
+// former only clears the times at which the guest fetched and reported, and its password, because
+// they may be those of the previous guest.
 func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
 	return db.sql.Update(ctx, "exchange instance", func(tx *sqldb.Tx) error {
 		j, err := jobs.Hold(ctx, tx, ref)
@@ -196,7 +196,7 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			}
 			return remake(ctx, tx, *before)
 		case before != nil:
-			return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, revision = revision + 1, changed = $1 WHERE id = $2`,
+			return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, password = '', revision = revision + 1, changed = $1 WHERE id = $2`,
 				sqldb.Micros(sqldb.Now()), j.Instance)
 		}
 		was, err := instances.ReadOne(ctx, tx, j.Instance)
@@ -213,6 +213,7 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 		if err := exchangeDomain(ctx, tx, j, to); err != nil {
 			return err
 		}
+		next.Password = "" // that of the previous guest
 		return remake(ctx, tx, *next)
 	})
 }
@@ -224,11 +225,11 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5,
 			user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
-			follow = $16, source = $17, params = $18, system = $19 WHERE id = $15`,
+			follow = $16, source = $17, params = $18, system = $19, password = $20 WHERE id = $15`,
 		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready,
 		sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
 		i.Datasource, sqldb.AsJSON(i.Metadata), sqldb.Micros(i.Fetched), sqldb.Micros(i.Reported), sqldb.Micros(sqldb.Now()), i.ID,
-		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System))
+		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Password)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
 	}

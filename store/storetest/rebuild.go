@@ -28,13 +28,14 @@ func rebuildOf(i seedbed.Instance) seedbed.Acceptance {
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: i.ID, Spec: spec}, Rebuild: &next}
 }
 
-// rebuilding returns a running rebuild job of web1, whose guest has reported.
+// rebuilding returns a running rebuild job of web1, whose guest has reported, and posted a password.
 func (b *bench) rebuilding() (j seedbed.Job, before seedbed.Instance, next seedbed.Instance) {
 	ctx := context.Background()
 	b.world()
 	b.image("other")
 	i := b.instance("web1")
 	b.reports(i, 1)
+	b.posts(i, 3)
 	before = get(b.Instance(ctx, i.ID))(b)
 	a := rebuildOf(before)
 	get(b.Accept(ctx, a))(b)
@@ -46,6 +47,12 @@ func (b *bench) reports(i seedbed.Instance, n int64) {
 	b.must(b.AddGuestEvents(context.Background(), node, "spool", []seedbed.GuestEvent{
 		{Seq: n, Instance: i.ID, Kind: seedbed.GuestUserData, At: day, Status: 200},
 		{Seq: n + 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day}}))
+}
+
+// posts records that the guest posts a password, as event n.
+func (b *bench) posts(i seedbed.Instance, n int64) {
+	b.must(b.AddGuestEvents(context.Background(), node, "spool", []seedbed.GuestEvent{
+		{Seq: n, Instance: i.ID, Kind: seedbed.GuestPassword, At: day, Fields: map[string]string{"password": "c2VjcmV0"}}}))
 }
 
 // settled returns an instance without the fields that every change sets.
@@ -62,6 +69,7 @@ func testRebuild(b *bench) {
 	b.equal(spec, seedbed.RebuildSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceRunning}, Profile: "big", Image: "other"})
 	r := get(b.Rebuilding(ctx, j.ID))(b)
 	b.equal(settled(r.Next), settled(next))
+	next.Password = ""
 	b.equal(r.Before == nil, true)
 	b.equal(get(b.Instance(ctx, before.ID))(b), before)
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
@@ -69,8 +77,10 @@ func testRebuild(b *bench) {
 	b.equal(settled(now), settled(next))
 	b.equal(now.Revision > before.Revision, true)
 	// Only what the previous guest reported since is cleared.
-	b.reports(before, 3)
+	b.reports(before, 4)
+	b.posts(before, 6)
 	b.equal(get(b.Instance(ctx, before.ID))(b).Reported.IsZero(), false)
+	b.equal(get(b.Instance(ctx, before.ID))(b).Password != "", true)
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
 	b.equal(settled(get(b.Instance(ctx, before.ID))(b)), settled(next))
 	r = get(b.Rebuilding(ctx, j.ID))(b)

@@ -125,6 +125,8 @@ func TestAllowance(t *testing.T) {
 		{"router advertisement", "ra", icmp6From(ll1, ra)},
 		{"router advertisement behind another header", never, behind(0, hopByHop, ra)},
 		{"ICMPv6 redirect", "ra", icmp6From(ll1, append([]byte{137, 0}, make([]byte, 38)...))},
+		{"MLD query", "ra", icmp6From(ll1, append([]byte{130, 0}, make([]byte, 22)...))},
+		{"IGMP query", "ra", ipEther(ip4(ip1, everybody, 2, 0, []byte{0x11, 1, 0xee, 0xfe, 0, 0, 0, 0}))},
 		{"DHCPv6 server", "dhcp", udp6(ll1, 547, 546)},
 		{"DHCPv6 server from another port", "dhcp", udp6(ll1, 1547, 546)},
 		{"DHCPv6 client", always, udp6(ll1, 546, 547)},

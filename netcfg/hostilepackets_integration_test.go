@@ -69,7 +69,7 @@ func ip4Frames() []hostileFrame {
 		{"IPv6 in IPv4 to the node", toNode(unix.ETH_P_IP, ip4(ip1, gw, unix.IPPROTO_IPV6, 0, fineND)), bridged},
 		{"GRE to the node", toNode(unix.ETH_P_IP, ip4(ip1, gw, unix.IPPROTO_GRE, 0, []byte{0, 0, 8, 0})), bridged},
 		{"IGMP query", toAll(unix.ETH_P_IP, resum(altered(ip4(ip1, netip.MustParseAddr("224.0.0.1"), 2, 0,
-			[]byte{0x11, 1, 0xee, 0xfe, 0, 0, 0, 0}), 8, 1))), all},
+			[]byte{0x11, 1, 0xee, 0xfe, 0, 0, 0, 0}), 8, 1))), nobody},
 	}...)
 }
 
@@ -181,10 +181,18 @@ func ip6Frames() []hostileFrame {
 		{"a routing header of type 0, cut", to(ip6From(ll1, everyNode, 43, []byte{58, 2, 0, 1, 0, 0, 0, 0})), nobody},
 		{"headers that do not end", to(ip6From(ll1, everyNode, 0, []byte{0, 0, 1, 4, 0, 0, 0, 0})), nobody},
 		{"no header behind it", to(ip6From(ll1, everyNode, 59, nil)), nobody},
+		{"MLD query", to(mldQueryFrom(ll1)), nobody},
 		{"DHCPv6 server", to(ip6From(ll1, everyNode, unix.IPPROTO_UDP, udp(547, 546, make([]byte, 20)))), nobody},
 		{"DHCPv6 server behind a header", to(ip6From(ll1, everyNode, 60, append([]byte{17, 0, 1, 4, 0, 0, 0, 0},
 			udp(547, 546, make([]byte, 20))...))), nobody},
 	}...)
+}
+
+// mldQueryFrom is a general query as a router sends it (RFC 2710), which the bridge looks for.
+func mldQueryFrom(src netip.Addr) []byte {
+	b := packet6(src, netip.MustParseAddr("ff02::1"), unix.IPPROTO_ICMPV6, append([]byte{mldQuery, 0, 0, 0, 0x27, 0x10}, make([]byte, 18)...), 2)
+	b = altered(altered(b, 4, 0, 32), 6, 0, 1)
+	return slices.Insert(b, 40, unix.IPPROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0)
 }
 
 func ndFrames() []hostileFrame {

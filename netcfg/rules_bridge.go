@@ -17,6 +17,11 @@ func arpTpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 
 func ipSource() *expr.Payload   { return load(expr.PayloadBaseNetworkHeader, 2, 12, 4) }
 func dhcpChaddr() *expr.Payload { return load(expr.PayloadBaseTransportHeader, 2, 8+28, 6) }
 
+// igmpQuery is the type of an IGMP query (RFC 3376). The bridge takes the port of a querier for that
+// of a router, and no longer floods other groups to ports that have not reported: a guest could keep
+// its neighbours' solicitations from the node.
+const igmpQuery = 0x11
+
 // arpLength is the length of ARP for IPv4 on Ethernet.
 const arpLength = 28
 
@@ -123,6 +128,7 @@ func ip4Rules() []rule {
 		{"from the metadata address", cat(ipSaddr(MetadataAddr), drop())},
 		{"another's address", cat(notPair(ipSource(), "addrs"), mayNot(mayAddress), drop())},
 		{"ICMP redirects", cat(icmp(5), mayNot(mayAdvertise), drop())},
+		{"IGMP queries", cat(l4proto(unix.IPPROTO_IGMP), transport(0, igmpQuery), mayNot(mayAdvertise), drop())},
 		{"fragments to the metadata address", cat(ipDaddr(MetadataAddr), ipFragment(), drop())},
 		{"too many connections to metadata", cat(ipDaddr(MetadataAddr), dport(tcp, 80), tooManyCalls(), drop())},
 		{"metadata: mark, and off the wire", cat(ipDaddr(MetadataAddr), dport(tcp, 80), markAndTake())},

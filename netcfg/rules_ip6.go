@@ -34,6 +34,7 @@ func ip6Fragment() exprs {
 
 // The types of ICMPv6 (RFC 4861, RFC 2710, RFC 3810).
 const (
+	mldQuery                 = 130 // see igmpQuery
 	mldReport, mldDone       = 131, 132
 	routerSolicitation       = 133
 	routerAdvertisement      = 134
@@ -65,6 +66,7 @@ func ip6Rules() []rule {
 	rules = append(rules,
 		rule{"router advertisements", cat(icmp6(routerAdvertisement), mayNot(mayAdvertise), drop())},
 		rule{"ICMPv6 redirects", cat(icmp6(icmp6Redirect), mayNot(mayAdvertise), drop())},
+		rule{"MLD queries", cat(icmp6(mldQuery), mayNot(mayAdvertise), drop())},
 		rule{"a guest as DHCPv6 server", cat(sport(udp, 547), mayNot(mayDHCP), drop())},
 		rule{"to DHCPv6 clients", cat(dport(udp, 546), mayNot(mayDHCP), drop())},
 		rule{"solicitations before there is an address", cat(ip6Saddr(zero6), icmp6(routerSolicitation), gotoChain("nd"))},

@@ -78,7 +78,8 @@ func checkRules() seedbed.Check {
 	}
 	if err := c.Flush(); err != nil {
 		return failed(name, err,
-			"run it with CAP_NET_ADMIN, on a kernel that has nftables with the bridge, inet and arp families, conntrack zones, connlimit, fib and NAT")
+			"run it with CAP_NET_ADMIN, on a kernel that has nftables with the bridge, "+
+				"inet and arp families, conntrack zones, connlimit, fib and NAT")
 	}
 	return passed(name, "the kernel accepts the rules")
 }

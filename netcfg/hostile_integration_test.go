@@ -90,7 +90,8 @@ func newHostile(t *testing.T) *hostile {
 			"add rule "+family+` probe input iifname { "sb1", "sb2", "seedbed0" } counter name taken`)
 		t.Cleanup(func() { netnstest.Run(t, "nft", "delete", "table", family, "probe") })
 	}
-	if got := h.see(ether(broadcast, mac1, unix.ETH_P_IP, ip4(ip1, everybody, 17, 0, udp(1000, 2000, []byte("hello"))))); got != neighbour|bridged {
+	fine := ether(broadcast, mac1, unix.ETH_P_IP, ip4(ip1, everybody, 17, 0, udp(1000, 2000, []byte("hello"))))
+	if got := h.see(fine); got != neighbour|bridged {
 		t.Fatalf("a frame to all was seen by %s", got)
 	}
 	return h

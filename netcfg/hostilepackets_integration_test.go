@@ -140,7 +140,8 @@ func dhcpFrames() []hostileFrame {
 		{"with options that are cut", request(udp(68, 67, append(dhcpRequest(mac1), 0x63, 0x82, 0x53, 0x63, 53, 200))), all | node},
 		{"with a UDP length of 8", request(altered(dhcpClient, 4, 0, 8)), all | node},
 		{"of another client", request(dhcpStranger), nobody},
-		{"of another client, behind options", toAll(unix.ETH_P_IP, withOptions(ip4(ip1, everybody, unix.IPPROTO_UDP, 0, dhcpStranger), 1, 1, 1, 1)), nobody},
+		{"of another client, behind options",
+			toAll(unix.ETH_P_IP, withOptions(ip4(ip1, everybody, unix.IPPROTO_UDP, 0, dhcpStranger), 1, 1, 1, 1)), nobody},
 		{"of no client", request(dhcpClient[:20]), nobody},
 		{"of half a client", request(dhcpClient[:39]), nobody},
 		{"from the server's port", request(udp(67, 67, dhcpRequest(mac1))), nobody},
@@ -190,7 +191,8 @@ func ip6Frames() []hostileFrame {
 
 // mldQueryFrom is a general query as a router sends it (RFC 2710), which the bridge looks for.
 func mldQueryFrom(src netip.Addr) []byte {
-	b := packet6(src, netip.MustParseAddr("ff02::1"), unix.IPPROTO_ICMPV6, append([]byte{mldQuery, 0, 0, 0, 0x27, 0x10}, make([]byte, 18)...), 2)
+	query := append([]byte{mldQuery, 0, 0, 0, 0x27, 0x10}, make([]byte, 18)...)
+	b := packet6(src, netip.MustParseAddr("ff02::1"), unix.IPPROTO_ICMPV6, query, 2)
 	b = altered(altered(b, 4, 0, 32), 6, 0, 1)
 	return slices.Insert(b, 40, unix.IPPROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0)
 }
@@ -226,9 +228,11 @@ func ndFrames() []hostileFrame {
 		{"router advertisement", plain(ll1, append([]byte{134, 0, 0, 0}, make([]byte, 12)...)), nobody},
 		{"redirect", plain(ll1, append([]byte{137, 0, 0, 0}, make([]byte, 36)...)), nobody},
 		{"router solicitation with the neighbour's MAC", plain(ll1, append([]byte{133, 0, 0, 0, 0, 0, 0, 0}, ndOption(1, mac2)...)), nobody},
-		{"solicitation behind a header", ether(solicitGroup, mac1, unix.ETH_P_IPV6, ip6From(ll1, group, 60, append([]byte{58, 0, 1, 4, 0, 0, 0, 0},
-			solicit...))), nobody},
-		{"solicitation in a whole fragment", ether(solicitGroup, mac1, unix.ETH_P_IPV6, ip6From(ll1, group, 44, append([]byte{58, 0, 0, 0, 0, 0, 0, 9},
-			solicit...))), nobody},
+		{"solicitation behind a header", ether(solicitGroup, mac1, unix.ETH_P_IPV6,
+			ip6From(ll1, group, 60, append([]byte{58, 0, 1, 4, 0, 0, 0, 0},
+				solicit...))), nobody},
+		{"solicitation in a whole fragment", ether(solicitGroup, mac1, unix.ETH_P_IPV6,
+			ip6From(ll1, group, 44, append([]byte{58, 0, 0, 0, 0, 0, 0, 9},
+				solicit...))), nobody},
 	}
 }

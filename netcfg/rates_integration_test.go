@@ -119,7 +119,9 @@ func TestRateOfConnections(t *testing.T) {
 	} {
 		took := sendMany(t, g1, many, tt.frame)
 		atMost := callBurst + int(callRate*(took.Seconds()+1))
-		until(t, name+": the connections have arrived", func() bool { return dropped(t, nftables.TableFamilyBridge, tt.chain, tt.rule) >= many-atMost })
+		until(t, name+": the connections have arrived", func() bool {
+			return dropped(t, nftables.TableFamilyBridge, tt.chain, tt.rule) >= many-atMost
+		})
 		ask(t, name+": the neighbour", g2, tt.addr, tt.said(1))
 		ask(t, name+": the guest itself", g1, tt.addr, tt.said(0))
 	}

@@ -196,7 +196,8 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			}
 			return remake(ctx, tx, *before)
 		case before != nil:
-			return sqldb.Exec(ctx, tx, `UPDATE instance SET fetched = NULL, reported = NULL, password = '', revision = revision + 1, changed = $1 WHERE id = $2`,
+			return sqldb.Exec(ctx, tx, `
+				UPDATE instance SET fetched = NULL, reported = NULL, password = '', revision = revision + 1, changed = $1 WHERE id = $2`,
 				sqldb.Micros(sqldb.Now()), j.Instance)
 		}
 		was, err := instances.ReadOne(ctx, tx, j.Instance)

@@ -43,7 +43,8 @@ var (
 func clientOf(packet []byte) (seedbed.MAC, error) {
 	const hwType, hwLength, relay, hwAddr, end = 1, 2, 24, 28, 44
 	switch {
-	case len(packet) < end || packet[0] != byte(dhcpv4.OpcodeBootRequest) || packet[hwType] != byte(iana.HWTypeEthernet) || packet[hwLength] != 6:
+	case len(packet) < end || packet[0] != byte(dhcpv4.OpcodeBootRequest),
+		packet[hwType] != byte(iana.HWTypeEthernet), packet[hwLength] != 6:
 		return seedbed.MAC{}, fmt.Errorf("%w: no request of an Ethernet client", errIgnored)
 	case [4]byte(packet[relay:]) != [4]byte{}:
 		return seedbed.MAC{}, fmt.Errorf("%w: relayed", errIgnored)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/httpserve"
 	"seedbed/webhook/signature"
 )
 
@@ -311,7 +312,7 @@ func TestPitfall20NotOnTheMetadataAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		waiting := make(queued, 2)
-		c := newConnLimiter(waiting, 1, 1, nil)
+		c := httpserve.NewConnLimiter(waiting, 1, 1, nil)
 		guest, guests := net.Pipe()
 		other, others := net.Pipe()
 		first, second := &from{Conn: guests, local: addr}, &from{Conn: others, local: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7371}}
@@ -321,7 +322,7 @@ func TestPitfall20NotOnTheMetadataAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := taken.(*limitedConn).Conn == net.Conn(first); got != want {
+		if got := taken.LocalAddr() == net.Addr(addr); got != want {
 			t.Errorf("%s: taken %t, want %t", at, got, want)
 		}
 		if !want {

@@ -21,7 +21,7 @@ type receiver struct {
 	*Server
 	gate  httpserve.Gate
 	base  context.Context
-	conns *connLimiter
+	conns *httpserve.ConnLimiter
 	// bodies bounds what all requests together have in memory.
 	bodies *httpserve.Budget
 	// stopping ends waits for jobs.
@@ -59,7 +59,7 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 		return refuse(fiber.StatusServiceUnavailable, "the server is stopping")
 	}
 	defer r.gate.Leave()
-	if r.conns.dense() {
+	if r.conns.Dense() {
 		c.Context().SetConnectionClose()
 	}
 	began := time.Now()

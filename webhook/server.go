@@ -143,7 +143,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	// Running requests outlive ctx; each has its own deadline.
 	r := &receiver{
 		Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(),
-		conns:  newConnLimiter(ln, s.bounds.connections, s.bounds.share, s.TrustedProxies),
+		conns:  httpserve.NewConnLimiter(ln, s.bounds.connections, s.bounds.share, s.TrustedProxies),
 		bodies: httpserve.NewBudget(s.bounds.bodies),
 	}
 	served := net.Listener(r.conns)

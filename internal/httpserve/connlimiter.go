@@ -1,4 +1,4 @@
-package webhook
+package httpserve
 
 import (
 	"net"
@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// connLimiter is a listener that bounds the number of open connections. Others wait in the kernel's
+// ConnLimiter is a listener that bounds the number of open connections. Others wait in the kernel's
 // queue until one ends. Each peer may have only a share of them: connections beyond it are closed
-// at once, so that a peer that holds connections open cannot keep the others out.
-type connLimiter struct {
+// at once, so that a peer that holds connections open cannot keep the others out. It is below TLS.
+type ConnLimiter struct {
 	net.Listener
 	room   chan struct{}
 	open   atomic.Int64
@@ -25,13 +25,15 @@ type connLimiter struct {
 	peers   map[netip.Prefix]int
 }
 
-func newConnLimiter(ln net.Listener, most, share int, trusted []netip.Prefix) *connLimiter {
-	return &connLimiter{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{}), share: share,
+// NewConnLimiter returns a ConnLimiter of that many connections on ln. share is the most of one peer,
+// which this host and the trusted networks are exempt from.
+func NewConnLimiter(ln net.Listener, most, share int, trusted []netip.Prefix) *ConnLimiter {
+	return &ConnLimiter{Listener: ln, room: make(chan struct{}, most), closed: make(chan struct{}), share: share,
 		trusted: trusted, peers: map[netip.Prefix]int{}}
 }
 
 // Accept implements net.Listener.
-func (c *connLimiter) Accept() (net.Conn, error) {
+func (c *ConnLimiter) Accept() (net.Conn, error) {
 	select {
 	case c.room <- struct{}{}:
 	case <-c.closed:
@@ -53,12 +55,11 @@ func (c *connLimiter) Accept() (net.Conn, error) {
 	}
 }
 
-// peer returns the prefix that a connection is counted under: an IPv4 address, or the /64 of an
-// IPv6 host. The zero prefix is not counted.
-func (c *connLimiter) peer(conn net.Conn) netip.Prefix {
-	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	a := at.Addr().Unmap().WithZone("")
-	if err != nil || a.IsLoopback() || within(c.trusted, a) {
+// PeerOf returns the prefix that a peer's share is counted under: an IPv4 address, or the /64 of an
+// IPv6 host. This host and the trusted networks have no share, and the zero prefix.
+func PeerOf(a netip.Addr, trusted []netip.Prefix) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	if !a.IsValid() || a.IsLoopback() || slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return netip.Prefix{}
 	}
 	bits := 32
@@ -69,8 +70,17 @@ func (c *connLimiter) peer(conn net.Conn) netip.Prefix {
 	return p
 }
 
+// peer returns the prefix that a connection is counted under.
+func (c *ConnLimiter) peer(conn net.Conn) netip.Prefix {
+	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return PeerOf(at.Addr(), c.trusted)
+}
+
 // enter counts a connection of the peer. It returns false if the peer already has its share.
-func (c *connLimiter) enter(peer netip.Prefix) bool {
+func (c *ConnLimiter) enter(peer netip.Prefix) bool {
 	if !peer.IsValid() {
 		return true
 	}
@@ -83,7 +93,7 @@ func (c *connLimiter) enter(peer netip.Prefix) bool {
 	return true
 }
 
-func (c *connLimiter) leave(peer netip.Prefix) {
+func (c *ConnLimiter) leave(peer netip.Prefix) {
 	if !peer.IsValid() {
 		return
 	}
@@ -105,19 +115,19 @@ func atMetadata(conn net.Conn) bool {
 }
 
 // Close implements net.Listener.
-func (c *connLimiter) Close() error {
+func (c *ConnLimiter) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Listener.Close()
 }
 
-// dense reports whether connections must be closed after their request, because others may be
+// Dense reports whether connections must be closed after their request, because others may be
 // waiting to be accepted.
-func (c *connLimiter) dense() bool { return c.open.Load() > int64(cap(c.room))/2 }
+func (c *ConnLimiter) Dense() bool { return c.open.Load() > int64(cap(c.room))/2 }
 
 // limitedConn is a connection that its limiter counts until it is closed.
 type limitedConn struct {
 	net.Conn
-	limiter *connLimiter
+	limiter *ConnLimiter
 	peer    netip.Prefix
 	once    sync.Once
 }

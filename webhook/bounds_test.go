@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"seedbed"
+	"seedbed/internal/lab"
 )
 
 // held is an intake that says when it was entered, and then waits to be let on.
@@ -117,6 +119,39 @@ func TestBodiesTogether(t *testing.T) {
 		if got := <-answers; got.status != 202 {
 			t.Errorf("%+v, want 202", got)
 		}
+	}
+}
+
+// A peer without a key that lets its bodies stand still has its share of the memory, and the others
+// have the rest.
+func TestBodiesOfOnePeer(t *testing.T) {
+	t.Parallel()
+	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	s := start(t, Config{Hooks: testDirectory(t), Intake: &ledger{}, TrustedProxies: local},
+		func(s *Server) { s.bounds.bodies, s.bounds.read = 32<<10, lab.Patience })
+	from := func(peer, hook, body string) string {
+		header := signed(vectorKey(t), "msg_1", time.Now(), create)
+		header["X-Forwarded-For"] = peer
+		return message("POST", "/hooks/"+hook, chunked(header), body)
+	}
+	// Each holds 4 KiB, an eighth of all, until the server gives it up.
+	for range 8 {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprint(conn, from("192.0.2.1", "ci", "1000\r\n"+strings.Repeat(" ", 4000)))
+	}
+	got := s.raw(t, from("192.0.2.1", "ci", chunk(create)))
+	for end := time.Now().Add(lab.Patience); got.status == 202 && time.Now().Before(end); {
+		got = s.raw(t, from("192.0.2.1", "ci", chunk(create)))
+	}
+	if got.status != 429 || got.header.Get("Retry-After") == "" {
+		t.Errorf("more from that peer: %+v, want 429 with Retry-After", got)
+	}
+	if got := s.raw(t, from("192.0.2.2", "ci", chunk(create))); got.status != 202 {
+		t.Errorf("from another peer: %+v, want 202", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
 	"log/slog"
@@ -89,17 +90,15 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	return r.answer(c, f, a)
 }
 
-// prove reads the request and checks that the hook accepts its sender. For an unknown hook it does
-// the same work with a random key, so that the time taken does not reveal which hooks exist.
+// prove reads the request and checks that the hook accepts its sender.
 func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f header.Fields, from peer) error {
 	err := seedbed.CheckName("hook", d.Hook)
 	if err == nil {
 		d.hook, err = r.Hooks.Hook(ctx, d.Hook)
 	}
-	unknown := errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid)
 	switch {
-	case unknown:
-		d.hook = r.dummyHook
+	case errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid):
+		return r.unknown(c, d, f)
 	case err != nil:
 		d.log().Error("webhook not accepted: its hook cannot be read", "err", err)
 		return problemOf(seedbed.ErrUnavailable)
@@ -110,7 +109,7 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f head
 		d.log().Warn("webhook refused", "err", "its secret came unencrypted")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the secret of this hook must come over TLS"}
 	}
-	if err := r.readBody(c, d, f); err != nil {
+	if err := r.readBody(c, d, f, from); err != nil {
 		return err
 	}
 	s, err := signature.Of(d.hook.HookSettings)
@@ -121,9 +120,6 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f head
 	claimed, malformed := s.Read(f)
 	reason := r.verify(ctx, c, d, s, claimed, from)
 	switch {
-	case unknown:
-		d.log().Warn("webhook refused", "err", "no such hook")
-		return refuse(fiber.StatusNotFound, "there is no such hook")
 	case malformed != nil:
 		return refuse(fiber.StatusBadRequest, malformed.Error())
 	case reason == nil && len(d.hook.Subjects) > 0 && !holds(c.Context().TLSConnectionState(), d.hook.Subjects):
@@ -144,8 +140,24 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f head
 	return nil
 }
 
-// readBody reads the raw bytes of a body whose kind and length the hook accepts.
-func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f header.Fields) error {
+// unknown answers a delivery for a hook that does not exist. It does the work of a delivery whose
+// signature is wrong, with a random key, so that the time taken does not reveal which hooks exist. It
+// keeps nothing of the body, which anyone can send.
+func (r *receiver) unknown(c *fiber.Ctx, d *delivered, f header.Fields) error {
+	if err := r.acceptable(d, f); err != nil {
+		return err
+	}
+	mac := hmac.New(sha256.New, r.dummyKey)
+	if err := httpserve.DiscardBody(c.Context(), r.maxBody, mac); err != nil {
+		return err
+	}
+	mac.Sum(nil)
+	d.log().Warn("webhook refused", "err", "no such hook")
+	return refuse(fiber.StatusNotFound, "there is no such hook")
+}
+
+// acceptable refuses a body of a kind that the hook does not accept, and one without a length.
+func (r *receiver) acceptable(d *delivered, f header.Fields) error {
 	if f.Has("content-encoding") {
 		return refuse(fiber.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it was signed")
 	}
@@ -159,13 +171,26 @@ func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f header.Fields) error {
 	case !f.Has("content-length") && !f.Has("transfer-encoding"):
 		return refuse(fiber.StatusLengthRequired, "expected Content-Length")
 	}
+	return nil
+}
+
+// readBody reads the raw bytes of a body that the hook accepts.
+func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f header.Fields, from peer) error {
+	err := r.acceptable(d, f)
+	if err != nil {
+		return err
+	}
 	most := r.maxBody
 	if d.hook.MaxBody > 0 {
 		most = min(most, int(d.hook.MaxBody))
 	}
-	var err error
-	d.body, d.drop, err = r.bodies.Read(c.Context(), most)
-	if errors.Is(err, httpserve.ErrNoRoom) {
+	d.body, d.drop, err = r.bodies.Read(c.Context(), httpserve.PeerOf(from.addr, r.TrustedProxies), most)
+	switch {
+	case errors.Is(err, httpserve.ErrShare):
+		d.log().Warn("webhook throttled", "err", err)
+		return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable",
+			Detail: "too much is being received from this address: send fewer deliveries at a time"}
+	case errors.Is(err, httpserve.ErrNoRoom):
 		d.log().Warn("webhook throttled", "err", "there is no memory left for its body")
 		return problemOf(seedbed.ErrUnavailable)
 	}

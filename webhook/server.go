@@ -27,9 +27,10 @@ const (
 	connections = 1024
 	// share is how many connections one peer may have.
 	share = connections / 4
-	// bodies is how many bytes of bodies are in memory at a time, or four of the largest bodies if
-	// that is more.
+	// bodies is how many bytes of bodies are in memory at a time, or as many of the largest bodies as
+	// there are shares if that is more. One peer may have one of the shares.
 	bodies        = 64 << 20
+	bodyShares    = 8
 	readTimeout   = 10 * time.Second
 	submitTimeout = 10 * time.Second
 	writeTimeout  = maxWait + submitTimeout + 10*time.Second
@@ -107,8 +108,8 @@ type Config struct {
 type Server struct {
 	Config
 	maxBody int
-	// dummyHook stands in for a hook that does not exist.
-	dummyHook    seedbed.Hook
+	// dummyKey stands in for the key of a hook that does not exist.
+	dummyKey     []byte
 	rateLimiters rateLimiters
 	compiled     compiled
 	backlog      backlog
@@ -127,10 +128,10 @@ type bounds struct {
 
 // New returns a Server that is not serving yet.
 func New(c Config) *Server {
-	s := &Server{Config: c, maxBody: int(cmp.Or(c.MaxBody, MaxBody)), waits: make(chan struct{}, connections/4)}
-	s.dummyHook.Scheme, s.dummyHook.Keys = seedbed.SchemeStandard, []seedbed.HookKey{{ID: "none", Secret: signature.NewSecret()}}
+	s := &Server{Config: c, maxBody: int(cmp.Or(c.MaxBody, MaxBody)), dummyKey: signature.NewSecret(),
+		waits: make(chan struct{}, connections/4)}
 	s.counts.make()
-	s.bounds = bounds{connections: connections, share: share, bodies: max(bodies, 4*s.maxBody), read: readTimeout}
+	s.bounds = bounds{connections: connections, share: share, bodies: max(bodies, bodyShares*(s.maxBody+1)), read: readTimeout}
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -144,7 +145,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	r := &receiver{
 		Server: s, base: context.WithoutCancel(ctx), stopping: ctx.Done(),
 		conns:  httpserve.NewConnLimiter(ln, s.bounds.connections, s.bounds.share, s.TrustedProxies),
-		bodies: httpserve.NewBudget(s.bounds.bodies),
+		bodies: httpserve.NewBudget(s.bounds.bodies, s.bounds.bodies/bodyShares),
 	}
 	served := net.Listener(r.conns)
 	if s.TLS != nil {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -143,11 +144,11 @@ func TestServeEndsWithItsListener(t *testing.T) {
 // the budget has room for.
 func TestBudget(t *testing.T) {
 	t.Parallel()
-	b := NewBudget(3000)
+	b := NewBudget(3000, 3000)
 	read := func(body string, limit int) (int, func(), error) {
 		ctx := &fasthttp.RequestCtx{}
 		ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
-		got, drop, err := b.Read(ctx, limit)
+		got, drop, err := b.Read(ctx, netip.Prefix{}, limit)
 		return len(got), drop, err
 	}
 	n, drop, err := read(strings.Repeat("x", 1500), 2000)
@@ -167,10 +168,45 @@ func TestBudget(t *testing.T) {
 	}
 	drop()
 	drop()
-	if got := b.left.Load(); got != 3000 {
+	if got := b.left; got != 3000 {
 		t.Errorf("%d bytes are left at the end, want 3000", got)
 	}
 	if n, _, err := read(strings.Repeat("x", 1500), 2000); n != 1500 || err != nil {
 		t.Errorf("with room again: %d bytes, %v", n, err)
+	}
+}
+
+// TestBudgetShares checks that one peer gets no more than its share, that others and those without a
+// share do not notice, and that each body gives back what it held.
+func TestBudgetShares(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(8<<10, 1<<10)
+	one, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	read := func(peer netip.Prefix, size int) (func(), error) {
+		ctx := &fasthttp.RequestCtx{}
+		ctx.Request.SetBodyStream(strings.NewReader(strings.Repeat("x", size)), size)
+		_, drop, err := b.Read(ctx, peer, 4<<10)
+		return drop, err
+	}
+	var drops []func()
+	for _, test := range []struct {
+		peer netip.Prefix
+		size int
+		want error
+	}{
+		{one, 400, nil}, {one, 400, nil}, {one, 1, ErrShare}, {other, 1500, ErrShare}, {other, 400, nil},
+		{netip.Prefix{}, 1500, nil}, {netip.Prefix{}, 1500, nil}, {netip.Prefix{}, 4000, ErrNoRoom}, {other, 400, nil},
+	} {
+		drop, err := read(test.peer, test.size)
+		if !errors.Is(err, test.want) {
+			t.Errorf("%d bytes of %s: %v, want %v", test.size, test.peer, err, test.want)
+		}
+		drops = append(drops, drop)
+	}
+	for _, drop := range drops {
+		drop()
+	}
+	if b.left != 8<<10 || len(b.peers) != 0 {
+		t.Errorf("%d bytes are left at the end, and %v is held", b.left, b.peers)
 	}
 }

@@ -29,7 +29,7 @@ const DisabledByOperator = "disabled by the operator"
 // Endpoint is a receiver of Seedbed's own webhooks.
 type Endpoint struct {
 	Name string `json:"name"`
-	URL  string `json:"url"`
+	URL  string `json:"url,omitempty"`
 	// Events are the patterns of the event types that it receives.
 	Events []string `json:"events"`
 	// CloudEvents: the body is a CloudEvent (1.0, structured) rather than Seedbed's own form.

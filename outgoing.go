@@ -87,7 +87,7 @@ type Outgoing struct {
 	Type    string `json:"type"`
 	Subject string `json:"subject"`
 	// Data is the JSON object of the event. It does not contain secrets or user-data.
-	Data json.RawMessage `json:"data"`
+	Data json.RawMessage `json:"data,omitempty"`
 	At   time.Time       `json:"at"`
 
 	State    OutgoingState `json:"state"`

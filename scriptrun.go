@@ -158,3 +158,13 @@ type ScriptRun struct {
 	XML    string `json:"xml,omitempty"`
 	Former string `json:"former,omitempty"`
 }
+
+// ScriptStage reports whether a provisioning script runs in the stage of that name, so that its events
+// and errors may quote what the script has written.
+func ScriptStage(name string) bool {
+	switch name {
+	case "prepare-script", "setup", "create", "prepare", "install", "cleanup", "general-cleanup":
+		return true
+	}
+	return false
+}

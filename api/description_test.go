@@ -43,3 +43,26 @@ var parsed = sync.OnceValues(func() (*openapi3.T, error) {
 	}
 	return doc, doc.Validate(context.Background())
 })
+
+// TestEveryRoleIsDescribed checks that the description of each operation says which role it requires,
+// if that is another than viewer, and that one for anyone says that it needs no token.
+func TestEveryRoleIsDescribed(t *testing.T) {
+	t.Parallel()
+	paths, said := description(t).Paths, regexp.MustCompile(`Requires the role (\w+)\.`)
+	for _, r := range api.Routes() {
+		if r.Path == "" {
+			continue
+		}
+		operation := paths.Value(r.Described()).GetOperation(r.Method)
+		got := "viewer"
+		if m := said.FindStringSubmatch(operation.Description); m != nil {
+			got = m[1]
+		}
+		if operation.Security != nil && len(*operation.Security) == 0 {
+			got = "" // no token
+		}
+		if got != string(r.Role) {
+			t.Errorf("%s %s: openapi.yaml says the role %q, and the table %q", r.Method, r.Path, got, r.Role)
+		}
+	}
+}

@@ -15,22 +15,28 @@ import (
 // provisionerRow is PVC's view of a profile with a script. Absent values are "N/A", because PVC's
 // client prints them unchanged.
 type provisionerRow struct {
-	ID        int64    `json:"id"`
-	Name      string   `json:"name"`
-	Type      string   `json:"type"`
-	System    string   `json:"system_template"`
-	Network   string   `json:"network_template"`
-	Storage   string   `json:"storage_template"`
-	UserData  string   `json:"userdata"`
-	Script    string   `json:"script"`
-	OVA       string   `json:"ova"`
-	Arguments []string `json:"arguments"`
+	ID        int64  `json:"id"`
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+	System    string `json:"system_template"`
+	Network   string `json:"network_template"`
+	Storage   string `json:"storage_template"`
+	UserData  string `json:"userdata"`
+	Script    string `json:"script"`
+	OVA       string `json:"ova"`
+	Arguments given  `json:"arguments"`
 	// PVC's profiles do not have these fields. They are left out when they have their defaults.
 	Params    []seedbed.Param `json:"params,omitempty"`
 	Follow    seedbed.Follow  `json:"follow,omitempty"`
 	Protected bool            `json:"protected,omitempty"`
 	Hold      bool            `json:"hold,omitempty"`
 }
+
+// given are the arguments of a script; PVC's form of none is one empty argument.
+type given []string
+
+// ForViewers leaves the arguments out, because any may be a password.
+func (given) ForViewers() any { return []string{""} }
 
 // The types of PVC's profiles.
 const (

@@ -108,7 +108,7 @@ func (r *router) task(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	if err != nil {
 		return err
 	}
-	return server.Reply(c, fiber.StatusOK, taskStateOf(j))
+	return server.Reply(c, fiber.StatusOK, taskStateOf(server.JobFor(c, j)))
 }
 
 // taskRow is a live job as PVC lists it.

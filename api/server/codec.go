@@ -20,9 +20,9 @@ import (
 // null.
 var AnswerOptions = json.JoinOptions(jsonv1.DefaultOptionsV1(), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false))
 
-// Reply answers v as JSON.
+// Reply answers v as JSON, to a viewer without what only operators may read.
 func Reply(c *fiber.Ctx, status int, v any) error {
-	body, err := json.Marshal(v, AnswerOptions)
+	body, err := json.Marshal(v, optionsFor(CallerOf(c).Role))
 	if err != nil {
 		return err
 	}

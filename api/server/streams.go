@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"seedbed"
 	"seedbed/internal/httpserve"
 
+	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 )
 
@@ -139,7 +139,7 @@ func (r *Router) pour(conn net.Conn, who Caller, from source) error {
 		conn.SetReadDeadline(time.Now()) // ends the read
 		<-gone
 	}()
-	out := &EventWriter{conn: conn, patience: cmp.Or(r.Patience, readerPatience)}
+	out := &EventWriter{conn: conn, options: optionsFor(who.Role), patience: cmp.Or(r.Patience, readerPatience)}
 	fmt.Fprintf(&out.buf,
 		"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\nretry: %d\n\n",
 		mimeEvents, reconnect)
@@ -213,13 +213,14 @@ const (
 // EventWriter writes events in the form of the HTML standard, 9.2.6.
 type EventWriter struct {
 	conn     net.Conn
+	options  json.Options
 	patience time.Duration
 	buf      bytes.Buffer
 }
 
 // Event adds an event. An id of 0 leaves the reader's last ID unchanged.
 func (w *EventWriter) Event(kind string, id int64, v any) error {
-	data, err := json.Marshal(v) // has no line ends
+	data, err := json.Marshal(v, w.options) // has no line ends
 	if err != nil {
 		return err
 	}

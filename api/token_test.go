@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -234,5 +235,28 @@ func TestAudit(t *testing.T) {
 	}
 	if r := s.do(t, "GET", "/api/v1/audit?before=x", ""); r.status != 422 {
 		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// TestAuditWithholdsDocuments checks that the log has no document of a request, in any of the forms
+// that params may have it in.
+func TestAuditWithholdsDocuments(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.importImage(t, "debian")
+	s.do(t, "POST", "/api/v1/profiles", `{"name":"small","image":"debian","vcpus":1,"memory":"512MiB"}`)
+	text := "#cloud-config\n# hush\n"
+	encoded := base64.StdEncoding.EncodeToString([]byte(text))
+	for k, params := range []string{
+		fmt.Sprintf(`{"user_data":%q,"vendor_data":%q}`, text, text),
+		fmt.Sprintf(`{"user_data_base64":%q,"vendor_data_base64":%q}`, encoded, encoded),
+	} {
+		if r := s.do(t, "POST", "/api/v1/instances", fmt.Sprintf(`{"name":"web%d","profile":"small","params":%s}`, k, params)); r.status != 202 {
+			t.Fatalf("%+v", r)
+		}
+		r := s.do(t, "GET", "/api/v1/audit?limit=1", "")
+		if strings.Contains(r.body, "hush") || strings.Contains(r.body, encoded) || strings.Count(r.body, " bytes)") != 2 {
+			t.Errorf("%s: the audit log has %s", params, r.body)
+		}
 	}
 }

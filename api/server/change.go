@@ -98,8 +98,8 @@ func Find[T, W any](
 // Withheld holds the JSON members whose values the audit log does not keep: secrets, and documents
 // that may hold secrets.
 var Withheld = map[string]bool{
-	"secret": true, "key": true, "password": true, "token": true, "user_data": true, "vendor_data": true, "payload": true, "headers": true,
-	"arguments": true, "data": true, "text": true,
+	"secret": true, "key": true, "password": true, "token": true, "user_data": true, "vendor_data": true,
+	"user_data_base64": true, "vendor_data_base64": true, "payload": true, "headers": true, "arguments": true, "data": true, "text": true,
 }
 
 // encode returns v as JSON without the values of withheld members.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -64,11 +66,33 @@ func (a *App) ShowTable(v any, head []string, rows [][]string, none string) erro
 }
 
 // PrintJSON prints v as indented JSON.
-func (a *App) PrintJSON(v any) error {
-	enc := json.NewEncoder(a.Out)
+func (a *App) PrintJSON(v any) error { return a.printJSON(v, "  ") }
+
+// PrintJSONLine prints v as JSON on one line.
+func (a *App) PrintJSONLine(v any) error { return a.printJSON(v, "") }
+
+// printJSON prints v. Characters that could control a terminal are escaped, because the text may come
+// from a guest: encoding/json leaves those above ASCII as they are.
+func (a *App) printJSON(v any, indent string) error {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	safe := make([]byte, 0, text.Len())
+	for _, r := range text.String() {
+		if r == '\n' || unicode.IsPrint(r) {
+			safe = utf8.AppendRune(safe, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			safe = fmt.Appendf(safe, `\u%04x`, unit)
+		}
+	}
+	_, err := a.Out.Write(safe)
+	return err
 }
 
 // Say prints a line for people. It prints nothing in quiet mode or with JSON.

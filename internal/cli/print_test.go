@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,6 +34,28 @@ func TestPrintable(t *testing.T) {
 	var out bytes.Buffer
 	if n, err := (safeWriter{&out}).Write([]byte("a\r\n\x1bc")); n != 5 || err != nil || out.String() != "a\n\uFFFDc" {
 		t.Errorf("safeWriter wrote %q, %d, %v", out.String(), n, err)
+	}
+}
+
+// TestPrintJSON checks that JSON has no character that could control a terminal, and means the same.
+func TestPrintJSON(t *testing.T) {
+	t.Parallel()
+	const hostile = "a\x1b[31m\u009b1m\x7f\u202e\U000e0001\x00\tb\nü<"
+	var out bytes.Buffer
+	a := onTerminal(&out)
+	for name, test := range map[string]struct {
+		print func(any) error
+		want  string
+	}{
+		"indented": {a.PrintJSON, "[\n  \"a\\u001b[31m\\u009b1m\\u007f\\u202e\\udb40\\udc01\\u0000\\tb\\nü<\"\n]\n"},
+		"a line":   {a.PrintJSONLine, "[\"a\\u001b[31m\\u009b1m\\u007f\\u202e\\udb40\\udc01\\u0000\\tb\\nü<\"]\n"},
+	} {
+		out.Reset()
+		err := test.print([]string{hostile})
+		var back []string
+		if err != nil || out.String() != test.want || json.Unmarshal(out.Bytes(), &back) != nil || back[0] != hostile {
+			t.Errorf("%s: %s, %v; want %s", name, out.String(), err, test.want)
+		}
 	}
 }
 

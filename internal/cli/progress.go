@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -70,7 +69,7 @@ func (p *progress) tell(e seedbed.Event) {
 	switch {
 	case p.a.JSON():
 		if p.every {
-			_ = json.NewEncoder(p.a.Out).Encode(e) // the last write reports a broken pipe
+			_ = p.a.PrintJSONLine(e) // the last write reports a broken pipe
 		}
 	case p.a.Flags.Quiet && !p.every:
 	case p.every || !p.a.Terminal || e.Level != "info":

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -80,7 +79,7 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 	if a.JSON() {
 		print := a.PrintJSON
 		if every {
-			print = json.NewEncoder(a.Out).Encode
+			print = a.PrintJSONLine
 		}
 		if err := print(job); err != nil {
 			return err

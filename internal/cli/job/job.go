@@ -3,7 +3,6 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -147,7 +146,7 @@ func followAll(ctx context.Context, a *cli.App, api *client.Client, after int64,
 	defer cancel()
 	err := api.FollowEvents(limited, after, func(e seedbed.NumberedEvent) error {
 		if a.JSON() {
-			return json.NewEncoder(a.Out).Encode(e)
+			return a.PrintJSONLine(e)
 		}
 		_, err := fmt.Fprintf(a.Out, "%s %s %s %-18s %-8s %s\n", e.At.Local().Format(time.TimeOnly), e.Job.Short(), a.Level(e.Level),
 			string(e.Kind)+" "+cli.Printable(e.Subject), e.Stage, cli.OneLine(e.Msg))

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -59,7 +58,7 @@ missing. As JSON, each line of output is an object on a line.`,
 // which must not reach a terminal.
 func printOutput(a *cli.App, l seedbed.JobOutput) error {
 	if a.JSON() {
-		return json.NewEncoder(a.Out).Encode(l)
+		return a.PrintJSONLine(l)
 	}
 	text := cli.Printable(l.Text)
 	switch l.Stream {

@@ -44,6 +44,11 @@ func queried(c *fiber.Ctx) (*fields, error) {
 
 // parameters reads the parameters of a request.
 func (r *router) parameters(c *fiber.Ctx) (*fields, error) {
+	return r.parametersUpTo(c, r.MaxDocuments())
+}
+
+// parametersUpTo is like parameters for a body of at most most bytes.
+func (r *router) parametersUpTo(c *fiber.Ctx, most int) (*fields, error) {
 	f, err := queried(c)
 	if err != nil {
 		return nil, err
@@ -52,7 +57,7 @@ func (r *router) parameters(c *fiber.Ctx) (*fields, error) {
 	if header.Get("content-encoding") != "" {
 		return nil, refused(fiber.StatusUnsupportedMediaType, "Content-Encoding is not supported.")
 	}
-	raw, err := httpserve.ReadBody(c.Context(), r.MaxDocuments())
+	raw, err := httpserve.ReadBody(c.Context(), most)
 	if err != nil {
 		return nil, err
 	}

@@ -10,13 +10,16 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
+// maxLogin bounds the body of a login, which anyone may send.
+const maxLogin = 4 << 10
+
 // login begins a session with a token. The token comes in the body, because URLs end up in logs.
 // The control socket has no sessions.
 func (r *router) login(_ context.Context, c *fiber.Ctx) error {
 	if !r.Guarded() {
 		return welcome(c)
 	}
-	f, err := r.parameters(c)
+	f, err := r.parametersUpTo(c, maxLogin)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,9 @@ type Router struct {
 	*Server
 	auth bool
 	gate httpserve.Gate
-	base context.Context
+	// conns bounds the connections of the listener with tokens.
+	conns *httpserve.ConnLimiter
+	base  context.Context
 	// stopping is closed to end waits for events.
 	stopping <-chan struct{}
 	// open holds the methods and paths that need no token.
@@ -82,6 +84,14 @@ func (r *Router) register(app *fiber.App, routes []Route, shown Lookup) {
 			app.Add(one.Method, Prefix+one.Path, h)
 		}
 	}
+}
+
+// makeRoom closes the connection after the request if others may be waiting for one.
+func (r *Router) makeRoom(c *fiber.Ctx) error {
+	if r.conns.Dense() {
+		c.Context().SetConnectionClose()
+	}
+	return c.Next()
 }
 
 // Stops returns a channel that is closed when the server stops.

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"log/slog"
 	"net"
@@ -27,7 +28,14 @@ const metricsPath = "/metrics"
 
 // The bounds of one listener.
 const (
-	concurrency  = 256
+	// connections is how many connections of callers with tokens are served at a time; more wait in the
+	// kernel. One peer may have ShareOfConnections of them, unless it is this host.
+	connections        = requests + streamsMost
+	ShareOfConnections = connections / 4
+	// requests is how many connections there are for other things than streams of events.
+	requests = 256
+
+	// MaxBody bounds the body of most requests.
 	MaxBody      = 2 << 20
 	readTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
@@ -90,6 +98,8 @@ type Config struct {
 	Heartbeat time.Duration
 	// Patience is how long an event stream waits for a reader that does not read. Default 10 s.
 	Patience time.Duration
+	// TLS configures how the listener with tokens encrypts; nil means no TLS.
+	TLS *tls.Config
 	// Token is the token that callers on TCP need. Surrounding white space is ignored.
 	Token []byte
 	// Description is the description of every route, in OpenAPI's form.
@@ -105,18 +115,17 @@ type Server struct {
 	token    [sha256.Size]byte
 	guesses  guesses
 	sessions sessions
-	streams  streams
+	streams  shares
 	// waits bounds the number of requests that wait for events concurrently.
-	waits chan struct{}
-	// uploads bounds the number of concurrent uploads.
-	uploads chan struct{}
+	waits   chan struct{}
+	uploads shares
 }
 
 // New returns a Server that does not serve yet.
 func New(c Config) *Server {
 	c.Token = bytes.TrimSpace(c.Token)
-	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(),
-		waits: make(chan struct{}, concurrency/2), uploads: make(chan struct{}, uploadsAtOnce)}
+	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, requests/2),
+		streams: shares{each: streamsEach, most: streamsMost}, uploads: shares{each: uploadsEach, most: uploadsMost}}
 }
 
 // Serve answers on ln until ctx ends, and then closes ln. With auth, requests need a token, except
@@ -126,6 +135,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, auth bool, tables f
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	r := &Router{Server: s, auth: auth, base: base, stopping: ctx.Done(), open: map[string]bool{}}
+	if auth {
+		r.conns = httpserve.NewConnLimiter(ln, connections, ShareOfConnections, nil)
+		if ln = r.conns; s.TLS != nil {
+			ln = tls.NewListener(ln, s.TLS)
+		}
+	}
 	drain := func() {
 		end := time.AfterFunc(grace, cancel)
 		defer end.Stop()
@@ -157,7 +172,7 @@ func (r *Router) app(tables []Table) *fiber.App {
 	}
 	app := httpserve.New(fiber.Config{
 		BodyLimit:    r.MaxDocuments(),
-		Concurrency:  concurrency,
+		Concurrency:  2 * connections,
 		ReadTimeout:  readTimeout,
 		WriteTimeout: writeTimeout,
 		IdleTimeout:  idleTimeout,
@@ -179,7 +194,7 @@ func (r *Router) app(tables []Table) *fiber.App {
 		Bug: httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal},
 	})
 	if r.auth {
-		app.Use(r.authenticate)
+		app.Use(r.makeRoom, r.authenticate)
 	} else {
 		app.Use(r.local)
 	}

@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"seedbed"
@@ -35,37 +34,6 @@ const (
 )
 
 const mimeEvents = "text/event-stream"
-
-// streams counts the open event streams.
-type streams struct {
-	mu  sync.Mutex
-	of  map[string]int
-	all int
-}
-
-// enter reports whether a caller may open another stream. A caller that may must call leave later.
-func (s *streams) enter(who string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all >= streamsMost || s.of[who] >= streamsEach {
-		return false
-	}
-	if s.of == nil {
-		s.of = map[string]int{}
-	}
-	s.all++
-	s.of[who]++
-	return true
-}
-
-func (s *streams) leave(who string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all--
-	if s.of[who]--; s.of[who] == 0 {
-		delete(s.of, who)
-	}
-}
 
 // WantsEvents reports whether a request asks for an event stream.
 func WantsEvents(c *fiber.Ctx) bool {

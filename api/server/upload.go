@@ -20,8 +20,9 @@ const (
 	uploadIdle    = time.Minute
 	// UploadLinger is how long the rest of a refused upload is read.
 	UploadLinger = 20 * time.Second
-	// uploadsAtOnce is the largest number of concurrent uploads.
-	uploadsAtOnce = 8
+	// uploadsMost is the largest number of concurrent uploads, and uploadsEach that of one caller.
+	uploadsMost = 8
+	uploadsEach = 4
 	// DefaultMaxUpload bounds a file's size unless the configuration does.
 	DefaultMaxUpload = 1 * seedbed.TiB
 	// MaxFrame bounds what a form has around its file.
@@ -44,12 +45,12 @@ func (r *Router) TakeIn(ctx context.Context, c *fiber.Ctx, body *httpserve.Strea
 	if r.Uploads == nil {
 		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable, "no worker accepts uploads")
 	}
-	select {
-	case r.uploads <- struct{}{}:
-		defer func() { <-r.uploads }()
-	default:
-		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable, "%d uploads are under way: wait for the end of one", uploadsAtOnce)
+	who := CallerOf(c).Name
+	if !r.uploads.enter(who) {
+		return seedbed.Upload{}, seedbed.Errorf(seedbed.ErrUnavailable,
+			"too many uploads are under way: %s may have %d, and all together %d: wait for the end of one", who, uploadsEach, uploadsMost)
 	}
+	defer r.uploads.leave(who)
 	spec.ID = rand.Text()
 	file, rest, err := fileOf(c, body)
 	if err != nil {

@@ -19,14 +19,17 @@ import (
 	"seedbed/internal/config"
 )
 
-// TestAPIListener checks that the API's TCP address uses TLS if it has a certificate, and otherwise
+// TestAPITLS checks that the API's TCP address uses TLS if it has a certificate, and otherwise
 // does not.
-func TestAPIListener(t *testing.T) {
+func TestAPITLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := config.API{Listen: "127.0.0.1:0", TLS: config.APITLS{Cert: filepath.Join(dir, "c.pem"), Key: filepath.Join(dir, "k.pem")}}
 	log := slog.New(slog.DiscardHandler)
-	if _, err := apiListener(t.Context(), c, log); err == nil || !strings.Contains(err.Error(), "api.tls") {
+	if conf, err := apiTLS(config.API{}, log); conf != nil || err != nil {
+		t.Errorf("without a certificate: %v, %v", conf, err)
+	}
+	if _, err := apiTLS(c, log); err == nil || !strings.Contains(err.Error(), "api.tls") {
 		t.Errorf("without the files: %v", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -48,7 +51,11 @@ func TestAPIListener(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ln, err := apiListener(t.Context(), c, log)
+	conf, err := apiTLS(c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := tls.Listen("tcp", c.Listen, conf)
 	if err != nil {
 		t.Fatal(err)
 	}

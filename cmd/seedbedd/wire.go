@@ -45,7 +45,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	l, err := bind(ctx, c, p.identity, log)
+	l, err := bind(ctx, c, p.identity)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,11 @@ func open(ctx context.Context, c config.Config, db *store.DB, log *slog.Logger) 
 	if p.hooks, err = openHooks(c, db, p.intake, log); err != nil {
 		return nil, err
 	}
-	p.rest = p.openAPI(token)
+	listener, err := apiTLS(c.API, log)
+	if err != nil {
+		return nil, err
+	}
+	p.rest = p.openAPI(token, listener)
 	return p, nil
 }
 
@@ -135,7 +139,7 @@ func (p *parts) openCleanup() (err error) {
 }
 
 // openAPI makes the API, with the health checks and metrics of all parts.
-func (p *parts) openAPI(token []byte) *api.Server {
+func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 	c, db := p.config, p.db
 	metrics := run.NewRegistry()
 	metrics.MustRegister(p.outbox, record.NewNodeMetrics(db), p.hooks)
@@ -154,7 +158,7 @@ func (p *parts) openAPI(token []byte) *api.Server {
 		CheckProfile: p.intake.CheckProfile, CheckDocument: p.intake.CheckDocument,
 		MaxUserData:    c.Metadata.MaxUserData,
 		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: p.serving.Pools,
-		Token: token, Version: build.Version(), Node: c.Node, Log: p.log,
+		Token: token, TLS: listener, Version: build.Version(), Node: c.Node, Log: p.log,
 	})
 }
 
@@ -199,7 +203,7 @@ func (l *listeners) close() {
 }
 
 // bind opens all listeners, or none if one fails.
-func bind(ctx context.Context, c config.Config, identity *mtls.Identity, log *slog.Logger) (*listeners, error) {
+func bind(ctx context.Context, c config.Config, identity *mtls.Identity) (*listeners, error) {
 	l := &listeners{}
 	for _, b := range []struct {
 		at     *net.Listener
@@ -212,7 +216,7 @@ func bind(ctx context.Context, c config.Config, identity *mtls.Identity, log *sl
 		{&l.control, "api.socket", func() (net.Listener, error) {
 			return run.Socket{Path: c.API.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
 		}},
-		{&l.api, "api.listen", func() (net.Listener, error) { return apiListener(ctx, c.API, log) }},
+		{&l.api, "api.listen", func() (net.Listener, error) { return tcp(ctx, c.API.Listen) }},
 		{&l.hooks, "webhook.listen", func() (net.Listener, error) { return tcp(ctx, c.Webhook.Listen) }},
 		{&l.planes, "feed.cluster_listen", func() (net.Listener, error) {
 			if c.Feed.ClusterListen == "" {
@@ -235,20 +239,12 @@ func tcp(ctx context.Context, addr string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
 }
 
-// apiListener returns the API's TCP listener. It uses TLS if a certificate is configured.
-func apiListener(ctx context.Context, c config.API, log *slog.Logger) (net.Listener, error) {
+// apiTLS returns how the API's TCP address encrypts, or nil if no certificate is configured.
+func apiTLS(c config.API, log *slog.Logger) (*tls.Config, error) {
 	if c.TLS.Cert == "" {
-		return tcp(ctx, c.Listen)
+		return nil, nil
 	}
-	conf, err := httpserve.NewTLS(httpserve.Certificates{Name: "api.tls", Cert: c.TLS.Cert, Key: c.TLS.Key}, log)
-	if err != nil {
-		return nil, err
-	}
-	ln, err := tcp(ctx, c.Listen)
-	if err != nil {
-		return nil, err
-	}
-	return tls.NewListener(ln, conf), nil
+	return httpserve.NewTLS(httpserve.Certificates{Name: "api.tls", Cert: c.TLS.Cert, Key: c.TLS.Key}, log)
 }
 
 // apiURL returns the API's URL for the answers to webhooks.

@@ -66,6 +66,37 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// TestSessionOfAnotherPage checks that a page of another origin, such as one at another port of the same
+// host, changes nothing with the cookie that the browser sends for it.
+func TestSessionOfAnotherPage(t *testing.T) {
+	t.Parallel()
+	s := provisioner(t)
+	secret := s.newToken(t, "ops", seedbed.RoleOperator)
+	cookie := s.login(t, "/login", secret)
+	own, other := s.url, "http://127.0.0.1:1"
+	for name, test := range map[string]struct {
+		method string
+		header []string
+		status int
+	}{
+		"no browser":                {"DELETE", nil, 404},
+		"its own page":              {"DELETE", []string{"Origin", own, "Sec-Fetch-Site", "same-origin"}, 404},
+		"its own, behind a proxy":   {"DELETE", []string{"Origin", "https://seedbed.example", "Sec-Fetch-Site", "same-origin"}, 404},
+		"another port":              {"DELETE", []string{"Origin", other, "Sec-Fetch-Site", "same-site"}, 403},
+		"another site":              {"DELETE", []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, 403},
+		"its own, older browser":    {"DELETE", []string{"Origin", own}, 404},
+		"another, older browser":    {"DELETE", []string{"Origin", other}, 403},
+		"a file":                    {"DELETE", []string{"Origin", "null"}, 403},
+		"reads":                     {"GET", []string{"Origin", other, "Sec-Fetch-Site", "same-site"}, 404},
+		"another, but with a token": {"DELETE", []string{"Origin", other, "Sec-Fetch-Site", "same-site", "X-Api-Key", secret}, 404},
+	} {
+		header := append([]string{"Authorization", "", "Cookie", cookie}, test.header...)
+		if r := s.do(t, test.method, "/api/v1/profiles/none", "", header...); r.status != test.status {
+			t.Errorf("%s: %d %s, want %d", name, r.status, r.body, test.status)
+		}
+	}
+}
+
 func TestLoginRefused(t *testing.T) {
 	t.Parallel()
 	s := provisioner(t)

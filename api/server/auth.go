@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"seedbed"
+	"seedbed/internal/header"
 	"seedbed/internal/httpserve"
 )
 
@@ -24,13 +25,13 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		c.Locals(callerKey, Caller{Role: seedbed.RoleViewer})
 		return c.Next()
 	}
-	header := httpserve.FieldsOf(c.Context())
+	fields := httpserve.FieldsOf(c.Context())
 	peer := c.Context().RemoteIP().String()
 	var who *Caller
 	given := false
 	for _, sent := range []struct{ header, secret string }{
-		{header.Get("x-api-key"), header.Get("x-api-key")},
-		{header.Get("authorization"), bearer(header.Get("authorization"))},
+		{fields.Get("x-api-key"), fields.Get("x-api-key")},
+		{fields.Get("authorization"), bearer(fields.Get("authorization"))},
 	} {
 		if sent.header == "" {
 			continue
@@ -55,12 +56,34 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		if who, err = r.session(c, peer); err != nil {
 			return err
 		}
+		if who != nil && foreignPage(c, fields) {
+			return seedbed.Errorf(seedbed.ErrForbidden,
+				"a page of another origin sent this with the cookie of a session: send a token in X-Api-Key instead")
+		}
 	}
 	if who == nil {
 		return r.unauthenticated(c, given, peer)
 	}
 	c.Locals(callerKey, *who)
 	return c.Next()
+}
+
+// foreignPage reports whether a browser sent a request that may change something for a page of another
+// origin. The cookie's SameSite does not keep out pages of another port of this host.
+func foreignPage(c *fiber.Ctx, h header.Fields) bool {
+	if c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead {
+		return false
+	}
+	switch site := h.Get("sec-fetch-site"); site {
+	case "": // an older browser, or none
+	case "same-origin", "none":
+		return false
+	default:
+		return true
+	}
+	origin := h.Get("origin")
+	_, host, _ := strings.Cut(origin, "://")
+	return origin != "" && !strings.EqualFold(host, h.Get("host"))
 }
 
 // bearer returns the token of an Authorization header, or an empty string for another scheme.

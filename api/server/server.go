@@ -156,7 +156,8 @@ func (s *Server) MaxDocuments() int {
 }
 
 // single holds the headers on which a decision depends, so that they may occur only once.
-var single = []string{"authorization", "x-api-key", "cookie", "if-match", "last-event-id", "content-digest", "repr-digest", "digest"}
+var single = []string{"authorization", "x-api-key", "cookie", "if-match", "last-event-id", "content-digest", "repr-digest", "digest",
+	"origin", "sec-fetch-site"}
 
 // app returns the handler of one listener.
 func (r *Router) app(tables []Table) *fiber.App {

@@ -37,7 +37,11 @@ func (a *App) Main(ctx context.Context, args []string) int {
 	c, err := root.ExecuteContextC(ctx)
 	status := a.status(err)
 	if err != nil {
-		fmt.Fprintln(a.Err, "seedbed:", OneLine(err.Error()))
+		said := err.Error()
+		if question := didYouMean(meantNames(ctx, c, err)); question != "" {
+			said += " (" + question + ")"
+		}
+		fmt.Fprintln(a.Err, "seedbed:", OneLine(said))
 	}
 	if _, said := errors.AsType[usageError](err); status == exitUsage && !said {
 		fmt.Fprintln(a.Err, "usage:", c.UseLine())

@@ -65,6 +65,7 @@ func (a *App) Root() *cobra.Command {
 	f.BoolVarP(&a.Flags.Quiet, "quiet", "q", false, "suppress progress and messages")
 	root.AddCommand(a.Commands(a)...)
 	Group(root)
+	root.SetFlagErrorFunc(flagError)
 	countArgs(root)
 	a.completeNames(root)
 	a.completeWords(root)
@@ -142,7 +143,7 @@ func (a *App) Call(work func(ctx context.Context, api *client.Client, args []str
 func Group(c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return Usagef("unknown command %q: see \"%s --help\"", args[0], c.CommandPath())
+			return unknownCommand(c, args[0])
 		}
 		if !c.HasParent() {
 			return Usagef("missing command: run \"%s --help\" for the list of commands", c.CommandPath())

@@ -36,7 +36,7 @@ func (a *App) Main(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
 	status := a.status(err)
-	if err != nil {
+	if err != nil && err.Error() != "" { // an empty one has said everything
 		said := err.Error()
 		if question := didYouMean(meantNames(ctx, c, err)); question != "" {
 			said += " (" + question + ")"

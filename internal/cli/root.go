@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -28,7 +29,7 @@ http://127.0.0.1:7370.
 Exit status:
   0  the command succeeded
   1  it failed
-  2  the command line is wrong
+  2  the command line is wrong, or names no command: the help is printed
   3  a named object does not exist
   4  it was refused: invalid, exists already, in use, not allowed, no room
   5  it took longer than --timeout; the job continues`
@@ -139,22 +140,15 @@ func (a *App) Call(work func(ctx context.Context, api *client.Client, args []str
 	})
 }
 
-// Group makes a command that has only subcommands return an error when none is named.
+// Group makes a command that has only subcommands print its help when none is named. That is a wrong
+// command line, so the help goes where errors go: a script that lost a word does not continue.
 func Group(c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return unknownCommand(c, args[0])
 		}
-		if !c.HasParent() {
-			return Usagef("missing command: run \"%s --help\" for the list of commands", c.CommandPath())
-		}
-		var names []string
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				names = append(names, sub.Name())
-			}
-		}
-		return Usagef("%s: missing subcommand: one of %s; see \"%s --help\"", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
+		c.SetOut(c.ErrOrStderr())
+		return errors.Join(c.Help(), Usagef(""))
 	}
 	c.Args = cobra.ArbitraryArgs
 	return c

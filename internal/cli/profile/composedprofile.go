@@ -23,7 +23,7 @@ also shows the profiles without a script.`,
 	r := composedProfiles()
 	show := r.Show(a, "show NAME", "Show a profile")
 	show.ValidArgsFunction = a.Completion(cli.ComposedProfiles)
-	c.AddCommand(composedProfileAdd(a), composedProfileModify(a), composedProfileRemove(a), show, r.List(a, "list [LIMIT]", "List profiles"))
+	c.AddCommand(composedProfileAdd(a), composedProfileSet(a), composedProfileRemove(a), show, r.List(a, "list [LIMIT]", "List profiles"))
 	return c
 }
 
@@ -79,20 +79,20 @@ func composedProfileAdd(a *cli.App) *cobra.Command {
 	return c
 }
 
-func composedProfileModify(a *cli.App) *cobra.Command {
+func composedProfileSet(a *cli.App) *cobra.Command {
 	var (
 		p          seedbed.Profile
 		f          *cli.Bound
 		none, open bool
 	)
 	c := &cobra.Command{
-		Use: "modify NAME", Short: "Change a profile; existing instances are not affected",
+		Use: "set NAME", Aliases: []string{"modify"}, Short: "Change a profile; existing instances are not affected",
 		Long: `Change a profile. Settings without a flag are left as they are. Existing instances are
 not affected, except for the user-data of those that follow it (all, unless --follow is
 pinned). The arguments of the script replace the former ones; -d alone removes them.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (_ string, err error) {
 			if !f.Given() && !none && !open {
-				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --userdata DOCUMENT", args[0])
+				return "", cli.Usagef("set %s: nothing to change is given: add a flag such as --userdata DOCUMENT", args[0])
 			}
 			if p, err = cli.ScriptedProfile(api, ctx, args[0]); err != nil {
 				return "", err

@@ -40,7 +40,7 @@ type documents[T any] struct {
 }
 
 func (d *documents[T]) addTo(c *cobra.Command) {
-	c.AddCommand(d.addCmd(), d.modifyCmd(), removal(d.a, d.label, d.remove, d.names), d.showCmd(), d.listCmd())
+	c.AddCommand(d.addCmd(), d.setCmd(), removal(d.a, d.label, d.remove, d.names), d.showCmd(), d.listCmd())
 }
 
 // read reads a document from a file, byte for byte.
@@ -63,19 +63,19 @@ func (d *documents[T]) addCmd() *cobra.Command {
 	}
 }
 
-func (d *documents[T]) modifyCmd() *cobra.Command {
+func (d *documents[T]) setCmd() *cobra.Command {
 	var edit bool
 	c := &cobra.Command{
-		Use: "modify NAME [FILE|-e]", Short: "Replace a " + d.label + " with a file, or edit it",
+		Use: "set NAME [FILE|-e]", Aliases: []string{"modify"}, Short: "Replace a " + d.label + " with a file, or edit it",
 		Long: fmt.Sprintf(`Replace a %s with a file, or with standard input for -. With -e, edit it in the
 editor that VISUAL or EDITOR names; it is sent if the text was changed. If the server
 refuses the text, it is kept in a file whose name is printed.`, d.label),
 		RunE: d.a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			switch {
 			case edit && len(args) == 2:
-				return cli.Usagef("modify %s: give a file or --editor, not both", args[0])
+				return cli.Usagef("set %s: give a file or --editor, not both", args[0])
 			case !edit && len(args) == 1:
-				return cli.Usagef("modify %s: give a file, or --editor (-e)", args[0])
+				return cli.Usagef("set %s: give a file, or --editor (-e)", args[0])
 			}
 			if edit {
 				return d.edit(ctx, api, args[0])

@@ -20,7 +20,7 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "profile", Aliases: []string{"profiles"}, Short: "Manage profiles, which instances are made from"})
 	r := profiles(a)
-	c.AddCommand(profileAdd(a), profileModify(a), r.List(a, "list", "List the profiles"), r.Show(a, "show NAME", "Show a profile"),
+	c.AddCommand(profileAdd(a), profileSet(a), r.List(a, "list", "List the profiles"), r.Show(a, "show NAME", "Show a profile"),
 		a.RemoveCommand("remove NAME", "Remove a profile; its instances stay", "Remove profile %s", "profile %s removed",
 			(*client.Client).DeleteProfile))
 	return c
@@ -62,19 +62,19 @@ description and required.`,
 	return c
 }
 
-func profileModify(a *cli.App) *cobra.Command {
+func profileSet(a *cli.App) *cobra.Command {
 	var (
 		flags profileFlags
 		p     seedbed.Profile
 	)
 	c := &cobra.Command{
-		Use: "modify NAME", Short: "Change a profile; existing instances are not affected",
+		Use: "set NAME", Aliases: []string{"modify"}, Short: "Change a profile; existing instances are not affected",
 		Long: `Change a profile. Settings without a flag are left as they are. Existing instances are
 not affected, except for the user-data of those that follow it (--userdata live). An empty
 value removes a setting, which then comes from a template, or is unset.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			if !flags.given() {
-				return cli.Usagef("modify %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
+				return cli.Usagef("set %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
 			}
 			if p, err = api.Profile(ctx, args[0]); err != nil {
 				return err

@@ -19,7 +19,7 @@ import (
 func TemplateCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "template", Aliases: []string{"templates"}, Short: "Manage templates of hardware, NICs and disks"})
 	system := cli.Group(&cobra.Command{Use: "system", Short: "Virtual hardware"})
-	system.AddCommand(systemAdd(a), systemModify(a),
+	system.AddCommand(systemAdd(a), systemSet(a),
 		removal(a, "system template", (*client.Client).DeleteSystemTemplate, cli.SystemTemplates), systemList(a))
 	c.AddCommand(system, networkTemplateCmd(a), storageTemplateCmd(a))
 	return c
@@ -94,16 +94,16 @@ func systemAdd(a *cli.App) *cobra.Command {
 	return c
 }
 
-func systemModify(a *cli.App) *cobra.Command {
+func systemSet(a *cli.App) *cobra.Command {
 	var (
 		t wire.SystemTemplate
 		f *cli.Bound
 	)
 	c := &cobra.Command{
-		Use: "modify NAME", Short: "Change a system template; existing instances are not affected",
+		Use: "set NAME", Aliases: []string{"modify"}, Short: "Change a system template; existing instances are not affected",
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (_ string, err error) {
 			if !f.Given() {
-				return "", cli.Usagef("modify %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
+				return "", cli.Usagef("set %s: nothing to change is given: add a flag such as --vcpus 4", args[0])
 			}
 			if t, err = api.SystemTemplate(ctx, args[0]); err != nil {
 				return "", err

@@ -90,6 +90,7 @@ func (a *App) completeNames(root *cobra.Command) {
 	// The flag is the root's.
 	_ = root.RegisterFlagCompletionFunc("connection", a.connectionNames)
 	_ = root.RegisterFlagCompletionFunc("format", fixed(formats))
+	_ = root.RegisterFlagCompletionFunc("output", fixed(formats))
 }
 
 func (a *App) completeBelow(group *cobra.Command, named NameLister) {

@@ -117,7 +117,7 @@ type connectionRow struct {
 
 func (a *App) connectionList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the named installations",
+		Use: "list", Short: "List the named installations",
 		RunE: a.Do(func(context.Context, []string) error {
 			s, err := a.settings()
 			if err != nil {
@@ -176,7 +176,7 @@ func orMissing(there bool, name string) error {
 
 func (a *App) connectionRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a connection and its stored token", ValidArgsFunction: a.connectionCompletion,
+		Use: "remove NAME", Short: "Remove a connection and its stored token", ValidArgsFunction: a.connectionCompletion,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			err := a.changeSettings(func(s *settings) error {
 				_, there := s.Connections[args[0]]

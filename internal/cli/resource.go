@@ -62,9 +62,6 @@ func Matching[R any](
 // match.
 func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
-	if strings.HasPrefix(use, "list") {
-		c.Aliases = []string{"ls"}
-	}
 	matched := strings.HasSuffix(use, "[LIMIT]")
 	if matched {
 		c.ValidArgsFunction = cobra.NoFileCompletions
@@ -271,7 +268,7 @@ func (a *App) JobAction(use, short string, begin func(*client.Client, context.Co
 // done have a %s for the name.
 func (a *App) RemoveCommand(use, short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
-		Use: use, Aliases: []string{"rm"}, Short: short,
+		Use: use, Short: short,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			return a.Report(remove(api, ctx, args[0]), done, args[0])
 		}),
@@ -282,7 +279,7 @@ func (a *App) RemoveCommand(use, short, question, done string, remove func(*clie
 // question has a %s for each argument, in their order.
 func (a *App) Removal(use, short, question string, ask asking, names ...NameLister) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
-		Use: use, Aliases: []string{"rm"}, Short: short,
+		Use: use, Short: short,
 		RunE:              a.Told(ask),
 		ValidArgsFunction: a.Completion(names...),
 	})

@@ -105,7 +105,8 @@ func meantCommands(c *cobra.Command, name string) []string {
 		other = vm
 	}
 	for _, sub := range other.Commands() {
-		if other != c && sub.IsAvailableCommand() && (sub.Name() == name || sub.HasAlias(name)) && words[name] == nil {
+		known := slices.Concat([]string{sub.Name()}, sub.Aliases, sub.SuggestFor)
+		if other != c && sub.IsAvailableCommand() && slices.Contains(known, name) && words[name] == nil {
 			words[name] = sub
 		}
 	}

@@ -95,7 +95,7 @@ func vmRemove(a *cli.App) *cobra.Command {
 		w       cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an instance and its volumes",
+		Use: "remove NAME", Short: "Remove an instance and its volumes",
 		Long: `Remove an instance and its volumes. If its create job is still running, that job is
 cancelled and rolled back first; any other job on the instance must end before.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {

@@ -73,6 +73,8 @@ func composedProfileAdd(a *cli.App) *cobra.Command {
 	cli.AddChoice(c, &kind, "profile-type", "p", "what it is made from", typeProvisioner, typeOVA)
 	a.Fill(c, &p, append(composedFlags(a), cli.Flag{Field: "ova", Short: "o", Usage: "OVA `IMAGE`", Names: cli.OVAs})...)
 	c.Flags().BoolVar(&open, "no-params", false, "declare no parameters (default)")
+	// As in PVC's client, -o is the OVA here.
+	c.Flags().StringVar(&a.Flags.Format, "output", "", "output `FORMAT`; same as --format")
 	// The flags were added above.
 	_ = c.MarkFlagRequired("system-template")
 	_ = c.MarkFlagRequired("script")

@@ -74,7 +74,6 @@ func images(a *cli.App) cli.Resource[seedbed.Image] {
 
 func imageRemove(a *cli.App) *cobra.Command {
 	c := a.JobAction("remove NAME", "Remove an unused image", cli.Named((*client.Client).RemoveImage))
-	c.Aliases = []string{"rm"}
 	c.Long = `Remove an image, or what is left of an import that could not be rolled back. It is
 refused while profiles name the image or disks are clones of it: remove them first,
 or make the instances' disks independent (seedbed vm flatten).`

@@ -14,17 +14,39 @@ import (
 	"seedbed/internal/cli/storage"
 )
 
-// commands returns the tool's commands.
+// commands returns the tool's commands, in the groups of its help.
 func commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{
-		instance.CreateCommand(a), instance.VMCommand(a), job.Command(a),
-		profile.Command(a), profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a), profile.CatalogueCommand(a),
-		storage.ImageCommand(a), storage.OVACommand(a), storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),
-		hook.Command(a), hook.DeliveryCommand(a), hook.EndpointCommand(a), metadata.Command(a),
-		cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
-		cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.StatusCommand(a), doctor.Command(a),
-		provisionerCmd(a), a.ConnectionCommand(), a.VersionCommand(), a.DocsCommand(),
+	var all []*cobra.Command
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Instances", []*cobra.Command{
+			instance.CreateCommand(a), instance.VMCommand(a), job.Command(a), metadata.Command(a),
+		}},
+		{"What instances are made from", []*cobra.Command{
+			storage.ImageCommand(a), profile.Command(a), profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a),
+			storage.OVACommand(a), profile.CatalogueCommand(a), provisionerCmd(a),
+		}},
+		{"Webhooks and events", []*cobra.Command{
+			hook.Command(a), hook.DeliveryCommand(a), hook.EndpointCommand(a),
+		}},
+		{"The installation", []*cobra.Command{
+			cluster.StatusCommand(a), doctor.Command(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.TokenCommand(a),
+			cluster.AuditCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
+		}},
+		{"What was left behind", []*cobra.Command{
+			storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),
+		}},
+		{cli.ToolGroup, []*cobra.Command{a.ConnectionCommand(), a.VersionCommand(), a.DocsCommand()}},
+	} {
+		for _, c := range g.commands {
+			c.GroupID = g.title
+		}
+		all = append(all, g.commands...)
 	}
+	addExamples(all)
+	return all
 }
 
 // provisionerCmd returns the command tree of PVC's "pvc provisioner", with its options.

@@ -42,6 +42,9 @@ type GlobalFlags struct {
 	Quiet                          bool
 }
 
+// ToolGroup is the group of the help with the commands of the tool itself.
+const ToolGroup = "This tool"
+
 // Root returns the root command with all its subcommands.
 func (a *App) Root() *cobra.Command {
 	root := &cobra.Command{
@@ -65,7 +68,16 @@ func (a *App) Root() *cobra.Command {
 	f.StringVarP(&a.Flags.Format, "format", "f", "", "output `FORMAT`: pretty, json, json-pretty, or raw (only the names of a list)")
 	f.StringVarP(&a.Flags.Format, "output", "o", "", "output `FORMAT`; same as --format")
 	f.BoolVarP(&a.Flags.Quiet, "quiet", "q", false, "suppress progress and messages")
-	root.AddCommand(a.Commands(a)...)
+	for _, c := range a.Commands(a) {
+		if c.GroupID != "" && !root.ContainsGroup(c.GroupID) {
+			root.AddGroup(&cobra.Group{ID: c.GroupID, Title: c.GroupID + ":"})
+		}
+		root.AddCommand(c)
+	}
+	if root.ContainsGroup(ToolGroup) {
+		root.SetHelpCommandGroupID(ToolGroup)
+		root.SetCompletionCommandGroupID(ToolGroup)
+	}
 	nameOthers(root)
 	Group(root)
 	root.SetFlagErrorFunc(flagError)

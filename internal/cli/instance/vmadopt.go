@@ -30,7 +30,7 @@ stays. Its NICs must be on bridges of managed networks.
 If the guest sets its own address, give it with --address, in the order of the NICs:
 packets from any other address are dropped. "seedbed vm adoptable" lists the domains,
 and --dry-run shows what prevents an adoption.`,
-		Example: "seedbed vm adopt old-web --address 10.7.0.12 --tag from=virt-manager\nseedbed vm start old-web",
+		Example: "  seedbed vm adopt old-web --address 10.7.0.12 --tag from=virt-manager\n  seedbed vm start old-web",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if dry {
 				return adoptable(ctx, a, api, node, args[0])

@@ -29,7 +29,6 @@ func networkTemplateAdd(a *cli.App) *cobra.Command {
 stands for 52:54:01, {vmid} for the hexadecimal digit of the number at the end of the
 instance's name (modulo 16, 0 if it has none) and {netid} for that of the NIC, counted
 from 0. Without a MAC template, addresses are generated randomly.`,
-		Example: `  seedbed provisioner template network add lan --mac-template '{prefix}:2f:1f:{vmid}{netid}'`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r.Name = args[0]
 			_, err := api.CreateNetworkTemplate(ctx, r)

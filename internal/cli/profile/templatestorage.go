@@ -67,8 +67,6 @@ a blank disk (--size). DISK is a name such as sda or vda, in the same form for a
 of a template; the first is the root disk. The script uses the filesystem, its arguments
 and the mountpoint. An argument is KEY=VALUE without dashes: a key of one letter gets
 one dash, a longer key two.`,
-		Example: `  seedbed provisioner template storage disk add root sda -p default -i debian-13
-  seedbed provisioner template storage disk add root sdb -p default -s 20 -f ext4 --fsarg L=data -m /srv`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, names []string) (string, error) {
 			if d.Source != "" && (d.Size > 0 || d.Filesystem != "" || d.Mountpoint != "") {
 				return "", cli.Usagef(

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Bytes is a size in bytes.
@@ -74,4 +75,44 @@ func (b *Bytes) UnmarshalText(t []byte) error {
 	}
 	*b = v
 	return nil
+}
+
+// longUnits are the units of a duration that package time does not have. A day has 24 hours.
+var longUnits = []struct {
+	suffix string
+	size   time.Duration
+}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}}
+
+// ParseDuration parses a duration as time.ParseDuration does, but it may begin with whole weeks and
+// days, such as 30d, 2w or 1d12h. Any other text is ErrInvalid.
+func ParseDuration(s string) (time.Duration, error) {
+	bad := Errorf(ErrInvalid, "%q is not a duration: expected a number and a unit, such as 30s, 10m, 24h or 30d", Clip(s))
+	rest, negative := strings.CutPrefix(s, "-")
+	sum := time.Duration(0)
+	for _, u := range longUnits {
+		n, after, ok := strings.Cut(rest, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseUint(n, 10, 63)
+		if err != nil || v > uint64(math.MaxInt64/u.size) || time.Duration(v)*u.size > math.MaxInt64-sum {
+			return 0, bad
+		}
+		sum, rest = sum+time.Duration(v)*u.size, after
+		if rest == "" {
+			return sign(sum, negative), nil
+		}
+	}
+	short, err := time.ParseDuration(rest)
+	if err != nil || strings.ContainsAny(rest[:1], "+-") && (negative || sum > 0) || short > math.MaxInt64-sum {
+		return 0, bad
+	}
+	return sign(sum+short, negative), nil
+}
+
+func sign(d time.Duration, negative bool) time.Duration {
+	if negative {
+		return -d
+	}
+	return d
 }

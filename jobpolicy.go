@@ -62,7 +62,7 @@ func ParseOnFailure(s string) (OnFailure, error) {
 		return OnFailure{}, bad
 	}
 	if timed {
-		if o.Backoff, err = time.ParseDuration(wait); err != nil || o.Backoff < 0 || o.Backoff > maxRetryBackoff {
+		if o.Backoff, err = ParseDuration(wait); err != nil || o.Backoff < 0 || o.Backoff > maxRetryBackoff {
 			return OnFailure{}, bad
 		}
 	}

@@ -22,7 +22,7 @@ func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
 func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.Script) error, error) {
 	var limit time.Duration
 	if req.Time != nil && *req.Time != "" {
-		d, err := time.ParseDuration(*req.Time)
+		d, err := seedbed.ParseDuration(*req.Time)
 		if err != nil {
 			return nil, Invalid("time %q is not a duration: expected one such as 30m, or 0s for the worker's limit", seedbed.Clip(*req.Time))
 		}

@@ -104,7 +104,7 @@ func (b *Bound) add(f Flag) {
 	}
 	switch now := value.Interface().(type) {
 	case time.Duration:
-		set.DurationP(name, f.Short, now, f.Usage)
+		set.VarP(NewDuration(&now), name, f.Short, f.Usage)
 		return
 	case encoding.TextMarshaler:
 		set.StringP(name, f.Short, text, f.Usage)

@@ -21,6 +21,33 @@ func (f sizeFlag) Set(s string) error { return f.UnmarshalText([]byte(s)) }
 
 func (f sizeFlag) Type() string { return "size" }
 
+// NewDuration returns the value of a flag that sets d, which may be given in days.
+func NewDuration(d *time.Duration) pflag.Value { return durationFlag{d} }
+
+// durationFlag is a pflag.Value. Its type and text are those that pflag.FlagSet.GetDuration reads.
+type durationFlag struct{ value *time.Duration }
+
+func (f durationFlag) Set(s string) (err error) {
+	*f.value, err = seedbed.ParseDuration(s)
+	return err
+}
+
+func (f durationFlag) Type() string { return "duration" }
+
+func (f durationFlag) String() string {
+	if f.value == nil || *f.value == 0 { // pflag asks the zero value for its default
+		return "0"
+	}
+	text := f.value.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
+
 // oneOf is a pflag.Value that accepts some words, regardless of case.
 type oneOf struct {
 	value *string
@@ -55,13 +82,25 @@ func AddChoice(c *cobra.Command, value *string, name, short, usage string, words
 // ParseMoment parses a time in RFC 3339, or a time from now such as +2h.
 func ParseMoment(flag, s string, now time.Time) (time.Time, error) {
 	if after, ok := strings.CutPrefix(s, "+"); ok {
-		if d, err := time.ParseDuration(after); err == nil && d >= 0 {
+		if d, err := seedbed.ParseDuration(after); err == nil && d >= 0 {
 			return now.Add(d).UTC().Truncate(time.Second), nil
 		}
 	} else if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC(), nil
 	}
-	return time.Time{}, Usagef("--%s %q: expected a time such as 2026-01-02T15:04:05Z, or a time from now such as +2h", flag, s)
+	return time.Time{}, Usagef("--%s %q: expected a time such as 2026-01-02T15:04:05Z, or a time from now such as +2h or +1d", flag, s)
+}
+
+// ParsePast parses a time in RFC 3339, or a duration before now such as 3h.
+func ParsePast(flag, s string, now time.Time) (time.Time, error) {
+	if d, err := seedbed.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return at, Usagef("--%s %q: expected a time such as 2026-01-31T12:00:00Z, or a duration before now such as 3h or 7d", flag, s)
+	}
+	return at, nil
 }
 
 // OnNode adds the flag that limits a list to one node.

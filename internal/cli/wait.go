@@ -35,7 +35,7 @@ func (w *WaitFlags) Add(c *cobra.Command) {
 
 // AddTimeout adds --timeout to c.
 func (w *WaitFlags) AddTimeout(c *cobra.Command) {
-	c.Flags().DurationVar(&w.Timeout, "timeout", 0, "wait at most this `DURATION`, such as 10m (default: until the job ends)")
+	c.Flags().Var(NewDuration(&w.Timeout), "timeout", "wait at most this `DURATION`, such as 10m (default: until the job ends)")
 }
 
 // Wanted reports whether the command waits for its job.

@@ -89,7 +89,7 @@ func child(t reflect.Type, key string) (reflect.Type, []string) {
 }
 
 func (s source) checkLeaf(path string, n ast.Node, t reflect.Type) []error {
-	if yaml.NodeToValue(n, reflect.New(t).Interface()) == nil {
+	if yaml.NodeToValue(n, reflect.New(t).Interface(), yaml.CustomUnmarshaler(duration)) == nil {
 		return nil
 	}
 	return []error{s.at(n.GetToken().Position.Line, fmt.Sprintf("%s: %q is not %s", path, n.GetToken().Value, want(t)))}
@@ -98,7 +98,7 @@ func (s source) checkLeaf(path string, n ast.Node, t reflect.Type) []error {
 func want(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
-		return "a duration: expected a number and a unit, such as 500ms, 10s, 5m or 168h"
+		return "a duration: expected a number and a unit, such as 500ms, 10s, 5m, 24h or 30d"
 	case reflect.TypeFor[seedbed.Priority]():
 		return "a priority: expected low, normal, high, or a whole number from -100 to 100"
 	case reflect.TypeFor[Prefix]():

@@ -8,10 +8,13 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"seedbed"
 )
 
 const maxFile = 1 << 20
@@ -68,10 +71,20 @@ func decode(name string, text []byte, v any) (source, ast.Node, error) {
 	if err := src.check(root, reflect.TypeOf(v).Elem()); err != nil {
 		return src, nil, err
 	}
-	if err := yaml.NodeToValue(root, v, yaml.Strict()); err != nil {
+	if err := yaml.NodeToValue(root, v, yaml.Strict(), yaml.CustomUnmarshaler(duration)); err != nil {
 		return src, nil, src.foreign(err)
 	}
 	return src, root, nil
+}
+
+// duration reads a duration, which may be in days.
+func duration(d *time.Duration, text []byte) (err error) {
+	var given string
+	if err = yaml.Unmarshal(text, &given); err != nil {
+		return err
+	}
+	*d, err = seedbed.ParseDuration(given)
+	return err
 }
 
 func read(path string) ([]byte, error) {

@@ -59,7 +59,7 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 	}
 	if v, given := rest["grace"]; given {
 		text, ok := v.(string)
-		if spec.Grace, err = time.ParseDuration(text); !ok || err != nil || spec.Grace < time.Second || spec.Grace > seedbed.MaxGrace {
+		if spec.Grace, err = seedbed.ParseDuration(text); !ok || err != nil || spec.Grace < time.Second || spec.Grace > seedbed.MaxGrace {
 			return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param grace is not usable: expected a duration such as \"90s\", from 1s to %s",
 				seedbed.MaxGrace)
 		}

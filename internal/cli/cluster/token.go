@@ -63,7 +63,7 @@ func tokenAdd(a *cli.App) *cobra.Command {
 			Field: "role", Usage: "`ROLE`: viewer, operator or admin",
 			Parse: func(text string) (any, error) { return seedbed.ParseRole(text) },
 		},
-		cli.Flag{Field: "expires", Usage: "how long it is valid, as `DURATION`, such as 720h; 0: forever", Parse: expires},
+		cli.Flag{Field: "expires", Usage: "how long it is valid, as `DURATION`, such as 30d; 0: forever", Parse: expires},
 	)...)
 	c.Flags().StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")
 	return c
@@ -71,12 +71,10 @@ func tokenAdd(a *cli.App) *cobra.Command {
 
 // expires returns the time at which a token expires that is valid for that long.
 func expires(text string) (any, error) {
-	lasts, err := time.ParseDuration(text)
+	lasts, err := seedbed.ParseDuration(text)
 	switch {
-	case err != nil:
-		return nil, cli.Usagef("--expires %s: expected a duration such as 720h, or 0 for never", text)
-	case lasts < 0:
-		return nil, cli.Usagef("--expires %s: expected a duration such as 720h, or 0 for never", lasts)
+	case err != nil || lasts < 0:
+		return nil, cli.Usagef("--expires %s: expected a duration such as 30d, or 0 for never", text)
 	case lasts == 0:
 		return nil, nil
 	}

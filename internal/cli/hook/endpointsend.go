@@ -92,21 +92,9 @@ receiver can ignore those that it has. TIME is a date and time such as
 	a.Fill(c, &r,
 		cli.Flag{
 			Field: "since", Usage: "`TIME`, or a duration before now", Required: true,
-			Parse: func(text string) (any, error) { return past(a, text) },
+			Parse: func(text string) (any, error) { return cli.ParsePast("since", text, a.Now()) },
 		},
 		cli.Flag{Field: "missed_only", Name: "missed", Usage: "only events that were not delivered"},
 	)
 	return c
-}
-
-// past parses a time, or a duration before now.
-func past(a *cli.App, s string) (time.Time, error) {
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return a.Now().Add(-d), nil
-	}
-	at, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return at, cli.Usagef("--since %q: expected a time such as 2026-01-31T12:00:00Z, or a duration before now such as 3h", s)
-	}
-	return at, nil
 }

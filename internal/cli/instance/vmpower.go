@@ -21,7 +21,8 @@ func (p *powerFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&p.force, "force", false, "power off immediately, without asking the guest")
 	f.BoolVar(&p.soft, "soft", false, "if the guest does not shut down, fail and leave it running")
-	f.DurationVar(&p.grace, "grace", 0, "time for the guest to shut down, as `DURATION` from 1s to 1h (default: jobs.stage_timeout.shutdown)")
+	f.Var(cli.NewDuration(&p.grace), "grace",
+		"time for the guest to shut down, as `DURATION` from 1s to 1h (default: jobs.stage_timeout.shutdown)")
 	c.MarkFlagsMutuallyExclusive("force", "soft")
 	c.MarkFlagsMutuallyExclusive("force", "grace")
 }

@@ -165,11 +165,9 @@ func metadataLog(a *cli.App) *cobra.Command {
 	c := cli.Resource[seedbed.GuestEvent]{
 		All: func(c *client.Client, ctx context.Context, args []string) ([]seedbed.GuestEvent, error) {
 			if since != "" {
-				ago, err := time.ParseDuration(since)
-				if f.Since = a.Now().Add(-ago); err != nil {
-					if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-						return nil, cli.Usagef("--since %q: expected a duration such as 10m, or a time such as 2026-01-02T15:04:05Z", since)
-					}
+				var err error
+				if f.Since, err = cli.ParsePast("since", since, a.Now()); err != nil {
+					return nil, err
 				}
 			}
 			return c.Access(ctx, args[0], f)
@@ -182,7 +180,7 @@ func metadataLog(a *cli.App) *cobra.Command {
 	flags.StringVar(&f.Kind, "kind", "", "only of this `KIND`: lease, access, user-data, report or password")
 	flags.StringVar(&f.Path, "path", "", "only requests with paths that start with `PREFIX`")
 	flags.StringVar(&f.Status, "status", "", "only answers with this `STATUS`, such as 404 or 4xx")
-	flags.StringVar(&since, "since", "", "only since this `TIME` or DURATION ago")
+	flags.StringVar(&since, "since", "", "only since this `TIME`, or a duration before now")
 	return c
 }
 

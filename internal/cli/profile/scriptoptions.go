@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,9 +50,9 @@ It runs on hosts that allow it only (scripts.privileged in their seedbed.yaml).`
 		cli.Flag{
 			Field: "time", Usage: "time limit of all its steps together, as `DURATION`; 0s: the worker's limit",
 			Parse: func(text string) (any, error) {
-				limit, err := time.ParseDuration(text)
+				limit, err := seedbed.ParseDuration(text)
 				if err != nil {
-					return nil, cli.Usagef("--time %q: expected a duration such as 30m", text)
+					return nil, cli.Usagef("--time: %s", err)
 				}
 				return limit.String(), nil
 			},

@@ -36,7 +36,12 @@ func (a *App) Main(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
 	status := a.status(err)
-	if err != nil && err.Error() != "" { // an empty one has said everything
+	switch all, several := errors.AsType[Failures](err); {
+	case several:
+		for _, e := range all {
+			fmt.Fprintln(a.Err, "seedbed:", OneLine(e.Error()))
+		}
+	case err != nil && err.Error() != "": // an empty one has said everything
 		said := err.Error()
 		if question := didYouMean(meantNames(ctx, c, err)); question != "" {
 			said += " (" + question + ")"
@@ -72,9 +77,23 @@ type timedOut struct{ msg string }
 
 func (e timedOut) Error() string { return e.msg }
 
+// TimedOutf returns the error when --timeout has passed.
+func TimedOutf(format string, args ...any) error { return timedOut{fmt.Sprintf(format, args...)} }
+
+// status returns the exit status for an error. For several objects it is the one that all failures
+// have, and otherwise that of a failure.
 func (a *App) status(err error) int {
 	if err == nil {
 		return exitDone
+	}
+	if all, ok := errors.AsType[Failures](err); ok && len(all) > 0 {
+		first := a.status(all[0])
+		for _, e := range all {
+			if a.status(e) != first {
+				return exitFailed
+			}
+		}
+		return first
 	}
 	if _, ok := errors.AsType[usageError](err); ok || !a.started {
 		return exitUsage

@@ -80,7 +80,8 @@ func ScriptedProfile(api *client.Client, ctx context.Context, name string) (seed
 	return p, err
 }
 
-func instances(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
+// Instances lists the names of instances.
+func Instances(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
 	all, err := api.ListInstances(ctx, seedbed.InstanceQuery{Prefix: begun, Limit: completed})
 	return Each(all, func(i seedbed.Instance) string { return i.Name }), err
 }

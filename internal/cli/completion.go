@@ -74,7 +74,7 @@ func Each[T, R any](all []T, of func(T) R) []R {
 // chooses the lister by the argument's name and the command.
 func (a *App) completeNames(root *cobra.Command) {
 	named := map[string]NameLister{
-		"vm": instances, "profile": Profiles, "image": Images, "hook": Hooks, "network": Networks, "endpoint": endpoints, "job": jobs,
+		"vm": Instances, "profile": Profiles, "image": Images, "hook": Hooks, "network": Networks, "endpoint": endpoints, "job": jobs,
 		"token": tokens,
 	}
 	for _, group := range root.Commands() {
@@ -99,10 +99,11 @@ func (a *App) completeBelow(group *cobra.Command, named NameLister) {
 		if c.ValidArgsFunction != nil || len(words) < 2 {
 			continue
 		}
+		words[1] = strings.TrimSuffix(words[1], "...")
 		var lister NameLister
 		switch {
 		case words[1] == "VM":
-			lister = instances
+			lister = Instances
 		case words[1] == "HOOK":
 			lister = Hooks
 		case c.Name() == "add" || c.Name() == "create":

@@ -185,7 +185,7 @@ func (a *App) ShowPairs(err error, v any, pairs [][2]string) error {
 }
 
 // Confirmed makes a command ask for confirmation before it does anything, unless -y is given.
-// question has a %s for each argument, in their order.
+// question has a %s for each argument, in their order, or a single one for all.
 func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	var yes bool
 	run := c.RunE
@@ -212,6 +212,9 @@ func (a *App) agree(yes bool, question string, args []string) error {
 	quoted := make([]any, len(args))
 	for i, arg := range args {
 		quoted[i] = fmt.Sprintf("%q", arg)
+	}
+	if strings.Count(question, "%s") == 1 { // several objects of one kind
+		quoted = []any{strings.Join(Each(args, func(arg string) string { return fmt.Sprintf("%q", arg) }), ", ")}
 	}
 	what := fmt.Sprintf(question, quoted...)
 	if !a.Terminal {
@@ -264,13 +267,13 @@ func (a *App) JobAction(use, short string, begin func(*client.Client, context.Co
 	return c
 }
 
-// RemoveCommand returns a command that removes the object that its argument names. question and
+// RemoveCommand returns a command that removes the objects that its arguments name. question and
 // done have a %s for the name.
 func (a *App) RemoveCommand(use, short, question, done string, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
-		Use: use, Short: short,
+		Use: use + "...", Short: short,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			return a.Report(remove(api, ctx, args[0]), done, args[0])
+			return ForEach(args, func(name string) error { return a.Report(remove(api, ctx, name), done, name) })
 		}),
 	})
 }

@@ -4,6 +4,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,8 +51,26 @@ func instances(a *cli.App, q *seedbed.InstanceQuery) cli.Resource[seedbed.Instan
 }
 
 func vmList(a *cli.App) *cobra.Command {
-	var q seedbed.InstanceQuery
-	c := instances(a, &q).List(a, "list", "List instances")
+	var (
+		q    seedbed.InstanceQuery
+		tags []string
+	)
+	r := instances(a, &q)
+	r.All = func(api *client.Client, ctx context.Context, _ []string) ([]seedbed.Instance, error) {
+		if len(tags) == 0 {
+			return api.ListInstances(ctx, q)
+		}
+		most, every := q.Limit, q
+		every.Limit = 0 // the API knows no tags
+		all, err := api.ListInstances(ctx, every)
+		all = slices.DeleteFunc(all, func(i seedbed.Instance) bool { return !tagged(i, tags) })
+		if most > 0 {
+			all = all[:min(most, len(all))]
+		}
+		return all, err
+	}
+	c := r.List(a, "list", "List instances")
+	addTags(c, &tags, "only with this tag, as `KEY=VALUE` or KEY (repeatable)")
 	c.Flags().StringVar((*string)(&q.State), "state", "", "only in this `STATE`: provisioning, running, stopped, removing, gone or failed")
 	c.Flags().StringVar(&q.Profile, "profile", "", "only of this `PROFILE`")
 	c.Flags().StringVar(&q.Node, "node", "", "only on this `NODE`")
@@ -90,27 +109,42 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 
 func vmRemove(a *cli.App) *cobra.Command {
 	var (
+		sel     selection
 		yes     bool
 		confirm string
 		w       cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "remove NAME", Short: "Remove an instance and its volumes",
-		Long: `Remove an instance and its volumes. If its create job is still running, that job is
-cancelled and rolled back first; any other job on the instance must end before.`,
+		Use: "remove NAME...", Short: "Remove instances and their volumes",
+		Long: `Remove instances and their volumes. If the create job of an instance is still running,
+that job is cancelled and rolled back first; any other job on the instance must end
+before. Several instances are removed after one question; protected ones are refused.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
-			said := confirm
-			if !yes && confirm == "" {
-				if said, err = askName(ctx, a, api, args[0], "remove"); err != nil {
-					return err
-				}
+			names, err := sel.names(ctx, a, api, args)
+			if err != nil {
+				return err
 			}
-			receipt, err := api.RemoveInstance(ctx, args[0], said)
-			return a.Finish(ctx, api, &w, receipt, err)
+			said := confirm
+			switch {
+			case len(names) > 1 && confirm != "":
+				return cli.Usagef("--confirm is for one instance: %d are given", len(names))
+			case yes || confirm != "" || len(names) == 0:
+			case len(names) > 1:
+				err = askAll(a, names)
+			default:
+				said, err = askName(ctx, a, api, names[0], "remove")
+			}
+			if err != nil {
+				return err
+			}
+			return a.FinishEach(ctx, api, &w, names, sel.given(), func(name string) (seedbed.Receipt, error) {
+				return api.RemoveInstance(ctx, name, said)
+			})
 		}),
 	}
 	cli.AddYes(c, &yes)
 	c.Flags().StringVar(&confirm, "confirm", "", "the instance's `NAME` again, if it is protected")
 	w.Add(c)
+	sel.add(a, c)
 	return c
 }

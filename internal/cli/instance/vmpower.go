@@ -32,27 +32,29 @@ func (p *powerFlags) power() client.Power {
 }
 
 func vmStart(a *cli.App) *cobra.Command {
-	return a.JobAction("start NAME", "Start an instance", cli.Named((*client.Client).StartInstance))
+	s := selection{in: []seedbed.InstanceState{seedbed.InstanceStopped}}
+	return s.jobs(a, "start NAME...", "Start instances", (*client.Client).StartInstance)
 }
 
 func vmStop(a *cli.App) *cobra.Command {
-	c := vmPower(a, "stop NAME", "Shut down an instance; it keeps its disks and addresses", (*client.Client).StopInstance)
-	c.Long = `Shut down an instance, through its guest agent or its power button. If the guest does
-not shut down in time, it is powered off. It keeps its disks and addresses.`
+	c := vmPower(a, "stop NAME...", "Shut down instances; they keep their disks and addresses", (*client.Client).StopInstance)
+	c.Long = `Shut down instances, through their guest agent or their power button. A guest that does
+not shut down in time is powered off. An instance keeps its disks and addresses.`
 	return c
 }
 
 func vmReboot(a *cli.App) *cobra.Command {
-	return vmPower(a, "reboot NAME", "Shut down an instance, as stop does, and start it again", (*client.Client).RebootInstance)
+	return vmPower(a, "reboot NAME...", "Shut down instances, as stop does, and start them again", (*client.Client).RebootInstance)
 }
 
-// vmPower returns a command that switches an instance off, as its flags say.
+// vmPower returns a command that switches instances off, as its flags say.
 func vmPower(
 	a *cli.App, use, short string, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
 ) *cobra.Command {
 	var p powerFlags
-	c := a.JobAction(use, short, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
-		return ask(api, ctx, args[0], p.power())
+	s := selection{in: []seedbed.InstanceState{seedbed.InstanceRunning}}
+	c := s.jobs(a, use, short, func(api *client.Client, ctx context.Context, name string) (seedbed.Receipt, error) {
+		return ask(api, ctx, name, p.power())
 	})
 	p.add(c)
 	return c

@@ -16,18 +16,26 @@ import (
 // vmProtect returns the command that protects an instance, or removes the protection.
 func vmProtect(a *cli.App, on bool) *cobra.Command {
 	c := &cobra.Command{
-		Use: "protect NAME", Short: "Require the name to be typed again before remove or rebuild",
+		Use: "protect NAME...", Short: "Require the name to be typed again before remove or rebuild",
 		Long: `Require the name to be typed again before remove or rebuild. Webhooks can do neither,
 and the cleanup skips the instance.`,
 	}
 	done := "%s is protected"
 	if !on {
-		c.Use, c.Short, c.Long, done = "unprotect NAME", "Remove the protection of an instance", "", "%s is no longer protected"
+		c.Use, c.Short, c.Long, done = "unprotect NAME...", "Remove the protection of instances", "", "%s is no longer protected"
 	}
+	var sel selection
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		i, err := api.ChangeInstance(ctx, args[0], wire.InstanceChange{Protected: &on})
-		return a.Tell(err, i, done, i.Name)
+		names, err := sel.names(ctx, a, api, args)
+		if err != nil {
+			return err
+		}
+		return cli.ForEach(names, func(name string) error {
+			i, err := api.ChangeInstance(ctx, name, wire.InstanceChange{Protected: &on})
+			return a.Tell(err, i, done, i.Name)
+		})
 	})
+	sel.add(a, c)
 	return c
 }
 
@@ -55,6 +63,17 @@ func askName(ctx context.Context, a *cli.App, api *client.Client, name, what str
 		}
 	}
 	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was not changed", name)
+}
+
+// askAll asks for confirmation to remove several instances.
+func askAll(a *cli.App, names []string) error {
+	if !a.Terminal {
+		return cli.Usagef("removing %d instances destroys their disks: add -y (--yes) to confirm", len(names))
+	}
+	if !a.Agreed(fmt.Sprintf("Remove %s and permanently delete their disks?", strings.Join(names, ", "))) {
+		return seedbed.Errorf(seedbed.ErrConflict, "nothing was removed")
+	}
+	return nil
 }
 
 // disks returns n disks in words.

@@ -32,8 +32,8 @@ func commands(a *cli.App) []*cobra.Command {
 			hook.Command(a), hook.DeliveryCommand(a), hook.EndpointCommand(a),
 		}},
 		{"The installation", []*cobra.Command{
-			cluster.StatusCommand(a), doctor.Command(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), cluster.TokenCommand(a),
-			cluster.AuditCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
+			cluster.StatusCommand(a), doctor.Command(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), storage.PoolCommand(a),
+			cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
 		}},
 		{"What was left behind", []*cobra.Command{
 			storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),

@@ -1,0 +1,68 @@
+package storage
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/internal/cli"
+)
+
+// pool is a pool as nodes report it: a shared one once, and another once for each node.
+type pool struct {
+	Name   string        `json:"name"`
+	Type   string        `json:"type"`
+	Nodes  []string      `json:"nodes"`
+	Size   seedbed.Bytes `json:"size"`
+	Free   seedbed.Bytes `json:"free"`
+	Shared bool          `json:"shared"`
+}
+
+// PoolCommand returns the command pool with its subcommands.
+func PoolCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
+		Use: "pool", Aliases: []string{"pools"}, Short: "Show pools, where images and disks are stored",
+		Long: `Show pools, where images and disks are stored. They are configured on each node
+(storage.pools).`,
+	})
+	var node string
+	r := cli.Resource[pool]{
+		All: func(api *client.Client, ctx context.Context, _ []string) ([]pool, error) {
+			nodes, err := api.Nodes(ctx)
+			return poolsOf(nodes, node), err
+		},
+		None: "no node has reported a pool: seedbed node list", Unmatched: "no matching pools",
+		Head: []string{"name", "type", "shared", "free", "size", "nodes"},
+		Row: func(p pool) []string {
+			return []string{p.Name, p.Type, cli.YesNo(p.Shared), p.Free.Human(), p.Size.Human(), strings.Join(p.Nodes, ", ")}
+		},
+	}
+	list := r.List(a, "list", "List pools, as nodes reported them last")
+	list.Flags().StringVar(&node, "node", "", "only those of this `NODE`")
+	c.AddCommand(list)
+	return c
+}
+
+// poolsOf returns the pools of nodes, or of the node with that name if it is not empty, by name.
+func poolsOf(nodes []seedbed.NodeStatus, only string) []pool {
+	all := []pool{}
+	for _, n := range nodes {
+		if only != "" && n.Name != only {
+			continue
+		}
+		for _, p := range n.Report.Pools {
+			same := slices.IndexFunc(all, func(q pool) bool { return p.Shared && q.Shared && q.Name == p.Name && q.Type == p.Type })
+			if same < 0 {
+				all = append(all, pool{p.Name, p.Type, []string{n.Name}, p.Size, p.Free, p.Shared})
+				continue
+			}
+			all[same].Nodes = append(all[same].Nodes, n.Name)
+		}
+	}
+	slices.SortStableFunc(all, func(p, q pool) int { return strings.Compare(p.Name, q.Name) })
+	return all
+}

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -18,17 +19,19 @@ func CreateCommand(a *cli.App) *cobra.Command {
 		userData string
 		params   flags.ParamFlags
 		served   flags.ServedParams
+		sized    flags.SizeParams
 		dry      bool
 		w        cli.WaitFlags
 	)
 	c := &cobra.Command{
 		Use:   "create NAME [PROFILE]",
 		Short: "Create an instance and start it",
-		Long: `Create an instance and start it. The name is also its host name. Parameters override
-the profile: vcpus=2, memory=2GiB, disk=20GiB, ssh_keys=LINE (repeatable), any
-param.NAME that a template in the documents uses, and whatever the other flags set, by
-its name in the API: user_data=TEXT or user_data=@FILE, http_tokens=required. Tags are
-added to those of the profile.
+		Long: `Create an instance and start it. The name is also its host name. --vcpus, --memory,
+--disk and the other flags override the profile. Tags are added to those of the profile.
+
+Parameters (--param) set any param.NAME that a template in the documents uses, and what
+the flags set, by its name in the API: memory=2GiB, ssh_keys=LINE (repeatable),
+user_data=TEXT or user_data=@FILE, http_tokens=required.
 
 If the profile declares parameters (seedbed profile show), --param sets one,
 --params-file several, and --interactive asks for the others without echoing secrets.
@@ -50,7 +53,7 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err != nil {
 				return err
 			}
-			if err := served.Set(p); err != nil {
+			if err := errors.Join(served.Set(p), sized.Set(p)); err != nil {
 				return err
 			}
 			if userData != "" {
@@ -83,6 +86,7 @@ A file keeps a secret off the command line, which other users can see.`,
 	)
 	c.Flags().StringVar(&userData, "userdata", "", "`MODE` of its user-data: live (follow changes of the profile's) or pinned")
 	params.Add(c)
+	sized.Add(a, c)
 	served.Add(a, c)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be created, where, and what prevents it")
 	w.AddJob(a, c)

@@ -1,0 +1,57 @@
+package flags
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/internal/cli"
+)
+
+// sized holds the parameters of a request that say how large an instance is, and who may log in.
+type sized struct {
+	VCPUs   int           `json:"vcpus"`
+	Memory  seedbed.Bytes `json:"memory"`
+	Disk    seedbed.Bytes `json:"disk"`
+	SSHKeys []string      `json:"ssh_keys"`
+}
+
+// SizeParams are the flags that set these parameters instead of --param.
+type SizeParams struct {
+	to    sized
+	bound *cli.Bound
+}
+
+// Add adds the flags to c.
+func (s *SizeParams) Add(a *cli.App, c *cobra.Command) {
+	s.bound = cli.Bind(a, c, &s.to,
+		cli.Flag{Field: "vcpus", Usage: "number of virtual `CPUS` (default: the profile's)"},
+		cli.Flag{Field: "memory", Usage: "memory `SIZE`, such as 4GiB (default: the profile's)"},
+		cli.Flag{Field: "disk", Usage: "`SIZE` of the first disk, such as 20GiB (default: the profile's)"},
+		cli.Flag{
+			Field: "ssh_keys", Name: "ssh-key", Each: true,
+			ParseAll: func(texts []string) (any, error) { return SSHKeys(texts) },
+			Usage:    "public SSH key: a `FILE` or the key itself (repeatable; default: those of the profile)",
+		},
+	)
+}
+
+// Set adds what the given flags say to the parameters of a request.
+func (s *SizeParams) Set(params map[string]any) error {
+	given, err := s.bound.Values()
+	if err != nil {
+		return err
+	}
+	for name, value := range given {
+		if _, twice := params[name]; twice {
+			flag := strings.TrimSuffix(strings.ReplaceAll(name, "_", "-"), "s")
+			if name == "vcpus" {
+				flag = name
+			}
+			return cli.Usagef("--param %s and --%s set the same: give only one", name, flag)
+		}
+		params[name] = value
+	}
+	return nil
+}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"seedbed"
@@ -13,7 +12,7 @@ import (
 func (a *App) ShowPlan(p seedbed.Plan, err error) error {
 	return a.ShowPlanned(err, p, append([][2]string{
 		{"name", p.Name}, {"profile", p.Profile}, {"image", p.Image}, {"node", p.Node},
-		{"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", Size(p.Memory)},
+		{"vcpus", Number(p.VCPUs)}, {"memory", Size(p.Memory)},
 	}, PlanPairs(p)...), p.Name, p.Problems)
 }
 
@@ -21,7 +20,7 @@ func (a *App) ShowPlan(p seedbed.Plan, err error) error {
 func (a *App) ShowPlanned(err error, plan any, pairs [][2]string, name string, problems []string) error {
 	err = a.ShowPairs(err, plan, pairs)
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%s would be refused: %s", name, strings.Join(problems, "; "))
+		err = seedbed.Errorf(seedbed.ErrConflict, "%s would be refused: %s", name, strings.Join(problems, "; "))
 	}
 	return err
 }

@@ -32,7 +32,8 @@ Exit status:
   2  the command line is wrong, or names no command: the help is printed
   3  a named object does not exist
   4  it was refused: invalid, exists already, in use, not allowed, no room
-  5  it took longer than --timeout; the job continues`
+  5  it took longer than --timeout; the job continues
+For several objects it is the status that all failures have, otherwise 1.`
 
 // GlobalFlags are the flags of every command.
 type GlobalFlags struct {

@@ -71,6 +71,7 @@ A file keeps a secret off the command line, which other users can see.`,
 				return a.ShowPlan(api.Plan(ctx, req))
 			}
 			receipt, err := api.CreateInstance(ctx, req)
+			err = namedProfile(ctx, api, req.Profile, err)
 			if err := a.Finish(ctx, api, &w, receipt, err); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
@@ -92,4 +93,16 @@ A file keeps a secret off the command line, which other users can see.`,
 	w.AddJob(a, c)
 	c.ValidArgsFunction = a.Completion(cli.NoNames, cli.Profiles)
 	return c
+}
+
+// namedProfile returns seedbed.ErrNotFound for the refusal of a request whose profile does not exist:
+// the command line named it, although the API says that the request is invalid.
+func namedProfile(ctx context.Context, api *client.Client, profile string, err error) error {
+	if profile == "" || !errors.Is(err, seedbed.ErrInvalid) {
+		return err
+	}
+	if _, missing := api.Profile(ctx, profile); errors.Is(missing, seedbed.ErrNotFound) {
+		return seedbed.Errorf(seedbed.ErrNotFound, "%s", err)
+	}
+	return err
 }

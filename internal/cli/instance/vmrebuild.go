@@ -58,7 +58,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 				}
 			}
 			receipt, err := api.RebuildInstance(ctx, req, p.power())
-			return a.Finish(ctx, api, &w, receipt, err)
+			return a.Finish(ctx, api, &w, receipt, namedProfile(ctx, api, r.Profile, err))
 		}),
 	}
 	a.Fill(c, &r,

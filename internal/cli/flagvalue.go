@@ -19,7 +19,7 @@ type sizeFlag struct{ *seedbed.Bytes }
 
 func (f sizeFlag) Set(s string) error { return f.UnmarshalText([]byte(s)) }
 
-func (f sizeFlag) Type() string { return "size" }
+func (f sizeFlag) Type() string { return "SIZE" }
 
 // NewDuration returns the value of a flag that sets d, which may be given in days.
 func NewDuration(d *time.Duration) pflag.Value { return durationFlag{d} }
@@ -61,7 +61,7 @@ func (o oneOf) String() string {
 	return *o.value
 }
 
-func (o oneOf) Type() string { return "word" }
+func (o oneOf) Type() string { return "WORD" }
 
 func (o oneOf) Set(s string) error {
 	for _, w := range o.words {

@@ -3,7 +3,6 @@ package profile
 import (
 	"cmp"
 	"context"
-	"math"
 	"strconv"
 	"strings"
 
@@ -39,30 +38,35 @@ const defaultMaxDowntime = 300 // milliseconds, the default of libvirt and PVC
 func systemFlags() []cli.Flag {
 	return []cli.Flag{
 		{Field: "vcpus", Short: "u", Usage: "number of virtual `CPUS`"},
-		{Field: "memory", Name: "vram", Short: "m", Usage: "memory in `MB` (MiB)", Parse: megabytes},
+		{Field: "memory", Name: "vram", Short: "m", Usage: "memory `SIZE`, such as 2GiB; a number alone is in MiB", Parse: mebibytes},
 		{Field: "serial", Short: "s", Off: "S", Usage: "a serial console"},
 		{Field: "vnc", Short: "n", Off: "N", Usage: "a VNC console"},
 		{Field: "vnc_bind", Short: "b", Usage: "`ADDRESS` that VNC listens on instead of localhost"},
 		{Field: "node_limit", Usage: "allowed `NODES`, separated by commas", ParseAll: words},
 		{
-			Field: "node_selector", Usage: "how a node is chosen; none: as the installation does",
+			Field: "node_selector", Usage: "`SELECTOR` that chooses the node, where none stands for the installation's",
 			Words: []string{"mem", "memprov", "vcpus", "vms", "load", "none"},
 			Parse: func(word string) (any, error) { return strings.TrimPrefix(word, "none"), nil },
 		},
 		{Field: "node_autostart", Usage: "start instances when their node starts"},
-		{Field: "migration_method", Usage: "how instances move between nodes", Words: []string{"none", "live", "shutdown"}},
+		{Field: "migration_method", Usage: "`METHOD` by which instances move between nodes", Words: []string{"none", "live", "shutdown"}},
 		{Field: "migration_max_downtime", Name: "max-downtime", Usage: "`MILLISECONDS` that a live migration may pause an instance"},
-		{Field: "disk_bus", Usage: "how disks are attached: each by itself, or all to one controller", Words: []string{"virtio", "scsi"}},
+		{Field: "disk_bus", Usage: "`BUS` of the disks, each a device of its own or all at one controller", Words: []string{"virtio", "scsi"}},
 		{Field: "disk_copy", Usage: "copy disks completely from their images instead of cloning"},
 	}
 }
 
-func megabytes(text string) (any, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > math.MaxInt64/int(seedbed.MiB) {
-		return nil, cli.Usagef("--vram %q: expected a number of MiB, such as 1024", text)
+// mebibytes reads a size. A number without a unit is in MiB, as in PVC's client.
+func mebibytes(text string) (any, error) {
+	exact := text
+	if _, err := strconv.Atoi(text); err == nil {
+		exact += "MiB"
 	}
-	return seedbed.Bytes(n) * seedbed.MiB, nil
+	size, err := seedbed.ParseBytes(exact)
+	if err != nil || size%seedbed.MiB != 0 {
+		return nil, cli.Usagef("--vram %q: expected a size in whole MiB, such as 2GiB, or a number of MiB", text)
+	}
+	return size, nil
 }
 
 // words returns the items of a list, without white space around them and empty ones.
@@ -79,7 +83,7 @@ func words(texts []string) (any, error) {
 func systemAdd(a *cli.App) *cobra.Command {
 	t := seedbed.CatalogueSystem{MigrationDowntime: defaultMaxDowntime}
 	c := &cobra.Command{
-		Use: "add NAME --vcpus CPUS --vram MB", Short: "Add a system template",
+		Use: "add NAME --vcpus CPUS --vram SIZE", Short: "Add a system template",
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			t.Name = args[0]
 			_, err := api.CreateSystemTemplate(ctx, t)
@@ -123,16 +127,16 @@ func systemSet(a *cli.App) *cobra.Command {
 func systemList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.SystemTemplate]{
 		All:       cli.Matching((*client.Client).SystemTemplates),
-		None:      "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m MB",
+		None:      "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m SIZE",
 		Unmatched: "no system templates with that name",
 		Head: []string{
-			"name", "id", "vcpus", "vram [mb]", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]",
+			"name", "id", "vcpus", "memory", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]",
 			"disk bus", "copied",
 		},
 		Row: func(t wire.SystemTemplate) []string {
-			vram, downtime := strconv.FormatInt(int64(t.Memory/seedbed.MiB), 10), strconv.FormatInt(t.MigrationDowntime, 10)
+			downtime := strconv.FormatInt(t.MigrationDowntime, 10)
 			return []string{
-				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), vram, cli.YesNo(t.Serial), cli.YesNo(t.VNC),
+				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), t.Memory.String(), cli.YesNo(t.Serial), cli.YesNo(t.VNC),
 				orDash(t.VNCBind), orDash(strings.Join(t.NodeLimit, ",")), orDash(t.NodeSelector), cli.YesNo(t.NodeAutostart),
 				orDash(t.MigrationMethod), downtime, cmp.Or(t.DiskBus, seedbed.BusVirtio), cli.YesNo(t.DiskCopy),
 			}

@@ -39,12 +39,12 @@ func storageList(a *cli.App) *cobra.Command {
 		All:       cli.Matching((*client.Client).StorageTemplates),
 		None:      "no storage templates yet: seedbed provisioner template storage add NAME",
 		Unmatched: "no storage templates with that name",
-		Head:      []string{"name", "id", "disk", "pool", "source volume", "size [gb]", "filesystem", "arguments", "mountpoint"},
+		Head:      []string{"name", "id", "disk", "pool", "source volume", "size", "filesystem", "arguments", "mountpoint"},
 		Row: func(t wire.StorageTemplate) []string {
 			var disks [][]string
 			for _, d := range t.Disks {
 				disks = append(disks, []string{
-					d.Name, d.Pool, orDash(d.Source), orDash(cli.When(d.Size > 0, strconv.FormatInt(int64(d.Size/seedbed.GiB), 10))),
+					d.Name, d.Pool, orDash(d.Source), orDash(cli.Size(d.Size)),
 					orDash(d.Filesystem), orDash(strings.Join(d.FilesystemArgs, " ")),
 					orDash(d.Mountpoint),
 				})
@@ -84,7 +84,7 @@ one dash, a longer key two.`,
 	a.Fill(c, &d,
 		cli.Flag{Field: "pool", Short: "p", Usage: "storage `POOL` of the disk", Names: cli.NoNames, Required: true},
 		cli.Flag{Field: "source_volume", Short: "i", Usage: "`IMAGE` to clone it from", Names: cli.Images},
-		cli.Flag{Field: "size", Short: "s", Usage: "size of a blank disk in `GB` (GiB)", Parse: diskSize},
+		cli.Flag{Field: "size", Short: "s", Usage: "`SIZE` of a blank disk, such as 20GiB; a number alone is in GiB", Parse: diskSize},
 		cli.Flag{Field: "filesystem", Short: "f", Usage: "`FILESYSTEM` of a blank disk"},
 		cli.Flag{
 			Field: "filesystem_args", Name: "fsarg", Each: true,
@@ -100,16 +100,20 @@ one dash, a longer key two.`,
 	return c
 }
 
-// diskSize parses a size in GiB.
+// diskSize reads a size. A number without a unit is in GiB, as in PVC's client.
 func diskSize(text string) (any, error) {
-	switch size, err := strconv.Atoi(text); {
-	case err != nil:
-		return nil, cli.Usagef("--size %q: expected a number of GiB, such as 20", text)
-	case size < 1 || size > maxGB:
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "disk_size is %d: expected 1 to %d GB", size, maxGB)
-	default:
-		return seedbed.Bytes(size) * seedbed.GiB, nil
+	exact := text
+	if _, err := strconv.Atoi(text); err == nil {
+		exact += "GiB"
 	}
+	size, err := seedbed.ParseBytes(exact)
+	switch {
+	case err != nil || size%seedbed.GiB != 0:
+		return nil, cli.Usagef("--size %q: expected a size in whole GiB, such as 20GiB, or a number of GiB", text)
+	case size < seedbed.GiB || size > maxGB*seedbed.GiB:
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "disk_size is %s: expected 1GiB to %s", size, maxGB*seedbed.GiB)
+	}
+	return size, nil
 }
 
 // dashed adds dashes to each argument of mkfs: as many as its key needs.

@@ -62,16 +62,13 @@ the provisioning script named ova or default_ova, which must exist and may be em
 func ovaList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.OVA]{
 		All: cli.Matching((*client.Client).OVAs), None: "no OVA images", Unmatched: "no OVA images with that name",
-		Head: []string{"name", "id", "disk", "size [gb]", "pool", "volume", "format"},
+		Head: []string{"name", "id", "disk", "size", "pool", "volume", "format"},
 		Row: func(o wire.OVA) []string {
 			var volumes [][]string
 			for _, v := range o.Volumes {
-				volumes = append(volumes, []string{v.Disk, strconv.FormatInt(gigabytes(v.Size), 10), v.Pool, v.Image, v.Format})
+				volumes = append(volumes, []string{v.Disk, v.Size.Human(), v.Pool, v.Image, v.Format})
 			}
 			return cli.Stacked([]string{o.Name, strconv.FormatInt(o.ID, 10)}, 5, volumes)
 		},
 	}.List(a, "list [LIMIT]", "List OVA images")
 }
-
-// gigabytes returns a size in GiB, rounded up.
-func gigabytes(b seedbed.Bytes) int64 { return int64((b + seedbed.GiB - 1) / seedbed.GiB) }

@@ -100,9 +100,9 @@ type Metadata struct {
 	Listen       string `yaml:"listen"`
 	RedirectPort uint16 `yaml:"redirect_port"`
 	// TrackedConnections bounds the connections of one NIC that the kernel tracks.
-	TrackedConnections int `yaml:"tracked_connections"`
-	State        string `yaml:"state"`  // directory of the feed's snapshot and the spool
-	Health       string `yaml:"health"` // health and metrics, loopback only
+	TrackedConnections int    `yaml:"tracked_connections"`
+	State              string `yaml:"state"`  // directory of the feed's snapshot and the spool
+	Health             string `yaml:"health"` // health and metrics, loopback only
 	// The following keys are seedbedd's, for the records that are served.
 	Region     string `yaml:"region"`
 	Zone       string `yaml:"zone"`

@@ -135,7 +135,7 @@ func TestMuchOutput(t *testing.T) {
 	t.Parallel()
 	h := lab(t)
 	var bytes, notes int
-	s := start(t, h, sh(t, &lines{}, "head -c 1G /dev/zero | tr '\\0' x; exit 4", func(s *Spec) {
+	s := start(t, h, sh(t, &lines{}, "head -c 32M /dev/zero | tr '\\0' x; exit 4", func(s *Spec) {
 		s.Limits.Output = seedbed.MiB
 		s.Output = func(stream string, line []byte) {
 			if stream == Notes {

@@ -44,7 +44,7 @@ func TestBadInput(t *testing.T) {
 		}{
 			{"no image", []string{"image", "add", "notes", text}, 1, []string{"notes.txt", "not"}},
 			{"no file", []string{"image", "add", "none", filepath.Join(s.Dir, "nowhere.img")}, 1, []string{"nowhere.img"}},
-			{"unknown profile", []string{"create", "vm1", "--profile", "nosuch"}, 4, []string{`"nosuch"`, "small"}},
+			{"unknown profile", []string{"create", "vm1", "--profile", "nosuch"}, 3, []string{`"nosuch"`, "small"}},
 			{"no host name", []string{"create", "Not_A_Host", "--profile", "small"}, 4, []string{"Not_A_Host", "host name"}},
 			{"unknown parameter", []string{"create", "vm1", "--profile", "small", "--param", "colour=red"}, 4, []string{"colour"}},
 			{"profile of an unknown image", []string{"profile", "add", "p", "--image", "nosuch"}, 4, []string{"nosuch"}},

@@ -188,8 +188,8 @@ func bridgePorts(s *lab.Stack) []string {
 	return strings.Fields(s.Run("ls", filepath.Join("/sys/class/net", s.Bridge, "brif")))
 }
 
-// remembered are the sets of IPv6 addresses that ports have used, which end by themselves.
-var remembered = regexp.MustCompile(`(?s)\tset (sources|newcomers) \{.*?\n\t\}\n`)
+// remembered are the sets of what ports have sent, whose elements end by themselves.
+var remembered = regexp.MustCompile(`(?s)\tset \S+ \{\n\t\ttype [^\n]*\n\t\tsize [^\n]*\n\t\tflags dynamic.*?\n\t\}\n`)
 
 // elements is the bridge table that holds the ports' filters.
 func elements(s *lab.Stack) string {

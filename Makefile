@@ -28,9 +28,10 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@$(MAKE) --no-print-directory build labctl image
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
-# Packages that use the host's one libvirtd, or load the machine, run one after another. Those that
-# mostly wait for a cluster or a database run side by side after them.
-APART  := provision provision/ceph store store/zk provision/script/python
+# Packages that share the host's one libvirtd, its block devices or its control groups run one after
+# another. The others run side by side after them, those that take longest first.
+ALONE  := internal/e2e internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox
+LONG   := provision/ceph provision store provision/script/python
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
 GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
@@ -45,11 +46,11 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
 	status=0; \
-	rest=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(APART))"); \
-	$(call GOTEST,rest,$$rest) -p 1 2>&1 | tee $(TIMES)/rest || status=1; \
-	$(call GOTEST,apart,$(addprefix ./,$(APART))) -p 3 2>&1 | tee $(TIMES)/apart || status=1; \
+	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(ALONE) $(LONG))"); \
+	$(call GOTEST,alone,$(addprefix ./,$(ALONE))) -p 1 2>&1 | tee $(TIMES)/alone || status=1; \
+	$(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3 2>&1 | tee $(TIMES)/beside || status=1; \
 	echo 'where the time went:'; \
-	cat $(TIMES)/apart $(TIMES)/rest | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
+	cat $(TIMES)/alone $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
 		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \
 	if cat $(TIMES)/again-* 2>/dev/null | grep .; then echo 'The tests above failed and ran again. A test that passes only then is a fault: mend it.'; fi; \
 	exit $$status

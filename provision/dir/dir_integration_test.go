@@ -223,7 +223,15 @@ func TestNoSpaceInTheMiddle(t *testing.T) {
 			if !errors.Is(err, seedbed.ErrFull) {
 				t.Errorf("import: got %v", err)
 			}
-			_, err = p.CloneVolume(t.Context(), "job", seedbed.VolumeSpec{Name: "v", Instance: "i", Size: 64 * seedbed.MiB})
+			clone := func() error {
+				_, err := p.CloneVolume(t.Context(), "job", seedbed.VolumeSpec{Name: "v", Instance: "i", Size: 64 * seedbed.MiB})
+				return err
+			}
+			err = clone()
+			if room >= 256*seedbed.KiB && errors.Is(err, seedbed.ErrFull) {
+				// The kernel frees the room of what the import has removed a moment after qemu-img has ended.
+				lab.Await(t, lab.Patience, "there is room again", func() bool { err = clone(); return !errors.Is(err, seedbed.ErrFull) })
+			}
 			if room < 256*seedbed.KiB {
 				if !errors.Is(err, seedbed.ErrFull) || !strings.Contains(err.Error(), "pool default at") {
 					t.Errorf("clone: got %v", err)

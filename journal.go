@@ -40,8 +40,7 @@ type Step struct {
 	Image *ImageInfo
 	// Images is the same for the images of an OVA.
 	Images []ImageInfo
-	// Final is set if Next cannot be undone. A job whose cancellation was requested does not reach
-	// it, and a job that has reached it is not cancelled.
+	// Final is set if Next cannot be undone. A job that has reached it is not cancelled.
 	Final bool
 	// Flattened records that the volumes of the instance are no longer clones of an image.
 	Flattened bool

@@ -142,6 +142,59 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 	}
 }
 
+// TestCancelAtACommit cancels a job at the commit of each stage of every plan, and at that of its
+// end, in an engine that does not look for cancels in between. The cancel is obeyed, or refused if
+// the job can no longer be undone.
+func TestCancelAtACommit(t *testing.T) {
+	t.Parallel()
+	for _, c := range matrix() {
+		if c.job.Kind.Forward() {
+			continue
+		}
+		const end = "the end"
+		commits := []string{end}
+		for _, s := range c.plan() {
+			commits = append(commits, s.Name)
+		}
+		for _, at := range sample.Of(t, commits, 2) {
+			t.Run(c.name+"/"+at, func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t).withProfile(seedbed.ReadyStarted)
+				l.tune = func(_ *engine.Config, p *engine.Intervals) { p.CancelPoll = ample }
+				a := c.begin(l)
+				var reached atomic.Bool
+				var refused error
+				p := l.start(func(p *process) {
+					p.store.fail(func(write, of string, point drivertest.Point) error {
+						now := write == "step" && of == at || write == "finish" && at == end
+						if now && point == drivertest.Before && reached.CompareAndSwap(false, true) {
+							refused = l.db.CancelJob(context.Background(), a.id)
+						}
+						return nil
+					})
+				})
+				l.eventually("end", func() bool { j, err := l.db.Job(t.Context(), a.id); return err == nil && j.State.Terminal() })
+				job, err := l.db.Job(t.Context(), a.id)
+				l.ok(err)
+				p.stop()
+				if !reached.Load() {
+					t.Fatalf("the commit was not reached:\n%s", l.history(a.id))
+				}
+				l.invariants(a.id)
+				if refused != nil {
+					l.want("cancel that is too late", refused, seedbed.ErrConflict)
+					a.done()
+					return
+				}
+				if job.State != seedbed.JobRolledBack || job.Error != "cancelled on request" {
+					t.Errorf("%s: %s\n%s", job.State, job.Error, l.history(a.id))
+				}
+				a.undone()
+			})
+		}
+	}
+}
+
 // lastCancelled returns the last stage of a plan in which its job can be cancelled.
 func lastCancelled(plan []engine.Stage) (s engine.Stage) {
 	for _, s = range slices.Backward(plan) {

@@ -9,8 +9,8 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// CancelJob marks a job to be cancelled; its owner soon sees that and undoes it. A job that has not
-// started ends at once, and a job that waits for its next attempt is undone at once. Cancelling a
+// CancelJob marks a job to be cancelled; its owner soon sees that, at its next stage boundary at the
+// latest, and undoes it. A job that has not started ends at once, and a job that waits for its next attempt is undone at once. Cancelling a
 // job twice changes nothing. CancelJob returns ErrConflict for a job that has ended, an import
 // whose image is complete, or a rebuild that removes the old disks. It returns ErrInvalid for a job
 // that cannot be undone.
@@ -61,4 +61,13 @@ func (db *DB) cancel(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, said stri
 		return err
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE job SET lease_until = $1 WHERE id = $2 AND owner = '' AND lease_until > $1`, sqldb.Micros(clock), j.ID)
+}
+
+// uncancelled returns ErrConflict if the running job is to be cancelled. Each commit that takes a job
+// further looks at that in its own transaction, so that a cancel is either refused or obeyed.
+func uncancelled(j seedbed.Job) error {
+	if j.State == seedbed.JobRunning && j.Cancel {
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s was asked to be cancelled", j.ID.Short())
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 // Finish ends a job in one transaction: it writes the job's terminal state and its last event, and
 // settles its instance or image. A job that succeeded keeps no error. Any other job keeps its first
-// error.
+// error. It returns ErrConflict for a running job that is to be cancelled, which is undone instead.
 func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResult) error {
 	if !o.State.Terminal() {
 		return seedbed.Errorf(seedbed.ErrInvalid, "a job cannot end as %q", sqldb.Clean(string(o.State), 80))
@@ -26,6 +26,9 @@ func (db *DB) Finish(ctx context.Context, ref seedbed.JobRef, o seedbed.JobResul
 			return nil, err
 		}
 		if err := jobs.Become(j.Job, o.State); err != nil {
+			return nil, err
+		}
+		if err := uncancelled(j.Job); err != nil {
 			return nil, err
 		}
 		if !b.Shared {

@@ -262,15 +262,6 @@ func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]string, erro
 	return slices.Compact(names), err
 }
 
-// noReturn returns ErrConflict if the job is to be cancelled, so that it does not start a stage
-// that cannot be undone.
-func noReturn(j seedbed.Job) error {
-	if j.Cancel {
-		return seedbed.Errorf(seedbed.ErrConflict, "job %s was asked to be cancelled", j.ID.Short())
-	}
-	return nil
-}
-
 // endRebuild deletes the stored sides of a rebuild job, unless the job can be resumed. They are the
 // only record of the disks that the job could not remove.
 func endRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobResult) error {
@@ -314,6 +305,8 @@ func uncancellable(j seedbed.Job) error {
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s has rebuilt its instance already, and removes the former disks", j.ID.Short())
 	case seedbed.JobResize: // the guest may use the new space at once
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s is already growing the disk, which cannot be undone", j.ID.Short())
+	case seedbed.JobFlatten:
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s has made the volumes independent already", j.ID.Short())
 	case seedbed.JobCreate: // they may belong to another by then
 		return seedbed.Errorf(seedbed.ErrConflict, "job %s is already releasing its disks, which then belong to no instance", j.ID.Short())
 	}

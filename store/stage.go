@@ -17,7 +17,7 @@ const maxStages = 64
 
 // Step writes one stage boundary of a running job: the end of s.Done, the intent of s.Next, and the
 // changes that belong to them. Its events come before both. It may be repeated. It returns
-// ErrConflict if s.Done was not intended, or if the job is undoing.
+// ErrConflict if s.Done was not intended, or if the job is undoing or is to be cancelled.
 func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) error {
 	for i := range s.Events {
 		if err := jobs.Whole(&s.Events[i]); err != nil {
@@ -53,10 +53,8 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 	if err := jobs.Become(j, seedbed.JobRunning); err != nil {
 		return nil, err
 	}
-	if s.Final {
-		if err := noReturn(j); err != nil {
-			return nil, err
-		}
+	if err := uncancelled(j); err != nil {
+		return nil, err
 	}
 	begun, done, err := checkStages(ctx, b, j, s)
 	if err != nil {
@@ -96,12 +94,13 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 	if begins(j, s) {
 		tx.Add(stageTable, j.ID, begun+1, next, seedbed.StageIntent, sqldb.Micros(sqldb.Now()))
 	}
+	final := s.Final || s.Next == "" && (j.Final || s.Flattened) // nothing undoes that before the end
 	tx.Later(`
 		UPDATE job SET done = $2,
 			total = CASE WHEN $3 > 0 THEN $3 ELSE total END, events = $4,
 			progress = CASE WHEN stage = $5 AND stage <> '' THEN progress ELSE 0 END,
 			attempts = CASE WHEN $5 = '' THEN 0 WHEN stage = $5 THEN attempts ELSE 1 END, stage = $5, final = $6
-		WHERE id = $1`, j.ID, done, s.Total, held.Events+int64(len(s.Events)), next, sqldb.Flag(s.Final))
+		WHERE id = $1`, j.ID, done, s.Total, held.Events+int64(len(s.Events)), next, sqldb.Flag(final))
 	jobs.AddEvents(tx, j.ID, held.Events, s.Events)
 	if !begins(j, s) {
 		return nil, nil

@@ -114,7 +114,11 @@ func (t *Task) run() error {
 		return t.finish(t.lease.leased, t.failure(cause, err))
 	}
 	if t.Job.OnFailure.Policy == seedbed.FailKeep && !errors.Is(err, errCancelled) {
-		return t.finish(t.lease.leased, t.kept(cause))
+		err := t.finish(t.lease.leased, t.kept(cause))
+		if !errors.Is(err, errCancelled) {
+			return err
+		}
+		cause = err.Error()
 	}
 	if err := t.Write(t.lease.leased, func(ctx context.Context) error { return t.engine.store.Undo(ctx, t.Ref, cause) }); err != nil {
 		return err
@@ -215,21 +219,25 @@ func (t *Task) step(ctx context.Context, s seedbed.Step) error {
 	if err == nil {
 		t.stage, t.reported, t.Job.Attempts = s.Next, 0, 1
 	}
-	if s.Final && errors.Is(err, seedbed.ErrConflict) && t.cancelled(ctx) {
-		return errCancelled // at the last moment
-	}
-	return err
+	return t.orCancelled(ctx, err)
 }
 
-// cancelled reports whether the job is to be cancelled, which may be why ctx has ended.
-func (t *Task) cancelled(ctx context.Context) bool {
+// orCancelled returns errCancelled if the store has refused a commit, with err, because the job is
+// to be cancelled. Otherwise it returns err. The store sees a cancel that the lease keeper has not
+// seen yet.
+func (t *Task) orCancelled(ctx context.Context, err error) error {
+	if !errors.Is(err, seedbed.ErrConflict) {
+		return err
+	}
 	if errors.Is(context.Cause(ctx), errCancelled) {
-		return true
+		return errCancelled
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.engine.intervals.Call)
 	defer cancel()
-	job, err := t.engine.store.Job(ctx, t.Ref.ID)
-	return err == nil && job.Cancel
+	if job, readErr := t.engine.store.Job(ctx, t.Ref.ID); readErr == nil && job.Cancel {
+		return errCancelled
+	}
+	return err
 }
 
 func (t *Task) finish(ctx context.Context, out seedbed.JobResult) error {
@@ -238,7 +246,7 @@ func (t *Task) finish(ctx context.Context, out seedbed.JobResult) error {
 	if err == nil {
 		t.log.Info("job ended", "state", out.State, "error", out.Error)
 	}
-	return err
+	return t.orCancelled(ctx, err)
 }
 
 // Write does one write for the job. The end of ctx does not interrupt it, because a write with an

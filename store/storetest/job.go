@@ -103,12 +103,16 @@ func testCancel(b *bench) {
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "rolled_back")
 
-	j, i := b.running("web1")
+	j, _ = b.running("web1")
 	b.equal(get(b.RenewLease(ctx, j.Ref(), lease))(b), false)
 	b.must(b.CancelJob(ctx, j.ID))
 	b.equal(get(b.Job(ctx, j.ID))(b).State, seedbed.JobRunning)
 	b.equal(get(b.RenewLease(ctx, j.Ref(), lease))(b), true)
-	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.want(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}), seedbed.ErrConflict, "cancelled")
+	b.must(b.Undo(ctx, j.Ref(), "cancelled"))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
+
+	i := b.instance("web1")
 	removing := get(b.Accept(ctx, removeOf(i.ID)))(b)
 	b.want(b.CancelJob(ctx, removing.Job), seedbed.ErrInvalid, "remove")
 	b.equal(get(b.Job(ctx, removing.Job))(b).Cancel, false)

@@ -26,6 +26,7 @@ var raceCases = map[string]func(*bench){
 	"one cron slot":   testSlotRace,
 	"one setting":     testSettingRace,
 	"events gap-free": testEventRace,
+	"cancel and end":  testCancelRace,
 }
 
 // turn returns the program that is asked next. The methods after it are those that race.
@@ -321,4 +322,45 @@ func testEventRace(b *bench) {
 		}
 		return last == writers*lines+1
 	})
+}
+
+// Jobs are cancelled while their owners commit a stage or their end. A cancel that was accepted is
+// never overtaken by a success, and one that comes after the end is refused.
+func testCancelRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	const most = 40
+	jobs := make([]seedbed.Job, most)
+	for n := range jobs {
+		jobs[n], _ = b.running(fmt.Sprintf("web%d", n))
+		b.must(b.Step(ctx, jobs[n].Ref(), seedbed.Step{Next: "start", Total: 1}))
+	}
+	results := []seedbed.JobResult{
+		{State: seedbed.JobSucceeded},
+		{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning},
+		{State: seedbed.JobFailed, Error: "no KVM", Keep: true},
+	}
+	refused, ended := make([]error, most), make([]error, most)
+	each(2*most, func(n int) {
+		j := jobs[n/2]
+		if n%2 == 0 {
+			refused[n/2] = b.CancelJob(ctx, j.ID)
+			return
+		}
+		if ended[n/2] = b.turn().Step(ctx, j.Ref(), seedbed.Step{Done: "start"}); ended[n/2] == nil {
+			ended[n/2] = b.turn().Finish(ctx, j.Ref(), results[n/2%len(results)])
+		}
+	})
+	for n, j := range jobs {
+		now := get(b.Job(ctx, j.ID))(b)
+		switch {
+		case refused[n] == nil:
+			b.want(ended[n], seedbed.ErrConflict, "cancelled")
+			b.equal([]any{now.State, now.Cancel, now.Owner}, []any{seedbed.JobRunning, true, "test"})
+		default:
+			b.want(refused[n], seedbed.ErrConflict, "has ended already")
+			b.must(ended[n])
+			b.equal([]any{now.State, now.Cancel}, []any{results[n%len(results)].State, false})
+		}
+	}
 }

@@ -157,6 +157,8 @@ func testRebuildFinal(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "ready", Next: "delete", Final: true}))
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "former disks")
 	b.equal(get(b.Job(ctx, j.ID))(b).Cancel, false)
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "delete"}))
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "former disks")
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 
 	get(b.Accept(ctx, rebuildOf(get(b.InstanceByName(ctx, "web1"))(b))))(b)

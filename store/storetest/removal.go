@@ -32,7 +32,7 @@ func (b *bench) removing(making seedbed.Job, i seedbed.Instance) seedbed.JobID {
 	return a.Job.ID
 }
 
-// A removal follows the job that makes its instance, however that job ends.
+// A removal follows the job that makes its instance, whether or not undoing that job leaves something.
 func testRemoveWhileMade(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -40,17 +40,19 @@ func testRemoveWhileMade(b *bench) {
 		end  seedbed.JobResult
 		gone bool
 	}{
-		"rolled back":  {seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}, true},
-		"left behind":  {seedbed.JobResult{State: seedbed.JobIncomplete, Error: "cancelled", InstanceState: seedbed.InstanceFailed}, false},
-		"cancel late":  {seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}, false},
-		"cancel later": {seedbed.JobResult{State: seedbed.JobSucceeded}, false},
-		"failed, kept": {seedbed.JobResult{State: seedbed.JobFailed, Error: "no", Keep: true, InstanceState: seedbed.InstanceFailed}, false},
+		"rolled back": {seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}, true},
+		"left behind": {seedbed.JobResult{State: seedbed.JobIncomplete, Error: "cancelled", InstanceState: seedbed.InstanceFailed}, false},
 	} {
-		making, i := b.running("web-" + strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-"))
+		making, i := b.running("web-" + strings.ReplaceAll(name, " ", "-"))
 		id := b.removing(making, i)
-		if c.end.State != seedbed.JobSucceeded && c.end.State != seedbed.JobFailed {
-			b.must(b.Undo(ctx, making.Ref(), "cancelled"))
+		for _, late := range []seedbed.JobResult{
+			{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning},
+			{State: seedbed.JobSucceeded},
+			{State: seedbed.JobFailed, Error: "no", Keep: true, InstanceState: seedbed.InstanceFailed},
+		} {
+			b.want(b.Finish(ctx, making.Ref(), late), seedbed.ErrConflict, "cancelled")
 		}
+		b.must(b.Undo(ctx, making.Ref(), "cancelled"))
 		b.must(b.Finish(ctx, making.Ref(), c.end))
 		j := get(b.Job(ctx, id))(b)
 		if c.gone {

@@ -30,15 +30,7 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		case lv.DOMAIN_RUNNING, lv.DOMAIN_BLOCKED, lv.DOMAIN_SHUTDOWN:
 			return nil
 		case lv.DOMAIN_PAUSED:
-			err = dom.Resume()
-			if has(err, lv.ERR_OPERATION_INVALID) {
-				// A domain that is just being started by another client is also paused, until it
-				// runs by itself.
-				if state, _, stateErr := dom.GetState(); stateErr == nil && state == lv.DOMAIN_RUNNING {
-					return nil
-				}
-			}
-			return err
+			return resume(dom)
 		case lv.DOMAIN_PMSUSPENDED:
 			return dom.PMWakeup(0)
 		case lv.DOMAIN_CRASHED:
@@ -66,6 +58,32 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		}
 		return unstartable(conn, doc, err)
 	})
+}
+
+// paused is a domain that was found paused.
+type paused interface {
+	Resume() error
+	GetState() (lv.DomainState, int, error)
+}
+
+// resume resumes a domain. One that is just being started is also paused: it either runs by itself
+// soon or, if libvirtd was killed while it started it, is switched off by the new libvirtd and can be
+// started again, so resume returns ErrUnavailable.
+func resume(dom paused) error {
+	err := dom.Resume()
+	if !has(err, lv.ERR_OPERATION_INVALID) {
+		return err
+	}
+	state, _, stateErr := dom.GetState()
+	switch {
+	case stateErr != nil:
+		return err
+	case state == lv.DOMAIN_RUNNING:
+		return nil
+	case state == lv.DOMAIN_SHUTOFF:
+		return seedbed.Errorf(seedbed.ErrUnavailable, "the domain was switched off while it was being started, as when libvirtd is killed")
+	}
+	return err
 }
 
 // defineChains checks what the files of a domain's volumes say of other files, and defines the domain

@@ -359,7 +359,7 @@ func (m *mortal) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Re
 	return m.around("exchange", string(to), func() error { return m.taken(ref, m.DB.Exchange(ctx, ref, to)) })
 }
 
-func (m *mortal) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
-	err = m.around("state", "", func() error { changed, err = m.DB.SetInstanceState(ctx, id, from, to); return err })
+func (m *mortal) SetInstanceState(ctx context.Context, seen seedbed.Instance, to seedbed.InstanceState) (changed bool, err error) {
+	err = m.around("state", "", func() error { changed, err = m.DB.SetInstanceState(ctx, seen, to); return err })
 	return changed, err
 }

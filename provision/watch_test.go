@@ -1,11 +1,13 @@
 package provision
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"seedbed"
 	"seedbed/provision/engine"
+	"seedbed/provision/worker/drivertest"
 )
 
 func TestFollowDomains(t *testing.T) {
@@ -46,4 +48,46 @@ func TestFollowDomains(t *testing.T) {
 			q.stop()
 		})
 	}
+}
+
+// TestStateOfBeforeAJob checks that what was seen of a domain is not recorded if the instance has
+// changed since: a job may have started the domain in between.
+func TestStateOfBeforeAJob(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.tune = func(_ *engine.Config, p *engine.Intervals) { p.Resync = time.Hour }
+	var inst seedbed.Instance
+	var seen, written atomic.Bool
+	change := func(to seedbed.InstanceState) {
+		now, err := l.db.Instance(t.Context(), inst.ID)
+		l.ok(err)
+		if done, err := l.db.SetInstanceState(t.Context(), now, to); err != nil || !done {
+			t.Errorf("to %s: %v, %v", to, done, err)
+		}
+	}
+	p := l.start(func(p *process) {
+		p.store.fail(func(write, _ string, at drivertest.Point) error {
+			switch {
+			case write != "state":
+			case at == drivertest.Before && seen.CompareAndSwap(false, true):
+				change(seedbed.InstanceStopped)
+				l.hv.SetState(inst.ID, seedbed.DomainRunning, "started")
+				change(seedbed.InstanceRunning)
+			case at == drivertest.After && written.CompareAndSwap(false, true):
+				now, err := l.db.Instance(t.Context(), inst.ID)
+				l.ok(err)
+				if now.State != seedbed.InstanceRunning {
+					t.Errorf("the instance is %s although its domain runs", now.State)
+				}
+			}
+			return nil
+		})
+	})
+	l.wait(l.create("web1"), seedbed.JobSucceeded)
+	var err error
+	inst, err = l.db.InstanceByName(t.Context(), "web1")
+	l.ok(err)
+	l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
+	l.eventually("a write", written.Load)
+	p.stop()
 }

@@ -35,7 +35,7 @@ type Store interface {
 
 	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
 	Instances(ctx context.Context) ([]seedbed.Instance, error)
-	// SetInstanceState changes the state if it is from and no job works on the instance or waits
-	// to. It reports whether it did.
-	SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (bool, error)
+	// SetInstanceState changes the state of an instance that was read as seen, unless the instance
+	// has changed since, or a job works on it or waits to. It reports whether it did.
+	SetInstanceState(ctx context.Context, seen seedbed.Instance, to seedbed.InstanceState) (bool, error)
 }

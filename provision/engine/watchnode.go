@@ -61,29 +61,48 @@ func (e *Engine) watch(ctx context.Context, node string) {
 	}
 }
 
-// keepState checks one domain. A missing domain is left to the cleanup, and a domain of an instance
-// of another node says nothing about that instance.
+// keepState changes a running instance whose domain is off to stopped, and back. Any other state, and
+// an instance with a current job, is left to the job. A missing domain is left to the cleanup, and a
+// domain of an instance of another node says nothing about that instance.
 func (e *Engine) keepState(ctx context.Context, node string, id seedbed.InstanceID) error {
 	ctx, cancel := context.WithTimeout(ctx, e.intervals.Call)
 	defer cancel()
-	if e.domains.leavesOut(id) {
+	err := e.compare(ctx, node, id)
+	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil
 	}
-	inst, err := e.store.Instance(ctx, id)
-	if err == nil && inst.Node != node {
-		return nil
+	return err
+}
+
+// compare is keepState without a time limit. What it sees of the domain counts only if the instance
+// does not change from before the look until the write, because a job may begin and end in between.
+// So it looks again after a change.
+func (e *Engine) compare(ctx context.Context, node string, id seedbed.InstanceID) error {
+	for before := int64(-1); ; {
+		inst, err := e.store.Instance(ctx, id)
+		if err != nil || inst.Node != node || inst.Revision == before {
+			return err
+		}
+		before = inst.Revision
+		if e.domains.leavesOut(id) {
+			return nil
+		}
+		info, err := effects.DomainState.Ask(ctx, e.fleet.Of(node), effects.DomainRef{ID: id})
+		if err != nil {
+			return err
+		}
+		from, to := turn(info.State)
+		if inst.State != from || e.domains.leavesOut(id) {
+			return nil
+		}
+		changed, err := e.store.SetInstanceState(ctx, inst, to)
+		if changed {
+			e.log.Info("instance changed", "instance", id, "name", info.Name, "state", to)
+		}
+		if changed || err != nil {
+			return err
+		}
 	}
-	var info seedbed.DomainInfo
-	if err == nil {
-		info, err = effects.DomainState.Ask(ctx, e.fleet.Of(node), effects.DomainRef{ID: id})
-	}
-	switch {
-	case errors.Is(err, seedbed.ErrNotFound):
-		return nil
-	case err != nil:
-		return err
-	}
-	return e.setState(ctx, info)
 }
 
 // resync checks every domain of the node.
@@ -109,7 +128,7 @@ func (e *Engine) resync(ctx context.Context, node string) error {
 		if from, _ := turn(info.State); e.domains.leavesOut(info.ID) || from != recorded[info.ID] {
 			continue
 		}
-		if err := e.setState(ctx, info); err != nil {
+		if err := e.keepState(ctx, node, info.ID); err != nil {
 			return err
 		}
 	}
@@ -117,8 +136,8 @@ func (e *Engine) resync(ctx context.Context, node string) error {
 }
 
 // instanceCache holds the instances that were read last, for the resyncs of all nodes, which come
-// at the same time. It may be older than an inventory, because the store checks again before it
-// changes anything.
+// at the same time. It may be older than an inventory, because each instance is read again before
+// it is changed.
 type instanceCache struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -138,23 +157,6 @@ func (r *instanceCache) read(ctx context.Context, store Store, age time.Duration
 		r.at, r.all = now, all
 	}
 	return r.all, nil
-}
-
-// setState changes a running instance to stopped or back. Any other state, and an instance with a
-// current job, is left to the job.
-func (e *Engine) setState(ctx context.Context, info seedbed.DomainInfo) error {
-	from, to := turn(info.State)
-	if e.domains.leavesOut(info.ID) {
-		return nil
-	}
-	changed, err := e.store.SetInstanceState(ctx, info.ID, from, to)
-	if changed {
-		e.log.Info("instance changed", "instance", info.ID, "name", info.Name, "state", to)
-	}
-	if errors.Is(err, seedbed.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // turn returns the change of state of an instance whose domain is in state s.

@@ -98,18 +98,18 @@ func (s *Store) Instances(ctx context.Context) (all []seedbed.Instance, err erro
 	return all, err
 }
 
-// SetInstanceState changes the state from one to another, and reports whether it did. It does not
-// if the instance is in another state, no longer exists or has a job that has not ended, whichever
-// engine owns that job.
-func (s *Store) SetInstanceState(ctx context.Context, id seedbed.InstanceID, from, to seedbed.InstanceState) (changed bool, err error) {
+// SetInstanceState changes the state of an instance that was read as seen, and reports whether it
+// did. It does not if the instance has changed since, no longer exists or has a job that has not
+// ended, whichever engine owns that job.
+func (s *Store) SetInstanceState(ctx context.Context, seen seedbed.Instance, to seedbed.InstanceState) (changed bool, err error) {
 	err = s.db.Update(ctx, "set instance state", func(tx *sqldb.Tx) error {
 		// Lock the row first, so that a job that is accepted at the same time is seen.
 		changed = false
-		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND state = $2`, id, from)
+		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND revision = $2`, seen.ID, seen.Revision)
 		if err == nil && n == 1 {
 			n, err = sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
 				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.state IN ('queued', 'running', 'undoing'))`,
-				to, sqldb.Micros(sqldb.Now()), id)
+				to, sqldb.Micros(sqldb.Now()), seen.ID)
 		}
 		changed = n == 1
 		if err == nil && n == 0 {

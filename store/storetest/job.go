@@ -122,15 +122,18 @@ func testInstanceState(b *bench) {
 	ctx := context.Background()
 	b.world()
 	i := b.instance("web1")
-	b.equal(get(b.SetInstanceState(ctx, i.ID, seedbed.InstanceStopped, seedbed.InstanceRunning))(b), false)
-	b.equal(get(b.SetInstanceState(ctx, i.ID, seedbed.InstanceRunning, seedbed.InstanceStopped))(b), true)
+	b.equal(get(b.SetInstanceState(ctx, i, seedbed.InstanceStopped))(b), true)
+	b.equal(get(b.SetInstanceState(ctx, get(b.Instance(ctx, i.ID))(b), seedbed.InstanceRunning))(b), true)
+	b.equal(get(b.SetInstanceState(ctx, i, seedbed.InstanceStopped))(b), false) // it has changed since
+	i = get(b.Instance(ctx, i.ID))(b)
+	b.equal(get(b.SetInstanceState(ctx, i, seedbed.InstanceStopped))(b), true)
 	now := get(b.Instance(ctx, i.ID))(b)
 	b.equal(now.State, seedbed.InstanceStopped)
 	b.equal(now.Revision, i.Revision+1)
-	b.equal(get(b.SetInstanceState(ctx, seedbed.NewInstanceID(), seedbed.InstanceRunning, seedbed.InstanceStopped))(b), false)
+	b.equal(get(b.SetInstanceState(ctx, seedbed.Instance{ID: seedbed.NewInstanceID()}, seedbed.InstanceStopped))(b), false)
 	// While a job works on the instance, or waits to, only the job sets the state.
 	get(b.Accept(ctx, removeOf(i.ID)))(b)
 	was := get(b.Instance(ctx, i.ID))(b)
-	b.equal(get(b.SetInstanceState(ctx, i.ID, was.State, seedbed.InstanceRunning))(b), false)
+	b.equal(get(b.SetInstanceState(ctx, was, seedbed.InstanceRunning))(b), false)
 	b.equal(get(b.Instance(ctx, i.ID))(b), was)
 }

@@ -28,7 +28,7 @@ func resizeOf(i seedbed.Instance, spec seedbed.ResizeSpec) seedbed.Acceptance {
 func (b *bench) off(name string) seedbed.Instance {
 	b.Helper()
 	i := b.instance(name)
-	get(b.SetInstanceState(context.Background(), i.ID, seedbed.InstanceRunning, seedbed.InstanceStopped))(b)
+	get(b.SetInstanceState(context.Background(), i, seedbed.InstanceStopped))(b)
 	return get(b.Instance(context.Background(), i.ID))(b)
 }
 

@@ -72,7 +72,7 @@ func testVolumeJobRefused(b *bench) {
 		_, err = b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, name))
 		b.want(err, seedbed.ErrInvalid)
 	}
-	get(b.SetInstanceState(ctx, i.ID, seedbed.InstanceRunning, seedbed.InstanceGone))(b)
+	get(b.SetInstanceState(ctx, i, seedbed.InstanceGone))(b)
 	_, err = b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, "s"))
 	b.want(err, seedbed.ErrConflict, "gone")
 }

@@ -51,7 +51,7 @@ var layout = map[string]string{
 
 	// The guest plane.
 	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp",
-	"feed":              "internal/httpserve internal/mtls internal/sleep",
+	"feed":              "internal/durable internal/httpserve internal/mtls internal/sleep",
 	"metadata":          "",
 	"netcfg":            "",
 	"netcfg/dhcp":       "",
@@ -78,7 +78,7 @@ var layout = map[string]string{
 	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run provision/*",
 	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dhcp",
 	// The command line: what commands share, the flags that several have, and the commands by noun.
-	"internal/cli":          "api/client api/wire internal/build internal/config internal/mtls",
+	"internal/cli":          "api/client api/wire internal/build internal/config internal/durable internal/mtls",
 	"internal/cli/flags":    forCLI,
 	"internal/cli/cluster":  "internal/mtls " + forCLI,
 	"internal/cli/doctor":   "internal/config internal/mtls netcfg " + forCLI,
@@ -90,10 +90,11 @@ var layout = map[string]string{
 	// What programs share.
 	"internal/build":     "",
 	"internal/config":    "",
+	"internal/durable":   "",
 	"internal/header":    "",
 	"internal/httpserve": "internal/header internal/reload",
 	"internal/identity":  "",
-	"internal/mtls":      "internal/reload",
+	"internal/mtls":      "internal/durable internal/reload",
 	"internal/reload":    "",
 	"internal/run":       "internal/build internal/config internal/httpserve",
 	"internal/sleep":     "",

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/internal/durable"
 )
 
 // disk keeps a state in a directory: feed.snapshot and blobs/{sha256}.
@@ -95,7 +96,7 @@ func (d disk) read() (p *state, node string, err error) {
 func (d disk) store(node string, p *state, fresh []seedbed.Blob) error {
 	for _, b := range fresh {
 		data := p.blobs[b.SHA256]
-		err := writeFile(d.blobPath(b.SHA256), func(w io.Writer) error {
+		err := durable.Write(d.blobPath(b.SHA256), 0o600, func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
 		})
@@ -103,7 +104,7 @@ func (d disk) store(node string, p *state, fresh []seedbed.Blob) error {
 			return fmt.Errorf("keep document %s: %w", b.SHA256, err)
 		}
 	}
-	if err := writeFile(d.snapshotPath(), func(w io.Writer) error { return writeSnapshot(w, node, p) }); err != nil {
+	if err := durable.Write(d.snapshotPath(), 0o600, func(w io.Writer) error { return writeSnapshot(w, node, p) }); err != nil {
 		return fmt.Errorf("keep the feed: %w", err)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+
+	"seedbed/internal/durable"
 )
 
 // class separates events that must not be lost from those that may.
@@ -45,7 +47,7 @@ func createSegment(dir string, l class, spool string, n uint64) (*segment, error
 	if err != nil {
 		return nil, err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := durable.SyncDir(dir); err != nil {
 		f.Close()
 		return nil, err
 	}

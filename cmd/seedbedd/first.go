@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/config"
+	"seedbed/internal/durable"
 	"seedbed/netcfg"
 	"seedbed/store"
 )
@@ -73,7 +74,7 @@ func adminToken(path string) ([]byte, error) {
 			return nil, err
 		}
 		token = []byte(randomToken() + "\n")
-		err = os.WriteFile(path, token, 0o600)
+		err = durable.WriteFile(path, token, 0o600)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("api.token_file: %w", err)

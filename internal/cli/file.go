@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/internal/durable"
 )
 
 // ReadArg reads a file, or standard input for "-".
@@ -50,16 +51,7 @@ func ReplaceFile(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".config-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails harmlessly after the rename
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return durable.WriteFile(path, text, 0o600)
 }
 
 // GivenSecret reads the secret in a file. It returns an empty string if file is empty.
@@ -80,10 +72,5 @@ func SaveSecret(file, secret string) error {
 	if err := os.Rename(file, file+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(secret + "\n")
-	return errors.Join(err, f.Close())
+	return durable.WriteFile(file, []byte(secret+"\n"), 0o600)
 }

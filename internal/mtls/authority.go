@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/durable"
 )
 
 // These are the files in an authority's directory.
@@ -138,21 +139,7 @@ func write(made Issued, template, parent *x509.Certificate, key, signer crypto.S
 	return place(made.Cert, "CERTIFICATE", der, 0o644)
 }
 
-// place writes a file under a temporary name and then renames it, so that no program reads a
-// partial file.
-func place(name, kind string, der []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	err = errors.Join(pem.Encode(f, &pem.Block{Type: kind, Bytes: der}), f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+// place writes a file in PEM, which is complete whenever another program reads it.
+func place(name, kind string, der []byte, mode fs.FileMode) error {
+	return durable.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }

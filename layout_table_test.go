@@ -36,7 +36,7 @@ var layout = map[string]string{
 	"provision/worker":            "internal/httpserve internal/mtls provision/effects",
 	"provision/worker/drivertest": "internal/ovatest provision/image provision/pooltag provision/worker",
 	"provision/ceph":              "internal/cgate internal/command internal/sleep provision/image provision/mapper provision/pooltag",
-	"provision/dir":               "internal/command internal/sleep provision/image provision/mapper provision/pooltag",
+	"provision/dir":               "internal/command internal/durable internal/sleep provision/image provision/mapper provision/pooltag",
 	"provision/libvirt":           "internal/cephkey internal/cgate provision/image",
 	"provision/hook":              "internal/command",
 	"provision/image":             "internal/command",

@@ -102,7 +102,7 @@ func openPool(ctx context.Context, c config.Config, p config.Pool, mappings *map
 		return openCeph(ctx, c, p, mappings, log)
 	}
 	return dir.Open(dir.Config{Name: p.Name, Path: p.Path, Trash: p.Trash, Shared: p.Shared, Node: c.Node,
-		Imports: c.Storage.ImportDirs, Mapper: mappings, Log: log})
+		Known: filepath.Join(c.Worker.DataDir, "pools", p.Name), Imports: c.Storage.ImportDirs, Mapper: mappings, Log: log})
 }
 
 // volumesIn finds the volume at a path in any of the pools.

@@ -87,6 +87,9 @@ type Worker struct {
 	// State is the directory that records what the worker has mapped and must unmap. It is below
 	// /run.
 	State string `yaml:"state"`
+	// DataDir is the directory of what the worker knows across restarts of the host: the marks of
+	// its directory pools.
+	DataDir string `yaml:"data_dir"`
 	// Spool is the directory for files that are being received for pools without a directory of
 	// their own.
 	Spool string `yaml:"spool"`

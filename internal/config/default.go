@@ -29,7 +29,8 @@ func initial() Config {
 		Webhook:    Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB, TrustedProxies: []netip.Prefix{}, Hooks: []Hook{}},
 		Feed:       Feed{Servers: []string{}},
 		Worker: Worker{
-			Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", Spool: "/var/lib/seedbed-pools/spool", HooksDir: "/etc/seedbed/hooks.d",
+			Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", DataDir: "/var/lib/seedbed-worker",
+			Spool: "/var/lib/seedbed-pools/spool", HooksDir: "/etc/seedbed/hooks.d",
 		},
 		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, TrackedConnections: 4096, Health: "127.0.0.1:7372",
 			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},

@@ -122,6 +122,7 @@ func (c Config) problems() []problem {
 	k.socket("worker.socket", c.Worker.Socket)
 	k.loopback("worker.listen", c.Worker.Listen)
 	k.path("worker.state", c.Worker.State)
+	k.path("worker.data_dir", c.Worker.DataDir)
 	k.path("worker.spool", c.Worker.Spool)
 	k.path("worker.hooks_dir", c.Worker.HooksDir)
 	k.need(c.Storage.MaxUpload >= seedbed.MiB, "storage.max_upload", c.Storage.MaxUpload, "1MiB or more")

@@ -86,7 +86,8 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 		s.control += s.authority(o.Cluster)
 	}
 	s.configure(s.Config, dir, api, hooks,
-		fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}", FreePort(t), dir))
+		fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, data_dir: %[2]s/known, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}",
+			FreePort(t), dir))
 	if o.Store != "" {
 		s.Run(filepath.Join(Programs(t), Seedbedd), "migrate", "--config", s.Config)
 	}

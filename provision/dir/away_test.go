@@ -2,8 +2,10 @@ package dir
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"seedbed"
@@ -53,5 +55,79 @@ func TestAway(t *testing.T) {
 	}
 	if all, err := p.Volumes(t.Context()); err != nil || len(all) != 1 || all[0].Name != "web_sda" {
 		t.Errorf("with its file system the pool has %v (%v), want the volume", all, err)
+	}
+}
+
+// TestAwayAtStart checks that a worker that starts while the pool's file system is unmounted makes
+// no pool in the mount point, and that a pool that is new or was moved is made.
+func TestAwayAtStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, moved, known := filepath.Join(dir, "pool"), filepath.Join(dir, "moved"), filepath.Join(dir, "known", "default")
+	closed := func(path string) error {
+		t.Helper()
+		p, err := Open(Config{Name: "default", Path: path, Known: known, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		return p.Close()
+	}
+	for range 2 { // the second time it is known
+		if err := closed(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other")
+	p, err := Open(Config{Name: "other", Path: other, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]func() error{
+		"nothing":            func() error { return nil },
+		"an empty directory": func() error { return os.Mkdir(path, 0o755) },
+		"another pool":       func() error { return os.Rename(other, path) },
+	} {
+		if err := in(); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := filepath.Glob(filepath.Join(path, "*"))
+		if err := closed(path); !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), known) {
+			t.Errorf("%s in its place: %v, want ErrUnavailable with what to remove", name, err)
+		}
+		if after, _ := filepath.Glob(filepath.Join(path, "*")); len(after) != len(before) {
+			t.Errorf("%s in its place: %v was made in %v", name, after, before)
+		}
+		if name == "another pool" {
+			err = os.Rename(path, other)
+		} else {
+			err = os.RemoveAll(path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := closed(path); err != nil {
+		t.Errorf("with its file system: %v", err)
+	}
+	if err := closed(moved); err != nil {
+		t.Errorf("at another path: %v", err)
+	}
+	if err := os.RemoveAll(moved); err != nil {
+		t.Fatal(err)
+	}
+	if err := closed(moved); !errors.Is(err, seedbed.ErrUnavailable) {
+		t.Errorf("the moved one is away: %v", err)
+	}
+	if err := errors.Join(os.Remove(known), closed(moved)); err != nil {
+		t.Errorf("after it was forgotten: %v", err)
 	}
 }

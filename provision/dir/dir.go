@@ -8,6 +8,7 @@
 //	building/seedbed-*      unfinished files; swept when the pool is opened
 //	uploads/<id>            uploaded files that wait for their import
 //	.lock                   held by the one process that uses the pool
+//	.pool                   the pool's mark, by which its file system is recognized
 //
 // In a pool that several nodes share, each node has its own building-<node>/ and uploads-<node>/,
 // and .turn is locked while names are looked up and changed.
@@ -53,6 +54,9 @@ type Config struct {
 	// between hosts, such as NFS 4. Node must then be this node's name.
 	Shared bool
 	Node   string
+	// Known is the file that records the pool's mark on this host, so that an empty mount point is
+	// not taken for the pool. It must survive a restart of the host. Empty records nothing.
+	Known string
 	// Imports are the directories from which files may be imported.
 	Imports image.Imports
 	// Mapper maps volumes; nil if the pool cannot map any.
@@ -67,6 +71,7 @@ type Pool struct {
 	reserve seedbed.Bytes
 	keep    time.Duration
 	shared  bool
+	known   string
 	// building and uploads are the directories of unfinished and of uploaded files.
 	building, uploads string
 	imports           image.Imports
@@ -89,8 +94,8 @@ const (
 )
 
 // Open prepares the directory, takes its lock, and sweeps what an earlier process left unfinished.
-// It returns ErrInvalid for a path that is not absolute, and ErrInUse if another process has the
-// pool open.
+// It returns ErrInvalid for a path that is not absolute, ErrInUse if another process has the pool
+// open, and ErrUnavailable if the pool's file system is not mounted.
 func Open(c Config) (*Pool, error) {
 	if err := seedbed.CheckName("pool", c.Name); err != nil {
 		return nil, err
@@ -102,8 +107,8 @@ func Open(c Config) (*Pool, error) {
 		c.Reserve = DefaultReserve
 	}
 	p := &Pool{
-		name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), shared: c.Shared, mapper: c.Mapper, log: c.Log,
-		imports: c.Imports, turn: make(chan struct{}, 1),
+		name: c.Name, path: filepath.Clean(c.Path), reserve: c.Reserve, keep: max(c.Trash, 0), shared: c.Shared, known: c.Known,
+		mapper: c.Mapper, log: c.Log, imports: c.Imports, turn: make(chan struct{}, 1),
 	}
 	p.building, p.uploads = filepath.Join(p.path, building), filepath.Join(p.path, uploads)
 	if c.Shared {
@@ -111,6 +116,9 @@ func Open(c Config) (*Pool, error) {
 			return nil, err
 		}
 		p.building, p.uploads = p.building+"-"+c.Node, p.uploads+"-"+c.Node
+	}
+	if err := p.recognize(); err != nil {
+		return nil, fmt.Errorf("open pool %s: %w", c.Name, err)
 	}
 	for _, d := range []struct {
 		path string
@@ -128,6 +136,9 @@ func Open(c Config) (*Pool, error) {
 	}
 	if err := p.takeLocks(); err != nil {
 		return nil, err
+	}
+	if err := p.remember(); err != nil {
+		return nil, errors.Join(fmt.Errorf("mark pool %s: %w", c.Name, err), p.Close())
 	}
 	if err := p.openSweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("sweep pool %s: %w", c.Name, err), p.Close())

@@ -68,7 +68,7 @@ func tree(t *testing.T, p *Pool) []string {
 	t.Helper()
 	var all []string
 	err := filepath.WalkDir(p.path, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != ".lock" {
+		if err == nil && !d.IsDir() && d.Name() != lockFile && d.Name() != markFile {
 			rel, _ := filepath.Rel(p.path, path)
 			all = append(all, rel)
 		}

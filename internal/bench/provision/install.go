@@ -72,7 +72,7 @@ func install(ctx context.Context, s setup, l *bench.Lab, c *lab.CephCluster, h *
 		return nil, err
 	}
 	text := fmt.Sprintf("node: %s\ndata_dir: %[2]s\nrun_dir: %[2]s/run\nlibvirt: {domain_type: qemu, console_dir: %[2]s/console}\n"+
-		"worker: {listen: %q, state: %[2]s/worker}\nstorage: %[4]s\n", node, dir, health, c.Storage(l, h.pool))
+		"worker: {listen: %q, state: %[2]s/worker, data_dir: %[2]s/known}\nstorage: %[4]s\n", node, dir, health, c.Storage(l, h.pool))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

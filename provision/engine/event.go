@@ -32,9 +32,10 @@ func (t *Task) Event(level string, progress int, format string, args ...any) {
 // latest, or with the end of the stage; warnings and errors are written at once.
 func (t *Task) Record(e seedbed.Event) {
 	t.reported = e.Progress
-	e.Job, e.At, e.Stage, e.Msg = t.Job.ID, time.Now().UTC(), t.stage, seedbed.ClipTo(e.Msg, 4<<10)
+	e.Job, e.Stage, e.Msg = t.Job.ID, t.stage, seedbed.ClipTo(e.Msg, 4<<10)
 	b := &t.said
 	b.mu.Lock()
+	e.At = time.Now().UTC()
 	b.events = append(b.events, e)
 	now := e.Level != "info"
 	if !now && b.timer == nil {

@@ -12,11 +12,14 @@ import (
 const eventColumns = `job, seq, at, level, stage, msg, progress, bytes_done, bytes_total`
 
 // AddEvent appends to a job's history. Its UPDATE locks the job's row, so that seq has no gaps and
-// events become visible in order.
+// events become visible in order. An event that was recorded before the last one, and is written
+// after it, gets the time of the last one, so that a history never goes back in time.
 func AddEvent(tx *sqldb.Tx, job seedbed.JobID, e seedbed.Event) {
 	tx.Later(`UPDATE job SET events = events + 1 WHERE id = $1`, job)
 	tx.Later(`INSERT INTO job_event (`+eventColumns+`)
-		SELECT id, events, CAST($2 AS bigint), $3, $4, $5, CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint) FROM job WHERE id = $1`,
+		SELECT id, events, CASE WHEN last.at > CAST($2 AS bigint) THEN last.at ELSE CAST($2 AS bigint) END,
+			$3, $4, $5, CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint)
+		FROM job LEFT JOIN job_event AS last ON last.job = job.id AND last.seq = job.events - 1 WHERE job.id = $1`,
 		job, sqldb.Micros(sqldb.OrNow(e.At)), e.Level, sqldb.Clean(e.Stage, 80),
 		sqldb.Clean(e.Msg, sqldb.MaxText), e.Progress, e.BytesDone, e.BytesTotal)
 }

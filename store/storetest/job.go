@@ -60,7 +60,7 @@ func testEvents(b *bench) {
 	ctx := context.Background()
 	b.world()
 	j, _ := b.running("web1")
-	at := time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
+	at := time.Now().UTC().Add(time.Hour).Truncate(time.Microsecond)
 	b.must(b.LogEvent(ctx, j.Ref(), seedbed.Event{At: at, Level: "warn", Stage: "volumes", Msg: "half\x00way\xff", Progress: 50}))
 	b.must(b.LogEvent(ctx, j.Ref(), seedbed.Event{Msg: strings.Repeat("é", 5000), Progress: 500}))
 	all := get(b.Events(ctx, j.ID, 1, 0))(b)
@@ -68,6 +68,7 @@ func testEvents(b *bench) {
 	if e := all[1]; len(e.Msg) > 4096 || e.Level != "info" || e.Seq != 3 || e.At.IsZero() {
 		b.Fatalf("event of %d bytes: %+v", len(e.Msg), e)
 	}
+	b.equal(all[1].At, at) // a history does not go back in time
 	b.equal(get(b.Job(ctx, j.ID))(b).Progress, 100)
 	b.equal(len(get(b.Events(ctx, j.ID, 0, 2))(b)), 2)
 	b.equal(get(b.Events(ctx, j.ID, 3, 2))(b), []seedbed.Event{})

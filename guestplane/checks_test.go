@@ -41,3 +41,15 @@ func TestFeedChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestSpoolChecks: what was lost is mentioned, and only that.
+func TestSpoolChecks(t *testing.T) {
+	t.Parallel()
+	if got := SpoolChecks(feed.SpoolStats{Sent: 7, Waiting: 9}, "/state"); len(got) != 0 {
+		t.Errorf("nothing is lost: %+v", got)
+	}
+	got := SpoolChecks(feed.SpoolStats{Lost: 257, Dropped: 2 << 20}, "/state")
+	if len(got) != 1 || !strings.Contains(got[0].Detail, "257 events of guests, and 2MiB") || !strings.Contains(got[0].Hint, "/state") {
+		t.Errorf("%+v", got)
+	}
+}

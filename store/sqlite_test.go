@@ -39,6 +39,13 @@ func TestConnections(t *testing.T) {
 	if c := db.Check(t.Context())[0]; !c.OK || !strings.Contains(c.Detail, "SQLite") {
 		t.Errorf("check: %+v", c)
 	}
+	// As on a file system that refuses every write.
+	if _, err := db.sql.Write.ExecContext(t.Context(), "PRAGMA query_only = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if c := db.Check(t.Context())[0]; c.OK || !strings.Contains(c.Detail, "not written") {
+		t.Errorf("check of what cannot be written: %+v", c)
+	}
 	if n := db.sql.Write.Stats().MaxOpenConnections; n != 1 {
 		t.Errorf("%d writers", n)
 	}

@@ -62,7 +62,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	group.Add("bridges", p.Run)
 	group.Add("upkeep", p.Upkeep)
 	group.Add("health", func(ctx context.Context) error {
-		return run.Health{Checks: checks(p, client, certificate), Registry: registry}.Serve(ctx, health)
+		return run.Health{Checks: checks(p, client, spool, c.Metadata.State, certificate), Registry: registry}.Serve(ctx, health)
 	})
 	group.Add("watchdog", run.Watchdog(log, p.Alive))
 	log.Info("listening", "port", c.Metadata.Port(), "health", c.Metadata.Health)
@@ -91,11 +91,12 @@ func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(contex
 	return remotes, identity.Checks, nil
 }
 
-// checks returns the guest plane's health checks: those of the kernel's part, the feed, and the
+// checks returns the guest plane's health checks: those of the kernel's part, the feed, the spool, and the
 // certificate.
-func checks(p *guestplane.Plane, client *feed.Client,
+func checks(p *guestplane.Plane, client *feed.Client, spool *feed.Spool, state string,
 	certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {
-		return slices.Concat(p.Checks(ctx), guestplane.FeedChecks(client.Status()), certificate(ctx))
+		return slices.Concat(p.Checks(ctx), guestplane.FeedChecks(client.Status()),
+			guestplane.SpoolChecks(spool.Stats(), state), certificate(ctx))
 	}
 }

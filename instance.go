@@ -196,8 +196,8 @@ type Profile struct {
 	Document string `json:"userdata_document,omitempty"`
 	// OVA is an OVA image whose disks come before those of Storage.
 	OVA string `json:"ova,omitempty"`
-	// Script makes the disks if a blank disk has to be formatted or mounted. Otherwise it is
-	// skipped, unless its options say that it always runs.
+	// Script makes the disks. It is skipped if it is the default script of an OVA's profile, whose
+	// disks are clones, or if its options say that it is only run if needed.
 	Script string `json:"script,omitempty"`
 	// Arguments are the arguments of the script, each as key=value. With Params, they may hold
 	// expressions.

@@ -59,6 +59,10 @@ const ovaPrefix, maxOVAName = "ova_", 63 - len("ova__sda")
 // OVAImage returns the name of the image that holds a disk of an OVA (PVC's volume name).
 func OVAImage(ova, disk string) string { return ovaPrefix + ova + "_" + disk }
 
+// OVAScripts are the names that the default script of OVA images may have. The first that exists
+// becomes the script of the profile of a new OVA image.
+func OVAScripts() []string { return []string{"ova", "default_ova"} }
+
 // CheckOVAName returns ErrInvalid unless name can be that of an OVA image. The names of its disks'
 // images are made from it, so it is shorter than other names.
 func CheckOVAName(name string) error {

@@ -28,6 +28,8 @@ type RebuildSpec struct {
 	Own bool `json:"own,omitempty"`
 	// Scripted is true if the profile's script makes the disks.
 	Scripted bool `json:"scripted,omitempty"`
+	// Skipped says why the profile's script was skipped; empty if it was not.
+	Skipped string `json:"skipped,omitempty"`
 }
 
 // Rebuild is what a rebuild job makes of its instance. Only the profile, image, size, documents,

@@ -20,9 +20,12 @@ type ScriptOptions struct {
 	Privileged bool `json:"privileged,omitempty"`
 	// Network gives it the host's network.
 	Network bool `json:"network,omitempty"`
-	// Always runs it even for instances without a disk that has a mountpoint or a filesystem, for
-	// which it is skipped otherwise.
+	// Always runs it also for profiles of an OVA that have it as the default script (OVAScripts),
+	// whose disks are clones otherwise.
 	Always bool `json:"always,omitempty"`
+	// IfNeeded skips it for instances without a disk that has a mountpoint or a filesystem, as PVC's
+	// manual says.
+	IfNeeded bool `json:"if_needed,omitempty"`
 	ScriptLimits
 }
 
@@ -33,8 +36,11 @@ const (
 	maxScriptMemory = TiB
 )
 
-// Check returns ErrInvalid for a limit out of range.
+// Check returns ErrInvalid for a limit out of range, and for options that exclude each other.
 func (o ScriptOptions) Check() error {
+	if o.Always && o.IfNeeded {
+		return Errorf(ErrInvalid, "always and if_needed exclude each other: expected one of them, and false for the other")
+	}
 	if o.Time < 0 || o.Time > maxScriptTime || o.Time%time.Second != 0 {
 		return Errorf(ErrInvalid, "time is %s: expected whole seconds up to %s, or 0 for the worker's limit", o.Time, maxScriptTime)
 	}
@@ -157,6 +163,18 @@ type ScriptRun struct {
 	// is replaced. Former is the document before.
 	XML    string `json:"xml,omitempty"`
 	Former string `json:"former,omitempty"`
+}
+
+// Skipped returns a sentence that says why a create or rebuild job has skipped the script of its
+// profile; empty if it has not.
+func (j *Job) Skipped() string {
+	var spec struct {
+		Skipped string `json:"skipped"`
+	}
+	if j.Kind != JobCreate && j.Kind != JobRebuild || len(j.Spec) == 0 || json.Unmarshal(j.Spec, &spec) != nil {
+		return ""
+	}
+	return spec.Skipped
 }
 
 // ScriptStage reports whether a provisioning script runs in the stage of that name, so that its events

@@ -168,6 +168,8 @@ type ScriptedSpec struct {
 	Start bool `json:"start"`
 	// Scripted is true if the profile's script makes it.
 	Scripted bool `json:"scripted,omitempty"`
+	// Skipped says why the profile's script was skipped; empty if it was not.
+	Skipped string `json:"skipped,omitempty"`
 	// Undefined is true if only its disks are made.
 	Undefined bool `json:"undefined,omitempty"`
 }

@@ -79,9 +79,10 @@ func TestObjects(t *testing.T) {
 		{"GET", "/userdata/cloud", "", 200, `"revision":2`},
 		{"DELETE", "/userdata/cloud", "", 204, ``},
 
-		{"POST", "/scripts", `{"name":"build","text":"print(1)"}`, 201, `"options":{"privileged":false,"network":false,"always":false}`},
+		{"POST", "/scripts", `{"name":"build","text":"print(1)"}`, 201,
+			`"options":{"privileged":false,"network":false,"always":false,"if_needed":false}`},
 		{"PATCH", "/scripts/build/options", `{"privileged":true,"time":"30m","memory":"1GiB"}`, 200,
-			`"options":{"privileged":true,"network":false,"always":false,"time":"30m0s","memory":"1GiB"}`},
+			`"options":{"privileged":true,"network":false,"always":false,"if_needed":false,"time":"30m0s","memory":"1GiB"}`},
 		{"PATCH", "/scripts/build/options", `{"time":"soon"}`, 422, `time`},
 		{"PATCH", "/scripts/build/options", `{"memory":"1KiB"}`, 422, `memory`},
 		{"PATCH", "/scripts/none/options", `{"network":true}`, 404, `does not exist`},

@@ -157,32 +157,78 @@ func TestScriptedMapsImage(t *testing.T) {
 	l.nothing("web1")
 }
 
-// TestScriptedAlways checks that a script that always runs also makes instances that do not need
-// one, and those of OVA images.
-func TestScriptedAlways(t *testing.T) {
+// TestScriptIsSkipped checks that scripts run for all disks, and that those that are skipped, the
+// default script of an OVA's profile and a script that only runs if needed, are named in the job.
+func TestScriptIsSkipped(t *testing.T) {
 	t.Parallel()
-	l := newLab(t).withScript(steps()).withOVAScript()
-	ctx := t.Context()
-	l.runUntil(l.importOVA("vm"), seedbed.JobSucceeded)
-	_, err := l.db.ChangeProfile(ctx, "vm", func(p *seedbed.Profile) error { p.Script, p.NetworkTemplate = "build", "lan"; return nil })
-	l.ok(err)
-	l.runUntil(l.job(l.asPVC(ctx, seedbed.Request{Name: "vm1", Profile: "vm"})), seedbed.JobSucceeded)
-	if n := len(l.host.scripts.Starts()); n != 0 {
-		t.Errorf("the script ran %d times; want it skipped", n)
-	}
-	l.setOptions("build", func(o *seedbed.ScriptOptions) { o.Always = true })
-	_, err = l.db.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Storage = "root"; return nil })
-	l.ok(err)
-	for i, profile := range []string{"vm", "web"} {
-		l.runUntil(l.job(l.asPVC(ctx, seedbed.Request{Name: fmt.Sprint(profile, 8+i), Profile: profile})), seedbed.JobSucceeded)
-		if n := len(l.host.scripts.Starts()); n != i+1 {
-			t.Errorf("the script ran %d times; want %d", n, i+1)
-		}
-		inst, err := l.db.InstanceByName(ctx, fmt.Sprint(profile, 8+i))
-		l.ok(err)
-		if len(inst.Volumes) != 2 || inst.Volumes[0].Name != fmt.Sprintf("%s%d_sda", profile, 8+i) {
-			t.Errorf("volumes %v; want those of the script", inst.Volumes)
-		}
+	for name, test := range map[string]struct {
+		// profile is "web" with a script, or "vm" of an OVA.
+		profile, script, storage string
+		options                  func(*seedbed.ScriptOptions)
+		want                     string // empty if it runs
+	}{
+		"mountpoint":           {profile: "web", script: "build", storage: "made"},
+		"clone and blank disk": {profile: "web", script: "build", storage: "root"},
+		"of an OVA, its own":   {profile: "vm", script: "build"},
+		"of an OVA, default": {
+			profile: "vm", script: "ova", want: "script ova was skipped: the disks are clones of those of the OVA image vm",
+		},
+		"of an OVA, mountpoint": {profile: "vm", script: "ova", storage: "made"},
+		"of an OVA, always":     {profile: "vm", script: "ova", options: func(o *seedbed.ScriptOptions) { o.Always = true }},
+		"if needed, needed": {
+			profile: "web", script: "build", storage: "made", options: func(o *seedbed.ScriptOptions) { o.IfNeeded = true },
+		},
+		"if needed, not needed": {
+			profile: "web", script: "build", storage: "root", options: func(o *seedbed.ScriptOptions) { o.IfNeeded = true },
+			want: "script build was skipped: no disk has a mountpoint or a filesystem, and it runs only if needed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withScript(steps()).withOVAScript()
+			ctx := t.Context()
+			_, err := l.db.CreateScript(ctx, "ova", steps())
+			l.ok(err)
+			l.runUntil(l.importOVA("vm"), seedbed.JobSucceeded)
+			_, err = l.db.ChangeProfile(ctx, test.profile, func(p *seedbed.Profile) error {
+				p.Script, p.NetworkTemplate, p.Storage = test.script, "lan", test.storage
+				return nil
+			})
+			l.ok(err)
+			if test.options != nil {
+				l.setOptions(test.script, test.options)
+			}
+			plan, err := l.intake.Plan(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "new1", Profile: test.profile, Arguments: []string{}})
+			l.ok(err)
+			id := l.job(l.asPVC(ctx, seedbed.Request{Name: "new1", Profile: test.profile}))
+			job := l.runUntil(id, seedbed.JobSucceeded)
+			ran := len(l.host.scripts.Starts()) > 0
+			if ran != (test.want == "") {
+				t.Errorf("the script ran: %t", ran)
+			}
+			if skipped := job.Skipped(); !strings.HasPrefix(skipped, test.want) || (skipped == "") != ran {
+				t.Errorf("the job says %q; want %q", skipped, test.want)
+			}
+			inst, err := l.db.InstanceByName(ctx, "new1")
+			l.ok(err)
+			if (inst.Volumes[0].Name == "new1_sda") != ran {
+				t.Errorf("volumes %v", inst.Volumes)
+			}
+			if notes := strings.Join(plan.Notes, "\n"); test.want != "" && !strings.Contains(notes, test.want) {
+				t.Errorf("the plan says %s; want %q", notes, test.want)
+			}
+			if test.want != "" && !strings.Contains(l.history(id), "warn volumes: "+test.want) {
+				t.Errorf("history:\n%s\nwant %q", l.history(id), test.want)
+			}
+			if test.want == "" {
+				return
+			}
+			receipt, err := l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "new1"}, nil)
+			job = l.runUntil(l.job(receipt, err), seedbed.JobSucceeded)
+			if !strings.HasPrefix(job.Skipped(), test.want) || !strings.Contains(l.history(receipt.Job), test.want) {
+				t.Errorf("the rebuild says %q; history:\n%s", job.Skipped(), l.history(receipt.Job))
+			}
+		})
 	}
 }
 

@@ -15,12 +15,13 @@ type scriptOptions struct {
 	Privileged bool   `json:"privileged"`
 	Network    bool   `json:"network"`
 	Always     bool   `json:"always"`
+	IfNeeded   bool   `json:"if_needed"`
 	Time       string `json:"time"`
 	Memory     string `json:"memory"`
 }
 
 func scriptOptionsOf(o seedbed.ScriptOptions) scriptOptions {
-	shown := scriptOptions{Privileged: o.Privileged, Network: o.Network, Always: o.Always}
+	shown := scriptOptions{Privileged: o.Privileged, Network: o.Network, Always: o.Always, IfNeeded: o.IfNeeded}
 	if o.Time > 0 {
 		shown.Time = o.Time.String()
 	}
@@ -71,7 +72,9 @@ func (r *router) scriptOptionRoutes(p string, get, put routing) {
 // optionsChange returns the change of a script's options that the parameters ask for. Options
 // without a parameter stay.
 func optionsChange(f *fields) (req wire.ScriptOptionsChange, err error) {
-	for name, to := range map[string]**bool{"privileged": &req.Privileged, "network": &req.Network, "always": &req.Always} {
+	for name, to := range map[string]**bool{
+		"privileged": &req.Privileged, "network": &req.Network, "always": &req.Always, "if_needed": &req.IfNeeded,
+	} {
 		if f.has(name) {
 			*to = new(f.flag(name))
 		}

@@ -88,7 +88,11 @@ func success(j seedbed.Job) string {
 		if spec.Start {
 			started = " and started"
 		}
-		return fmt.Sprintf(`VM "%s" with profile "%s" has been provisioned%s successfully`, j.Subject, spec.Profile, started)
+		text := fmt.Sprintf(`VM "%s" with profile "%s" has been provisioned%s successfully`, j.Subject, spec.Profile, started)
+		if spec.Skipped != "" {
+			text += "; " + spec.Skipped
+		}
+		return text
 	}
 	return fmt.Sprintf(`The %s of "%s" has ended successfully`, j.Kind, j.Subject)
 }

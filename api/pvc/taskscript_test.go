@@ -57,3 +57,18 @@ func TestScriptedTask(t *testing.T) {
 		})
 	}
 }
+
+// TestSkippedScriptTask checks that the result of a task says that the script was skipped.
+func TestSkippedScriptTask(t *testing.T) {
+	t.Parallel()
+	spec, err := json.Marshal(seedbed.ScriptedSpec{Profile: "web", Start: true, Skipped: "script build was skipped: for a reason"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := taskStateOf(seedbed.Job{Kind: seedbed.JobCreate, Subject: "web1", Spec: spec, State: seedbed.JobSucceeded, Total: 5})
+	want := taskState{"SUCCESS", 5, 5,
+		`VM "web1" with profile "web" has been provisioned and started successfully; script build was skipped: for a reason`}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

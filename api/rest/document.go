@@ -81,7 +81,8 @@ func shownScript(s seedbed.Script) wire.Script {
 }
 
 func shownOptions(o seedbed.ScriptOptions) wire.ScriptOptions {
-	shown := wire.ScriptOptions{Privileged: o.Privileged, Network: o.Network, Always: o.Always, Memory: o.Memory}
+	shown := wire.ScriptOptions{Privileged: o.Privileged, Network: o.Network, Always: o.Always, IfNeeded: o.IfNeeded,
+		Memory: o.Memory}
 	if o.Time > 0 {
 		shown.Time = o.Time.String()
 	}

@@ -30,7 +30,9 @@ func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.Script) error, er
 	}
 	return func(s *seedbed.Script) error {
 		o := &s.Options
-		for _, set := range []struct{ to, from *bool }{{&o.Privileged, req.Privileged}, {&o.Network, req.Network}, {&o.Always, req.Always}} {
+		for _, set := range []struct{ to, from *bool }{
+			{&o.Privileged, req.Privileged}, {&o.Network, req.Network}, {&o.Always, req.Always}, {&o.IfNeeded, req.IfNeeded},
+		} {
 			if set.from != nil {
 				*set.to = *set.from
 			}

@@ -79,7 +79,7 @@ func (r *Router) OVAPrecondition(ctx context.Context, name, pool string, size se
 			return "", seedbed.Errorf(seedbed.ErrExists, "the %s %q already exists", kind, name)
 		}
 	}
-	for _, script := range []string{"ova", "default_ova"} {
+	for _, script := range seedbed.OVAScripts() {
 		found, err := r.Store.Scripts(ctx, seedbed.ExactName(script))
 		if err != nil {
 			return "", err

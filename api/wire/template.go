@@ -84,13 +84,14 @@ type Script struct {
 	Stored
 }
 
-// ScriptOptions holds the privilege and the limits of a provisioning script, and whether it always
-// runs; see seedbed.ScriptOptions. Time is a text such as "30m0s". An empty Time or a zero Memory is
-// the worker's limit.
+// ScriptOptions holds the privilege and the limits of a provisioning script, and when it runs; see
+// seedbed.ScriptOptions. Time is a text such as "30m0s". An empty Time or a zero Memory is the
+// worker's limit.
 type ScriptOptions struct {
 	Privileged bool          `json:"privileged"`
 	Network    bool          `json:"network"`
 	Always     bool          `json:"always"`
+	IfNeeded   bool          `json:"if_needed"`
 	Time       string        `json:"time,omitempty"`
 	Memory     seedbed.Bytes `json:"memory,omitzero"`
 }
@@ -101,6 +102,7 @@ type ScriptOptionsChange struct {
 	Privileged *bool          `json:"privileged,omitempty"`
 	Network    *bool          `json:"network,omitempty"`
 	Always     *bool          `json:"always,omitempty"`
+	IfNeeded   *bool          `json:"if_needed,omitempty"`
 	Time       *string        `json:"time,omitempty"`
 	Memory     *seedbed.Bytes `json:"memory,omitempty"`
 }

@@ -89,6 +89,9 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 		return err
 	}
 	a.Say("%s %s succeeded in %s (job %s)", job.Kind, Printable(job.Subject), Span(job.Ended.Sub(job.Created)), job.ID.Short())
+	if skipped := job.Skipped(); skipped != "" {
+		a.Say("%s", Printable(skipped))
+	}
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 
 // missing notes what a profile refers to but does not exist, or not yet.
 func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) error {
-	_, err := needsScript(m)
+	_, _, err := needsScript(m)
 	errs := []error{err}
 	if t := m.parts.Network; t != nil {
 		for _, n := range t.Networks {
@@ -115,8 +115,8 @@ func (m prepared) notes(p *seedbed.Plan) {
 				tell("disk %s is for the script to make: %s", d.Name, what)
 			}
 		}
-	} else if s != nil && strings.TrimSpace(s.Text) != "" {
-		tell("script %s is skipped: no disk has a mountpoint or a filesystem, and it is not to run always", s.Name)
+	} else if m.skipped != "" {
+		tell("%s", m.skipped)
 	}
 	if m.script == nil {
 		tell(drawnVolumes)

@@ -20,8 +20,10 @@ type prepared struct {
 	image seedbed.Image
 	// drawn are the NICs whose random MACs may be replaced.
 	drawn []int
-	// script is what its job needs to run the profile's script; nil if the script is skipped.
-	script *seedbed.ScriptRun
+	// script is what its job needs to run the profile's script; nil if the script is skipped, as
+	// skipped says.
+	script  *seedbed.ScriptRun
+	skipped string
 	// undefined is set if only its disks are made.
 	undefined bool
 	// options are those of the request and, where it has none, of the profile.
@@ -36,7 +38,8 @@ func (p prepared) spec() (json.RawMessage, error) {
 		return nil, nil
 	}
 	return json.Marshal(seedbed.ScriptedSpec{
-		Profile: p.Name, Revision: p.Revision, Start: !p.inst.Held && !p.undefined, Scripted: p.script != nil, Undefined: p.undefined,
+		Profile: p.Name, Revision: p.Revision, Start: !p.inst.Held && !p.undefined, Scripted: p.script != nil, Skipped: p.skipped,
+		Undefined: p.undefined,
 	})
 }
 
@@ -64,7 +67,7 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if err != nil {
 		return made, err
 	}
-	if _, err := needsScript(m); err != nil {
+	if _, _, err := needsScript(m); err != nil {
 		return made, err
 	}
 	if made.image, err = in.image(ctx, m.Profile, s); err != nil {
@@ -95,7 +98,7 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if t := m.storage(made.image); req.Undefined && t != nil {
 		nameDisks(&made.inst, *t)
 	}
-	if made.script, err = in.scriptRun(ctx, m, s, made.image); err != nil {
+	if made.script, made.skipped, err = in.scriptRun(ctx, m, s, made.image); err != nil {
 		return made, err
 	}
 	var known []seedbed.Image

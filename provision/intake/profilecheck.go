@@ -49,7 +49,7 @@ func (in *Intake) CheckProfile(ctx context.Context, parts seedbed.PartReader, p 
 // parsed. It does not check what the script will do, which may still change.
 func checkScript(m tailored) error {
 	if m.Script == "" {
-		_, err := needsScript(m)
+		_, _, err := needsScript(m)
 		return err
 	}
 	if m.Params == nil { // then arguments hold no expressions

@@ -81,7 +81,8 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 			disks[i].Size = max(disks[i].Size, now.Volumes[i].Size)
 		}
 	}
-	if made.script, err = in.scriptRun(ctx, m, s, image); err != nil {
+	var skipped string
+	if made.script, skipped, err = in.scriptRun(ctx, m, s, image); err != nil {
 		return made, err
 	}
 	if made.script == nil && len(m.asked) > 0 {
@@ -105,7 +106,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	}
 	err = in.remake(&made.inst, m, disks, s, docs, job)
 	made.spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: made.inst.Image, Own: req.Profile == "",
-		Scripted: made.script != nil}
+		Scripted: made.script != nil, Skipped: skipped}
 	return made, err
 }
 
@@ -145,7 +146,7 @@ func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seed
 	if err != nil {
 		return m, nil, err
 	}
-	if _, err := needsScript(m); err != nil {
+	if _, _, err := needsScript(m); err != nil {
 		return m, nil, err
 	}
 	if m.Image = cmp.Or(req.Image, m.Image); req.Image != "" {
@@ -259,6 +260,9 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 		p.Script = s.Script.Name
 		p.Notes = append(p.Notes, fmt.Sprintf("script %s (revision %d) makes the disks while the guest runs on from the former ones; "+
 			"their names end with the start of the job's ID", p.Script, s.Script.Revision))
+	}
+	if made.spec.Skipped != "" {
+		p.Notes = append(p.Notes, made.spec.Skipped)
 	}
 	if err := in.missing(ctx, made.tailored, &p); err != nil {
 		return p, err

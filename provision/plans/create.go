@@ -56,6 +56,9 @@ func (t *task) makeVolumes(ctx context.Context) error {
 }
 
 func (t *task) cloneVolumes(ctx context.Context, inst seedbed.Instance) error {
+	if skipped := t.Job.Skipped(); skipped != "" {
+		t.Event("warn", 0, "%s", skipped)
+	}
 	t.Event("info", 0, "making %d volume(s)", len(inst.Volumes))
 	_, err := t.disks(ctx, inst, func(i int, v seedbed.VolumeInfo) {
 		t.Event("info", (i+1)*100/len(inst.Volumes), "volume %s is ready (%s in pool %s)", v.Name, v.Size, v.Pool)

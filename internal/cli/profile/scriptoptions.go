@@ -21,9 +21,11 @@ func scriptOptions(a *cli.App) *cobra.Command {
 		Long: `Show or change the sandbox options and limits of a provisioning script. Running jobs
 keep the options that they started with.
 
-A script is skipped if no disk of the profile has a mountpoint or a filesystem: the
-disks are then made directly, as clones or blank. With --always the script also runs
-then, for example to change clones or the disks of an OVA image.
+A profile's script always runs, with two exceptions, in which the disks are made
+directly, as clones or blank. A script with --if-needed is skipped if no disk of the
+profile has a mountpoint or a filesystem. A profile of an OVA image that has the default
+script, ova or default_ova, clones the disks; with --always the script runs there too.
+The job and its result say that a script was skipped.
 
 With --privileged a script runs as root of the worker's host, with the host's /dev, /sys
 and /run, as PVC's scripts do: it can do anything to the host. Only an admin can grant
@@ -37,7 +39,8 @@ It runs on hosts that allow it only (scripts.privileged in their seedbed.yaml).`
 			s, err := api.Script(ctx, args[0])
 			o := s.Options
 			return a.ShowPairs(err, o, [][2]string{
-				{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)}, {"always", strconv.FormatBool(o.Always)},
+				{"privileged", strconv.FormatBool(o.Privileged)}, {"network", strconv.FormatBool(o.Network)},
+				{"always", strconv.FormatBool(o.Always)}, {"if needed", strconv.FormatBool(o.IfNeeded)},
 				{"time", orWorkers(o.Time)}, {"memory", orWorkers(cli.Size(o.Memory))},
 			})
 		}),
@@ -46,7 +49,8 @@ It runs on hosts that allow it only (scripts.privileged in their seedbed.yaml).`
 	a.Fill(c, &change,
 		cli.Flag{Field: "privileged", Usage: "root of the host, with its /dev, /sys and /run"},
 		cli.Flag{Field: "network", Usage: "the host's network"},
-		cli.Flag{Field: "always", Usage: "also run it if no disk has a mountpoint or a filesystem"},
+		cli.Flag{Field: "always", Usage: "also run it as the default script of OVA images, whose disks are clones otherwise"},
+		cli.Flag{Field: "if_needed", Usage: "skip it if no disk has a mountpoint or a filesystem"},
 		cli.Flag{
 			Field: "time", Usage: "time limit of all its steps together, as `DURATION`; 0s: the worker's limit",
 			Parse: func(text string) (any, error) {

@@ -1,7 +1,6 @@
 """Changes an image before the machine starts: files are written, and commands run.
 
-For profiles whose first disk has a source volume, and with the option that has it run
-for those (`seedbed script options NAME --always`); it does what virt-customize does, with
+For profiles whose first disk has a source volume. It does what virt-customize does, with
 what every host has:
 
 - A disk that is one filesystem, as debootstrap.py makes it, is mounted: files are

@@ -2,8 +2,8 @@
 
 Each volume of the OVA becomes a disk. One that is raw is cloned; any other format is
 converted. Disks of a storage template, if the profile has one, follow, and are blank.
-It runs once it is told to (`seedbed script options NAME --always`): without it, the machine
-gets the same clones.
+As the script ova or default_ova, it runs once it is told to (`seedbed script options NAME --always`):
+without it, the machine gets the same clones.
 """
 
 import subprocess

@@ -105,6 +105,8 @@ type ScriptFailure struct {
 	Class     string `json:"class"`
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
+	// Offline is set if it had no network, and has tried to use one.
+	Offline bool `json:"offline,omitempty"`
 	// Ended is set if its process has ended, so that no further turn is possible.
 	Ended bool `json:"ended,omitempty"`
 }

@@ -75,13 +75,27 @@ type scriptSide struct {
 
 // scriptFailure is an exception that a script raised. It is not a failure of Seedbed, and a retry
 // would not help.
-type scriptFailure struct{ seedbed.ScriptFailure }
+type scriptFailure struct {
+	seedbed.ScriptFailure
+	// script is its name.
+	script string
+}
 
 func (e *scriptFailure) Error() string {
+	text := fmt.Sprintf("Error in script %s() step: %s", e.Step, e.Message)
 	if e.Step == "load" {
-		return fmt.Sprintf("the script cannot be loaded: %s: %s", e.Class, e.Message)
+		text = fmt.Sprintf("the script cannot be loaded: %s: %s", e.Class, e.Message)
 	}
-	return fmt.Sprintf("Error in script %s() step: %s", e.Step, e.Message)
+	if e.Offline {
+		text += " (" + offline(e.script) + ")"
+	}
+	return text
+}
+
+// offline says that a script has tried to use a network that it does not have.
+func offline(script string) string {
+	return fmt.Sprintf("the script tried to reach the network and had none: seedbed script options %s --network lets it use the host's",
+		script)
 }
 
 // shortSecret is the minimum length in bytes of a secret that is searched for in texts: a shorter

@@ -56,14 +56,19 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 	if f.Traceback != "" {
 		t.Event("error", t.Progress(), "%s", lastOf(f.Traceback, 3<<10))
 	}
+	failure := &scriptFailure{f, t.script.run.Script.Name}
+	if f.Offline {
+		t.Output(seedbed.OutputLine{Stream: seedbed.OutputNote, Text: offline(failure.script)})
+		t.Event("error", t.Progress(), "%s", offline(failure.script))
+	}
 	t.script.live, t.script.begun = false, 0
 	if f.Ended || f.Step == "load" || f.Step == "cleanup" {
-		return &scriptFailure{f}
+		return failure
 	}
 	t.script.failed = true
 	result, err := t.scriptTurn(ctx, seedbed.ScriptTurn{Step: "cleanup"})
 	if err == nil && result.Failure != nil {
-		err = &scriptFailure{t.script.covered(*result.Failure)}
+		err = &scriptFailure{t.script.covered(*result.Failure), failure.script}
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, engine.ErrLost) {
 		t.Event("warn", t.Progress(), "after the failure: %s", err)
@@ -71,7 +76,7 @@ func (t *task) scriptFailed(ctx context.Context, f seedbed.ScriptFailure, step s
 	if errors.Is(err, engine.ErrLost) {
 		return err
 	}
-	return &scriptFailure{f}
+	return failure
 }
 
 // scriptLine records a line that the script has printed or logged.

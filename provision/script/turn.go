@@ -79,7 +79,9 @@ func (s *session) hear(ctx context.Context, m message) (result seedbed.ScriptRes
 		return seedbed.ScriptResult{XML: m.XML}, true, nil
 	case "failed":
 		return seedbed.ScriptResult{
-			Failure: &seedbed.ScriptFailure{Step: m.Step, Class: m.Class, Message: m.Message, Traceback: m.Traceback},
+			Failure: &seedbed.ScriptFailure{
+				Step: m.Step, Class: m.Class, Message: m.Message, Traceback: m.Traceback, Offline: m.Unreached && !s.start.Options.Network,
+			},
 		}, true, nil
 	}
 	switch m.Call {

@@ -88,3 +88,35 @@ func TestSessionClosedInTurn(t *testing.T) {
 		t.Errorf("got %+v, %v", result.Failure, err)
 	}
 }
+
+// TestSessionOffline checks that only the failure of a script without the network says that the
+// script tried to reach it.
+func TestSessionOffline(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		network bool
+		reply   string
+		want    bool
+	}{
+		"tried, without": {false, `{"op":"failed","step":"setup","message":"no","unreached":true}`, true},
+		"tried, with":    {true, `{"op":"failed","step":"setup","message":"no","unreached":true}`, false},
+		"did not try":    {false, `{"op":"failed","step":"setup","message":"no"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, func(r *runner) {
+				r.hear()
+				r.say(`{"op":"ready","kind":"class"}`)
+				r.hear()
+				r.say(test.reply)
+			})
+			start := *begin.Start
+			start.Options.Network = test.network
+			b.must(seedbed.ScriptTurn{Start: &start})
+			result, _ := b.must(step("setup"))
+			if result.Failure == nil || result.Failure.Offline != test.want {
+				t.Errorf("failure %+v; want Offline %t", result.Failure, test.want)
+			}
+		})
+	}
+}

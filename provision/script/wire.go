@@ -33,6 +33,8 @@ type message struct {
 	Class     string `json:"class,omitempty"`
 	Message   string `json:"message,omitempty"`
 	Traceback string `json:"traceback,omitempty"`
+	// Unreached is set if the script has tried to reach what its network does not lead to.
+	Unreached bool `json:"unreached,omitempty"`
 	// Of log.
 	Level string `json:"level,omitempty"`
 	Msg   string `json:"msg,omitempty"`

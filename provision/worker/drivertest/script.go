@@ -18,11 +18,13 @@ import (
 //	prepare: clone_volume default web1_sdb debian
 //	install: map web1_sda
 //	install: mount web1_sda
+//	install: offline
 //	install: fail no mirror
 //	cleanup: print done
 //
 // The step "load" runs when the script is loaded. "hang" waits until the turn is interrupted, and
-// "die" ends the script's process. The end of a session unmounts and unmaps what its script has
+// "die" ends the script's process. After "offline" a failure of a script without the network says
+// that it tried to use one. The end of a session unmounts and unmaps what its script has
 // mounted and mapped.
 type Scripts struct {
 	failpoints
@@ -44,6 +46,7 @@ type scriptSession struct {
 	xml     string
 	calls   int64
 	dead    bool
+	offline bool     // it has tried to reach the network, and has none
 	ended   bool     // it is closed, and accepts nothing more
 	mapped  []string // volumes
 	mounted []string // file systems, of mapped volumes
@@ -169,6 +172,8 @@ func (s *Scripts) goOn(ctx context.Context, in *scriptSession, output func(seedb
 		case "fail":
 			in.left = nil
 			return in.failed(rest), nil
+		case "offline":
+			in.offline = !in.start.Options.Network
 		case "die":
 			in.dead, in.left = true, nil
 			return in.failed("the script did not run to its end: killed"), nil
@@ -206,6 +211,6 @@ func (s *scriptSession) failed(message string) seedbed.ScriptResult {
 	return seedbed.ScriptResult{Failure: &seedbed.ScriptFailure{
 		Step: s.step, Class: "ProvisioningError", Message: message,
 		Traceback: "Traceback (most recent call last):\n  line " + strconv.FormatInt(s.calls,
-			10) + "\nProvisioningError: " + message + "\n", Ended: s.dead,
+			10) + "\nProvisioningError: " + message + "\n", Offline: s.offline, Ended: s.dead,
 	}}
 }

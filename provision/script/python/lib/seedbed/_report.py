@@ -15,13 +15,31 @@ _RUNNER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(_LIBRARY)
 
 def failure(step, error):
     """The message that says how a step failed."""
-    return {
+    message = {
         "op": "failed",
         "step": step,
         "class": type(error).__name__,
         "message": _message(error),
         "traceback": trace(error),
     }
+    if _unreached():
+        message["unreached"] = True
+    return message
+
+
+def _unreached():
+    """Reports whether any process of this network has asked for a host that no route leads to, or for
+    a name server of this host that is not there. Only a network without the host's can tell by that."""
+    try:
+        with open("/proc/self/net/snmp") as f:
+            lines = [line.split() for line in f]
+        with open("/proc/self/net/snmp6") as f:
+            counts = dict(line.split() for line in f)
+    except (OSError, ValueError):
+        return False
+    for names, values in zip(lines[::2], lines[1::2]):
+        counts.update({names[0] + name: value for name, value in zip(names[1:], values[1:])})
+    return any(counts.get(name, "0") != "0" for name in ("Ip:OutNoRoutes", "Ip6OutNoRoutes", "Udp:NoPorts"))
 
 
 def _message(error):

@@ -4,7 +4,8 @@
              "vm_data":{…},"temporary_directory":PATH}
     we:     {"op":"ready","kind":"class"|"function"}
     worker: {"op":"step","step":"setup"|"create"|"prepare"|"install"|"cleanup"}
-    we:     {"op":"done","step":…[,"xml":…]} or {"op":"failed","step":…|"load","class":…,"message":…,"traceback":…}
+    we:     {"op":"done","step":…[,"xml":…]} or {"op":"failed","step":…|"load","class":…,"message":…,"traceback":…
+                                                      [,"unreached":true]}
     worker: {"op":"end"}
 
 While a step runs, a call and its answer, and lines for the log, go between

@@ -86,6 +86,42 @@ func (consoles) Console(_ context.Context, node string, _ seedbed.InstanceID, ta
 	return []byte("login: \xff<script>"), nil
 }
 
+// testDomain is a domain's definition as libvirt writes it. ID stands for the instance's ID.
+const testDomain = `<domain type='kvm' xmlns:q='urn:q'>
+  <name>web1</name>
+  <uuid>ID</uuid>
+  <metadata><seedbed:instance xmlns:seedbed="urn:seedbed">"secret"</seedbed:instance></metadata>
+  <memory unit='KiB'>524288</memory>
+  <currentMemory unit='KiB'>524288</currentMemory>
+  <vcpu placement='static'>1</vcpu>
+  <os><type arch='x86_64' machine='pc-i440fx-7.2'>hvm</type></os>
+  <cpu mode='host-model' check='partial'/>
+  <devices>
+    <emulator>/usr/bin/qemu</emulator>
+    <disk type='file' device='disk'>
+      <driver name='qemu' type='qcow2'/>
+      <source file='/pools/default/volumes/ID-0.qcow2'><privateData>secret</privateData></source>
+      <target dev='sda' bus='scsi'/>
+    </disk>
+    <interface type='bridge'>
+      <mac address='52:54:00:00:00:01'/>
+      <source bridge='seedbed0'/>
+      <model type='virtio'/>
+    </interface>
+    <graphics type='vnc' port='-1' passwd='secret' passwdValidTo='soon'/>
+  </devices>
+  <q:commandline><q:env name='K' value='secret'/></q:commandline>
+</domain>`
+
+// DomainXML has the definition of each domain of testNode whose node answers.
+func (consoles) DomainXML(_ context.Context, of map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {
+	all := map[seedbed.InstanceID]string{}
+	for _, id := range of[testNode] {
+		all[id] = strings.ReplaceAll(testDomain, "ID", string(id))
+	}
+	return all
+}
+
 // testNode is the only node.
 const testNode = "host1"
 
@@ -124,6 +160,7 @@ func (s *server) config() api.Config {
 	return api.Config{
 		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf,
 		MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
+		Domains: consoles{},
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},

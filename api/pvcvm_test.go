@@ -265,3 +265,43 @@ func TestPVCVMRoles(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestPVCDomain checks that a VM has the definition and the disks of its domain, and that a viewer gets
+// what other answers have too.
+func TestPVCDomain(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	i := s.runVM(t, "web1")
+	viewer := s.newToken(t, "reader", seedbed.RoleViewer)
+	for who, of := range map[string]string{"admin": token, "viewer": viewer} {
+		for _, path := range []string{"/api/v1/vm", "/api/v1/vm/web1"} {
+			status, body := s.call(t, "GET", path, of)
+			var list []struct {
+				XML     string
+				Disks   []struct{ Name, Dev, Bus string }
+				Arch    string
+				Machine string
+			}
+			if err := json.Unmarshal([]byte(body), &list); status != 200 || err != nil || len(list) != 1 {
+				t.Fatalf("%s: %d %s", who, status, body)
+			}
+			vm := list[0]
+			if len(vm.Disks) == 0 || vm.Disks[0].Name != "default/"+string(i.ID)+"-0" || vm.Disks[0].Dev != "sda" || vm.Disks[0].Bus != "scsi" ||
+				vm.Arch != "x86_64" || vm.Machine != "pc-i440fx-7.2" {
+				t.Errorf("%s %s: %+v", who, path, vm)
+			}
+			for _, want := range []string{
+				"<uuid>" + string(i.ID) + "</uuid>", "<memory unit='MiB'>512</memory>", "<vcpu placement='static'>1</vcpu>",
+				"<topology sockets='1' cores='1' threads='1'/>", "<source bridge='vmbr", "<target dev='sda' bus='scsi'>",
+				string(i.ID) + "-0.qcow2'",
+			} {
+				if !strings.Contains(vm.XML, want) {
+					t.Errorf("%s %s: without %s: %s", who, path, want, vm.XML)
+				}
+			}
+			if strings.Contains(vm.XML, "passwd") || who == "viewer" && (strings.Contains(vm.XML, "secret") || strings.Contains(vm.XML, "/pools/")) {
+				t.Errorf("%s %s: tells more than it may: %s", who, path, vm.XML)
+			}
+		}
+	}
+}

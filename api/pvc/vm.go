@@ -17,7 +17,8 @@ import (
 )
 
 // vmRow is an instance as PVC shows a VM. A field is empty or "N/A" if Seedbed does not have it
-// (migration) or does not record it (libvirt's measurements, the domain's XML).
+// (migration), does not record it (libvirt's measurements), or if the worker does not answer (what
+// only the domain's definition says).
 type vmRow struct {
 	Name             string           `json:"name"`
 	UUID             string           `json:"uuid"`
@@ -51,6 +52,8 @@ type vmRow struct {
 	Disks            []vmDisk         `json:"disks"`
 	Controllers      []vmController   `json:"controllers"`
 	XML              string           `json:"xml"`
+	// forViewers is XML as viewers get it.
+	forViewers string
 }
 
 type vmTag struct {
@@ -155,6 +158,24 @@ func vmTags(i seedbed.Instance) []vmTag {
 	return tags
 }
 
+// vmRows returns instances as PVC shows them, with what the definitions of their domains say.
+func (r *router) vmRows(ctx context.Context, of ...seedbed.Instance) ([]vmRow, error) {
+	bridges, err := r.bridges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	networks := make(map[string]string, len(bridges))
+	for name, bridge := range bridges {
+		networks[bridge] = name
+	}
+	docs := r.definitions(ctx, of)
+	return server.Each(of, func(i seedbed.Instance) vmRow {
+		row := vmRowOf(i, bridges)
+		row.described(docs[i.ID], networks)
+		return row
+	}), nil
+}
+
 func (r *router) bridges(ctx context.Context) (map[string]string, error) {
 	networks, err := r.Store.Networks(ctx)
 	of := make(map[string]string, len(networks))
@@ -208,12 +229,12 @@ func (r *router) vms(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err != nil {
 		return err
 	}
-	bridges, err := r.bridges(ctx)
+	all = slices.DeleteFunc(all, func(i seedbed.Instance) bool { return !filter.takes(i) })
+	shown, err := r.vmRows(ctx, all...)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(i seedbed.Instance) bool { return !filter.takes(i) })
-	return rows(c, all, func(i seedbed.Instance) vmRow { return vmRowOf(i, bridges) }, noVM)
+	return rows(c, shown, func(v vmRow) vmRow { return v }, noVM)
 }
 
 // vm returns the instance that the path names, by name or UUID. It returns missing if there is

@@ -25,8 +25,7 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 	const wait = patience + server.CallTimeout
 	get(viewer, p, r.vms)
 	get(viewer, p+"/:vm", r.shownVM(func(ctx context.Context, i seedbed.Instance) (any, error) {
-		bridges, err := r.bridges(ctx)
-		return []vmRow{vmRowOf(i, bridges)}, err
+		return r.vmRows(ctx, i)
 	}))
 	t.add(fiber.MethodDelete, operator, p+"/:vm", wait, r.parameters, r.starting(r.removeVM))
 	get(viewer, p+"/:vm/state", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {

@@ -50,6 +50,7 @@ type Config struct {
 	Store   Store
 	Intake  Intake
 	Console Console
+	Domains Domains
 	// VolumeJobs, Snapshots and Trash work on volumes that exist or have been removed.
 	VolumeJobs VolumeJobs
 	Snapshots  Snapshots

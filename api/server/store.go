@@ -233,6 +233,13 @@ type Console interface {
 	Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
 }
 
+// Domains reads the definitions of domains from the workers of nodes.
+type Domains interface {
+	// DomainXML returns the definitions of the domains that of lists by node, as libvirt's XML
+	// without passwords. Those that do not exist, or whose worker does not answer, are left out.
+	DomainXML(ctx context.Context, of map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string
+}
+
 // Trash works on the workers' removed volumes that still exist.
 type Trash interface {
 	// Trash returns all removed volumes, of one node or, if node is empty, of all nodes. It returns

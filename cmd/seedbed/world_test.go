@@ -66,7 +66,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	rest := api.New(api.Config{
 		Store: db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
-		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Clean: clean,
+		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Domains: console{}, Clean: clean,
 		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
@@ -270,6 +270,10 @@ type console struct{}
 
 func (console) Console(context.Context, string, seedbed.InstanceID, seedbed.Bytes) ([]byte, error) {
 	return []byte("boot\r\nlogin: \x1b[2J\r\nhello\r\n"), nil
+}
+
+func (console) DomainXML(context.Context, map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {
+	return nil
 }
 
 // served returns what the guest plane would answer.

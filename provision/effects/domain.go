@@ -17,6 +17,8 @@ var (
 	DomainState = Query[DomainRef, seedbed.DomainInfo]{"domain-state"}
 	// Console returns the end of a domain's console, 1 byte to 16 MiB.
 	Console = Query[ConsoleTail, []byte]{"console"}
+	// DomainXML returns the definitions of domains, without those that do not exist.
+	DomainXML = Query[DomainRefs, map[seedbed.InstanceID]string]{"domain-xml"}
 	// Watch sends every change of a domain. The first event is always a resync.
 	Watch = Stream{"watch"}
 	// ForeignDomains lists the domains that do not carry Seedbed's tag.
@@ -29,6 +31,10 @@ type (
 	// DomainRef names an instance's domain.
 	DomainRef struct {
 		ID seedbed.InstanceID `json:"id"`
+	}
+	// DomainRefs names the domains of 1 to MaxDomainXML instances.
+	DomainRefs struct {
+		IDs []seedbed.InstanceID `json:"ids"`
 	}
 	// DomainName names a domain that may not belong to an instance.
 	DomainName struct {

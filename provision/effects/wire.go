@@ -41,6 +41,8 @@ const CancelCall = "cancel"
 const (
 	// Keepalive is the longest time between two lines.
 	Keepalive = time.Second
+	// MaxDomainXML is how many definitions of domains one query asks for.
+	MaxDomainXML = 500
 	// MaxTimeout is the longest time that a call may ask for.
 	MaxTimeout = 24 * time.Hour
 	// MaxRequest limits what is read of a request, in bytes.

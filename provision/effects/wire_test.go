@@ -59,6 +59,7 @@ func TestWire(t *testing.T) {
 		{func() error { return ResizeDomain.Do(ctx, &r, call, DomainSize{"i", 2, 0}) }, "resize-domain", `{"id":"i","vcpus":2}`},
 		{func() error { return drop(DomainState.Ask(ctx, &r, domain)) }, "domain-state", `{"id":"i"}`},
 		{func() error { return drop(Console.Ask(ctx, &r, ConsoleTail{"i", 9})) }, "console", `{"id":"i","tail":"9"}`},
+		{func() error { return drop(DomainXML.Ask(ctx, &r, DomainRefs{[]seedbed.InstanceID{"i"}})) }, "domain-xml", `{"ids":["i"]}`},
 		{func() error { return Watch.Follow(ctx, &r, nil) }, "watch", ""},
 		{func() error { return drop(ForeignDomains.Ask(ctx, &r, None{})) }, "foreign-domains", ""},
 		{func() error { return drop(ForeignDomain.Ask(ctx, &r, DomainName{"n"})) }, "foreign-domain", `{"name":"n"}`},

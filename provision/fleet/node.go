@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,37 @@ func (f *Fleet) Inventory(ctx context.Context, node string) (seedbed.Inventory, 
 // Console returns the end of the console of a domain on that node: see effects.Console.
 func (f *Fleet) Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
 	return effects.Console.Ask(ctx, f.Of(node), effects.ConsoleTail{ID: id, Tail: tail})
+}
+
+// DomainXML returns the definitions of the domains that of lists by node: see effects.DomainXML. The
+// domains of a node whose worker does not answer are not in the answer.
+func (f *Fleet) DomainXML(ctx context.Context, of map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {
+	var nodes []seedbed.Node
+	for _, n := range f.Nodes() {
+		if len(of[n.Name]) > 0 {
+			nodes = append(nodes, n)
+		}
+	}
+	all := map[seedbed.InstanceID]string{}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for _, n := range nodes {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, f.every.ask)
+			defer cancel()
+			for ids := range slices.Chunk(of[n.Name], effects.MaxDomainXML) {
+				found, err := effects.DomainXML.Ask(ctx, f.Of(n.Name), effects.DomainRefs{IDs: ids})
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				maps.Copy(all, found)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return all
 }
 
 // Snapshots returns the snapshots of a volume of an instance on that node, oldest first.

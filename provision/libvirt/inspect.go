@@ -99,6 +99,40 @@ func (d *Driver) Console(ctx context.Context, id seedbed.InstanceID, tail seedbe
 	})
 }
 
+// DomainXML returns the definitions of domains, without passwords, as they are at the next start.
+// Those that do not exist or are not tagged are left out. It returns ErrUnavailable.
+func (d *Driver) DomainXML(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
+	return call(ctx, d, "definitions of domains", "", func(ctx context.Context, conn *lv.Connect) (map[seedbed.InstanceID]string, error) {
+		all := make(map[seedbed.InstanceID]string, len(ids))
+		for _, id := range ids {
+			if err := ctx.Err(); err != nil {
+				return nil, cgate.GaveUp("libvirt", "read the definitions of domains", err)
+			}
+			doc, err := definition(conn, id)
+			switch {
+			case err == nil:
+				all[id] = doc
+			case !errors.Is(err, seedbed.ErrNotFound):
+				return nil, err
+			}
+		}
+		return all, nil
+	})
+}
+
+func definition(conn *lv.Connect, id seedbed.InstanceID) (string, error) {
+	dom, _, err := findVisible(conn, id)
+	if err != nil {
+		return "", err
+	}
+	defer free(dom)
+	doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+	if err != nil {
+		return "", absentDomain(err, id)
+	}
+	return doc, nil
+}
+
 // findVisible is like find for callers that only read: it reports a foreign domain as absent.
 func findVisible(conn *lv.Connect, id seedbed.InstanceID) (*lv.Domain, Tag, error) {
 	dom, tag, err := find(conn, id)

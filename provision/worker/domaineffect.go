@@ -52,5 +52,16 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		return s.hypervisor.Console(ctx, a.ID, a.Tail)
 	})
+	effects.DomainXML.Handle(h, func(ctx context.Context, a effects.DomainRefs) (map[seedbed.InstanceID]string, error) {
+		if len(a.IDs) == 0 || len(a.IDs) > effects.MaxDomainXML {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d domains are asked for: expected 1 to %d", len(a.IDs), effects.MaxDomainXML)
+		}
+		for _, id := range a.IDs {
+			if err := checkInstance(id); err != nil {
+				return nil, err
+			}
+		}
+		return s.hypervisor.DomainXML(ctx, a.IDs)
+	})
 	effects.Watch.Handle(h, s.hypervisor.Watch)
 }

@@ -103,6 +103,9 @@ type Inspector interface {
 	// Console returns the end of the domain's serial console, at most tail bytes. It is empty for a
 	// domain that has written nothing. ErrNotFound for a domain that is not defined or not tagged.
 	Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
+	// DomainXML returns the definitions of domains as libvirt's XML, as they are at the next start,
+	// without passwords. Domains that are not defined or not tagged are not in the answer.
+	DomainXML(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
 	// Report returns what the host has for guests, without its pools.
 	Report(ctx context.Context) (seedbed.NodeReport, error)
 }

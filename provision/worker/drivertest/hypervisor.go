@@ -2,6 +2,8 @@ package drivertest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -235,6 +237,24 @@ func (h *Hypervisor) Console(ctx context.Context, id seedbed.InstanceID, tail se
 		return nil, err
 	}
 	return slices.Clone(d.console[max(0, len(d.console)-int(tail)):]), nil
+}
+
+// DomainXML implements worker.Inspector.
+func (h *Hypervisor) DomainXML(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := map[seedbed.InstanceID]string{}
+	for _, id := range ids {
+		d, err := h.look(ctx, id)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[id] = fmt.Sprintf("<domain type='test'><name>%s</name><uuid>%s</uuid></domain>", d.spec.Name, id)
+	}
+	return all, nil
 }
 
 // Health implements worker.Checker.

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"bytes"
 	"context"
+	"encoding/xml"
 	"errors"
 	"sync"
 	"testing"
@@ -48,6 +49,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},
 		{"console", testConsole},
+		{"definitions", testDomainXML},
 		{"events", testEvents},
 		{"health", testHealth},
 		{"report", testReport},
@@ -236,6 +238,27 @@ func testConsole(t *testing.T, d HypervisorDriver) {
 	ok(t, "define again", h.DefineDomain(ctx, spec))
 	if got, err = h.Console(ctx, spec.ID, console); err != nil || len(got) != 0 {
 		t.Fatalf("console of the undefined predecessor: %q, %v", got, err)
+	}
+}
+
+func testDomainXML(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	absent := seedbed.NewInstanceID()
+	all, err := h.DomainXML(ctx, []seedbed.InstanceID{spec.ID, absent})
+	if err != nil || len(all) != 0 {
+		t.Fatalf("before it is defined: %v, %v", all, err)
+	}
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	all, err = h.DomainXML(ctx, []seedbed.InstanceID{absent, spec.ID})
+	var doc struct {
+		XMLName xml.Name `xml:"domain"`
+		Name    string   `xml:"name"`
+		UUID    string   `xml:"uuid"`
+	}
+	if err != nil || len(all) != 1 || xml.Unmarshal([]byte(all[spec.ID]), &doc) != nil || doc.Name != spec.Name ||
+		doc.UUID != string(spec.ID) {
+		t.Fatalf("definitions %v, %v; want that of %s", all, err, spec.Name)
 	}
 }
 

@@ -23,6 +23,8 @@ type Acceptance struct {
 	Confirm string
 	// Script is what a create job runs its script with; nil without one.
 	Script *ScriptRun
+	// Warnings become the first events of the job, after that of its acceptance.
+	Warnings []string
 }
 
 // Step is one stage boundary of a job: the commit of one stage and the intent of the next, in one

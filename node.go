@@ -101,6 +101,12 @@ type NodeUse struct {
 	ComingMemory Bytes `json:"coming_memory"`
 }
 
+// PoolUse is what the volumes of a node's instances may grow to in a pool.
+type PoolUse struct {
+	Node, Pool string
+	Size       Bytes
+}
+
 // NodeState says whether a node accepts instances.
 type NodeState string
 

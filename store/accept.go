@@ -66,7 +66,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			return nil, err
 		}
 		hooks.AddDelivery(b.Tx, a)
-		jobs.FirstEvent(b.Tx, a.Job.ID, asked)
+		jobs.FirstEvents(b.Tx, a.Job.ID, asked, a.Warnings)
 		accepted = a.Job
 		return []outbox.Event{acceptance(a)}, nil
 	}
@@ -193,7 +193,7 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	if err := acceptPool(ctx, b.Tx, a); err != nil {
 		return err
 	}
-	return jobs.InsertJob(ctx, b, a.Job)
+	return jobs.InsertJob(ctx, b, a.Job, 1+len(a.Warnings))
 }
 
 // acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the
@@ -203,7 +203,7 @@ func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	if len(a.Instance.Volumes) > 0 {
 		a.Job.Pool = a.Instance.Volumes[0].Pool
 	}
-	if err := jobs.InsertJob(ctx, b, a.Job); err != nil {
+	if err := jobs.InsertJob(ctx, b, a.Job, 1+len(a.Warnings)); err != nil {
 		return err
 	}
 	hook := ""

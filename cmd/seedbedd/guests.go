@@ -39,8 +39,8 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (intake.Ser
 	for _, p := range c.Storage.Pools {
 		s.Pools = append(s.Pools, p.Name)
 	}
-	s.Placement = placement.Config{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit,
-		VCPUOvercommit: c.Placement.VCPUOvercommit}
+	s.Placement = placement.Config{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit.Bound(),
+		VCPUOvercommit: c.Placement.VCPUOvercommit.Bound()}
 	if !c.Hypervisor {
 		s.Node = ""
 	}

@@ -18,6 +18,7 @@ import (
 	"seedbed/internal/config"
 	"seedbed/internal/feedtest"
 	"seedbed/internal/identity"
+	"seedbed/provision/placement"
 	"seedbed/provision/record"
 	"seedbed/store"
 )
@@ -151,6 +152,9 @@ func TestServing(t *testing.T) {
 	}
 	if string(s.VendorData) != "#cloud-config\na: 1\n" || !s.Renderer.Key.Equal(want.Key) || s.Renderer.Zone != "seedbed-local" {
 		t.Errorf("serving %q, zone %s", s.VendorData, s.Renderer.Zone)
+	}
+	if s.Placement != (placement.Config{Selector: seedbed.SelectMem, MemoryOvercommit: 1}) {
+		t.Errorf("placement %+v", s.Placement)
 	}
 	if site, err := db.Site(ctx); err != nil || string(site.Certificate) != string(want.Certificate.Raw) {
 		t.Errorf("site %+v, %v", site, err)

@@ -32,6 +32,9 @@ import (
 // serve runs seedbedd until ctx ends. It opens the state, makes the parts, binds the listeners, and
 // runs everything as one group.
 func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
+	for _, w := range c.Warnings() {
+		log.Warn("configuration", "warning", w)
+	}
 	at, err := database(c.Store, log)
 	if err != nil {
 		return err

@@ -103,6 +103,8 @@ func want(t reflect.Type) string {
 		return "a priority: expected low, normal, high, or a whole number from -100 to 100"
 	case reflect.TypeFor[Prefix]():
 		return "a subnet: expected auto, or an IPv4 prefix such as 10.80.0.0/24"
+	case reflect.TypeFor[Overcommit]():
+		return "a limit: expected " + overcommitValues
 	}
 	switch t.Kind() {
 	case reflect.Bool:

@@ -50,7 +50,7 @@ func initial() Config {
 			Audit:      Records{Retention: 365 * 24 * time.Hour},
 		},
 		Coordination: Coordination{Driver: CoordinationLocal, Servers: []string{}, SessionTimeout: 10 * time.Second, Root: "/seedbed"},
-		Placement:    Placement{Selector: "mem"},
+		Placement:    Placement{Selector: "mem", MemoryOvercommit: 1, VCPUOvercommit: Unlimited},
 		Log:          Log{Level: "info"},
 	}
 }

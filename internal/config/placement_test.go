@@ -7,18 +7,38 @@ import (
 
 func TestPlacement(t *testing.T) {
 	t.Parallel()
-	if p := Default().Placement; p != (Placement{Selector: "mem"}) {
+	if p := Default().Placement; p != (Placement{Selector: "mem", MemoryOvercommit: 1, VCPUOvercommit: Unlimited}) {
 		t.Errorf("default %+v", p)
 	}
 	c, err := Parse("f.yaml", []byte("placement: {selector: vms, memory_overcommit: 1.5, vcpu_overcommit: 4}\n"))
 	if err != nil || c.Placement != (Placement{"vms", 1.5, 4}) {
 		t.Errorf("%+v, %v", c.Placement, err)
 	}
+	for text, want := range map[string]struct {
+		value    Overcommit
+		bound    float64
+		warnings string
+	}{
+		"unlimited": {Unlimited, 0, ""},
+		"0":         {0, 0, "placement.memory_overcommit: 0 is read as unlimited: write that"},
+		"0.0":       {0, 0, "placement.memory_overcommit: 0 is read as unlimited: write that"},
+		"2":         {2, 2, ""},
+		`"1.5"`:     {1.5, 1.5, ""},
+	} {
+		c, err := Parse("f.yaml", []byte("placement: {memory_overcommit: "+text+"}\n"))
+		got := c.Placement.MemoryOvercommit
+		if err != nil || got != want.value || got.Bound() != want.bound || strings.Join(c.Warnings(), "\n") != want.warnings {
+			t.Errorf("%s: %v, %v, %q, %v", text, got, got.Bound(), c.Warnings(), err)
+		}
+	}
+	if all := Default().Warnings(); len(all) > 0 {
+		t.Errorf("the defaults have warnings: %q", all)
+	}
 	for name, test := range map[string]struct{ section, want string }{
 		"selector":        {"selector: best", `placement.selector: "best" cannot be used: expected mem or memprov or vcpus or load or vms`},
 		"no selector":     {`selector: ""`, `placement.selector`},
-		"negative":        {"memory_overcommit: -1", `placement.memory_overcommit: "-1" cannot be used`},
-		"nearly nothing":  {"vcpu_overcommit: 0.01", `placement.vcpu_overcommit: "0.01" cannot be used: expected 0 for no bound, or 0.1 to 1000`},
+		"negative":        {"memory_overcommit: -1", `placement.memory_overcommit: "-1" is not a limit`},
+		"nearly nothing":  {"vcpu_overcommit: 0.01", `placement.vcpu_overcommit: "0.01" is not a limit: expected unlimited, or 0.1 to 1000`},
 		"without end":     {"vcpu_overcommit: .inf", `placement.vcpu_overcommit`},
 		"no number":       {"memory_overcommit: .nan", `placement.memory_overcommit`},
 		"much":            {"memory_overcommit: 150%", `memory_overcommit`},

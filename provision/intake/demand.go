@@ -18,6 +18,10 @@ func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *se
 		w.Template, w.Limit, w.Selector = system.Name, system.NodeLimit, system.NodeSelector
 	}
 	for _, v := range volumes {
+		if w.Sizes == nil {
+			w.Sizes = map[string]seedbed.Bytes{}
+		}
+		w.Sizes[v.Pool] += v.Size
 		if !slices.Contains(w.Pools, v.Pool) {
 			w.Pools = append(w.Pools, v.Pool)
 		}

@@ -132,6 +132,10 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, err
 	}
 	defer func() { reservation.Settle(err == nil && !receipt.Duplicate) }()
+	warnings, err := in.room(ctx, reservation.Node, made.demand.Sizes, true)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
 	inst := made.inst
 	inst.Node = reservation.Node
 	if made.script != nil {
@@ -150,6 +154,7 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 			Instance: &inst,
 			Compose:  made.compose,
 			Script:   made.script,
+			Warnings: warnings,
 		})
 		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(made.drawn) == 0 {
 			return receipt, err

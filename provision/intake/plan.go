@@ -54,7 +54,7 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	}
 	made.notes(&p)
 	drawn := func(nic int) bool { return slices.Contains(made.drawn, nic) }
-	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planRoom(ctx, &p))
+	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planRoom(ctx, &p, made.demand.Sizes))
 }
 
 // missing notes what a profile refers to but does not exist, or not yet.
@@ -185,38 +185,6 @@ func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
 			fmt.Sprintf(
 				"node %s already has a domain %q that is not an instance: choose another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
 	}
-}
-
-// lowRoom is the free space below which a pool is reported as low.
-const lowRoom = 1 * seedbed.GiB
-
-// planRoom notes pools that are low, or would be once all volumes were full, according to the last
-// report of their node.
-func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan) error {
-	in.planDomain(ctx, p)
-	var pools []string
-	grow := map[string]seedbed.Bytes{}
-	for _, v := range p.Volumes {
-		if _, seen := grow[v.Pool]; !seen {
-			pools = append(pools, v.Pool)
-		}
-		grow[v.Pool] += v.Size
-	}
-	for _, pool := range pools {
-		info, known, err := in.placer.Room(ctx, p.Node, pool)
-		switch {
-		case err != nil:
-			return err
-		case !known:
-		case info.Free < lowRoom:
-			p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s: give it room, "+
-				"or the job or the guest may find it full", pool, p.Node, info.Free.Human(), info.Size.Human()))
-		case info.Free < grow[pool]:
-			p.Notes = append(p.Notes, fmt.Sprintf("the volumes in pool %s may grow to %s, and it has %s free", pool, grow[pool].Human(),
-				info.Free.Human()))
-		}
-	}
-	return nil
 }
 
 // note records why a create would be refused, and returns any other error.

@@ -1,11 +1,13 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 
 	"seedbed"
+	"seedbed/provision/placement"
 	"seedbed/provision/record"
 )
 
@@ -19,12 +21,16 @@ func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeReq
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
+	warnings, err := in.room(ctx, inst.Node, growth(inst, spec), false)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID,
 		Node: inst.Node, JobOptions: o}
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", inst.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Warnings: warnings})
 }
 
 func (in *Intake) resized(ctx context.Context, name string,
@@ -35,10 +41,24 @@ func (in *Intake) resized(ctx context.Context, name string,
 	if inst, err = in.instance(ctx, name); err != nil {
 		return inst, spec, err
 	}
-	if spec, err = req.SpecOf(inst); err == nil && spec.Machine() {
-		err = record.CheckMachine(ctx, in.store, inst)
+	if spec, err = req.SpecOf(inst); err != nil || !spec.Machine() {
+		return inst, spec, err
 	}
-	return inst, spec, err
+	if err := record.CheckMachine(ctx, in.store, inst); err != nil {
+		return inst, spec, err
+	}
+	more := placement.Demand{Name: inst.Name, VCPUs: cmp.Or(spec.VCPUs, inst.VCPUs), Memory: cmp.Or(spec.Memory, inst.Memory)}
+	return inst, spec, in.placer.Fits(ctx, inst.Node, more, seedbed.NodeUse{VCPUs: inst.VCPUs, Memory: inst.Memory})
+}
+
+// growth returns by how much the volumes of an instance grow in each pool.
+func growth(inst seedbed.Instance, spec seedbed.ResizeSpec) map[string]seedbed.Bytes {
+	for _, v := range inst.Volumes {
+		if spec.Size > 0 && v.Pool == spec.Pool && v.Name == spec.Volume {
+			return map[string]seedbed.Bytes{v.Pool: spec.Size - v.Size}
+		}
+	}
+	return nil
 }
 
 // PlanResize returns what a resize would make of the instance, and why it would not be accepted. It
@@ -62,5 +82,7 @@ func (in *Intake) PlanResize(ctx context.Context, name string, req seedbed.Resiz
 		p.Problems = append(p.Problems,
 			fmt.Sprintf("instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop)", inst.Name, inst.State))
 	}
-	return p, nil
+	notes, err := in.room(ctx, inst.Node, growth(inst, spec), false)
+	p.Notes = append(p.Notes, notes...)
+	return p, err
 }

@@ -62,6 +62,23 @@ func (p *Placer) Room(ctx context.Context, node, pool string) (seedbed.PoolInfo,
 	return info, known, nil
 }
 
+// Promised returns what the volumes of a pool may grow to, on a node or, if its nodes share the
+// pool, on all.
+func (p *Placer) Promised(ctx context.Context, node, pool string) (all seedbed.Bytes, err error) {
+	if err := p.refresh(ctx, node); err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shared := p.snapshot.shared(pool)
+	for at, size := range p.snapshot.pools {
+		if at.pool == pool && (shared || at.node == node) {
+			all += size
+		}
+	}
+	return all, nil
+}
+
 // nobody returns the refusal for a pool that no node has, or that the requested node does not have.
 func (p *Placer) nobody(w Demand, pool string) error {
 	if w.Node != "" {

@@ -20,16 +20,31 @@ func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config) (why string, pa
 	if n.Cordoned {
 		return "it is cordoned (seedbed node uncordon " + n.Name + ")", true
 	}
-	use := p.use[n.Name]
-	if most := conf.MemoryOvercommit * float64(n.Report.Memory); most > 0 && float64(use.Memory+w.Memory) > most {
-		return fmt.Sprintf("%s of its memory is allocated, and placement.memory_overcommit allows %s: %s more does not fit",
-			use.Memory.Human(), seedbed.Bytes(most).Human(), w.Memory.Human()), true
-	}
-	if most := conf.VCPUOvercommit * float64(n.Report.CPUs); most > 0 && float64(use.VCPUs+w.VCPUs) > most {
-		return fmt.Sprintf("%d vCPUs are allocated, and placement.vcpu_overcommit allows %.0f: %d more do not fit", use.VCPUs, most,
-			w.VCPUs), true
+	if why := p.over(n, w, seedbed.NodeUse{}, conf); why != "" {
+		return why, true
 	}
 	return "", false
+}
+
+// over returns which bound of the node the instance would exceed, or "". has is what it has of the
+// node already; what does not become more is never refused.
+func (p snapshot) over(n seedbed.Node, w Demand, has seedbed.NodeUse, conf Config) string {
+	use := p.use[n.Name]
+	memory, vcpus := w.Memory-has.Memory, w.VCPUs-has.VCPUs
+	most := seedbed.Bytes(conf.MemoryOvercommit * float64(n.Report.Memory))
+	switch {
+	case most == 0 || memory <= 0:
+	case w.Memory > most:
+		return fmt.Sprintf("%s of memory never fits: it has %s, of which placement.memory_overcommit allows %s", w.Memory.Human(),
+			n.Report.Memory.Human(), most.Human())
+	case use.Memory+memory > most:
+		return fmt.Sprintf("%s of its memory is allocated, and placement.memory_overcommit allows %s: %s more does not fit",
+			use.Memory.Human(), most.Human(), memory.Human())
+	}
+	if most := conf.VCPUOvercommit * float64(n.Report.CPUs); most > 0 && vcpus > 0 && float64(use.VCPUs+vcpus) > most {
+		return fmt.Sprintf("%d vCPUs are allocated, and placement.vcpu_overcommit allows %.0f: %d more do not fit", use.VCPUs, most, vcpus)
+	}
+	return ""
 }
 
 // unfit returns why a node can never run the instance, or "": the system template's limit, the

@@ -33,7 +33,9 @@ type Demand struct {
 	VCPUs    int
 	Memory   seedbed.Bytes
 	Pools    []string
-	Images   []seedbed.Image
+	// Sizes are what its volumes may grow to in each pool.
+	Sizes  map[string]seedbed.Bytes
+	Images []seedbed.Image
 }
 
 // candidate is a node as judged for one instance.

@@ -52,6 +52,13 @@ func (h *told) NodeUse(context.Context) (all []seedbed.NodeUse, err error) {
 	return all, h.err
 }
 
+func (h *told) PoolUse(context.Context) (all []seedbed.PoolUse, err error) {
+	for at, size := range h.pools {
+		all = append(all, seedbed.PoolUse{Node: at.node, Pool: at.pool, Size: size})
+	}
+	return all, h.err
+}
+
 func placerOf(p snapshot, conf Config) *Placer {
 	placer := New(&told{snapshot: p}, "hv1", conf)
 	placer.now = func() time.Time { return noon }

@@ -13,6 +13,8 @@ import (
 type Hosts interface {
 	Nodes(ctx context.Context) ([]seedbed.Node, error)
 	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
+	// PoolUse returns the sizes of the instances' volumes, by node and pool.
+	PoolUse(ctx context.Context) ([]seedbed.PoolUse, error)
 }
 
 // snapshotAge is how old the data of placement may be. Choices that another control host made in
@@ -23,7 +25,12 @@ const snapshotAge = time.Second
 type snapshot struct {
 	nodes []seedbed.Node
 	use   map[string]seedbed.NodeUse
+	// pools has the sizes of the volumes of each node's instances.
+	pools map[poolAt]seedbed.Bytes
 }
+
+// poolAt is a pool as one node has it.
+type poolAt struct{ node, pool string }
 
 // Placer chooses nodes by a snapshot, to which it adds its own choices since then.
 type Placer struct {
@@ -53,6 +60,7 @@ type Reservation struct {
 
 	placer *Placer
 	takes  seedbed.NodeUse
+	sizes  map[string]seedbed.Bytes
 	// settled is when the instance was stored; zero before.
 	settled time.Time
 }
@@ -70,11 +78,15 @@ func (r *Reservation) Settle(made bool) {
 		return
 	}
 	delete(p.reservations, r)
-	p.snapshot.add(r.takes, -1)
+	p.snapshot.add(r, -1)
 }
 
-// add adds what an instance takes, or with sign -1 removes it.
-func (p snapshot) add(takes seedbed.NodeUse, sign int) {
+// add adds what a reservation takes, or with sign -1 removes it.
+func (p snapshot) add(r *Reservation, sign int) {
+	takes := r.takes
+	for pool, size := range r.sizes {
+		p.pools[poolAt{r.Node, pool}] += seedbed.Bytes(sign) * size
+	}
 	u, size := p.use[takes.Node], seedbed.Bytes(sign)
 	u.Instances, u.VCPUs, u.ComingVCPUs = u.Instances+sign, u.VCPUs+sign*takes.VCPUs, u.ComingVCPUs+sign*takes.VCPUs
 	u.Memory, u.ComingMemory = u.Memory+size*takes.Memory, u.ComingMemory+size*takes.Memory
@@ -109,7 +121,7 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 			delete(p.reservations, s) // the read included it
 			continue
 		}
-		fresh.add(s.takes, 1)
+		fresh.add(s, 1)
 	}
 	p.snapshot, p.loaded = fresh, began
 	return nil
@@ -123,13 +135,22 @@ func (p *Placer) counts(nodes int) bool {
 
 // read reads the database.
 func (p *Placer) read(ctx context.Context) (snapshot, error) {
-	fresh := snapshot{use: map[string]seedbed.NodeUse{}}
+	fresh := snapshot{use: map[string]seedbed.NodeUse{}, pools: map[poolAt]seedbed.Bytes{}}
 	var err error
 	if fresh.nodes, err = p.hosts.Nodes(ctx); err != nil {
 		return fresh, err
 	}
 	if len(fresh.nodes) == 0 && p.localNode != "" {
 		fresh.nodes = []seedbed.Node{{Name: p.localNode}}
+	}
+	if slices.ContainsFunc(fresh.nodes, func(n seedbed.Node) bool { return len(n.Report.Pools) > 0 }) {
+		all, err := p.hosts.PoolUse(ctx)
+		if err != nil {
+			return fresh, err
+		}
+		for _, u := range all {
+			fresh.pools[poolAt{u.Node, u.Pool}] = u.Size
+		}
 	}
 	if !p.counts(len(fresh.nodes)) {
 		return fresh, nil
@@ -155,11 +176,9 @@ func (p *Placer) Choose(ctx context.Context, w Demand) (*Reservation, error) {
 		return nil, none(w, all)
 	}
 	node := all[0].node.Name
-	s := &Reservation{Node: node, placer: p, takes: seedbed.NodeUse{Node: node, VCPUs: w.VCPUs, Memory: w.Memory}}
-	if p.counts(len(all)) {
-		p.reservations[s] = true
-		p.snapshot.add(s.takes, 1)
-	}
+	s := &Reservation{Node: node, placer: p, takes: seedbed.NodeUse{Node: node, VCPUs: w.VCPUs, Memory: w.Memory}, sizes: w.Sizes}
+	p.reservations[s] = true
+	p.snapshot.add(s, 1)
 	return s, nil
 }
 
@@ -181,9 +200,10 @@ func (p *Placer) Explain(ctx context.Context, w Demand) (node string, all []seed
 	return all[0].Node, all, nil
 }
 
-// Fits returns seedbed.ErrInvalid if the node on which an instance stays cannot run it with these
-// resources.
-func (p *Placer) Fits(ctx context.Context, node string, w Demand) error {
+// Fits returns an error if the node on which an instance stays cannot run it with these resources:
+// seedbed.ErrInvalid if it never will, and ErrFull if it has no room for what is more than has,
+// which the instance has now.
+func (p *Placer) Fits(ctx context.Context, node string, w Demand, has seedbed.NodeUse) error {
 	if err := p.refresh(ctx, node); err != nil {
 		return err
 	}
@@ -193,8 +213,12 @@ func (p *Placer) Fits(ctx context.Context, node string, w Demand) error {
 	if at < 0 {
 		return nil // the job waits for the node
 	}
-	if why := p.snapshot.unfit(p.snapshot.nodes[at], w); why != "" {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node %q, on which %s runs, cannot run it with these resources: %s", node, w.subject(), why)
+	kind, why := seedbed.ErrInvalid, p.snapshot.unfit(p.snapshot.nodes[at], w)
+	if why == "" {
+		kind, why = seedbed.ErrFull, p.snapshot.over(p.snapshot.nodes[at], w, has, p.conf)
+	}
+	if why != "" {
+		return seedbed.Errorf(kind, "node %q, on which %s runs, cannot run it with these resources: %s", node, w.subject(), why)
 	}
 	return nil
 }

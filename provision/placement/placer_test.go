@@ -56,6 +56,8 @@ type uncounted struct{ nodes []seedbed.Node }
 
 func (u *uncounted) Nodes(context.Context) ([]seedbed.Node, error) { return u.nodes, nil }
 
+func (u *uncounted) PoolUse(context.Context) ([]seedbed.PoolUse, error) { return nil, nil }
+
 func (u *uncounted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return nil, errCounted }
 
 // A choice counts from the moment that it is made until the database tells of it:

@@ -37,9 +37,14 @@ func AddEvents(tx *sqldb.Tx, job seedbed.JobID, seq int64, all []seedbed.Event) 
 	}
 }
 
-// FirstEvent starts the history of a job that was just inserted with a count of one event.
-func FirstEvent(tx *sqldb.Tx, job seedbed.JobID, msg string) {
-	tx.Add(eventTable, job, 1, sqldb.Micros(sqldb.Now()), "info", "", sqldb.Clean(msg, sqldb.MaxText), 0, 0, 0)
+// FirstEvents starts the history of a job that was just inserted with a count of one event and those
+// of the warnings.
+func FirstEvents(tx *sqldb.Tx, job seedbed.JobID, msg string, warnings []string) {
+	first := []seedbed.Event{{Level: "info", Msg: msg}}
+	for _, w := range warnings {
+		first = append(first, seedbed.Event{Level: "warn", Msg: w})
+	}
+	AddEvents(tx, job, 0, first)
 }
 
 // LogEvent appends to the history of a job that ref owns. It sets Job and Seq, and sets At if that

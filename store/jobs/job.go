@@ -85,10 +85,12 @@ func (s *Store) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
 	return s.ListJobs(ctx, seedbed.JobQuery{Limit: sqldb.Bound(limit, 1000)})
 }
 
-// InsertJob adds a queued job whose history has one event. It returns ErrExists if its ID is taken.
-func InsertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job) error {
+// InsertJob adds a queued job whose history has that many events. It returns ErrExists if its ID is
+// taken.
+func InsertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, events int) error {
 	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)),
-		j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)), 1}
+		j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)),
+		events}
 	if b.Shared {
 		b.Add(jobTable, row...)
 		return nil

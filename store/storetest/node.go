@@ -279,4 +279,7 @@ func testNodeUse(b *bench) {
 		{Node: node, Instances: 3, Running: 2, VCPUs: 6, Memory: 3 * seedbed.GiB, ComingVCPUs: 2, ComingMemory: seedbed.GiB},
 		{Node: "node2", Instances: 1, VCPUs: 5, Memory: 3 * seedbed.GiB, ComingVCPUs: 5, ComingMemory: 3 * seedbed.GiB},
 	})
+	size := other.Instance.Volumes[0].Size
+	b.equal(get(b.PoolUse(ctx))(b), []seedbed.PoolUse{
+		{Node: node, Pool: "default", Size: 3 * size}, {Node: "node2", Pool: "default", Size: size}})
 }

@@ -163,3 +163,48 @@ func TestPlacedIntake(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeChangesCountAtOnce checks that no instance is placed by what a node was before the last
+// change of this process.
+func TestNodeChangesCountAtOnce(t *testing.T) {
+	t.Parallel()
+	db, in := placedIntake(t, placement.Config{}, sharedNode("hv1", 10*seedbed.GiB), sharedNode("hv2", 50*seedbed.GiB))
+	ctx := t.Context()
+	placed := func(want string) {
+		t.Helper()
+		plan, err := in.Plan(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "small"})
+		if err != nil || plan.Node != want {
+			t.Errorf("placed on %q, %v; want %q (%v)", plan.Node, err, want, plan.Problems)
+		}
+	}
+	cordon := func(name string, cordoned bool) {
+		t.Helper()
+		if _, err := db.ChangeNode(ctx, name, func(n *seedbed.Node) error { n.Cordoned = cordoned; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	placed("hv2")
+	for range 3 {
+		cordon("hv2", true)
+		placed("hv1")
+		cordon("hv1", true)
+		placed("")
+		cordon("hv1", false)
+		placed("hv1")
+		cordon("hv2", false)
+		placed("hv2")
+	}
+	n := sharedNode("hv3", 90*seedbed.GiB)
+	if _, err := db.AddNode(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.NoteNode(ctx, n.Name, n.Report, "", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	placed("hv3")
+	cordon("hv3", true)
+	if err := db.RemoveNode(ctx, "hv3"); err != nil {
+		t.Fatal(err)
+	}
+	placed("hv2")
+}

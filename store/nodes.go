@@ -14,7 +14,7 @@ import (
 )
 
 // cordonTime is how long after a node was cordoned an instance may still be accepted for it,
-// because control hosts place instances with data that is up to a second old.
+// because other control hosts place instances with data that is up to a second old.
 const cordonTime = 2 * time.Second
 
 // RemoveNode deletes a node that is cordoned and empty. It returns ErrInUse for a node with
@@ -26,6 +26,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string, checks ...func(seedbe
 	if err := db.awaitCordon(ctx, name); err != nil {
 		return err
 	}
+	defer db.nodeStore.Changed()
 	return db.sql.Update(ctx, "remove node", func(tx *sqldb.Tx) error {
 		was, err := nodes.HoldNode(ctx, tx, name)
 		if err != nil {
@@ -142,6 +143,7 @@ func (db *DB) EnsureNode(ctx context.Context, name string) error {
 	if err := nodes.CheckName(name); err != nil {
 		return err
 	}
+	defer db.nodeStore.Changed()
 	return db.sql.Update(ctx, "add node "+name, func(tx *sqldb.Tx) error {
 		made, err := nodes.InsertNode(ctx, tx, seedbed.Node{Name: name, Created: sqldb.Now()}, time.Time{})
 		if err != nil || !made {

@@ -36,9 +36,12 @@ func fleetOf() snapshot {
 // told answers a placer's questions from a snapshot.
 type told struct {
 	snapshot
-	err   error
-	reads int
+	err     error
+	reads   int
+	changes int64
 }
+
+func (h *told) NodeChanges() int64 { return h.changes }
 
 func (h *told) Nodes(context.Context) ([]seedbed.Node, error) {
 	h.reads++

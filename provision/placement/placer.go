@@ -13,12 +13,14 @@ import (
 type Hosts interface {
 	Nodes(ctx context.Context) ([]seedbed.Node, error)
 	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
+	// NodeChanges returns a number that grows with each change of the nodes by this process.
+	NodeChanges() int64
 	// PoolUse returns the sizes of the instances' volumes, by node and pool.
 	PoolUse(ctx context.Context) ([]seedbed.PoolUse, error)
 }
 
-// snapshotAge is how old the data of placement may be. Choices that another control host made in
-// that time are not seen.
+// snapshotAge is how old the data of placement may be. What another control host chose or changed in
+// that time is not seen.
 const snapshotAge = time.Second
 
 // snapshot is the nodes and what they have, at one moment.
@@ -42,6 +44,7 @@ type Placer struct {
 
 	mu       sync.Mutex
 	loaded   time.Time // when the last read began; zero before the first
+	changes  int64     // how many changes of the nodes that read included
 	loading  bool
 	snapshot snapshot
 	// reservations are the choices that the last read may not have included.
@@ -94,13 +97,13 @@ func (p snapshot) add(r *Reservation, sign int) {
 }
 
 // refresh reads the snapshot again if it is too old and no other goroutine is reading it, or if it
-// lacks the node that is asked for.
+// lacks a change of this process or the node that is asked for.
 func (p *Placer) refresh(ctx context.Context, asked string) error {
 	p.mu.Lock()
-	began := p.now()
+	began, changes := p.now(), p.hosts.NodeChanges()
 	first := p.loaded.IsZero()
 	known := asked == "" || slices.ContainsFunc(p.snapshot.nodes, func(n seedbed.Node) bool { return n.Name == asked })
-	if !first && known && (p.loading || began.Sub(p.loaded) < snapshotAge) {
+	if !first && known && changes == p.changes && (p.loading || began.Sub(p.loaded) < snapshotAge) {
 		p.mu.Unlock()
 		return nil
 	}
@@ -113,7 +116,7 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 	switch {
 	case err != nil && first:
 		return err
-	case err != nil, began.Before(p.loaded): // keep the last snapshot
+	case err != nil, began.Before(p.loaded), changes < p.changes: // keep the last snapshot
 		return nil
 	}
 	for s := range p.reservations {
@@ -123,7 +126,7 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 		}
 		fresh.add(s, 1)
 	}
-	p.snapshot, p.loaded = fresh, began
+	p.snapshot, p.loaded, p.changes = fresh, began, changes
 	return nil
 }
 

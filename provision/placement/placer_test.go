@@ -9,7 +9,7 @@ import (
 	"seedbed"
 )
 
-// The nodes are read once a second at most, by one of those who ask, and also when
+// The nodes are read once a second at most, by one of those who ask, and also when they changed or
 // one is named that is not known. What a single node has is not counted.
 func TestPictureIsKept(t *testing.T) {
 	t.Parallel()
@@ -33,9 +33,12 @@ func TestPictureIsKept(t *testing.T) {
 	reads(2, Demand{Node: "hv9"}) // it may have come
 	now = now.Add(snapshotAge)
 	reads(3, Demand{})
+	h.changes++
+	reads(4, Demand{})
+	reads(4, Demand{})
 	h.err = errors.New("no database") // what is known must do
 	now = now.Add(snapshotAge)
-	reads(4, Demand{})
+	reads(5, Demand{})
 	if s, err := p.Choose(t.Context(), Demand{}); err != nil || s.Node != "hv2" {
 		t.Errorf("without the database: %v, %v", s, err)
 	}
@@ -55,6 +58,8 @@ var errCounted = errors.New("counted")
 type uncounted struct{ nodes []seedbed.Node }
 
 func (u *uncounted) Nodes(context.Context) ([]seedbed.Node, error) { return u.nodes, nil }
+
+func (u *uncounted) NodeChanges() int64 { return 0 }
 
 func (u *uncounted) PoolUse(context.Context) ([]seedbed.PoolUse, error) { return nil, nil }
 

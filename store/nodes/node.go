@@ -82,6 +82,7 @@ func (s *Store) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, erro
 		return seedbed.Node{}, err
 	}
 	n = seedbed.Node{Name: n.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: sqldb.Now()}
+	defer s.Changed()
 	err := s.db.Update(ctx, "add node "+n.Name, func(tx *sqldb.Tx) error {
 		clock, err := s.db.LeaseClock(ctx, tx)
 		if err != nil {
@@ -102,6 +103,7 @@ func (s *Store) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, erro
 // these, and may be called more than once. ChangeNode returns ErrNotFound, ErrInvalid or the error
 // of change.
 func (s *Store) ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (n seedbed.Node, err error) {
+	defer s.Changed()
 	err = s.db.Update(ctx, "change node", func(tx *sqldb.Tx) error {
 		was, err := HoldNode(ctx, tx, name)
 		if err != nil {
@@ -206,6 +208,7 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		return s.db.Announce(ctx, tx)
 	})
 	if changed && told {
+		s.Changed()
 		s.db.Wake()
 	}
 	return err

@@ -2,10 +2,24 @@
 // were found on nodes. It is the only writer of the tables node and stray.
 package nodes
 
-import "seedbed/store/sqldb"
+import (
+	"sync/atomic"
+
+	"seedbed/store/sqldb"
+)
 
 // Store reads and writes the tables of this package. Its methods are safe for concurrent use.
-type Store struct{ db *sqldb.DB }
+type Store struct {
+	db      *sqldb.DB
+	changes atomic.Int64
+}
 
 // New returns the store in a database.
-func New(db *sqldb.DB) *Store { return &Store{db} }
+func New(db *sqldb.DB) *Store { return &Store{db: db} }
+
+// NodeChanges returns a number that grows with each change of the nodes that this process made, once
+// it is committed: nodes added, changed and removed, and those that answer again or no longer.
+func (s *Store) NodeChanges() int64 { return s.changes.Load() }
+
+// Changed notes that this process may have changed the nodes.
+func (s *Store) Changed() { s.changes.Add(1) }

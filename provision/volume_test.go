@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,6 +60,23 @@ func (l *lab) snapshots(inst seedbed.Instance, want ...string) {
 	}
 }
 
+// tells checks that an event of a job says so, and that none says that a snapshot is removed.
+func (l *lab) tells(job seedbed.JobID, want string) {
+	l.t.Helper()
+	events, err := l.db.Events(l.t.Context(), job, 0, 100)
+	l.ok(err)
+	var all []string
+	for _, e := range events {
+		all = append(all, e.Msg)
+		if strings.Contains(e.Msg, "is removed") || strings.Contains(e.Msg, "is gone") {
+			l.t.Errorf("an event says %q", e.Msg)
+		}
+	}
+	if !slices.Contains(all, want) {
+		l.t.Errorf("no event says %q:\n%s", want, strings.Join(all, "\n"))
+	}
+}
+
 func TestSnapshotJobs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
@@ -75,6 +93,7 @@ func TestSnapshotJobs(t *testing.T) {
 		t.Errorf("error %q", job.Error)
 	}
 	l.snapshots(inst, "s1")
+	l.tells(job.ID, "snapshot s1 of volume "+inst.Volumes[0].Name+" was there before, and stays")
 	second := l.job(l.intake.Snapshot(ctx, "web1", "s2", usual))
 	_, err = l.intake.Flatten(ctx, "web1", usual)
 	l.want("two jobs", err, seedbed.ErrInUse)
@@ -100,10 +119,11 @@ func TestVolumeJobFails(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.failEffect("CreateSnapshot", point, seedbed.Errorf(seedbed.ErrFull, "boom"))
-			l.runUntil(l.job(l.intake.Snapshot(t.Context(), "web1", "s1", usual)), seedbed.JobRolledBack)
+			job := l.runUntil(l.job(l.intake.Snapshot(t.Context(), "web1", "s1", usual)), seedbed.JobRolledBack)
 			l.snapshots(inst)
+			l.tells(job.ID, "no snapshot s1 that this job took is left of volume "+inst.Volumes[0].Name)
 			l.failEffect("FlattenVolume", point, seedbed.Errorf(seedbed.ErrInUse, "switch it off"))
-			job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobRolledBack)
+			job = l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobRolledBack)
 			if !strings.Contains(job.Error, "switch it off") {
 				t.Errorf("error %q", job.Error)
 			}

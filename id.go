@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// InstanceID is an instance's UUID in lower-case text form. It starts with "ec2", which makes an
-// unmodified cloud-init take its EC2 datasource; the SMBIOS serial has the same value.
+// InstanceID is an instance's UUID in lower-case text form. Datasource.NewInstanceID says how it
+// begins.
 type InstanceID string
 
 // JobID is a job's UUID in lower-case text form. Its first eight digits are what people see and
@@ -26,13 +26,29 @@ type NICID int64
 // next nine digits are the time in units of 16 ms, and the three after the version are the time in
 // 4096ths of that unit: instances that are made together are adjacent in every index. The other 62
 // bits are random.
-func NewInstanceID() InstanceID {
+func NewInstanceID() InstanceID { return DatasourceEC2.NewInstanceID() }
+
+// NewInstanceID returns a new UUID for an instance that announces d. For EC2 it is that of the
+// function NewInstanceID. cloud-init since 24.2 takes every UUID that begins with "ec2", in either
+// byte order, for EC2's, whatever else the firmware says. So the UUIDs of the other datasources
+// begin with "5e", and their fifth digit is "d", which is the third one in the other byte order.
+func (d Datasource) NewInstanceID() InstanceID {
 	u := newUUID()
 	fine := uint64(time.Now().UnixMicro()) * 4096 / 16_000
 	t := fine >> 12
-	u[0], u[1], u[2], u[3], u[4], u[5] = 0xec, 0x20|byte(t>>32)&0x0f, byte(t>>24), byte(t>>16), byte(t>>8), byte(t)
-	u[6], u[7] = 0x80|byte(fine>>8)&0x0f, byte(fine)
+	u[4], u[5], u[6], u[7] = byte(t>>8), byte(t), 0x80|byte(fine>>8)&0x0f, byte(fine)
+	if d == "" || d == DatasourceEC2 {
+		u[0], u[1], u[2], u[3] = 0xec, 0x20|byte(t>>32)&0x0f, byte(t>>24), byte(t>>16)
+	} else {
+		u[0], u[1], u[2], u[3] = 0x5e, byte(t>>28), 0xd0|byte(t>>24)&0x0f, byte(t>>16)
+	}
 	return InstanceID(formatUUID(u))
+}
+
+// AnnouncesEC2 reports whether guests take the UUID for one of EC2's: it begins with "ec2", or does
+// so in the other byte order of its first group (cloud-init, ds-identify, ec2_identify_platform).
+func (id InstanceID) AnnouncesEC2() bool {
+	return strings.HasPrefix(string(id), "ec2") || len(id) > 8 && id[4] == '2' && id[6:8] == "ec"
 }
 
 // NewJobID returns a random version 4 UUID, except that the first 28 bits count sixteenths of a

@@ -62,6 +62,41 @@ func TestNewInstanceID(t *testing.T) {
 	})
 }
 
+// TestDatasourceInstanceID: only the UUIDs of EC2's datasource are such that a guest takes them for
+// EC2's, in either byte order, at any time; the others are in the order in which they were made too.
+func TestDatasourceInstanceID(t *testing.T) {
+	t.Parallel()
+	swapped := func(id seedbed.InstanceID) string { return string(id[6:8] + id[4:6] + id[2:4] + id[:2]) }
+	for _, d := range []seedbed.Datasource{
+		"", seedbed.DatasourceEC2, seedbed.DatasourceOpenStack, seedbed.DatasourceNoCloud, seedbed.DatasourceNone,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ec2 := d == "" || d == seedbed.DatasourceEC2
+			before := d.NewInstanceID()
+			for range 4096 {
+				time.Sleep(8*time.Hour + 4*time.Microsecond) // almost four years in all
+				id := d.NewInstanceID()
+				u, err := uuid.Parse(string(id))
+				if err != nil || u.Version() != 8 || u.Variant() != uuid.RFC4122 || id <= before {
+					t.Fatalf("%s: %s after %s: version %d, variant %s, %v", d, id, before, u.Version(), u.Variant(), err)
+				}
+				if found := strings.HasPrefix(string(id), "ec2") || strings.HasPrefix(swapped(id), "ec2"); found != ec2 {
+					t.Fatalf("%s: a guest takes %s for EC2's: %t", d, id, found)
+				}
+				before = id
+			}
+		})
+	}
+	for id, want := range map[seedbed.InstanceID]bool{
+		"ec2e1916-9099-7caf-fd21-012345abcdef": true, "45e12aec-dcd1-b213-94ed-012345abcdef": true, // those of cloud-init's sources
+		"5ec2e191-9099-7caf-fd21-012345abcdef": false, "45e1ec2a-dcd1-b213-94ed-012345abcdef": false, "": false, "45e12aec": false,
+	} {
+		if id.AnnouncesEC2() != want {
+			t.Errorf("%q announces EC2: %t", id, !want)
+		}
+	}
+}
+
 // What names and IDs consist of.
 func TestForms(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@ type Datasource string
 
 // The datasources.
 const (
-	// DatasourceEC2: UUID and serial begin with "ec2". The default.
+	// DatasourceEC2: UUID and serial begin with "ec2", which no other datasource has. The default.
 	DatasourceEC2 Datasource = "ec2"
 	// DatasourceOpenStack: the product is "OpenStack Nova".
 	DatasourceOpenStack Datasource = "openstack"

@@ -292,7 +292,7 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made reci
 		docs.UserData = []byte{}
 	}
 	return seedbed.Instance{
-		ID: seedbed.NewInstanceID(), Name: name, Profile: p.Name, State: seedbed.InstanceProvisioning,
+		ID: s.datasource.NewInstanceID(), Name: name, Profile: p.Name, State: seedbed.InstanceProvisioning,
 		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys,
 		ReportToken: token,
 		Datasource:  s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,

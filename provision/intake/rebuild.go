@@ -63,6 +63,9 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return made, err
 	}
+	if err := announced(now, s.datasource); err != nil {
+		return made, err
+	}
 	image, err := in.image(ctx, m.Profile, s)
 	if err != nil {
 		return made, err
@@ -109,6 +112,16 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	made.spec = seedbed.RebuildSpec{PowerSpec: power, Profile: m.Name, Image: made.inst.Image, Own: req.Profile == "",
 		Scripted: made.script != nil, Skipped: skipped}
 	return made, err
+}
+
+// announced refuses the EC2 datasource for an instance whose UUID does not announce it. A rebuild
+// keeps the UUID, and without the prefix no release of cloud-init finds that datasource.
+func announced(now seedbed.Instance, d seedbed.Datasource) error {
+	if d != seedbed.DatasourceEC2 || now.ID.AnnouncesEC2() {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "datasource ec2: instance %q has the UUID %s, which does not begin with ec2, and a rebuild "+
+		"keeps it: expected param datasource openstack, nocloud or none, or a new instance", now.Name, now.ID)
 }
 
 // rebuildable refuses parameters that a rebuild does not change.
@@ -198,6 +211,7 @@ func over(params, others map[string]any) map[string]any {
 // without one.
 func keep(p *seedbed.Profile, inst seedbed.Instance, image seedbed.Bytes) {
 	p.VCPUs, p.Memory, p.SSHKeys, p.Metadata = inst.VCPUs, inst.Memory, inst.SSHKeys, inst.Metadata
+	p.Datasource = inst.Datasource
 	if p.Image == "" || p.Script != "" {
 		return
 	}

@@ -17,9 +17,10 @@ const noCloudSeed = "ds=nocloud;s=http://169.254.169.254/nocloud/"
 //   - openstack: the product is "OpenStack Nova".
 //   - nocloud: the serial names the seed.
 //
-// For other datasources than EC2 the serial is the instance-id, which begins with "i-". cloud-init
-// 22.4 compares UUID and serial; recent releases recognize EC2 by the UUID alone, and libvirt
-// refuses a UUID here that is not the domain's.
+// For other datasources than EC2 the serial is the instance-id, which begins with "i-": cloud-init up
+// to 24.1 takes an instance for EC2's if UUID and serial are the same and begin with "ec2". Since
+// 24.2 the UUID alone decides, so seedbed.Datasource.NewInstanceID gives others one without that
+// prefix. libvirt refuses a UUID here that is not the domain's.
 func smbios(id seedbed.InstanceID, datasource seedbed.Datasource) *libvirtxml.DomainSysInfoSMBIOS {
 	product, serial := "Seedbed Instance", id.EC2()
 	switch datasource {

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,12 +21,15 @@ import (
 )
 
 func metadataLint(a *cli.App) *cobra.Command {
-	var dialect string
+	var dialect, version string
 	c := &cobra.Command{
 		Use: "lint VM", Short: "Check what an instance would get, as cloud-init reads it",
 		Long: `Read what an instance would get from 169.254.169.254 as cloud-init does, and report what
 would make it fail. If cloud-init is installed here, cloud-config is also checked with
-its schema. The exit status is 1 if there is a finding.`,
+its schema. The exit status is 1 if there is a finding.
+
+A finding that only concerns some releases of cloud-init says which. With --cloud-init, those of
+other releases are left out.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			of, err := dialectOf(ctx, a, api, args[0], dialect)
 			if err != nil {
@@ -35,9 +39,14 @@ its schema. The exit status is 1 if there is a finding.`,
 			if err != nil {
 				return err
 			}
-			l := linter{schema: schemaBy("cloud-init"), fetch: func(ctx context.Context, path string) ([]byte, bool, error) {
+			guest, err := parseRelease(version)
+			if err != nil {
+				return err
+			}
+			l := linter{release: guest, schema: schemaBy("cloud-init"), fetch: func(ctx context.Context, path string) ([]byte, bool, error) {
 				return fetchMetadata(ctx, api, args[0], path)
 			}}
+			l.identity(i.ID, i.Datasource)
 			l.options(i.Metadata, of)
 			if err := l.lint(ctx, of); err != nil {
 				return err
@@ -46,6 +55,7 @@ its schema. The exit status is 1 if there is a finding.`,
 		}),
 	}
 	c.Flags().StringVar(&dialect, "dialect", "", "`DIALECT`: ec2, openstack or nocloud (default: the instance's datasource)")
+	c.Flags().StringVar(&version, "cloud-init", "", "`VERSION` of the guest's cloud-init, such as 25.1 (default: any)")
 	return c
 }
 
@@ -59,8 +69,8 @@ func fetchMetadata(ctx context.Context, api *client.Client, vm, path string) (bo
 }
 
 func printFindings(a *cli.App, vm string, findings []finding) error {
-	rows := cli.Each(findings, func(f finding) []string { return []string{f.Path, f.Problem} })
-	err := a.ShowTable(append([]finding{}, findings...), []string{"path", "problem"}, rows, vm+": no problems found")
+	rows := cli.Each(findings, func(f finding) []string { return []string{f.Path, cmp.Or(f.Releases, "any"), f.Problem} })
+	err := a.ShowTable(append([]finding{}, findings...), []string{"path", "cloud-init", "problem"}, rows, vm+": no problems found")
 	if err == nil && len(findings) > 0 {
 		err = fmt.Errorf("%s: %d finding(s)", vm, len(findings))
 	}
@@ -71,6 +81,8 @@ func printFindings(a *cli.App, vm string, findings []finding) error {
 type finding struct {
 	Path    string `json:"path"`
 	Problem string `json:"problem"`
+	// Releases are those of cloud-init that have the problem; empty means all of them.
+	Releases string `json:"releases,omitempty"`
 }
 
 // linter reads a guest's metadata as cloud-init does.
@@ -79,12 +91,13 @@ type linter struct {
 	// schema returns the errors of a cloud-config according to cloud-init's own schema. It is nil
 	// if cloud-init is not installed.
 	schema   func(ctx context.Context, config []byte) ([]string, error)
+	release  release // the guest's; the zero value is any
 	findings []finding
 	visited  int
 }
 
 func (l *linter) find(path, format string, args ...any) {
-	l.findings = append(l.findings, finding{path, fmt.Sprintf(format, args...)})
+	l.findings = append(l.findings, finding{Path: path, Problem: fmt.Sprintf(format, args...)})
 }
 
 // options finds the options with which cloud-init's datasource gets nothing.

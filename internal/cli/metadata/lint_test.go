@@ -172,6 +172,50 @@ func TestLintOptions(t *testing.T) {
 	}
 }
 
+// TestLintIdentity names the instances whose UUID is taken for EC2's although they have another
+// datasource, for the releases that do so.
+func TestLintIdentity(t *testing.T) {
+	t.Parallel()
+	const (
+		old     = "ec2f0123-89ab-8cde-8000-0123456789ab"
+		swapped = "45e12aec-dcd1-8213-94ed-012345abcdef"
+		other   = "5e010203-d405-8678-9abc-0123456789ab"
+	)
+	for _, tt := range []struct {
+		id         seedbed.InstanceID
+		datasource seedbed.Datasource
+		version    string
+		want       string
+	}{
+		{old, "ec2", "", ""},
+		{other, "openstack", "25.1.4-1+deb13u1", ""},
+		{old, "openstack", "", "datasource_list: [ OpenStack ]"},
+		{swapped, "nocloud", "24.2", "datasource_list: [ NoCloud ]"},
+		{old, "none", "25.3", "datasource_list: [ None ]"},
+		{old, "openstack", "24.1.3", ""},
+		{old, "openstack", "22.4.2-1+deb12u4", ""},
+	} {
+		var l linter
+		var err error
+		if l.release, err = parseRelease(tt.version); err != nil {
+			t.Fatal(err)
+		}
+		l.identity(tt.id, tt.datasource)
+		switch {
+		case tt.want == "" && len(l.findings) > 0:
+			t.Errorf("%+v: found %+v", tt, l.findings)
+		case tt.want != "" && (len(l.findings) != 1 || l.findings[0].Releases != "24.2 and later" ||
+			!strings.Contains(l.findings[0].Problem, tt.want)):
+			t.Errorf("%+v: found %+v", tt, l.findings)
+		}
+	}
+	for _, bad := range []string{"new", "24", "24.", "24.x", "-1.2", "."} {
+		if r, err := parseRelease(bad); err == nil {
+			t.Errorf("release %q is %s", bad, r)
+		}
+	}
+}
+
 func TestLintEnds(t *testing.T) {
 	t.Parallel()
 	l := linter{fetch: func(context.Context, string) ([]byte, bool, error) { return []byte("a/"), true, nil }}

@@ -176,11 +176,12 @@ func TestCloudInitCrawl(t *testing.T) {
 				"network": map[string]any{"interfaces": map[string]any{"macs": map[string]any{macA.String(): map[string]any{
 					"device-number": "0", "interface-id": stableID("eni", macA.String()), "local-hostname": "web-1",
 					"local-ipv4s": addrA.String(), "mac": macA.String(),
+					"network-card": "0", "network-card-index": "0",
 					"subnet-id": stableID("subnet", guestA().NICs[0].Network), "vpc-id": stableID("vpc", guestA().NICs[0].Network),
 					"subnet-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-blocks": "127.0.1.0/24",
 				}}}},
 				"placement": map[string]any{
-					"availability-zone": "seedbed-local", "host-id": stableID("h", "node1"), "region": "seedbed"},
+					"availability-zone": "seedbed-local", "availability-zone-id": zoneID(&record{guest: guestA()}), "host-id": stableID("h", "node1"), "region": "seedbed"},
 				"reservation-id": stableID("r", string(idA)), "security-groups": "default",
 				"services":    map[string]any{"domain": "seedbed.example", "partition": "seedbed"},
 				"tags":        map[string]any{"instance": map[string]any{"Name": "web 1", "cost center": "42", "a:b": "c"}},

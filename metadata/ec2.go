@@ -1,7 +1,11 @@
 package metadata
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"seedbed"
@@ -42,6 +46,7 @@ var ec2Tree = dir("",
 		dir("network", dir("interfaces", escaped(each("macs", nics)))),
 		dir("placement",
 			text("availability-zone", func(r *record) string { return r.guest.Zone }),
+			text("availability-zone-id", zoneID),
 			text("host-id", hostID),
 			text("region", func(r *record) string { return r.guest.Region }),
 		),
@@ -82,6 +87,17 @@ func hostID(r *record) string {
 		return ""
 	}
 	return stableID("h", r.guest.Node)
+}
+
+// zoneID returns an ID of Amazon's form, such as use1-az1, which is always the same for the same zone
+// of the same region.
+func zoneID(r *record) string {
+	if r.guest.Zone == "" {
+		return ""
+	}
+	region := sha256.Sum256([]byte(r.guest.Region))
+	zone := sha256.Sum256([]byte(r.guest.Region + "/" + r.guest.Zone))
+	return "sb" + hex.EncodeToString(region[:2]) + "-az" + strconv.Itoa(int(binary.BigEndian.Uint16(zone[:]))+1)
 }
 
 // primary returns the first NIC, or the zero value if there is none.

@@ -14,7 +14,7 @@ func ExampleRender() {
 		fmt.Printf("%v %q\n", ok, body)
 	}
 	// Output:
-	// true "availability-zone\nhost-id\nregion"
+	// true "availability-zone\navailability-zone-id\nhost-id\nregion"
 	// true "seedbed"
 	// false ""
 }

@@ -32,6 +32,8 @@ func nics(r *record) []*node {
 			text("local-hostname", hostname),
 			value("local-ipv4s", addrText(nic.Addr)),
 			value("mac", nic.MAC.String()),
+			constant("network-card", "0"),       // as amazon-ec2-net-utils and cloud-init ask for it
+			constant("network-card-index", "0"), // as Amazon's guide has it
 			value("subnet-id", stableID("subnet", nic.Network)),
 			value("subnet-ipv4-cidr-block", prefix),
 			value("vpc-id", stableID("vpc", nic.Network)),

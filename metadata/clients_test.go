@@ -181,7 +181,8 @@ func TestCloudInitCrawl(t *testing.T) {
 					"subnet-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-blocks": "127.0.1.0/24",
 				}}}},
 				"placement": map[string]any{
-					"availability-zone": "seedbed-local", "availability-zone-id": zoneID(&record{guest: guestA()}), "host-id": stableID("h", "node1"), "region": "seedbed"},
+					"availability-zone": "seedbed-local", "availability-zone-id": zoneID(&record{guest: guestA()}),
+					"host-id": stableID("h", "node1"), "region": "seedbed"},
 				"reservation-id": stableID("r", string(idA)), "security-groups": "default",
 				"services":    map[string]any{"domain": "seedbed.example", "partition": "seedbed"},
 				"tags":        map[string]any{"instance": map[string]any{"Name": "web 1", "cost center": "42", "a:b": "c"}},

@@ -2,21 +2,20 @@ package metadata
 
 import (
 	"bytes"
+	"fmt"
+	"net/netip"
 	"strconv"
+
+	"seedbed"
 )
 
 // nocloudTree is the NoCloud dialect: the files of a seed. Each file exists, though it may be
 // empty, because cloud-init retries a missing one ten times.
 //
-// network-config is always empty. cloud-init 22.4 does not fetch it. Later versions do, when DHCP
-// has already configured the first NIC, and would configure that NIC again by a name that only the
-// guest knows. A configuration that matches by MAC works with netplan, but breaks the network of
-// guests whose cloud-init writes other kinds of file. Without one, DHCP configures everything.
-//
 // Source: cloud-init, "NoCloud", and DataSourceNoCloud.py.
 var nocloudTree = dir("",
 	leaf("meta-data", nocloudMeta),
-	constant("network-config", ""),
+	leaf("network-config", nocloudNetwork),
 	nocloudUserData,
 	leaf("vendor-data", func(r *record) ([]byte, bool) { return r.vendorData, true }).as(typeData),
 )
@@ -42,6 +41,47 @@ func nocloudMeta(r *record) ([]byte, bool) {
 			b = append(b, "public-keys:\n"...)
 		}
 		line("  "+strconv.Quote(k.name), k.line)
+	}
+	return bytes.TrimSuffix(b, []byte("\n")), true
+}
+
+// nocloudNetwork returns network-config in version 2 (cloud-init, "Networking config version 2"): for
+// each NIC whose network is known, DHCP if the network has it, else the address. Only the first NIC
+// has a default route, or the best one. It is empty if there is no such NIC.
+//
+// cloud-init 22.4 does not read it. Later releases do in their second stage, when the first NIC has
+// an address already; it is the further NICs that they learn of here. Talos reads nothing else of
+// NoCloud's before it, and takes no empty document. NICs are named by their MAC alone, because only
+// the guest knows its names for them; cloud-init puts those in wherever it does not write netplan's
+// files (net/network_state.py, handle_ethernets). The MAC is quoted: YAML 1.1 reads 52:54:00:12:34:56
+// as a number.
+func nocloudNetwork(r *record) ([]byte, bool) {
+	var b []byte
+	for i, nic := range r.guest.NICs {
+		network := r.networks[i]
+		if network == nil || nic.MAC == (seedbed.MAC{}) {
+			continue
+		}
+		static := !network.DHCP && nic.Addr.Is4() && network.Prefix.Addr().Is4()
+		if !network.DHCP && !static {
+			continue
+		}
+		if b == nil {
+			b = append(b, "version: 2\nethernets:\n"...)
+		}
+		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", i, nic.MAC, network.DHCP)
+		switch {
+		case !static && len(r.guest.NICs) > 1:
+			b = fmt.Appendf(b, "    dhcp4-overrides: {route-metric: %d}\n", 100*(i+1)) // as DataSourceEc2.py has it
+		case static:
+			b = fmt.Appendf(b, "    addresses: [%q]\n", netip.PrefixFrom(nic.Addr, network.Prefix.Bits()))
+			if i == 0 && network.Gateway.Is4() {
+				b = fmt.Appendf(b, "    routes: [{to: \"0.0.0.0/0\", via: %q}]\n", network.Gateway)
+			}
+			if len(network.DNS) > 0 {
+				b = append(append(append(b, "    nameservers: {addresses: "...), asJSON(network.DNS)...), "}\n"...)
+			}
+		}
 	}
 	return bytes.TrimSuffix(b, []byte("\n")), true
 }

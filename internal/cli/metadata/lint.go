@@ -282,9 +282,11 @@ func (l *linter) noCloud(ctx context.Context) error {
 	}
 	var network map[string]any
 	if !ok {
-		l.find(root+"network-config", "answers 404, which costs the guest 10 s: expected 200 with an empty body")
+		l.find(root+"network-config", "answers 404, which costs the guest 10 s: expected 200")
 	} else if len(body) > 0 && yaml.Unmarshal(body, &network) != nil {
 		l.find(root+"network-config", "is not a YAML mapping")
+	} else if version := network["version"]; len(body) > 0 && version != uint64(1) && version != uint64(2) {
+		l.find(root+"network-config", "has version %v: expected 1 or 2", version)
 	}
 	for _, name := range []string{"user-data", "vendor-data"} {
 		if err := l.document(ctx, root+name, true); err != nil {

@@ -124,6 +124,8 @@ func TestLint(t *testing.T) {
 		{"no instance-id", "nocloud", "/nocloud/meta-data", "a: 1\n", "/nocloud/meta-data", "has no instance-id"},
 		{"no vendor-data", "nocloud", "/nocloud/vendor-data", "-", "/nocloud/vendor-data", "costs the guest 10 s"},
 		{"no network-config", "nocloud", "/nocloud/network-config", "-", "/nocloud/network-config", "costs the guest 10 s"},
+		{"network-config", "nocloud", "/nocloud/network-config", "version: 2\nethernets: {}\n", "", ""},
+		{"network-config without a version", "nocloud", "/nocloud/network-config", "a: 1\n", "/nocloud/network-config", "expected 1 or 2"},
 		{"bad network-config", "nocloud", "/nocloud/network-config", "[", "/nocloud/network-config", "is not a YAML"},
 	}
 	for _, tt := range tests {

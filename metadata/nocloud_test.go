@@ -1,0 +1,64 @@
+package metadata
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// TestNoCloudNetwork checks what network-config says of NICs with DHCP and without, as YAML.
+func TestNoCloudNetwork(t *testing.T) {
+	t.Parallel()
+	addr := netip.MustParseAddr
+	lan := seedbed.Network{Name: "lan", Prefix: netip.MustParsePrefix("10.9.0.0/16"), Gateway: addr("10.9.0.1"), DHCP: true}
+	fixed := seedbed.Network{Name: "fixed", Prefix: netip.MustParsePrefix("10.8.0.0/24"), Gateway: addr("10.8.0.1"),
+		DNS: []netip.Addr{addr("10.8.0.53"), addr("10.8.0.54")}}
+	nic := func(n byte, network, a string) seedbed.GuestNIC {
+		return seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network, Addr: addr(a)}
+	}
+	match := func(last string) map[string]any { return map[string]any{"macaddress": "52:54:00:12:34:" + last} }
+	for _, tt := range []struct {
+		name string
+		nics []seedbed.GuestNIC
+		want map[string]any // the ethernets; nil for an empty document
+	}{
+		{"no NIC", nil, nil},
+		{"unknown network", []seedbed.GuestNIC{nic(1, "gone", "10.9.0.7")}, nil},
+		{"one with DHCP", []seedbed.GuestNIC{nic(0x10, "lan", "10.9.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": true},
+		}},
+		{"one without DHCP", []seedbed.GuestNIC{nic(0x10, "fixed", "10.8.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
+				"routes":      []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"}},
+				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
+		}},
+		{"three", []seedbed.GuestNIC{nic(0x10, "lan", "10.9.0.7"), nic(0x11, "fixed", "10.8.0.7"), nic(0x12, "lan", "10.9.0.8")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": true, "dhcp4-overrides": map[string]any{"route-metric": uint64(100)}},
+			"nic1": map[string]any{"match": match("11"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
+				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
+			"nic2": map[string]any{"match": match("12"), "dhcp4": true, "dhcp4-overrides": map[string]any{"route-metric": uint64(300)}},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			body, _, ok := Render(View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed}}, "/nocloud/network-config")
+			if !ok || tt.want == nil {
+				if !ok || len(body) > 0 {
+					t.Errorf("%t, %q: want an empty document", ok, body)
+				}
+				return
+			}
+			var got map[string]any
+			if err := yaml.Unmarshal(body, &got); err != nil {
+				t.Fatalf("%v:\n%s", err, body)
+			}
+			if d := cmp.Diff(map[string]any{"version": uint64(2), "ethernets": tt.want}, got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}

@@ -1,5 +1,10 @@
 package seedbed
 
+import (
+	"slices"
+	"strings"
+)
+
 // Datasource is the cloud-init datasource that an instance's SMBIOS values announce.
 type Datasource string
 
@@ -45,6 +50,9 @@ type MetadataOptions struct {
 	// InstanceID is the form of instance-id: "ec2" (the default, i- and 17 digits) or "uuid", as
 	// PVC serves it.
 	InstanceID string `json:"instance_id,omitempty"`
+	// TargetState is served as autoscaling/target-lifecycle-state: "none" (the default), for which
+	// nothing is served, or one of TargetStates.
+	TargetState string `json:"target_lifecycle_state,omitempty"`
 }
 
 // The values of MetadataOptions.
@@ -55,7 +63,15 @@ const (
 	TokensRequired   = "required"
 	InstanceIDEC2    = "ec2"
 	InstanceIDUUID   = "uuid"
+	TargetNone       = "none"
 )
+
+// TargetStates returns the states that the controller of a group of instances may announce, with the
+// names of EC2 Auto Scaling ("Retrieve the target lifecycle state through instance metadata").
+func TargetStates() []string {
+	return []string{"Detached", "InService", "Standby", "Terminated", "Warmed:Hibernated", "Warmed:Running", "Warmed:Stopped",
+		"Warmed:Terminated"}
+}
 
 // WithDefaults returns o with every field set: to its own value, else to that of base, else to the
 // default.
@@ -71,6 +87,7 @@ func (o MetadataOptions) WithDefaults(base MetadataOptions) MetadataOptions {
 	or(&o.Tokens, base.Tokens, TokensOptional)
 	or(&o.Tags, base.Tags, MetadataEnabled)
 	or(&o.InstanceID, base.InstanceID, InstanceIDEC2)
+	or(&o.TargetState, base.TargetState, TargetNone)
 	if o.HopLimit == 0 {
 		o.HopLimit = max(1, base.HopLimit)
 	}
@@ -88,6 +105,9 @@ func (o MetadataOptions) Check() error {
 		if f.value != "" && f.value != f.a && f.value != f.b {
 			return Errorf(ErrInvalid, "%s is %q: expected %s or %s", f.name, Clip(f.value), f.a, f.b)
 		}
+	}
+	if o.TargetState != "" && o.TargetState != TargetNone && !slices.Contains(TargetStates(), o.TargetState) {
+		return Errorf(ErrInvalid, "target_lifecycle_state is %q: expected none, %s", Clip(o.TargetState), strings.Join(TargetStates(), ", "))
 	}
 	if o.HopLimit < 0 || o.HopLimit > MaxHopLimit {
 		return Errorf(ErrInvalid, "http_put_response_hop_limit is %d: expected 1 to %d", o.HopLimit, MaxHopLimit)

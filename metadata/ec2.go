@@ -14,7 +14,7 @@ import (
 // ec2Tree is everything below a version, compiled once, in alphabetical order as Amazon lists it.
 // The top level is listed without slashes, as there.
 //
-// It omits what Seedbed has no source for: ancestor-ami-ids, autoscaling, elastic-*, iam, ipv6,
+// It omits what Seedbed has no source for: ancestor-ami-ids, elastic-*, iam, ipv6,
 // kernel-id, product-codes, public-*, ramdisk-id.
 //
 // Source: EC2 user guide, "Instance metadata categories" and "Dynamic data categories".
@@ -29,6 +29,7 @@ var ec2Tree = dir("",
 		text("ami-id", func(r *record) string { return r.guest.Image }),
 		constant("ami-launch-index", "0"),
 		constant("ami-manifest-path", "(unknown)"),
+		dir("autoscaling", text("target-lifecycle-state", targetState)),
 		each("block-device-mapping", devices),
 		dir("events",
 			dir("maintenance", leaf("history", pastMaintenance), leaf("scheduled", comingMaintenance)),
@@ -76,6 +77,14 @@ func escaped(n *node) *node {
 func opened(n *node) *node {
 	n.open = true
 	return n
+}
+
+// targetState returns the state that the operator announces; empty if there is none.
+func targetState(r *record) string {
+	if r.guest.Options.TargetState == seedbed.TargetNone {
+		return ""
+	}
+	return r.guest.Options.TargetState
 }
 
 func hostname(r *record) string { return r.guest.Name }

@@ -2,15 +2,21 @@ package metadata
 
 import "seedbed"
 
-// Notices are what clients poll for: events/*, spot/* and instance-action. They come from the
-// current state even during a crawl, which otherwise sees its pinned state, because a notice of two
-// minutes must not be a minute late. What the crawl has listed stays until it ends, so that the
-// client can fetch it.
+// Notices are what clients poll for: events/*, spot/*, instance-action and
+// autoscaling/target-lifecycle-state. They come from the current state even during a crawl, which
+// otherwise sees its pinned state, because a notice of two minutes must not be a minute late. What
+// the crawl has listed stays until it ends, so that the client can fetch it.
 
 // withNotices updates r, which no other goroutine uses, to what a crawl under p sees while now is the
 // current record of the instance.
 func (r *record) withNotices(p *pin, now *record) *record {
 	r.maintenance, r.guest.Action = now.maintenance, now.guest.Action
+	if state := targetState(now); state != "" {
+		p.target.Store(&state)
+	}
+	if state := p.target.Load(); state != nil {
+		r.guest.Options.TargetState = *state
+	}
 	r.guest.Spot = p.spotWith(r.guest.Spot, now.guest.Spot)
 	return r
 }

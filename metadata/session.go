@@ -65,7 +65,9 @@ func (s *session) recordIn(x *index) *record {
 type pin struct {
 	index *index
 	until time.Time
-	spot  atomic.Pointer[seedbed.Spot] // that the crawl has seen; see withNews
+	spot  atomic.Pointer[seedbed.Spot] // that the crawl has seen; see withNotices
+	// target is the last target-lifecycle-state that the crawl has seen; nil if it has seen none.
+	target atomic.Pointer[string]
 }
 
 // pinned is a pin and the session that it belongs to. The session may have a later pin by now.
@@ -120,6 +122,7 @@ func (s *sessions) forgetAll(x *index) {
 	}
 }
 
+// drop is forget for one. The caller holds s.mu.
 func (s *sessions) drop(id seedbed.InstanceID, x *index) {
 	of := s.byID[id]
 	if of == nil {

@@ -51,7 +51,7 @@ func guestC() seedbed.Guest {
 	g := guestA()
 	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other",
 		Addr: netip.MustParseAddr("10.9.0.7")})
-	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID}
+	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID, TargetState: "Warmed:Running"}
 	g.Action, g.Password = seedbed.ActionShutdown, "posted=="
 	g.Spot = &seedbed.Spot{Action: "terminate", Time: at, Rebalance: at.Add(-time.Hour)}
 	g.Maintenance = []seedbed.Maintenance{

@@ -101,6 +101,10 @@ var params = map[string]func(*shape, any) error{
 		s.metadata.Tags, err = word("instance_metadata_tags", v)
 		return err
 	},
+	"target_lifecycle_state": func(s *shape, v any) (err error) {
+		s.metadata.TargetState, err = word("target_lifecycle_state", v)
+		return err
+	},
 	"userdata": func(s *shape, v any) error {
 		text, err := word("userdata", v)
 		if err == nil {

@@ -35,15 +35,17 @@ func TestParams(t *testing.T) {
 			with(func(s *shape) { s.vendorData, s.vendorInUser = []byte("#cloud-config\n"), true }), ""},
 		{"datasource", `{"datasource":"nocloud"}`, with(func(s *shape) { s.datasource = seedbed.DatasourceNoCloud }), ""},
 		{"metadata options", `{"http_endpoint":"disabled","http_tokens":"required",` +
-			`"http_put_response_hop_limit":64,"instance_metadata_tags":"disabled","instance_id":"uuid"}`,
+			`"http_put_response_hop_limit":64,"instance_metadata_tags":"disabled","instance_id":"uuid","target_lifecycle_state":"InService"}`,
 			with(func(s *shape) {
-				s.metadata = seedbed.MetadataOptions{Endpoint: "disabled", Tokens: "required", HopLimit: 64, Tags: "disabled", InstanceID: "uuid"}
+				s.metadata = seedbed.MetadataOptions{Endpoint: "disabled", Tokens: "required", HopLimit: 64, Tags: "disabled", InstanceID: "uuid",
+					TargetState: "InService"}
 			}), ""},
 		{"tags", `{"tags":{"a":"b","role":null}}`, with(func(s *shape) { s.tags = map[string]string{"a": "b"} }), ""},
 		{"a document twice", `{"user_data":"x","user_data_base64":"eA=="}`, shape{}, "are the same document"},
 		{"no base64", `{"user_data_base64":"%"}`, shape{}, "param user_data_base64 is not base64"},
 		{"unknown datasource", `{"datasource":"azure"}`, shape{}, `datasource "azure" is unknown: expected ec2, openstack, nocloud or none`},
 		{"unknown tokens", `{"http_tokens":"yes"}`, shape{}, `http_tokens is "yes": expected optional or required`},
+		{"unknown state", `{"target_lifecycle_state":"inservice"}`, shape{}, `is "inservice": expected none, Detached, InService, `},
 		{"hop limit 0", `{"http_put_response_hop_limit":0}`, shape{}, "expected 1 to 64"},
 		{"hop limit 65", `{"http_put_response_hop_limit":65}`, shape{}, "expected 1 to 64"},
 		{"tags as a list", `{"tags":["a"]}`, shape{}, "param tags is an array"},

@@ -78,6 +78,7 @@ func concise(o seedbed.MetadataOptions) seedbed.MetadataOptions {
 	drop(&o.Tokens, def.Tokens)
 	drop(&o.Tags, def.Tags)
 	drop(&o.InstanceID, def.InstanceID)
+	drop(&o.TargetState, def.TargetState)
 	if o.HopLimit == def.HopLimit {
 		o.HopLimit = 0
 	}

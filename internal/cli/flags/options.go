@@ -22,6 +22,10 @@ func OptionFlags(prefix string) []cli.Flag {
 		{Field: prefix + "http_tokens", Usage: "`MODE`: optional, or required (a request without a session token gets 401)"},
 		{Field: prefix + "http_put_response_hop_limit", Usage: "time to live of answers that carry a token: `HOPS` from 1 to 64"},
 		{Field: prefix + "instance_metadata_tags", Usage: "`STATE`: enabled, or disabled (no tags/instance)"},
+		{
+			Field: prefix + "target_lifecycle_state",
+			Usage: "`STATE` at autoscaling/target-lifecycle-state: none, InService, Standby, Terminated, Detached or Warmed:…",
+		},
 	}
 }
 
@@ -119,6 +123,7 @@ func OptionPairs(o seedbed.MetadataOptions) [][2]string {
 	return [][2]string{
 		{"http-endpoint", o.Endpoint}, {"http-tokens", o.Tokens}, {"http-put-response-hop-limit", strconv.Itoa(o.HopLimit)},
 		{"instance-metadata-tags", o.Tags}, {"instance-id", o.InstanceID},
+		{"target-lifecycle-state", o.TargetState},
 	}
 }
 

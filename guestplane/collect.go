@@ -42,6 +42,7 @@ var (
 	callersDesc  = describe("metadata_callers_total", "Requests of callers that belong to no instance, by outcome.", "result")
 	connsDesc    = describe("metadata_connections", "Open connections of guests.")
 	unknownDesc  = describe("metadata_connections_unknown", "Open connections whose caller is unknown.")
+	waitsDesc    = describe("metadata_requests_waiting", "Requests of guests that wait for a change.")
 	guestsDesc   = describe("metadata_instances", "Instances that are served.")
 	revisionDesc = describe("feed_revision", "Revision of the feed that is applied.")
 	syncDesc     = describe("feed_in_sync", "1 once everything that seedbedd had at the last contact is applied.")
@@ -56,7 +57,8 @@ var (
 	networksDesc = describe("filter_networks", "Networks that are applied.")
 	appliedDesc  = describe("filter_applied_age_seconds",
 		"Seconds since the host's network was last made to match, or found to match, the feed; -1 before that.")
-	allCollectors = []*prometheus.Desc{requestsDesc, noTokenDesc, delayedDesc, latencyDesc, callersDesc, connsDesc, unknownDesc, guestsDesc,
+	allCollectors = []*prometheus.Desc{requestsDesc, noTokenDesc, delayedDesc, latencyDesc, callersDesc, connsDesc, unknownDesc, waitsDesc,
+		guestsDesc,
 		revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, droppedDesc, waitingDesc, portsDesc, networksDesc, appliedDesc}
 )
 
@@ -89,6 +91,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(callersDesc, s.Malformed, "malformed")
 	gauge(connsDesc, float64(s.Conns))
 	gauge(unknownDesc, float64(s.UnknownConns))
+	gauge(waitsDesc, float64(s.Waiting))
 	gauge(guestsDesc, float64(s.Guests))
 	gauge(revisionDesc, float64(s.Revision))
 	gauge(syncDesc, map[bool]float64{true: 1}[s.InSync])

@@ -38,7 +38,8 @@ type conn struct {
 	pinned  *index
 	view    *record // of pinned, with the notices of viewed
 	viewed  *record
-	where   place // of the current request
+	where   place         // of the current request
+	waited  time.Duration // for a change, by the current request
 	// token is the last valid token, as checked by checkedBy. A token is checked once per
 	// connection.
 	token     []byte

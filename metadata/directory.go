@@ -58,7 +58,7 @@ func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 	}
 	x := b.done()
 	d.current.Store(x)
-	if small {
+	if small && reflect.DeepEqual(s.Maintenance, old.state.Maintenance) && reflect.DeepEqual(s.Site, old.state.Site) {
 		d.sessions.forget(changed, x)
 	} else {
 		d.sessions.forgetAll(x)

@@ -38,13 +38,13 @@ func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fa
 			return
 		}
 		who := callerOf(ctx)
-		who.where = where
+		who.where, who.waited = where, 0
 		if !s.slowDown(serving, who.session, began) {
 			who.drop(ctx)
 			return
 		}
 		s.dispatch(ctx, who, next)
-		if who.dropped {
+		if who.dropped || who.record == nil { // it was removed while it waited, and has its answer
 			return
 		}
 		if ctx.IsHead() && len(ctx.Response.Body()) == 0 {
@@ -52,7 +52,7 @@ func (s *Server) guard(serving context.Context, next fasthttp.RequestHandler) fa
 		}
 		s.count.answer(where, ctx.Response.StatusCode())
 		s.record(ctx, who)
-		s.count.latency.add(time.Since(began))
+		s.count.latency.add(time.Since(began) - who.waited)
 	}
 }
 
@@ -77,29 +77,40 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx, who *conn, next fasthttp.Req
 // refusal returns the status of a request that is refused whatever its path; 0 if it is not
 // refused.
 func (s *Server) refusal(h *fasthttp.RequestHeader, who *conn) int {
+	status, noToken := s.refused(h, who)
+	switch {
+	case noToken && status != 0:
+		s.count.noTokenRejected.Add(1)
+	case noToken:
+		s.count.noToken.Add(1)
+	}
+	return status
+}
+
+// refused is refusal without the counts: noToken is true for a request without a session token that
+// could have one.
+func (s *Server) refused(h *fasthttp.RequestHeader, who *conn) (status int, noToken bool) {
 	f, ok := readFraming(h)
 	options := &who.record.guest.Options
 	switch {
 	case !ok:
-		return http.StatusBadRequest
+		return http.StatusBadRequest, false
 	case options.Endpoint == seedbed.MetadataDisabled:
-		return http.StatusForbidden
+		return http.StatusForbidden, false
 	case f.forwarded && h.IsPut():
 		// A proxy that was tricked into a PUT adds this header (EC2 user guide, "Use IMDSv2").
-		return http.StatusForbidden
+		return http.StatusForbidden, false
 	case !h.IsGet() && !h.IsHead() && !isPassword(who.where):
-		return 0 // needs no token: cloud-init does not send one when it phones home
+		return 0, false // needs no token: cloud-init does not send one when it phones home
 	case f.hasToken:
 		if !who.hasToken(f.token, s.now()) {
-			return http.StatusUnauthorized
+			return http.StatusUnauthorized, false
 		}
-		return 0
+		return 0, false
 	case options.Tokens == seedbed.TokensRequired:
-		s.count.noTokenRejected.Add(1)
-		return http.StatusUnauthorized
+		return http.StatusUnauthorized, true
 	}
-	s.count.noToken.Add(1)
-	return 0
+	return 0, true
 }
 
 // identify finds the record of the caller and reports whether there is one. If not, it has answered

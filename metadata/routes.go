@@ -24,12 +24,28 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 		notAllowed(ctx, "PUT")
 		return
 	}
-	now := s.now()
-	x, r := who.seen(now)
-	a := r.at(where)
-	if a.crawl {
-		s.dir.sessions.pinTo(who.session, x, now)
+	var a answer
+	if w, asked, problem := readWait(ctx); asked && where.dialect == dialectEC2 {
+		if problem != "" {
+			explain(ctx, http.StatusBadRequest, problem)
+			return
+		}
+		var ok bool
+		if a, ok = s.await(ctx, who, w); !ok {
+			return
+		}
+	} else {
+		now := s.now()
+		x, r := who.seen(now)
+		if a = r.at(where); a.crawl {
+			s.dir.sessions.pinTo(who.session, x, now)
+		}
 	}
+	s.reply(ctx, who, a)
+}
+
+// reply sends what was found at the place of a request.
+func (s *Server) reply(ctx *fasthttp.RequestCtx, who *conn, a answer) {
 	if a.node == openstackPassword {
 		a.body = who.password()
 	}
@@ -41,6 +57,10 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 		status = http.StatusNotFound
 		fail(ctx, status)
 	}
+	if who.where.dialect == dialectEC2 && a.node != nil {
+		tag := a.etag()
+		ctx.Response.Header.SetBytesV("ETag", tag[:])
+	}
 	switch a.node {
 	case userDataLeaf, openstackUserData, nocloudUserData:
 	default:
@@ -48,7 +68,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 	}
 	if ctx.IsGet() && !who.session.fetched.Swap(true) {
 		s.cfg.OnEvent(seedbed.GuestEvent{
-			Instance: who.who, Kind: seedbed.GuestUserData, At: now,
+			Instance: who.who, Kind: seedbed.GuestUserData, At: s.now(),
 			Method: fiber.MethodGet, Path: shownPath(ctx, who), Status: status, Bytes: sentBytes(ctx),
 		})
 	}

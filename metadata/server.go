@@ -45,6 +45,9 @@ type Limits struct {
 	Conns int
 	// GuestConns is the number of connections per instance; 64.
 	GuestConns int
+	// GuestWaits is the number of requests of an instance that wait for a change; 8. Those of all
+	// instances are at most half of Conns.
+	GuestWaits int
 	// UnknownConns is the number of connections of unknown callers, including held ones; 256.
 	// StrangerConns is the number for one of them, identified by MAC and bridge; 16.
 	UnknownConns, SourceConns int
@@ -69,7 +72,8 @@ func (l Limits) withDefaults() Limits {
 	for _, v := range []struct {
 		have *int
 		def  int
-	}{{&l.Conns, 8192}, {&l.GuestConns, 64}, {&l.UnknownConns, 256}, {&l.SourceConns, 16}, {&l.Rate, 2000}, {&l.Burst, 4096}} {
+	}{{&l.Conns, 8192}, {&l.GuestConns, 64}, {&l.GuestWaits, 8}, {&l.UnknownConns, 256}, {&l.SourceConns, 16},
+		{&l.Rate, 2000}, {&l.Burst, 4096}} {
 		if *v.have <= 0 {
 			*v.have = v.def
 		}

@@ -22,6 +22,7 @@ type session struct {
 	records   budget
 	limiter   limiter
 	lastFacts atomic.Pointer[timedFacts]
+	waits     waits
 	// recent is the record that was made last. A crawl of cloud-init makes each request on a new
 	// connection, which can reuse it. It is weak, so that it does not keep the record in memory.
 	recent atomic.Pointer[weak.Pointer[record]]
@@ -104,7 +105,8 @@ func (d *Directory) Posted(e seedbed.GuestEvent) {
 	}
 }
 
-// forget removes those of ids that x does not have, and the passwords that x has in their records.
+// forget removes those of ids that x does not have, and the passwords that x has in their records. It
+// wakes the requests of ids that wait for a change.
 func (s *sessions) forget(ids []seedbed.InstanceID, x *index) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,6 +130,7 @@ func (s *sessions) drop(id seedbed.InstanceID, x *index) {
 	if of == nil {
 		return
 	}
+	of.waits.wake()
 	switch g, ok := x.state.Guest(id); {
 	case !ok:
 		delete(s.byID, id)

@@ -22,8 +22,9 @@ type Stats struct {
 	// Refused counts connections that were closed at once, because their caller could not be
 	// identified or had too many. Malformed counts input that is not a request.
 	Unknown, Held, Refused, Malformed int64
-	// Conns are open now; UnknownConns of them belong to unknown callers.
-	Conns, UnknownConns int
+	// Conns are open now; UnknownConns of them belong to unknown callers. Waiting requests wait for a
+	// change.
+	Conns, UnknownConns, Waiting int
 	// Guests, Revision, InSync and Applied describe the directory; Applied is when it was last
 	// replaced, zero before the first time.
 	Guests   int
@@ -45,7 +46,7 @@ type counters struct {
 	unknown, held, refused, malformed atomic.Int64
 	noToken, noTokenRejected, delayed atomic.Int64
 	latency                           histogram
-	conns, unknownConns               atomic.Int32
+	conns, unknownConns, waiting      atomic.Int32
 }
 
 // statuses are the statuses that are counted; the last stands for any other.
@@ -68,7 +69,7 @@ func (s *Server) Stats() Stats {
 		NoToken:  c.noToken.Load(), NoTokenRejected: c.noTokenRejected.Load(), Delayed: c.delayed.Load(),
 		Latency: c.latency.snapshot(),
 		Unknown: c.unknown.Load(), Held: c.held.Load(), Refused: c.refused.Load(), Malformed: c.malformed.Load(),
-		Conns: int(c.conns.Load()), UnknownConns: int(c.unknownConns.Load()),
+		Conns: int(c.conns.Load()), UnknownConns: int(c.unknownConns.Load()), Waiting: int(c.waiting.Load()),
 		Guests: x.guests, Revision: max(0, x.state.Revision), InSync: x.state.InSync, Applied: x.applied,
 	}
 	for d := range dialects {

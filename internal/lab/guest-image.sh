@@ -1,19 +1,20 @@
 #!/bin/sh
-# Makes a bootable Debian guest image: guest-image.sh OUTPUT.qcow2
+# Makes a bootable Debian guest image: guest-image.sh OUTPUT.qcow2 [SUITE]
 # The image is stock Debian but for its package list. It has an MBR, one ext4
 # partition and GRUB, and is made without mounting anything. Needs root
 # (debootstrap), debootstrap, grub-pc-bin, grub-common, e2fsprogs, fdisk, qemu-utils.
-# The suite is this machine's own, and the mirror the one of its apt configuration.
+# Without one, the suite is this machine's own. The mirror is that of its apt configuration.
 set -eu
 
 out=$1
 packages=systemd,systemd-sysv,udev,dbus,ifupdown,isc-dhcp-client,cloud-init,cloud-guest-utils,fdisk,python3-cffi-backend,linux-image-cloud-amd64,netbase,iproute2,openssh-server
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+own=$(. /etc/os-release && echo "$VERSION_CODENAME")
+suite=${2:-$own}
 size_mib=2048
 
 mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-	awk -v s="$suite" '$1 == s && $2 == "main" { print $3; exit }')
-[ -n "$mirror" ] || { echo "guest-image: apt knows no mirror for $suite main" >&2; exit 1; }
+	awk -v s="$own" '$1 == s && $2 == "main" { print $3; exit }')
+[ -n "$mirror" ] || { echo "guest-image: apt knows no mirror for $own main" >&2; exit 1; }
 
 work=$(mktemp -d /var/tmp/seedbed-guest.XXXXXX)
 trap 'rm -rf "$work"' EXIT INT TERM

@@ -8,12 +8,10 @@ package lab
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -151,30 +149,6 @@ func try(timeout time.Duration, name string, args ...string) (string, error) {
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-var image struct {
-	sync.Once
-	path string
-	err  error
-}
-
-// GuestImage is the Debian guest image, made once and cached in the tree.
-func GuestImage(t testing.TB) string {
-	t.Helper()
-	image.Do(func() {
-		image.path = filepath.Join(Root(), ".cache", "debian.qcow2")
-		if _, err := os.Stat(image.path); err == nil {
-			return
-		}
-		if out, err := exec.Command(filepath.Join(Root(), "internal/lab/guest-image.sh"), image.path).CombinedOutput(); err != nil {
-			image.err = fmt.Errorf("guest-image.sh: %w\n%s", err, out)
-		}
-	})
-	if image.err != nil {
-		t.Fatal(image.err)
-	}
-	return image.path
 }
 
 // BlankImage makes a small disk that holds a boot signature and nothing to

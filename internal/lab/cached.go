@@ -1,0 +1,58 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// newestSuite is the Debian release whose cloud-init and kernel tests take beside this machine's
+// own.
+const newestSuite = "trixie"
+
+// cached is a file or folder that a script of this package makes once, in the cache of the tree.
+type cached struct {
+	once         sync.Once
+	script, name string
+	args         []string
+	err          error
+}
+
+// path makes what is not there yet.
+func (c *cached) path(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(Root(), ".cache", c.name)
+	c.once.Do(func() {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		args := append([]string{path}, c.args...)
+		if out, err := exec.Command(filepath.Join(Root(), "internal/lab", c.script), args...).CombinedOutput(); err != nil {
+			c.err = fmt.Errorf("%s: %w\n%s", c.script, err, out)
+		}
+	})
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return path
+}
+
+var (
+	image       = cached{script: "guest-image.sh", name: "debian.qcow2"}
+	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}}
+	newestInit  = cached{script: "cloud-init.sh", name: "cloud-init-" + newestSuite, args: []string{newestSuite}}
+)
+
+// GuestImage is the Debian guest image, made once and cached in the tree.
+func GuestImage(t testing.TB) string { t.Helper(); return image.path(t) }
+
+// NewestGuestImage is the same of the newest Debian release that tests know. It takes two minutes to
+// make.
+func NewestGuestImage(t testing.TB) string { t.Helper(); return newestImage.path(t) }
+
+// NewestCloudInit is a folder with the files of cloud-init's package in the newest Debian release
+// that tests know, fetched once and cached in the tree. Its programs run on this machine's Python.
+func NewestCloudInit(t testing.TB) string { t.Helper(); return newestInit.path(t) }

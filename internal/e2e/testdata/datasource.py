@@ -1,7 +1,7 @@
 """datasource.py MODULE CLASS DIR: what one of cloud-init's datasources finds, as JSON.
 
 It does what cloud-init's init stage does with a datasource, and nothing else:
-the class is the installed one, with its own settings and URLs.
+the class is cloud-init's own, with its settings and URLs.
 """
 
 import base64
@@ -11,7 +11,9 @@ import logging
 import sys
 import time
 
-from cloudinit import distros, helpers
+import cloudinit.net.eni
+import cloudinit.net.network_state
+from cloudinit import distros, helpers, net
 
 module, cls, where = sys.argv[1:]
 
@@ -60,4 +62,9 @@ if found:
         network=ds.network_config,
         platform=ds.platform_type,
     )
+    if ds.network_config and ds.network_config.get("version") == 2 and cls == "DataSourceNoCloudNet":
+        state = net.network_state.parse_net_config_data(ds.network_config)
+        net.eni.Renderer().render_network_state(state, target=where)
+        with open(where + "/etc/network/interfaces") as f:
+            out["eni"] = f.read()
 json.dump(out, sys.stdout, default=repr)

@@ -213,9 +213,11 @@ type Request struct {
 	Action  string `json:"action"` // DoCreate, DoRemove, …
 	Name    string `json:"name"`
 	Profile string `json:"profile,omitempty"`
-	// Image replaces the profile's image in a rebuild. A webhook cannot set it, since only profiles
-	// say what a hook may use.
-	Image  string         `json:"image,omitempty"`
+	// Image is what a create without a profile makes its disk from. In a rebuild it replaces the
+	// profile's image; a webhook cannot do that.
+	Image string `json:"image,omitempty"`
+	// Network is the network of a new instance's first NIC, in place of the profile's.
+	Network string         `json:"network,omitempty"`
 	Params map[string]any `json:"params,omitempty"`
 	// Node is the node for a create; empty leaves the choice to the placement.
 	Node string `json:"node,omitempty"`

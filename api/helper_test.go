@@ -149,7 +149,7 @@ func start(t *testing.T) *server {
 	if err := db.NoteNode(t.Context(), testNode, testReport, "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode}),
+	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode, Network: "default"}),
 		socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
 	s.serve(t, api.New(s.config()))
 	s.routes = routes(t, s.url)

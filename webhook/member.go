@@ -36,12 +36,14 @@ var members = []member{
 	}),
 	stringMember("name", func(p *payload) *string { return &p.Name }, nil),
 	stringMember("profile", func(p *payload) *string { return &p.Profile }, nil),
+	stringMember("image", func(p *payload) *string { return &p.Image }, nil),
 	{name: "params", want: "a map", kinds: []types.Kind{types.MapKind}, set: func(p *payload, v any) (ok bool) {
 		p.Params,
 			ok = v.(map[string]any)
 		return ok
 	}},
 	stringMember("node", func(p *payload) *string { return &p.Node }, nil),
+	stringMember("network", func(p *payload) *string { return &p.Network }, nil),
 	stringMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
 		_, err := seedbed.ParseOnFailure(v.(string))
 		return err

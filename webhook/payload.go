@@ -17,8 +17,10 @@ type payload struct {
 	Action  string         `json:"action"`
 	Name    string         `json:"name"`
 	Profile string         `json:"profile"`
+	Image   string         `json:"image"`
 	Params  map[string]any `json:"params"`
 	Node    string         `json:"node"`
+	Network string         `json:"network"`
 	// The job options, as text; Priority may be a whole number.
 	OnFailure string `json:"on_failure"`
 	Priority  any    `json:"priority"`
@@ -74,17 +76,18 @@ func (p payload) request() (seedbed.Request, error) {
 		return seedbed.Request{}, invalid("action is missing: expected one of %s", strings.Join(seedbed.Actions(), ", "))
 	case p.Name == "":
 		return seedbed.Request{}, invalid("name is missing")
-	case makes(p.Action) && p.Profile == "":
-		return seedbed.Request{}, invalid("profile is missing")
-	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node != ""):
-		return seedbed.Request{}, invalid("hold, protected and node are for create and plan: they cannot be set with %s", seedbed.Clip(p.Action))
+	case makes(p.Action) && p.Profile == "" && p.Image == "":
+		return seedbed.Request{}, invalid("profile is missing: expected a profile or an image")
+	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+p.Network != ""):
+		return seedbed.Request{}, invalid("hold, protected, node, image and network are for create and plan: they cannot be set with %s",
+			seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {
 		return seedbed.Request{}, err
 	}
 	return seedbed.Request{
-		Action: p.Action, Name: p.Name, Profile: p.Profile, Params: p.Params, Node: p.Node, Hold: p.Hold,
+		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: p.Network, Hold: p.Hold,
 		Protected: p.Protected, JobOptions: options,
 	}, nil
 }

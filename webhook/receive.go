@@ -311,6 +311,9 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 	if req.Priority > hook.Priority {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the priority %s: expected at most %s", req.Priority, hook.Priority)
 	}
+	if len(hook.Profiles) > 0 && req.Image+req.Network != "" {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow an image or a network: expected what its profiles have")
+	}
 	profile := req.Profile
 	if profile != "" && !allowsProfile(hook, profile) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", seedbed.Clip(profile))

@@ -9,18 +9,18 @@ import (
 	"seedbed/api/wire"
 )
 
-// CreateInstance starts a create job. It sends only name, profile, params, hold, protected, node,
-// arguments, ready and undefined of the request.
+// CreateInstance starts a create job. It sends only name, profile, image, params, hold, protected,
+// node, network, arguments, ready and undefined of the request.
 func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, "/instances", wire.InstanceRequest{
-		Name: r.Name, Profile: r.Profile, Params: r.Params, NewInstance: newInstance(r),
+		Name: r.Name, Profile: r.Profile, Image: r.Image, Params: r.Params, NewInstance: newInstance(r),
 		Arguments: r.Arguments, Ready: r.Ready, DisksOnly: r.Undefined,
 	})
 }
 
 // newInstance returns the part of a request that does not say what the instance is made from.
 func newInstance(r seedbed.Request) wire.NewInstance {
-	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node}
+	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node, Network: r.Network}
 }
 
 // Instances lists all instances.

@@ -26,22 +26,24 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if err := seedbed.CheckName("profile", req.Profile); err != nil {
-		return seedbed.Receipt{}, err
+	if req.Profile != "" || req.Image == "" {
+		if err := seedbed.CheckName("profile", req.Profile); err != nil {
+			return seedbed.Receipt{}, err
+		}
 	}
 	r.WithholdSecrets(ctx, c, req.Profile, req.Params)
 	if err := r.checkScriptRequest(ctx, req); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	create := newInstance(req.NewInstance)
-	create.Action, create.Name, create.Profile, create.Params = seedbed.DoCreate, req.Name, req.Profile, req.Params
+	create.Action, create.Name, create.Profile, create.Image, create.Params = seedbed.DoCreate, req.Name, req.Profile, req.Image, req.Params
 	create.Arguments, create.Ready, create.Undefined, create.JobOptions = req.Arguments, req.Ready, req.DisksOnly, o
 	return r.Intake.Submit(ctx, create, nil)
 }
 
 // newInstance returns a request with the settings that a create and its plan share.
 func newInstance(n wire.NewInstance) seedbed.Request {
-	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Node: n.Node}
+	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Node: n.Node, Network: n.Network}
 }
 
 // checkScriptRequest refuses what only a profile with a script can do for one without.

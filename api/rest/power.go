@@ -82,13 +82,11 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	}
 	switch {
 	case req.Action == "" || req.Action == seedbed.DoCreate:
-		if req.Action = seedbed.DoPlan; req.Image != "" {
-			return nil, server.Invalid("image is only for a rebuild: expected a profile")
-		}
+		req.Action = seedbed.DoPlan
 	case req.Action != seedbed.DoRebuild:
 		return nil, server.Invalid("action %q: expected create or rebuild", seedbed.Clip(req.Action))
-	case req.Node != "":
-		return nil, server.Invalid("node is only for a create: an instance stays where it is")
+	case req.Node != "" || req.Network != "":
+		return nil, server.Invalid("node and network are only for a create: an instance stays where it is")
 	case req.Hold != nil || req.Protected != nil:
 		return nil, server.Invalid("hold and protected are only for a create (see seedbed vm protect)")
 	}

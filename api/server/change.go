@@ -40,10 +40,11 @@ func NoteAsked(c *fiber.Ctx, body []byte) {
 }
 
 // WithholdSecrets removes from the audit log's copy of a request the parameters that the profile
-// declares as secrets. If the profile cannot be read, it removes all parameters.
+// declares as secrets. If the profile cannot be read, it removes all parameters. Without a profile,
+// none is declared.
 func (r *Router) WithholdSecrets(ctx context.Context, c *fiber.Ctx, profile string, params map[string]any) {
 	change, ok := c.Locals(changeKey).(*seedbed.Change)
-	if !ok || len(params) == 0 || change.Asked == nil {
+	if !ok || profile == "" || len(params) == 0 || change.Asked == nil {
 		return
 	}
 	p, err := r.Store.Profile(ctx, profile)

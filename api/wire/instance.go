@@ -9,8 +9,10 @@ import (
 
 // InstanceRequest creates an instance.
 type InstanceRequest struct {
-	Name    string         `json:"name"`
-	Profile string         `json:"profile"`
+	Name string `json:"name"`
+	// Profile and Image are what it is made from: exactly one is set.
+	Profile string         `json:"profile,omitempty"`
+	Image   string         `json:"image,omitempty"`
 	Params  map[string]any `json:"params,omitempty"`
 	NewInstance
 	// Arguments are the arguments of the profile's script, each as key=value. They override those of
@@ -29,6 +31,8 @@ type NewInstance struct {
 	Protected *bool `json:"protected,omitempty"`
 	// Node is the node that runs the instance. If it is empty, the placement chooses one.
 	Node string `json:"node,omitempty"`
+	// Network is the network of its first NIC, in place of the profile's.
+	Network string `json:"network,omitempty"`
 }
 
 // PlanRequest asks what a create or a rebuild would make.
@@ -37,7 +41,7 @@ type PlanRequest struct {
 	Action  string `json:"action,omitempty"`
 	Name    string `json:"name"`
 	Profile string `json:"profile,omitempty"`
-	// Image is only for a rebuild.
+	// Image takes the place of the profile in a create, and that of the profile's image in a rebuild.
 	Image  string         `json:"image,omitempty"`
 	Params map[string]any `json:"params,omitempty"`
 	NewInstance

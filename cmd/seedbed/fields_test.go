@@ -34,16 +34,17 @@ var requests = []struct {
 	{wire.ReplayRequest{}, nil},
 	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},
 	{wire.InstanceRequest{}, map[string]string{
-		"name": argument, "profile": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest,
+		"name": argument, "profile": asRequest, "image": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest,
+		"node": asRequest, "network": asRequest,
 		"arguments": "provisioner create --script-arg", "ready": "provisioner create --ready", "disks_only": "provisioner create --no-define",
 	}},
-	{wire.NewInstance{}, map[string]string{"hold": asRequest, "protected": asRequest, "node": asRequest}},
+	{wire.NewInstance{}, map[string]string{"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest}},
 	{wire.PlanRequest{}, map[string]string{
-		"action": "create and vm rebuild --dry-run", "name": argument, "profile": asRequest, "image": "wire.RebuildRequest",
-		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest,
+		"action": "create and vm rebuild --dry-run", "name": argument, "profile": asRequest, "image": asRequest,
+		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest,
 	}},
 	{seedbed.Request{}, map[string]string{
-		"action": "the command", "name": argument, "params": "create --param", "image": "wire.RebuildRequest",
+		"action": "the command", "name": argument, "params": "create --param",
 		"on_failure": "seedbed.JobOptions", "priority": "seedbed.JobOptions", "after": "seedbed.JobOptions",
 	}},
 	{seedbed.JobOptions{}, nil},

@@ -60,7 +60,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		return nil, err
 	}
 	served := &guests{db, record.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
-	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Renderer: served.renderer})
+	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Network: "default", Renderer: served.renderer})
 	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: log})
 	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})

@@ -33,7 +33,7 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (intake.Ser
 		return intake.Serving{}, err
 	}
 	s := intake.Serving{
-		Node: c.Node, VendorData: vendor, MaxUserData: c.Metadata.MaxUserData,
+		Node: c.Node, Network: c.Network.Name, VendorData: vendor, MaxUserData: c.Metadata.MaxUserData,
 		Renderer: record.Renderer{Region: c.Metadata.Region, Zone: c.Metadata.Zone, Key: pair.Key},
 	}
 	for _, p := range c.Storage.Pools {

@@ -15,6 +15,8 @@ import (
 type Serving struct {
 	// Node is the node on this host; empty if there is none.
 	Node string
+	// Network is the network of an instance that is made from an image, unless the request names one.
+	Network string
 	// Placement configures how a node is chosen for an instance.
 	Placement placement.Config
 	// Pools are the pools that may hold volumes; nil if they are not known.

@@ -87,6 +87,10 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
+	if req.Network != "" && req.Action != seedbed.DoCreate {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no network: an instance keeps its NICs",
+			seedbed.Clip(req.Action))
+	}
 	if req.Node != "" && req.Action != seedbed.DoCreate {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no param node: an instance stays where it is",
 			seedbed.Clip(req.Action))
@@ -220,7 +224,7 @@ func (in *Intake) recipeOf(m tailored, s *shape, stored map[string]any) (recipe,
 
 // fit sets what the profile or the request says about an instance, apart from its size.
 func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
-	i.Source, i.Params = m.source(), s.rest
+	i.Source, i.Params = m.source(), m.storedParams(s)
 	i.Protected, i.Held, i.Follow = m.Protected, m.Hold, s.follow
 	if s.protected != nil {
 		i.Protected = *s.protected
@@ -236,7 +240,8 @@ func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
 
 func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, error) {
 	if name == "" {
-		return seedbed.Profile{}, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing: expected the name of a profile%s", in.profileNames(ctx))
+		return seedbed.Profile{}, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing: expected the name of a profile, or an image%s",
+			in.profileNames(ctx))
 	}
 	p, err := in.store.Profile(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -25,7 +24,12 @@ func (in *Intake) resolve(ctx context.Context, o seedbed.JobOptions) (seedbed.Jo
 // fresh copies what a request says about a new instance into p, or into the request's parameters if
 // the profile has no script, and returns the request with these.
 func fresh(req seedbed.Request, p *seedbed.Profile) (seedbed.Request, error) {
-	p.Ready = cmp.Or(req.Ready, p.Ready)
+	if req.Ready != "" {
+		var err error
+		if p.Ready, err = seedbed.ParseReady(string(req.Ready)); err != nil {
+			return req, err
+		}
+	}
 	if p.Script != "" { // whose parameters may be its script's arguments
 		if req.Hold != nil {
 			p.Hold = *req.Hold

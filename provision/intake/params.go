@@ -64,7 +64,7 @@ var params = map[string]func(*shape, any) error{
 		s.vendorData, err = document64("vendor_data_base64", v, true)
 		return err
 	},
-	"vendor_data_in_user_data": func(s *shape, v any) error {
+	vendorInUser: func(s *shape, v any) error {
 		on, ok := v.(bool)
 		if !ok {
 			return seedbed.Errorf(seedbed.ErrInvalid, "param vendor_data_in_user_data is %s: expected true or false", kindOf(v))
@@ -152,7 +152,7 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	if s.datasource == "" {
 		s.datasource = seedbed.DatasourceEC2
 	}
-	for _, pair := range [][2]string{{"user_data", "user_data_base64"}, {"vendor_data", "vendor_data_base64"}} {
+	for _, pair := range documentParams {
 		if given[pair[0]] != nil && given[pair[1]] != nil {
 			return shape{}, seedbed.Errorf(seedbed.ErrInvalid, "params %s and %s are the same document: expected one of them", pair[0], pair[1])
 		}
@@ -176,7 +176,7 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 // followOf pins the user-data of a request that brings documents of its own, because these cannot
 // follow anything.
 func (s *shape) followOf(given map[string]any) error {
-	for _, own := range []string{"user_data", "user_data_base64", "vendor_data", "vendor_data_base64", "vendor_data_in_user_data"} {
+	for _, own := range []string{"user_data", "user_data_base64", "vendor_data", "vendor_data_base64", vendorInUser} {
 		if given[own] == nil {
 			continue
 		}

@@ -43,9 +43,9 @@ func (p prepared) spec() (json.RawMessage, error) {
 	})
 }
 
-// tailorNew returns the profile that a create names, resolved for that instance.
+// tailorNew returns what a create makes its instance from, resolved for that instance.
 func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailored, err error) {
-	profile, err := in.profile(ctx, req.Profile)
+	profile, err := in.origin(ctx, req)
 	if err != nil {
 		return m, err
 	}

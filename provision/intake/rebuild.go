@@ -142,7 +142,12 @@ func rebuildable(given map[string]any) error {
 // instance has.
 func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seedbed.Instance, given map[string]any,
 	own bool) (m tailored, stored map[string]any, err error) {
-	profile, err := in.profile(ctx, cmp.Or(req.Profile, now.Profile))
+	var profile seedbed.Profile
+	if name := cmp.Or(req.Profile, now.Profile); name != "" {
+		profile, err = in.profile(ctx, name)
+	} else {
+		profile, given, err = in.relaunched(ctx, now, req.Image, given)
+	}
 	if err != nil {
 		return m, nil, err
 	}

@@ -84,6 +84,9 @@ func (m *tailored) take(given map[string]any, arguments []string) (err error) {
 func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any,
 	arguments []string) (m tailored, err error) {
 	m.Profile = p
+	if p.Name == "" && given["userdata"] == string(seedbed.FollowLive) {
+		return m, seedbed.Errorf(seedbed.ErrInvalid, "param userdata is live: expected pinned, since there is no profile to follow")
+	}
 	if err := m.take(given, arguments); err != nil {
 		return m, err
 	}

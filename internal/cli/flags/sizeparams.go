@@ -26,9 +26,9 @@ type SizeParams struct {
 // Add adds the flags to c.
 func (s *SizeParams) Add(a *cli.App, c *cobra.Command) {
 	s.bound = cli.Bind(a, c, &s.to,
-		cli.Flag{Field: "vcpus", Usage: "number of virtual `CPUS` (default: the profile's)"},
-		cli.Flag{Field: "memory", Usage: "memory `SIZE`, such as 4GiB (default: the profile's)"},
-		cli.Flag{Field: "disk", Usage: "`SIZE` of the first disk, such as 20GiB (default: the profile's)"},
+		cli.Flag{Field: "vcpus", Usage: "number of virtual `CPUS` (default: the profile's, or 1)"},
+		cli.Flag{Field: "memory", Usage: "memory `SIZE`, such as 4GiB (default: the profile's, or 1GiB)"},
+		cli.Flag{Field: "disk", Usage: "`SIZE` of the first disk, such as 20GiB (default: the profile's, or 10GiB)"},
 		cli.Flag{
 			Field: "ssh_keys", Name: "ssh-key", Each: true,
 			ParseAll: func(texts []string) (any, error) { return SSHKeys(texts) },

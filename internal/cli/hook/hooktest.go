@@ -75,6 +75,7 @@ func printDryRun(a *cli.App, t seedbed.DryRun) error {
 			return err
 		}
 		pairs = append(pairs, [2]string{"action", r.Action}, [2]string{"name", r.Name}, [2]string{"profile", r.Profile},
+			[2]string{"image", r.Image}, [2]string{"network", r.Network},
 			[2]string{"params", cli.When(len(r.Params) > 0, string(params))})
 		pairs = append(pairs, requestPairs(*r)...)
 	}

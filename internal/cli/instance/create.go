@@ -26,8 +26,13 @@ func CreateCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME [PROFILE]",
 		Short: "Create an instance and start it",
-		Long: `Create an instance and start it. The name is also its host name. --vcpus, --memory,
---disk and the other flags override the profile. Tags are added to those of the profile.
+		Long: `Create an instance from a profile or, with --image, from an image, and start it. The
+name is also its host name. --vcpus, --memory, --disk and the other flags override the
+profile. Tags are added to those of the profile.
+
+Without a profile, the instance has 1 virtual CPU, 1GiB of memory, a disk of 10GiB (or as
+large as the image, if that is larger) and one NIC on the installation's own network,
+unless flags say otherwise. seedbed vm rebuild makes its disk from the same image again.
 
 Parameters (--param) set any param.NAME that a template in the documents uses, and what
 the flags set, by its name in the API: memory=2GiB, ssh_keys=LINE (repeatable),
@@ -37,13 +42,19 @@ If the profile declares parameters (seedbed profile show), --param sets one,
 --params-file several, and --interactive asks for the others without echoing secrets.
 A file keeps a secret off the command line, which other users can see.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			switch {
-			case len(args) == 2 && req.Profile != "":
+			if len(args) == 2 && req.Profile != "" {
 				return cli.Usagef("create %s: both profile %s and --profile %s are given: give only one", args[0], args[1], req.Profile)
-			case len(args) == 2:
+			}
+			if len(args) == 2 {
 				req.Profile = args[1]
-			case req.Profile == "":
-				return cli.Usagef("create %s: the profile is missing: seedbed create %s --profile NAME (seedbed profile list)", args[0], args[0])
+			}
+			switch {
+			case req.Profile != "" && req.Image != "":
+				return cli.Usagef("create %s: both profile %s and --image %s are given: give only one, since the profile has its image",
+					args[0], req.Profile, req.Image)
+			case req.Profile == "" && req.Image == "":
+				return cli.Usagef("create %s: the profile is missing: seedbed create %s --profile PROFILE (seedbed profile list), "+
+					"or without one: seedbed create %s --image IMAGE (seedbed image list)", args[0], args[0], args[0])
 			}
 			req.Name = args[0]
 			if err := seedbed.CheckInstanceName(req.Name); err != nil {
@@ -71,7 +82,7 @@ A file keeps a secret off the command line, which other users can see.`,
 				return a.ShowPlan(api.Plan(ctx, req))
 			}
 			receipt, err := api.CreateInstance(ctx, req)
-			err = namedProfile(ctx, api, req.Profile, err)
+			err = namedImage(ctx, api, req.Image, namedProfile(ctx, api, req.Profile, err))
 			if err := a.Finish(ctx, api, &w, receipt, err); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
@@ -81,10 +92,14 @@ A file keeps a secret off the command line, which other users can see.`,
 	}
 	a.Fill(c, &req,
 		cli.Flag{Field: "profile", Usage: "`PROFILE` to create it from; same as the second argument"},
+		cli.Flag{Field: "image", Usage: "`IMAGE` to create it from, without a profile", Names: cli.Images},
+		cli.Flag{Field: "network", Usage: "`NETWORK` of its first NIC (default: the profile's, or the installation's own)", Names: cli.Networks},
 		cli.Flag{Field: "node", Usage: "`NODE` to run it on (default: chosen by its system template and the installation's placement)"},
 		cli.Flag{Field: "hold", Usage: "define it without starting it; seedbed vm start starts it"},
 		cli.Flag{Field: "protected", Name: "protect", Usage: "require its name to be typed again before remove or rebuild"},
 	)
+	c.Flags().StringVar((*string)(&req.Ready), "ready", "",
+		"when the job has succeeded, as `CONDITION`: report, metadata or started (default: the profile's, or metadata)")
 	c.Flags().StringVar(&userData, "userdata", "", "`MODE` of its user-data: live (follow changes of the profile's) or pinned")
 	params.Add(c)
 	sized.Add(a, c)
@@ -102,6 +117,17 @@ func namedProfile(ctx context.Context, api *client.Client, profile string, err e
 		return err
 	}
 	if _, missing := api.Profile(ctx, profile); errors.Is(missing, seedbed.ErrNotFound) {
+		return seedbed.Errorf(seedbed.ErrNotFound, "%s", err)
+	}
+	return err
+}
+
+// namedImage is namedProfile for an image.
+func namedImage(ctx context.Context, api *client.Client, image string, err error) error {
+	if image == "" || !errors.Is(err, seedbed.ErrInvalid) {
+		return err
+	}
+	if _, missing := api.Image(ctx, image); errors.Is(missing, seedbed.ErrNotFound) {
 		return seedbed.Errorf(seedbed.ErrNotFound, "%s", err)
 	}
 	return err

@@ -41,7 +41,7 @@ func addresses(i seedbed.Instance) string {
 func instances(a *cli.App, q *seedbed.InstanceQuery) cli.Resource[seedbed.Instance] {
 	return cli.Resource[seedbed.Instance]{
 		All:  cli.With(q, (*client.Client).ListInstances),
-		None: "no instances yet: seedbed create NAME --profile PROFILE", Unmatched: "no matching instances",
+		None: "no instances yet: seedbed create NAME --image IMAGE, or --profile PROFILE", Unmatched: "no matching instances",
 		Head: []string{"name", "state", "address", "profile", "image", "node", "made"},
 		Row: func(i seedbed.Instance) []string {
 			return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.Ago(i.Created)}

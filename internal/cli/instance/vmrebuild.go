@@ -27,7 +27,8 @@ func vmRebuild(a *cli.App) *cobra.Command {
 tags stay. Its image and documents are those that its profile has now; its size, keys
 and metadata options stay. With --profile, all of these come from the other profile. If
 the profile has a script or a storage template for all disks, --image cannot be used,
-and a script that makes the disks runs again. The former disks are kept until the
+and a script that makes the disks runs again. An instance without a profile keeps its
+image and the documents that it was created with. The former disks are kept until the
 instance is ready: if anything fails before, it runs from them again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			given, err := params.Values(a)
@@ -63,7 +64,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 	}
 	a.Fill(c, &r,
 		cli.Flag{Field: "profile", Usage: "`PROFILE` to rebuild it from (default: its own)"},
-		cli.Flag{Field: "image", Usage: "`IMAGE` of its disk (default: the profile's)"},
+		cli.Flag{Field: "image", Usage: "`IMAGE` of its disk (default: the profile's or, without a profile, its own)"},
 		cli.Flag{Field: "confirm", Usage: "the instance's `NAME` again, if it is protected"},
 	)
 	params.Add(c)

@@ -1,0 +1,139 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// The size of an instance that is made from an image without a profile, unless the request sets it.
+// A larger image makes a larger disk.
+const (
+	launchVCPUs  = 1
+	launchMemory = seedbed.GiB
+	launchDisk   = 10 * seedbed.GiB
+)
+
+// origin returns what a create makes its instance from: the profile that it names or, for a create
+// from an image, a profile without a name. A network in the request takes the place of the
+// profile's.
+func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Profile, err error) {
+	switch {
+	case req.Image == "":
+		p, err = in.profile(ctx, req.Profile)
+	case req.Profile != "":
+		err = seedbed.Errorf(seedbed.ErrInvalid, "profile %s and image %s are both given: expected only one, since the profile has its image",
+			seedbed.Clip(req.Profile), seedbed.Clip(req.Image))
+	default:
+		p, err = in.nameless(ctx, req.Image)
+		req.Network = cmp.Or(req.Network, in.serving.Network)
+	}
+	if err != nil || req.Network == "" {
+		return p, err
+	}
+	templated := p.NetworkTemplate+p.Expressions["network_template"] != "" && p.Network+p.Expressions["network"] == ""
+	if templated || p.Script != "" {
+		return p, seedbed.Errorf(seedbed.ErrInvalid,
+			"network: profile %s has its networks from a network template or a script: expected no network", p.Name)
+	}
+	if err := in.networkKnown(ctx, req.Network); err != nil {
+		return p, err
+	}
+	p.Network, p.Expressions = req.Network, maps.Clone(p.Expressions)
+	delete(p.Expressions, "network")
+	return p, nil
+}
+
+// nameless returns a profile for instances that are made from an image.
+func (in *Intake) nameless(ctx context.Context, name string) (p seedbed.Profile, err error) {
+	if err := seedbed.CheckName("image", name); err != nil {
+		return p, err
+	}
+	image, err := in.store.Image(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist: expected one of seedbed image list", name)
+	}
+	return seedbed.Profile{
+		Image: name, VCPUs: launchVCPUs, Memory: launchMemory, DiskSize: max(launchDisk, image.Size), SSHKeys: []string{},
+		Tags: map[string]string{}, Ready: seedbed.ReadyMetadata, Follow: seedbed.FollowPinned, Datasource: seedbed.DatasourceEC2,
+	}, err
+}
+
+// networkKnown refuses a network that does not exist.
+func (in *Intake) networkKnown(ctx context.Context, name string) error {
+	if err := seedbed.CheckName("network", name); err != nil {
+		return err
+	}
+	_, err := in.store.Network(ctx, name)
+	if !errors.Is(err, seedbed.ErrNotFound) {
+		return err
+	}
+	all, err := in.store.Networks(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, n := range all {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	return seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist; there are: %s", name, strings.Join(names, ", "))
+}
+
+// relaunched returns the profile for a rebuild of an instance that has none, and the request's
+// parameters with the documents that the instance was made with. image is that of the request.
+func (in *Intake) relaunched(ctx context.Context, now seedbed.Instance, image string, given map[string]any) (seedbed.Profile,
+	map[string]any, error) {
+	image = cmp.Or(image, now.Image)
+	switch {
+	case image == "":
+		return seedbed.Profile{}, nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"instance %q has neither a profile nor an image: expected one of them to rebuild it from%s", now.Name, in.profileNames(ctx))
+	case len(now.Volumes) > 1:
+		return seedbed.Profile{}, nil, seedbed.Errorf(seedbed.ErrConflict,
+			"instance %q has %d disks and no profile that says what they are made from: expected a profile", now.Name, len(now.Volumes))
+	}
+	p, err := in.nameless(ctx, image)
+	p.DiskSize, p.Ready, p.Datasource = 0, now.Ready, cmp.Or(now.Datasource, p.Datasource)
+	return p, over(ownDocuments(now.Params, given), given), err
+}
+
+// documentParams are the parameters of a request that hold documents, as text and in base64.
+var documentParams = [][2]string{{"user_data", "user_data_base64"}, {"vendor_data", "vendor_data_base64"}}
+
+// ownDocuments returns those of an instance's parameters that hold its documents, without those that
+// a request replaces.
+func ownDocuments(stored, given map[string]any) map[string]any {
+	kept := map[string]any{}
+	for _, pair := range documentParams {
+		for _, name := range pair {
+			if v, ok := stored[name]; ok && given[pair[0]] == nil && given[pair[1]] == nil {
+				kept[name] = v
+			}
+		}
+	}
+	if v, ok := stored[vendorInUser]; ok {
+		kept[vendorInUser] = v
+	}
+	return kept
+}
+
+// vendorInUser is the parameter that sends vendor-data as part of the user-data.
+const vendorInUser = "vendor_data_in_user_data"
+
+// storedParams returns the parameters of a request that an instance keeps: those that its templates
+// read and, without a profile that has them, its documents.
+func (m tailored) storedParams(s shape) map[string]any {
+	if m.Name != "" {
+		return s.rest
+	}
+	if own := ownDocuments(m.given, nil); len(own) > 0 {
+		return over(s.rest, own)
+	}
+	return s.rest
+}

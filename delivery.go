@@ -36,6 +36,20 @@ type Delivery struct {
 	Quota Quota `json:"-"`
 }
 
+// Rejection counts deliveries to a hook whose sender was not accepted, for one reason. They are not in
+// the history, since anyone can send them.
+type Rejection struct {
+	Hook string `json:"hook"`
+	// Peer is the sender's address; empty for several senders that were counted together.
+	Peer string `json:"peer,omitempty"`
+	// Reason is why, which the sender is not told.
+	Reason string `json:"reason"`
+	// Times is how often, from First to Last.
+	Times int64     `json:"times"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+}
+
 // Redelivery is the outcome of a delivery that was processed again.
 type Redelivery struct {
 	// ID names it in the history: the ID of the original delivery, '~' and a unique suffix.

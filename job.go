@@ -218,7 +218,7 @@ type Request struct {
 	Image string `json:"image,omitempty"`
 	// Network is the network of a new instance's first NIC, in place of the profile's.
 	Network string         `json:"network,omitempty"`
-	Params map[string]any `json:"params,omitempty"`
+	Params  map[string]any `json:"params,omitempty"`
 	// Node is the node for a create; empty leaves the choice to the placement.
 	Node string `json:"node,omitempty"`
 	// Hold and Protected replace the values of the profile in a create; nil leaves them.

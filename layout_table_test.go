@@ -141,7 +141,7 @@ var (
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile script " +
 			"storage_template storage_template_disk system_template userdata",
 		"feed":      "blob feed feed_node guest_event lease maintenance",
-		"hooks":     "delivery delivery_other hook hook_key hook_profile",
+		"hooks":     "delivery delivery_other delivery_rejected hook hook_key hook_profile",
 		"instances": "instance network nic volume",
 		"jobs":      "event_order job job_event job_output job_stage orphan",
 		"nodes":     "node stray",

@@ -87,6 +87,7 @@ var routeAccess = map[string]access{
 	"GET /hooks/:name/deliveries/:id":             {401, 403, 200, 200, "payload"},
 	"POST /hooks/:name/deliveries/:id/redeliver":  {401, 403, 403, 404, ""},
 	"GET /deliveries":                             {401, 200, 200, 200, ""},
+	"GET /deliveries/rejected":                    {401, 200, 200, 200, ""},
 	"GET /endpoints":                              {401, 200, 200, 200, "url"},
 	"POST /endpoints":                             {401, 403, 403, 415, ""},
 	"GET /endpoints/:name":                        {401, 200, 200, 200, "url"},

@@ -37,7 +37,7 @@ var (
 	answers = map[string]any{
 		"AuditEntry":      seedbed.AuditEntry{},
 		"CatalogueReport": seedbed.CatalogueReport{}, "Check": seedbed.Check{}, "CleanupReport": seedbed.CleanupReport{},
-		"CleanupTask": seedbed.CleanupItem{}, "Delivery": seedbed.Delivery{},
+		"CleanupTask": seedbed.CleanupItem{}, "Delivery": seedbed.Delivery{}, "Rejection": seedbed.Rejection{},
 		"Endpoint": seedbed.Endpoint{}, "EndpointKey": seedbed.EndpointKey{},
 		"EndpointTest": wire.EndpointTest{}, "Events": wire.EventPage{},
 		"ForeignDomain": seedbed.ForeignDomain{}, "GuestEvent": seedbed.GuestEvent{},

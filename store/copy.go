@@ -21,6 +21,7 @@ var tables = []string{
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk", "userdata", "script",
 	"profile", "hook", "hook_key", "hook_profile",
 	"job", "job_stage", "job_event", "event_order", "job_output", "job_script", "orphan", "stray", "claim", "delivery", "delivery_other",
+	"delivery_rejected",
 	"instance", "nic", "volume", "instance_script", "lease", "rebuild",
 	"feed_node", "blob", "feed", "guest_event", "cron_run",
 	"endpoint", "endpoint_key", "outbox", "token", "audit",

@@ -46,6 +46,8 @@ func everything(t *testing.T, db *DB) {
 	if err := db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "ignored", Decision: seedbed.DecisionIgnored}); err != nil {
 		t.Fatal(err)
 	}
+	must(db.RecordRejections(ctx,
+		[]seedbed.Rejection{{Hook: "ci", Reason: "no signature matches", Times: 1, First: time.Now(), Last: time.Now()}}))
 	do(db.CreateHook(ctx, seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{0, 200}, 20)}},
 		Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
 	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/",

@@ -103,10 +103,10 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f head
 		d.log().Error("webhook not accepted: its hook cannot be read", "err", err)
 		return problemOf(seedbed.ErrUnavailable)
 	case !from.admits(d.hook):
-		d.log().Warn("webhook refused", "err", "the hook does not accept requests from there")
+		r.reject(d, "the hook does not accept requests from there")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook does not accept requests from this address"}
 	case insecureTransport(c.Context(), d.hook, r.TrustedProxies):
-		d.log().Warn("webhook refused", "err", "its secret came unencrypted")
+		r.reject(d, "its secret came unencrypted")
 		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the secret of this hook must come over TLS"}
 	}
 	if err := r.readBody(c, d, f, from); err != nil {
@@ -121,6 +121,7 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f head
 	reason := r.verify(ctx, c, d, s, claimed, from)
 	switch {
 	case malformed != nil:
+		r.reject(d, malformed.Error())
 		return refuse(fiber.StatusBadRequest, malformed.Error())
 	case reason == nil && len(d.hook.Subjects) > 0 && !holds(c.Context().TLSConnectionState(), d.hook.Subjects):
 		reason = errors.New("no certificate of a name that the hook lists")
@@ -128,7 +129,7 @@ func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f head
 		reason = errors.New("a hook without authentication accepts deliveries only from this host")
 	}
 	if reason != nil {
-		d.log().Warn("webhook refused", "delivery", claimed.ID(), "err", reason)
+		r.reject(d, reason.Error(), "delivery", claimed.ID())
 		return httpserve.Problem{Status: fiber.StatusUnauthorized, Kind: "unauthenticated",
 			Detail: "the signature or its timestamp was not accepted"}
 	}

@@ -85,16 +85,25 @@ func (f intakeFunc) Plan(context.Context, seedbed.Request) (seedbed.Plan, error)
 
 // memory is a History and Jobs of this process.
 type memory struct {
-	mu   sync.Mutex
-	all  []seedbed.Delivery
-	jobs map[seedbed.JobID]seedbed.Job
-	hint chan struct{}
+	mu  sync.Mutex
+	all []seedbed.Delivery
+	// rejected are counts, as they were written.
+	rejected []seedbed.Rejection
+	jobs     map[seedbed.JobID]seedbed.Job
+	hint     chan struct{}
 }
 
 func (m *memory) RecordDelivery(_ context.Context, d seedbed.Delivery) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.all = append(m.all, d)
+	return nil
+}
+
+func (m *memory) RecordRejections(_ context.Context, all []seedbed.Rejection) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rejected = append(m.rejected, all...)
 	return nil
 }
 

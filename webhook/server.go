@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"seedbed"
@@ -52,6 +53,8 @@ type Hooks interface {
 type History interface {
 	// RecordDelivery stores a delivery that did not make a job.
 	RecordDelivery(ctx context.Context, d seedbed.Delivery) error
+	// RecordRejections adds to the counts of deliveries whose sender was not accepted.
+	RecordRejections(ctx context.Context, all []seedbed.Rejection) error
 	// Delivery returns a stored delivery, with its payload if that was kept; ErrNotFound if there
 	// is none.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
@@ -115,6 +118,7 @@ type Server struct {
 	backlog      backlog
 	refreshes    refreshes
 	counts       counts
+	rejections   rejections
 	bounds       bounds
 	// waits bounds how many requests wait for a job's end.
 	waits chan struct{}
@@ -131,6 +135,7 @@ func New(c Config) *Server {
 	s := &Server{Config: c, maxBody: int(cmp.Or(c.MaxBody, MaxBody)), dummyKey: signature.NewSecret(),
 		waits: make(chan struct{}, connections/4)}
 	s.counts.make()
+	s.rejections.seen, s.rejections.more = map[rejected]*seedbed.Rejection{}, make(chan struct{}, 1)
 	s.bounds = bounds{connections: connections, share: share, bodies: max(bodies, bodyShares*(s.maxBody+1)), read: readTimeout}
 	if s.Now == nil {
 		s.Now = time.Now
@@ -151,6 +156,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.TLS != nil {
 		served = tls.NewListener(served, s.TLS)
 	}
+	counting, counted := context.WithCancel(r.base)
+	var group sync.WaitGroup
+	group.Go(func() { s.rejections.run(counting, s.History, s.Log) })
+	defer group.Wait()
+	defer counted()
 	return httpserve.Serve(ctx, served, r.app(), "webhooks", r.gate.Drain, drainTimeout)
 }
 

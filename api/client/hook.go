@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/url"
+	"strconv"
 	"time"
 
 	"seedbed"
@@ -59,6 +60,19 @@ func (c *Client) Deliveries(ctx context.Context, hook string, max int) ([]seedbe
 		path = at("/hooks", hook) + "/deliveries"
 	}
 	return get[[]seedbed.Delivery](ctx, c, path, limit(max))
+}
+
+// Rejections lists the counts of deliveries whose sender was not accepted, the latest first. An empty
+// hook means all hooks. A max of 0 is the server's default.
+func (c *Client) Rejections(ctx context.Context, hook string, max int) ([]seedbed.Rejection, error) {
+	q := url.Values{}
+	if hook != "" {
+		q.Set("hook", hook)
+	}
+	if max > 0 {
+		q.Set("limit", strconv.Itoa(max))
+	}
+	return get[[]seedbed.Rejection](ctx, c, "/deliveries/rejected", q)
 }
 
 // Delivery returns one delivery as it was received, or seedbed.ErrNotFound.

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/url"
+	"strings"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -29,6 +30,21 @@ func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) (any, error) 
 		return nil, err
 	}
 	return r.Store.HookDeliveries(ctx, hook, n)
+}
+
+// rejections lists the counts of deliveries whose sender was not accepted.
+func (r *router) rejections(ctx context.Context, c *fiber.Ctx) (any, error) {
+	n, err := server.Limit(c, server.DefaultLimit)
+	if err != nil {
+		return nil, err
+	}
+	hook := strings.Clone(c.Query("hook"))
+	if hook != "" {
+		if err := seedbed.CheckName("hook", hook); err != nil {
+			return nil, err
+		}
+	}
+	return r.Store.Rejections(ctx, hook, n)
 }
 
 const maxDeliveryID = 256

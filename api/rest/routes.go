@@ -119,6 +119,7 @@ func (r *router) routes() []route {
 		{get, "/hooks/:name/deliveries/:id", operator, call, answer(r.delivery)},
 		{post, "/hooks/:name/deliveries/:id/redeliver", admin, call, r.redeliver},
 		{get, "/deliveries", viewer, call, answer(r.deliveries)},
+		{get, "/deliveries/rejected", viewer, call, answer(r.rejections)},
 
 		// Webhooks that go out.
 		{get, "/endpoints", viewer, call, list(r.Store.Endpoints)},

@@ -135,6 +135,9 @@ type Webhooks interface {
 	// Deliveries returns at most limit deliveries, newest first, without payloads.
 	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
 	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
+	// Rejections returns at most limit counts of deliveries whose sender was not accepted, the latest
+	// first. An empty hook means all hooks.
+	Rejections(ctx context.Context, hook string, limit int) ([]seedbed.Rejection, error)
 	// Delivery returns one delivery, with its payload if that was kept.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 	CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error)

@@ -9,10 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"seedbed/internal/lab"
 )
 
 func runMain(m *testing.M) { testscript.Main(m, map[string]func(){"seedbed": main}) }
@@ -49,8 +53,26 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SSL_CERT_FILE", filepath.Join(env.WorkDir, "files-ca.pem"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "until": until},
 	})
+}
+
+// until implements "until PATTERN COMMAND", which runs a command until its output matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND ARG...")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(lab.Patience); ; time.Sleep(10 * time.Millisecond) { // between two looks
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		switch {
+		case pattern.MatchString(ts.ReadFile("stdout")):
+			return
+		case time.Now().After(deadline):
+			ts.Fatalf("%s never printed %s", args[1], pattern)
+		}
+	}
 }
 
 // status implements "status N COMMAND", which runs a command that must end with that exit status.

@@ -150,21 +150,25 @@ func (s *Store) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 const (
 	oldDeliveries = `FROM delivery WHERE received < $1 AND NOT EXISTS (
 		SELECT 1 FROM job WHERE job.id = delivery.job AND job.state IN ('queued', 'running', 'undoing'))`
-	oldOthers = `FROM delivery_other WHERE received < $1`
+	oldOthers   = `FROM delivery_other WHERE received < $1`
+	oldRejected = `FROM delivery_rejected WHERE last_at < $1`
 )
 
 // CountDeliveries counts the deliveries that DropDeliveries would delete.
 func (s *Store) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
-	return s.db.Count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)`, before)
+	return s.db.Count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)
+		+ (SELECT COUNT(*) `+oldRejected+`)`, before)
 }
 
 // DropDeliveries deletes the deliveries that were received before that time and whose job has
 // ended, and returns how many there were. If the sender retries one of them, it counts as new.
 func (s *Store) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
-	n, err := s.db.Drop(ctx, "drop deliveries", `DELETE `+oldDeliveries, before)
-	if err != nil {
-		return n, err
+	total := 0
+	for _, old := range []string{oldDeliveries, oldOthers, oldRejected} {
+		n, err := s.db.Drop(ctx, "drop deliveries", `DELETE `+old, before)
+		if total += n; err != nil {
+			return total, err
+		}
 	}
-	others, err := s.db.Drop(ctx, "drop deliveries", `DELETE `+oldOthers, before)
-	return n + others, err
+	return total, nil
 }

@@ -1,6 +1,6 @@
 // Package hooks keeps the webhook receivers, with their keys and profiles, and the deliveries that
-// they received. It is the only writer of the tables hook, hook_key, hook_profile, delivery and
-// delivery_other.
+// they received or rejected. It is the only writer of the tables hook, hook_key, hook_profile,
+// delivery, delivery_other and delivery_rejected.
 package hooks
 
 import (

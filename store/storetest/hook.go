@@ -19,6 +19,7 @@ var hookCases = map[string]func(*bench){
 	"keys":          testHookKeys,
 	"declared":      testDeclaredHooks,
 	"history":       testHistory,
+	"rejections":    testRejections,
 	"quotas":        testQuotas,
 	"quota race":    testQuotaRace,
 	"refused aside": testRefusedAside,
@@ -153,6 +154,36 @@ func testDeclaredHooks(b *bench) {
 	b.equal(len(get(b.Hooks(ctx))(b)), 2)
 	b.must(b.DeclareHooks(ctx, nil))
 	b.equal(get(b.Hooks(ctx))(b)[0].Name, "made")
+}
+
+// Senders that are not accepted are counted, and no more of them kept than is said.
+func testRejections(b *bench) {
+	ctx := context.Background()
+	one := seedbed.Rejection{Hook: "ci", Peer: "192.0.2.1", Reason: "no signature matches", Times: 2, First: day, Last: day.Add(time.Second)}
+	old := one
+	old.Reason, old.Last = "timestamp is too old", day
+	b.must(b.RecordRejections(ctx, []seedbed.Rejection{old, one}))
+	later := one
+	later.Times, later.First, later.Last = 3, day.Add(time.Minute), day.Add(time.Hour)
+	b.must(b.RecordRejections(ctx, []seedbed.Rejection{later}))
+	later.Times, later.First = 5, day
+	b.equal(get(b.Rejections(ctx, "", 0))(b), []seedbed.Rejection{later, old})
+	b.equal(get(b.Rejections(ctx, "ci", 1))(b), []seedbed.Rejection{later})
+	b.equal(len(get(b.Rejections(ctx, "other", 0))(b)), 0)
+
+	var many []seedbed.Rejection
+	for n := range 60 {
+		other := one
+		other.Peer, other.First, other.Last = fmt.Sprintf("2001:db8::%x", n+1), day.Add(time.Minute), day.Add(time.Minute)
+		many = append(many, other)
+	}
+	b.must(b.RecordRejections(ctx, many))
+	all := get(b.Rejections(ctx, "ci", 0))(b)
+	b.equal(len(all), 50)
+	b.equal(all[0], later)
+	b.equal(get(b.CountDeliveries(ctx, day.Add(time.Hour)))(b), 49)
+	b.equal(get(b.DropDeliveries(ctx, day.Add(time.Hour)))(b), 49)
+	b.equal(get(b.Rejections(ctx, "ci", 0))(b), []seedbed.Rejection{later})
 }
 
 func testHistory(b *bench) {

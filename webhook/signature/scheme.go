@@ -195,13 +195,15 @@ func textKey(text string) ([]byte, error) {
 // learns only that it was refused. Verify compares every key and every proof, and checks the time
 // last.
 func Verify(h seedbed.Hook, s Scheme, c Claim, body []byte, now time.Time) error {
-	match := len(h.Keys) == 0 && Keyless(h.Scheme)
+	match, expired := len(h.Keys) == 0 && Keyless(h.Scheme), false
 	for _, k := range h.Keys {
-		if s.proves(k.Secret, c, body) && k.Valid(now) {
-			match = true
-		}
+		proves, valid := s.proves(k.Secret, c, body), k.Valid(now)
+		match, expired = match || proves && valid, expired || proves && !valid
 	}
-	if !match {
+	switch {
+	case !match && expired:
+		return errors.New("the key that signed it is not valid at this time")
+	case !match:
 		return errors.New("no signature matches")
 	}
 	if c.at.IsZero() {

@@ -1,9 +1,12 @@
 package hook
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -18,11 +21,23 @@ import (
 func DeliveryCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Show received webhooks"})
 	var (
-		hook string
-		most int
+		hook     string
+		most     int
+		rejected bool
 	)
 	r := deliveries(a, &hook, &most)
 	list := r.List(a, "list", "List received webhooks, newest first")
+	list.Long = `List received webhooks, newest first: those whose sender was accepted. --rejected counts
+the others, such as those with a wrong signature, by hook, sender and reason. Senders are
+not told the reason. Of each hook, the 50 latest counts are kept.`
+	verified, others := list.RunE, rejections(a, &hook, &most).List(a, "list", "").RunE
+	list.RunE = func(c *cobra.Command, args []string) error {
+		if rejected {
+			return others(c, args)
+		}
+		return verified(c, args)
+	}
+	list.Flags().BoolVar(&rejected, "rejected", false, "count those whose sender was not accepted, with the reason")
 	list.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
 	list.Flags().IntVar(&most, "limit", 0, "show at most `N` (default 100)")
 	c.AddCommand(list, r.Show(a, "show HOOK ID", "Show a delivery with its headers, and its payload if that was stored"), deliveryRedeliver(a))
@@ -34,7 +49,7 @@ func deliveries(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Delive
 		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Delivery, error) {
 			return c.Deliveries(ctx, *hook, *most)
 		},
-		None: "no webhooks yet",
+		None: "no webhooks yet (seedbed delivery list --rejected counts those whose sender was not accepted)",
 		Head: []string{"received", "hook", "id", "decision", "job", "detail"},
 		Row: func(d seedbed.Delivery) []string {
 			return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
@@ -43,6 +58,23 @@ func deliveries(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Delive
 			return c.Delivery(ctx, args[0], args[1])
 		},
 		Pairs: deliveryPairs,
+	}
+}
+
+func rejections(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Rejection] {
+	return cli.Resource[seedbed.Rejection]{
+		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Rejection, error) {
+			all, err := c.Rejections(ctx, *hook, *most)
+			if err == nil && len(all) > 0 && !a.JSON() && !a.Flags.Quiet {
+				fmt.Fprintf(a.Err, "to try the rules of a hook without a signature: seedbed hook test %s --file FILE\n", all[0].Hook)
+			}
+			return all, err
+		},
+		None: "no webhook was rejected",
+		Head: []string{"last", "hook", "from", "times", "since", "reason"},
+		Row: func(r seedbed.Rejection) []string {
+			return []string{a.Ago(r.Last), r.Hook, cmp.Or(r.Peer, "several"), strconv.FormatInt(r.Times, 10), a.Ago(r.First), r.Reason}
+		},
 	}
 }
 

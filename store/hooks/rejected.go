@@ -1,0 +1,54 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// maxRejected is how many rejections are kept of each hook.
+const maxRejected = 50
+
+// RecordRejections adds to the counts of webhooks whose sender was not accepted. It keeps the newest
+// of each hook, so that strangers cannot fill the database.
+func (s *Store) RecordRejections(ctx context.Context, all []seedbed.Rejection) error {
+	all = slices.SortedFunc(slices.Values(all), func(a, b seedbed.Rejection) int { // each host locks rows in this order
+		return cmp.Or(cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Reason, b.Reason))
+	})
+	return s.db.Update(ctx, "record rejected deliveries", func(tx *sqldb.Tx) error {
+		for i, r := range all {
+			err := sqldb.Exec(ctx, tx, `
+				INSERT INTO delivery_rejected (hook, peer, reason, times, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6)
+				ON CONFLICT (hook, peer, reason) DO UPDATE SET times = delivery_rejected.times + excluded.times,
+					last_at = excluded.last_at`,
+				r.Hook, sqldb.Clean(r.Peer, 80), sqldb.Clean(r.Reason, 200), r.Times, sqldb.Micros(r.First), sqldb.Micros(r.Last))
+			if err == nil && (i+1 == len(all) || all[i+1].Hook != r.Hook) {
+				err = sqldb.Exec(ctx, tx, `
+					DELETE FROM delivery_rejected WHERE hook = $1 AND (peer, reason) NOT IN (
+						SELECT peer, reason FROM delivery_rejected WHERE hook = $1 ORDER BY last_at DESC, peer, reason LIMIT $2)`, r.Hook, maxRejected)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Rejections returns at most limit counts of webhooks whose sender was not accepted, the latest
+// first. An empty hook means all hooks.
+func (s *Store) Rejections(ctx context.Context, hook string, limit int) (all []seedbed.Rejection, err error) {
+	err = s.db.View(ctx, "list rejected deliveries", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.Rejection, err error) {
+			err = r.Scan(&v.Hook, &v.Peer, &v.Reason, &v.Times, sqldb.ToTime(&v.First), sqldb.ToTime(&v.Last))
+			return v, err
+		}, `
+			SELECT hook, peer, reason, times, first_at, last_at FROM delivery_rejected WHERE $1 = '' OR hook = $1
+				ORDER BY last_at DESC, hook, peer, reason LIMIT $2`, hook, sqldb.Bound(limit, 1000))
+		return err
+	})
+	return all, err
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -118,6 +119,58 @@ func TestBar(t *testing.T) {
 	p.job = job
 	if line := p.line(40); len([]rune(line)) > 39 {
 		t.Errorf("line(40) = %q", line)
+	}
+}
+
+// TestAwaited checks what is shown while a job waits for its guest: for what, since when, and the last
+// line of the guest's console.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	job := seedbed.Job{ID: "j", Kind: seedbed.JobCreate, Subject: "web1", State: seedbed.JobRunning, Stage: "ready", Done: 4, Total: 5,
+		Created: noon.Add(-time.Minute)}
+	waiting := seedbed.Event{Seq: 1, Level: "info", Stage: "ready", Msg: "waiting until the guest reports in, for at most 10m0s",
+		At: noon.Add(-time.Minute)}
+	console := func(_ context.Context, name string, _ seedbed.Bytes) ([]byte, error) {
+		if name != "web1" {
+			t.Errorf("the console of %s is read", name)
+		}
+		return []byte("[  OK  ] \x1b[0;32mStarted\x1b[0m nginx\x07.\r\n\r\n"), nil
+	}
+	since := ": since " + waiting.At.Local().Format(time.TimeOnly) + ", 1m00s"
+	for name, of := range map[string]struct {
+		a     func(*bytes.Buffer) *App
+		wants []string
+		not   string
+	}{
+		"terminal": {onTerminal, []string{
+			"80% create web1: ready 5/5, 1m00s\n  " + waiting.Msg + since + "\n  console: [ OK ] Started nginx\ufffd.",
+			"\r\x1b[K\x1b[1A\r\x1b[K\x1b[1A\r\x1b[K",
+		}, "info"},
+		"file": {func(out *bytes.Buffer) *App { a := onTerminal(out); a.Terminal = false; return a },
+			[]string{"info  ready    " + waiting.Msg + "\n", "info  ready    console: [ OK ] Started nginx\ufffd.\n"}, "\x1b"},
+		"quiet": {func(out *bytes.Buffer) *App { a := onTerminal(out); a.Flags.Quiet = true; return a }, nil, "nginx"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				ctx, stop := context.WithCancel(t.Context())
+				p := of.a(&out).newProgress(false)
+				p.wait.Go(func() { p.follow(ctx, console) })
+				p.seen(waiting, job)
+				time.Sleep(3 * consoleSeldom)
+				stop()
+				p.end()
+				for _, want := range of.wants {
+					if !strings.Contains(out.String(), want) {
+						t.Errorf("%q has no %q", out.String(), want)
+					}
+				}
+				if strings.Contains(out.String(), of.not) || strings.Count(out.String(), "console:") > 1 && !p.a.Terminal {
+					t.Errorf("%q has %q, or a line twice", out.String(), of.not)
+				}
+			})
+		})
 	}
 }
 

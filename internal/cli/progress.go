@@ -21,9 +21,13 @@ type progress struct {
 
 	mu    sync.Mutex
 	job   seedbed.Job
-	drawn bool
-	quit  chan struct{}
-	wait  sync.WaitGroup
+	drawn int // how many lines are drawn
+	// told is the last event of the stage that the job is in, and console the last line of the
+	// guest's console while it is awaited.
+	told    seedbed.Event
+	console string
+	quit    chan struct{}
+	wait    sync.WaitGroup
 }
 
 func (a *App) newProgress(every bool) *progress {
@@ -56,8 +60,8 @@ func (p *progress) tick() {
 func (p *progress) seen(e seedbed.Event, j seedbed.Job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.job = j
-	if e.Seq > 0 {
+	if p.job = j; e.Seq > 0 {
+		p.told = e
 		p.tell(e)
 	}
 	if p.a.Redraws() {
@@ -88,9 +92,12 @@ func (a *App) Level(l string) string {
 }
 
 func (p *progress) clear() {
-	if p.drawn {
+	for ; p.drawn > 1; p.drawn-- {
+		fmt.Fprint(p.a.Out, "\r\x1b[K\x1b[1A")
+	}
+	if p.drawn == 1 {
 		fmt.Fprint(p.a.Out, "\r\x1b[K")
-		p.drawn = false
+		p.drawn = 0
 	}
 }
 
@@ -108,8 +115,9 @@ func (p *progress) draw() {
 		return
 	}
 	p.clear()
-	fmt.Fprint(p.a.Out, p.line(Columns()))
-	p.drawn = true
+	lines := append([]string{p.line(Columns())}, p.awaited(Columns())...)
+	fmt.Fprint(p.a.Out, strings.Join(lines, "\n"))
+	p.drawn = len(lines)
 }
 
 // BarWidth is the width of a progress bar in characters.

@@ -66,7 +66,10 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 	limited, cancel := Limited(ctx, timeout)
 	defer cancel()
 	p := a.newProgress(every)
+	following, stop := context.WithCancel(limited)
+	p.wait.Go(func() { p.follow(following, c.Console) })
 	job, err := c.WaitJob(limited, id, p.seen)
+	stop()
 	p.end()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:

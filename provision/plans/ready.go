@@ -37,7 +37,7 @@ func (t *task) awaitGuest(ctx context.Context) error {
 		}
 		if waitingFor == "" {
 			waitingFor = still
-			t.Event("info", 0, "waiting until %s", waitingFor)
+			t.Event("info", 0, "waiting until %s%s", waitingFor, atMost(ctx))
 		}
 		if due {
 			if err := t.domainRuns(ctx); err != nil {
@@ -59,6 +59,15 @@ func (t *task) awaitGuest(ctx context.Context) error {
 		}
 		due = false
 	}
+}
+
+// atMost says how long ctx lasts, if it ends.
+func atMost(ctx context.Context) string {
+	until, ends := ctx.Deadline()
+	if !ends {
+		return ""
+	}
+	return fmt.Sprintf(", for at most %s", time.Until(until).Round(time.Second))
 }
 
 func inVain(waitingFor, name string) error {

@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -75,6 +76,19 @@ func (b *Bytes) UnmarshalText(t []byte) error {
 	}
 	*b = v
 	return nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler: a string as in UnmarshalText, or a number of bytes.
+func (b *Bytes) UnmarshalJSON(t []byte) error {
+	text := string(t)
+	if strings.HasPrefix(text, `"`) {
+		if err := json.Unmarshal(t, &text); err != nil {
+			return err
+		}
+	} else if text == "null" {
+		return nil
+	}
+	return b.UnmarshalText([]byte(text))
 }
 
 // longUnits are the units of a duration that package time does not have. A day has 24 hours.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,9 +12,14 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/sys/unix"
+
+	"seedbed"
 )
 
 // formats are the values of --format. Both JSON formats are indented; PVC's client has both names.
@@ -72,17 +76,18 @@ func (a *App) PrintJSON(v any) error { return a.printJSON(v, "  ") }
 func (a *App) PrintJSONLine(v any) error { return a.printJSON(v, "") }
 
 // printJSON prints v. Characters that could control a terminal are escaped, because the text may come
-// from a guest: encoding/json leaves those above ASCII as they are.
+// from a guest: the encoder leaves those above ASCII as they are.
 func (a *App) printJSON(v any, indent string) error {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(v); err != nil {
+	options := []json.Options{jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), json.WithMarshalers(json.MarshalToFunc(sizeInBytes))}
+	if indent != "" {
+		options = append(options, jsontext.WithIndent(indent))
+	}
+	text, err := json.Marshal(v, options...)
+	if err != nil {
 		return err
 	}
-	safe := make([]byte, 0, text.Len())
-	for _, r := range text.String() {
+	safe := make([]byte, 0, len(text)+1)
+	for _, r := range string(text) + "\n" {
 		if r == '\n' || unicode.IsPrint(r) {
 			safe = utf8.AppendRune(safe, r)
 			continue
@@ -91,8 +96,13 @@ func (a *App) printJSON(v any, indent string) error {
 			safe = fmt.Appendf(safe, `\u%04x`, unit)
 		}
 	}
-	_, err := a.Out.Write(safe)
+	_, err = a.Out.Write(safe)
 	return err
+}
+
+// sizeInBytes writes a size as a number, with which a program can compute.
+func sizeInBytes(e *jsontext.Encoder, b seedbed.Bytes) error {
+	return e.WriteToken(jsontext.Int(int64(b)))
 }
 
 // Say prints a line for people. It prints nothing in quiet mode or with JSON.

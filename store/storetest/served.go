@@ -33,7 +33,7 @@ var servedCases = map[string]func(*bench){
 var (
 	options = seedbed.MetadataOptions{Endpoint: "enabled", Tokens: "required", HopLimit: 2, Tags: "disabled", InstanceID: "uuid",
 		TargetState: "InService"}
-	tagged  = map[string]string{"role": "db", "ümlaut": "x y/z"}
+	tagged = map[string]string{"role": "db", "ümlaut": "x y/z"}
 )
 
 func testNewFields(b *bench) {

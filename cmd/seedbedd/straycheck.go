@@ -21,7 +21,8 @@ func strayChecks(list func(context.Context) ([]seedbed.Orphan, error)) func(cont
 		default:
 			first := strays[0]
 			check.OK = true
-			check.Detail = fmt.Sprintf("%s %s on %s carries Seedbed's tag and belongs to nothing in the database", first.Kind, first.Name, first.Node)
+			check.Detail = fmt.Sprintf("%s %s on %s carries Seedbed's tag and belongs to nothing in the database",
+				first.Kind, first.Name, first.Node)
 			if n := len(strays) - 1; n > 0 {
 				check.Detail += fmt.Sprintf(", and %d more", n)
 			}

@@ -288,7 +288,8 @@ func (s *server) do(t *testing.T, method, path, body string, header ...string) r
 }
 
 // pvcPath matches the paths whose answers have PVC's form.
-var pvcPath = regexp.MustCompile(`^/api/v1(/?$|/(login|logout|auth|status|tasks|provisioner|vm|node|network|storage)(/|$))`)
+var pvcPath = regexp.MustCompile(`^/api/v1(/?$|/(login|logout|auth|status|tasks|provisioner|vm|node|network|storage|` +
+	`faults|backup|restore|initialize|metrics|sriov)(/|$))`)
 
 // described compares an answer, and the request if it was accepted, with the description.
 func (s *server) described(t *testing.T, req *http.Request, r response) {

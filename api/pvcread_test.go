@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -32,7 +33,10 @@ func TestPVCNode(t *testing.T) {
 		{"GET", "/node/none", "", 404, msg("Node not found.")},
 		{"GET", "/node?limit=x", "", 404, msg("Node not found.")},
 		{"GET", "/node?daemon_state=stop", "", 404, msg("Node not found.")},
-		{"POST", "/node/host1/domain-state", "state=flush", 405, msg("The method is not allowed for the requested URL.")},
+		{
+			"POST", "/node/host1/domain-state", "state=flush", 405, msg(`Use "seedbed node cordon" and "seedbed node uncordon": ` +
+				`they exclude a node from the placement of new VMs, and include it. VMs that run stay where they are.`),
+		},
 	} {
 		s.pvc(t, c)
 	}
@@ -56,7 +60,10 @@ func TestPVCNetwork(t *testing.T) {
 		{"GET", "/network/default", "", 200, "[" + usual + "]"},
 		{"GET", "/network/none", "", 404, msg("Network not found.")},
 		{"GET", "/network?limit=none", "", 404, msg("Network not found.")},
-		{"DELETE", "/network/default", "", 405, msg("The method is not allowed for the requested URL.")},
+		{
+			"DELETE", "/network/default", "", 405, msg("Networks are part of the configuration (network in seedbed.yaml on the control host): " +
+				`they cannot be added, changed or removed here. "seedbed network set" changes the protections of one.`),
+		},
 	} {
 		s.pvc(t, c)
 	}
@@ -86,5 +93,37 @@ func TestPVCVolume(t *testing.T) {
 	s.pvc(t, call{"GET", "/storage/ceph/volume?pool=other", "", 404, msg("Volume not found.")})
 	s.pvc(t, call{"GET", "/storage/ceph/volume/default/none", "", 404, msg("Volume not found.")})
 	s.pvc(t, call{"GET", "/storage/ceph/pool", "", 404,
-		msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml.")})
+		msg(`Pools are part of the configuration (storage.pools in seedbed.yaml): "seedbed pool list" shows them.`)})
+}
+
+// TestPVCMessages checks that a refusal has the message that PVC's client prints, whichever path the
+// client asks for.
+func TestPVCMessages(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	for _, c := range []struct {
+		method, path string
+		status       int
+		says         string
+	}{
+		{"GET", "/faults?sort_key=last_reported", 404, "Seedbed has no list of faults: "},
+		{"PUT", "/faults/1", 404, "Seedbed has no list of faults: "},
+		{"GET", "/backup", 404, "The database is not dumped here: "},
+		{"POST", "/restore", 404, "The database is not restored here: "},
+		{"POST", "/initialize", 404, "There is nothing to initialise: "},
+		{"GET", "/sriov/vf/host1", 404, "SR-IOV is not supported: "},
+		{"GET", "/metrics", 404, "The metrics of Seedbed are at /metrics"},
+		{"POST", "/vm/web1/snapshot?snapshot_name=a", 404, `Use "seedbed vm snapshot `},
+		{"GET", "/nothing/of/this/kind", 404, "There is no such path: "},
+		{"GET", "/instances/none", 404, `Instance "none" does not exist.`},
+		{"PUT", "/instances", 405, "The path does not support this method: "},
+		{"POST", "/instances", 415, "Expected Content-Type: application/json."},
+	} {
+		r := s.do(t, c.method, "/api/v1"+c.path, "")
+		var answer struct{ Message string }
+		if err := json.Unmarshal([]byte(r.body), &answer); err != nil || r.status != c.status || answer.Message == "" ||
+			!strings.HasPrefix(answer.Message, c.says) || !strings.HasSuffix(answer.Message, ".") {
+			t.Errorf("%s %s: %d %s; want %d and a message that begins with %q", c.method, c.path, r.status, r.body, c.status, c.says)
+		}
+	}
 }

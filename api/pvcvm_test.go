@@ -119,7 +119,10 @@ func TestPVCVM(t *testing.T) {
 		{"GET", "/vm/web1/console", "", 200, `{"name":"web1","data":"login: ` + "\uFFFD" + `\u003cscript\u003e"}`},
 		{"GET", "/vm/web1/console?lines=x", "", 400, msg("The number of lines must be an integer.")},
 		{"GET", "/vm/none/console", "", 400, `{"message":"ERROR: Could not find VM \"none\" in the cluster!"}`},
-		{"PUT", "/vm/web1", "", 405, msg("The method is not allowed for the requested URL.")},
+		{
+			"PUT", "/vm/web1", "", 405, msg(`The definition of a VM cannot be changed by its XML: "seedbed vm resize" changes vCPUs, memory ` +
+				`and disk, and "seedbed vm rebuild" makes the VM anew from its profile.`),
+		},
 	} {
 		s.pvc(t, c)
 	}

@@ -157,7 +157,8 @@ func TestPVCAccess(t *testing.T) {
 		{"POST", "/provisioner/template/system", viewer, 403, msg("Token eyes has the role viewer, but this needs operator.")},
 		{"GET", "/provisioner/userdata", viewer, 403, msg("Token eyes has the role viewer, but this needs operator.")},
 		{"GET", "/provisioner/script/empty", viewer, 403, msg("Token eyes has the role viewer, but this needs operator.")},
-		{"PATCH", "/provisioner/profile", "Bearer " + token, 405, msg("The method is not allowed for the requested URL.")},
+		{"PATCH", "/provisioner/profile", "Bearer " + token, 405,
+			msg("The method is not allowed for the requested URL. Seedbed's methods are described at /api/v1/openapi.yaml.")},
 		{
 			"GET", "/provisioner/", "Bearer " + token, 404,
 			msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml."),

@@ -83,7 +83,7 @@ func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields, o seedb
 	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid):
 		return refused(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)
 	case errors.Is(err, seedbed.ErrInUse):
-		return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, sentence(err.Error()))
+		return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, server.Sentence(err.Error()))
 	case err != nil:
 		return err
 	}
@@ -108,7 +108,7 @@ func (r *router) awaited(ctx context.Context, receipt seedbed.Receipt) error {
 		case job.State == seedbed.JobSucceeded:
 			return nil
 		case job.State.Terminal():
-			return refused(fiber.StatusBadRequest, "%s", sentence(cmp.Or(job.Error, "the job is "+string(job.State))))
+			return refused(fiber.StatusBadRequest, "%s", server.Sentence(cmp.Or(job.Error, "the job is "+string(job.State))))
 		}
 		select {
 		case <-hint:

@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -132,7 +129,7 @@ func removed[T any](remove func(context.Context, string, ...func(T) error) error
 		name := server.Param(c, "name")
 		err := remove(ctx, name)
 		if errors.Is(err, seedbed.ErrInUse) || errors.Is(err, seedbed.ErrConflict) {
-			return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, sentence(err.Error()))
+			return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, server.Sentence(err.Error()))
 		}
 		if err != nil {
 			return err
@@ -151,7 +148,7 @@ func answerOf(err error, given bool) (status int, m any) {
 		case fiber.StatusNotFound:
 			return e.Code, "The requested URL was not found on the server. Seedbed's paths are described at " + server.Prefix + "/openapi.yaml."
 		case fiber.StatusMethodNotAllowed:
-			return e.Code, "The method is not allowed for the requested URL."
+			return e.Code, "The method is not allowed for the requested URL. Seedbed's methods are described at " + server.Prefix + "/openapi.yaml."
 		}
 	}
 	p := server.ProblemOf(err)
@@ -164,15 +161,20 @@ func answerOf(err error, given bool) (status int, m any) {
 	case fiber.StatusInternalServerError:
 		return p.Status, http.StatusText(p.Status)
 	case fiber.StatusNotFound, fiber.StatusConflict, fiber.StatusUnprocessableEntity, fiber.StatusInsufficientStorage:
-		return fiber.StatusBadRequest, sentence(p.Detail)
+		return fiber.StatusBadRequest, server.Sentence(p.Detail)
 	}
-	return p.Status, sentence(p.Detail)
+	return p.Status, server.Sentence(p.Detail)
 }
 
 // fail answers an error on one of PVC's paths.
 func (r *router) fail(c *fiber.Ctx, err error) error {
 	header := httpserve.FieldsOf(c.Context())
 	status, m := answerOf(err, header.Get("x-api-key") != "" || header.Get("authorization") != "")
+	if e, ok := errors.AsType[*fiber.Error](err); ok && (e.Code == fiber.StatusNotFound || e.Code == fiber.StatusMethodNotAllowed) {
+		if says := absentAt(c.Method(), c.Path()); says != "" {
+			m = says
+		}
+	}
 	if status >= fiber.StatusInternalServerError {
 		level := slog.LevelWarn
 		if status == fiber.StatusInternalServerError {
@@ -184,19 +186,6 @@ func (r *router) fail(c *fiber.Ctx, err error) error {
 		c.Set(fiber.HeaderRetryAfter, httpserve.RetryAfter)
 	}
 	return server.Reply(c, status, message{m})
-}
-
-// sentence turns one of our messages into the form of PVC's.
-func sentence(s string) string {
-	first, size := utf8.DecodeRuneInString(s)
-	if size == 0 {
-		return s
-	}
-	s = string(unicode.ToUpper(first)) + s[size:]
-	if strings.HasSuffix(s, ".") {
-		return s
-	}
-	return s + "."
 }
 
 // refuse answers the guard's problem on one of PVC's paths.

@@ -85,9 +85,13 @@ func (r *router) routes() []route {
 	return t.routes
 }
 
-// segmentsOf returns the first segments of the paths of routes.
+// segmentsOf returns the first segments of the paths of routes, and of those that PVC has and Seedbed
+// does not.
 func segmentsOf(routes []route) map[string]bool {
 	all := map[string]bool{}
+	for _, a := range absences {
+		all[segments(a.path)[0]] = true
+	}
 	for _, one := range routes {
 		first, _, _ := strings.Cut(strings.TrimPrefix(one.Path, "/"), "/")
 		all[first] = true

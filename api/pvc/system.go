@@ -159,7 +159,7 @@ func (r *router) changeSystem(ctx context.Context, c *fiber.Ctx, f *fields) erro
 		return nil
 	})
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return refused(fiber.StatusNotFound, "%s", sentence(err.Error()))
+		return refused(fiber.StatusNotFound, "%s", server.Sentence(err.Error()))
 	}
 	if err != nil {
 		return err

@@ -167,7 +167,7 @@ func (r *router) awaitEnd(ctx context.Context, id seedbed.JobID) (ended bool, er
 		case p.Job.State == seedbed.JobSucceeded:
 			return true, nil
 		case p.Job.State.Terminal():
-			return true, refused(fiber.StatusBadRequest, "ERROR: %s", sentence(p.Job.Error))
+			return true, refused(fiber.StatusBadRequest, "ERROR: %s", server.Sentence(p.Job.Error))
 		case len(p.Events) == 0: // the time has passed, the server stops, or too many requests wait
 			return false, nil
 		}

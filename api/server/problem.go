@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"seedbed"
 	"seedbed/internal/httpserve"
@@ -70,12 +73,30 @@ func routerProblem(status int) httpserve.Problem {
 	return p
 }
 
+// answered returns the answer to an error, with the message for PVC's clients: they may ask for any
+// path, and print nothing else.
+func answered(err error) httpserve.Problem {
+	p := ProblemOf(err)
+	p.Message = Sentence(p.Detail)
+	return p
+}
+
+// Sentence turns a message into the form of PVC's.
+func Sentence(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 {
+		return s
+	}
+	s = string(unicode.ToUpper(first)) + s[size:]
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
 // fail answers the error of a handler or of the router with a problem document.
 func (r *Router) fail(c *fiber.Ctx, err error) error {
-	p := ProblemOf(err)
-	if p.Status == fiber.StatusRequestHeaderFieldsTooLarge { // not even the path is known then
-		p.Message = p.Detail
-	}
+	p := answered(err)
 	if p.Status >= fiber.StatusInternalServerError {
 		level := slog.LevelWarn
 		if p.Kind == "internal" {

@@ -191,7 +191,7 @@ func (r *Router) app(tables []Table) *fiber.App {
 				t.Refuse(ctx, p)
 				return
 			}
-			ProblemOf(p).Write(ctx)
+			answered(p).Write(ctx)
 		},
 		Bug: httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal},
 	})

@@ -25,8 +25,8 @@ type Problem struct {
 	Kind string `json:"kind,omitempty"`
 	// Job is the job that holds a conflicting claim, if there is one.
 	Job seedbed.JobID `json:"job,omitempty"`
-	// Message repeats the detail for PVC's clients, which read it from there. It is for a request
-	// that could not be parsed, whose sender is therefore unknown.
+	// Message repeats the detail as a sentence, in the API's answers: PVC's clients print it, and may
+	// ask for any path.
 	Message string `json:"message,omitempty"`
 }
 

@@ -188,7 +188,10 @@ func TestPVCNodes(t *testing.T) {
 		}
 	}
 	report := seedbed.NodeReport{CPUs: 8, Load: 2, Memory: 32 * seedbed.GiB, MemoryFree: 8 * seedbed.GiB, Domains: 5, Arch: "x86_64",
-		Pools: []seedbed.PoolInfo{{Name: "vms", Size: 100, Free: 40, Shared: true}, {Name: "own", Size: 10, Free: 1}}}
+		Pools: []seedbed.PoolInfo{
+			{Name: "vms", Size: 100 * seedbed.GiB, Free: 40 * seedbed.GiB, Shared: true},
+			{Name: "own", Size: 10 * seedbed.GiB, Free: seedbed.GiB},
+		}}
 	for _, name := range []string{"hv2", "hv3"} {
 		if err := s.db.NoteNode(t.Context(), name, report, "", time.Now().Add(-30*time.Second)); err != nil {
 			t.Fatal(err)
@@ -207,7 +210,8 @@ func TestPVCNodes(t *testing.T) {
 		"/node?daemon_state=dead": {`"name":"hv3"`},
 		"/status": {`"nodes":{"dead,ready":1,"run,flushed":1,"run,ready":1,"total":3}`,
 			`"hv3":{"health":0,"messages":["seedbed-worker does not answer: no route to host"]}`,
-			`"disk":{"total":1180,"used":1098,"free":82`}, // host1's 1060 and 40, the shared 100 and 40 once, and twice 10 and 1
+			// In KiB: the shared 100 GiB and 40 GiB once, twice 10 GiB and 1 GiB, and 1 KiB of the 1060 bytes of host1.
+			`"disk":{"total":125829121,"used":81788929,"free":44040192`},
 	} {
 		r := s.do(t, "GET", "/api/v1"+path, "")
 		for _, want := range parts {

@@ -117,7 +117,8 @@ func (r *router) status(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	return server.Reply(c, fiber.StatusOK, s)
 }
 
-// add sums the resources of the nodes. A pool that nodes share counts once.
+// add sums the resources of the nodes: memory in MiB, disks in KiB as PVC has them of Ceph's OSDs. A
+// pool that nodes share counts once.
 func (u *clusterResources) add(nodes []seedbed.NodeStatus) {
 	mb := func(b seedbed.Bytes) int64 { return int64(b / seedbed.MiB) }
 	shared := map[string]bool{}
@@ -129,7 +130,7 @@ func (u *clusterResources) add(nodes []seedbed.NodeStatus) {
 				continue
 			}
 			shared[p.Name] = p.Shared
-			u.Disk.Total, u.Disk.Free = u.Disk.Total+int64(p.Size), u.Disk.Free+int64(p.Free)
+			u.Disk.Total, u.Disk.Free = u.Disk.Total+int64(p.Size/seedbed.KiB), u.Disk.Free+int64(p.Free/seedbed.KiB)
 		}
 	}
 	u.Memory.Used, u.Disk.Used = u.Memory.Total-u.Memory.Free, u.Disk.Total-u.Disk.Free

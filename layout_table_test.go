@@ -12,7 +12,7 @@ var layout = map[string]string{
 	"api/wire":   "",
 	"api/rest":   "api/wire api/server internal/httpserve",
 	"api/pvc":    "api/wire api/server internal/httpserve",
-	"api/server": "api/wire internal/header internal/httpserve",
+	"api/server": "api/wire internal/header internal/httpserve internal/userdata",
 	"api/client": "api/wire internal/sleep",
 
 	// Deliveries that come in and go out.
@@ -83,7 +83,7 @@ var layout = map[string]string{
 	"internal/cli/cluster":  "internal/mtls " + forCLI,
 	"internal/cli/doctor":   "internal/config internal/mtls netcfg " + forCLI,
 	"internal/cli/hook":     "internal/config webhook/signature " + forCLI,
-	"internal/cli/metadata": "internal/command " + forCLI,
+	"internal/cli/metadata": "internal/command internal/userdata " + forCLI,
 	"internal/cli/profile":  "internal/cli/flags provision/script/python " + forCLI,
 	"internal/cli/*":        "internal/cli/flags " + forCLI,
 
@@ -98,6 +98,7 @@ var layout = map[string]string{
 	"internal/reload":    "",
 	"internal/run":       "internal/build internal/config internal/httpserve",
 	"internal/sleep":     "",
+	"internal/userdata":  "",
 
 	// What tests and benchmarks are made with.
 	"internal/bench":   "",

@@ -160,7 +160,7 @@ func TestIfMatchOfASecondWriter(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
 	for path, body := range map[string]string{
-		"/userdata": `{"name":"d","data":"x"}`, "/scripts": `{"name":"s","text":"x"}`,
+		"/userdata": `{"name":"d","data":"#!x"}`, "/scripts": `{"name":"s","text":"x"}`,
 		"/profiles": `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`,
 	} {
 		if r := s.do(t, "POST", "/api/v1"+path, body); r.status != 201 {
@@ -177,7 +177,7 @@ func TestIfMatchOfASecondWriter(t *testing.T) {
 		{"DELETE", "/templates/network/lan/vnis/default", "", "/templates/network/lan"},
 		{"POST", "/templates/storage/root/disks", `{"name":"sdb","pool":"default","size":"1GiB"}`, "/templates/storage/root"},
 		{"DELETE", "/templates/storage/root/disks/sda", "", "/templates/storage/root"},
-		{"PUT", "/userdata/d", `{"data":"y"}`, "/userdata/d"},
+		{"PUT", "/userdata/d", `{"data":"#!y"}`, "/userdata/d"},
 		{"PUT", "/scripts/s", `{"text":"y"}`, "/scripts/s"},
 		{"PATCH", "/scripts/s/options", `{"network":true}`, "/scripts/s"},
 	} {
@@ -286,7 +286,7 @@ func TestIfMatchOfADeletion(t *testing.T) {
 		{"/templates/system", `{"name":"s","vcpus":1,"memory":"512MiB"}`, "/templates/system/s", ""},
 		{"/templates/network", `{"name":"n"}`, "/templates/network/n", ""},
 		{"/templates/storage", `{"name":"d"}`, "/templates/storage/d", ""},
-		{"/userdata", `{"name":"u","data":"x"}`, "/userdata/u", ""},
+		{"/userdata", `{"name":"u","data":"#!x"}`, "/userdata/u", ""},
 		{"/scripts", `{"name":"x","text":"x"}`, "/scripts/x", ""},
 		{"/hooks", `{"name":"h"}`, "/hooks/h", ""},
 		{"/hooks", `{"name":"k","key_id":"old"}`, "/hooks/k", "/keys/old"},

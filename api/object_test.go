@@ -69,12 +69,12 @@ func TestObjects(t *testing.T) {
 		{"DELETE", "/templates/storage/root", "", 204, ``},
 
 		{"POST", "/userdata", `{"name":"cloud","data":"#cloud-config\n"}`, 201, `"data":"#cloud-config\n"`},
-		{"POST", "/userdata", `{"data":"x"}`, 422, `name`},
+		{"POST", "/userdata", `{"data":"#!x"}`, 422, `name`},
 		{"POST", "/userdata", `{"name":"x","data":"a\u0000b"}`, 422, `"kind":"invalid"`},
 		{"POST", "/userdata", `{"name":"x","data":"` + strings.Repeat("x", 1<<20+1) + `"}`, 422, `at most 1MiB`},
-		{"PUT", "/userdata/cloud", `{"data":"x"}`, 200, `"data":"x"`},
+		{"PUT", "/userdata/cloud", `{"data":"#!x"}`, 200, `"data":"#!x"`},
 		{"PUT", "/userdata/cloud", `{"name":"other","data":"x"}`, 422, `keeps its name`},
-		{"PUT", "/userdata/empty", `{"data":"x"}`, 409, `always there`},
+		{"PUT", "/userdata/empty", `{"data":"#!x"}`, 409, `always there`},
 		{"GET", "/userdata", "", 200, `[{"name":"cloud"`},
 		{"GET", "/userdata/cloud", "", 200, `"revision":2`},
 		{"DELETE", "/userdata/cloud", "", 204, ``},
@@ -114,7 +114,7 @@ func TestObjects(t *testing.T) {
 			t.Errorf("%s of another revision: %+v", method, r)
 		}
 	}
-	if r := s.do(t, "PUT", "/api/v1/userdata/empty", `{"data":"x"}`, "If-Match", tag); r.status != 412 {
+	if r := s.do(t, "PUT", "/api/v1/userdata/empty", `{"data":"#!x"}`, "If-Match", tag); r.status != 412 {
 		t.Errorf("%+v", r)
 	}
 

@@ -29,9 +29,9 @@ func TestServed(t *testing.T) {
 		return r
 	}
 	expect("POST", "/profiles",
-		`{"name":"small","image":"debian","vcpus":1,"memory":"512MiB","vendor_data":"eA==","vendor_data_in_user_data":true,`+
+		`{"name":"small","image":"debian","vcpus":1,"memory":"512MiB","vendor_data":"IyF4","vendor_data_in_user_data":true,`+
 			`"datasource":"nocloud","metadata":{"http_tokens":"required","http_put_response_hop_limit":2},"tags":{"a":"b"}}`, 201,
-		`"vendor_data":"eA=="`, `"vendor_data_in_user_data":true`, `"datasource":"nocloud"`,
+		`"vendor_data":"IyF4"`, `"vendor_data_in_user_data":true`, `"datasource":"nocloud"`,
 		`"metadata":{"http_tokens":"required","http_put_response_hop_limit":2}`, `"tags":{"a":"b"}`)
 	expect("POST", "/profiles", `{"name":"bare","image":"debian","vcpus":1,"memory":"512MiB"}`, 201, `"datasource":"ec2"`,
 		`"metadata":{}`, `"tags":{}`, `"vendor_data":""`)

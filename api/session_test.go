@@ -192,8 +192,8 @@ func TestPVCAudit(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
 	for _, c := range []call{
-		{"POST", "/provisioner/userdata/keys", "data=hunter2", 200, msg(`Created userdata document "keys".`)},
-		{"PUT", "/provisioner/userdata/keys", "data=hunter3", 200, msg(`Updated userdata document "keys".`)},
+		{"POST", "/provisioner/userdata/keys", "data=%23!hunter2", 200, msg(`Created userdata document "keys".`)},
+		{"PUT", "/provisioner/userdata/keys", "data=%23!hunter3", 200, msg(`Updated userdata document "keys".`)},
 		{"PUT", "/provisioner/profile/web", "arg=password%3Dhunter4&script=empty", 200, msg(`Modified VM profile "web".`)},
 		{"PUT", "/provisioner/profile/web", "arg=", 200, msg(`Modified VM profile "web".`)},
 		{"DELETE", "/provisioner/userdata/keys", "", 200, msg(`Removed userdata document "keys".`)},
@@ -201,8 +201,8 @@ func TestPVCAudit(t *testing.T) {
 		s.pvc(t, c)
 	}
 	r := s.do(t, "GET", "/api/v1/audit?limit=5", "")
-	for _, want := range []string{`"what":"delete userdata document keys"`, `"before":{"bytes":7,"id":2,"name":"keys"}`,
-		`"data":"(7 bytes)"`, `"script":["empty"]`, `"request":"PUT /api/v1/provisioner/profile/web"`, `"actor":"token admin"`} {
+	for _, want := range []string{`"what":"delete userdata document keys"`, `"before":{"bytes":9,"id":2,"name":"keys"}`,
+		`"data":"(9 bytes)"`, `"script":["empty"]`, `"request":"PUT /api/v1/provisioner/profile/web"`, `"actor":"token admin"`} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("no %s in %s", want, r.body)
 		}

@@ -50,6 +50,7 @@ type Client struct {
 	where       string // for messages
 	http        *http.Client
 	job         seedbed.JobOptions // of the jobs that the client starts
+	force       bool               // of documents that no guest can use
 }
 
 // New makes a client, which connects at its first call. It returns seedbed.ErrInvalid for Options
@@ -152,7 +153,7 @@ func (c *Client) do(ctx context.Context, r call) error {
 func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	target := c.base + prefix + r.path
 	if r.method != http.MethodGet {
-		r.query = c.jobOptions(r.query)
+		r.query = c.options(r.query)
 	}
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()

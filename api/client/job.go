@@ -55,14 +55,24 @@ func (c *Client) WithJob(o seedbed.JobOptions) *Client {
 	return &with
 }
 
-// jobOptions adds the options of the job to a query.
-func (c *Client) jobOptions(q url.Values) url.Values {
+// WithForce returns a client whose calls may save user-data and vendor-data that no guest can use.
+func (c *Client) WithForce(force bool) *Client {
+	with := *c
+	with.force = force
+	return &with
+}
+
+// options adds the options of the client's calls to a query.
+func (c *Client) options(q url.Values) url.Values {
 	o := c.job
-	if o == (seedbed.JobOptions{}) {
+	if o == (seedbed.JobOptions{}) && !c.force {
 		return q
 	}
 	if q == nil {
 		q = url.Values{}
+	}
+	if c.force {
+		q.Set("force", "true")
 	}
 	maps.Copy(q, given(map[string]string{"on_failure": o.OnFailure.String(), "priority": o.Priority.String(), "after": string(o.After)}))
 	return q

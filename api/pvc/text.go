@@ -36,7 +36,7 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 	get(operator, p+"/userdata", listed(r.Store.UserDataDocuments, userDataRowOf, noUserData))
 	get(operator, p+"/userdata/:name", element(r.Store.UserDataDocuments, userDataRowOf, noUserData))
 	del(operator, p+"/userdata/:name", removed(r.Store.DeleteUserData, "userdata document"))
-	r.documentRoutes(p+"/userdata", "userdata document", post, put, func(ctx context.Context, name, data string) error {
+	r.documentRoutes(p+"/userdata", "userdata document", post, put, server.UserDataProblem, func(ctx context.Context, name, data string) error {
 		if err := r.CheckDocument(ctx, name, data); err != nil {
 			return err
 		}
@@ -57,7 +57,8 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 	r.scriptOptionRoutes(p+"/script/:name/options", get, put)
 	get(operator, p+"/script/:name", element(r.Store.Scripts, scriptRowOf, noScripts))
 	del(operator, p+"/script/:name", removed(r.Store.DeleteScript, "provisioning script"))
-	r.documentRoutes(p+"/script", "provisioning script", post, put, func(ctx context.Context, name, text string) error {
+	unchecked := func(context.Context, []byte) string { return "" }
+	r.documentRoutes(p+"/script", "provisioning script", post, put, unchecked, func(ctx context.Context, name, text string) error {
 		_, err := r.Store.CreateScript(ctx, name, text)
 		return err
 	}, func(ctx context.Context, name, text string) error {
@@ -70,8 +71,9 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 }
 
 // documentRoutes adds the routes that create and change documents. label is the messages' word for
-// one.
-func (r *router) documentRoutes(p, label string, post, put routing, create, set func(ctx context.Context, name, data string) error) {
+// one. What problem says of a document is added to the answer: scripts for PVC save what they like.
+func (r *router) documentRoutes(p, label string, post, put routing, problem func(ctx context.Context, data []byte) string,
+	create, set func(ctx context.Context, name, data string) error) {
 	keep := func(
 		ctx context.Context, c *fiber.Ctx, f *fields, name, done string, how func(ctx context.Context, name, data string) error,
 	) error {
@@ -85,7 +87,11 @@ func (r *router) documentRoutes(p, label string, post, put routing, create, set 
 		if err := how(ctx, name, data); err != nil {
 			return err
 		}
-		return say(c, `%s %s "%s".`, done, label, name)
+		warning := problem(ctx, []byte(data))
+		if warning != "" {
+			warning = " Warning: it " + warning + "."
+		}
+		return say(c, `%s %s "%s".%s`, done, label, name, warning)
 	}
 	creating(post, p, "name", "name", nameMissing, func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
 		return keep(ctx, c, f, name, "Created", create)

@@ -31,12 +31,15 @@ func (r *router) checkSize(kind, text string) error {
 	return nil
 }
 
-// checkUserData refuses a document that cannot be served.
-func (r *router) checkUserData(ctx context.Context, name, data string) error {
+// checkUserData refuses a document that cannot be served, or that no guest can use.
+func (r *router) checkUserData(ctx context.Context, c *fiber.Ctx, name, data string) error {
 	if err := r.checkSize("userdata document", data); err != nil {
 		return err
 	}
-	return r.CheckDocument(ctx, name, data)
+	if err := r.CheckDocument(ctx, name, data); err != nil {
+		return err
+	}
+	return server.CheckUserData(ctx, c, "the userdata document", []byte(data))
 }
 
 func (r *router) createUserData(ctx context.Context, c *fiber.Ctx) error {
@@ -44,7 +47,7 @@ func (r *router) createUserData(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
 		return err
 	}
-	if err := r.checkUserData(ctx, req.Name, req.Data); err != nil {
+	if err := r.checkUserData(ctx, c, req.Name, req.Data); err != nil {
 		return err
 	}
 	d, err := r.Store.CreateUserData(ctx, req.Name, req.Data)
@@ -64,7 +67,7 @@ func (r *router) changeUserData(ctx context.Context, c *fiber.Ctx) error {
 		return func(d *seedbed.UserDataDocument) error {
 			d.Data = req.Data
 			return nil
-		}, r.checkUserData(ctx, n, req.Data)
+		}, r.checkUserData(ctx, c, n, req.Data)
 	})
 }
 

@@ -35,6 +35,9 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err := r.checkScriptRequest(ctx, req); err != nil {
 		return seedbed.Receipt{}, err
 	}
+	if err := server.CheckParams(ctx, c, req.Params); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	create := newInstance(req.NewInstance)
 	create.Action, create.Name, create.Profile, create.Image, create.Params = seedbed.DoCreate, req.Name, req.Profile, req.Image, req.Params
 	create.Arguments, create.Ready, create.Undefined, create.JobOptions = req.Arguments, req.Ready, req.DisksOnly, o

@@ -92,5 +92,12 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	}
 	plan := newInstance(req.NewInstance)
 	plan.Action, plan.Name, plan.Profile, plan.Image, plan.Params = req.Action, req.Name, req.Profile, req.Image, req.Params
-	return r.Intake.Plan(ctx, plan)
+	p, err := r.Intake.Plan(ctx, plan)
+	if err != nil || req.Action == seedbed.DoRebuild {
+		return p, err
+	}
+	if err := server.CheckParams(ctx, c, req.Params); err != nil {
+		p.Problems = append(p.Problems, err.Error())
+	}
+	return p, nil
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 
 	"seedbed"
@@ -36,6 +37,9 @@ func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
 	if err := r.checkProfile(ctx, &p); err != nil {
 		return err
 	}
+	if err := checkDocuments(ctx, c, p, seedbed.Profile{}); err != nil {
+		return err
+	}
 	if p, err = r.Store.CreateProfile(ctx, p); err != nil {
 		return err
 	}
@@ -60,6 +64,13 @@ func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 	if err := r.checkProfile(ctx, &next); err != nil {
 		return err
 	}
+	before, err := r.Store.Profile(ctx, n)
+	if err != nil {
+		return err
+	}
+	if err := checkDocuments(ctx, c, next, before); err != nil {
+		return err
+	}
 	p, err := r.Store.ChangeProfile(ctx, n, func(p *seedbed.Profile) error {
 		if err := server.Matches(c, server.ProfileTag(*p)); err != nil {
 			return err
@@ -71,4 +82,21 @@ func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return server.Tagged(c, server.ProfileTag(p), p)
+}
+
+// checkDocuments refuses user-data and vendor-data that no guest can use, unless the profile had it
+// before.
+func checkDocuments(ctx context.Context, c *fiber.Ctx, p, before seedbed.Profile) error {
+	for _, d := range []struct {
+		name      string
+		data, was []byte
+	}{{"user_data", p.UserData, before.UserData}, {"vendor_data", p.VendorData, before.VendorData}} {
+		if bytes.Equal(d.data, d.was) {
+			continue
+		}
+		if err := server.CheckUserData(ctx, c, d.name, d.data); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -21,6 +21,7 @@ func CreateCommand(a *cli.App) *cobra.Command {
 		served   flags.ServedParams
 		sized    flags.SizeParams
 		dry      bool
+		force    bool
 		w        cli.WaitFlags
 	)
 	c := &cobra.Command{
@@ -71,6 +72,7 @@ A file keeps a secret off the command line, which other users can see.`,
 				p["userdata"] = userData
 			}
 			req.Params = p
+			api = api.WithForce(force)
 			declared, err := params.Declared(ctx, api, req.Profile)
 			if err != nil {
 				return err
@@ -104,6 +106,7 @@ A file keeps a secret off the command line, which other users can see.`,
 	params.Add(c)
 	sized.Add(a, c)
 	served.Add(a, c)
+	c.Flags().BoolVar(&force, "force", false, "create it even if cloud-init could not read its user-data")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be created, where, and what prevents it")
 	w.AddJob(a, c)
 	c.ValidArgsFunction = a.Completion(cli.NoNames, cli.Profiles)

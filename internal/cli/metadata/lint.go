@@ -18,6 +18,7 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
+	"seedbed/internal/userdata"
 )
 
 func metadataLint(a *cli.App) *cobra.Command {
@@ -258,6 +259,33 @@ func (l *linter) openStack(ctx context.Context) error {
 		}
 	}
 	return l.document(ctx, root+"user_data", false)
+}
+
+// document checks user-data or vendor-data. If needed is set, 404 is a finding.
+func (l *linter) document(ctx context.Context, at string, needed bool) error {
+	body, ok, err := l.fetch(ctx, at)
+	if err != nil {
+		return err
+	}
+	if !ok && needed {
+		l.find(at, "answers 404, which costs the guest 10 s: expected 200 with an empty body")
+	}
+	if len(body) > int(maxCommon) {
+		l.find(at, "has %d bytes: Windows and other agents accept less than %s", len(body), maxCommon)
+	}
+	return l.content(ctx, at, body)
+}
+
+// maxCommon bounds a document for any agent.
+const maxCommon = seedbed.MiB
+
+// content checks a document of any kind.
+func (l *linter) content(ctx context.Context, at string, body []byte) error {
+	problems, err := userdata.Checker{Schema: l.schema}.Check(ctx, body)
+	for _, p := range problems {
+		l.find(at, "%s", p)
+	}
+	return err
 }
 
 // noCloud reads what DataSourceNoCloudNet reads. A 404 costs the guest 10 s, so each file must

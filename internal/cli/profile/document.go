@@ -34,6 +34,8 @@ type documents[T any] struct {
 	one    func(c *client.Client, ctx context.Context, name string) (T, error)
 	all    func(c *client.Client, ctx context.Context, pattern string) ([]T, error)
 	of     func(T) document
+	// forced adds --force, by which a document that no guest can use is saved.
+	forced bool
 	names  cli.NameLister
 	// unread is a document of that name that was not read.
 	unread func(name string) T
@@ -49,28 +51,44 @@ func (d *documents[T]) read(file string) (string, error) {
 	return string(text), err
 }
 
+// forceFlag adds --force, if documents of this kind have it.
+func (d *documents[T]) forceFlag(c *cobra.Command, force *bool) {
+	if d.forced {
+		addForce(c, force)
+	}
+}
+
+// addForce adds the flag by which user-data is saved that no guest can use.
+func addForce(c *cobra.Command, force *bool) {
+	c.Flags().BoolVar(force, "force", false, "save user-data as it is, even if cloud-init could not read it")
+}
+
 func (d *documents[T]) addCmd() *cobra.Command {
-	return &cobra.Command{
+	force := false
+	c := &cobra.Command{
 		Use: "add NAME FILE", Short: "Add a " + d.label + " from a file, or from standard input for -",
 		RunE: d.a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			text, err := d.read(args[1])
 			if err != nil {
 				return "", err
 			}
-			return cli.Done(d.add(api, ctx, args[0], text), "Created %s %q.", d.label, args[0])
+			return cli.Done(d.add(api.WithForce(force), ctx, args[0], text), "Created %s %q.", d.label, args[0])
 		}),
 		ValidArgsFunction: d.a.Completion(cli.NoNames, cli.Files),
 	}
+	d.forceFlag(c, &force)
+	return c
 }
 
 func (d *documents[T]) setCmd() *cobra.Command {
-	var edit bool
+	var edit, force bool
 	c := &cobra.Command{
 		Use: "set NAME [FILE|-e]", Aliases: []string{"modify"}, Short: "Replace a " + d.label + " with a file, or edit it",
 		Long: fmt.Sprintf(`Replace a %s with a file, or with standard input for -. With -e, edit it in the
 editor that VISUAL or EDITOR names; it is sent if the text was changed. If the server
 refuses the text, it is kept in a file whose name is printed.`, d.label),
 		RunE: d.a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			api = api.WithForce(force)
 			switch {
 			case edit && len(args) == 2:
 				return cli.Usagef("set %s: give a file or --editor, not both", args[0])
@@ -89,6 +107,7 @@ refuses the text, it is kept in a file whose name is printed.`, d.label),
 		ValidArgsFunction: d.a.Completion(d.names, cli.Files),
 	}
 	c.Flags().BoolVarP(&edit, "editor", "e", false, "open it in an editor")
+	d.forceFlag(c, &force)
 	return c
 }
 

@@ -30,6 +30,7 @@ func profileAdd(a *cli.App) *cobra.Command {
 	var (
 		flags profileFlags
 		p     seedbed.Profile
+		force bool
 	)
 	c := &cobra.Command{
 		Use:   "add NAME --image IMAGE",
@@ -54,11 +55,12 @@ description and required.`,
 			if err := flags.fresh(args[0]); err != nil {
 				return err
 			}
-			made, err := api.CreateProfile(ctx, p)
+			made, err := api.WithForce(force).CreateProfile(ctx, p)
 			return a.Tell(err, made, "profile %s added; use it with: seedbed create NAME --profile %s", made.Name, made.Name)
 		}),
 	}
 	flags.add(a, c, &p)
+	addForce(c, &force)
 	return c
 }
 
@@ -66,6 +68,7 @@ func profileSet(a *cli.App) *cobra.Command {
 	var (
 		flags profileFlags
 		p     seedbed.Profile
+		force bool
 	)
 	c := &cobra.Command{
 		Use: "set NAME", Aliases: []string{"modify"}, Short: "Change a profile; existing instances are not affected",
@@ -82,11 +85,12 @@ value removes a setting, which then comes from a template, or is unset.`,
 			if err := flags.apply(); err != nil {
 				return err
 			}
-			made, err := api.ChangeProfile(ctx, p)
+			made, err := api.WithForce(force).ChangeProfile(ctx, p)
 			return a.Tell(err, made, "profile %s changed; it has revision %d", made.Name, made.Revision)
 		}),
 	}
 	flags.add(a, c, &p)
+	addForce(c, &force)
 	return c
 }
 

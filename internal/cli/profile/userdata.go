@@ -19,7 +19,7 @@ byte: cloud-config, a script, a MIME multipart document, or anything that the gu
 reads. The document "empty" always exists.`,
 	})
 	d := &documents[wire.UserData]{
-		a: a, label: "userdata document", plural: "userdata documents", suffix: ".yaml",
+		a: a, label: "userdata document", plural: "userdata documents", suffix: ".yaml", forced: true,
 		add: func(c *client.Client, ctx context.Context, name, data string) error {
 			_, err := c.CreateUserData(ctx, wire.UserDataRequest{Name: name, Data: data})
 			return err

@@ -90,10 +90,13 @@ type ImageInfo struct {
 	Firmware Firmware `json:"firmware,omitempty"`
 }
 
+// PoolDir is the type of a pool that is a directory of qcow2 files.
+const PoolDir = "dir"
+
 // PoolInfo is the room in a pool.
 type PoolInfo struct {
 	Name string `json:"name"`
-	Type string `json:"type"` // "dir" or "ceph"
+	Type string `json:"type"` // PoolDir or "ceph"
 	Size Bytes  `json:"size"`
 	Free Bytes  `json:"free"`
 	// Shared is true if every node that has the pool sees the same volumes in it.

@@ -13,6 +13,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/engine"
+	"seedbed/provision/intake"
 	"seedbed/provision/worker/drivertest"
 )
 
@@ -107,6 +108,42 @@ func TestSnapshotJobs(t *testing.T) {
 	l.up("web1")
 	l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
 	l.nothing("web1")
+}
+
+// TestSnapshotIsRefusedBeforeItsJob checks that no job is made for a snapshot that cannot be taken: of
+// a running guest's file, or of a name that is in use.
+func TestSnapshotIsRefusedBeforeItsJob(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	ctx := t.Context()
+	l.serve(func(s *intake.Serving) {
+		s.Snapshots = func(ctx context.Context, _, _, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error) {
+			return l.pool.Snapshots(ctx, volume, id)
+		}
+	})
+	inst := l.made()
+	l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
+	refused := func(want string, kind error) {
+		t.Helper()
+		_, err := l.intake.Snapshot(ctx, "web1", "s1", usual)
+		l.want(want, err, kind)
+		if err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	refused(`instance "web1" has a snapshot "s1" already: take another name`, seedbed.ErrExists)
+	l.ok(l.db.EnsureNode(ctx, testNode))
+	l.ok(l.db.NoteNode(ctx, testNode, seedbed.NodeReport{
+		Pools: []seedbed.PoolInfo{{Name: "default", Type: seedbed.PoolDir, Size: seedbed.TiB, Free: seedbed.TiB}}}, "", time.Now()))
+	refused("can only be taken while it is off (seedbed vm stop web1)", seedbed.ErrConflict)
+	l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s2", usual)), seedbed.JobSucceeded)
+	l.snapshots(inst, "s1", "s2")
+	jobs, err := l.db.Jobs(ctx, 10)
+	l.ok(err)
+	if len(jobs) != 5 { // the import, the create, two snapshots and the stop
+		t.Errorf("%d jobs", len(jobs))
+	}
 }
 
 // TestVolumeJobFails checks that a failed job undoes what it did, and nothing else: the instance

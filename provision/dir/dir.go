@@ -33,7 +33,7 @@ import (
 )
 
 // Type is the pool type that this package implements.
-const Type = "dir"
+const Type = seedbed.PoolDir
 
 // DefaultReserve is the default of Config.Reserve.
 const DefaultReserve = 1 * seedbed.GiB

@@ -30,6 +30,8 @@ type Serving struct {
 	MACTaken func(node string, mac seedbed.MAC) (by string)
 	// HasDomain reports whether a node has a domain of that name. Nil reports false.
 	HasDomain func(ctx context.Context, node, name string) (bool, error)
+	// Snapshots returns the snapshots of a volume. Nil knows none.
+	Snapshots func(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
 	// Renderer makes the records; templates read their values.
 	Renderer record.Renderer
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"seedbed"
 )
@@ -21,6 +22,33 @@ func (in *Intake) Flatten(ctx context.Context, name string, o seedbed.JobOptions
 // called name. Errors: ErrInvalid for a name that cannot be used, and otherwise those of Flatten.
 func (in *Intake) Snapshot(ctx context.Context, name, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobSnapshot, name, &seedbed.SnapshotJob{Name: snapshot}, o)
+}
+
+// snapshotable refuses a snapshot that its job could not take: one of a file that a guest has open,
+// or of a name that a volume has already. What the node does not report leaves it to the job.
+func (in *Intake) snapshotable(ctx context.Context, inst seedbed.Instance, snapshot string) error {
+	for _, v := range inst.Volumes {
+		info, known, err := in.placer.Room(ctx, inst.Node, v.Pool)
+		if err != nil {
+			return err
+		}
+		if known && info.Type == seedbed.PoolDir && inst.State == seedbed.InstanceRunning {
+			return seedbed.Errorf(seedbed.ErrConflict,
+				"instance %q is running, and a snapshot of a volume in the directory pool %q can only be taken while it is off (seedbed vm stop %s)",
+				inst.Name, v.Pool, inst.Name)
+		}
+		if in.serving.Snapshots == nil {
+			continue
+		}
+		asked, cancel := context.WithTimeout(ctx, strangerTime)
+		all, err := in.serving.Snapshots(asked, inst.Node, v.Pool, v.Name, inst.ID)
+		cancel()
+		if err == nil && slices.ContainsFunc(all, func(s seedbed.SnapshotInfo) bool { return s.Name == snapshot }) {
+			return seedbed.Errorf(seedbed.ErrExists, "instance %q has a snapshot %q already: take another name, or remove it "+
+				"(seedbed vm snapshot remove %s %s)", inst.Name, snapshot, inst.Name, snapshot)
+		}
+	}
+	return nil
 }
 
 // RemoveSnapshot accepts a request to remove a snapshot. The errors are those of Snapshot.
@@ -49,6 +77,11 @@ func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name stri
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", name)
 	} else if err != nil {
 		return seedbed.Receipt{}, err
+	}
+	if kind == seedbed.JobSnapshot {
+		if err := in.snapshotable(ctx, inst, input.Name); err != nil {
+			return seedbed.Receipt{}, err
+		}
 	}
 	job.Subject, job.Instance, job.Node = inst.Name, inst.ID, inst.Node
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})

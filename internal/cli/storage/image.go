@@ -37,6 +37,10 @@ a file on the control host, or on the node given with --node. The image is a cop
 you can delete the file afterwards. To import a file from this machine, use
 seedbed image upload.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if strings.Contains(args[1], "://") {
+				return cli.Usagef("image add %s: %s is a URL: expected a file; fetch it first (curl -fLO URL), and compare its digest with --sha256",
+					args[0], args[1])
+			}
 			path, err := filepath.Abs(args[1])
 			if err != nil {
 				return err

@@ -50,7 +50,7 @@ runcmd:
 func TestGuest(t *testing.T) {
 	beside(t)
 	image := lab.GuestImage(t)
-	s := hostStack(t, lab.StackOptions{})
+	s := hostStack(t, lab.StackOptions{Jobs: "{poll: 50ms}"}) // a stage that waits for a guest outlives a busy minute
 	addImage(t, s, "debian", image)
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnbi2O4bamyvGex+KKx6teSJUluixtO12v0Y6RxM8g6 tester"
 	addProfile(t, s, seedbed.Profile{
@@ -151,10 +151,31 @@ func TestGuest(t *testing.T) {
 		t.Error("the report token is in a log")
 	}
 
+	reportsAgain(t, s, vm)
 	removeInstance(t, s, "guest1")
 	for _, name := range s.Domains() {
 		if name == "guest1" {
 			t.Error("the domain is still there")
 		}
+	}
+}
+
+// reportsAgain rebuilds a guest that has reported in, which is ready once it has done so again,
+// through the same daemons.
+func reportsAgain(t *testing.T, s *lab.Stack, before seedbed.Instance) {
+	t.Helper()
+	began := time.Now()
+	out, stderr, status := s.CLI("vm", "rebuild", before.Name, "-y", "--force")
+	if status != 0 {
+		console, _ := s.API.Console(t.Context(), before.Name, 8*seedbed.KiB)
+		t.Fatalf("rebuild: status %d: %s%s\n%s", status, out, stderr, console)
+	}
+	t.Logf("rebuilt, and reported in again, after %.1f s", time.Since(began).Seconds())
+	after, err := s.API.Instance(t.Context(), before.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.ID != before.ID || !after.Reported.After(before.Reported) || after.Volumes[0].Name == before.Volumes[0].Name {
+		t.Errorf("rebuilt as %+v, reported %v; it was %+v, reported %v", after, after.Reported, before, before.Reported)
 	}
 }

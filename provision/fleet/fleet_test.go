@@ -271,6 +271,11 @@ func TestFleetHealth(t *testing.T) {
 	if all := l.Health(t.Context()); all[0].Name != "worker" || !all[0].OK { // as on a single host
 		t.Errorf("one node: %+v", all)
 	}
+	l.dir.set(seedbed.Node{Name: "hv3"}) // it is not told to start what it could not call
+	l.eventually(t, "another node", func() bool { return len(l.Nodes()) == 1 && l.Nodes()[0].Name == "hv3" })
+	if c := l.Health(t.Context())[0]; c.OK || !strings.Contains(c.Detail, "has no address") || !strings.Contains(c.Hint, "cluster.md") {
+		t.Errorf("hv3: %+v", c)
+	}
 }
 
 // TestSupersede checks that a worker that is told that another continues a job ends what it does

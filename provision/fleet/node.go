@@ -173,6 +173,19 @@ func (f *Fleet) ForeignDomain(ctx context.Context, node, name string) (seedbed.F
 		"domain %q is on %s: choose one (--node NAME, ?node=NAME)", name, strings.Join(on, " and "))
 }
 
+// remedy returns what to do about a worker that does not answer because of problem.
+func (f *Fleet) remedy(node, problem string) string {
+	switch {
+	case f.client(node).at == "": // there is nothing to call
+		return "follow its message, and docs/how-to/cluster.md"
+	case strings.Contains(problem, "is not trusted"):
+		return "give both hosts certificates of the same authority: docs/how-to/cluster.md"
+	case node == f.cfg.Home:
+		return "start seedbed-worker on this host"
+	}
+	return "start seedbed-worker on " + node
+}
+
 // Health returns the checks of every worker. Their names include the node if there are several.
 func (f *Fleet) Health(ctx context.Context) []seedbed.Check {
 	nodes := f.Nodes()
@@ -190,10 +203,7 @@ func (f *Fleet) Health(ctx context.Context) []seedbed.Check {
 	var all []seedbed.Check
 	for i, checks := range answers {
 		if !checks[0].OK {
-			checks[0].Hint = "start seedbed-worker on " + nodes[i].Name
-			if nodes[i].Name == f.cfg.Home {
-				checks[0].Hint = "start seedbed-worker on this host"
-			}
+			checks[0].Hint = f.remedy(nodes[i].Name, checks[0].Detail)
 		}
 		for _, c := range checks {
 			if len(nodes) > 1 {

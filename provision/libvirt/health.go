@@ -13,8 +13,6 @@ import (
 	"seedbed"
 )
 
-const startHint = "start libvirt: systemctl start libvirtd virtlogd"
-
 // virtlogdSocket is where the system's virtlogd listens.
 const virtlogdSocket = "/run/libvirt/virtlogd-sock"
 
@@ -29,14 +27,14 @@ func (d *Driver) checkConnection(ctx context.Context) seedbed.Check {
 		return version(conn)
 	})
 	if err != nil {
-		c.Detail, c.Hint = err.Error(), startHint
+		c.Detail, c.Hint = err.Error(), startHint(systemdDir)
 		return c
 	}
 	c.OK, c.Detail = true, fmt.Sprintf("%s at %s", v, d.cfg.URI)
 	if n := d.gate.Stuck(); n > 0 {
 		c.OK = false
 		c.Detail += fmt.Sprintf("; %d calls have not come back", n)
-		c.Hint = "look at libvirtd's log, or restart it: systemctl restart libvirtd"
+		c.Hint = "look at libvirtd's log, or restart it"
 	}
 	return c
 }
@@ -48,7 +46,7 @@ func (d *Driver) checkType(ctx context.Context) seedbed.Check {
 		return c.host.DomainType + ": " + c.reason, err
 	})
 	if err != nil {
-		c.Detail, c.Hint = err.Error(), startHint
+		c.Detail, c.Hint = err.Error(), startHint(systemdDir)
 		return c
 	}
 	c.OK, c.Detail = true, detail
@@ -65,7 +63,7 @@ func (d *Driver) checkConsole() seedbed.Check {
 	if d.cfg.URI == DefaultURI {
 		if _, err := os.Stat(virtlogdSocket); errors.Is(err, os.ErrNotExist) {
 			c.Detail = "virtlogd, which writes the console logs, is not running: " + virtlogdSocket
-			c.Hint = "start it: systemctl start virtlogd"
+			c.Hint = startHint(systemdDir)
 			return c
 		}
 	}

@@ -72,6 +72,17 @@ func hasVirtFlags(cpuinfo string) bool {
 	return false
 }
 
+// systemdDir exists while systemd manages the host (sd_booted(3)).
+const systemdDir = "/run/systemd/system"
+
+// startHint returns how libvirt and its log daemon are started on this host.
+func startHint(systemd string) string {
+	if _, err := os.Stat(systemd); err != nil {
+		return "start libvirt: virtlogd -d && libvirtd -d"
+	}
+	return "start libvirt: systemctl start libvirtd virtlogd"
+}
+
 // checkKVMDevice checks whether only root can open the device at path. libvirt 9 then finds KVM
 // while it probes QEMU (as another user, but with CAP_DAC_OVERRIDE), but not when it validates the
 // result (without it). So it probes QEMU again, for seconds, at every call: virQEMUCapsIsValid,

@@ -4,7 +4,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +20,10 @@ func Command(a *cli.App) *cobra.Command {
 		Use:   "doctor",
 		Short: "Find problems and suggest what to do",
 		Long: `Check this host, which needs no daemon, and then ask seedbedd for its checks, unless it
-runs on other hosts (feed.servers). Exit status 1 means that there is a problem; a note
-is not a problem.`,
+runs on other hosts (feed.servers). Each check has one line, and problems are the last
+ones. Exit status 1 means that there is a problem; a note is not a problem.
+
+Daemons that are starting get a second to open their sockets.`,
 		RunE: a.Do(func(ctx context.Context, _ []string) error {
 			o, err := a.Options()
 			if err != nil {
@@ -32,32 +33,30 @@ is not a problem.`,
 			if err != nil {
 				return err
 			}
-			var found []seedbed.Check
-			if h := newHost(file); cli.IsLocal(o) && !h.controls() {
-				found = append(h.checks(ctx), h.elsewhere())
-			} else {
-				if cli.IsLocal(o) {
-					found = h.checks(ctx)
-				}
-				found = append(found, serverChecks(ctx, api)...)
+			h := newHost(file)
+			var own, daemons []seedbed.Check
+			switch {
+			case !cli.IsLocal(o):
+				daemons = serverChecks(ctx, api, "follow its message, or read seedbedd's log there")
+			case h.controls():
+				h.settle(ctx)
+				own, daemons = h.checks(ctx), serverChecks(ctx, api, h.start("seedbedd", h.file))
+			default:
+				h.settle(ctx)
+				own = append(h.checks(ctx), h.elsewhere())
 			}
-			checks := []seedbed.Check{}
-			for _, c := range found {
-				if !slices.Contains(checks, c) { // the host's daemon may check the same file
-					checks = append(checks, c)
-				}
-			}
-			if err := printChecks(a, checks); err != nil {
+			all := merge(h.config.Node, own, daemons)
+			if err := printChecks(a, all); err != nil {
 				return err
 			}
 			problems := 0
-			for _, c := range checks {
-				if !c.OK {
+			for _, r := range all {
+				if !r.OK {
 					problems++
 				}
 			}
 			if problems > 0 {
-				return fmt.Errorf("%d of %d checks found a problem", problems, len(checks))
+				return fmt.Errorf("%d of %d checks found a problem", problems, len(all))
 			}
 			return nil
 		}),
@@ -67,10 +66,10 @@ is not a problem.`,
 }
 
 // serverChecks returns seedbedd's checks, or the problem that it does not answer.
-func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
+func serverChecks(ctx context.Context, api *client.Client, hint string) []seedbed.Check {
 	h, err := api.Health(ctx)
 	if err != nil {
-		return []seedbed.Check{{Name: "api", Detail: err.Error(), Hint: "start seedbedd, or read its log"}}
+		return []seedbed.Check{{Name: "api", Detail: err.Error(), Hint: hint}}
 	}
 	answers := seedbed.Check{Name: "api", OK: true, Detail: fmt.Sprintf("seedbedd %s on %s answers on %s", h.Version, h.Node, api.Where())}
 	found, err := api.Doctor(ctx)
@@ -80,20 +79,18 @@ func serverChecks(ctx context.Context, api *client.Client) []seedbed.Check {
 	return append([]seedbed.Check{answers}, found...)
 }
 
-func printChecks(a *cli.App, checks []seedbed.Check) error {
+func printChecks(a *cli.App, all []result) error {
+	if a.JSON() {
+		return a.PrintJSON(all)
+	}
 	var rows [][]string
-	for _, c := range checks {
-		state := "ok"
-		switch {
-		case !c.OK:
-			state = "problem"
-		case c.Hint != "":
-			state = "note"
-		}
-		rows = append(rows, []string{state, c.Name, cli.OneLine(c.Detail)})
-		if c.Hint != "" {
-			rows = append(rows, []string{"", "", "-> " + cli.OneLine(c.Hint)})
+	for _, r := range all {
+		rows = append(rows, []string{r.Verdict, r.Name, cli.OneLine(r.Detail)})
+		if r.Hint != "" {
+			rows = append(rows, []string{"", "", "-> " + cli.OneLine(r.Hint)})
 		}
 	}
-	return a.ShowTable(checks, []string{"", "check", "found"}, rows, "")
+	a.PrintTable([]string{"", "check", "found"}, rows, "")
+	_, err := fmt.Fprintf(a.Out, "\n%s\n", count(all))
+	return err
 }

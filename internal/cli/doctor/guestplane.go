@@ -9,15 +9,13 @@ import (
 	"seedbed"
 )
 
-const gonePlane = "start seedbed-metadata on this host, or read its log"
-
 // guestPlane asks seedbed-metadata on this host for its health (GET /healthz at its health
 // address). No other daemon can notice that it has stopped.
 func (h host) guestPlane(ctx context.Context) []seedbed.Check {
 	const name, reportSize = "seedbed-metadata", 1 << 20
 	addr := h.config.Metadata.Health
 	gone := func(detail string) []seedbed.Check {
-		return []seedbed.Check{{Name: name, Detail: detail, Hint: gonePlane}}
+		return []seedbed.Check{{Name: name, Detail: detail, Hint: h.start(name, h.file)}}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*h.dial) // its own checks take some time
 	defer cancel()

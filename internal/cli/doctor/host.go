@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 
 // host is what the doctor checks without any daemon.
 type host struct {
+	system
 	file    string // the daemons' configuration, and its content
 	config  config.Config
 	problem error
@@ -33,7 +35,7 @@ type host struct {
 }
 
 func newHost(file string) host {
-	h := host{file: file, libvirt: "/run/libvirt/libvirt-sock", kvm: "/dev/kvm", dial: 2 * time.Second}
+	h := host{system: thisSystem(), file: file, libvirt: "/run/libvirt/libvirt-sock", kvm: "/dev/kvm", dial: 2 * time.Second}
 	h.config, h.problem = config.Load(file)
 	if h.problem != nil {
 		h.config = config.Default()
@@ -47,19 +49,44 @@ func newHost(file string) host {
 func (h host) checks(ctx context.Context) []seedbed.Check {
 	all := []seedbed.Check{h.configuration(), h.room(), h.clock()}
 	if h.controls() {
-		all = append(all, h.socket(ctx, "control socket", h.config.API.Socket, "start seedbedd"),
-			h.socket(ctx, "feed socket", h.config.Feed.Socket, "start seedbedd"))
+		all = append(all, h.socket(ctx, "control socket", h.config.API.Socket, h.start("seedbedd", h.file)),
+			h.socket(ctx, "feed socket", h.config.Feed.Socket, h.start("seedbedd", h.file)))
 	}
 	all = append(all, h.certificates()...)
 	if !h.config.Hypervisor {
 		return all
 	}
-	all = append(all, h.socket(ctx, "worker socket", h.config.Worker.Socket, "start seedbed-worker"),
-		h.socket(ctx, "libvirt", h.libvirt, "install libvirt-daemon-system and start libvirtd"),
-		h.tool("qemu-img", "install qemu-utils"),
+	all = append(all, h.socket(ctx, "worker", h.config.Worker.Socket, h.start("seedbed-worker", h.file)),
+		h.socket(ctx, "libvirt", h.libvirt, h.startLibvirt()),
+		h.tool("qemu-img", "apt install qemu-utils"),
 		h.acceleration(),
 		h.metadataPort())
 	return append(all, h.guestPlane(ctx)...)
+}
+
+// settleFor is how long daemons that are starting have to open their sockets.
+const settleFor = time.Second
+
+// settle waits until the sockets of the daemons that should run here exist, for a moment.
+func (h host) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	defer cancel()
+	var sockets []string
+	if h.controls() {
+		sockets = append(sockets, h.config.API.Socket, h.config.Feed.Socket)
+	}
+	if h.config.Hypervisor {
+		sockets = append(sockets, h.config.Worker.Socket)
+	}
+	tick := time.NewTicker(settleFor / 20)
+	defer tick.Stop()
+	for slices.ContainsFunc(sockets, func(path string) bool { _, err := os.Lstat(path); return errors.Is(err, fs.ErrNotExist) }) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func (h host) configuration() seedbed.Check {
@@ -102,7 +129,7 @@ func (h host) tool(name, hint string) seedbed.Check {
 }
 
 func (h host) acceleration() seedbed.Check {
-	c := seedbed.Check{Name: "kvm", OK: true, Detail: h.kvm + " exists"}
+	c := seedbed.Check{Name: "kvm device", OK: true, Detail: h.kvm + " exists"}
 	if _, err := os.Stat(h.kvm); err != nil {
 		c.Detail = "missing: " + h.kvm + ": guests are emulated, which is slow"
 		c.Hint = "enable virtualization in the firmware, or load kvm_intel or kvm_amd"
@@ -120,8 +147,9 @@ func (h host) clock() seedbed.Check {
 	case err != nil:
 		c.Detail += ", synchronisation unknown: " + err.Error()
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
-		c.Detail += ", not synchronised"
-		c.Hint = "run chrony or systemd-timesyncd: webhooks with a wrong time stamp are refused"
+		c.OK = false
+		c.Detail += ", not synchronised: webhooks whose time stamps seem too old or too new are refused"
+		c.Hint = "run an NTP client, such as systemd-timesyncd or chrony"
 	default:
 		c.Detail += ", synchronised"
 	}

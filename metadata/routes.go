@@ -25,6 +25,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 		return
 	}
 	var a answer
+	var r *record
 	if w, asked, problem := readWait(ctx); asked && where.dialect == dialectEC2 {
 		if problem != "" {
 			explain(ctx, http.StatusBadRequest, problem)
@@ -34,18 +35,20 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, who *conn) {
 		if a, ok = s.await(ctx, who, w); !ok {
 			return
 		}
+		r = who.record
 	} else {
 		now := s.now()
-		x, r := who.seen(now)
+		var x *index
+		x, r = who.seen(now)
 		if a = r.at(where); a.crawl {
 			s.dir.sessions.pinTo(who.session, x, now)
 		}
 	}
-	s.reply(ctx, who, a)
+	s.reply(ctx, who, r, a)
 }
 
-// reply sends what was found at the place of a request.
-func (s *Server) reply(ctx *fasthttp.RequestCtx, who *conn, a answer) {
+// reply sends what r has at the place of a request.
+func (s *Server) reply(ctx *fasthttp.RequestCtx, who *conn, r *record, a answer) {
 	if a.node == openstackPassword {
 		a.body = who.password()
 	}
@@ -58,7 +61,7 @@ func (s *Server) reply(ctx *fasthttp.RequestCtx, who *conn, a answer) {
 		fail(ctx, status)
 	}
 	if who.where.dialect == dialectEC2 && a.node != nil {
-		tag := a.etag()
+		tag := r.etag(a)
 		ctx.Response.Header.SetBytesV("ETag", tag[:])
 	}
 	switch a.node {

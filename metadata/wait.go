@@ -65,9 +65,13 @@ func readWait(ctx *fasthttp.RequestCtx) (w wait, asked bool, problem string) {
 // etagLen is the length of an ETag, in bytes.
 const etagLen = 16
 
-// etag returns the ETag of an answer: the same for the same content, on each node. Nothing at a path
-// has one too.
-func (a answer) etag() (tag [etagLen]byte) {
+// etag returns the ETag of what r has at a place: the same for the same content, on each node. Nothing
+// at a path has one too. User-data may be large, and its digest is known.
+func (r *record) etag(a answer) (tag [etagLen]byte) {
+	if b := r.guest.UserData; a.node == userDataLeaf && a.ok && b != nil && len(b.SHA256) >= etagLen {
+		copy(tag[:], b.SHA256)
+		return tag
+	}
 	const digits = "0123456789abcdef"
 	sum := xxhash.Sum64(a.body)
 	if !a.ok {
@@ -104,7 +108,7 @@ func (s *Server) await(ctx *fasthttp.RequestCtx, who *conn, w wait) (a answer, o
 			}
 		}
 		a = who.record.at(who.where)
-		tag := a.etag()
+		tag := who.record.etag(a)
 		switch {
 		case !w.on, ended, a.node == nil, w.timeout == 0, w.last != nil && !bytes.Equal(w.last, tag[:]):
 			return a, true

@@ -76,6 +76,16 @@ func TestWait(t *testing.T) {
 	l.want(a, 404, "GET", "/latest/meta-data/nothing?wait_for_change=true")
 	l.want(a, 200, "GET", "/nocloud/meta-data?wait_for_change=true") // not a path of EC2's
 
+	docs := map[seedbed.InstanceID][]byte{idB: []byte("#!/bin/sh\n")}
+	l.apply(stateOf(docs, tagged("one"), guestB()))
+	b := l.client(addrB)
+	data := l.want(b, 200, "GET", "/latest/user-data").header.Get("ETag")
+	script := l.later(b, "/latest/user-data?wait_for_change=true&last_etag="+data)
+	l.waiting(1)
+	docs[idB] = []byte("#!/bin/bash\n")
+	l.apply(stateOf(docs, tagged("one"), guestB()))
+	l.got(script, 200, "#!/bin/bash\n")
+
 	leaf := l.later(a, tagPath+"?wait_for_change=true&last_etag="+url.QueryEscape(`"`+tag+`"`))
 	list := l.later(a, "/latest/meta-data/tags/instance/?wait_for_change=true")
 	other := l.later(l.client(addrB), "/latest/meta-data/local-hostname?wait_for_change=true")

@@ -15,6 +15,7 @@ import (
 	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/lab"
+	"seedbed/internal/sample"
 )
 
 const userData = `#cloud-config
@@ -157,6 +158,9 @@ func TestGuest(t *testing.T) {
 		if name == "guest1" {
 			t.Error("the domain is still there")
 		}
+	}
+	if sample.Long() { // minutes, with those that make the image
+		newestGuest(t, s)
 	}
 }
 

@@ -145,7 +145,7 @@ func (e Endpoint) checkURL() error {
 		return bad("has a fragment, which is never sent")
 	case u.Scheme == "http" && !e.Insecure && !e.AllowPrivate:
 		return bad("is plain http, which anyone on the way can read: " +
-			"expected https, or allow_private for an address on this network, or insecure")
+			"expected https, or --allow-private for an address on this network, or --insecure (allow_private and insecure in the API)")
 	}
 	return nil
 }

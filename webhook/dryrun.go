@@ -59,7 +59,7 @@ func (r *Server) Redeliver(ctx context.Context, hook, id string, o seedbed.JobOp
 	}
 	if old.Payload == nil {
 		return seedbed.Redelivery{}, seedbed.Errorf(seedbed.ErrConflict,
-			"the payload of delivery %q was not kept: set keep_payload on hook %q for those to come", seedbed.Clip(id), hook)
+			"the payload of delivery %q was not kept: for those to come, seedbed hook set %s --keep-payload", seedbed.Clip(id), hook)
 	}
 	d := &delivered{body: old.Payload, options: o}
 	if d.hook, err = r.Hooks.Hook(ctx, hook); err != nil {

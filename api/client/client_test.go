@@ -117,6 +117,8 @@ func TestRoutes(t *testing.T) {
 		{"hook remove", func(c *client.Client) error { return c.DeleteHook(ctx, "h") }, "DELETE /api/v1/hooks/h "},
 		{"rejections", func(c *client.Client) error { _, err := c.Rejections(ctx, "ci", 5); return err },
 			"GET /api/v1/deliveries/rejected?hook=ci&limit=5 "},
+		{"deliveries of an ID", func(c *client.Client) error { _, err := c.DeliveriesOf(ctx, "a/b"); return err },
+			"GET /api/v1/deliveries?id=a%2Fb "},
 		{"deliveries", func(c *client.Client) error { _, err := c.Deliveries(ctx, "", 0); return err }, "GET /api/v1/deliveries "},
 		{"create", func(c *client.Client) error {
 			_, err := c.CreateInstance(ctx, seedbed.Request{Action: "create", Name: "v", Profile: "p", Params: map[string]any{"vcpus": 2}})

@@ -75,6 +75,11 @@ func (c *Client) Rejections(ctx context.Context, hook string, max int) ([]seedbe
 	return get[[]seedbed.Rejection](ctx, c, "/deliveries/rejected", q)
 }
 
+// DeliveriesOf lists the deliveries with that ID, of all hooks.
+func (c *Client) DeliveriesOf(ctx context.Context, id string) ([]seedbed.Delivery, error) {
+	return get[[]seedbed.Delivery](ctx, c, "/deliveries", url.Values{"id": {id}})
+}
+
 // Delivery returns one delivery as it was received, or seedbed.ErrNotFound.
 func (c *Client) Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error) {
 	return get[seedbed.Delivery](ctx, c, deliveryPath(hook, id), nil)

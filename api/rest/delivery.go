@@ -16,7 +16,14 @@ func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Store.Deliveries(ctx, n)
+	id := strings.Clone(c.Query("id"))
+	switch {
+	case id == "":
+		return r.Store.Deliveries(ctx, n)
+	case len(id) > maxDeliveryID:
+		return nil, server.Invalid("id %q: expected the ID of a delivery", seedbed.Clip(id))
+	}
+	return r.Store.DeliveriesOf(ctx, id, n)
 }
 
 // hookDeliveries lists the deliveries to a hook. The hook may have been removed since.

@@ -103,7 +103,12 @@ func (r *Router) unauthenticated(c *fiber.Ctx, given bool, peer string) error {
 		}
 	}
 	c.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="seedbed"`)
-	return seedbed.Errorf(seedbed.ErrUnauthenticated, "a token of the API is required, as Authorization: Bearer or X-Api-Key")
+	if given {
+		return seedbed.Errorf(seedbed.ErrUnauthenticated,
+			"the token is not one of this API, or has expired (seedbed: SEEDBED_TOKEN or --token-file; seedbed token list)")
+	}
+	return seedbed.Errorf(seedbed.ErrUnauthenticated,
+		"a token of the API is required, as Authorization: Bearer or X-Api-Key (seedbed: SEEDBED_TOKEN or --token-file)")
 }
 
 // holder returns the token with that secret: the configured one, or one that was created. It

@@ -135,6 +135,8 @@ type Webhooks interface {
 	// Deliveries returns at most limit deliveries, newest first, without payloads.
 	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
 	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
+	// DeliveriesOf is like Deliveries, for those of any hook with that ID.
+	DeliveriesOf(ctx context.Context, id string, limit int) ([]seedbed.Delivery, error)
 	// Rejections returns at most limit counts of deliveries whose sender was not accepted, the latest
 	// first. An empty hook means all hooks.
 	Rejections(ctx context.Context, hook string, limit int) ([]seedbed.Rejection, error)

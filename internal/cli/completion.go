@@ -99,7 +99,7 @@ func (a *App) completeBelow(group *cobra.Command, named NameLister) {
 		if c.ValidArgsFunction != nil || len(words) < 2 {
 			continue
 		}
-		words[1] = strings.TrimSuffix(words[1], "...")
+		words[1] = strings.Trim(words[1], "[].")
 		var lister NameLister
 		switch {
 		case words[1] == "VM":

@@ -94,6 +94,9 @@ func limited(c *cobra.Command) (given bool) {
 // Show returns a command that shows one object.
 func (r Resource[T]) Show(a *App, use, short string) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		if a.raw() {
+			return Usagef("--format raw prints the names of a list: for one object, choose pretty or json")
+		}
 		thing, err := r.One(api, ctx, args)
 		if err != nil {
 			return err

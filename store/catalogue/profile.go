@@ -182,7 +182,7 @@ func (s *Store) DeleteProfile(ctx context.Context, name string, checks ...func(s
 			return err
 		}
 		if len(users) > 0 {
-			return seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or delete that first", name, sqldb.Quoted(users))
+			return seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or remove that first", name, sqldb.Quoted(users))
 		}
 		return sqldb.Exec(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
 	})

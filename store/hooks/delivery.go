@@ -49,6 +49,11 @@ func (s *Store) HookDeliveries(ctx context.Context, hook string, limit int) ([]s
 	return s.deliveries(ctx, `hook = $2`, sqldb.Bound(limit, 1000), hook)
 }
 
+// DeliveriesOf is like Deliveries, for those of any hook with the sender's id.
+func (s *Store) DeliveriesOf(ctx context.Context, id string, limit int) ([]seedbed.Delivery, error) {
+	return s.deliveries(ctx, `id = $2`, sqldb.Bound(limit, 1000), id)
+}
+
 func (s *Store) deliveries(ctx context.Context, cond string, args ...any) (all []seedbed.Delivery, err error) {
 	err = s.db.View(ctx, "list deliveries", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanDelivery, fmt.Sprintf(deliveryRows, "NULL", cond, "NULL", cond)+newest, args...)

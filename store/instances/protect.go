@@ -20,8 +20,8 @@ func Confirmed(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
 			a.Job.Subject, a.Job.Kind, a.Job.Subject)
 	case a.Confirm == "":
 		return seedbed.Errorf(seedbed.ErrConflict,
-			"instance %q is protected: to %s it, confirm with its name (confirm=%s), or take the protection away (seedbed vm unprotect %s)",
-			a.Job.Subject, a.Job.Kind, a.Job.Subject, a.Job.Subject)
+			"instance %q is protected: to %s it, confirm with its name (--confirm %s; in the API confirm=%s), "+
+				"or take the protection away (seedbed vm unprotect %s)", a.Job.Subject, a.Job.Kind, a.Job.Subject, a.Job.Subject, a.Job.Subject)
 	case a.Confirm != a.Job.Subject:
 		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is protected, and %q is not its name: nothing was done",
 			a.Job.Subject, sqldb.Clean(a.Confirm, 80))

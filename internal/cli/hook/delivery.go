@@ -40,7 +40,8 @@ not told the reason. Of each hook, the 50 latest counts are kept.`
 	list.Flags().BoolVar(&rejected, "rejected", false, "count those whose sender was not accepted, with the reason")
 	list.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
 	list.Flags().IntVar(&most, "limit", 0, "show at most `N` (default 100)")
-	c.AddCommand(list, r.Show(a, "show HOOK ID", "Show a delivery with its headers, and its payload if that was stored"), deliveryRedeliver(a))
+	show := r.Show(a, "show [HOOK] ID", "Show a delivery with its headers, and its payload if that was stored")
+	c.AddCommand(list, show, deliveryRedeliver(a))
 	return c
 }
 
@@ -55,10 +56,34 @@ func deliveries(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Delive
 			return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
 		},
 		One: func(c *client.Client, ctx context.Context, args []string) (seedbed.Delivery, error) {
-			return c.Delivery(ctx, args[0], args[1])
+			hook, id, err := deliveryOf(ctx, c, args)
+			if err != nil {
+				return seedbed.Delivery{}, err
+			}
+			return c.Delivery(ctx, hook, id)
 		},
 		Pairs: deliveryPairs,
 	}
+}
+
+// deliveryOf returns the hook and the ID of the delivery that the arguments [HOOK] ID name.
+func deliveryOf(ctx context.Context, api *client.Client, args []string) (hook, id string, err error) {
+	if len(args) == 2 {
+		return args[0], args[1], nil
+	}
+	all, err := api.DeliveriesOf(ctx, args[0])
+	switch {
+	case err != nil:
+		return "", "", err
+	case len(all) == 0:
+		return "", "", seedbed.Errorf(seedbed.ErrNotFound, "delivery %q does not exist: see seedbed delivery list", args[0])
+	case len(all) > 1:
+		hooks := cli.Each(all, func(d seedbed.Delivery) string { return d.Hook })
+		slices.Sort(hooks)
+		return "", "", seedbed.Errorf(seedbed.ErrConflict, "several hooks have a delivery %q: give HOOK, one of %s", args[0],
+			strings.Join(hooks, ", "))
+	}
+	return all[0].Hook, all[0].ID, nil
 }
 
 func rejections(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Rejection] {
@@ -97,9 +122,13 @@ func deliveryPairs(a *cli.App, d seedbed.Delivery) [][2]string {
 func deliveryRedeliver(a *cli.App) *cobra.Command {
 	var w cli.WaitFlags
 	c := &cobra.Command{
-		Use: "redeliver HOOK ID", Short: "Reprocess a stored webhook under the current rules",
+		Use: "redeliver [HOOK] ID", Short: "Reprocess a stored webhook under the current rules",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			done, err := api.Redeliver(ctx, args[0], args[1])
+			hook, id, err := deliveryOf(ctx, api, args)
+			if err != nil {
+				return err
+			}
+			done, err := api.Redeliver(ctx, hook, id)
 			if done.Job != "" {
 				return a.Finish(ctx, api, &w, seedbed.Receipt{Job: done.Job, State: done.State}, err)
 			}

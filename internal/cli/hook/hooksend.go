@@ -67,6 +67,17 @@ The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`
 	return c
 }
 
+// payload returns what the flag --data gives.
+func payload(a *cli.App, data string) ([]byte, error) {
+	switch {
+	case data == "-":
+		return cli.ReadLimited(a.In, "standard input", maxPayload)
+	case strings.HasPrefix(data, "@"):
+		return cli.ReadBounded(data[1:], maxPayload)
+	}
+	return []byte(data), nil
+}
+
 func send(ctx context.Context, a *cli.App, s hookSend) error {
 	if err := seedbed.CheckName("hook", s.name); err != nil {
 		return err
@@ -75,13 +86,7 @@ func send(ctx context.Context, a *cli.App, s hookSend) error {
 	if err != nil {
 		return err
 	}
-	body := []byte(s.data)
-	switch {
-	case s.data == "-":
-		body, err = cli.ReadLimited(a.In, "standard input", maxPayload)
-	case strings.HasPrefix(s.data, "@"):
-		body, err = cli.ReadBounded(s.data[1:], maxPayload)
-	}
+	body, err := payload(a, s.data)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -16,34 +17,47 @@ import (
 
 func hookTest(a *cli.App) *cobra.Command {
 	var (
-		file string
-		r    wire.HookTest
+		file, data string
+		r          wire.HookTest
 	)
 	c := &cobra.Command{
-		Use:   "test NAME --file FILE",
+		Use:   "test NAME --file FILE|--data PAYLOAD",
 		Short: "Show what a hook would do with a webhook, without doing it",
 		Long: `Show what a hook would do with a webhook: whether its rule matches, what it requests,
 and what a create would make. FILE contains {"headers": {…}, "query": {…}, "body": …},
-where body is JSON or a string, or only the body.`,
+where body is JSON or a string, or only the body; --data is only the body, as for
+seedbed hook send. A webhook that would be refused ends with status 4.`,
 	}
 	a.Fill(c, &r,
 		cli.Flag{Field: "when", Usage: "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own", Parse: cli.FromFile},
 		cli.Flag{Field: "mapping", Usage: "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own", Parse: cli.FromFile},
 	)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		text, err := cli.ReadBounded(file, maxPayload)
+		sample, err := sampleIn(a, file, data)
 		if err != nil {
 			return err
 		}
-		t, err := api.TestHook(ctx, args[0], sampleOf(text), r.When, r.Mapping)
+		t, err := api.TestHook(ctx, args[0], sample, r.When, r.Mapping)
 		if err != nil {
 			return err
 		}
 		return printDryRun(a, t)
 	})
 	c.Flags().StringVar(&file, "file", "", "`FILE` with the webhook")
-	_ = c.MarkFlagRequired("file") // the flag was added above
+	c.Flags().StringVar(&data, "data", "", "`PAYLOAD`: JSON, @FILE, or - for standard input")
+	c.MarkFlagsMutuallyExclusive("file", "data")
+	c.MarkFlagsOneRequired("file", "data")
 	return c
+}
+
+// sampleIn reads the webhook of the flags --file and --data.
+func sampleIn(a *cli.App, file, data string) (seedbed.SampleDelivery, error) {
+	if file == "" {
+		body, err := payload(a, data)
+		return seedbed.SampleDelivery{Body: string(body)}, err
+	}
+	text, err := cli.ReadBounded(file, maxPayload)
+	return sampleOf(text), err
 }
 
 // sampleOf parses a webhook with its headers. If text is not one, it is taken for the body.
@@ -66,7 +80,7 @@ func sampleOf(text []byte) seedbed.SampleDelivery {
 
 func printDryRun(a *cli.App, t seedbed.DryRun) error {
 	if a.JSON() {
-		return a.PrintJSON(t)
+		return errors.Join(a.PrintJSON(t), refusedOf(t))
 	}
 	pairs := [][2]string{{"matched", cli.YesNo(t.Matched)}}
 	if r := t.Request; r != nil {
@@ -84,7 +98,15 @@ func printDryRun(a *cli.App, t seedbed.DryRun) error {
 		pairs = append(pairs, cli.PlanPairs(*p)...)
 	}
 	a.PrintPairs(append(pairs, [2]string{"refused", t.Problem}))
-	return nil
+	return refusedOf(t)
+}
+
+// refusedOf returns why a webhook would be refused; nil if it would not.
+func refusedOf(t seedbed.DryRun) error {
+	if t.Problem == "" {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "it would be refused: %s", t.Problem)
 }
 
 // requestPairs returns the options of a request's job.

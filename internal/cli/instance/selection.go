@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
+	"seedbed/internal/cli/flags"
 )
 
 // selection says for which instances a command is: for those that its arguments name, or for those
@@ -29,7 +31,7 @@ func (s *selection) add(a *cli.App, c *cobra.Command) {
 		of = "all that are " + strings.Join(cli.Each(s.in, func(state seedbed.InstanceState) string { return string(state) }), " or ")
 	}
 	c.Flags().BoolVar(&s.all, "all", false, of)
-	addTags(c, &s.tags, of+", with this tag, as `KEY=VALUE` or KEY (repeatable)")
+	addTags(a, c, &s.tags, of+", with this tag, as `KEY=VALUE` or KEY (repeatable)")
 	c.MarkFlagsMutuallyExclusive("all", "tag")
 	c.Args = func(c *cobra.Command, args []string) error {
 		switch {
@@ -46,8 +48,22 @@ func (s *selection) add(a *cli.App, c *cobra.Command) {
 	}
 }
 
-func addTags(c *cobra.Command, tags *[]string, usage string) {
+func addTags(a *cli.App, c *cobra.Command, tags *[]string, usage string) {
 	c.Flags().StringArrayVar(tags, "tag", nil, usage)
+	_ = c.RegisterFlagCompletionFunc("tag", a.FlagCompletion(tagsOf)) // the flag was added above
+}
+
+// tagsOf lists the tags of all instances, as KEY=VALUE.
+func tagsOf(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	all, err := api.Instances(ctx)
+	var tags []string
+	for _, i := range all {
+		for _, p := range flags.TagPairs(i.Tags) {
+			tags = append(tags, p[0]+"="+p[1])
+		}
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags), err
 }
 
 func (s *selection) given() bool { return s.all || len(s.tags) > 0 }

@@ -70,7 +70,7 @@ func vmList(a *cli.App) *cobra.Command {
 		return all, err
 	}
 	c := r.List(a, "list", "List instances")
-	addTags(c, &tags, "only with this tag, as `KEY=VALUE` or KEY (repeatable)")
+	addTags(a, c, &tags, "only with this tag, as `KEY=VALUE` or KEY (repeatable)")
 	c.Flags().StringVar((*string)(&q.State), "state", "", "only in this `STATE`: provisioning, running, stopped, removing, gone or failed")
 	c.Flags().StringVar(&q.Profile, "profile", "", "only of this `PROFILE`")
 	c.Flags().StringVar(&q.Node, "node", "", "only on this `NODE`")

@@ -22,7 +22,7 @@ import (
 // and with the one capability that opens these files for it. If a file is on a file system of another
 // host, where a capability of this one does not count, it stays root without the other capabilities.
 // Where the kernel has Landlock, it can open no other files but those of the system's programs, and
-// has no TCP.
+// has no TCP. System calls that it does not need are refused (filter.go).
 type Confined struct {
 	// Files are opened files that the program inherits as the descriptors 3, 4 and so on. It may open
 	// them for reading as /proc/self/fd/3.
@@ -69,6 +69,9 @@ func (c *Confined) start(cmd *exec.Cmd, program string, run func() error) error 
 		}
 		if err == nil {
 			err = c.restrict(filepath.Dir(program))
+		}
+		if err == nil {
+			err = filter()
 		}
 		if err == nil {
 			err = run()

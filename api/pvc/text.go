@@ -36,13 +36,14 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 	get(operator, p+"/userdata", listed(r.Store.UserDataDocuments, userDataRowOf, noUserData))
 	get(operator, p+"/userdata/:name", element(r.Store.UserDataDocuments, userDataRowOf, noUserData))
 	del(operator, p+"/userdata/:name", removed(r.Store.DeleteUserData, "userdata document"))
-	r.documentRoutes(p+"/userdata", "userdata document", post, put, server.UserDataProblem, func(ctx context.Context, name, data string) error {
+	create := func(ctx context.Context, name, data string) error {
 		if err := r.CheckDocument(ctx, name, data); err != nil {
 			return err
 		}
 		_, err := r.Store.CreateUserData(ctx, name, data)
 		return err
-	}, func(ctx context.Context, name, data string) error {
+	}
+	change := func(ctx context.Context, name, data string) error {
 		if err := r.CheckDocument(ctx, name, data); err != nil {
 			return err
 		}
@@ -51,7 +52,8 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 			return nil
 		})
 		return err
-	})
+	}
+	r.documentRoutes(p+"/userdata", "userdata document", post, put, server.UserDataProblem, create, change)
 
 	get(operator, p+"/script", listed(r.Store.Scripts, scriptRowOf, noScripts))
 	r.scriptOptionRoutes(p+"/script/:name/options", get, put)

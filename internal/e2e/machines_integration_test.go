@@ -185,7 +185,7 @@ func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 		t.Errorf("no filter is for %s", tap)
 	}
 
-	cli(t, s, "vm", "forget", name)
+	cli(t, s, "vm", "forget", name, "-y")
 	if _, err := s.API.Instance(t.Context(), name); seedbed.KindName(err) != "not_found" {
 		t.Errorf("the forgotten instance: %v, want not found", err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"seedbed"
 	"seedbed/internal/lab"
 )
 
@@ -40,7 +41,10 @@ type upgraded struct {
 type upgradedInstance struct {
 	ID, Name, Profile string
 	NICs              []struct{ MAC, Network, Addr string }
-	Volumes           []struct{ Name, Pool, Size string }
+	Volumes           []struct {
+		Name, Pool string
+		Size       seedbed.Bytes // a text in JSON before 0.3.0, and a number since
+	}
 }
 
 type upgradedJob struct {
@@ -136,7 +140,7 @@ func (u *upgraded) check() {
 		got, want any
 	}{
 		{"native's vcpus", native["vcpus"], 1.0},
-		{"native's memory", native["memory"], "512MiB"},
+		{"native's memory", native["memory"], float64(512 * seedbed.MiB)},
 		{"native's network", native["network"], "default"},
 		{"native's keys", native["ssh_keys"], []any{upgradeKey}},
 		{"native's tags", native["tags"], map[string]any{"team": "a"}},

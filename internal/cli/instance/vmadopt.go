@@ -96,7 +96,7 @@ func vmAdoptable(a *cli.App) *cobra.Command {
 }
 
 func vmForget(a *cli.App) *cobra.Command {
-	c := a.Confirmed("Forget instance %q? It gets no more metadata, addresses and filters",
+	c := a.Confirmed("Forget instance %s? It gets no more metadata, addresses and filters",
 		a.JobAction("forget VM", "Stop managing an instance; its domain and disks stay", cli.Named((*client.Client).Forget)))
 	c.Long = `Stop managing an instance without deleting anything: its domain, which may be running,
 and its disks stay where they are. It no longer gets metadata, addresses or filters.

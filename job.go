@@ -248,7 +248,7 @@ type Receipt struct {
 	State JobState `json:"state"`
 	// Duplicate is true if the same delivery was accepted before.
 	Duplicate bool `json:"duplicate"`
-	// Cancels is the create job of an instance that is removed before it is complete. That job is
-	// undone first.
+	// Cancels is the create job of an instance that is removed before it is complete, or the stop or
+	// reboot job that a forced stop overtakes. That job is undone first.
 	Cancels JobID `json:"cancels,omitempty"`
 }

@@ -308,3 +308,17 @@ func TestPVCDomain(t *testing.T) {
 		}
 	}
 }
+
+// TestPVCStopOvertakes checks that PVC's stop does not wait for the shutdown that asks the guest.
+func TestPVCStopOvertakes(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	s.runVM(t, "web1")
+	s.pvc(t, call{"POST", "/vm/web1/state", "state=shutdown", 200, msg("Shutting down VM 'web1'")})
+	s.pvc(t, call{"POST", "/vm/web1/state", "state=stop", 200, msg("Forcibly stopping VM 'web1'.")})
+	all, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Kind: seedbed.JobStop, Limit: 10})
+	if err != nil || len(all) != 2 || all[1].State != seedbed.JobRolledBack || all[0].State != seedbed.JobQueued ||
+		all[1].Error != "superseded by stop job "+all[0].ID.Short()+", which switches the instance off at once" {
+		t.Errorf("jobs %+v, %v", all, err)
+	}
+}

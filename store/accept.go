@@ -28,7 +28,8 @@ import (
 // another and try again.) A network without a free address returns ErrFull. An image that is not
 // active, or a reference to anything that does not exist, returns ErrInvalid. Removing an instance
 // that a job works on returns ErrInUse with that job as Holder, unless that job makes the instance:
-// then it is cancelled, and the removal follows it.
+// then it is cancelled, and the removal follows it. So is a stop or reboot that waits for the guest,
+// by a forced stop.
 func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
 	if err := checkAcceptance(a); err != nil {
 		return seedbed.Receipt{}, err
@@ -91,11 +92,10 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			if err != nil {
 				return err
 			}
-			if err := outbox.Emit(ctx, tx, told...); err != nil || a.Job.Kind != seedbed.JobRemove || !accepted.Blocked {
+			if err := outbox.Emit(ctx, tx, told...); err != nil || !accepted.Blocked {
 				return err
 			}
-			receipt.Cancels = accepted.After
-			receipt.State, err = db.cancelFollowed(ctx, tx, accepted)
+			receipt.Cancels, receipt.State, err = db.cancelFollowed(ctx, tx, accepted)
 			return err
 		})
 	}

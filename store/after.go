@@ -65,7 +65,8 @@ func (db *DB) giveUp(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, why strin
 }
 
 // endDependents unblocks the jobs that waited for j if j succeeded. Otherwise it ends them, and in
-// turn the jobs that wait for them. A removal runs however j ended.
+// turn the jobs that wait for them. A removal or a forced stop that has cancelled j runs however j
+// ended.
 func (db *DB) endDependents(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	waiting, err := sqldb.List(ctx, tx, jobs.ScanJob,
 		`UPDATE job SET epoch = epoch WHERE after = $1 AND blocked = 1 RETURNING `+jobs.JobColumns, j.ID)
@@ -79,16 +80,20 @@ func (db *DB) endDependents(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) er
 			}
 			continue
 		}
-		if j.State != seedbed.JobSucceeded {
+		if j.State != seedbed.JobSucceeded && !follows(w, j) {
 			if err := db.giveUp(ctx, tx, w, fmt.Sprintf("job %s, which was to succeed before, is %s", j.ID.Short(), j.State)); err != nil {
 				return err
 			}
 			continue
 		}
+		had := "succeeded"
+		if j.State != seedbed.JobSucceeded {
+			had = fmt.Sprintf("ended: it is %s", j.State)
+		}
 		if err := sqldb.Exec(ctx, tx, `UPDATE job SET blocked = 0 WHERE id = $1`, w.ID); err != nil {
 			return err
 		}
-		jobs.AddEvent(tx, w.ID, seedbed.Event{Level: "info", Msg: fmt.Sprintf("job %s has succeeded", j.ID.Short())})
+		jobs.AddEvent(tx, w.ID, seedbed.Event{Level: "info", Msg: fmt.Sprintf("job %s has %s", j.ID.Short(), had)})
 	}
 	return nil
 }

@@ -1,21 +1,27 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 
 	"seedbed"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
 // acceptSwitch completes the row of a job that starts, stops, reboots or rebuilds an instance, and
 // records the instance's state in the job's input.
 func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	graceful, err := overtaken(ctx, tx, *j)
+	if err != nil {
+		return err
+	}
 	// Lock the row, so that concurrent jobs see each other.
 	var state seedbed.InstanceState
-	err := tx.QueryRowContext(ctx, `UPDATE instance SET revision = revision WHERE id = $1 RETURNING name, node, state`,
+	err = tx.QueryRowContext(ctx, `UPDATE instance SET revision = revision WHERE id = $1 RETURNING name, node, state`,
 		j.Instance).Scan(&j.Subject, &j.Node, &state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -23,13 +29,47 @@ func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	case err != nil:
 		return err
 	}
-	if err := idle(ctx, tx, j.Instance); err != nil {
+	if err := idleBut(ctx, tx, j.Instance, graceful); err != nil {
 		return err
+	}
+	if graceful != "" {
+		j.After, j.Blocked = graceful, true
 	}
 	if state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
 		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to %s it", j.Subject, state, j.Kind)
 	}
 	return noteWas(j, state)
+}
+
+// overtaken returns the job that a forced stop overtakes: a stop or reboot of its instance that asks the
+// guest to shut down. It is empty if there is none. The job's row is locked before the instance's, as
+// its owner does.
+func overtaken(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) (seedbed.JobID, error) {
+	if force, err := forced(j); err != nil || !force || j.After != "" {
+		return "", err
+	}
+	others, err := sqldb.List(ctx, tx, jobs.ScanJob,
+		`UPDATE job SET epoch = epoch WHERE instance = $1 AND kind IN ($2, $3) AND `+jobs.Live+` RETURNING `+jobs.JobColumns,
+		j.Instance, seedbed.JobStop, seedbed.JobReboot)
+	if err != nil || len(others) == 0 {
+		return "", err
+	}
+	for _, other := range others {
+		if force, err := forced(other); err != nil || force {
+			return "", cmp.Or(err, inHandsOf(other, "instance", other.Subject))
+		}
+	}
+	return others[0].ID, nil
+}
+
+// forced reports whether a job is a stop that does not ask the guest to shut down.
+func forced(j seedbed.Job) (bool, error) {
+	var spec seedbed.PowerSpec
+	if j.Kind != seedbed.JobStop {
+		return false, nil
+	}
+	err := readSpec(j, &spec)
+	return spec.Force, err
 }
 
 // noteWas records the instance's state in the input of a job that may have to restore it.

@@ -39,22 +39,39 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 	return instances.Confirmed(ctx, tx, *a)
 }
 
-// cancelFollowed cancels the job that a removal follows, and returns the removal's state. It must
-// come after all other writes of the removal, because a job that no engine has started ends now,
-// and the removal may end with it.
-func (db *DB) cancelFollowed(ctx context.Context, tx *sqldb.Tx, removal seedbed.Job) (seedbed.JobState, error) {
-	making, err := jobs.ReadJob(ctx, tx, removal.After)
-	if err == nil {
-		err = uncancellable(making)
+// follows reports whether next cancels the job before, and runs however that one ends: a removal, or
+// the forced stop of an instance that a job shuts down. Any other job waits for one of another
+// instance, or of none.
+func follows(next, before seedbed.Job) bool {
+	return next.Kind == seedbed.JobRemove || next.Kind == seedbed.JobStop && next.Instance == before.Instance
+}
+
+// cancelFollowed cancels the job that the blocked job next follows, if it follows one, and returns that
+// job and the state of next. It must come after all other writes of the acceptance, because a job that
+// no engine has started ends now, and a removal may end with it.
+func (db *DB) cancelFollowed(ctx context.Context, tx *sqldb.Tx, next seedbed.Job) (seedbed.JobID, seedbed.JobState, error) {
+	before, err := jobs.ReadJob(ctx, tx, next.After)
+	if err != nil || !follows(next, before) {
+		return "", next.State, err
 	}
-	if err == nil && !making.Cancel {
-		err = db.cancel(ctx, tx, making, fmt.Sprintf("cancel requested by the removal of the instance (job %s)", removal.ID.Short()))
+	if err := uncancellable(before); err != nil {
+		return "", "", err
 	}
-	if err != nil {
-		return "", err
+	if !before.Cancel {
+		said := fmt.Sprintf("cancel requested by the removal of the instance (job %s)", next.ID.Short())
+		if next.Kind == seedbed.JobStop {
+			said = fmt.Sprintf("superseded by stop job %s, which switches the instance off at once", next.ID.Short())
+			before.Error = said
+			if err := sqldb.Exec(ctx, tx, `UPDATE job SET error = $1 WHERE id = $2`, said, before.ID); err != nil {
+				return "", "", err
+			}
+		}
+		if err := db.cancel(ctx, tx, before, said); err != nil {
+			return "", "", err
+		}
 	}
-	removal, err = jobs.ReadJob(ctx, tx, removal.ID)
-	return removal.State, err
+	next, err = jobs.ReadJob(ctx, tx, next.ID)
+	return before.ID, next.State, err
 }
 
 var errGone = errors.New("the instance no longer exists")

@@ -27,7 +27,8 @@ type accepted struct {
 	Job       seedbed.JobID    `json:"job"`
 	State     seedbed.JobState `json:"state"`
 	Duplicate bool             `json:"duplicate"`
-	// Cancels is the create job of the instance to be removed, if that job has not ended.
+	// Cancels is the create job of the instance to be removed, or the job that shuts down the one to be
+	// stopped by force, if that job has not ended.
 	Cancels seedbed.JobID `json:"cancels,omitempty"`
 	URL     string        `json:"url"`
 	// Error is why the job failed, if the request waited for its end.

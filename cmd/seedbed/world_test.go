@@ -106,7 +106,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 }
 
 // engine runs jobs without a worker. An instance or image whose name starts with "bad" fails. One
-// whose name starts with "slow" waits to be cancelled.
+// whose name starts with "slow" waits to be cancelled, and so does the shutdown of one whose name
+// starts with "deaf".
 type engine struct {
 	db   *store.DB
 	pool disks
@@ -196,6 +197,13 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 				return err
 			}
 			return e.undo(ctx, job.Ref(), stage, "cancelled")
+		}
+		if strings.HasPrefix(job.Subject, "deaf") && stage == "shutdown" && !strings.Contains(string(job.Spec), `"force":true`) {
+			if err := e.awaitCancel(ctx, job.Ref()); err != nil {
+				return err
+			}
+			return errors.Join(e.db.Undo(ctx, job.Ref(), "cancelled"), e.db.Undone(ctx, job.Ref(), stage, ""),
+				e.db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled"}))
 		}
 		done = stage
 	}

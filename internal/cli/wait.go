@@ -48,7 +48,7 @@ func (a *App) Finish(ctx context.Context, c *client.Client, w *WaitFlags, r seed
 		return err
 	}
 	if r.Cancels != "" {
-		a.Say("it is still being created: job %s is cancelled and rolled back first", r.Cancels.Short())
+		a.Say("job %s still works on it: that is cancelled and rolled back first", r.Cancels.Short())
 	}
 	if !w.Wanted() {
 		if a.JSON() {

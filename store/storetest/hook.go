@@ -314,9 +314,6 @@ func testRefusedAside(b *bench) {
 func testPower(b *bench) {
 	ctx := context.Background()
 	b.world()
-	power := func(kind seedbed.JobKind, id seedbed.InstanceID) seedbed.Acceptance {
-		return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, Instance: id}}
-	}
 	making, i := b.running("web1")
 	_, err := b.Accept(ctx, power(seedbed.JobStop, i.ID))
 	b.want(err, seedbed.ErrInUse, making.ID.Short())

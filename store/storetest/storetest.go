@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"resize", resizeCases},
 		{"token quota", tokenQuotaCases},
 		{"removal", removalCases},
+		{"overtaking", overtakeCases},
 		{"outbox", outboxCases},
 		{"access", accessCases},
 		{"template", templateCases},

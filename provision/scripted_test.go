@@ -177,6 +177,10 @@ func TestScriptedFails(t *testing.T) {
 			strings.Replace(steps(), "default/NAME_sda'", "default/secret'", 1), "the disk default/secret is not the instance's own",
 		},
 		"a disk never made": {strings.Replace(steps(), "default/NAME_sda'", "default/NAME_sdq'", 1), "is not one that the script has made"},
+		"no disk made": {
+			"create: xml " + domainText,
+			"the volume default/web1_sda is not one that the script has made: it made none. A domain is only defined on disks that exist",
+		},
 		"a host device": {strings.Replace(steps(), "<devices>", "<devices><hostdev mode='subsystem' type='usb'/>", 1),
 			"hostdev in <devices> is not for scripts"},
 		"no such pool": {steps("prepare: add_volume other NAME_sdc 1G"), "Error in script prepare() step: ERROR: "},

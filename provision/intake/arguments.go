@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -50,8 +51,15 @@ func checkArguments(args []string) error {
 	return nil
 }
 
-// argumentsOf returns params as a script's arguments, sorted by key.
-func argumentsOf(params map[string]any) ([]string, error) {
+// instead says how to set what params of other profiles do, where a profile takes all params as the
+// arguments of its script.
+var instead = map[string]string{
+	"tags":     "leave out --tag, and use \"seedbed vm tag\" once the instance exists",
+	"ssh_keys": "leave out --ssh-key, and put the keys into the profile's user-data",
+}
+
+// argumentsOf returns params as the arguments of the script of a profile, sorted by key.
+func argumentsOf(profile string, params map[string]any) ([]string, error) {
 	args := []string{}
 	for key, value := range params {
 		text := ""
@@ -67,7 +75,9 @@ func argumentsOf(params map[string]any) ([]string, error) {
 		case int64, int, uint64:
 			text = fmt.Sprint(v)
 		default:
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "param %s: a script's argument is a text, a number or a boolean", seedbed.Clip(key))
+			return nil, seedbed.Errorf(seedbed.ErrInvalid,
+				"param %s: profile %s declares no params, so they are its script's arguments, which are texts, numbers or booleans: %s",
+				seedbed.Clip(key), profile, cmp.Or(instead[key], "expected one of those"))
 		}
 		args = append(args, key+"="+text)
 	}

@@ -49,7 +49,7 @@ func (m *tailored) take(given map[string]any, arguments []string) (err error) {
 			delete(declared, "ready")
 			m.Ready = cmp.Or(seedbed.Ready(ready), m.Ready)
 			if m.Params == nil {
-				m.asked, err = argumentsOf(declared)
+				m.asked, err = argumentsOf(m.Name, declared)
 				declared = nil
 			}
 		}

@@ -101,6 +101,10 @@ func (s *scripted) volume(name string) (seedbed.Disk, error) {
 		return seedbed.Disk{}, s.refuse("the disk %s is not the instance's own: expected a volume %s_NAME of an existing pool (%s)",
 			seedbed.Clip(name), s.spec.Name, strings.Join(s.spec.Script.Volumes, ", "))
 	}
+	if len(s.spec.Script.Volumes) == 0 {
+		return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made: it made none. A domain is only defined on "+
+			"disks that exist: expected a script whose prepare() makes them, or a storage template without disks", seedbed.Clip(name))
+	}
 	return seedbed.Disk{}, s.refuse("the volume %s is not one that the script has made (it made %s)", seedbed.Clip(name),
 		strings.Join(s.spec.Script.Volumes, ", "))
 }

@@ -194,7 +194,7 @@ func TestPVCProvisioner(t *testing.T) {
 
 		{"GET", p + "/profile", "", 404, msg("No profiles found.")},
 		{"POST", p + "/profile", "", 400, lacks("name", "A name must be specified.")},
-		{"POST", p + "/profile", "name=web", 400, lacks("profile_type", "A profile type must be specified.")},
+		{"POST", p + "/profile", "name=web", 400, lacks("system_template", "A system_template must be specified.")},
 		{"POST", p + "/profile/web", "profile_type=provisioner", 400, lacks("system_template", "A system_template must be specified.")},
 		{"POST", p + "/profile/web", "profile_type=vm&system_template=small&script=empty", 400,
 			msg("A valid profile type (provisioner, ova) must be specified.")},

@@ -62,6 +62,8 @@ var absences = []absent{
 	{"", "/storage/ceph/snapshot/**", ofSnapshots},
 	{"", "/storage/ceph/pool/**", "Pools are part of the configuration (storage.pools in seedbed.yaml): \"seedbed pool list\" shows them."},
 	{"", "/storage/**", ofCeph},
+	{"", "/provisioner/template/userdata/**", "Userdata documents are at /api/v1/provisioner/userdata, without template before it."},
+	{"GET", "/provisioner/template/*", "A template is at /api/v1/provisioner/template/system, network or storage, with its name after it."},
 	{"", "/sriov/**", "SR-IOV is not supported: the NICs of VMs are virtio devices on the bridges of networks."},
 	{"", "/faults/**", ofFaults},
 	{"", "/backup/**", "The database is not dumped here: back up the files of the control host as the page \"Operations\" says, " +

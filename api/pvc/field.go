@@ -31,6 +31,23 @@ type fields struct {
 	err         error
 }
 
+// former are names that parameters had in earlier releases of PVC, and have in the examples of its
+// manual, with their present names.
+var former = map[string]string{
+	"start_with_node": "node_autostart", "disk_template": "storage_template", "userdata_template": "userdata",
+}
+
+// renamed returns values with present names instead of former ones.
+func renamed(values url.Values) url.Values {
+	for was, is := range former {
+		if given, ok := values[was]; ok {
+			values[is] = append(values[is], given...)
+			delete(values, was)
+		}
+	}
+	return values
+}
+
 // queried reads the parameters of the query, not those of the body.
 func queried(c *fiber.Ctx) (*fields, error) {
 	query, err := url.ParseQuery(string(c.Context().URI().QueryString()))
@@ -38,7 +55,7 @@ func queried(c *fiber.Ctx) (*fields, error) {
 		return nil, refused(fiber.StatusBadRequest,
 			"The query is not well formed: expected name=value, separated by &, with %%XX for other characters.")
 	}
-	f := &fields{query: query}
+	f := &fields{query: renamed(query)}
 	return f, f.check()
 }
 
@@ -64,6 +81,7 @@ func (r *router) parametersUpTo(c *fiber.Ctx, most int) (*fields, error) {
 	if f.body, err = parseBody(header.Get("content-type"), raw); err != nil {
 		return nil, err
 	}
+	f.body = renamed(f.body)
 	if err := f.check(); err != nil {
 		return nil, err
 	}

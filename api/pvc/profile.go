@@ -104,7 +104,14 @@ func arguments(f *fields) []string {
 }
 
 func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
-	kind := f.must("profile_type", "A profile type must be specified.")
+	kind := f.text("profile_type")
+	switch {
+	case kind != "":
+	case f.has("ova"):
+		kind = typeOVA
+	default: // as before there were others
+		kind = typeProvisioner
+	}
 	system := f.must("system_template", "A system_template must be specified.")
 	p := seedbed.NewScripted(name, f.must("script", "A script must be specified."))
 	p.System, p.NetworkTemplate, p.Storage, p.Document, p.Arguments = system,

@@ -14,7 +14,7 @@ import (
 )
 
 // lengthy are the tests that boot guests, or install a Debian, the longest first.
-var lengthy = []string{"TestScriptGuest", "TestPackages", "TestTwoNodes", "TestMachines", "TestGuest"}
+var lengthy = []string{"TestScriptGuest", "TestPackages", "TestTwoNodes", "TestMachines", "TestGuest", "TestTour"}
 
 // places are those of tests that run beside each other, as many as there are processors.
 var places = queue{free: runtime.GOMAXPROCS(0)}

@@ -119,6 +119,12 @@ func (h *Host) Libvirt() *Process {
 	return d
 }
 
+// Start runs a program there until the test is over, or until it ends.
+func (h *Host) Start(logfile, name string, args ...string) *Process {
+	h.t.Helper()
+	return h.start(logfile, name, args...)
+}
+
 func (h *Host) start(logfile, name string, args ...string) *Process {
 	h.t.Helper()
 	cmd := exec.Command(name, args...)

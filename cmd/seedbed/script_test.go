@@ -24,8 +24,14 @@ func runMain(m *testing.M) { testscript.Main(m, map[string]func(){"seedbed": mai
 // TestScripts runs the tool as a user does. Each script has a world of its own.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+	p := scripts()
+	p.Dir = "testdata"
+	testscript.Run(t, p)
+}
+
+// scripts is how scripts run the tool, each in a world of its own.
+func scripts() testscript.Params {
+	return testscript.Params{
 		Setup: func(env *testscript.Env) error {
 			w, err := newWorld(context.Background(), env.WorkDir)
 			if err != nil {
@@ -54,7 +60,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "until": until},
-	})
+	}
 }
 
 // until implements "until PATTERN COMMAND", which runs a command until its output matches.

@@ -1,6 +1,8 @@
 package seedbed
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"iter"
 	"net/netip"
@@ -134,6 +136,19 @@ type GuestEvent struct {
 	// Fields are what the guest posted, for report and password: names and values, clipped to 4 KiB
 	// in all.
 	Fields map[string]string `json:"fields,omitempty"`
+	// Token is, for report and password, the TokenDigest of the report token that the guest had. A
+	// rebuild gives an instance another token, so what its former guest posted can be told. It is not
+	// stored.
+	Token string `json:"token,omitempty"`
+}
+
+// TokenDigest returns the SHA-256 digest of a report token in hexadecimal; empty for none.
+func TokenDigest(token string) string {
+	if token == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
 }
 
 // The kinds of GuestEvent.

@@ -61,7 +61,7 @@ func TestPassword(t *testing.T) {
 		t.Errorf("PUT: %d, Allow %q", r.status, r.header.Get("Allow"))
 	}
 	want := []seedbed.GuestEvent{{Instance: idA, Kind: seedbed.GuestPassword, At: l.clock(), Method: "POST", Path: passwordPath, Status: 200,
-		Fields: map[string]string{"password": most}}}
+		Fields: map[string]string{"password": most}, Token: seedbed.TokenDigest(guestA().ReportToken)}}
 	if diff := cmp.Diff(want, l.seen(seedbed.GuestPassword), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

@@ -48,7 +48,8 @@ func (s *Server) takeReport(serving context.Context, who *conn, token string, fi
 		return nil
 	}
 	err := s.keep(serving, seedbed.GuestEvent{Instance: who.who, Kind: seedbed.GuestReport, At: s.now(),
-		Method: fiber.MethodPost, Path: reportPrefix, Status: http.StatusOK, Fields: fields})
+		Method: fiber.MethodPost, Path: reportPrefix, Status: http.StatusOK, Fields: fields,
+		Token: seedbed.TokenDigest(token)})
 	if err == nil {
 		session.reported = token
 	}

@@ -57,7 +57,8 @@ func TestReport(t *testing.T) {
 	}
 	l.want(a, 404, "GET", path)
 	want := []seedbed.GuestEvent{{Instance: idA, Kind: seedbed.GuestReport, At: l.clock(), Method: "POST", Path: reportPrefix, Status: 200,
-		Fields: map[string]string{"instance_id": idA.EC2(), "hostname": "web-1", "fqdn": strings.Repeat("f", maxField)}}}
+		Fields: map[string]string{"instance_id": idA.EC2(), "hostname": "web-1", "fqdn": strings.Repeat("f", maxField)},
+		Token:  seedbed.TokenDigest(guestA().ReportToken)}}
 	if diff := cmp.Diff(want, l.seen(seedbed.GuestReport), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("reports (-want +got):\n%s", diff)
 	}

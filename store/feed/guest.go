@@ -23,9 +23,10 @@ const (
 
 // AddGuestEvents records what guests did on node, as its spool delivers it. An event that was
 // recorded before, by (node, spool, Seq), is ignored. A DHCP lease updates the table of leases. The
-// first fetch of user-data and the first report set the instance's Fetched and Reported. Events of
-// an unknown instance are kept too; of each instance the newest 10000 are kept. Events that are
-// only accesses give no hint, because no one waits for them.
+// first fetch of user-data and the first report set the instance's Fetched and Reported. What a
+// guest posted while the instance had another report token has no effect. Events of an unknown
+// instance are kept too; of each instance the newest 10000 are kept. Events that are only accesses
+// give no hint, because no one waits for them.
 func (s *Store) AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error {
 	if err := nodes.CheckName(node); err != nil {
 		return err
@@ -110,6 +111,14 @@ func takeEffect(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 	switch {
 	case e.Kind == seedbed.GuestLease:
 		return renewLease(ctx, tx, e)
+	case e.Token != "" && (e.Kind == seedbed.GuestReport || e.Kind == seedbed.GuestPassword):
+		token, err := sqldb.LockOne(ctx, tx, sqldb.Value[string], nil, `UPDATE instance SET state = state WHERE id = $1 RETURNING report_token`,
+			e.Instance)
+		if err != nil || seedbed.TokenDigest(token) != e.Token {
+			return err // the guest from before a rebuild did it, and the event comes late
+		}
+		e.Token = ""
+		return takeEffect(ctx, tx, e)
 	case e.Kind == seedbed.GuestReport:
 		return sqldb.Exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`,
 			sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)

@@ -11,6 +11,7 @@ import (
 var rebuildCases = map[string]func(*bench){
 	"rebuild":             testRebuild,
 	"rebuild undone":      testRebuildUndone,
+	"rebuild's guest":     testRebuiltGuest,
 	"rebuild refused":     testRebuildRefused,
 	"rebuild's last step": testRebuildFinal,
 	"rebuild that failed": testRebuildFailed,
@@ -94,6 +95,28 @@ func testRebuild(b *bench) {
 	b.want(err, seedbed.ErrNotFound)
 	b.want(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext), seedbed.ErrStale)
 	get(b.Accept(ctx, imageRemoveOf("debian")))(b)
+}
+
+// What the former guest posted comes late, as from a node that was cut off, and does not count for the
+// new one.
+func testRebuiltGuest(b *bench) {
+	ctx := context.Background()
+	j, before, next := b.rebuilding()
+	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
+	posts := func(seq int64, token string) seedbed.Instance {
+		b.must(b.AddGuestEvents(ctx, node, "spool", []seedbed.GuestEvent{
+			{Seq: seq, Instance: before.ID, Kind: seedbed.GuestReport, At: day, Token: seedbed.TokenDigest(token)},
+			{Seq: seq + 1, Instance: before.ID, Kind: seedbed.GuestPassword, At: day, Token: seedbed.TokenDigest(token),
+				Fields: map[string]string{"password": token}}}))
+		return get(b.Instance(ctx, before.ID))(b)
+	}
+	late := posts(10, "the former token")
+	b.equal(late.Reported, time.Time{})
+	b.equal(late.Password, "")
+	b.equal(len(get(b.GuestEvents(ctx, before.ID, 0))(b)), 5)
+	now := posts(12, next.ReportToken)
+	b.equal(now.Reported, day)
+	b.equal(now.Password, next.ReportToken)
 }
 
 func testRebuildUndone(b *bench) {

@@ -47,11 +47,22 @@ func (i Imports) open(spec seedbed.ImageSpec, spool *Spool) (*os.File, error) {
 		}
 		_ = f.Close()
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if hidden(err) {
 		return nil, seedbed.Errorf(seedbed.ErrNotFound, "file %s does not exist on this host, or not every user may read it: make it readable "+
 			"(chmod o+r), upload it (seedbed image upload), or list its directory in storage.import_dirs", spec.Path)
 	}
 	return nil, unopened(err)
+}
+
+// hidden reports whether an error of open(2) would say what there is at a path: nothing, a file in place
+// of a directory, a symbolic link or a socket.
+func hidden(err error) bool {
+	for _, of := range []error{fs.ErrNotExist, fs.ErrPermission, unix.ENOTDIR, unix.ELOOP, unix.ENXIO} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
 }
 
 // below opens a file in one of the directories. Symbolic links may not lead out of it.

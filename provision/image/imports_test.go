@@ -3,6 +3,7 @@ package image
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,9 +23,12 @@ func TestImports(t *testing.T) {
 		at("offered-not", "public"): 0o644, at("offered-not", "private"): 0o600, at("offered-not", "group"): 0o640} {
 		err = errors.Join(err, os.WriteFile(path, []byte("disk"), 0o600), os.Chmod(path, mode))
 	}
+	listener, wrong := net.Listen("unix", at("offered-not", "socket"))
+	err = errors.Join(err, wrong, os.Symlink("round", at("offered", "round")))
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer listener.Close()
 	all, offered := Imports(nil), Imports{at("none"), at("offered")}
 	for _, c := range []struct {
 		name string
@@ -33,6 +37,10 @@ func TestImports(t *testing.T) {
 		ok   bool
 	}{
 		{"a public file", all, at("offered-not", "public"), true},
+		{"below a private file", all, at("offered-not", "private", "x"), false},
+		{"below nothing", all, at("offered-not", "nothing", "x"), false},
+		{"a link to itself", all, at("offered", "round"), false},
+		{"a socket", all, at("offered-not", "socket"), false},
 		{"a link to one", all, at("offered", "out"), true},
 		{"a private file", all, at("offered-not", "private"), false},
 		{"a group's file", all, at("offered-not", "group"), false},

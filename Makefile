@@ -17,7 +17,7 @@ PURE    := seedbedd seedbed-metadata seedbed
 # Only the worker links C: libvirt, librados, librbd. Debian 12 has Ceph Pacific.
 TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
 
-.PHONY: help run test test-long vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision profile-metadata bench-programs fuzz clean
+.PHONY: help run test test-long soak vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision profile-metadata bench-programs fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
 # another. The others run side by side after them, those that take longest first.
-ALONE  := internal/e2e internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox
+ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox
 LONG   := provision/ceph provision store provision/script/python
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
@@ -57,6 +57,13 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 
 test-long: ## like test, with all cases of the large matrices; a few minutes longer
 	@SEEDBED_LONG=1 $(MAKE) --no-print-directory test LIMIT=6h
+
+# How long the disturbances last. The rest takes up to two minutes more.
+TIME ?= 10m
+soak: ## a whole installation under random faults for TIME (10m), with a checker from outside; SEED=N repeats a plan (root)
+	@internal/lab/packages.sh test
+	@SEEDBED_SOAK_TIME=$(TIME) SEEDBED_SEED=$(or $(SEED),$(shell date +%s)) CGO_ENABLED=1 \
+		go test -count=1 -v -timeout 24h -tags integration,$(TAGS) -run '^TestSoak$$' ./internal/soak
 
 vet: ## format and vet, without tags and without C
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$bad" ] || { printf '%s\n' "$$bad" 'run gofmt -w on these' >&2; exit 1; }

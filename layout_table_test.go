@@ -106,6 +106,7 @@ var layout = map[string]string{
 	"internal/lab":     "api/client api/wire",
 	"internal/lab/*":   "internal/lab",
 	"internal/ovatest": "",
+	"internal/soak":    "",
 	"internal/sample":  "",
 	"internal/testdb":  "internal/lab store store/sqldb",
 }
@@ -155,7 +156,7 @@ var (
 
 // support are the packages that only tests and benchmarks import.
 const support = "internal/lab internal/sample internal/lab/* internal/testdb internal/feedtest " +
-	"internal/ovatest internal/bench internal/bench/* " +
+	"internal/ovatest internal/bench internal/bench/* internal/soak " +
 	"netcfg/netnstest store/storetest store/coordtest provision/worker/drivertest"
 
 // sizes: how much may be in one place. What is above it today is listed, with how much it may be;

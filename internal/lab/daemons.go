@@ -48,6 +48,9 @@ func (d *Daemons) Stop(name string) { d.process(name).Stop(syscall.SIGTERM) }
 // Signal sends a signal to one daemon.
 func (d *Daemons) Signal(name string, sig syscall.Signal) { d.process(name).Cmd.Process.Signal(sig) }
 
+// Alive reports whether one daemon still runs.
+func (d *Daemons) Alive(name string) bool { return d.process(name).Alive() }
+
 // Log is all that one daemon has written.
 func (d *Daemons) Log(name string) string { return d.process(name).Output() }
 

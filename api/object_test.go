@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -81,7 +83,10 @@ func TestObjects(t *testing.T) {
 
 		{"POST", "/scripts", `{"name":"build","text":"print(1)"}`, 201,
 			`"options":{"privileged":false,"network":false,"always":false,"if_needed":false}`},
-		{"PATCH", "/scripts/build/options", `{"privileged":true,"time":"30m","memory":"1GiB"}`, 200,
+		{"PATCH", "/scripts/build/options", `{"privileged":true}`, 422, `give the digest of the text`},
+		{"PATCH", "/scripts/build/options", `{"privileged":true,"sha256":"` + strings.Repeat("0", 64) + `"}`, 409, `does not have that digest`},
+		{"GET", "/scripts/build", "", 200, `"privileged":false`},
+		{"PATCH", "/scripts/build/options", `{"privileged":true,"sha256":"` + digestOf("print(1)") + `","time":"30m","memory":"1GiB"}`, 200,
 			`"options":{"privileged":true,"network":false,"always":false,"if_needed":false,"time":"30m0s","memory":"1GiB"}`},
 		{"PATCH", "/scripts/build/options", `{"time":"soon"}`, 422, `time`},
 		{"PATCH", "/scripts/build/options", `{"memory":"1KiB"}`, 422, `memory`},
@@ -222,4 +227,10 @@ func (s *server) succeeds(t *testing.T, r response) {
 		}
 		<-hint
 	}
+}
+
+// digestOf returns the digest of a text in hexadecimal.
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }

@@ -79,6 +79,9 @@ func optionsChange(f *fields) (req wire.ScriptOptionsChange, err error) {
 			*to = new(f.flag(name))
 		}
 	}
+	if f.has("sha256") {
+		req.SHA256 = f.text("sha256")
+	}
 	if f.has("time") {
 		req.Time = new(f.text("time"))
 	}

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -18,6 +21,21 @@ func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
 	return nil
 }
 
+// grants refuses to make a script privileged unless its text is the one that the request names.
+func grants(req wire.ScriptOptionsChange, text string) error {
+	sum := sha256.Sum256([]byte(text))
+	switch {
+	case req.Privileged == nil || !*req.Privileged:
+		return nil
+	case req.SHA256 == "":
+		return Invalid("privileged: give the digest of the text that you have read (seedbed: --sha256; sha256 in the API), as sha256sum prints it")
+	case !strings.EqualFold(req.SHA256, hex.EncodeToString(sum[:])):
+		return seedbed.Errorf(seedbed.ErrConflict, "privileged: the text of the script does not have that digest: "+
+			"read what is stored now, another may have changed it")
+	}
+	return nil
+}
+
 // ScriptChange returns the change of a script's options that req asks for.
 func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.Script) error, error) {
 	var limit time.Duration
@@ -29,6 +47,9 @@ func ScriptChange(req wire.ScriptOptionsChange) (func(*seedbed.Script) error, er
 		limit = d
 	}
 	return func(s *seedbed.Script) error {
+		if err := grants(req, s.Text); err != nil {
+			return err
+		}
 		o := &s.Options
 		for _, set := range []struct{ to, from *bool }{
 			{&o.Privileged, req.Privileged}, {&o.Network, req.Network}, {&o.Always, req.Always}, {&o.IfNeeded, req.IfNeeded},

@@ -97,9 +97,12 @@ type ScriptOptions struct {
 }
 
 // ScriptOptionsChange changes the options of a script. Nil fields change nothing. Time is a text
-// such as "30m", or "0s" for the worker's limit.
+// such as "30m", or "0s" for the worker's limit. To make a script privileged, SHA256 must be the
+// digest of its text, in hexadecimal: who grants that has read a text, and another may have taken its
+// place.
 type ScriptOptionsChange struct {
 	Privileged *bool          `json:"privileged,omitempty"`
+	SHA256     string         `json:"sha256,omitempty"`
 	Network    *bool          `json:"network,omitempty"`
 	Always     *bool          `json:"always,omitempty"`
 	IfNeeded   *bool          `json:"if_needed,omitempty"`

@@ -29,7 +29,8 @@ The job and its result say that a script was skipped.
 
 With --privileged a script runs as root of the worker's host, with the host's /dev, /sys
 and /run, as PVC's scripts do: it can do anything to the host. Only an admin can grant
-that, and only for the present text of the script: a changed text needs a new grant.
+that, and only for the text whose digest --sha256 gives, as "sha256sum FILE" prints it: a
+changed text needs a new grant.
 It runs on hosts that allow it only (scripts.privileged in their seedbed.yaml).`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if change != (wire.ScriptOptionsChange{}) {
@@ -48,6 +49,7 @@ It runs on hosts that allow it only (scripts.privileged in their seedbed.yaml).`
 	}
 	a.Fill(c, &change,
 		cli.Flag{Field: "privileged", Usage: "root of the host, with its /dev, /sys and /run"},
+		cli.Flag{Field: "sha256", Usage: "`DIGEST` of the script's text, which --privileged needs"},
 		cli.Flag{Field: "network", Usage: "the host's network"},
 		cli.Flag{Field: "always", Usage: "also run it as the default script of OVA images, whose disks are clones otherwise"},
 		cli.Flag{Field: "if_needed", Usage: "skip it if no disk has a mountpoint or a filesystem"},

@@ -19,7 +19,7 @@ import (
 // of the address's certificate.
 func listen(ctx context.Context, c config.Config, log *slog.Logger) (all []net.Listener,
 	checks func(context.Context) []seedbed.Check, err error) {
-	ln, err := run.Socket{Path: c.Worker.Socket, Mode: 0o600, DirOwner: true}.Listen(ctx)
+	ln, err := run.Socket{Path: c.Worker.Socket, Mode: 0o600, DirOwner: true, Log: log}.Listen(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -48,7 +48,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	l, err := bind(ctx, c, p.identity)
+	l, err := bind(ctx, c, p.identity, log)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (l *listeners) close() {
 }
 
 // bind opens all listeners, or none if one fails.
-func bind(ctx context.Context, c config.Config, identity *mtls.Identity) (*listeners, error) {
+func bind(ctx context.Context, c config.Config, identity *mtls.Identity, log *slog.Logger) (*listeners, error) {
 	l := &listeners{}
 	for _, b := range []struct {
 		at     *net.Listener
@@ -215,10 +215,10 @@ func bind(ctx context.Context, c config.Config, identity *mtls.Identity) (*liste
 		listen func() (net.Listener, error)
 	}{
 		{&l.feed, "feed.socket", func() (net.Listener, error) {
-			return run.Socket{Path: c.Feed.Socket, Mode: 0o660, Group: cmp.Or(c.Feed.Group, c.Group)}.Listen(ctx)
+			return run.Socket{Path: c.Feed.Socket, Mode: 0o660, Group: cmp.Or(c.Feed.Group, c.Group), Log: log}.Listen(ctx)
 		}},
 		{&l.control, "api.socket", func() (net.Listener, error) {
-			return run.Socket{Path: c.API.Socket, Mode: 0o660, Group: c.Group}.Listen(ctx)
+			return run.Socket{Path: c.API.Socket, Mode: 0o660, Group: c.Group, Log: log}.Listen(ctx)
 		}},
 		{&l.api, "api.listen", func() (net.Listener, error) { return tcp(ctx, c.API.Listen) }},
 		{&l.hooks, "webhook.listen", func() (net.Listener, error) { return tcp(ctx, c.Webhook.Listen) }},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -29,6 +30,10 @@ type Socket struct {
 	Group string
 	// DirOwner gives it to the user who owns its directory. Root does that for a user who calls it.
 	DirOwner bool
+	// Log is told if another program removes the socket. Nil is silent.
+	Log *slog.Logger
+
+	look time.Duration // for tests; see socketLook
 }
 
 // umask guards the process's umask, so that two sockets are not created at once.
@@ -37,16 +42,26 @@ var umask sync.Mutex
 // Listen serves the socket. It creates a missing directory. It replaces an existing socket only if
 // no program answers on it; otherwise it returns seedbed.ErrInUse. No other user can connect before
 // owner, group and mode are set. The directory may belong to another user: whatever that user puts
-// into it, no other file changes its owner or mode.
+// into it, no other file changes its owner or mode. If another program removes the socket later, the
+// listener makes it again.
 func (s Socket) Listen(ctx context.Context) (net.Listener, error) {
-	gid, err := groupID(s.Group)
-	if err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(filepath.Dir(s.Path), 0o755); err != nil {
 		return nil, err
 	}
 	if err := removeStale(ctx, s.Path); err != nil {
+		return nil, err
+	}
+	ln, err := s.make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.serveOn(ctx, ln), nil
+}
+
+// make makes the socket, which must not exist, in its directory, which must.
+func (s Socket) make(ctx context.Context) (*net.UnixListener, error) {
+	gid, err := groupID(s.Group)
+	if err != nil {
 		return nil, err
 	}
 	dir, err := os.Open(filepath.Dir(s.Path))
@@ -74,7 +89,7 @@ const made = "socket"
 
 // listenIn makes the socket in a directory that only this process's user can change, gives it its
 // owner, group and mode there, and moves it to its place in dir.
-func (s Socket) listenIn(ctx context.Context, dir *os.File, uid, gid int) (net.Listener, error) {
+func (s Socket) listenIn(ctx context.Context, dir *os.File, uid, gid int) (*net.UnixListener, error) {
 	private, remove, err := privateDir(dir)
 	if err != nil {
 		return nil, err
@@ -100,7 +115,7 @@ func (s Socket) listenIn(ctx context.Context, dir *os.File, uid, gid int) (net.L
 	if err != nil {
 		return nil, errors.Join(err, ln.Close(), unix.Unlinkat(int(private.Fd()), made, 0))
 	}
-	return &listener{UnixListener: ln, path: s.Path}, nil
+	return ln, nil
 }
 
 // privateDir makes a directory in dir, and opens it. remove closes and removes it.
@@ -151,26 +166,6 @@ func listenPrivate(ctx context.Context, path string) (*net.UnixListener, error) 
 	unixLn := ln.(*net.UnixListener)
 	unixLn.SetUnlinkOnClose(false) // it moves
 	return unixLn, nil
-}
-
-// listener is a listener whose socket was moved after it was bound.
-type listener struct {
-	*net.UnixListener
-	path string
-	gone sync.Once
-}
-
-// Addr returns where clients find the socket.
-func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
-
-// Close stops listening and removes the socket.
-func (l *listener) Close() (err error) {
-	l.gone.Do(func() {
-		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	})
-	return errors.Join(l.UnixListener.Close(), err)
 }
 
 // removeStale removes a socket that its server has left behind.

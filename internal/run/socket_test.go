@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"os/user"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,13 +46,67 @@ func TestSocket(t *testing.T) {
 		t.Errorf("second Listen: %v, want ErrInUse", err)
 	}
 	// A killed server leaves its socket behind.
-	ln.(*listener).UnixListener.Close()
+	dead := ln.(*listener)
+	dead.stop()
+	<-dead.ended
+	dead.now.Close()
 	ln, err = s.Listen(t.Context())
 	if err != nil {
 		t.Fatalf("Listen on a stale socket: %v", err)
 	}
 	ln.Close()
 	if _, err := os.Stat(s.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Close: %v, want the socket gone", err)
+	}
+}
+
+// TestSocketRemoved checks that a socket that another program removes is made again, as often as it
+// is, with the same mode, and that a server that is accepting serves it.
+func TestSocketRemoved(t *testing.T) {
+	t.Parallel()
+	s := Socket{Path: filepath.Join(t.TempDir(), "a.sock"), Mode: 0o660, look: time.Millisecond}
+	ln, err := s.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan error)
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			accepted <- err
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	for range 3 {
+		if err := os.Remove(s.Path); err != nil {
+			t.Fatal(err)
+		}
+		var st fs.FileInfo
+		for end := time.Now().Add(time.Minute); st == nil && time.Now().Before(end); {
+			st, _ = os.Lstat(s.Path)
+		}
+		if st == nil || st.Mode() != fs.ModeSocket|0o660 {
+			t.Fatalf("a minute after its removal: %v", st)
+		}
+		conn, err := net.Dial("unix", s.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-accepted; err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	if err := ln.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if _, err := os.Lstat(s.Path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Close: %v, want the socket gone", err)
 	}
 }

@@ -4,7 +4,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -109,9 +108,9 @@ func TestPostgresStress(t *testing.T) {
 
 // life creates an instance. how decides whether it stays (0), is undone (1) or is removed (2).
 func life(ctx context.Context, db *DB, name string, how int) error {
-	id := seedbed.NewInstanceID()
+	id, create := seedbed.NewInstanceID(), seedbed.NewJobID()
 	_, err := db.Accept(ctx, seedbed.Acceptance{
-		Job:      seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
+		Job:      seedbed.Job{ID: create, Kind: seedbed.JobCreate},
 		Delivery: &seedbed.Delivery{Hook: "ci", ID: name},
 		Instance: &seedbed.Instance{ID: id, Name: name, Node: "node", VCPUs: 1, Memory: seedbed.GiB,
 			NICs: []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: "default"}}},
@@ -122,12 +121,14 @@ func life(ctx context.Context, db *DB, name string, how int) error {
 	if err := work(ctx, db); err != nil || how != 2 {
 		return err
 	}
-	for {
-		_, err = db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, Instance: id}})
-		if !errors.Is(err, seedbed.ErrInUse) {
-			break // another worker claimed the create job
+	for { // another worker may have claimed the create job, which the removal would cancel
+		if j, err := db.Job(ctx, create); err != nil {
+			return err
+		} else if j.State.Terminal() {
+			break
 		}
 	}
+	_, err = db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, Instance: id}})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ func grants(req wire.ScriptOptionsChange, text string) error {
 	case req.Privileged == nil || !*req.Privileged:
 		return nil
 	case req.SHA256 == "":
-		return Invalid("privileged: give the digest of the text that you have read (seedbed: --sha256; sha256 in the API), as sha256sum prints it")
+		return Invalid("privileged: give the digest of the text that you have read (seedbed: --sha256; sha256 in the API), " +
+			"as sha256sum prints it")
 	case !strings.EqualFold(req.SHA256, hex.EncodeToString(sum[:])):
 		return seedbed.Errorf(seedbed.ErrConflict, "privileged: the text of the script does not have that digest: "+
 			"read what is stored now, another may have changed it")

@@ -11,4 +11,4 @@ CREATE TABLE delivery_rejected (
   PRIMARY KEY (hook, peer, reason)
 );
 
-UPDATE version SET schema = 24;
+UPDATE version SET schema = 23;

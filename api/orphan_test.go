@@ -17,6 +17,7 @@ func TestOrphanRoutes(t *testing.T) {
 		t.Errorf("nothing is left: %s", r.body)
 	}
 	i := s.stored(t)
+	s.off(t)
 	s.expect(t, "POST", "/instances/web1/snapshots", `{"name":"one"}`, 202)
 	job := s.claim(t)
 	short := job.ID.Short()

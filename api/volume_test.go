@@ -104,6 +104,18 @@ func (s *server) stored(t *testing.T) seedbed.Instance {
 	return i
 }
 
+// off records that web1 is off.
+func (s *server) off(t *testing.T) {
+	t.Helper()
+	i, err := s.db.InstanceByName(t.Context(), "web1")
+	if err == nil {
+		_, err = s.db.SetInstanceState(t.Context(), i, seedbed.InstanceStopped)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // end ends the next job.
 func (s *server) end(t *testing.T, out seedbed.JobResult) {
 	t.Helper()
@@ -138,6 +150,8 @@ func TestSnapshotRoutes(t *testing.T) {
 	s.expect(t, "GET", "/instances/none/snapshots", "", 404)
 	s.expect(t, "POST", "/instances/web1/snapshots", `{"name":"../x"}`, 422, "snapshot name")
 	s.expect(t, "POST", "/instances/none/snapshots", `{"name":"s1"}`, 404)
+	s.expect(t, "POST", "/instances/web1/snapshots", `{"name":"s1"}`, 409, "while it is off")
+	s.off(t)
 	r := s.expect(t, "POST", "/instances/web1/snapshots", `{"name":"s1"}`, 202, `"state":"queued"`)
 	if !strings.HasPrefix(r.header.Get("Location"), "/api/v1/jobs/") {
 		t.Errorf("Location %q", r.header.Get("Location"))

@@ -141,7 +141,7 @@ func TestRedeliver(t *testing.T) {
 	}
 	kept.all[0].Payload = nil
 	if _, err := s.server.Redeliver(t.Context(), "forge", "d1", seedbed.JobOptions{}); !errors.Is(err, seedbed.ErrConflict) ||
-		!strings.Contains(err.Error(), "keep_payload") {
+		!strings.Contains(err.Error(), "--keep-payload") {
 		t.Error(err)
 	}
 }

@@ -210,7 +210,8 @@ func TestPVCNodes(t *testing.T) {
 		"/node?daemon_state=dead": {`"name":"hv3"`},
 		"/status": {`"nodes":{"dead,ready":1,"run,flushed":1,"run,ready":1,"total":3}`,
 			`"hv3":{"health":0,"messages":["seedbed-worker does not answer: no route to host"]}`,
-			// In KiB: the shared 100 GiB and 40 GiB once, twice 10 GiB and 1 GiB, and 1 KiB of the 1060 bytes of host1.
+			// In KiB: the shared 100 GiB and 40 GiB once, twice 10 GiB and 1 GiB, and 1 KiB of the
+			// 1060 bytes of host1.
 			`"disk":{"total":125829121,"used":81788929,"free":44040192`},
 	} {
 		r := s.do(t, "GET", "/api/v1"+path, "")

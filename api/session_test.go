@@ -66,8 +66,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestSessionOfAnotherPage checks that a page of another origin, such as one at another port of the same
-// host, changes nothing with the cookie that the browser sends for it.
+// TestSessionOfAnotherPage checks that a page of another origin, such as one at another port of the
+// same host, changes nothing with the cookie that the browser sends for it.
 func TestSessionOfAnotherPage(t *testing.T) {
 	t.Parallel()
 	s := provisioner(t)

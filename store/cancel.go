@@ -9,11 +9,11 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// CancelJob marks a job to be cancelled; its owner soon sees that, at its next stage boundary at the
-// latest, and undoes it. A job that has not started ends at once, and a job that waits for its next attempt is undone at once. Cancelling a
-// job twice changes nothing. CancelJob returns ErrConflict for a job that has ended, an import
-// whose image is complete, or a rebuild that removes the old disks. It returns ErrInvalid for a job
-// that cannot be undone.
+// CancelJob marks a job to be cancelled; its owner soon sees that, at its next stage boundary at
+// the latest, and undoes it. A job that has not started ends at once, and a job that waits for its
+// next attempt is undone at once. Cancelling a job twice changes nothing. CancelJob returns
+// ErrConflict for a job that has ended, an import whose image is complete, or a rebuild that
+// removes the old disks. It returns ErrInvalid for a job that cannot be undone.
 func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
 	return db.sql.Update(ctx, "cancel job", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the job is neither claimed nor ended before the commit.

@@ -41,9 +41,9 @@ func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	return noteWas(j, state)
 }
 
-// overtaken returns the job that a forced stop overtakes: a stop or reboot of its instance that asks the
-// guest to shut down. It is empty if there is none. The job's row is locked before the instance's, as
-// its owner does.
+// overtaken returns the job that a forced stop overtakes: a stop or reboot of its instance that
+// asks the guest to shut down. It is empty if there is none. The job's row is locked before the
+// instance's, as its owner does.
 func overtaken(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) (seedbed.JobID, error) {
 	if force, err := forced(j); err != nil || !force || j.After != "" {
 		return "", err

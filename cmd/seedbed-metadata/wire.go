@@ -91,8 +91,8 @@ func controlHosts(c config.Config, log *slog.Logger) ([]feed.Remote, func(contex
 	return remotes, identity.Checks, nil
 }
 
-// checks returns the guest plane's health checks: those of the kernel's part, the feed, the spool, and the
-// certificate.
+// checks returns the guest plane's health checks: those of the kernel's part, the feed, the spool,
+// and the certificate.
 func checks(p *guestplane.Plane, client *feed.Client, spool *feed.Spool, state string,
 	certificate func(context.Context) []seedbed.Check) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {

@@ -229,7 +229,8 @@ func TestNoSpaceInTheMiddle(t *testing.T) {
 			}
 			err = clone()
 			if room >= 256*seedbed.KiB && errors.Is(err, seedbed.ErrFull) {
-				// The kernel frees the room of what the import has removed a moment after qemu-img has ended.
+				// The kernel frees the room of what the import has removed a moment after qemu-img
+				// has ended.
 				lab.Await(t, lab.Patience, "there is room again", func() bool { err = clone(); return !errors.Is(err, seedbed.ErrFull) })
 			}
 			if room < 256*seedbed.KiB {

@@ -54,8 +54,8 @@ func (i Imports) open(spec seedbed.ImageSpec, spool *Spool) (*os.File, error) {
 	return nil, unopened(err)
 }
 
-// hidden reports whether an error of open(2) would say what there is at a path: nothing, a file in place
-// of a directory, a symbolic link or a socket.
+// hidden reports whether an error of open(2) would say what there is at a path: nothing, a file in
+// place of a directory, a symbolic link or a socket.
 func hidden(err error) bool {
 	for _, of := range []error{fs.ErrNotExist, fs.ErrPermission, unix.ENOTDIR, unix.ELOOP, unix.ENXIO} {
 		if errors.Is(err, of) {

@@ -120,8 +120,8 @@ func foreignNIC(n libvirtxml.DomainInterface, bridge func(string) (string, error
 }
 
 // AdoptedXML returns the document of a domain after its adoption: unchanged but for the tag, the
-// sources of its disks and what those read from, and the bridges and taps of its NICs. It returns ErrConflict if the disks
-// or NICs differ from those that were to be adopted.
+// sources of its disks and what those read from, and the bridges and taps of its NICs. It returns
+// ErrConflict if the disks or NICs differ from those that were to be adopted.
 func AdoptedXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string, error) {
 	return rewrite(doc, a, a.Sources, sources(a.Disks), func(d *libvirtxml.Domain) error {
 		tag, err := Tag{Version: tagVersion, Instance: a.ID, Job: a.Job, Profile: a.Profile}.marshal()

@@ -29,7 +29,7 @@ config=$state/seedbed.yaml
 cat >"$config" <<YAML
 data_dir: $state
 run_dir: $state/run
-worker: {state: $state/worker}
+worker: {state: $state/worker, data_dir: $state/known}
 libvirt:
   console_dir: $state/console
 YAML

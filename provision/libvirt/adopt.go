@@ -176,10 +176,5 @@ func redefine(conn *lv.Connect, dom *lv.Domain, a seedbed.DomainAdoption, change
 	if doc, err = change(doc); err != nil {
 		return err
 	}
-	made, err := conn.DomainDefineXML(doc)
-	if err != nil {
-		return err
-	}
-	free(made)
-	return nil
+	return replace(conn, doc)
 }

@@ -53,6 +53,15 @@ func (d *Driver) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) erro
 	})
 }
 
+// replace gives a domain that exists another document.
+func replace(conn *lv.Connect, doc string) error {
+	dom, err := conn.DomainDefineXML(doc)
+	if err == nil {
+		free(dom)
+	}
+	return err
+}
+
 // defined reports whether the domain exists with the spec's ID and name.
 func defined(conn *lv.Connect, spec seedbed.DomainSpec) (bool, error) {
 	dom, _, err := find(conn, spec.ID)

@@ -100,12 +100,7 @@ func (d *Driver) defineChains(conn *lv.Connect, dom *lv.Domain) error {
 	if err != nil || !changed {
 		return err
 	}
-	made, err := conn.DomainDefineXML(doc)
-	if err != nil {
-		return err
-	}
-	free(made)
-	return nil
+	return replace(conn, doc)
 }
 
 // settled returns the domain's state. A domain that has crashed is in that state for a moment

@@ -82,10 +82,6 @@ func (d *Driver) ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus 
 		} else if active {
 			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: shut it down first (seedbed vm stop)", id)
 		}
-		made, err := conn.DomainDefineXML(doc)
-		if err == nil {
-			free(made)
-		}
-		return err
+		return replace(conn, doc)
 	})
 }

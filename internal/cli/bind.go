@@ -137,6 +137,16 @@ func (b *Bound) add(f Flag) {
 	}
 }
 
+// Name returns the name of the flag that sets a field.
+func (b *Bound) Name(field string) string {
+	for _, f := range b.flags {
+		if f.Field == field {
+			return f.name()
+		}
+	}
+	return ""
+}
+
 // Text returns the text of one of the flags.
 func (b *Bound) Text(name string) string { return b.c.Flag(name).Value.String() }
 

@@ -1,8 +1,6 @@
 package flags
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"seedbed"
@@ -45,11 +43,7 @@ func (s *SizeParams) Set(params map[string]any) error {
 	}
 	for name, value := range given {
 		if _, twice := params[name]; twice {
-			flag := strings.TrimSuffix(strings.ReplaceAll(name, "_", "-"), "s")
-			if name == "vcpus" {
-				flag = name
-			}
-			return cli.Usagef("--param %s and --%s set the same: give only one", name, flag)
+			return cli.Usagef("--param %s and --%s set the same: give only one", name, s.bound.Name(name))
 		}
 		params[name] = value
 	}

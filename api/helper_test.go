@@ -229,7 +229,7 @@ func (s *server) serve(t *testing.T, a *api.Server) {
 	t.Cleanup(func() { s.stop(); transport.CloseIdleConnections() })
 }
 
-// restart serves the API anew, as c says.
+// restart serves the API again, with the configuration c.
 func (s *server) restart(t *testing.T, c api.Config) {
 	t.Helper()
 	s.stop()

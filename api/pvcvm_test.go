@@ -121,7 +121,7 @@ func TestPVCVM(t *testing.T) {
 		{"GET", "/vm/none/console", "", 400, `{"message":"ERROR: Could not find VM \"none\" in the cluster!"}`},
 		{
 			"PUT", "/vm/web1", "", 405, msg(`The definition of a VM cannot be changed by its XML: "seedbed vm resize" changes vCPUs, memory ` +
-				`and disk, and "seedbed vm rebuild" makes the VM anew from its profile.`),
+				`and disk, and "seedbed vm rebuild" makes the VM again from its profile.`),
 		},
 	} {
 		s.pvc(t, c)

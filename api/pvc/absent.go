@@ -36,13 +36,13 @@ var absences = []absent{
 	{"POST", "/vm", "A VM is not defined by its XML: make one with \"pvc provisioner create\" or \"seedbed create\", " +
 		"or take over a libvirt domain with \"seedbed vm adopt\"."},
 	{"PUT POST", "/vm/*", "The definition of a VM cannot be changed by its XML: \"seedbed vm resize\" changes vCPUs, memory and disk, " +
-		"and \"seedbed vm rebuild\" makes the VM anew from its profile."},
+		"and \"seedbed vm rebuild\" makes the VM again from its profile."},
 	{"POST", "/vm/*/node", "VMs are not moved between nodes: remove the VM, and make it on another node with \"seedbed create --node\"."},
 	{"POST", "/vm/*/tags", "Tags are changed with \"seedbed vm tag VM KEY=VALUE\", and removed with \"seedbed vm tag VM KEY-\"."},
 	{"POST", "/vm/*/rename", "A VM keeps its name, which its guest has as host name: make another VM with \"seedbed create\"."},
 	{"POST", "/vm/*/locks", "Locks of volumes are not flushed here: start the VM with \"pvc vm start\". " +
 		"If that fails, \"seedbed job list\" says why."},
-	{"", "/vm/*/device", "Devices are not attached or detached: \"seedbed vm rebuild\" makes the VM anew from its profile."},
+	{"", "/vm/*/device", "Devices are not attached or detached: \"seedbed vm rebuild\" makes the VM again from its profile."},
 	{"", "/vm/*/snapshot/**", ofSnapshots},
 	{"", "/vm/*/backup/**", "VMs are not exported: " + ofSnapshots},
 	{"", "/vm/*/restore/**", "VMs are not restored from exports: " + ofSnapshots},

@@ -16,7 +16,7 @@ type Withholder interface{ ForViewers() any }
 
 // viewerOptions are AnswerOptions for callers with the role viewer. Wherever in an answer one of these
 // objects is, it is without what may be secret: documents, arguments, what guests and scripts write,
-// and addresses that whoever knows them may send to.
+// and addresses that anyone who knows them can send to.
 var viewerOptions = json.JoinOptions(AnswerOptions, json.WithMarshalers(json.JoinMarshalers(
 	json.MarshalToFunc(func(e *jsontext.Encoder, p seedbed.Profile) error {
 		type plain seedbed.Profile

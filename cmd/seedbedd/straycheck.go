@@ -8,7 +8,7 @@ import (
 )
 
 // strayChecks returns the check that reports what carries Seedbed's tag and belongs to nothing in the
-// database. There is no line if there is nothing.
+// database. It is left out if there are none.
 func strayChecks(list func(context.Context) ([]seedbed.Orphan, error)) func(context.Context) []seedbed.Check {
 	return func(ctx context.Context) []seedbed.Check {
 		check := seedbed.Check{Name: "strays"}

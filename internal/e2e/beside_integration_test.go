@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// lengthy are the tests that boot guests, or install a Debian, the longest first.
-var lengthy = []string{"TestScriptGuest", "TestPackages", "TestTwoNodes", "TestMachines", "TestGuest", "TestTour"}
+// lengthy are the tests that boot guests, take servers away or install a Debian, the longest first.
+var lengthy = []string{"TestScriptGuest", "TestGuest", "TestEngines", "TestPackages", "TestTwoNodes", "TestMachines", "TestTour"}
 
 // places are those of tests that run beside each other, as many as there are processors.
 var places = queue{free: runtime.GOMAXPROCS(0)}

@@ -57,6 +57,7 @@ func newEngines(t *testing.T) *engines {
 // TestEngines runs the whole stack on Ceph, PostgreSQL and ZooKeeper, and takes
 // each of them away in turn; then it kills daemons.
 func TestEngines(t *testing.T) {
+	beside(t)
 	image := lab.GuestImage(t)
 	e := newEngines(t)
 	t.Run("well", e.well)

@@ -2,18 +2,22 @@
 
 package store
 
-import "testing"
+import (
+	"testing"
+
+	"seedbed/internal/lab"
+)
 
 // FreshPostgres returns a function that opens an empty database on a PostgreSQL server.
 func FreshPostgres(t *testing.T) func(t *testing.T) *DB {
 	t.Helper()
-	return postgresServer(t).fresh
+	return postgresServer(t, lab.Ephemeral...).fresh
 }
 
 // TwoOnPostgres is like FreshPostgres for two programs on each database.
 func TwoOnPostgres(t *testing.T) func(t *testing.T) (one, other *DB) {
 	t.Helper()
-	s := postgresServer(t)
+	s := postgresServer(t, lab.Ephemeral...)
 	return func(t *testing.T) (one, other *DB) {
 		t.Helper()
 		name := s.Database(t, s.template)

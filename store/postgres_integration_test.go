@@ -23,9 +23,9 @@ type server struct {
 	template string
 }
 
-func postgresServer(t *testing.T) server {
+func postgresServer(t *testing.T, settings ...string) server {
 	t.Helper()
-	s := server{PostgresServer: lab.Postgres(t)}
+	s := server{PostgresServer: lab.Postgres(t, settings...)}
 	s.template = s.Database(t, "")
 	if err := Migrate(t.Context(), s.config(s.template)); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ type cached struct {
 }
 
 // path makes what is not there yet.
-func (c *cached) path(t testing.TB) string {
+func (c *cached) path(t T) string {
 	t.Helper()
 	path := filepath.Join(Root(), ".cache", c.name)
 	c.once.Do(func() {
@@ -44,6 +44,7 @@ var (
 	image       = cached{script: "guest-image.sh", name: "debian.qcow2"}
 	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}}
 	newestInit  = cached{script: "cloud-init.sh", name: "cloud-init-" + newestSuite, args: []string{newestSuite}}
+	cluster     = cached{script: "postgres-cluster.sh", name: "postgres-" + pgVersion, args: []string{pgBin}}
 )
 
 // GuestImage is the Debian guest image, made once and cached in the tree.

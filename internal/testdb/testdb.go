@@ -123,7 +123,7 @@ func Again() bool { return os.Getenv(dsnVar) != "" }
 // PostgreSQL server of their own. It needs root.
 func OnPostgres(t *testing.T, run string) {
 	t.Helper()
-	s := lab.Postgres(t)
+	s := lab.Postgres(t, lab.Ephemeral...)
 	template := s.Database(t, "")
 	if err := store.Migrate(t.Context(), store.Config{DSN: s.DSN(template), Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)

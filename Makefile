@@ -84,8 +84,8 @@ $(LINT) $(GOTESTSUM):
 	GOBIN="$$dir" CGO_ENABLED=0 go install $(module); \
 	mv "$$dir"/* $@
 
-check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's headers for lint (make packages), no root, no network
-	CGO_ENABLED=0 go test ./...
+check: vet lint ## the fast part: format, vet, lint, unit tests with fewer cases of the matrices; needs C's headers for lint (make packages), no root, no network
+	CGO_ENABLED=0 go test -short ./...
 
 # What has goroutines that share memory. The race detector needs C and makes tests several times slower.
 RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \

@@ -72,7 +72,7 @@ func TestCancelMatrix(t *testing.T) {
 		if c.job.Kind.Forward() {
 			continue
 		}
-		for _, s := range c.plan() {
+		for _, s := range c.stages(t) {
 			t.Run(fmt.Sprintf("%s/%s", c.name, s.Name), func(t *testing.T) {
 				t.Parallel()
 				l := newLab(t).withProfile(seedbed.ReadyReport)
@@ -241,7 +241,7 @@ func TestKillWhileUndoing(t *testing.T) {
 				l.unarmed()
 				a.undone()
 			})
-			for _, s := range c.plan() {
+			for _, s := range c.stages(t) {
 				if s.Undo == nil {
 					continue
 				}

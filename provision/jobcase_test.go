@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	"seedbed/internal/sample"
 	"seedbed/internal/testdb"
 	"seedbed/provision/engine"
 	"seedbed/provision/plans"
@@ -31,6 +33,16 @@ type caseJob struct {
 
 func (c jobCase) plan() []engine.Stage { return plans.Of(&c.job).Stages }
 
+// stages returns the stages of the plan that a matrix goes through: all of them or, on PostgreSQL
+// and in a short run, three by the seed.
+func (c jobCase) stages(t *testing.T) []engine.Stage {
+	t.Helper()
+	if testdb.Again() || testing.Short() {
+		return sample.Of(t, c.plan(), 3)
+	}
+	return c.plan()
+}
+
 // begin prepares what the case needs, and requests its job.
 func (c jobCase) begin(l *lab) caseJob {
 	l.t.Helper()
@@ -43,13 +55,13 @@ func (c jobCase) begin(l *lab) caseJob {
 	return a
 }
 
-// matrix returns the cases of the matrices: all of them or, if the tests run on PostgreSQL, the
-// first of each plan, because a new database there takes most of a test's time.
+// matrix returns the cases of the matrices: all of them or, on PostgreSQL and in a short run, the
+// first of each plan.
 func matrix() (cases []jobCase) {
 	there := map[string]bool{}
 	for _, c := range jobCases {
 		key := fmt.Sprint(c.job.Kind, plans.StageNames(&c.job))
-		if !testdb.Again() || !there[key] {
+		if !testdb.Again() && !testing.Short() || !there[key] {
 			cases = append(cases, c)
 		}
 		there[key] = true

@@ -163,7 +163,7 @@ func TestKillMatrix(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			found := c.rehearse(t)
-			for _, s := range c.plan() {
+			for _, s := range c.stages(t) {
 				for _, m := range sample.Of(t, momentsOf(found[s.Name]), 1) {
 					t.Run(fmt.Sprintf("%s/%s", s.Name, m), func(t *testing.T) {
 						t.Parallel()

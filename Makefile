@@ -42,7 +42,7 @@ TIMES  := .cache/times
 test: export SEEDBED_SEED ?= $(shell date +%s)
 test: ## every path once: unit, contract, integration and end-to-end tests (root); SEEDBED_SEED=N chooses the samples
 	@internal/lab/packages.sh test
-	@$(MAKE) --no-print-directory vet build image $(GOTESTSUM)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target vet build image $(GOTESTSUM)
 	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
 	status=0; \

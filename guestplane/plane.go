@@ -40,8 +40,8 @@ type Plane struct {
 	spool     *feed.Spool
 	port      uint16 // that metadata is served on, at each of its addresses
 	log       *slog.Logger
-	// connections is how many connections of one NIC the node tracks.
-	connections int
+	// connections and fragments are bounds of each NIC; see Config.
+	connections, fragments int
 
 	// applying keeps an older state from being applied over a newer one.
 	applying sync.Mutex
@@ -75,14 +75,16 @@ type Config struct {
 	Port uint16
 	// Connections is how many connections of one NIC the node tracks; see netcfg.Options.
 	Connections int
-	Log         *slog.Logger
+	// Fragments is how many fragments a second the node takes of one NIC; see netcfg.Options.
+	Fragments int
+	Log       *slog.Logger
 }
 
 // New returns a plane that has not applied anything yet.
 func New(c Config) *Plane {
 	return &Plane{
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
-		port: c.Port, connections: c.Connections,
+		port: c.Port, connections: c.Connections, fragments: c.Fragments,
 		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }

@@ -145,6 +145,10 @@ func gotoChain(chain string) exprs {
 	return exprs{&expr.Verdict{Kind: expr.VerdictGoto, Chain: chain}}
 }
 
+func jumpChain(chain string) exprs {
+	return exprs{&expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}
+}
+
 func be16(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
 
 // ifname returns an interface name as the kernel compares it: 16 bytes, padded with zeros.

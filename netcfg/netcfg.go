@@ -48,6 +48,9 @@ type Port struct {
 	Bridge string
 }
 
+// NoBound as Options.Fragments takes all.
+const NoBound = -1
+
 // Options are settings for the whole node.
 type Options struct {
 	// MetadataPort is the TCP port that the metadata server listens on. If it is not 80 (0 means
@@ -57,6 +60,10 @@ type Options struct {
 	// NAT, and those to the node. The first packet of a further one is dropped. 0 means
 	// DefaultConnections.
 	Connections int
+	// Fragments is how many fragments a second the node takes of one NIC, of packets to the node,
+	// through its NAT, and, with br_netfilter, to other guests. Further ones are dropped. 0 means
+	// DefaultFragments, and NoBound takes all.
+	Fragments int
 	// Installation marks the bridges that Apply makes. A bridge that no longer has a network is
 	// removed only by the installation that made it. It may be empty.
 	Installation string

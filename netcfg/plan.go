@@ -14,6 +14,7 @@ type plan struct {
 	ports        []port            // by tap
 	metadataPort uint16
 	connections  uint32 // of one NIC
+	fragments    uint32 // of one NIC, in a second; 0 is no bound
 	installation string
 	// closed are managed bridges without a network that could not be removed.
 	closed []string
@@ -24,7 +25,8 @@ type plan struct {
 }
 
 func newPlan(s State, o Options) (*plan, error) {
-	p := &plan{networks: slices.Clone(s.Networks), metadataPort: 80, connections: DefaultConnections, installation: o.Installation}
+	p := &plan{networks: slices.Clone(s.Networks), metadataPort: 80, connections: DefaultConnections, fragments: DefaultFragments,
+		installation: o.Installation}
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: expected 1 to 65535", o.MetadataPort)
@@ -36,6 +38,15 @@ func newPlan(s State, o Options) (*plan, error) {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d connections of one NIC: expected 1 to %d", o.Connections, maxConnections)
 		}
 		p.connections = uint32(o.Connections)
+	}
+	switch {
+	case o.Fragments == NoBound:
+		p.fragments = 0
+	case o.Fragments < NoBound || o.Fragments > maxFragments:
+		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d fragments a second of one NIC: expected 1 to %d, or %d for no bound",
+			o.Fragments, maxFragments, NoBound)
+	case o.Fragments != 0:
+		p.fragments = uint32(o.Fragments)
 	}
 	if strings.ContainsFunc(o.Installation, func(r rune) bool { return r <= ' ' || r > '~' || r == '@' || r == ':' }) ||
 		len(o.Installation) > 32 {

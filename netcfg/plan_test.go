@@ -94,6 +94,11 @@ func TestNewPlan(t *testing.T) {
 	if _, err := newPlan(State{}, Options{MetadataPort: 70000}); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("metadata port 70000: %v, want ErrInvalid", err)
 	}
+	for _, n := range []int{-2, maxFragments + 1} {
+		if _, err := newPlan(State{}, Options{Fragments: n}); !errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("%d fragments a second: %v, want ErrInvalid", n, err)
+		}
+	}
 }
 
 // TestVersion: it follows the rules and not the elements.
@@ -123,6 +128,11 @@ func TestVersion(t *testing.T) {
 	port := versions(s, Options{MetadataPort: 7380})
 	if port[0] != base[0] || port[1] == base[1] {
 		t.Error("another metadata port must change the inet table alone")
+	}
+	for _, n := range []int{NoBound, 1, maxFragments} {
+		if got := versions(s, Options{Fragments: n}); got[0] != base[0] || got[1] == base[1] {
+			t.Errorf("%d fragments must change the inet table alone", n)
+		}
 	}
 	s.Networks[0].NAT = false
 	if got := versions(s, Options{}); got[0] != base[0] || got[1] == base[1] {

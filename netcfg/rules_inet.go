@@ -21,12 +21,13 @@ func inetTable(p *plan) *table {
 	filter, nat := nftables.ChainTypeFilter, nftables.ChainTypeNAT
 	return &table{
 		family: nftables.TableFamilyINet,
-		sets: []set{
+		sets: append([]set{
 			ports(),
 			{name: "bridges", key: nftables.TypeIFName, fixed: bridgeElements},
 			connections(),
-		},
+		}, fragmentSets()...),
 		chains: []chain{
+			{name: "fragments", rules: fragmentRules(p)},
 			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},
 			{name: "tracking-out", typ: filter, hook: nftables.ChainHookOutput, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyOIFNAME)},
 			{name: "input", typ: filter, hook: nftables.ChainHookInput, prio: 0, rules: inputRules(p)},

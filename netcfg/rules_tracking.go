@@ -24,11 +24,14 @@ const beforeDefrag nftables.ChainPriority = -450
 // other guests out of them.
 //
 // Connections to the metadata service at port 80 are not tracked at all. NAT to another port needs
-// the table.
+// the table. Fragments of guests are counted first.
 func trackingRules(p *plan, key expr.MetaKey) []rule {
 	var rules []rule
 	if p.metadataPort == 80 {
 		rules = untracked(key)
+	}
+	if key == expr.MetaKeyIIFNAME {
+		rules = append(rules, toFragments()...)
 	}
 	for i, zone := range p.zones() {
 		n := p.networks[i]

@@ -43,7 +43,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	})
 	p := guestplane.New(guestplane.Config{
 		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(),
-		Connections: c.Metadata.TrackedConnections, Log: log,
+		Connections: c.Metadata.TrackedConnections, Fragments: fragments(c.Metadata), Log: log,
 	})
 	client := feed.NewClient(feed.ClientConfig{
 		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.Held, Log: log,
@@ -99,4 +99,12 @@ func checks(p *guestplane.Plane, client *feed.Client, spool *feed.Spool, state s
 		return slices.Concat(p.Checks(ctx), guestplane.FeedChecks(client.Status()),
 			guestplane.SpoolChecks(spool.Stats(), state), certificate(ctx))
 	}
+}
+
+// fragments returns netcfg.Options.Fragments of a configuration.
+func fragments(c config.Metadata) int {
+	if c.FragmentRate == 0 {
+		return netcfg.NoBound
+	}
+	return c.FragmentRate
 }

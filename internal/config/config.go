@@ -103,9 +103,12 @@ type Metadata struct {
 	Listen       string `yaml:"listen"`
 	RedirectPort uint16 `yaml:"redirect_port"`
 	// TrackedConnections bounds the connections of one NIC that the kernel tracks.
-	TrackedConnections int    `yaml:"tracked_connections"`
-	State              string `yaml:"state"`  // directory of the feed's snapshot and the spool
-	Health             string `yaml:"health"` // health and metrics, loopback only
+	TrackedConnections int `yaml:"tracked_connections"`
+	// FragmentRate bounds the fragments of one NIC that the kernel puts together, in a second; 0 is no
+	// bound.
+	FragmentRate int    `yaml:"fragment_rate"`
+	State        string `yaml:"state"`  // directory of the feed's snapshot and the spool
+	Health       string `yaml:"health"` // health and metrics, loopback only
 	// The following keys are seedbedd's, for the records that are served.
 	Region     string `yaml:"region"`
 	Zone       string `yaml:"zone"`

@@ -32,7 +32,7 @@ func initial() Config {
 			Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", DataDir: "/var/lib/seedbed-worker",
 			Spool: "/var/lib/seedbed-pools/spool", HooksDir: "/etc/seedbed/hooks.d",
 		},
-		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, TrackedConnections: 4096, Health: "127.0.0.1:7372",
+		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, TrackedConnections: 4096, FragmentRate: 6, Health: "127.0.0.1:7372",
 			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},
 		Storage: Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}, MaxUpload: 1 * seedbed.TiB,
 			ImportDirs: []string{}},

@@ -134,6 +134,8 @@ func (c Config) problems() []problem {
 	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
 	k.need(c.Metadata.TrackedConnections >= 1 && c.Metadata.TrackedConnections <= 1<<20, "metadata.tracked_connections",
 		c.Metadata.TrackedConnections, "1 to 1048576")
+	k.need(c.Metadata.FragmentRate >= 0 && c.Metadata.FragmentRate <= 100_000, "metadata.fragment_rate",
+		c.Metadata.FragmentRate, "1 to 100000, or 0 for no bound")
 	k.need(c.Metadata.RedirectPort >= 1024, "metadata.redirect_port", c.Metadata.RedirectPort, "1024 to 65535")
 	k.path("metadata.state", c.Metadata.State)
 	k.loopback("metadata.health", c.Metadata.Health)

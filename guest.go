@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -136,16 +137,23 @@ type GuestEvent struct {
 	// Fields are what the guest posted, for report and password: names and values, clipped to 4 KiB
 	// in all.
 	Fields map[string]string `json:"fields,omitempty"`
-	// Token is, for report and password, the TokenDigest of the report token that the guest had. A
-	// rebuild gives an instance another token, so what its former guest posted can be told. It is not
-	// stored.
+	// Token is, for report, password and requests for user-data, the TokenDigest of the report token
+	// that the guest had. A rebuild gives an instance another token, so what its former guest did can
+	// be told. It is empty if it is not known. It is not stored.
 	Token string `json:"token,omitempty"`
 }
 
-// TokenDigest returns the SHA-256 digest of a report token in hexadecimal; empty for none.
+// OfUserData reports whether the event is a request for user-data, whatever its answer.
+func (e GuestEvent) OfUserData() bool {
+	path := strings.TrimSuffix(e.Path, "/")
+	return e.Kind == GuestUserData || e.Kind == GuestAccess &&
+		(strings.HasSuffix(path, "/user-data") || strings.HasSuffix(path, "/user_data"))
+}
+
+// TokenDigest returns the SHA-256 digest of a report token in hexadecimal; "none" for none.
 func TokenDigest(token string) string {
 	if token == "" {
-		return ""
+		return "none"
 	}
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

@@ -88,7 +88,8 @@ type Instance struct {
 	Spot       *Spot             `json:"spot,omitempty"`
 	// Password is what the guest posted (OpenStack password), encrypted with its public key.
 	Password string `json:"password,omitempty"`
-	// ReportToken is the secret last element of the phone-home path; empty unless Ready is report.
+	// ReportToken is the secret last element of the phone-home path. It is empty unless Ready is report
+	// or the instance was rebuilt: each rebuild draws another, by which its guests are told apart.
 	ReportToken string   `json:"-"`
 	NICs        []NIC    `json:"nics"`
 	Volumes     []Volume `json:"volumes"`

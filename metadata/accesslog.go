@@ -104,10 +104,14 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, who *conn) {
 	if !single {
 		return
 	}
-	s.cfg.OnEvent(seedbed.GuestEvent{
+	e := seedbed.GuestEvent{
 		Instance: id, Kind: seedbed.GuestAccess, At: now,
 		Method: printable(ctx.Method(), 16), Path: shownPath(ctx, who), Status: status, Bytes: sentBytes(ctx),
-	})
+	}
+	if e.OfUserData() {
+		e.Token = seedbed.TokenDigest(who.record.guest.ReportToken)
+	}
+	s.cfg.OnEvent(e)
 }
 
 // recordSums reports the requests that have no record of their own until ctx ends, and then the

@@ -122,8 +122,10 @@ func TestEvents(t *testing.T) {
 	}
 	at := l.clock()
 	want := []seedbed.GuestEvent{
-		{Instance: idA, Kind: seedbed.GuestUserData, At: at, Method: "GET", Path: "/latest/user-data", Status: 200, Bytes: 5},
-		{Instance: idB, Kind: seedbed.GuestUserData, At: at, Method: "GET", Path: "/latest/user-data", Status: 404, Bytes: int64(len(page(404)))},
+		{Instance: idA, Kind: seedbed.GuestUserData, At: at, Method: "GET", Path: "/latest/user-data", Status: 200, Bytes: 5,
+			Token: seedbed.TokenDigest(guestA().ReportToken)},
+		{Instance: idB, Kind: seedbed.GuestUserData, At: at, Method: "GET", Path: "/latest/user-data", Status: 404, Bytes: int64(len(page(404))),
+			Token: seedbed.TokenDigest(guestB().ReportToken)},
 	}
 	if diff := cmp.Diff(want, l.seen(seedbed.GuestUserData), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("user-data events (-want +got):\n%s", diff)
@@ -157,5 +159,37 @@ func TestReportOfRebuiltGuest(t *testing.T) {
 	}
 	if r := l.post(c, reportPrefix+guestA().ReportToken, "hostname=x"); r.status != 404 {
 		t.Errorf("the token of the first guest: %d", r.status)
+	}
+}
+
+// TestUserDataOfRebuiltGuest: that a guest fetched its user-data is told once for each report token, of
+// which a rebuild draws another, and so is what is told of each request for it.
+func TestUserDataOfRebuiltGuest(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	created, rebuilt, again := guestA(), guestA(), guestA()
+	created.ReportToken, again.ReportToken = "", "fedcba9876543210fedcba9876543210"
+	c := l.client(addrA)
+	var want []string
+	for _, g := range []seedbed.Guest{created, rebuilt, again} {
+		l.apply(stateOf(map[seedbed.InstanceID][]byte{idA: []byte("x")}, g))
+		for range 2 {
+			l.want(c, 200, "GET", "/latest/user-data")
+		}
+		l.want(c, 200, "GET", "/latest/meta-data/hostname")
+		want = append(want, seedbed.TokenDigest(g.ReportToken))
+	}
+	tokens := func(kind string) (all []string) {
+		for _, e := range l.seen(kind) {
+			all = append(all, e.Token)
+		}
+		return all
+	}
+	if d := cmp.Diff(want, tokens(seedbed.GuestUserData)); d != "" {
+		t.Errorf("fetches (-want +got):\n%s", d)
+	}
+	asked := []string{want[0], want[0], "", want[1], want[1], "", want[2], want[2], ""}
+	if d := cmp.Diff(asked, tokens(seedbed.GuestAccess)); d != "" {
+		t.Errorf("requests (-want +got):\n%s", d)
 	}
 }

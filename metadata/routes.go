@@ -69,10 +69,11 @@ func (s *Server) reply(ctx *fasthttp.RequestCtx, who *conn, r *record, a answer)
 	default:
 		return
 	}
-	if ctx.IsGet() && !who.session.fetched.Swap(true) {
+	if token := who.record.guest.ReportToken; ctx.IsGet() && who.session.firstFetch(token) {
 		s.cfg.OnEvent(seedbed.GuestEvent{
 			Instance: who.who, Kind: seedbed.GuestUserData, At: s.now(),
 			Method: fiber.MethodGet, Path: shownPath(ctx, who), Status: status, Bytes: sentBytes(ctx),
+			Token: seedbed.TokenDigest(token),
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,7 @@ type session struct {
 	instance  seedbed.InstanceID
 	conns     atomic.Int32
 	pin       atomic.Pointer[pin]
-	fetched   atomic.Bool // its first user-data GET was reported
+	fetched   atomic.Pointer[string] // the report token of the guest whose first user-data GET was told
 	records   budget
 	limiter   limiter
 	lastFacts atomic.Pointer[timedFacts]
@@ -45,6 +46,16 @@ func (s *session) passwordFor(token string) string {
 		return ""
 	}
 	return p.password
+}
+
+// firstFetch reports whether a guest with that report token fetches user-data for the first time.
+func (s *session) firstFetch(token string) bool {
+	last := s.fetched.Load()
+	if last != nil && *last == token {
+		return false
+	}
+	token = strings.Clone(token) // without the rest of its record
+	return s.fetched.CompareAndSwap(last, &token)
 }
 
 // recordIn returns the instance's record in x; nil if x does not serve it.

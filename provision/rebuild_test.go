@@ -54,8 +54,11 @@ func (l *lab) rebuilt(was seedbed.Instance) seedbed.Instance {
 	if len(now.Volumes) != 1 || now.Volumes[0].Name == was.Volumes[0].Name {
 		l.t.Errorf("volumes %+v", now.Volumes)
 	}
-	if now.Ready == seedbed.ReadyReport && (now.ReportToken == was.ReportToken || !now.Reported.After(was.Reported)) {
-		l.t.Errorf("report token and report are those of before: %s", now.Reported)
+	if now.ReportToken == was.ReportToken {
+		l.t.Errorf("the report token %q is that of before", now.ReportToken)
+	}
+	if now.Ready == seedbed.ReadyReport && !now.Reported.After(was.Reported) {
+		l.t.Errorf("the report is that of before: %s", now.Reported)
 	}
 	return now
 }

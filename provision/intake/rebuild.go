@@ -237,10 +237,7 @@ func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume
 	}
 	i.Profile, i.Image, i.Ready, i.VCPUs, i.Memory, i.SSHKeys = m.Name, "", m.Ready, s.vcpus, s.memory, s.sshKeys
 	i.Datasource, i.Metadata = s.datasource, s.metadata.WithDefaults(seedbed.MetadataOptions{})
-	i.ReportToken = ""
-	if m.Ready == seedbed.ReadyReport {
-		i.ReportToken = newReportToken()
-	}
+	i.ReportToken = newReportToken()
 	for n := range disks {
 		disks[n].Name = fmt.Sprintf("%s-%d-%s", i.ID, n, job.Short())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"seedbed"
@@ -24,7 +23,7 @@ const (
 // AddGuestEvents records what guests did on node, as its spool delivers it. An event that was
 // recorded before, by (node, spool, Seq), is ignored. A DHCP lease updates the table of leases. The
 // first fetch of user-data and the first report set the instance's Fetched and Reported. What a
-// guest posted while the instance had another report token has no effect. Events of an unknown
+// guest did while the instance had another report token has no effect. Events of an unknown
 // instance are kept too; of each instance the newest 10000 are kept. Events that are only accesses
 // give no hint, because no one waits for them.
 func (s *Store) AddGuestEvents(ctx context.Context, node, spool string, events []seedbed.GuestEvent) error {
@@ -111,7 +110,7 @@ func takeEffect(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 	switch {
 	case e.Kind == seedbed.GuestLease:
 		return renewLease(ctx, tx, e)
-	case e.Token != "" && (e.Kind == seedbed.GuestReport || e.Kind == seedbed.GuestPassword):
+	case e.Token != "":
 		token, err := sqldb.LockOne(ctx, tx, sqldb.Value[string], nil, `UPDATE instance SET state = state WHERE id = $1 RETURNING report_token`,
 			e.Instance)
 		if err != nil || seedbed.TokenDigest(token) != e.Token {
@@ -134,17 +133,7 @@ func takeEffect(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 // fetchedUserData reports whether the guest got its user-data, or learned that it has none (404). A
 // refusal, such as for a missing token, does not count.
 func fetchedUserData(e seedbed.GuestEvent) bool {
-	path := strings.TrimSuffix(e.Path, "/")
-	switch e.Kind {
-	case seedbed.GuestUserData:
-	case seedbed.GuestAccess:
-		if !strings.HasSuffix(path, "/user-data") && !strings.HasSuffix(path, "/user_data") {
-			return false
-		}
-	default:
-		return false
-	}
-	return (e.Method == "" || e.Method == "GET") && (e.Status < 400 || e.Status == 404)
+	return e.OfUserData() && (e.Method == "" || e.Method == "GET") && (e.Status < 400 || e.Status == 404)
 }
 
 // renewLease records the end of the DHCP lease of an existing NIC. An earlier end does not replace

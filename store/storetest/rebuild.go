@@ -97,8 +97,8 @@ func testRebuild(b *bench) {
 	get(b.Accept(ctx, imageRemoveOf("debian")))(b)
 }
 
-// What the former guest posted comes late, as from a node that was cut off, and does not count for the
-// new one.
+// What the former guest posted and fetched comes late, as from a node that was cut off, and does not
+// count for the new one. It had another report token, or none.
 func testRebuiltGuest(b *bench) {
 	ctx := context.Background()
 	j, before, next := b.rebuilding()
@@ -107,15 +107,22 @@ func testRebuiltGuest(b *bench) {
 		b.must(b.AddGuestEvents(ctx, node, "spool", []seedbed.GuestEvent{
 			{Seq: seq, Instance: before.ID, Kind: seedbed.GuestReport, At: day, Token: seedbed.TokenDigest(token)},
 			{Seq: seq + 1, Instance: before.ID, Kind: seedbed.GuestPassword, At: day, Token: seedbed.TokenDigest(token),
-				Fields: map[string]string{"password": token}}}))
+				Fields: map[string]string{"password": token}},
+			{Seq: seq + 2, Instance: before.ID, Kind: seedbed.GuestUserData, At: day, Status: 200, Token: seedbed.TokenDigest(token)},
+			{Seq: seq + 3, Instance: before.ID, Kind: seedbed.GuestAccess, At: day, Path: "/latest/user-data", Status: 200,
+				Token: seedbed.TokenDigest(token)}}))
 		return get(b.Instance(ctx, before.ID))(b)
 	}
-	late := posts(10, "the former token")
-	b.equal(late.Reported, time.Time{})
-	b.equal(late.Password, "")
-	b.equal(len(get(b.GuestEvents(ctx, before.ID, 0))(b)), 5)
-	now := posts(12, next.ReportToken)
+	for n, token := range []string{"the former token", ""} {
+		late := posts(int64(10+4*n), token)
+		b.equal(late.Reported, time.Time{})
+		b.equal(late.Fetched, time.Time{})
+		b.equal(late.Password, "")
+	}
+	b.equal(len(get(b.GuestEvents(ctx, before.ID, 0))(b)), 11)
+	now := posts(18, next.ReportToken)
 	b.equal(now.Reported, day)
+	b.equal(now.Fetched, day)
 	b.equal(now.Password, next.ReportToken)
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,6 +103,35 @@ func TestGuestRuns(t *testing.T) {
 	if _, err := os.Stat(disk.Source); err != nil {
 		t.Errorf("the volume went with the domain: %v", err)
 	}
+}
+
+// TestTapOfAnother: a domain whose interface another running domain has, as one that the database has
+// forgotten, does not start, and the message says which domain that is and what to do.
+func TestTapOfAnother(t *testing.T) {
+	base := connect(t, system)
+	withBridge(t)
+	d := open(t, system)
+	first, second := newSpec(t, base, seedbed.Disk{}), newSpec(t, base, seedbed.Disk{})
+	second.NICs[0].Tap = first.NICs[0].Tap
+	for _, s := range []seedbed.DomainSpec{first, second} {
+		if err := d.DefineDomain(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.StartDomain(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	err := d.StartDomain(t.Context(), second.ID)
+	for _, want := range []string{first.NICs[0].Tap, first.Name, "seedbed orphan list"} {
+		if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), want) {
+			t.Errorf("the second is started: %v; want a conflict that names %s", err, want)
+		}
+	}
+	remove(t, d, first.ID)
+	if err := d.StartDomain(t.Context(), second.ID); err != nil {
+		t.Errorf("without the first: %v", err)
+	}
+	remove(t, d, second.ID)
 }
 
 // TestGuestShutsDown: a guest that listens goes off when it is asked to, however

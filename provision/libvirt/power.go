@@ -56,6 +56,11 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		if docErr != nil {
 			return err
 		}
+		if of, tap := tapOfAnother(ctx, conn, dom, doc); of != "" {
+			return seedbed.Errorf(seedbed.ErrConflict, "interface %s of domain %s is that of the running domain %s. "+
+				"If seedbed orphan list has that domain, the database does not know it, as after an older copy was put back: "+
+				"put the newer database back, or shut that domain down (virsh shutdown %s), and start this one again (%v)", tap, id, of, of, err)
+		}
 		return unstartable(conn, doc, err)
 	})
 }

@@ -3,6 +3,7 @@ package libvirt
 import (
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/jsimonetti/rtnetlink/v2"
 	"golang.org/x/sys/unix"
@@ -29,6 +30,31 @@ func macsOf(doc string) (macs []seedbed.MAC, err error) {
 		}
 	}
 	return macs, nil
+}
+
+// sharedTap returns a name of an interface that both documents of domains have; empty if there is none.
+func sharedTap(one, other string) string {
+	all := tapsOf(other)
+	for _, tap := range tapsOf(one) {
+		if slices.Contains(all, tap) {
+			return tap
+		}
+	}
+	return ""
+}
+
+// tapsOf returns the names that a domain's document gives its interfaces on the host.
+func tapsOf(doc string) (taps []string) {
+	var d libvirtxml.Domain
+	if err := d.Unmarshal(doc); err != nil || d.Devices == nil {
+		return nil
+	}
+	for _, nic := range d.Devices.Interfaces {
+		if nic.Target != nil && nic.Target.Dev != "" {
+			taps = append(taps, nic.Target.Dev)
+		}
+	}
+	return taps
 }
 
 // alive are the states of a neighbour that has answered recently, or was set by hand (NUD_* in

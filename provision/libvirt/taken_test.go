@@ -49,3 +49,25 @@ func TestNeighbours(t *testing.T) {
 		}
 	}
 }
+
+func TestSharedTap(t *testing.T) {
+	t.Parallel()
+	doc := func(taps ...string) string {
+		out := "<domain><devices><interface type='user'/>"
+		for _, tap := range taps {
+			out += "<interface type='bridge'><target dev='" + tap + "'/></interface>"
+		}
+		return out + "</devices></domain>"
+	}
+	for _, test := range []struct{ one, other, want string }{
+		{doc("sb1", "sb2"), doc("sb3", "sb2"), "sb2"},
+		{doc("sb1"), doc("sb11"), ""},
+		{doc(), doc(), ""},
+		{"<domain/>", doc("sb1"), ""},
+		{"<domain", doc("sb1"), ""},
+	} {
+		if got := sharedTap(test.one, test.other); got != test.want {
+			t.Errorf("%s and %s: %q, want %q", test.one, test.other, got, test.want)
+		}
+	}
+}

@@ -58,3 +58,29 @@ func macsOfForeign(dom *lv.Domain) (taken []seedbed.TakenMAC, err error) {
 	}
 	return taken, err
 }
+
+// tapOfAnother returns the name of a running domain that has an interface of the name that doc, the
+// document of dom, gives one of its own; empty if there is none or that cannot be read.
+func tapOfAnother(ctx context.Context, conn *lv.Connect, dom *lv.Domain, doc string) (domain, tap string) {
+	own, err := dom.GetUUIDString()
+	if err != nil {
+		return "", ""
+	}
+	_ = each(ctx, conn, func(other *lv.Domain) error { // which would only hide why the start failed
+		if uuid, err := other.GetUUIDString(); err != nil || uuid == own || domain != "" {
+			return err
+		}
+		if active, err := other.IsActive(); err != nil || !active {
+			return err
+		}
+		theirs, err := other.GetXMLDesc(0)
+		if err != nil {
+			return err
+		}
+		if tap = sharedTap(doc, theirs); tap != "" {
+			domain, err = other.GetName()
+		}
+		return err
+	})
+	return domain, tap
+}

@@ -10,7 +10,7 @@ var routeAccess = map[string]access{
 	"GET /doctor":                                 {401, 200, 200, 200, ""},
 	"POST /cleanup":                               {401, 403, 403, 415, ""},
 	"GET /overview":                               {401, 200, 200, 200, "failure"},
-	"GET /events":                                 {401, 200, 200, 200, "line traceback"},
+	"GET /events":                                 {401, 200, 200, 200, "line traceback failure"},
 	"GET /orphans":                                {401, 200, 200, 200, ""},
 	"GET /certificates/identity":                  {401, 404, 404, 404, ""},
 	"GET /networks":                               {401, 200, 200, 200, ""},

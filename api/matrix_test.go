@@ -90,7 +90,8 @@ func secretWorld(t *testing.T) (*server, seedbed.JobID) {
 	must(s.db.LogOutput(ctx, job.Ref(), "install", []seedbed.OutputLine{{Stream: "stdout", Text: secret("output")}}))
 	must(s.db.Undo(ctx, job.Ref(), "stage install: "+secret("failure")))
 	must(s.db.Undone(ctx, job.Ref(), "install", ""))
-	must(s.db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
+	must(s.db.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true, // as the engine ends it
+		Error: "stage install: " + secret("failure")}))
 	s.importImage(t, "last")
 	return s, job.ID
 }

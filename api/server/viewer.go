@@ -83,8 +83,10 @@ func (withheld) IsZero() bool { return true }
 // scriptWithheld takes the place of what a script has written.
 const scriptWithheld = "a provisioning script wrote this: reading it needs the role operator"
 
+// eventWithoutScript returns an event that does not quote a script. The last event of a job has no
+// stage, or another one, and repeats the error.
 func eventWithoutScript(e seedbed.Event) seedbed.Event {
-	if seedbed.ScriptStage(e.Stage) {
+	if e.Msg = withoutQuote(e.Msg); seedbed.ScriptStage(e.Stage) {
 		e.Msg = scriptWithheld
 	}
 	return e
@@ -92,11 +94,23 @@ func eventWithoutScript(e seedbed.Event) seedbed.Event {
 
 // withoutScript returns a job whose error does not quote a script.
 func withoutScript(j seedbed.Job) seedbed.Job {
-	rest, staged := strings.CutPrefix(j.Error, "stage ")
-	if stage, _, ok := strings.Cut(rest, ": "); staged && ok && seedbed.ScriptStage(stage) {
-		j.Error = "stage " + stage + ": " + scriptWithheld
-	}
+	j.Error = withoutQuote(j.Error)
 	return j
+}
+
+// withoutQuote returns a text up to where the error of a stage begins in which a script runs, as in
+// "stage install: …" and "left behind: setup: …".
+func withoutQuote(text string) string {
+	for at := 0; ; {
+		before, _, ok := strings.Cut(text[at:], ": ")
+		if !ok {
+			return text
+		}
+		at += len(before) + len(": ")
+		if name := before[strings.LastIndexByte(before, ' ')+1:]; seedbed.ScriptStage(name) {
+			return text[:at] + scriptWithheld
+		}
+	}
 }
 
 // JobFor returns a job as the caller may read it, for answers that quote its error.

@@ -2,6 +2,7 @@ package image
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,14 +37,14 @@ func (i Imports) open(spec seedbed.ImageSpec, spool *Spool) (*os.File, error) {
 	if len(i) > 0 {
 		return i.below(spec.Path)
 	}
-	f, err := os.OpenFile(spec.Path, openFlags, 0)
+	f, err := os.OpenFile(spec.Path, unix.O_PATH, 0)
 	if err == nil {
 		var st os.FileInfo
-		if st, err = f.Stat(); err == nil && st.Mode().Perm()&0o004 == 0 {
+		if st, err = f.Stat(); err == nil && (st.Mode().Perm()&0o004 == 0 || st.Mode().Type() == fs.ModeSocket) {
 			err = fs.ErrNotExist // what the file is, and that it is there, is not for everyone
 		}
 		if err == nil {
-			return f, nil
+			return readable(f)
 		}
 		_ = f.Close()
 	}
@@ -77,17 +78,36 @@ func (i Imports) below(path string) (*os.File, error) {
 		if err != nil {
 			continue
 		}
-		fd, err := unix.Openat2(root, rest, &unix.OpenHow{Flags: openFlags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+		fd, err := unix.Openat2(root, rest, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
 		_ = unix.Close(root)
 		switch {
 		case err == nil:
-			return os.NewFile(uintptr(fd), path), nil
+			return readable(os.NewFile(uintptr(fd), path))
 		case !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EXDEV):
 			return nil, unopened(&fs.PathError{Op: "open", Path: path, Err: err})
 		}
 	}
 	return nil, seedbed.Errorf(seedbed.ErrNotFound, "file %s does not exist in a directory of this host from which files may be imported: "+
 		"expected one of storage.import_dirs (%s), or upload it (seedbed image upload)", path, strings.Join(i, ", "))
+}
+
+// readable opens a regular file that was found (O_PATH). It returns anything else as it was found,
+// because opening a device can be an order to it: a watchdog restarts the host.
+func readable(found *os.File) (*os.File, error) {
+	st, err := found.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		return found, nil
+	}
+	defer found.Close()
+	if err != nil {
+		return nil, unopened(err)
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", found.Fd()), openFlags, 0)
+	if err != nil {
+		return nil, unopened(&fs.PathError{Op: "open", Path: found.Name(), Err: err})
+	}
+	return os.NewFile(uintptr(fd), found.Name()), nil
 }
 
 func unopened(err error) error {

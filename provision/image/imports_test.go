@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"seedbed"
 )
 
@@ -67,5 +69,29 @@ func TestImports(t *testing.T) {
 			t.Errorf("%s: read %q, %v", c.name, text, err)
 		}
 		src.Close()
+	}
+}
+
+// What is not a regular file is looked at and not opened: opening a device can be an order to it.
+func TestImportsOpenNoDevice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := errors.Join(unix.Mkfifo(fifo, 0o644), os.Chmod(fifo, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		from Imports
+		path string
+	}{"a device": {nil, "/dev/zero"}, "a FIFO": {nil, fifo}, "an offered FIFO": {Imports{dir}, fifo}} {
+		f, err := c.from.open(seedbed.ImageSpec{Name: "x", Path: c.path}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if how, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || how&unix.O_PATH == 0 {
+			t.Errorf("%s is opened with the flags %#x, %v", name, how, err)
+		}
+		f.Close()
 	}
 }

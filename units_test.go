@@ -46,3 +46,29 @@ func TestUnitsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkersUnitHasWhatItNeeds checks that the unit of seedbed-worker leaves the rights that the
+// program uses. Without some of them it works on, but not as its documentation says.
+func TestWorkersUnitHasWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("packaging/systemd/seedbed-worker.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var has []string
+	for line := range strings.Lines(string(text)) {
+		if set, ok := strings.CutPrefix(strings.TrimSpace(line), "CapabilityBoundingSet="); ok {
+			has = append(has, strings.Fields(set)...)
+		}
+	}
+	for what, capability := range map[string]string{
+		"imports a file of another user in place": "CAP_LEASE", // provision/image, freeze
+		"reads a private file of another user":    "CAP_DAC_READ_SEARCH",
+		"maps a volume":                           "CAP_SYS_ADMIN",
+		"gives a sandbox its users":               "CAP_SETUID",
+	} {
+		if !slices.Contains(has, capability) {
+			t.Errorf("it %s, and its unit does not leave it %s", what, capability)
+		}
+	}
+}

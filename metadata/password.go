@@ -43,10 +43,11 @@ func (s *Server) takePassword(serving context.Context, c *fiber.Ctx) error {
 		later(ctx)
 		return nil
 	}
-	session.password.Store(&posted{string(body), who.record.guest.ReportToken}) // before a record can have it
+	token := seedbed.TokenDigest(who.record.guest.ReportToken)
+	session.password.Store(&posted{string(body), token}) // before a record can have it
 	err := s.keep(serving, seedbed.GuestEvent{Instance: who.who, Kind: seedbed.GuestPassword, At: s.now(),
 		Method: fiber.MethodPost, Path: shownPath(ctx, who), Status: http.StatusOK, Fields: map[string]string{"password": string(body)},
-		Token: seedbed.TokenDigest(who.record.guest.ReportToken)})
+		Token: token})
 	if err != nil {
 		session.password.Store(nil)
 		s.notKept(ctx, who, err)

@@ -130,6 +130,25 @@ func TestPasswordAfterRestart(t *testing.T) {
 	}
 }
 
+// TestPasswordOfRebuiltGuestAfterRestart: what the guest before a rebuild posted to an earlier process,
+// and seedbedd ignores because it comes late, is not the rebuilt guest's.
+func TestPasswordOfRebuiltGuestAfterRestart(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.dir.Posted(seedbed.GuestEvent{Instance: idA, Kind: seedbed.GuestPassword, Fields: map[string]string{"password": "first"},
+		Token: seedbed.TokenDigest(guestA().ReportToken)})
+	rebuilt := guestA()
+	rebuilt.ReportToken = "fedcba9876543210fedcba9876543210"
+	l.apply(stateOf(nil, rebuilt))
+	c := l.client(addrA)
+	if got := l.want(c, 200, "GET", passwordPath).body; got != "" {
+		t.Errorf("the rebuilt guest sees %q", got)
+	}
+	if r := l.post(c, passwordPath, "second"); r.status != 200 {
+		t.Errorf("the rebuilt guest: %d, want 200", r.status)
+	}
+}
+
 // TestPasswordOfRebuiltGuest: a password counts for the guest that posted it. Whether the rebuild is
 // known by the record, which had the password and no longer has it, or by the report token.
 func TestPasswordOfRebuiltGuest(t *testing.T) {

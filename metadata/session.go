@@ -35,14 +35,15 @@ type session struct {
 	password atomic.Pointer[posted]
 }
 
-// posted is a password that the guest posted while its report token was token. A rebuild gives the
-// instance another token, or none. token is empty if it had none or that is not known.
+// posted is a password that the guest posted while its report token had the digest token
+// (seedbed.TokenDigest). A rebuild gives the instance another token, or none. token is empty if it had
+// none or that is not known.
 type posted struct{ password, token string }
 
 // passwordFor returns the password that is not in a record yet, for a guest with that report token.
 func (s *session) passwordFor(token string) string {
 	p := s.password.Load()
-	if p == nil || p.token != "" && p.token != token {
+	if p == nil || p.token != "" && p.token != seedbed.TokenDigest(token) {
 		return ""
 	}
 	return p.password
@@ -112,7 +113,7 @@ func (s *sessions) find(id seedbed.InstanceID) *session {
 // is recorded again, and seedbedd counts the first.
 func (d *Directory) Posted(e seedbed.GuestEvent) {
 	if e.Kind == seedbed.GuestPassword {
-		d.sessions.find(e.Instance).password.Store(&posted{password: e.Fields["password"]})
+		d.sessions.find(e.Instance).password.Store(&posted{e.Fields["password"], e.Token})
 	}
 }
 

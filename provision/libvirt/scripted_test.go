@@ -186,6 +186,8 @@ func TestScriptedRefused(t *testing.T) {
 		"ACPI tables":      {"<boot dev='hd'/>", "<acpi><table type='slic'>/etc/shadow</table></acpi>", "acpi in <os>"},
 		"a zone's file": {"<clock offset='utc'/>", "<clock offset='timezone' timezone=':/etc/shadow'/>",
 			`the timezone of <clock> is ":/etc/shadow"`},
+		"a keyboard's file": {"<graphics type='vnc'", "<graphics type='vnc' keymap='/etc/shadow'",
+			`the keymap of <graphics> is "/etc/shadow"`},
 		"many devices": {"<emulator>", strings.Repeat("<hub type='usb'/>", 5) + "<emulator>", "it has 5 of <hub>"},
 
 		"nothing":    {pvcDomain, "", "not the XML of a libvirt domain"},

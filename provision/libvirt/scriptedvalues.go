@@ -36,6 +36,9 @@ var (
 // timeZone is the name of a time zone, which the C library of QEMU makes a part of a path.
 var timeZone = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 
+// keymap is the name of a keyboard, which QEMU takes for a path to a file if it can be one.
+var keymap = regexp.MustCompile(`^[a-z0-9-]{0,16}$`)
+
 // values checks the values of elements that are kept as they are.
 func (s *scripted) values(d *libvirtxml.Domain) error {
 	for _, on := range []struct{ element, value string }{
@@ -67,6 +70,11 @@ func (s *scripted) values(d *libvirtxml.Domain) error {
 		if max(m.Ram, m.VRam, m.VRam64, m.VGAMem) > maxVideoKiB || m.Heads > maxHeads {
 			return s.refuse("<video> has %d heads and up to %d KiB of memory: expected at most %d and %d", m.Heads,
 				max(m.Ram, m.VRam, m.VRam64, m.VGAMem), maxHeads, maxVideoKiB)
+		}
+	}
+	for _, g := range d.Devices.Graphics {
+		if g.VNC != nil && !keymap.MatchString(g.VNC.Keymap) {
+			return s.refuse("the keymap of <graphics> is %q: expected a name such as de or en-us", seedbed.Clip(g.VNC.Keymap))
 		}
 	}
 	return s.numbers(d.Devices)

@@ -13,7 +13,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,9 +34,6 @@ type Socket struct {
 
 	look time.Duration // for tests; see socketLook
 }
-
-// umask guards the process's umask, so that two sockets are not created at once.
-var umask sync.Mutex
 
 // Listen serves the socket. It creates a missing directory. It replaces an existing socket only if
 // no program answers on it; otherwise it returns seedbed.ErrInUse. No other user can connect before
@@ -87,7 +83,7 @@ func (s Socket) make(ctx context.Context) (*net.UnixListener, error) {
 // made is the socket's name while only this process can reach it.
 const made = "socket"
 
-// listenIn makes the socket in a directory that only this process's user can change, gives it its
+// listenIn makes the socket in a directory that only this process's user can enter, gives it its
 // owner, group and mode there, and moves it to its place in dir.
 func (s Socket) listenIn(ctx context.Context, dir *os.File, uid, gid int) (*net.UnixListener, error) {
 	private, remove, err := privateDir(dir)
@@ -133,7 +129,7 @@ func privateDir(dir *os.File) (_ *os.File, remove func(), err error) {
 	return private, func() { private.Close(); gone() }, nil
 }
 
-// openPrivate opens a directory that only this process's user can change. The owner of its parent
+// openPrivate opens a directory that only this process's user can enter. The owner of its parent
 // could have put something else in its place, for which it returns an error.
 func openPrivate(parent int, name string) (*os.File, error) {
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -145,19 +141,16 @@ func openPrivate(parent int, name string) (*os.File, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, errors.Join(err, private.Close())
 	}
-	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return nil, errors.Join(seedbed.Errorf(seedbed.ErrConflict, "another user can change this directory, which was made a moment ago: "+
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return nil, errors.Join(seedbed.Errorf(seedbed.ErrConflict, "another user can enter this directory, which was made a moment ago: "+
 			"find out who replaced it"), private.Close())
 	}
 	return private, nil
 }
 
-// listenPrivate listens on a path that no other user can connect to yet.
+// listenPrivate listens on a path in a directory that no other user can enter. It leaves the umask as
+// it is: that belongs to the whole process, which makes files at the same time.
 func listenPrivate(ctx context.Context, path string) (*net.UnixListener, error) {
-	umask.Lock()
-	defer umask.Unlock()
-	old := unix.Umask(0o177)
-	defer unix.Umask(old)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "unix", path)
 	if err != nil {

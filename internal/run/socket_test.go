@@ -190,7 +190,7 @@ func TestSocketSwapped(t *testing.T) {
 func TestOpenPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, mode := range map[string]fs.FileMode{"mine": 0o700, "open": 0o777} {
+	for name, mode := range map[string]fs.FileMode{"mine": 0o700, "open": 0o777, "seen": 0o755} {
 		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), mode), os.Chmod(filepath.Join(dir, name), mode)); err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestOpenPrivate(t *testing.T) {
 	if err := os.Symlink("mine", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]error{"mine": nil, "open": seedbed.ErrConflict, "link": unix.ENOTDIR}
+	want := map[string]error{"mine": nil, "open": seedbed.ErrConflict, "seen": seedbed.ErrConflict, "link": unix.ENOTDIR}
 	if os.Getuid() == 0 {
 		other := filepath.Join(dir, "other")
 		if err := errors.Join(os.Mkdir(other, 0o700), os.Chown(other, 65534, -1)); err != nil {
@@ -218,6 +218,53 @@ func TestOpenPrivate(t *testing.T) {
 		}
 		if err == nil {
 			d.Close()
+		}
+	}
+}
+
+// TestSocketLeavesUmask checks that files that are made while a socket is made again have the mode that
+// they have at other times.
+func TestSocketLeavesUmask(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	modeOf := func(n int) fs.FileMode {
+		path := filepath.Join(dir, strconv.Itoa(n))
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Mode()
+	}
+	want := modeOf(0)
+	ended := make(chan error)
+	go func() {
+		s := Socket{Path: filepath.Join(dir, "a.sock"), Mode: 0o600}
+		for range 300 {
+			ln, err := s.Listen(t.Context())
+			if err != nil {
+				ended <- err
+				return
+			}
+			ln.Close()
+		}
+		ended <- nil
+	}()
+	for n := 1; ; n++ {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+		if got := modeOf(n); got != want {
+			t.Errorf("a directory has mode %v, want %v", got, want)
+			<-ended
+			return
 		}
 	}
 }

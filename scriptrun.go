@@ -2,6 +2,7 @@ package seedbed
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -187,4 +188,22 @@ func ScriptStage(name string) bool {
 		return true
 	}
 	return false
+}
+
+// ScriptWithheld takes the place of what a script has written, for those who may not read it.
+const ScriptWithheld = "a provisioning script wrote this: reading it needs the role operator"
+
+// WithoutScript returns the error of a job, or a text with it, up to where the error of a ScriptStage
+// begins, as in "stage install: …" and "left behind: setup: …". ScriptWithheld follows.
+func WithoutScript(text string) string {
+	for at := 0; ; {
+		before, _, ok := strings.Cut(text[at:], ": ")
+		if !ok {
+			return text
+		}
+		at += len(before) + len(": ")
+		if name := before[strings.LastIndexByte(before, ' ')+1:]; ScriptStage(name) {
+			return text[:at] + ScriptWithheld
+		}
+	}
 }

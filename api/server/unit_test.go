@@ -61,22 +61,3 @@ func TestTokenHeadersComeOnce(t *testing.T) {
 		}
 	}
 }
-
-// A text that quotes a script is cut where that begins, wherever in the text the stage is.
-func TestWithoutQuote(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"":                                 "",
-		"rolled back, nothing is left":     "rolled back, nothing is left",
-		"stage define: volume x: in use":   "stage define: volume x: in use",
-		"stage install: hush":              "stage install: " + scriptWithheld,
-		"failed: stage prepare: a: hush":   "failed: stage prepare: " + scriptWithheld,
-		"cancelled; left behind: setup: x": "cancelled; left behind: setup: " + scriptWithheld,
-		"stage start: no; left behind: a: b; install: hush": "stage start: no; left behind: a: b; install: " + scriptWithheld,
-		"the install of x: ended":                           "the install of x: ended",
-	} {
-		if got := withoutQuote(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"strings"
-
 	"seedbed"
 
 	"github.com/go-json-experiment/json"
@@ -58,7 +56,7 @@ var viewerOptions = json.JoinOptions(AnswerOptions, json.WithMarshalers(json.Joi
 	json.MarshalToFunc(func(e *jsontext.Encoder, s seedbed.Stage) error {
 		type plain seedbed.Stage
 		if s.Error != "" && seedbed.ScriptStage(s.Name) {
-			s.Error = scriptWithheld
+			s.Error = seedbed.ScriptWithheld
 		}
 		return json.MarshalEncode(e, plain(s))
 	}),
@@ -80,37 +78,19 @@ type withheld struct{}
 // IsZero makes the member be left out.
 func (withheld) IsZero() bool { return true }
 
-// scriptWithheld takes the place of what a script has written.
-const scriptWithheld = "a provisioning script wrote this: reading it needs the role operator"
-
 // eventWithoutScript returns an event that does not quote a script. The last event of a job has no
 // stage, or another one, and repeats the error.
 func eventWithoutScript(e seedbed.Event) seedbed.Event {
-	if e.Msg = withoutQuote(e.Msg); seedbed.ScriptStage(e.Stage) {
-		e.Msg = scriptWithheld
+	if e.Msg = seedbed.WithoutScript(e.Msg); seedbed.ScriptStage(e.Stage) {
+		e.Msg = seedbed.ScriptWithheld
 	}
 	return e
 }
 
 // withoutScript returns a job whose error does not quote a script.
 func withoutScript(j seedbed.Job) seedbed.Job {
-	j.Error = withoutQuote(j.Error)
+	j.Error = seedbed.WithoutScript(j.Error)
 	return j
-}
-
-// withoutQuote returns a text up to where the error of a stage begins in which a script runs, as in
-// "stage install: …" and "left behind: setup: …".
-func withoutQuote(text string) string {
-	for at := 0; ; {
-		before, _, ok := strings.Cut(text[at:], ": ")
-		if !ok {
-			return text
-		}
-		at += len(before) + len(": ")
-		if name := before[strings.LastIndexByte(before, ' ')+1:]; seedbed.ScriptStage(name) {
-			return text[:at] + scriptWithheld
-		}
-	}
 }
 
 // JobFor returns a job as the caller may read it, for answers that quote its error.

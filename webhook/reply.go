@@ -31,7 +31,8 @@ type accepted struct {
 	// stopped by force, if that job has not ended.
 	Cancels seedbed.JobID `json:"cancels,omitempty"`
 	URL     string        `json:"url"`
-	// Error is why the job failed, if the request waited for its end.
+	// Error is why the job failed, if the request waited for its end, without what a provisioning
+	// script has written.
 	Error string `json:"error,omitempty"`
 }
 
@@ -57,7 +58,7 @@ func (r *receiver) answer(c *fiber.Ctx, f header.Fields, a outcome) error {
 	if d := preferred(f.Get("prefer")); d > 0 {
 		c.Set("Preference-Applied", "wait="+strconv.Itoa(int(d.Seconds())))
 		if job, ended := r.await(a.receipt.Job, d); ended {
-			status, body.State, body.Error = fiber.StatusOK, job.State, job.Error
+			status, body.State, body.Error = fiber.StatusOK, job.State, seedbed.WithoutScript(job.Error)
 		}
 	}
 	return c.Status(status).JSON(body)

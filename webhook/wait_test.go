@@ -56,3 +56,26 @@ func TestWaitForTheResult(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 }
+
+// What a provisioning script writes is not for senders, who may read less than a viewer.
+func TestWaitForAScript(t *testing.T) {
+	t.Parallel()
+	const job = "11111111-2222-4333-8444-555555555555"
+	jobs := &memory{}
+	s := start(t, Config{Hooks: testDirectory(t), Intake: &ledger{}, Jobs: jobs}, func(*Server) {})
+	for failed, want := range map[string]string{
+		"stage define: no such network":  "stage define: no such network",
+		"stage install: Error in script": "stage install: " + seedbed.ScriptWithheld,
+	} {
+		jobs.mu.Lock()
+		jobs.jobs = map[seedbed.JobID]seedbed.Job{job: {ID: job, State: seedbed.JobRolledBack, Error: failed}}
+		jobs.mu.Unlock()
+		h := signed(vectorKey(t), "msg_1", time.Now(), create)
+		h["Prefer"] = "wait=60"
+		got := deliver(t, s, "ci", h, create)
+		var body accepted
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 || body.Error != want {
+			t.Errorf("%q: %+v (%v), want %q", failed, got, err, want)
+		}
+	}
+}

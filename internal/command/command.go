@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -59,6 +60,9 @@ type Command struct {
 	Env []string
 	// Confined, if set, takes root's rights from it. File is then not used.
 	Confined *Confined
+	// Sockets are sockets that the program inherits, as the descriptors after those of File or of
+	// Confined.
+	Sockets []*os.File
 	// EndGroup kills what is left of its process group once the program has ended.
 	EndGroup bool
 }
@@ -126,9 +130,13 @@ func Run(ctx context.Context, c Command) (Output, error) {
 	if c.Stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.Stdin)
 	}
-	if c.File != nil {
+	switch {
+	case c.Confined != nil:
+		cmd.ExtraFiles = slices.Clone(c.Confined.Files)
+	case c.File != nil:
 		cmd.ExtraFiles = []*os.File{c.File}
 	}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, c.Sockets...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = killGrace

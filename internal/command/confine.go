@@ -51,7 +51,6 @@ var (
 // start starts and awaits the process by run on a thread of its own, which is confined and ends with
 // the process. The kernel gives the process what its thread has.
 func (c *Confined) start(cmd *exec.Cmd, program string, run func() error) error {
-	cmd.ExtraFiles = c.Files
 	capability, asRoot := uintptr(unix.CAP_DAC_READ_SEARCH), !c.local()
 	if len(c.Write) > 0 {
 		capability = unix.CAP_DAC_OVERRIDE

@@ -83,6 +83,32 @@ func TestImport(t *testing.T) {
 		source)
 }
 
+// TestImportConfined checks that only confined programs read a file while it is imported.
+func TestImportConfined(t *testing.T) {
+	p := open(t, config(t, cluster(t)))
+	file, err := os.Open(bigFile(t, 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	const id = "upload0123456789"
+	if _, err := p.ReceiveUpload(t.Context(), seedbed.UploadSpec{ID: id}, file); err != nil {
+		t.Fatal(err)
+	}
+	uploaded := filepath.Join(p.cfg.Scratch, "seedbed-uploads-"+p.cfg.Name, id) // which is not copied
+	var writing []lab.Opener
+	if _, err := p.ImportImage(t.Context(), "job", seedbed.ImageSpec{Name: "base", Upload: id}, func(seedbed.Progress) {
+		if writing == nil {
+			writing = lab.Openers(t, uploaded)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(writing) != 1 || !writing[0].Confined() {
+		t.Errorf("the file is open in %v: want one confined program", writing)
+	}
+}
+
 // TestImportEnds: an import that is cancelled, or whose cluster dies, in the
 // middle of its writing comes back in time and leaves nothing in the end.
 func TestImportEnds(t *testing.T) {

@@ -3,6 +3,7 @@
 package ceph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,8 +196,8 @@ func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 		}
 	}
 	tool := seedbed.Check{Name: image.Tool + " with rbd", OK: true, Detail: "installed"}
-	if err := command.Installed(image.Tool); err != nil {
-		tool.OK, tool.Detail, tool.Hint = false, err.Error(), "install the Debian packages qemu-utils and qemu-block-extra"
+	if err := cmp.Or(command.Installed(image.Tool), command.Installed(image.Server)); err != nil {
+		tool.OK, tool.Detail, tool.Hint = false, err.Error(), "install the Debian packages qemu-utils, qemu-system-common and qemu-block-extra"
 	}
 	if !room.OK {
 		return []seedbed.Check{room, tool} // the managers would not answer either

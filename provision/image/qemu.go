@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,15 +39,15 @@ var (
 // inherited is the path of the file that the tool is run on.
 const inherited = "/proc/self/fd/3"
 
-// onFile runs the tool on the file at path, which it knows as inherited, and lets it read no other
-// file. It may write to the files of write.
+// onFile runs the tool, or the program that c names, on the file at path, which it knows as inherited,
+// and lets it read no other file. It may write to the files of write.
 func onFile(ctx context.Context, path string, c command.Command, write ...string) (command.Output, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return command.Output{}, err
 	}
 	defer f.Close()
-	c.Name, c.Confined = Tool, &command.Confined{Files: []*os.File{f}, Write: write}
+	c.Name, c.Confined = cmp.Or(c.Name, Tool), &command.Confined{Files: []*os.File{f}, Write: write}
 	return command.Run(ctx, c)
 }
 

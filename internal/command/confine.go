@@ -31,8 +31,8 @@ type Confined struct {
 	Read, Write []string
 }
 
-// nobody is the user of confined programs, who owns no files.
-const nobody = 65534
+// Nobody is the user of confined programs, who owns no files.
+const Nobody = 65534
 
 // The rights to files that all versions of Landlock know, and what each kind of file needs of them.
 const (
@@ -55,8 +55,8 @@ func (c *Confined) start(cmd *exec.Cmd, program string, run func() error) error 
 	if len(c.Write) > 0 {
 		capability = unix.CAP_DAC_OVERRIDE
 	}
-	if os.Geteuid() == 0 && !asRoot && mapped(nobody) {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	if os.Geteuid() == 0 && !asRoot && mapped(Nobody) {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: Nobody, Gid: Nobody}
 		cmd.SysProcAttr.AmbientCaps = []uintptr{capability}
 	}
 	done := make(chan error)

@@ -49,7 +49,7 @@ func TestConfined(t *testing.T) {
 			switch {
 			case os.Geteuid() != 0 && (strings.HasPrefix(c.name, "its") || strings.HasPrefix(c.name, "another's")):
 				t.Skip("only root has rights to give up")
-			case c.name == "its user" && !mapped(nobody):
+			case c.name == "its user" && !mapped(Nobody):
 				t.Skip("this user namespace has no nobody")
 			}
 			cmd := sh(c.script)

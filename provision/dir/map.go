@@ -3,6 +3,7 @@ package dir
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"seedbed"
 	"seedbed/provision/mapper"
@@ -11,7 +12,8 @@ import (
 // MapVolume implements worker.Mapper. QEMU's own lock keeps domains and mappings from using the
 // same file.
 func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id seedbed.InstanceID) (string, error) {
-	v := mapper.Volume{Pool: p.name, Name: name, Instance: id, Job: job, File: p.file(volumes, name)}
+	v := mapper.Volume{Pool: p.name, Name: name, Instance: id, Job: job, File: p.file(volumes, name),
+		Images: filepath.Join(p.path, images)}
 	return p.mapper.Map(ctx, v, func(ctx context.Context, _ bool) error {
 		if err := p.enter(ctx); err != nil {
 			return fmt.Errorf("map volume %s: %w", name, err)
@@ -21,7 +23,7 @@ func (p *Pool) MapVolume(ctx context.Context, job seedbed.JobID, name string, id
 		if err != nil {
 			return err
 		}
-		_, err = p.contents(have).Header() // which qemu-nbd believes
+		_, err = p.contents(have).Header() // which its reader believes
 		return err
 	})
 }

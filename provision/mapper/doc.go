@@ -7,8 +7,9 @@
 //	qemu-nbd    qcow2, by qemu-nbd behind a network block device
 //	qcow2-fuse  qcow2, like rbd-fuse
 //
-// The first one that works is used. A mapping is recorded in the host's directory before anything
-// of it is made, and until nothing of it is left:
+// The first one that works is used. What a qcow2 file says is understood by a confined process of
+// its own (reader), because a guest can have written it. A mapping is recorded in the host's
+// directory before anything of it is made, and until nothing of it is left:
 //
 //	<token>.json    the record; the token is random, and everything of the mapping carries it
 //	<token>/        the mapping's own files: disk (the FUSE file), key (the Ceph user's, 0600)

@@ -24,7 +24,8 @@ const (
 const storageDaemon = "qemu-storage-daemon"
 
 // fuse maps with QEMU's storage daemon, which shows the volume as a file (FUSE), and a loop device
-// on that file. It only needs kernel modules that every host has.
+// on that file. It only needs kernel modules that every host has. A qcow2 file is read by another
+// one (reader).
 type fuse struct {
 	h   *Host
 	rbd bool // for RBD; otherwise for qcow2 files
@@ -49,35 +50,31 @@ func (f *fuse) can(ctx context.Context) error {
 	return kernelHas(ctx, "loop", loopControl)
 }
 
-// node is one block node (QEMU's qapi/block-core.json, BlockdevOptions).
-type node map[string]any
-
 // args returns the arguments of the storage daemon. The mount point has the token in its path, by
 // which the process is found. The key is in a file.
 func (f *fuse) args(e *entry) ([]string, error) {
 	own := f.h.own(e)
 	args := []string{"--daemonize"}
-	var nodes []node
+	disk := node{"driver": "nbd", "export": "disk", "server": node{"type": "fd", "str": "3"}} // its reader's
 	if f.rbd {
 		args = append(args, "--object", "secret,id=key,format=base64,file="+filepath.Join(own, keyFile))
-		nodes = []node{{"driver": "rbd", "node-name": "disk", "pool": e.RBD.Pool, "image": e.RBD.Image, "user": e.RBD.User,
-			"conf": e.RBD.Conf, "key-secret": "key", "discard": "unmap"}}
-	} else {
-		nodes = []node{
-			{"driver": "file", "node-name": "file", "filename": e.File, "discard": "unmap"},
-			{"driver": "qcow2", "node-name": "disk", "file": "file", "discard": "unmap"},
-		}
+		disk = node{"driver": "rbd", "pool": e.RBD.Pool, "image": e.RBD.Image, "user": e.RBD.User, "conf": e.RBD.Conf, "key-secret": "key"}
 	}
-	for _, n := range nodes {
-		b, err := json.Marshal(n)
+	disk["node-name"], disk["discard"] = "disk", "unmap"
+	for _, option := range []struct {
+		name  string
+		value node
+	}{
+		{"--blockdev", disk},
+		{"--export", node{"type": "fuse", "id": "disk", "node-name": "disk", "mountpoint": filepath.Join(own, diskFile), "writable": true}},
+	} {
+		b, err := json.Marshal(option.value)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, "--blockdev", string(b))
+		args = append(args, option.name, string(b))
 	}
-	b, err := json.Marshal(
-		map[string]any{"type": "fuse", "id": "disk", "node-name": "disk", "mountpoint": filepath.Join(own, diskFile), "writable": true})
-	return append(args, "--export", string(b)), err
+	return args, nil
 }
 
 func (f *fuse) attach(ctx context.Context, e *entry) (string, error) {
@@ -102,9 +99,18 @@ func (f *fuse) attach(ctx context.Context, e *entry) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var sockets []*os.File
+	if !f.rbd {
+		conn, err := reader(ctx, e)
+		if err != nil {
+			return "", err
+		}
+		defer conn.Close()
+		sockets = []*os.File{conn}
+	}
 	// The command returns once the file exists. A daemon whose parent has died by then ends by
 	// itself.
-	if _, err := command.Run(ctx, command.Command{Name: storageDaemon, Args: args, Timeout: longTime}); err != nil {
+	if _, err := command.Run(ctx, command.Command{Name: storageDaemon, Args: args, Timeout: longTime, Sockets: sockets}); err != nil {
 		return "", toolError(err)
 	}
 	return attachLoop(disk, e.Token)
@@ -116,7 +122,7 @@ func (f *fuse) device(_ context.Context, e *entry) (device string, works bool, e
 		return "", false, err
 	}
 	device, err = loopOf(e.Token)
-	return device, device != "" && len(served) > 0, err
+	return device, device != "" && (whole(served) || f.rbd && len(served) > 0), err
 }
 
 // detach detaches the loop device first, because its last writes go through the daemon. With force

@@ -49,7 +49,7 @@ func TestKernelWays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := lab.NewMachine(t, own, "rbd", "rbd-nbd", "qemu-nbd", "qemu-img", "mkfs.ext4", "mount", "umount")
+	m := lab.NewMachine(t, own, "rbd", "rbd-nbd", "qemu-nbd", "qemu-storage-daemon", "prlimit", "qemu-img", "mkfs.ext4", "mount", "umount")
 	m.Give(filepath.Join(dir, "pool"), filepath.Join(dir, "conf"), filepath.Join(dir, "keyring"))
 	// It is emulated, and this machine may have other work to do.
 	console, ok := m.Run(20*time.Minute, inMachine+"="+dir+" "+own+" -test.run '^TestKernelWays$' -test.v")

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -188,6 +190,46 @@ func TestOpenElsewhere(t *testing.T) {
 	mapped(t, h, v)
 }
 
+// TestReader checks that only a confined process reads and writes the file, with no more memory than
+// it may have, and that it can open no file but this one and the images.
+func TestReader(t *testing.T) {
+	t.Parallel()
+	h, v := opened(t), disk(t, "v")
+	v.Images = t.TempDir()
+	base := filepath.Join(v.Images, "base.qcow2")
+	tool(t, "qemu-img", "create", "-q", "-f", "qcow2", base, "64M")
+	tool(t, "qemu-io", "-f", "qcow2", "-c", "write -P 0x5a 0 512", base)
+	tool(t, "qemu-img", "rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", base, v.File)
+	device := mapped(t, h, v)
+	for _, path := range []string{v.File, base} {
+		open := lab.Openers(t, path)
+		if len(open) != 1 || !open[0].Confined() {
+			t.Fatalf("%s is open in %v: want one confined program", path, open)
+		}
+		limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", open[0].PID))
+		if err != nil || !strings.Contains(string(limits), fmt.Sprintf("Max address space         %d ", readerLimits.Memory)) {
+			t.Errorf("its limits are (%v)\n%s", err, limits)
+		}
+	}
+	got := make([]byte, 512)
+	f, err := os.Open(device)
+	if err == nil {
+		_, err = io.ReadFull(f, got)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{0x5a}, len(got))) {
+		t.Errorf("the image is not read: %x, %v", got, err)
+	}
+	if err := h.Unmap(t.Context(), v.Pool, v.Name, v.Instance); err != nil {
+		t.Fatal(err)
+	}
+	v.Images = t.TempDir() // so that the other is a file of the host
+	if _, err := h.Map(t.Context(), v, fine); err == nil {
+		t.Error("a file that reads from another file of the host was mapped")
+	}
+	nothing(t, h)
+}
+
 // What look refuses is not mapped, and free again.
 func TestRefused(t *testing.T) {
 	t.Parallel()
@@ -228,11 +270,13 @@ func TestSweep(t *testing.T) {
 	}
 	mapped(t, h, dead)
 	served, err := serving(h.find(dead.key()).Token)
-	if err != nil || len(served) != 1 {
+	if err != nil || len(served) != 2 {
 		t.Fatalf("%v, %v", served, err)
 	}
-	if err := syscall.Kill(served[0].pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	for _, s := range served {
+		if err := syscall.Kill(s.pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "x.json.new"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
@@ -267,13 +311,13 @@ func TestSweep(t *testing.T) {
 func TestServerDies(t *testing.T) {
 	t.Parallel()
 	h, v := opened(t), disk(t, "v")
-	kill := func() {
+	kill := func(which int) { // the reader comes last
 		t.Helper()
 		all, err := serving(h.find(v.key()).Token)
-		if err != nil || len(all) != 1 {
+		if err != nil || len(all) != 2 || all[0].reads() || !all[1].reads() {
 			t.Fatalf("%v, %v", all, err)
 		}
-		pid := all[0].pid
+		pid := all[which].pid
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -286,13 +330,16 @@ func TestServerDies(t *testing.T) {
 			}
 		}
 	}
-	for _, ago := range []time.Duration{0, 2 * time.Second} { // the kernel knows the file's attributes for a second
+	for _, c := range []struct {
+		which int
+		ago   time.Duration
+	}{{0, 0}, {0, 2 * time.Second}, {1, 0}} { // the kernel knows the file's attributes for a second
 		mapped(t, h, v)
-		kill()
-		time.Sleep(ago)
+		kill(c.which)
+		time.Sleep(c.ago)
 		if err := h.Unmap(t.Context(), "default", "v", "i"); !errors.Is(err, seedbed.ErrUnavailable) ||
 			!strings.Contains(err.Error(), "has died") {
-			t.Errorf("unmap, %s after the death: %v", ago, err)
+			t.Errorf("unmap, %s after the death of %d: %v", c.ago, c.which, err)
 		}
 		if err := h.Unmap(t.Context(), "default", "v", "i"); err != nil {
 			t.Error(err)
@@ -300,6 +347,6 @@ func TestServerDies(t *testing.T) {
 		nothing(t, h)
 	}
 	mapped(t, h, v)
-	kill()
+	kill(0)
 	tool(t, "dd", "if=/dev/zero", "of="+mapped(t, h, v), "bs=1M", "count=1", "oflag=direct", "status=none")
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/command"
 )
 
 // server is a process that serves a mapping.
@@ -24,9 +25,10 @@ type server struct {
 // servers are the programs that serve mappings.
 var servers = []string{storageDaemon, "qemu-nbd"}
 
-// serving finds the processes that serve the token's mapping: root's, of our programs, with the
-// token in their arguments. It searches all processes, so that it also finds the process of a
-// mapping that a crash interrupted at any point.
+// serving finds the processes that serve the token's mapping: root's or nobody's, of our programs,
+// with the token in their arguments. A reader comes after the process that it serves, which writes to
+// it when it ends. It searches all processes, so that it also finds the process of a mapping that a
+// crash interrupted at any point.
 func serving(token string) ([]server, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -42,6 +44,15 @@ func serving(token string) ([]server, error) {
 			all = append(all, server{pid, args})
 		}
 	}
+	slices.SortStableFunc(all, func(a, b server) int {
+		switch {
+		case a.reads() == b.reads():
+			return 0
+		case b.reads():
+			return -1
+		}
+		return 1
+	})
 	return all, nil
 }
 
@@ -54,7 +65,10 @@ func serves(pid int, token string) ([]string, bool) {
 	}
 	args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 	st, err := os.Stat(dir)
-	if err != nil || st.Sys().(*syscall.Stat_t).Uid != 0 {
+	if err != nil {
+		return nil, false
+	}
+	if user := st.Sys().(*syscall.Stat_t).Uid; user != 0 && user != command.Nobody {
 		return nil, false
 	}
 	program, err := os.Readlink(filepath.Join(dir, "exe"))

@@ -1,6 +1,7 @@
 package mapper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,7 +14,8 @@ import (
 	"seedbed/internal/command"
 )
 
-// networkDisk maps a qcow2 file with qemu-nbd(8) behind a network block device of the kernel.
+// networkDisk maps a qcow2 file with qemu-nbd(8) behind a network block device of the kernel. It
+// passes on what a reader serves.
 type networkDisk struct{ h *Host }
 
 func (n *networkDisk) name() string { return "qemu-nbd" }
@@ -21,17 +23,17 @@ func (n *networkDisk) name() string { return "qemu-nbd" }
 func (n *networkDisk) takes(v Volume) bool { return v.File != "" }
 
 func (n *networkDisk) can(ctx context.Context) error {
-	if err := command.Installed("qemu-nbd"); err != nil {
+	if err := cmp.Or(command.Installed("qemu-nbd"), command.Installed(storageDaemon)); err != nil {
 		return err
 	}
 	return kernelHas(ctx, "nbd", "/sys/block/nbd0")
 }
 
-// connectArgs returns the arguments of qemu-nbd that connect the file. Its PID file has the token
-// in its path, by which the process is found.
+// connectArgs returns the arguments of qemu-nbd that connect the disk that a reader serves. Its PID
+// file has the token in its path, by which the process is found.
 func (n *networkDisk) connectArgs(e *entry, device string) []string {
-	return []string{"--connect=" + device, "--format=qcow2", "--cache=writeback", "--discard=unmap",
-		"--pid-file=" + filepath.Join(n.h.own(e), "pid"), e.File}
+	return []string{"--connect=" + device, "--image-opts", "--cache=writeback", "--discard=unmap",
+		"--pid-file=" + filepath.Join(n.h.own(e), "pid"), "driver=nbd,export=disk,server.type=fd,server.str=3"}
 }
 
 func (n *networkDisk) attach(ctx context.Context, e *entry) (string, error) {
@@ -44,15 +46,29 @@ func (n *networkDisk) attach(ctx context.Context, e *entry) (string, error) {
 	}
 	err = seedbed.Errorf(seedbed.ErrUnavailable, "all network block devices are in use: load the module with more (modprobe nbd nbds_max=64)")
 	for _, device := range free {
-		_, err = command.Run(ctx, command.Command{Name: "qemu-nbd", Args: n.connectArgs(e, device), Timeout: shortTime})
-		if err == nil {
+		if err = n.connect(ctx, e, device); err == nil {
 			return device, nil
 		}
 		if ctx.Err() != nil || !strings.Contains(err.Error(), "Failed to set NBD socket") { // another program took it first
 			break
 		}
+		if err := endServing(ctx, e.Token, true); err != nil { // the reader, which serves once
+			return "", err
+		}
 	}
 	return "", toolError(err)
+}
+
+// connect starts the two processes of a mapping.
+func (n *networkDisk) connect(ctx context.Context, e *entry, device string) error {
+	disk, err := reader(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	_, err = command.Run(ctx, command.Command{Name: "qemu-nbd", Args: n.connectArgs(e, device), Timeout: shortTime,
+		Sockets: []*os.File{disk}})
+	return err
 }
 
 func (n *networkDisk) device(_ context.Context, e *entry) (device string, works bool, err error) {
@@ -63,7 +79,7 @@ func (n *networkDisk) device(_ context.Context, e *entry) (device string, works 
 	for _, p := range served {
 		for _, arg := range p.args {
 			if device, ok := strings.CutPrefix(arg, "--connect="); ok {
-				return device, true, nil
+				return device, whole(served), nil
 			}
 		}
 	}

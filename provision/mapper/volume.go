@@ -12,6 +12,16 @@ type Volume struct {
 	RBD *RBD `json:"rbd,omitempty"`
 	// File is the absolute path of a qcow2 file. Its header names its backing file.
 	File string `json:"file,omitempty"`
+	// Images is the absolute directory with the images that File may be a clone of, or "".
+	Images string `json:"images,omitempty"`
+}
+
+// images returns what is read besides the file.
+func (v Volume) images() []string {
+	if v.Images == "" {
+		return nil
+	}
+	return []string{v.Images}
 }
 
 // RBD is an RBD image with what is needed to reach it.

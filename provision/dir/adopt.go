@@ -20,6 +20,9 @@ func (p *Pool) Locate(ctx context.Context, d seedbed.ForeignDisk) (seedbed.Forei
 	if d.Type != "file" {
 		return d, seedbed.Errorf(seedbed.ErrNotFound, "disk %s is not a file", d.Target)
 	}
+	if err := p.ready(ctx); err != nil {
+		return d, err
+	}
 	t, err := p.adoptable(ctx, d.Source)
 	if err != nil {
 		return d, err

@@ -19,12 +19,14 @@
 package dir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"seedbed"
@@ -79,6 +81,10 @@ type Pool struct {
 	log               *slog.Logger
 	locks             []*os.File
 	spool             *image.Spool
+	// opened is set once the pool's file system was there: from then on locks and spool are valid.
+	opened atomic.Bool
+	// swept is whether what an earlier process left is removed. Who has the turn may use it.
+	swept bool
 	// turn is held while names are looked up and changed, and never while data is copied.
 	turn chan struct{}
 	// among is the lock that belongs to the turn in a shared pool; nil in others.
@@ -94,8 +100,9 @@ const (
 )
 
 // Open prepares the directory, takes its lock, and sweeps what an earlier process left unfinished.
-// It returns ErrInvalid for a path that is not absolute, ErrInUse if another process has the pool
-// open, and ErrUnavailable if the pool's file system is not mounted.
+// If the pool's file system is not mounted, it succeeds all the same: calls then return
+// ErrUnavailable, and the first one after it was mounted does the rest. Open returns ErrInvalid for
+// a path that is not absolute, and ErrInUse if another process has the pool open.
 func Open(c Config) (*Pool, error) {
 	if err := seedbed.CheckName("pool", c.Name); err != nil {
 		return nil, err
@@ -117,9 +124,33 @@ func Open(c Config) (*Pool, error) {
 		}
 		p.building, p.uploads = p.building+"-"+c.Node, p.uploads+"-"+c.Node
 	}
-	if err := p.recognize(); err != nil {
-		return nil, fmt.Errorf("open pool %s: %w", c.Name, err)
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
+	err := p.ready(ctx)
+	if errors.Is(err, seedbed.ErrUnavailable) {
+		p.log.Warn("pool is away, and is opened once it is there", "pool", c.Name, "err", err)
+		err = nil
 	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// open does what Open could not do while the pool was away, except for the sweep. The caller must
+// have the turn.
+func (p *Pool) open() (err error) {
+	if p.opened.Load() {
+		return nil
+	}
+	if err := p.recognize(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
 	for _, d := range []struct {
 		path string
 		mode fs.FileMode
@@ -131,23 +162,20 @@ func Open(c Config) (*Pool, error) {
 		{filepath.Join(p.path, trash), 0o700},
 	} {
 		if err := makeDir(d.path, d.mode); err != nil {
-			return nil, fmt.Errorf("open pool %s: %w", c.Name, err)
+			return fmt.Errorf("open pool %s: %w", p.name, err)
 		}
 	}
 	if err := p.takeLocks(); err != nil {
-		return nil, err
+		return fmt.Errorf("open pool %s: %w", p.name, err)
 	}
 	if err := p.remember(); err != nil {
-		return nil, errors.Join(fmt.Errorf("mark pool %s: %w", c.Name, err), p.Close())
+		return fmt.Errorf("mark pool %s: %w", p.name, err)
 	}
-	if err := p.openSweep(); err != nil {
-		return nil, errors.Join(fmt.Errorf("sweep pool %s: %w", c.Name, err), p.Close())
-	}
-	var err error
 	if p.spool, err = image.OpenSpool(p.uploads, p.need, p.log); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the uploads of pool %s: %w", c.Name, err), p.Close())
+		return fmt.Errorf("open the uploads of pool %s: %w", p.name, err)
 	}
-	return p, nil
+	p.opened.Store(true)
+	return nil
 }
 
 // makeDir creates a directory and its parents; an existing one keeps its mode.

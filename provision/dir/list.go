@@ -55,7 +55,7 @@ func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return info, err
 	}
-	err := p.here()
+	err := p.ready(ctx)
 	if err == nil {
 		info.Size, info.Free, err = p.space()
 	}
@@ -63,10 +63,10 @@ func (p *Pool) Info(ctx context.Context) (seedbed.PoolInfo, error) {
 }
 
 // Health implements worker.Checker: the free space of the pool, and the tool that it needs.
-func (p *Pool) Health(context.Context) []seedbed.Check {
+func (p *Pool) Health(ctx context.Context) []seedbed.Check {
 	room := seedbed.Check{Name: "pool " + p.name, OK: true}
+	away := p.ready(ctx)
 	size, free, err := p.space()
-	away := p.here()
 	switch {
 	case away != nil:
 		room.OK, room.Detail, room.Hint = false, away.Error(), "mount the file system of "+p.path

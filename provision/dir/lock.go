@@ -40,9 +40,6 @@ func (p *Pool) takeLocks() error {
 			p.locks = append(p.locks, p.among)
 		}
 	}
-	if err != nil {
-		err = errors.Join(fmt.Errorf("open pool %s: %w", p.name, err), p.Close())
-	}
 	return err
 }
 
@@ -50,6 +47,12 @@ func (p *Pool) takeLocks() error {
 // because its file system was unmounted or another is mounted over it. What is not in the wrong
 // directory is not gone. The lock that this process holds is the mark.
 func (p *Pool) here() error {
+	if !p.opened.Load() {
+		if err := p.recognize(); err != nil {
+			return err
+		}
+		return seedbed.Errorf(seedbed.ErrUnavailable, "pool %s was away until now, and is being opened: try again", p.name)
+	}
 	opened, err := p.locks[0].Stat()
 	if err != nil {
 		return fmt.Errorf("pool %s: %w", p.name, err)
@@ -84,17 +87,31 @@ func (p *Pool) takeLock(path string, how int, hint string) error {
 
 // Close releases the pool's locks. No call may be running.
 func (p *Pool) Close() error {
+	p.opened.Store(false)
 	var errs []error
 	for _, f := range p.locks {
 		// Closing the file is not enough: a child that is just being started may have inherited it,
 		// and the lock with it.
 		errs = append(errs, unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 	}
+	p.locks, p.among = nil, nil
 	return errors.Join(errs...)
 }
 
+// ready returns ErrUnavailable if the pool is away. It opens a pool that was away until now.
+func (p *Pool) ready(ctx context.Context) error {
+	if p.opened.Load() {
+		return p.here()
+	}
+	if err := p.enter(ctx); err != nil {
+		return err
+	}
+	p.leave()
+	return nil
+}
+
 // enter waits for the pool's turn, in a shared pool also among the nodes; leave returns it. It
-// returns ErrUnavailable if the pool is away.
+// returns ErrUnavailable if the pool is away, and opens one that was away until now.
 func (p *Pool) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -104,21 +121,39 @@ func (p *Pool) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := p.here(); err != nil {
+	err := p.open()
+	if err == nil {
+		err = p.here()
+	}
+	if err == nil {
+		err = p.enterAmong(ctx)
+	}
+	if err != nil {
 		<-p.turn
 		return err
 	}
+	// What another node is just making looks like what a crash leaves, so this needs the turn.
+	if !p.swept {
+		if err := p.sweep(); err != nil {
+			p.leave()
+			return fmt.Errorf("sweep pool %s: %w", p.name, err)
+		}
+		p.swept = true
+	}
+	return nil
+}
+
+// enterAmong waits for the turn among the nodes of a shared pool.
+func (p *Pool) enterAmong(ctx context.Context) error {
 	for p.among != nil {
 		err := unix.Flock(int(p.among.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			<-p.turn
 			return fmt.Errorf("lock pool %s among its nodes: %w", p.name, err)
 		}
 		if !sleep.For(ctx, turnLook) {
-			<-p.turn
 			return ctx.Err()
 		}
 	}
@@ -136,15 +171,3 @@ func (p *Pool) leave() {
 
 // sweepTime bounds how long another node's turn may delay the opening of a pool.
 const sweepTime = time.Minute
-
-// openSweep sweeps while holding the turn: what another node is just making looks like what a crash
-// leaves.
-func (p *Pool) openSweep() error {
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
-	defer cancel()
-	if err := p.enter(ctx); err != nil {
-		return err
-	}
-	defer p.leave()
-	return p.sweep()
-}

@@ -31,12 +31,14 @@ func (p *Pool) recognize() error {
 		return err // opened for the first time, or moved on purpose
 	}
 	now, err := p.mark()
-	if err != nil || now == was.Mark {
-		return err
-	}
-	found := "no pool"
-	if now != "" {
-		found = "another pool"
+	found := "another pool"
+	switch {
+	case err != nil:
+		found = fmt.Sprintf("no pool that can be read (%v)", err)
+	case now == was.Mark:
+		return nil
+	case now == "":
+		found = "no pool"
 	}
 	return seedbed.Errorf(seedbed.ErrUnavailable, "pool %s is away: there is %s at %s. Mount its file system. If it was replaced on "+
 		"purpose, remove %s first", p.name, found, p.path, p.known)

@@ -2,6 +2,7 @@ package dir
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"seedbed"
@@ -10,9 +11,17 @@ import (
 // ReceiveUpload implements worker.Spooler. The file is kept in the pool's own directory, so that
 // its import only needs space for the result.
 func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error) {
+	if err := p.ready(ctx); err != nil {
+		return seedbed.Upload{}, fmt.Errorf("receive upload %s: %w", spec.ID, err)
+	}
 	up, err := p.spool.Receive(ctx, spec, body)
 	return up, p.room(err)
 }
 
 // DropUpload implements worker.Spooler.
-func (p *Pool) DropUpload(_ context.Context, id string) error { return p.spool.Drop(id) }
+func (p *Pool) DropUpload(ctx context.Context, id string) error {
+	if err := p.ready(ctx); err != nil {
+		return fmt.Errorf("remove upload %s: %w", id, err)
+	}
+	return p.spool.Drop(id)
+}

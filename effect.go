@@ -101,6 +101,8 @@ type PoolInfo struct {
 	Free Bytes  `json:"free"`
 	// Shared is true if every node that has the pool sees the same volumes in it.
 	Shared bool `json:"shared,omitempty"`
+	// Problem is why the pool did not say what room it has; empty if it did.
+	Problem string `json:"problem,omitempty"`
 }
 
 // DomainSpec asks for a libvirt domain.

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,28 @@ func TestPlanNotes(t *testing.T) {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
+	}
+}
+
+// TestPlanOfUnavailablePool checks that plans give the reason that a pool has no room to report, and
+// do not call it full.
+func TestPlanOfUnavailablePool(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.reported(4 * seedbed.GiB)
+	l.ok(l.db.NoteNode(t.Context(), testNode, seedbed.NodeReport{
+		Pools: []seedbed.PoolInfo{{Name: "default", Problem: "it is not mounted"}},
+	}, "", time.Now()))
+	const want = "pool default of node node1 is unavailable: it is not mounted"
+	p, err := l.intake.Plan(t.Context(), seedbed.Request{Name: "web1", Profile: "small", Params: map[string]any{"disk": "2GiB"}})
+	l.ok(err)
+	if !slices.Contains(p.Notes, want) || strings.Contains(strings.Join(p.Notes, "\n"), "has only") {
+		t.Errorf("notes of a create: %q, want %q", p.Notes, want)
+	}
+	imported, err := l.intake.PlanImport(t.Context(), seedbed.ImportRequest{Name: "fresh", Pool: "default", Size: seedbed.GiB})
+	l.ok(err)
+	if d := cmp.Diff([]string{want}, imported.Notes); d != "" {
+		t.Errorf("notes of an import (-want +got):\n%s", d)
 	}
 }
 

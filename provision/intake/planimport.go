@@ -54,6 +54,8 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 	}
 	p.Free = info.Free
 	switch {
+	case info.Problem != "":
+		p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s is unavailable: %s", req.Pool, node, info.Problem))
 	case info.Free < lowRoom:
 		p.Notes = append(p.Notes, fmt.Sprintf("pool %s of node %s has only %s free of %s", req.Pool, node, info.Free.Human(), info.Size.Human()))
 	case info.Free < req.Size:

@@ -33,6 +33,10 @@ func (in *Intake) room(ctx context.Context, node string, grow map[string]seedbed
 		if !known {
 			continue
 		}
+		if info.Problem != "" {
+			notes = append(notes, fmt.Sprintf("pool %s of node %s is unavailable: %s", pool, node, info.Problem))
+			continue
+		}
 		switch {
 		case info.Free < lowRoom:
 			notes = append(notes, fmt.Sprintf("pool %s of node %s has only %s free of %s: give it room, "+

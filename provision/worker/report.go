@@ -11,8 +11,11 @@ import (
 // poolTime is how long a pool may take to report its room before the report omits it.
 const poolTime = 5 * time.Second
 
+// maxProblem is how many bytes of a pool's problem a report has.
+const maxProblem = 500
+
 // report returns the reports of the hypervisor and the pools. A pool that does not answer is
-// included without its room, because the node has it nevertheless.
+// included with the reason in place of its room, because the node has it nevertheless.
 func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 	r, err := s.hypervisor.Report(ctx)
 	if err != nil {
@@ -28,7 +31,7 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 			info, err := s.pools[name].Info(ctx)
 			if err != nil {
 				s.log.Warn("a pool does not say what room it has", "pool", name, "err", err)
-				info.Size, info.Free = 0, 0
+				info.Size, info.Free, info.Problem = 0, 0, seedbed.ClipTo(err.Error(), maxProblem)
 			}
 			info.Name = name
 			r.Pools[i] = info

@@ -66,8 +66,11 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 		}...)
 	}
 	for _, p := range n.Report.Pools {
-		shared := cli.When(p.Shared, ", shared")
-		pairs = append(pairs, [2]string{"pool " + p.Name, fmt.Sprintf("%s, %s of %s free%s", p.Type, gib(p.Free), gib(p.Size), shared)})
+		room := fmt.Sprintf("%s of %s free", gib(p.Free), gib(p.Size))
+		if p.Problem != "" {
+			room = "unavailable: " + p.Problem
+		}
+		pairs = append(pairs, [2]string{"pool " + p.Name, p.Type + cli.When(p.Shared, ", shared") + ", " + room})
 	}
 	return pairs
 }

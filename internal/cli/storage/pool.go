@@ -20,6 +20,8 @@ type pool struct {
 	Size   seedbed.Bytes `json:"size"`
 	Free   seedbed.Bytes `json:"free"`
 	Shared bool          `json:"shared"`
+	// Problem is why nodes cannot use it, each with its name.
+	Problem string `json:"problem,omitempty"`
 }
 
 // PoolCommand returns the command pool with its subcommands.
@@ -36,9 +38,13 @@ func PoolCommand(a *cli.App) *cobra.Command {
 			return poolsOf(nodes, node), err
 		},
 		None: "no node has reported a pool: seedbed node list", Unmatched: "no matching pools",
-		Head: []string{"name", "type", "shared", "free", "size", "nodes"},
+		Head: []string{"name", "type", "shared", "free", "size", "nodes", "problem"},
 		Row: func(p pool) []string {
-			return []string{p.Name, p.Type, cli.YesNo(p.Shared), p.Free.Human(), p.Size.Human(), strings.Join(p.Nodes, ", ")}
+			free, size := p.Free.Human(), p.Size.Human()
+			if p.Size == 0 && p.Problem != "" {
+				free, size = "", ""
+			}
+			return []string{p.Name, p.Type, cli.YesNo(p.Shared), free, size, strings.Join(p.Nodes, ", "), p.Problem}
 		},
 	}
 	list := r.List(a, "list", "List pools, as nodes reported them last")
@@ -55,12 +61,24 @@ func poolsOf(nodes []seedbed.NodeStatus, only string) []pool {
 			continue
 		}
 		for _, p := range n.Report.Pools {
+			problem := ""
+			if p.Problem != "" {
+				problem = n.Name + ": " + p.Problem
+			}
 			same := slices.IndexFunc(all, func(q pool) bool { return p.Shared && q.Shared && q.Name == p.Name && q.Type == p.Type })
 			if same < 0 {
-				all = append(all, pool{p.Name, p.Type, []string{n.Name}, p.Size, p.Free, p.Shared})
+				all = append(all, pool{p.Name, p.Type, []string{n.Name}, p.Size, p.Free, p.Shared, problem})
 				continue
 			}
-			all[same].Nodes = append(all[same].Nodes, n.Name)
+			q := &all[same]
+			q.Nodes = append(q.Nodes, n.Name)
+			if q.Size == 0 {
+				q.Size, q.Free = p.Size, p.Free
+			}
+			if q.Problem != "" && problem != "" {
+				problem = "; " + problem
+			}
+			q.Problem += problem
 		}
 	}
 	slices.SortStableFunc(all, func(p, q pool) int { return strings.Compare(p.Name, q.Name) })

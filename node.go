@@ -72,6 +72,8 @@ type NodeReport struct {
 	Arch       string     `json:"arch"`
 	Hypervisor string     `json:"hypervisor"`
 	Pools      []PoolInfo `json:"pools"`
+	// PrivilegedScripts is whether the node runs privileged scripts (scripts.privileged).
+	PrivilegedScripts bool `json:"privileged_scripts,omitempty"`
 }
 
 // The selectors say how one of several nodes is chosen (PVC's manual, "Node selectors").

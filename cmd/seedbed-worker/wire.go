@@ -66,7 +66,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	for _, ln := range effects {
 		defer ln.Close()
 	}
-	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner,
+	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
 		Hooks: hookScripts(c, log), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {

@@ -3,8 +3,13 @@
 package e2e
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -66,4 +71,58 @@ func TestDoctorHints(t *testing.T) {
 			return diagnose(t, s)[check].Verdict == "ok"
 		})
 	}
+}
+
+// TestDoctorConsent stores a privileged script where no node runs such scripts, and does each of the
+// two things that the doctor says.
+func TestDoctorConsent(t *testing.T) {
+	beside(t)
+	s := lab.NewStack(t, lab.StackOptions{Netns: lab.Netns(t), URI: "test:///default", Scripts: "{privileged: false}"})
+	const text = "def install(**kwargs):\n    pass\n"
+	file := filepath.Join(s.Dir, "disks.py")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	privilege := []string{"script", "options", "disks", "--privileged", "--sha256", fmt.Sprintf("%x", sha256.Sum256([]byte(text)))}
+	for _, command := range [][]string{{"provisioner", "script", "add", "disks", file}, privilege} {
+		if _, stderr, status := s.CLI(command...); status != 0 {
+			t.Fatalf("seedbed %q: exit status %d: %s", command, status, stderr)
+		}
+	}
+	await := func(what string, want func(finding) bool) (f finding) {
+		t.Helper()
+		lab.Await(t, lab.Patience, what, func() bool {
+			f = diagnose(t, s)["privileged scripts"]
+			return want(f)
+		})
+		return f
+	}
+	refused := func(f finding) bool { return f.Verdict == "problem" }
+	f := await("the doctor finds it", refused)
+	key, _, _ := strings.Cut(strings.TrimPrefix(f.Hint, "set "), " in seedbed.yaml")
+	_, command, _ := strings.Cut(f.Hint, "or take the privilege away: seedbed ")
+	if key != "scripts.privileged: true" || !strings.Contains(f.Detail, "disks") || command == "" {
+		t.Fatalf("%+v", f)
+	}
+	if _, stderr, status := s.CLI(strings.Fields(command)...); status != 0 {
+		t.Fatalf("what the doctor said, seedbed %s: exit status %d: %s", command, status, stderr)
+	}
+	await("no script is privileged", func(f finding) bool { return f == finding{} })
+	if _, stderr, status := s.CLI(privilege...); status != 0 {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	await("the doctor finds it again", refused)
+	config, err := os.ReadFile(s.Config)
+	if err == nil {
+		err = os.WriteFile(s.Config, bytes.Replace(config, []byte("privileged: false"), []byte("privileged: true"), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Stop(lab.Seedbedd)
+	s.Stop(lab.Worker)
+	s.Start(lab.Worker)
+	s.Start(lab.Seedbedd) // which asks the node at once
+	s.AwaitAPI()
+	await("the node runs it", func(f finding) bool { return f.Verdict == "ok" && strings.Contains(f.Detail, "lab") })
 }

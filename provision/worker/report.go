@@ -21,6 +21,7 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 	if err != nil {
 		return r, err
 	}
+	r.PrivilegedScripts = s.privileged
 	names := s.poolNames()
 	r.Pools = make([]seedbed.PoolInfo, len(names))
 	ctx, cancel := context.WithTimeout(ctx, poolTime)

@@ -28,6 +28,8 @@ type Config struct {
 	Hypervisor Hypervisor
 	// Scripts runs provisioning scripts; nil if the worker runs none.
 	Scripts Scripts
+	// Privileged is whether Scripts runs privileged scripts. It is reported.
+	Privileged bool
 	// Hooks runs scripts before and after stages; nil if the worker runs none.
 	Hooks Hooks
 	// Checks are added to those of the drivers; nil adds none.
@@ -46,6 +48,7 @@ type Server struct {
 	pools      map[string]Pool
 	hypervisor Hypervisor
 	scripts    Scripts
+	privileged bool
 	hooks      Hooks
 	checks     func(context.Context) []seedbed.Check
 	log        *slog.Logger
@@ -73,7 +76,8 @@ const (
 // New makes a server. It does nothing before Serve.
 func New(c Config) *Server {
 	s := &Server{
-		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, hooks: c.Hooks, checks: c.Checks, log: c.Log,
+		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
+		hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -125,5 +126,40 @@ func TestPlanImport(t *testing.T) {
 	}
 	if all, err := l.db.Images(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("images %v, %v", all, err)
+	}
+}
+
+// TestImportIsRefusedBeforeItsJob checks that no job is made for a file that its node's worker could
+// not open. If the worker does not say, the job finds out.
+func TestImportIsRefusedBeforeItsJob(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.reported(4 * seedbed.GiB)
+	var silent error
+	l.serve(func(s *intake.Serving) {
+		s.ImportProblem = func(_ context.Context, node string, spec seedbed.ImageSpec) (string, error) {
+			if want := (seedbed.ImageSpec{Pool: "default", Name: "fresh", Path: "/none"}); node != testNode || spec != want {
+				t.Errorf("node %s is asked for %+v", node, spec)
+			}
+			return "there is no file /none", silent
+		}
+	})
+	const want = "node node1: there is no file /none"
+	_, err := l.intake.Import(ctx, "fresh", "default", seedbed.ImportSpec{Path: "/none"}, usual)
+	if !errors.Is(err, seedbed.ErrInvalid) || err.Error() != want {
+		t.Errorf("got %v; want %s", err, want)
+	}
+	plan, err := l.intake.PlanImport(ctx, seedbed.ImportRequest{Name: "fresh", Pool: "default", Path: "/none"})
+	l.ok(err)
+	if d := cmp.Diff([]string{want}, plan.Problems); d != "" {
+		t.Errorf("problems of the plan (-want +got):\n%s", d)
+	}
+	if all, err := l.db.Images(ctx); err != nil || len(all) != 1 {
+		t.Errorf("images %v, %v", all, err)
+	}
+	silent = seedbed.Errorf(seedbed.ErrInvalid, "there is no effect \"check-import\"")
+	if _, err := l.intake.Import(ctx, "fresh", "default", seedbed.ImportSpec{Path: "/none"}, usual); err != nil {
+		t.Errorf("with a worker that does not say: %v", err)
 	}
 }

@@ -121,6 +121,7 @@ func (p *parts) openJobs() {
 	p.serving.MACTaken = func(node string, mac seedbed.MAC) string { return p.engine.MACTaken(node, mac) }
 	p.serving.HasDomain = p.workers.HasDomain
 	p.serving.Snapshots = p.workers.Snapshots
+	p.serving.ImportProblem = p.workers.ImportProblem
 	p.intake = provision.NewIntake(p.db, p.serving)
 	p.outbox = outbox.New(outbox.Config{Store: p.db, Directory: p.db, Node: c.Node, Log: p.log})
 	p.engine = provision.NewEngine(engine.Config{

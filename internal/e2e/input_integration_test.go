@@ -43,7 +43,10 @@ func TestBadInput(t *testing.T) {
 			says []string
 		}{
 			{"no image", []string{"image", "add", "notes", text}, 1, []string{"notes.txt", "not"}},
-			{"no file", []string{"image", "add", "none", filepath.Join(s.Dir, "nowhere.img")}, 1, []string{"nowhere.img"}},
+			{"no file", []string{"image", "add", "none", filepath.Join(s.Dir, "nowhere.img")}, 4, []string{"nowhere.img", "does not exist"}},
+			{"no file, planned", []string{"image", "add", "none", filepath.Join(s.Dir, "nowhere.img"), "--dry-run"}, 4,
+				[]string{"would be refused", "nowhere.img"}},
+			{"a directory", []string{"image", "add", "none", s.Dir}, 4, []string{"is not a regular file"}},
 			{"unknown profile", []string{"create", "vm1", "--profile", "nosuch"}, 3, []string{`"nosuch"`, "small"}},
 			{"no host name", []string{"create", "Not_A_Host", "--profile", "small"}, 4, []string{"Not_A_Host", "host name"}},
 			{"unknown parameter", []string{"create", "vm1", "--profile", "small", "--param", "colour=red"}, 4, []string{"colour"}},
@@ -68,6 +71,9 @@ func TestBadInput(t *testing.T) {
 		stdout, stderr, status := s.CLI("image", "list", "-f", "json")
 		if status != 0 || strings.Contains(stdout, "notes") {
 			t.Errorf("after a refused import: %s%s", stdout, stderr)
+		if stdout, stderr, _ := s.CLI("job", "list", "-f", "json"); !strings.Contains(stdout, `"notes"`) || strings.Contains(stdout, `"none"`) {
+			t.Errorf("jobs, of which only the one of a file that is there may be one: %s%s", stdout, stderr)
+		}
 		}
 	})
 

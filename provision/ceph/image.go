@@ -46,6 +46,11 @@ func (p *Pool) ImportImage(
 	return t.ImageInfo(p.cfg.Name), src.Failed(err)
 }
 
+// CheckImport implements worker.ImageStore.
+func (p *Pool) CheckImport(_ context.Context, spec seedbed.ImageSpec) error {
+	return image.CheckSource(spec, p.cfg.Imports)
+}
+
 // lookOwn finds the image of that name. It returns nil if there is none, and ErrConflict if it was
 // imported by another job or is being removed.
 func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name string) (*tag, error) {

@@ -37,6 +37,11 @@ func (p *Pool) ImportImage(
 	return t.ImageInfo(p.name), src.Failed(err)
 }
 
+// CheckImport implements worker.ImageStore.
+func (p *Pool) CheckImport(_ context.Context, spec seedbed.ImageSpec) error {
+	return image.CheckSource(spec, p.imports)
+}
+
 // importedBy finds the image of that name. It returns nil if there is none, and ErrConflict if
 // another job imported it.
 func (p *Pool) importedBy(ctx context.Context, job seedbed.JobID, name string) (*tag, error) {

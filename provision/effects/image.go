@@ -6,6 +6,8 @@ import "seedbed"
 var (
 	// ImportImage makes an image from a file on the worker's host, or from an upload.
 	ImportImage = Effect[seedbed.ImageSpec, seedbed.ImageInfo]{"import-image"}
+	// CheckImport reports whether ImportImage would find the file and could open it.
+	CheckImport = Query[seedbed.ImageSpec, ImportCheck]{"check-import"}
 	RemoveImage = Order[ImageRef]{"remove-image"}
 	DropUpload  = Query[UploadRef, None]{"drop-upload"}
 )
@@ -16,6 +18,12 @@ var (
 const ReceiveUpload = "receive-upload"
 
 type (
+	// ImportCheck is the answer to CheckImport.
+	ImportCheck struct {
+		// Problem is why the file cannot be imported. It is empty if nothing prevents that so far: what
+		// is in the file is only known once it is imported.
+		Problem string `json:"problem,omitempty"`
+	}
 	// ImageRef names an image, or a volume that was restored from the trash.
 	ImageRef struct {
 		Pool string `json:"pool"`

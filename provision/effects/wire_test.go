@@ -51,6 +51,10 @@ func TestWire(t *testing.T) {
 		{func() error { return drop(DiscardVolume.Ask(ctx, &r, ImageRef{Pool: "p", Name: "v"})) }, "discard-volume", `{"pool":"p","name":"v"}`},
 		{func() error { return drop(PurgeVolume.Ask(ctx, &r, TrashRef{"p", "t", true})) }, "purge-volume", `{"pool":"p","id":"t","early":true}`},
 		{func() error { return RemoveImage.Do(ctx, &r, call, ImageRef{"p", "n", "o"}) }, "remove-image", `{"pool":"p","name":"n","of":"o"}`},
+		{func() error {
+			return drop(CheckImport.Ask(ctx, &r, seedbed.ImageSpec{Pool: "p", Name: "n", Path: "/f"}))
+		}, "check-import",
+			`{"pool":"p","name":"n","path":"/f"}`},
 		{func() error { return drop(DropUpload.Ask(ctx, &r, UploadRef{"p", "u"})) }, "drop-upload", `{"pool":"p","id":"u"}`},
 		{func() error { return StartDomain.Do(ctx, &r, call, domain) }, "start-domain", `{"id":"i"}`},
 		{func() error { return ShutdownDomain.Do(ctx, &r, call, domain) }, "shutdown-domain", `{"id":"i"}`},

@@ -102,6 +102,13 @@ func (f *Fleet) Snapshots(ctx context.Context, node, pool, volume string, id see
 	return effects.Snapshots.Ask(ctx, f.Of(node), effects.VolumeRef{Pool: pool, Name: volume, Instance: id})
 }
 
+// ImportProblem returns why the worker of that node could not import the file of spec: see
+// effects.CheckImport.
+func (f *Fleet) ImportProblem(ctx context.Context, node string, spec seedbed.ImageSpec) (string, error) {
+	check, err := effects.CheckImport.Ask(ctx, f.Of(node), spec)
+	return check.Problem, err
+}
+
 // ForeignDomains returns the domains that belong to no instance, on that node or, without one, on
 // all nodes; or an error, never a part of them.
 func (f *Fleet) ForeignDomains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error) {

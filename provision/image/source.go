@@ -78,6 +78,19 @@ func OpenSource(spec seedbed.ImageSpec, spool *Spool, from Imports) (*Source, er
 	return &Source{file: f, spec: spec, Size: size, total: size, Allocated: Allocated(st)}, nil
 }
 
+// CheckSource returns the error of CheckSpec or OpenSource for a file that is to be imported. It does
+// not read the file.
+func CheckSource(spec seedbed.ImageSpec, from Imports) error {
+	if err := CheckSpec(spec); err != nil {
+		return err
+	}
+	src, err := OpenSource(seedbed.ImageSpec{Path: spec.Path}, nil, from)
+	if err != nil {
+		return err
+	}
+	return src.Close()
+}
+
 // Allocated returns the space that a file takes on its own file system.
 func Allocated(st os.FileInfo) seedbed.Bytes {
 	if s, ok := st.Sys().(*syscall.Stat_t); ok {

@@ -19,8 +19,8 @@ var imageFormats = []string{"", "qcow2", "raw", "vmdk", "vdi", "iso", "ova"}
 var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Import accepts a request to make the image name in pool from a file on the worker's host, or from
-// one that was uploaded to the pool. Errors: seedbed.ErrInvalid for a wrong name, path or digest,
-// ErrExists for a name in use.
+// one that was uploaded to the pool. Errors: seedbed.ErrInvalid for a wrong name, path or digest, or a
+// file that the worker could not open, ErrExists for a name in use.
 func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec,
 	o seedbed.JobOptions) (seedbed.Receipt, error) {
 	spec, err := checkImport(name, pool, spec)
@@ -35,12 +35,30 @@ func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.Im
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
+	if err := in.importable(ctx, node, name, pool, spec.Path); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node,
 			Pool: pool, JobOptions: o},
 		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256,
 			Firmware: spec.Firmware},
 	})
+}
+
+// importable refuses the import of a file that its node's worker could not open. If the worker does
+// not say, as one of an older release, its job finds out. An empty path is that of an uploaded file.
+func (in *Intake) importable(ctx context.Context, node, name, pool, path string) error {
+	if in.serving.ImportProblem == nil || path == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, strangerTime)
+	defer cancel()
+	problem, err := in.serving.ImportProblem(ctx, node, seedbed.ImageSpec{Pool: pool, Name: name, Path: path})
+	if err == nil && problem != "" {
+		return seedbed.Errorf(seedbed.ErrInvalid, "node %s: %s", node, problem)
+	}
+	return nil
 }
 
 // checkImport refuses an import that is not possible, and returns it in the form in which it is

@@ -9,7 +9,7 @@ import (
 )
 
 // PlanImport returns what an import of a disk image, or of an OVA, would make as things are now,
-// and why it would not be accepted. It writes nothing, and does not read the file. It returns an
+// and why it would not be accepted. It writes nothing, and the file is opened, but not read. It returns an
 // error only if the store fails.
 func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (seedbed.ImportPlan, error) {
 	p := seedbed.ImportPlan{Name: req.Name, Pool: req.Pool, Size: req.Size, Problems: []string{}}
@@ -35,7 +35,11 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 	}
 	node, unplaced := in.placer.Holder(ctx, req.Pool, req.Node)
 	p.Node = node
-	for _, err := range []error{checked, taken, unplaced} {
+	var absent error
+	if checked == nil && unplaced == nil {
+		absent = in.importable(ctx, node, req.Name, req.Pool, req.Path)
+	}
+	for _, err := range []error{checked, taken, unplaced, absent} {
 		if e, ok := errors.AsType[*seedbed.Error](err); ok && e.Kind != seedbed.ErrUnavailable {
 			p.Problems = append(p.Problems, e.Msg)
 		} else if err != nil {

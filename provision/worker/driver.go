@@ -31,6 +31,9 @@ type ImageStore interface {
 	// ErrInvalid if the file is not a usable disk image or has another digest, ErrConflict if the
 	// name is taken, ErrFull without room. After an error no partly made image is left.
 	ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error)
+	// CheckImport returns ErrNotFound or ErrInvalid if ImportImage would not find the file of spec or
+	// could not open it. It does not read the file.
+	CheckImport(ctx context.Context, spec seedbed.ImageSpec) error
 	// RemoveImage removes the image of that name if it is tagged with job. An absent image counts
 	// as removed. An image that is not tagged with job returns ErrConflict, one that has clones
 	// ErrInUse, and neither is touched.

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"seedbed"
 	"seedbed/provision/effects"
@@ -82,6 +83,16 @@ func (s *Server) handleImages(h effects.Handlers) {
 			return info, err
 		}
 		return pool.ImportImage(ctx, c.Job, a, to.Progress)
+	})
+	effects.CheckImport.Handle(h, func(ctx context.Context, a seedbed.ImageSpec) (check effects.ImportCheck, err error) {
+		pool, err := s.pool(a.Pool)
+		if err != nil {
+			return check, err
+		}
+		if err = pool.CheckImport(ctx, a); errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid) {
+			return effects.ImportCheck{Problem: err.Error()}, nil
+		}
+		return check, err
 	})
 	effects.RemoveImage.Handle(h, func(ctx context.Context, c seedbed.Call, a effects.ImageRef) error {
 		pool, err := s.pool(a.Pool)

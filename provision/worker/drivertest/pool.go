@@ -200,15 +200,8 @@ func (p *Pool) readImage(ctx context.Context, spec seedbed.ImageSpec) ([]byte, e
 	if spec.Upload != "" {
 		return p.uploaded(ctx, spec)
 	}
-	st, err := os.Stat(spec.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, seedbed.Errorf(seedbed.ErrNotFound, "there is no file %s", spec.Path)
-	}
-	if err != nil {
+	if err := p.CheckImport(ctx, spec); err != nil {
 		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file", spec.Path)
 	}
 	data, err := os.ReadFile(spec.Path)
 	if err != nil {
@@ -221,6 +214,21 @@ func (p *Pool) readImage(ctx context.Context, spec seedbed.ImageSpec) ([]byte, e
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%s has the SHA-256 digest %x, not %s", spec.Path, sum, spec.SHA256)
 	}
 	return data, nil
+}
+
+// CheckImport implements worker.ImageStore.
+func (p *Pool) CheckImport(_ context.Context, spec seedbed.ImageSpec) error {
+	if err := seedbed.CheckName("image", spec.Name); err != nil {
+		return err
+	}
+	st, err := os.Stat(spec.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return seedbed.Errorf(seedbed.ErrNotFound, "there is no file %s", spec.Path)
+	}
+	if err == nil && !st.Mode().IsRegular() {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "%s is not a regular file", spec.Path)
+	}
+	return err
 }
 
 // RemoveImage implements worker.ImageStore.

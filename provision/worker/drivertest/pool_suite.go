@@ -157,20 +157,27 @@ func testImportRefused(t *testing.T, _ PoolDriver, p worker.Pool) {
 	if wrong == sum {
 		t.Fatal("the digest is the same when turned")
 	}
+	absent := filepath.Join(t.TempDir(), "none")
+	ok(t, "check", p.CheckImport(t.Context(), seedbed.ImageSpec{Name: "base", Path: good}))
 	for _, c := range []struct {
 		name string
 		spec seedbed.ImageSpec
 		want error
+		// check is the error that is known without reading the file.
+		check error
 	}{
-		{"absent file", seedbed.ImageSpec{Name: "base", Path: filepath.Join(t.TempDir(), "none")}, seedbed.ErrNotFound},
-		{"directory", seedbed.ImageSpec{Name: "base", Path: t.TempDir()}, seedbed.ErrInvalid},
-		{"empty file", seedbed.ImageSpec{Name: "base", Path: file(t, "empty", nil)}, seedbed.ErrInvalid},
-		{"text", seedbed.ImageSpec{Name: "base", Path: file(t, "text", bytes.Repeat([]byte("hello\n"), 1000))}, seedbed.ErrInvalid},
-		{"zeros", seedbed.ImageSpec{Name: "base", Path: file(t, "zeros", make([]byte, 1<<20))}, seedbed.ErrInvalid},
-		{"other digest", seedbed.ImageSpec{Name: "base", Path: good, SHA256: wrong}, seedbed.ErrInvalid},
-		{"name that climbs", seedbed.ImageSpec{Name: "../base", Path: good}, seedbed.ErrInvalid},
-		{"no name", seedbed.ImageSpec{Path: good}, seedbed.ErrInvalid},
+		{"absent file", seedbed.ImageSpec{Name: "base", Path: absent}, seedbed.ErrNotFound, seedbed.ErrNotFound},
+		{"directory", seedbed.ImageSpec{Name: "base", Path: t.TempDir()}, seedbed.ErrInvalid, seedbed.ErrInvalid},
+		{"empty file", seedbed.ImageSpec{Name: "base", Path: file(t, "empty", nil)}, seedbed.ErrInvalid, nil},
+		{"text", seedbed.ImageSpec{Name: "base", Path: file(t, "text", bytes.Repeat([]byte("hello\n"), 1000))}, seedbed.ErrInvalid, nil},
+		{"zeros", seedbed.ImageSpec{Name: "base", Path: file(t, "zeros", make([]byte, 1<<20))}, seedbed.ErrInvalid, nil},
+		{"other digest", seedbed.ImageSpec{Name: "base", Path: good, SHA256: wrong}, seedbed.ErrInvalid, nil},
+		{"name that climbs", seedbed.ImageSpec{Name: "../base", Path: good}, seedbed.ErrInvalid, seedbed.ErrInvalid},
+		{"no name", seedbed.ImageSpec{Path: good}, seedbed.ErrInvalid, seedbed.ErrInvalid},
 	} {
+		if err := p.CheckImport(t.Context(), c.spec); !errors.Is(err, c.check) {
+			t.Errorf("%s: the check returns %v; want %v", c.name, err, c.check)
+		}
 		_, err := p.ImportImage(t.Context(), seedbed.NewJobID(), c.spec, nil)
 		is(t, c.name, err, c.want)
 		images(t, p)

@@ -26,6 +26,7 @@ func TestUserDataIsCheckedWhenSaved(t *testing.T) {
 	create := func(name, doc string) string {
 		return fmt.Sprintf(`{"name":%q,"profile":"good","params":{"user_data":%q}}`, name, doc)
 	}
+	rebuild := func(doc string) string { return fmt.Sprintf(`{"params":{"user_data":%q}}`, doc) }
 	document := func(name, doc string) string { return fmt.Sprintf(`{"name":%q,"data":%q}`, name, doc) }
 	const yaml, head = `is not YAML: line 2: did not find expected`, `begins with \"packages: [nginx]\", which cloud-init does not know`
 	for _, tt := range []struct {
@@ -52,6 +53,10 @@ func TestUserDataIsCheckedWhenSaved(t *testing.T) {
 		{"POST", "/instances", create("web1", headless), 422, head},
 		{"POST", "/instances", create("web1", good), 202, ""},
 		{"POST", "/instances?force=true", create("web2", headless), 202, ""},
+		{"POST", "/plan", `{"action":"rebuild","name":"web2",` + rebuild(broken)[1:], 200, `"user_data ` + yaml},
+		{"POST", "/instances/web2/rebuild", rebuild(broken), 422, yaml},
+		{"POST", "/instances/web2/rebuild", strings.Replace(rebuild(headless), "user_data", "vendor_data", 1), 422, "vendor_data " + head},
+		{"POST", "/instances/web2/rebuild?force=true", rebuild(headless), 409, "in the hands of create job"}, // or else accepted
 		{"POST", "/provisioner/userdata/p?data=packages%3A", "", 200, `Created userdata document \"p\". Warning: it begins with \"packages:\"`},
 		{"PUT", "/provisioner/userdata/p?data=%23%21/bin/sh", "", 200, `"Updated userdata document \"p\"."`},
 	} {

@@ -64,6 +64,9 @@ func (r *router) rebuild(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions
 		profile = i.Profile
 	}
 	r.WithholdSecrets(ctx, c, profile, req.Params)
+	if err := server.CheckParams(ctx, c, req.Params); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	return r.submit(ctx, c, seedbed.Request{
 		Action: seedbed.DoRebuild, Profile: req.Profile, Image: req.Image,
 		Params: powerParams(req.PowerRequest, req.Params), Confirm: req.Confirm, JobOptions: o,
@@ -93,8 +96,8 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	plan := newInstance(req.NewInstance)
 	plan.Action, plan.Name, plan.Profile, plan.Image, plan.Params = req.Action, req.Name, req.Profile, req.Image, req.Params
 	p, err := r.Intake.Plan(ctx, plan)
-	if err != nil || req.Action == seedbed.DoRebuild {
-		return p, err
+	if err != nil {
+		return nil, err
 	}
 	if err := server.CheckParams(ctx, c, req.Params); err != nil {
 		p.Problems = append(p.Problems, err.Error())

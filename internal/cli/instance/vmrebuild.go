@@ -31,6 +31,7 @@ and a script that makes the disks runs again. An instance without a profile keep
 image and the documents that it was created with. The former disks are kept until the
 instance is ready: if anything fails before, it runs from them again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			api = api.WithForce(p.force)
 			given, err := params.Values(a)
 			if err != nil {
 				return err
@@ -72,6 +73,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
 	served.Add(a, c)
 	p.add(c)
+	c.Flags().Lookup("force").Usage = "power off immediately, without asking the guest, and accept user-data that cloud-init could not read"
 	w.AddJob(a, c)
 	return c
 }

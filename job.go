@@ -66,6 +66,9 @@ func (s JobState) Terminal() bool {
 	return false
 }
 
+// RolledBack is how the last event of a job that was undone begins.
+const RolledBack = "rolled back, "
+
 var transitions = map[JobState][]JobState{
 	JobQueued:  {JobRunning, JobUndoing, JobRolledBack, JobSucceeded},
 	JobRunning: {JobRunning, JobUndoing, JobSucceeded, JobFailed},

@@ -119,9 +119,9 @@ func ending(j seedbed.Job, o seedbed.JobResult) seedbed.Event {
 	case seedbed.JobSucceeded:
 		e.Level, e.Msg, e.Progress = "info", "succeeded", 100
 	case seedbed.JobRolledBack:
-		e.Level, e.Msg = "warn", "rolled back, nothing is left behind"
+		e.Level, e.Msg = "warn", seedbed.RolledBack+"nothing is left behind"
 	case seedbed.JobIncomplete:
-		e.Level, e.Msg = "error", "rolled back, but not everything could be undone"
+		e.Level, e.Msg = "error", seedbed.RolledBack+"but not everything could be undone"
 	default:
 		e.Level, e.Msg = "error", "failed"
 		if o.Keep {

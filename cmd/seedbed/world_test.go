@@ -257,6 +257,9 @@ func (e engine) undo(ctx context.Context, ref seedbed.JobRef, stage, cause strin
 		return err
 	}
 	if stage != "" {
+		if err := e.db.LogEvent(ctx, ref, seedbed.Event{Level: "error", Stage: stage, Msg: cause}); err != nil {
+			return err
+		}
 		if err := e.db.Undone(ctx, ref, stage, ""); err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func TestBar(t *testing.T) {
 	p.seen(seedbed.Event{Seq: 1, Level: "info", Msg: "hidden"}, job)
 	p.seen(seedbed.Event{Seq: 2, Level: "warn", Stage: "define", Msg: "told", At: noon}, job)
 	p.seen(seedbed.Event{}, job)
-	p.end()
+	p.end("", nil)
 	got := out.String()
 	bar := strings.Repeat("█", 7) + strings.Repeat("░", 17) + "  30% create web1: define 2/5, 3s"
 	if !strings.HasPrefix(got, bar+"\r\x1b[K") || !strings.HasSuffix(got, bar+"\r\x1b[K") {
@@ -160,7 +160,7 @@ func TestAwaited(t *testing.T) {
 				p.seen(waiting, job)
 				time.Sleep(3 * consoleSeldom)
 				stop()
-				p.end()
+				p.end("", nil)
 				for _, want := range of.wants {
 					if !strings.Contains(out.String(), want) {
 						t.Errorf("%q has no %q", out.String(), want)
@@ -170,6 +170,65 @@ func TestAwaited(t *testing.T) {
 					t.Errorf("%q has %q, or a line twice", out.String(), of.not)
 				}
 			})
+		})
+	}
+}
+
+// TestFailureIsSaidOnce checks that the progress of a job that fails leaves out what the error of the
+// command says, and nothing else.
+func TestFailureIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	const cause = "stage start: no room"
+	left := cause + "; left behind: define: it is in use"
+	job := seedbed.Job{ID: "0123abcd-0", Kind: seedbed.JobCreate, Subject: "web1"}
+	events := func(last string) []seedbed.Event {
+		return []seedbed.Event{
+			{Level: "info", Stage: "start", Msg: "starting web1"},
+			{Level: "warn", Stage: "start", Msg: cause + "; trying again in 1s (2 of 2)"},
+			{Level: "error", Stage: "start", Msg: "Traceback: line 1"},
+			{Level: "error", Stage: "start", Msg: cause},
+			{Level: "error", Stage: "define", Msg: "undo: it is in use"},
+			{Level: "info", Stage: "volumes", Msg: "undone"},
+			{Level: "warn", Stage: "start", Msg: last},
+		}
+	}
+	for name, of := range map[string]struct {
+		state seedbed.JobState
+		last  string
+		err   string
+		wants []string
+	}{
+		"rolled back": {seedbed.JobRolledBack, "rolled back, nothing is left behind: " + cause, cause,
+			[]string{"starting web1", "trying again", "undone", "Traceback: line 1", "undo: it is in use"}},
+		"incomplete": {seedbed.JobIncomplete, "rolled back, but not everything could be undone: " + left, left,
+			[]string{"starting web1", "trying again", "undone", "Traceback: line 1"}},
+		"interrupted": {seedbed.JobUndoing, "", cause,
+			[]string{"starting web1", "trying again", "undone", "", "Traceback: line 1", cause, "undo: it is in use"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			p := (&App{Out: &out, Now: time.Now}).newProgress(false)
+			ended := job
+			ended.State, ended.Error = of.state, of.err
+			for i, e := range events(of.last) {
+				e.Seq = int64(i + 1)
+				p.seen(e, job)
+			}
+			var failed error
+			if of.state.Terminal() {
+				failed = outcome(ended)
+			}
+			p.end(ended.Error, failed)
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			if len(lines) != len(of.wants) {
+				t.Fatalf("%d lines, want %d:\n%s", len(lines), len(of.wants), out.String())
+			}
+			for i, want := range of.wants {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("line %d is %q, want %q", i+1, lines[i], want)
+				}
+			}
 		})
 	}
 }

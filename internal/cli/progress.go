@@ -26,8 +26,11 @@ type progress struct {
 	// guest's console while it is awaited.
 	told    seedbed.Event
 	console string
-	quit    chan struct{}
-	wait    sync.WaitGroup
+	// held are the events that say why the job fails. They wait for its end, because the error of the
+	// command says that too.
+	held []seedbed.Event
+	quit chan struct{}
+	wait sync.WaitGroup
 }
 
 func (a *App) newProgress(every bool) *progress {
@@ -76,10 +79,16 @@ func (p *progress) tell(e seedbed.Event) {
 			_ = p.a.PrintJSONLine(e) // the last write reports a broken pipe
 		}
 	case p.a.Flags.Quiet && !p.every:
+	case e.Level == "error" || strings.HasPrefix(e.Msg, seedbed.RolledBack):
+		p.held = append(p.held, e)
 	case p.every || !p.a.Terminal || e.Level != "info":
-		p.clear()
-		fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.Level(e.Level), e.Stage, OneLine(e.Msg))
+		p.print(e)
 	}
+}
+
+func (p *progress) print(e seedbed.Event) {
+	p.clear()
+	fmt.Fprintf(p.a.Out, "%s %s %-8s %s\n", e.At.Local().Format(time.TimeOnly), p.a.Level(e.Level), e.Stage, OneLine(e.Msg))
 }
 
 // Level returns an event's level, in its colour.
@@ -101,13 +110,20 @@ func (p *progress) clear() {
 	}
 }
 
-// end removes the bar.
-func (p *progress) end() {
+// end removes the bar, and shows those held events that failed, the error of the command, does not
+// say. cause is the job's own error.
+func (p *progress) end(cause string, failed error) {
 	close(p.quit)
 	p.wait.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
+	for _, e := range p.held {
+		if failed == nil || !strings.Contains(failed.Error(), strings.TrimPrefix(e.Msg, "undo: ")) &&
+			(cause == "" || !strings.HasSuffix(e.Msg, cause)) {
+			p.print(e)
+		}
+	}
 }
 
 func (p *progress) draw() {

@@ -70,7 +70,11 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 	p.wait.Go(func() { p.follow(following, c.Console) })
 	job, err := c.WaitJob(limited, id, p.seen)
 	stop()
-	p.end()
+	var failed error
+	if err == nil {
+		failed = outcome(job)
+	}
+	p.end(job.Error, failed)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return timedOut{fmt.Sprintf("the job has not ended after %s and continues: seedbed job watch %s", timeout, id)}
@@ -88,8 +92,8 @@ func (a *App) Follow(ctx context.Context, c *client.Client, id string, timeout t
 			return err
 		}
 	}
-	if err := outcome(job); err != nil {
-		return err
+	if failed != nil {
+		return failed
 	}
 	a.Say("%s %s succeeded in %s (job %s)", job.Kind, Printable(job.Subject), Span(job.Ended.Sub(job.Created)), job.ID.Short())
 	if skipped := job.Skipped(); skipped != "" {

@@ -36,6 +36,7 @@ func TestBadInput(t *testing.T) {
 		if err := os.WriteFile(gzip, []byte("\x1f\x8b\x08\x00 and so on"), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		nowhere := filepath.Join(s.Dir, "nowhere.img")
 		for _, c := range []struct {
 			name string
 			args []string
@@ -43,10 +44,9 @@ func TestBadInput(t *testing.T) {
 			says []string
 		}{
 			{"no image", []string{"image", "add", "notes", text}, 1, []string{"notes.txt", "not"}},
-			{"no file", []string{"image", "add", "none", filepath.Join(s.Dir, "nowhere.img")}, 4, []string{"nowhere.img", "does not exist"}},
-			{"no file, planned", []string{"image", "add", "none", filepath.Join(s.Dir, "nowhere.img"), "--dry-run"}, 4,
-				[]string{"would be refused", "nowhere.img"}},
-			{"a directory", []string{"image", "add", "none", s.Dir}, 4, []string{"is not a regular file"}},
+			{"no file", []string{"image", "add", "none", nowhere}, 4, []string{"nowhere.img does not exist"}},
+			{"no file, planned", []string{"image", "add", "none", nowhere, "--dry-run"}, 4, []string{"would be refused", "nowhere.img"}},
+			{"a directory", []string{"image", "add", "none", "/usr"}, 4, []string{"is not a regular file"}},
 			{"unknown profile", []string{"create", "vm1", "--profile", "nosuch"}, 3, []string{`"nosuch"`, "small"}},
 			{"no host name", []string{"create", "Not_A_Host", "--profile", "small"}, 4, []string{"Not_A_Host", "host name"}},
 			{"unknown parameter", []string{"create", "vm1", "--profile", "small", "--param", "colour=red"}, 4, []string{"colour"}},
@@ -57,7 +57,10 @@ func TestBadInput(t *testing.T) {
 			{"usage", []string{"create"}, 2, []string{"NAME"}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				_, stderr, status := s.CLI(c.args...)
+				stdout, stderr, status := s.CLI(c.args...)
+				if status == 1 && strings.Count(stdout+stderr, "stage import: ") != 1 {
+					t.Errorf("the reason is not said once: %s%s", stdout, stderr)
+				}
 				if status != c.want {
 					t.Errorf("exit status %d, want %d: %s", status, c.want, stderr)
 				}
@@ -68,12 +71,13 @@ func TestBadInput(t *testing.T) {
 				}
 			})
 		}
+		jobs, stderr, _ := s.CLI("job", "list", "-f", "json")
+		if !strings.Contains(jobs, `"notes"`) || strings.Contains(jobs, `"none"`) {
+			t.Errorf("want a job for the file that is there, and none for the others: %s%s", jobs, stderr)
+		}
 		stdout, stderr, status := s.CLI("image", "list", "-f", "json")
 		if status != 0 || strings.Contains(stdout, "notes") {
 			t.Errorf("after a refused import: %s%s", stdout, stderr)
-		if stdout, stderr, _ := s.CLI("job", "list", "-f", "json"); !strings.Contains(stdout, `"notes"`) || strings.Contains(stdout, `"none"`) {
-			t.Errorf("jobs, of which only the one of a file that is there may be one: %s%s", stdout, stderr)
-		}
 		}
 	})
 

@@ -154,13 +154,16 @@ func (b *Bound) Text(name string) string { return b.c.Flag(name).Value.String() 
 func (b *Bound) Changed(name string) bool { return b.c.Flags().Changed(name) }
 
 // Given reports whether any of the flags was given.
-func (b *Bound) Given() bool {
+func (b *Bound) Given() bool { return len(b.GivenNames()) > 0 }
+
+// GivenNames returns the names of the given flags.
+func (b *Bound) GivenNames() (names []string) {
 	for _, f := range b.flags {
 		if b.given(f) {
-			return true
+			names = append(names, f.name())
 		}
 	}
-	return false
+	return names
 }
 
 func (b *Bound) given(f Flag) bool {

@@ -72,6 +72,9 @@ func (s *ServedParams) Add(a *cli.App, c *cobra.Command) {
 	s.bound = cli.Bind(a, c, &s.to, ServedFlags(a, "")...)
 }
 
+// Given returns the names of the given flags.
+func (s *ServedParams) Given() []string { return s.bound.GivenNames() }
+
 // Set adds what the given flags say to the parameters of a request.
 func (s *ServedParams) Set(params map[string]any) error {
 	if err := OneStdin(s.bound); err != nil {

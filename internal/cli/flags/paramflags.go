@@ -117,6 +117,21 @@ func (p *ParamFlags) Declared(ctx context.Context, api *client.Client, profile s
 	return made.Params, err
 }
 
+// RefuseForScript refuses flags that set parameters of a request, by their names, if its profile has
+// a script: that has no such parameters, and would get them as arguments.
+func RefuseForScript(ctx context.Context, api *client.Client, profile string, flags []string) error {
+	if profile == "" || len(flags) == 0 {
+		return nil
+	}
+	p, err := api.Profile(ctx, profile)
+	if err == nil && p.Script != "" {
+		return seedbed.Errorf(seedbed.ErrInvalid, "--%s cannot be used with profile %q: its script %q and its templates decide that. "+
+			"Change them or the profile, or give the script an argument (--param KEY=VALUE)",
+			strings.Join(flags, ", --"), profile, p.Script)
+	}
+	return nil // that there is no such profile is the answer to the request
+}
+
 // parseParams parses key=value arguments into the parameters of a request.
 func parseParams(args []string) (map[string]any, error) {
 	params := map[string]any{}

@@ -35,6 +35,9 @@ func (s *SizeParams) Add(a *cli.App, c *cobra.Command) {
 	)
 }
 
+// Given returns the names of the given flags.
+func (s *SizeParams) Given() []string { return s.bound.GivenNames() }
+
 // Set adds what the given flags say to the parameters of a request.
 func (s *SizeParams) Set(params map[string]any) error {
 	given, err := s.bound.Values()

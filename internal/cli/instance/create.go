@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -68,8 +69,13 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err := errors.Join(served.Set(p), sized.Set(p)); err != nil {
 				return err
 			}
+			given := slices.Concat(sized.Given(), served.Given())
 			if userData != "" {
 				p["userdata"] = userData
+				given = append(given, "userdata")
+			}
+			if err := flags.RefuseForScript(ctx, api, req.Profile, given); err != nil {
+				return err
 			}
 			req.Params = p
 			api = api.WithForce(force)

@@ -43,6 +43,9 @@ instance is ready: if anything fails before, it runs from them again.`,
 			if i, err := api.Instance(ctx, args[0]); err == nil && of == "" {
 				of = i.Profile
 			}
+			if err := flags.RefuseForScript(ctx, api, of, served.Given()); err != nil {
+				return err
+			}
 			declared, err := params.Declared(ctx, api, of)
 			if err != nil {
 				return err

@@ -95,6 +95,8 @@ type Plan struct {
 	Placement []Placement `json:"placement,omitempty"`
 	// NICs have the network, an address that is free now, and the MAC if it is known in advance.
 	NICs []NIC `json:"nics"`
+	// Ready is when the job ends.
+	Ready Ready `json:"ready,omitempty"`
 	// Script is the provisioning script that makes the disks; empty without one.
 	Script string `json:"script,omitempty"`
 	// Stages are the stages of the job, in their order.

@@ -14,13 +14,13 @@ import (
 func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, "/instances", wire.InstanceRequest{
 		Name: r.Name, Profile: r.Profile, Image: r.Image, Params: r.Params, NewInstance: newInstance(r),
-		Arguments: r.Arguments, Ready: r.Ready, DisksOnly: r.Undefined,
+		Arguments: r.Arguments, DisksOnly: r.Undefined,
 	})
 }
 
 // newInstance returns the part of a request that does not say what the instance is made from.
 func newInstance(r seedbed.Request) wire.NewInstance {
-	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node, Network: r.Network}
+	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node, Network: r.Network, Ready: r.Ready}
 }
 
 // Instances lists all instances.

@@ -51,7 +51,7 @@ func (c *Client) RebuildInstance(ctx context.Context, r seedbed.Request, p Power
 }
 
 // Plan returns what a create would make or, for the action rebuild, a rebuild. It sends only
-// action, name, profile, image, params, hold, protected, node and network of the request.
+// action, name, profile, image, params, hold, protected, node, network and ready of the request.
 func (c *Client) Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, error) {
 	if r.Action == seedbed.DoPlan {
 		r.Action = ""

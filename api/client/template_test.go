@@ -108,7 +108,7 @@ func TestObjectRequests(t *testing.T) {
 			_, err := c.CreateInstance(ctx,
 				seedbed.Request{Name: "v", Profile: "p", Hold: new(true), Undefined: true, Arguments: []string{}, Ready: seedbed.ReadyStarted})
 			return err
-		}, `POST /api/v1/instances {"name":"v","profile":"p","hold":true,"arguments":[],"ready":"started","disks_only":true}`},
+		}, `POST /api/v1/instances {"name":"v","profile":"p","hold":true,"ready":"started","arguments":[],"disks_only":true}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

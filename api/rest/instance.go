@@ -40,13 +40,13 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	}
 	create := newInstance(req.NewInstance)
 	create.Action, create.Name, create.Profile, create.Image, create.Params = seedbed.DoCreate, req.Name, req.Profile, req.Image, req.Params
-	create.Arguments, create.Ready, create.Undefined, create.JobOptions = req.Arguments, req.Ready, req.DisksOnly, o
+	create.Arguments, create.Undefined, create.JobOptions = req.Arguments, req.DisksOnly, o
 	return r.Intake.Submit(ctx, create, nil)
 }
 
 // newInstance returns a request with the settings that a create and its plan share.
 func newInstance(n wire.NewInstance) seedbed.Request {
-	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Node: n.Node, Network: n.Network}
+	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Node: n.Node, Network: n.Network, Ready: n.Ready}
 }
 
 // checkScriptRequest refuses what only a profile with a script can do for one without.

@@ -92,6 +92,8 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 		return nil, server.Invalid("node and network are only for a create: an instance stays where it is")
 	case req.Hold != nil || req.Protected != nil:
 		return nil, server.Invalid("hold and protected are only for a create (see seedbed vm protect)")
+	case req.Ready != "":
+		return nil, server.Invalid("ready is only for a create: a rebuild is ready as its profile says")
 	}
 	plan := newInstance(req.NewInstance)
 	plan.Action, plan.Name, plan.Profile, plan.Image, plan.Params = req.Action, req.Name, req.Profile, req.Image, req.Params

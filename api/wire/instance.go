@@ -18,8 +18,6 @@ type InstanceRequest struct {
 	// Arguments are the arguments of the profile's script, each as key=value. They override those of
 	// the profile. If they are nil and the profile declares no parameters, Params are the arguments.
 	Arguments []string `json:"arguments,omitzero"`
-	// Ready is when the job ends. Empty means the profile's value.
-	Ready seedbed.Ready `json:"ready,omitempty"`
 	// DisksOnly makes only the disks, for a profile with a script. No instance owns them afterwards.
 	DisksOnly bool `json:"disks_only,omitempty"`
 }
@@ -33,6 +31,8 @@ type NewInstance struct {
 	Node string `json:"node,omitempty"`
 	// Network is the network of its first NIC, in place of the profile's.
 	Network string `json:"network,omitempty"`
+	// Ready is when the job ends. Empty means the profile's value.
+	Ready seedbed.Ready `json:"ready,omitempty"`
 }
 
 // PlanRequest asks what a create or a rebuild would make.

@@ -35,13 +35,16 @@ var requests = []struct {
 	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},
 	{wire.InstanceRequest{}, map[string]string{
 		"name": argument, "profile": asRequest, "image": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest,
-		"node": asRequest, "network": asRequest,
-		"arguments": "provisioner create --script-arg", "ready": "provisioner create --ready", "disks_only": "provisioner create --no-define",
+		"node": asRequest, "network": asRequest, "ready": "create --ready",
+		"arguments": "provisioner create --script-arg", "disks_only": "provisioner create --no-define",
 	}},
-	{wire.NewInstance{}, map[string]string{"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest}},
+	{wire.NewInstance{}, map[string]string{
+		"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "ready": "create --ready",
+	}},
 	{wire.PlanRequest{}, map[string]string{
 		"action": "create and vm rebuild --dry-run", "name": argument, "profile": asRequest, "image": asRequest,
 		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest,
+		"ready": "create --ready",
 	}},
 	{seedbed.Request{}, map[string]string{
 		"action": "the command", "name": argument, "params": "create --param",

@@ -57,6 +57,6 @@ func PlanPairs(p seedbed.Plan) [][2]string {
 	}
 	return [][2]string{
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")}, {"placement", strings.Join(nodes, "\n")},
-		{"script", p.Script}, {"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
+		{"ready", string(p.Ready)}, {"script", p.Script}, {"stages", strings.Join(p.Stages, " ")}, {"notes", strings.Join(p.Notes, "\n")},
 	}
 }

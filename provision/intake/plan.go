@@ -26,7 +26,7 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if err != nil {
 		return p, note(&p, err)
 	}
-	p.VCPUs, p.Memory = m.VCPUs, m.Memory
+	p.VCPUs, p.Memory, p.Ready = m.VCPUs, m.Memory, m.Ready
 	if err := in.missing(ctx, m, &p); err != nil {
 		return p, err
 	}

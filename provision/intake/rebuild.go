@@ -285,8 +285,8 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 		return p, err
 	}
 	next := made.inst
-	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = made.Name, made.spec.Image, next.Node, next.VCPUs, next.Memory,
-		next.Volumes, next.NICs
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Ready = made.Name, made.spec.Image, next.Node, next.VCPUs, next.Memory, next.Ready
+	p.Volumes, p.NICs = next.Volumes, next.NICs
 	if made.script != nil { // as far as they are known in advance
 		if p.Volumes, err = in.volumes(ctx, made.script.Storage); err != nil {
 			return p, note(&p, err)

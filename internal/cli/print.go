@@ -78,7 +78,8 @@ func (a *App) PrintJSONLine(v any) error { return a.printJSON(v, "") }
 // printJSON prints v. Characters that could control a terminal are escaped, because the text may come
 // from a guest: the encoder leaves those above ASCII as they are.
 func (a *App) printJSON(v any, indent string) error {
-	options := []json.Options{jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), json.WithMarshalers(json.MarshalToFunc(sizeInBytes))}
+	options := []json.Options{jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false),
+		json.WithMarshalers(json.JoinMarshalers(json.MarshalToFunc(sizeInBytes), json.MarshalToFunc(jobInBytes)))}
 	if indent != "" {
 		options = append(options, jsontext.WithIndent(indent))
 	}
@@ -103,6 +104,20 @@ func (a *App) printJSON(v any, indent string) error {
 // sizeInBytes writes a size as a number, with which a program can compute.
 func sizeInBytes(e *jsontext.Encoder, b seedbed.Bytes) error {
 	return e.WriteToken(jsontext.Int(int64(b)))
+}
+
+// jobInBytes writes a job with numbers for the sizes in its input, of which only a resize has some.
+func jobInBytes(e *jsontext.Encoder, j seedbed.Job) error {
+	type asIs seedbed.Job // for which this function is not called again
+	var spec seedbed.ResizeSpec
+	if j.Kind != seedbed.JobResize || json.Unmarshal(j.Spec, &spec, e.Options()) != nil {
+		return json.MarshalEncode(e, asIs(j))
+	}
+	var err error
+	if j.Spec, err = json.Marshal(spec, e.Options()); err != nil {
+		return err
+	}
+	return json.MarshalEncode(e, asIs(j))
 }
 
 // Say prints a line for people. It prints nothing in quiet mode or with JSON.

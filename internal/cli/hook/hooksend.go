@@ -174,9 +174,25 @@ func deliver(ctx context.Context, a *cli.App, s hookSend, secret string, body []
 		return told.Receipt, fmt.Errorf("%s accepted the webhook, but it is not Seedbed that answered", s.url)
 	}
 	if told.Job == "" {
-		return told.Receipt, a.PrintJSON(json.RawMessage(answer))
+		return told.Receipt, printDecision(a, answer)
 	}
 	return told.Receipt, printReceipt(a, s, told.Receipt, answer)
+}
+
+// printDecision prints the answer to a webhook that started no job. The sizes in its plan are
+// numbers, as in all JSON of the tool.
+func printDecision(a *cli.App, answer []byte) error {
+	var members map[string]any
+	var told struct {
+		Plan *seedbed.Plan `json:"plan"`
+	}
+	if err := errors.Join(json.Unmarshal(answer, &members), json.Unmarshal(answer, &told)); err != nil {
+		return err
+	}
+	if told.Plan != nil {
+		members["plan"] = told.Plan
+	}
+	return a.PrintJSON(members)
 }
 
 func printReceipt(a *cli.App, s hookSend, r seedbed.Receipt, answer []byte) error {

@@ -188,7 +188,7 @@ func (a *App) ShowPairs(err error, v any, pairs [][2]string) error {
 }
 
 // Confirmed makes a command ask for confirmation before it does anything, unless -y is given.
-// question has a %s for each argument, in their order, or a single one for all.
+// question has a verb such as %[1]s for each argument, or a single %s for all.
 func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	var yes bool
 	run := c.RunE
@@ -282,7 +282,7 @@ func (a *App) RemoveCommand(use, short, question, done string, remove func(*clie
 }
 
 // Removal returns a command that removes, after confirmation, the objects that its arguments name.
-// question has a %s for each argument, in their order.
+// question has a verb such as %[1]s for each argument.
 func (a *App) Removal(use, short, question string, ask asking, names ...NameLister) *cobra.Command {
 	return a.Confirmed(question, &cobra.Command{
 		Use: use, Short: short,

@@ -12,13 +12,13 @@ import (
 
 func TestAgree(t *testing.T) {
 	t.Parallel()
-	const question = "Of network template %s remove network %s"
+	const question = "Remove network %[2]s from network template %[1]s"
 	tests := []struct {
 		name, answer, want string
 		yes, terminal      bool
 	}{
 		{name: "given", yes: true},
-		{name: "nobody to ask", want: `of network template "lan" remove network "v\x1b": add -y (--yes) to confirm`},
+		{name: "nobody to ask", want: `remove network "v\x1b" from network template "lan": add -y (--yes) to confirm`},
 		{name: "yes", terminal: true, answer: "Yes\n"},
 		{name: "no", terminal: true, answer: "n\n", want: "nothing was removed"},
 		{name: "only return", terminal: true, answer: "\n", want: "nothing was removed"},
@@ -36,7 +36,7 @@ func TestAgree(t *testing.T) {
 			}
 			asked := ""
 			if tt.terminal && !tt.yes {
-				asked = `Of network template "lan" remove network "v\x1b"? [y/N] `
+				asked = `Remove network "v\x1b" from network template "lan"? [y/N] `
 			}
 			if diff := cmp.Diff(asked, out.String()); diff != "" {
 				t.Error(diff)

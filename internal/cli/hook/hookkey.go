@@ -91,7 +91,7 @@ func keyState(a *cli.App, k seedbed.HookKey) string {
 }
 
 func hookKeyRemove(a *cli.App) *cobra.Command {
-	c := a.Confirmed("Of hook %s remove key %s", &cobra.Command{
+	c := a.Confirmed("Remove key %[2]s of hook %[1]s", &cobra.Command{
 		Use: "remove HOOK KEY", Short: "Remove a key; webhooks signed with it are then refused",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			return a.Report(api.RemoveHookKey(ctx, args[0], args[1]), "key %s of hook %s removed", args[1], args[0])

@@ -25,7 +25,7 @@ is not included. In a directory pool the instance must be stopped.`,
 				return api.TakeSnapshot(ctx, args[0], args[1])
 			}),
 		vmSnapshotList(a),
-		a.Confirmed("Of instance %s remove snapshot %s", a.JobAction("remove VM NAME", "Remove a snapshot",
+		a.Confirmed("Remove snapshot %[2]s of instance %[1]s", a.JobAction("remove VM NAME", "Remove a snapshot",
 			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 				return api.RemoveSnapshot(ctx, args[0], args[1])
 			})),

@@ -68,7 +68,7 @@ func vniAdd(a *cli.App) *cobra.Command {
 }
 
 func vniRemove(a *cli.App) *cobra.Command {
-	return a.Removal("remove NAME VNI", "Remove every NIC on the network VNI", "Of network template %s remove network %s",
+	return a.Removal("remove NAME VNI", "Remove every NIC on the network VNI", "Remove network %[2]s from network template %[1]s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return cli.Done(api.RemoveTemplateNetwork(ctx, args[0], args[1]), "Removed network %q from network template %q.", args[1], args[0])
 		}, cli.NetworkTemplates, cli.TemplateVNIs)

@@ -130,7 +130,7 @@ func dashed(args []string) []string {
 }
 
 func diskRemove(a *cli.App) *cobra.Command {
-	return a.Removal("remove NAME DISK", "Remove a disk from a storage template", "Of storage template %s remove disk %s",
+	return a.Removal("remove NAME DISK", "Remove a disk from a storage template", "Remove disk %[2]s from storage template %[1]s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			return cli.Done(api.RemoveTemplateDisk(ctx, args[0], args[1]), "Removed disk %q from storage template %q.", args[1], args[0])
 		}, cli.StorageTemplates, cli.TemplateDisks)

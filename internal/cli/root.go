@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -120,28 +121,42 @@ func countArgs(root *cobra.Command) {
 }
 
 func argsOf(use string) cobra.PositionalArgs {
-	least, most := 0, 0
+	var required []string
+	most := 0
 	for _, word := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(word, "-") {
 			break
 		}
-		if strings.HasSuffix(word, "...") {
-			return cobra.MinimumNArgs(least)
+		if most++; !strings.HasPrefix(word, "[") {
+			required = append(required, strings.TrimSuffix(word, "..."))
 		}
-		most++
-		if !strings.HasPrefix(word, "[") {
-			least++
+		if strings.HasSuffix(strings.Trim(word, "[]"), "...") {
+			most = math.MaxInt
+			break
 		}
 	}
-	switch {
-	case most == 0:
-		return cobra.NoArgs
-	case least == most:
-		return cobra.ExactArgs(least)
-	case least == 0:
-		return cobra.MaximumNArgs(most)
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(required):
+			return fmt.Errorf("the argument %s is missing", required[len(args)])
+		case len(args) > most:
+			return fmt.Errorf("the argument %q is one too many%s", args[most], formatMeant(c, args[most]))
+		}
+		return nil
 	}
-	return cobra.RangeArgs(least, most)
+}
+
+// formatMeant returns a hint for an argument that is a format, where -f does not stand for --format.
+func formatMeant(c *cobra.Command, arg string) string {
+	f := c.Flags().ShorthandLookup("f")
+	if f == nil || f.Name == "format" || !slices.Contains(formats, arg) {
+		return ""
+	}
+	meant := fmt.Sprintf(": -f means --%s here", f.Name)
+	if !c.Flag("format").Hidden {
+		meant += ", so choose the format with --format " + arg
+	}
+	return meant
 }
 
 // Call returns the function of a command that uses the API.
@@ -172,7 +187,7 @@ func Group(c *cobra.Command) *cobra.Command {
 // VersionCommand returns the command version.
 func (a *App) VersionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the release", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the release",
 		RunE: a.Do(func(context.Context, []string) error {
 			if a.JSON() {
 				return a.PrintJSON(map[string]string{"version": build.Version()})

@@ -124,8 +124,20 @@ func meantCommands(c *cobra.Command, name string) []string {
 	return paths
 }
 
-// flagError adds the flags that may have been meant to the error for an unknown flag.
+// flagError adds the flags that may have been meant to the error for an unknown flag, and says what
+// is expected of a flag whose value is not a number, duration or size.
 func flagError(c *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		switch wrong.GetFlag().Value.Type() {
+		case "int", "int64":
+			return fmt.Errorf("--%s %q: expected a whole number", wrong.GetFlag().Name, wrong.GetValue())
+		case "float64":
+			return fmt.Errorf("--%s %q: expected a number", wrong.GetFlag().Name, wrong.GetValue())
+		case "duration", "SIZE": // whose errors name the value
+			return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, wrong.Unwrap())
+		}
+		return err
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedName()) < 2 {
 		return err

@@ -33,6 +33,9 @@ seedbed hook send. A webhook that would be refused ends with status 4.`,
 		cli.Flag{Field: "mapping", Usage: "CEL `EXPRESSION`, or @FILE, to try instead of the hook's own", Parse: cli.FromFile},
 	)
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		if file == "" && data == "" {
+			return cli.Usagef("hook test %s: the webhook is missing: give --data PAYLOAD, or --file FILE", args[0])
+		}
 		sample, err := sampleIn(a, file, data)
 		if err != nil {
 			return err
@@ -46,7 +49,6 @@ seedbed hook send. A webhook that would be refused ends with status 4.`,
 	c.Flags().StringVar(&file, "file", "", "`FILE` with the webhook")
 	c.Flags().StringVar(&data, "data", "", "`PAYLOAD`: JSON, @FILE, or - for standard input")
 	c.MarkFlagsMutuallyExclusive("file", "data")
-	c.MarkFlagsOneRequired("file", "data")
 	return c
 }
 

@@ -28,6 +28,9 @@ has begun to grow, the job cannot be rolled back.`,
   seedbed vm resize db1 --disk 1 --size 2TiB
   seedbed vm resize web1 --vcpus 4 --memory 8GiB`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if req == (seedbed.ResizeRequest{Disk: req.Disk}) {
+				return cli.Usagef("resize %s: the new size is missing: give --size SIZE, --vcpus N or --memory SIZE", args[0])
+			}
 			if dry {
 				return a.ShowPlan(api.PlanResize(ctx, args[0], req))
 			}
@@ -42,7 +45,6 @@ has begun to grow, the job cannot be rolled back.`,
 		cli.Flag{Field: "memory", Usage: "new memory `SIZE`, such as 4GiB", Parse: size},
 	)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would change and what prevents it")
-	c.MarkFlagsOneRequired("size", "vcpus", "memory")
 	w.AddJob(a, c)
 	return c
 }

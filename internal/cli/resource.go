@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -193,6 +194,11 @@ func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	var yes bool
 	run := c.RunE
 	c.RunE = a.Do(func(_ context.Context, args []string) error {
+		if !yes {
+			if err := absent(c, args); err != nil {
+				return err
+			}
+		}
 		if err := a.agree(yes, question, args); err != nil {
 			return err
 		}
@@ -200,6 +206,25 @@ func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	})
 	AddYes(c, &yes)
 	return c
+}
+
+// absent returns seedbed.ErrNotFound if an argument of c names an object that does not exist. It
+// takes the names from where the completion of the command line does. Without an answer of the API
+// it knows nothing.
+func absent(c *cobra.Command, args []string) error {
+	if c.ValidArgsFunction == nil {
+		return nil
+	}
+	for i, arg := range args {
+		before := args[:i]
+		if strings.HasSuffix(c.Use, "...") { // all are of one kind
+			before = nil
+		}
+		if names, _ := c.ValidArgsFunction(c, before, arg); names != nil && !slices.Contains(names, arg) {
+			return seedbed.Errorf(seedbed.ErrNotFound, "%s %s: %q does not exist", c.Parent().Name(), c.Name(), arg)
+		}
+	}
+	return nil
 }
 
 // AddYes adds --yes, which is for Sure and the like, to c.

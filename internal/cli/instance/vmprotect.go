@@ -42,13 +42,13 @@ and the cleanup skips the instance.`,
 // askName asks for confirmation to remove or rebuild the instance, which deletes its disks. For a
 // protected instance it asks for the name, and returns it.
 func askName(ctx context.Context, a *cli.App, api *client.Client, name, what string) (string, error) {
-	if !a.Terminal {
-		doing := map[string]string{"remove": "removing", "rebuild": "rebuilding"}[what]
-		return "", cli.Usagef("%s %s destroys its disks: add -y (--yes) to confirm", doing, name)
-	}
 	i, err := api.Instance(ctx, name)
 	if err != nil {
 		return "", err
+	}
+	if !a.Terminal {
+		doing := map[string]string{"remove": "removing", "rebuild": "rebuilding"}[what]
+		return "", cli.Usagef("%s %s destroys its disks: add -y (--yes) to confirm", doing, name)
 	}
 	lost := disks(len(i.Volumes))
 	if !i.Protected {

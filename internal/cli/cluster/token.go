@@ -159,6 +159,6 @@ func AuditCommand(a *cli.App) *cobra.Command {
 	c.Long = `Show who changed what, newest first. Each entry was written in the same transaction as
 the change. With -f json, entries also contain the former state and the request, without
 secrets and documents.`
-	c.Flags().IntVarP(&n, "lines", "n", 100, "show at most `N`")
+	cli.AddLimit(c, &n, 100, "show at most `N`")
 	return c
 }

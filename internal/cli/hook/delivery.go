@@ -39,7 +39,7 @@ not told the reason. Of each hook, the 50 latest counts are kept.`
 	}
 	list.Flags().BoolVar(&rejected, "rejected", false, "count those whose sender was not accepted, with the reason")
 	list.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
-	list.Flags().IntVar(&most, "limit", 0, "show at most `N` (default 100)")
+	cli.AddLimit(list, &most, 0, "show at most `N` (default: 100)")
 	show := r.Show(a, "show [HOOK] ID", "Show a delivery with its headers, and its payload if that was stored")
 	c.AddCommand(list, show, deliveryRedeliver(a))
 	return c

@@ -54,7 +54,7 @@ func endpointDeliveries(a *cli.App) *cobra.Command {
 		},
 	}.List(a, "deliveries NAME", "List the deliveries to an endpoint")
 	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: pending, sent, dead or skipped")
-	c.Flags().IntVar(&most, "limit", 0, "show at most `N` (default: 100)")
+	cli.AddLimit(c, &most, 0, "show at most `N` (default: 100)")
 	return c
 }
 

@@ -75,7 +75,7 @@ func vmList(a *cli.App) *cobra.Command {
 	c.Flags().StringVar(&q.Profile, "profile", "", "only of this `PROFILE`")
 	c.Flags().StringVar(&q.Node, "node", "", "only on this `NODE`")
 	c.Flags().StringVar(&q.Prefix, "name", "", "only with names that start with `TEXT`")
-	c.Flags().IntVar(&q.Limit, "limit", 0, "show at most `N`; 0 shows all")
+	cli.AddLimit(c, &q.Limit, 0, "show at most `N`; 0 shows all")
 	return c
 }
 

@@ -31,8 +31,7 @@ func jobList(a *cli.App) *cobra.Command {
 	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only of this `KIND`, such as create or remove")
 	c.Flags().StringVar((*string)(&q.State), "state", "",
 		"only in this `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
-	c.Flags().IntVarP(&q.Limit, "lines", "n", 50, "show at most `N`; 0 shows all")
-	c.Flags().IntVar(&q.Limit, "limit", 50, "show at most `N`; same as --lines")
+	cli.AddLimit(c, &q.Limit, 50, "show at most `N`; 0 shows all")
 	return c
 }
 

@@ -176,7 +176,7 @@ func metadataLog(a *cli.App) *cobra.Command {
 		Head: []string{"when", "kind", "what", "status", "bytes"}, Row: accessRow,
 	}.List(a, "log VM", "Show the requests of an instance: metadata, leases, its report")
 	flags := c.Flags()
-	flags.IntVarP(&f.Max, "lines", "n", 100, "show at most the newest `N`")
+	cli.AddLimit(c, &f.Max, 100, "show at most the newest `N`")
 	flags.StringVar(&f.Kind, "kind", "", "only of this `KIND`: lease, access, user-data, report or password")
 	flags.StringVar(&f.Path, "path", "", "only requests with paths that start with `PREFIX`")
 	flags.StringVar(&f.Status, "status", "", "only answers with this `STATUS`, such as 404 or 4xx")

@@ -50,7 +50,7 @@ func TestPower(t *testing.T) {
 	expect("POST", "/instances/web2/rebuild", `{}`, 404, "web2")
 	expect("POST", "/instances/WEB/reboot", ``, 422)
 	expect("POST", "/plan", `{"action":"rebuild","name":"web1"}`, 200, `"image":"debian"`, `"addr":"10.99.0.2"`, `"problems":[]`)
-	expect("POST", "/plan", `{"action":"rebuild","name":"web2"}`, 200, `"problems":["instance web2 does not exist"]`)
+	expect("POST", "/plan", `{"action":"rebuild","name":"web2"}`, 200, `"problems":["instance \"web2\" does not exist"]`)
 	expect("POST", "/plan", `{"action":"rebuild","name":"web1","hold":true}`, 422, "hold and protected are only for a create")
 	expect("POST", "/plan", `{"action":"stop","name":"web1"}`, 422, "expected create or rebuild")
 	expect("POST", "/plan", `{"name":"web2","profile":"small","image":"debian"}`, 200, "are both given: expected only one")

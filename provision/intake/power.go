@@ -88,7 +88,7 @@ func (in *Intake) existing(ctx context.Context, req seedbed.Request) (seedbed.In
 func (in *Intake) instance(ctx context.Context, name string) (seedbed.Instance, error) {
 	inst, err := in.store.InstanceByName(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", name)
+		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", name)
 	}
 	return inst, err
 }

@@ -74,7 +74,7 @@ func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name stri
 	}
 	inst, err := in.store.InstanceByName(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", name)
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", name)
 	} else if err != nil {
 		return seedbed.Receipt{}, err
 	}

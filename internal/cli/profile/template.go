@@ -127,7 +127,7 @@ func systemSet(a *cli.App) *cobra.Command {
 func systemList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.SystemTemplate]{
 		All:       cli.Matching((*client.Client).SystemTemplates),
-		None:      "no system templates yet: seedbed provisioner template system add NAME -u CPUS -m SIZE",
+		None:      "no system templates yet: seedbed template system add NAME -u CPUS -m SIZE",
 		Unmatched: "no system templates with that name",
 		Head: []string{
 			"name", "id", "vcpus", "memory", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]",

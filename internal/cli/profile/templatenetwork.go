@@ -43,7 +43,7 @@ from 0. Without a MAC template, addresses are generated randomly.`,
 func networkTemplateList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.NetworkTemplate]{
 		All:       cli.Matching((*client.Client).NetworkTemplates),
-		None:      "no network templates yet: seedbed provisioner template network add NAME",
+		None:      "no network templates yet: seedbed template network add NAME",
 		Unmatched: "no network templates with that name",
 		Head:      []string{"name", "id", "mac template", "networks"},
 		Row: func(t wire.NetworkTemplate) []string {

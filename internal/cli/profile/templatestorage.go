@@ -37,7 +37,7 @@ func storageAdd(a *cli.App) *cobra.Command {
 func storageList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.StorageTemplate]{
 		All:       cli.Matching((*client.Client).StorageTemplates),
-		None:      "no storage templates yet: seedbed provisioner template storage add NAME",
+		None:      "no storage templates yet: seedbed template storage add NAME",
 		Unmatched: "no storage templates with that name",
 		Head:      []string{"name", "id", "disk", "pool", "source volume", "size", "filesystem", "arguments", "mountpoint"},
 		Row: func(t wire.StorageTemplate) []string {

@@ -100,7 +100,8 @@ func jobWatch(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "watch [ID]", Short: "Follow one job until it ends, or all jobs",
 		Long: `Follow a job until it ends; exit status 0 means that it succeeded. Without an ID, the
-events of all jobs are shown as they happen, until interrupted or until --timeout.`,
+events of all jobs are shown as they happen, until interrupted or until --timeout, and
+the exit status is then 0.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 0 {
 				return followAll(ctx, a, api, after, w.Timeout)

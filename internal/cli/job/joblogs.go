@@ -26,7 +26,7 @@ func jobLogs(a *cli.App) *cobra.Command {
 1 MiB of each stage is kept, its beginning and its end; a line in brackets says what is
 missing. As JSON, each line of output is an object on a line.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			for after := int64(0); ; {
+			for after, printed := int64(0), false; ; {
 				wait := time.Duration(0)
 				if follow {
 					wait = logsWait
@@ -36,12 +36,15 @@ missing. As JSON, each line of output is an object on a line.`,
 					return err
 				}
 				for _, l := range page.Lines {
-					after = max(after, l.N)
+					after, printed = max(after, l.N), true
 					if err := printOutput(a, l); err != nil {
 						return err
 					}
 				}
 				if len(page.Lines) == 0 && (!follow || page.Job.State.Terminal()) {
+					if !printed {
+						a.Say("no output%s", cli.When(!page.Job.State.Terminal(), " yet"))
+					}
 					return nil
 				}
 			}

@@ -151,6 +151,10 @@ func TestParseRefuses(t *testing.T) {
 		{"stage", "jobs: {stage_timeout: {boot: 1m}}\n", "jobs.stage_timeout: \"boot\" cannot be used: expected one of cleanup, collect"},
 		{"no grace", "cleanup: {mappings: {grace: 0s}}\n", "cleanup.mappings.grace: \"0s\" cannot be used: expected 1s to"},
 		{"grace below a second", "cleanup: {mappings: {grace: 999ms}}\n", "cleanup.mappings.grace: \"999ms\" cannot be used: expected 1s to"},
+		{
+			"cron field", "cleanup: {mappings: {schedule: 61 * * * *}}\n",
+			"expected five cron fields, such as \"*/10 * * * *\" (end of range (61) above maximum (59)",
+		},
 		{"cron", "cleanup: {mappings: {schedule: often}}\n", "cleanup.mappings.schedule: \"often\" cannot be used: expected five cron fields"},
 		{"coordination", "coordination: {driver: etcd}\n", "coordination.driver: \"etcd\" cannot be used: expected local or zookeeper"},
 		{"no servers", "coordination: {driver: zookeeper}\n", "coordination.servers: \"[]\" cannot be used: expected ZooKeeper's servers"},

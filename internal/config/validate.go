@@ -146,8 +146,10 @@ func (c Config) problems() []problem {
 	k.scripts(c.Scripts)
 	k.network(c.Network)
 	k.jobs(c.Jobs)
-	_, err := cron.ParseStandard(c.Cleanup.Mappings.Schedule)
-	k.need(err == nil, "cleanup.mappings.schedule", c.Cleanup.Mappings.Schedule, `five cron fields, such as "*/10 * * * *"`)
+	if _, err := cron.ParseStandard(c.Cleanup.Mappings.Schedule); err != nil {
+		k.need(false, "cleanup.mappings.schedule", c.Cleanup.Mappings.Schedule,
+			`five cron fields, such as "*/10 * * * *" (`+err.Error()+")")
+	}
 	k.between("cleanup.mappings.grace", c.Cleanup.Mappings.Grace, time.Second, year)
 	// Longer than a timestamp may be off in either direction: otherwise a forgotten delivery could
 	// be replayed.

@@ -203,7 +203,7 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		if errors.Is(e, fs.ErrPermission) {
-			hint = "may this user open it? Its group is seedbed"
+			hint = "may this user open it? Its group is " + groupOf(c.where)
 		}
 		err = e.Err // the message already names the URL
 	}

@@ -22,8 +22,9 @@ import (
 )
 
 // TestMachines: machines that do not come from an imported image and a profile,
-// side by side: one of an OVA that is uploaded, one that is forgotten and
-// adopted again, and one that is started by UEFI. The first two are real guests.
+// side by side: one of an OVA that is uploaded, one that is made from an image
+// without a profile, forgotten and adopted again, and one that is started by
+// UEFI. The first two are real guests.
 func TestMachines(t *testing.T) {
 	beside(t)
 	image := lab.GuestImage(t)
@@ -167,15 +168,13 @@ func fromOVA(t *testing.T, s *lab.Stack, o ovatest.OVA) guest {
 	return g
 }
 
-// adoptAgain lets go of a machine that runs, and takes it back, with its disk
+// adoptAgain makes a machine from an image, without a profile. It lets go of it while it runs, and takes it back, with its disk
 // and under another address, once it is off.
 func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	t.Helper()
 	addImage(t, s, "debian", image)
-	addProfile(t, s, seedbed.Profile{Name: "web", Image: "debian", VCPUs: 1, Memory: 640 * seedbed.MiB, DiskSize: 3 * seedbed.GiB,
-		Ready: seedbed.ReadyStarted})
 	const name = "kept1"
-	cli(t, s, "create", name, "--profile", "web")
+	cli(t, s, "create", name, "--image", "debian", "--memory", "640MiB", "--disk", "3GiB", "--ready", "started")
 	before, err := s.API.Instance(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)

@@ -185,6 +185,7 @@ func TestScripted(t *testing.T) {
 		if state := s.Virsh("domstate", name); state != "running" {
 			t.Errorf("the domain %s is %s", name, state)
 		}
+		pvcReads(t, s, name)
 		logs, _, _ := s.CLI("job", "logs", string(job.ID))
 		if !strings.Contains(logs, "installed") {
 			t.Errorf("the job's log is %q", logs)

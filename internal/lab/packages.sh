@@ -12,7 +12,8 @@ postgres=postgresql
 zookeeper="zookeeper default-jre-headless"
 script="python3 debootstrap e2fsprogs xfsprogs btrfs-progs dosfstools fdisk"
 test="$run $deb $ceph $postgres $zookeeper $script
-	ovmf lintian systemd rbd-nbd busybox-static udhcpc isc-dhcp-client iputils-ping curl cloud-init cloud-guest-utils"
+	ovmf lintian systemd rbd-nbd busybox-static udhcpc isc-dhcp-client iputils-ping curl cloud-init cloud-guest-utils
+	python3-lxml"
 
 want=
 for what in "${@:-test}"; do

@@ -24,6 +24,9 @@ func vmLog(a *cli.App) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "log NAME", Aliases: []string{"console"}, Short: "Print the end of an instance's serial console",
+		Long: `Print the end of what a guest has written to its serial console, and with -f what it
+writes from then on. It takes no input: log in with ssh, or use virsh console on the
+instance's node.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if lines < 0 || tail <= 0 {
 				return cli.Usagef("--lines and --tail must be positive")

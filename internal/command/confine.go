@@ -51,11 +51,11 @@ var (
 // start starts and awaits the process by run on a thread of its own, which is confined and ends with
 // the process. The kernel gives the process what its thread has.
 func (c *Confined) start(cmd *exec.Cmd, program string, run func() error) error {
-	capability, asRoot := uintptr(unix.CAP_DAC_READ_SEARCH), !c.local()
+	capability, asRoot := uintptr(unix.CAP_DAC_READ_SEARCH), !c.local() || !mapped(Nobody)
 	if len(c.Write) > 0 {
 		capability = unix.CAP_DAC_OVERRIDE
 	}
-	if os.Geteuid() == 0 && !asRoot && mapped(Nobody) {
+	if os.Geteuid() == 0 && !asRoot {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: Nobody, Gid: Nobody}
 		cmd.SysProcAttr.AmbientCaps = []uintptr{capability}
 	}

@@ -97,7 +97,8 @@ func (x *contest) asks(p person, c claim, to string, wait time.Duration) (answer
 			return answered, fmt.Errorf("%s: %s", leaf.path, got.Status)
 		}
 		if want := leaf.of(p.Guest); string(body) != want {
-			x.t.Errorf("%s as %+v at %s: %s is %q, want its own %q", p.Name, c, to, leaf.path, body, want)
+			x.t.Errorf("%s by %s as %s, %s %q at %s: %s is %q, want its own %q",
+				p.Name, c.device, c.v4, c.v6, c.header, to, leaf.path, body, want)
 		}
 		answered++
 		x.left.Add(-1)
@@ -184,7 +185,8 @@ func TestNoAnswerOfAnother(t *testing.T) {
 		addrs := everywhere
 		thief.knows(t, "eth0", network0().Gateway.String(), "fe80::a9fe:a9fe")
 		switch kind {
-		case 0: // the addresses, of which IPv6's may be any; its owner may then get no answer over IPv6
+		case 0: // the addresses, of which IPv6's may be any; its owner is away there and does not defend it
+			victim.ns.Run(t, "ip", "-6", "addr", "flush", "dev", "eth0")
 			thief.ns.Run(t, "ip", "addr", "add", theirs.Addr.String()+"/24", "dev", "eth0")
 			thief.ns.Run(t, "ip", "-6", "addr", "add", linkLocal(theirs.MAC)+"/64", "dev", "eth0", "nodad")
 			addrs = []string{ask4}

@@ -61,12 +61,14 @@ func fragmentRules(p *plan) []rule {
 		return rules
 	}
 	over := func(set string, typ expr.LimitType, of, burst uint32) exprs {
-		limit := &expr.Limit{Type: typ, Rate: uint64(p.fragments * of), Unit: expr.LimitTimeSecond, Burst: p.fragments * of * burst, Over: true}
+		each := p.fragments * of
+		limit := &expr.Limit{Type: typ, Rate: uint64(each), Unit: expr.LimitTimeSecond, Burst: each * burst, Over: true}
 		return exprs{&expr.Dynset{SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: []expr.Any{limit}}}
 	}
 	nic := pair(etherSaddr(), "nics")
 	return append(rules,
 		rule{"too many fragments", cat(nic, over("fragment-rates", expr.LimitTypePkts, 1, fragmentBurst), drop())},
 		// The kernel adds one second's bytes to the burst.
-		rule{"too many bytes in fragments", cat(nic, over("fragment-bytes", expr.LimitTypePktBytes, fragmentBytes, fragmentBurst-1), drop())})
+		rule{"too many bytes in fragments",
+			cat(nic, over("fragment-bytes", expr.LimitTypePktBytes, fragmentBytes, fragmentBurst-1), drop())})
 }

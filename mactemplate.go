@@ -7,8 +7,8 @@ import (
 
 // MACTemplate makes the MAC addresses of an instance's NICs. It is a format string of Python's
 // str.format with three fields: {prefix} is 52:54:01, {vmid} the instance's number and {netid} the
-// NIC's, each as one hexadecimal digit, modulo
-// 16. {{ and }} are braces. A field may be padded: {vmid:0>2}.
+// NIC's, each modulo 16 as one hexadecimal digit. {{ and }} are braces. A field may be padded:
+// {vmid:0>2}.
 type MACTemplate string
 
 // macPrefix is what {prefix} stands for (PVC's provisioning scripts).

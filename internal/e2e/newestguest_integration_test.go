@@ -14,7 +14,7 @@ import (
 // newestUserData has the guest print which datasource it took, and what configures its NIC.
 const newestUserData = `#cloud-config
 runcmd:
-  - [sh, -c, 'sed "s/^/SEEDBED result /" /run/cloud-init/result.json >/dev/console']
+  - [sh, -c, 'sed "s/^/SEEDBED status /" /run/cloud-init/status.json >/dev/console']
   - [sh, -c, 'cloud-init --version 2>&1 | sed "s/^/SEEDBED version /" >/dev/console']
   - [sh, -c, 'cat /etc/network/interfaces.d/* | sed "s/^/SEEDBED eni /" >/dev/console']
 `
@@ -41,7 +41,7 @@ func newestGuest(t *testing.T, s *lab.Stack) {
 				console, _ := s.API.Console(t.Context(), name, 8*seedbed.KiB)
 				t.Fatalf("job %s: %s\n%s", job.State, job.Error, console)
 			}
-			wants := []string{"SEEDBED result .*" + class, "SEEDBED eni iface .* inet dhcp"}
+			wants := []string{"SEEDBED status .*" + class, "SEEDBED eni iface .* inet dhcp"}
 			var console string
 			lab.Await(t, lab.Patience, "the console shows what user-data printed", func() bool {
 				b, err := s.API.Console(t.Context(), name, seedbed.MiB)

@@ -55,7 +55,7 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	if cat $(TIMES)/again-* 2>/dev/null | grep .; then echo 'The tests above failed and ran again. A test that passes only then is a fault: mend it.'; fi; \
 	exit $$status
 
-test-long: ## like test, with all cases of the large matrices; a few minutes longer
+test-long: ## like test, with all cases of the large matrices and guests of the newest Debian; an hour
 	@SEEDBED_LONG=1 $(MAKE) --no-print-directory test LIMIT=6h
 
 # How long the disturbances last. The rest takes up to two minutes more.

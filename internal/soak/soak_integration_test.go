@@ -20,7 +20,7 @@ import (
 )
 
 // usual is how long the disturbances last unless SEEDBED_SOAK_TIME says so.
-const usual = time.Minute
+const usual = 2 * time.Minute
 
 // senders is how many callers there are at the same time.
 const senders = 6

@@ -168,8 +168,8 @@ func fromOVA(t *testing.T, s *lab.Stack, o ovatest.OVA) guest {
 	return g
 }
 
-// adoptAgain makes a machine from an image, without a profile. It lets go of it while it runs, and takes it back, with its disk
-// and under another address, once it is off.
+// adoptAgain makes a machine from an image, without a profile. It lets go of it while it runs, and
+// takes it back, with its disk and under another address, once it is off.
 func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	t.Helper()
 	addImage(t, s, "debian", image)

@@ -61,12 +61,12 @@ func (p person) dial(c claim, to string, wait time.Duration) (conn net.Conn, err
 	return conn, err
 }
 
-// contest is many guests that ask at once, some of them as somebody else.
+// contest is many guests that ask at once, some of them with the addresses of another.
 type contest struct {
 	t        *testing.T
 	left     atomic.Int64 // answers that are still wanted
 	pretends [4]atomic.Int64
-	answered atomic.Int64 // of those who pretend, with their own all the same
+	answered atomic.Int64 // of those who pretend, each with its own data
 }
 
 // asks sends some requests on one connection, and checks that each answer has what the guest itself
@@ -116,7 +116,7 @@ func (x *contest) honest(p person, addrs ...string) {
 	}
 }
 
-// pretend asks as somebody else, and in turns as itself, until all is answered.
+// pretend asks as another guest and as itself in turn, until all is answered.
 func (x *contest) pretend(p person, kind int, claims ...claim) {
 	for n := 0; (n == 0 || x.left.Load() > 0) && !x.t.Failed(); n++ {
 		c := claims[n%len(claims)]

@@ -100,7 +100,7 @@ const (
 )
 
 // Open prepares the directory, takes its lock, and sweeps what an earlier process left unfinished.
-// If the pool's file system is not mounted, it succeeds all the same: calls then return
+// If the pool's file system is not mounted, it still succeeds: calls then return
 // ErrUnavailable, and the first one after it was mounted does the rest. Open returns ErrInvalid for
 // a path that is not absolute, and ErrInUse if another process has the pool open.
 func Open(c Config) (*Pool, error) {

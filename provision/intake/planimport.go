@@ -9,8 +9,8 @@ import (
 )
 
 // PlanImport returns what an import of a disk image, or of an OVA, would make as things are now,
-// and why it would not be accepted. It writes nothing, and the file is opened, but not read. It returns an
-// error only if the store fails.
+// and why it would not be accepted. It writes nothing. The file is opened, but not read. It returns
+// an error only if the store fails.
 func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (seedbed.ImportPlan, error) {
 	p := seedbed.ImportPlan{Name: req.Name, Pool: req.Pool, Size: req.Size, Problems: []string{}}
 	var checked, taken error

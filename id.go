@@ -119,6 +119,19 @@ func (id JobID) Short() string {
 // It is known in advance, so filters can exist before the interface does.
 func (n NICID) Tap() string { return "sb" + strconv.FormatInt(int64(n), 10) }
 
+// NICOfTap returns the NIC whose host-side interface has that name (Tap), and whether there can be one.
+func NICOfTap(name string) (NICID, bool) {
+	number, ok := strings.CutPrefix(name, "sb")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(number, 10, 32)
+	if id := NICID(n); err == nil && id > 0 && id.Tap() == name {
+		return id, true
+	}
+	return 0, false
+}
+
 // Mark returns the packet mark of the NIC.
 func (n NICID) Mark() uint32 { return uint32(n) }
 

@@ -123,3 +123,15 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
+
+func TestNICOfTap(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]seedbed.NICID{
+		"sb1": 1, "sb2147483647": 1<<31 - 1,
+		"": 0, "sb": 0, "sb0": 0, "sb01": 0, "sb-1": 0, "sb+1": 0, "sb2147483648": 0, "sb1a": 0, "sbr0": 0, "tap1": 0,
+	} {
+		if id, ok := seedbed.NICOfTap(name); id != want || ok != (want > 0) {
+			t.Errorf("NIC of %q is %d, %v; want %d", name, id, ok, want)
+		}
+	}
+}

@@ -74,6 +74,9 @@ type NodeReport struct {
 	Pools      []PoolInfo `json:"pools"`
 	// PrivilegedScripts is whether the node runs privileged scripts (scripts.privileged).
 	PrivilegedScripts bool `json:"privileged_scripts,omitempty"`
+	// HighestNIC is the highest number that an interface of a guest has on the node, or 0. New NICs
+	// get higher numbers, also if the database is older than the guests.
+	HighestNIC NICID `json:"highest_nic,omitempty"`
 }
 
 // The selectors say how one of several nodes is chosen (PVC's manual, "Node selectors").

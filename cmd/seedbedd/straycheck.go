@@ -29,8 +29,7 @@ func strayChecks(list func(context.Context) ([]seedbed.Orphan, error)) func(cont
 			}
 			check.Hint = "list them with: seedbed orphan list. Nothing removes them automatically"
 			if slices.ContainsFunc(strays, func(o seedbed.Orphan) bool { return o.Kind == seedbed.OrphanDomain }) {
-				check.Hint += ". While a domain among them runs, an instance that gets its NIC's number does not start: " +
-					"shut it down, or put the newer database back"
+				check.Hint += ". A domain among them has no network: shut it down, or put the newer database back"
 			}
 		}
 		return []seedbed.Check{check}

@@ -121,7 +121,11 @@ func TestTapOfAnother(t *testing.T) {
 	if err := d.StartDomain(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
 	}
-	err := d.StartDomain(t.Context(), second.ID)
+	report, err := d.Report(t.Context())
+	if number, ok := seedbed.NICOfTap(first.NICs[0].Tap); err != nil || !ok || report.HighestNIC < number {
+		t.Errorf("the highest NIC is %d, %v; want at least that of %s", report.HighestNIC, err, first.NICs[0].Tap)
+	}
+	err = d.StartDomain(t.Context(), second.ID)
 	for _, want := range []string{first.NICs[0].Tap, first.Name, "seedbed orphan list"} {
 		if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), want) {
 			t.Errorf("the second is started: %v; want a conflict that names %s", err, want)

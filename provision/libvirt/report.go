@@ -5,6 +5,7 @@ package libvirt
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	lv "libvirt.org/go/libvirt"
@@ -42,10 +43,14 @@ func (d *Driver) Report(ctx context.Context) (seedbed.NodeReport, error) {
 		if err != nil {
 			return r, err
 		}
+		highest, err := highestNIC()
+		if err != nil {
+			return r, err
+		}
 		memory := seedbed.Bytes(node.Memory) * seedbed.KiB
 		return seedbed.NodeReport{
 			CPUs: int(node.Cpus), Load: usage.Load, Memory: memory, MemoryFree: min(usage.MemoryFree, memory), Domains: domains,
-			Arch: info.arch, Hypervisor: info.hypervisor, Pools: []seedbed.PoolInfo{},
+			Arch: info.arch, Hypervisor: info.hypervisor, Pools: []seedbed.PoolInfo{}, HighestNIC: highest,
 		}, nil
 	})
 }
@@ -75,4 +80,19 @@ func (d *Driver) hostInfo(conn *lv.Connect) (hostInfo, error) {
 	d.cachedInfo = info
 	d.mu.Unlock()
 	return info, nil
+}
+
+// highestNIC returns the highest number of an interface of a guest on this host, or 0. The guest may
+// be one that the database does not know, as after an older copy of it was put back.
+func highestNIC() (highest seedbed.NICID, _ error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return 0, fmt.Errorf("list the interfaces of guests: %w", err)
+	}
+	for _, i := range all {
+		if id, ok := seedbed.NICOfTap(i.Name); ok {
+			highest = max(highest, id)
+		}
+	}
+	return highest, nil
 }

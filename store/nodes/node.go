@@ -158,8 +158,9 @@ const (
 
 // NoteNode records the result of asking a node's worker at that time of this process's clock: its
 // report, or why there is none if problem is not empty. A problem is recorded only when the node
-// has answered no control host for 25 s. NoteNode sends an event when the node stops answering, and
-// when it answers again. It returns ErrNotFound if the node does not exist.
+// has answered no control host for 25 s. New NICs get numbers above the highest of the report.
+// NoteNode sends an event when the node stops answering, and when it answers again. It returns
+// ErrNotFound if the node does not exist.
 func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeReport, problem string, at time.Time) error {
 	text, err := json.Marshal(report)
 	if err != nil {
@@ -198,6 +199,9 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 			err = sqldb.Exec(ctx, tx, `UPDATE node SET report = $1, seen = $2, problem = '' WHERE name = $3`,
 				string(text), sqldb.Micros(h.to(at)), name)
 		}
+		if err == nil && report.HighestNIC > was.Report.HighestNIC {
+			err = s.skipNICs(ctx, tx, report.HighestNIC)
+		}
 		news := ofNode(was, problem)
 		if told = len(news) > 0; err != nil || !told {
 			return err
@@ -212,6 +216,16 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		s.db.Wake()
 	}
 	return err
+}
+
+// skipNICs makes new NICs get numbers above highest, unless that is too far ahead to be Seedbed's.
+func (s *Store) skipNICs(ctx context.Context, tx *sqldb.Tx, highest seedbed.NICID) error {
+	for _, q := range s.db.Dialect.SkipNICs {
+		if err := sqldb.Exec(ctx, tx, q, int64(highest)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ofNode returns the event for a node that now has a problem, or no longer has one.

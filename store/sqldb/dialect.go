@@ -28,6 +28,9 @@ type Dialect struct {
 	// LockFree locks the rows of a query until the transaction ends, and skips the rows that other
 	// transactions have locked. It is empty for a database with one writer.
 	LockFree string
+	// SkipNICs are statements after which new NICs get numbers above $1. They change nothing if new
+	// numbers are above it anyway, or if it is more than a million ahead.
+	SkipNICs []string
 	// facts is a query for the server's name with its release, and for "on" if it flushes to disk.
 	// It is empty if there is no server.
 	facts string

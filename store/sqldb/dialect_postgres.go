@@ -35,6 +35,10 @@ var Postgres = Dialect{
 	HoldInstance: `SELECT 1 FROM instance WHERE id = $1 FOR UPDATE`,
 	Server:       true,
 	LockFree:     ` FOR NO KEY UPDATE SKIP LOCKED`,
+	// Drawing the numbers, unlike setval, never sets back what another transaction has drawn.
+	SkipNICs: []string{`SELECT max(nextval('nic_id_seq')) FROM nic_id_seq AS s, generate_series(
+		s.last_value + CASE WHEN s.is_called THEN 1 ELSE 0 END,
+		CASE WHEN CAST($1 AS bigint) - s.last_value <= 1000000 THEN CAST($1 AS bigint) ELSE 0 END)`},
 	facts: `SELECT 'PostgreSQL ' || current_setting('server_version'),
 		CASE WHEN current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' THEN 'on' ELSE 'off' END`,
 	Writing: &sql.TxOptions{Isolation: sql.LevelReadCommitted},

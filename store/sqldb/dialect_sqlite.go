@@ -21,7 +21,12 @@ var SQLite = Dialect{
 	Migrations: "migrations/sqlite",
 	Claim:      Claiming{Among: `instr($4, ',' || kind || ',') > 0`, Clock: `CAST($5 AS bigint)`},
 	Tries:      1,
-	cause:      sqliteCause,
+	SkipNICs: []string{
+		`INSERT INTO sqlite_sequence (name, seq) SELECT 'nic', 0
+			WHERE CAST($1 AS bigint) > 0 AND NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'nic')`,
+		`UPDATE sqlite_sequence SET seq = $1 WHERE name = 'nic' AND $1 - seq BETWEEN 1 AND 1000000`,
+	},
+	cause: sqliteCause,
 }
 
 // These are the roles of a connection. The writer's cache holds the pages that one transaction of

@@ -241,6 +241,27 @@ func testNICNumbers(b *bench) {
 		last = i.NICs[0].ID
 		b.remove(i.ID)
 	}
+
+	// A node has an interface with a number that the database has not given yet, as after an older
+	// copy of it was put back. A number that is far ahead is not a guest's.
+	ahead := last + 7
+	b.must(b.EnsureNode(context.Background(), node))
+	note := func(highest seedbed.NICID) {
+		b.must(b.NoteNode(context.Background(), node, seedbed.NodeReport{HighestNIC: highest}, "", time.Now()))
+	}
+	note(ahead)
+	if id := b.instance("web5").NICs[0].ID; id != ahead+1 {
+		b.Errorf("NIC %d was given after a node reported %d", id, ahead)
+	}
+	note(ahead - 1)
+	note(ahead)
+	if id := b.instance("web6").NICs[0].ID; id != ahead+2 {
+		b.Errorf("NIC %d was given after %d", id, ahead+1)
+	}
+	note(1 << 30)
+	if id := b.instance("web7").NICs[0].ID; id != ahead+3 {
+		b.Errorf("NIC %d was given after a node reported one that is not a guest's", id)
+	}
 }
 
 func testImageNotActive(b *bench) {

@@ -114,7 +114,7 @@ func TestImportConfined(t *testing.T) {
 func TestImportEnds(t *testing.T) {
 	c := lab.Ceph(t)
 	cfg := config(t, c)
-	cfg.Timeout, cfg.WatcherFor = time.Second, 45*time.Second
+	cfg.WatcherFor = 45 * time.Second
 	p := open(t, cfg)
 	path := bigFile(t, 256)
 	for _, end := range []struct {

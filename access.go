@@ -2,6 +2,7 @@ package seedbed
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"time"
 )
@@ -84,6 +85,8 @@ type Change struct {
 	Token string
 	// Quota bounds what the instances of the token may have.
 	Quota TokenQuota
+	// Keyed is the request if it has an idempotency key, or nil.
+	Keyed *KeyedRequest
 }
 
 type changeKey struct{}
@@ -110,4 +113,23 @@ type AuditEntry struct {
 	What    string          `json:"what"`
 	Before  json.RawMessage `json:"before,omitempty"`
 	Asked   json.RawMessage `json:"asked,omitempty"`
+}
+
+// The times of requests with an idempotency key.
+const (
+	// KeptFor is how long the answer to such a request is kept.
+	KeptFor = 48 * time.Hour
+	// RequestRenewal is how often the server that carries out such a request says so, and
+	// RequestSilence how long after the last time it counts as gone.
+	RequestRenewal = 5 * time.Second
+	RequestSilence = 20 * time.Second
+)
+
+// KeyedRequest is a request with an idempotency key: however often it is sent, it is carried out
+// once, and each time answered alike (draft-ietf-httpapi-idempotency-key-header).
+type KeyedRequest struct {
+	// ID is a digest of the caller and the key, and Digest one of the request.
+	ID, Digest [sha256.Size]byte
+	// Run names this attempt to carry it out. The store sets it.
+	Run string
 }

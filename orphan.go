@@ -57,7 +57,7 @@ type CleanupReport struct {
 
 // CleanupItem is one thing that the cleanup removed.
 type CleanupItem struct {
-	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit, trash or orphans
+	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit, requests, trash or orphans
 	Action  string `json:"action"`  // release, delete, purge or undo
 	Subject string `json:"subject"` // an instance's name, a MAC address, or how many records
 	Detail  string `json:"detail"`

@@ -37,6 +37,8 @@ type Records interface {
 	DropGuestEvents(ctx context.Context, before time.Time) (int, error)
 	CountAudit(ctx context.Context, before time.Time) (int, error)
 	DropAudit(ctx context.Context, before time.Time) (int, error)
+	CountRequests(ctx context.Context, before time.Time) (int, error)
+	DropRequests(ctx context.Context, before time.Time) (int, error)
 	CountOutput(ctx context.Context, before time.Time) (int, error)
 	DropOutput(ctx context.Context, before time.Time) (int, error)
 }

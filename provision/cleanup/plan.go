@@ -67,6 +67,7 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 		{"access", "guest events", c.cfg.Access, c.store.CountGuestEvents, c.store.DropGuestEvents},
 		{"output", "lines of output", c.cfg.Output, c.store.CountOutput, c.store.DropOutput},
 		{"audit", "audit entries", c.cfg.Audit, c.store.CountAudit, c.store.DropAudit},
+		{"requests", "requests with an idempotency key", seedbed.KeptFor, c.store.CountRequests, c.store.DropRequests},
 	}
 	for _, r := range records {
 		before := now.Add(-r.age)

@@ -20,11 +20,15 @@ const auditColumns = `at, actor, role, peer, request, what, before, asked`
 // auditTable is where audit adds entries.
 var auditTable = sqldb.Table{Rank: 2, Into: `audit (` + auditColumns + `)`}
 
-// Record records, in the transaction of the change, who asked for it. c is nil for a change that no
+// Record records, in the transaction of the change, who asked for it, and that a request with an
+// idempotency key has changed something. c is nil for a change that no
 // request caused, such as the engine's own work, and then there is no entry.
 func Record(tx *sqldb.Tx, c *seedbed.Change, what string) {
 	if c == nil {
 		return
+	}
+	if c.Keyed != nil {
+		noteChange(tx, c.Keyed)
 	}
 	tx.Add(auditTable, sqldb.Micros(sqldb.Now()), sqldb.Clean(c.Actor, 256), c.Role, sqldb.Clean(c.From, 80),
 		sqldb.Clean(c.Request, 512), sqldb.Clean(what, 256), document(c.Before), document(c.Asked))

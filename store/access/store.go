@@ -1,5 +1,6 @@
-// Package access keeps who may do what, and who did what: the API tokens, and the log of requested
-// changes. It is the only writer of the tables token and audit.
+// Package access keeps who may do what, and who did what: the API tokens, the log of requested
+// changes, and the answers to requests with an idempotency key. It is the only writer of the tables
+// token, audit and keyed_request.
 package access
 
 import "seedbed/store/sqldb"

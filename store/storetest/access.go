@@ -17,6 +17,9 @@ var accessCases = map[string]func(*bench){
 	"a change is on record":       testAudit,
 	"of changes made together":    testAuditTogether,
 	"what failed is not a change": testAuditFailed,
+	"idempotency key":             testKeyed,
+	"taken over":                  testKeyedTakenOver,
+	"equal requests at once":      testKeyedAtOnce,
 }
 
 func testTokens(b *bench) {

@@ -5,6 +5,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -20,12 +21,17 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/sleep"
 )
 
 const (
 	prefix = "/api/v1"
 	// callTimeout bounds a call unless the server holds the answer back for events.
 	callTimeout = 30 * time.Second
+	// retries is how often a request is sent again, as in a restart of seedbedd. retryFirst is the
+	// first delay, which doubles.
+	retries    = 5
+	retryFirst = 250 * time.Millisecond
 	// maxAnswer bounds the bytes that are read of one answer.
 	maxAnswer = 64 << 20
 )
@@ -109,17 +115,43 @@ type call struct {
 	answer       any           // the answer is decoded into it unless nil
 	raw          *[]byte       // receives the answer's bytes unless nil
 	timeout      time.Duration // callTimeout when zero
+	key          string        // sent as Idempotency-Key unless empty
 }
 
+// do makes a call. A POST whose connection breaks before its answer is sent again with its
+// idempotency key, so that the server carries it out once.
 func (c *Client) do(ctx context.Context, r call) error {
 	if r.timeout == 0 {
 		r.timeout = callTimeout
 	}
+	if r.method == http.MethodPost && r.upload == nil {
+		r.key = rand.Text()
+	}
+	cut, err := c.once(ctx, r)
+	if !cut || r.key == "" {
+		return err
+	}
+	for n, wait := 0, retryFirst; n < retries; n, wait = n+1, 2*wait {
+		if !sleep.For(ctx, wait) {
+			return ctx.Err()
+		}
+		cut, err = c.once(ctx, r)
+		// While the server restarts, nobody answers. ErrInUse: the first one may still be carried out.
+		if cut || !errors.Is(err, seedbed.ErrUnavailable) && !errors.Is(err, seedbed.ErrInUse) {
+			break
+		}
+	}
+	return err
+}
+
+// once sends a request once. cut is set if the connection broke before the answer, so that it is not
+// known whether the request was carried out.
+func (c *Client) once(ctx context.Context, r call) (cut bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	req, err := c.request(limited, r)
 	if err != nil {
-		return err
+		return false, err
 	}
 	send := c.http
 	if r.upload != nil {
@@ -128,26 +160,32 @@ func (c *Client) do(ctx context.Context, r call) error {
 	}
 	resp, err := send.Do(req)
 	if err != nil {
-		return c.unanswered(ctx, err)
+		return !dialed(err), c.unanswered(ctx, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return c.unanswered(ctx, err)
+		return true, c.unanswered(ctx, err)
 	}
 	switch {
 	case len(body) > maxAnswer:
-		return fmt.Errorf("%s %s: the answer is larger than %s", r.method, r.path, seedbed.Bytes(maxAnswer))
+		return false, fmt.Errorf("%s %s: the answer is larger than %s", r.method, r.path, seedbed.Bytes(maxAnswer))
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return c.problem(resp, body)
+		return false, c.problem(resp, body)
 	case r.raw != nil:
 		*r.raw = body
 	case r.answer != nil:
 		if err := json.Unmarshal(body, r.answer); err != nil {
-			return fmt.Errorf("%s %s: the answer is not Seedbed's (is %s its API?): %w", r.method, r.path, c.where, err)
+			return false, fmt.Errorf("%s %s: the answer is not Seedbed's (is %s its API?): %w", r.method, r.path, c.where, err)
 		}
 	}
-	return nil
+	return false, nil
+}
+
+// dialed reports whether err is about connecting: the request was not sent.
+func dialed(err error) bool {
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial"
 }
 
 func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
@@ -172,6 +210,9 @@ func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	}
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
 	}
 	if r.match != "" {
 		req.Header.Set("If-Match", r.match)

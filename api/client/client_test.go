@@ -1,13 +1,17 @@
 package client_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -314,3 +318,63 @@ func TestSocket(t *testing.T) {
 		t.Errorf("Health on %s: %+v, %v", c.Where(), h, err)
 	}
 }
+
+// TestCutOff checks that a POST whose connection breaks is sent again with its key until it is
+// answered, and that nothing else is.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		call    func(*client.Client) error
+		answers []int // 0 is a connection that breaks
+		want    error
+		sent    int
+	}{
+		"answered":             {add, []int{201}, nil, 1},
+		"cut":                  {add, []int{0, 201}, nil, 2},
+		"restart":              {add, []int{0, 503, 503, 201}, nil, 4},
+		"being carried out":    {add, []int{0, 409, 201}, nil, 3},
+		"cut twice":            {add, []int{0, 0, 201}, seedbed.ErrUnavailable, 2},
+		"refused":              {add, []int{0, 422}, seedbed.ErrInvalid, 2},
+		"not cut":              {add, []int{503, 201}, seedbed.ErrUnavailable, 1},
+		"removal":              {remove, []int{0, 204}, seedbed.ErrUnavailable, 1},
+		"never again answered": {add, []int{0, 503, 503, 503, 503, 503, 503, 503}, seedbed.ErrUnavailable, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var keys []string
+			cl := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				keys = append(keys, r.Header.Get("Idempotency-Key"))
+				status := c.answers[len(keys)-1]
+				mu.Unlock()
+				kind := map[int]string{409: "in_use", 422: "invalid", 503: "unavailable"}
+				switch {
+				case status == 0:
+					panic(http.ErrAbortHandler)
+				case status == 204:
+					w.WriteHeader(status)
+				case status > 299:
+					w.WriteHeader(status)
+					fmt.Fprintf(w, `{"kind":%q,"detail":"x"}`, kind[status])
+				default:
+					w.WriteHeader(status)
+					io.WriteString(w, "{}")
+				}
+			})
+			err := c.call(cl)
+			mu.Lock()
+			defer mu.Unlock()
+			if !errors.Is(err, c.want) || len(keys) != c.sent || len(slices.Compact(keys)) != 1 {
+				t.Errorf("%v after %d requests with the keys %q; want %v after %d", err, len(keys), keys, c.want, c.sent)
+			}
+		})
+	}
+}
+
+func add(c *client.Client) error {
+	_, err := c.CreateUserData(context.Background(), wire.UserDataRequest{})
+	return err
+}
+
+func remove(c *client.Client) error { return c.DeleteProfile(context.Background(), "p") }

@@ -188,7 +188,7 @@ type route server.Route
 // Table returns the native routes on a listener.
 func Table(on *server.Router) server.Table {
 	r := &router{on}
-	t := server.Table{Shown: r.shown}
+	t := server.Table{Shown: r.shown, Keyed: true}
 	for _, one := range r.routes() {
 		t.Routes = append(t.Routes, server.Route(one))
 	}

@@ -55,6 +55,8 @@ type Lookup func(ctx context.Context, parts []string) (any, error)
 type Table struct {
 	Routes []Route
 	Shown  Lookup
+	// Keyed is set if POST requests may have an idempotency key.
+	Keyed bool
 	// Owns reports whether a path belongs to the table, and fail and refuse answer the errors of such
 	// paths. They may be nil: errors are then answered with problem documents.
 	Owns   func(path string) bool
@@ -62,11 +64,18 @@ type Table struct {
 	Refuse func(ctx *fasthttp.RequestCtx, p httpserve.Problem)
 }
 
-// register adds routes to app. Each GET route also serves HEAD. shown returns what a request changes,
-// for the audit log.
-func (r *Router) register(app *fiber.App, routes []Route, shown Lookup) {
-	for _, one := range routes {
-		serve := r.within(one.Timeout, one.Handler, shown)
+// register adds the routes of t to app. Each GET route also serves HEAD.
+func (r *Router) register(app *fiber.App, t Table) {
+	for _, one := range t.Routes {
+		handler := one.Handler
+		if t.Keyed && one.Method == fiber.MethodPost {
+			most := max(keyedBody, r.MaxDocuments())
+			if one.Timeout == UploadTimeout {
+				most = 0
+			}
+			handler = r.once(handler, most)
+		}
+		serve := r.within(one.Timeout, handler, t.Shown)
 		h := func(c *fiber.Ctx) error {
 			if one.Role != Anyone {
 				if err := authorize(c, one.Role); err != nil {

@@ -157,8 +157,8 @@ func (s *Server) MaxDocuments() int {
 }
 
 // single holds the headers on which a decision depends, so that they may occur only once.
-var single = []string{"authorization", "x-api-key", "cookie", "if-match", "last-event-id", "content-digest", "repr-digest", "digest",
-	"origin", "sec-fetch-site"}
+var single = []string{"authorization", "x-api-key", "cookie", "if-match", "idempotency-key", "last-event-id",
+	"content-digest", "repr-digest", "digest", "origin", "sec-fetch-site"}
 
 // app returns the handler of one listener.
 func (r *Router) app(tables []Table) *fiber.App {
@@ -201,7 +201,7 @@ func (r *Router) app(tables []Table) *fiber.App {
 		app.Use(r.local)
 	}
 	for _, t := range tables {
-		r.register(app, t.Routes, t.Shown)
+		r.register(app, t)
 	}
 	if r.Metrics != nil {
 		app.Get(metricsPath, adaptor.HTTPHandler(r.Metrics))

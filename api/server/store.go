@@ -175,7 +175,8 @@ type Site interface {
 	Counts(ctx context.Context, since time.Time) (seedbed.Counts, error)
 }
 
-// Access reads and writes the tokens of the API, their quotas, and the audit log.
+// Access reads and writes the tokens of the API, their quotas, the audit log, and the answers to
+// requests with an idempotency key.
 type Access interface {
 	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)
 	// TokenOf finds a token by the digest of its secret, expired or not.
@@ -186,6 +187,13 @@ type Access interface {
 	// Audit returns at most limit entries before the one with that ID, newest first. A before of 0
 	// starts with the newest.
 	Audit(ctx context.Context, before int64, limit int) ([]seedbed.AuditEntry, error)
+	// BeginRequest begins to carry out a request with an idempotency key, or returns its answer. It
+	// returns ErrInUse while another caller carries it out, until nothing was heard of that for silence.
+	BeginRequest(ctx context.Context, k seedbed.KeyedRequest, silence time.Duration) (_ seedbed.KeyedRequest, answer []byte, err error)
+	// RenewRequest says that the request is still being carried out.
+	RenewRequest(ctx context.Context, k seedbed.KeyedRequest) error
+	// EndRequest keeps the answer, or forgets a request that failed and has changed nothing.
+	EndRequest(ctx context.Context, k seedbed.KeyedRequest, answer []byte, failed bool) error
 }
 
 // Adoptions makes jobs that start or stop managing domains. A job is durable before the method

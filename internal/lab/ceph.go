@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -127,8 +126,30 @@ func (c *CephCluster) StartMon(t T) {
 // Freeze stops all daemons in their tracks, as a cut network would; Thaw lets them go on.
 func (c *CephCluster) Freeze(t T) { c.signal(t, syscall.SIGSTOP) }
 
-// Thaw undoes Freeze, but for what has ended since.
-func (c *CephCluster) Thaw(t T) { c.signal(t, syscall.SIGCONT) }
+// Thaw undoes Freeze, but for what has ended since. An OSD that slept may never again let a placement
+// group be read ("laggy"). In a cluster of several, the others would have had it marked down, and it
+// would start anew. Here, Thaw does so.
+func (c *CephCluster) Thaw(t T) {
+	t.Helper()
+	c.signal(t, syscall.SIGCONT)
+	for range 5 {
+		if c.readable() {
+			return
+		}
+		_, _ = c.try("osd", "down", "osd.0") // it comes back by itself
+	}
+}
+
+// readable reports whether every placement group can be read. It waits for a few seconds.
+func (c *CephCluster) readable() bool {
+	pools, err := c.try("osd", "pool", "ls")
+	for name := range strings.FieldsSeq(pools) {
+		if err == nil {
+			_, err = c.runFor(15*time.Second, "rados", "-p", name, "ls")
+		}
+	}
+	return err == nil
+}
 
 func (c *CephCluster) signal(t T, sig syscall.Signal) {
 	t.Helper()
@@ -139,14 +160,10 @@ func (c *CephCluster) signal(t T, sig syscall.Signal) {
 	}
 }
 
-// RBD runs rbd(8) as the cluster's administrator and returns its output. What only lists is asked
-// again when it has no answer: after a Thaw, on a busy machine, it may wait without end.
+// RBD runs rbd(8) as the cluster's administrator and returns its output.
 func (c *CephCluster) RBD(t T, args ...string) string {
 	t.Helper()
 	out, err := c.run("rbd", args...)
-	for tries := 1; err != nil && slices.Contains(args, "ls") && tries < 4; tries++ {
-		out, err = c.run("rbd", args...)
-	}
 	if err != nil {
 		t.Fatalf("rbd %s: %v", strings.Join(args, " "), err)
 	}
@@ -181,6 +198,7 @@ mon_data_avail_crit = 1
 mgr_stats_period = 1
 osd_objectstore = memstore
 osd_snap_trim_sleep = 0
+osd_max_markdown_count = 1000
 memstore_device_bytes = 8589934592
 run_dir = %[3]s
 admin_socket = %[3]s/$name.$pid.asok
@@ -278,7 +296,11 @@ func (c *CephCluster) try(args ...string) (string, error) {
 }
 
 func (c *CephCluster) run(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	return c.runFor(time.Minute, name, args...)
+}
+
+func (c *CephCluster) runFor(limit time.Duration, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, append([]string{"-c", c.Conf}, args...)...)
 	cmd.WaitDelay = 10 * time.Second

@@ -59,10 +59,13 @@ func TestStateOfBeforeAJob(t *testing.T) {
 	var inst seedbed.Instance
 	var seen, written atomic.Bool
 	change := func(to seedbed.InstanceState) {
-		now, err := l.db.Instance(t.Context(), inst.ID)
-		l.ok(err)
-		if done, err := l.db.SetInstanceState(t.Context(), now, to); err != nil || !done {
-			t.Errorf("to %s: %v, %v", to, done, err)
+		for done := false; !done; { // others may write the instance in between
+			now, err := l.db.Instance(t.Context(), inst.ID)
+			l.ok(err)
+			if done, err = l.db.SetInstanceState(t.Context(), now, to); err != nil {
+				t.Errorf("to %s: %v", to, err)
+				return
+			}
 		}
 	}
 	p := l.start(func(p *process) {

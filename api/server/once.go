@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -182,15 +181,10 @@ func newSafe(who Caller, key string) safe {
 		}
 		return b
 	}
-	block, err := aes.NewCipher(derive("seedbed: answer to a request with an idempotency key"))
-	if err != nil {
-		panic(err) // the key has a valid AES length
+	return safe{
+		[sha256.Size]byte(derive("seedbed: request with an idempotency key")),
+		newAEAD(derive("seedbed: answer to a request with an idempotency key")),
 	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic(err) // the block has GCM's size
-	}
-	return safe{[sha256.Size]byte(derive("seedbed: request with an idempotency key")), aead}
 }
 
 // seal returns the answer of c.

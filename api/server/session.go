@@ -28,7 +28,12 @@ type sessions struct{ aead cipher.AEAD }
 func newSessions() sessions {
 	var key [32]byte
 	rand.Read(key[:]) // never fails (crypto/rand)
-	block, err := aes.NewCipher(key[:])
+	return sessions{newAEAD(key[:])}
+}
+
+// newAEAD returns AES-256-GCM with that key of 32 bytes, which draws its nonces.
+func newAEAD(key []byte) cipher.AEAD {
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // the key has a valid AES length
 	}
@@ -36,7 +41,7 @@ func newSessions() sessions {
 	if err != nil {
 		panic(err) // the block has GCM's size
 	}
-	return sessions{aead}
+	return aead
 }
 
 // seal returns the cookie for the token with that digest, valid until the given time.

@@ -12,7 +12,7 @@ var layout = map[string]string{
 	"api/wire":   "",
 	"api/rest":   "api/wire api/server internal/httpserve",
 	"api/pvc":    "api/wire api/server internal/httpserve",
-	"api/server": "api/wire internal/header internal/httpserve internal/userdata",
+	"api/server": "api/wire internal/header internal/httpserve internal/sleep internal/userdata",
 	"api/client": "api/wire internal/sleep",
 
 	// Deliveries that come in and go out.

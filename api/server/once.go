@@ -13,6 +13,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/internal/sleep"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -117,14 +118,7 @@ func (r *Router) carryOut(ctx context.Context, c *fiber.Ctx, h Handler, k seedbe
 
 // renew says every few seconds, until ctx ends, that the request is being carried out.
 func (r *Router) renew(ctx context.Context, k seedbed.KeyedRequest) {
-	tick := time.NewTicker(seedbed.RequestRenewal)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for sleep.For(ctx, seedbed.RequestRenewal) {
 		if err := r.Store.RenewRequest(seedbed.WithChange(ctx, nil), k); err != nil && ctx.Err() == nil {
 			r.Log.Warn("a request with an idempotency key is not renewed", "err", err)
 		}

@@ -14,9 +14,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// maxCatalogue bounds the JSON of a catalogue.
-const maxCatalogue = 16 << 20
-
 func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
 	found, err := r.Store.Catalogue(ctx)
 	if err != nil {
@@ -53,7 +50,7 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) (any, error)
 		return nil, err
 	}
 	var asked seedbed.Catalogue
-	if err := server.ReceiveUpTo(c, &asked, maxCatalogue); err != nil {
+	if err := server.ReceiveUpTo(c, &asked, server.MaxCatalogue); err != nil {
 		return nil, err
 	}
 	for _, p := range asked.Profiles {

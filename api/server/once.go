@@ -28,8 +28,6 @@ const (
 	// keyLeast and keyMost bound the length of an idempotency key. It also protects the answer, so it
 	// must not be easy to guess.
 	keyLeast, keyMost = 16, 255
-	// keyedBody is the size of the largest body of a POST, that of a catalogue.
-	keyedBody = 16 << 20
 	// onceWait is how long a request waits for another one with its key.
 	onceWait = 10 * time.Second
 	// endTime bounds the keeping of an answer.

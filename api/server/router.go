@@ -69,7 +69,7 @@ func (r *Router) register(app *fiber.App, t Table) {
 	for _, one := range t.Routes {
 		handler := one.Handler
 		if t.Keyed && one.Method == fiber.MethodPost {
-			most := max(keyedBody, r.MaxDocuments())
+			most := max(MaxCatalogue, r.MaxDocuments())
 			if one.Timeout == UploadTimeout {
 				most = 0
 			}

@@ -35,8 +35,9 @@ const (
 	// requests is how many connections there are for other things than streams of events.
 	requests = 256
 
-	// MaxBody bounds the body of most requests.
+	// MaxBody bounds the body of most requests, and MaxCatalogue the JSON of a catalogue.
 	MaxBody      = 2 << 20
+	MaxCatalogue = 16 << 20
 	readTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
 	idleTimeout  = time.Minute

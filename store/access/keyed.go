@@ -76,14 +76,14 @@ func (s *Store) RenewRequest(ctx context.Context, k seedbed.KeyedRequest) error 
 	return err
 }
 
-// EndRequest keeps the answer to the request. If answer is nil, or if failed is set and the request
-// has changed nothing, it forgets the request instead, so that it can be sent again.
+// EndRequest keeps the answer to the request. If it failed and has changed nothing, EndRequest
+// forgets the request instead, so that it can be sent again.
 func (s *Store) EndRequest(ctx context.Context, k seedbed.KeyedRequest, answer []byte, failed bool) error {
 	return s.db.Update(ctx, "keep the answer to a request with an idempotency key", func(tx *sqldb.Tx) error {
-		if answer == nil || failed {
+		if failed {
 			gone, err := sqldb.Affect(ctx, tx, `DELETE FROM keyed_request WHERE id = $1 AND run = $2 AND answer IS NULL AND changed = 0`,
 				k.ID[:], k.Run)
-			if err != nil || gone > 0 || answer == nil {
+			if err != nil || gone > 0 {
 				return err
 			}
 		}

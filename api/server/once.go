@@ -65,20 +65,22 @@ func (r *Router) once(h Handler, most int) Handler {
 		safe := newSafe(who, key)
 		k := seedbed.KeyedRequest{ID: safe.id, Digest: digest}
 		var answer []byte
+		var busy error
 		err = r.HoldBack(ctx, onceWait, func() (bool, error) {
 			begun, was, err := r.Store.BeginRequest(ctx, k, seedbed.RequestSilence)
-			if errors.Is(err, seedbed.ErrInUse) {
-				return false, nil // another one carries it out
+			if busy = nil; errors.Is(err, seedbed.ErrInUse) { // another one carries it out
+				busy = err
+				return false, nil
 			}
 			k, answer = begun, was
 			return true, err
 		})
-		if err == nil && k.Run == "" {
-			c.Set(fiber.HeaderRetryAfter, "1")
-			err = seedbed.Errorf(seedbed.ErrInUse, "the request with this %s is still being carried out: send it again in a second", idempotencyKey)
-		}
 		if err != nil {
 			return err
+		}
+		if busy != nil {
+			c.Set(fiber.HeaderRetryAfter, "1")
+			return busy
 		}
 		if answer != nil {
 			return safe.replay(c, answer)

@@ -53,7 +53,7 @@ func (s *Store) BeginRequest(
 			answer = was.answer
 			return sqldb.ErrUnchanged
 		case now.Sub(was.at).Abs() < silence:
-			return seedbed.Errorf(seedbed.ErrInUse, "the request with this Idempotency-Key is still being carried out: ask again later")
+			return seedbed.Errorf(seedbed.ErrInUse, "the request with this Idempotency-Key is still being carried out: send it again in a second")
 		case was.changed:
 			return seedbed.Errorf(seedbed.ErrConflict, "the request with this Idempotency-Key was carried out, but seedbedd ended before it "+
 				"had kept the answer: look at what there is, and at the audit log")

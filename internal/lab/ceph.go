@@ -127,8 +127,8 @@ func (c *CephCluster) StartMon(t T) {
 func (c *CephCluster) Freeze(t T) { c.signal(t, syscall.SIGSTOP) }
 
 // Thaw undoes Freeze, but for what has ended since. An OSD that slept may never again let a placement
-// group be read ("laggy"). In a cluster of several, the others would have had it marked down, and it
-// would start anew. Here, Thaw does so.
+// group be read ("laggy"). In a cluster of several, the others report it, the
+// monitors mark it down, and it joins again. Here, Thaw marks it down.
 func (c *CephCluster) Thaw(t T) {
 	t.Helper()
 	c.signal(t, syscall.SIGCONT)

@@ -21,8 +21,8 @@ const auditColumns = `at, actor, role, peer, request, what, before, asked`
 var auditTable = sqldb.Table{Rank: 2, Into: `audit (` + auditColumns + `)`}
 
 // Record records, in the transaction of the change, who asked for it, and that a request with an
-// idempotency key has changed something. c is nil for a change that no
-// request caused, such as the engine's own work, and then there is no entry.
+// idempotency key has changed something. c is nil for a change that no request caused, such as the
+// engine's own work, and then there is no entry.
 func Record(tx *sqldb.Tx, c *seedbed.Change, what string) {
 	if c == nil {
 		return

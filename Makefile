@@ -34,7 +34,7 @@ ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/di
 LONG   := provision/ceph provision store provision/script/python
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
-GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=20 \
+GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
 	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --packages "$(2)" -- -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)
 LIMIT  := 40m
 TIMES  := .cache/times

@@ -35,7 +35,7 @@ func TestServed(t *testing.T) {
 		`"metadata":{"http_tokens":"required","http_put_response_hop_limit":2}`, `"tags":{"a":"b"}`)
 	expect("POST", "/profiles", `{"name":"bare","image":"debian","vcpus":1,"memory":"512MiB"}`, 201, `"datasource":"ec2"`,
 		`"metadata":{}`, `"tags":{}`, `"vendor_data":""`)
-	expect("POST", "/instances",
+	expect("POST", "/instances?force=true",
 		`{"name":"web1","profile":"small","params":{"user_data_base64":"AP8=","datasource":"openstack","tags":{"c":"d"},`+
 			`"http_tokens":"optional"}}`, 202)
 	expect("GET", "/instances/web1", "", 200, `"datasource":"openstack"`, `"tags":{"a":"b","c":"d"}`,

@@ -26,6 +26,9 @@ func TestUserDataIsCheckedWhenSaved(t *testing.T) {
 	create := func(name, doc string) string {
 		return fmt.Sprintf(`{"name":%q,"profile":"good","params":{"user_data":%q}}`, name, doc)
 	}
+	create64 := func(name, document, doc string) string {
+		return fmt.Sprintf(`{"name":%q,"profile":"good","params":{"%s_base64":%q}}`, name, document, encoded(doc))
+	}
 	rebuild := func(doc string) string { return fmt.Sprintf(`{"params":{"user_data":%q}}`, doc) }
 	document := func(name, doc string) string { return fmt.Sprintf(`{"name":%q,"data":%q}`, name, doc) }
 	const yaml, head = `is not YAML: line 2: did not find expected`, `begins with \"packages: [nginx]\", which cloud-init does not know`
@@ -53,6 +56,15 @@ func TestUserDataIsCheckedWhenSaved(t *testing.T) {
 		{"POST", "/instances", create("web1", headless), 422, head},
 		{"POST", "/instances", create("web1", good), 202, ""},
 		{"POST", "/instances?force=true", create("web2", headless), 202, ""},
+		{"POST", "/plan", create64("web3", "user_data", broken), 200, `"user_data ` + yaml},
+		{"POST", "/plan?force=true", create64("web3", "user_data", broken), 200, `"problems":[]`},
+		{"POST", "/instances", create64("web3", "user_data", broken), 422, "user_data " + yaml},
+		{"POST", "/instances", create64("web3", "vendor_data", headless), 422, "vendor_data " + head},
+		{"POST", "/instances", create64("web3", "user_data", "\x00\xff"), 422, "user_data is binary"},
+		{"POST", "/instances", `{"name":"web3","profile":"good","params":{"user_data_base64":"cGFja2FnZXM6%"}}`, 422, "is not base64"},
+		{"POST", "/instances", create64("web3", "user_data", template), 202, ""},
+		{"POST", "/instances?force=true", create64("web4", "user_data", headless), 202, ""},
+		{"POST", "/instances/web2/rebuild", `{"params":{"user_data_base64":"` + encoded(broken) + `"}}`, 422, "user_data " + yaml},
 		{"POST", "/plan", `{"action":"rebuild","name":"web2",` + rebuild(broken)[1:], 200, `"user_data ` + yaml},
 		{"POST", "/instances/web2/rebuild", rebuild(broken), 422, yaml},
 		{"POST", "/instances/web2/rebuild", strings.Replace(rebuild(headless), "user_data", "vendor_data", 1), 422, "vendor_data " + head},

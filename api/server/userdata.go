@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"slices"
 
 	"seedbed"
@@ -35,12 +36,20 @@ func CheckUserData(ctx context.Context, c *fiber.Ctx, what string, data []byte) 
 	return nil
 }
 
-// CheckParams is like CheckUserData for the documents among the parameters of a request.
+// CheckParams is like CheckUserData for the documents among the parameters of a request, each as text
+// or in base64.
 func CheckParams(ctx context.Context, c *fiber.Ctx, params map[string]any) error {
 	for _, name := range []string{"user_data", "vendor_data"} {
 		text, _ := params[name].(string)
-		if err := CheckUserData(ctx, c, name, []byte(text)); err != nil {
-			return err
+		encoded, _ := params[name+"_base64"].(string)
+		decoded, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			decoded = nil // the intake refuses it
+		}
+		for _, doc := range [][]byte{[]byte(text), decoded} {
+			if err := CheckUserData(ctx, c, name, doc); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -22,6 +22,10 @@ type selection struct {
 	// in are the states of the instances that --all and --tag select; without any, they are in every
 	// state.
 	in []seedbed.InstanceState
+	// risk is what is confirmed before the command is carried out for what --all and --tag select. If
+	// it is empty there is no question, and no --yes.
+	risk risk
+	yes  bool
 }
 
 // add adds the flags to c, whose arguments are names.
@@ -33,6 +37,9 @@ func (s *selection) add(a *cli.App, c *cobra.Command) {
 	c.Flags().BoolVar(&s.all, "all", false, of)
 	addTags(a, c, &s.tags, of+", with this tag, as `KEY=VALUE` or KEY (repeatable)")
 	c.MarkFlagsMutuallyExclusive("all", "tag")
+	if s.risk != (risk{}) {
+		c.Flags().BoolVarP(&s.yes, "yes", "y", false, "do not ask for confirmation of --all or --tag")
+	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		switch {
 		case s.given() && len(args) > 0:
@@ -97,6 +104,15 @@ func (s *selection) names(ctx context.Context, a *cli.App, api *client.Client, a
 	return names, nil
 }
 
+// agreed is like names, and asks for confirmation of what --all and --tag select.
+func (s *selection) agreed(ctx context.Context, a *cli.App, api *client.Client, args []string) ([]string, error) {
+	names, err := s.names(ctx, a, api, args)
+	if err == nil && len(names) > 0 && s.given() && s.risk != (risk{}) && !s.yes {
+		err = askAll(a, s.risk, names)
+	}
+	return names, err
+}
+
 func (s *selection) has(i seedbed.Instance) bool {
 	for _, state := range s.in {
 		if i.State == state {
@@ -125,7 +141,7 @@ func (s *selection) jobs(
 	c := &cobra.Command{
 		Use: use, Short: short,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			names, err := s.names(ctx, a, api, args)
+			names, err := s.agreed(ctx, a, api, args)
 			if err != nil {
 				return err
 			}

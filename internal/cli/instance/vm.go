@@ -130,7 +130,7 @@ before. Several instances are removed after one question; protected ones are ref
 				return cli.Usagef("--confirm is for one instance: %d are given", len(names))
 			case yes || confirm != "" || len(names) == 0:
 			case len(names) > 1:
-				err = askAll(a, names)
+				err = askAll(a, risk{"remove", "removing", "destroys their disks"}, names)
 			default:
 				said, err = askName(ctx, a, api, names[0], "remove")
 			}

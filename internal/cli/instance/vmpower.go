@@ -37,23 +37,31 @@ func vmStart(a *cli.App) *cobra.Command {
 }
 
 func vmStop(a *cli.App) *cobra.Command {
-	c := vmPower(a, "stop NAME...", "Shut down instances; they keep their disks and addresses", (*client.Client).StopInstance)
+	c := vmPower(a, risk{"stop", "stopping", interrupts}, "Shut down instances; they keep their disks and addresses",
+		(*client.Client).StopInstance)
 	c.Long = `Shut down instances, through their guest agent or their power button. A guest that does
-not shut down in time is powered off. An instance keeps its disks and addresses.`
+not shut down in time is powered off. An instance keeps its disks and addresses. With
+--all or --tag it asks for confirmation.`
 	return c
 }
 
 func vmReboot(a *cli.App) *cobra.Command {
-	return vmPower(a, "reboot NAME...", "Shut down instances, as stop does, and start them again", (*client.Client).RebootInstance)
+	c := vmPower(a, risk{"reboot", "rebooting", interrupts}, "Shut down instances, as stop does, and start them again",
+		(*client.Client).RebootInstance)
+	c.Long = "Shut down instances, as stop does, and start them again. With --all or --tag it asks for\nconfirmation."
+	return c
 }
+
+// interrupts is the effect of a stop or reboot.
+const interrupts = "interrupts running guests"
 
 // vmPower returns a command that switches instances off, as its flags say.
 func vmPower(
-	a *cli.App, use, short string, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
+	a *cli.App, r risk, short string, ask func(*client.Client, context.Context, string, client.Power) (seedbed.Receipt, error),
 ) *cobra.Command {
 	var p powerFlags
-	s := selection{in: []seedbed.InstanceState{seedbed.InstanceRunning}}
-	c := s.jobs(a, use, short, func(api *client.Client, ctx context.Context, name string) (seedbed.Receipt, error) {
+	s := selection{in: []seedbed.InstanceState{seedbed.InstanceRunning}, risk: r}
+	c := s.jobs(a, r.verb+" NAME...", short, func(api *client.Client, ctx context.Context, name string) (seedbed.Receipt, error) {
 		return ask(api, ctx, name, p.power())
 	})
 	p.add(c)

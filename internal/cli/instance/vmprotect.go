@@ -22,11 +22,15 @@ and the cleanup skips the instance.`,
 	}
 	done := "%s is protected"
 	if !on {
-		c.Use, c.Short, c.Long, done = "unprotect NAME...", "Remove the protection of instances", "", "%s is no longer protected"
+		c.Use, c.Short, done = "unprotect NAME...", "Remove the protection of instances", "%s is no longer protected"
+		c.Long = "Remove the protection of instances. With --all or --tag it asks for confirmation."
 	}
 	var sel selection
+	if !on {
+		sel.risk = risk{"unprotect", "unprotecting", "allows removal and rebuild"}
+	}
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		names, err := sel.names(ctx, a, api, args)
+		names, err := sel.agreed(ctx, a, api, args)
 		if err != nil {
 			return err
 		}
@@ -65,13 +69,23 @@ func askName(ctx context.Context, a *cli.App, api *client.Client, name, what str
 	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was not changed", name)
 }
 
-// askAll asks for confirmation to remove several instances.
-func askAll(a *cli.App, names []string) error {
+// risk is what a command does that is to be confirmed.
+type risk struct {
+	verb, doing string // such as "stop" and "stopping"
+	effect      string // such as "interrupts running guests"
+}
+
+// askAll asks for confirmation to do something to several instances.
+func askAll(a *cli.App, r risk, names []string) error {
 	if !a.Terminal {
-		return cli.Usagef("removing %d instances destroys their disks: add -y (--yes) to confirm", len(names))
+		some := "1 instance"
+		if len(names) > 1 {
+			some = fmt.Sprintf("%d instances", len(names))
+		}
+		return cli.Usagef("%s %s %s: add -y (--yes) to confirm", r.doing, some, r.effect)
 	}
-	if !a.Agreed(fmt.Sprintf("Remove %s and permanently delete their disks?", strings.Join(names, ", "))) {
-		return seedbed.Errorf(seedbed.ErrConflict, "nothing was removed")
+	if !a.Agreed(fmt.Sprintf("%s %s? This %s.", strings.ToUpper(r.verb[:1])+r.verb[1:], strings.Join(names, ", "), r.effect)) {
+		return seedbed.Errorf(seedbed.ErrConflict, "no instance was changed")
 	}
 	return nil
 }

@@ -151,25 +151,25 @@ func (s *Store) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 }
 
 // These select the deliveries before $1. A delivery whose job has not ended is kept, so that a retry
-// finds it.
+// finds it. oldRejected is only the condition.
 const (
 	oldDeliveries = `FROM delivery WHERE received < $1 AND NOT EXISTS (
 		SELECT 1 FROM job WHERE job.id = delivery.job AND job.state IN ('queued', 'running', 'undoing'))`
 	oldOthers   = `FROM delivery_other WHERE received < $1`
-	oldRejected = `FROM delivery_rejected WHERE last_at < $1`
+	oldRejected = `last_at < $1`
 )
 
 // CountDeliveries counts the deliveries that DropDeliveries would delete.
 func (s *Store) CountDeliveries(ctx context.Context, before time.Time) (int, error) {
 	return s.db.Count(ctx, "count deliveries", `SELECT (SELECT COUNT(*) `+oldDeliveries+`) + (SELECT COUNT(*) `+oldOthers+`)
-		+ (SELECT COUNT(*) `+oldRejected+`)`, before)
+		+ (SELECT COUNT(*) FROM delivery_rejected WHERE `+oldRejected+`)`, before)
 }
 
 // DropDeliveries deletes the deliveries that were received before that time and whose job has
 // ended, and returns how many there were. If the sender retries one of them, it counts as new.
 func (s *Store) DropDeliveries(ctx context.Context, before time.Time) (int, error) {
 	total := 0
-	for _, old := range []string{oldDeliveries, oldOthers, oldRejected} {
+	for _, old := range []string{oldDeliveries, oldOthers, s.freeRejected(oldRejected)} {
 		n, err := s.db.Drop(ctx, "drop deliveries", `DELETE `+old, before)
 		if total += n; err != nil {
 			return total, err

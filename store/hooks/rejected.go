@@ -15,7 +15,11 @@ const maxRejected = 50
 // RecordRejections adds to the counts of webhooks whose sender was not accepted. It keeps the newest
 // of each hook, so that strangers cannot fill the database.
 func (s *Store) RecordRejections(ctx context.Context, all []seedbed.Rejection) error {
-	all = slices.SortedFunc(slices.Values(all), func(a, b seedbed.Rejection) int { // each host locks rows in this order
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Peer, all[i].Reason = sqldb.Clean(all[i].Peer, 80), sqldb.Clean(all[i].Reason, 200)
+	}
+	slices.SortFunc(all, func(a, b seedbed.Rejection) int { // each host locks rows in this order
 		return cmp.Or(cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Reason, b.Reason))
 	})
 	return s.db.Update(ctx, "record rejected deliveries", func(tx *sqldb.Tx) error {
@@ -24,11 +28,11 @@ func (s *Store) RecordRejections(ctx context.Context, all []seedbed.Rejection) e
 				INSERT INTO delivery_rejected (hook, peer, reason, times, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6)
 				ON CONFLICT (hook, peer, reason) DO UPDATE SET times = delivery_rejected.times + excluded.times,
 					last_at = excluded.last_at`,
-				r.Hook, sqldb.Clean(r.Peer, 80), sqldb.Clean(r.Reason, 200), r.Times, sqldb.Micros(r.First), sqldb.Micros(r.Last))
+				r.Hook, r.Peer, r.Reason, r.Times, sqldb.Micros(r.First), sqldb.Micros(r.Last))
 			if err == nil && (i+1 == len(all) || all[i+1].Hook != r.Hook) {
-				err = sqldb.Exec(ctx, tx, `
-					DELETE FROM delivery_rejected WHERE hook = $1 AND (peer, reason) NOT IN (
-						SELECT peer, reason FROM delivery_rejected WHERE hook = $1 ORDER BY last_at DESC, peer, reason LIMIT $2)`, r.Hook, maxRejected)
+				err = sqldb.Exec(ctx, tx, `DELETE `+s.freeRejected(`
+					hook = $1 AND (peer, reason) NOT IN (
+						SELECT peer, reason FROM delivery_rejected WHERE hook = $1 ORDER BY last_at DESC, peer, reason LIMIT $2)`), r.Hook, maxRejected)
 			}
 			if err != nil {
 				return err
@@ -36,6 +40,14 @@ func (s *Store) RecordRejections(ctx context.Context, all []seedbed.Rejection) e
 		}
 		return nil
 	})
+}
+
+// freeRejected selects the rejections that fulfil a condition and that no other host is writing: a
+// deletion that waited for one could be waited for itself. The next deletion finds what this one
+// leaves.
+func (s *Store) freeRejected(where string) string {
+	return `FROM delivery_rejected WHERE (hook, peer, reason) IN (
+		SELECT hook, peer, reason FROM delivery_rejected WHERE ` + where + s.db.Dialect.LockFree + `)`
 }
 
 // Rejections returns at most limit counts of webhooks whose sender was not accepted, the latest

@@ -96,7 +96,7 @@ var routeAccess = map[string]access{
 	"POST /endpoints/:name/rotate":                {401, 403, 403, 415, ""},
 	"POST /endpoints/:name/test":                  {401, 403, 403, 404, ""},
 	"POST /endpoints/:name/replay":                {401, 403, 403, 415, ""},
-	"GET /endpoints/:name/deliveries":             {401, 200, 200, 200, "failure"},
+	"GET /endpoints/:name/deliveries":             {401, 200, 200, 200, ""},
 	"POST /endpoints/:name/deliveries/:id/resend": {401, 403, 403, 404, ""},
 	"GET /instances":                              {401, 200, 200, 200, "password"},
 	"POST /instances":                             {401, 403, 415, 415, ""},

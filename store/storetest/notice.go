@@ -83,25 +83,45 @@ func testEventsOfUndo(b *bench) {
 	ctx := context.Background()
 	b.world()
 	b.endpoint("all", "*")
-	fail := func(name string, cancel bool) seedbed.Outgoing {
+	fail := func(name, why string, cancel bool) seedbed.Outgoing {
 		b.Helper()
 		get(b.Accept(ctx, createOf(name)))(b)
 		j := b.claim()
 		if cancel {
 			b.must(b.CancelJob(ctx, j.ID))
 		}
-		b.must(b.Undo(ctx, j.Ref(), "no KVM"))
+		b.must(b.Undo(ctx, j.Ref(), why))
 		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
 		return get(b.OutgoingDeliveries(ctx, "all", "", 1))(b)[0]
 	}
-	failed := fail("web1", false)
+	failed := fail("web1", "no KVM", false)
 	b.equal(failed.Type, seedbed.EventJobFailed)
 	for _, want := range []string{`"state":"rolled_back"`, `"error":"no KVM"`} {
 		if !strings.Contains(string(failed.Data), want) {
 			b.Errorf("%s does not tell %s", failed.Data, want)
 		}
 	}
-	b.equal(fail("web2", true).Type, seedbed.EventJobCancelled)
+	b.equal(fail("web2", "no KVM", true).Type, seedbed.EventJobCancelled)
+}
+
+// Events do not quote what a script has written. The job does, for those who may read it.
+func testEventsOfScript(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.endpoint("all", "*")
+	get(b.Accept(ctx, createOf("web1")))(b)
+	j := b.claim()
+	const why = "stage install: Error in script install() step: hush"
+	b.must(b.Undo(ctx, j.Ref(), why))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
+	told := get(b.OutgoingDeliveries(ctx, "all", "", 1))(b)[0]
+	b.equal(told.Type, seedbed.EventJobFailed)
+	if data := string(told.Data); strings.Contains(data, "hush") ||
+		!strings.Contains(data, `"error":"stage install: a provisioning script wrote this: `) ||
+		!strings.Contains(data, `(seedbed job show `+string(j.ID)+`)"`) {
+		b.Errorf("the event has %s", data)
+	}
+	b.equal(get(b.Job(ctx, j.ID))(b).Error, why)
 }
 
 // A refused request sends no events, and uses up no seq.

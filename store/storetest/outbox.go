@@ -15,6 +15,7 @@ var outboxCases = map[string]func(*bench){
 	"key versions":         testEndpointVersions,
 	"events of a life":     testEventsOfLife,
 	"events of an undo":    testEventsOfUndo,
+	"events of a script":   testEventsOfScript,
 	"events of a refusal":  testNoEvents,
 	"events of a cleanup":  testEventsOfCleanup,
 	"events of nodes":      testEventsOfNodes,

@@ -196,6 +196,8 @@ var routeAccess = map[string]access{
 	"POST /provisioner/template/storage/:name/disk":         {401, 403, 400, 400, ""},
 	"POST /provisioner/template/storage/:name/disk/:disk":   {401, 403, 400, 400, ""},
 	"DELETE /provisioner/template/storage/:name/disk/:disk": {401, 403, 400, 400, ""},
+	"GET /provisioner/template/userdata":                    {401, 403, 200, 200, "document"},
+	"POST /provisioner/template/userdata":                   {401, 403, 400, 400, ""},
 	"GET /provisioner/userdata":                             {401, 403, 200, 200, "document"},
 	"GET /provisioner/userdata/:name":                       {401, 403, 200, 200, "document"},
 	"DELETE /provisioner/userdata/:name":                    {401, 403, 400, 400, ""},

@@ -8,6 +8,7 @@ func TestPVCManual(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
 	const p, template = "/provisioner", "/provisioner/template"
+	const mime = `[{"id":#,"name":"mime","userdata":"Content-Type: text/cloud-config\nMIME-Version: 1.0\n\na: b"}]`
 	for _, c := range []call{
 		{"POST", template + "/system?name=2cpu-1gb-serial&vcpus=2&vram=1024&serial=true&vnc=false&node_limit=host1,pvchv2" +
 			"&node_selector=mem&start_with_node=true", "", 200, msg(`Added new system template "2cpu-1gb-serial".`)},
@@ -19,7 +20,7 @@ func TestPVCManual(t *testing.T) {
 		{"POST", template + "/storage/ext4-root-var-log/disk/sdc",
 			"disk_size=4&filesystem=ext4&mountpoint=/var/log&pool=default&filesystem_arg=-L=log&filesystem_arg=-m=1",
 			200, msg(`Added new disk "sdc" to storage template "ext4-root-var-log".`)},
-		{"POST", p + "/userdata?name=example-userdata", "data=%23cloud-config", 200, msg(`Created userdata document "example-userdata".`)},
+		{"POST", template + "/userdata?name=example-userdata", "data=%23cloud-config", 200, msg(`Created userdata document "example-userdata".`)},
 		{"POST", p + "/script/debootstrap-example", "data=print(1)", 200, msg(`Created provisioning script "debootstrap-example".`)},
 		{"POST", p + "/profile/test-profile?system_template=2cpu-1gb-serial&network_template=net200&disk_template=ext4-root-var-log" +
 			"&userdata_template=example-userdata&script=debootstrap-example&arg=deb_release=buster", "", 200,
@@ -32,7 +33,13 @@ func TestPVCManual(t *testing.T) {
 			`"ova":"N/A","arguments":["deb_release=buster"]}]`},
 		{"POST", p + "/profile/test-profile-2", "system_template=2cpu-1gb-serial&network_template=net200&disk_template=ext4-root-var-log" +
 			"&storage_template=root&script=empty", 400, lacks("storage_template", "It is there more than once.")},
-		{"GET", template + "/userdata?name=example-userdata", "", 404,
+		{"POST", template + "/userdata?name=mime", "data=Content-Type:+text/cloud-config%0aMIME-Version:+1.0%0a%0aa:+b",
+			200, msg(`Created userdata document "mime".`)},
+		{"POST", template + "/userdata", "data=%23cloud-config", 400, lacks("name", "A name must be specified.")},
+		{"GET", template + "/userdata?name=mime", "", 200, mime},
+		{"GET", template + "/userdata?limit=^mi", "", 200, mime},
+		{"GET", template + "/userdata?name=none", "", 404, msg("No userdata documents found.")},
+		{"GET", template + "/userdata/example-userdata", "", 404,
 			msg("Userdata documents are at /api/v1/provisioner/userdata, without template before it.")},
 		{"GET", template + "/net200", "", 404,
 			msg("A template is at /api/v1/provisioner/template/system, network or storage, with its name after it.")},

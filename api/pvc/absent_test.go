@@ -27,9 +27,9 @@ func TestAbsentPaths(t *testing.T) {
 		"POST /storage/ceph/volume": "seedbed vm resize", "PUT /storage/ceph/volume/vms/v": "seedbed vm resize",
 		"POST /storage/ceph/volume/vms/v/clone": "seedbed vm resize", "POST /storage/ceph/volume/vms/v/upload": "seedbed image upload",
 		"GET /storage/ceph/snapshot": "seedbed vm snapshot", "PUT /storage/ceph/snapshot/vms/v/s": "seedbed vm snapshot",
-		"POST /provisioner/template/userdata": "/api/v1/provisioner/userdata",
-		"GET /provisioner/template/lan":       "/api/v1/provisioner/template/system",
-		"GET /sriov/pf":                       "SR-IOV", "GET /sriov/vf/hv1": "SR-IOV",
+		"PUT /provisioner/template/userdata/x": "/api/v1/provisioner/userdata",
+		"GET /provisioner/template/lan":        "/api/v1/provisioner/template/system",
+		"GET /sriov/pf":                        "SR-IOV", "GET /sriov/vf/hv1": "SR-IOV",
 		"GET /faults": "seedbed doctor", "PUT /faults/1": "seedbed doctor",
 		"GET /backup": "catalogue export", "POST /restore": "catalogue import", "POST /initialize": "first starts", "GET /metrics": "/metrics",
 	} {

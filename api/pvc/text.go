@@ -53,7 +53,22 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 		})
 		return err
 	}
-	r.documentRoutes(p+"/userdata", "userdata document", post, put, server.UserDataProblem, create, change)
+	made := r.documentRoutes(p+"/userdata", "userdata document", post, put, server.UserDataProblem, create, change)
+
+	const manual = "/template/userdata" // in the examples of PVC's manual, but no longer in PVC
+	post(operator, p+manual, made)
+	list := listed(r.Store.UserDataDocuments, userDataRowOf, noUserData)
+	get(operator, p+manual, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		name := f.text("name")
+		if name == "" || f.err != nil {
+			return list(ctx, c, f)
+		}
+		found, err := r.Store.UserDataDocuments(ctx, seedbed.ExactName(name))
+		if err != nil {
+			return err
+		}
+		return rows(c, found, userDataRowOf, noUserData)
+	})
 
 	get(operator, p+"/script", listed(r.Store.Scripts, scriptRowOf, noScripts))
 	r.scriptOptionRoutes(p+"/script/:name/options", get, put)
@@ -73,9 +88,10 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 }
 
 // documentRoutes adds the routes that create and change documents. label is the messages' word for
-// one. What problem says of a document is added to the answer: scripts for PVC save what they like.
+// one. What problem says of a document is added to the answer: scripts for PVC save what they like. It
+// returns the handler that creates a document with the parameter name.
 func (r *router) documentRoutes(p, label string, post, put routing, problem func(ctx context.Context, data []byte) string,
-	create, set func(ctx context.Context, name, data string) error) {
+	create, set func(ctx context.Context, name, data string) error) handler {
 	keep := func(
 		ctx context.Context, c *fiber.Ctx, f *fields, name, done string, how func(ctx context.Context, name, data string) error,
 	) error {
@@ -95,10 +111,14 @@ func (r *router) documentRoutes(p, label string, post, put routing, problem func
 		}
 		return say(c, `%s %s "%s".%s`, done, label, name, warning)
 	}
-	creating(post, p, "name", "name", nameMissing, func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
+	add := func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
 		return keep(ctx, c, f, name, "Created", create)
-	})
+	}
+	creating(post, p, "name", "name", nameMissing, add)
 	put(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return keep(ctx, c, f, server.Param(c, "name"), "Updated", set)
 	})
+	return func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+		return add(ctx, c, f, f.must("name", nameMissing))
+	}
 }

@@ -112,7 +112,7 @@ func TestNodeNeverReturns(t *testing.T) {
 	second.Lock, second.Abandoned = cfg.Lock+".third", time.Millisecond
 	r := open(t, second) // sweeps
 	want(used)
-	if err := busy.Close(); err != nil {
+	if err := s.closeImage(busy); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.sweep(ctx); err != nil {

@@ -46,7 +46,7 @@ func (p *Pool) adoptable(s *session, name string) (t tag, err error) {
 	if err != nil {
 		return t, err
 	}
-	defer func() { err = errors.Join(err, img.Close()) }()
+	defer func() { err = errors.Join(err, s.closeImage(img)) }()
 	size, err := img.GetSize()
 	if err != nil {
 		return t, err

@@ -94,7 +94,7 @@ func (p *Pool) flat(s *session, rbdName string, t *tag) (*tag, error) {
 		return nil, err
 	}
 	_, err = img.GetParent()
-	if err := errors.Join(ignore(err, enoent), img.Close()); err != nil {
+	if err := errors.Join(ignore(err, enoent), s.closeImage(img)); err != nil {
 		return nil, err
 	}
 	if !is(err, enoent) {

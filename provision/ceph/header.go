@@ -177,7 +177,7 @@ func (s *session) byID(id string, fn func(*rbd.Image) error) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(fn(img), img.Close())
+		return errors.Join(fn(img), s.closeImage(img))
 	}
 	err := call()
 	if !is(err, erofs) {

@@ -48,7 +48,7 @@ func with(t *testing.T, s *session, name string, do func(*rbd.Image) error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(do(img), img.Close()); err != nil {
+	if err := errors.Join(do(img), s.closeImage(img)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -135,7 +135,7 @@ func (s *session) watcherOf(id string) (user rbd.ImageWatcher, err error) {
 		return user, err
 	}
 	all, err := img.ListWatchers()
-	if err := errors.Join(err, img.Close()); err != nil || len(all) == 0 {
+	if err := errors.Join(err, s.closeImage(img)); err != nil || len(all) == 0 {
 		return user, err
 	}
 	return all[0], nil

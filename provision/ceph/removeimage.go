@@ -64,7 +64,7 @@ func (p *Pool) noClones(s *session, name string) error {
 		return err
 	}
 	clones, err := img.ListChildrenAttributes()
-	if err := errors.Join(err, img.Close()); err != nil {
+	if err := errors.Join(err, s.closeImage(img)); err != nil {
 		return err
 	}
 	if len(clones) == 0 {

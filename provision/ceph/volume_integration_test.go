@@ -55,7 +55,7 @@ func used(t *testing.T, p *Pool) (img *rbd.Image, leave func()) {
 		t.Fatal(err)
 	}
 	return img, func() {
-		if err := img.Close(); err != nil {
+		if err := s.closeImage(img); err != nil {
 			t.Error(err)
 		}
 	}

@@ -3,7 +3,6 @@
 package ceph
 
 import (
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -28,8 +27,10 @@ func TestCloseAtOnce(t *testing.T) {
 	})
 	opts := rbd.NewRbdImageOptions()
 	defer opts.Destroy()
-	if err := errors.Join(opts.SetUint64(rbd.ImageOptionCloneFormat, 2),
-		rbd.CloneImage(made.io, "base", snapshot, made.io, "clone", opts)); err != nil {
+	if err := opts.SetUint64(rbd.ImageOptionCloneFormat, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := rbd.CloneImage(made.io, "base", snapshot, made.io, "clone", opts); err != nil {
 		t.Fatal(err)
 	}
 	length := 8 * time.Second
@@ -86,8 +87,7 @@ func bind(t *testing.T, fn func()) {
 	defer runtime.UnlockOSThread()
 	var all, first unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Error(err)
-		return
+		t.Fatal(err)
 	}
 	cpu := 0
 	for !all.IsSet(cpu) {
@@ -95,11 +95,10 @@ func bind(t *testing.T, fn func()) {
 	}
 	first.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &first); err != nil {
-		t.Error(err)
-		return
+		t.Fatal(err)
 	}
 	fn()
 	if err := unix.SchedSetaffinity(0, &all); err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 }

@@ -87,6 +87,11 @@ type Change struct {
 	Quota TokenQuota
 	// Keyed is the request if it has an idempotency key, or nil.
 	Keyed *KeyedRequest
+	// Match returns an error if the request is not about this version of the object that a job is to
+	// work on. It is nil for a request about any version. The object is an [Image], or an [Instance] or
+	// an [OVA] with what identifies its version. The store calls it in the transaction that accepts the
+	// job.
+	Match func(object any) error
 }
 
 type changeKey struct{}

@@ -23,3 +23,11 @@ var pathParam = regexp.MustCompile(`:(\w+)`)
 
 // Described returns the path as openapi.yaml writes it.
 func (r Route) Described() string { return pathParam.ReplaceAllString(r.Path, "{$1}") }
+
+// NativeRoutes returns the routes of the native table.
+func NativeRoutes() (all []Route) {
+	for _, r := range tables(&server.Router{Server: server.New(server.Config{Store: struct{ server.Store }{}})})[0].Routes {
+		all = append(all, Route{r})
+	}
+	return all
+}

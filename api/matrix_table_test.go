@@ -28,6 +28,7 @@ var routeAccess = map[string]access{
 	"POST /maintenance/:id/cancel":                {401, 403, 403, 404, ""},
 	"GET /tokens":                                 {401, 403, 403, 200, ""},
 	"POST /tokens":                                {401, 403, 403, 415, ""},
+	"GET /tokens/:name":                           {401, 403, 403, 404, ""},
 	"DELETE /tokens/:name":                        {401, 403, 403, 404, ""},
 	"PUT /tokens/:name/quota":                     {401, 403, 403, 415, ""},
 	"GET /audit":                                  {401, 403, 403, 200, ""},

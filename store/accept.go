@@ -63,6 +63,9 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		if err := holdToken(ctx, b, asker, &a); err != nil {
 			return nil, err
 		}
+		if err := matched(ctx, b.Tx, asker, a.Job); err != nil {
+			return nil, err
+		}
 		if err := db.accept(ctx, b, &a); err != nil {
 			return nil, err
 		}

@@ -13,15 +13,20 @@ import (
 // the latest, and undoes it. A job that has not started ends at once, and a job that waits for its
 // next attempt is undone at once. Cancelling a job twice changes nothing. CancelJob returns
 // ErrConflict for a job that has ended, an import whose image is complete, or a rebuild that
-// removes the old disks. It returns ErrInvalid for a job that cannot be undone.
-func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID) error {
+// removes the old disks. It returns ErrInvalid for a job that cannot be undone. The job as it was must
+// pass the checks.
+func (db *DB) CancelJob(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) error {
 	return db.sql.Update(ctx, "cancel job", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the job is neither claimed nor ended before the commit.
 		j, err := sqldb.One(ctx, tx, jobs.ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, id)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if err := sqldb.Pass(j, checks); err != nil {
+			return err
+		}
+		switch {
 		case j.Kind.Forward():
 			return seedbed.Errorf(seedbed.ErrInvalid, "job %s is a %s job, which cannot be cancelled", id.Short(), j.Kind)
 		case j.State.Terminal():

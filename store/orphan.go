@@ -12,12 +12,16 @@ import (
 // UndoAgain repeats the undo of a job that left something behind, for the stages that did. It
 // returns ErrConflict if the job ended otherwise or another job has worked on its instance since,
 // ErrNotFound if its instance or image no longer exists, and ErrInUse while a job works on it.
-func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
+// The job as it was must pass the checks.
+func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) (j seedbed.Job, err error) {
 	err = db.sql.Update(ctx, "undo job again", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the second of two concurrent calls sees what the first did.
 		j, err = sqldb.One(ctx, tx, jobs.ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, id)
 		if err != nil {
+			return err
+		}
+		if err := sqldb.Pass(j, checks); err != nil {
 			return err
 		}
 		if j.State != seedbed.JobIncomplete {

@@ -15,12 +15,16 @@ import (
 // failed, with a new count of attempts. ResumeJob returns ErrConflict if the job ended otherwise,
 // ErrNotFound if its instance or image no longer exists, and ErrInUse if another job works on that;
 // Holder is the other job.
-func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err error) {
+// The job as it was must pass the checks.
+func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) (j seedbed.Job, err error) {
 	err = db.sql.Update(ctx, "resume job", func(tx *sqldb.Tx) error {
 		// Lock the row, so that the second of two concurrent calls sees what the first did.
 		j, err = sqldb.One(ctx, tx, jobs.ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),
 			`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, id)
 		if err != nil {
+			return err
+		}
+		if err := sqldb.Pass(j, checks); err != nil {
 			return err
 		}
 		if !j.State.CanBecome(seedbed.JobQueued) {

@@ -43,6 +43,11 @@ func (c *Client) Tokens(ctx context.Context) ([]seedbed.Token, error) {
 	return get[[]seedbed.Token](ctx, c, "/tokens", nil)
 }
 
+// Token returns a token, or seedbed.ErrNotFound.
+func (c *Client) Token(ctx context.Context, name string) (seedbed.Token, error) {
+	return get[seedbed.Token](ctx, c, at("/tokens", name), nil)
+}
+
 // SetTokenQuota bounds what a token's live instances may use together.
 func (c *Client) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error) {
 	return put[seedbed.Token](ctx, c, at("/tokens", name)+"/quota", "", q)

@@ -33,8 +33,12 @@ func (r *router) foreign(ctx context.Context, c *fiber.Ctx) (seedbed.ForeignDoma
 	return r.Strangers.ForeignDomain(ctx, node, strings.Clone(n))
 }
 
-func (r *router) domain(ctx context.Context, c *fiber.Ctx) (any, error) {
-	return r.foreign(ctx, c)
+func (r *router) domain(ctx context.Context, c *fiber.Ctx) error {
+	f, err := r.foreign(ctx, c)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(f), f)
 }
 
 // adopt starts the job that adopts the domain. The body is optional.
@@ -47,6 +51,10 @@ func (r *router) adopt(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) 
 	}
 	f, err := r.foreign(ctx, c)
 	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	// The domain is not in the database: the job works on what was read here.
+	if err := server.Matches(c, server.ContentTag(f)); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	return r.Adoptions.Adopt(ctx, f, req, o)

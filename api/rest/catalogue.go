@@ -40,23 +40,19 @@ func (r *router) accept(f func(context.Context, *fiber.Ctx, seedbed.JobOptions) 
 	}
 }
 
+// acceptOn is like accept, for a job on an existing object. The store accepts it only if the object is
+// the version that the request's If-Match header names.
+func (r *router) acceptOn(f func(context.Context, *fiber.Ctx, seedbed.JobOptions) (seedbed.Receipt, error)) server.Handler {
+	accept := r.accept(f)
+	return func(ctx context.Context, c *fiber.Ctx) error { return accept(server.OnMatch(ctx, c), c) }
+}
+
 // list returns a handler that answers the objects that f reads.
 func list[T any](f func(context.Context) ([]T, error)) server.Handler {
 	return answer(func(ctx context.Context, _ *fiber.Ctx) (any, error) { return f(ctx) })
 }
 
-// show returns a handler that answers the object that the path names.
-func show[T any](kind string, f func(context.Context, string) (T, error)) server.Handler {
-	return answer(func(ctx context.Context, c *fiber.Ctx) (any, error) {
-		n, err := server.NameOf(c, kind)
-		if err != nil {
-			return nil, err
-		}
-		return f(ctx, n)
-	})
-}
-
-// showTagged is like show, and sets the object's ETag.
+// showTagged answers the object that the path names, with its ETag.
 func showTagged[T any](
 	ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error), tag func(T) string,
 ) error {
@@ -90,8 +86,12 @@ func dropTagged[T any](
 	ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string, ...func(T) error) error, tag func(T) string,
 ) error {
 	return drop(ctx, c, kind, func(ctx context.Context, n string) error {
-		return f(ctx, n, func(v T) error { return server.Matches(c, tag(v)) })
+		return f(ctx, n, server.IfMatch(c, tag))
 	})
+}
+
+func (r *router) image(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, "image", r.Store.Image, server.ContentTag)
 }
 
 func (r *router) importImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {

@@ -68,12 +68,16 @@ func deliveryOf(c *fiber.Ctx) (hook, id string, err error) {
 	return hook, id, nil
 }
 
-func (r *router) delivery(ctx context.Context, c *fiber.Ctx) (any, error) {
+func (r *router) delivery(ctx context.Context, c *fiber.Ctx) error {
 	hook, id, err := deliveryOf(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return r.Store.Delivery(ctx, hook, id)
+	d, err := r.Store.Delivery(ctx, hook, id)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(d), d)
 }
 
 func (r *router) redeliver(ctx context.Context, c *fiber.Ctx) error {

@@ -19,7 +19,18 @@ const (
 )
 
 func (r *router) deleteEndpoint(ctx context.Context, c *fiber.Ctx) error {
-	return drop(ctx, c, "endpoint", r.Store.DeleteEndpoint)
+	return dropTagged(ctx, c, "endpoint", r.Store.DeleteEndpoint, endpointTag)
+}
+
+func (r *router) endpoint(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, "endpoint", r.Store.Endpoint, endpointTag)
+}
+
+// endpointTag returns the entity tag of an endpoint. It does not cover the failures since the last
+// success.
+func endpointTag(e seedbed.Endpoint) string {
+	e.Failures, e.FailingSince, e.OpenUntil = 0, time.Time{}, time.Time{}
+	return server.ContentTag(e)
 }
 
 func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
@@ -76,51 +87,55 @@ func (r *router) endpointKeys(versions []string, given string) (keys []seedbed.E
 // privatePrefix is the prefix of v1a's private keys.
 const privatePrefix = "whsk_"
 
-func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) {
+func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	n, err := server.NameOf(c, "endpoint")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var req seedbed.EndpointChange
 	if err := server.Receive(c, &req); err != nil {
-		return nil, err
+		return err
 	}
 	if req.Empty() {
-		return nil, server.Invalid("nothing to change: expected some of url, events, allow_private, insecure and enabled")
+		return server.Invalid("nothing to change: expected some of url, events, allow_private, insecure and enabled")
 	}
-	return r.Store.ChangeEndpoint(ctx, n, req)
+	e, err := r.Store.ChangeEndpoint(ctx, n, req, server.IfMatch(c, endpointTag))
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, endpointTag(e), e)
 }
 
-func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) {
+func (r *router) rotateEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	n, err := server.NameOf(c, "endpoint")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var req wire.EndpointRotation
 	if err := server.Receive(c, &req); err != nil {
-		return nil, err
+		return err
 	}
 	overlap := defaultOverlap
 	if req.Overlap != nil {
 		overlap = *req.Overlap
 	}
 	if overlap < 0 || overlap > maxOverlap {
-		return nil, server.Invalid("overlap %s: expected nanoseconds from 0 to %s", overlap, maxOverlap)
+		return server.Invalid("overlap %s: expected nanoseconds from 0 to %s", overlap, maxOverlap)
 	}
 	if len(req.Sign) == 0 {
 		e, err := r.Store.Endpoint(ctx, n)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		req.Sign = e.Signs()
 	}
 	keys, secret, err := r.endpointKeys(req.Sign, req.Secret)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e, err := r.Store.RotateEndpointKeys(ctx, n, keys, overlap)
+	e, err := r.Store.RotateEndpointKeys(ctx, n, keys, overlap, server.IfMatch(c, endpointTag))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return wire.NewEndpoint{Endpoint: e, Secret: secret}, nil
+	return server.Tagged(c, endpointTag(e), wire.NewEndpoint{Endpoint: e, Secret: secret})
 }

@@ -77,7 +77,7 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	if err := r.Receiving.Check(h); err != nil {
 		return err
 	}
-	if h, err = r.Store.UpdateHook(ctx, h); err != nil {
+	if h, err = r.Store.UpdateHook(ctx, h, server.IfMatch(c, server.ContentTag[seedbed.Hook])); err != nil {
 		return err
 	}
 	return server.Tagged(c, server.ContentTag(h), h)

@@ -39,26 +39,26 @@ func (r *router) hookKey(h seedbed.HookSettings, req wire.HookKey) (key seedbed.
 	return key, secret, err
 }
 
-func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) (any, error) {
+func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
 	req := wire.HookRotation{Overlap: defaultOverlap}
 	if err := server.Receive(c, &req); err != nil {
-		return nil, err
+		return err
 	}
 	if req.Overlap < 0 || req.Overlap > maxOverlap {
-		return nil, server.Invalid("overlap %s: expected nanoseconds from 0s to %s", req.Overlap, maxOverlap)
+		return server.Invalid("overlap %s: expected nanoseconds from 0s to %s", req.Overlap, maxOverlap)
 	}
 	h, err := r.hookOf(ctx, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	key, secret, err := r.hookKey(h.HookSettings, req.HookKey)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap); err != nil {
-		return nil, err
+	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap, server.IfMatch(c, server.ContentTag[seedbed.Hook])); err != nil {
+		return err
 	}
-	return wire.NewHook{Hook: h, Secret: secret}, nil
+	return server.Tagged(c, server.ContentTag(h), wire.NewHook{Hook: h, Secret: secret})
 }
 
 // removeHookKey removes a key at once. It refuses if the hook would then be unusable or accept

@@ -86,9 +86,6 @@ func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err := seedbed.CheckInstanceName(n); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if err := server.Unchanged(ctx, c, "instance", r.Store.InstanceByName, server.InstanceTag); err != nil {
-		return seedbed.Receipt{}, err
-	}
 	return r.Intake.Submit(ctx, seedbed.Request{
 		Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm")), JobOptions: o,
 	}, nil)

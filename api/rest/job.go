@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"time"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -24,24 +25,34 @@ func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	return r.Store.JobByPrefix(ctx, id)
 }
 
-func (r *router) job(ctx context.Context, c *fiber.Ctx) (any, error) {
+// job answers a job with its stages. The ETag is that of the job, which changes with each stage.
+func (r *router) job(ctx context.Context, c *fiber.Ctx) error {
 	j, err := r.asked(ctx, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stages, err := r.Store.Stages(ctx, j.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return wire.JobStatus{Job: j, Stages: stages}, nil
+	return server.Tagged(c, jobTag(j), wire.JobStatus{Job: j, Stages: stages})
 }
+
+// jobTag returns the entity tag of a job. It does not cover the lease, which its owner renews.
+func jobTag(j seedbed.Job) string {
+	j.LeaseUntil = time.Time{}
+	return server.ContentTag(j)
+}
+
+// ifJob returns the check of a job against the request's If-Match header.
+func ifJob(c *fiber.Ctx) func(seedbed.Job) error { return server.IfMatch(c, jobTag) }
 
 func (r *router) cancelJob(ctx context.Context, c *fiber.Ctx) error {
 	j, err := r.asked(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := r.Store.CancelJob(ctx, j.ID); err != nil {
+	if err := r.Store.CancelJob(ctx, j.ID, ifJob(c)); err != nil {
 		return err
 	}
 	if j, err = r.Store.Job(ctx, j.ID); err != nil {
@@ -130,7 +141,7 @@ func (r *router) undoJob(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if j, err = r.Store.UndoAgain(ctx, j.ID); err != nil {
+	if j, err = r.Store.UndoAgain(ctx, j.ID, ifJob(c)); err != nil {
 		return err
 	}
 	return server.Reply(c, fiber.StatusAccepted, j)

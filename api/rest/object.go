@@ -40,7 +40,7 @@ func (o objects[T, W]) read(ctx context.Context, name string) (T, error) {
 // tag returns the entity tag of an object.
 func (o objects[T, W]) tag(v T) string {
 	_, stored := o.of(v)
-	return server.RevisionTag(stored.Revision, stored.Created.UnixMicro())
+	return server.ObjectTag(stored)
 }
 
 // all answers a page of the objects, by name.

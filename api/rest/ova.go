@@ -47,9 +47,5 @@ func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptio
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	all := r.ovaImages()
-	if err := server.Unchanged(ctx, c, all.kind, all.read, all.tag); err != nil {
-		return seedbed.Receipt{}, err
-	}
 	return r.OVAs.RemoveOVA(ctx, n, o)
 }

@@ -43,7 +43,7 @@ func powerParams(p wire.PowerRequest, to map[string]any) map[string]any {
 // power returns the handler that starts a job to stop or reboot the instance that the path names.
 // The body is optional.
 func (r *router) power(action string) server.Handler {
-	return r.accept(func(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return r.acceptOn(func(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 		var p wire.PowerRequest
 		if c.Context().Request.Header.ContentLength() != 0 {
 			if err := server.Receive(c, &p); err != nil {

@@ -19,12 +19,16 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
+	// A job that has ended changes no more, unless it is resumed.
+	if err := ifJob(c)(j); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	switch {
 	case !j.State.Terminal():
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is %s: it has not ended, so it cannot be retried",
 			j.ID.Short(), j.State)
 	case j.State == seedbed.JobFailed:
-		if j, err = r.Store.ResumeJob(ctx, j.ID); err != nil {
+		if j, err = r.Store.ResumeJob(ctx, j.ID, ifJob(c)); err != nil {
 			return seedbed.Receipt{}, err
 		}
 		return seedbed.Receipt{Job: j.ID, State: j.State}, nil

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -36,20 +37,34 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 }
 
 // setTokenQuota sets the quota of a token. It applies from now on.
-func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) (any, error) {
+func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) error {
 	n, err := server.NameOf(c, "token")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var q seedbed.TokenQuota
 	if err := server.Receive(c, &q); err != nil {
-		return nil, err
+		return err
 	}
-	return r.Store.SetTokenQuota(ctx, n, q)
+	t, err := r.Store.SetTokenQuota(ctx, n, q, server.IfMatch(c, tokenTag))
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, tokenTag(t), t)
 }
 
 func (r *router) deleteToken(ctx context.Context, c *fiber.Ctx) error {
-	return drop(ctx, c, "token", r.Store.DeleteToken)
+	return dropTagged(ctx, c, "token", r.Store.DeleteToken, tokenTag)
+}
+
+func (r *router) token(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, "token", r.Store.Token, tokenTag)
+}
+
+// tokenTag returns the entity tag of a token. It does not cover the token's last use.
+func tokenTag(t seedbed.Token) string {
+	t.Used = time.Time{}
+	return server.ContentTag(t)
 }
 
 func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) (any, error) {

@@ -111,7 +111,7 @@ func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
 		}
 		return server.Reply(c, fiber.StatusOK, p)
 	}
-	receipt, err := r.VolumeJobs.Resize(ctx, i.Name, req.ResizeRequest, o)
+	receipt, err := r.VolumeJobs.Resize(server.OnMatch(ctx, c), i.Name, req.ResizeRequest, o)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ func InstanceTag(i seedbed.Instance) string { return RevisionTag(i.Revision, i.I
 // ProfileTag returns the entity tag of a profile.
 func ProfileTag(p seedbed.Profile) string { return RevisionTag(p.Revision, p.Created.UnixMicro()) }
 
+// ObjectTag returns the entity tag of an object that a profile can name.
+func ObjectTag(m seedbed.ObjectMeta) string { return RevisionTag(m.Revision, m.Created.UnixMicro()) }
+
 // RevisionTag returns the entity tag of a revision of an object. of distinguishes the object from
 // later ones of the same name.
 func RevisionTag(revision int64, of any) string { return fmt.Sprintf(`"%d-%v"`, revision, of) }
@@ -56,21 +59,27 @@ func Matches(c *fiber.Ctx, tag string) error {
 			": read it again, and change that version"}
 }
 
-// Unchanged calls Matches for the object that the path names, as it is now. It is for requests that
-// start a job.
-func Unchanged[T any](
-	ctx context.Context, c *fiber.Ctx, kind string, read func(context.Context, string) (T, error), tag func(T) string,
-) error {
-	if httpserve.FieldsOf(c.Context()).Get("if-match") == "" {
-		return nil
+// IfMatch returns the check whether an object is the version that the request's If-Match header names.
+// The store calls it in the transaction that changes the object.
+func IfMatch[T any](c *fiber.Ctx, tag func(T) string) func(T) error {
+	return func(v T) error { return Matches(c, tag(v)) }
+}
+
+// OnMatch returns ctx for a request that starts a job on an existing object: an instance, an image or
+// an OVA image. The job is accepted only if the object is the version that the If-Match header names.
+func OnMatch(ctx context.Context, c *fiber.Ctx) context.Context {
+	asked := seedbed.ChangeOf(ctx)
+	if asked == nil || httpserve.FieldsOf(c.Context()).Get("if-match") == "" {
+		return ctx
 	}
-	n, err := NameOf(c, kind)
-	if err != nil {
-		return err
+	asked.Match = func(object any) error {
+		switch v := object.(type) {
+		case seedbed.Instance:
+			return Matches(c, InstanceTag(v))
+		case seedbed.OVA:
+			return Matches(c, ObjectTag(v.ObjectMeta))
+		}
+		return Matches(c, ContentTag(object))
 	}
-	v, err := read(ctx, n)
-	if err != nil {
-		return err
-	}
-	return Matches(c, tag(v))
+	return ctx
 }

@@ -94,9 +94,9 @@ type Jobs interface {
 	// characters.
 	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
 	// CancelJob marks a job for undoing. It returns ErrConflict when the job has ended.
-	CancelJob(ctx context.Context, id seedbed.JobID) error
+	CancelJob(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) error
 	// ResumeJob queues a failed job again, at the stage that failed.
-	ResumeJob(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	ResumeJob(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) (seedbed.Job, error)
 	LiveJobs(ctx context.Context, limit int) ([]seedbed.Job, error)
 	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
 	// Events returns at most limit events with a number above after, oldest first.
@@ -116,7 +116,7 @@ type Jobs interface {
 	Strays(ctx context.Context) ([]seedbed.Orphan, error)
 	// UndoAgain undoes a job again. It returns ErrConflict, ErrNotFound or ErrInUse if that would
 	// touch resources that something else owns by now.
-	UndoAgain(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	UndoAgain(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) (seedbed.Job, error)
 }
 
 // Webhooks reads and writes the receivers of webhooks that come in, and of those that go out.
@@ -127,9 +127,11 @@ type Webhooks interface {
 	DeleteHook(ctx context.Context, name string, checks ...func(seedbed.Hook) error) error
 	// UpdateHook changes everything except scheme and keys. It returns ErrConflict if the hook was
 	// changed after h.Changed.
-	UpdateHook(ctx context.Context, h seedbed.Hook) (seedbed.Hook, error)
+	UpdateHook(ctx context.Context, h seedbed.Hook, checks ...func(seedbed.Hook) error) (seedbed.Hook, error)
 	// RotateHook adds a key. The previous keys are accepted until overlap has passed.
-	RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error)
+	RotateHook(
+		ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration, checks ...func(seedbed.Hook) error,
+	) (seedbed.Hook, error)
 	// RemoveHookKey removes a key if check accepts the hook with and without it.
 	RemoveHookKey(ctx context.Context, name, id string, check func(was, left seedbed.Hook) error) (seedbed.Hook, error)
 	// Deliveries returns at most limit deliveries, newest first, without payloads.
@@ -145,11 +147,15 @@ type Webhooks interface {
 	CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error)
 	Endpoint(ctx context.Context, name string) (seedbed.Endpoint, error)
 	Endpoints(ctx context.Context) ([]seedbed.Endpoint, error)
-	DeleteEndpoint(ctx context.Context, name string) error
+	DeleteEndpoint(ctx context.Context, name string, checks ...func(seedbed.Endpoint) error) error
 	// ChangeEndpoint changes an endpoint. Deliveries in the outbox stay, in their order.
-	ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (seedbed.Endpoint, error)
+	ChangeEndpoint(
+		ctx context.Context, name string, change seedbed.EndpointChange, checks ...func(seedbed.Endpoint) error,
+	) (seedbed.Endpoint, error)
 	// RotateEndpointKeys adds keys. The previous keys also sign until overlap has passed.
-	RotateEndpointKeys(ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration) (seedbed.Endpoint, error)
+	RotateEndpointKeys(
+		ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration, checks ...func(seedbed.Endpoint) error,
+	) (seedbed.Endpoint, error)
 	// OutgoingDeliveries returns at most limit deliveries, newest first. An empty state means all
 	// states.
 	OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) ([]seedbed.Outgoing, error)
@@ -182,8 +188,9 @@ type Access interface {
 	// TokenOf finds a token by the digest of its secret, expired or not.
 	TokenOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Token, error)
 	Tokens(ctx context.Context) ([]seedbed.Token, error)
-	DeleteToken(ctx context.Context, name string) error
-	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error)
+	Token(ctx context.Context, name string) (seedbed.Token, error)
+	DeleteToken(ctx context.Context, name string, checks ...func(seedbed.Token) error) error
+	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error) (seedbed.Token, error)
 	// Audit returns at most limit entries before the one with that ID, newest first. A before of 0
 	// starts with the newest.
 	Audit(ctx context.Context, before int64, limit int) ([]seedbed.AuditEntry, error)

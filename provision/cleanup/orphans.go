@@ -17,7 +17,7 @@ type Leftovers interface {
 	Orphans(ctx context.Context) ([]seedbed.Orphan, error)
 	// UndoAgain has a job that left something behind undone again. Errors: ErrConflict, ErrNotFound
 	// or ErrInUse if that would touch what belongs to another owner.
-	UndoAgain(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+	UndoAgain(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) (seedbed.Job, error)
 	// NoteStrays records everything on the nodes that carries Seedbed's tag but belongs to nothing
 	// in the database.
 	NoteStrays(ctx context.Context, nodes []string, found []seedbed.Orphan) error

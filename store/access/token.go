@@ -92,31 +92,53 @@ func (s *Store) Tokens(ctx context.Context) (all []seedbed.Token, err error) {
 }
 
 // SetTokenQuota sets what a token's instances may have from now on. Existing instances stay, even
-// if they exceed it.
-func (s *Store) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (t seedbed.Token, err error) {
+// if they exceed it. The token as it was must pass the checks.
+func (s *Store) SetTokenQuota(
+	ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error,
+) (t seedbed.Token, err error) {
 	if err := q.Check(); err != nil {
 		return t, sqldb.Within("token "+sqldb.Clean(name, 80), err)
 	}
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))
 	err = s.db.Update(ctx, "change quota of token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		t, err = sqldb.One(ctx, tx, ScanToken, missing,
+		if err := holdToken(ctx, tx, name, checks); err != nil {
+			return err
+		}
+		t, err = sqldb.One(ctx, tx, ScanToken, noToken(name),
 			`UPDATE token SET max_instances = $1, max_vcpus = $2, max_memory = $3, max_disk = $4 WHERE name = $5 RETURNING `+TokenColumns,
 			q.Instances, q.VCPUs, q.Memory, q.Disk, name)
-		if err != nil && sqldb.Unstorable(err) {
-			err = missing
-		}
 		return err
 	})
 	return t, err
 }
 
-// DeleteToken revokes a token. Its holder is refused from now on.
-func (s *Store) DeleteToken(ctx context.Context, name string) error {
-	return s.db.Update(ctx, "revoke token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		n, err := sqldb.Affect(ctx, tx, `DELETE FROM token WHERE name = $1`, name)
-		if err == nil && n == 0 {
-			err = seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))
-		}
+// Token returns the token called name.
+func (s *Store) Token(ctx context.Context, name string) (t seedbed.Token, err error) {
+	err = s.db.View(ctx, "read token", func(tx *sqldb.Tx) error {
+		t, err = sqldb.One(ctx, tx, ScanToken, noToken(name), `SELECT `+TokenColumns+` FROM token WHERE name = $1`, name)
 		return err
+	})
+	return t, err
+}
+
+func noToken(name string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "token %q does not exist", sqldb.Clean(name, 80))
+}
+
+// holdToken locks the row of a token, which must pass the checks.
+func holdToken(ctx context.Context, tx *sqldb.Tx, name string, checks []func(seedbed.Token) error) error {
+	t, err := sqldb.One(ctx, tx, ScanToken, noToken(name), `UPDATE token SET name = name WHERE name = $1 RETURNING `+TokenColumns, name)
+	if err != nil {
+		return err
+	}
+	return sqldb.Pass(t, checks)
+}
+
+// DeleteToken revokes a token, which must pass the checks. Its holder is refused from now on.
+func (s *Store) DeleteToken(ctx context.Context, name string, checks ...func(seedbed.Token) error) error {
+	return s.db.Update(ctx, "revoke token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		if err := holdToken(ctx, tx, name, checks); err != nil {
+			return err
+		}
+		return sqldb.Exec(ctx, tx, `DELETE FROM token WHERE name = $1`, name)
 	})
 }

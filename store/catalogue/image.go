@@ -41,6 +41,12 @@ func ReadImage(ctx context.Context, tx *sqldb.Tx, name string, missing error) (s
 	return i, err
 }
 
+// LockImage locks the row of an image, and returns the image.
+func LockImage(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Image, error) {
+	return sqldb.LockOne(ctx, tx, ScanImage, seedbed.Errorf(seedbed.ErrNotFound, "image %q does not exist", sqldb.Clean(name, 80)),
+		`UPDATE image SET name = name WHERE name = $1 AND dropped = 0 RETURNING `+ImageColumns, name)
+}
+
 // Images returns all images sorted by name.
 func (s *Store) Images(ctx context.Context) (all []seedbed.Image, err error) {
 	err = s.db.View(ctx, "list images", func(tx *sqldb.Tx) error {

@@ -194,6 +194,14 @@ func HoldOVA(ctx context.Context, tx *sqldb.Tx, name string, missing error) (Hel
 	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)
 }
 
+// LockOVA locks the row of an OVA image, and returns it without its volumes.
+func LockOVA(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.OVA, error) {
+	return sqldb.LockOne(ctx, tx, func(r sqldb.Row) (o seedbed.OVA, err error) {
+		err = r.Scan(&o.Name, &o.State, &o.Revision, sqldb.ToTime(&o.Created), sqldb.ToTime(&o.Changed))
+		return o, err
+	}, NoOVA(name), `UPDATE ova SET state = state WHERE name = $1 RETURNING `+ovaColumns, name)
+}
+
 // UnusedSystem returns ErrInUse if profiles of others use the system template of an OVA image.
 func UnusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
 	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `

@@ -100,11 +100,15 @@ func holdProfile(ctx context.Context, tx *sqldb.Tx, name string, missing error) 
 }
 
 // UpdateHook changes a hook's settings; its keys stay. It returns ErrConflict for a hook that the
-// configuration declares, and for one that was changed since h.Changed, unless that is zero.
-func (s *Store) UpdateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
+// configuration declares, and for one that was changed since h.Changed, unless that is zero. The hook as
+// it was must pass the checks.
+func (s *Store) UpdateHook(ctx context.Context, h seedbed.Hook, checks ...func(seedbed.Hook) error) (made seedbed.Hook, err error) {
 	err = s.db.Update(ctx, "update hook "+h.Name, func(tx *sqldb.Tx) error {
 		old, err := lockHook(ctx, tx, h.Name)
 		if err != nil {
+			return err
+		}
+		if err := sqldb.Pass(old, checks); err != nil {
 			return err
 		}
 		if old.Scheme != h.Scheme {

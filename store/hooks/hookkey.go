@@ -101,9 +101,14 @@ func (s *Store) changeKeys(ctx context.Context, what, name string, change func(*
 
 // RotateHook adds a key to a hook. The existing keys stay valid until the overlap ends, or until
 // they expire if that is earlier. The overlap begins when the new key becomes valid. Keys that have
-// expired are removed.
-func (s *Store) RotateHook(ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration) (seedbed.Hook, error) {
+// expired are removed. The hook as it was must pass the checks.
+func (s *Store) RotateHook(
+	ctx context.Context, name string, key seedbed.HookKey, overlap time.Duration, checks ...func(seedbed.Hook) error,
+) (seedbed.Hook, error) {
 	return s.changeKeys(ctx, "rotate key", name, func(h *seedbed.Hook) error {
+		if err := sqldb.Pass(*h, checks); err != nil {
+			return err
+		}
 		at := sqldb.Now()
 		until := at.Add(overlap)
 		if key.NotBefore.After(at) {

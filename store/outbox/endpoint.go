@@ -92,13 +92,25 @@ func (s *Store) Endpoints(ctx context.Context) (all []seedbed.Endpoint, err erro
 	return all, err
 }
 
-// DeleteEndpoint removes an endpoint and all its pending deliveries.
-func (s *Store) DeleteEndpoint(ctx context.Context, name string) error {
+// lockEndpoint locks the row of an endpoint, which is read and then written as a whole, and returns the
+// endpoint if it passes the checks.
+func lockEndpoint(ctx context.Context, tx *sqldb.Tx, name string, checks []func(seedbed.Endpoint) error) (seedbed.Endpoint, error) {
+	if n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
+		return seedbed.Endpoint{}, orMissing(err, name)
+	}
+	e, err := readEndpoint(ctx, tx, name)
+	if err != nil {
+		return e, err
+	}
+	return e, sqldb.Pass(e, checks)
+}
+
+// DeleteEndpoint removes an endpoint, which must pass the checks, and all its pending deliveries.
+func (s *Store) DeleteEndpoint(ctx context.Context, name string, checks ...func(seedbed.Endpoint) error) error {
 	return s.db.Update(ctx, "delete endpoint", func(tx *sqldb.Tx) error {
-		n, err := sqldb.Affect(ctx, tx, `DELETE FROM endpoint WHERE name = $1`, name)
-		if err == nil && n == 0 {
-			err = noEndpoint(name)
+		if _, err := lockEndpoint(ctx, tx, name, checks); err != nil {
+			return err
 		}
-		return err
+		return sqldb.Exec(ctx, tx, `DELETE FROM endpoint WHERE name = $1`, name)
 	})
 }

@@ -12,13 +12,13 @@ import (
 //
 // Enabling an endpoint clears its failures. Disabling it skips its pending deliveries, and the
 // events that happen while it is disabled.
-func (s *Store) ChangeEndpoint(ctx context.Context, name string, change seedbed.EndpointChange) (e seedbed.Endpoint, err error) {
+//
+// The endpoint as it was must pass the checks.
+func (s *Store) ChangeEndpoint(
+	ctx context.Context, name string, change seedbed.EndpointChange, checks ...func(seedbed.Endpoint) error,
+) (e seedbed.Endpoint, err error) {
 	err = s.db.Update(ctx, "change endpoint", func(tx *sqldb.Tx) error {
-		// Lock the row first, because it is read and then written as a whole.
-		if err := sqldb.Exec(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil {
-			return err
-		}
-		was, err := readEndpoint(ctx, tx, name)
+		was, err := lockEndpoint(ctx, tx, name, checks)
 		if err != nil {
 			return err
 		}

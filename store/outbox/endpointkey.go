@@ -71,9 +71,9 @@ func endpointKeys(ctx context.Context, tx *sqldb.Tx, name string) ([]seedbed.End
 
 // RotateEndpointKeys adds keys, one of each version that the endpoint signs from now on. The
 // existing keys keep signing beside them for the duration of overlap. More than
-// [seedbed.MaxEndpointKeys] of a version is ErrConflict.
+// [seedbed.MaxEndpointKeys] of a version is ErrConflict. The endpoint as it was must pass the checks.
 func (s *Store) RotateEndpointKeys(
-	ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration,
+	ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration, checks ...func(seedbed.Endpoint) error,
 ) (e seedbed.Endpoint, err error) {
 	if keys, err = newEndpointKeys(name, keys); err != nil {
 		return e, err
@@ -82,9 +82,8 @@ func (s *Store) RotateEndpointKeys(
 		return e, seedbed.Errorf(seedbed.ErrInvalid, "an overlap of %s is not possible: expected 0 or more", overlap)
 	}
 	err = s.db.Update(ctx, "rotate key of endpoint", func(tx *sqldb.Tx) error {
-		// Lock the endpoint's row, so that two rotations run one after the other.
-		if n, err := sqldb.Affect(ctx, tx, `UPDATE endpoint SET epoch = epoch WHERE name = $1`, name); err != nil || n == 0 {
-			return orMissing(err, name)
+		if _, err := lockEndpoint(ctx, tx, name, checks); err != nil {
+			return err
 		}
 		end := sqldb.Now().Add(overlap)
 		err := sqldb.Exec(ctx, tx, `UPDATE endpoint_key SET expires = $1 WHERE endpoint = $2 AND (expires IS NULL OR expires > $1)`,

@@ -24,7 +24,8 @@ can read everything except consoles and what guests are served, an operator can 
 create and change instances, images and profiles, an admin can do everything. The
 control socket needs no token: anyone who can open it is an admin.`,
 	})
-	c.AddCommand(tokenAdd(a), tokens(a).List(a, "list", "List tokens"), tokenQuota(a),
+	r := tokens(a)
+	c.AddCommand(tokenAdd(a), r.List(a, "list", "List tokens"), r.Show(a, "show NAME", "Show a token"), tokenQuota(a),
 		a.RemoveCommand("remove NAME", "Revoke a token", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken))
 	return c
 }
@@ -87,6 +88,13 @@ func tokens(a *cli.App) cli.Resource[seedbed.Token] {
 		Head: []string{"name", "role", "made", "used", "expires", "quota"},
 		Row: func(t seedbed.Token) []string {
 			return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
+		},
+		One: cli.Named((*client.Client).Token),
+		Pairs: func(a *cli.App, t seedbed.Token) [][2]string {
+			return [][2]string{
+				{"name", t.Name}, {"role", string(t.Role)}, {"made", a.Moment(t.Created)}, {"used", a.Moment(t.Used)},
+				{"expires", expiry(t)}, {"quota", quotaLine(t.Quota)},
+			}
 		},
 	}
 }

@@ -35,6 +35,9 @@ type ProfileQuery struct {
 type JobQuery struct {
 	Kind  JobKind
 	State JobState
+	// Subject is the name of the instance or image that it works on.
+	Subject string
+	Node    string
 	// After is the last job of the page before; zero for the first page.
 	After JobCursor
 	// Limit is the maximum number of results; 0 means no limit.
@@ -97,3 +100,85 @@ func (m NameMatch) Matches(name string) bool {
 	}
 	return strings.Contains(name, m.Text)
 }
+
+// DeliveryQuery selects received deliveries, the newest first. The zero value of a field does not
+// restrict the selection.
+type DeliveryQuery struct {
+	Hook string
+	// ID is the sender's ID.
+	ID       string
+	Decision Decision
+	// Since is when the first one was received.
+	Since time.Time
+	// After is the last delivery of the page before, of which Received, Hook and ID count; without an
+	// ID for the first page.
+	After Delivery
+	// Limit is the maximum number of results; 0 means no limit.
+	Limit int
+}
+
+// RejectionQuery selects counts of deliveries whose sender was not accepted, the latest first. The zero
+// value of a field does not restrict the selection.
+type RejectionQuery struct {
+	Hook string
+	// Since is the earliest Last.
+	Since time.Time
+	// After is the last count of the page before, of which Last, Hook, Peer and Reason count; without a
+	// hook for the first page.
+	After Rejection
+	// Limit is the maximum number of results; 0 means no limit.
+	Limit int
+}
+
+// OutgoingQuery selects the deliveries to an endpoint, the newest first. The zero value of a field does
+// not restrict the selection.
+type OutgoingQuery struct {
+	State OutgoingState
+	// Since is when the first event happened.
+	Since time.Time
+	// Before is the Seq of the last delivery of the page before; 0 for the first page.
+	Before int64
+	// Limit is the maximum number of results; 0 means no limit.
+	Limit int
+}
+
+// AuditQuery selects entries of the audit log, the newest first. The zero value of a field does not
+// restrict the selection.
+type AuditQuery struct {
+	Actor string
+	// Since is when the first one was written.
+	Since time.Time
+	// Before is the ID of the last entry of the page before; 0 for the first page.
+	Before int64
+	// Limit is the maximum number of results; 0 means no limit.
+	Limit int
+}
+
+// OutgoingStates returns all states of deliveries to endpoints.
+func OutgoingStates() []OutgoingState {
+	return []OutgoingState{OutgoingPending, OutgoingSent, OutgoingDead, OutgoingSkipped}
+}
+
+// Decisions returns all decisions about received deliveries.
+func Decisions() []Decision {
+	return []Decision{DecisionAccepted, DecisionIgnored, DecisionRefused, DecisionPlanned}
+}
+
+// NodeStates returns all states of nodes.
+func NodeStates() []NodeState { return []NodeState{NodeReady, NodeCordoned, NodeAway} }
+
+// ImageStates returns all states of images.
+func ImageStates() []ImageState { return []ImageState{ImageImporting, ImageActive, ImageRemoving} }
+
+// DomainStates returns all states of domains.
+func DomainStates() []DomainState {
+	return []DomainState{DomainRunning, DomainPaused, DomainOff, DomainCrashed}
+}
+
+// OrphanKinds returns all kinds of orphan.
+func OrphanKinds() []OrphanKind {
+	return []OrphanKind{OrphanVolume, OrphanSnapshot, OrphanImage, OrphanDomain, OrphanStage}
+}
+
+// Roles returns all roles. Each has the rights of those before it.
+func Roles() []Role { return []Role{RoleViewer, RoleOperator, RoleAdmin} }

@@ -41,7 +41,7 @@ func TestCleanupOutgoing(t *testing.T) {
 	}
 	told := func() []string {
 		t.Helper()
-		all, err := l.db.OutgoingDeliveries(ctx, "ci", "", 0)
+		all, err := l.db.OutgoingDeliveries(ctx, "ci", seedbed.OutgoingQuery{})
 		l.ok(err)
 		var s []string
 		for _, o := range all {

@@ -201,7 +201,9 @@ func (l *lab) historyOf(events []seedbed.Event) string {
 func (l *lab) outbox(ctx context.Context, jobs []seedbed.Job, begun, ends map[seedbed.JobID]int) {
 	l.t.Helper()
 	const most = 1000
-	all, err := steady(ctx, func() ([]seedbed.Outgoing, error) { return l.db.OutgoingDeliveries(ctx, "all", "", most) })
+	all, err := steady(ctx, func() ([]seedbed.Outgoing, error) {
+		return l.db.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{Limit: most})
+	})
 	l.ok(err)
 	count := map[string]int{}
 	for n, o := range all { // the latest first

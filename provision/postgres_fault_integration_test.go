@@ -81,7 +81,7 @@ func TestPostgresCrashes(t *testing.T) {
 			t.Errorf("%s: %s: %s\n%s", j.Subject, j.State, j.Error, l.history(j.ID))
 		}
 	}
-	deliveries, err := l.db.Deliveries(ctx, 0)
+	deliveries, err := l.db.Deliveries(ctx, seedbed.DeliveryQuery{})
 	l.ok(err)
 	if len(deliveries) != len(acknowledged) || len(bySubject) != len(acknowledged) {
 		t.Errorf("%d deliveries and %d jobs for %d acknowledgements", len(deliveries), len(bySubject), len(acknowledged))

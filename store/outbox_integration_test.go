@@ -31,7 +31,7 @@ func TestPostgresOutboxOrder(t *testing.T) {
 			second := make(chan error, 1)
 			go func() { second <- db.CleanupFinished(ctx, nil) }()
 			awaitLocks(ctx, t, db, 1)
-			if all := do(db.OutgoingDeliveries(ctx, "ci", "", 0))(t); len(all) != 0 {
+			if all := do(db.OutgoingDeliveries(ctx, "ci", seedbed.OutgoingQuery{}))(t); len(all) != 0 {
 				t.Fatalf("visible before the commit: %+v", all)
 			}
 			end, want := first.Rollback, []string{"cleanup"}
@@ -44,7 +44,7 @@ func TestPostgresOutboxOrder(t *testing.T) {
 			if err := <-second; err != nil {
 				t.Fatal(err)
 			}
-			all := do(db.OutgoingDeliveries(ctx, "ci", "", 0))(t)
+			all := do(db.OutgoingDeliveries(ctx, "ci", seedbed.OutgoingQuery{}))(t)
 			if len(all) != len(want) {
 				t.Fatalf("%d deliveries, want %d", len(all), len(want))
 			}

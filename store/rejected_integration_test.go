@@ -54,7 +54,7 @@ func TestPostgresRejectionsDoNotWait(t *testing.T) {
 	if n := do(db.DropDeliveries(ctx, day.Add(24*time.Hour)))(t); n != 1 {
 		t.Errorf("%d rows deleted, want the one that was locked", n)
 	}
-	if left := do(db.Rejections(ctx, "ci", 0))(t); len(left) != 1 || !left[0].Last.Equal(newest) {
+	if left := do(db.Rejections(ctx, seedbed.RejectionQuery{Hook: "ci"}))(t); len(left) != 1 || !left[0].Last.Equal(newest) {
 		t.Errorf("%+v is left, want only the newest", left)
 	}
 }

@@ -171,7 +171,7 @@ func testSharedCreates(t *testing.T, db *DB) {
 		Keys: []seedbed.EndpointKey{{ID: "k1", Key: make([]byte, 32)}}}))(t)
 	ok("i", 3)
 	told := 0
-	for _, o := range do(db.OutgoingDeliveries(ctx, "all", "", 100))(t) {
+	for _, o := range do(db.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{Limit: 100}))(t) {
 		if o.Type == seedbed.EventJobAccepted {
 			told++
 		}

@@ -77,7 +77,7 @@ func TestPostgresStepIsTold(t *testing.T) {
 	do(acceptImport(ctx, db, "alpine"))(t)
 	do(db.ClaimJob(ctx, "one", time.Hour))(t)
 	told := map[string]int{}
-	for _, o := range do(db.OutgoingDeliveries(ctx, "ci", "", 0))(t) {
+	for _, o := range do(db.OutgoingDeliveries(ctx, "ci", seedbed.OutgoingQuery{}))(t) {
 		told[o.Type]++
 	}
 	for _, kind := range []string{seedbed.EventJobStarted, seedbed.EventJobStage, seedbed.EventJobSucceeded} {

@@ -182,7 +182,7 @@ func TestDeliveryIsDurableAndRepeatable(t *testing.T) {
 	if taken := i.send(t, client, "msg_2", create("web1")); taken.status != 409 || taken.Job != first.Job {
 		t.Errorf("name in use: %+v, want 409 with the holder %s", taken, first.Job)
 	}
-	all, err := i.db.Deliveries(t.Context(), 10)
+	all, err := i.db.Deliveries(t.Context(), seedbed.DeliveryQuery{Limit: 10})
 	if err != nil || len(all) != 2 || all[1].Job != first.Job || all[1].Hook != "ci" || all[1].ID != "msg_1" ||
 		all[0].Decision != seedbed.DecisionRefused {
 		t.Errorf("deliveries %+v, error %v", all, err)
@@ -209,7 +209,7 @@ func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 	if all, err := i.db.Jobs(t.Context(), 10); err != nil || len(all) != 1 {
 		t.Errorf("%d jobs (%v), want the import alone", len(all), err)
 	}
-	if all, err := i.db.Deliveries(t.Context(), 10); err != nil || len(all) != 1 ||
+	if all, err := i.db.Deliveries(t.Context(), seedbed.DeliveryQuery{Limit: 10}); err != nil || len(all) != 1 ||
 		all[0].Decision != seedbed.DecisionRefused || all[0].Detail == "" {
 		t.Errorf("deliveries %+v (%v), want the last refusal alone", all, err)
 	}

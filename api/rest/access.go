@@ -37,12 +37,8 @@ func filterOf(c *fiber.Ctx) (f filter, err error) {
 			return f, server.Invalid("status %q: expected a status such as 404, or a class such as 4xx", seedbed.Clip(f.status))
 		}
 	}
-	if s := c.Query("since"); s != "" {
-		if f.since, err = time.Parse(time.RFC3339, s); err != nil {
-			return f, server.Invalid("since %q: expected a time such as 2026-01-02T15:04:05Z", seedbed.Clip(s))
-		}
-	}
-	return f, nil
+	f.since, err = sinceOf(c)
+	return f, err
 }
 
 // none reports whether f selects every event.

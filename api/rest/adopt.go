@@ -10,8 +10,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// domains lists the domains that can be adopted, in short form.
-func (r *router) domains(ctx context.Context, c *fiber.Ctx) (any, error) {
+// readDomains returns the domains that can be adopted, in short form.
+func (r *router) readDomains(ctx context.Context, c *fiber.Ctx) ([]seedbed.ForeignDomain, error) {
 	node, err := server.NodeQuery(c)
 	if err != nil {
 		return nil, err

@@ -47,11 +47,6 @@ func (r *router) acceptOn(f func(context.Context, *fiber.Ctx, seedbed.JobOptions
 	return func(ctx context.Context, c *fiber.Ctx) error { return accept(server.OnMatch(ctx, c), c) }
 }
 
-// list returns a handler that answers the objects that f reads.
-func list[T any](f func(context.Context) ([]T, error)) server.Handler {
-	return answer(func(ctx context.Context, _ *fiber.Ctx) (any, error) { return f(ctx) })
-}
-
 // showTagged answers the object that the path names, with its ETag.
 func showTagged[T any](
 	ctx context.Context, c *fiber.Ctx, kind string, f func(context.Context, string) (T, error), tag func(T) string,

@@ -11,47 +11,85 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) (any, error) {
-	n, err := server.Limit(c, server.DefaultLimit)
+// deliveries lists what was received, of all hooks or of the one that the query names.
+func (r *router) deliveries(ctx context.Context, c *fiber.Ctx) error {
+	hook, err := hookQuery(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	id := strings.Clone(c.Query("id"))
-	switch {
-	case id == "":
-		return r.Store.Deliveries(ctx, n)
-	case len(id) > maxDeliveryID:
-		return nil, server.Invalid("id %q: expected the ID of a delivery", seedbed.Clip(id))
-	}
-	return r.Store.DeliveriesOf(ctx, id, n)
+	return r.deliveriesTo(ctx, c, hook)
 }
 
 // hookDeliveries lists the deliveries to a hook. The hook may have been removed since.
-func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) (any, error) {
-	n, err := server.Limit(c, server.DefaultLimit)
-	if err != nil {
-		return nil, err
-	}
+func (r *router) hookDeliveries(ctx context.Context, c *fiber.Ctx) error {
 	hook, err := server.NameOf(c, "hook")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return r.Store.HookDeliveries(ctx, hook, n)
+	return r.deliveriesTo(ctx, c, hook)
+}
+
+// hookQuery reads the hook that the query names.
+func hookQuery(c *fiber.Ctx) (string, error) {
+	hook := strings.Clone(c.Query("hook"))
+	if hook == "" {
+		return "", nil
+	}
+	return hook, seedbed.CheckName("hook", hook)
+}
+
+func (r *router) deliveriesTo(ctx context.Context, c *fiber.Ctx, hook string) (err error) {
+	q := seedbed.DeliveryQuery{Hook: strings.Clone(hook), ID: strings.Clone(c.Query("id"))}
+	if len(q.ID) > maxDeliveryID {
+		return server.Invalid("id %q: expected the ID of a delivery", seedbed.Clip(q.ID))
+	}
+	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
+		return err
+	}
+	if q.Decision, err = server.OneOf(c, "decision", seedbed.Decisions()); err != nil {
+		return err
+	}
+	if q.Since, err = sinceOf(c); err != nil {
+		return err
+	}
+	after, err := partsOf(c, "delivery", 3)
+	if err != nil {
+		return err
+	}
+	if after != nil {
+		q.After = seedbed.Delivery{Received: after.at, Hook: after.parts[0], ID: after.parts[1]}
+	}
+	cursor := func(d seedbed.Delivery) string { return cursorOf(d.Received, d.Hook, d.ID) }
+	return server.Page(c, q.Limit, cursor, func(n int) ([]seedbed.Delivery, error) {
+		q.Limit = n
+		return r.Store.Deliveries(ctx, q)
+	})
 }
 
 // rejections lists the counts of deliveries whose sender was not accepted.
-func (r *router) rejections(ctx context.Context, c *fiber.Ctx) (any, error) {
-	n, err := server.Limit(c, server.DefaultLimit)
+func (r *router) rejections(ctx context.Context, c *fiber.Ctx) (err error) {
+	var q seedbed.RejectionQuery
+	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
+		return err
+	}
+	if q.Hook, err = hookQuery(c); err != nil {
+		return err
+	}
+	if q.Since, err = sinceOf(c); err != nil {
+		return err
+	}
+	after, err := partsOf(c, "rejection", 4)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	hook := strings.Clone(c.Query("hook"))
-	if hook != "" {
-		if err := seedbed.CheckName("hook", hook); err != nil {
-			return nil, err
-		}
+	if after != nil {
+		q.After = seedbed.Rejection{Last: after.at, Hook: after.parts[0], Peer: after.parts[1], Reason: after.parts[2]}
 	}
-	return r.Store.Rejections(ctx, hook, n)
+	cursor := func(v seedbed.Rejection) string { return cursorOf(v.Last, v.Hook, v.Peer, v.Reason) }
+	return server.Page(c, q.Limit, cursor, func(n int) ([]seedbed.Rejection, error) {
+		q.Limit = n
+		return r.Store.Rejections(ctx, q)
+	})
 }
 
 const maxDeliveryID = 256

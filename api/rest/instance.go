@@ -3,6 +3,8 @@ package rest
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 
 	"seedbed"
@@ -111,24 +113,39 @@ func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
 	return guestBytes(c, "text/plain; charset=utf-8", text)
 }
 
-func (r *router) access(ctx context.Context, c *fiber.Ctx) (any, error) {
+// access lists the events of an instance's guest, newest first.
+func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
 	n, err := server.Limit(c, server.DefaultLimit)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f, err := filterOf(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if f.none() {
-		return r.Store.GuestEvents(ctx, i.ID, n)
+	after, err := partsOf(c, "guest event", 2)
+	if err != nil {
+		return err
 	}
-	all, err := r.Store.GuestEvents(ctx, i.ID, keptEvents)
-	return f.apply(all, n), err
+	cursor := func(e seedbed.GuestEvent) string { return cursorOf(e.At, strconv.FormatInt(e.Seq, 10)) }
+	return server.Page(c, n, cursor, func(n int) ([]seedbed.GuestEvent, error) {
+		if f.none() && after == nil {
+			return r.Store.GuestEvents(ctx, i.ID, n)
+		}
+		all, err := r.Store.GuestEvents(ctx, i.ID, keptEvents)
+		if after != nil { // the events that are gone are older than the others
+			last := slices.IndexFunc(all, func(e seedbed.GuestEvent) bool { return cursor(e) == c.Query("after") })
+			if last < 0 {
+				last = len(all) - 1
+			}
+			all = all[last+1:]
+		}
+		return f.apply(all, n), err
+	})
 }
 
 func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {

@@ -122,8 +122,8 @@ func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) (any, error) {
 	return page, nil
 }
 
-// orphans lists the orphans.
-func (r *router) orphans(ctx context.Context, c *fiber.Ctx) (any, error) {
+// readOrphans returns the orphans and the strays.
+func (r *router) readOrphans(ctx context.Context) ([]seedbed.Orphan, error) {
 	all, err := r.Store.Orphans(ctx)
 	if err != nil {
 		return nil, err

@@ -90,6 +90,14 @@ func jobQuery(c *fiber.Ctx) (q seedbed.JobQuery, err error) {
 	if q.Kind, err = server.OneOf(c, "kind", seedbed.JobKinds()); err != nil {
 		return q, err
 	}
+	if q.Subject = strings.Clone(c.Query("subject")); q.Subject != "" {
+		if err := seedbed.CheckName("subject", q.Subject); err != nil {
+			return q, err
+		}
+	}
+	if q.Node, err = server.NodeQuery(c); err != nil {
+		return q, err
+	}
 	if after := c.Query("after"); after != "" {
 		q.After, err = seedbed.ParseJobCursor(after)
 	}

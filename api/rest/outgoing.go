@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"strconv"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -24,22 +25,29 @@ func (r *router) testEndpoint(ctx context.Context, c *fiber.Ctx) (any, error) {
 	}, nil
 }
 
-func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) (any, error) {
-	n, err := server.NameOf(c, "endpoint")
+func (r *router) outgoing(ctx context.Context, c *fiber.Ctx) error {
+	endpoint, err := server.NameOf(c, "endpoint")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	most, err := server.Limit(c, server.DefaultLimit)
-	if err != nil {
-		return nil, err
+	var q seedbed.OutgoingQuery
+	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
+		return err
 	}
-	state := seedbed.OutgoingState(c.Query("state"))
-	switch state {
-	case "", seedbed.OutgoingPending, seedbed.OutgoingSent, seedbed.OutgoingDead, seedbed.OutgoingSkipped:
-	default:
-		return nil, server.Invalid("state %q: expected pending, sent, dead or skipped", seedbed.Clip(string(state)))
+	if q.State, err = server.OneOf(c, "state", seedbed.OutgoingStates()); err != nil {
+		return err
 	}
-	return r.Store.OutgoingDeliveries(ctx, n, state, most)
+	if q.Since, err = sinceOf(c); err != nil {
+		return err
+	}
+	if q.Before, err = server.Whole(c, "after", 0); err != nil || q.Before < 0 {
+		return server.Invalid("after %q: expected the seq of a delivery", seedbed.Clip(c.Query("after")))
+	}
+	cursor := func(o seedbed.Outgoing) string { return strconv.FormatInt(o.Seq, 10) }
+	return server.Page(c, q.Limit, cursor, func(n int) ([]seedbed.Outgoing, error) {
+		q.Limit = n
+		return r.Store.OutgoingDeliveries(ctx, endpoint, q)
+	})
 }
 
 func (r *router) resend(ctx context.Context, c *fiber.Ctx) error {

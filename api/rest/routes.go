@@ -33,15 +33,15 @@ func (r *router) routes() []route {
 		{post, "/cleanup", admin, cleanTimeout, answer(r.cleanup)},
 		{get, "/overview", viewer, call, answer(r.overview)},
 		{get, "/events", viewer, call, r.allEvents},
-		{get, "/orphans", viewer, call, answer(r.orphans)},
+		{get, "/orphans", viewer, call, r.orphans().serve},
 		{get, "/certificates/identity", viewer, call, r.certificate},
 
 		// Networks and nodes.
-		{get, "/networks", viewer, call, list(r.Store.Networks)},
+		{get, "/networks", viewer, call, r.networks().serve},
 		{get, "/networks/:name", viewer, call, r.network},
 		{patch, "/networks/:name", admin, call, r.changeNetwork},
-		{get, "/leases", viewer, call, list(r.Store.Leases)},
-		{get, "/nodes", viewer, call, list(r.Statuses)},
+		{get, "/leases", viewer, call, r.leases().serve},
+		{get, "/nodes", viewer, call, r.nodes().serve},
 		{post, "/nodes", admin, call, r.addNode},
 		{get, "/nodes/:name", viewer, call, r.hypervisor},
 		{patch, "/nodes/:name", admin, call, r.changeNode},
@@ -52,15 +52,15 @@ func (r *router) routes() []route {
 		{post, "/maintenance/:id/cancel", admin, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 
 		// Tokens and the audit log.
-		{get, "/tokens", admin, call, list(r.Store.Tokens)},
+		{get, "/tokens", admin, call, r.tokens().serve},
 		{post, "/tokens", admin, call, r.createToken},
 		{get, "/tokens/:name", admin, call, r.token},
 		{del, "/tokens/:name", admin, call, r.deleteToken},
 		{put, "/tokens/:name/quota", admin, call, r.setTokenQuota},
-		{get, "/audit", admin, call, answer(r.auditLog)},
+		{get, "/audit", admin, call, r.auditLog},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
-		{get, "/images", viewer, call, list(r.Store.Images)},
+		{get, "/images", viewer, call, r.images().serve},
 		{post, "/images", operator, call, r.accept(r.importImage)},
 		{get, "/images/:name", viewer, call, r.image},
 		{del, "/images/:name", operator, call, r.acceptOn(r.removeImage)},
@@ -108,7 +108,7 @@ func (r *router) routes() []route {
 		{del, "/ovas/:name", operator, call, r.acceptOn(r.removeOVA)},
 
 		// Webhooks that come in. A delivery includes its payload.
-		{get, "/hooks", viewer, call, list(r.Store.Hooks)},
+		{get, "/hooks", viewer, call, r.hooks().serve},
 		{post, "/hooks", admin, call, r.createHook},
 		{get, "/hooks/:name", viewer, call, r.hook},
 		{patch, "/hooks/:name", admin, call, r.changeHook},
@@ -116,14 +116,14 @@ func (r *router) routes() []route {
 		{post, "/hooks/:name/rotate", admin, call, r.rotateHook},
 		{del, "/hooks/:name/keys/:id", admin, call, r.removeHookKey},
 		{post, "/hooks/:name/test", admin, call, answer(r.testHook)},
-		{get, "/hooks/:name/deliveries", viewer, call, answer(r.hookDeliveries)},
+		{get, "/hooks/:name/deliveries", viewer, call, r.hookDeliveries},
 		{get, "/hooks/:name/deliveries/:id", operator, call, r.delivery},
 		{post, "/hooks/:name/deliveries/:id/redeliver", admin, call, r.redeliver},
-		{get, "/deliveries", viewer, call, answer(r.deliveries)},
-		{get, "/deliveries/rejected", viewer, call, answer(r.rejections)},
+		{get, "/deliveries", viewer, call, r.deliveries},
+		{get, "/deliveries/rejected", viewer, call, r.rejections},
 
 		// Webhooks that go out.
-		{get, "/endpoints", viewer, call, list(r.Store.Endpoints)},
+		{get, "/endpoints", viewer, call, r.endpoints().serve},
 		{post, "/endpoints", admin, call, r.createEndpoint},
 		{get, "/endpoints/:name", viewer, call, r.endpoint},
 		{patch, "/endpoints/:name", admin, call, r.changeEndpoint},
@@ -131,7 +131,7 @@ func (r *router) routes() []route {
 		{post, "/endpoints/:name/rotate", admin, call, r.rotateEndpoint},
 		{post, "/endpoints/:name/test", admin, doctorTimeout, answer(r.testEndpoint)},
 		{post, "/endpoints/:name/replay", admin, call, r.replay},
-		{get, "/endpoints/:name/deliveries", viewer, call, answer(r.outgoing)},
+		{get, "/endpoints/:name/deliveries", viewer, call, r.outgoing},
 		{post, "/endpoints/:name/deliveries/:id/resend", admin, call, r.resend},
 
 		// Instances. Metadata and the console may hold secrets.
@@ -141,7 +141,7 @@ func (r *router) routes() []route {
 		{patch, "/instances/:name", operator, call, r.changeInstance},
 		{del, "/instances/:name", operator, call, r.acceptOn(r.removeInstance)},
 		{get, "/instances/:name/console", operator, call, r.console},
-		{get, "/instances/:name/access", viewer, call, answer(r.access)},
+		{get, "/instances/:name/access", viewer, call, r.access},
 		{get, "/instances/:name/metadata", operator, call, r.metadata},
 		{get, "/instances/:name/maintenance", viewer, call, r.maintenance(r.instanceOf)},
 		{post, "/instances/:name/maintenance", operator, call, r.announce(r.instanceOf)},
@@ -151,14 +151,14 @@ func (r *router) routes() []route {
 		{post, "/instances/:name/rebuild", operator, call, r.acceptOn(r.rebuild)},
 		{post, "/instances/:name/flatten", operator, call, r.acceptOn(r.flatten)},
 		{post, "/instances/:name/resize", operator, call, r.resize},
-		{get, "/instances/:name/snapshots", viewer, call, answer(r.snapshots)},
+		{get, "/instances/:name/snapshots", viewer, call, r.snapshots().serve},
 		{post, "/instances/:name/snapshots", operator, call, r.acceptOn(r.takeSnapshot)},
 		{del, "/instances/:name/snapshots/:snapshot", operator, call, r.acceptOn(r.removeSnapshot)},
 		{post, "/plan", operator, call, answer(r.plan)},
 		{post, "/plan/import", operator, call, answer(r.planImport)},
 
 		// Domains that can be adopted.
-		{get, "/domains", viewer, call, answer(r.domains)},
+		{get, "/domains", viewer, call, r.domains().serve},
 		{get, "/domains/:name", viewer, call, r.domain},
 		{post, "/domains/:name/adopt", operator, call, r.accept(r.adopt)},
 		{post, "/instances/:name/forget", operator, call, r.acceptOn(r.forget)},
@@ -173,7 +173,7 @@ func (r *router) routes() []route {
 		{post, "/jobs/:id/undo", operator, call, r.undoJob},
 
 		// The trash of the pools.
-		{get, "/trash", viewer, call, answer(r.trash)},
+		{get, "/trash", viewer, call, r.trash().serve},
 		{post, "/trash", operator, binTimeout, r.discardVolume},
 		{post, "/trash/:pool/:id/restore", operator, call, answer(r.restoreVolume)},
 		{del, "/trash/:pool/:id", operator, binTimeout, r.purgeVolume},

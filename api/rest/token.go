@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -67,14 +69,25 @@ func tokenTag(t seedbed.Token) string {
 	return server.ContentTag(t)
 }
 
-func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) (any, error) {
-	n, err := server.Limit(c, server.DefaultLimit)
-	if err != nil {
-		return nil, err
+// auditLog lists the entries of the audit log. The query's before is an older word for after.
+func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) (err error) {
+	q := seedbed.AuditQuery{Actor: strings.Clone(c.Query("actor"))}
+	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
+		return err
 	}
-	before, err := server.Whole(c, "before", 0)
-	if err != nil || before < 0 {
-		return nil, server.Invalid("before %q: expected the ID of an entry", seedbed.Clip(c.Query("before")))
+	if q.Since, err = sinceOf(c); err != nil {
+		return err
 	}
-	return r.Store.Audit(ctx, before, n)
+	for _, name := range []string{"before", "after"} {
+		n, err := server.Whole(c, name, q.Before)
+		if err != nil || n < 0 {
+			return server.Invalid("%s %q: expected the ID of an entry", name, seedbed.Clip(c.Query(name)))
+		}
+		q.Before = n
+	}
+	cursor := func(e seedbed.AuditEntry) string { return strconv.FormatInt(e.ID, 10) }
+	return server.Page(c, q.Limit, cursor, func(n int) ([]seedbed.AuditEntry, error) {
+		q.Limit = n
+		return r.Store.Audit(ctx, q)
+	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// trash lists the removed volumes, oldest first.
-func (r *router) trash(ctx context.Context, c *fiber.Ctx) (any, error) {
+// readTrash returns the removed volumes of the node that the query names, or of all.
+func (r *router) readTrash(ctx context.Context, c *fiber.Ctx) ([]wire.TrashItem, error) {
 	node, err := server.NodeQuery(c)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func (r *router) flatten(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions
 	return r.VolumeJobs.Flatten(ctx, i.Name, o)
 }
 
-func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) (any, error) {
+func (r *router) readSnapshots(ctx context.Context, c *fiber.Ctx) ([]wire.Snapshot, error) {
 	i, err := r.named(ctx, c)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,6 @@ func (r *router) snapshots(ctx context.Context, c *fiber.Ctx) (any, error) {
 			all[at].Complete = len(all[at].Volumes) == len(i.Volumes)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b wire.Snapshot) int { return a.Created.Compare(b.Created) })
 	return all, nil
 }
 

@@ -134,14 +134,10 @@ type Webhooks interface {
 	) (seedbed.Hook, error)
 	// RemoveHookKey removes a key if check accepts the hook with and without it.
 	RemoveHookKey(ctx context.Context, name, id string, check func(was, left seedbed.Hook) error) (seedbed.Hook, error)
-	// Deliveries returns at most limit deliveries, newest first, without payloads.
-	Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error)
-	HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error)
-	// DeliveriesOf is like Deliveries, for those of any hook with that ID.
-	DeliveriesOf(ctx context.Context, id string, limit int) ([]seedbed.Delivery, error)
-	// Rejections returns at most limit counts of deliveries whose sender was not accepted, the latest
-	// first. An empty hook means all hooks.
-	Rejections(ctx context.Context, hook string, limit int) ([]seedbed.Rejection, error)
+	// Deliveries returns deliveries, newest first, without payloads.
+	Deliveries(ctx context.Context, q seedbed.DeliveryQuery) ([]seedbed.Delivery, error)
+	// Rejections returns counts of deliveries whose sender was not accepted, the latest first.
+	Rejections(ctx context.Context, q seedbed.RejectionQuery) ([]seedbed.Rejection, error)
 	// Delivery returns one delivery, with its payload if that was kept.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 	CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed.Endpoint, error)
@@ -156,9 +152,8 @@ type Webhooks interface {
 	RotateEndpointKeys(
 		ctx context.Context, name string, keys []seedbed.EndpointKey, overlap time.Duration, checks ...func(seedbed.Endpoint) error,
 	) (seedbed.Endpoint, error)
-	// OutgoingDeliveries returns at most limit deliveries, newest first. An empty state means all
-	// states.
-	OutgoingDeliveries(ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int) ([]seedbed.Outgoing, error)
+	// OutgoingDeliveries returns deliveries, newest first.
+	OutgoingDeliveries(ctx context.Context, endpoint string, q seedbed.OutgoingQuery) ([]seedbed.Outgoing, error)
 	Resend(ctx context.Context, endpoint, id string) (seedbed.Outgoing, error)
 	Replay(ctx context.Context, endpoint string, since time.Time, missedOnly bool) (int, error)
 }
@@ -191,9 +186,8 @@ type Access interface {
 	Token(ctx context.Context, name string) (seedbed.Token, error)
 	DeleteToken(ctx context.Context, name string, checks ...func(seedbed.Token) error) error
 	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error) (seedbed.Token, error)
-	// Audit returns at most limit entries before the one with that ID, newest first. A before of 0
-	// starts with the newest.
-	Audit(ctx context.Context, before int64, limit int) ([]seedbed.AuditEntry, error)
+	// Audit returns entries, newest first.
+	Audit(ctx context.Context, q seedbed.AuditQuery) ([]seedbed.AuditEntry, error)
 	// BeginRequest begins to carry out a request with an idempotency key, or returns its answer. It
 	// returns ErrInUse while another caller carries it out, until nothing was heard of that for silence.
 	BeginRequest(ctx context.Context, k seedbed.KeyedRequest, silence time.Duration) (_ seedbed.KeyedRequest, answer []byte, err error)

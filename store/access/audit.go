@@ -3,14 +3,12 @@ package access
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
-
-// MaxAudit is the largest number of entries that one call of Audit returns.
-const MaxAudit = 1000
 
 // maxAudited is the largest size in bytes of each of an entry's two documents.
 const maxAudited = 64 << 10
@@ -55,13 +53,21 @@ func scanAudit(r sqldb.Row) (e seedbed.AuditEntry, err error) {
 	return e, err
 }
 
-// Audit returns the changes that were requested, newest first. It returns those before the entry
-// with ID before (0: from the newest), at most limit and at most MaxAudit.
-func (s *Store) Audit(ctx context.Context, before int64, limit int) (all []seedbed.AuditEntry, err error) {
+// Audit returns the changes of a query that were requested, newest first.
+func (s *Store) Audit(ctx context.Context, q seedbed.AuditQuery) (all []seedbed.AuditEntry, err error) {
+	w := &sqldb.Where{}
+	if q.Actor != "" {
+		w.And("actor = %s", q.Actor)
+	}
+	if !q.Since.IsZero() {
+		w.And("at >= %s", sqldb.Micros(q.Since))
+	}
+	if q.Before > 0 {
+		w.And("id < %s", q.Before)
+	}
+	query := `SELECT id, ` + auditColumns + ` FROM audit WHERE ` + w.String() + fmt.Sprintf(` ORDER BY id DESC LIMIT $%d`, len(w.Args)+1)
 	err = s.db.View(ctx, "read audit log", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanAudit, `
-			SELECT id, `+auditColumns+` FROM audit
-			WHERE CAST($1 AS bigint) = 0 OR id < $1 ORDER BY id DESC LIMIT $2`, before, sqldb.Bound(limit, MaxAudit))
+		all, err = sqldb.List(ctx, tx, scanAudit, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

@@ -23,7 +23,6 @@ const (
 		UNION ALL
 		SELECT ` + deliveryColumns + `, decision, detail, '' AS job, %s AS payload FROM delivery_other WHERE %s
 			AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.hook = delivery_other.hook AND delivery.id = delivery_other.id)`
-	newest = ` ORDER BY received DESC, hook, id LIMIT $1`
 )
 
 func scanDelivery(r sqldb.Row) (d seedbed.Delivery, err error) {
@@ -38,25 +37,35 @@ func scanDelivery(r sqldb.Row) (d seedbed.Delivery, err error) {
 	return d, nil
 }
 
-// Deliveries returns deliveries without their payloads, newest first, at most limit and at most
-// 1000.
-func (s *Store) Deliveries(ctx context.Context, limit int) ([]seedbed.Delivery, error) {
-	return s.deliveries(ctx, `1 = 1`, sqldb.Bound(limit, 1000))
-}
-
-// HookDeliveries is like Deliveries, for one hook.
-func (s *Store) HookDeliveries(ctx context.Context, hook string, limit int) ([]seedbed.Delivery, error) {
-	return s.deliveries(ctx, `hook = $2`, sqldb.Bound(limit, 1000), hook)
-}
-
-// DeliveriesOf is like Deliveries, for those of any hook with the sender's id.
-func (s *Store) DeliveriesOf(ctx context.Context, id string, limit int) ([]seedbed.Delivery, error) {
-	return s.deliveries(ctx, `id = $2`, sqldb.Bound(limit, 1000), id)
-}
-
-func (s *Store) deliveries(ctx context.Context, cond string, args ...any) (all []seedbed.Delivery, err error) {
+// Deliveries returns the deliveries of a query without their payloads, newest first.
+func (s *Store) Deliveries(ctx context.Context, q seedbed.DeliveryQuery) (all []seedbed.Delivery, err error) {
+	w := &sqldb.Where{}
+	if q.Hook != "" {
+		w.And("hook = %s", q.Hook)
+	}
+	if q.ID != "" {
+		w.And("id = %s", q.ID)
+	}
+	if !q.Since.IsZero() {
+		w.And("received >= %s", sqldb.Micros(q.Since))
+	}
+	if q.After.ID != "" {
+		at := sqldb.Micros(q.After.Received)
+		w.And("(received < %s OR received = %s AND (hook, id) > (%s, %s))", at, at, q.After.Hook, q.After.ID)
+	}
+	accepted, others := w.String(), w.String()
+	switch q.Decision {
+	case "":
+	case seedbed.DecisionAccepted:
+		others = "1 = 0"
+	default:
+		accepted = "1 = 0"
+		w.And("decision = %s", q.Decision)
+		others = w.String()
+	}
+	query := fmt.Sprintf(deliveryRows+` ORDER BY received DESC, hook, id LIMIT $%d`, "NULL", accepted, "NULL", others, len(w.Args)+1)
 	err = s.db.View(ctx, "list deliveries", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanDelivery, fmt.Sprintf(deliveryRows, "NULL", cond, "NULL", cond)+newest, args...)
+		all, err = sqldb.List(ctx, tx, scanDelivery, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

@@ -3,6 +3,7 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"seedbed"
@@ -50,16 +51,26 @@ func (s *Store) freeRejected(where string) string {
 		SELECT hook, peer, reason FROM delivery_rejected WHERE ` + where + s.db.Dialect.LockFree + `)`
 }
 
-// Rejections returns at most limit counts of webhooks whose sender was not accepted, the latest
-// first. An empty hook means all hooks.
-func (s *Store) Rejections(ctx context.Context, hook string, limit int) (all []seedbed.Rejection, err error) {
+// Rejections returns the counts of a query of webhooks whose sender was not accepted, the latest first.
+func (s *Store) Rejections(ctx context.Context, q seedbed.RejectionQuery) (all []seedbed.Rejection, err error) {
+	w := &sqldb.Where{}
+	if q.Hook != "" {
+		w.And("hook = %s", q.Hook)
+	}
+	if !q.Since.IsZero() {
+		w.And("last_at >= %s", sqldb.Micros(q.Since))
+	}
+	if a := q.After; a.Hook != "" {
+		w.And("(last_at < %s OR last_at = %s AND (hook, peer, reason) > (%s, %s, %s))",
+			sqldb.Micros(a.Last), sqldb.Micros(a.Last), a.Hook, a.Peer, a.Reason)
+	}
+	query := `SELECT hook, peer, reason, times, first_at, last_at FROM delivery_rejected WHERE ` + w.String() +
+		fmt.Sprintf(` ORDER BY last_at DESC, hook, peer, reason LIMIT $%d`, len(w.Args)+1)
 	err = s.db.View(ctx, "list rejected deliveries", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.Rejection, err error) {
 			err = r.Scan(&v.Hook, &v.Peer, &v.Reason, &v.Times, sqldb.ToTime(&v.First), sqldb.ToTime(&v.Last))
 			return v, err
-		}, `
-			SELECT hook, peer, reason, times, first_at, last_at FROM delivery_rejected WHERE $1 = '' OR hook = $1
-				ORDER BY last_at DESC, hook, peer, reason LIMIT $2`, hook, sqldb.Bound(limit, 1000))
+		}, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

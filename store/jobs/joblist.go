@@ -27,6 +27,12 @@ func Where(q seedbed.JobQuery) *sqldb.Where {
 			w.And("kind <> 'create'")
 		}
 	}
+	if q.Subject != "" {
+		w.And("subject = %s", q.Subject)
+	}
+	if q.Node != "" {
+		w.And("node = %s", q.Node)
+	}
 	if q.After.ID != "" {
 		w.And("(created, id) < (%s, %s)", sqldb.Micros(q.After.Created), q.After.ID)
 	}

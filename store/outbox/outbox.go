@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"seedbed"
@@ -24,18 +25,26 @@ func scanOutgoing(r sqldb.Row) (o seedbed.Outgoing, err error) {
 	return o, err
 }
 
-// OutgoingDeliveries returns the past and pending deliveries to an endpoint, newest first, at most
-// limit and at most 1000. If state is not empty, it returns only those in that state.
-func (s *Store) OutgoingDeliveries(
-	ctx context.Context, endpoint string, state seedbed.OutgoingState, limit int,
-) (all []seedbed.Outgoing, err error) {
+// OutgoingDeliveries returns the past and pending deliveries to an endpoint that a query selects, newest
+// first.
+func (s *Store) OutgoingDeliveries(ctx context.Context, endpoint string, q seedbed.OutgoingQuery) (all []seedbed.Outgoing, err error) {
+	w := &sqldb.Where{}
+	w.And("endpoint = %s", endpoint)
+	if q.State != "" {
+		w.And("state = %s", q.State)
+	}
+	if !q.Since.IsZero() {
+		w.And("at >= %s", sqldb.Micros(q.Since))
+	}
+	if q.Before > 0 {
+		w.And("seq < %s", q.Before)
+	}
+	query := `SELECT ` + outboxColumns + ` FROM outbox WHERE ` + w.String() + fmt.Sprintf(` ORDER BY seq DESC LIMIT $%d`, len(w.Args)+1)
 	err = s.db.View(ctx, "list outgoing deliveries", func(tx *sqldb.Tx) error {
 		if _, err := readEndpoint(ctx, tx, endpoint); err != nil {
 			return err
 		}
-		all, err = sqldb.List(ctx, tx, scanOutgoing, `
-			SELECT `+outboxColumns+` FROM outbox WHERE endpoint = $1 AND ($2 = '' OR state = $2) ORDER BY seq DESC LIMIT $3`,
-			endpoint, state, sqldb.Bound(limit, 1000))
+		all, err = sqldb.List(ctx, tx, scanOutgoing, query, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

@@ -106,7 +106,7 @@ func testCreateRefused(b *bench) {
 	}
 	b.equal(len(get(b.Jobs(ctx, 0))(b)), jobs)
 	b.equal(get(b.Instances(ctx))(b), []seedbed.Instance{})
-	b.equal(get(b.Deliveries(ctx, 0))(b), []seedbed.Delivery{})
+	b.equal(get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b), []seedbed.Delivery{})
 	get(b.Accept(ctx, createOf("web1")))(b)
 }
 
@@ -133,12 +133,12 @@ func testDelivery(b *bench) {
 	elsewhere.Delivery = delivery("msg_1", "another body")
 	elsewhere.Delivery.Hook = "another"
 	b.equal(get(b.Accept(ctx, elsewhere))(b).Duplicate, false)
-	kept := get(b.Deliveries(ctx, 0))(b)
+	kept := get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)
 	b.equal(len(kept), 2)
 	wanted := *a.Delivery
 	wanted.Job, wanted.Decision, wanted.Headers = first.Job, seedbed.DecisionAccepted, map[string]string{}
 	b.equal(kept[1], wanted)
-	b.equal(len(get(b.Deliveries(ctx, 1))(b)), 1)
+	b.equal(len(get(b.Deliveries(ctx, seedbed.DeliveryQuery{Limit: 1}))(b)), 1)
 	b.equal(get(b.Delivery(ctx, "ci", "msg_1"))(b), wanted)
 	b.equal(get(b.Delivery(ctx, "another", "msg_1"))(b), kept[0])
 	for _, unknown := range []string{"", "msg_2", "MSG_1", "msg_1\x00"} {

@@ -62,11 +62,11 @@ func asked(actor string) context.Context {
 
 func testAudit(b *bench) {
 	ctx := context.Background()
-	b.equal(get(b.Audit(ctx, 0, 10))(b), []seedbed.AuditEntry{})
+	b.equal(get(b.Audit(ctx, seedbed.AuditQuery{Limit: 10}))(b), []seedbed.AuditEntry{})
 	sum := sha256.Sum256([]byte("one"))
 	get(b.CreateToken(asked("token root"), seedbed.Token{Name: "ci", Role: seedbed.RoleViewer}, sum))(b)
 	b.must(b.DeleteToken(asked("uid 0"), "ci"))
-	all := get(b.Audit(ctx, 0, 10))(b)
+	all := get(b.Audit(ctx, seedbed.AuditQuery{Limit: 10}))(b)
 	if len(all) != 2 || all[0].ID <= all[1].ID || time.Since(all[0].At) > time.Minute {
 		b.Fatalf("%+v", all)
 	}
@@ -79,13 +79,13 @@ func testAudit(b *bench) {
 		want[i].Before, want[i].Asked = json.RawMessage(`{"a":1}`), json.RawMessage(`{"name":"ci"}`)
 	}
 	b.equal(all, want, cmpopts.IgnoreFields(seedbed.AuditEntry{}, "ID", "At"))
-	b.equal(get(b.Audit(ctx, all[0].ID, 10))(b), all[1:])
-	b.equal(get(b.Audit(ctx, 0, 1))(b), all[:1])
+	b.equal(get(b.Audit(ctx, seedbed.AuditQuery{Before: all[0].ID, Limit: 10}))(b), all[1:])
+	b.equal(get(b.Audit(ctx, seedbed.AuditQuery{Limit: 1}))(b), all[:1])
 
 	large := seedbed.WithChange(ctx,
 		&seedbed.Change{Actor: strings.Repeat("x", 1000), Asked: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)})
 	get(b.CreateToken(large, seedbed.Token{Name: "big", Role: seedbed.RoleViewer}, sum))(b)
-	if e := get(b.Audit(ctx, 0, 1))(b)[0]; len(e.Asked) > 100 || len(e.Actor) > 256 || !json.Valid(e.Asked) {
+	if e := get(b.Audit(ctx, seedbed.AuditQuery{Limit: 1}))(b)[0]; len(e.Asked) > 100 || len(e.Actor) > 256 || !json.Valid(e.Asked) {
 		b.Errorf("%d bytes are kept of an actor, %d of a body", len(e.Actor), len(e.Asked))
 	}
 	later := time.Now().Add(time.Minute)
@@ -114,7 +114,7 @@ func testAuditTogether(b *bench) {
 		b.must(<-errs)
 	}
 	seen := map[string]int{}
-	for _, e := range get(b.Audit(context.Background(), 0, 100))(b) {
+	for _, e := range get(b.Audit(context.Background(), seedbed.AuditQuery{Limit: 100}))(b) {
 		seen[e.Actor]++
 		if e.What != "accept create" {
 			b.Errorf("entry %+v", e)
@@ -132,5 +132,5 @@ func testAuditFailed(b *bench) {
 	get(b.CreateToken(context.Background(), seedbed.Token{Name: "ci", Role: seedbed.RoleViewer}, sum))(b)
 	_, err := b.CreateToken(asked("uid 0"), seedbed.Token{Name: "ci", Role: seedbed.RoleViewer}, sum)
 	b.want(err, seedbed.ErrExists)
-	b.equal(get(b.Audit(context.Background(), 0, 10))(b), []seedbed.AuditEntry{})
+	b.equal(get(b.Audit(context.Background(), seedbed.AuditQuery{Limit: 10}))(b), []seedbed.AuditEntry{})
 }

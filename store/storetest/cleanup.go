@@ -141,7 +141,7 @@ func testOldDeliveries(b *bench) {
 	}
 	b.equal(get(b.DropDeliveries(ctx, day.Add(time.Hour)))(b), 1)
 	b.equal(get(b.DropDeliveries(ctx, day.Add(100*time.Hour)))(b), 1)
-	b.equal(get(b.Deliveries(ctx, 0))(b)[0].ID, nameN(2))
+	b.equal(get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)[0].ID, nameN(2))
 	b.equal(len(get(b.Jobs(ctx, 0))(b)), 4)
 }
 

@@ -59,7 +59,7 @@ func testEndpoints(b *bench) {
 		b.DeleteEndpoint(ctx, "ci"),
 		second(b.Endpoint(ctx, "ci")), second(b.ChangeEndpoint(ctx, "ci", enabled)), second(b.ChangeEndpoint(ctx, "ci", disabled)),
 		second(b.RotateEndpointKeys(ctx, "ci", hmacKey(key32), 0)), second(b.Resend(ctx, "ci", "x")), second(b.Replay(ctx, "ci", day, false)),
-		second(b.OutgoingDeliveries(ctx, "ci", "", 0)),
+		second(b.OutgoingDeliveries(ctx, "ci", seedbed.OutgoingQuery{})),
 	} {
 		b.want(err, seedbed.ErrNotFound, `"ci"`)
 	}
@@ -163,7 +163,7 @@ func testDisabledAndTold(b *bench) {
 	for _, name := range []string{"a", "z"} {
 		b.equal(b.told(name), []string{"1 endpoint.disabled m pending"})
 	}
-	got := string(get(b.OutgoingDeliveries(ctx, "a", "", 1))(b)[0].Data)
+	got := string(get(b.OutgoingDeliveries(ctx, "a", seedbed.OutgoingQuery{Limit: 1}))(b)[0].Data)
 	b.equal(got, `{"endpoint":"m","reason":"it answered 410 Gone"}`)
 	get(b.ChangeEndpoint(ctx, "z", disabled))(b)
 	b.equal(b.told("a")[1], "2 endpoint.disabled z pending")

@@ -167,9 +167,9 @@ func testRejections(b *bench) {
 	later.Times, later.First, later.Last = 3, day.Add(time.Minute), day.Add(time.Hour)
 	b.must(b.RecordRejections(ctx, []seedbed.Rejection{later}))
 	later.Times, later.First = 5, day
-	b.equal(get(b.Rejections(ctx, "", 0))(b), []seedbed.Rejection{later, old})
-	b.equal(get(b.Rejections(ctx, "ci", 1))(b), []seedbed.Rejection{later})
-	b.equal(len(get(b.Rejections(ctx, "other", 0))(b)), 0)
+	b.equal(get(b.Rejections(ctx, seedbed.RejectionQuery{}))(b), []seedbed.Rejection{later, old})
+	b.equal(get(b.Rejections(ctx, seedbed.RejectionQuery{Hook: "ci", Limit: 1}))(b), []seedbed.Rejection{later})
+	b.equal(len(get(b.Rejections(ctx, seedbed.RejectionQuery{Hook: "other"}))(b)), 0)
 
 	var many []seedbed.Rejection
 	for n := range 60 {
@@ -178,12 +178,12 @@ func testRejections(b *bench) {
 		many = append(many, other)
 	}
 	b.must(b.RecordRejections(ctx, many))
-	all := get(b.Rejections(ctx, "ci", 0))(b)
+	all := get(b.Rejections(ctx, seedbed.RejectionQuery{Hook: "ci"}))(b)
 	b.equal(len(all), 50)
 	b.equal(all[0], later)
 	b.equal(get(b.CountDeliveries(ctx, day.Add(time.Hour)))(b), 49)
 	b.equal(get(b.DropDeliveries(ctx, day.Add(time.Hour)))(b), 49)
-	b.equal(get(b.Rejections(ctx, "ci", 0))(b), []seedbed.Rejection{later})
+	b.equal(get(b.Rejections(ctx, seedbed.RejectionQuery{Hook: "ci"}))(b), []seedbed.Rejection{later})
 }
 
 func testHistory(b *bench) {
@@ -194,16 +194,16 @@ func testHistory(b *bench) {
 	d.Headers, d.Payload = map[string]string{"x-a": "b"}, []byte("body")
 	b.must(b.RecordDelivery(ctx, *d))
 	b.equal(get(b.Delivery(ctx, "ci", "msg_1"))(b), *d)
-	list := get(b.HookDeliveries(ctx, "ci", 0))(b)
+	list := get(b.Deliveries(ctx, seedbed.DeliveryQuery{Hook: "ci"}))(b)
 	b.equal(list[0].Payload, []byte(nil))
-	b.equal(len(get(b.HookDeliveries(ctx, "other", 0))(b)), 0)
+	b.equal(len(get(b.Deliveries(ctx, seedbed.DeliveryQuery{Hook: "other"}))(b)), 0)
 	d.Decision = seedbed.DecisionRefused
 	b.must(b.RecordDelivery(ctx, *d))
 	b.equal(get(b.Delivery(ctx, "ci", "msg_1"))(b).Decision, seedbed.DecisionRefused)
 	a := createOf("web1")
 	a.Delivery = d
 	receipt := get(b.Accept(ctx, a))(b)
-	all := get(b.Deliveries(ctx, 0))(b)
+	all := get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)
 	b.equal(len(all), 1)
 	b.equal([]any{all[0].Decision, all[0].Job, all[0].Peer, all[0].Headers["x-a"]},
 		[]any{seedbed.DecisionAccepted, receipt.Job, "192.0.2.1", "b"})
@@ -211,7 +211,7 @@ func testHistory(b *bench) {
 	b.must(b.RecordDelivery(ctx, *delivery("msg_2", "x")))
 	b.equal(get(b.CountDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2) // the one with a live job stays
 	b.equal(get(b.DropDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2)
-	b.equal(len(get(b.Deliveries(ctx, 0))(b)), 1)
+	b.equal(len(get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)), 1)
 	b.want(b.RecordDelivery(ctx, *delivery("", "x")), seedbed.ErrInvalid)
 }
 

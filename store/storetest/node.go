@@ -151,7 +151,7 @@ func testNodeEvents(b *bench) {
 		[]string{"1 node.up node1 pending", "2 node.down node1 pending", "3 node.up node2 pending", "4 node.up node1 pending"})
 	b.equal(b.told("down"), []string{"1 node.down node1 pending"})
 	b.equal(get(b.Node(ctx, "node1"))(b).Problem, "")
-	down := get(b.OutgoingDeliveries(ctx, "down", "", 0))(b)[0]
+	down := get(b.OutgoingDeliveries(ctx, "down", seedbed.OutgoingQuery{}))(b)[0]
 	type told struct {
 		Node    string    `json:"node"`
 		Problem string    `json:"problem"`
@@ -250,7 +250,7 @@ func testNodeAudit(b *bench) {
 	b.must(b.RemoveNode(ctx, "node2"))
 	b.want(b.RemoveNode(ctx, "node2"), seedbed.ErrNotFound)
 	var what []string
-	for _, e := range get(b.Audit(ctx, 0, 0))(b) {
+	for _, e := range get(b.Audit(ctx, seedbed.AuditQuery{}))(b) {
 		what = append(what, e.Actor+": "+e.What)
 	}
 	b.equal(what, []string{"token ci: remove node", "token ci: change node", "token ci: add node node2"})

@@ -34,7 +34,7 @@ func testEventsOfLife(b *bench) {
 	})
 	b.equal(b.told("ready"), []string{"1 instance.ready web1 pending"})
 
-	all := get(b.OutgoingDeliveries(ctx, "all", "", 0))(b)
+	all := get(b.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{}))(b)
 	type told struct {
 		Job struct {
 			ID, Kind, State, Stage string
@@ -92,7 +92,7 @@ func testEventsOfUndo(b *bench) {
 		}
 		b.must(b.Undo(ctx, j.Ref(), why))
 		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
-		return get(b.OutgoingDeliveries(ctx, "all", "", 1))(b)[0]
+		return get(b.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{Limit: 1}))(b)[0]
 	}
 	failed := fail("web1", "no KVM", false)
 	b.equal(failed.Type, seedbed.EventJobFailed)
@@ -114,7 +114,7 @@ func testEventsOfScript(b *bench) {
 	const why = "stage install: Error in script install() step: hush"
 	b.must(b.Undo(ctx, j.Ref(), why))
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Drop: true}))
-	told := get(b.OutgoingDeliveries(ctx, "all", "", 1))(b)[0]
+	told := get(b.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{Limit: 1}))(b)[0]
 	b.equal(told.Type, seedbed.EventJobFailed)
 	if data := string(told.Data); strings.Contains(data, "hush") ||
 		!strings.Contains(data, `"error":"stage install: a provisioning script wrote this: `) ||
@@ -148,7 +148,7 @@ func testEventsOfNodes(b *bench) {
 	b.equal(get(b.KnownMembers(ctx))(b), []string{"node1", "node3"})
 	b.equal(b.told("all"),
 		[]string{"1 node.joined node2 pending", "2 node.joined node1 pending", "3 node.left node2 pending", "4 node.joined node3 pending"})
-	all := get(b.OutgoingDeliveries(ctx, "all", "", 0))(b)
+	all := get(b.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{}))(b)
 	b.equal(string(all[3].Data), `{"node":"node2","version":"1.2.3","cpus":8,"memory":"1GiB"}`)
 	b.equal(string(all[1].Data), `{"node":"node2"}`)
 }
@@ -164,7 +164,7 @@ func testEventsOfCleanup(b *bench) {
 	b.must(b.CleanupFinished(ctx, map[string]int{"mappings": 1}))
 	b.equal(b.told("all"), []string{"1 cleanup.released web1 pending", "2 cleanup.finished cleanup pending"})
 	for at, want := range []string{`{"taken":{"mappings":1}}`, `"addr":"10.99.0.2"`} {
-		if o := get(b.OutgoingDeliveries(ctx, "all", "", 0))(b)[at]; !strings.Contains(string(o.Data), want) {
+		if o := get(b.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{}))(b)[at]; !strings.Contains(string(o.Data), want) {
 			b.Errorf("%s: %s does not tell %s", o.Type, o.Data, want)
 		}
 	}
@@ -185,7 +185,7 @@ func testEventsOfNode(b *bench) {
 		"1 node.maintenance.announced node1 pending", "2 node.maintenance.announced node1 pending",
 		"3 node.maintenance.completed node1 pending", "4 node.maintenance.canceled node1 pending",
 	})
-	last := get(b.OutgoingDeliveries(ctx, "all", "", 1))(b)[0]
+	last := get(b.OutgoingDeliveries(ctx, "all", seedbed.OutgoingQuery{Limit: 1}))(b)[0]
 	if !strings.Contains(string(last.Data), `"node":"node1"`) || !strings.Contains(string(last.Data), two.ID) {
 		b.Errorf("it tells %s", last.Data)
 	}

@@ -55,7 +55,7 @@ func (b *bench) endpoint(name string, events ...string) seedbed.Endpoint {
 func (b *bench) told(endpoint string) []string {
 	b.Helper()
 	var all []string
-	for _, o := range get(b.OutgoingDeliveries(context.Background(), endpoint, "", 0))(b) {
+	for _, o := range get(b.OutgoingDeliveries(context.Background(), endpoint, seedbed.OutgoingQuery{}))(b) {
 		all = append(all, fmt.Sprintf("%d %s %s %s", o.Seq, o.Type, o.Subject, o.State))
 	}
 	slices.Reverse(all)
@@ -115,7 +115,7 @@ func testClaimOutgoing(b *bench) {
 	b.must(b.RecordOutgoing(ctx, other, sent))
 	b.must(b.RecordOutgoing(ctx, b.due(), sent))
 	b.equal(b.idle(), time.Duration(0))
-	o := get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingSent, 1))(b)[0]
+	o := get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{State: seedbed.OutgoingSent, Limit: 1}))(b)[0]
 	b.equal([]any{o.Seq, o.Attempts, o.Status, o.Took, o.Tried.Equal(day), o.Next.IsZero()}, []any{int64(2), 1, 204, time.Second, true, true})
 	for _, args := range []struct {
 		owner string
@@ -143,7 +143,7 @@ func testLostOutgoing(b *bench) {
 	b.want(b.ReleaseOutgoing(ctx, *old), seedbed.ErrStale)
 	b.must(b.RecordOutgoing(ctx, *c, sent))
 	b.want(b.RecordOutgoing(ctx, *c, sent), seedbed.ErrStale)
-	b.equal(get(b.OutgoingDeliveries(ctx, "one", "", 0))(b)[0].Attempts, 1)
+	b.equal(get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{}))(b)[0].Attempts, 1)
 }
 
 func testReleaseOutgoing(b *bench) {
@@ -169,7 +169,7 @@ func testFailures(b *bench) {
 	if e.Failures != 1 || e.FailingSince.IsZero() || !e.OpenUntil.IsZero() {
 		b.Fatalf("%+v", e)
 	}
-	first := get(b.OutgoingDeliveries(ctx, "one", "", 0))(b)[1]
+	first := get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{}))(b)[1]
 	b.equal([]any{first.State, first.Attempts, first.Status, first.Error, first.Next.IsZero()},
 		[]any{seedbed.OutgoingPending, 1, 500, "it answered 500", false})
 	get(b.Resend(ctx, "one", first.ID))(b)
@@ -239,7 +239,7 @@ func testReplay(b *bench) {
 		b.must(b.RecordOutgoing(ctx, b.due(), sent))
 	}
 	b.must(b.RecordOutgoing(ctx, b.due(), seedbed.Attempt{State: seedbed.OutgoingDead, Error: "x"}))
-	all := get(b.OutgoingDeliveries(ctx, "one", "", 0))(b)
+	all := get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{}))(b)
 	_, err := b.Resend(ctx, "one", "msg_none")
 	b.want(err, seedbed.ErrNotFound, "msg_none")
 	o := get(b.Resend(ctx, "one", all[2].ID))(b)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"seedbed"
 )
 
 // While many writers are active, a reader never sees a seq without all lower ones.
@@ -31,7 +33,7 @@ func testSeqRace(b *bench) {
 		default:
 		}
 		for _, name := range []string{"one", "two"} {
-			seen := get(b.OutgoingDeliveries(ctx, name, "", 0))(b)
+			seen := get(b.OutgoingDeliveries(ctx, name, seedbed.OutgoingQuery{}))(b)
 			for at, o := range seen {
 				if want := int64(len(seen) - at); o.Seq != want {
 					b.Fatalf("%s has seq %d where %d is missing", name, o.Seq, want)

@@ -157,7 +157,7 @@ func testOneDelivery(b *bench) {
 		b.Fatalf("%d jobs, %d of them fresh", len(jobs), fresh)
 	}
 	b.equal(len(get(b.Jobs(ctx, 0))(b)), 2)
-	b.equal(len(get(b.Deliveries(ctx, 0))(b)), 1)
+	b.equal(len(get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)), 1)
 }
 
 // There are more requests than addresses. Each address is assigned once.

@@ -119,7 +119,7 @@ func (b *bench) close() { b.must(b.db.Close()) }
 
 func (b *bench) states(endpoint string) []string {
 	b.Helper()
-	all, err := b.db.OutgoingDeliveries(context.Background(), endpoint, "", 0)
+	all, err := b.db.OutgoingDeliveries(context.Background(), endpoint, seedbed.OutgoingQuery{})
 	b.must(err)
 	var s []string
 	for _, o := range all {

@@ -106,7 +106,7 @@ func TestPostgresHosts(t *testing.T) {
 				t.Errorf("endpoint %d got %d as the %dth", n, seq, i+1)
 			}
 		}
-		all, err := db.OutgoingDeliveries(ctx, fmt.Sprint("ci", n), seedbed.OutgoingSent, 0)
+		all, err := db.OutgoingDeliveries(ctx, fmt.Sprint("ci", n), seedbed.OutgoingQuery{State: seedbed.OutgoingSent})
 		must(err)
 		if len(all) != events {
 			t.Errorf("endpoint %d: %d are recorded as sent", n, len(all))

@@ -101,7 +101,7 @@ func TestVerified(t *testing.T) {
 	for _, name := range []string{"old", "new"} {
 		for {
 			hint := db.Hint()
-			sent, err := db.OutgoingDeliveries(ctx, name, seedbed.OutgoingSent, 1)
+			sent, err := db.OutgoingDeliveries(ctx, name, seedbed.OutgoingQuery{State: seedbed.OutgoingSent, Limit: 1})
 			must(err)
 			if len(sent) == 1 && sent[0].Status == 202 {
 				break

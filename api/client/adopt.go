@@ -10,7 +10,7 @@ import (
 // Domains lists the domains that belong to no instance, in short form. An empty node means all
 // nodes.
 func (c *Client) Domains(ctx context.Context, node string) ([]seedbed.ForeignDomain, error) {
-	return get[[]seedbed.ForeignDomain](ctx, c, "/domains", onNode(node))
+	return c.ListDomains(ctx, Selection{Where: map[string]string{"node": node}})
 }
 
 // Domain returns one such domain, with the problems that would prevent its adoption. If node is

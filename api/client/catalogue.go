@@ -14,7 +14,7 @@ func (c *Client) ImportImage(ctx context.Context, r wire.ImageRequest) (seedbed.
 
 // Images lists the images.
 func (c *Client) Images(ctx context.Context) ([]seedbed.Image, error) {
-	return get[[]seedbed.Image](ctx, c, "/images", nil)
+	return c.ListImages(ctx, Selection{})
 }
 
 // Image returns an image, or seedbed.ErrNotFound.
@@ -24,12 +24,12 @@ func (c *Client) Image(ctx context.Context, name string) (seedbed.Image, error) 
 
 // Networks lists the managed networks.
 func (c *Client) Networks(ctx context.Context) ([]seedbed.Network, error) {
-	return get[[]seedbed.Network](ctx, c, "/networks", nil)
+	return c.ListNetworks(ctx, Selection{})
 }
 
 // Leases lists the DHCP leases.
 func (c *Client) Leases(ctx context.Context) ([]seedbed.Lease, error) {
-	return get[[]seedbed.Lease](ctx, c, "/leases", nil)
+	return c.ListLeases(ctx, Selection{})
 }
 
 // PlanImport returns what an import of a disk image or an OVA would make.

@@ -116,6 +116,7 @@ type call struct {
 	raw          *[]byte       // receives the answer's bytes unless nil
 	timeout      time.Duration // callTimeout when zero
 	key          string        // sent as Idempotency-Key unless empty
+	link         *string       // receives the header Link unless nil
 }
 
 // do makes a call. A POST whose connection breaks before its answer is sent again with its
@@ -166,6 +167,9 @@ func (c *Client) once(ctx context.Context, r call) (cut bool, err error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return true, c.unanswered(ctx, err)
+	}
+	if r.link != nil {
+		*r.link = resp.Header.Get("Link")
 	}
 	switch {
 	case len(body) > maxAnswer:

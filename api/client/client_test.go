@@ -43,7 +43,7 @@ func TestRoutes(t *testing.T) {
 	}{
 		{"health", func(c *client.Client) error { _, err := c.Health(ctx); return err }, "GET /api/v1/health "},
 		{"doctor", func(c *client.Client) error { _, err := c.Doctor(ctx); return err }, "GET /api/v1/doctor "},
-		{"images", func(c *client.Client) error { _, err := c.Images(ctx); return err }, "GET /api/v1/images "},
+		{"images", func(c *client.Client) error { _, err := c.Images(ctx); return err }, "GET /api/v1/images?limit=1000 "},
 		{"image", func(c *client.Client) error { _, err := c.Image(ctx, "a/../b"); return err }, "GET /api/v1/images/a%2F..%2Fb "},
 		{"import", func(c *client.Client) error {
 			_, err := c.ImportImage(ctx, wire.ImageRequest{Name: "d12", Path: "/i.qcow2"})
@@ -92,7 +92,7 @@ func TestRoutes(t *testing.T) {
 			_, err := c.Access(ctx, "v", client.AccessFilter{Kind: "access", Path: "/latest", Status: "4xx", Since: time.Unix(0, 0)})
 			return err
 		}, "GET /api/v1/instances/v/access?kind=access&path=%2Flatest&since=1970-01-01T00%3A00%3A00Z&status=4xx "},
-		{"nodes", func(c *client.Client) error { _, err := c.Nodes(ctx); return err }, "GET /api/v1/nodes "},
+		{"nodes", func(c *client.Client) error { _, err := c.Nodes(ctx); return err }, "GET /api/v1/nodes?limit=1000 "},
 		{"node", func(c *client.Client) error { _, err := c.Node(ctx, "n/x"); return err }, "GET /api/v1/nodes/n%2Fx "},
 		{"node add", func(c *client.Client) error {
 			_, err := c.AddNode(ctx, wire.NodeRequest{Name: "n", Worker: "https://n:1"})
@@ -112,7 +112,7 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, `POST /api/v1/instances {"name":"v","profile":"p","node":"n"}`},
 		{"profile remove", func(c *client.Client) error { return c.DeleteProfile(ctx, "p") }, "DELETE /api/v1/profiles/p "},
-		{"hooks", func(c *client.Client) error { _, err := c.Hooks(ctx); return err }, "GET /api/v1/hooks "},
+		{"hooks", func(c *client.Client) error { _, err := c.Hooks(ctx); return err }, "GET /api/v1/hooks?limit=1000 "},
 		{"hook", func(c *client.Client) error { _, err := c.Hook(ctx, "h"); return err }, "GET /api/v1/hooks/h "},
 		{"hook add", func(c *client.Client) error {
 			_, err := c.AddHook(ctx, wire.HookRequest{Name: "h", Tolerance: time.Second})
@@ -148,8 +148,8 @@ func TestRoutes(t *testing.T) {
 		{"events", func(c *client.Client) error { _, err := c.JobEvents(ctx, "j", 3, 20*time.Second); return err },
 			"GET /api/v1/jobs/j/events?after=3&wait=20s "},
 		{"cancel", func(c *client.Client) error { return c.CancelJob(ctx, "j") }, "POST /api/v1/jobs/j/cancel "},
-		{"networks", func(c *client.Client) error { _, err := c.Networks(ctx); return err }, "GET /api/v1/networks "},
-		{"leases", func(c *client.Client) error { _, err := c.Leases(ctx); return err }, "GET /api/v1/leases "},
+		{"networks", func(c *client.Client) error { _, err := c.Networks(ctx); return err }, "GET /api/v1/networks?limit=1000 "},
+		{"leases", func(c *client.Client) error { _, err := c.Leases(ctx); return err }, "GET /api/v1/leases?limit=1000 "},
 		{"cleanup", func(c *client.Client) error { _, err := c.Cleanup(ctx, true, false); return err },
 			`POST /api/v1/cleanup {"dry_run":true,"force":false}`},
 	}

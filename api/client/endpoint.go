@@ -15,7 +15,7 @@ func (c *Client) AddEndpoint(ctx context.Context, r wire.EndpointRequest) (wire.
 
 // Endpoints lists the endpoints.
 func (c *Client) Endpoints(ctx context.Context) ([]seedbed.Endpoint, error) {
-	return get[[]seedbed.Endpoint](ctx, c, "/endpoints", nil)
+	return c.ListEndpoints(ctx, Selection{})
 }
 
 // Endpoint returns an endpoint, or seedbed.ErrNotFound.

@@ -39,7 +39,7 @@ func (c *Client) TestHook(ctx context.Context, name string, s seedbed.SampleDeli
 
 // Hooks lists the hooks.
 func (c *Client) Hooks(ctx context.Context) ([]seedbed.Hook, error) {
-	return get[[]seedbed.Hook](ctx, c, "/hooks", nil)
+	return c.ListHooks(ctx, Selection{})
 }
 
 // Hook returns a hook, or seedbed.ErrNotFound.

@@ -80,7 +80,7 @@ func (c *Client) options(q url.Values) url.Values {
 
 // Orphans lists the orphans of jobs that were undone.
 func (c *Client) Orphans(ctx context.Context) ([]seedbed.Orphan, error) {
-	return get[[]seedbed.Orphan](ctx, c, "/orphans", nil)
+	return c.ListOrphans(ctx, Selection{})
 }
 
 // UndoJob undoes again a job that has left something behind.

@@ -9,22 +9,22 @@ import (
 // ListInstances lists the instances that q selects, by name. It reads them page by page.
 func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error) {
 	query := given(map[string]string{"state": string(q.State), "profile": q.Profile, "node": q.Node, "name": q.Prefix, "after": q.After})
-	return pages(ctx, c, "/instances", query, q.Limit, func(i seedbed.Instance) string { return i.Name })
+	return pages[seedbed.Instance](ctx, c, "/instances", query, q.Limit)
 }
 
 // ListProfiles lists the profiles that q selects, by name. It reads them page by page.
 func (c *Client) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error) {
 	query := given(map[string]string{"name": q.Prefix, "after": q.After})
-	return pages(ctx, c, "/profiles", query, q.Limit, func(p seedbed.Profile) string { return p.Name })
+	return pages[seedbed.Profile](ctx, c, "/profiles", query, q.Limit)
 }
 
 // ListJobs lists the jobs that q selects, newest first. It reads them page by page.
 func (c *Client) ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error) {
-	query := given(map[string]string{"kind": string(q.Kind), "state": string(q.State)})
+	query := given(map[string]string{"kind": string(q.Kind), "state": string(q.State), "subject": q.Subject, "node": q.Node})
 	if q.After.ID != "" {
 		query.Set("after", q.After.String())
 	}
-	return pages(ctx, c, "/jobs", query, q.Limit, func(j seedbed.Job) string { return j.Cursor().String() })
+	return pages[seedbed.Job](ctx, c, "/jobs", query, q.Limit)
 }
 
 // RetryJob resumes a failed job, or submits the same request again. It returns seedbed.ErrConflict

@@ -26,6 +26,9 @@ func TestListPages(t *testing.T) {
 		for i := from + 1; i <= min(total, from+n); i++ {
 			page = append(page, seedbed.Instance{Name: fmt.Sprintf("%04d", i)})
 		}
+		if last := from + len(page); last < total {
+			w.Header().Set("Link", fmt.Sprintf(`<https://elsewhere.example/x?after=%04d&limit=5>; rel="next"`, last))
+		}
 		json.NewEncoder(w).Encode(page)
 	}))
 	defer srv.Close()

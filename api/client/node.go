@@ -9,7 +9,7 @@ import (
 
 // Nodes lists the nodes by name, including removed nodes that still have instances.
 func (c *Client) Nodes(ctx context.Context) ([]seedbed.NodeStatus, error) {
-	return get[[]seedbed.NodeStatus](ctx, c, "/nodes", nil)
+	return c.ListNodes(ctx, Selection{})
 }
 
 // Node returns one node.

@@ -40,7 +40,7 @@ func (c *Client) AddToken(ctx context.Context, r wire.TokenRequest) (wire.NewTok
 
 // Tokens lists the tokens, without their secrets.
 func (c *Client) Tokens(ctx context.Context) ([]seedbed.Token, error) {
-	return get[[]seedbed.Token](ctx, c, "/tokens", nil)
+	return c.ListTokens(ctx, Selection{})
 }
 
 // Token returns a token, or seedbed.ErrNotFound.

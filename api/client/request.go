@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -81,31 +83,56 @@ func matching[T any](ctx context.Context, c *Client, path, pattern string, name 
 		}
 		query.Set("name", m.Text)
 	}
-	all, err := pages(ctx, c, path, query, 0, name)
+	all, err := pages[T](ctx, c, path, query, 0)
 	return slices.DeleteFunc(all, func(v T) bool { return !m.Matches(name(v)) }), err
 }
 
 // pageSize is the largest page that the server returns.
 const pageSize = 1000
 
-// pages reads a list of at most limit objects, or the whole list if limit is 0. A page that is not
-// full is the last.
-func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int, cursor func(T) string) ([]T, error) {
+// pages reads a list of at most limit objects, or the whole list if limit is 0. A page without a link
+// to the next is the last.
+func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int) ([]T, error) {
 	all := []T{}
+	query = maps.Clone(query)
+	if query == nil {
+		query = url.Values{}
+	}
 	for {
 		n := pageSize
 		if limit > 0 {
 			n = min(n, limit-len(all))
 		}
 		query.Set("limit", strconv.Itoa(n))
-		page, err := get[[]T](ctx, c, path, query)
-		if err != nil {
+		var page []T
+		var link string
+		if err := c.do(ctx, call{method: http.MethodGet, path: path, query: query, answer: &page, link: &link}); err != nil {
 			return nil, err
 		}
 		all = append(all, page...)
-		if len(page) < n || len(all) == limit {
+		after := nextOf(link)
+		if limit > 0 && len(all) >= limit {
+			return all[:limit], nil
+		}
+		if after == "" || len(page) == 0 || after == query.Get("after") {
 			return all, nil
 		}
-		query.Set("after", cursor(page[len(page)-1]))
+		query.Set("after", after)
 	}
+}
+
+var nextLink = regexp.MustCompile(`<[^>?]*\?([^>]*)>; rel="next"`)
+
+// nextOf returns the position after which the next page begins, as a Link header states it, or an empty
+// string if there is none. Nothing else of the link is used.
+func nextOf(link string) string {
+	m := nextLink.FindStringSubmatch(link)
+	if m == nil {
+		return ""
+	}
+	query, err := url.ParseQuery(m[1])
+	if err != nil {
+		return ""
+	}
+	return query.Get("after")
 }

@@ -16,7 +16,7 @@ const binTimeout = 2 * time.Minute
 
 // Trash lists the removed volumes that still exist. An empty node means all nodes.
 func (c *Client) Trash(ctx context.Context, node string) ([]wire.TrashItem, error) {
-	return get[[]wire.TrashItem](ctx, c, "/trash", onNode(node))
+	return c.ListTrash(ctx, Selection{Where: map[string]string{"node": node}})
 }
 
 // RestoreVolume makes a removed volume a volume without an instance. If node is empty, all nodes

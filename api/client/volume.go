@@ -20,7 +20,7 @@ func (c *Client) Flatten(ctx context.Context, instance string) (seedbed.Receipt,
 
 // Snapshots lists the snapshots of an instance, oldest first.
 func (c *Client) Snapshots(ctx context.Context, instance string) ([]wire.Snapshot, error) {
-	return get[[]wire.Snapshot](ctx, c, at("/instances", instance)+"/snapshots", nil)
+	return c.ListSnapshots(ctx, instance, Selection{})
 }
 
 // TakeSnapshot starts a job that takes a snapshot of an instance's volumes.

@@ -108,13 +108,6 @@ func OnNode(c *cobra.Command, node *string) {
 	c.Flags().StringVar(node, "node", "", "only on this `NODE`; without it, every node must answer")
 }
 
-// AddLimit adds the flags that bound a list to its first entries.
-func AddLimit(c *cobra.Command, n *int, most int, usage string) {
-	c.Flags().IntVarP(n, "limit", "n", most, usage)
-	c.Flags().IntVar(n, "lines", most, "same as --limit")
-	_ = c.Flags().MarkHidden("lines") // the flag was added above
-}
-
 // NotEmpty returns the texts of a repeatable flag without empty ones, so that a lone empty one means
 // none.
 func NotEmpty(texts []string) (any, error) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"seedbed"
 	"seedbed/api/client"
@@ -17,10 +16,16 @@ import (
 
 // Resource is one kind of object, with what the commands need that list it and show one.
 type Resource[T any] struct {
-	// All returns the objects to list. Head and Row are the list's columns. None is printed if
-	// there are no objects or, if Unmatched is not empty and flags or the argument LIMIT limit the
-	// list, Unmatched. ARG in it stands for the command's first argument.
-	All             func(*client.Client, context.Context, []string) ([]T, error)
+	// All returns the objects to list.
+	All func(*client.Client, context.Context, []string) ([]T, error)
+	// Some replaces All for a list of which the API returns a selection. Filters are the flags for it.
+	Some    func(*client.Client, context.Context, []string, client.Selection) ([]T, error)
+	Filters []Filter
+	// Most is how many objects are shown unless a flag says otherwise; 0 means all.
+	Most int
+	// Head and Row are the list's columns. None is printed if there are no objects or, if Unmatched is
+	// not empty and flags or the argument LIMIT limit the list, Unmatched. ARG in it stands for the
+	// command's first argument.
 	Head            []string
 	Row             func(T) []string
 	None, Unmatched string
@@ -43,13 +48,6 @@ func Named[R any](
 	}
 }
 
-// With makes a call with a query one that takes the query that flags have set.
-func With[Q, R any](
-	q *Q, call func(*client.Client, context.Context, Q) (R, error),
-) func(*client.Client, context.Context, []string) (R, error) {
-	return func(api *client.Client, ctx context.Context, _ []string) (R, error) { return call(api, ctx, *q) }
-}
-
 // Matching makes a call with a pattern one that takes it from a command's argument LIMIT.
 func Matching[R any](
 	call func(*client.Client, context.Context, string) (R, error),
@@ -57,39 +55,6 @@ func Matching[R any](
 	return func(api *client.Client, ctx context.Context, args []string) (R, error) {
 		return call(api, ctx, strings.Join(args, ""))
 	}
-}
-
-// List returns a command that lists objects. With the argument [LIMIT], it lists those whose names
-// match.
-func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short}
-	matched := strings.HasSuffix(use, "[LIMIT]")
-	if matched {
-		c.ValidArgsFunction = cobra.NoFileCompletions
-	}
-	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-		things, err := r.All(api, ctx, args)
-		if err != nil {
-			return err
-		}
-		none := r.None
-		if r.Unmatched != "" && (limited(c) || matched && len(args) > 0) {
-			none = r.Unmatched
-		}
-		if len(args) > 0 {
-			none = strings.ReplaceAll(none, "ARG", args[0])
-		}
-		return PrintList(a, things, none, r.Head, r.Row)
-	})
-	return c
-}
-
-// limited reports whether flags of a list were given that leave out objects, other than the last ones.
-func limited(c *cobra.Command) (given bool) {
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		given = given || f.Changed && f.Name != "limit" && f.Name != "lines"
-	})
-	return given
 }
 
 // Show returns a command that shows one object.

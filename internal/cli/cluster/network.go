@@ -23,7 +23,8 @@ func NetworkCommand(a *cli.App) *cobra.Command {
 
 func networks() cli.Resource[seedbed.Network] {
 	return cli.Resource[seedbed.Network]{
-		All: cli.Every((*client.Client).Networks), None: "no networks yet: seedbedd creates one at its first start",
+		Some: cli.Selected((*client.Client).ListNetworks), Filters: []cli.Filter{cli.NameFilter()},
+		None: "no networks yet: seedbedd creates one at its first start", Unmatched: "no matching networks",
 		Head: []string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
 		Row: func(n seedbed.Network) []string {
 			return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}

@@ -26,7 +26,9 @@ func NodeCommand(a *cli.App) *cobra.Command {
 
 func nodes(a *cli.App) cli.Resource[seedbed.NodeStatus] {
 	return cli.Resource[seedbed.NodeStatus]{
-		All: cli.Every((*client.Client).Nodes), None: "no nodes: seedbed node add NODE --worker https://…",
+		Some:    cli.Selected((*client.Client).ListNodes),
+		Filters: []cli.Filter{cli.NameFilter(), cli.WordFilter("state", "only in this `STATE`", seedbed.NodeStates())},
+		None:    "no nodes: seedbed node add NODE --worker https://…", Unmatched: "no matching nodes",
 		Head: []string{"name", "state", "instances", "running", "vcpus", "memory", "free", "load", "seen"},
 		Row: func(n seedbed.NodeStatus) []string {
 			row := []string{

@@ -84,7 +84,9 @@ func expires(text string) (any, error) {
 
 func tokens(a *cli.App) cli.Resource[seedbed.Token] {
 	return cli.Resource[seedbed.Token]{
-		All: cli.Every((*client.Client).Tokens), None: "no tokens except the one in the configuration (api.token_file)",
+		Some:    cli.Selected((*client.Client).ListTokens),
+		Filters: []cli.Filter{cli.NameFilter(), cli.WordFilter("role", "only with this `ROLE`", seedbed.Roles())},
+		None:    "no tokens except the one in the configuration (api.token_file)", Unmatched: "no matching tokens",
 		Head: []string{"name", "role", "made", "used", "expires", "quota"},
 		Row: func(t seedbed.Token) []string {
 			return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
@@ -154,10 +156,10 @@ func quotaLine(q seedbed.TokenQuota) string {
 
 // AuditCommand returns the command audit.
 func AuditCommand(a *cli.App) *cobra.Command {
-	var n int
 	c := cli.Resource[seedbed.AuditEntry]{
-		All:  cli.With(&n, (*client.Client).Audit),
-		None: "no changes were made through the API",
+		Some:    cli.Selected((*client.Client).ListAudit),
+		Filters: []cli.Filter{{Name: "actor", Usage: "only changes of this `CALLER`, such as \"token ci\""}, cli.SinceFilter()},
+		Most:    100, None: "no changes were made through the API", Unmatched: "no matching changes",
 		Head: []string{"when", "who", "role", "from", "what", "request"},
 		Row: func(e seedbed.AuditEntry) []string {
 			at, request := e.At.Local().Format(time.DateTime), strings.Replace(e.Request, "/api/v1", "", 1)
@@ -167,6 +169,5 @@ func AuditCommand(a *cli.App) *cobra.Command {
 	c.Long = `Show who changed what, newest first. Each entry was written in the same transaction as
 the change. With -f json, entries also contain the former state and the request, without
 secrets and documents.`
-	cli.AddLimit(c, &n, 100, "show at most `N`")
 	return c
 }

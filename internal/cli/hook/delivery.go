@@ -20,17 +20,13 @@ import (
 // DeliveryCommand returns the command delivery with its subcommands.
 func DeliveryCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "delivery", Aliases: []string{"deliveries"}, Short: "Show received webhooks"})
-	var (
-		hook     string
-		most     int
-		rejected bool
-	)
-	r := deliveries(a, &hook, &most)
+	var rejected bool
+	r := deliveries(a)
 	list := r.List(a, "list", "List received webhooks, newest first")
 	list.Long = `List received webhooks, newest first: those whose sender was accepted. --rejected counts
 the others, such as those with a wrong signature, by hook, sender and reason. Senders are
 not told the reason. Of each hook, the 50 latest counts are kept.`
-	verified, others := list.RunE, rejections(a, &hook, &most).List(a, "list", "").RunE
+	verified, others := list.RunE, rejections(a).Lister(a, list)
 	list.RunE = func(c *cobra.Command, args []string) error {
 		if rejected {
 			return others(c, args)
@@ -38,18 +34,22 @@ not told the reason. Of each hook, the 50 latest counts are kept.`
 		return verified(c, args)
 	}
 	list.Flags().BoolVar(&rejected, "rejected", false, "count those whose sender was not accepted, with the reason")
-	list.Flags().StringVar(&hook, "hook", "", "only for this `HOOK`")
-	cli.AddLimit(list, &most, 0, "show at most `N` (default: 100)")
+	list.MarkFlagsMutuallyExclusive("rejected", "decision")
 	show := r.Show(a, "show [HOOK] ID", "Show a delivery with its headers, and its payload if that was stored")
 	c.AddCommand(list, show, deliveryRedeliver(a))
 	return c
 }
 
-func deliveries(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Delivery] {
+// ofHook are the filters of deliveries and of rejections.
+func ofHook() []cli.Filter {
+	return []cli.Filter{{Name: "hook", Usage: "only for this `HOOK`"}, cli.SinceFilter()}
+}
+
+func deliveries(a *cli.App) cli.Resource[seedbed.Delivery] {
 	return cli.Resource[seedbed.Delivery]{
-		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Delivery, error) {
-			return c.Deliveries(ctx, *hook, *most)
-		},
+		Some:      cli.Selected((*client.Client).ListDeliveries),
+		Filters:   append(ofHook(), cli.WordFilter("decision", "only those with this `DECISION`", seedbed.Decisions())),
+		Unmatched: "no matching webhooks", Most: 100,
 		None: "no webhooks yet (seedbed delivery list --rejected counts those whose sender was not accepted)",
 		Head: []string{"received", "hook", "id", "decision", "job", "detail"},
 		Row: func(d seedbed.Delivery) []string {
@@ -86,16 +86,16 @@ func deliveryOf(ctx context.Context, api *client.Client, args []string) (hook, i
 	return all[0].Hook, all[0].ID, nil
 }
 
-func rejections(a *cli.App, hook *string, most *int) cli.Resource[seedbed.Rejection] {
+func rejections(a *cli.App) cli.Resource[seedbed.Rejection] {
 	return cli.Resource[seedbed.Rejection]{
-		All: func(c *client.Client, ctx context.Context, _ []string) ([]seedbed.Rejection, error) {
-			all, err := c.Rejections(ctx, *hook, *most)
+		Some: cli.Selected(func(c *client.Client, ctx context.Context, s client.Selection) ([]seedbed.Rejection, error) {
+			all, err := c.ListRejections(ctx, s)
 			if err == nil && len(all) > 0 && !a.JSON() && !a.Flags.Quiet {
 				fmt.Fprintf(a.Err, "to try the rules of a hook without a signature: seedbed hook test %s --file FILE\n", all[0].Hook)
 			}
 			return all, err
-		},
-		None: "no webhook was rejected",
+		}),
+		Filters: ofHook(), None: "no webhook was rejected",
 		Head: []string{"last", "hook", "from", "times", "since", "reason"},
 		Row: func(r seedbed.Rejection) []string {
 			return []string{a.Ago(r.Last), r.Hook, cmp.Or(r.Peer, "several"), strconv.FormatInt(r.Times, 10), a.Ago(r.First), r.Reason}

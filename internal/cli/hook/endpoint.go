@@ -100,7 +100,10 @@ func tellEndpointSecret(a *cli.App, made wire.NewEndpoint, file, given, what str
 
 func endpoints(a *cli.App) cli.Resource[seedbed.Endpoint] {
 	return cli.Resource[seedbed.Endpoint]{
-		All: cli.Every((*client.Client).Endpoints), None: "no endpoints yet: seedbed endpoint add NAME URL --event TYPE",
+		Some: cli.Selected((*client.Client).ListEndpoints),
+		Filters: []cli.Filter{cli.NameFilter(), cli.WordFilter("enabled", "only those that are enabled, or are not, as `WORD`",
+			[]string{"true", "false"})},
+		None: "no endpoints yet: seedbed endpoint add NAME URL --event TYPE", Unmatched: "no matching endpoints",
 		Head: []string{"name", "state", "url", "events", "added"},
 		Row: func(e seedbed.Endpoint) []string {
 			return []string{e.Name, endpointState(a, e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}

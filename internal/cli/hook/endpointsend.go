@@ -38,24 +38,16 @@ func endpointTest(a *cli.App) *cobra.Command {
 }
 
 func endpointDeliveries(a *cli.App) *cobra.Command {
-	var (
-		state string
-		most  int
-	)
-	c := cli.Resource[seedbed.Outgoing]{
-		All: func(c *client.Client, ctx context.Context, args []string) ([]seedbed.Outgoing, error) {
-			return c.Outgoing(ctx, args[0], seedbed.OutgoingState(state), most)
-		},
-		None: "no events for this endpoint yet",
+	return cli.Resource[seedbed.Outgoing]{
+		Some:    cli.SelectedOf((*client.Client).ListOutgoing),
+		Filters: []cli.Filter{cli.WordFilter("state", "only in this `STATE`", seedbed.OutgoingStates()), cli.SinceFilter()},
+		Most:    100, None: "no events for this endpoint yet", Unmatched: "no matching deliveries",
 		Head: []string{"id", "seq", "event", "subject", "state", "attempts", "when", "last answer"},
 		Row: func(o seedbed.Outgoing) []string {
 			seq, attempts := strconv.FormatInt(o.Seq, 10), strconv.Itoa(o.Attempts)
 			return []string{o.ID, seq, o.Type, o.Subject, string(o.State), attempts, a.Ago(o.At), outcome(a, o)}
 		},
 	}.List(a, "deliveries NAME", "List the deliveries to an endpoint")
-	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: pending, sent, dead or skipped")
-	cli.AddLimit(c, &most, 0, "show at most `N` (default: 100)")
-	return c
 }
 
 // outcome returns the result of the last attempt, and the time of the next.

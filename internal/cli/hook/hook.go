@@ -109,7 +109,9 @@ func secretFile(a *cli.App, hook string) (string, error) {
 
 func hooks(a *cli.App) cli.Resource[seedbed.Hook] {
 	return cli.Resource[seedbed.Hook]{
-		All: cli.Every((*client.Client).Hooks), None: "no hooks yet: seedbed hook add NAME",
+		Some:    cli.Selected((*client.Client).ListHooks),
+		Filters: []cli.Filter{cli.NameFilter(), {Name: "scheme", Usage: "only with this signature `SCHEME`"}},
+		None:    "no hooks yet: seedbed hook add NAME", Unmatched: "no matching hooks",
 		Head: []string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
 		Row: func(h seedbed.Hook) []string {
 			profiles, actions := cli.OrElse(h.Profiles, "any"), cli.OrElse(h.Actions, "create")

@@ -35,7 +35,7 @@ is not included. In a directory pool the instance must be stopped.`,
 
 func vmSnapshotList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.Snapshot]{
-		All: cli.Named((*client.Client).Snapshots), None: "no snapshots yet: seedbed vm snapshot create ARG NAME",
+		Some: cli.SelectedOf((*client.Client).ListSnapshots), None: "no snapshots yet: seedbed vm snapshot create ARG NAME",
 		Head: []string{"name", "disks", "complete", "taken"},
 		Row: func(s wire.Snapshot) []string {
 			return []string{s.Name, strconv.Itoa(len(s.Volumes)), cli.YesNo(s.Complete), a.Ago(s.Created)}

@@ -19,7 +19,7 @@ import (
 // VMCommand returns the command vm with its subcommands.
 func VMCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
-	c.AddCommand(vmList(a), instances(a, nil).Show(a, "show NAME", "Show an instance"),
+	c.AddCommand(vmList(a), instances(a).Show(a, "show NAME", "Show an instance"),
 		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a), vmWait(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
@@ -38,9 +38,8 @@ func addresses(i seedbed.Instance) string {
 	return strings.Join(addrs, ", ")
 }
 
-func instances(a *cli.App, q *seedbed.InstanceQuery) cli.Resource[seedbed.Instance] {
+func instances(a *cli.App) cli.Resource[seedbed.Instance] {
 	return cli.Resource[seedbed.Instance]{
-		All:  cli.With(q, (*client.Client).ListInstances),
 		None: "no instances yet: seedbed create NAME --image IMAGE, or --profile PROFILE", Unmatched: "no matching instances",
 		Head: []string{"name", "state", "address", "profile", "image", "node", "made"},
 		Row: func(i seedbed.Instance) []string {
@@ -51,31 +50,23 @@ func instances(a *cli.App, q *seedbed.InstanceQuery) cli.Resource[seedbed.Instan
 }
 
 func vmList(a *cli.App) *cobra.Command {
-	var (
-		q    seedbed.InstanceQuery
-		tags []string
-	)
-	r := instances(a, &q)
-	r.All = func(api *client.Client, ctx context.Context, _ []string) ([]seedbed.Instance, error) {
-		if len(tags) == 0 {
-			return api.ListInstances(ctx, q)
+	var tags []string
+	r := instances(a)
+	r.Filters = []cli.Filter{
+		cli.WordFilter("state", "only in this `STATE`", seedbed.InstanceStates()),
+		{Name: "profile", Usage: "only of this `PROFILE`"}, cli.NodeFilter(), cli.NameFilter(),
+	}
+	r.Some = func(api *client.Client, ctx context.Context, _ []string, s client.Selection) ([]seedbed.Instance, error) {
+		q := seedbed.InstanceQuery{State: seedbed.InstanceState(s.Where["state"]), Profile: s.Where["profile"], Node: s.Where["node"],
+			Prefix: s.Where["name"], Limit: s.Limit}
+		if len(tags) > 0 {
+			q.Limit = 0 // the API knows no tags
 		}
-		most, every := q.Limit, q
-		every.Limit = 0 // the API knows no tags
-		all, err := api.ListInstances(ctx, every)
-		all = slices.DeleteFunc(all, func(i seedbed.Instance) bool { return !tagged(i, tags) })
-		if most > 0 {
-			all = all[:min(most, len(all))]
-		}
-		return all, err
+		all, err := api.ListInstances(ctx, q)
+		return slices.DeleteFunc(all, func(i seedbed.Instance) bool { return !tagged(i, tags) }), err
 	}
 	c := r.List(a, "list", "List instances")
 	addTags(a, c, &tags, "only with this tag, as `KEY=VALUE` or KEY (repeatable)")
-	c.Flags().StringVar((*string)(&q.State), "state", "", "only in this `STATE`: provisioning, running, stopped, removing, gone or failed")
-	c.Flags().StringVar(&q.Profile, "profile", "", "only of this `PROFILE`")
-	c.Flags().StringVar(&q.Node, "node", "", "only on this `NODE`")
-	c.Flags().StringVar(&q.Prefix, "name", "", "only with names that start with `TEXT`")
-	cli.AddLimit(c, &q.Limit, 0, "show at most `N`; 0 shows all")
 	return c
 }
 

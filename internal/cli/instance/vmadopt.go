@@ -82,17 +82,15 @@ func adoptable(ctx context.Context, a *cli.App, api *client.Client, node, name s
 
 // vmAdoptable returns the command that lists the domains that belong to no instance.
 func vmAdoptable(a *cli.App) *cobra.Command {
-	node := ""
-	c := cli.Resource[seedbed.ForeignDomain]{
-		All:  cli.With(&node, (*client.Client).Domains),
-		None: "all libvirt domains are instances",
+	return cli.Resource[seedbed.ForeignDomain]{
+		Some:    cli.Selected((*client.Client).ListDomains),
+		Filters: []cli.Filter{cli.EveryNodeFilter(), cli.WordFilter("state", "only in this `STATE`", seedbed.DomainStates())},
+		None:    "all libvirt domains are instances", Unmatched: "no matching domains",
 		Head: []string{"name", "node", "state", "vcpus", "memory", "uuid"},
 		Row: func(d seedbed.ForeignDomain) []string {
 			return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
 		},
 	}.List(a, "adoptable", "List libvirt domains that are not instances")
-	cli.OnNode(c, &node)
-	return c
 }
 
 func vmForget(a *cli.App) *cobra.Command {

@@ -22,17 +22,19 @@ func Command(a *cli.App) *cobra.Command {
 }
 
 func jobList(a *cli.App) *cobra.Command {
-	var q seedbed.JobQuery
-	c := cli.Resource[seedbed.Job]{
-		All:  cli.With(&q, (*client.Client).ListJobs),
-		None: "no jobs yet", Unmatched: "no matching jobs",
+	return cli.Resource[seedbed.Job]{
+		Some: cli.Selected(func(api *client.Client, ctx context.Context, s client.Selection) ([]seedbed.Job, error) {
+			return api.ListJobs(ctx, seedbed.JobQuery{Kind: seedbed.JobKind(s.Where["kind"]), State: seedbed.JobState(s.Where["state"]),
+				Subject: s.Where["subject"], Node: s.Where["node"], Limit: s.Limit})
+		}),
+		Filters: []cli.Filter{
+			{Name: "kind", Usage: "only of this `KIND`, such as create or remove"},
+			cli.WordFilter("state", "only in this `STATE`", seedbed.JobStates()),
+			{Name: "subject", Usage: "only those that work on the instance or image `NAME`"}, cli.NodeFilter(),
+		},
+		Most: 50, None: "no jobs yet", Unmatched: "no matching jobs",
 		Head: []string{"job", "kind", "subject", "state", "stage", "started", "took"}, Row: a.JobRow,
 	}.List(a, "list", "List jobs, newest first")
-	c.Flags().StringVar((*string)(&q.Kind), "kind", "", "only of this `KIND`, such as create or remove")
-	c.Flags().StringVar((*string)(&q.State), "state", "",
-		"only in this `STATE`: queued, running, undoing, succeeded, rolled_back, rollback_incomplete or failed")
-	cli.AddLimit(c, &q.Limit, 50, "show at most `N`; 0 shows all")
-	return c
 }
 
 func jobShow(a *cli.App) *cobra.Command {

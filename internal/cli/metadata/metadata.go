@@ -158,30 +158,16 @@ func (w *walk) visit(ctx context.Context, path string, depth int) error {
 }
 
 func metadataLog(a *cli.App) *cobra.Command {
-	var (
-		f     client.AccessFilter
-		since string
-	)
-	c := cli.Resource[seedbed.GuestEvent]{
-		All: func(c *client.Client, ctx context.Context, args []string) ([]seedbed.GuestEvent, error) {
-			if since != "" {
-				var err error
-				if f.Since, err = cli.ParsePast("since", since, a.Now()); err != nil {
-					return nil, err
-				}
-			}
-			return c.Access(ctx, args[0], f)
+	return cli.Resource[seedbed.GuestEvent]{
+		Some: cli.SelectedOf((*client.Client).ListAccess),
+		Filters: []cli.Filter{
+			{Name: "kind", Usage: "only of this `KIND`: lease, access, user-data, report or password"},
+			{Name: "path", Usage: "only requests with paths that start with `PREFIX`"},
+			{Name: "status", Usage: "only answers with this `STATUS`, such as 404 or 4xx"}, cli.SinceFilter(),
 		},
-		None: "no requests yet",
+		Most: 100, None: "no requests yet", Unmatched: "no matching requests",
 		Head: []string{"when", "kind", "what", "status", "bytes"}, Row: accessRow,
 	}.List(a, "log VM", "Show the requests of an instance: metadata, leases, its report")
-	flags := c.Flags()
-	cli.AddLimit(c, &f.Max, 100, "show at most the newest `N`")
-	flags.StringVar(&f.Kind, "kind", "", "only of this `KIND`: lease, access, user-data, report or password")
-	flags.StringVar(&f.Path, "path", "", "only requests with paths that start with `PREFIX`")
-	flags.StringVar(&f.Status, "status", "", "only answers with this `STATUS`, such as 404 or 4xx")
-	flags.StringVar(&since, "since", "", "only since this `TIME`, or a duration before now")
-	return c
 }
 
 func accessRow(e seedbed.GuestEvent) []string {

@@ -96,7 +96,11 @@ value removes a setting, which then comes from a template, or is unset.`,
 
 func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
 	return cli.Resource[seedbed.Profile]{
-		All: cli.Every((*client.Client).Profiles), None: "no profiles yet: seedbed profile add NAME --image IMAGE",
+		Some: cli.Selected(func(api *client.Client, ctx context.Context, s client.Selection) ([]seedbed.Profile, error) {
+			return api.ListProfiles(ctx, seedbed.ProfileQuery{Prefix: s.Where["name"], Limit: s.Limit})
+		}),
+		Filters: []cli.Filter{cli.NameFilter()},
+		None:    "no profiles yet: seedbed profile add NAME --image IMAGE", Unmatched: "no matching profiles",
 		Head: []string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows"},
 		Row: func(p seedbed.Profile) []string {
 			return []string{

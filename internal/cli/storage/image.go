@@ -61,7 +61,12 @@ seedbed image upload.`,
 
 func images(a *cli.App) cli.Resource[seedbed.Image] {
 	return cli.Resource[seedbed.Image]{
-		All: cli.Every((*client.Client).Images), None: "no images yet: seedbed image add NAME FILE",
+		Some: cli.Selected((*client.Client).ListImages),
+		Filters: []cli.Filter{
+			cli.NameFilter(), cli.WordFilter("state", "only in this `STATE`", seedbed.ImageStates()),
+			{Name: "pool", Usage: "only in this `POOL`"}, cli.NodeFilter(),
+		},
+		None: "no images yet: seedbed image add NAME FILE", Unmatched: "no matching images",
 		Head: []string{"name", "state", "size", "format", "pool", "node", "added"},
 		Row: func(i seedbed.Image) []string {
 			return []string{i.Name, string(i.State), cli.Size(i.Size), i.Format, i.Pool, i.Node, a.Ago(i.Created)}

@@ -32,7 +32,11 @@ automatically.`,
 
 func orphanList(a *cli.App) *cobra.Command {
 	return cli.Resource[seedbed.Orphan]{
-		All: cli.Every((*client.Client).Orphans), None: "no orphans",
+		Some: cli.Selected((*client.Client).ListOrphans),
+		Filters: []cli.Filter{
+			cli.WordFilter("kind", "only of this `KIND`", seedbed.OrphanKinds()), {Name: "pool", Usage: "only in this `POOL`"}, cli.NodeFilter(),
+		},
+		None: "no orphans", Unmatched: "no matching orphans",
 		Head: []string{"job", "of", "subject", "what", "name", "pool", "node", "left", "tries", "why"},
 		Row: func(o seedbed.Orphan) []string {
 			if o.Stage == "" { // without an undone job

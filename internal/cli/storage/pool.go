@@ -31,13 +31,13 @@ func PoolCommand(a *cli.App) *cobra.Command {
 		Long: `Show pools, where images and disks are stored. They are configured on each node
 (storage.pools).`,
 	})
-	var node string
 	r := cli.Resource[pool]{
-		All: func(api *client.Client, ctx context.Context, _ []string) ([]pool, error) {
+		Some: cli.Selected(func(api *client.Client, ctx context.Context, s client.Selection) ([]pool, error) {
 			nodes, err := api.Nodes(ctx)
-			return poolsOf(nodes, node), err
-		},
-		None: "no node has reported a pool: seedbed node list", Unmatched: "no matching pools",
+			return poolsOf(nodes, s.Where["node"]), err
+		}),
+		Filters: []cli.Filter{{Name: "node", Usage: "only those of this `NODE`"}},
+		None:    "no node has reported a pool: seedbed node list", Unmatched: "no matching pools",
 		Head: []string{"name", "type", "shared", "free", "size", "nodes", "problem"},
 		Row: func(p pool) []string {
 			free, size := p.Free.Human(), p.Size.Human()
@@ -47,9 +47,7 @@ func PoolCommand(a *cli.App) *cobra.Command {
 			return []string{p.Name, p.Type, cli.YesNo(p.Shared), free, size, strings.Join(p.Nodes, ", "), p.Problem}
 		},
 	}
-	list := r.List(a, "list", "List pools, as nodes reported them last")
-	list.Flags().StringVar(&node, "node", "", "only those of this `NODE`")
-	c.AddCommand(list)
+	c.AddCommand(r.List(a, "list", "List pools, as nodes reported them last"))
 	return c
 }
 

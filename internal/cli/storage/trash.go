@@ -28,17 +28,18 @@ cleanup.`,
 }
 
 func trashList(a *cli.App) *cobra.Command {
-	node := ""
-	c := cli.Resource[wire.TrashItem]{
-		All:  cli.With(&node, (*client.Client).Trash),
-		None: "the trash is empty",
+	return cli.Resource[wire.TrashItem]{
+		Some: cli.Selected((*client.Client).ListTrash),
+		Filters: []cli.Filter{
+			cli.EveryNodeFilter(), cli.WordFilter("state", "only in this `STATE`", []seedbed.TrashState{seedbed.Trashed, seedbed.Restored}),
+			{Name: "pool", Usage: "only in this `POOL`"}, {Name: "instance", Usage: "only disks of the former instance `NAME`"},
+		},
+		None: "the trash is empty", Unmatched: "no matching disks",
 		Head: []string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
 		Row: func(i wire.TrashItem) []string {
 			return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, cli.Size(i.Size), a.Ago(i.Removed), a.Ago(i.Expires)}
 		},
 	}.List(a, "list", "List removed and restored disks")
-	cli.OnNode(c, &node)
-	return c
 }
 
 // trashed returns the item with that ID in the trash of any pool, on one node or, if node is empty,

@@ -162,6 +162,8 @@ func TestIfMatchOfASecondWriter(t *testing.T) {
 	for path, body := range map[string]string{
 		"/userdata": `{"name":"d","data":"#!x"}`, "/scripts": `{"name":"s","text":"x"}`,
 		"/profiles": `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`,
+		"/hooks":    `{"name":"h"}`, "/endpoints": `{"name":"e","url":"https://hooks.example/x","events":["*"]}`,
+		"/tokens": `{"name":"t","role":"viewer"}`,
 	} {
 		if r := s.do(t, "POST", "/api/v1"+path, body); r.status != 201 {
 			t.Fatalf("%+v", r)
@@ -180,6 +182,11 @@ func TestIfMatchOfASecondWriter(t *testing.T) {
 		{"PUT", "/userdata/d", `{"data":"#!y"}`, "/userdata/d"},
 		{"PUT", "/scripts/s", `{"text":"y"}`, "/scripts/s"},
 		{"PATCH", "/scripts/s/options", `{"network":true}`, "/scripts/s"},
+		{"PATCH", "/hooks/h", `{"rate":50}`, "/hooks/h"},
+		{"POST", "/hooks/h/rotate", `{"secret":"whsec_CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk="}`, "/hooks/h"},
+		{"PATCH", "/endpoints/e", `{"insecure":true}`, "/endpoints/e"},
+		{"POST", "/endpoints/e/rotate", `{}`, "/endpoints/e"},
+		{"PUT", "/tokens/t/quota", `{"max_instances":2}`, "/tokens/t"},
 	} {
 		read := s.do(t, "GET", "/api/v1"+change.object, "")
 		tag := read.header.Get("ETag")
@@ -290,6 +297,8 @@ func TestIfMatchOfADeletion(t *testing.T) {
 		{"/scripts", `{"name":"x","text":"x"}`, "/scripts/x", ""},
 		{"/hooks", `{"name":"h"}`, "/hooks/h", ""},
 		{"/hooks", `{"name":"k","key_id":"old"}`, "/hooks/k", "/keys/old"},
+		{"/endpoints", `{"name":"e","url":"https://hooks.example/x","events":["*"]}`, "/endpoints/e", ""},
+		{"/tokens", `{"name":"t","role":"viewer"}`, "/tokens/t", ""},
 		{"/nodes", `{"name":"hv9","worker":"https://hv9.example:7375","cordoned":true}`, "/nodes/hv9", ""},
 	} {
 		if r := s.do(t, "POST", "/api/v1"+one.path, one.body); r.status != 201 {

@@ -329,3 +329,37 @@ func testContext(b *bench) {
 	b.want(err, context.Canceled)
 	get(b.Accept(context.Background(), createOf("web1")))(b)
 }
+
+// testMatch checks that a job is accepted only if its object is the version that the request names.
+func testMatch(b *bench) {
+	ctx := context.Background()
+	b.world()
+	create := createOf("web1")
+	get(b.Accept(ctx, create))(b)
+	was := get(b.Instance(ctx, create.Instance.ID))(b)
+	image := get(b.Images(ctx))(b)[0]
+	for _, one := range []struct {
+		job  seedbed.Acceptance
+		want any
+	}{
+		{removeOf(was.ID), seedbed.Instance{ID: was.ID, Revision: was.Revision}}, {imageRemoveOf(image.Name), image},
+	} {
+		refused := seedbed.Errorf(seedbed.ErrConflict, "another version")
+		var seen []any
+		_, err := b.Accept(seedbed.WithChange(ctx, &seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin, Match: func(object any) error {
+			seen = append(seen, object)
+			return refused
+		}}), one.job)
+		b.want(err, seedbed.ErrConflict, "another version")
+		b.equal(seen, []any{one.want})
+		_, err = b.Job(ctx, one.job.Job.ID)
+		b.want(err, seedbed.ErrNotFound)
+	}
+	b.equal(get(b.Instance(ctx, was.ID))(b), was)
+	b.equal(get(b.Image(ctx, image.Name))(b), image)
+	_, err := b.Accept(seedbed.WithChange(ctx, &seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin,
+		Match: func(any) error { return nil }}), ovaRemoveOf("none"))
+	b.want(err, seedbed.ErrNotFound, "none")
+	get(b.Accept(seedbed.WithChange(ctx, &seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin,
+		Match: func(any) error { return nil }}), removeOf(was.ID)))(b)
+}

@@ -81,6 +81,8 @@ func testAudit(b *bench) {
 	b.equal(all, want, cmpopts.IgnoreFields(seedbed.AuditEntry{}, "ID", "At"))
 	b.equal(get(b.Audit(ctx, seedbed.AuditQuery{Before: all[0].ID, Limit: 10}))(b), all[1:])
 	b.equal(get(b.Audit(ctx, seedbed.AuditQuery{Limit: 1}))(b), all[:1])
+	b.equal(get(b.Audit(ctx, seedbed.AuditQuery{Actor: "uid 0", Since: day}))(b), all[:1])
+	b.equal(len(get(b.Audit(ctx, seedbed.AuditQuery{Since: time.Now().Add(time.Hour)}))(b)), 0)
 
 	large := seedbed.WithChange(ctx,
 		&seedbed.Change{Actor: strings.Repeat("x", 1000), Asked: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)})

@@ -181,6 +181,15 @@ func testRejections(b *bench) {
 	all := get(b.Rejections(ctx, seedbed.RejectionQuery{Hook: "ci"}))(b)
 	b.equal(len(all), 50)
 	b.equal(all[0], later)
+	var paged []seedbed.Rejection
+	for q := (seedbed.RejectionQuery{Hook: "ci", Since: day, Limit: 1}); len(paged) < len(all); {
+		page := get(b.Rejections(ctx, q))(b)
+		b.equal(len(page), 1)
+		q.After = page[0]
+		paged = append(paged, page...)
+	}
+	b.equal(paged, all) // most of them were last rejected at the same time
+	b.equal(len(get(b.Rejections(ctx, seedbed.RejectionQuery{Since: day.Add(time.Hour)}))(b)), 1)
 	b.equal(get(b.CountDeliveries(ctx, day.Add(time.Hour)))(b), 49)
 	b.equal(get(b.DropDeliveries(ctx, day.Add(time.Hour)))(b), 49)
 	b.equal(get(b.Rejections(ctx, seedbed.RejectionQuery{Hook: "ci"}))(b), []seedbed.Rejection{later})
@@ -209,8 +218,33 @@ func testHistory(b *bench) {
 		[]any{seedbed.DecisionAccepted, receipt.Job, "192.0.2.1", "b"})
 	b.equal(get(b.Delivery(ctx, "ci", "msg_1"))(b).Payload, []byte("body"))
 	b.must(b.RecordDelivery(ctx, *delivery("msg_2", "x")))
-	b.equal(get(b.CountDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2) // the one with a live job stays
-	b.equal(get(b.DropDeliveries(ctx, time.Now().Add(time.Hour)))(b), 2)
+	for _, hook := range []string{"ci", "other"} { // at the same time
+		same := delivery("msg_2", "x")
+		same.Hook, same.Received, same.Decision = hook, day, seedbed.DecisionIgnored
+		b.must(b.RecordDelivery(ctx, *same))
+	}
+	every := get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)
+	var paged []seedbed.Delivery
+	for q := (seedbed.DeliveryQuery{Limit: 1}); len(paged) < len(every); {
+		page := get(b.Deliveries(ctx, q))(b)
+		b.equal(len(page), 1)
+		q.After = page[0]
+		paged = append(paged, page...)
+	}
+	b.equal(paged, every)
+	for _, one := range []struct {
+		query seedbed.DeliveryQuery
+		want  int
+	}{
+		{seedbed.DeliveryQuery{Decision: seedbed.DecisionAccepted}, 1}, {seedbed.DeliveryQuery{Decision: seedbed.DecisionIgnored}, 2},
+		{seedbed.DeliveryQuery{Decision: seedbed.DecisionIgnored, Hook: "ci", ID: "msg_2"}, 1},
+		{seedbed.DeliveryQuery{Decision: seedbed.DecisionRefused}, 0}, {seedbed.DeliveryQuery{Since: day.Add(time.Second)}, 1},
+		{seedbed.DeliveryQuery{ID: "msg_2"}, 2}, {seedbed.DeliveryQuery{After: every[2]}, 0},
+	} {
+		b.equal(len(get(b.Deliveries(ctx, one.query))(b)), one.want)
+	}
+	b.equal(get(b.CountDeliveries(ctx, time.Now().Add(time.Hour)))(b), 3) // the one with a live job stays
+	b.equal(get(b.DropDeliveries(ctx, time.Now().Add(time.Hour)))(b), 3)
 	b.equal(len(get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)), 1)
 	b.want(b.RecordDelivery(ctx, *delivery("", "x")), seedbed.ErrInvalid)
 }

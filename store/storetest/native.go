@@ -24,6 +24,7 @@ var nativeCases = map[string]func(*bench){
 	"token quota":            testTokenQuota,
 	"token quota raced for":  testTokenQuotaRace,
 	"what an instance keeps": testKept,
+	"condition of a job":     testMatch,
 }
 
 func testOneSpace(b *bench) {
@@ -337,6 +338,9 @@ func testTokenQuota(b *bench) {
 
 	// The quota at the time of the write applies.
 	changed := get(b.SetTokenQuota(ctx, "ci", seedbed.TokenQuota{Instances: 2}))(b)
+	b.equal(get(b.Token(ctx, "ci"))(b), changed)
+	_, err = b.Token(ctx, "none")
+	b.want(err, seedbed.ErrNotFound, `token "none"`)
 	b.equal(changed.Quota, seedbed.TokenQuota{Instances: 2})
 	_, err = b.Accept(byToken(ci), createOf("web5"))
 	b.want(err, seedbed.ErrForbidden, "instances: it has 2, this wants 1 more, and 2 is the most")

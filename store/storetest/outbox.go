@@ -240,6 +240,9 @@ func testReplay(b *bench) {
 	}
 	b.must(b.RecordOutgoing(ctx, b.due(), seedbed.Attempt{State: seedbed.OutgoingDead, Error: "x"}))
 	all := get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{}))(b)
+	b.equal(get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{Before: all[0].Seq, Limit: 1}))(b), all[1:2])
+	b.equal(get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{State: seedbed.OutgoingDead, Since: all[2].At}))(b), all[:1])
+	b.equal(len(get(b.OutgoingDeliveries(ctx, "one", seedbed.OutgoingQuery{Since: time.Now().Add(time.Hour)}))(b)), 0)
 	_, err := b.Resend(ctx, "one", "msg_none")
 	b.want(err, seedbed.ErrNotFound, "msg_none")
 	o := get(b.Resend(ctx, "one", all[2].ID))(b)

@@ -18,10 +18,10 @@ func matched(ctx context.Context, tx *sqldb.Tx, asker *seedbed.Change, j seedbed
 	}
 	var object any
 	var err error
-	switch {
-	case j.Kind == seedbed.JobOVARemove:
+	switch j.Kind {
+	case seedbed.JobOVARemove:
 		object, err = catalogue.LockOVA(ctx, tx, j.Subject)
-	case j.Kind == seedbed.JobImageRemove:
+	case seedbed.JobImageRemove:
 		object, err = catalogue.LockImage(ctx, tx, j.Subject)
 	default:
 		object, err = sqldb.LockOne(ctx, tx, func(r sqldb.Row) (i seedbed.Instance, err error) {

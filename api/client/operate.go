@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"seedbed"
@@ -56,9 +54,4 @@ func (c *Client) SetTokenQuota(ctx context.Context, name string, q seedbed.Token
 // DeleteToken removes a token, which then authenticates nothing.
 func (c *Client) DeleteToken(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/tokens", name))
-}
-
-// Audit lists the last limit requested changes, newest first.
-func (c *Client) Audit(ctx context.Context, limit int) ([]seedbed.AuditEntry, error) {
-	return get[[]seedbed.AuditEntry](ctx, c, "/audit", url.Values{"limit": {strconv.Itoa(limit)}})
 }

@@ -2,8 +2,10 @@ package seedbed
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"math/big"
 	"time"
 )
 
@@ -36,7 +38,10 @@ func (r Role) Allows(need Role) bool { return ranks[need] > 0 && ranks[r] >= ran
 
 // Token lets its holder use the API. Only the SHA-256 of its secret is kept.
 type Token struct {
-	Name    string    `json:"name"`
+	Name string `json:"name"`
+	// Project is the project that its holder acts in. A holder from the default project also sees
+	// what belongs to the installation as a whole.
+	Project string    `json:"project"`
 	Role    Role      `json:"role"`
 	Created time.Time `json:"created"`
 	// Expires is when it expires; zero means never.
@@ -72,6 +77,8 @@ type Change struct {
 	// Actor is a token's name ("token ci") or a user of the control socket ("uid 0").
 	Actor string
 	Role  Role
+	// Project is the project that the caller acts in.
+	Project string
 	// From is the address of the peer; empty for the control socket.
 	From string
 	// Request is the method and the path of the request.
@@ -113,6 +120,7 @@ type AuditEntry struct {
 	At      time.Time       `json:"at"`
 	Actor   string          `json:"actor"`
 	Role    Role            `json:"role"`
+	Project string          `json:"project"`
 	From    string          `json:"from"`
 	Request string          `json:"request"`
 	What    string          `json:"what"`
@@ -138,3 +146,70 @@ type KeyedRequest struct {
 	// Run names this attempt to carry it out. The store sets it.
 	Run string
 }
+
+// DefaultProject is the project that exists from the start. It is the operators' own: what belongs
+// to the installation as a whole is managed from it.
+const DefaultProject = "default"
+
+// Project is an account: it owns instances, and what comes of them.
+type Project struct {
+	Name string `json:"name"`
+	// Number is the number of the account: twelve digits, as EC2's owner-id. It never changes, and no
+	// other project gets it.
+	Number      string    `json:"number"`
+	Description string    `json:"description"`
+	Revision    int64     `json:"revision"`
+	Created     time.Time `json:"created"`
+	Changed     time.Time `json:"changed"`
+}
+
+// maxProjectDescription is the largest number of bytes of a project's description.
+const maxProjectDescription = 1000
+
+// Check returns ErrInvalid if the name or the description cannot be those of a project.
+func (p Project) Check() error {
+	if err := CheckProjectName(p.Name); err != nil {
+		return err
+	}
+	if len(p.Description) > maxProjectDescription {
+		return Errorf(ErrInvalid, "project %q: its description has %d bytes: expected at most %d", p.Name, len(p.Description), maxProjectDescription)
+	}
+	return nil
+}
+
+// CheckProjectName returns ErrInvalid unless name is one lower-case RFC 1123 host name label of at
+// most 32 characters. The name of a project is a part of its domains' names.
+func CheckProjectName(name string) error {
+	if len(name) > 32 || !consists(name, "-", false, false) {
+		return Errorf(ErrInvalid, "project name %q is not usable: expected 1 to 32 of a-z, 0-9 and '-', not starting or ending with '-'", Clip(name))
+	}
+	return nil
+}
+
+// NewProjectNumber returns a random account number.
+func NewProjectNumber() string {
+	const least = 100_000_000_000 // twelve digits
+	n, err := rand.Int(rand.Reader, big.NewInt(9*least))
+	if err != nil {
+		panic(err) // never fails (crypto/rand)
+	}
+	return n.Add(n, big.NewInt(least)).String()
+}
+
+// Scope says whose objects a caller sees: those of one project or of all. The zero Scope sees none.
+type Scope struct {
+	project string
+	all     bool
+}
+
+// InProject returns the scope of one project.
+func InProject(name string) Scope { return Scope{project: name} }
+
+// AllProjects returns the scope of the installation.
+func AllProjects() Scope { return Scope{all: true} }
+
+// Sees reports whether the scope includes a project.
+func (s Scope) Sees(project string) bool { return s.all || s.project != "" && s.project == project }
+
+// One returns the project of a scope of one project, and false if s is that of all.
+func (s Scope) One() (project string, one bool) { return s.project, !s.all }

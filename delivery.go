@@ -83,6 +83,7 @@ type SampleDelivery struct {
 // Plan is what a create request would make now. It reserves nothing: the job chooses the MAC
 // address, and another instance may get the IP address.
 type Plan struct {
+	Project string   `json:"project"`
 	Name    string   `json:"name"`
 	Profile string   `json:"profile"`
 	Image   string   `json:"image"`
@@ -139,3 +140,6 @@ type ImportPlan struct {
 	Notes    []string `json:"notes,omitempty"`
 	Problems []string `json:"problems"`
 }
+
+// FullName returns the name of the planned instance with its project.
+func (p Plan) FullName() InstanceName { return InstanceName{p.Project, p.Name} }

@@ -29,7 +29,10 @@ const DisabledByOperator = "disabled by the operator"
 // Endpoint is a receiver of Seedbed's own webhooks.
 type Endpoint struct {
 	Name string `json:"name"`
-	URL  string `json:"url,omitempty"`
+	// Project is the project whose events it receives. That of the default project also receives
+	// those of the installation, such as of nodes.
+	Project string `json:"project"`
+	URL     string `json:"url,omitempty"`
 	// Events are the patterns of the event types that it receives.
 	Events []string `json:"events"`
 	// CloudEvents: the body is a CloudEvent (1.0, structured) rather than Seedbed's own form.

@@ -12,7 +12,9 @@ import (
 
 // Guest is an instance as the guest plane serves it: a record of the feed.
 type Guest struct {
-	ID       InstanceID `json:"id"`
+	ID InstanceID `json:"id"`
+	// Account is the number of its project, twelve digits.
+	Account  string     `json:"account,omitempty"`
 	Name     string     `json:"name"`
 	Profile  string     `json:"profile"`
 	Image    string     `json:"image"`

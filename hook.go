@@ -49,6 +49,8 @@ func Actions() []string {
 // Hook is a receiver of webhooks.
 type Hook struct {
 	Name string `json:"name"`
+	// Project is the project that it acts in.
+	Project string `json:"project"`
 	HookSettings
 	// Profiles are the profiles that it may use; empty means any.
 	Profiles []string `json:"profiles"`

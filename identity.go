@@ -37,6 +37,7 @@ func (g Guest) IdentityDocument() []byte {
 		return &s
 	}
 	d := identityDocument{
+		AccountID:        orNull(g.Account),
 		Architecture:     "x86_64",
 		AvailabilityZone: orNull(g.Zone),
 		ImageID:          orNull(g.Image),

@@ -2,6 +2,7 @@ package seedbed
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -52,7 +53,10 @@ func ParseReady(s string) (Ready, error) {
 
 // Instance is one virtual machine and what it was made from.
 type Instance struct {
-	ID      InstanceID    `json:"id"`
+	ID InstanceID `json:"id"`
+	// Project is the name of the project that it belongs to, and Account the number of that project.
+	Project string        `json:"project"`
+	Account string        `json:"account"`
 	Name    string        `json:"name"`
 	Profile string        `json:"profile"`
 	Image   string        `json:"image"`
@@ -104,6 +108,44 @@ type Instance struct {
 	// GoneSince is when the cleanup first missed its domain; zero while it is there.
 	GoneSince time.Time `json:"gone_since,omitzero"`
 }
+
+// InstanceName names an instance: its name is unique in its project.
+type InstanceName struct{ Project, Name string }
+
+// Named returns the name of an instance in a project.
+func Named(project, name string) InstanceName { return InstanceName{project, name} }
+
+// InDefault returns the name of an instance in the default project.
+func InDefault(name string) InstanceName { return InstanceName{DefaultProject, name} }
+
+// ParseInstanceName parses what String returns.
+func ParseInstanceName(s string) InstanceName {
+	if name, project, other := strings.Cut(s, "."); other {
+		return InstanceName{project, name}
+	}
+	return InstanceName{DefaultProject, s}
+}
+
+// String returns the name that is unique in the installation: "web1" in the default project, and
+// "web1.acme" in project acme. It is the name of the instance's domain. The name of an instance has
+// no dot.
+func (n InstanceName) String() string {
+	if n.Project == DefaultProject || n.Project == "" {
+		return n.Name
+	}
+	return n.Name + "." + n.Project
+}
+
+// Check returns ErrInvalid unless both parts are usable.
+func (n InstanceName) Check() error {
+	if err := CheckInstanceName(n.Name); err != nil {
+		return err
+	}
+	return CheckProjectName(n.Project)
+}
+
+// FullName returns the instance's name with its project.
+func (i Instance) FullName() InstanceName { return InstanceName{i.Project, i.Name} }
 
 // NIC is one network interface of an instance.
 type NIC struct {

@@ -92,6 +92,8 @@ type Job struct {
 	ID    JobID    `json:"id"`
 	Kind  JobKind  `json:"kind"`
 	State JobState `json:"state"`
+	// Project is the name of the project that it belongs to.
+	Project string `json:"project"`
 	// Subject is the name of the instance or image that it works on.
 	Subject string `json:"subject"`
 	// Instance is set for jobs that work on an instance.
@@ -213,7 +215,9 @@ type Claim struct {
 
 // Request asks for one action, from a webhook or the API.
 type Request struct {
-	Action  string `json:"action"` // DoCreate, DoRemove, …
+	Action string `json:"action"` // DoCreate, DoRemove, …
+	// Project is the project that the caller acts in; empty means the default project.
+	Project string `json:"-"`
 	Name    string `json:"name"`
 	Profile string `json:"profile,omitempty"`
 	// Image is what a create without a profile makes its disk from. In a rebuild it replaces the

@@ -62,9 +62,10 @@ var layout = map[string]string{
 	"store":             "store/*",
 	"store/sqldb":       "",
 	"store/groupcommit": "store/outbox store/sqldb",
-	"store/outbox":      "store/sqldb",
+	"store/outbox":      "store/access store/sqldb",
 	"store/access":      "store/sqldb",
 	"store/feed":        "store/groupcommit store/instances store/jobs store/nodes store/outbox store/sqldb",
+	"store/hooks":       "store/access store/groupcommit store/outbox store/sqldb",
 	"store/instances":   "store/catalogue store/groupcommit store/outbox store/sqldb",
 	"store/*":           "store/groupcommit store/outbox store/sqldb",
 	"store/local":       "",
@@ -139,7 +140,7 @@ var outside = map[string]string{
 // and live user-data change of its instance.
 var (
 	tables = map[string]string{
-		"access": "audit keyed_request token",
+		"access": "audit keyed_request project project_removed token",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile script " +
 			"storage_template storage_template_disk system_template userdata",
 		"feed":      "blob feed feed_node guest_event lease maintenance",

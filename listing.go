@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// InstanceQuery selects instances. The zero value of a field does not restrict the selection.
+// InstanceQuery selects instances in its scope. The zero value of another field does not restrict
+// the selection.
 type InstanceQuery struct {
+	Scope   Scope
 	State   InstanceState
 	Profile string
 	Node    string
 	// Prefix is what the names start with.
 	Prefix string
-	// After is the last name of the page before; empty for the first page.
-	After string
+	// After is the last instance of the page before; zero for the first page.
+	After InstanceName
 	// Limit is the maximum number of results; 0 means no limit.
 	Limit int
 }
@@ -30,9 +32,10 @@ type ProfileQuery struct {
 	Limit int
 }
 
-// JobQuery selects jobs, the newest first. The zero value of a field does not restrict the
-// selection.
+// JobQuery selects jobs in its scope, the newest first. The zero value of another field does not
+// restrict the selection.
 type JobQuery struct {
+	Scope Scope
 	Kind  JobKind
 	State JobState
 	// Subject is the name of the instance or image that it works on.

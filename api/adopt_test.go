@@ -75,7 +75,7 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s: %d %s; want %d with %q", test.name, r.status, r.body, test.status, test.says)
 		}
 	}
-	i, err := s.db.InstanceByName(t.Context(), "old")
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("old"))
 	if err != nil || i.ID != strange.ID || i.NICs[0].Addr.String() != "10.99.0.7" || i.NICs[0].MAC != strange.NICs[0].MAC ||
 		i.Volumes[0].Pool != "default" {
 		t.Errorf("%+v, %v", i, err)

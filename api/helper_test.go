@@ -190,7 +190,7 @@ func (s *server) config() api.Config {
 			return signature.EndpointKey(version, given)
 		},
 		CheckProfile: s.intake.CheckProfile, CheckDocument: s.intake.CheckDocument,
-		Change: func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
+		Change: func(ctx context.Context, name seedbed.InstanceName, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 			return s.db.ChangeInstance(ctx, name, change, record.Renderer{}.Of)
 		},
 		DefaultNetwork: "default", DefaultPool: "default",

@@ -51,9 +51,9 @@ func listable(t *testing.T) *server {
 	must(s.perform(ctx, s.claim(t)))
 
 	s.guestDid(t, "web1")
-	web1, err := s.db.InstanceByName(ctx, "web1")
+	web1, err := s.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	must(err)
-	web2, err := s.db.InstanceByName(ctx, "web2")
+	web2, err := s.db.InstanceByName(ctx, seedbed.InDefault("web2"))
 	must(err, s.db.AddGuestEvents(ctx, testNode, "spool1", []seedbed.GuestEvent{{Seq: 4, Instance: web2.ID, Kind: seedbed.GuestLease,
 		At: time.Now(), MAC: web2.NICs[0].MAC, Addr: web2.NICs[0].Addr, Until: time.Now().Add(time.Hour)}}))
 	_, err = s.shelf.CreateSnapshot(ctx, seedbed.NewJobID(),

@@ -36,7 +36,7 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 		post(one[0], one[1])
 	}
 	job := s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
-	i, err := s.db.InstanceByName(t.Context(), "web1")
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func secretWorld(t *testing.T) (*server, seedbed.JobID) {
 
 	post("/instances", `{"name":"web1","profile":"small"}`)
 	s.guestDid(t, "web1")
-	i, err := s.db.InstanceByName(ctx, "web1")
+	i, err := s.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	must(err)
 	must(s.db.AddGuestEvents(ctx, testNode, "spool1", []seedbed.GuestEvent{
 		{Seq: 4, Instance: i.ID, Kind: seedbed.GuestPassword, At: time.Now(), Fields: map[string]string{"password": secret("password")}},

@@ -225,7 +225,7 @@ func TestOVA(t *testing.T) {
 		call{"POST", p + "/profile/second", "profile_type=ova&system_template=vm&script=empty&ova=vm", 200, msg(`Created VM profile "second".`)})
 	s.pvc(t, call{"POST", p + "/create?name=vm1&profile=vm&start_vm=False", "", 202,
 		`{"task_id":"%","task_name":"provisioner.create","run_on":"host1 (primary)"}`})
-	inst, err := s.db.InstanceByName(t.Context(), "vm1")
+	inst, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("vm1"))
 	if err != nil || len(inst.Volumes) != 2 || inst.Volumes[1].Image != "ova_vm_sdb" || inst.VCPUs != 2 {
 		t.Errorf("instance %+v, %v", inst, err)
 	}

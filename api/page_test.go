@@ -94,15 +94,15 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, err := c.ListInstances(t.Context(), seedbed.InstanceQuery{Prefix: "web", After: "web0", Limit: 2})
+	some, err := c.ListInstances(t.Context(), seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "web", After: seedbed.InDefault("web0"), Limit: 2})
 	if err != nil || len(some) != 2 || some[0].Name != "web1" || some[1].Name != "web2" {
 		t.Errorf("%+v, %v", some, err)
 	}
-	first, err := c.ListJobs(t.Context(), seedbed.JobQuery{Limit: 2})
+	first, err := c.ListJobs(t.Context(), seedbed.JobQuery{Scope: seedbed.AllProjects(), Limit: 2})
 	if err != nil || len(first) != 2 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	rest, err := c.ListJobs(t.Context(), seedbed.JobQuery{After: first[1].Cursor()})
+	rest, err := c.ListJobs(t.Context(), seedbed.JobQuery{Scope: seedbed.AllProjects(), After: first[1].Cursor()})
 	if err != nil || len(rest) != 5 || rest[4].Kind != seedbed.JobImport {
 		t.Errorf("%+v, %v", rest, err)
 	}

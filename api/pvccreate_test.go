@@ -106,7 +106,7 @@ func TestPVCCreate(t *testing.T) {
 	if r := s.do(t, "POST", "/api/v1/provisioner/create", `{"name":"web2","profile":"web","start_vm":false}`); r.status != 202 {
 		t.Fatalf("%+v", r)
 	}
-	i, err := s.db.InstanceByName(t.Context(), "web2")
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web2"))
 	if err != nil || !i.Held || i.UserData == nil || len(i.UserData) != 0 {
 		t.Errorf("%+v, %v", i, err)
 	}

@@ -16,7 +16,7 @@ func (s *server) runVM(t *testing.T, name string) seedbed.Instance {
 		t.Fatalf("%+v", r)
 	}
 	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
-	i, err := s.db.InstanceByName(t.Context(), name)
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestPVCStopOvertakes(t *testing.T) {
 	s.runVM(t, "web1")
 	s.pvc(t, call{"POST", "/vm/web1/state", "state=shutdown", 200, msg("Shutting down VM 'web1'")})
 	s.pvc(t, call{"POST", "/vm/web1/state", "state=stop", 200, msg("Forcibly stopping VM 'web1'.")})
-	all, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Kind: seedbed.JobStop, Limit: 10})
+	all, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobStop, Limit: 10})
 	if err != nil || len(all) != 2 || all[1].State != seedbed.JobRolledBack || all[0].State != seedbed.JobQueued ||
 		all[1].Error != "superseded by stop job "+all[0].ID.Short()+", which switches the instance off at once" {
 		t.Errorf("jobs %+v, %v", all, err)

@@ -86,7 +86,7 @@ func TestRetry(t *testing.T) {
 	if r := s.do(t, "DELETE", "/api/v1/instances/web1", ""); r.status != 202 {
 		t.Fatalf("%+v", r)
 	}
-	jobs, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Kind: seedbed.JobRemove})
+	jobs, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobRemove})
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%v, %v", jobs, err)
 	}
@@ -99,7 +99,7 @@ func TestRetry(t *testing.T) {
 	retry(earlier, 404, "web1")
 	s.runVM(t, "web1")
 	retry(earlier, 409, "another")
-	creates, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Kind: seedbed.JobCreate})
+	creates, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobCreate})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func TestLife(t *testing.T) {
 
 func (s *server) guestDid(t *testing.T, name string) {
 	t.Helper()
-	i, err := s.db.InstanceByName(t.Context(), name)
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault(name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestAccessFilter(t *testing.T) {
 	s.importImage(t, "debian")
 	s.do(t, "POST", "/api/v1/profiles", `{"name":"small","image":"debian","vcpus":1,"memory":"512MiB"}`)
 	s.do(t, "POST", "/api/v1/instances", `{"name":"web1","profile":"small"}`)
-	i, err := s.db.InstanceByName(t.Context(), "web1")
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	if err != nil {
 		t.Fatal(err)
 	}

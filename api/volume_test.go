@@ -91,7 +91,7 @@ func (s *server) stored(t *testing.T) seedbed.Instance {
 		t.Fatalf("%+v", r)
 	}
 	job := s.claim(t)
-	i, err := s.db.InstanceByName(t.Context(), "web1")
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func (s *server) stored(t *testing.T) seedbed.Instance {
 // off records that web1 is off.
 func (s *server) off(t *testing.T) {
 	t.Helper()
-	i, err := s.db.InstanceByName(t.Context(), "web1")
+	i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	if err == nil {
 		_, err = s.db.SetInstanceState(t.Context(), i, seedbed.InstanceStopped)
 	}

@@ -34,6 +34,7 @@ func nics(r *record) []*node {
 			value("mac", nic.MAC.String()),
 			constant("network-card", "0"),       // as amazon-ec2-net-utils and cloud-init ask for it
 			constant("network-card-index", "0"), // as Amazon's guide has it
+			value("owner-id", r.guest.Account),
 			value("subnet-id", stableID("subnet", nic.Network)),
 			value("subnet-ipv4-cidr-block", prefix),
 			value("vpc-id", stableID("vpc", nic.Network)),

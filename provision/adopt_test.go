@@ -29,8 +29,8 @@ func TestForgetAndAdopt(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	ctx := t.Context()
 	inst := l.made()
-	l.runUntil(l.job(l.intake.Forget(ctx, "web1", usual)), seedbed.JobSucceeded)
-	_, err := l.db.InstanceByName(ctx, "web1")
+	l.runUntil(l.job(l.intake.Forget(ctx, seedbed.InDefault("web1"), usual)), seedbed.JobSucceeded)
+	_, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	l.want("a forgotten instance", err, seedbed.ErrNotFound)
 	_, err = l.intake.Adopt(ctx, l.foreign("web1"), seedbed.AdoptRequest{}, usual)
 	l.want("adopt while it runs", err, seedbed.ErrConflict)
@@ -43,7 +43,7 @@ func TestForgetAndAdopt(t *testing.T) {
 	l.want("an address of another network", err, seedbed.ErrInvalid)
 	l.runUntil(l.job(l.intake.Adopt(ctx, l.foreign("web1"),
 		seedbed.AdoptRequest{Addresses: []string{"10.9.0.77"}, Tags: map[string]string{"from": "before"}}, usual)), seedbed.JobSucceeded)
-	got, err := l.db.InstanceByName(ctx, "web1")
+	got, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	l.ok(err)
 	if got.ID != inst.ID || got.State != seedbed.InstanceStopped ||
 		got.NICs[0].MAC != inst.NICs[0].MAC || got.NICs[0].Addr.String() != "10.9.0.77" ||
@@ -110,7 +110,7 @@ func TestAdoptUndone(t *testing.T) {
 				if after.Disks[0] != before.Disks[0] || after.NICs[0] != before.NICs[0] {
 					t.Errorf("the domain is %+v, and was %+v", after, before)
 				}
-				_, err := l.db.InstanceByName(ctx, "old")
+				_, err := l.db.InstanceByName(ctx, seedbed.InDefault("old"))
 				l.want("the instance", err, seedbed.ErrNotFound)
 				l.runUntil(l.job(l.intake.Adopt(ctx, after, seedbed.AdoptRequest{}, usual)), seedbed.JobSucceeded)
 			})
@@ -134,6 +134,6 @@ func TestAdoptRefused(t *testing.T) {
 	f.NICs[0].MAC = l.made().NICs[0].MAC
 	_, err = l.intake.Adopt(ctx, f, seedbed.AdoptRequest{}, usual)
 	l.want("a MAC address in use", err, seedbed.ErrExists)
-	_, err = l.intake.Forget(ctx, "absent", usual)
+	_, err = l.intake.Forget(ctx, seedbed.InDefault("absent"), usual)
 	l.want("forget what is not there", err, seedbed.ErrNotFound)
 }

@@ -82,7 +82,7 @@ func TestCleanupNodes(t *testing.T) {
 					node = testNode
 				}
 				l.wait(l.createOn(name, node), seedbed.JobSucceeded)
-				inst, err := l.db.InstanceByName(t.Context(), name)
+				inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault(name))
 				l.ok(err)
 				of[name] = inst
 			}

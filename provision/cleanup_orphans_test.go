@@ -137,7 +137,7 @@ func TestOrphanIsAnothers(t *testing.T) {
 	id := l.create("web1")
 	l.runUntil(id, seedbed.JobIncomplete)
 	mend()
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	volume := inst.Volumes[0].Name
 	l.ok(l.pool.RemoveVolume(t.Context(), volume, inst.ID))

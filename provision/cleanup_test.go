@@ -132,7 +132,7 @@ func (l *lab) running(n int) (all []seedbed.Instance) {
 	for i := range n {
 		name := fmt.Sprintf("vm%d", i)
 		l.wait(l.create(name), seedbed.JobSucceeded)
-		inst, err := l.db.InstanceByName(l.t.Context(), name)
+		inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault(name))
 		l.ok(err)
 		all = append(all, inst)
 	}

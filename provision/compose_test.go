@@ -64,7 +64,7 @@ func TestCompositionRuns(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
 	job := l.runUntil(l.compose("web3", true), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(t.Context(), "web3")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web3"))
 	l.ok(err)
 	if inst.State != seedbed.InstanceRunning || inst.Held || inst.VCPUs != 2 || inst.Memory != 512*seedbed.MiB || inst.Profile != "web" ||
 		inst.Image != "debian" || string(inst.UserData) != "#cloud-config\n{}\n" || inst.Metadata.InstanceID != seedbed.InstanceIDUUID {
@@ -95,7 +95,7 @@ func TestCompositionHeld(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProvisioner()
 	l.runUntil(l.compose("web1", false), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	d, err := l.hv.DomainState(t.Context(), inst.ID)
 	if inst.State != seedbed.InstanceStopped || !inst.Held || err != nil || d.State != seedbed.DomainOff {
@@ -104,7 +104,7 @@ func TestCompositionHeld(t *testing.T) {
 	receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoStart, Name: "web1"}, nil)
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
-	inst, err = l.db.InstanceByName(t.Context(), "web1")
+	inst, err = l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if inst.State != seedbed.InstanceRunning || inst.Held {
 		t.Errorf("started, the instance is %s, held %t", inst.State, inst.Held)

@@ -17,7 +17,7 @@ func TestComposedReport(t *testing.T) {
 		want := ready == seedbed.ReadyReport
 		_, err := l.asPVC(t.Context(), seedbed.Request{Name: name, Profile: "web", Ready: ready})
 		l.ok(err)
-		inst, err := l.db.InstanceByName(t.Context(), name)
+		inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault(name))
 		l.ok(err)
 		if got := bytes.Contains(inst.UserData, []byte("phone_home")); got != want || want == (inst.ReportToken == "") {
 			t.Errorf("ready %s: user-data %q, with a token: %v", ready, inst.UserData, inst.ReportToken != "")

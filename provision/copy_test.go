@@ -23,7 +23,7 @@ func (l *lab) copying() *lab {
 func (l *lab) standsAlone() {
 	l.t.Helper()
 	l.up("web1")
-	inst, err := l.db.InstanceByName(l.t.Context(), "web1")
+	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if inst.Volumes[0].Image != "" || !inst.System.DiskCopy {
 		l.t.Errorf("volume %+v, system %+v", inst.Volumes[0], inst.System)

@@ -27,7 +27,7 @@ func TestTemplateAtCreate(t *testing.T) {
 		"user_data":   head + "${vm.name} ${vm.ip} ${vm.mac} ${param.role} $(param.n + vm.number) ${region} ${zone} ${tag.a} ${vm.id}\n" + head,
 		"vendor_data": head + "${param.role}", "tags": map[string]any{"a": "${vm.name}"}, "role": "${vm.name}", "n": 35.0,
 	}))
-	got, err := l.db.InstanceByName(t.Context(), "web7")
+	got, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web7"))
 	l.ok(err)
 	want := "web7 10.9.0.2 " + got.NICs[0].MAC.String() + " ${vm.name} 42 r1 r1-a ${vm.name} " + got.ID.EC2() + "\n" + head
 	if d := cmp.Diff([]string{want, "${vm.name}"}, []string{string(got.UserData), string(got.VendorData)}); d != "" {

@@ -24,7 +24,7 @@ func TestCreateAndRemove(t *testing.T) {
 				t.Errorf("job %+v", job)
 			}
 			l.up("web1")
-			inst, err := l.db.InstanceByName(t.Context(), "web1")
+			inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 			l.ok(err)
 			if ready == seedbed.ReadyReport && inst.Reported.IsZero() || ready == seedbed.ReadyMetadata && inst.Fetched.IsZero() {
 				t.Errorf("ended before the guest was ready: %+v", inst)
@@ -125,7 +125,7 @@ func TestForeign(t *testing.T) {
 		t.Parallel()
 		l := newLab(t).withProfile(seedbed.ReadyStarted)
 		id := l.create("web1")
-		inst, err := l.db.InstanceByName(t.Context(), "web1")
+		inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 		l.ok(err)
 		l.pool.AddForeign(inst.Volumes[0].Name)
 		l.runUntil(id, seedbed.JobRolledBack)
@@ -229,7 +229,7 @@ func TestGuestGoesAway(t *testing.T) {
 			id := l.create("web1")
 			p := l.start()
 			l.eventually("ready stage", func() bool { return strings.Contains(l.history(id), "waiting until the guest reports in") })
-			inst, err := l.db.InstanceByName(t.Context(), "web1")
+			inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 			l.ok(err)
 			tt.strike(l, inst.ID)
 			job := l.wait(id, seedbed.JobRolledBack)
@@ -303,7 +303,7 @@ func TestRemoveFailure(t *testing.T) {
 		return nil
 	})
 	job := l.runUntil(l.remove("web1"), seedbed.JobFailed)
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if !strings.Contains(job.Error, "stage delete: remove volume") || inst.State != seedbed.InstanceFailed || calls.Load() != 3 {
 		t.Errorf("error %q, instance %s, %d calls", job.Error, inst.State, calls.Load())

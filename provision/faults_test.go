@@ -36,7 +36,7 @@ func TestDefinitionsChangeMeanwhile(t *testing.T) {
 		})
 		l.runUntil(id, seedbed.JobSucceeded)
 		l.up("web1")
-		inst, err := l.db.InstanceByName(t.Context(), "web1")
+		inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 		l.ok(err)
 		if spec, _ := l.hv.Spec(inst.ID); spec.VCPUs != was.VCPUs || spec.Memory != was.Memory ||
 			inst.Ready != was.Ready || !strings.Contains(string(inst.UserData), "echo hi") {
@@ -56,7 +56,7 @@ func TestDefinitionsChangeMeanwhile(t *testing.T) {
 			l.ok(l.db.DeleteUserData(ctx, "cloud"))
 		})
 		l.runUntil(id, seedbed.JobSucceeded)
-		inst, err := l.db.InstanceByName(t.Context(), "web1")
+		inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 		l.ok(err)
 		if spec, _ := l.hv.Spec(inst.ID); spec.VCPUs != 2 || spec.Memory != 512*seedbed.MiB || len(spec.Disks) != 2 || len(spec.NICs) != 2 {
 			t.Errorf("domain %+v", spec)
@@ -101,7 +101,7 @@ func TestLostEvents(t *testing.T) {
 	}
 	p := l.start()
 	l.wait(l.create("web1"), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	for _, now := range []struct {
 		domain seedbed.DomainState
@@ -118,7 +118,7 @@ func TestLostEvents(t *testing.T) {
 	l.mute.Store(true)
 	id := l.create("web2")
 	l.eventually("ready stage", func() bool { return strings.Contains(l.history(id), "waiting until") })
-	second, err := l.db.InstanceByName(t.Context(), "web2")
+	second, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web2"))
 	l.ok(err)
 	l.hv.SetState(second.ID, seedbed.DomainOff, "lost")
 	if job := l.wait(id, seedbed.JobRolledBack); !strings.Contains(job.Error, "went off") {

@@ -54,7 +54,7 @@ func TestSubmit(t *testing.T) {
 	if receipt.State != seedbed.JobQueued || receipt.Duplicate {
 		t.Errorf("receipt %+v", receipt)
 	}
-	got, err := l.db.InstanceByName(t.Context(), "web1")
+	got, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if len(got.ReportToken) != 32 || !strings.HasPrefix(string(got.ID), "ec2") {
 		t.Errorf("token %q, ID %s", got.ReportToken, got.ID)

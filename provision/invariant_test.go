@@ -133,7 +133,9 @@ func (l *lab) look(last bool, acknowledged ...seedbed.JobID) {
 	defer cancel()
 	s := &seen{ctx: ctx, jobs: map[seedbed.JobID]seedbed.Job{}, instances: map[seedbed.InstanceID]seedbed.Instance{},
 		left: map[seedbed.InstanceID]bool{}, images: map[string]bool{}, volumes: map[string]bool{}}
-	all, err := steady(ctx, func() ([]seedbed.Job, error) { return l.db.ListJobs(ctx, seedbed.JobQuery{}) })
+	all, err := steady(ctx, func() ([]seedbed.Job, error) {
+		return l.db.ListJobs(ctx, seedbed.JobQuery{Scope: seedbed.AllProjects()})
+	})
 	l.ok(err)
 	busy := false // whether a job is running
 	begun, ends := map[seedbed.JobID]int{}, map[seedbed.JobID]int{}

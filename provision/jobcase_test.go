@@ -103,7 +103,7 @@ func (l *lab) composedMade() seedbed.Instance {
 
 func (l *lab) byName(name string) seedbed.Instance {
 	l.t.Helper()
-	inst, err := l.db.InstanceByName(l.t.Context(), name)
+	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault(name))
 	l.ok(err)
 	return inst
 }
@@ -144,7 +144,7 @@ func (l *lab) released(was seedbed.ForeignDomain) {
 	if d := cmp.Diff(was, now, byValue); d != "" {
 		l.t.Errorf("the domain (-before +after):\n%s", d)
 	}
-	_, err := l.db.InstanceByName(l.t.Context(), was.Name)
+	_, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault(was.Name))
 	l.want("the instance", err, seedbed.ErrNotFound)
 }
 
@@ -255,18 +255,18 @@ var (
 		}},
 		{"flatten", seedbed.Job{Kind: seedbed.JobFlatten}, func(l *lab) caseJob {
 			inst := l.off()
-			return caseJob{l.job(l.intake.Flatten(l.t.Context(), "web1", usual)),
+			return caseJob{l.job(l.intake.Flatten(l.t.Context(), seedbed.InDefault("web1"), usual)),
 				func() { l.flattened(inst, "") }, func() { l.flattened(inst, "debian") }}
 		}},
 		{"snapshot", seedbed.Job{Kind: seedbed.JobSnapshot}, func(l *lab) caseJob {
 			inst := l.made()
-			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1", usual)),
+			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)),
 				func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
 		}},
 		{"snapshot-remove", seedbed.Job{Kind: seedbed.JobSnapshotRemove}, func(l *lab) caseJob {
 			inst := l.made()
-			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), "web1", "s1", usual)), seedbed.JobSucceeded)
-			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), "web1", "s1", usual)), done: func() { l.snapshots(inst) }}
+			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
+			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)), done: func() { l.snapshots(inst) }}
 		}},
 		{"image-remove", seedbed.Job{Kind: seedbed.JobImageRemove}, func(l *lab) caseJob {
 			l.runUntil(l.importOther(), seedbed.JobSucceeded)
@@ -281,11 +281,11 @@ var (
 		}},
 		{"forget", seedbed.Job{Kind: seedbed.JobForget}, func(l *lab) caseJob {
 			l.made()
-			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), "web1", usual)), done: func() { l.foreign("web1") }}
+			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), seedbed.InDefault("web1"), usual)), done: func() { l.foreign("web1") }}
 		}},
 		{"adopt", seedbed.Job{Kind: seedbed.JobAdopt}, func(l *lab) caseJob {
 			inst := l.made()
-			l.runUntil(l.job(l.intake.Forget(l.t.Context(), "web1", usual)), seedbed.JobSucceeded)
+			l.runUntil(l.job(l.intake.Forget(l.t.Context(), seedbed.InDefault("web1"), usual)), seedbed.JobSucceeded)
 			l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
 			was := l.foreign("web1")
 			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{}, usual)),

@@ -335,7 +335,9 @@ func (l *lab) up(name string) {
 func (l *lab) whole(name string, state seedbed.InstanceState) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	inst, err := steady(ctx, func() (seedbed.Instance, error) { return l.db.InstanceByName(ctx, name) })
+	inst, err := steady(ctx, func() (seedbed.Instance, error) {
+		return l.db.InstanceByName(ctx, seedbed.InDefault(name))
+	})
 	l.ok(err)
 	if inst.State != state {
 		l.t.Errorf("instance is %s; expected %s", inst.State, state)
@@ -373,7 +375,7 @@ func (l *lab) nothing(name string) {
 	if len(volumes) != 0 || len(domains) != 0 {
 		l.t.Errorf("left behind: volumes %v, domains %v", volumes, domains)
 	}
-	if _, err := l.db.InstanceByName(ctx, name); !errors.Is(err, seedbed.ErrNotFound) {
+	if _, err := l.db.InstanceByName(ctx, seedbed.InDefault(name)); !errors.Is(err, seedbed.ErrNotFound) {
 		l.t.Errorf("the instance is there: %v", err)
 	}
 	page, err := l.db.FeedPage(ctx, testNode, 0, "")
@@ -384,7 +386,7 @@ func (l *lab) nothing(name string) {
 		}
 	}
 	l.create(name)
-	inst, err := l.db.InstanceByName(ctx, name)
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault(name))
 	l.ok(err)
 	if inst.NICs[0].Addr != netip.MustParseAddr("10.9.0.2") {
 		l.t.Errorf("the address is not free: got %s", inst.NICs[0].Addr)

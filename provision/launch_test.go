@@ -14,7 +14,7 @@ func (l *lab) launch(ready seedbed.Ready, params map[string]any) seedbed.Instanc
 	l.serve(func(s *intake.Serving) { s.Network = "default" })
 	req := seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Image: "debian", Ready: ready, Params: params}
 	l.runUntil(l.job(l.intake.Submit(l.t.Context(), req, nil)), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(l.t.Context(), "web1")
+	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	return inst
 }

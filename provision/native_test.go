@@ -54,7 +54,7 @@ func TestNativeParams(t *testing.T) {
 		if strings.Contains(string(job.Spec), "hunter22") || strings.Contains(l.history(job.ID), "hunter22") {
 			t.Errorf("the job tells the secret: %s\n%s", job.Spec, l.history(job.ID))
 		}
-		return l.db.InstanceByName(t.Context(), name)
+		return l.db.InstanceByName(t.Context(), seedbed.InDefault(name))
 	}
 	for _, tt := range []struct {
 		name   string
@@ -174,7 +174,7 @@ func TestNativeTemplates(t *testing.T) {
 	receipt, err := submit(seedbed.Request{Action: seedbed.DoCreate, Name: "web3", Profile: "multi"})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(ctx, "web3")
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web3"))
 	l.ok(err)
 	spec, _ := l.hv.Spec(inst.ID)
 	if len(spec.NICs) != 2 || spec.NICs[0].MAC.String() != "52:54:01:00:30:00" ||
@@ -204,7 +204,7 @@ func TestNativeTemplates(t *testing.T) {
 	})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
-	inst, err = l.db.InstanceByName(ctx, "web4")
+	inst, err = l.db.InstanceByName(ctx, seedbed.InDefault("web4"))
 	l.ok(err)
 	if inst.VCPUs != 1 || inst.Memory != 2*seedbed.GiB || len(inst.NICs) != 3 ||
 		inst.NICs[0].Network != "default" || len(inst.Volumes) != 3 || inst.Volumes[0].Size != 4*seedbed.GiB ||
@@ -216,11 +216,11 @@ func TestNativeTemplates(t *testing.T) {
 	if len(plan.Problems) != 0 || len(plan.Volumes) != 3 || len(plan.NICs) != 3 {
 		t.Errorf("planned %+v", plan)
 	}
-	l.runUntil(l.job(l.intake.Resize(ctx, "web4", seedbed.ResizeRequest{Disk: "1", Size: 6 * seedbed.GiB}, usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Resize(ctx, seedbed.InDefault("web4"), seedbed.ResizeRequest{Disk: "1", Size: 6 * seedbed.GiB}, usual)), seedbed.JobSucceeded)
 	receipt, err = submit(seedbed.Request{Action: seedbed.DoRebuild, Name: "web4", Params: map[string]any{"force": true}})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
-	again, err := l.db.InstanceByName(ctx, "web4")
+	again, err := l.db.InstanceByName(ctx, seedbed.InDefault("web4"))
 	l.ok(err)
 	if again.Memory != inst.Memory || len(again.Volumes) != 3 ||
 		again.Volumes[1].Name == inst.Volumes[1].Name || again.Params["big"] != true ||
@@ -265,7 +265,7 @@ func TestFollower(t *testing.T) {
 	create("web2", map[string]any{"userdata": "pinned"})
 	create("web3", map[string]any{"user_data": "mine"})
 	data := func(name string) string {
-		i, err := l.db.InstanceByName(ctx, name)
+		i, err := l.db.InstanceByName(ctx, seedbed.InDefault(name))
 		l.ok(err)
 		return string(i.UserData)
 	}
@@ -343,7 +343,7 @@ func TestComposedParams(t *testing.T) {
 	receipt, err := l.asPVC(ctx, seedbed.Request{Name: "web3", Profile: "web", Params: map[string]any{"role": "db"}})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(ctx, "web3")
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web3"))
 	l.ok(err)
 	if string(inst.UserData) != "web3 is db" || inst.Follow != seedbed.FollowLive {
 		t.Errorf("made %+v with %q", inst, inst.UserData)
@@ -361,7 +361,7 @@ func TestComposedParams(t *testing.T) {
 	}
 	n, err := intake.NewFollower(l.db, l.intake, l.db.Revised, slog.New(slog.DiscardHandler)).Once(ctx)
 	l.ok(err)
-	if inst, err = l.db.InstanceByName(ctx, "web3"); err != nil || n != 1 || string(inst.UserData) != "now web3 is db" {
+	if inst, err = l.db.InstanceByName(ctx, seedbed.InDefault("web3")); err != nil || n != 1 || string(inst.UserData) != "now web3 is db" {
 		t.Errorf("%d, %q, %v", n, inst.UserData, err)
 	}
 	for name, tt := range map[string]struct {

@@ -92,7 +92,7 @@ func (l *lab) createOn(name, node string) seedbed.JobID {
 func (l *lab) runsOn(name, node string) seedbed.Instance {
 	l.t.Helper()
 	l.runUntil(l.createOn(name, node), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(l.t.Context(), name)
+	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault(name))
 	l.ok(err)
 	return inst
 }
@@ -222,7 +222,7 @@ func TestNodeAway(t *testing.T) {
 		l, f := onTwo(t, true) // a shared pool makes no difference: a domain may run on its volumes
 		l.tune = short
 		id := l.createOn("two", otherNode)
-		inst, err := l.db.InstanceByName(t.Context(), "two")
+		inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("two"))
 		l.ok(err)
 		p := l.start(func(p *process) { away(f, p, func() {}) })
 		job := l.wait(id, seedbed.JobIncomplete)
@@ -245,7 +245,7 @@ func TestNodeAway(t *testing.T) {
 		l, f := onTwo(t, false)
 		l.tune = func(c *engine.Config, p *engine.Intervals) { short(c, p); p.Undo = 20 * time.Second }
 		id := l.createOn("two", otherNode)
-		inst, err := l.db.InstanceByName(t.Context(), "two")
+		inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("two"))
 		l.ok(err)
 		l.start(func(p *process) { away(f, p, func() {}) })
 		l.wait(id, seedbed.JobUndoing)

@@ -111,7 +111,7 @@ func TestOVAComesAndGoes(t *testing.T) {
 	_, err = l.db.ChangeProfile(ctx, "vm", func(p *seedbed.Profile) error { p.Storage, p.NetworkTemplate = "root", "lan"; return nil })
 	l.ok(err)
 	l.runUntil(l.job(l.asPVC(ctx, seedbed.Request{Name: "vm1", Profile: "vm"})), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(ctx, "vm1")
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("vm1"))
 	l.ok(err)
 	var disks []string
 	for _, v := range inst.Volumes {

@@ -39,7 +39,7 @@ func TestForcedStopOvertakes(t *testing.T) {
 			if job.Error != says || !strings.Contains(l.history(waits), says) {
 				t.Errorf("error %q; history:\n%s", job.Error, l.history(waits))
 			}
-			now, err := l.db.InstanceByName(t.Context(), "web1")
+			now, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 			l.ok(err)
 			if now.State != seedbed.InstanceStopped {
 				t.Errorf("the instance is %s", now.State)

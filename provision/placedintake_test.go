@@ -146,7 +146,7 @@ func TestPlacedIntake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inst, err := db.InstanceByName(ctx, test.name)
+		inst, err := db.InstanceByName(ctx, seedbed.InDefault(test.name))
 		if err != nil || inst.Node != test.want || job.Node != test.want {
 			t.Errorf("%s: the instance is on %q and its job on %q (%v); want %q", test.name, inst.Node, job.Node, err, test.want)
 		}

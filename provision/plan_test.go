@@ -18,14 +18,14 @@ func TestPlan(t *testing.T) {
 		got.Volumes[0].Name != "" || len(got.NICs) != 1 || !got.NICs[0].Addr.IsValid() {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := l.db.InstanceByName(t.Context(), "web1"); err == nil {
+	if _, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1")); err == nil {
 		t.Error("the plan made an instance")
 	}
 	receipt, err := in.Submit(t.Context(), seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "small"}, nil)
 	if err != nil || receipt.Job == "" {
 		t.Fatal(err)
 	}
-	if i, err := l.db.InstanceByName(t.Context(), "web1"); err != nil || i.NICs[0].Addr != got.NICs[0].Addr {
+	if i, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1")); err != nil || i.NICs[0].Addr != got.NICs[0].Addr {
 		t.Errorf("the instance got %v (%v), the plan %v", i.NICs, err, got.NICs)
 	}
 	for name, test := range map[string]struct {
@@ -50,7 +50,7 @@ func TestStopAndStart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.runUntil(l.create("web1"), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	for _, step := range []struct {
 		action string
@@ -61,7 +61,7 @@ func TestStopAndStart(t *testing.T) {
 		receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: step.action, Name: "web1"}, nil)
 		l.ok(err)
 		l.runUntil(receipt.Job, seedbed.JobSucceeded)
-		after, err := l.db.InstanceByName(t.Context(), "web1")
+		after, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 		l.ok(err)
 		domains, _ := l.hv.Domains(t.Context())
 		if after.State != step.state || len(domains) != 1 || domains[0].State != step.domain || after.NICs[0].Addr != inst.NICs[0].Addr {

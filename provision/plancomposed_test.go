@@ -34,11 +34,11 @@ func TestPlanComposed(t *testing.T) {
 		p.NICs[1].MAC.String() != "52:54:01:00:30:10" || !p.NICs[0].Addr.IsValid() || p.NICs[1].Network != "200" {
 		t.Errorf("NICs %+v", p.NICs)
 	}
-	if _, err := l.db.InstanceByName(t.Context(), "web3"); !errors.Is(err, seedbed.ErrNotFound) {
+	if _, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web3")); !errors.Is(err, seedbed.ErrNotFound) {
 		t.Errorf("the plan made an instance: %v", err)
 	}
 	l.runUntil(l.compose("web3", true), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(t.Context(), "web3")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web3"))
 	l.ok(err)
 	for i, nic := range inst.NICs {
 		if nic.MAC != p.NICs[i].MAC || nic.Addr != p.NICs[i].Addr {
@@ -125,7 +125,7 @@ func TestFreshAndOptions(t *testing.T) {
 			JobOptions: seedbed.JobOptions{OnFailure: seedbed.OnFailure{Policy: seedbed.FailKeep}, Priority: 7, After: seedbed.JobID(first.Short())},
 		}, nil)
 		l.ok(err)
-		inst, err := l.db.InstanceByName(t.Context(), name)
+		inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault(name))
 		l.ok(err)
 		job, err := l.db.Job(t.Context(), receipt.Job)
 		l.ok(err)

@@ -60,7 +60,7 @@ func TestKeep(t *testing.T) {
 		"volumes": seedbed.StageDone, "define": seedbed.StageDone, "publish": seedbed.StageDone, "start": seedbed.StageIntent,
 	}
 	l.stageStates(id, done)
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	volumes, _ := l.pool.Volumes(t.Context())
 	if inst.State != seedbed.InstanceFailed || len(volumes) != 1 {

@@ -110,7 +110,9 @@ func (l *lab) comeAndGo(name string) error {
 		return fmt.Errorf("%d domains and %d volumes are left", domains, volumes)
 	}
 	if _, err := steady(ctx,
-		func() (seedbed.Instance, error) { return l.db.InstanceByName(ctx, name) }); !errors.Is(err, seedbed.ErrNotFound) {
+		func() (seedbed.Instance, error) {
+			return l.db.InstanceByName(ctx, seedbed.InDefault(name))
+		}); !errors.Is(err, seedbed.ErrNotFound) {
 		return fmt.Errorf("the instance is there: %w", err)
 	}
 	jobs, err := steady(ctx, func() ([]seedbed.Job, error) { return l.db.Jobs(ctx, 0) })

@@ -46,7 +46,7 @@ func same(i seedbed.Instance) any {
 func (l *lab) rebuilt(was seedbed.Instance) seedbed.Instance {
 	l.t.Helper()
 	l.up("web1")
-	now, err := l.db.InstanceByName(l.t.Context(), "web1")
+	now, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if d := cmp.Diff(same(was), same(now), byValue); d != "" {
 		l.t.Errorf("the instance (-before +after):\n%s", d)
@@ -67,7 +67,7 @@ func (l *lab) rebuilt(was seedbed.Instance) seedbed.Instance {
 func (l *lab) asBefore(was seedbed.Instance) {
 	l.t.Helper()
 	l.whole("web1", was.State)
-	now, err := l.db.InstanceByName(l.t.Context(), "web1")
+	now, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	was.Revision, was.Changed = now.Revision, now.Changed
 	was.Fetched, was.Reported = now.Fetched, now.Reported // a guest may report at any moment
@@ -117,7 +117,7 @@ func TestRebuildOf(t *testing.T) {
 	ctx := t.Context()
 	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: "create", Name: "web1", Profile: "small", Params: map[string]any{
 		"vcpus": 3, "memory": "1GiB", "disk": "4GiB", "user_data": "#!/bin/sh\n", "tags": map[string]any{"a": "b"}}}, nil)), seedbed.JobSucceeded)
-	was, err := l.db.InstanceByName(ctx, "web1")
+	was, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	l.ok(err)
 	l.runUntil(l.job(l.intake.Import(ctx, "other", "default", seedbed.ImportSpec{Path: l.imageFile()}, usual)), seedbed.JobSucceeded)
 	_, err = l.db.CreateProfile(ctx,
@@ -174,12 +174,12 @@ func TestRebuildOfWhatIsOff(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	l.made()
 	l.runUntil(l.ask(seedbed.DoStop, nil), seedbed.JobSucceeded)
-	was, err := l.db.InstanceByName(t.Context(), "web1")
+	was, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	l.failEffect("StartDomain", drivertest.Before, seedbed.Errorf(seedbed.ErrFull, "boom"))
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobRolledBack)
 	l.hv.Fail(nil)
-	now, err := l.db.InstanceByName(t.Context(), "web1")
+	now, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if now.State != seedbed.InstanceStopped || now.Volumes[0] != was.Volumes[0] {
 		t.Errorf("instance %+v", now)
@@ -318,7 +318,7 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts = 2 }
 	l.failEffect("TrashVolume", drivertest.Before, seedbed.Errorf(seedbed.ErrInUse, "boom"))
 	job := l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobFailed)
-	now, err := l.db.InstanceByName(t.Context(), "web1")
+	now, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if !strings.Contains(job.Error, was.Volumes[0].Name) || now.State != seedbed.InstanceRunning ||
 		now.Volumes[0].Name == was.Volumes[0].Name {
@@ -339,7 +339,7 @@ func TestRebuildLeavesDisks(t *testing.T) {
 	l.want("what the job had to know", err, seedbed.ErrNotFound)
 
 	// What is not retried is removed with the instance, and forgotten.
-	now, err = l.db.InstanceByName(t.Context(), "web1")
+	now, err = l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	l.failEffect("TrashVolume", drivertest.Before, seedbed.Errorf(seedbed.ErrInUse, "boom"))
 	left := l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobFailed)

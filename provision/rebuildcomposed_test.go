@@ -16,7 +16,7 @@ import (
 // composedVolumes returns the instance of that name and the names of all volumes in the pool.
 func (l *lab) composedVolumes(name string) (seedbed.Instance, []string) {
 	l.t.Helper()
-	inst, err := l.db.InstanceByName(l.t.Context(), name)
+	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault(name))
 	l.ok(err)
 	volumes, err := l.pool.Volumes(l.t.Context())
 	l.ok(err)
@@ -171,7 +171,7 @@ func TestRebuildKeepsABlankDisk(t *testing.T) {
 	rebuilt := func(params map[string]any) seedbed.Bytes {
 		l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Params: params}, nil)),
 			seedbed.JobSucceeded)
-		now, err := l.db.InstanceByName(ctx, "web1")
+		now, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 		l.ok(err)
 		return now.Volumes[0].Size
 	}

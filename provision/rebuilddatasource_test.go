@@ -15,7 +15,7 @@ func TestDatasourceOfRebuild(t *testing.T) {
 	ctx := t.Context()
 	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: "create", Name: "web1", Profile: "small",
 		Params: map[string]any{"datasource": "openstack"}}, nil)), seedbed.JobSucceeded)
-	was, err := l.db.InstanceByName(ctx, "web1")
+	was, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	l.ok(err)
 	if was.ID.AnnouncesEC2() || was.Datasource != seedbed.DatasourceOpenStack {
 		t.Errorf("an OpenStack instance has the UUID %s and the datasource %s", was.ID, was.Datasource)

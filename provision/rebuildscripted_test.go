@@ -173,7 +173,7 @@ func TestRebuildOfScripted(t *testing.T) {
 	l := newLab(t).withScript(steps())
 	ctx := t.Context()
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(ctx, "web1")
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	l.ok(err)
 	devices := func() (names []string) {
 		t.Helper()

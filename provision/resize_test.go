@@ -24,7 +24,7 @@ func (l *lab) stopped() seedbed.Instance {
 
 func (l *lab) resize(req seedbed.ResizeRequest) seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.Resize(l.t.Context(), "web1", req, usual))
+	return l.job(l.intake.Resize(l.t.Context(), seedbed.InDefault("web1"), req, usual))
 }
 
 // hasSize checks that pool, domain, database and guest plane all have the instance at that size.
@@ -69,7 +69,7 @@ func TestResize(t *testing.T) {
 		t.Errorf("the guest was told %s, job %+v", told, job)
 	}
 	l.up("web1")
-	_, err := l.intake.Resize(t.Context(), "web1", seedbed.ResizeRequest{VCPUs: 2}, usual)
+	_, err := l.intake.Resize(t.Context(), seedbed.InDefault("web1"), seedbed.ResizeRequest{VCPUs: 2}, usual)
 	l.want("vcpus while it runs", err, seedbed.ErrConflict)
 
 	l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
@@ -79,7 +79,7 @@ func TestResize(t *testing.T) {
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
 
 	// What is redefined or made again keeps the size.
-	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Flatten(t.Context(), seedbed.InDefault("web1"), usual)), seedbed.JobSucceeded)
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
 	l.hasSize(inst.ID, 16*seedbed.MiB, 2, seedbed.GiB)
@@ -108,20 +108,20 @@ func TestResizeRefused(t *testing.T) {
 		{"no such disk", "web1", seedbed.ResizeRequest{Disk: "1", Size: seedbed.GiB}, seedbed.ErrNotFound, "expected one of 0 ("},
 		{"no such instance", "web2", seedbed.ResizeRequest{Size: seedbed.GiB}, seedbed.ErrNotFound, "web2"},
 	} {
-		_, err := l.intake.Resize(t.Context(), c.name, c.req, usual)
+		_, err := l.intake.Resize(t.Context(), seedbed.InDefault(c.name), c.req, usual)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want one that is %q and says %q", c.what, err, c.want, c.says)
 		}
-		if plan, err := l.intake.PlanResize(t.Context(), c.name, c.req); err != nil ||
+		if plan, err := l.intake.PlanResize(t.Context(), seedbed.InDefault(c.name), c.req); err != nil ||
 			len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], c.says) {
 			t.Errorf("plan of %s: %+v, %v", c.what, plan, err)
 		}
 	}
-	plan, err := l.intake.PlanResize(t.Context(), "web1", seedbed.ResizeRequest{Size: seedbed.GiB, VCPUs: 2})
+	plan, err := l.intake.PlanResize(t.Context(), seedbed.InDefault("web1"), seedbed.ResizeRequest{Size: seedbed.GiB, VCPUs: 2})
 	if err != nil || len(plan.Problems) != 0 || plan.Volumes[0].Size != seedbed.GiB || plan.VCPUs != 2 || plan.Memory != 256*seedbed.MiB {
 		t.Errorf("plan %+v, %v", plan, err)
 	}
-	_, err = l.intake.Resize(t.Context(), "web1", seedbed.ResizeRequest{Size: seedbed.GiB}, keeping())
+	_, err = l.intake.Resize(t.Context(), seedbed.InDefault("web1"), seedbed.ResizeRequest{Size: seedbed.GiB}, keeping())
 	l.want("on_failure keep", err, seedbed.ErrInvalid)
 }
 
@@ -188,14 +188,14 @@ func TestResizeScripted(t *testing.T) {
 	l.runUntil(l.compose("web1", true), seedbed.JobSucceeded)
 	l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
 	req := seedbed.ResizeRequest{VCPUs: 7}
-	_, err := l.intake.Resize(t.Context(), "web1", req, usual)
+	_, err := l.intake.Resize(t.Context(), seedbed.InDefault("web1"), req, usual)
 	l.want("resize", err, seedbed.ErrConflict)
-	plan, err := l.intake.PlanResize(t.Context(), "web1", req)
+	plan, err := l.intake.PlanResize(t.Context(), seedbed.InDefault("web1"), req)
 	l.ok(err)
 	if len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], "is defined by its script") {
 		t.Errorf("plan %+v", plan)
 	}
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, Subject: "web1",
 		Instance: inst.ID, Node: inst.Node, Spec: []byte(`{"vcpus":7}`)}

@@ -69,7 +69,7 @@ func TestMemoryOfTheNode(t *testing.T) {
 	inst := l.made()
 	l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
 	refused(create("web2", "4GiB"), "4.0GiB more does not fit")
-	_, err := l.intake.Resize(ctx, inst.Name, seedbed.ResizeRequest{Memory: 500 * seedbed.GiB}, usual)
+	_, err := l.intake.Resize(ctx, seedbed.InDefault(inst.Name), seedbed.ResizeRequest{Memory: 500 * seedbed.GiB}, usual)
 	refused(err, `node "node1", on which instance "web1" runs, cannot run it with these resources: 500.0GiB of memory never fits`)
 	_, err = l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: inst.Name, Params: map[string]any{"memory": "500GiB"}}, nil)
 	refused(err, "500.0GiB of memory never fits")
@@ -114,7 +114,7 @@ func TestThinPoolIsOver(t *testing.T) {
 		}
 		l.runUntil(job, seedbed.JobSucceeded)
 	}
-	plan, err := l.intake.PlanResize(ctx, "web1", seedbed.ResizeRequest{Size: 7 * seedbed.GiB})
+	plan, err := l.intake.PlanResize(ctx, seedbed.InDefault("web1"), seedbed.ResizeRequest{Size: 7 * seedbed.GiB})
 	l.ok(err)
 	want := "pool default of node node1 has 10.0GiB, and all its volumes together may grow to 32.0GiB: it is 22.0GiB over"
 	if strings.Join(plan.Notes, "\n") != want {

@@ -66,7 +66,7 @@ func TestScripted(t *testing.T) {
 		seedbed.Request{Name: "web12", Profile: "web", Arguments: []string{"who=request", "mirror=http://m/?a=b"}})
 	l.ok(err)
 	job := l.runUntil(receipt.Job, seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(t.Context(), "web12")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web12"))
 	l.ok(err)
 	var volumes []string
 	for _, v := range inst.Volumes {
@@ -143,7 +143,7 @@ func TestScriptedMapsImage(t *testing.T) {
 		t.Errorf("volumes while it ran (-want +got):\n%s", d)
 	}
 	l.scriptedUp("web1")
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	for i, v := range inst.Volumes {
 		if v.Index != i || v.Name != "web1_sd"+string(rune('a'+i)) {
@@ -292,7 +292,7 @@ func TestScriptedLost(t *testing.T) {
 // scriptedUp checks that the instance runs, on the volumes of one run of its script.
 func (l *lab) scriptedUp(name string) {
 	l.t.Helper()
-	inst, err := l.db.InstanceByName(l.t.Context(), name)
+	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault(name))
 	l.ok(err)
 	volumes, _ := l.pool.Volumes(l.t.Context())
 	domains, _ := l.hv.Domains(l.t.Context())
@@ -318,7 +318,7 @@ func TestScriptedByRequest(t *testing.T) {
 	if d := cmp.Diff(map[string]any{"deb_release": "stable", "who": "hook", "count": "3"}, data["script_arguments"]); d != "" {
 		t.Errorf("arguments (-want +got):\n%s", d)
 	}
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if inst.Ready != seedbed.ReadyMetadata {
 		t.Errorf("ready %s", inst.Ready)

@@ -59,7 +59,7 @@ func TestScriptIsSkipped(t *testing.T) {
 			if skipped := job.Skipped(); !strings.HasPrefix(skipped, test.want) || (skipped == "") != ran {
 				t.Errorf("the job says %q; want %q", skipped, test.want)
 			}
-			inst, err := l.db.InstanceByName(ctx, "new1")
+			inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("new1"))
 			l.ok(err)
 			if (inst.Volumes[0].Name == "new1_sda") != ran {
 				t.Errorf("volumes %v", inst.Volumes)

@@ -80,7 +80,7 @@ func TestHookScripts(t *testing.T) {
 				return seedbed.HookResult{Problem: test.problem}, nil
 			}
 			id := l.create("web1")
-			inst, err := l.db.InstanceByName(t.Context(), "web1")
+			inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 			l.ok(err)
 			l.runUntil(id, test.want)
 			if h := l.history(id); !strings.Contains(h, test.says) {

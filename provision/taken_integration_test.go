@@ -160,7 +160,7 @@ func TestStrangersMAC(t *testing.T) {
 			if !errors.Is(err, seedbed.ErrExists) || !strings.Contains(err.Error(), says) {
 				t.Errorf("asked for: %v; want %q", err, says)
 			}
-			if _, err := l.db.InstanceByName(ctx, name); !errors.Is(err, seedbed.ErrNotFound) {
+			if _, err := l.db.InstanceByName(ctx, seedbed.InDefault(name)); !errors.Is(err, seedbed.ErrNotFound) {
 				t.Errorf("the instance: %v; want none", err)
 			}
 			plan, err := l.intake.Plan(ctx, seedbed.Request{Action: seedbed.DoPlan, Name: name, Profile: "web"})

@@ -23,7 +23,7 @@ func TestTakenMAC(t *testing.T) {
 		return ""
 	}})
 	l.create("web1")
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if asked != 2 || inst.NICs[0].MAC == first {
 		t.Errorf("asked %d times, and got %s", asked, inst.NICs[0].MAC)

@@ -14,7 +14,7 @@ import (
 func (l *lab) left(name string, disks ...string) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	_, err := l.db.InstanceByName(ctx, name)
+	_, err := l.db.InstanceByName(ctx, seedbed.InDefault(name))
 	l.want("the instance", err, seedbed.ErrNotFound)
 	_, err = l.hv.ForeignDomain(ctx, name)
 	l.want("its domain", err, seedbed.ErrNotFound)

@@ -31,7 +31,7 @@ func TestUndoFailure(t *testing.T) {
 	}
 	l.stageStates(id, map[string]seedbed.StageState{"volumes": seedbed.StageUndone,
 		"define": seedbed.StageOrphans, "publish": seedbed.StageUndone, "start": seedbed.StageUndone})
-	inst, err := l.db.InstanceByName(t.Context(), "web1")
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	if inst.State != seedbed.InstanceFailed {
 		t.Errorf("instance is %s", inst.State)

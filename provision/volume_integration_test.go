@@ -99,20 +99,20 @@ func TestVolumesEndToEnd(t *testing.T) {
 	})
 	w.ok(err)
 	w.ends(w.create("web1"), seedbed.JobSucceeded)
-	inst, err := w.db.InstanceByName(ctx, "web1")
+	inst, err := w.db.InstanceByName(ctx, seedbed.InDefault("web1"))
 	w.ok(err)
 	w.ok(w.hv.DestroyDomain(ctx, inst.ID))
 	disk := filepath.Join(w.path, "volumes", inst.Volumes[0].Name+".qcow2")
 
-	w.ends(w.job(w.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
-	job := w.ends(w.job(w.intake.Flatten(ctx, "web1", usual)), seedbed.JobRolledBack)
+	w.ends(w.job(w.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
+	job := w.ends(w.job(w.intake.Flatten(ctx, seedbed.InDefault("web1"), usual)), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "seedbed vm snapshot remove") {
 		t.Errorf("error %q", job.Error)
 	}
 	w.stop()
 	w.work()
-	w.ends(w.job(w.intake.RemoveSnapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
-	w.ends(w.job(w.intake.Flatten(ctx, "web1", usual)), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.RemoveSnapshot(ctx, seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.Flatten(ctx, seedbed.InDefault("web1"), usual)), seedbed.JobSucceeded)
 	if info, err := image.ReadHeader(disk); err != nil || info.Backing != "" || len(info.Snapshots) != 0 {
 		t.Errorf("disk %+v, %v", info, err)
 	}

@@ -35,7 +35,7 @@ func (l *lab) want(what string, err, kind error) {
 func (l *lab) made() seedbed.Instance {
 	l.t.Helper()
 	l.runUntil(l.create("web1"), seedbed.JobSucceeded)
-	inst, err := l.db.InstanceByName(l.t.Context(), "web1")
+	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	return inst
 }
@@ -82,26 +82,26 @@ func TestSnapshotJobs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	ctx := t.Context()
-	_, err := l.intake.Snapshot(ctx, "web1", "s1", usual)
+	_, err := l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", usual)
 	l.want("absent instance", err, seedbed.ErrNotFound)
 	inst := l.made()
-	_, err = l.intake.Snapshot(ctx, "web1", "-d", usual)
+	_, err = l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "-d", usual)
 	l.want("name", err, seedbed.ErrInvalid)
-	l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
 	l.snapshots(inst, "s1")
-	job := l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobRolledBack)
+	job := l.runUntil(l.job(l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", usual)), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "exists") {
 		t.Errorf("error %q", job.Error)
 	}
 	l.snapshots(inst, "s1")
 	l.tells(job.ID, "snapshot s1 of volume "+inst.Volumes[0].Name+" was there before, and stays")
-	second := l.job(l.intake.Snapshot(ctx, "web1", "s2", usual))
-	_, err = l.intake.Flatten(ctx, "web1", usual)
+	second := l.job(l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s2", usual))
+	_, err = l.intake.Flatten(ctx, seedbed.InDefault("web1"), usual)
 	l.want("two jobs", err, seedbed.ErrInUse)
 	_, err = l.intake.Submit(ctx, seedbed.Request{Action: "remove", Name: "web1"}, nil)
 	l.want("remove meanwhile", err, seedbed.ErrInUse)
 	l.runUntil(second, seedbed.JobSucceeded)
-	removal := l.job(l.intake.RemoveSnapshot(ctx, "web1", "s1", usual))
+	removal := l.job(l.intake.RemoveSnapshot(ctx, seedbed.InDefault("web1"), "s1", usual))
 	l.want("cancel a removal", l.db.CancelJob(ctx, removal), seedbed.ErrInvalid)
 	l.runUntil(removal, seedbed.JobSucceeded)
 	l.snapshots(inst, "s2")
@@ -122,10 +122,10 @@ func TestSnapshotIsRefusedBeforeItsJob(t *testing.T) {
 		}
 	})
 	inst := l.made()
-	l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s1", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
 	refused := func(want string, kind error) {
 		t.Helper()
-		_, err := l.intake.Snapshot(ctx, "web1", "s1", usual)
+		_, err := l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", usual)
 		l.want(want, err, kind)
 		if err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
@@ -137,7 +137,7 @@ func TestSnapshotIsRefusedBeforeItsJob(t *testing.T) {
 		Pools: []seedbed.PoolInfo{{Name: "default", Type: seedbed.PoolDir, Size: seedbed.TiB, Free: seedbed.TiB}}}, "", time.Now()))
 	refused("can only be taken while it is off (seedbed vm stop web1)", seedbed.ErrConflict)
 	l.runUntil(l.submit(seedbed.DoStop), seedbed.JobSucceeded)
-	l.runUntil(l.job(l.intake.Snapshot(ctx, "web1", "s2", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s2", usual)), seedbed.JobSucceeded)
 	l.snapshots(inst, "s1", "s2")
 	jobs, err := l.db.Jobs(ctx, 10)
 	l.ok(err)
@@ -156,11 +156,11 @@ func TestVolumeJobFails(t *testing.T) {
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			inst := l.made()
 			l.failEffect("CreateSnapshot", point, seedbed.Errorf(seedbed.ErrFull, "boom"))
-			job := l.runUntil(l.job(l.intake.Snapshot(t.Context(), "web1", "s1", usual)), seedbed.JobRolledBack)
+			job := l.runUntil(l.job(l.intake.Snapshot(t.Context(), seedbed.InDefault("web1"), "s1", usual)), seedbed.JobRolledBack)
 			l.snapshots(inst)
 			l.tells(job.ID, "no snapshot s1 that this job took is left of volume "+inst.Volumes[0].Name)
 			l.failEffect("FlattenVolume", point, seedbed.Errorf(seedbed.ErrInUse, "switch it off"))
-			job = l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobRolledBack)
+			job = l.runUntil(l.job(l.intake.Flatten(t.Context(), seedbed.InDefault("web1"), usual)), seedbed.JobRolledBack)
 			if !strings.Contains(job.Error, "switch it off") {
 				t.Errorf("error %q", job.Error)
 			}
@@ -194,7 +194,7 @@ func TestFlattenJob(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	inst := l.off()
-	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobSucceeded)
+	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), seedbed.InDefault("web1"), usual)), seedbed.JobSucceeded)
 	if job.Done != 2 || !strings.Contains(l.history(job.ID), "is independent") {
 		t.Errorf("job %+v\n%s", job, l.history(job.ID))
 	}
@@ -211,7 +211,7 @@ func TestFlattenOfWhatWasStarted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	inst := l.made()
-	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobRolledBack)
+	job := l.runUntil(l.job(l.intake.Flatten(t.Context(), seedbed.InDefault("web1"), usual)), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "stop it and flatten it again") {
 		t.Errorf("error %q", job.Error)
 	}
@@ -220,7 +220,7 @@ func TestFlattenOfWhatWasStarted(t *testing.T) {
 	_, err := l.intake.RemoveImage(t.Context(), "debian", usual)
 	l.want("remove the image", err, seedbed.ErrInUse)
 	l.ok(l.hv.DestroyDomain(t.Context(), inst.ID))
-	l.runUntil(l.job(l.intake.Flatten(t.Context(), "web1", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Flatten(t.Context(), seedbed.InDefault("web1"), usual)), seedbed.JobSucceeded)
 	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian", usual)), seedbed.JobSucceeded)
 }
 
@@ -244,7 +244,7 @@ func TestFlattenCancelled(t *testing.T) {
 			}
 			l.pool.Fail(hook)
 			l.hv.Fail(hook)
-			id := l.job(l.intake.Flatten(t.Context(), "web1", usual))
+			id := l.job(l.intake.Flatten(t.Context(), seedbed.InDefault("web1"), usual))
 			p := l.start()
 			l.eventually("flatten to begin", inside.Load)
 			l.ok(l.db.CancelJob(t.Context(), id))

@@ -25,7 +25,7 @@ func TestFollowDomains(t *testing.T) {
 			l.tune = func(_ *engine.Config, p *engine.Intervals) { tt.pace(p) }
 			p := l.start()
 			l.wait(l.create("web1"), seedbed.JobSucceeded)
-			inst, err := l.db.InstanceByName(t.Context(), "web1")
+			inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 			l.ok(err)
 			becomes := func(want seedbed.InstanceState) {
 				t.Helper()
@@ -88,7 +88,7 @@ func TestStateOfBeforeAJob(t *testing.T) {
 	})
 	l.wait(l.create("web1"), seedbed.JobSucceeded)
 	var err error
-	inst, err = l.db.InstanceByName(t.Context(), "web1")
+	inst, err = l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	l.ok(err)
 	l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
 	l.eventually("a write", written.Load)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,12 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	asker := seedbed.ChangeOf(ctx)
 	fn := func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 		a := a // fn may run more than once
+		a.Job.Project = cmp.Or(a.Job.Project, seedbed.DefaultProject)
+		if a.Instance != nil {
+			i := *a.Instance
+			i.Project = cmp.Or(i.Project, seedbed.DefaultProject)
+			a.Instance = &i
+		}
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
 		if err := instances.LockNetworks(ctx, b, instances.NetworksOf(a.Instance)); err != nil {
 			return nil, err
@@ -182,6 +189,26 @@ func checkInstance(i *seedbed.Instance) error {
 	return nil
 }
 
+// batchProjects holds the projects that the writes of a batch have found, by name.
+type batchProjects map[string]bool
+
+// checkProject returns ErrInvalid unless there is such a project. It reads it once for all writes of
+// the batch. That the project stays until the transaction ends is the foreign key's.
+func checkProject(ctx context.Context, b *groupcommit.Batch, name string) error {
+	known := groupcommit.Of[batchProjects](b)
+	if (*known)[name] {
+		return nil
+	}
+	if err := access.CheckProject(ctx, b.Tx, name); err != nil {
+		return err
+	}
+	if *known == nil {
+		*known = batchProjects{}
+	}
+	(*known)[name] = true
+	return nil
+}
+
 // accept writes the job and its subject.
 func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
 	if err := acceptAfter(ctx, b.Tx, &a.Job); err != nil {
@@ -202,7 +229,10 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 // acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the
 // deferred foreign keys, would search all those rows for each job that is inserted later.
 func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
-	a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Name, a.Instance.ID, a.Instance.Node
+	if err := checkProject(ctx, b, a.Instance.Project); err != nil {
+		return err
+	}
+	a.Job.Project, a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Project, a.Instance.Name, a.Instance.ID, a.Instance.Node
 	if len(a.Instance.Volumes) > 0 {
 		a.Job.Pool = a.Instance.Volumes[0].Pool
 	}

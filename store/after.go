@@ -19,12 +19,14 @@ func acceptAfter(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return nil
 	}
 	// The row is locked, so that the end of that job sees j waiting for it.
-	before, err := sqldb.LockOne(ctx, tx, jobs.ScanJob,
-		seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", sqldb.Clean(string(j.After), 80)),
+	missing := seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", sqldb.Clean(string(j.After), 80))
+	before, err := sqldb.LockOne(ctx, tx, jobs.ScanJob, missing,
 		`UPDATE job SET epoch = epoch WHERE id = $1 RETURNING `+jobs.JobColumns, j.After)
 	switch {
 	case err != nil:
 		return err
+	case before.Project != j.Project:
+		return missing
 	case !before.State.Terminal():
 		j.Blocked = true
 	case before.State != seedbed.JobSucceeded:

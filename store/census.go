@@ -8,20 +8,24 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// Counts counts everything in the database. Of the jobs that did not succeed, it counts those that
+// Counts counts everything in a scope, and the objects of the catalogue, which is shared. Of the jobs that did not succeed, it counts those that
 // ended after since.
-func (db *DB) Counts(ctx context.Context, since time.Time) (c seedbed.Counts, err error) {
+func (db *DB) Counts(ctx context.Context, in seedbed.Scope, since time.Time) (c seedbed.Counts, err error) {
 	err = db.sql.View(ctx, "count the objects", func(tx *sqldb.Tx) error {
+		of, ofVolumes := sqldb.InScope(in), ""
+		if _, one := in.One(); one {
+			ofVolumes = ` WHERE instance IN (SELECT id FROM instance WHERE ` + of.String() + `)`
+		}
 		c = seedbed.Counts{Jobs: map[seedbed.JobState]int{}, Since: since}
 		c.Instances, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.InstanceCounts, err error) {
 			err = r.Scan(&n.Node, &n.State, &n.Count, &n.VCPUs, &n.Memory)
 			return n, err
 		}, `SELECT node, state, COUNT(*), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint)
-			FROM instance GROUP BY node, state ORDER BY node, state`)
+			FROM instance WHERE `+of.String()+` GROUP BY node, state ORDER BY node, state`, of.Args...)
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS bigint) FROM volume`).
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS bigint) FROM volume`+ofVolumes, of.Args...).
 			Scan(&c.Volumes, &c.Disks); err != nil {
 			return err
 		}
@@ -32,18 +36,20 @@ func (db *DB) Counts(ctx context.Context, since time.Time) (c seedbed.Counts, er
 		jobs, err := sqldb.List(ctx, tx, func(r sqldb.Row) (l live, err error) {
 			err = r.Scan(&l.state, &l.n)
 			return l, err
-		}, `SELECT state, COUNT(*) FROM job WHERE state IN ('queued', 'running', 'undoing') GROUP BY state`)
+		}, `SELECT state, COUNT(*) FROM job WHERE state IN ('queued', 'running', 'undoing') AND `+of.String()+` GROUP BY state`, of.Args...)
 		if err != nil {
 			return err
 		}
 		for _, l := range jobs {
 			c.Jobs[l.state] = l.n
 		}
+		failed := sqldb.InScope(in)
+		failed.And("state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= %s", sqldb.Micros(since))
 		return tx.QueryRowContext(ctx, `
-			SELECT (SELECT COUNT(*) FROM job WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= $1),
+			SELECT (SELECT COUNT(*) FROM job WHERE `+failed.String()+`),
 				(SELECT COUNT(*) FROM image WHERE dropped = 0),
 				(SELECT COUNT(*) FROM profile), (SELECT COUNT(*) FROM network)`,
-			sqldb.Micros(since)).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
+			failed.Args...).Scan(&c.Failed, &c.Images, &c.Profiles, &c.Networks)
 	})
 	return c, err
 }

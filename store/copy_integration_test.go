@@ -90,7 +90,7 @@ func everything(t *testing.T, db *DB) {
 	}
 	must(db.NoteStrays(ctx, []string{"node"},
 		[]seedbed.Orphan{{Kind: seedbed.OrphanDomain, Node: "node", Name: "löst", Instance: seedbed.NewInstanceID()}}))
-	web := do(db.InstanceByName(ctx, "web0"))(t)
+	web := do(db.InstanceByName(ctx, seedbed.InDefault("web0")))(t)
 	do(db.Accept(ctx, seedbed.Acceptance{Rebuild: &web,
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: web.ID, Spec: []byte(`{}`)}}))(t)
 	do(db.AddMaintenance(ctx, "node", "", seedbed.Maintenance{Code: "system-reboot", NotBefore: time.Now()}))(t)

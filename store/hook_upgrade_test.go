@@ -41,7 +41,7 @@ func TestHookOfTheFirstRelease(t *testing.T) {
 	}
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
 	defer db.Close()
-	want := seedbed.Hook{Name: "demo", Profiles: []string{}, Actions: []string{"create"},
+	want := seedbed.Hook{Name: "demo", Project: seedbed.DefaultProject, Profiles: []string{}, Actions: []string{"create"},
 		Tolerance: 5 * time.Minute, Keys: []seedbed.HookKey{{ID: "k1", Secret: key}}}
 	want.Scheme = seedbed.SchemeStandard
 	if diff := cmp.Diff(want, do(db.Hook(t.Context(), "demo"))(t), cmpopts.IgnoreFields(seedbed.Hook{}, "Created", "Changed")); diff != "" {

@@ -20,8 +20,8 @@ func crowd(t testing.TB, db *DB, n int) {
 	t.Helper()
 	fill := []string{
 		`WITH RECURSIVE k(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n + 1 < ` + fmt.Sprint(n) + `)
-		INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token, datasource, metadata, tags, spot, revision, created, changed)
-		SELECT 'ec2' || n, 'web' || (1000000 + n), CASE WHEN n % 100 = 99 THEN 'rare' ELSE 'web' END, 'debian', 'node1', CASE WHEN n % 100 = 98 THEN 'stopped' ELSE 'running' END,
+		INSERT INTO instance (id, project, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token, datasource, metadata, tags, spot, revision, created, changed)
+		SELECT 'ec2' || n, 'default', 'web' || (1000000 + n), CASE WHEN n % 100 = 99 THEN 'rare' ELSE 'web' END, 'debian', 'node1', CASE WHEN n % 100 = 98 THEN 'stopped' ELSE 'running' END,
 			1, 1024, 'started', 0, '[]', '', 'ec2', '{}', '{}', 'null', 1, 1, 1 FROM k`,
 		`WITH RECURSIVE k(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n + 1 < ` + fmt.Sprint(n) + `)
 		INSERT INTO job (id, kind, state, subject, instance, node, created)
@@ -52,22 +52,22 @@ func pages(n int) map[string]func(context.Context, *DB) (int, error) {
 		}
 	}
 	return map[string]func(context.Context, *DB) (int, error){
-		"first":         instances(seedbed.InstanceQuery{}),
-		"late":          instances(seedbed.InstanceQuery{After: late}),
-		"stopped":       instances(seedbed.InstanceQuery{State: seedbed.InstanceStopped}),
-		"failed":        instances(seedbed.InstanceQuery{State: seedbed.InstanceFailed}),
-		"rare":          instances(seedbed.InstanceQuery{Profile: "rare", After: late}),
-		"rare running":  instances(seedbed.InstanceQuery{Profile: "rare", State: seedbed.InstanceRunning}),
-		"rare stopped":  instances(seedbed.InstanceQuery{Profile: "rare", State: seedbed.InstanceStopped}),
-		"web stopped":   instances(seedbed.InstanceQuery{Profile: "web", State: seedbed.InstanceStopped}),
-		"prefix":        instances(seedbed.InstanceQuery{Prefix: "web10009", State: seedbed.InstanceRunning}),
-		"jobs":          jobs(seedbed.JobQuery{}),
-		"old jobs":      jobs(seedbed.JobQuery{After: seedbed.JobCursor{Created: time.UnixMicro(int64(n / 10)), ID: "x"}}),
-		"stop jobs":     jobs(seedbed.JobQuery{Kind: seedbed.JobStop}),
-		"no jobs":       jobs(seedbed.JobQuery{Kind: seedbed.JobRebuild}),
-		"failed jobs":   jobs(seedbed.JobQuery{State: seedbed.JobFailed}),
-		"failed stop":   jobs(seedbed.JobQuery{State: seedbed.JobFailed, Kind: seedbed.JobStop}),
-		"failed create": jobs(seedbed.JobQuery{State: seedbed.JobFailed, Kind: seedbed.JobCreate}),
+		"first":         instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects()}),
+		"late":          instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), After: seedbed.InDefault(late)}),
+		"stopped":       instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceStopped}),
+		"failed":        instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceFailed}),
+		"rare":          instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "rare", After: seedbed.InDefault(late)}),
+		"rare running":  instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "rare", State: seedbed.InstanceRunning}),
+		"rare stopped":  instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "rare", State: seedbed.InstanceStopped}),
+		"web stopped":   instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", State: seedbed.InstanceStopped}),
+		"prefix":        instances(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "web10009", State: seedbed.InstanceRunning}),
+		"jobs":          jobs(seedbed.JobQuery{Scope: seedbed.AllProjects()}),
+		"old jobs":      jobs(seedbed.JobQuery{Scope: seedbed.AllProjects(), After: seedbed.JobCursor{Created: time.UnixMicro(int64(n / 10)), ID: "x"}}),
+		"stop jobs":     jobs(seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobStop}),
+		"no jobs":       jobs(seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobRebuild}),
+		"failed jobs":   jobs(seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobFailed}),
+		"failed stop":   jobs(seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobFailed, Kind: seedbed.JobStop}),
+		"failed create": jobs(seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobFailed, Kind: seedbed.JobCreate}),
 	}
 }
 
@@ -114,19 +114,19 @@ func TestListingPlans(t *testing.T) {
 		w           *sqldb.Where
 		from, index string
 	}{
-		{instances.Where(seedbed.InstanceQuery{State: seedbed.InstanceStopped, After: "a"}),
+		{instances.Where(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceStopped, After: seedbed.InDefault("a")}),
 			"instance WHERE %s ORDER BY name", "instance_state (state=? AND name>?)"},
-		{instances.Where(seedbed.InstanceQuery{Profile: "web", After: "a"}),
+		{instances.Where(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", After: seedbed.InDefault("a")}),
 			"instance WHERE %s" + instances.SettledState + " ORDER BY name", "instance_profile (profile=? AND name>?)"},
-		{instances.Where(seedbed.InstanceQuery{Profile: "web", After: "a"}),
+		{instances.Where(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", After: seedbed.InDefault("a")}),
 			"instance WHERE %s" + instances.MakingState, "instance_making (state=?)"},
-		{instances.Where(seedbed.InstanceQuery{Prefix: "web"}), "instance WHERE %s ORDER BY name", "(name>? AND name<?)"},
-		{instances.Where(seedbed.InstanceQuery{State: seedbed.InstanceProvisioning}), "instance WHERE %s", "instance_making (state=?)"},
-		{jobs.Where(seedbed.JobQuery{State: seedbed.JobRunning}), "job WHERE %s", "job_live"},
-		{jobs.Where(seedbed.JobQuery{State: seedbed.JobRolledBack}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
-		{jobs.Where(seedbed.JobQuery{State: seedbed.JobFailed}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
-		{jobs.Where(seedbed.JobQuery{Kind: seedbed.JobStop}), "job WHERE %s ORDER BY created DESC, id DESC", "job_kind (kind=?)"},
-		{jobs.Where(seedbed.JobQuery{Kind: seedbed.JobCreate, State: seedbed.JobSucceeded}),
+		{instances.Where(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "web"}), "instance WHERE %s ORDER BY name", "(name>? AND name<?)"},
+		{instances.Where(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceProvisioning}), "instance WHERE %s", "instance_making (state=?)"},
+		{jobs.Where(seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobRunning}), "job WHERE %s", "job_live"},
+		{jobs.Where(seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobRolledBack}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
+		{jobs.Where(seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobFailed}), "job WHERE %s ORDER BY created DESC, id DESC", "job_unsuccessful (state=?)"},
+		{jobs.Where(seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobStop}), "job WHERE %s ORDER BY created DESC, id DESC", "job_kind (kind=?)"},
+		{jobs.Where(seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobCreate, State: seedbed.JobSucceeded}),
 			"job WHERE %s ORDER BY created DESC, id DESC", "job_created"},
 	} {
 		query := "EXPLAIN QUERY PLAN SELECT * FROM " + fmt.Sprintf(c.from, c.w)

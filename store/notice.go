@@ -59,7 +59,7 @@ func ofInstance(kind string, i seedbed.Instance, job seedbed.JobID) outbox.Event
 	if job != "" {
 		data["job"] = job
 	}
-	return outbox.Event{Kind: kind, Subject: i.Name, Data: outbox.Fixed(data)}
+	return outbox.Event{Kind: kind, Project: i.Project, Subject: i.Name, Data: outbox.Fixed(data)}
 }
 
 // noticesOf returns the events of a job's end. j is the job after it ended.
@@ -80,7 +80,7 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
 	case j.Kind == seedbed.JobCreate:
 		all = append(all,
-			outbox.Event{Kind: seedbed.EventInstanceReady, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
+			outbox.Event{Kind: seedbed.EventInstanceReady, Project: j.Project, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
 				found, err := instances.Read(ctx, tx, `id = $1`, j.Instance)
 				if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
 					return nil, err // created, but not started

@@ -21,8 +21,8 @@ func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	}
 	// Lock the row, so that concurrent jobs see each other.
 	var state seedbed.InstanceState
-	err = tx.QueryRowContext(ctx, `UPDATE instance SET revision = revision WHERE id = $1 RETURNING name, node, state`,
-		j.Instance).Scan(&j.Subject, &j.Node, &state)
+	err = tx.QueryRowContext(ctx, `UPDATE instance SET revision = revision WHERE id = $1 RETURNING project, name, node, state`,
+		j.Instance).Scan(&j.Project, &j.Subject, &j.Node, &state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", j.Instance)

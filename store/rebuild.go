@@ -25,7 +25,7 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 		return err
 	}
 	next := *a.Rebuild
-	next.ID, next.Name = a.Job.Instance, a.Job.Subject
+	next.ID, next.Project, next.Name = a.Job.Instance, a.Job.Project, a.Job.Subject
 	token, err := tokenOf(ctx, tx, next.ID)
 	if err != nil {
 		return err

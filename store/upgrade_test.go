@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -94,8 +95,9 @@ func fillFirstRelease(t *testing.T, db *sql.DB) {
 func checkFirstRelease(t *testing.T, db *DB) {
 	t.Helper()
 	ctx := t.Context()
-	inst := do(db.InstanceByName(ctx, "web1"))(t)
+	inst := do(db.InstanceByName(ctx, seedbed.InDefault("web1")))(t)
 	want := seedbed.Instance{
+		Project: seedbed.DefaultProject, Account: inst.Account,
 		Follow: seedbed.FollowPinned, System: seedbed.System{Serial: true},
 		ID: firstInstance, Name: "web1", Profile: "small", Image: "debian", Node: "n",
 		State: seedbed.InstanceRunning, VCPUs: 1, Memory: 256 * seedbed.MiB,
@@ -104,6 +106,9 @@ func checkFirstRelease(t *testing.T, db *DB) {
 		NICs:    []seedbed.NIC{{ID: inst.NICs[0].ID, MAC: inst.NICs[0].MAC, Network: "default", Addr: netip.MustParseAddr("10.9.0.5")}},
 		Volumes: []seedbed.Volume{{Pool: "default", Name: "web1-0", Size: seedbed.GiB, Image: "debian"}},
 		Created: time.UnixMicro(2).UTC(), Changed: time.UnixMicro(3).UTC(), Fetched: time.UnixMicro(3).UTC(),
+	}
+	if !regexp.MustCompile(`^[1-9][0-9]{11}$`).MatchString(inst.Account) {
+		t.Errorf("account %q: want twelve digits", inst.Account)
 	}
 	if d := cmp.Diff(want, inst, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); d != "" ||
 		inst.NICs[0].MAC.String() != "52:54:00:00:00:02" {

@@ -52,8 +52,8 @@ func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return err
 	}
 	var state seedbed.InstanceState
-	if err := tx.QueryRowContext(ctx, `SELECT name, node, state FROM instance WHERE id = $1`,
-		j.Instance).Scan(&j.Subject, &j.Node, &state); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT project, name, node, state FROM instance WHERE id = $1`,
+		j.Instance).Scan(&j.Project, &j.Subject, &j.Node, &state); err != nil {
 		return err
 	}
 	if state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"seedbed"
 )
 
 // 18: what a payload says never becomes a path, a command or XML: wherever a text of the sender's
@@ -49,7 +51,7 @@ func TestPitfall18HostileTexts(t *testing.T) {
 			}
 		}
 		status, name := ask(param("user_data_base64", base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n"+text))))
-		inst, err := i.db.InstanceByName(t.Context(), name)
+		inst, err := i.db.InstanceByName(t.Context(), seedbed.InDefault(name))
 		if status != 202 || err != nil || !bytes.Contains(inst.UserData, []byte(text)) {
 			t.Errorf("user_data %q: %d, %v", text, status, err)
 			continue

@@ -300,6 +300,7 @@ func (r *Server) evaluate(ctx context.Context, d *delivered) (req seedbed.Reques
 	if req, err = p.request(); err != nil {
 		return req, true, err
 	}
+	req.Project = d.hook.Project
 	return req, true, r.allowed(ctx, d.hook, req)
 }
 
@@ -323,7 +324,7 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 		if err := seedbed.CheckInstanceName(req.Name); err != nil {
 			return err
 		}
-		instance, err := r.Hooks.InstanceByName(ctx, req.Name)
+		instance, err := r.Hooks.InstanceByName(ctx, seedbed.Named(hook.Project, req.Name))
 		if errors.Is(err, seedbed.ErrNotFound) {
 			return nil // Submit answers a repeated delivery and refuses any other
 		}

@@ -237,8 +237,8 @@ type profiled struct{ profile string }
 
 func (profiled) Hook(context.Context, string) (seedbed.Hook, error) { return seedbed.Hook{}, nil }
 
-func (p profiled) InstanceByName(_ context.Context, name string) (seedbed.Instance, error) {
-	return seedbed.Instance{Name: name, Profile: p.profile}, nil
+func (p profiled) InstanceByName(_ context.Context, n seedbed.InstanceName) (seedbed.Instance, error) {
+	return seedbed.Instance{Name: n.Name, Profile: p.profile}, nil
 }
 
 func TestHookLookupFails(t *testing.T) {

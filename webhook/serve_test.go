@@ -41,10 +41,10 @@ func (d directory) Hook(_ context.Context, name string) (seedbed.Hook, error) {
 	return h, nil
 }
 
-func (d directory) InstanceByName(_ context.Context, name string) (seedbed.Instance, error) {
-	i, ok := d.instances[name]
+func (d directory) InstanceByName(_ context.Context, n seedbed.InstanceName) (seedbed.Instance, error) {
+	i, ok := d.instances[n.Name]
 	if !ok {
-		return i, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", name)
+		return i, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", n.Name)
 	}
 	return i, nil
 }

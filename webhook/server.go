@@ -46,7 +46,7 @@ const drainBody = 1 << 20
 // ErrNotFound for an unknown name.
 type Hooks interface {
 	Hook(ctx context.Context, name string) (seedbed.Hook, error)
-	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
+	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
 }
 
 // History stores the outcome of deliveries.

@@ -170,7 +170,7 @@ func TestDeliveryIsDurableAndRepeatable(t *testing.T) {
 	if job, err := i.db.Job(t.Context(), first.Job); err != nil || job.Subject != "web1" {
 		t.Errorf("job %+v, error %v", job, err)
 	}
-	if inst, err := i.db.InstanceByName(t.Context(), "web1"); err != nil || inst.VCPUs != 2 || inst.Memory != seedbed.GiB {
+	if inst, err := i.db.InstanceByName(t.Context(), seedbed.InDefault("web1")); err != nil || inst.VCPUs != 2 || inst.Memory != seedbed.GiB {
 		t.Errorf("instance %+v, error %v", inst, err)
 	}
 	if again := i.send(t, client, "msg_1", create("web1")); again.status != 202 || !again.Duplicate || again.Job != first.Job {

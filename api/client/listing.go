@@ -8,7 +8,9 @@ import (
 
 // ListInstances lists the instances that q selects, by name. It reads them page by page.
 func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error) {
-	query := given(map[string]string{"state": string(q.State), "profile": q.Profile, "node": q.Node, "name": q.Prefix, "after": q.After})
+	query := given(map[string]string{
+		"state": string(q.State), "profile": q.Profile, "node": q.Node, "name": q.Prefix, "after": q.After.String(),
+	})
 	return pages[seedbed.Instance](ctx, c, "/instances", query, q.Limit)
 }
 

@@ -46,7 +46,7 @@ func TestListPages(t *testing.T) {
 		{1001, 1001, []string{"+1000", "1000+1"}},
 		{9999, 2500, []string{"+1000", "1000+1000", "2000+1000"}},
 	} {
-		all, err := c.ListInstances(t.Context(), seedbed.InstanceQuery{Limit: test.limit})
+		all, err := c.ListInstances(t.Context(), seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Limit: test.limit})
 		if err != nil || len(all) != test.want || all[len(all)-1].Name != fmt.Sprintf("%04d", test.want) {
 			t.Errorf("limit %d: %d instances, %v", test.limit, len(all), err)
 		}

@@ -9,9 +9,9 @@ import (
 
 // shownComposed returns the object that a path of PVC's API is about, for the audit log. It
 // leaves out the content of documents, which may hold secrets.
-func (r *router) shownComposed(ctx context.Context, parts []string) (any, error) {
+func (r *router) shownComposed(ctx context.Context, who server.Caller, parts []string) (any, error) {
 	if parts[0] == "vm" {
-		return r.Store.InstanceByName(ctx, parts[1])
+		return r.Store.InstanceByName(ctx, who.Instance(parts[1]))
 	}
 	if parts[0] != "provisioner" {
 		return nil, nil

@@ -40,6 +40,7 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedb
 	if f.err != nil {
 		return f.err
 	}
+	req.Project = server.CallerOf(c).Project
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (r *router) nodes(ctx context.Context) ([]nodeRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	instances, err := r.Store.Instances(ctx)
+	instances, err := r.Store.ListInstances(ctx, seedbed.InstanceQuery{Scope: seedbed.AllProjects()})
 	if err != nil {
 		return nil, err
 	}

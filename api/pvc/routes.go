@@ -31,13 +31,20 @@ const (
 func (t *table) add(
 	method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h handler,
 ) {
-	t.routes = append(t.routes, route{method, path, role, timeout, func(ctx context.Context, c *fiber.Ctx) error {
+	t.routes = append(t.routes, route{Method: method, Path: path, Role: role, Timeout: timeout, InProject: inProject(path), Handler: func(ctx context.Context, c *fiber.Ctx) error {
 		f, err := read(c)
 		if err != nil {
 			return err
 		}
 		return h(ctx, c, f)
 	}})
+}
+
+// inProject reports whether callers of every project may call the routes at a path: those of VMs and of
+// the tasks that work on them.
+func inProject(path string) bool {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first == "vm" || first == "tasks" || first == "provisioner" && (rest == "create" || strings.HasPrefix(rest, "status"))
 }
 
 // method returns a function that adds routes of one method.
@@ -57,8 +64,8 @@ func (r *router) routes() []route {
 	get(server.Anyone, "/", root)
 	for _, at := range []string{"", "/auth"} {
 		t.routes = append(t.routes,
-			route{fiber.MethodPost, at + "/login", server.Anyone, server.CallTimeout, r.login},
-			route{fiber.MethodPost, at + "/logout", server.Anyone, server.CallTimeout, r.logout})
+			route{Method: fiber.MethodPost, Path: at + "/login", Role: server.Anyone, Timeout: server.CallTimeout, Handler: r.login},
+			route{Method: fiber.MethodPost, Path: at + "/logout", Role: server.Anyone, Timeout: server.CallTimeout, Handler: r.logout})
 	}
 	get(viewer, "/status", r.status)
 	post(operator, "/status", r.setMaintenance)

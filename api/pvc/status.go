@@ -79,7 +79,7 @@ var vmStates = map[seedbed.InstanceState]string{
 }
 
 func (r *router) status(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-	census, err := r.Store.Counts(ctx, time.Now())
+	census, err := r.Store.Counts(ctx, seedbed.AllProjects(), time.Now())
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (r *router) task(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	if !server.JobForm.MatchString(id) {
 		return missing
 	}
-	j, err := r.Store.JobByPrefix(ctx, id)
+	j, err := r.Store.FindJob(ctx, server.CallerOf(c).Scope(), id)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return missing
 	}
@@ -149,7 +149,7 @@ func (r *router) legacyTasks(ctx context.Context, c *fiber.Ctx, _ *fields) error
 }
 
 func (r *router) answerTasks(ctx context.Context, c *fiber.Ctx, legacy bool) error {
-	live, err := r.Store.LiveJobs(ctx, maxTasks)
+	live, err := r.Store.LiveJobs(ctx, seedbed.InProject(server.CallerOf(c).Project), maxTasks)
 	if err != nil {
 		return err
 	}

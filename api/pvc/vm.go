@@ -221,7 +221,7 @@ func (v vmFilter) takes(i seedbed.Instance) bool {
 }
 
 func (r *router) vms(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	all, err := r.Store.Instances(ctx)
+	all, err := r.Store.ListInstances(ctx, seedbed.InstanceQuery{Scope: seedbed.InProject(server.CallerOf(c).Project)})
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (r *router) vms(ctx context.Context, c *fiber.Ctx, f *fields) error {
 func (r *router) vm(ctx context.Context, c *fiber.Ctx, missing error) (seedbed.Instance, error) {
 	name := server.Param(c, "vm")
 	if seedbed.CheckInstanceName(name) == nil {
-		i, err := r.Store.InstanceByName(ctx, name)
+		i, err := r.Store.InstanceByName(ctx, server.CallerOf(c).Instance(name))
 		if err == nil || !errors.Is(err, seedbed.ErrNotFound) {
 			return i, err
 		}
@@ -251,8 +251,8 @@ func (r *router) vm(ctx context.Context, c *fiber.Ctx, missing error) (seedbed.I
 		return seedbed.Instance{}, missing
 	}
 	i, err := r.Store.Instance(ctx, seedbed.InstanceID(strings.ToLower(name)))
-	if errors.Is(err, seedbed.ErrNotFound) {
-		err = missing
+	if err == nil && !server.CallerOf(c).Scope().Sees(i.Project) || errors.Is(err, seedbed.ErrNotFound) {
+		return seedbed.Instance{}, missing
 	}
 	return i, err
 }

@@ -107,7 +107,7 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields, o seed
 		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is not in 'start' state!", i.Name)
 	}
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
-		Action: a.action, Name: i.Name, Params: a.params, JobOptions: o,
+		Action: a.action, Project: i.Project, Name: i.Name, Params: a.params, JobOptions: o,
 	}, nil)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedbe
 		return refused(fiber.StatusBadRequest,
 			"ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: i.Name, JobOptions: o}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Project: i.Project, Name: i.Name, JobOptions: o}, nil)
 	if err != nil {
 		return err
 	}

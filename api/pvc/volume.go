@@ -91,7 +91,7 @@ func (r *router) volumeReadRoutes(p string, get routing) {
 
 // allVolumes returns the instances' volumes and the images, by pool and name.
 func (r *router) allVolumes(ctx context.Context) ([]volumeRow, error) {
-	instances, err := r.Store.Instances(ctx)
+	instances, err := r.Store.ListInstances(ctx, seedbed.InstanceQuery{Scope: seedbed.AllProjects()})
 	if err != nil {
 		return nil, err
 	}

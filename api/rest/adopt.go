@@ -65,5 +65,5 @@ func (r *router) forget(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.Adoptions.Forget(ctx, i.Name, o)
+	return r.Adoptions.Forget(ctx, i.FullName(), o)
 }

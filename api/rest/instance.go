@@ -33,6 +33,9 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 			return seedbed.Receipt{}, err
 		}
 	}
+	if err := choosesNode(c, req.Node); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	r.WithholdSecrets(ctx, c, req.Profile, req.Params)
 	if err := r.checkScriptRequest(ctx, req); err != nil {
 		return seedbed.Receipt{}, err
@@ -41,9 +44,18 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 		return seedbed.Receipt{}, err
 	}
 	create := newInstance(req.NewInstance)
+	create.Project = server.CallerOf(c).Project
 	create.Action, create.Name, create.Profile, create.Image, create.Params = seedbed.DoCreate, req.Name, req.Profile, req.Image, req.Params
 	create.Arguments, create.Undefined, create.JobOptions = req.Arguments, req.DisksOnly, o
 	return r.Intake.Submit(ctx, create, nil)
+}
+
+// choosesNode refuses a node in the request of a caller that may not see the nodes.
+func choosesNode(c *fiber.Ctx, node string) error {
+	if who := server.CallerOf(c); node != "" && !who.Home {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, and cannot choose a node: the placement chooses one", who.Name, who.Project)
+	}
+	return nil
 }
 
 // newInstance returns a request with the settings that a create and its plan share.
@@ -72,7 +84,7 @@ func (r *router) named(ctx context.Context, c *fiber.Ctx) (seedbed.Instance, err
 	if err := seedbed.CheckInstanceName(n); err != nil {
 		return seedbed.Instance{}, err
 	}
-	return r.Store.InstanceByName(ctx, n)
+	return r.Store.InstanceByName(ctx, server.CallerOf(c).Instance(n))
 }
 
 func (r *router) instance(ctx context.Context, c *fiber.Ctx) error {
@@ -89,7 +101,7 @@ func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 		return seedbed.Receipt{}, err
 	}
 	return r.Intake.Submit(ctx, seedbed.Request{
-		Action: "remove", Name: n, Confirm: strings.Clone(c.Query("confirm")), JobOptions: o,
+		Action: "remove", Project: server.CallerOf(c).Project, Name: n, Confirm: strings.Clone(c.Query("confirm")), JobOptions: o,
 	}, nil)
 }
 

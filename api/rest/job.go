@@ -11,18 +11,13 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-const jobLength = 36
-
 // asked returns the job that the path names.
 func (r *router) asked(ctx context.Context, c *fiber.Ctx) (seedbed.Job, error) {
 	id := c.Params("id")
 	if !server.JobForm.MatchString(id) {
 		return seedbed.Job{}, server.Invalid("job %q: expected the ID of a job, or at least its first 8 characters", seedbed.Clip(id))
 	}
-	if len(id) == jobLength {
-		return r.Store.Job(ctx, seedbed.JobID(id))
-	}
-	return r.Store.JobByPrefix(ctx, id)
+	return r.Store.FindJob(ctx, server.CallerOf(c).Scope(), id)
 }
 
 // job answers a job with its stages. The ETag is that of the job, which changes with each stage.

@@ -19,12 +19,16 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	if q.State, err = server.OneOf(c, "state", seedbed.InstanceStates()); err != nil {
 		return q, err
 	}
-	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
+	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After.Name} {
 		*to = strings.Clone(c.Query(name))
 		if *to != "" && !prefixForm.MatchString(*to) {
 			return q, server.Invalid("%s %q: expected an instance's name, or the start of one: lower-case letters, digits and hyphens",
 				name, seedbed.Clip(*to))
 		}
+	}
+	q.After = instanceAfter(c, q.After.Name)
+	if q.Scope, err = server.ScopeOf(c); err != nil {
+		return q, err
 	}
 	if q.Profile = strings.Clone(c.Query("profile")); q.Profile != "" {
 		if err = seedbed.CheckName("profile", q.Profile); err != nil {
@@ -35,15 +39,23 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	return q, err
 }
 
-// prefixForm matches a prefix of an instance name.
-var prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+// prefixForm matches a prefix of an instance name, or a whole one with its project.
+var prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,95}$`)
+
+// instanceAfter returns the instance that after names: its name and, unless that is the caller's, its project.
+func instanceAfter(c *fiber.Ctx, after string) seedbed.InstanceName {
+	if after == "" || strings.Contains(after, ".") {
+		return seedbed.ParseInstanceName(after)
+	}
+	return server.CallerOf(c).Instance(after)
+}
 
 func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
 	q, err := instanceQuery(c)
 	if err != nil {
 		return err
 	}
-	return server.Page(c, q.Limit, func(i seedbed.Instance) string { return i.Name }, func(n int) ([]seedbed.Instance, error) {
+	return server.Page(c, q.Limit, func(i seedbed.Instance) string { return i.FullName().String() }, func(n int) ([]seedbed.Instance, error) {
 		q.Limit = n
 		return r.Store.ListInstances(ctx, q)
 	})
@@ -88,6 +100,9 @@ func jobQuery(c *fiber.Ctx) (q seedbed.JobQuery, err error) {
 		return q, err
 	}
 	if q.Kind, err = server.OneOf(c, "kind", seedbed.JobKinds()); err != nil {
+		return q, err
+	}
+	if q.Scope, err = server.ScopeOf(c); err != nil {
 		return q, err
 	}
 	if q.Subject = strings.Clone(c.Query("subject")); q.Subject != "" {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"seedbed"
+	"seedbed/api/server"
 	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
@@ -34,7 +35,7 @@ func (r *router) readLeases(ctx context.Context, c *fiber.Ctx) ([]seedbed.Lease,
 	if err := seedbed.CheckInstanceName(name); err != nil {
 		return nil, err
 	}
-	i, err := r.Store.InstanceByName(ctx, name)
+	i, err := r.Store.InstanceByName(ctx, server.CallerOf(c).Instance(name))
 	if err != nil {
 		return nil, err
 	}

@@ -36,13 +36,20 @@ func (r *router) cleanup(ctx context.Context, c *fiber.Ctx) (any, error) {
 const lastJobs = 5
 
 func (r *router) overview(ctx context.Context, c *fiber.Ctx) (any, error) {
-	census, err := r.Store.Counts(ctx, time.Now().UTC().Add(-24*time.Hour))
+	in, err := server.ScopeOf(c)
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := r.Store.ListJobs(ctx, seedbed.JobQuery{Limit: lastJobs})
+	census, err := r.Store.Counts(ctx, in, time.Now().UTC().Add(-24*time.Hour))
 	if err != nil {
 		return nil, err
+	}
+	jobs, err := r.Store.ListJobs(ctx, seedbed.JobQuery{Scope: in, Limit: lastJobs})
+	if err != nil {
+		return nil, err
+	}
+	if !server.CallerOf(c).Home { // the nodes and the checks are the installation's
+		return wire.Overview{Version: r.Version, Nodes: map[seedbed.NodeState]int{}, Wrong: []seedbed.Check{}, Counts: census, Jobs: jobs}, nil
 	}
 	nodes, err := r.Statuses(ctx)
 	if err != nil {

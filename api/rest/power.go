@@ -16,7 +16,7 @@ func (r *router) startInstance(ctx context.Context, c *fiber.Ctx, o seedbed.JobO
 
 // submit starts a job that acts on the instance that the path names.
 func (r *router) submit(ctx context.Context, c *fiber.Ctx, req seedbed.Request) (seedbed.Receipt, error) {
-	req.Name = c.Params("name")
+	req.Project, req.Name = server.CallerOf(c).Project, c.Params("name")
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -95,7 +95,11 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	case req.Ready != "":
 		return nil, server.Invalid("ready is only for a create: a rebuild is ready as its profile says")
 	}
+	if err := choosesNode(c, req.Node); err != nil {
+		return nil, err
+	}
 	plan := newInstance(req.NewInstance)
+	plan.Project = server.CallerOf(c).Project
 	plan.Action, plan.Name, plan.Profile, plan.Image, plan.Params = req.Action, req.Name, req.Profile, req.Image, req.Params
 	p, err := r.Intake.Plan(ctx, plan)
 	if err != nil {

@@ -40,7 +40,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 	}
 	if j.Instance != "" {
 		// Another instance may have the name by now.
-		i, err := r.Store.InstanceByName(ctx, j.Subject)
+		i, err := r.Store.InstanceByName(ctx, seedbed.Named(j.Project, j.Subject))
 		if err != nil {
 			return seedbed.Receipt{}, err
 		}
@@ -54,9 +54,10 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 
 // again submits the request of a job again, with other options.
 func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	subject := seedbed.Named(j.Project, j.Subject)
 	switch j.Kind {
 	case seedbed.JobRemove, seedbed.JobStart:
-		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Name: j.Subject, JobOptions: o}, nil)
+		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, JobOptions: o}, nil)
 	case seedbed.JobStop, seedbed.JobReboot:
 		var p seedbed.PowerSpec
 		if err := specOf(j, &p); err != nil {
@@ -66,27 +67,27 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		if p.Grace > 0 {
 			how.Grace = p.Grace.String()
 		}
-		req := seedbed.Request{Action: string(j.Kind), Name: j.Subject, Params: powerParams(how, nil), JobOptions: o}
+		req := seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, Params: powerParams(how, nil), JobOptions: o}
 		return r.Intake.Submit(ctx, req, nil)
 	case seedbed.JobResize:
 		var s seedbed.ResizeSpec
 		if err := specOf(j, &s); err != nil {
 			return seedbed.Receipt{}, err
 		}
-		return r.VolumeJobs.Resize(ctx, j.Subject, seedbed.ResizeRequest{Disk: s.Volume, Size: s.Size, VCPUs: s.VCPUs, Memory: s.Memory}, o)
+		return r.VolumeJobs.Resize(ctx, subject, seedbed.ResizeRequest{Disk: s.Volume, Size: s.Size, VCPUs: s.VCPUs, Memory: s.Memory}, o)
 	case seedbed.JobFlatten:
-		return r.VolumeJobs.Flatten(ctx, j.Subject, o)
+		return r.VolumeJobs.Flatten(ctx, subject, o)
 	case seedbed.JobForget:
-		return r.Adoptions.Forget(ctx, j.Subject, o)
+		return r.Adoptions.Forget(ctx, subject, o)
 	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
 		var s seedbed.SnapshotJob
 		if err := specOf(j, &s); err != nil {
 			return seedbed.Receipt{}, err
 		}
 		if j.Kind == seedbed.JobSnapshot {
-			return r.VolumeJobs.Snapshot(ctx, j.Subject, s.Name, o)
+			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, o)
 		}
-		return r.VolumeJobs.RemoveSnapshot(ctx, j.Subject, s.Name, o)
+		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}

@@ -16,8 +16,9 @@ const (
 	cleanTimeout  = 110 * time.Second
 )
 
-// routes returns all routes of the native API.
-func (r *router) routes() []route {
+// installationRoutes returns the routes that only callers from the default project may call. They show
+// and change what belongs to the installation as a whole.
+func (r *router) installationRoutes() []route {
 	const (
 		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
 		viewer, operator, admin    = seedbed.RoleViewer, seedbed.RoleOperator, seedbed.RoleAdmin
@@ -27,18 +28,12 @@ func (r *router) routes() []route {
 	documents, scripts, ovas := r.userData(), r.scripts(), r.ovaImages()
 	return []route{
 		// The installation.
-		{get, "/health", server.Anyone, call, r.health},
-		{get, "/openapi.yaml", viewer, call, r.description},
 		{get, "/doctor", viewer, doctorTimeout, r.doctor},
 		{post, "/cleanup", admin, cleanTimeout, answer(r.cleanup)},
-		{get, "/overview", viewer, call, answer(r.overview)},
-		{get, "/events", viewer, call, r.allEvents},
 		{get, "/orphans", viewer, call, r.orphans().serve},
 		{get, "/certificates/identity", viewer, call, r.certificate},
 
 		// Networks and nodes.
-		{get, "/networks", viewer, call, r.networks().serve},
-		{get, "/networks/:name", viewer, call, r.network},
 		{patch, "/networks/:name", admin, call, r.changeNetwork},
 		{get, "/leases", viewer, call, r.leases().serve},
 		{get, "/nodes", viewer, call, r.nodes().serve},
@@ -60,14 +55,10 @@ func (r *router) routes() []route {
 		{get, "/audit", admin, call, r.auditLog},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
-		{get, "/images", viewer, call, r.images().serve},
 		{post, "/images", operator, call, r.accept(r.importImage)},
-		{get, "/images/:name", viewer, call, r.image},
 		{del, "/images/:name", operator, call, r.acceptOn(r.removeImage)},
 		{post, "/images/:name/content", operator, server.UploadTimeout, r.accept(r.uploadImage)},
-		{get, "/profiles", viewer, call, r.profiles},
 		{post, "/profiles", operator, call, r.createProfile},
-		{get, "/profiles/:name", viewer, call, r.profile},
 		{put, "/profiles/:name", operator, call, r.changeProfile},
 		{del, "/profiles/:name", operator, call, r.deleteProfile},
 		{get, "/catalogue", operator, cleanTimeout, r.exportCatalogue},
@@ -134,6 +125,43 @@ func (r *router) routes() []route {
 		{get, "/endpoints/:name/deliveries", viewer, call, r.outgoing},
 		{post, "/endpoints/:name/deliveries/:id/resend", admin, call, r.resend},
 
+		{post, "/plan/import", operator, call, answer(r.planImport)},
+
+		// Domains that can be adopted.
+		{get, "/domains", viewer, call, r.domains().serve},
+		{get, "/domains/:name", viewer, call, r.domain},
+		{post, "/domains/:name/adopt", operator, call, r.accept(r.adopt)},
+		{post, "/instances/:name/forget", operator, call, r.acceptOn(r.forget)},
+
+		// The trash of the pools.
+		{get, "/trash", viewer, call, r.trash().serve},
+		{post, "/trash", operator, binTimeout, r.discardVolume},
+		{post, "/trash/:pool/:id/restore", operator, call, answer(r.restoreVolume)},
+		{del, "/trash/:pool/:id", operator, binTimeout, r.purgeVolume},
+	}
+}
+
+// projectRoutes returns the routes that callers of every project may call. They show and change what
+// belongs to the caller's project, and show what all projects share.
+func (r *router) projectRoutes() []route {
+	const (
+		get, post, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPatch, fiber.MethodDelete
+		viewer, operator      = seedbed.RoleViewer, seedbed.RoleOperator
+		call                  = server.CallTimeout
+	)
+	return []route{
+		// The installation, and what its projects share.
+		{get, "/health", server.Anyone, call, r.health},
+		{get, "/openapi.yaml", viewer, call, r.description},
+		{get, "/overview", viewer, call, answer(r.overview)},
+		{get, "/events", viewer, call, r.allEvents},
+		{get, "/networks", viewer, call, r.networks().serve},
+		{get, "/networks/:name", viewer, call, r.network},
+		{get, "/images", viewer, call, r.images().serve},
+		{get, "/images/:name", viewer, call, r.image},
+		{get, "/profiles", viewer, call, r.profiles},
+		{get, "/profiles/:name", viewer, call, r.profile},
+
 		// Instances. Metadata and the console may hold secrets.
 		{get, "/instances", viewer, call, r.instances},
 		{post, "/instances", operator, call, r.accept(r.createInstance)},
@@ -155,13 +183,6 @@ func (r *router) routes() []route {
 		{post, "/instances/:name/snapshots", operator, call, r.acceptOn(r.takeSnapshot)},
 		{del, "/instances/:name/snapshots/:snapshot", operator, call, r.acceptOn(r.removeSnapshot)},
 		{post, "/plan", operator, call, answer(r.plan)},
-		{post, "/plan/import", operator, call, answer(r.planImport)},
-
-		// Domains that can be adopted.
-		{get, "/domains", viewer, call, r.domains().serve},
-		{get, "/domains/:name", viewer, call, r.domain},
-		{post, "/domains/:name/adopt", operator, call, r.accept(r.adopt)},
-		{post, "/instances/:name/forget", operator, call, r.acceptOn(r.forget)},
 
 		// Jobs. A script may print anything.
 		{get, "/jobs", viewer, call, r.jobs},
@@ -171,27 +192,34 @@ func (r *router) routes() []route {
 		{post, "/jobs/:id/cancel", operator, call, r.cancelJob},
 		{post, "/jobs/:id/retry", operator, call, r.accept(r.retryJob)},
 		{post, "/jobs/:id/undo", operator, call, r.undoJob},
-
-		// The trash of the pools.
-		{get, "/trash", viewer, call, r.trash().serve},
-		{post, "/trash", operator, binTimeout, r.discardVolume},
-		{post, "/trash/:pool/:id/restore", operator, call, answer(r.restoreVolume)},
-		{del, "/trash/:pool/:id", operator, binTimeout, r.purgeVolume},
 	}
 }
 
 // router is a listener with the handlers of the native routes.
 type router struct{ *server.Router }
 
-// route is one of them.
-type route server.Route
+// route is one of them, as a row of the table.
+type route struct {
+	method, path string
+	role         seedbed.Role
+	timeout      time.Duration
+	handler      server.Handler
+}
+
+// of returns the route as the server knows it.
+func (one route) of(inProject bool) server.Route {
+	return server.Route{Method: one.method, Path: one.path, Role: one.role, Timeout: one.timeout, Handler: one.handler, InProject: inProject}
+}
 
 // Table returns the native routes on a listener.
 func Table(on *server.Router) server.Table {
 	r := &router{on}
 	t := server.Table{Shown: r.shown, Keyed: true}
-	for _, one := range r.routes() {
-		t.Routes = append(t.Routes, server.Route(one))
+	for _, one := range r.installationRoutes() {
+		t.Routes = append(t.Routes, one.of(false))
+	}
+	for _, one := range r.projectRoutes() {
+		t.Routes = append(t.Routes, one.of(true))
 	}
 	return t
 }

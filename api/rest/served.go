@@ -28,7 +28,7 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 	}
-	i, err := r.Change(ctx, n, func(i *seedbed.Instance) error {
+	i, err := r.Change(ctx, server.CallerOf(c).Instance(n), func(i *seedbed.Instance) error {
 		if err := server.Matches(c, server.InstanceTag(*i)); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // shown returns the object that a path is about, for the audit log.
-func (r *router) shown(ctx context.Context, parts []string) (any, error) {
+func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (any, error) {
 	switch name := parts[1]; parts[0] {
 	case "profiles":
 		return r.Store.Profile(ctx, name)
@@ -18,7 +18,7 @@ func (r *router) shown(ctx context.Context, parts []string) (any, error) {
 	case "endpoints":
 		return r.Store.Endpoint(ctx, name)
 	case "instances":
-		return r.Store.InstanceByName(ctx, name)
+		return r.Store.InstanceByName(ctx, who.Instance(name))
 	case "images":
 		return r.Store.Image(ctx, name)
 	case "templates", "userdata", "scripts", "ovas":

@@ -82,8 +82,12 @@ func (r *router) allEvents(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 	}
+	in, err := server.ScopeOf(c)
+	if err != nil {
+		return err
+	}
 	return r.Stream(c, func(ctx context.Context, out *server.EventWriter) (server.Following, error) {
-		found, err := r.Store.EventsOfAll(ctx, at, server.EventsPerPage)
+		found, err := r.Store.EventsOfAll(ctx, in, at, server.EventsPerPage)
 		if err != nil {
 			return server.StreamEnds, err
 		}

@@ -143,7 +143,7 @@ func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
 
 // unowned returns ErrInUse for a volume that is recorded as an instance's.
 func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
-	all, err := r.Store.Instances(ctx)
+	all, err := r.Store.ListInstances(ctx, seedbed.InstanceQuery{Scope: seedbed.AllProjects()})
 	if err != nil {
 		return err
 	}

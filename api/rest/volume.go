@@ -24,7 +24,7 @@ func (r *router) flatten(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.VolumeJobs.Flatten(ctx, i.Name, o)
+	return r.VolumeJobs.Flatten(ctx, i.FullName(), o)
 }
 
 func (r *router) readSnapshots(ctx context.Context, c *fiber.Ctx) ([]wire.Snapshot, error) {
@@ -63,7 +63,7 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.VolumeJobs.Snapshot(ctx, i.Name, req.Name, o)
+	return r.VolumeJobs.Snapshot(ctx, i.FullName(), req.Name, o)
 }
 
 // removeSnapshot accepts the removal of an existing snapshot.
@@ -87,7 +87,7 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if !there {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
 	}
-	return r.VolumeJobs.RemoveSnapshot(ctx, i.Name, n, o)
+	return r.VolumeJobs.RemoveSnapshot(ctx, i.FullName(), n, o)
 }
 
 func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
@@ -104,13 +104,13 @@ func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if req.DryRun {
-		p, err := r.VolumeJobs.PlanResize(ctx, i.Name, req.ResizeRequest)
+		p, err := r.VolumeJobs.PlanResize(ctx, i.FullName(), req.ResizeRequest)
 		if err != nil {
 			return err
 		}
 		return server.Reply(c, fiber.StatusOK, p)
 	}
-	receipt, err := r.VolumeJobs.Resize(server.OnMatch(ctx, c), i.Name, req.ResizeRequest, o)
+	receipt, err := r.VolumeJobs.Resize(server.OnMatch(ctx, c), i.FullName(), req.ResizeRequest, o)
 	if err != nil {
 		return err
 	}

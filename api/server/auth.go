@@ -22,7 +22,7 @@ import (
 // nothing secret.
 func (r *Router) authenticate(c *fiber.Ctx) error {
 	if r.isOpen(c) {
-		c.Locals(callerKey, Caller{Role: seedbed.RoleViewer})
+		c.Locals(callerKey, Caller{Role: seedbed.RoleViewer, Project: seedbed.DefaultProject, Home: true})
 		return c.Next()
 	}
 	fields := httpserve.FieldsOf(c.Context())
@@ -46,9 +46,8 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		}
 		// If two tokens were sent, the one with the lesser role counts.
 		if who == nil || !t.Role.Allows(who.Role) {
-			who, given = &Caller{
-				Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sha256.Sum256([]byte(sent.secret)),
-			}, true
+			holder := callerWith(t, peer, sha256.Sum256([]byte(sent.secret)))
+			who, given = &holder, true
 		}
 	}
 	if who == nil && !given {
@@ -64,8 +63,18 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 	if who == nil {
 		return r.unauthenticated(c, given, peer)
 	}
-	c.Locals(callerKey, *who)
+	entered, err := r.enter(c, *who)
+	if err != nil {
+		return err
+	}
+	c.Locals(callerKey, entered)
 	return c.Next()
+}
+
+// callerWith returns the holder of a token, whose secret has that digest.
+func callerWith(t seedbed.Token, peer string, sum [sha256.Size]byte) Caller {
+	return Caller{Name: "token " + t.Name, Role: t.Role, Project: t.Project, Home: t.Project == seedbed.DefaultProject,
+		peer: peer, token: t.Name, quota: t.Quota, sum: sum}
 }
 
 // foreignPage reports whether a browser sent a request that may change something for a page of another
@@ -125,7 +134,7 @@ func (r *Router) tokenOf(sum [sha256.Size]byte) (seedbed.Token, error) {
 	// The comparison of digests takes constant time, so that it reveals nothing, not even the
 	// length.
 	if subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 {
-		return seedbed.Token{Name: "admin", Role: seedbed.RoleAdmin}, nil
+		return seedbed.Token{Name: "admin", Project: seedbed.DefaultProject, Role: seedbed.RoleAdmin}, nil
 	}
 	ctx, cancel := context.WithTimeout(r.base, CallTimeout)
 	defer cancel()

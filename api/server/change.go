@@ -21,8 +21,8 @@ func (r *Router) changing(ctx context.Context, c *fiber.Ctx, shown Lookup) conte
 		return ctx
 	}
 	who := CallerOf(c)
-	change := &seedbed.Change{Actor: who.Name, Role: who.Role, From: who.peer, Token: who.token, Quota: who.quota,
-		Request: c.Method() + " " + strings.ToValidUTF8(c.Path(), "?"), Before: before(ctx, c.Path(), shown)}
+	change := &seedbed.Change{Actor: who.Name, Role: who.Role, Project: who.Project, From: who.peer, Token: who.token, Quota: who.quota,
+		Request: c.Method() + " " + strings.ToValidUTF8(c.Path(), "?"), Before: before(ctx, who, c.Path(), shown)}
 	c.Locals(changeKey, change)
 	return seedbed.WithChange(ctx, change)
 }
@@ -68,12 +68,12 @@ func (r *Router) WithholdSecrets(ctx context.Context, c *fiber.Ctx, profile stri
 
 // before returns the object that a path is about, as the API shows it, without withheld values. It
 // returns nil if the object does not exist.
-func before(ctx context.Context, path string, shown Lookup) json.RawMessage {
+func before(ctx context.Context, who Caller, path string, shown Lookup) json.RawMessage {
 	parts := strings.Split(strings.TrimPrefix(path, Prefix+"/"), "/")
 	if len(parts) < 2 {
 		return nil
 	}
-	v, err := shown(ctx, parts)
+	v, err := shown(ctx, who, parts)
 	if err != nil || v == nil {
 		return nil // the handler reports what is wrong with the request
 	}

@@ -23,7 +23,7 @@ func (r *Router) JobOptions(ctx context.Context, c *fiber.Ctx) (o seedbed.JobOpt
 		if !JobForm.MatchString(id) {
 			return o, Invalid("after %q: expected the ID of a job, or at least its first 8 characters", seedbed.Clip(id))
 		}
-		before, err := r.Store.JobByPrefix(ctx, strings.Clone(id))
+		before, err := r.Store.FindJob(ctx, seedbed.InProject(CallerOf(c).Project), strings.Clone(id))
 		if err != nil {
 			return o, err
 		}

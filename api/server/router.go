@@ -45,11 +45,14 @@ type Route struct {
 	Role    seedbed.Role
 	Timeout time.Duration
 	Handler Handler
+	// InProject is set if callers of every project may call the route: it shows and changes only what
+	// belongs to the caller's project, and what all projects share.
+	InProject bool
 }
 
 // Lookup returns the object that a path below the prefix is about, as the API shows it. parts are the
 // path's segments. It returns nil if there is none.
-type Lookup func(ctx context.Context, parts []string) (any, error)
+type Lookup func(ctx context.Context, who Caller, parts []string) (any, error)
 
 // Table is a kind of routes.
 type Table struct {
@@ -78,7 +81,7 @@ func (r *Router) register(app *fiber.App, t Table) {
 		serve := r.within(one.Timeout, handler, t.Shown)
 		h := func(c *fiber.Ctx) error {
 			if one.Role != Anyone {
-				if err := authorize(c, one.Role); err != nil {
+				if err := authorize(c, one); err != nil {
 					return err
 				}
 			}

@@ -89,7 +89,7 @@ type Config struct {
 	// CheckDocument is the same for a user-data document.
 	CheckDocument func(ctx context.Context, name, data string) error
 	// Change changes the fields of an instance that need no job, and what its guest is served.
-	Change func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error)
+	Change func(ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error) (seedbed.Instance, error)
 	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
 	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are the defaults of requests that name none.

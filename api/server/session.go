@@ -75,7 +75,8 @@ func (r *Router) session(c *fiber.Ctx, peer string) (*Caller, error) {
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil, nil // the token was removed or has expired
 	}
-	return &Caller{Name: "token " + t.Name, Role: t.Role, peer: peer, token: t.Name, quota: t.Quota, sum: sum}, err
+	who := callerWith(t, peer, sum)
+	return &who, err
 }
 
 // NewSession begins a session of the holder of a token. It returns ErrNotFound for a wrong token.

@@ -69,11 +69,10 @@ type Catalogue interface {
 // Instances reads and writes the instances, what their guests are told and did, and long lists.
 type Instances interface {
 	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
-	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
-	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
 	// GuestEvents returns at most limit events, newest first.
 	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
-	// ListInstances returns instances by name.
+	// ListInstances returns instances by project and name.
 	ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error)
 	// ListProfiles returns profiles by name.
 	ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error)
@@ -90,14 +89,14 @@ type Instances interface {
 // Jobs reads and writes the jobs, with their stages, events and output, and what they left behind.
 type Jobs interface {
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
-	// JobByPrefix returns the one job whose ID starts with prefix, which has at least eight
+	// FindJob returns the one job in a scope whose ID starts with prefix, which has at least eight
 	// characters.
-	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
+	FindJob(ctx context.Context, in seedbed.Scope, prefix string) (seedbed.Job, error)
 	// CancelJob marks a job for undoing. It returns ErrConflict when the job has ended.
 	CancelJob(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) error
 	// ResumeJob queues a failed job again, at the stage that failed.
 	ResumeJob(ctx context.Context, id seedbed.JobID, checks ...func(seedbed.Job) error) (seedbed.Job, error)
-	LiveJobs(ctx context.Context, limit int) ([]seedbed.Job, error)
+	LiveJobs(ctx context.Context, in seedbed.Scope, limit int) ([]seedbed.Job, error)
 	Stages(ctx context.Context, id seedbed.JobID) ([]seedbed.Stage, error)
 	// Events returns at most limit events with a number above after, oldest first.
 	Events(ctx context.Context, id seedbed.JobID, after int64, limit int) ([]seedbed.Event, error)
@@ -106,8 +105,8 @@ type Jobs interface {
 	JobOutput(ctx context.Context, id seedbed.JobID, stage string, after int64, limit int) ([]seedbed.JobOutput, error)
 	// Hint returns a channel that the next write of this process closes.
 	Hint() <-chan struct{}
-	// EventsOfAll returns at most limit events after a place in that order.
-	EventsOfAll(ctx context.Context, after int64, limit int) ([]seedbed.NumberedEvent, error)
+	// EventsOfAll returns at most limit events of the jobs in a scope after a place in that order.
+	EventsOfAll(ctx context.Context, in seedbed.Scope, after int64, limit int) ([]seedbed.NumberedEvent, error)
 	// LastPlace returns the place of the newest event.
 	LastPlace(ctx context.Context) (int64, error)
 	// Orphans returns all orphans of undone jobs, oldest first.
@@ -173,12 +172,19 @@ type Site interface {
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
-	Counts(ctx context.Context, since time.Time) (seedbed.Counts, error)
+	Counts(ctx context.Context, in seedbed.Scope, since time.Time) (seedbed.Counts, error)
 }
 
-// Access reads and writes the tokens of the API, their quotas, the audit log, and the answers to
+// Access reads and writes the projects, the tokens of the API, their quotas, the audit log, and the answers to
 // requests with an idempotency key.
 type Access interface {
+	CreateProject(ctx context.Context, p seedbed.Project) (seedbed.Project, error)
+	Project(ctx context.Context, name string) (seedbed.Project, error)
+	Projects(ctx context.Context) ([]seedbed.Project, error)
+	// ChangeProject applies change to a project's description.
+	ChangeProject(ctx context.Context, name string, change func(*seedbed.Project) error) (seedbed.Project, error)
+	// DeleteProject removes a project. It returns ErrInUse, naming what it has.
+	DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error
 	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)
 	// TokenOf finds a token by the digest of its secret, expired or not.
 	TokenOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Token, error)
@@ -203,7 +209,7 @@ type Adoptions interface {
 	// Adopt takes a domain and its disks under management.
 	Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Forget stops managing an instance. Its domain and disks stay.
-	Forget(ctx context.Context, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	Forget(ctx context.Context, instance seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error)
 }
 
 // Strangers lists the domains on the workers that belong to no instance. An empty node means all
@@ -227,9 +233,9 @@ type OVAIntake interface {
 
 // Resizer makes jobs that resize instances.
 type Resizer interface {
-	Resize(ctx context.Context, instance string, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
+	Resize(ctx context.Context, instance seedbed.InstanceName, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// PlanResize returns what a resize would change, and the problems that would prevent it.
-	PlanResize(ctx context.Context, instance string, req seedbed.ResizeRequest) (seedbed.Plan, error)
+	PlanResize(ctx context.Context, instance seedbed.InstanceName, req seedbed.ResizeRequest) (seedbed.Plan, error)
 }
 
 // Intake makes jobs of requests. A job is durable before the method returns.
@@ -289,11 +295,11 @@ type VolumeJobs interface {
 // VolumeKeeper is the part of VolumeJobs that does not change sizes.
 type VolumeKeeper interface {
 	// Flatten makes an instance's volumes independent of their image.
-	Flatten(ctx context.Context, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	Flatten(ctx context.Context, instance seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Snapshot takes a snapshot of an instance's volumes.
-	Snapshot(ctx context.Context, instance, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	Snapshot(ctx context.Context, instance seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// RemoveSnapshot removes a snapshot of an instance's volumes.
-	RemoveSnapshot(ctx context.Context, instance, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	RemoveSnapshot(ctx context.Context, instance seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// RemoveImage removes an image that nothing uses.
 	RemoveImage(ctx context.Context, image string, o seedbed.JobOptions) (seedbed.Receipt, error)
 }

@@ -305,7 +305,7 @@ type guests struct {
 	renderer record.Renderer
 }
 
-func (w *guests) change(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
+func (w *guests) change(ctx context.Context, name seedbed.InstanceName, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 	return w.db.ChangeInstance(ctx, name, change, w.renderer.Of)
 }
 

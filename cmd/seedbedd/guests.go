@@ -124,9 +124,9 @@ func view(ctx context.Context, db *store.DB, renderer record.Renderer, i seedbed
 }
 
 // change returns a function that changes an instance and what its guest is served.
-func change(db *store.DB, renderer record.Renderer) func(context.Context, string,
+func change(db *store.DB, renderer record.Renderer) func(context.Context, seedbed.InstanceName,
 	func(*seedbed.Instance) error) (seedbed.Instance, error) {
-	return func(ctx context.Context, name string, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
+	return func(ctx context.Context, name seedbed.InstanceName, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 		return db.ChangeInstance(ctx, name, change, renderer.Of)
 	}
 }

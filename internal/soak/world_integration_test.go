@@ -107,7 +107,7 @@ func (r *run) world() World {
 		}
 	}
 	r.stack.AwaitAPI()
-	for q := (seedbed.JobQuery{Limit: 500}); ; {
+	for q := (seedbed.JobQuery{Scope: seedbed.AllProjects(), Limit: 500}); ; {
 		page, err := r.stack.API.ListJobs(ctx, q)
 		must(err)
 		for _, j := range page {

@@ -11,7 +11,8 @@ import (
 )
 
 // Adopt accepts a request to bring a domain, as its node's worker describes it, and its disks under
-// management. The instance takes the domain's name, UUID, MAC addresses and size. It is served
+// management. The instance belongs
+// to the default project, and takes the domain's name, UUID, MAC addresses and size. It is served
 // metadata like any other, but no user-data. Errors: seedbed.ErrConflict with every reason why the
 // domain cannot be adopted, ErrInvalid for an address, ErrExists with the holder for a name or an
 // address in use.
@@ -21,7 +22,7 @@ func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbe
 		return seedbed.Receipt{}, err
 	}
 	inst := seedbed.Instance{
-		ID: f.ID, Name: f.Name, Node: f.Node, State: seedbed.InstanceProvisioning, VCPUs: f.VCPUs, Memory: f.Memory,
+		ID: f.ID, Project: seedbed.DefaultProject, Name: f.Name, Node: f.Node, State: seedbed.InstanceProvisioning, VCPUs: f.VCPUs, Memory: f.Memory,
 		Ready: seedbed.ReadyStarted, Held: true, Datasource: seedbed.DatasourceNone, Tags: req.Tags,
 		System: seedbed.System{Serial: true},
 	}
@@ -95,8 +96,8 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 	return nics, problems, nil
 }
 
-// Forget accepts a request to stop managing the instance called name. Its domain and disks are left
+// Forget accepts a request to stop managing the instance name. Its domain and disks are left
 // unchanged. The errors are those of Flatten.
-func (in *Intake) Forget(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) Forget(ctx context.Context, name seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobForget, name, nil, o)
 }

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,9 @@ type Store interface {
 	// FreeAddr returns the lowest free address of a network, or seedbed.ErrFull if there is none.
 	FreeAddr(ctx context.Context, network string) (netip.Addr, error)
 
-	InstanceByName(ctx context.Context, name string) (seedbed.Instance, error)
-	// JobByPrefix returns the job whose ID starts with prefix.
-	JobByPrefix(ctx context.Context, prefix string) (seedbed.Job, error)
+	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
+	// FindJob returns the job in a scope whose ID starts with prefix.
+	FindJob(ctx context.Context, in seedbed.Scope, prefix string) (seedbed.Job, error)
 	// EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was
 	// not. It returns ErrConflict if the delivery's ID was accepted with another body.
 	EarlierReceipt(ctx context.Context, d seedbed.Delivery) (*seedbed.Receipt, error)
@@ -69,6 +70,7 @@ const macDraws = 4
 // does not exist, ErrFull for a network without free addresses, ErrConflict for a delivery ID that
 // was used with another body.
 func (in *Intake) Submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
 	receipt, err := in.submit(ctx, req, delivery)
 	if err == nil || delivery == nil || errors.Is(err, seedbed.ErrUnavailable) {
 		return receipt, err
@@ -96,7 +98,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 			seedbed.Clip(req.Action))
 	}
 	var err error
-	if req.JobOptions, err = in.resolve(ctx, req.JobOptions); err != nil {
+	if req.JobOptions, err = in.resolve(ctx, req.Project, req.JobOptions); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	switch req.Action {
@@ -151,7 +153,7 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 			return seedbed.Receipt{}, err
 		}
 		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
-			Job: seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
+			Job: seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
 				Spec:       spec,
 				JobOptions: made.options},
 			Delivery: delivery,
@@ -163,7 +165,7 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(made.drawn) == 0 {
 			return receipt, err
 		}
-		if _, nameErr := in.store.InstanceByName(ctx, req.Name); !errors.Is(nameErr, seedbed.ErrNotFound) {
+		if _, nameErr := in.store.InstanceByName(ctx, seedbed.Named(req.Project, req.Name)); !errors.Is(nameErr, seedbed.ErrNotFound) {
 			return receipt, err // the name is taken, not the address
 		}
 		for _, i := range made.drawn {
@@ -185,7 +187,7 @@ func (in *Intake) newJob(ctx context.Context, p seedbed.Profile) (seedbed.JobID,
 func (in *Intake) distinctJob(ctx context.Context) (seedbed.JobID, error) {
 	for {
 		id := seedbed.NewJobID()
-		_, err := in.store.JobByPrefix(ctx, id.Short())
+		_, err := in.store.FindJob(ctx, seedbed.AllProjects(), id.Short())
 		if errors.Is(err, seedbed.ErrNotFound) {
 			return id, nil
 		}
@@ -279,7 +281,7 @@ func (in *Intake) image(ctx context.Context, p seedbed.Profile, s shape) (seedbe
 
 // newInstance returns the instance without node, NICs and volumes. compose is not nil if its
 // documents need the addresses that the database will assign.
-func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance,
+func (in *Intake) newInstance(name seedbed.InstanceName, p seedbed.Profile, s shape, made recipe) (inst seedbed.Instance,
 	compose func(seedbed.Instance) (seedbed.Documents, error), err error) {
 	var token string
 	if p.Ready == seedbed.ReadyReport {
@@ -297,7 +299,7 @@ func (in *Intake) newInstance(name string, p seedbed.Profile, s shape, made reci
 		docs.UserData = []byte{}
 	}
 	return seedbed.Instance{
-		ID: s.datasource.NewInstanceID(), Name: name, Profile: p.Name, State: seedbed.InstanceProvisioning,
+		ID: s.datasource.NewInstanceID(), Project: name.Project, Name: name.Name, Profile: p.Name, State: seedbed.InstanceProvisioning,
 		VCPUs: s.vcpus, Memory: s.memory, Ready: p.Ready, UserData: docs.UserData, VendorData: docs.VendorData, SSHKeys: s.sshKeys,
 		ReportToken: token,
 		Datasource:  s.datasource, Metadata: s.metadata.WithDefaults(seedbed.MetadataOptions{}), Tags: s.tags,
@@ -311,7 +313,7 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID,
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID,
 			Node: inst.Node, JobOptions: req.JobOptions},
 		Delivery: delivery, Confirm: req.Confirm,
 	})

@@ -9,11 +9,11 @@ import (
 
 // resolve returns o with the whole ID of the job that comes before, which is found by the start of
 // its ID. The store refuses a whole ID that no job has.
-func (in *Intake) resolve(ctx context.Context, o seedbed.JobOptions) (seedbed.JobOptions, error) {
+func (in *Intake) resolve(ctx context.Context, project string, o seedbed.JobOptions) (seedbed.JobOptions, error) {
 	if o.After == "" || o.After.Whole() {
 		return o, nil
 	}
-	before, err := in.store.JobByPrefix(ctx, string(o.After))
+	before, err := in.store.FindJob(ctx, seedbed.InProject(project), string(o.After))
 	if errors.Is(err, seedbed.ErrNotFound) {
 		err = seedbed.Errorf(seedbed.ErrInvalid, "job %q, which is to come before, does not exist", seedbed.Clip(string(o.After)))
 	}

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +15,11 @@ import (
 // Plan returns what a create or a rebuild would make as things are now, and why it would not be
 // accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
+	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
 	if req.Action == seedbed.DoRebuild {
 		return in.planRebuild(ctx, req)
 	}
-	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
+	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
 		Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil {
 		return p, err
@@ -155,9 +157,9 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 	return nil
 }
 
-// planName notes that another instance has the name.
+// planName notes that another instance of the project has the name.
 func (in *Intake) planName(ctx context.Context, p *seedbed.Plan) error {
-	other, err := in.store.InstanceByName(ctx, p.Name)
+	other, err := in.store.InstanceByName(ctx, p.FullName())
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil
 	}
@@ -170,20 +172,20 @@ func (in *Intake) planName(ctx context.Context, p *seedbed.Plan) error {
 // strangerTime is how long a node may take to report whether it has a domain of a name.
 const strangerTime = 5 * time.Second
 
-// planDomain notes that the node has a domain of that name that is not one of our instances'.
+// planDomain notes that the node has a domain of the instance's name that is not one of our instances'.
 func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
 	if in.serving.HasDomain == nil || p.Node == "" || len(p.Problems) > 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, strangerTime)
 	defer cancel()
-	switch there, err := in.serving.HasDomain(ctx, p.Node, p.Name); {
+	switch there, err := in.serving.HasDomain(ctx, p.Node, p.FullName().String()); {
 	case err != nil:
 		p.Notes = append(p.Notes, fmt.Sprintf("whether node %s has a domain of that name already could not be seen: %s", p.Node, err))
 	case there:
 		p.Problems = append(p.Problems,
 			fmt.Sprintf(
-				"node %s already has a domain %q that is not an instance: choose another name, or adopt it (seedbed vm adopt)", p.Node, p.Name))
+				"node %s already has a domain %q that is not an instance: choose another name, or adopt it (seedbed vm adopt)", p.Node, p.FullName()))
 	}
 }
 

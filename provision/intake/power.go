@@ -3,7 +3,6 @@ package intake
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,7 +31,7 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
 		JobOptions: req.JobOptions}
 	if kind != seedbed.JobStart {
 		if job.Spec, err = json.Marshal(spec); err != nil {
@@ -78,17 +77,9 @@ func (in *Intake) existing(ctx context.Context, req seedbed.Request) (seedbed.In
 		return seedbed.Instance{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no params, but got %s", req.Action,
 			seedbed.Clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))
 	}
-	inst, err := in.instance(ctx, req.Name)
+	inst, err := in.store.InstanceByName(ctx, seedbed.Named(req.Project, req.Name))
 	if err == nil && req.Profile != "" && req.Profile != inst.Profile {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s is not of profile %q", inst.Name, seedbed.Clip(req.Profile))
-	}
-	return inst, err
-}
-
-func (in *Intake) instance(ctx context.Context, name string) (seedbed.Instance, error) {
-	inst, err := in.store.InstanceByName(ctx, name)
-	if errors.Is(err, seedbed.ErrNotFound) {
-		err = seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", name)
 	}
 	return inst, err
 }

@@ -82,7 +82,7 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 		return made, err
 	}
 	made.drawn = drawn
-	made.inst, made.compose, err = in.newInstance(req.Name, m.Profile, s, docs)
+	made.inst, made.compose, err = in.newInstance(seedbed.Named(req.Project, req.Name), m.Profile, s, docs)
 	if err != nil {
 		return made, err
 	}
@@ -113,7 +113,7 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) {
 	for i := range inst.Volumes {
 		if i < len(t.Disks) {
-			inst.Volumes[i].Name = fmt.Sprintf("%s_%s", inst.Name, t.Disks[i].Name)
+			inst.Volumes[i].Name = fmt.Sprintf("%s_%s", inst.FullName(), t.Disks[i].Name)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (in *Intake) rebuild(ctx context.Context, req seedbed.Request, delivery *se
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job.Subject, job.Instance, job.Node = made.inst.Name, made.inst.ID, made.inst.Node
+	job.Project, job.Subject, job.Instance, job.Node = made.inst.Project, made.inst.Name, made.inst.ID, made.inst.Node
 	if job.Spec, err = json.Marshal(made.spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the rebuild of %s: %w", made.inst.Name, err)
 	}
@@ -50,7 +50,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err := rebuildable(given); err != nil {
 		return made, err
 	}
-	now, err := in.instance(ctx, req.Name)
+	now, err := in.store.InstanceByName(ctx, seedbed.Named(req.Project, req.Name))
 	if err != nil {
 		return made, err
 	}
@@ -259,7 +259,7 @@ func (in *Intake) place(i seedbed.Instance) seedbed.Guest {
 
 // planRebuild returns what a rebuild would make of an instance.
 func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
-	p := seedbed.Plan{Name: req.Name, Profile: req.Profile, Image: req.Image, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
+	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Image: req.Image, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
 		Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
 		return p, err

@@ -16,7 +16,7 @@ import (
 // size that is out of range, smaller than the disk, or unchanged, ErrConflict for vCPUs or memory
 // of an instance that runs or whose script made its domain, ErrForbidden if the quota of its token
 // does not allow it, and otherwise those of Flatten.
-func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) Resize(ctx context.Context, name seedbed.InstanceName, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	inst, spec, err := in.resized(ctx, name, req)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -25,7 +25,7 @@ func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeReq
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Subject: inst.Name, Instance: inst.ID,
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID,
 		Node: inst.Node, JobOptions: o}
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", inst.Name, err)
@@ -33,12 +33,12 @@ func (in *Intake) Resize(ctx context.Context, name string, req seedbed.ResizeReq
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Warnings: warnings})
 }
 
-func (in *Intake) resized(ctx context.Context, name string,
+func (in *Intake) resized(ctx context.Context, name seedbed.InstanceName,
 	req seedbed.ResizeRequest) (inst seedbed.Instance, spec seedbed.ResizeSpec, err error) {
-	if err := seedbed.CheckInstanceName(name); err != nil {
+	if err := name.Check(); err != nil {
 		return inst, spec, err
 	}
-	if inst, err = in.instance(ctx, name); err != nil {
+	if inst, err = in.store.InstanceByName(ctx, name); err != nil {
 		return inst, spec, err
 	}
 	if spec, err = req.SpecOf(inst); err != nil || !spec.Machine() {
@@ -63,8 +63,8 @@ func growth(inst seedbed.Instance, spec seedbed.ResizeSpec) map[string]seedbed.B
 
 // PlanResize returns what a resize would make of the instance, and why it would not be accepted. It
 // writes nothing. It returns an error only if the store fails.
-func (in *Intake) PlanResize(ctx context.Context, name string, req seedbed.ResizeRequest) (seedbed.Plan, error) {
-	p := seedbed.Plan{Name: name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+func (in *Intake) PlanResize(ctx context.Context, name seedbed.InstanceName, req seedbed.ResizeRequest) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: name.Project, Name: name.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
 	inst, spec, err := in.resized(ctx, name, req)
 	if err != nil {
 		return p, note(&p, err)

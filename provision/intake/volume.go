@@ -10,17 +10,17 @@ import (
 	"seedbed"
 )
 
-// Flatten accepts a request to make the volumes of the instance called name independent of their
+// Flatten accepts a request to make the volumes of the instance name independent of their
 // image. Errors, as for all jobs on the volumes of an instance: seedbed.ErrNotFound, ErrInUse with
 // the holder while a job works on it, ErrConflict for an instance that is neither running nor
 // stopped.
-func (in *Intake) Flatten(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) Flatten(ctx context.Context, name seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobFlatten, name, nil, o)
 }
 
 // Snapshot accepts a request to take the snapshot called snapshot of the volumes of the instance
-// called name. Errors: ErrInvalid for a name that cannot be used, and otherwise those of Flatten.
-func (in *Intake) Snapshot(ctx context.Context, name, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+// name. Errors: ErrInvalid for a name that cannot be used, and otherwise those of Flatten.
+func (in *Intake) Snapshot(ctx context.Context, name seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobSnapshot, name, &seedbed.SnapshotJob{Name: snapshot}, o)
 }
 
@@ -52,13 +52,13 @@ func (in *Intake) snapshotable(ctx context.Context, inst seedbed.Instance, snaps
 }
 
 // RemoveSnapshot accepts a request to remove a snapshot. The errors are those of Snapshot.
-func (in *Intake) RemoveSnapshot(ctx context.Context, name, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) RemoveSnapshot(ctx context.Context, name seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobSnapshotRemove, name, &seedbed.SnapshotJob{Name: snapshot}, o)
 }
 
-func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name string, input *seedbed.SnapshotJob,
+func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name seedbed.InstanceName, input *seedbed.SnapshotJob,
 	o seedbed.JobOptions) (seedbed.Receipt, error) {
-	if err := seedbed.CheckInstanceName(name); err != nil {
+	if err := name.Check(); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, JobOptions: o}
@@ -68,14 +68,12 @@ func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name stri
 		}
 		raw, err := json.Marshal(input)
 		if err != nil {
-			return seedbed.Receipt{}, fmt.Errorf("encode %s of %s: %w", kind, name, err)
+			return seedbed.Receipt{}, fmt.Errorf("encode %s of %s: %w", kind, name.Name, err)
 		}
 		job.Spec = raw
 	}
 	inst, err := in.store.InstanceByName(ctx, name)
-	if errors.Is(err, seedbed.ErrNotFound) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", name)
-	} else if err != nil {
+	if err != nil {
 		return seedbed.Receipt{}, err
 	}
 	if kind == seedbed.JobSnapshot {
@@ -83,7 +81,7 @@ func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name stri
 			return seedbed.Receipt{}, err
 		}
 	}
-	job.Subject, job.Instance, job.Node = inst.Name, inst.ID, inst.Node
+	job.Project, job.Subject, job.Instance, job.Node = inst.Project, inst.Name, inst.ID, inst.Node
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
 }
 

@@ -322,7 +322,7 @@ func (t *task) destroyDomain(ctx context.Context) error {
 // network names to bridges.
 func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, bridges map[string]string) seedbed.DomainSpec {
 	spec := seedbed.DomainSpec{
-		ID: inst.ID, Name: inst.Name, VCPUs: inst.VCPUs, Memory: inst.Memory,
+		ID: inst.ID, Name: inst.FullName().String(), VCPUs: inst.VCPUs, Memory: inst.Memory,
 		Disks: disks, Profile: inst.Profile, Job: job, Datasource: inst.Datasource, System: &inst.System,
 	}
 	for _, nic := range inst.NICs {

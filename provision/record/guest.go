@@ -22,7 +22,7 @@ type Renderer struct {
 // is kept as long as it is valid, and so are the names of its disks.
 func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	g := seedbed.Guest{
-		ID: inst.ID, Name: inst.Name, Profile: inst.Profile, Image: inst.Image, VCPUs: inst.VCPUs, Memory: inst.Memory,
+		ID: inst.ID, Account: inst.Account, Name: inst.Name, Profile: inst.Profile, Image: inst.Image, VCPUs: inst.VCPUs, Memory: inst.Memory,
 		SSHKeys: inst.SSHKeys, Options: concise(inst.Metadata), Region: r.Region, Zone: r.Zone, Spot: inst.Spot, Password: inst.Password,
 		ReportToken: inst.ReportToken, Created: inst.Created, Node: inst.Node,
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 // maxAudited is the largest size in bytes of each of an entry's two documents.
 const maxAudited = 64 << 10
 
-const auditColumns = `at, actor, role, peer, request, what, before, asked`
+const auditColumns = `at, actor, role, project, peer, request, what, before, asked`
 
 // auditTable is where audit adds entries.
 var auditTable = sqldb.Table{Rank: 2, Into: `audit (` + auditColumns + `)`}
@@ -28,7 +29,7 @@ func Record(tx *sqldb.Tx, c *seedbed.Change, what string) {
 	if c.Keyed != nil {
 		noteChange(tx, c.Keyed)
 	}
-	tx.Add(auditTable, sqldb.Micros(sqldb.Now()), sqldb.Clean(c.Actor, 256), c.Role, sqldb.Clean(c.From, 80),
+	tx.Add(auditTable, sqldb.Micros(sqldb.Now()), sqldb.Clean(c.Actor, 256), c.Role, cmp.Or(c.Project, seedbed.DefaultProject), sqldb.Clean(c.From, 80),
 		sqldb.Clean(c.Request, 512), sqldb.Clean(what, 256), document(c.Before), document(c.Asked))
 }
 
@@ -43,7 +44,7 @@ func document(j json.RawMessage) string {
 
 func scanAudit(r sqldb.Row) (e seedbed.AuditEntry, err error) {
 	var before, asked string
-	err = r.Scan(&e.ID, sqldb.ToTime(&e.At), &e.Actor, &e.Role, &e.From, &e.Request, &e.What, &before, &asked)
+	err = r.Scan(&e.ID, sqldb.ToTime(&e.At), &e.Actor, &e.Role, &e.Project, &e.From, &e.Request, &e.What, &before, &asked)
 	if before != "" {
 		e.Before = json.RawMessage(before)
 	}

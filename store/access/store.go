@@ -1,6 +1,6 @@
-// Package access keeps who may do what, and who did what: the API tokens, the log of requested
-// changes, and the answers to requests with an idempotency key. It is the only writer of the tables
-// token, audit and keyed_request.
+// Package access keeps who may do what, and who did what: the projects, the API tokens, the log of
+// requested changes, and the answers to requests with an idempotency key. It is the only writer of the
+// tables project, project_removed, token, audit and keyed_request.
 package access
 
 import "seedbed/store/sqldb"

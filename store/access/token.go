@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"time"
@@ -12,13 +13,13 @@ import (
 // newTokenColumns are the columns that a new token sets besides its digest, and TokenColumns those
 // that ScanToken reads.
 const (
-	newTokenColumns = `name, role, created, expires, max_instances, max_vcpus, max_memory, max_disk`
+	newTokenColumns = `name, project, role, created, expires, max_instances, max_vcpus, max_memory, max_disk`
 	TokenColumns    = newTokenColumns + `, used`
 )
 
 // ScanToken reads a token from a row of TokenColumns.
 func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
-	err = r.Scan(&t.Name, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires),
+	err = r.Scan(&t.Name, &t.Project, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires),
 		&t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk, sqldb.ToTime(&t.Used))
 	return t, err
 }
@@ -36,6 +37,7 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 	if err := t.Quota.Check(); err != nil {
 		return seedbed.Token{}, sqldb.Within("token "+t.Name, err)
 	}
+	t.Project = cmp.Or(t.Project, seedbed.DefaultProject)
 	t.Role, t.Created, t.Used = role, sqldb.Now(), time.Time{}
 	if !t.Expires.IsZero() {
 		if t.Expires = sqldb.OrNow(t.Expires); t.Expired(t.Created) {
@@ -44,9 +46,12 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 		}
 	}
 	err = s.db.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
+		if err := HoldProject(ctx, tx, t.Project); err != nil {
+			return err
+		}
 		made, err := sqldb.Affect(ctx, tx,
-			`INSERT INTO token (`+newTokenColumns+`, sha256) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			t.Name, t.Role, sqldb.Micros(t.Created), sqldb.Micros(t.Expires),
+			`INSERT INTO token (`+newTokenColumns+`, sha256) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+			t.Name, t.Project, t.Role, sqldb.Micros(t.Created), sqldb.Micros(t.Expires),
 			t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk, sum[:])
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)

@@ -17,12 +17,12 @@ import (
 // either order. Both functions may be called more than once and must not block. ChangeInstance
 // returns ErrNotFound, ErrInvalid or the error of change.
 func (s *Store) ChangeInstance(
-	ctx context.Context, name string, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+	ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
 ) (inst seedbed.Instance, err error) {
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80))
+	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(n.Name, 80))
 	err = s.db.Update(ctx, "change instance", func(tx *sqldb.Tx) error {
 		id, err := sqldb.One(ctx, tx, sqldb.Value[seedbed.InstanceID], missing,
-			`UPDATE instance SET revision = revision WHERE name = $1 RETURNING id`, name)
+			`UPDATE instance SET revision = revision WHERE project = $1 AND name = $2 RETURNING id`, n.Project, n.Name)
 		if err != nil {
 			return err
 		}

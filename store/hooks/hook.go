@@ -1,18 +1,20 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/sqldb"
 )
 
-const hookColumns = `name, settings, actions, tolerance, declared, created, changed`
+const hookColumns = `name, project, settings, actions, tolerance, declared, created, changed`
 
 func scanHook(r sqldb.Row) (h seedbed.Hook, err error) {
 	var tolerance int64
-	err = r.Scan(&h.Name, sqldb.ToJSON(&h.HookSettings), sqldb.ToJSON(&h.Actions), &tolerance,
+	err = r.Scan(&h.Name, &h.Project, sqldb.ToJSON(&h.HookSettings), sqldb.ToJSON(&h.Actions), &tolerance,
 		&h.Declared, sqldb.ToTime(&h.Created), sqldb.ToTime(&h.Changed))
 	h.Tolerance = time.Duration(tolerance) * time.Microsecond
 	if h.Scheme == "" { // created by a release that had one scheme
@@ -45,11 +47,15 @@ func (s *Store) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Ho
 
 // insertHook writes a new hook. It returns ErrExists if there is one of that name.
 func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.Time) error {
+	h.Project = cmp.Or(h.Project, seedbed.DefaultProject)
+	if err := access.HoldProject(ctx, tx, h.Project); err != nil {
+		return sqldb.Within("hook "+h.Name, err)
+	}
 	h.Profiles, h.Actions = sqldb.OrEmpty(h.Profiles), sqldb.OrEmpty(h.Actions)
 	made, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO hook (`+hookColumns+`, key)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		h.Name, sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(),
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+		h.Name, h.Project, sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(),
 		sqldb.Flag(h.Declared), sqldb.Micros(created), sqldb.Micros(sqldb.Now()), formerKey(h))
 	if err != nil {
 		return err

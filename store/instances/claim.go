@@ -13,7 +13,7 @@ import (
 // These queries find the row by which an instance claims a value.
 const (
 	holdsID   = `FROM instance WHERE id = $1`
-	holdsName = `FROM instance WHERE name = $1`
+	holdsName = `FROM instance WHERE project = $1 AND name = $2`
 	holdsMAC  = `FROM nic JOIN instance ON instance.id = nic.instance WHERE nic.mac = $1`
 	holdsAddr = `FROM nic JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 AND nic.addr = $2`
 )

@@ -21,7 +21,7 @@ var (
 // Insert adds the new instance of a job with its NICs and volumes. hook is the hook that
 // the request came from, or empty.
 func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
-	if err := unclaimed(ctx, b, job, holdsName, nameTaken, i.Name); err != nil {
+	if err := unclaimed(ctx, b, job, holdsName, nameTaken, i.Project, i.Name); err != nil {
 		return err
 	}
 	if err := unclaimed(ctx, b, job, holdsID, func(h held) string {
@@ -46,7 +46,7 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 	}
 	made := sqldb.Micros(sqldb.OrNow(i.Created))
 	b.Add(instanceTable,
-		string(i.ID), i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning),
+		string(i.ID), i.Project, i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning),
 		int64(i.VCPUs), int64(i.Memory), string(ready), sqldb.Flag(i.Held), sqldb.Blob(i.UserData),
 		sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
 		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata),

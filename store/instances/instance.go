@@ -12,28 +12,30 @@ import (
 // newInstanceColumns, nicColumns and volumeColumns are the columns of a new row. instanceColumns has
 // those that are set later, too.
 const (
-	newInstanceColumns = `id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
+	newInstanceColumns = `id, project, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
 		`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
 		`system, token, revision, created, changed`
-	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since`
-	nicColumns      = `instance, idx, mac, network, addr`
-	volumeColumns   = `instance, name, pool, idx, size, image`
+	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since, ` +
+		`(SELECT number FROM project WHERE project.name = instance.project)`
+	nicColumns    = `instance, idx, mac, network, addr`
+	volumeColumns = `instance, name, pool, idx, size, image`
 )
 
 func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
-	err = r.Scan(&i.ID, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
+	err = r.Scan(&i.ID, &i.Project, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
 		&i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),
 		&i.ReportToken, sqldb.ToBlob(&i.VendorData), &i.Datasource, sqldb.ToJSON(&i.Metadata),
 		sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
 		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token, &i.Revision,
-		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), sqldb.ToTime(&i.GoneSince))
+		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), sqldb.ToTime(&i.GoneSince),
+		&i.Account)
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	return i, err
 }
 
-// Read returns the instances that satisfy cond sorted by name, with their NICs and volumes.
+// Read returns the instances that satisfy cond sorted by project and name, with their NICs and volumes.
 func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbed.Instance, error) {
-	all, err := sqldb.List(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY name`, args...)
+	all, err := sqldb.List(ctx, tx, scanInstance, `SELECT `+instanceColumns+` FROM instance WHERE `+cond+` ORDER BY project, name`, args...)
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
@@ -64,9 +66,9 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 	return all, err
 }
 
-func (s *Store) instance(ctx context.Context, missing error, cond string, arg any) (i seedbed.Instance, err error) {
+func (s *Store) instance(ctx context.Context, missing error, cond string, args ...any) (i seedbed.Instance, err error) {
 	err = s.db.View(ctx, "read instance", func(tx *sqldb.Tx) error {
-		all, err := Read(ctx, tx, cond, arg)
+		all, err := Read(ctx, tx, cond, args...)
 		if err != nil {
 			return err
 		}
@@ -84,12 +86,13 @@ func (s *Store) Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.In
 	return s.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %s does not exist", sqldb.Clean(string(id), 80)), `id = $1`, id)
 }
 
-// InstanceByName returns the instance called name, with its NICs and volumes.
-func (s *Store) InstanceByName(ctx context.Context, name string) (seedbed.Instance, error) {
-	return s.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(name, 80)), `name = $1`, name)
+// InstanceByName returns the instance of that name, with its NICs and volumes.
+func (s *Store) InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error) {
+	return s.instance(ctx, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(n.Name, 80)),
+		`project = $1 AND name = $2`, n.Project, n.Name)
 }
 
-// Instances returns all instances sorted by name.
+// Instances returns all instances sorted by project and name.
 func (s *Store) Instances(ctx context.Context) (all []seedbed.Instance, err error) {
 	err = s.db.View(ctx, "list instances", func(tx *sqldb.Tx) error {
 		all, err = Read(ctx, tx, `1 = 1`)

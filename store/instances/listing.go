@@ -18,7 +18,7 @@ const (
 // LIKE, because both databases can use an index for that. The conditions on the state without an
 // argument repeat those of the partial indexes, as for jobs.
 func Where(q seedbed.InstanceQuery) *sqldb.Where {
-	w := &sqldb.Where{}
+	w := sqldb.InScope(q.Scope)
 	switch q.State {
 	case "":
 	case seedbed.InstanceProvisioning:
@@ -35,13 +35,13 @@ func Where(q seedbed.InstanceQuery) *sqldb.Where {
 	if q.Prefix != "" {
 		w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
 	}
-	if q.After != "" {
-		w.And("name > %s", q.After)
+	if q.After.Name != "" {
+		w.And("(project, name) > (%s, %s)", q.After.Project, q.After.Name)
 	}
 	return w
 }
 
-// ListInstances returns the instances of a query sorted by name, with their NICs and volumes.
+// ListInstances returns the instances of a query sorted by project and name, with their NICs and volumes.
 func (s *Store) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all []seedbed.Instance, err error) {
 	err = s.db.View(ctx, "list instances", func(tx *sqldb.Tx) error {
 		w, ofProfile := Where(q), q.Profile != "" && q.State == ""
@@ -49,13 +49,13 @@ func (s *Store) ListInstances(ctx context.Context, q seedbed.InstanceQuery) (all
 			all, err = Read(ctx, tx, w.String(), w.Args...)
 			return err
 		}
-		page := fmt.Sprintf(" ORDER BY name LIMIT $%d", len(w.Args)+1)
+		page := fmt.Sprintf(" ORDER BY project, name LIMIT $%d", len(w.Args)+1)
 		of := func(condition string) string {
-			return `SELECT id FROM (SELECT id, name FROM instance WHERE ` + w.String() + condition + page + `) AS one`
+			return `SELECT id FROM (SELECT id, project, name FROM instance WHERE ` + w.String() + condition + page + `) AS one`
 		}
 		from := of("")
 		if ofProfile { // the index by profile leaves out instances that are being made
-			from = `SELECT id FROM (SELECT id, name FROM instance WHERE id IN (` + of(SettledState) +
+			from = `SELECT id FROM (SELECT id, project, name FROM instance WHERE id IN (` + of(SettledState) +
 				` UNION ALL ` + of(MakingState) + `)` + page + `) AS both_kinds`
 		}
 		all, err = Read(ctx, tx, `id IN (`+from+`)`, append(w.Args, sqldb.UpTo(q.Limit))...)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -86,16 +87,19 @@ func (s *Store) LastPlace(ctx context.Context) (int64, error) {
 	return last, nil
 }
 
-// EventsOfAll returns the events of all jobs after a place, in the order of their places, at most
-// limit and at most 1000. A caller that passes the place of its last event misses none.
-func (s *Store) EventsOfAll(ctx context.Context, after int64, limit int) (all []seedbed.NumberedEvent, err error) {
+// EventsOfAll returns the events of all jobs in a scope after a place, in the order of their places, at
+// most limit and at most 1000. A caller that passes the place of its last event misses none.
+func (s *Store) EventsOfAll(ctx context.Context, in seedbed.Scope, after int64, limit int) (all []seedbed.NumberedEvent, err error) {
 	if err := s.ordered(ctx); err != nil {
 		return nil, err
 	}
 	err = s.db.View(ctx, "list events of all jobs", func(tx *sqldb.Tx) error {
+		w := sqldb.InScope(in)
+		w.And("e.place > %s", after)
+		w.Args = append(w.Args, sqldb.Bound(limit, 1000))
 		all, err = sqldb.List(ctx, tx, scanPlaced, `
 			SELECT e.place, j.kind, j.subject, e.job, e.seq, e.at, e.level, e.stage, e.msg, e.progress, e.bytes_done, e.bytes_total
-			FROM job_event e JOIN job j ON j.id = e.job WHERE e.place > $1 ORDER BY e.place LIMIT $2`, after, sqldb.Bound(limit, 1000))
+			FROM job_event e JOIN job j ON j.id = e.job WHERE `+w.String()+fmt.Sprintf(` ORDER BY e.place LIMIT $%d`, len(w.Args)), w.Args...)
 		return err
 	})
 	return all, err

@@ -14,7 +14,7 @@ import (
 
 // newJobColumns are the columns that a new job sets, and JobColumns those that ScanJob reads.
 const (
-	newJobColumns = `id, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created`
+	newJobColumns = `id, project, kind, state, subject, instance, spec, node, pool, on_failure, priority, after, blocked, created`
 	JobColumns    = newJobColumns + `, owner, epoch, lease_until, stage, done, total, progress, attempts, error, ` +
 		`cancel, final, started, ended`
 )
@@ -25,7 +25,7 @@ var jobTable = sqldb.Table{Into: `job (` + newJobColumns + `, events)`}
 // ScanJob reads a job from a row of JobColumns.
 func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 	var spec sql.NullString
-	err = r.Scan(&j.ID, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool,
+	err = r.Scan(&j.ID, &j.Project, &j.Kind, &j.State, &j.Subject, &j.Instance, &spec, &j.Node, &j.Pool,
 		sqldb.ToText(&j.OnFailure), &j.Priority, &j.After, &j.Blocked, sqldb.ToTime(&j.Created),
 		&j.Owner, &j.Epoch, sqldb.ToTime(&j.LeaseUntil), &j.Stage, &j.Done, &j.Total, &j.Progress, &j.Attempts, &j.Error, &j.Cancel, &j.Final,
 		sqldb.ToTime(&j.Started), sqldb.ToTime(&j.Ended))
@@ -55,16 +55,17 @@ func (s *Store) Job(ctx context.Context, id seedbed.JobID) (j seedbed.Job, err e
 
 var jobPrefix = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,28}$`)
 
-// JobByPrefix returns the job whose ID starts with prefix, at least eight digits. If there are
+// FindJob returns the job in a scope whose ID starts with prefix, at least eight digits. If there are
 // several, it returns ErrConflict.
-func (s *Store) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, err error) {
+func (s *Store) FindJob(ctx context.Context, in seedbed.Scope, prefix string) (j seedbed.Job, err error) {
 	p := strings.ToLower(prefix)
 	if !jobPrefix.MatchString(p) {
 		return j, seedbed.Errorf(seedbed.ErrInvalid, "%q is not a job: expected the first 8 or more digits of its ID", sqldb.Clean(prefix, 80))
 	}
 	err = s.db.View(ctx, "read job", func(tx *sqldb.Tx) error {
-		found, err := sqldb.List(ctx, tx, ScanJob, `SELECT `+JobColumns+` FROM job WHERE id LIKE $1 ESCAPE '\' ORDER BY id LIMIT 2`,
-			sqldb.LikePrefix(p))
+		w := sqldb.InScope(in)
+		w.And(`id LIKE %s ESCAPE '\'`, sqldb.LikePrefix(p))
+		found, err := sqldb.List(ctx, tx, ScanJob, `SELECT `+JobColumns+` FROM job WHERE `+w.String()+` ORDER BY id LIMIT 2`, w.Args...)
 		switch {
 		case err != nil:
 			return err
@@ -82,13 +83,13 @@ func (s *Store) JobByPrefix(ctx context.Context, prefix string) (j seedbed.Job, 
 
 // Jobs returns the newest jobs first, at most limit and at most 1000.
 func (s *Store) Jobs(ctx context.Context, limit int) ([]seedbed.Job, error) {
-	return s.ListJobs(ctx, seedbed.JobQuery{Limit: sqldb.Bound(limit, 1000)})
+	return s.ListJobs(ctx, seedbed.JobQuery{Scope: seedbed.AllProjects(), Limit: sqldb.Bound(limit, 1000)})
 }
 
 // InsertJob adds a queued job whose history has that many events. It returns ErrExists if its ID is
 // taken.
 func InsertJob(ctx context.Context, b *groupcommit.Batch, j seedbed.Job, events int) error {
-	row := []any{string(j.ID), string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)),
+	row := []any{string(j.ID), j.Project, string(j.Kind), string(seedbed.JobQueued), j.Subject, string(j.Instance), sqldb.Null(string(j.Spec)),
 		j.Node, j.Pool, j.OnFailure.String(), int64(j.Priority), string(j.After), sqldb.Flag(j.Blocked), sqldb.Micros(sqldb.OrNow(j.Created)),
 		events}
 	if b.Shared {

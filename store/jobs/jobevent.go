@@ -37,7 +37,7 @@ func told(j seedbed.Job) string {
 // is left out.
 func EventOf(kind string, j seedbed.Job, more ...string) outbox.Event {
 	facts := jobFacts{j.ID, j.Kind, j.State, j.Subject, j.Instance, j.Node, j.Stage, j.Done, j.Total, told(j)}
-	return outbox.Event{Kind: kind, Subject: j.Subject, Data: func(context.Context, *sqldb.Tx) (any, error) {
+	return outbox.Event{Kind: kind, Project: j.Project, Subject: j.Subject, Data: func(context.Context, *sqldb.Tx) (any, error) {
 		data := map[string]any{"job": facts}
 		for pair := range slices.Chunk(more, 2) {
 			if pair[1] != "" {

@@ -11,7 +11,7 @@ import (
 // Where returns the condition for the jobs of a query. The conditions without an argument
 // repeat those of the partial indexes, which SQLite uses only if they match word for word.
 func Where(q seedbed.JobQuery) *sqldb.Where {
-	w := &sqldb.Where{}
+	w := sqldb.InScope(q.Scope)
 	switch q.State {
 	case "":
 	case seedbed.JobSucceeded:

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // Event is an event as described by the change that causes it.
 type Event struct {
 	Kind string // one of the Event constants of package seedbed
+	// Project is the project of the object; empty for an event of the installation, which the
+	// endpoints of the default project receive.
+	Project string
 	// Subject is the name of the object that the event is about.
 	Subject string
 	// Data returns the event's object, or nil if there is no event to send. It is called in the
@@ -39,16 +43,16 @@ func emitBut(ctx context.Context, tx *sqldb.Tx, but string, all ...Event) error 
 		return nil
 	}
 	endpoints, err := sqldb.List(ctx, tx, func(r sqldb.Row) (e seedbed.Endpoint, err error) {
-		err = r.Scan(&e.Name, sqldb.ToJSON(&e.Events))
+		err = r.Scan(&e.Name, &e.Project, sqldb.ToJSON(&e.Events))
 		return e, err
-	}, `SELECT name, events FROM endpoint WHERE name <> $1 ORDER BY name`, but)
+	}, `SELECT name, project, events FROM endpoint WHERE name <> $1 ORDER BY name`, but)
 	if err != nil || len(endpoints) == 0 {
 		return err
 	}
 	made := make([][]byte, len(all)) // each event's data, made once for all endpoints
 	for _, e := range endpoints {
 		for i, n := range all {
-			if !e.Wants(n.Kind) {
+			if e.Project != cmp.Or(n.Project, seedbed.DefaultProject) || !e.Wants(n.Kind) {
 				continue
 			}
 			if made[i] == nil {

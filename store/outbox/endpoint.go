@@ -1,21 +1,23 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/sqldb"
 )
 
 // newEndpointColumns are the columns that a new endpoint sets, and endpointColumns those that
 // scanEndpoint reads.
 const (
-	newEndpointColumns = `name, url, events, cloudevents, allow_private, insecure, enabled, created`
+	newEndpointColumns = `name, project, url, events, cloudevents, allow_private, insecure, enabled, created`
 	endpointColumns    = newEndpointColumns + `, reason, failures, failing_since, open_until`
 )
 
 func scanEndpoint(r sqldb.Row) (e seedbed.Endpoint, err error) {
-	err = r.Scan(&e.Name, &e.URL, sqldb.ToJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled,
+	err = r.Scan(&e.Name, &e.Project, &e.URL, sqldb.ToJSON(&e.Events), &e.CloudEvents, &e.AllowPrivate, &e.Insecure, &e.Enabled,
 		sqldb.ToTime(&e.Created), &e.Reason, &e.Failures, sqldb.ToTime(&e.FailingSince), sqldb.ToTime(&e.OpenUntil))
 	return e, err
 }
@@ -31,10 +33,14 @@ func (s *Store) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed
 		return seedbed.Endpoint{}, err
 	}
 	err = s.db.Update(ctx, "create endpoint "+e.Name, func(tx *sqldb.Tx) error {
+		e.Project = cmp.Or(e.Project, seedbed.DefaultProject)
+		if err := access.HoldProject(ctx, tx, e.Project); err != nil {
+			return sqldb.Within("endpoint "+e.Name, err)
+		}
 		made, err := sqldb.Affect(ctx, tx, `
 			INSERT INTO endpoint (`+newEndpointColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, 1, $7) ON CONFLICT DO NOTHING`,
-			e.Name, e.URL, sqldb.AsJSON(e.Events), sqldb.Flag(e.CloudEvents), sqldb.Flag(e.AllowPrivate),
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8) ON CONFLICT DO NOTHING`,
+			e.Name, e.Project, e.URL, sqldb.AsJSON(e.Events), sqldb.Flag(e.CloudEvents), sqldb.Flag(e.AllowPrivate),
 			sqldb.Flag(e.Insecure), sqldb.Micros(sqldb.Now()))
 		if err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"seedbed"
 )
 
 // Where builds the condition of a query, with its arguments.
@@ -20,6 +22,15 @@ func (w *Where) And(condition string, args ...any) {
 		places[i] = fmt.Sprintf("$%d", len(w.Args))
 	}
 	w.conditions = append(w.conditions, fmt.Sprintf(condition, places...))
+}
+
+// InScope returns the condition that a row of a table with a column project is in a scope.
+func InScope(s seedbed.Scope) *Where {
+	w := &Where{}
+	if project, one := s.One(); one {
+		w.And("project = %s", project)
+	}
+	return w
 }
 
 func (w *Where) String() string {

@@ -47,7 +47,7 @@ func testCreate(b *bench) {
 	if i.NICs[0].ID < 1 || i.Created.IsZero() {
 		b.Fatalf("NIC %d, created %v", i.NICs[0].ID, i.Created)
 	}
-	b.equal(get(b.InstanceByName(ctx, "web1"))(b), i)
+	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b), i)
 	b.equal(get(b.Instances(ctx))(b), []seedbed.Instance{i})
 	j := get(b.Job(ctx, a.Job.ID))(b)
 	b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: "web1",
@@ -58,7 +58,7 @@ func testCreate(b *bench) {
 	}
 	_, err := b.Instance(ctx, seedbed.NewInstanceID())
 	b.want(err, seedbed.ErrNotFound)
-	_, err = b.InstanceByName(ctx, "web2")
+	_, err = b.InstanceByName(ctx, seedbed.InDefault("web2"))
 	b.want(err, seedbed.ErrNotFound, `instance "web2"`)
 }
 
@@ -160,7 +160,7 @@ func testNameTaken(b *bench) {
 	_, err = b.Accept(ctx, createOf("web1"))
 	b.want(err, seedbed.ErrExists, `instance "web1" exists already (made by job `+j.ID.Short()+")")
 	b.equal(holder(err), j.ID)
-	b.equal(get(b.InstanceByName(ctx, "web1"))(b).ID, i.ID)
+	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b).ID, i.ID)
 }
 
 func testMACTaken(b *bench) {

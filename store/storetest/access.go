@@ -75,6 +75,7 @@ func testAudit(b *bench) {
 		{Actor: "token root", What: "create token ci"},
 	}
 	for i := range want {
+		want[i].Project = seedbed.DefaultProject
 		want[i].Role, want[i].From, want[i].Request = seedbed.RoleAdmin, "192.0.2.1", "POST /api/v1/tokens"
 		want[i].Before, want[i].Asked = json.RawMessage(`{"a":1}`), json.RawMessage(`{"name":"ci"}`)
 	}

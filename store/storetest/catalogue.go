@@ -144,7 +144,7 @@ func testHooks(b *bench) {
 	ctx := context.Background()
 	b.world()
 	get(b.CreateProfile(ctx, webProfile()))(b)
-	h := seedbed.Hook{Name: "ci", Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{7, 0}, 12)}},
+	h := seedbed.Hook{Name: "ci", Project: seedbed.DefaultProject, Keys: []seedbed.HookKey{{ID: "k1", Secret: bytes.Repeat([]byte{7, 0}, 12)}},
 		Profiles: []string{"web"}, Actions: []string{"create", "remove"}, Tolerance: 5 * time.Minute}
 	made := get(b.CreateHook(ctx, h))(b)
 	b.equal(made, h, cmpopts.IgnoreFields(seedbed.Hook{}, "Created", "Changed", "Scheme"))

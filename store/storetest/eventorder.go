@@ -20,7 +20,7 @@ func testEventsOfAll(b *bench) {
 	for n := range 3 {
 		b.must(b.LogEvent(ctx, j.Ref(), seedbed.Event{Msg: fmt.Sprint(n), Progress: n}))
 	}
-	all := get(b.EventsOfAll(ctx, before, 0))(b)
+	all := get(b.EventsOfAll(ctx, seedbed.AllProjects(), before, 0))(b)
 	own := get(b.Events(ctx, j.ID, 0, 0))(b)
 	if len(all) != len(own) {
 		b.Fatalf("%d events among all, %d of the job", len(all), len(own))
@@ -29,8 +29,8 @@ func testEventsOfAll(b *bench) {
 		b.equal(e.Event, own[i])
 		b.equal(e, seedbed.NumberedEvent{Event: e.Event, Place: before + int64(i) + 1, Kind: seedbed.JobCreate, Subject: "web1"})
 	}
-	b.equal(get(b.EventsOfAll(ctx, before+1, 2))(b), all[1:3])
-	b.equal(get(b.EventsOfAll(ctx, all[len(all)-1].Place, 5))(b), []seedbed.NumberedEvent{})
+	b.equal(get(b.EventsOfAll(ctx, seedbed.AllProjects(), before+1, 2))(b), all[1:3])
+	b.equal(get(b.EventsOfAll(ctx, seedbed.AllProjects(), all[len(all)-1].Place, 5))(b), []seedbed.NumberedEvent{})
 	b.equal(get(b.LastPlace(ctx))(b), all[len(all)-1].Place)
 }
 
@@ -66,7 +66,7 @@ func testEventsRace(b *bench) {
 			after, seen := start, map[seedbed.JobID]int64{}
 			for done := 0; done < writers; {
 				hint := b.Hint()
-				found, err := b.EventsOfAll(ctx, after, 7)
+				found, err := b.EventsOfAll(ctx, seedbed.AllProjects(), after, 7)
 				if err != nil {
 					b.Error(err)
 					return

@@ -30,7 +30,7 @@ var hookCases = map[string]func(*bench){
 		for n := range 40 { // more than one query checks
 			b.instance(nameN(n))
 		}
-		b.remove(get(b.InstanceByName(context.Background(), nameN(3)))(b).ID)
+		b.remove(get(b.InstanceByName(context.Background(), seedbed.InDefault(nameN(3))))(b).ID)
 		b.equal(b.instance("again").NICs[0].Addr.String(), "10.99.0.5")
 		b.equal(b.instance("after").NICs[0].Addr.String(), "10.99.0.42")
 	},
@@ -271,7 +271,7 @@ func testQuotas(b *bench) {
 		j := b.claim()
 		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	}
-	b.remove(get(b.InstanceByName(ctx, nameN(0)))(b).ID)
+	b.remove(get(b.InstanceByName(ctx, seedbed.InDefault(nameN(0))))(b).ID)
 	get(b.Accept(ctx, quotaOf(2, live)))(b)
 	_, err = b.Accept(ctx, quotaOf(3, seedbed.Quota{Creates: 3}))
 	b.want(err, seedbed.ErrFull, "within an hour")
@@ -329,7 +329,7 @@ func testRefusedAside(b *bench) {
 		switch n % 3 {
 		case 0:
 			b.must(err)
-			get(b.InstanceByName(ctx, nameN(n)))(b)
+			get(b.InstanceByName(ctx, seedbed.InDefault(nameN(n))))(b)
 			get(b.Delivery(ctx, "ci", fmt.Sprint("msg_", n)))(b)
 			continue
 		case 1:

@@ -26,15 +26,15 @@ func testJobPrefix(b *bench) {
 		a.Job.ID = id
 		get(b.Accept(ctx, a))(b)
 	}
-	b.equal(get(b.JobByPrefix(ctx, "0bbbbbbb"))(b).ID, ids[2])
-	b.equal(get(b.JobByPrefix(ctx, "0BBBBBBB"))(b).ID, ids[2])
-	b.equal(get(b.JobByPrefix(ctx, string(ids[1])))(b).ID, ids[1])
-	_, err := b.JobByPrefix(ctx, "0aaaaaaa-0000")
+	b.equal(get(b.FindJob(ctx, seedbed.AllProjects(), "0bbbbbbb"))(b).ID, ids[2])
+	b.equal(get(b.FindJob(ctx, seedbed.AllProjects(), "0BBBBBBB"))(b).ID, ids[2])
+	b.equal(get(b.FindJob(ctx, seedbed.AllProjects(), string(ids[1])))(b).ID, ids[1])
+	_, err := b.FindJob(ctx, seedbed.AllProjects(), "0aaaaaaa-0000")
 	b.want(err, seedbed.ErrConflict, string(ids[0]), string(ids[1]))
-	_, err = b.JobByPrefix(ctx, "0ccccccc")
+	_, err = b.FindJob(ctx, seedbed.AllProjects(), "0ccccccc")
 	b.want(err, seedbed.ErrNotFound, "0ccccccc")
 	for _, bad := range []string{"", "0bbbbbb", "0bbbbbb%", "0bbbbbb_", "zzzzzzzz", string(ids[1]) + "0"} {
-		_, err := b.JobByPrefix(ctx, bad)
+		_, err := b.FindJob(ctx, seedbed.AllProjects(), bad)
 		b.want(err, seedbed.ErrInvalid)
 	}
 	_, err = b.Job(ctx, "0bbbbbbb")

@@ -62,7 +62,7 @@ func testListProfiles(b *bench) {
 func testCounts(b *bench) {
 	ctx := context.Background()
 	since := time.Now().UTC().Add(-time.Hour).Truncate(time.Microsecond)
-	if c := get(b.Counts(ctx, since))(b); c.Total().Count != 0 || c.Volumes != 0 || c.Disks != 0 || c.Failed != 0 {
+	if c := get(b.Counts(ctx, seedbed.AllProjects(), since))(b); c.Total().Count != 0 || c.Volumes != 0 || c.Disks != 0 || c.Failed != 0 {
 		b.Errorf("of nothing there is %+v", c)
 	}
 	b.world()
@@ -72,19 +72,19 @@ func testCounts(b *bench) {
 	b.must(b.Undo(ctx, j.Ref(), "full"))
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "full", Drop: true}))
 	b.running("web4")
-	c := get(b.Counts(ctx, since))(b)
+	c := get(b.Counts(ctx, seedbed.AllProjects(), since))(b)
 	b.equal(c.Total(seedbed.InstanceRunning), seedbed.InstanceCounts{Count: 2, VCPUs: 2 * i.VCPUs, Memory: 2 * i.Memory})
 	b.equal(c.Total().Count, 3)
 	b.equal(c.Jobs, map[seedbed.JobState]int{seedbed.JobRunning: 1})
 	if c.Failed != 1 || c.Volumes != 3 || c.Disks != 3*i.Volumes[0].Size || c.Images != 1 || c.Networks != 1 {
 		b.Errorf("%+v", c)
 	}
-	b.equal(get(b.Counts(ctx, time.Now().Add(time.Hour)))(b).Failed, 0)
+	b.equal(get(b.Counts(ctx, seedbed.AllProjects(), time.Now().Add(time.Hour)))(b).Failed, 0)
 }
 
 func testListInstances(b *bench) {
 	b.world()
-	b.equal(b.instancesOf(seedbed.InstanceQuery{Limit: 5}), []string(nil))
+	b.equal(b.instancesOf(seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Limit: 5}), []string(nil))
 	for _, name := range []string{"db1", "web1", "web10", "web2"} {
 		b.instance(name)
 	}
@@ -97,27 +97,27 @@ func testListInstances(b *bench) {
 		query seedbed.InstanceQuery
 		want  []string
 	}{
-		{seedbed.InstanceQuery{}, []string{"db1", "web1", "web10", "web2", "web3", "zoo"}},
-		{seedbed.InstanceQuery{Limit: 2}, []string{"db1", "web1"}},
-		{seedbed.InstanceQuery{Limit: 2, After: "web1"}, []string{"web10", "web2"}},
-		{seedbed.InstanceQuery{After: "web15"}, []string{"web2", "web3", "zoo"}},
-		{seedbed.InstanceQuery{After: "zoo"}, nil},
-		{seedbed.InstanceQuery{Prefix: "web1"}, []string{"web1", "web10"}},
-		{seedbed.InstanceQuery{Prefix: "web", After: "web10", Limit: 1}, []string{"web2"}},
-		{seedbed.InstanceQuery{Prefix: "%"}, nil},
-		{seedbed.InstanceQuery{Prefix: "w_b"}, nil},
-		{seedbed.InstanceQuery{State: seedbed.InstanceProvisioning}, []string{"web3", "zoo"}},
-		{seedbed.InstanceQuery{State: seedbed.InstanceRunning, Limit: 3}, []string{"db1", "web1", "web10"}},
-		{seedbed.InstanceQuery{Profile: "other"}, []string{"zoo"}},
-		{seedbed.InstanceQuery{Profile: "web", State: seedbed.InstanceProvisioning}, []string{"web3"}},
-		{seedbed.InstanceQuery{Profile: "web", State: seedbed.InstanceRunning, Prefix: "web", After: "web1", Limit: 1}, []string{"web10"}},
-		{seedbed.InstanceQuery{Profile: "web"}, []string{"db1", "web1", "web10", "web2", "web3"}},
-		{seedbed.InstanceQuery{Profile: "web", After: "web10", Limit: 2}, []string{"web2", "web3"}},
-		{seedbed.InstanceQuery{Profile: "web", Prefix: "web", Limit: 1}, []string{"web1"}},
-		{seedbed.InstanceQuery{Profile: "none"}, nil},
-		{seedbed.InstanceQuery{Node: "node2"}, []string{"zoo"}},
-		{seedbed.InstanceQuery{Node: node, State: seedbed.InstanceProvisioning}, []string{"web3"}},
-		{seedbed.InstanceQuery{Node: "none"}, nil},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects()}, []string{"db1", "web1", "web10", "web2", "web3", "zoo"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Limit: 2}, []string{"db1", "web1"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Limit: 2, After: seedbed.InDefault("web1")}, []string{"web10", "web2"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), After: seedbed.InDefault("web15")}, []string{"web2", "web3", "zoo"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), After: seedbed.InDefault("zoo")}, nil},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "web1"}, []string{"web1", "web10"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "web", After: seedbed.InDefault("web10"), Limit: 1}, []string{"web2"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "%"}, nil},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "w_b"}, nil},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceProvisioning}, []string{"web3", "zoo"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceRunning, Limit: 3}, []string{"db1", "web1", "web10"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "other"}, []string{"zoo"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", State: seedbed.InstanceProvisioning}, []string{"web3"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", State: seedbed.InstanceRunning, Prefix: "web", After: seedbed.InDefault("web1"), Limit: 1}, []string{"web10"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web"}, []string{"db1", "web1", "web10", "web2", "web3"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", After: seedbed.InDefault("web10"), Limit: 2}, []string{"web2", "web3"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", Prefix: "web", Limit: 1}, []string{"web1"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "none"}, nil},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Node: "node2"}, []string{"zoo"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Node: node, State: seedbed.InstanceProvisioning}, []string{"web3"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Node: "none"}, nil},
 	} {
 		b.Logf("%+v", c.query)
 		b.equal(b.instancesOf(c.query), c.want)
@@ -144,7 +144,7 @@ func testListJobs(b *bench) {
 	}
 	first := b.claim()
 	b.must(b.Finish(ctx, first.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
-	imports := b.jobsOf(seedbed.JobQuery{Kind: seedbed.JobImport})
+	imports := b.jobsOf(seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobImport})
 	if len(imports) != 1 {
 		b.Fatalf("imports: %v", imports)
 	}
@@ -153,16 +153,16 @@ func testListJobs(b *bench) {
 		query seedbed.JobQuery
 		want  []seedbed.JobID
 	}{
-		{seedbed.JobQuery{}, []seedbed.JobID{ids[3], ids[2], ids[1], ids[0], imports[0]}},
-		{seedbed.JobQuery{Limit: 2}, []seedbed.JobID{ids[3], ids[2]}},
-		{seedbed.JobQuery{After: after, Limit: 2}, []seedbed.JobID{ids[1], ids[0]}},
-		{seedbed.JobQuery{After: after, Kind: seedbed.JobImport}, imports},
-		{seedbed.JobQuery{Kind: seedbed.JobCreate, Limit: 1}, ids[3:4]},
-		{seedbed.JobQuery{Kind: seedbed.JobRemove}, nil},
-		{seedbed.JobQuery{State: seedbed.JobSucceeded}, []seedbed.JobID{ids[0], imports[0]}},
-		{seedbed.JobQuery{State: seedbed.JobQueued, After: after}, ids[1:2]},
-		{seedbed.JobQuery{State: seedbed.JobSucceeded, Kind: seedbed.JobImport}, imports},
-		{seedbed.JobQuery{State: seedbed.JobFailed, Kind: seedbed.JobImport}, nil},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects()}, []seedbed.JobID{ids[3], ids[2], ids[1], ids[0], imports[0]}},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), Limit: 2}, []seedbed.JobID{ids[3], ids[2]}},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), After: after, Limit: 2}, []seedbed.JobID{ids[1], ids[0]}},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), After: after, Kind: seedbed.JobImport}, imports},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobCreate, Limit: 1}, ids[3:4]},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobRemove}, nil},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobSucceeded}, []seedbed.JobID{ids[0], imports[0]}},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobQueued, After: after}, ids[1:2]},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobSucceeded, Kind: seedbed.JobImport}, imports},
+		{seedbed.JobQuery{Scope: seedbed.AllProjects(), State: seedbed.JobFailed, Kind: seedbed.JobImport}, nil},
 	} {
 		b.Logf("%+v", c.query)
 		b.equal(b.jobsOf(c.query), c.want)
@@ -182,7 +182,7 @@ func testListJobsOfOneMoment(b *bench) {
 	var after seedbed.JobCursor
 	var seen []seedbed.JobID
 	for {
-		page := get(b.ListJobs(ctx, seedbed.JobQuery{Limit: 3, After: after}))(b)
+		page := get(b.ListJobs(ctx, seedbed.JobQuery{Scope: seedbed.AllProjects(), Limit: 3, After: after}))(b)
 		if len(page) == 0 {
 			break
 		}
@@ -191,7 +191,7 @@ func testListJobsOfOneMoment(b *bench) {
 		}
 		after = page[len(page)-1].Cursor()
 	}
-	b.equal(seen, b.jobsOf(seedbed.JobQuery{}))
+	b.equal(seen, b.jobsOf(seedbed.JobQuery{Scope: seedbed.AllProjects()}))
 	if len(seen) != 7 {
 		b.Errorf("%d jobs: want 7", len(seen))
 	}
@@ -200,7 +200,7 @@ func testListJobsOfOneMoment(b *bench) {
 // A page may continue after a job that has been deleted since.
 func testListAfterForgotten(b *bench) {
 	b.world()
-	if got := b.jobsOf(seedbed.JobQuery{After: seedbed.JobCursor{Created: time.Now().Add(time.Hour), ID: seedbed.NewJobID()}}); len(got) != 1 {
+	if got := b.jobsOf(seedbed.JobQuery{Scope: seedbed.AllProjects(), After: seedbed.JobCursor{Created: time.Now().Add(time.Hour), ID: seedbed.NewJobID()}}); len(got) != 1 {
 		b.Errorf("jobs %v: want the one that is older", got)
 	}
 }

@@ -269,7 +269,7 @@ func testLiveComposed(b *bench) {
 	want := seedbed.LiveDocument{Instance: i.ID, Source: source, Want: seedbed.Source(p.Revision, 2)}
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{want})
 	pin := func(i *seedbed.Instance) error { i.Follow = seedbed.FollowPinned; return nil }
-	get(b.ChangeInstance(ctx, "web1", pin, func(i seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }))(b)
+	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), pin, func(i seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }))(b)
 	b.equal(get(b.LiveDocuments(ctx, 10))(b), []seedbed.LiveDocument{})
 }
 
@@ -280,7 +280,7 @@ func testProtected(b *bench) {
 	protect := func(on bool) {
 		b.Helper()
 		keep := func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
-		got := get(b.ChangeInstance(ctx, "web1", func(i *seedbed.Instance) error { i.Protected = on; return nil }, keep))(b)
+		got := get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Protected = on; return nil }, keep))(b)
 		if got.Protected != on || get(b.Instance(ctx, i.ID))(b).Protected != on {
 			b.Fatalf("%+v", got)
 		}
@@ -331,7 +331,7 @@ func testTokenQuota(b *bench) {
 	if strings.Contains(err.Error(), "memory") || strings.Contains(err.Error(), "instances:") {
 		b.Fatal(err)
 	}
-	_, err = b.InstanceByName(ctx, "web3")
+	_, err = b.InstanceByName(ctx, seedbed.InDefault("web3"))
 	b.want(err, seedbed.ErrNotFound)
 	get(b.Accept(byToken(b.token("free", seedbed.TokenQuota{})), createOf("web3")))(b) // other tokens have their own quotas
 	get(b.Accept(ctx, createOf("web4")))(b)

@@ -198,13 +198,13 @@ func testComposition(b *bench) {
 func testLiveJobs(b *bench) {
 	ctx := context.Background()
 	b.world() // its import has ended
-	b.equal(get(b.LiveJobs(ctx, 10))(b), []seedbed.Job{})
+	b.equal(get(b.LiveJobs(ctx, seedbed.AllProjects(), 10))(b), []seedbed.Job{})
 	first, second := get(b.Accept(ctx, createOf("web0")))(b), get(b.Accept(ctx, createOf("web1")))(b)
-	live := get(b.LiveJobs(ctx, 10))(b)
+	live := get(b.LiveJobs(ctx, seedbed.AllProjects(), 10))(b)
 	if len(live) != 2 || live[0].ID != first.Job || live[1].ID != second.Job {
 		b.Errorf("%+v", live)
 	}
-	if one := get(b.LiveJobs(ctx, 1))(b); len(one) != 1 {
+	if one := get(b.LiveJobs(ctx, seedbed.AllProjects(), 1))(b); len(one) != 1 {
 		b.Errorf("%+v", one)
 	}
 }
@@ -224,7 +224,7 @@ func testComposedInstance(b *bench) {
 		{Name: string(i.ID) + "-1", Pool: "default", Index: 1, Size: seedbed.GiB, Image: "debian"},
 	}
 	get(b.Accept(ctx, a))(b)
-	got := get(b.InstanceByName(ctx, "web0"))(b)
+	got := get(b.InstanceByName(ctx, seedbed.InDefault("web0")))(b)
 	if !got.Held || len(got.NICs) != 2 || got.NICs[1].Network != "lan" ||
 		!got.NICs[1].Addr.IsValid() || len(got.Volumes) != 2 || got.Volumes[1].Image != "debian" {
 		b.Errorf("%+v", got)

@@ -150,7 +150,7 @@ func testAfterFailed(b *bench) {
 	}
 	b.equal(b.next(seedbed.ClaimOptions{}), seedbed.JobID(""))
 	for _, name := range []string{"web1", "web2", "web3"} {
-		_, err := b.InstanceByName(ctx, name)
+		_, err := b.InstanceByName(ctx, seedbed.InDefault(name))
 		b.want(err, seedbed.ErrNotFound)
 	}
 }

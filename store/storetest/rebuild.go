@@ -191,7 +191,7 @@ func testRebuildFinal(b *bench) {
 	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "former disks")
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 
-	get(b.Accept(ctx, rebuildOf(get(b.InstanceByName(ctx, "web1"))(b))))(b)
+	get(b.Accept(ctx, rebuildOf(get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b))))(b)
 	k := b.claim()
 	b.must(b.Step(ctx, k.Ref(), seedbed.Step{Next: "ready", Total: 2}))
 	b.must(b.CancelJob(ctx, k.ID))

@@ -82,7 +82,7 @@ func testRemoveWhileQueued(b *bench) {
 	a := removeOf(made.Instance.ID)
 	b.equal(get(b.Accept(ctx, a))(b), seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobSucceeded, Cancels: made.Job.ID})
 	b.equal(get(b.Job(ctx, made.Job.ID))(b).State, seedbed.JobRolledBack)
-	_, err := b.InstanceByName(ctx, "web1")
+	_, err := b.InstanceByName(ctx, seedbed.InDefault("web1"))
 	b.want(err, seedbed.ErrNotFound)
 	first := get(b.Events(ctx, a.Job.ID, 0, 1))(b)
 	if len(first) != 1 || first[0].Msg != "accepted" {
@@ -103,7 +103,7 @@ func testRemoveRefused(b *bench) {
 	_, err := b.Accept(ctx, removeOf(made.Instance.ID))
 	b.want(err, seedbed.ErrConflict, "protected")
 	b.equal(get(b.Job(ctx, made.Job.ID))(b).Cancel, false)
-	b.equal(get(b.InstanceByName(ctx, "web1"))(b).State, seedbed.InstanceProvisioning)
+	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b).State, seedbed.InstanceProvisioning)
 	a := removeOf(made.Instance.ID)
 	a.Confirm = "web1"
 	b.equal(get(b.Accept(ctx, a))(b).Cancels, made.Job.ID)

@@ -123,7 +123,7 @@ func testResizeQuota(b *bench) {
 	get(b.Accept(byToken(b.token("ci", seedbed.TokenQuota{Disk: 20 * seedbed.GiB})), createOf("web1")))(b)
 	j := b.claim()
 	b.must(b.Finish(context.Background(), j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
-	i := get(b.InstanceByName(context.Background(), "web1"))(b)
+	i := get(b.InstanceByName(context.Background(), seedbed.InDefault("web1")))(b)
 	// The quota of the token that made the instance applies, whoever requests the resize.
 	_, err := b.Accept(context.Background(), resizeOf(i, seedbed.ResizeSpec{Size: 20*seedbed.GiB + 512}))
 	b.want(err, seedbed.ErrForbidden, `token "ci"`, "disk", "20GiB is the most")

@@ -142,7 +142,7 @@ func testScriptRebuild(b *bench) {
 	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "create", InstanceState: seedbed.InstanceRunning}))
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 
-	before := get(b.InstanceByName(ctx, "web1"))(b)
+	before := get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b)
 	for _, undone := range []bool{true, false} {
 		a := rebuildOf(before)
 		a.Rebuild.Volumes, a.Rebuild.Image, a.Script = nil, "", &run

@@ -124,7 +124,7 @@ func testChangeInstance(b *bench) {
 		return nil
 	}
 	// There is no record to render before the instance is served.
-	changed := get(b.ChangeInstance(ctx, "web1", change, render))(b)
+	changed := get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), change, render))(b)
 	b.equal(changed.Revision, i.Revision+1)
 	b.equal(len(feedtest.Changes(b, get(b.FeedPage(ctx, node, 0, gen))(b))), 0)
 	now := get(b.Instance(ctx, i.ID))(b)
@@ -135,7 +135,7 @@ func testChangeInstance(b *bench) {
 	g.Signature = []byte("this")
 	get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{UserData: []byte("data")}))(b)
 	get(b.Publish(ctx, j.Ref(), "node2", g, seedbed.Documents{}))(b)
-	get(b.ChangeInstance(ctx, "web1", func(i *seedbed.Instance) error { i.Tags = map[string]string{"a": "b"}; return nil }, render))(b)
+	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Tags = map[string]string{"a": "b"}; return nil }, render))(b)
 	page := get(b.FeedPage(ctx, node, 1, gen))(b)
 	b.equal(page.Revision, int64(2))
 	served := feedtest.Changes(b, page)[0].Guest
@@ -153,13 +153,13 @@ func testChangeInstance(b *bench) {
 		"tag":     func(i *seedbed.Instance) error { i.Tags["a/b"] = "c"; return nil },
 		"spot":    func(i *seedbed.Instance) error { i.Spot = &seedbed.Spot{Action: "stop"}; return nil },
 	} {
-		if _, err := b.ChangeInstance(ctx, "web1", change, render); err == nil {
+		if _, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"), change, render); err == nil {
 			b.Errorf("%s: accepted", name)
 		}
 	}
 	b.equal(get(b.Instance(ctx, i.ID))(b), before)
 	b.equal(get(b.FeedPage(ctx, node, 2, gen))(b).Revision, int64(2))
-	_, err := b.ChangeInstance(ctx, "web2", change, render)
+	_, err := b.ChangeInstance(ctx, seedbed.InDefault("web2"), change, render)
 	b.want(err, seedbed.ErrNotFound, `instance "web2"`)
 }
 
@@ -189,7 +189,7 @@ func testChangeAndPublish(b *bench) {
 	for n := range 10 {
 		done := make(chan error, 1)
 		go func() {
-			_, err := b.ChangeInstance(ctx, "web1",
+			_, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"),
 				func(i *seedbed.Instance) error { i.Tags = map[string]string{"n": nameN(n)}; return nil }, render)
 			done <- err
 		}()

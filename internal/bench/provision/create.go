@@ -31,7 +31,7 @@ func createOverhead(ctx context.Context, s setup, i *installation, h *hand) ([]b
 		if err != nil {
 			return nil, err
 		}
-		inst, err := i.db.InstanceByName(ctx, name)
+		inst, err := i.db.InstanceByName(ctx, seedbed.InDefault(name))
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func burst(ctx context.Context, s setup, i *installation, h *hand) ([]bench.Figu
 		if err != nil {
 			return nil, err
 		}
-		inst, err := i.db.InstanceByName(ctx, names[0])
+		inst, err := i.db.InstanceByName(ctx, seedbed.InDefault(names[0]))
 		if err != nil {
 			return nil, err
 		}

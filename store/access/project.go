@@ -1,0 +1,189 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+const projectColumns = `name, number, description, revision, created, changed`
+
+func scanProject(r sqldb.Row) (p seedbed.Project, err error) {
+	err = r.Scan(&p.Name, &p.Number, &p.Description, &p.Revision, sqldb.ToTime(&p.Created), sqldb.ToTime(&p.Changed))
+	return p, err
+}
+
+func noProject(name string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "project %q does not exist", sqldb.Clean(name, 80))
+}
+
+// CreateProject adds a project, and returns it with its number. It returns ErrExists if there is one
+// of that name, and ErrConflict if there was one: its jobs and its entries in the audit log stay.
+func (s *Store) CreateProject(ctx context.Context, p seedbed.Project) (made seedbed.Project, err error) {
+	if err := p.Check(); err != nil {
+		return seedbed.Project{}, err
+	}
+	err = s.db.Update(ctx, "create project "+p.Name, func(tx *sqldb.Tx) error {
+		former, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM project_removed WHERE name = $1`, p.Name)
+		if err != nil {
+			return err
+		}
+		if former != "" {
+			return seedbed.Errorf(seedbed.ErrConflict,
+				"a project %q was removed, and its jobs and audit entries have its name: choose another name", p.Name)
+		}
+		at := sqldb.Micros(sqldb.Now())
+		for {
+			number := seedbed.NewProjectNumber()
+			taken, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `
+				SELECT number FROM project WHERE number = $1 UNION ALL SELECT number FROM project_removed WHERE number = $1`, number)
+			if err != nil {
+				return err
+			}
+			if taken != "" {
+				continue
+			}
+			n, err := sqldb.Affect(ctx, tx, `INSERT INTO project (`+projectColumns+`) VALUES ($1, $2, $3, 1, $4, $4) ON CONFLICT DO NOTHING`,
+				p.Name, number, sqldb.Clean(p.Description, 1000), at)
+			if err == nil && n == 0 {
+				err = seedbed.Errorf(seedbed.ErrExists, "project %q exists already", p.Name)
+			}
+			if err != nil {
+				return err
+			}
+			made, err = readProject(ctx, tx, p.Name)
+			return err
+		}
+	})
+	return made, err
+}
+
+func readProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
+	return sqldb.One(ctx, tx, scanProject, noProject(name), `SELECT `+projectColumns+` FROM project WHERE name = $1`, name)
+}
+
+// Project returns the project called name.
+func (s *Store) Project(ctx context.Context, name string) (p seedbed.Project, err error) {
+	err = s.db.View(ctx, "read project", func(tx *sqldb.Tx) error {
+		p, err = readProject(ctx, tx, name)
+		return err
+	})
+	return p, err
+}
+
+// Projects returns all projects sorted by name.
+func (s *Store) Projects(ctx context.Context) (all []seedbed.Project, err error) {
+	err = s.db.View(ctx, "list projects", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanProject, `SELECT `+projectColumns+` FROM project ORDER BY name`)
+		return err
+	})
+	return all, err
+}
+
+// lockProject returns a project, and locks its row for the rest of the transaction.
+func lockProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
+	return sqldb.LockOne(ctx, tx, scanProject, noProject(name),
+		`UPDATE project SET revision = revision WHERE name = $1 RETURNING `+projectColumns, name)
+}
+
+// ChangeProject applies change to a project's description. Its name and number cannot change.
+func (s *Store) ChangeProject(ctx context.Context, name string, change func(*seedbed.Project) error) (p seedbed.Project, err error) {
+	err = s.db.Update(ctx, "change project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		if p, err = lockProject(ctx, tx, name); err != nil {
+			return err
+		}
+		was := p
+		if err := change(&p); err != nil {
+			return err
+		}
+		if p.Name, p.Number = was.Name, was.Number; p == was {
+			return sqldb.ErrUnchanged
+		}
+		if err := p.Check(); err != nil {
+			return err
+		}
+		p.Revision, p.Changed = was.Revision+1, sqldb.Now()
+		return sqldb.Exec(ctx, tx, `UPDATE project SET description = $1, revision = $2, changed = $3 WHERE name = $4`,
+			sqldb.Clean(p.Description, 1000), p.Revision, sqldb.Micros(p.Changed), name)
+	})
+	return p, err
+}
+
+// DeleteProject removes a project that has nothing. It returns ErrInUse, naming what it has, and
+// ErrConflict for the default project.
+func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error {
+	return s.db.Update(ctx, "remove project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		p, err := lockProject(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		for _, check := range checks {
+			if err := check(p); err != nil {
+				return err
+			}
+		}
+		if name == seedbed.DefaultProject {
+			return seedbed.Errorf(seedbed.ErrConflict, "the project %s is the operators' own, and cannot be removed", name)
+		}
+		if err := projectIsEmpty(ctx, tx, name); err != nil {
+			return err
+		}
+		if err := sqldb.Exec(ctx, tx, `INSERT INTO project_removed (name, number) VALUES ($1, $2)`, p.Name, p.Number); err != nil {
+			return err
+		}
+		return sqldb.Exec(ctx, tx, `DELETE FROM project WHERE name = $1`, name)
+	})
+}
+
+// projectIsEmpty returns ErrInUse, naming what a project has, unless it has nothing.
+func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
+	const most = 5
+	var has []string
+	for _, table := range []string{"instance", "token", "hook", "endpoint"} {
+		names, err := sqldb.List(ctx, tx, sqldb.Value[string], fmt.Sprintf(
+			`SELECT name FROM %s WHERE project = $1 ORDER BY name LIMIT %d`, table, most+1), name)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			continue
+		}
+		if len(names) > most {
+			names = append(names[:most], "…")
+		}
+		has = append(has, table+" "+strings.Join(names, ", "))
+	}
+	live, err := sqldb.Value[int](tx.QueryRowContext(ctx,
+		`SELECT COUNT(*) FROM job WHERE project = $1 AND state IN ('queued', 'running', 'undoing')`, name))
+	if err != nil {
+		return err
+	}
+	if live > 0 {
+		has = append(has, fmt.Sprintf("%d jobs that have not ended", live))
+	}
+	if has == nil {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrInUse, "project %q has %s: remove these first", name, strings.Join(has, "; "))
+}
+
+// HoldProject returns ErrInvalid unless there is a project of that name, and locks its row, so that it
+// is not removed before the transaction ends.
+func HoldProject(ctx context.Context, tx *sqldb.Tx, name string) error {
+	_, err := lockProject(ctx, tx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80))
+	}
+	return err
+}
+
+// CheckProject returns ErrInvalid unless there is a project of that name.
+func CheckProject(ctx context.Context, tx *sqldb.Tx, name string) error {
+	_, err := sqldb.One(ctx, tx, sqldb.Value[string], seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80)),
+		`SELECT name FROM project WHERE name = $1`, name)
+	return err
+}

@@ -172,16 +172,23 @@ func (p Project) Check() error {
 		return err
 	}
 	if len(p.Description) > maxProjectDescription {
-		return Errorf(ErrInvalid, "project %q: its description has %d bytes: expected at most %d", p.Name, len(p.Description), maxProjectDescription)
+		return Errorf(ErrInvalid, "project %q: its description has %d bytes: expected at most %d",
+			p.Name, len(p.Description), maxProjectDescription)
 	}
 	return nil
+}
+
+// NoProject returns the error for a project that does not exist, ErrNotFound.
+func NoProject(name string) error {
+	return Errorf(ErrNotFound, "project %q does not exist", Clip(name))
 }
 
 // CheckProjectName returns ErrInvalid unless name is one lower-case RFC 1123 host name label of at
 // most 32 characters. The name of a project is a part of its domains' names.
 func CheckProjectName(name string) error {
 	if len(name) > 32 || !consists(name, "-", false, false) {
-		return Errorf(ErrInvalid, "project name %q is not usable: expected 1 to 32 of a-z, 0-9 and '-', not starting or ending with '-'", Clip(name))
+		return Errorf(ErrInvalid, "project name %q is not usable: expected 1 to 32 of a-z, 0-9 and '-', not starting or ending with '-'",
+			Clip(name))
 	}
 	return nil
 }

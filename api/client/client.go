@@ -45,6 +45,9 @@ type Options struct {
 	Socket string
 	// Token is sent as a bearer token unless it is empty.
 	Token string
+	// Project is the project that the calls act in. Empty means the token's own; only an admin of the
+	// installation acts in another one.
+	Project string
 	// CA is a PEM file with the certificates of the authorities that may sign the API's
 	// certificate. Empty means the system's authorities.
 	CA string
@@ -53,6 +56,7 @@ type Options struct {
 // Client calls one API. It is safe for concurrent use.
 type Client struct {
 	base, token string
+	project     string
 	where       string // for messages
 	http        *http.Client
 	job         seedbed.JobOptions // of the jobs that the client starts
@@ -70,7 +74,7 @@ func New(o Options) (*Client, error) {
 		MaxIdleConns:          4,
 		ResponseHeaderTimeout: 2 * time.Minute,
 	}
-	c := &Client{base: strings.TrimSuffix(o.URL, "/"), token: o.Token, where: o.URL}
+	c := &Client{base: strings.TrimSuffix(o.URL, "/"), token: o.Token, project: o.Project, where: o.URL}
 	if o.Socket != "" {
 		c.base, c.where = "http://seedbed", o.Socket
 		transport.Proxy = nil
@@ -224,6 +228,9 @@ func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	if r.upload != nil {
 		req.Body, req.ContentLength = io.NopCloser(r.upload.body), r.upload.size
 		req.Header.Set("Content-Type", r.upload.kind)
+	}
+	if c.project != "" {
+		req.Header.Set("Seedbed-Project", c.project)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

@@ -31,6 +31,38 @@ func (c *Client) Overview(ctx context.Context) (wire.Overview, error) {
 	return get[wire.Overview](ctx, c, "/overview", nil)
 }
 
+// AddProject creates a project.
+func (c *Client) AddProject(ctx context.Context, r wire.ProjectRequest) (seedbed.Project, error) {
+	return post[seedbed.Project](ctx, c, "/projects", r)
+}
+
+// Project returns a project, or seedbed.ErrNotFound.
+func (c *Client) Project(ctx context.Context, name string) (seedbed.Project, error) {
+	return get[seedbed.Project](ctx, c, at("/projects", name), nil)
+}
+
+// Projects lists the projects that the caller sees.
+func (c *Client) Projects(ctx context.Context) ([]seedbed.Project, error) {
+	return c.ListProjects(ctx, Selection{})
+}
+
+// ChangeProject changes a project, and returns it as it is then.
+func (c *Client) ChangeProject(ctx context.Context, name string, change wire.ProjectChange) (seedbed.Project, error) {
+	return patch[seedbed.Project](ctx, c, at("/projects", name), change)
+}
+
+// DeleteProject removes a project that has nothing. It returns seedbed.ErrInUse, naming what it has.
+func (c *Client) DeleteProject(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/projects", name))
+}
+
+// InProject returns a client whose calls act in a project.
+func (c *Client) InProject(name string) *Client {
+	with := *c
+	with.project = name
+	return &with
+}
+
 // AddToken creates a token and returns its secret. The secret cannot be read again.
 func (c *Client) AddToken(ctx context.Context, r wire.TokenRequest) (wire.NewToken, error) {
 	return post[wire.NewToken](ctx, c, "/tokens", r)

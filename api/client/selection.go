@@ -36,6 +36,11 @@ func (c *Client) ListNodes(ctx context.Context, s Selection) ([]seedbed.NodeStat
 	return selected[seedbed.NodeStatus](ctx, c, "/nodes", s)
 }
 
+// ListProjects lists the projects that the caller sees, as s selects them. It reads them page by page.
+func (c *Client) ListProjects(ctx context.Context, s Selection) ([]seedbed.Project, error) {
+	return selected[seedbed.Project](ctx, c, "/projects", s)
+}
+
 // ListTokens lists the tokens, without their secrets, as s selects them. It reads them page by
 // page.
 func (c *Client) ListTokens(ctx context.Context, s Selection) ([]seedbed.Token, error) {

@@ -43,8 +43,8 @@ func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	e, err := r.Store.CreateEndpoint(ctx, seedbed.Endpoint{
-		Name: req.Name, URL: req.URL, Events: req.Events, CloudEvents: req.CloudEvents, AllowPrivate: req.AllowPrivate, Insecure: req.Insecure,
-		Keys: keys,
+		Name: req.Name, Project: server.CallerOf(c).Project, URL: req.URL, Events: req.Events, CloudEvents: req.CloudEvents,
+		AllowPrivate: req.AllowPrivate, Insecure: req.Insecure, Keys: keys,
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	h.Project = server.CallerOf(c).Project
 	var secret string
 	if keyed(req) {
 		var key seedbed.HookKey
@@ -69,11 +70,11 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	if req.Name != h.Name || !req.HookKey.Empty() {
 		return server.Invalid("a hook keeps its name, and gets another key by being rotated")
 	}
-	keys, changed := h.Keys, h.Changed
+	was := h
 	if h, err = hookOfRequest(req); err != nil {
 		return err
 	}
-	h.Keys, h.Changed = keys, changed
+	h.Project, h.Keys, h.Changed = was.Project, was.Keys, was.Changed
 	if err := r.Receiving.Check(h); err != nil {
 		return err
 	}

@@ -53,7 +53,8 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 // choosesNode refuses a node in the request of a caller that may not see the nodes.
 func choosesNode(c *fiber.Ctx, node string) error {
 	if who := server.CallerOf(c); node != "" && !who.Home {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, and cannot choose a node: the placement chooses one", who.Name, who.Project)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, and cannot choose a node: the placement chooses one",
+			who.Name, who.Project)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (r *router) nodes() listing[seedbed.NodeStatus] {
 
 func (r *router) tokens() listing[seedbed.Token] {
 	return listing[seedbed.Token]{
-		kind: "token", read: whole(r.Store.Tokens), name: func(t seedbed.Token) string { return t.Name },
+		kind: "token", read: inScope(r.Store.Tokens, projectOfToken), name: func(t seedbed.Token) string { return t.Name },
 		filters: []filterBy[seedbed.Token]{
 			byWord("role", seedbed.Roles(), func(t seedbed.Token) seedbed.Role { return t.Role }),
 		},
@@ -79,7 +79,7 @@ func (r *router) images() listing[seedbed.Image] {
 
 func (r *router) hooks() listing[seedbed.Hook] {
 	return listing[seedbed.Hook]{
-		kind: "hook", read: whole(r.Store.Hooks), name: func(h seedbed.Hook) string { return h.Name },
+		kind: "hook", read: inScope(r.Store.Hooks, projectOfHook), name: func(h seedbed.Hook) string { return h.Name },
 		filters: []filterBy[seedbed.Hook]{
 			byWord("scheme", seedbed.Schemes(), func(h seedbed.Hook) seedbed.Scheme { return h.Scheme }),
 		},
@@ -88,7 +88,7 @@ func (r *router) hooks() listing[seedbed.Hook] {
 
 func (r *router) endpoints() listing[seedbed.Endpoint] {
 	return listing[seedbed.Endpoint]{
-		kind: "endpoint", read: whole(r.Store.Endpoints), name: func(e seedbed.Endpoint) string { return e.Name },
+		kind: "endpoint", read: inScope(r.Store.Endpoints, projectOfEndpoint), name: func(e seedbed.Endpoint) string { return e.Name },
 		filters: []filterBy[seedbed.Endpoint]{
 			byWord("enabled", []string{"true", "false"}, func(e seedbed.Endpoint) string { return strconv.FormatBool(e.Enabled) }),
 		},

@@ -47,6 +47,9 @@ func (r *router) installationRoutes() []route {
 		{post, "/maintenance/:id/cancel", admin, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 
 		// Tokens and the audit log.
+		{post, "/projects", admin, call, r.createProject},
+		{patch, "/projects/:name", admin, call, r.changeProject},
+		{del, "/projects/:name", admin, call, r.deleteProject},
 		{get, "/tokens", admin, call, r.tokens().serve},
 		{post, "/tokens", admin, call, r.createToken},
 		{get, "/tokens/:name", admin, call, r.token},
@@ -155,6 +158,8 @@ func (r *router) projectRoutes() []route {
 		{get, "/openapi.yaml", viewer, call, r.description},
 		{get, "/overview", viewer, call, answer(r.overview)},
 		{get, "/events", viewer, call, r.allEvents},
+		{get, "/projects", viewer, call, r.projects().serve},
+		{get, "/projects/:name", viewer, call, r.project},
 		{get, "/networks", viewer, call, r.networks().serve},
 		{get, "/networks/:name", viewer, call, r.network},
 		{get, "/images", viewer, call, r.images().serve},
@@ -216,6 +221,7 @@ func Table(on *server.Router) server.Table {
 	r := &router{on}
 	t := server.Table{Shown: r.shown, Keyed: true}
 	for _, one := range r.installationRoutes() {
+		one.handler = r.owned(one.path, one.handler)
 		t.Routes = append(t.Routes, one.of(false))
 	}
 	for _, one := range r.projectRoutes() {

@@ -27,6 +27,8 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 		return r.Store.Network(ctx, name)
 	case "nodes":
 		return r.shownNodeSettings(ctx, name)
+	case "projects":
+		return r.Store.Project(ctx, name)
 	case "tokens":
 		return r.shownToken(ctx, name)
 	}

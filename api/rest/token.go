@@ -30,8 +30,9 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 	var random [32]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	secret := secretPrefix + hex.EncodeToString(random[:])
-	t, err := r.Store.CreateToken(ctx, seedbed.Token{Name: req.Name, Project: server.CallerOf(c).Project, Role: req.Role, Expires: req.Expires, Quota: req.Quota},
-		sha256.Sum256([]byte(secret)))
+	t, err := r.Store.CreateToken(ctx, seedbed.Token{
+		Name: req.Name, Project: server.CallerOf(c).Project, Role: req.Role, Expires: req.Expires, Quota: req.Quota,
+	}, sha256.Sum256([]byte(secret)))
 	if err != nil {
 		return err
 	}

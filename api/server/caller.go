@@ -139,7 +139,8 @@ func authorize(c *fiber.Ctx, route Route) error {
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, but this needs %s", who.Name, who.Role, route.Role)
 	}
 	if !who.Home && !route.InProject {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, but this belongs to the installation as a whole", who.Name, who.Project)
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, but this belongs to the installation as a whole",
+			who.Name, who.Project)
 	}
 	return nil
 }

@@ -144,7 +144,8 @@ func checkKey(key string) error {
 // the handler.
 func digestOf(c *fiber.Ctx, most int) (sum [sha256.Size]byte, err error) {
 	fields := httpserve.FieldsOf(c.Context())
-	all := []string{c.Method(), c.OriginalURL(), fields.Get("content-type"), fields.Get("if-match"), fields.Get("prefer")}
+	all := []string{c.Method(), c.OriginalURL(), fields.Get("content-type"), fields.Get("if-match"), fields.Get("prefer"),
+		CallerOf(c).Project}
 	if most == 0 {
 		all = append(all, fmt.Sprint(c.Request().Header.ContentLength()), fields.Get("content-digest"), fields.Get("repr-digest"),
 			fields.Get("digest"))

@@ -63,6 +63,17 @@ type NetworkChange struct {
 	Allow *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
 
+// ProjectRequest creates a project.
+type ProjectRequest struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// ProjectChange changes a project. Nil fields change nothing.
+type ProjectChange struct {
+	Description *string `json:"description,omitempty"`
+}
+
 // TokenRequest creates a token of the API.
 type TokenRequest struct {
 	Name string       `json:"name"`

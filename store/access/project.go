@@ -17,10 +17,6 @@ func scanProject(r sqldb.Row) (p seedbed.Project, err error) {
 	return p, err
 }
 
-func noProject(name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "project %q does not exist", sqldb.Clean(name, 80))
-}
-
 // CreateProject adds a project, and returns it with its number. It returns ErrExists if there is one
 // of that name, and ErrConflict if there was one: its jobs and its entries in the audit log stay.
 func (s *Store) CreateProject(ctx context.Context, p seedbed.Project) (made seedbed.Project, err error) {
@@ -63,7 +59,7 @@ func (s *Store) CreateProject(ctx context.Context, p seedbed.Project) (made seed
 }
 
 func readProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
-	return sqldb.One(ctx, tx, scanProject, noProject(name), `SELECT `+projectColumns+` FROM project WHERE name = $1`, name)
+	return sqldb.One(ctx, tx, scanProject, seedbed.NoProject(name), `SELECT `+projectColumns+` FROM project WHERE name = $1`, name)
 }
 
 // Project returns the project called name.
@@ -86,7 +82,7 @@ func (s *Store) Projects(ctx context.Context) (all []seedbed.Project, err error)
 
 // lockProject returns a project, and locks its row for the rest of the transaction.
 func lockProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
-	return sqldb.LockOne(ctx, tx, scanProject, noProject(name),
+	return sqldb.LockOne(ctx, tx, scanProject, seedbed.NoProject(name),
 		`UPDATE project SET revision = revision WHERE name = $1 RETURNING `+projectColumns, name)
 }
 

@@ -2,16 +2,27 @@ package client
 
 import (
 	"context"
+	"net/url"
 
 	"seedbed"
 )
 
-// ListInstances lists the instances that q selects, by name. It reads them page by page.
+// ListInstances lists the instances that q selects, by project and name. Without the scope of all
+// projects, they are those of the project that the client acts in. It reads them page by page.
 func (c *Client) ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error) {
 	query := given(map[string]string{
 		"state": string(q.State), "profile": q.Profile, "node": q.Node, "name": q.Prefix, "after": q.After.String(),
 	})
-	return pages[seedbed.Instance](ctx, c, "/instances", query, q.Limit)
+	return pages[seedbed.Instance](ctx, c, "/instances", scoped(query, q.Scope), q.Limit)
+}
+
+// scoped returns a query for the objects of all projects if in is the scope of all, and otherwise for
+// those of the project that the client acts in.
+func scoped(query url.Values, in seedbed.Scope) url.Values {
+	if in == seedbed.AllProjects() {
+		query.Set("all_projects", "true")
+	}
+	return query
 }
 
 // ListProfiles lists the profiles that q selects, by name. It reads them page by page.
@@ -26,7 +37,7 @@ func (c *Client) ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Jo
 	if q.After.ID != "" {
 		query.Set("after", q.After.String())
 	}
-	return pages[seedbed.Job](ctx, c, "/jobs", query, q.Limit)
+	return pages[seedbed.Job](ctx, c, "/jobs", scoped(query, q.Scope), q.Limit)
 }
 
 // RetryJob resumes a failed job, or submits the same request again. It returns seedbed.ErrConflict

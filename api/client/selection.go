@@ -12,13 +12,15 @@ type Selection struct {
 	// Where holds the filters, by the names of the query's parameters, such as state. An empty value
 	// does not restrict the selection.
 	Where map[string]string
+	// Scope is the scope of all projects, or otherwise that of the project that the client acts in.
+	Scope seedbed.Scope
 	// Limit is the maximum number of results; 0 means no limit.
 	Limit int
 }
 
 // selected reads the objects of a list that s selects, page by page.
 func selected[T any](ctx context.Context, c *Client, path string, s Selection) ([]T, error) {
-	return pages[T](ctx, c, path, given(s.Where), s.Limit)
+	return pages[T](ctx, c, path, scoped(given(s.Where), s.Scope), s.Limit)
 }
 
 // ListNetworks lists the managed networks, as s selects them. It reads them page by page.

@@ -26,10 +26,10 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 				name, seedbed.Clip(*to))
 		}
 	}
-	q.After = instanceAfter(c, q.After.Name)
 	if q.Scope, err = server.ScopeOf(c); err != nil {
 		return q, err
 	}
+	q.After = instanceAfter(q.Scope, q.After.Name)
 	if q.Profile = strings.Clone(c.Query("profile")); q.Profile != "" {
 		if err = seedbed.CheckName("profile", q.Profile); err != nil {
 			return q, err
@@ -42,12 +42,13 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 // prefixForm matches a prefix of an instance name, or a whole one with its project.
 var prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,95}$`)
 
-// instanceAfter returns the instance that after names: its name and, unless that is the caller's, its project.
-func instanceAfter(c *fiber.Ctx, after string) seedbed.InstanceName {
-	if after == "" || strings.Contains(after, ".") {
-		return seedbed.ParseInstanceName(after)
+// instanceAfter returns the instance that after names. In the list of one project, it may lack the
+// project.
+func instanceAfter(in seedbed.Scope, after string) seedbed.InstanceName {
+	if project, one := in.One(); one && after != "" && !strings.Contains(after, ".") {
+		return seedbed.Named(project, after)
 	}
-	return server.CallerOf(c).Instance(after)
+	return seedbed.ParseInstanceName(after)
 }
 
 func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {

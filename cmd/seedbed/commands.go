@@ -33,7 +33,7 @@ func commands(a *cli.App) []*cobra.Command {
 		}},
 		{"The installation", []*cobra.Command{
 			cluster.StatusCommand(a), doctor.Command(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), storage.PoolCommand(a),
-			cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
+			cluster.ProjectCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
 		}},
 		{"What was left behind", []*cobra.Command{
 			storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),

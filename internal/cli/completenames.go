@@ -29,6 +29,7 @@ var (
 	Networks  = listed((*client.Client).Networks, func(n seedbed.Network) string { return n.Name })
 	Nodes     = listed((*client.Client).Nodes, func(n seedbed.NodeStatus) string { return n.Name })
 	endpoints = listed((*client.Client).Endpoints, func(e seedbed.Endpoint) string { return e.Name })
+	projects  = listed((*client.Client).Projects, func(p seedbed.Project) string { return p.Name })
 	tokens    = listed((*client.Client).Tokens, func(t seedbed.Token) string { return t.Name })
 )
 

@@ -75,7 +75,7 @@ func Each[T, R any](all []T, of func(T) R) []R {
 func (a *App) completeNames(root *cobra.Command) {
 	named := map[string]NameLister{
 		"vm": Instances, "profile": Profiles, "image": Images, "hook": Hooks, "network": Networks, "endpoint": endpoints, "job": jobs,
-		"token": tokens,
+		"token": tokens, "project": projects,
 	}
 	for _, group := range root.Commands() {
 		if group.Name() != "provisioner" {
@@ -89,6 +89,7 @@ func (a *App) completeNames(root *cobra.Command) {
 	}
 	// The flag is the root's.
 	_ = root.RegisterFlagCompletionFunc("connection", a.connectionNames)
+	_ = root.RegisterFlagCompletionFunc("project", a.FlagCompletion(projects))
 	_ = root.RegisterFlagCompletionFunc("format", fixed(formats))
 	_ = root.RegisterFlagCompletionFunc("output", fixed(formats))
 }

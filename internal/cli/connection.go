@@ -29,7 +29,8 @@ func (a *App) connectionAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Add a named installation",
 		Long: `Add a named installation. Its token is read from a file at each use (--token-file), or
-once from standard input (--token) and then stored.`,
+once from standard input (--token) and then stored. With --project, its commands act in
+that project by default.`,
 		Example: "  seedbed connection add prod --url https://seedbed.example:7370 --ca ca.pem --token --use < token",
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			name := args[0]
@@ -37,7 +38,8 @@ once from standard input (--token) and then stored.`,
 				return err
 			}
 			// The command's own flags, which the root also has, hold the address.
-			made.URL, made.Socket, made.TokenFile, made.CA = a.Flags.URL, a.Flags.Socket, a.Flags.TokenFile, a.Flags.CA
+			made.URL, made.Socket, made.TokenFile = a.Flags.URL, a.Flags.Socket, a.Flags.TokenFile
+			made.CA, made.Project = a.Flags.CA, a.Flags.Project
 			if (made.URL == "") == (made.Socket == "") {
 				return Usagef("the place of the installation is missing: give --url or --socket")
 			}
@@ -111,6 +113,7 @@ type connectionRow struct {
 	Where       string `json:"where"`
 	Token       string `json:"token"`
 	CA          string `json:"ca"`
+	Project     string `json:"project"`
 	Current     bool   `json:"current"`
 	Description string `json:"description"`
 }
@@ -127,16 +130,17 @@ func (a *App) connectionList() *cobra.Command {
 			for _, name := range slices.Sorted(maps.Keys(s.Connections)) {
 				c := s.Connections[name]
 				row := connectionRow{
-					Name: name, Where: c.where(), Token: c.TokenFile, CA: c.CA, Current: name == s.Connection, Description: c.Description,
+					Name: name, Where: c.where(), Token: c.TokenFile, CA: c.CA, Project: c.Project, Current: name == s.Connection,
+					Description: c.Description,
 				}
 				if c.Token != "" {
 					row.Token = "kept"
 				}
 				all = append(all, row)
 			}
-			head := []string{"name", "in use", "where", "token", "ca", "description"}
+			head := []string{"name", "in use", "where", "token", "ca", "project", "description"}
 			return PrintList(a, all, "no connections yet: seedbed connection add", head, func(r connectionRow) []string {
-				return []string{r.Name, YesOnly(r.Current), r.Where, r.Token, r.CA, r.Description}
+				return []string{r.Name, YesOnly(r.Current), r.Where, r.Token, r.CA, r.Project, r.Description}
 			})
 		}),
 	}

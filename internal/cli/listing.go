@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"seedbed"
 	"seedbed/api/client"
 )
 
@@ -47,6 +48,9 @@ func SinceFilter() Filter {
 	return Filter{Name: "since", Usage: "only since this `TIME`, or a duration before now", Past: true}
 }
 
+// allProjects is the name of the flag that lists the objects of all projects.
+const allProjects = "all-projects"
+
 // addListFlags adds to c the flags that select objects of a list: the filters, and how many to show
 // unless all are shown.
 func addListFlags(c *cobra.Command, most int, filters []Filter) {
@@ -78,6 +82,9 @@ func selectionOf(a *App, c *cobra.Command, filters []Filter) (client.Selection, 
 		}
 		s.Where[f.Name] = text
 	}
+	if f := c.Flag(allProjects); f != nil && f.Value.String() == "true" {
+		s.Scope = seedbed.AllProjects()
+	}
 	n, err := strconv.Atoi(c.Flag("limit").Value.String())
 	if err != nil || n < 0 {
 		return s, Usagef("--limit %s: expected how many to show at most, or 0 for all", c.Flag("limit").Value)
@@ -96,6 +103,9 @@ func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	addListFlags(c, r.Most, r.Filters)
+	if r.Project != nil {
+		c.Flags().Bool(allProjects, false, "those of all projects, which only an admin of the installation sees")
+	}
 	c.RunE = r.Lister(a, c)
 	return c
 }
@@ -126,7 +136,12 @@ func (r Resource[T]) Lister(a *App, c *cobra.Command) func(*cobra.Command, []str
 		if len(args) > 0 {
 			none = strings.ReplaceAll(none, "ARG", args[0])
 		}
-		if err := PrintList(a, things, none, r.Head, r.Row); err != nil {
+		head, row := r.Head, r.Row
+		if s.Scope == seedbed.AllProjects() {
+			head = append([]string{"project"}, head...)
+			row = func(v T) []string { return append([]string{r.Project(v)}, r.Row(v)...) }
+		}
+		if err := PrintList(a, things, none, head, row); err != nil {
 			return err
 		}
 		if more && !a.Flags.Quiet {

@@ -29,6 +29,9 @@ type Resource[T any] struct {
 	Head            []string
 	Row             func(T) []string
 	None, Unmatched string
+	// Project returns the project of an object. If it is set, the list has a flag for those of all
+	// projects, which it shows with their projects.
+	Project func(T) string
 	// One returns the object to show. Pairs are its properties.
 	One   func(*client.Client, context.Context, []string) (T, error)
 	Pairs func(*App, T) [][2]string

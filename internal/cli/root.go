@@ -27,6 +27,9 @@ connections, which "seedbed connection" writes, url, socket, token_file, ca,
 format), the socket /run/seedbed/control.sock if it exists,
 http://127.0.0.1:7370.
 
+The project comes from --project, SEEDBED_PROJECT or the file (key project, of the
+connection or of the file). Without it, the token's project is used.
+
 Exit status:
   0  the command succeeded
   1  it failed
@@ -39,7 +42,7 @@ For several objects it is the status that all failures have, otherwise 1.`
 // GlobalFlags are the flags of every command.
 type GlobalFlags struct {
 	URL, Socket, TokenFile, Config string
-	Connection, CA                 string
+	Connection, Project, CA        string
 	Format                         string
 	Quiet                          bool
 }
@@ -65,6 +68,7 @@ func (a *App) Root() *cobra.Command {
 	f.StringVar(&a.Flags.Socket, "socket", "", "`PATH` of the API's control socket")
 	f.StringVar(&a.Flags.TokenFile, "token-file", "", "read the API token from `FILE`")
 	f.StringVarP(&a.Flags.Connection, "connection", "c", "", "`NAME` of an installation added with \"seedbed connection add\"")
+	f.StringVar(&a.Flags.Project, "project", "", "act in this `PROJECT` instead of the connection's")
 	f.StringVar(&a.Flags.CA, "ca", "", "`FILE` with the PEM certificates of the CA that signed the API's certificate")
 	f.StringVar(&a.Flags.Config, "config", "", "`FILE` to read instead of ~/.config/seedbed/config.yaml")
 	f.StringVarP(&a.Flags.Format, "format", "f", "", "output `FORMAT`: pretty, json, json-pretty, or raw (only the names of a list)")

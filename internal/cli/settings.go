@@ -30,6 +30,7 @@ type settings struct {
 	Socket    string `yaml:"socket"`
 	TokenFile string `yaml:"token_file"`
 	CA        string `yaml:"ca"`
+	Project   string `yaml:"project"`
 	Format    string `yaml:"format"`
 	// Connection names the entry of Connections that is used by default.
 	Connection  string                `yaml:"connection"`
@@ -117,10 +118,15 @@ func (a *App) Options() (client.Options, error) {
 		o, err = named.options()
 	} else {
 		o, err = a.place(s)
-		o.CA = s.CA
+		o.CA, o.Project = s.CA, s.Project
 	}
 	if err != nil {
 		return o, err
+	}
+	if o.Project = cmp.Or(a.Flags.Project, a.Getenv("SEEDBED_PROJECT"), o.Project); o.Project != "" {
+		if err := seedbed.CheckProjectName(o.Project); err != nil {
+			return o, err
+		}
 	}
 	o.CA = cmp.Or(a.Flags.CA, a.Getenv("SEEDBED_CA"), o.CA)
 	if token := a.Getenv("SEEDBED_TOKEN"); token != "" && (!explicit || o.Token == "") {
@@ -197,6 +203,8 @@ type connection struct {
 	TokenFile string `yaml:"token_file"`
 	Token     string `yaml:"token"`
 	CA        string `yaml:"ca"`
+	// Project is the project that commands act in by default.
+	Project string `yaml:"project"`
 }
 
 // where returns the connection's URL or socket.
@@ -209,7 +217,7 @@ func (c connection) where() string {
 
 // options returns the client's options for the connection.
 func (c connection) options() (client.Options, error) {
-	o := client.Options{URL: c.URL, Socket: c.Socket, Token: c.Token, CA: c.CA}
+	o := client.Options{URL: c.URL, Socket: c.Socket, Token: c.Token, CA: c.CA, Project: c.Project}
 	if c.TokenFile == "" {
 		return o, nil
 	}

@@ -87,14 +87,15 @@ func tokens(a *cli.App) cli.Resource[seedbed.Token] {
 		Some:    cli.Selected((*client.Client).ListTokens),
 		Filters: []cli.Filter{cli.NameFilter(), cli.WordFilter("role", "only with this `ROLE`", seedbed.Roles())},
 		None:    "no tokens except the one in the configuration (api.token_file)", Unmatched: "no matching tokens",
-		Head: []string{"name", "role", "made", "used", "expires", "quota"},
+		Project: func(t seedbed.Token) string { return t.Project },
+		Head:    []string{"name", "role", "made", "used", "expires", "quota"},
 		Row: func(t seedbed.Token) []string {
 			return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
 		},
 		One: cli.Named((*client.Client).Token),
 		Pairs: func(a *cli.App, t seedbed.Token) [][2]string {
 			return [][2]string{
-				{"name", t.Name}, {"role", string(t.Role)}, {"made", a.Moment(t.Created)}, {"used", a.Moment(t.Used)},
+				{"name", t.Name}, {"project", t.Project}, {"role", string(t.Role)}, {"made", a.Moment(t.Created)}, {"used", a.Moment(t.Used)},
 				{"expires", expiry(t)}, {"quota", quotaLine(t.Quota)},
 			}
 		},
@@ -160,10 +161,10 @@ func AuditCommand(a *cli.App) *cobra.Command {
 		Some:    cli.Selected((*client.Client).ListAudit),
 		Filters: []cli.Filter{{Name: "actor", Usage: "only changes of this `CALLER`, such as \"token ci\""}, cli.SinceFilter()},
 		Most:    100, None: "no changes were made through the API", Unmatched: "no matching changes",
-		Head: []string{"when", "who", "role", "from", "what", "request"},
+		Head: []string{"when", "project", "who", "role", "from", "what", "request"},
 		Row: func(e seedbed.AuditEntry) []string {
 			at, request := e.At.Local().Format(time.DateTime), strings.Replace(e.Request, "/api/v1", "", 1)
-			return []string{at, e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, request}
+			return []string{at, e.Project, e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, request}
 		},
 	}.List(a, "audit", "Show the audit log, newest first")
 	c.Long = `Show who changed what, newest first. Each entry was written in the same transaction as

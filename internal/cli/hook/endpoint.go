@@ -104,7 +104,8 @@ func endpoints(a *cli.App) cli.Resource[seedbed.Endpoint] {
 		Filters: []cli.Filter{cli.NameFilter(), cli.WordFilter("enabled", "only those that are enabled, or are not, as `WORD`",
 			[]string{"true", "false"})},
 		None: "no endpoints yet: seedbed endpoint add NAME URL --event TYPE", Unmatched: "no matching endpoints",
-		Head: []string{"name", "state", "url", "events", "added"},
+		Project: func(e seedbed.Endpoint) string { return e.Project },
+		Head:    []string{"name", "state", "url", "events", "added"},
 		Row: func(e seedbed.Endpoint) []string {
 			return []string{e.Name, endpointState(a, e), e.URL, strings.Join(e.Events, ", "), a.Ago(e.Created)}
 		},
@@ -130,7 +131,7 @@ func endpointPairs(a *cli.App, e seedbed.Endpoint) [][2]string {
 		form = "CloudEvents"
 	}
 	pairs := [][2]string{
-		{"name", e.Name}, {"state", endpointState(a, e)}, {"disabled because", e.Reason},
+		{"name", e.Name}, {"project", e.Project}, {"state", endpointState(a, e)}, {"disabled because", e.Reason},
 		{"url", e.URL}, {"events", strings.Join(e.Events, ", ")}, {"form", form},
 		{"private addresses", cli.When(e.AllowPrivate, "allowed")}, {"plain http", cli.When(e.Insecure, "allowed")},
 		{"failing since", a.Moment(e.FailingSince)}, {"paused until", a.Moment(e.OpenUntil)}, {"added", a.Moment(e.Created)},

@@ -112,7 +112,8 @@ func hooks(a *cli.App) cli.Resource[seedbed.Hook] {
 		Some:    cli.Selected((*client.Client).ListHooks),
 		Filters: []cli.Filter{cli.NameFilter(), {Name: "scheme", Usage: "only with this signature `SCHEME`"}},
 		None:    "no hooks yet: seedbed hook add NAME", Unmatched: "no matching hooks",
-		Head: []string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
+		Project: func(h seedbed.Hook) string { return h.Project },
+		Head:    []string{"name", "scheme", "profiles", "actions", "tolerance", "added"},
 		Row: func(h seedbed.Hook) []string {
 			profiles, actions := cli.OrElse(h.Profiles, "any"), cli.OrElse(h.Actions, "create")
 			return []string{h.Name, string(h.Scheme), profiles, actions, cli.Span(h.Tolerance), a.Ago(h.Created)}

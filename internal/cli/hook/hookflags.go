@@ -80,7 +80,7 @@ func hookPairs(a *cli.App, h seedbed.Hook) [][2]string {
 		return k.ID + from + cli.When(!k.NotAfter.IsZero(), " until "+a.Moment(k.NotAfter))
 	})
 	return [][2]string{
-		{"name", h.Name}, {"scheme", string(h.Scheme)}, {"declared", cli.When(h.Declared, "in the configuration")},
+		{"name", h.Name}, {"project", h.Project}, {"scheme", string(h.Scheme)}, {"declared", cli.When(h.Declared, "in the configuration")},
 		{"keys", strings.Join(keys, "\n")},
 		{"profiles", cli.OrElse(h.Profiles, "any")}, {"actions", cli.OrElse(h.Actions, "create")}, {"tolerance", cli.Span(h.Tolerance)},
 		{"networks", cli.OrElse(cli.Each(h.CIDRs, netip.Prefix.String), "any")}, {"certificates", strings.Join(h.Subjects, "\n")},

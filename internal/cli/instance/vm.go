@@ -45,7 +45,8 @@ func instances(a *cli.App) cli.Resource[seedbed.Instance] {
 		Row: func(i seedbed.Instance) []string {
 			return []string{i.Name, standing(i), addresses(i), i.Profile, i.Image, i.Node, a.Ago(i.Created)}
 		},
-		One: cli.Named((*client.Client).Instance), Pairs: vmPairs,
+		Project: func(i seedbed.Instance) string { return i.Project },
+		One:     cli.Named((*client.Client).Instance), Pairs: vmPairs,
 	}
 }
 
@@ -57,7 +58,7 @@ func vmList(a *cli.App) *cobra.Command {
 		{Name: "profile", Usage: "only of this `PROFILE`"}, cli.NodeFilter(), cli.NameFilter(),
 	}
 	r.Some = func(api *client.Client, ctx context.Context, _ []string, s client.Selection) ([]seedbed.Instance, error) {
-		q := seedbed.InstanceQuery{State: seedbed.InstanceState(s.Where["state"]), Profile: s.Where["profile"], Node: s.Where["node"],
+		q := seedbed.InstanceQuery{Scope: s.Scope, State: seedbed.InstanceState(s.Where["state"]), Profile: s.Where["profile"], Node: s.Where["node"],
 			Prefix: s.Where["name"], Limit: s.Limit}
 		if len(tags) > 0 {
 			q.Limit = 0 // the API knows no tags
@@ -84,7 +85,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		return fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size) + cli.When(v.Image != "", " from "+v.Image)
 	})
 	return [][2]string{
-		{"name", i.Name}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)},
+		{"name", i.Name}, {"project", i.Project}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)},
 		{"held", cli.YesOnly(i.Held)}, {"protected", cli.YesOnly(i.Protected)},
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},

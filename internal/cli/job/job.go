@@ -24,9 +24,12 @@ func Command(a *cli.App) *cobra.Command {
 func jobList(a *cli.App) *cobra.Command {
 	return cli.Resource[seedbed.Job]{
 		Some: cli.Selected(func(api *client.Client, ctx context.Context, s client.Selection) ([]seedbed.Job, error) {
-			return api.ListJobs(ctx, seedbed.JobQuery{Kind: seedbed.JobKind(s.Where["kind"]), State: seedbed.JobState(s.Where["state"]),
-				Subject: s.Where["subject"], Node: s.Where["node"], Limit: s.Limit})
+			return api.ListJobs(ctx, seedbed.JobQuery{
+				Scope: s.Scope, Kind: seedbed.JobKind(s.Where["kind"]), State: seedbed.JobState(s.Where["state"]),
+				Subject: s.Where["subject"], Node: s.Where["node"], Limit: s.Limit,
+			})
 		}),
+		Project: func(j seedbed.Job) string { return j.Project },
 		Filters: []cli.Filter{
 			{Name: "kind", Usage: "only of this `KIND`, such as create or remove"},
 			cli.WordFilter("state", "only in this `STATE`", seedbed.JobStates()),
@@ -64,7 +67,7 @@ func jobPairs(a *cli.App, j seedbed.Job) [][2]string {
 	after := cli.When(j.After != "", j.After.Short()+cli.When(j.Blocked, ", which has not ended"))
 	priority := cli.When(j.Priority != seedbed.PriorityNormal, j.Priority.String())
 	return [][2]string{
-		{"job", string(j.ID)}, {"kind", string(j.Kind)}, {"subject", j.Subject}, {"state", string(j.State)},
+		{"job", string(j.ID)}, {"kind", string(j.Kind)}, {"subject", j.Subject}, {"project", j.Project}, {"state", string(j.State)},
 		{"error", j.Error}, {"cancel", cli.When(j.Cancel, "requested")},
 		{"on failure", j.OnFailure.String()}, {"priority", priority}, {"after", after},
 		{"node", j.Node}, {"pool", j.Pool}, {"owner", j.Owner},

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/api/wire"
+	"seedbed/internal/cli"
+)
+
+// ProjectCommand returns the command project with its subcommands.
+func ProjectCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{
+		Use: "project", Aliases: []string{"projects"}, Short: "Manage projects",
+		Long: `Manage projects. Instances, jobs, tokens, hooks and endpoints belong to a project, and
+callers see only what belongs to theirs. The project "default" exists from the start. It
+is the operators' own: its admins manage the installation, and act in another project
+with --project.`,
+	})
+	r := projects(a)
+	c.AddCommand(projectAdd(a), r.List(a, "list", "List projects"), r.Show(a, "show NAME", "Show a project"), projectSet(a), projectRemove(a))
+	return c
+}
+
+func projects(a *cli.App) cli.Resource[seedbed.Project] {
+	return cli.Resource[seedbed.Project]{
+		Some: cli.Selected((*client.Client).ListProjects), Filters: []cli.Filter{cli.NameFilter()},
+		None: "no projects", Unmatched: "no matching projects",
+		Head: []string{"name", "number", "made", "description"},
+		Row: func(p seedbed.Project) []string {
+			return []string{p.Name, p.Number, a.Ago(p.Created), p.Description}
+		},
+		One: cli.Named((*client.Client).Project), Pairs: projectPairs,
+	}
+}
+
+func projectPairs(a *cli.App, p seedbed.Project) [][2]string {
+	return [][2]string{
+		{"name", p.Name}, {"number", p.Number}, {"description", p.Description}, {"made", a.Moment(p.Created)},
+	}
+}
+
+func projectAdd(a *cli.App) *cobra.Command {
+	var r wire.ProjectRequest
+	c := &cobra.Command{
+		Use: "add NAME", Short: "Add a project",
+		Long: `Add a project. Its name is at most 32 of a-z, 0-9 and '-', and can never change. A token
+for it is made with: seedbed token add TOKEN --project NAME.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r.Name = args[0]
+			p, err := api.AddProject(ctx, r)
+			return a.Tell(err, p, "project %s added; its account number is %s", p.Name, p.Number)
+		}),
+	}
+	a.Fill(c, &r, cli.Flag{Field: "description", Usage: "description as `TEXT`"})
+	return c
+}
+
+func projectSet(a *cli.App) *cobra.Command {
+	var r wire.ProjectChange
+	c := &cobra.Command{
+		Use: "set NAME --description TEXT", Short: "Change a project's description",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			p, err := api.ChangeProject(ctx, args[0], r)
+			return a.Tell(err, p, "project %s changed", p.Name)
+		}),
+	}
+	a.Fill(c, &r, cli.Flag{Field: "description", Usage: "description as `TEXT`", Required: true})
+	return c
+}
+
+func projectRemove(a *cli.App) *cobra.Command {
+	var (
+		everything, yes bool
+		w               cli.WaitFlags
+	)
+	c := &cobra.Command{
+		Use: "remove NAME", Short: "Remove a project",
+		Long: `Remove a project. A project that has anything is refused with a list of it, unless
+--everything is given. With that, a plan is shown, and after a question the instances
+are removed with their disks, and then the tokens, hooks and endpoints. A protected
+instance stops the removal before anything is removed. The name cannot be used again.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			name := args[0]
+			if name == seedbed.DefaultProject {
+				return seedbed.Errorf(seedbed.ErrConflict, "the project %s is the operators' own, and cannot be removed", name)
+			}
+			if _, err := api.Project(ctx, name); err != nil {
+				return err
+			}
+			var has belongings
+			if everything {
+				var err error
+				if has, err = belongingsOf(ctx, api.InProject(name)); err != nil {
+					return err
+				}
+				if len(has.protected) > 0 {
+					return seedbed.Errorf(seedbed.ErrForbidden, "project %s has protected instances: seedbed vm unprotect --project %s %s",
+						name, name, strings.Join(has.protected, " "))
+				}
+				has.tell(a, name)
+			}
+			if err := a.Sure(yes, "remove project "+name, has.consequence()); err != nil {
+				return err
+			}
+			if err := has.remove(ctx, a, api.InProject(name), &w); err != nil {
+				return fmt.Errorf("project %s was not removed: %w", name, err)
+			}
+			return a.Report(api.DeleteProject(ctx, name), "project %s removed", name)
+		}),
+	}
+	c.Flags().BoolVar(&everything, "everything", false, "also remove all that it has")
+	cli.AddYes(c, &yes)
+	w.AddTimeout(c)
+	w.Wait = true
+	return c
+}
+
+// belongings holds the names of what a project has.
+type belongings struct{ instances, protected, tokens, hooks, endpoints []string }
+
+// belongingsOf returns what the project that api acts in has.
+func belongingsOf(ctx context.Context, api *client.Client) (b belongings, err error) {
+	instances, err := api.ListInstances(ctx, seedbed.InstanceQuery{})
+	if err != nil {
+		return b, err
+	}
+	for _, i := range instances {
+		b.instances = append(b.instances, i.Name)
+		if i.Protected {
+			b.protected = append(b.protected, i.Name)
+		}
+	}
+	tokens, err := api.Tokens(ctx)
+	if err != nil {
+		return b, err
+	}
+	hooks, err := api.Hooks(ctx)
+	if err != nil {
+		return b, err
+	}
+	endpoints, err := api.Endpoints(ctx)
+	b.tokens = cli.Each(tokens, func(t seedbed.Token) string { return t.Name })
+	b.hooks = cli.Each(hooks, func(h seedbed.Hook) string { return h.Name })
+	b.endpoints = cli.Each(endpoints, func(e seedbed.Endpoint) string { return e.Name })
+	return b, err
+}
+
+// tell prints what will be removed with a project.
+func (b belongings) tell(a *cli.App, project string) {
+	for _, of := range []struct {
+		kind  string
+		names []string
+	}{{"instances and their disks", b.instances}, {"tokens", b.tokens}, {"hooks", b.hooks}, {"endpoints", b.endpoints}} {
+		if len(of.names) > 0 {
+			fmt.Fprintf(a.Err, "%s of %s: %s\n", of.kind, project, cli.Printable(strings.Join(of.names, ", ")))
+		}
+	}
+}
+
+// consequence returns what to say before the removal.
+func (b belongings) consequence() string {
+	text := "Its name cannot be used again."
+	if n := len(b.instances); n > 0 {
+		text = fmt.Sprintf("The disks of its %d instances are destroyed. %s", n, text)
+	}
+	return text
+}
+
+// remove removes what a project has. Hooks and tokens go first, so that they make nothing new.
+func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, w *cli.WaitFlags) error {
+	for _, of := range []struct {
+		kind   string
+		names  []string
+		remove func(context.Context, string) error
+	}{{"hook", b.hooks, api.DeleteHook}, {"token", b.tokens, api.DeleteToken}, {"endpoint", b.endpoints, api.DeleteEndpoint}} {
+		err := cli.ForEach(of.names, func(name string) error {
+			return a.Report(of.remove(ctx, name), "%s %s removed", of.kind, name)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	names := slices.Clone(b.instances)
+	if len(names) == 0 {
+		return nil
+	}
+	return a.FinishEach(ctx, api, w, names, true, func(name string) (seedbed.Receipt, error) { return api.RemoveInstance(ctx, name, "") })
+}

@@ -44,6 +44,20 @@ var parsed = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, doc.Validate(context.Background())
 })
 
+// TestInstallationIsDescribed checks that the description of each native operation says whether only
+// callers from the default project may call it.
+func TestInstallationIsDescribed(t *testing.T) {
+	t.Parallel()
+	paths := description(t).Paths
+	for _, r := range api.NativeRoutes() {
+		operation := paths.Value(r.Described()).GetOperation(r.Method)
+		said := strings.Contains(operation.Description, "Only from the project default.")
+		if said == r.InProject {
+			t.Errorf("%s %s: for callers of every project: openapi.yaml says %v, and the table %v", r.Method, r.Path, !said, r.InProject)
+		}
+	}
+}
+
 // TestEveryRoleIsDescribed checks that the description of each operation says which role it requires,
 // if that is another than viewer, and that one for anyone says that it needs no token.
 func TestEveryRoleIsDescribed(t *testing.T) {

@@ -24,6 +24,8 @@ var listRoutes = map[string]string{
 	"GET /nodes":                       "",
 	"GET /nodes/:name":                 single,
 	"GET /nodes/:name/maintenance":     short,
+	"GET /projects":                    "",
+	"GET /projects/:name":              single,
 	"GET /tokens":                      "",
 	"GET /tokens/:name":                single,
 	"GET /audit":                       "",

@@ -22,7 +22,7 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 	}
 	for _, one := range [][2]string{
 		{"/nodes", `{"name":"hv9","worker":"https://hv9.example:7375","cordoned":true}`},
-		{"/tokens", `{"name":"robot","role":"viewer"}`},
+		{"/projects", `{"name":"acme"}`}, {"/tokens", `{"name":"robot","role":"viewer"}`},
 		{"/profiles", `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`},
 		{"/templates/system", `{"name":"s","vcpus":1,"memory":"512MiB"}`},
 		{"/templates/network", `{"name":"n"}`}, {"/templates/network/n/vnis", `{"vni":"default"}`},
@@ -139,7 +139,7 @@ var oneObject = regexp.MustCompile(`/:\w+$`)
 func TestEveryObjectHasAnETag(t *testing.T) {
 	t.Parallel()
 	s, job := changeable(t)
-	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "images": "spare", "profiles": "p", "system": "s",
+	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "projects": "acme", "images": "spare", "profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
 		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1"}
 	for _, route := range api.NativeRoutes() {

@@ -33,6 +33,7 @@ var (
 		"SystemTemplateRequest":  seedbed.CatalogueSystem{},
 		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
 		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
+		"Project": seedbed.Project{}, "ProjectRequest": wire.ProjectRequest{}, "ProjectChange": wire.ProjectChange{},
 	}
 	answers = map[string]any{
 		"AuditEntry":      seedbed.AuditEntry{},

@@ -132,13 +132,14 @@ func TestRoutes(t *testing.T) {
 		{"retry", func(c *client.Client) error { _, err := c.RetryJob(ctx, "5f0f7e0d"); return err }, "POST /api/v1/jobs/5f0f7e0d/retry "},
 		{"some instances", func(c *client.Client) error {
 			_, err := c.ListInstances(ctx,
-				seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceStopped, Profile: "web", Node: "hv1", Prefix: "w", After: seedbed.InDefault("w1"), Limit: 3})
+				seedbed.InstanceQuery{State: seedbed.InstanceStopped, Profile: "web", Node: "hv1", Prefix: "w",
+					After: seedbed.InDefault("w1"), Limit: 3})
 			return err
 		}, "GET /api/v1/instances?after=w1&limit=3&name=w&node=hv1&profile=web&state=stopped "},
 		{"some jobs", func(c *client.Client) error {
 			_, err := c.ListJobs(ctx, seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: seedbed.JobStop, State: seedbed.JobFailed, Limit: 2000})
 			return err
-		}, "GET /api/v1/jobs?kind=stop&limit=1000&state=failed "},
+		}, "GET /api/v1/jobs?all_projects=true&kind=stop&limit=1000&state=failed "},
 		{"instance", func(c *client.Client) error { _, err := c.Instance(ctx, "v"); return err }, "GET /api/v1/instances/v "},
 		{"remove", func(c *client.Client) error { _, err := c.RemoveInstance(ctx, "v", ""); return err }, "DELETE /api/v1/instances/v "},
 		{"access", func(c *client.Client) error { _, err := c.Access(ctx, "v", client.AccessFilter{Max: 7}); return err },

@@ -69,6 +69,8 @@ var requests = []struct {
 	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon"}},
 	{wire.MaintenanceRequest{}, nil},
 	{wire.NetworkChange{}, nil},
+	{wire.ProjectRequest{}, map[string]string{"name": argument}},
+	{wire.ProjectChange{}, nil},
 	{wire.TokenRequest{}, map[string]string{"name": argument}},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},

@@ -58,8 +58,10 @@ func vmList(a *cli.App) *cobra.Command {
 		{Name: "profile", Usage: "only of this `PROFILE`"}, cli.NodeFilter(), cli.NameFilter(),
 	}
 	r.Some = func(api *client.Client, ctx context.Context, _ []string, s client.Selection) ([]seedbed.Instance, error) {
-		q := seedbed.InstanceQuery{Scope: s.Scope, State: seedbed.InstanceState(s.Where["state"]), Profile: s.Where["profile"], Node: s.Where["node"],
-			Prefix: s.Where["name"], Limit: s.Limit}
+		q := seedbed.InstanceQuery{
+			Scope: s.Scope, State: seedbed.InstanceState(s.Where["state"]), Profile: s.Where["profile"], Node: s.Where["node"],
+			Prefix: s.Where["name"], Limit: s.Limit,
+		}
 		if len(tags) > 0 {
 			q.Limit = 0 // the API knows no tags
 		}

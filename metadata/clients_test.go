@@ -176,7 +176,7 @@ func TestCloudInitCrawl(t *testing.T) {
 				"network": map[string]any{"interfaces": map[string]any{"macs": map[string]any{macA.String(): map[string]any{
 					"device-number": "0", "interface-id": stableID("eni", macA.String()), "local-hostname": "web-1",
 					"local-ipv4s": addrA.String(), "mac": macA.String(),
-					"network-card": "0", "network-card-index": "0",
+					"network-card": "0", "network-card-index": "0", "owner-id": "123456789012",
 					"subnet-id": stableID("subnet", guestA().NICs[0].Network), "vpc-id": stableID("vpc", guestA().NICs[0].Network),
 					"subnet-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-block": "127.0.1.0/24", "vpc-ipv4-cidr-blocks": "127.0.1.0/24",
 				}}}},

@@ -51,7 +51,7 @@ var (
 
 // guestA has everything that is usual; guestB as little as possible.
 func guestA() seedbed.Guest {
-	return seedbed.Guest{ID: idA, Name: "web-1", Profile: "small", Image: "debian-12", VCPUs: 2, Memory: seedbed.GiB,
+	return seedbed.Guest{ID: idA, Account: "123456789012", Name: "web-1", Profile: "small", Image: "debian-12", VCPUs: 2, Memory: seedbed.GiB,
 		NICs:    []seedbed.GuestNIC{{ID: 101, MAC: macA, Network: "default", Addr: addrA}},
 		SSHKeys: []string{keyA, "ecdsa-sha2-nistp256 AAAAE2VjZHNh a=b/c/"},
 		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: 10 * seedbed.GiB}, {Device: "vdb", Size: seedbed.GiB}},

@@ -139,7 +139,8 @@ var oneObject = regexp.MustCompile(`/:\w+$`)
 func TestEveryObjectHasAnETag(t *testing.T) {
 	t.Parallel()
 	s, job := changeable(t)
-	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "projects": "acme", "images": "spare", "profiles": "p", "system": "s",
+	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "projects": "acme",
+		"images": "spare", "profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
 		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1"}
 	for _, route := range api.NativeRoutes() {

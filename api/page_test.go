@@ -94,7 +94,8 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, err := c.ListInstances(t.Context(), seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "web", After: seedbed.InDefault("web0"), Limit: 2})
+	some, err := c.ListInstances(t.Context(),
+		seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Prefix: "web", After: seedbed.InDefault("web0"), Limit: 2})
 	if err != nil || len(some) != 2 || some[0].Name != "web1" || some[1].Name != "web2" {
 		t.Errorf("%+v, %v", some, err)
 	}

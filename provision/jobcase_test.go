@@ -266,7 +266,8 @@ var (
 		{"snapshot-remove", seedbed.Job{Kind: seedbed.JobSnapshotRemove}, func(l *lab) caseJob {
 			inst := l.made()
 			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
-			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)), done: func() { l.snapshots(inst) }}
+			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)),
+				done: func() { l.snapshots(inst) }}
 		}},
 		{"image-remove", seedbed.Job{Kind: seedbed.JobImageRemove}, func(l *lab) caseJob {
 			l.runUntil(l.importOther(), seedbed.JobSucceeded)

@@ -216,7 +216,8 @@ func TestNativeTemplates(t *testing.T) {
 	if len(plan.Problems) != 0 || len(plan.Volumes) != 3 || len(plan.NICs) != 3 {
 		t.Errorf("planned %+v", plan)
 	}
-	l.runUntil(l.job(l.intake.Resize(ctx, seedbed.InDefault("web4"), seedbed.ResizeRequest{Disk: "1", Size: 6 * seedbed.GiB}, usual)), seedbed.JobSucceeded)
+	larger := seedbed.ResizeRequest{Disk: "1", Size: 6 * seedbed.GiB}
+	l.runUntil(l.job(l.intake.Resize(ctx, seedbed.InDefault("web4"), larger, usual)), seedbed.JobSucceeded)
 	receipt, err = submit(seedbed.Request{Action: seedbed.DoRebuild, Name: "web4", Params: map[string]any{"force": true}})
 	l.ok(err)
 	l.runUntil(receipt.Job, seedbed.JobSucceeded)

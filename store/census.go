@@ -8,8 +8,8 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// Counts counts everything in a scope, and the objects of the catalogue, which is shared. Of the jobs that did not succeed, it counts those that
-// ended after since.
+// Counts counts everything in a scope, and the objects of the catalogue, which is shared. Of the
+// jobs that did not succeed, it counts those that ended after since.
 func (db *DB) Counts(ctx context.Context, in seedbed.Scope, since time.Time) (c seedbed.Counts, err error) {
 	err = db.sql.View(ctx, "count the objects", func(tx *sqldb.Tx) error {
 		of, ofVolumes := sqldb.InScope(in), ""

@@ -32,7 +32,8 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 	if err := reclaim(ctx, tx, j.Instance); err != nil {
 		return err
 	}
-	if err := tx.QueryRowContext(ctx, `SELECT project, name, node FROM instance WHERE id = $1`, j.Instance).Scan(&j.Project, &j.Subject, &j.Node); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT project, name, node FROM instance WHERE id = $1`, j.Instance).
+		Scan(&j.Project, &j.Subject, &j.Node); err != nil {
 		return err
 	}
 	j.After, j.Blocked = making.ID, making.ID != ""

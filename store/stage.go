@@ -105,13 +105,14 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 	if !begins(j, s) {
 		return nil, nil
 	}
-	return []outbox.Event{{Kind: seedbed.EventJobStage, Project: j.Project, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
+	data := func(ctx context.Context, tx *sqldb.Tx) (any, error) {
 		now, err := jobs.ReadJob(ctx, tx, j.ID)
 		if err != nil {
 			return nil, err
 		}
 		return jobs.EventOf("", now).Data(ctx, tx)
-	}}}, nil
+	}
+	return []outbox.Event{{Kind: seedbed.EventJobStage, Project: j.Project, Subject: j.Subject, Data: data}}, nil
 }
 
 const newStageColumns = `job, n, name, state, started`

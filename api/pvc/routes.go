@@ -31,13 +31,15 @@ const (
 func (t *table) add(
 	method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h handler,
 ) {
-	t.routes = append(t.routes, route{Method: method, Path: path, Role: role, Timeout: timeout, InProject: inProject(path), Handler: func(ctx context.Context, c *fiber.Ctx) error {
+	handle := func(ctx context.Context, c *fiber.Ctx) error {
 		f, err := read(c)
 		if err != nil {
 			return err
 		}
 		return h(ctx, c, f)
-	}})
+	}
+	t.routes = append(t.routes,
+		route{Method: method, Path: path, Role: role, Timeout: timeout, InProject: inProject(path), Handler: handle})
 }
 
 // inProject reports whether callers of every project may call the routes at a path: those of VMs and of

@@ -11,18 +11,18 @@ import (
 )
 
 // Adopt accepts a request to bring a domain, as its node's worker describes it, and its disks under
-// management. The instance belongs
-// to the default project, and takes the domain's name, UUID, MAC addresses and size. It is served
-// metadata like any other, but no user-data. Errors: seedbed.ErrConflict with every reason why the
-// domain cannot be adopted, ErrInvalid for an address, ErrExists with the holder for a name or an
-// address in use.
+// management. The instance belongs to the default project, and takes the domain's name, UUID, MAC
+// addresses and size. It is served metadata like any other, but no user-data. Errors:
+// seedbed.ErrConflict with every reason why the domain cannot be adopted, ErrInvalid for an address,
+// ErrExists with the holder for a name or an address in use.
 func (in *Intake) Adopt(ctx context.Context, f seedbed.ForeignDomain, req seedbed.AdoptRequest,
 	o seedbed.JobOptions) (seedbed.Receipt, error) {
 	if err := seedbed.CheckTags(req.Tags); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	inst := seedbed.Instance{
-		ID: f.ID, Project: seedbed.DefaultProject, Name: f.Name, Node: f.Node, State: seedbed.InstanceProvisioning, VCPUs: f.VCPUs, Memory: f.Memory,
+		ID: f.ID, Project: seedbed.DefaultProject, Name: f.Name, Node: f.Node,
+		State: seedbed.InstanceProvisioning, VCPUs: f.VCPUs, Memory: f.Memory,
 		Ready: seedbed.ReadyStarted, Held: true, Datasource: seedbed.DatasourceNone, Tags: req.Tags,
 		System: seedbed.System{Serial: true},
 	}

@@ -148,14 +148,13 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 		inst.Volumes, inst.Image = []seedbed.Volume{}, "" // the script makes them
 	}
 	for draw := 1; ; draw++ {
-		id, err := in.newJob(ctx, m.Profile)
-		if err != nil {
+		job := jobOn(inst, seedbed.JobCreate, made.options)
+		job.Spec = spec
+		if job.ID, err = in.newJob(ctx, m.Profile); err != nil {
 			return seedbed.Receipt{}, err
 		}
 		receipt, err := in.acceptNew(ctx, seedbed.Acceptance{
-			Job: seedbed.Job{ID: id, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
-				Spec:       spec,
-				JobOptions: made.options},
+			Job:      job,
 			Delivery: delivery,
 			Instance: &inst,
 			Compose:  made.compose,
@@ -313,9 +312,7 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRemove, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID,
-			Node: inst.Node, JobOptions: req.JobOptions},
-		Delivery: delivery, Confirm: req.Confirm,
+		Job: jobOn(inst, seedbed.JobRemove, req.JobOptions), Delivery: delivery, Confirm: req.Confirm,
 	})
 }
 

@@ -19,8 +19,8 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if req.Action == seedbed.DoRebuild {
 		return in.planRebuild(ctx, req)
 	}
-	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
-		Problems: []string{}}
+	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Node: req.Node,
+		Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil {
 		return p, err
 	}

@@ -31,8 +31,7 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID, Node: inst.Node,
-		JobOptions: req.JobOptions}
+	job := jobOn(inst, kind, req.JobOptions)
 	if kind != seedbed.JobStart {
 		if job.Spec, err = json.Marshal(spec); err != nil {
 			return seedbed.Receipt{}, fmt.Errorf("encode %s of %s: %w", kind, inst.Name, err)
@@ -68,6 +67,12 @@ func powerSpec(params map[string]any) (spec seedbed.PowerSpec, rest map[string]a
 		return spec, nil, seedbed.Errorf(seedbed.ErrInvalid, "param force switches off at once: it cannot be combined with soft or grace")
 	}
 	return spec, rest, nil
+}
+
+// jobOn returns a new job on an instance.
+func jobOn(inst seedbed.Instance, kind seedbed.JobKind, o seedbed.JobOptions) seedbed.Job {
+	return seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name,
+		Instance: inst.ID, Node: inst.Node, JobOptions: o}
 }
 
 // existing returns the instance of a request other than a create. A profile in the request must be

@@ -259,8 +259,8 @@ func (in *Intake) place(i seedbed.Instance) seedbed.Guest {
 
 // planRebuild returns what a rebuild would make of an instance.
 func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
-	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Image: req.Image, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
-		Problems: []string{}}
+	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Image: req.Image,
+		Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
 		return p, err
 	}

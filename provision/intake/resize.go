@@ -16,7 +16,8 @@ import (
 // size that is out of range, smaller than the disk, or unchanged, ErrConflict for vCPUs or memory
 // of an instance that runs or whose script made its domain, ErrForbidden if the quota of its token
 // does not allow it, and otherwise those of Flatten.
-func (in *Intake) Resize(ctx context.Context, name seedbed.InstanceName, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) Resize(ctx context.Context, name seedbed.InstanceName, req seedbed.ResizeRequest,
+	o seedbed.JobOptions) (seedbed.Receipt, error) {
 	inst, spec, err := in.resized(ctx, name, req)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -25,8 +26,7 @@ func (in *Intake) Resize(ctx context.Context, name seedbed.InstanceName, req see
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, State: seedbed.JobQueued, Project: inst.Project, Subject: inst.Name, Instance: inst.ID,
-		Node: inst.Node, JobOptions: o}
+	job := jobOn(inst, seedbed.JobResize, o)
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", inst.Name, err)
 	}

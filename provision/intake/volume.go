@@ -52,7 +52,8 @@ func (in *Intake) snapshotable(ctx context.Context, inst seedbed.Instance, snaps
 }
 
 // RemoveSnapshot accepts a request to remove a snapshot. The errors are those of Snapshot.
-func (in *Intake) RemoveSnapshot(ctx context.Context, name seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) RemoveSnapshot(ctx context.Context, name seedbed.InstanceName, snapshot string,
+	o seedbed.JobOptions) (seedbed.Receipt, error) {
 	return in.onVolumes(ctx, seedbed.JobSnapshotRemove, name, &seedbed.SnapshotJob{Name: snapshot}, o)
 }
 

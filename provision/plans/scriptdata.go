@@ -165,8 +165,8 @@ func (t *task) scriptStart(ctx context.Context) (seedbed.ScriptStart, error) {
 		return seedbed.ScriptStart{}, fmt.Errorf("write the script's vm_data: %w", err)
 	}
 	return seedbed.ScriptStart{
-		Instance: inst.ID, Name: inst.FullName().String(), Profile: inst.Profile, Number: trailing(inst.Name), Text: s.run.Script.Text, Data: data,
-		Options: s.run.Script.Options, Suffix: t.suffix(),
+		Instance: inst.ID, Name: inst.FullName().String(), Profile: inst.Profile, Number: trailing(inst.Name),
+		Text: s.run.Script.Text, Data: data, Options: s.run.Script.Options, Suffix: t.suffix(),
 	}, nil
 }
 

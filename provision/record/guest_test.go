@@ -23,7 +23,8 @@ func TestRenderer(t *testing.T) {
 		t.Fatal(err)
 	}
 	inst := seedbed.Instance{
-		ID: "ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab", Account: "123456789012", Name: "web1", Profile: "web", Image: "debian", Node: "hv1", State: seedbed.InstanceRunning,
+		ID: "ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab", Account: "123456789012", Name: "web1", Profile: "web", Image: "debian", Node: "hv1",
+		State: seedbed.InstanceRunning,
 		VCPUs: 2, Memory: seedbed.GiB, UserData: []byte("x"), VendorData: []byte("y"), SSHKeys: []string{"k"}, ReportToken: "t", Password: "p",
 		Metadata: seedbed.MetadataOptions{Tokens: "required"}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{"a": "b"},
 		Spot: &seedbed.Spot{Action: "stop"}, Created: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC),
@@ -37,7 +38,8 @@ func TestRenderer(t *testing.T) {
 		t.Error(err)
 	}
 	want := seedbed.Guest{
-		ID: inst.ID, Account: "123456789012", Name: "web1", Profile: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, SSHKeys: []string{"k"},
+		ID: inst.ID, Account: "123456789012", Name: "web1", Profile: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB,
+		SSHKeys: []string{"k"},
 		NICs:    []seedbed.GuestNIC{{ID: 7, MAC: seedbed.MAC{0x52}, Network: "default", Addr: netip.MustParseAddr("10.9.0.7")}},
 		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: seedbed.GiB}, {Device: "vdb", Size: seedbed.MiB}},
 		Options: seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]string{"a": "b"}, Region: "seedbed", Zone: "seedbed-local",

@@ -29,8 +29,8 @@ func Record(tx *sqldb.Tx, c *seedbed.Change, what string) {
 	if c.Keyed != nil {
 		noteChange(tx, c.Keyed)
 	}
-	tx.Add(auditTable, sqldb.Micros(sqldb.Now()), sqldb.Clean(c.Actor, 256), c.Role, cmp.Or(c.Project, seedbed.DefaultProject), sqldb.Clean(c.From, 80),
-		sqldb.Clean(c.Request, 512), sqldb.Clean(what, 256), document(c.Before), document(c.Asked))
+	tx.Add(auditTable, sqldb.Micros(sqldb.Now()), sqldb.Clean(c.Actor, 256), c.Role, cmp.Or(c.Project, seedbed.DefaultProject),
+		sqldb.Clean(c.From, 80), sqldb.Clean(c.Request, 512), sqldb.Clean(what, 256), document(c.Before), document(c.Asked))
 }
 
 // document returns JSON as a column stores it: empty if there is none, and a note if it is too

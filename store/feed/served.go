@@ -17,7 +17,8 @@ import (
 // either order. Both functions may be called more than once and must not block. ChangeInstance
 // returns ErrNotFound, ErrInvalid or the error of change.
 func (s *Store) ChangeInstance(
-	ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+	ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error,
+	render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
 ) (inst seedbed.Instance, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", sqldb.Clean(n.Name, 80))
 	err = s.db.Update(ctx, "change instance", func(tx *sqldb.Tx) error {

@@ -110,9 +110,11 @@ func testListInstances(b *bench) {
 		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), State: seedbed.InstanceRunning, Limit: 3}, []string{"db1", "web1", "web10"}},
 		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "other"}, []string{"zoo"}},
 		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", State: seedbed.InstanceProvisioning}, []string{"web3"}},
-		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", State: seedbed.InstanceRunning, Prefix: "web", After: seedbed.InDefault("web1"), Limit: 1}, []string{"web10"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", State: seedbed.InstanceRunning, Prefix: "web",
+			After: seedbed.InDefault("web1"), Limit: 1}, []string{"web10"}},
 		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web"}, []string{"db1", "web1", "web10", "web2", "web3"}},
-		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", After: seedbed.InDefault("web10"), Limit: 2}, []string{"web2", "web3"}},
+		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", After: seedbed.InDefault("web10"), Limit: 2},
+			[]string{"web2", "web3"}},
 		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "web", Prefix: "web", Limit: 1}, []string{"web1"}},
 		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Profile: "none"}, nil},
 		{seedbed.InstanceQuery{Scope: seedbed.AllProjects(), Node: "node2"}, []string{"zoo"}},
@@ -200,7 +202,8 @@ func testListJobsOfOneMoment(b *bench) {
 // A page may continue after a job that has been deleted since.
 func testListAfterForgotten(b *bench) {
 	b.world()
-	if got := b.jobsOf(seedbed.JobQuery{Scope: seedbed.AllProjects(), After: seedbed.JobCursor{Created: time.Now().Add(time.Hour), ID: seedbed.NewJobID()}}); len(got) != 1 {
+	after := seedbed.JobCursor{Created: time.Now().Add(time.Hour), ID: seedbed.NewJobID()}
+	if got := b.jobsOf(seedbed.JobQuery{Scope: seedbed.AllProjects(), After: after}); len(got) != 1 {
 		b.Errorf("jobs %v: want the one that is older", got)
 	}
 }

@@ -43,7 +43,8 @@ var (
 var key32 = []byte("0123456789abcdef0123456789abcdef")
 
 func endpointOf(name string, events ...string) seedbed.Endpoint {
-	return seedbed.Endpoint{Name: name, Project: seedbed.DefaultProject, URL: "https://" + name + ".example/hook", Events: events, Keys: []seedbed.EndpointKey{{Key: key32}}}
+	return seedbed.Endpoint{Name: name, Project: seedbed.DefaultProject, URL: "https://" + name + ".example/hook", Events: events,
+		Keys: []seedbed.EndpointKey{{Key: key32}}}
 }
 
 func (b *bench) endpoint(name string, events ...string) seedbed.Endpoint {

@@ -135,7 +135,8 @@ func testChangeInstance(b *bench) {
 	g.Signature = []byte("this")
 	get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{UserData: []byte("data")}))(b)
 	get(b.Publish(ctx, j.Ref(), "node2", g, seedbed.Documents{}))(b)
-	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Tags = map[string]string{"a": "b"}; return nil }, render))(b)
+	retag := func(i *seedbed.Instance) error { i.Tags = map[string]string{"a": "b"}; return nil }
+	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), retag, render))(b)
 	page := get(b.FeedPage(ctx, node, 1, gen))(b)
 	b.equal(page.Revision, int64(2))
 	served := feedtest.Changes(b, page)[0].Guest

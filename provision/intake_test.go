@@ -64,8 +64,11 @@ func TestSubmit(t *testing.T) {
 		!strings.Contains(parts[1], "/seedbed/report/"+got.ReportToken+"\n") {
 		t.Errorf("user-data %q", parts)
 	}
+	owner, err := l.db.Project(t.Context(), seedbed.DefaultProject)
+	l.ok(err)
 	want := seedbed.Instance{
-		Name: "web1", Profile: "small", Image: "debian", Node: testNode, State: seedbed.InstanceProvisioning,
+		Project: owner.Name, Account: owner.Number, Name: "web1", Profile: "small", Image: "debian", Node: testNode,
+		State:  seedbed.InstanceProvisioning,
 		Follow: seedbed.FollowPinned, Source: "1.0", System: seedbed.System{Serial: true},
 		VCPUs: 2, Memory: 512 * seedbed.MiB, Ready: seedbed.ReadyReport, SSHKeys: []string{"ssh-ed25519 AAAA someone"},
 		Datasource: seedbed.DatasourceEC2, Metadata: seedbed.MetadataOptions{}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{},

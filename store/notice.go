@@ -77,16 +77,17 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 	}
 	switch {
 	case j.Kind == seedbed.JobRemove && o.Drop:
-		all = append(all, ofInstance(seedbed.EventInstanceRemoved, seedbed.Instance{ID: j.Instance, Name: j.Subject, Node: j.Node}, j.ID))
+		gone := seedbed.Instance{ID: j.Instance, Project: j.Project, Name: j.Subject, Node: j.Node}
+		all = append(all, ofInstance(seedbed.EventInstanceRemoved, gone, j.ID))
 	case j.Kind == seedbed.JobCreate:
-		all = append(all,
-			outbox.Event{Kind: seedbed.EventInstanceReady, Project: j.Project, Subject: j.Subject, Data: func(ctx context.Context, tx *sqldb.Tx) (any, error) {
-				found, err := instances.Read(ctx, tx, `id = $1`, j.Instance)
-				if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
-					return nil, err // created, but not started
-				}
-				return ofInstance("", found[0], j.ID).Data(ctx, tx)
-			}})
+		data := func(ctx context.Context, tx *sqldb.Tx) (any, error) {
+			found, err := instances.Read(ctx, tx, `id = $1`, j.Instance)
+			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {
+				return nil, err // created, but not started
+			}
+			return ofInstance("", found[0], j.ID).Data(ctx, tx)
+		}
+		all = append(all, outbox.Event{Kind: seedbed.EventInstanceReady, Project: j.Project, Subject: j.Subject, Data: data})
 	}
 	return all
 }

@@ -17,7 +17,7 @@ import (
 
 // pushHook makes an instance of a push to main, and keeps what came.
 func pushHook(t testing.TB) directory {
-	h := seedbed.Hook{Name: "forge", Keys: keys([]byte("a secret of some length")), Actions: seedbed.Actions(),
+	h := seedbed.Hook{Name: "forge", Project: "acme", Keys: keys([]byte("a secret of some length")), Actions: seedbed.Actions(),
 		HookSettings: seedbed.HookSettings{
 			Scheme: seedbed.SchemeGitHub, KeepPayload: true,
 			When:    `headers["x-github-event"] == "push" && body.ref == "refs/heads/main"`,
@@ -47,7 +47,7 @@ func TestRulesDecide(t *testing.T) {
 	}{
 		{"matched", "forge", main, 202, `"job"`},
 		{"ignored", "forge", `{"ref":"refs/heads/other","name":"web1"}`, 202, `{"decision":"ignored","delivery":"d1"}`},
-		{"plan", "forge?do=plan", main, 200, `"decision":"planned","delivery":"d2","plan":{"name":"web1"`},
+		{"plan", "forge?do=plan", main, 200, `"decision":"planned","delivery":"d2","plan":{"project":"acme","name":"web1"`},
 		{"no such member", "forge", `{"ref":"refs/heads/main"}`, 422, "mapping"},
 		{"twice", "forge", `{"ref":"a","ref":"b"}`, 400, "is given twice"},
 		{"unknown action", "forge?do=explode", main, 403, "explode"},
@@ -68,8 +68,8 @@ func TestRulesDecide(t *testing.T) {
 	if diff := cmp.Diff([]seedbed.Decision{"ignored", "planned", "refused", "refused", "refused"}, decided); diff != "" {
 		t.Error(diff)
 	}
-	if len(l.requests) != 1 || l.last.Payload == nil {
-		t.Errorf("%d requests, payload %q", len(l.requests), l.last.Payload)
+	if len(l.requests) != 1 || l.requests[0].Project != "acme" || l.last.Payload == nil {
+		t.Errorf("requests %+v, payload %q", l.requests, l.last.Payload)
 	}
 }
 

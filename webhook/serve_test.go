@@ -69,7 +69,7 @@ func (l *ledger) Submit(_ context.Context, req seedbed.Request, d *seedbed.Deliv
 
 // Plan implements Intake.
 func (l *ledger) Plan(_ context.Context, req seedbed.Request) (seedbed.Plan, error) {
-	return seedbed.Plan{Name: req.Name, Profile: req.Profile, VCPUs: 2, Problems: []string{}}, l.err
+	return seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, VCPUs: 2, Problems: []string{}}, l.err
 }
 
 // intakeFunc is an Intake of one function.

@@ -41,7 +41,8 @@ func testCreate(b *bench) {
 	i := get(b.Instance(ctx, a.Instance.ID))(b)
 	wanted := *a.Instance
 	wanted.State, wanted.Revision, wanted.Datasource = seedbed.InstanceProvisioning, 1, seedbed.DatasourceEC2
-	wanted.Follow = seedbed.FollowPinned
+	wanted.Follow, wanted.Project = seedbed.FollowPinned, seedbed.DefaultProject
+	wanted.Account = get(b.Project(ctx, seedbed.DefaultProject))(b).Number
 	wanted.NICs = []seedbed.NIC{{ID: i.NICs[0].ID, MAC: a.Instance.NICs[0].MAC, Network: "default", Addr: netip.MustParseAddr("10.99.0.2")}}
 	b.equal(i, wanted, cmpopts.IgnoreFields(seedbed.Instance{}, "Created", "Changed"))
 	if i.NICs[0].ID < 1 || i.Created.IsZero() {
@@ -50,7 +51,7 @@ func testCreate(b *bench) {
 	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b), i)
 	b.equal(get(b.Instances(ctx))(b), []seedbed.Instance{i})
 	j := get(b.Job(ctx, a.Job.ID))(b)
-	b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: "web1",
+	b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Project: seedbed.DefaultProject, Subject: "web1",
 		Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))
 	events := get(b.Events(ctx, j.ID, 0, 10))(b)
 	if len(events) != 1 || events[0].Seq != 1 || events[0].Level != "info" || events[0].Job != j.ID {

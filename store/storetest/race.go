@@ -214,14 +214,15 @@ func testCreatesAlike(b *bench) {
 		each(half[1]-half[0], func(n int) { _, errs[half[0]+n] = b.Accept(ctx, all[half[0]+n]) })
 	}
 	b.must(errors.Join(errs...))
+	account := get(b.Project(ctx, seedbed.DefaultProject))(b).Number
 	for _, a := range all {
 		i := get(b.Instance(ctx, a.Instance.ID))(b)
 		wanted := *a.Instance
 		wanted.State, wanted.Revision, wanted.Datasource = seedbed.InstanceProvisioning, 1, seedbed.DatasourceEC2
-		wanted.Follow = seedbed.FollowPinned
+		wanted.Follow, wanted.Project, wanted.Account = seedbed.FollowPinned, seedbed.DefaultProject, account
 		b.equal(i, wanted, cmpopts.IgnoreFields(seedbed.Instance{}, "Created", "Changed"), cmpopts.IgnoreFields(seedbed.NIC{}, "ID", "Addr"))
 		j := get(b.Job(ctx, a.Job.ID))(b)
-		b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Subject: i.Name,
+		b.equal(j, seedbed.Job{ID: a.Job.ID, Kind: seedbed.JobCreate, State: seedbed.JobQueued, Project: i.Project, Subject: i.Name,
 			Instance: i.ID, Node: node, Pool: "default"}, cmpopts.IgnoreFields(seedbed.Job{}, "Created"))
 		d := get(b.Delivery(ctx, a.Delivery.Hook, a.Delivery.ID))(b)
 		b.equal(d.Job, j.ID)

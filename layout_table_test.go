@@ -188,7 +188,6 @@ var (
 		"provision/script/sandbox/limit_integration_test.go":  1,
 		"provision/script/sandbox/work_integration_test.go":   2,
 		"provision/script/script_integration_test.go":         7,
-		"store/listing_test.go":                               3,
 		"store/profile_upgrade_test.go":                       2,
 		"store/upgrade_test.go":                               1,
 	}

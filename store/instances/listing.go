@@ -35,7 +35,11 @@ func Where(q seedbed.InstanceQuery) *sqldb.Where {
 	if q.Prefix != "" {
 		w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
 	}
-	if q.After.Name != "" {
+	switch project, one := q.Scope.One(); {
+	case q.After.Name == "":
+	case one && q.After.Project == project: // SQLite uses its index only for a condition on the name
+		w.And("name > %s", q.After.Name)
+	default:
 		w.And("(project, name) > (%s, %s)", q.After.Project, q.After.Name)
 	}
 	return w

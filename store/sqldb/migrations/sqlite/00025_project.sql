@@ -68,9 +68,9 @@ DROP TABLE instance;
 ALTER TABLE instance_after RENAME TO instance;
 CREATE INDEX instance_token ON instance (token, vcpus, memory) WHERE token <> '';
 CREATE INDEX instance_hook ON instance (hook) WHERE hook <> '';
-CREATE INDEX instance_state ON instance (project, state, name, profile) WHERE state <> 'provisioning';
-CREATE INDEX instance_making ON instance (state, id) WHERE state = 'provisioning';
-CREATE INDEX instance_profile ON instance (project, profile, name, state) WHERE state <> 'provisioning';
+CREATE INDEX instance_state ON instance (state, project, name, profile) WHERE state <> 'provisioning';
+CREATE INDEX instance_making ON instance (state, project, name) WHERE state = 'provisioning';
+CREATE INDEX instance_profile ON instance (profile, project, name, state) WHERE state <> 'provisioning';
 CREATE INDEX instance_live ON instance (profile, source, state, id) WHERE follow = 'live';
 -- +goose StatementBegin
 CREATE TRIGGER instance_parts AFTER DELETE ON instance BEGIN
@@ -84,12 +84,12 @@ INSERT INTO instance_script SELECT * FROM script_before;
 DROP TABLE script_before;
 
 ALTER TABLE job ADD COLUMN project text NOT NULL DEFAULT 'default';
-DROP INDEX job_created;
-CREATE INDEX job_created ON job (project, created, id);
-DROP INDEX job_unsuccessful;
-CREATE INDEX job_unsuccessful ON job (project, state, created, id, kind) WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete');
-DROP INDEX job_kind;
-CREATE INDEX job_kind ON job (project, kind, created, id, state) WHERE kind <> 'create';
+-- The jobs of one project; the indexes without the project are for those of all.
+CREATE INDEX job_live_in ON job (project, state) WHERE state IN ('queued', 'running', 'undoing');
+CREATE INDEX job_created_in ON job (project, created, id);
+CREATE INDEX job_unsuccessful_in ON job (project, state, created, id, kind)
+  WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete');
+CREATE INDEX job_kind_in ON job (project, kind, created, id, state) WHERE kind <> 'create';
 
 ALTER TABLE token ADD COLUMN project text NOT NULL DEFAULT 'default';
 ALTER TABLE hook ADD COLUMN project text NOT NULL DEFAULT 'default';

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"seedbed"
 )
 
 // Filtered pages of 100,000 instances and jobs take well under 50 ms with PostgreSQL too. The fastest
@@ -18,7 +20,7 @@ func TestPostgresListing(t *testing.T) {
 	if _, err := db.sql.Write.ExecContext(t.Context(), `ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
-	for name, page := range pages(n) {
+	for name, page := range pages(seedbed.InProject(seedbed.DefaultProject), n) {
 		var took []time.Duration
 		for range rounds {
 			began := time.Now()

@@ -46,3 +46,20 @@ func TestPostgresUpgradeToOneKindOfProfile(t *testing.T) {
 	}
 	checkOneKind(t, s.use(t, name))
 }
+
+// Everything belongs to the default project with PostgreSQL too.
+func TestPostgresUpgradeToProjects(t *testing.T) {
+	s := server{PostgresServer: lab.Postgres(t)}
+	name := s.Database(t, "")
+	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
+	unchanged := fillWithoutProjects(t, sqldb.Postgres, pool)
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Migrate(t.Context(), s.config(name)); err != nil {
+		t.Fatal(err)
+	}
+	db := s.use(t, name)
+	unchanged(t, db.sql.Write)
+	checkWithProjects(t, db)
+}

@@ -132,7 +132,7 @@ func TestRedeliver(t *testing.T) {
 	if err != nil || again.Decision != seedbed.DecisionAccepted || !strings.HasPrefix(again.ID, "d1~") || again.Job == "" {
 		t.Fatalf("%+v, %v", again, err)
 	}
-	want := seedbed.Request{Action: "stop", Name: "web1", Profile: "small", JobOptions: seedbed.JobOptions{Priority: 7}}
+	want := seedbed.Request{Action: "stop", Project: "acme", Name: "web1", Profile: "small", JobOptions: seedbed.JobOptions{Priority: 7}}
 	if diff := cmp.Diff([]seedbed.Request{want}, l.requests); diff != "" || l.last.ID != again.ID {
 		t.Error(diff, l.last.ID)
 	}

@@ -1,0 +1,246 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// columnsOf returns the columns of each table of a database.
+func columnsOf(t *testing.T, d sqldb.Dialect, db *sql.DB) map[string][]string {
+	t.Helper()
+	query := `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY c.cid`
+	if d.Goose != goose.DialectSQLite3 {
+		query = `SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY ordinal_position`
+	}
+	rows := do(db.Query(query))(t)
+	defer rows.Close()
+	all := map[string][]string{}
+	for rows.Next() {
+		var name, column string
+		if err := rows.Scan(&name, &column); err != nil {
+			t.Fatal(err)
+		}
+		if name != "version" && name != "goose_db_version" {
+			all[name] = append(all[name], column)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// rowsOf returns the rows of each table as text, with these columns only.
+func rowsOf(t *testing.T, db *sql.DB, columns map[string][]string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for name, of := range columns {
+		rows := do(db.Query(`SELECT ` + strings.Join(of, ", ") + ` FROM ` + name))(t)
+		for rows.Next() {
+			row, to := make([]any, len(of)), make([]any, len(of))
+			for i := range row {
+				to[i] = &row[i]
+			}
+			if err := rows.Scan(to...); err != nil {
+				t.Fatal(err)
+			}
+			all[name] = append(all[name], fmt.Sprintf("%v", row))
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		rows.Close()
+		slices.Sort(all[name])
+	}
+	return all
+}
+
+// The content of a database of release 0.3.0.
+const (
+	runningBefore = seedbed.InstanceID("ec2aaaaa-0000-4000-8000-000000000011")
+	makingBefore  = seedbed.InstanceID("ec2aaaaa-0000-4000-8000-000000000012")
+	createBefore  = seedbed.JobID("00000000-0000-7000-8000-000000000011")
+	failedBefore  = seedbed.JobID("00000000-0000-7000-8000-000000000012")
+	makeBefore    = seedbed.JobID("00000000-0000-7000-8000-000000000013")
+)
+
+// fillWithoutProjects migrates an empty database to the schema of release 0.3.0, which had no
+// projects. It inserts what now belongs to one, with no column at its default, and what refers to that.
+// It returns a function that expects the same content.
+func fillWithoutProjects(t *testing.T, d sqldb.Dialect, db *sql.DB) (unchanged func(*testing.T, *sql.DB)) {
+	t.Helper()
+	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
+	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
+	do(p.UpTo(t.Context(), 24))(t)
+	later := time.Now().Add(time.Hour).UnixMicro()
+	for _, row := range []struct {
+		query string
+		args  []any
+	}{
+		{`INSERT INTO network (name, bridge, mac, prefix, gateway, dns, nat, dhcp)
+			VALUES ('default', 'seedbed0', '52:54:00:00:00:01', '10.9.0.0/24', '10.9.0.1', '["10.9.0.1"]', 1, 1)`, nil},
+		{`INSERT INTO image (name, pool, state, size, source, format, sha256, created)
+			VALUES ('debian', 'default', 'active', 1073741824, '/d.qcow2', 'qcow2', 'ab', 1)`, nil},
+		{`INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token,
+				revision, created, changed, fetched, reported, gone_since, vendor_data, datasource, metadata, tags, spot, password,
+				protected, follow, source, params, system, token, hook)
+			VALUES ($1, 'web1', 'small', 'debian', 'n', 'running', 3, 268435456, 'report', 1, $2, '["ssh-ed25519 AAAA a"]', 'tok',
+				5, 2, 3, 4, 5, 6, $3, 'nocloud', '{"hop_limit":7}', '{"team":"a"}',
+				'{"action":"stop","time":"2026-10-01T08:30:00Z"}', 'cGFzcw==',
+				1, 'live', '1.2', '{"n":1}', '{"serial":true,"vnc":true,"autostart":true}', 'ci', 'demo')`,
+			[]any{runningBefore, []byte("#cloud-config\n"), []byte("vendor")}},
+		{`INSERT INTO instance (id, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token,
+				revision, created, changed)
+			VALUES ($1, 'web2', 'small', 'debian', 'n', 'provisioning', 1, 268435456, 'started', 0, '[]', '', 1, 7, 7)`, []any{makingBefore}},
+		{`INSERT INTO nic (instance, idx, mac, network, addr) VALUES ($1, 0, '52:54:00:00:00:02', 'default', '10.9.0.5'),
+			($1, 1, '52:54:00:00:00:03', 'default', ''), ($2, 0, '52:54:00:00:00:04', 'default', '10.9.0.6')`,
+			[]any{runningBefore, makingBefore}},
+		{`INSERT INTO volume (pool, name, instance, idx, size, image)
+			VALUES ('default', 'web1_sda', $1, 0, 1073741824, 'debian'), ('default', 'web1_sdb', $1, 1, 2147483648, NULL),
+			('default', 'web2_sda', $2, 0, 1073741824, 'debian')`, []any{runningBefore, makingBefore}},
+		{`INSERT INTO lease (mac, addr, instance, until)
+			VALUES ('52:54:00:00:00:02', '10.9.0.5', $1, $3), ('52:54:00:00:00:04', '10.9.0.6', $2, $3)`,
+			[]any{runningBefore, makingBefore, later}},
+		{`INSERT INTO instance_script (instance, xml) VALUES ($1, '<domain/>'), ($2, '<domain type="kvm"/>')`,
+			[]any{runningBefore, makingBefore}},
+		{`INSERT INTO job (id, kind, state, subject, instance, spec, node, epoch, stage, done, total, progress, attempts, events, created,
+				started, ended, pool, priority, on_failure, final)
+			VALUES ($1, 'create', 'succeeded', 'web1', $2, '{}', 'n', 2, 'ready', 4, 4, 100, 1, 1, 2, 2, 3, 'default', 7, 'keep', 1)`,
+			[]any{createBefore, runningBefore}},
+		{`INSERT INTO job (id, kind, state, subject, instance, node, error, created, started, ended)
+			VALUES ($1, 'stop', 'failed', 'web1', $2, 'n', 'no answer', 4, 4, 5)`, []any{failedBefore, runningBefore}},
+		{`INSERT INTO job (id, kind, state, subject, instance, node, pool, created)
+			VALUES ($1, 'create', 'queued', 'web2', $2, 'n', 'default', 7)`,
+			[]any{makeBefore, makingBefore}},
+		{`INSERT INTO job_event (job, seq, at, level, stage, msg, progress) VALUES ($1, 1, 2, 'info', 'volumes', 'volume made', 25)`,
+			[]any{createBefore}},
+		{`INSERT INTO job_stage (job, n, name, state, started, ended) VALUES ($1, 0, 'volumes', 'done', 2, 3)`, []any{createBefore}},
+		{`INSERT INTO token (name, role, sha256, created, expires, used, max_instances, max_vcpus, max_memory, max_disk)
+			VALUES ('ci', 'operator', $1, 1, $2, 2, 3, 4, 5, 6)`, []any{[]byte("digest"), later}},
+		{`INSERT INTO hook (name, key, actions, tolerance, created, settings, changed)
+			VALUES ('demo', $1, '["create"]', 300000000, 1, '{"scheme":"github"}', 2)`, []any{[]byte{7}}},
+		{`INSERT INTO hook_key (hook, id, idx, secret) VALUES ('demo', 'k1', 0, $1)`, []any{[]byte("secret")}},
+		{`INSERT INTO hook_profile (hook, idx, profile) VALUES ('demo', 0, 'small')`, nil},
+		{`INSERT INTO delivery (hook, id, sha256, received, job) VALUES ('demo', 'd1', $1, 2, $2)`, []any{[]byte("digest"), createBefore}},
+		{`INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, seq, created)
+			VALUES ('ops', 'http://127.0.0.1:9/', '["job.*"]', 1, 1, 1, 1, 1, 1)`, nil},
+		{`INSERT INTO endpoint_key (endpoint, id, key, created) VALUES ('ops', 'k1', $1, 1)`, []any{[]byte("secret")}},
+		{`INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state)
+			VALUES ('ops', 1, 'o1', 'job.accepted', 'web1', '{}', 2, 'sent')`, nil},
+		{`INSERT INTO audit (at, actor, role, peer, request, what, before, asked)
+			VALUES (2, 'token ci', 'operator', '10.0.0.1', 'POST /instances', 'create web1', '', '{"name":"web1"}')`, nil},
+	} {
+		if _, err := db.Exec(row.query, row.args...); err != nil {
+			t.Fatalf("%s: %v", row.query, err)
+		}
+	}
+	columns := columnsOf(t, d, db)
+	before := rowsOf(t, db, columns)
+	for name := range columns {
+		if before[name] == nil {
+			delete(columns, name) // Open fills some of these
+		}
+	}
+	return func(t *testing.T, db *sql.DB) {
+		t.Helper()
+		if diff := cmp.Diff(before, rowsOf(t, db, columns)); diff != "" {
+			t.Errorf("the content (-before +after):\n%s", diff)
+		}
+	}
+}
+
+// checkWithProjects expects that all of it belongs to the default project.
+func checkWithProjects(t *testing.T, db *DB) {
+	t.Helper()
+	ctx := t.Context()
+	all := do(db.Projects(ctx))(t)
+	if len(all) != 1 || all[0].Name != seedbed.DefaultProject || !regexp.MustCompile(`^[1-9][0-9]{11}$`).MatchString(all[0].Number) ||
+		time.Since(all[0].Created).Abs() > time.Hour || all[0].Revision != 1 {
+		t.Errorf("projects %+v: want the default one, with a number of twelve digits", all)
+	}
+	in := seedbed.InProject(seedbed.DefaultProject)
+	instances := do(db.ListInstances(ctx, seedbed.InstanceQuery{Scope: in}))(t)
+	if len(instances) != 2 {
+		t.Errorf("instances %+v", instances)
+	}
+	for _, i := range instances {
+		if i.Project != seedbed.DefaultProject || i.Account != all[0].Number || len(i.NICs) == 0 || len(i.Volumes) == 0 {
+			t.Errorf("instance %+v", i)
+		}
+	}
+	if jobs := do(db.ListJobs(ctx, seedbed.JobQuery{Scope: in}))(t); len(jobs) != 3 || jobs[0].Project != seedbed.DefaultProject {
+		t.Errorf("jobs %+v", jobs)
+	}
+	for what, projects := range map[string][]string{
+		"tokens":        projectsOf(do(db.Tokens(ctx))(t), func(x seedbed.Token) string { return x.Project }),
+		"hooks":         projectsOf(do(db.Hooks(ctx))(t), func(x seedbed.Hook) string { return x.Project }),
+		"endpoints":     projectsOf(do(db.Endpoints(ctx))(t), func(x seedbed.Endpoint) string { return x.Project }),
+		"audit entries": projectsOf(do(db.Audit(ctx, seedbed.AuditQuery{}))(t), func(x seedbed.AuditEntry) string { return x.Project }),
+	} {
+		if !slices.Equal(projects, []string{seedbed.DefaultProject}) {
+			t.Errorf("the %s are of the projects %q: want one, of %s", what, projects, seedbed.DefaultProject)
+		}
+	}
+
+	// The name is taken in the default project only, and what an instance has goes with it.
+	made := do(db.CreateProject(ctx, seedbed.Project{Name: "acme"}))(t)
+	if made.Number == all[0].Number {
+		t.Errorf("project %+v has the number of the default one", made)
+	}
+	again := seedbed.Instance{ID: seedbed.NewInstanceID(), Project: "acme", Name: "web1", Node: "n", VCPUs: 1, Memory: seedbed.GiB}
+	do(db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate}, Instance: &again}))(t)
+	if i := do(db.InstanceByName(ctx, seedbed.Named("acme", "web1")))(t); i.ID != again.ID || i.Account != made.Number {
+		t.Errorf("instance %+v", i)
+	}
+	do(db.sql.Write.Exec(`DELETE FROM job_stage`))(t)
+	do(db.sql.Write.Exec(`DELETE FROM instance WHERE id = $1`, runningBefore))(t)
+	for name, left := range map[string]int{"nic": 1, "volume": 1, "lease": 1, "instance_script": 1} {
+		var n int
+		if err := db.sql.Write.QueryRow(`SELECT COUNT(*) FROM ` + name).Scan(&n); err != nil || n != left {
+			t.Errorf("%d rows of %s are left, %v: want %d", n, name, err, left)
+		}
+	}
+}
+
+func projectsOf[T any](all []T, project func(T) string) (names []string) {
+	for _, x := range all {
+		names = append(names, project(x))
+	}
+	return names
+}
+
+// A database without projects is migrated when it is opened, and everything in it belongs to the
+// default project.
+func TestUpgradeToProjects(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "seedbed.db")
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	unchanged := fillWithoutProjects(t, sqldb.SQLite, old)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
+	defer db.Close()
+	unchanged(t, db.sql.Write)
+	checkWithProjects(t, db)
+	rows := do(db.sql.Read.Query(`PRAGMA foreign_key_check`))(t)
+	defer rows.Close()
+	for rows.Next() {
+		t.Error("a row refers to one that does not exist")
+	}
+}

@@ -6,6 +6,9 @@ import (
 	"seedbed/api/server"
 )
 
+// Anyone is the role of a route that needs no token.
+const Anyone = server.Anyone
+
 // Route is a route of a table.
 type Route struct{ server.Route }
 

@@ -16,7 +16,13 @@ import (
 // newToken creates a token and returns its secret.
 func (s *server) newToken(t *testing.T, name string, role seedbed.Role) string {
 	t.Helper()
-	r := s.do(t, "POST", "/api/v1/tokens", fmt.Sprintf(`{"name":%q,"role":%q}`, name, role))
+	return s.newTokenIn(t, seedbed.DefaultProject, name, role)
+}
+
+// newTokenIn creates a token of a project, and returns its secret.
+func (s *server) newTokenIn(t *testing.T, project, name string, role seedbed.Role) string {
+	t.Helper()
+	r := s.do(t, "POST", "/api/v1/tokens", fmt.Sprintf(`{"name":%q,"role":%q}`, name, role), "Seedbed-Project", project)
 	var made struct{ Secret string }
 	if err := json.Unmarshal([]byte(r.body), &made); err != nil || r.status != 201 || !strings.HasPrefix(made.Secret, "sbt_") {
 		t.Fatalf("%d %s %v", r.status, r.body, err)

@@ -1,0 +1,166 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"seedbed"
+	"seedbed/api"
+)
+
+// shared are the routes in a project that show objects which all projects share.
+var shared = map[string]bool{
+	"GET /images/:name": true, "GET /profiles/:name": true, "GET /networks/:name": true,
+}
+
+// named is an object of each kind that paths name, by the segment before its name.
+type named map[string]string
+
+// path returns the path of a route with the names.
+func (n named) path(r api.Route) string {
+	parts := strings.Split(r.Path, "/")
+	for k, part := range parts {
+		if strings.HasPrefix(part, ":") {
+			if parts[k] = n[parts[k-1]]; parts[k] == "" {
+				parts[k] = n[""]
+			}
+		}
+	}
+	return "/api/v1" + strings.Join(parts, "/")
+}
+
+// tenants returns the world of secretWorld, and a token of each role of another project.
+func tenants(t *testing.T) (s *server, job seedbed.JobID, tokens map[seedbed.Role]string) {
+	t.Helper()
+	s, job = secretWorld(t)
+	s.expect(t, "POST", "/projects", `{"name":"acme"}`, 201)
+	tokens = map[seedbed.Role]string{}
+	for _, role := range seedbed.Roles() {
+		tokens[role] = s.newTokenIn(t, "acme", "acme-"+string(role), role)
+	}
+	return s, job, tokens
+}
+
+// TestForeignObjectsDoNotExist calls each route with a token of each role of one project, on the objects
+// of another project and on objects that do not exist. The answers must be the same but for the names.
+// What belongs to the installation as a whole is refused whether it exists or not.
+func TestForeignObjectsDoNotExist(t *testing.T) {
+	t.Parallel()
+	s, job, tokens := tenants(t)
+	web1, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := seedbed.NewJobID()
+	foreign := named{"instances": "web1", "vm": "web1", "jobs": string(job), "tasks": string(job), "status": string(job),
+		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "": "web1"}
+	none := named{"instances": "webX", "vm": "webX", "jobs": string(missing), "tasks": string(missing), "status": string(missing),
+		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "": "webX"}
+	for k, v := range none {
+		none[k] = strings.ReplaceAll(v, "X", "x")
+	}
+	s.newToken(t, "robot", seedbed.RoleViewer)
+	reached := 0
+	for _, route := range api.Routes() {
+		name := route.Method + " " + route.Path
+		names := strings.Contains(route.Path, "/:")
+		if shared[name] || route.Role == api.Anyone || route.InProject && !names {
+			continue
+		}
+		body := changingRoutes[name].body
+		if body == "" && route.Method != http.MethodGet {
+			body = "{}"
+		}
+		for role, secret := range tokens {
+			there := s.do(t, route.Method, foreign.path(route), body, "Authorization", "Bearer "+secret)
+			answer, absent := there.body, strings.Split(none.path(route), "/")
+			for k, part := range strings.Split(foreign.path(route), "/") {
+				if part != absent[k] {
+					answer = strings.ReplaceAll(answer, part, absent[k])
+				}
+			}
+			if !route.InProject && there.status != http.StatusForbidden {
+				t.Errorf("%s as %s of acme: %d %s, want 403", name, role, there.status, there.body)
+			}
+			if !names {
+				continue
+			}
+			reached++
+			gone := s.do(t, route.Method, none.path(route), body, "Authorization", "Bearer "+secret)
+			if answer != gone.body || there.status != gone.status || there.header.Get("ETag") != gone.header.Get("ETag") {
+				t.Errorf("%s as %s of acme:\n%d %s for an object of another project\n%d %s for none",
+					name, role, there.status, there.body, gone.status, gone.body)
+			}
+		}
+	}
+	if reached < 300 {
+		t.Errorf("only %d pairs of requests were compared", reached)
+	}
+	if i, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1")); err != nil || i.Revision != web1.Revision {
+		t.Errorf("the instance was %+v, is %+v, %v", web1, i, err)
+	}
+	ours, err := s.db.ListInstances(t.Context(), seedbed.InstanceQuery{Scope: seedbed.InProject("acme")})
+	if err != nil || len(ours) != 0 {
+		t.Errorf("%d instances were made, %v", len(ours), err)
+	}
+}
+
+// since matches the time since which an overview counts.
+var since = regexp.MustCompile(`"since":"[^"]+"`)
+
+// TestListsTellNothingOfOthers reads each list of a project before and after there is something new in
+// another project.
+func TestListsTellNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	s, _, tokens := tenants(t)
+	// The stream of the project's events is read to those of its job.
+	if r := s.do(t, "POST", "/api/v1/instances", `{"name":"last","profile":"small"}`, "Seedbed-Project", "acme"); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	read := func() map[string]string {
+		all := map[string]string{}
+		for _, route := range api.Routes() {
+			if route.Method != http.MethodGet || !route.InProject || strings.Contains(route.Path, "/:") {
+				continue
+			}
+			for role, secret := range tokens {
+				status, body := s.call(t, route.Method, "/api/v1"+route.Path, secret)
+				all[fmt.Sprintf("%s as %s", route.Path, role)] = fmt.Sprint(status, " ", since.ReplaceAllString(body, ""))
+			}
+		}
+		return all
+	}
+	before := read()
+	s.expect(t, "POST", "/instances", `{"name":"web3","profile":"small"}`, 202)
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	s.expect(t, "POST", "/projects", `{"name":"other"}`, 201)
+	for name, after := range read() {
+		if after != before[name] {
+			t.Errorf("%s:\n%s\nand after another project had something new\n%s", name, before[name], after)
+		}
+	}
+	if len(before) < 30 {
+		t.Errorf("only %d answers were compared", len(before))
+	}
+}
+
+// TestNamesOfOthersAreFree checks that the names of another project's instances are free, in requests
+// and in plans, and that no plan says anything about that instance.
+func TestNamesOfOthersAreFree(t *testing.T) {
+	t.Parallel()
+	s, _, tokens := tenants(t)
+	for _, one := range []struct {
+		path string
+		want int
+	}{{"/plan", 200}, {"/instances", 202}, {"/instances", 409}} {
+		r := s.do(t, "POST", "/api/v1"+one.path, `{"name":"web1","profile":"small"}`,
+			"Authorization", "Bearer "+tokens[seedbed.RoleOperator])
+		if r.status != one.want || one.want == 200 && !strings.Contains(r.body, `"problems":[]`) {
+			t.Errorf("POST %s: %d %s, want %d", one.path, r.status, r.body, one.want)
+		}
+	}
+}

@@ -313,6 +313,9 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 	if req.Priority > hook.Priority {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the priority %s: expected at most %s", req.Priority, hook.Priority)
 	}
+	if hook.Project != seedbed.DefaultProject && req.Node != "" {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook's project cannot choose a node: the placement chooses one")
+	}
 	if len(hook.Profiles) > 0 && req.Image+req.Network != "" {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow an image or a network: expected what its profiles have")
 	}

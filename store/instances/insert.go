@@ -21,12 +21,11 @@ var (
 // Insert adds the new instance of a job with its NICs and volumes. hook is the hook that
 // the request came from, or empty.
 func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, i seedbed.Instance, hook string) error {
-	if err := unclaimed(ctx, b, job, holdsName, nameTaken, i.Project, i.Name); err != nil {
+	if err := unclaimed(ctx, b, job, i.Project, holdsName, "", nameTaken, i.Project, i.Name); err != nil {
 		return err
 	}
-	if err := unclaimed(ctx, b, job, holdsID, func(h held) string {
-		return fmt.Sprintf("UUID %s already belongs to instance %q (job %s)", i.ID, h.name, h.job.Short())
-	}, i.ID); err != nil {
+	id := "UUID " + string(i.ID)
+	if err := unclaimed(ctx, b, job, i.Project, holdsID, id, belongs(id), i.ID); err != nil {
 		return err
 	}
 	ready, err := seedbed.ParseReady(string(i.Ready))
@@ -53,7 +52,7 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, 1, made, made, hook)
 	for _, n := range i.NICs {
-		if err := s.insertNIC(ctx, b, job, i.ID, n); err != nil {
+		if err := s.insertNIC(ctx, b, job, i, n); err != nil {
 			return err
 		}
 	}
@@ -136,11 +135,9 @@ func batchImage(ctx context.Context, b *groupcommit.Batch, name string) (seedbed
 	return i, err
 }
 
-func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, id seedbed.InstanceID, n seedbed.NIC) error {
-	mac := n.MAC.String()
-	if err := unclaimed(ctx, b, job, holdsMAC, func(h held) string {
-		return fmt.Sprintf("MAC address %s already belongs to instance %q (job %s)", mac, h.name, h.job.Short())
-	}, mac); err != nil {
+func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed.JobID, i seedbed.Instance, n seedbed.NIC) error {
+	mac := "MAC address " + n.MAC.String()
+	if err := unclaimed(ctx, b, job, i.Project, holdsMAC, mac, belongs(mac), n.MAC.String()); err != nil {
 		return err
 	}
 	network, err := batchNetwork(ctx, b, n.Network)
@@ -151,11 +148,10 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 	if err != nil {
 		return err
 	}
-	if err := unclaimed(ctx, b, job, holdsAddr, func(h held) string {
-		return fmt.Sprintf("address %s already belongs to instance %q (job %s)", addr, h.name, h.job.Short())
-	}, n.Network, addr.String()); err != nil {
+	address := "address " + addr.String()
+	if err := unclaimed(ctx, b, job, i.Project, holdsAddr, address, belongs(address), n.Network, addr.String()); err != nil {
 		return err
 	}
-	b.Add(nicTable, string(id), int64(n.Index), mac, n.Network, addr.String())
+	b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, addr.String())
 	return nil
 }

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"overtaking", overtakeCases},
 		{"outbox", outboxCases},
 		{"access", accessCases},
+		{"project", projectCases},
 		{"template", templateCases},
 		{"change", changeCases},
 		{"script", scriptCases},

@@ -31,6 +31,7 @@ var changingRoutes = map[string]matched{
 	"POST /maintenance/:id/cancel":   {why: once},
 	"POST /projects":                 {why: makes},
 	"PATCH /projects/:name":          {object: "/projects/acme", body: `{"description":"a shop"}`},
+	"PUT /projects/:name/quota":      {object: "/projects/acme", path: "/quota", body: `{"max_instances":3}`},
 	"DELETE /projects/:name":         {object: "/projects/acme"},
 	"POST /tokens":                   {why: makes},
 	"DELETE /tokens/:name":           {object: "/tokens/robot"},

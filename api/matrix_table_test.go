@@ -30,6 +30,7 @@ var routeAccess = map[string]access{
 	"POST /projects":                              {401, 403, 403, 415, ""},
 	"GET /projects/:name":                         {401, 404, 404, 404, ""},
 	"PATCH /projects/:name":                       {401, 403, 403, 415, ""},
+	"PUT /projects/:name/quota":                   {401, 403, 403, 415, ""},
 	"DELETE /projects/:name":                      {401, 403, 403, 404, ""},
 	"GET /tokens":                                 {401, 403, 403, 200, ""},
 	"POST /tokens":                                {401, 403, 403, 415, ""},

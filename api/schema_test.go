@@ -34,6 +34,7 @@ var (
 		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
 		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
 		"Project": seedbed.Project{}, "ProjectRequest": wire.ProjectRequest{}, "ProjectChange": wire.ProjectChange{},
+		"ProjectStatus": wire.ProjectStatus{}, "ProjectQuota": seedbed.ProjectQuota{}, "Use": seedbed.Use{},
 	}
 	answers = map[string]any{
 		"AuditEntry":      seedbed.AuditEntry{},

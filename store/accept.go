@@ -67,8 +67,8 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 				return nil, err
 			}
 		}
-		if err := holdToken(ctx, b, asker, &a); err != nil {
-			return nil, err
+		if a.Job.Kind == seedbed.JobCreate && a.Delivery == nil && asker != nil {
+			a.Instance.Token = asker.Token
 		}
 		if err := matched(ctx, b.Tx, asker, a.Job); err != nil {
 			return nil, err
@@ -85,7 +85,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
 		err = db.writes.Together(ctx, what, groupcommit.Change{
-			Networks: instances.NetworksOf(a.Instance), Hook: hooks.QuotaOf(a), Token: quotaToken(asker, a),
+			Networks: instances.NetworksOf(a.Instance), Hook: hooks.QuotaOf(a), Token: quotaToken(asker, a), Project: quotaProject(a),
 			Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 				told, err := fn(ctx, b)
 				if known := (*seedbed.Error)(nil); b.Shared && a.Delivery != nil && errors.As(err, &known) {
@@ -189,26 +189,6 @@ func checkInstance(i *seedbed.Instance) error {
 	return nil
 }
 
-// batchProjects holds the projects that the writes of a batch have found, by name.
-type batchProjects map[string]bool
-
-// checkProject returns ErrInvalid unless there is such a project. It reads it once for all writes of
-// the batch. That the project stays until the transaction ends is the foreign key's.
-func checkProject(ctx context.Context, b *groupcommit.Batch, name string) error {
-	known := groupcommit.Of[batchProjects](b)
-	if (*known)[name] {
-		return nil
-	}
-	if err := access.CheckProject(ctx, b.Tx, name); err != nil {
-		return err
-	}
-	if *known == nil {
-		*known = batchProjects{}
-	}
-	(*known)[name] = true
-	return nil
-}
-
 // accept writes the job and its subject.
 func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
 	if err := acceptAfter(ctx, b.Tx, &a.Job); err != nil {
@@ -223,13 +203,19 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	if err := acceptPool(ctx, b.Tx, a); err != nil {
 		return err
 	}
+	if err := holdJobs(ctx, b, a.Job.Project); err != nil {
+		return err
+	}
 	return jobs.InsertJob(ctx, b, a.Job, 1+len(a.Warnings))
 }
 
 // acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the
 // deferred foreign keys, would search all those rows for each job that is inserted later.
 func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
-	if err := checkProject(ctx, b, a.Instance.Project); err != nil {
+	if err := holdQuotas(ctx, b, *a.Instance); err != nil {
+		return err
+	}
+	if err := holdJobs(ctx, b, a.Instance.Project); err != nil {
 		return err
 	}
 	a.Job.Project, a.Job.Subject, a.Job.Instance, a.Job.Node = a.Instance.Project, a.Instance.Name, a.Instance.ID, a.Instance.Node

@@ -26,11 +26,12 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 	}
 	next := *a.Rebuild
 	next.ID, next.Project, next.Name = a.Job.Instance, a.Job.Project, a.Job.Subject
-	token, err := tokenOf(ctx, tx, next.ID)
+	of, err := ownersOf(ctx, tx, next.ID)
 	if err != nil {
 		return err
 	}
-	if err := holdTokenQuota(ctx, groupcommit.Alone(tx), token, next); err != nil {
+	next.Token = of.Token
+	if err := holdQuotas(ctx, groupcommit.Alone(tx), next); err != nil {
 		return err
 	}
 	// A transaction that removes one of the images waits for this lock, and then sees this job.
@@ -52,20 +53,23 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 
 // addRebuilt adds to has what either side of a rebuild needs beyond the instance's current
 // resources. Until the job ends, the instance may become either side.
-func addRebuilt(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, now seedbed.Instance, has *seedbed.TokenQuota) error {
-	vcpus, memory, disk := now.VCPUs, now.Memory, disksOf(now)
+func addRebuilt(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, inst seedbed.Instance, has *seedbed.Use) error {
+	now, most := useOf(inst), useOf(inst)
 	for _, which := range []seedbed.RebuildSide{seedbed.RebuildNext, seedbed.RebuildBefore} {
 		s, err := side(ctx, tx, job, which)
 		if err != nil {
 			return err
 		}
-		if s != nil {
-			vcpus, memory, disk = max(vcpus, s.VCPUs), max(memory, s.Memory), max(disk, disksOf(*s))
+		if s == nil {
+			continue
+		}
+		u := useOf(*s)
+		most.VCPUs, most.Memory = max(most.VCPUs, u.VCPUs), max(most.Memory, u.Memory)
+		for pool, size := range u.DiskIn {
+			most.AddDisk(pool, max(0, size-most.DiskIn[pool]))
 		}
 	}
-	has.VCPUs += int64(vcpus - now.VCPUs)
-	has.Memory += memory - now.Memory
-	has.Disk += disk - disksOf(now)
+	addDifference(has, now, most)
 	return nil
 }
 
@@ -80,11 +84,12 @@ func resumableRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if err != nil {
 		return err
 	}
-	token, err := tokenOf(ctx, tx, next.ID)
+	of, err := ownersOf(ctx, tx, next.ID)
 	if err != nil {
 		return err
 	}
-	return holdTokenQuota(ctx, groupcommit.Alone(tx), token, *next)
+	next.Project, next.Token = of.Project, of.Token
+	return holdQuotas(ctx, groupcommit.Alone(tx), *next)
 }
 
 // checkRebuild validates what a rebuild job makes of its instance.

@@ -7,12 +7,11 @@ import (
 	"seedbed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
-	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
 // acceptResize completes the row of a resize job. A change of vCPUs or memory requires a stopped
-// domain, and every change must fit the quota of the instance's token.
+// domain, and every change must fit the quotas of the instance's token and project.
 func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if err := acceptVolumeJob(ctx, tx, j); err != nil {
 		return err
@@ -34,7 +33,7 @@ func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			"instance %q is %s: vcpus and memory can be changed while it is stopped (seedbed vm stop); a disk can grow while it runs",
 			inst.Name, inst.State)
 	}
-	return holdTokenQuota(ctx, groupcommit.Alone(tx), inst.Token, next)
+	return holdQuotas(ctx, groupcommit.Alone(tx), next)
 }
 
 // given returns n, or NULL if n is zero.
@@ -63,37 +62,6 @@ func resized(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, s seedbed.ResizeS
 	return nil
 }
 
-// addGrowth adds to has what the live jobs of the token's instances, except the instance but, will
-// add. A job counts from the time when it was accepted.
-func addGrowth(ctx context.Context, tx *sqldb.Tx, token string, but seedbed.InstanceID, has *seedbed.TokenQuota) error {
-	jobs, err := sqldb.List(ctx, tx, jobs.ScanJob,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE kind IN ($1, $2) AND `+jobs.Live+` AND instance <> $3
-		AND instance IN (SELECT id FROM instance WHERE token = $4 AND token <> '')`, seedbed.JobResize, seedbed.JobRebuild, but, token)
-	if err != nil {
-		return err
-	}
-	for _, j := range jobs {
-		inst, err := instances.ReadOne(ctx, tx, j.Instance)
-		if err != nil {
-			return err
-		}
-		if j.Kind == seedbed.JobRebuild {
-			if err := addRebuilt(ctx, tx, j.ID, inst, has); err != nil {
-				return err
-			}
-			continue
-		}
-		next, err := grown(inst, j)
-		if err != nil {
-			return err
-		}
-		has.VCPUs += int64(next.VCPUs - inst.VCPUs)
-		has.Memory += next.Memory - inst.Memory
-		has.Disk += disksOf(next) - disksOf(inst)
-	}
-	return nil
-}
-
 // grown returns the instance as an accepted resize job leaves it. The job may have done a part of
 // that already.
 func grown(inst seedbed.Instance, j seedbed.Job) (seedbed.Instance, error) {
@@ -117,5 +85,5 @@ func resumableResize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if err != nil {
 		return err
 	}
-	return holdTokenQuota(ctx, groupcommit.Alone(tx), inst.Token, next)
+	return holdQuotas(ctx, groupcommit.Alone(tx), next)
 }

@@ -5,6 +5,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/outbox"
@@ -31,6 +32,9 @@ func (db *DB) ResumeJob(ctx context.Context, id seedbed.JobID, checks ...func(se
 			return sqldb.OrConflict(nil, "job %s is %s: only one that has failed, and was not undone, can be resumed", j.ID.Short(), j.State)
 		}
 		if err := resumable(ctx, tx, j); err != nil {
+			return err
+		}
+		if err := holdJobs(ctx, groupcommit.Alone(tx), j.Project); err != nil {
 			return err
 		}
 		stage := j.Stage

@@ -52,7 +52,7 @@ func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume)
 		seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {
 		return err
 	}
-	if err := holdTokenDisk(ctx, tx, *next, v); err != nil {
+	if err := holdDisk(ctx, tx, *next, v); err != nil {
 		return err
 	}
 	next.Volumes = append(next.Volumes, v)

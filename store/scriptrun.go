@@ -83,7 +83,7 @@ func (db *DB) AddVolume(ctx context.Context, ref seedbed.JobRef, v seedbed.Volum
 		for _, w := range inst.Volumes {
 			v.Index = max(v.Index, w.Index+1)
 		}
-		if err := holdTokenDisk(ctx, tx, inst, v); err != nil {
+		if err := holdDisk(ctx, tx, inst, v); err != nil {
 			return err
 		}
 		inst.Volumes = []seedbed.Volume{v}

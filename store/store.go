@@ -151,9 +151,10 @@ func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 	if err := jobs.Prepare(ctx, b, writes); err != nil {
 		return err
 	}
-	var networks, hooked, tokens []string
+	var networks, hooked, tokens, projects []string
 	for _, w := range writes {
-		networks, hooked, tokens = append(networks, w.Networks...), append(hooked, w.Hook), append(tokens, w.Token)
+		networks, hooked = append(networks, w.Networks...), append(hooked, w.Hook)
+		tokens, projects = append(tokens, w.Token), append(projects, w.Project)
 	}
 	if err := instances.LockNetworks(ctx, b, networks); err != nil {
 		return err
@@ -161,8 +162,15 @@ func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 	if err := sqldb.InOrder(hooked, func(hook string) error { return hooks.LockQuota(ctx, b, hook) }); err != nil {
 		return err
 	}
-	return sqldb.InOrder(tokens, func(token string) error {
+	err := sqldb.InOrder(tokens, func(token string) error {
 		_, err := lockToken(ctx, b, token)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return sqldb.InOrder(projects, func(project string) error {
+		_, err := lockProject(ctx, b, project)
 		return err
 	})
 }

@@ -36,9 +36,9 @@ func (c *Client) AddProject(ctx context.Context, r wire.ProjectRequest) (seedbed
 	return post[seedbed.Project](ctx, c, "/projects", r)
 }
 
-// Project returns a project, or seedbed.ErrNotFound.
-func (c *Client) Project(ctx context.Context, name string) (seedbed.Project, error) {
-	return get[seedbed.Project](ctx, c, at("/projects", name), nil)
+// Project returns a project and what it uses, or seedbed.ErrNotFound.
+func (c *Client) Project(ctx context.Context, name string) (wire.ProjectStatus, error) {
+	return get[wire.ProjectStatus](ctx, c, at("/projects", name), nil)
 }
 
 // Projects lists the projects that the caller sees.
@@ -49,6 +49,11 @@ func (c *Client) Projects(ctx context.Context) ([]seedbed.Project, error) {
 // ChangeProject changes a project, and returns it as it is then.
 func (c *Client) ChangeProject(ctx context.Context, name string, change wire.ProjectChange) (seedbed.Project, error) {
 	return patch[seedbed.Project](ctx, c, at("/projects", name), change)
+}
+
+// SetProjectQuota bounds what a project may have, and returns it as it is then.
+func (c *Client) SetProjectQuota(ctx context.Context, name string, q seedbed.ProjectQuota) (seedbed.Project, error) {
+	return put[seedbed.Project](ctx, c, at("/projects", name)+"/quota", "", q)
 }
 
 // DeleteProject removes a project that has nothing. It returns seedbed.ErrInUse, naming what it has.

@@ -24,15 +24,25 @@ func (r *router) projects() listing[seedbed.Project] {
 	}
 }
 
-// project answers the project that the path names. To a caller from another project it does not exist.
+// project answers the project that the path names, with what it uses. To a caller from another project
+// it does not exist.
 func (r *router) project(ctx context.Context, c *fiber.Ctx) error {
-	who := server.CallerOf(c)
-	return showTagged(ctx, c, "project", func(ctx context.Context, name string) (seedbed.Project, error) {
-		if !who.Home && name != who.Project {
-			return seedbed.Project{}, seedbed.NoProject(name)
-		}
-		return r.Store.Project(ctx, name)
-	}, projectTag)
+	n, err := server.NameOf(c, "project")
+	if err != nil {
+		return err
+	}
+	if who := server.CallerOf(c); !who.Home && n != who.Project {
+		return seedbed.NoProject(n)
+	}
+	p, err := r.Store.Project(ctx, n)
+	if err != nil {
+		return err
+	}
+	used, err := r.Store.ProjectUse(ctx, n)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, projectTag(p), wire.ProjectStatus{Project: p, Used: used})
 }
 
 // projectTag returns the entity tag of a project. A later project never has the number of this one.
@@ -43,7 +53,7 @@ func (r *router) createProject(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	p, err := r.Store.CreateProject(ctx, seedbed.Project{Name: req.Name, Description: req.Description})
+	p, err := r.Store.CreateProject(ctx, seedbed.Project{Name: req.Name, Description: req.Description, Quota: req.Quota})
 	if err != nil {
 		return err
 	}
@@ -52,23 +62,40 @@ func (r *router) createProject(ctx context.Context, c *fiber.Ctx) error {
 
 // changeProject changes the fields that the body has, and leaves the rest.
 func (r *router) changeProject(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.ProjectChange
+	return r.modifyProject(ctx, c, &req, func(p *seedbed.Project) error {
+		if req.Description == nil {
+			return server.Invalid("nothing to change: expected description")
+		}
+		p.Description = *req.Description
+		return nil
+	})
+}
+
+// setProjectQuota sets the quota of a project. It applies from now on.
+func (r *router) setProjectQuota(ctx context.Context, c *fiber.Ctx) error {
+	var q seedbed.ProjectQuota
+	return r.modifyProject(ctx, c, &q, func(p *seedbed.Project) error {
+		p.Quota = q
+		return nil
+	})
+}
+
+// modifyProject reads the body into req, applies a change to the project that the path names, unless the
+// request has an If-Match header that does not match, and answers the project as it is then.
+func (r *router) modifyProject(ctx context.Context, c *fiber.Ctx, req any, change func(*seedbed.Project) error) error {
 	n, err := server.NameOf(c, "project")
 	if err != nil {
 		return err
 	}
-	var req wire.ProjectChange
-	if err := server.Receive(c, &req); err != nil {
+	if err := server.Receive(c, req); err != nil {
 		return err
-	}
-	if req.Description == nil {
-		return server.Invalid("nothing to change: expected description")
 	}
 	p, err := r.Store.ChangeProject(ctx, n, func(p *seedbed.Project) error {
 		if err := server.Matches(c, projectTag(*p)); err != nil {
 			return err
 		}
-		p.Description = *req.Description
-		return nil
+		return change(p)
 	})
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ func (r *router) installationRoutes() []route {
 		// Tokens and the audit log.
 		{post, "/projects", admin, call, r.createProject},
 		{patch, "/projects/:name", admin, call, r.changeProject},
+		{put, "/projects/:name/quota", admin, call, r.setProjectQuota},
 		{del, "/projects/:name", admin, call, r.deleteProject},
 		{get, "/tokens", admin, call, r.tokens().serve},
 		{post, "/tokens", admin, call, r.createToken},

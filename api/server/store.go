@@ -181,8 +181,10 @@ type Access interface {
 	CreateProject(ctx context.Context, p seedbed.Project) (seedbed.Project, error)
 	Project(ctx context.Context, name string) (seedbed.Project, error)
 	Projects(ctx context.Context) ([]seedbed.Project, error)
-	// ChangeProject applies change to a project's description.
+	// ChangeProject applies change to a project's description and quota.
 	ChangeProject(ctx context.Context, name string, change func(*seedbed.Project) error) (seedbed.Project, error)
+	// ProjectUse returns what the instances and jobs of a project have.
+	ProjectUse(ctx context.Context, name string) (seedbed.Use, error)
 	// DeleteProject removes a project. It returns ErrInUse, naming what it has.
 	DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error
 	CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error)

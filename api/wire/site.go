@@ -67,6 +67,14 @@ type NetworkChange struct {
 type ProjectRequest struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
+	// Quota bounds what the project may have.
+	Quota seedbed.ProjectQuota `json:"quota,omitzero"`
+}
+
+// ProjectStatus is a project and what it uses.
+type ProjectStatus struct {
+	seedbed.Project
+	Used seedbed.Use `json:"used"`
 }
 
 // ProjectChange changes a project. Nil fields change nothing.

@@ -71,6 +71,7 @@ var requests = []struct {
 	{wire.NetworkChange{}, nil},
 	{wire.ProjectRequest{}, map[string]string{"name": argument}},
 	{wire.ProjectChange{}, nil},
+	{seedbed.ProjectQuota{}, nil},
 	{wire.TokenRequest{}, map[string]string{"name": argument}},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},
@@ -102,7 +103,7 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 // answers are the types of package wire that the tool only receives.
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
-	"NewToken", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate", "UserData", "Script", "ScriptOptions", "OVA",
+	"NewToken", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate", "UserData", "Script", "ScriptOptions", "OVA",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.
@@ -143,7 +144,7 @@ func fields(t reflect.Type, prefix string) (all []string) {
 		name := cli.JSONName(f)
 		switch {
 		case name == "":
-		case f.Type == reflect.TypeFor[seedbed.TokenQuota]() || f.Type == reflect.TypeFor[seedbed.MetadataOptions]():
+		case f.Type == reflect.TypeFor[seedbed.TokenQuota]() || f.Type == reflect.TypeFor[seedbed.ProjectQuota]() || f.Type == reflect.TypeFor[seedbed.MetadataOptions]():
 			all = append(all, fields(f.Type, prefix+name+".")...)
 		default:
 			all = append(all, prefix+name)

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
 
-const projectColumns = `name, number, description, revision, created, changed`
+const projectColumns = `name, number, description, quota, revision, created, changed`
 
 func scanProject(r sqldb.Row) (p seedbed.Project, err error) {
-	err = r.Scan(&p.Name, &p.Number, &p.Description, &p.Revision, sqldb.ToTime(&p.Created), sqldb.ToTime(&p.Changed))
+	err = r.Scan(&p.Name, &p.Number, &p.Description, sqldb.ToJSON(&p.Quota), &p.Revision, sqldb.ToTime(&p.Created), sqldb.ToTime(&p.Changed))
 	return p, err
 }
 
@@ -43,8 +44,8 @@ func (s *Store) CreateProject(ctx context.Context, p seedbed.Project) (made seed
 			if taken != "" {
 				continue
 			}
-			n, err := sqldb.Affect(ctx, tx, `INSERT INTO project (`+projectColumns+`) VALUES ($1, $2, $3, 1, $4, $4) ON CONFLICT DO NOTHING`,
-				p.Name, number, sqldb.Clean(p.Description, 1000), at)
+			n, err := sqldb.Affect(ctx, tx, `INSERT INTO project (`+projectColumns+`) VALUES ($1, $2, $3, $4, 1, $5, $5) ON CONFLICT DO NOTHING`,
+				p.Name, number, sqldb.Clean(p.Description, 1000), sqldb.AsJSON(p.Quota), at)
 			if err == nil && n == 0 {
 				err = seedbed.Errorf(seedbed.ErrExists, "project %q exists already", p.Name)
 			}
@@ -80,31 +81,32 @@ func (s *Store) Projects(ctx context.Context) (all []seedbed.Project, err error)
 	return all, err
 }
 
-// lockProject returns a project, and locks its row for the rest of the transaction.
-func lockProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
+// LockProject returns a project, and locks its row for the rest of the transaction. It returns
+// ErrNotFound if there is none of that name.
+func LockProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
 	return sqldb.LockOne(ctx, tx, scanProject, seedbed.NoProject(name),
 		`UPDATE project SET revision = revision WHERE name = $1 RETURNING `+projectColumns, name)
 }
 
-// ChangeProject applies change to a project's description. Its name and number cannot change.
+// ChangeProject applies change to a project's description and quota. Its name and number cannot change.
 func (s *Store) ChangeProject(ctx context.Context, name string, change func(*seedbed.Project) error) (p seedbed.Project, err error) {
 	err = s.db.Update(ctx, "change project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		if p, err = lockProject(ctx, tx, name); err != nil {
+		if p, err = LockProject(ctx, tx, name); err != nil {
 			return err
 		}
 		was := p
 		if err := change(&p); err != nil {
 			return err
 		}
-		if p.Name, p.Number = was.Name, was.Number; p == was {
+		if p.Name, p.Number = was.Name, was.Number; reflect.DeepEqual(p, was) {
 			return sqldb.ErrUnchanged
 		}
 		if err := p.Check(); err != nil {
 			return err
 		}
 		p.Revision, p.Changed = was.Revision+1, sqldb.Now()
-		return sqldb.Exec(ctx, tx, `UPDATE project SET description = $1, revision = $2, changed = $3 WHERE name = $4`,
-			sqldb.Clean(p.Description, 1000), p.Revision, sqldb.Micros(p.Changed), name)
+		return sqldb.Exec(ctx, tx, `UPDATE project SET description = $1, quota = $2, revision = $3, changed = $4 WHERE name = $5`,
+			sqldb.Clean(p.Description, 1000), sqldb.AsJSON(p.Quota), p.Revision, sqldb.Micros(p.Changed), name)
 	})
 	return p, err
 }
@@ -113,7 +115,7 @@ func (s *Store) ChangeProject(ctx context.Context, name string, change func(*see
 // ErrConflict for the default project.
 func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error {
 	return s.db.Update(ctx, "remove project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		p, err := lockProject(ctx, tx, name)
+		p, err := LockProject(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -170,16 +172,15 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 // HoldProject returns ErrInvalid unless there is a project of that name, and locks its row, so that it
 // is not removed before the transaction ends.
 func HoldProject(ctx context.Context, tx *sqldb.Tx, name string) error {
-	_, err := lockProject(ctx, tx, name)
+	_, err := LockProject(ctx, tx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		err = seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80))
 	}
 	return err
 }
 
-// CheckProject returns ErrInvalid unless there is a project of that name.
-func CheckProject(ctx context.Context, tx *sqldb.Tx, name string) error {
-	_, err := sqldb.One(ctx, tx, sqldb.Value[string], seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80)),
-		`SELECT name FROM project WHERE name = $1`, name)
-	return err
+// ReadProject returns a project. It returns ErrInvalid if there is none of that name.
+func ReadProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
+	return sqldb.One(ctx, tx, scanProject, seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80)),
+		`SELECT `+projectColumns+` FROM project WHERE name = $1`, name)
 }

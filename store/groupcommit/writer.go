@@ -74,9 +74,9 @@ type Change struct {
 	Ends bool
 	// Networks are those that the write takes addresses of. The batch locks all of its networks first.
 	Networks []string
-	// Hook and Token are those whose quotas the write counts against, if any. The batch locks all of
-	// them after the networks.
-	Hook, Token string
+	// Hook, Token and Project are those whose quotas the write counts against, if any. The batch locks
+	// all of them after the networks.
+	Hook, Token, Project string
 	// Do writes, and returns the events of the write.
 	Do func(context.Context, *Batch) ([]outbox.Event, error)
 }

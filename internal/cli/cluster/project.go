@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +27,8 @@ is the operators' own: its admins manage the installation, and act in another pr
 with --project.`,
 	})
 	r := projects(a)
-	c.AddCommand(projectAdd(a), r.List(a, "list", "List projects"), r.Show(a, "show NAME", "Show a project"), projectSet(a), projectRemove(a))
+	c.AddCommand(projectAdd(a), r.List(a, "list", "List projects"), projectShow(a), projectSet(a), projectQuota(a),
+		projectRemove(a))
 	return c
 }
 
@@ -32,18 +36,121 @@ func projects(a *cli.App) cli.Resource[seedbed.Project] {
 	return cli.Resource[seedbed.Project]{
 		Some: cli.Selected((*client.Client).ListProjects), Filters: []cli.Filter{cli.NameFilter()},
 		None: "no projects", Unmatched: "no matching projects",
-		Head: []string{"name", "number", "made", "description"},
+		Head: []string{"name", "number", "made", "quota", "description"},
 		Row: func(p seedbed.Project) []string {
-			return []string{p.Name, p.Number, a.Ago(p.Created), p.Description}
+			return []string{p.Name, p.Number, a.Ago(p.Created), projectQuotaLine(p.Quota), p.Description}
 		},
-		One: cli.Named((*client.Client).Project), Pairs: projectPairs,
 	}
 }
 
-func projectPairs(a *cli.App, p seedbed.Project) [][2]string {
-	return [][2]string{
-		{"name", p.Name}, {"number", p.Number}, {"description", p.Description}, {"made", a.Moment(p.Created)},
+// projectShow returns a command that shows a project with what it uses, may have and has left.
+func projectShow(a *cli.App) *cobra.Command {
+	return &cobra.Command{Use: "show NAME", Short: "Show a project, its quota and what it uses",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			p, err := api.Project(ctx, args[0])
+			err = a.ShowPairs(err, p, [][2]string{
+				{"name", p.Name}, {"number", p.Number}, {"description", p.Description}, {"made", a.Moment(p.Created)},
+			})
+			if err != nil || a.JSON() {
+				return err
+			}
+			fmt.Fprintln(a.Out)
+			a.PrintTable([]string{"what", "used", "quota", "left"}, useRows(p), "")
+			return nil
+		}),
 	}
+}
+
+// useRows returns the rows of a table of what a project uses, may have and has left.
+func useRows(p wire.ProjectStatus) (rows [][]string) {
+	add := func(what string, used, most int64, shown func(int64) string) {
+		row := []string{what, shown(used), "no limit", ""}
+		if most > 0 {
+			row[2], row[3] = shown(most), shown(max(0, most-used))
+		}
+		rows = append(rows, row)
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	size := func(n int64) string { return seedbed.Bytes(n).String() }
+	q, u := p.Quota, p.Used
+	add("instances", u.Instances, q.Instances, number)
+	add("vcpus", u.VCPUs, q.VCPUs, number)
+	add("memory", int64(u.Memory), int64(q.Memory), size)
+	add("disk", int64(u.Disk), int64(q.Disk), size)
+	pools := maps.Clone(u.DiskIn)
+	for pool := range q.DiskIn {
+		pools[pool] += 0
+	}
+	for _, pool := range slices.Sorted(maps.Keys(pools)) {
+		add("disk in pool "+pool, int64(pools[pool]), int64(q.DiskIn[pool]), size)
+	}
+	add("addresses", u.Addresses, q.Addresses, number)
+	add("jobs that have not ended", u.Jobs, q.Jobs, number)
+	return rows
+}
+
+// projectQuotaFlags are the flags of a project's quota, whose fields have that prefix.
+func projectQuotaFlags(prefix string) []cli.Flag {
+	return []cli.Flag{
+		{Field: prefix + "max_instances", Usage: "at most `N` instances; 0: no limit"},
+		{Field: prefix + "max_vcpus", Usage: "at most `N` virtual CPUs of all instances together; 0: no limit"},
+		{Field: prefix + "max_memory", Usage: "at most this `SIZE` of memory of all instances together; 0: no limit"},
+		{Field: prefix + "max_disk", Usage: "at most this `SIZE` of all disks together; 0: no limit"},
+		{
+			Field: prefix + "max_disk_in", Each: true, ParseAll: poolSizes,
+			Usage: "at most this size of all disks in a pool together, as `POOL=SIZE` (repeatable)",
+		},
+		{Field: prefix + "max_addresses", Usage: "at most `N` addresses of instances; 0: no limit"},
+		{Field: prefix + "max_jobs", Usage: "at most `N` jobs that have not ended; 0: no limit"},
+	}
+}
+
+// poolSizes parses sizes by the names of pools.
+func poolSizes(texts []string) (any, error) {
+	sizes := map[string]seedbed.Bytes{}
+	for _, text := range texts {
+		pool, size, ok := strings.Cut(text, "=")
+		_, twice := sizes[pool]
+		n, err := seedbed.ParseBytes(size)
+		if !ok || twice || err != nil {
+			return nil, cli.Usagef("--max-disk-in %q: expected POOL=SIZE such as ssd=500GiB, each pool once", text)
+		}
+		sizes[pool] = n
+	}
+	return sizes, nil
+}
+
+func projectQuota(a *cli.App) *cobra.Command {
+	var q seedbed.ProjectQuota
+	c := &cobra.Command{
+		Use: "quota NAME", Short: "Set resource limits for a project",
+		Long: `Set resource limits for all that a project has. Limits you omit are removed. Existing
+instances are not affected. "project show" shows what is used and what is left.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			p, err := api.SetProjectQuota(ctx, args[0], q)
+			return a.Tell(err, p, "project %s: %s", p.Name, cmp.Or(projectQuotaLine(p.Quota), "no limits"))
+		}),
+	}
+	a.Fill(c, &q, projectQuotaFlags("")...)
+	return c
+}
+
+// projectQuotaLine returns a quota on one line, or an empty string for no quota.
+func projectQuotaLine(q seedbed.ProjectQuota) string {
+	var all []string
+	if line := quotaLine(q.TokenQuota); line != "" {
+		all = append(all, line)
+	}
+	for _, pool := range slices.Sorted(maps.Keys(q.DiskIn)) {
+		all = append(all, fmt.Sprintf("disk in %s %s", pool, q.DiskIn[pool]))
+	}
+	if q.Addresses > 0 {
+		all = append(all, fmt.Sprintf("%d addresses", q.Addresses))
+	}
+	if q.Jobs > 0 {
+		all = append(all, fmt.Sprintf("%d jobs", q.Jobs))
+	}
+	return strings.Join(all, ", ")
 }
 
 func projectAdd(a *cli.App) *cobra.Command {
@@ -58,7 +165,7 @@ for it is made with: seedbed token add TOKEN --project NAME.`,
 			return a.Tell(err, p, "project %s added; its account number is %s", p.Name, p.Number)
 		}),
 	}
-	a.Fill(c, &r, cli.Flag{Field: "description", Usage: "description as `TEXT`"})
+	a.Fill(c, &r, append(projectQuotaFlags("quota."), cli.Flag{Field: "description", Usage: "description as `TEXT`"})...)
 	return c
 }
 

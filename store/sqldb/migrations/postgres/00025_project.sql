@@ -5,6 +5,7 @@ CREATE TABLE project (
     name        text COLLATE "C" NOT NULL PRIMARY KEY,
     number      text COLLATE "C" NOT NULL UNIQUE, -- of its account: twelve digits
     description text COLLATE "C" NOT NULL,
+    quota       text COLLATE "C" NOT NULL, -- JSON
     revision    bigint NOT NULL,
     created     bigint NOT NULL,
     changed     bigint NOT NULL
@@ -14,8 +15,8 @@ CREATE TABLE project_removed (
     name   text COLLATE "C" NOT NULL PRIMARY KEY,
     number text COLLATE "C" NOT NULL UNIQUE
 );
-INSERT INTO project (name, number, description, revision, created, changed)
-  SELECT 'default', CAST(CAST(100000000000 + floor(random() * 900000000000) AS bigint) AS text), '', 1, t.at, t.at
+INSERT INTO project (name, number, description, quota, revision, created, changed)
+  SELECT 'default', CAST(CAST(100000000000 + floor(random() * 900000000000) AS bigint) AS text), '', '{}', 1, t.at, t.at
   FROM (SELECT CAST(extract(epoch FROM now()) * 1000000 AS bigint) AS at) AS t;
 
 -- A name is unique in its project.

@@ -5,6 +5,7 @@ CREATE TABLE project (
     name        text    NOT NULL PRIMARY KEY,
     number      text    NOT NULL UNIQUE, -- of its account: twelve digits
     description text    NOT NULL,
+    quota       text    NOT NULL, -- JSON
     revision    integer NOT NULL,
     created     integer NOT NULL,
     changed     integer NOT NULL
@@ -14,8 +15,8 @@ CREATE TABLE project_removed (
     name   text NOT NULL PRIMARY KEY,
     number text NOT NULL UNIQUE
 ) STRICT;
-INSERT INTO project (name, number, description, revision, created, changed)
-  SELECT 'default', substr('100000000000' + abs(random() % 900000000000), 1, 12), '', 1, t.at, t.at
+INSERT INTO project (name, number, description, quota, revision, created, changed)
+  SELECT 'default', substr('100000000000' + abs(random() % 900000000000), 1, 12), '', '{}', 1, t.at, t.at
   FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS integer) AS at) AS t;
 
 -- A name is unique in its project. SQLite cannot drop the old constraint, so the table is made anew.

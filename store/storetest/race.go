@@ -23,6 +23,7 @@ var raceCases = map[string]func(*bench){
 	"addresses":       testAddressRace,
 	"creates alike":   testCreatesAlike,
 	"claims":          testClaimRace,
+	"project quota":   testProjectQuotaRace,
 	"one cron slot":   testSlotRace,
 	"one setting":     testSettingRace,
 	"events gap-free": testEventRace,

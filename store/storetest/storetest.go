@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"outbox", outboxCases},
 		{"access", accessCases},
 		{"project", projectCases},
+		{"project quota", projectQuotaCases},
 		{"template", templateCases},
 		{"change", changeCases},
 		{"script", scriptCases},

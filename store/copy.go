@@ -17,7 +17,7 @@ import (
 
 // tables lists all tables that hold state, each after those that it refers to.
 var tables = []string{
-	"setting", "node", "network", "maintenance", "image", "ova", "ova_volume",
+	"setting", "project", "project_removed", "node", "network", "maintenance", "image", "ova", "ova_volume",
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk", "userdata", "script",
 	"profile", "hook", "hook_key", "hook_profile",
 	"job", "job_stage", "job_event", "event_order", "job_output", "job_script", "orphan", "stray", "claim", "delivery", "delivery_other",
@@ -81,6 +81,10 @@ func copyAll(ctx context.Context, src *sqldb.Tx, conn *pgx.Conn, name string) ([
 	if err := checkTarget(ctx, src, dst, name); err != nil {
 		return nil, err
 	}
+	// Guests know the number of the source's default project.
+	if _, err := dst.Exec(ctx, `DELETE FROM project`); err != nil {
+		return nil, err
+	}
 	var done []Copied
 	for _, table := range tables {
 		n, err := copyTable(ctx, src, dst, table)
@@ -130,8 +134,12 @@ func checkTarget(ctx context.Context, src *sqldb.Tx, dst pgx.Tx, name string) er
 		return err
 	}
 	for _, table := range tables {
+		query := `SELECT EXISTS (SELECT 1 FROM ` + table + `)`
+		if table == "project" { // a migration makes the default one
+			query = `SELECT EXISTS (SELECT 1 FROM project WHERE name <> '` + seedbed.DefaultProject + `')`
+		}
 		var full bool
-		if err := dst.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+`)`).Scan(&full); err != nil {
+		if err := dst.QueryRow(ctx, query).Scan(&full); err != nil {
 			return err
 		}
 		if full {

@@ -52,11 +52,16 @@ func everything(t *testing.T, db *DB) {
 		Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
 	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/",
 		Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{0, 200}, 16)}}}))(t)
+	for _, name := range []string{"acme", "former"} {
+		do(db.CreateProject(ctx, seedbed.Project{Name: name, Description: "ö"}))(t)
+	}
+	must(db.DeleteProject(ctx, "former"))
 	for n := range 40 {
 		id := seedbed.NewInstanceID()
 		a := seedbed.Acceptance{
 			Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobCreate},
-			Instance: &seedbed.Instance{ID: id, Name: fmt.Sprintf("web%d", n), Image: "debian", Node: "node", VCPUs: 1, Memory: seedbed.GiB,
+			Instance: &seedbed.Instance{ID: id, Project: []string{seedbed.DefaultProject, "acme"}[n/20], Name: fmt.Sprintf("web%d", n%20),
+				Image: "debian", Node: "node", VCPUs: 1, Memory: seedbed.GiB,
 				UserData: []byte("ünï\x00cödé"), SSHKeys: []string{"k€y"},
 				NICs:    []seedbed.NIC{{MAC: seedbed.NewMAC(), Network: "default"}},
 				Volumes: []seedbed.Volume{{Name: string(id) + "-0", Pool: "default", Size: seedbed.GiB, Image: "debian"}}},

@@ -27,7 +27,6 @@ DELETE FROM instance_script;
 DROP TRIGGER instance_parts;
 CREATE TABLE instance_after (
     id           text    NOT NULL PRIMARY KEY,
-    project      text    NOT NULL REFERENCES project (name),
     name         text    NOT NULL,
     profile      text    NOT NULL,
     image        text    NOT NULL,
@@ -59,12 +58,15 @@ CREATE TABLE instance_after (
     system       text    NOT NULL DEFAULT '{"serial":true,"vnc":false,"autostart":false}',
     token        text    NOT NULL DEFAULT '', -- by which it was made
     hook         text    NOT NULL DEFAULT '', -- by which it was made
+    project      text    NOT NULL REFERENCES project (name),
     UNIQUE (project, name)
 ) STRICT;
-INSERT INTO instance_after (project, id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision, created, changed,
-    fetched, reported, gone_since, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook)
-  SELECT 'default', id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision, created, changed,
-    fetched, reported, gone_since, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, system, token, hook FROM instance;
+INSERT INTO instance_after (id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision,
+    created, changed, fetched, reported, gone_since, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params,
+    system, token, hook, project)
+  SELECT id, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, report_token, revision,
+    created, changed, fetched, reported, gone_since, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params,
+    system, token, hook, 'default' FROM instance;
 DROP TABLE instance;
 ALTER TABLE instance_after RENAME TO instance;
 CREATE INDEX instance_token ON instance (token, vcpus, memory) WHERE token <> '';

@@ -21,6 +21,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/store/sqldb"
 )
 
 // upgradeKey is a public key.
@@ -53,8 +54,8 @@ type upgradedJob struct {
 }
 
 // The previous release's real programs fill a database through their own API and command line.
-// Today's programs find all of it, and work on with it. The previous program then works on with
-// what is there: no migration since has raised min_program.
+// Today's programs find all of it, and work on with it. The previous program then refuses the
+// database, because it does not know projects.
 func TestUpgradeFromPreviousRelease(t *testing.T) {
 	before, old := lab.Previous(t)
 	today := lab.Programs(t)
@@ -86,9 +87,7 @@ store: %[4]s
 			u.start(today)
 			u.check()
 			u.stop()
-			u.start(old)
-			u.goneBack()
-			u.stop()
+			u.refused(old)
 		})
 	}
 }
@@ -208,17 +207,50 @@ func (u *upgraded) check() {
 	if instances, _ := u.read(); len(instances) != 8 {
 		t.Errorf("%d instances; expected 8", len(instances))
 	}
+	u.checkProjects()
 }
 
-// goneBack expects that the previous release shows all that is there, and takes a change.
-func (u *upgraded) goneBack() {
-	if instances, _ := u.read(); len(instances) != 8 {
-		u.t.Errorf("the previous release shows %d instances; expected 8", len(instances))
+// checkProjects expects that all that fill has made is in the default project, and makes another one
+// with an instance of the same name.
+func (u *upgraded) checkProjects() {
+	var projects []struct{ Name, Number string }
+	u.decode(u.cli("project", "list", "-f", "json"), &projects)
+	if len(projects) != 1 || projects[0].Name != seedbed.DefaultProject || len(projects[0].Number) != 12 {
+		u.t.Fatalf("projects %+v; expected the default one, with a number of twelve digits", projects)
 	}
-	u.send("web6")
-	u.cli("create", "back", "scripted", "--no-wait")
-	if instances, _ := u.read(); len(instances) != 10 {
-		u.t.Errorf("the previous release shows %d instances after two more; expected 10", len(instances))
+	for _, noun := range []string{"vm", "job", "hook", "endpoint", "token", "audit"} {
+		args := []string{noun, "list", "-f", "json", "--all"}
+		if noun == "audit" {
+			args = []string{noun, "-f", "json", "--all"}
+		}
+		var all []struct{ Project, Account string }
+		u.decode(u.cli(args...), &all)
+		if len(all) == 0 {
+			u.t.Errorf("no object of %s", noun)
+		}
+		for _, o := range all {
+			if o.Project != seedbed.DefaultProject || noun == "vm" && o.Account != projects[0].Number {
+				u.t.Errorf("an object of %s is in %+v; expected %+v", noun, o, projects[0])
+			}
+		}
+	}
+	u.cli("project", "add", "acme")
+	u.cli("create", "web1", "composed", "--no-wait", "--project", "acme")
+	var made struct{ Project, Account string }
+	u.decode(u.cli("vm", "show", "web1", "--project", "acme", "-f", "json"), &made)
+	if made.Project != "acme" || len(made.Account) != 12 || made.Account == projects[0].Number {
+		u.t.Errorf("the instance of another project is in %+v, and those of the default project in %+v", made, projects[0])
+	}
+}
+
+// refused expects that a release's seedbedd does not start on the database, and says why.
+func (u *upgraded) refused(programs string) {
+	u.t.Helper()
+	ctx, cancel := context.WithTimeout(u.t.Context(), lab.Patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(programs, lab.Seedbedd), "--config", u.file("seedbed.yaml")).CombinedOutput()
+	if want := fmt.Sprintf("needs a program that knows schema %d", sqldb.Schema); err == nil || !strings.Contains(string(out), want) {
+		u.t.Errorf("the previous release's seedbedd: %v, %s; expected that it says that the database %s", err, out, want)
 	}
 }
 

@@ -206,6 +206,9 @@ type ImportSpec struct {
 	Node string `json:"-"`
 }
 
+// FullSubject returns the subject of a job on an instance with its project.
+func (j Job) FullSubject() InstanceName { return InstanceName{j.Project, j.Subject} }
+
 // Claim is a name that at most one live object may have.
 type Claim struct {
 	Kind string // "image"; instances claim by the keys of their own rows

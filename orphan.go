@@ -24,8 +24,8 @@ const (
 type Orphan struct {
 	// Job is the job that left it; for a stray image, the job in its tag.
 	Job JobID `json:"job,omitempty"`
-	// Of is the kind of the job. Subject, Instance and Node are those of the job. For a stray,
-	// Instance is from its tag and Node is where it was seen.
+	// Of is the kind of the job. Subject, with its project, Instance and Node are those of the job. For
+	// a stray, Instance is from its tag and Node is where it was seen.
 	Of       JobKind    `json:"of,omitempty"`
 	Subject  string     `json:"subject,omitempty"`
 	Instance InstanceID `json:"instance,omitempty"`
@@ -59,6 +59,6 @@ type CleanupReport struct {
 type CleanupItem struct {
 	Task    string `json:"name"`    // mappings, leases, deliveries, outgoing, access, output, audit, requests, trash or orphans
 	Action  string `json:"action"`  // release, delete, purge or undo
-	Subject string `json:"subject"` // an instance's name, a MAC address, or how many records
+	Subject string `json:"subject"` // an instance's full name, a MAC address, or how many records
 	Detail  string `json:"detail"`
 }

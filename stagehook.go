@@ -58,6 +58,7 @@ func (h StageHook) Target() string {
 type HookFacts struct {
 	Job      JobID      `json:"job"`
 	Kind     JobKind    `json:"kind"`
+	Project  string     `json:"project"`
 	Subject  string     `json:"subject"`
 	Instance InstanceID `json:"instance,omitempty"`
 	Node     string     `json:"node,omitempty"`

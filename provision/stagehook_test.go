@@ -91,7 +91,7 @@ func TestHookScripts(t *testing.T) {
 			}
 			want := seedbed.HookRun{
 				Script: "gate", ID: fmt.Sprintf("hook_%s_define_%s_0", id, test.hook.When), Attempt: 1, Again: test.attempts > 1,
-				HookFacts: seedbed.HookFacts{Job: id, Kind: seedbed.JobCreate, Subject: "web1",
+				HookFacts: seedbed.HookFacts{Job: id, Kind: seedbed.JobCreate, Project: seedbed.DefaultProject, Subject: "web1",
 					Instance: inst.ID, Node: testNode, Stage: "define", When: test.hook.When},
 				Machine: &seedbed.HookMachine{Profile: "small", Image: "debian",
 					State: seedbed.InstanceProvisioning, VCPUs: 1, Memory: 256 * seedbed.MiB,

@@ -8,6 +8,7 @@ import (
 	"seedbed"
 	"seedbed/store/catalogue"
 	"seedbed/store/feed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/nodes"
 	"seedbed/store/sqldb"
@@ -85,12 +86,13 @@ func notCordoned(name string) error {
 }
 
 func emptyNode(ctx context.Context, tx *sqldb.Tx, name string) error {
-	instances, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM instance WHERE node = $1 ORDER BY name LIMIT 6`, name)
+	here, err := sqldb.List(ctx, tx, sqldb.Value[string],
+		`SELECT `+instances.FullName+` FROM instance WHERE node = $1 ORDER BY project, name LIMIT 6`, name)
 	if err != nil {
 		return err
 	}
-	if len(instances) > 0 {
-		return seedbed.Errorf(seedbed.ErrInUse, "node %q has instance %s: remove them first (seedbed vm list)", name, sqldb.Quoted(instances))
+	if len(here) > 0 {
+		return seedbed.Errorf(seedbed.ErrInUse, "node %q has instance %s: remove them first (seedbed vm list)", name, sqldb.Quoted(here))
 	}
 	images, err := imagesAt(ctx, tx, name)
 	if err != nil {

@@ -253,14 +253,14 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 	return nil
 }
 
-// rebuildsOf returns the names of the instances that live jobs rebuild from or to an image.
+// rebuildsOf returns the full names of the instances that live jobs rebuild from or to an image.
 func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]string, error) {
 	all, err := sqldb.List(ctx, tx, scanSide, `SELECT `+sideColumns+` FROM rebuild
 		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+jobs.Live+`) ORDER BY job, side`)
 	var names []string
 	for _, i := range all {
 		if slices.Contains(imagesOf(i), image) {
-			names = append(names, i.Name)
+			names = append(names, i.FullName().String())
 		}
 	}
 	slices.Sort(names)

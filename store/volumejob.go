@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
@@ -134,8 +135,8 @@ func unusedImage(ctx context.Context, tx *sqldb.Tx, name string, alone bool) err
 		{"profile", `SELECT name FROM profile WHERE image = $1 ORDER BY name LIMIT 6`},
 		{"storage template", `SELECT DISTINCT t.name FROM storage_template_disk d
 			JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name LIMIT 6`},
-		{"instance", `SELECT DISTINCT instance.name FROM volume JOIN instance ON instance.id = volume.instance
-			WHERE volume.image = $1 ORDER BY instance.name LIMIT 6`},
+		{"instance", `SELECT DISTINCT ` + instances.FullName + ` AS full_name FROM volume JOIN instance ON instance.id = volume.instance
+			WHERE volume.image = $1 ORDER BY full_name LIMIT 6`},
 	} {
 		names, err := sqldb.List(ctx, tx, sqldb.Value[string], u.query, name)
 		if err != nil {
@@ -175,20 +176,20 @@ func flattened(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	return sqldb.Exec(ctx, tx, `UPDATE volume SET image = NULL WHERE instance = $1`, j.Instance)
 }
 
-// InstanceNames returns the names that instances have or had, as far as their jobs are still
+// InstanceNames returns the full names that instances have or had, as far as their jobs are still
 // stored.
 func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	names := make(map[seedbed.InstanceID]string, len(ids))
 	err := db.sql.View(ctx, "read instance names", func(tx *sqldb.Tx) error {
 		for _, id := range ids {
-			name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
-				`SELECT subject FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
+			last, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+				`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 ORDER BY created DESC, id LIMIT 1`, id)
 			if err != nil {
 				return err
 			}
-			if name != "" {
-				names[id] = name
+			if last.Subject != "" {
+				names[id] = last.FullSubject().String()
 			}
 		}
 		return nil

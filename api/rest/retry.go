@@ -40,7 +40,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 	}
 	if j.Instance != "" {
 		// Another instance may have the name by now.
-		i, err := r.Store.InstanceByName(ctx, seedbed.Named(j.Project, j.Subject))
+		i, err := r.Store.InstanceByName(ctx, j.FullSubject())
 		if err != nil {
 			return seedbed.Receipt{}, err
 		}
@@ -54,7 +54,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 
 // again submits the request of a job again, with other options.
 func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	subject := seedbed.Named(j.Project, j.Subject)
+	subject := j.FullSubject()
 	switch j.Kind {
 	case seedbed.JobRemove, seedbed.JobStart:
 		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, JobOptions: o}, nil)

@@ -150,7 +150,8 @@ func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
 	for _, i := range all {
 		for _, v := range i.Volumes {
 			if v.Pool == req.Pool && v.Name == req.Name {
-				return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s belongs to instance %s, and is removed with it", v.Name, v.Pool, i.Name)
+				return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s belongs to instance %s, and is removed with it",
+					v.Name, v.Pool, i.FullName())
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 			continue
 		}
 		todo = append(todo, chore{
-			Item{Task: "mappings", Action: "release", Subject: inst.Name,
+			Item{Task: "mappings", Action: "release", Subject: inst.FullName().String(),
 				Detail: fmt.Sprintf("no domain since %s; %s", inst.GoneSince.UTC().Format(time.RFC3339), addresses(inst))},
 			func(ctx context.Context) (bool, error) { return c.store.DropMapping(ctx, inst.ID, cutoff) },
 		})

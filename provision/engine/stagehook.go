@@ -22,7 +22,8 @@ func (t *Task) hooks(ctx context.Context, stage, when string) error {
 		if !h.For(t.Job.Kind, stage, when) {
 			continue
 		}
-		facts := seedbed.HookFacts{Job: t.Job.ID, Kind: t.Job.Kind, Subject: t.Job.Subject, Instance: t.Job.Instance, Node: t.Job.Node,
+		facts := seedbed.HookFacts{Job: t.Job.ID, Kind: t.Job.Kind, Project: t.Job.Project, Subject: t.Job.Subject,
+			Instance: t.Job.Instance, Node: t.Job.Node,
 			Stage: stage, When: when}
 		id := fmt.Sprintf("hook_%s_%s_%s_%d", t.Job.ID, stage, when, i)
 		var err error

@@ -18,6 +18,7 @@ func environment(run seedbed.HookRun) []string {
 	add("HOOK_ID", run.ID)
 	add("JOB", string(run.Job))
 	add("KIND", string(run.Kind))
+	add("PROJECT", run.Project)
 	add("SUBJECT", run.Subject)
 	add("INSTANCE", string(run.Instance))
 	add("NODE", run.Node)

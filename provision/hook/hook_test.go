@@ -64,7 +64,7 @@ func facts(script string) seedbed.HookRun {
 	return seedbed.HookRun{
 		Script: script, ID: "hook_1", Attempt: 2, Again: true,
 		HookFacts: seedbed.HookFacts{Job: "5f3c1a30-1111-4222-8333-444455556666", Kind: seedbed.JobCreate,
-			Subject: "web1", Instance: "ec200000-0000-4000-8000-000000000009",
+			Project: "acme", Subject: "web1", Instance: "ec200000-0000-4000-8000-000000000009",
 			Node: "hv1", Stage: "publish", When: seedbed.HookAfter},
 		Machine: &seedbed.HookMachine{Profile: "web", NICs: []seedbed.NIC{{MAC: mac, Network: "lan", Addr: netip.MustParseAddr("10.0.0.2")}},
 			Tags: map[string]string{"a": "b"}},
@@ -99,7 +99,7 @@ func TestFacts(t *testing.T) {
 		"SEEDBED_HOOKS_DIR=" + l.dir, "SEEDBED_HOOK_ID=hook_1",
 		"SEEDBED_INSTANCE=ec200000-0000-4000-8000-000000000009", "SEEDBED_JOB=5f3c1a30-1111-4222-8333-444455556666", "SEEDBED_KIND=create",
 		"SEEDBED_MACS=52:54:01:00:00:01", "SEEDBED_NODE=hv1", "SEEDBED_PROFILE=web",
-		"SEEDBED_SCRIPT=tell", "SEEDBED_STAGE=publish", "SEEDBED_SUBJECT=web1", "SEEDBED_WHEN=after",
+		"SEEDBED_PROJECT=acme", "SEEDBED_SCRIPT=tell", "SEEDBED_STAGE=publish", "SEEDBED_SUBJECT=web1", "SEEDBED_WHEN=after",
 	}
 	if d := cmp.Diff(want, env); d != "" {
 		t.Errorf("environment (-want +got):\n%s", d)
@@ -329,17 +329,17 @@ func TestExample(t *testing.T) {
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	l.put("hosts-file", strings.Replace(string(text), "file=/etc/seedbed/hosts", "file="+hosts, 1))
 	for _, step := range []struct {
-		kind           seedbed.JobKind
-		instance, want string
+		kind                    seedbed.JobKind
+		project, instance, want string
 	}{
-		{seedbed.JobCreate, "ec2a", "10.0.0.2 web1 # ec2a\n"},
-		{seedbed.JobCreate, "ec2a", "10.0.0.2 web1 # ec2a\n"},
-		{seedbed.JobCreate, "ec2b", "10.0.0.2 web1 # ec2a\n10.0.0.2 web1 # ec2b\n"},
-		{seedbed.JobRemove, "ec2a", "10.0.0.2 web1 # ec2b\n"},
-		{seedbed.JobRemove, "ec2b", ""},
+		{seedbed.JobCreate, "default", "ec2a", "10.0.0.2 web1 # ec2a\n"},
+		{seedbed.JobCreate, "default", "ec2a", "10.0.0.2 web1 # ec2a\n"},
+		{seedbed.JobCreate, "acme", "ec2b", "10.0.0.2 web1 # ec2a\n10.0.0.2 web1.acme # ec2b\n"},
+		{seedbed.JobRemove, "default", "ec2a", "10.0.0.2 web1.acme # ec2b\n"},
+		{seedbed.JobRemove, "acme", "ec2b", ""},
 	} {
 		run := facts("hosts-file")
-		run.Kind, run.Instance = step.kind, seedbed.InstanceID(step.instance)
+		run.Kind, run.Project, run.Instance = step.kind, step.project, seedbed.InstanceID(step.instance)
 		if r, out, err := l.run(t.Context(), run, patience); err != nil || r.Problem != "" {
 			t.Fatal(r, out, err)
 		}

@@ -134,7 +134,7 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 	if err != nil {
 		return a, err
 	}
-	a = seedbed.DomainAdoption{ID: inst.ID, Name: inst.Name, Job: t.Ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
+	a = seedbed.DomainAdoption{ID: inst.ID, Name: inst.FullName().String(), Job: t.Ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
 	for _, v := range volumes {
 		a.Sources = append(a.Sources, v.Source)
 	}
@@ -143,12 +143,12 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 
 func (t *task) releaseDomain(ctx context.Context) error {
 	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.ReleaseDomain.Do(ctx, t.Worker(), call, seedbed.DomainAdoption{ID: t.Job.Instance, Name: t.Job.Subject})
+		return effects.ReleaseDomain.Do(ctx, t.Worker(), call, seedbed.DomainAdoption{ID: t.Job.Instance, Name: t.domainName()})
 	})
 	if err != nil {
-		return fmt.Errorf("release domain %s: %w", t.Job.Subject, err)
+		return fmt.Errorf("release domain %s: %w", t.domainName(), err)
 	}
-	t.Event("info", 100, "domain %s no longer belongs to an instance, and stays as it is", t.Job.Subject)
+	t.Event("info", 100, "domain %s no longer belongs to an instance, and stays as it is", t.domainName())
 	return nil
 }
 

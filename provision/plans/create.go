@@ -197,7 +197,7 @@ func (t *task) undefineDomain(ctx context.Context) error {
 		return effects.UndefineDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
-		return engine.Left(seedbed.OrphanDomain, "", t.Job.Subject, fmt.Errorf("undefine domain %s: %w", t.Job.Subject, err))
+		return engine.Left(seedbed.OrphanDomain, "", t.domainName(), fmt.Errorf("undefine domain %s: %w", t.Job.Subject, err))
 	}
 	t.Event("info", 100, "domain %s is undefined", t.Job.Subject)
 	return nil
@@ -312,7 +312,7 @@ func (t *task) destroyDomain(ctx context.Context) error {
 		return effects.DestroyDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
-		return engine.Left(seedbed.OrphanDomain, "", t.Job.Subject, fmt.Errorf("switch off domain %s: %w", t.Job.Subject, err))
+		return engine.Left(seedbed.OrphanDomain, "", t.domainName(), fmt.Errorf("switch off domain %s: %w", t.Job.Subject, err))
 	}
 	t.Event("info", 100, "domain %s is off", t.Job.Subject)
 	return nil
@@ -345,5 +345,8 @@ func (t *task) madeVolumes(ctx context.Context) (all []seedbed.Orphan) {
 
 // madeDomain returns the domain of the job's instance.
 func (t *task) madeDomain(context.Context) []seedbed.Orphan {
-	return []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Name: t.Job.Subject}}
+	return []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Name: t.domainName()}}
 }
+
+// domainName returns the name of the domain of the job's instance.
+func (t *task) domainName() string { return t.Job.FullSubject().String() }

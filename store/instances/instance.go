@@ -21,6 +21,10 @@ const (
 	volumeColumns = `instance, name, pool, idx, size, image`
 )
 
+// FullName is the full name of an instance in a query, as seedbed.InstanceName.String has it.
+const FullName = `CASE instance.project WHEN '` + seedbed.DefaultProject +
+	`' THEN instance.name ELSE instance.name || '.' || instance.project END`
+
 func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
 	err = r.Scan(&i.ID, &i.Project, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
 		&i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),

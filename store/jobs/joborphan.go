@@ -52,12 +52,14 @@ func NoteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, proble
 func (s *Store) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = s.db.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
+			var j seedbed.Job
 			err = r.Scan(&o.Job, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried),
-				&o.Of, &o.Subject, &o.Instance, &o.Node)
+				&o.Of, &j.Project, &j.Subject, &o.Instance, &o.Node)
+			o.Subject = j.FullSubject().String()
 			return o, err
 		},
-			`SELECT `+orphanColumns+`, job_kind, subject, instance, node
-			FROM orphan JOIN (SELECT id, kind AS job_kind, subject, instance, node, state FROM job) AS undone ON undone.id = orphan.job
+			`SELECT `+orphanColumns+`, job_kind, project, subject, instance, node
+			FROM orphan JOIN (SELECT id, kind AS job_kind, project, subject, instance, node, state FROM job) AS undone ON undone.id = orphan.job
 			WHERE state = $1 ORDER BY since, job, stage, idx`,
 			seedbed.JobIncomplete)
 		return err

@@ -164,9 +164,12 @@ func testNothingToDrop(b *bench) {
 func testInstanceNames(b *bench) {
 	ctx := context.Background()
 	b.world()
+	b.project("acme")
 	gone, here, never := b.instance("web1"), b.instance("web2"), seedbed.NewInstanceID()
+	other := get(b.Accept(ctx, inProject("acme", "web2")))(b)
+	elsewhere := get(b.Job(ctx, other.Job))(b).Instance
 	b.remove(gone.ID)
-	got := get(b.InstanceNames(ctx, []seedbed.InstanceID{here.ID, gone.ID, never, gone.ID}))(b)
-	b.equal(got, map[seedbed.InstanceID]string{gone.ID: "web1", here.ID: "web2"})
+	got := get(b.InstanceNames(ctx, []seedbed.InstanceID{here.ID, gone.ID, never, gone.ID, elsewhere}))(b)
+	b.equal(got, map[seedbed.InstanceID]string{gone.ID: "web1", here.ID: "web2", elsewhere: "web2.acme"})
 	b.equal(get(b.InstanceNames(ctx, nil))(b), map[seedbed.InstanceID]string{})
 }

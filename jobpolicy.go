@@ -167,6 +167,10 @@ type ClaimOptions struct {
 	// PerNode and PerPool are how many jobs of all engines may run at the same time on one node and
 	// on one pool; 0 means no limit.
 	PerNode, PerPool int
+	// Slots is how many of the owner's slots the jobs of each project have, by its name. Last is the
+	// project of the job that the owner claimed last. They share the slots between projects.
+	Slots map[string]int
+	Last  string
 }
 
 // Check returns ErrInvalid for options that do not apply to a job of that kind.

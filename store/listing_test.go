@@ -138,7 +138,7 @@ func TestListingPlans(t *testing.T) {
 			one: "(project=? AND name>? AND name<?)", all: "SCAN instance USING INDEX sqlite_autoindex_instance_2"},
 		{instances: &seedbed.InstanceQuery{State: seedbed.InstanceProvisioning}, from: "instance WHERE %s",
 			one: "instance_making (state=? AND project=?)", all: "instance_making (state=?)"},
-		{jobs: &seedbed.JobQuery{State: seedbed.JobRunning}, from: "job WHERE %s", one: "job_live_in (project=? AND state=?)", all: "job_live"},
+		{jobs: &seedbed.JobQuery{State: seedbed.JobRunning}, from: "job WHERE %s", one: "job_live (project=?)", all: "job_live"},
 		{jobs: &seedbed.JobQuery{State: seedbed.JobRolledBack}, from: byAge,
 			one: "job_unsuccessful_in (project=? AND state=?)", all: "job_unsuccessful (state=?)"},
 		{jobs: &seedbed.JobQuery{State: seedbed.JobFailed}, from: byAge,

@@ -54,6 +54,7 @@ type Engine struct {
 	planner   Planner
 	intervals Intervals
 	slots     *slots
+	last      string // the project of the job that was claimed last
 }
 
 // Intervals are the internal waits of an engine and its plans. A zero field takes its default.
@@ -147,7 +148,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		hint := e.store.Hint()
 		job, claimed, err := e.claim(ctx)
 		if job != nil {
-			group.Go(func() { e.work(ctx, job, claimed) })
+			slot := newSlot(e.slots, job.Project)
+			group.Go(func() { e.work(ctx, job, claimed, slot) })
 			continue
 		}
 		e.slots.release()
@@ -164,8 +166,13 @@ func (e *Engine) Run(ctx context.Context) error {
 // claim claims the next job; nil if there is none. The lease lasts at least from claimed.
 func (e *Engine) claim(ctx context.Context) (job *seedbed.Job, claimed time.Time, err error) {
 	claimed = time.Now()
-	job, err = e.claimNext(ctx,
-		seedbed.ClaimOptions{Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: e.planner.Kinds(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool})
+	job, err = e.claimNext(ctx, seedbed.ClaimOptions{
+		Owner: e.cfg.Owner, Lease: e.cfg.Lease, Kinds: e.planner.Kinds(), PerNode: e.cfg.PerNode, PerPool: e.cfg.PerPool,
+		Slots: e.slots.holders(), Last: e.last,
+	})
+	if job != nil {
+		e.last = job.Project
+	}
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim a job", "err", err)
 	}

@@ -9,11 +9,18 @@ import (
 // slot is one job's slot. The job holds it while it does something, and yields it while it waits
 // for longer than a moment for the guest plane or the guest.
 type slot struct {
-	of *slots
+	of      *slots
+	project string
 
 	mu      sync.Mutex
 	waiting bool
 	away    bool
+}
+
+// newSlot returns the slot of a job of a project, which the job has.
+func newSlot(of *slots, project string) *slot {
+	of.hold(project, 1)
+	return &slot{of: of, project: project}
 }
 
 // wait begins a wait; the slot is yielded after patience. What follows the wait may need no slot; a
@@ -26,7 +33,7 @@ func (s *slot) wait(patience time.Duration) (end func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.waiting && !s.away {
-			s.away = s.of.yield()
+			s.leave()
 		}
 	})
 	return func() {
@@ -37,12 +44,21 @@ func (s *slot) wait(patience time.Duration) (end func()) {
 	}
 }
 
+// leave yields the slot.
+func (s *slot) leave() {
+	if s.away = s.of.yield(); s.away {
+		s.of.hold(s.project, -1)
+	}
+}
+
 // reacquire gets a slot again if the job has yielded its own. If ctx ends first, the job has none.
 func (s *slot) reacquire(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away {
-		s.away = !s.of.reacquire(ctx)
+		if s.away = !s.of.reacquire(ctx); !s.away {
+			s.of.hold(s.project, 1)
+		}
 	}
 }
 
@@ -56,6 +72,7 @@ func (s *slot) release() {
 	if s.away {
 		s.of.leaveYielded()
 	} else {
+		s.of.hold(s.project, -1)
 		s.of.release()
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,10 +27,28 @@ type slots struct {
 	// slot is free.
 	waiting []chan struct{}
 	freed   chan struct{} // filled when a slot becomes free
+	// held counts the slots that the jobs of each project have.
+	held map[string]int
 }
 
 func newSlots(n int) *slots {
-	return &slots{free: n, most: n * yieldMost, freed: make(chan struct{}, 1)}
+	return &slots{free: n, most: n * yieldMost, freed: make(chan struct{}, 1), held: map[string]int{}}
+}
+
+// hold adds n to the number of slots that the jobs of a project have.
+func (s *slots) hold(project string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[project] += n; s.held[project] == 0 {
+		delete(s.held, project)
+	}
+}
+
+// holders returns how many slots the jobs of each project have.
+func (s *slots) holders() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.held)
 }
 
 // acquire waits for a free slot for a new job. It returns false if ctx ends first. Only one

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,7 @@ func TestSeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(2)
-		first, second := &slot{of: s}, &slot{of: s}
+		first, second := newSlot(s, "a"), newSlot(s, "a")
 		for range 2 {
 			if !s.acquire(t.Context()) {
 				t.Fatal("no slot")
@@ -57,9 +58,43 @@ func TestSeats(t *testing.T) {
 		}
 		s.release() // the third's
 		s.release() // the fourth's
-		if s.free != 2 || s.yielded != 0 || len(s.waiting) != 0 {
-			t.Errorf("at the end %d are free, %d are aside, %d want theirs back", s.free, s.yielded, len(s.waiting))
+		if s.free != 2 || s.yielded != 0 || len(s.waiting) != 0 || len(s.held) != 0 {
+			t.Errorf("at the end %d are free, %d are aside, %d want theirs back, %v are held", s.free, s.yielded, len(s.waiting), s.held)
 		}
+	})
+}
+
+// TestSlotsOfProjects checks that a job counts for its project only while it has its slot.
+func TestSlotsOfProjects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(3)
+		for range 3 {
+			s.acquire(t.Context())
+		}
+		first, second, third := newSlot(s, "a"), newSlot(s, "a"), newSlot(s, "b")
+		check := func(want map[string]int) {
+			t.Helper()
+			synctest.Wait()
+			if got := s.holders(); !maps.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		}
+		check(map[string]int{"a": 2, "b": 1})
+		end := first.wait(time.Second)
+		time.Sleep(time.Second)
+		check(map[string]int{"a": 1, "b": 1})
+		end()
+		first.reacquire(t.Context())
+		check(map[string]int{"a": 2, "b": 1})
+		end = third.wait(time.Second)
+		time.Sleep(time.Second)
+		third.release()
+		end()
+		first.release()
+		check(map[string]int{"a": 1})
+		second.release()
+		check(map[string]int{})
 	})
 }
 
@@ -69,7 +104,7 @@ func TestSeatBesideOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(1)
-		first, long := &slot{of: s}, &slot{of: s}
+		first, long := newSlot(s, "a"), newSlot(s, "a")
 		if !s.acquire(t.Context()) {
 			t.Fatal("no slot")
 		}
@@ -110,7 +145,7 @@ func TestSeatsAreLeft(t *testing.T) {
 			if !s.acquire(t.Context()) {
 				t.Fatal("no slot")
 			}
-			j := &slot{of: s}
+			j := newSlot(s, "a")
 			jobs = append(jobs, j)
 			end := j.wait(time.Second)
 			time.Sleep(2 * time.Second)

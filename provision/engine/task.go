@@ -54,11 +54,11 @@ type Result struct {
 	Flattened bool
 }
 
-// work runs a claimed job until the job ends or is lost, or the engine stops.
-func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time) {
+// work runs a claimed job, which has a slot, until the job ends or is lost, or the engine stops.
+func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time, slot *slot) {
 	t := &Task{
 		engine: e, Job: job, Ref: job.Ref(), stage: job.Stage, resumed: job.Stage, reported: job.Progress,
-		lease: e.keepLease(ctx, job.Ref(), claimed), slot: &slot{of: e.slots},
+		lease: e.keepLease(ctx, job.Ref(), claimed), slot: slot,
 		log: e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
 	}
 	t.plan = e.planner.Plan(t)

@@ -69,6 +69,8 @@ func (db *DB) sinceOpened() time.Time { return db.opened.Add(time.Since(db.opene
 type Claiming struct {
 	// Among is the condition that kind is in the list $4, which begins and ends with a comma.
 	Among string
+	// Slots is the number that the JSON object $6 has for the project name, or 0.
+	Slots string
 	// Clock is the clock that leases are measured by, in unix microseconds. $5 is OwnClock.
 	Clock string
 	// Lock prevents two engines from claiming the same row at the same time.

@@ -26,6 +26,7 @@ var Postgres = Dialect{
 	Migrations: "migrations/postgres",
 	Claim: Claiming{
 		Among: `strpos($4, ',' || kind || ',') > 0`,
+		Slots: `COALESCE(CAST(CAST($6 AS json) ->> name AS bigint), 0)`,
 		Clock: `COALESCE(CAST($5 AS bigint), (` + serverClock + `))`,
 		Lock:  ` FOR UPDATE SKIP LOCKED`,
 		Alone: `SELECT pg_advisory_xact_lock(7300010)`,

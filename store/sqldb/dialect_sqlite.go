@@ -19,8 +19,10 @@ import (
 var SQLite = Dialect{
 	Goose:      goose.DialectSQLite3,
 	Migrations: "migrations/sqlite",
-	Claim:      Claiming{Among: `instr($4, ',' || kind || ',') > 0`, Clock: `CAST($5 AS bigint)`},
-	Tries:      1,
+	Claim: Claiming{
+		Among: `instr($4, ',' || kind || ',') > 0`, Clock: `CAST($5 AS bigint)`, Slots: `COALESCE($6 ->> ('$."' || name || '"'), 0)`,
+	},
+	Tries: 1,
 	SkipNICs: []string{
 		`INSERT INTO sqlite_sequence (name, seq) SELECT 'nic', 0
 			WHERE CAST($1 AS bigint) > 0 AND NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'nic')`,

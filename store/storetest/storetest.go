@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"access", accessCases},
 		{"project", projectCases},
 		{"project quota", projectQuotaCases},
+		{"fair claims", fairCases},
 		{"template", templateCases},
 		{"change", changeCases},
 		{"script", scriptCases},

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"time"
 )
@@ -181,6 +182,11 @@ type ProjectQuota struct {
 // IsZero reports whether the quota bounds nothing.
 func (q ProjectQuota) IsZero() bool {
 	return q.TokenQuota == TokenQuota{} && len(q.DiskIn) == 0 && q.Addresses == 0 && q.Jobs == 0
+}
+
+// Equal reports whether two quotas bound the same.
+func (q ProjectQuota) Equal(other ProjectQuota) bool {
+	return q.TokenQuota == other.TokenQuota && maps.Equal(q.DiskIn, other.DiskIn) && q.Addresses == other.Addresses && q.Jobs == other.Jobs
 }
 
 // maxQuotaPools is the largest number of pools whose disks a quota bounds.

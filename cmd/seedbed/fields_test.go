@@ -103,7 +103,8 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 // answers are the types of package wire that the tool only receives.
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
-	"NewToken", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate", "UserData", "Script", "ScriptOptions", "OVA",
+	"NewToken", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate", "UserData", "Script",
+	"ScriptOptions", "OVA",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.
@@ -144,7 +145,8 @@ func fields(t reflect.Type, prefix string) (all []string) {
 		name := cli.JSONName(f)
 		switch {
 		case name == "":
-		case f.Type == reflect.TypeFor[seedbed.TokenQuota]() || f.Type == reflect.TypeFor[seedbed.ProjectQuota]() || f.Type == reflect.TypeFor[seedbed.MetadataOptions]():
+		case f.Type == reflect.TypeFor[seedbed.TokenQuota]() || f.Type == reflect.TypeFor[seedbed.ProjectQuota]() ||
+			f.Type == reflect.TypeFor[seedbed.MetadataOptions]():
 			all = append(all, fields(f.Type, prefix+name+".")...)
 		default:
 			all = append(all, prefix+name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"seedbed"
@@ -98,7 +97,7 @@ func (s *Store) ChangeProject(ctx context.Context, name string, change func(*see
 		if err := change(&p); err != nil {
 			return err
 		}
-		if p.Name, p.Number = was.Name, was.Number; reflect.DeepEqual(p, was) {
+		if p.Name, p.Number = was.Name, was.Number; p.Description == was.Description && p.Quota.Equal(was.Quota) {
 			return sqldb.ErrUnchanged
 		}
 		if err := p.Check(); err != nil {

@@ -223,6 +223,12 @@ func (l *lab) outbox(ctx context.Context, jobs []seedbed.Job, begun, ends map[se
 		}
 	}
 	for _, j := range jobs {
+		if j.Project != seedbed.DefaultProject { // another project than the endpoint's
+			if count["accepted "+string(j.ID)]+count["ended "+string(j.ID)] > 0 {
+				l.violated("I9", "the endpoint is told of %s job %s of project %s", j.Kind, j.ID, j.Project)
+			}
+			continue
+		}
 		accepted, ended := count["accepted "+string(j.ID)], count["ended "+string(j.ID)]
 		missing := len(all) < most && (accepted < 1 || ended != ends[j.ID]) // a cleanup continues a job without a new request
 		if over := j.State.Terminal(); over && (missing || accepted > begun[j.ID] || ended > ends[j.ID]) {

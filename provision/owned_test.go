@@ -94,7 +94,7 @@ func (l *lab) claims(s *seen) {
 	}
 	for _, i := range all {
 		s.instances[i.ID] = i
-		take(string(i.ID), "name ", i.Name)
+		take(string(i.ID), "name ", i.FullName())
 		for _, n := range i.NICs {
 			take(i.Name, "mac ", n.MAC)
 			take(i.Name, "ip ", n.Network, n.Addr)

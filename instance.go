@@ -144,6 +144,18 @@ func (n InstanceName) Check() error {
 	return CheckProjectName(n.Project)
 }
 
+// CheckFullName returns ErrInvalid unless s is what String returns for a usable name.
+func CheckFullName(s string) error {
+	n := ParseInstanceName(s)
+	if err := n.Check(); err != nil {
+		return err
+	}
+	if n.String() != s {
+		return Errorf(ErrInvalid, "name %q: expected %q, because the name of the project %s is left out", Clip(s), n, DefaultProject)
+	}
+	return nil
+}
+
 // FullName returns the instance's name with its project.
 func (i Instance) FullName() InstanceName { return InstanceName{i.Project, i.Name} }
 

@@ -68,7 +68,7 @@ func checkSpec(spec seedbed.DomainSpec) error {
 	if _, err := seedbed.ParseInstanceID(string(spec.ID)); err != nil {
 		return err
 	}
-	if err := seedbed.ParseInstanceName(spec.Name).Check(); err != nil {
+	if err := seedbed.CheckFullName(spec.Name); err != nil {
 		return err
 	}
 	if spec.VCPUs < 1 || spec.VCPUs > seedbed.MaxVCPUs {

@@ -147,6 +147,10 @@ func TestDomainXMLRefuses(t *testing.T) {
 	}{
 		{"no UUID", func(s *seedbed.DomainSpec) { s.ID = "../../etc/passwd" }},
 		{"no host name", func(s *seedbed.DomainSpec) { s.Name = "Web_1" }},
+		{"no project", func(s *seedbed.DomainSpec) { s.Name = "web1." }},
+		{"no project name", func(s *seedbed.DomainSpec) { s.Name = "web1.Acme" }},
+		{"two projects", func(s *seedbed.DomainSpec) { s.Name = "web1.acme.example" }},
+		{"the default project", func(s *seedbed.DomainSpec) { s.Name = "web1.default" }},
 		{"no vcpu", func(s *seedbed.DomainSpec) { s.VCPUs = 0 }},
 		{"too many vcpus", func(s *seedbed.DomainSpec) { s.VCPUs = 256 }},
 		{"no memory", func(s *seedbed.DomainSpec) { s.Memory = 0 }},

@@ -65,6 +65,8 @@ func TestParseForeignProblems(t *testing.T) {
 			"<interface type='user'>\n      <mac address='52:54:00:AB:CD:01'/>", "is not on a bridge"},
 		"an unusable name":  {"<name>old-web</name>", "<name>old web</name>", "virsh domrename"},
 		"a name with slash": {"<name>old-web</name>", "<name>a/b</name>", "virsh domrename"},
+		// It is that of the domain of instance x in project acme, should there be one.
+		"a name with dot": {"<name>old-web</name>", "<name>x.acme</name>", "virsh domrename"},
 	} {
 		doc := strings.Replace(foreignDoc(t), test.old, test.replacement, 1)
 		if test.says == "disk vda is neither" {

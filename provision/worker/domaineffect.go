@@ -13,7 +13,7 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		if err := checkInstance(spec.ID); err != nil {
 			return err
 		}
-		if err := seedbed.ParseInstanceName(spec.Name).Check(); err != nil {
+		if err := seedbed.CheckFullName(spec.Name); err != nil {
 			return err
 		}
 		return s.hypervisor.DefineDomain(ctx, spec)

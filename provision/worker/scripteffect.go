@@ -71,7 +71,7 @@ func (s *Server) checkTurn(t seedbed.ScriptTurn) error {
 		if err := checkInstance(t.Start.Instance); err != nil {
 			return err
 		}
-		return seedbed.ParseInstanceName(t.Start.Name).Check()
+		return seedbed.CheckFullName(t.Start.Name)
 	case t.Step != "" && !slices.Contains(stepNames, t.Step):
 		return seedbed.Errorf(seedbed.ErrInvalid, "a script has no step %q: expected %s", t.Step, strings.Join(stepNames, ", "))
 	case t.Step == "" && t.Answer == nil:

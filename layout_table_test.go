@@ -152,7 +152,7 @@ var (
 		"sqldb":     "setting",
 		"store":     "cron_run instance_script job_script rebuild",
 	}
-	together = map[string]string{"store": "instance job job_stage nic volume", "feed": "instance"}
+	together = map[string]string{"store": "instance job job_stage nic project volume", "feed": "instance"}
 )
 
 // support are the packages that only tests and benchmarks import.

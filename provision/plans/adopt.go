@@ -134,7 +134,7 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 	if err != nil {
 		return a, err
 	}
-	a = seedbed.DomainAdoption{ID: inst.ID, Name: inst.FullName().String(), Job: t.Ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
+	a = seedbed.DomainAdoption{ID: inst.ID, Name: spec.Name, Job: t.Ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
 	for _, v := range volumes {
 		a.Sources = append(a.Sources, v.Source)
 	}

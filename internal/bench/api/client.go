@@ -22,8 +22,8 @@ type client struct {
 	in   *bufio.Reader
 }
 
-// do sends a request without a body.
-func (c *client) do(method, path string) (status int, body []byte, err error) {
+// do sends a request without a body, which acts in a project unless that is empty.
+func (c *client) do(method, project, path string) (status int, body []byte, err error) {
 	if c.conn == nil {
 		if c.conn, err = net.DialTimeout("tcp", c.addr, 30*time.Second); err != nil {
 			return 0, nil, err
@@ -36,8 +36,12 @@ func (c *client) do(method, path string) (status int, body []byte, err error) {
 			c.close()
 		}
 	}()
-	if _, err := fmt.Fprintf(c.conn, "%s /api/v1%s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Length: 0\r\n\r\n", method,
-		path, secret); err != nil {
+	in := ""
+	if project != "" {
+		in = "Seedbed-Project: " + project + "\r\n"
+	}
+	if _, err := fmt.Fprintf(c.conn, "%s /api/v1%s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\n%sContent-Length: 0\r\n\r\n", method,
+		path, secret, in); err != nil {
 		return 0, nil, err
 	}
 	res, err := http.ReadResponse(c.in, nil)

@@ -35,10 +35,12 @@ func fill(ctx context.Context, s setup, at place) error {
 		n         int
 		values    map[string]string // of the columns that differ; empty leaves one out
 	}{
+		{"project", "name = 'default'", s.instances / ofProject, map[string]string{
+			"name": "'project-' || CAST(10000 + i AS text)", "number": "CAST(100000000000 + i AS text)"}},
 		{"profile", "name = 'small'", s.profiles, map[string]string{"id": "", "name": "'profile-' || CAST(10000 + i AS text)"}},
 		{"profile", "name = 'composed'", s.profiles, map[string]string{"id": "", "name": "'composed-' || CAST(10000 + i AS text)"}},
 		{"instance", "name = 'first'", s.instances, map[string]string{
-			"id": instanceID, "name": "'vm-' || CAST(100000 + i AS text)",
+			"id": instanceID, "project": projectName("i"), "name": "'vm-' || CAST(100000 + i AS text)",
 			"profile": fmt.Sprintf("'profile-' || CAST(10000 + i %% %d AS text)", s.profiles),
 			"state":   "CASE i % 10 WHEN 0 THEN 'stopped' WHEN 1 THEN 'failed' ELSE 'running' END"}},
 		{"nic", "instance = (SELECT id FROM instance WHERE name = 'first')", s.instances, map[string]string{
@@ -57,6 +59,14 @@ func fill(ctx context.Context, s setup, at place) error {
 		_, err = db.ExecContext(ctx, "ANALYZE")
 	}
 	return err
+}
+
+// ofProject is how many instances a project has.
+const ofProject = 100
+
+// projectName returns an expression for the name of the project of the instance of number i.
+func projectName(i string) string {
+	return fmt.Sprintf("'project-' || CAST(10001 + (%s - 1) / %d AS text)", i, ofProject)
 }
 
 // instanceID is the ID of the instance of number i.

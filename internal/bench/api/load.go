@@ -24,34 +24,41 @@ const (
 	rows = 100
 )
 
-// question is a request, and how many rows its answer has; 0 for an object.
+// question is a request, in a project unless that is empty, and how many rows its answer has; 0 for an
+// object.
 type question struct {
-	path string
-	rows int
+	project, path string
+	rows          int
 }
+
+// projectOf returns the project of the instance of number i, which is at least 1.
+func projectOf(i int) string { return fmt.Sprintf("project-%d", 10001+(i-1)/ofProject) }
 
 // listings ask for a filtered page, each for another.
 func listings(s setup) func(n int) question {
 	return func(n int) question {
 		some := n * 7919 % (s.instances / 2)
 		of := 10000 + n*7919%s.profiles
+		project := projectOf(1 + some)
 		switch n % 8 {
-		case 0:
-			return question{fmt.Sprintf("/instances?state=running&limit=%d&after=vm-%d", rows, 100000+some), rows}
+		case 0: // of all projects
+			return question{path: fmt.Sprintf("/instances?all_projects=true&state=running&limit=%d&after=vm-100000.%s", rows, project), rows: rows}
 		case 1:
-			return question{fmt.Sprintf("/instances?state=failed&limit=%d&after=vm-%d", rows, 100000+some), rows}
+			return question{path: fmt.Sprintf("/instances?all_projects=true&state=failed&limit=%d&after=vm-100000.%s", rows, project), rows: rows}
 		case 2: // it has ten, or what there are of them in a smaller installation
-			return question{fmt.Sprintf("/instances?profile=profile-%d&limit=%d", of, rows), s.instances / s.profiles}
-		case 3:
-			return question{fmt.Sprintf("/instances?name=vm-1%02d&limit=%d", some%(s.instances/1000), rows), rows}
+			return question{
+				path: fmt.Sprintf("/instances?all_projects=true&profile=profile-%d&limit=%d", of, rows), rows: s.instances / s.profiles,
+			}
+		case 3: // of one project, all and some
+			return question{project, fmt.Sprintf("/instances?limit=%d", rows), ofProject}
 		case 4:
-			return question{fmt.Sprintf("/instances?name=vm-1&state=stopped&limit=%d&after=vm-%d", rows, 100000+some), rows}
+			return question{project, fmt.Sprintf("/instances?name=vm-1&state=stopped&limit=%d", rows), ofProject / 10}
 		case 5:
-			return question{fmt.Sprintf("/profiles?name=profile-1&limit=%d&after=profile-%d", rows, 10000+of%(s.profiles/2)), rows}
+			return question{"", fmt.Sprintf("/profiles?name=profile-1&limit=%d&after=profile-%d", rows, 10000+of%(s.profiles/2)), rows}
 		case 6:
-			return question{fmt.Sprintf("/provisioner/profile?limit=^composed-1%02d", of%(s.profiles/100)), rows}
+			return question{"", fmt.Sprintf("/provisioner/profile?limit=^composed-1%02d", of%(s.profiles/100)), rows}
 		}
-		return question{fmt.Sprintf("/provisioner/profile?limit=sed-1%02d", of%(s.profiles/100)), rows}
+		return question{"", fmt.Sprintf("/provisioner/profile?limit=sed-1%02d", of%(s.profiles/100)), rows}
 	}
 }
 
@@ -60,7 +67,8 @@ func objects(s setup) func(n int) question {
 	return func(n int) question {
 		switch n % 4 {
 		case 0, 1:
-			return question{path: fmt.Sprintf("/instances/vm-%d", 100001+n*7919%s.instances)}
+			i := 1 + n*7919%s.instances
+			return question{project: projectOf(i), path: fmt.Sprintf("/instances/vm-%d", 100000+i)}
 		case 2:
 			return question{path: fmt.Sprintf("/profiles/profile-%d", 10001+n*7919%s.profiles)}
 		}
@@ -85,7 +93,7 @@ func steady(ctx context.Context, s setup, addr string, rate int, ask func(n int)
 			due, q := time.Now(), ask((run+1)*n+i)
 			wg.Go(func() {
 				c := <-free
-				status, body, err := c.do(http.MethodGet, q.path)
+				status, body, err := c.do(http.MethodGet, q.project, q.path)
 				took[i] = time.Since(due)
 				free <- c
 				errs[i] = errors.Join(err, q.check(status, body))
@@ -154,7 +162,7 @@ func creates(ctx context.Context, s setup, addr string, at place) (c compared, e
 			path := fmt.Sprintf(
 				"/provisioner/template/system?name=t%d-%d-%d&vcpus=2&vram=2048&serial=True&vnc=False&node_selector=mem&migration_max_downtime=300",
 				turn+1, k, n)
-			status, body, err := callers[k].do(http.MethodPost, path)
+			status, body, err := callers[k].do(http.MethodPost, "", path)
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("a create was answered %d: %.200s", status, body)
 			}

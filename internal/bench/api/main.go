@@ -69,11 +69,15 @@ func measure(ctx context.Context, s setup, l *bench.Lab, out io.Writer) error {
 		}
 		figures = append(figures, more...)
 	}
+	fair, err := fairness(ctx, l.Dir)
+	if err != nil {
+		return err
+	}
 	more, err := ofClient(ctx, s)
 	if err != nil {
 		return err
 	}
-	return bench.Report(out, append(figures, more...))
+	return bench.Report(out, append(append(figures, fair), more...))
 }
 
 // ofStore are the figures of one kind of store.

@@ -61,8 +61,8 @@ func start(ctx context.Context, p place) (*bench.Child, error) {
 	return bench.StartChild(ctx, serving, at)
 }
 
-// secret is the token that all clients hold, an operator's.
+// secret is the token that all clients hold, that of an admin of the installation.
 const secret = "0123456789abcdef0123456789abcdef"
 
 // holder is what the database keeps of it.
-var holder = seedbed.Token{Name: "bench", Role: seedbed.RoleOperator}
+var holder = seedbed.Token{Name: "bench", Role: seedbed.RoleAdmin}

@@ -16,8 +16,11 @@ import (
 // receiver has closed it.
 type client struct {
 	addr string
-	conn net.Conn
-	in   *bufio.Reader
+	// hooks are those that it sends to, in turns.
+	hooks []string
+	sent  int
+	conn  net.Conn
+	in    *bufio.Reader
 }
 
 // answered is what came back.
@@ -26,13 +29,13 @@ type answered struct {
 	Job    string
 }
 
-// request is one signed delivery that asks for an instance of that name.
-func request(name string) []byte {
+// request is one signed delivery to a hook that asks for an instance of that name.
+func request(hook, name string) []byte {
 	body := []byte(`{"action":"create","name":"` + name + `","profile":"small","params":{"vcpus":2,"memory":"1GiB"}}`)
 	now := time.Now()
 	return fmt.Appendf(nil, "POST /hooks/%s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
 		"webhook-id: %s\r\nwebhook-timestamp: %d\r\nwebhook-signature: %s\r\n\r\n%s",
-		hookName, len(body), name, now.Unix(), signature.Sign(hookKey, name, now, body), body)
+		hook, len(body), name, now.Unix(), signature.Sign(hookKey, name, now, body), body)
 }
 
 func (c *client) send(name string) (a answered, err error) {
@@ -48,7 +51,12 @@ func (c *client) send(name string) (a answered, err error) {
 			c.close()
 		}
 	}()
-	if _, err := c.conn.Write(request(name)); err != nil {
+	hook := hookName
+	if len(c.hooks) > 0 {
+		hook = c.hooks[c.sent%len(c.hooks)]
+		c.sent++
+	}
+	if _, err := c.conn.Write(request(hook, name)); err != nil {
 		return a, err
 	}
 	return c.receive()

@@ -78,6 +78,12 @@ func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 	if s.only != "" {
 		return bench.Report(out, figures)
 	}
+	many, err := manyProjects(ctx, s, store{path: filepath.Join(h.Dir, "one", "seedbed.db")},
+		store{path: filepath.Join(h.Dir, "many", "seedbed.db")})
+	if err != nil {
+		return err
+	}
+	figures = append(figures, many)
 	p99, err := steady(ctx, s, store{path: filepath.Join(h.Dir, "steady", "seedbed.db")})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -30,6 +31,12 @@ func (s store) config() sql.Config {
 var hookKey = bytes.Repeat([]byte{42}, 32)
 
 const hookName = "bench"
+
+// projects is how many projects have a hook of their own, besides that of the default project.
+const projects = 1000
+
+// hookOf returns the name of the hook of project n, which is that of the project, too.
+func hookOf(n int) string { return fmt.Sprintf("project-%d", n) }
 
 // serve is the receiver: it says where it listens, and ends with its input.
 func serve(at string) error {
@@ -90,8 +97,19 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
 	}
 	h := seedbed.Hook{Name: hookName, Keys: []seedbed.HookKey{{ID: "k1", Secret: hookKey}}}
 	h.Scheme = seedbed.SchemeStandard
-	_, err = db.CreateHook(ctx, h)
-	return err
+	if _, err = db.CreateHook(ctx, h); err != nil {
+		return err
+	}
+	for n := range projects {
+		h.Name, h.Project = hookOf(n), hookOf(n)
+		if _, err := db.CreateProject(ctx, seedbed.Project{Name: h.Project}); err != nil {
+			return err
+		}
+		if _, err := db.CreateHook(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // receiver starts this program again as the receiver on that store.

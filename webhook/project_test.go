@@ -1,0 +1,75 @@
+package webhook_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"seedbed"
+	"seedbed/webhook"
+)
+
+// TestForeignInstances sends each action to hooks of one project, for an instance of another project and
+// for one that does not exist. The answers are the same, and nothing happens to the instance.
+func TestForeignInstances(t *testing.T) {
+	t.Parallel()
+	i := installWith(t, webhook.Config{})
+	if _, err := i.db.CreateProject(t.Context(), seedbed.Project{Name: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	key := []seedbed.HookKey{{ID: "k1", Secret: hookKey}}
+	for _, h := range []seedbed.Hook{
+		{Name: "own", Project: "acme", Actions: seedbed.Actions(), Keys: key},
+		{Name: "bound", Project: "acme", Actions: seedbed.Actions(), Profiles: []string{"small"}, Keys: key},
+	} {
+		h.Scheme = seedbed.SchemeStandard
+		if _, err := i.db.CreateHook(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := newClient(t)
+	send := func(hook, id, body string) reply {
+		t.Helper()
+		r, err := post(t, client, strings.Replace(i.url, "/ci", "/"+hook, 1), id, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := send("ci", "theirs", `{"action":"create","name":"web1","profile":"small"}`); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	theirs, err := i.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hook := range []string{"own", "bound"} {
+		for _, action := range seedbed.Actions() {
+			if action == seedbed.DoCreate || action == seedbed.DoPlan {
+				continue
+			}
+			there := send(hook, hook+action+"1", fmt.Sprintf(`{"action":%q,"name":"web1"}`, action))
+			gone := send(hook, hook+action+"2", fmt.Sprintf(`{"action":%q,"name":"webx"}`, action))
+			there.Detail = strings.ReplaceAll(there.Detail, "web1", "webx")
+			if there != gone || there.status == 202 {
+				t.Errorf("%s by hook %s:\n%+v for an instance of another project\n%+v for none", action, hook, there, gone)
+			}
+		}
+		r := send(hook, hook+"node", `{"action":"create","name":"web9","profile":"small","node":"host1"}`)
+		if r.status != 403 || !strings.Contains(r.Detail, "cannot choose a node") {
+			t.Errorf("a node by hook %s: %+v", hook, r)
+		}
+	}
+	// The name is free in the project.
+	if r := send("own", "ours", `{"action":"create","name":"web1","profile":"small"}`); r.status != 202 {
+		t.Errorf("%+v", r)
+	}
+	ours, err := i.db.InstanceByName(t.Context(), seedbed.Named("acme", "web1"))
+	if err != nil || ours.ID == theirs.ID {
+		t.Errorf("%+v, %v", ours, err)
+	}
+	now, err := i.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
+	if err != nil || now.Revision != theirs.Revision {
+		t.Errorf("the instance was %+v, is %+v, %v", theirs, now, err)
+	}
+}

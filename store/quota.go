@@ -81,22 +81,41 @@ func lockToken(ctx context.Context, b *groupcommit.Batch, name string) (t seedbe
 // lockProject returns a project, once for all writes of the batch. If it has a quota, its row is locked.
 // That a project without one stays until the transaction ends is the foreign key's. The error is
 // ErrInvalid if there is no such project.
-func lockProject(ctx context.Context, b *groupcommit.Batch, name string) (p seedbed.Project, err error) {
-	known := groupcommit.Of[batchProjects](b)
-	if p, ok := (*known)[name]; ok || name == "" {
-		return p, nil
+func lockProject(ctx context.Context, b *groupcommit.Batch, name string) (seedbed.Project, error) {
+	if name == "" {
+		return seedbed.Project{}, nil
 	}
-	if p, err = access.ReadProject(ctx, b.Tx, name); err == nil && !p.Quota.IsZero() {
-		p, err = access.LockProject(ctx, b.Tx, name)
-	}
-	if err != nil {
+	err := lockProjects(ctx, b, []string{name})
+	if p, ok := (*groupcommit.Of[batchProjects](b))[name]; ok || err != nil {
 		return p, err
 	}
+	return seedbed.Project{}, seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80))
+}
+
+// lockProjects reads those of the projects that the batch has not read, and locks the rows of those that
+// have a quota, in the order of their names. Projects that do not exist are left out.
+func lockProjects(ctx context.Context, b *groupcommit.Batch, names []string) error {
+	known := groupcommit.Of[batchProjects](b)
 	if *known == nil {
 		*known = batchProjects{}
 	}
-	(*known)[name] = p
-	return p, nil
+	var unread []string
+	for _, name := range names {
+		if _, ok := (*known)[name]; !ok && name != "" {
+			unread = append(unread, name)
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	found, err := access.ReadProjects(ctx, b.Tx, unread)
+	for _, p := range found {
+		if !p.Quota.IsZero() && err == nil {
+			p, err = access.LockProject(ctx, b.Tx, p.Name)
+		}
+		(*known)[p.Name] = p
+	}
+	return err
 }
 
 // quotaToken returns the token whose quota an acceptance counts against, or the empty string.

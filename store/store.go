@@ -169,10 +169,7 @@ func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Cha
 	if err != nil {
 		return err
 	}
-	return sqldb.InOrder(projects, func(project string) error {
-		_, err := lockProject(ctx, b, project)
-		return err
-	})
+	return lockProjects(ctx, b, projects)
 }
 
 // seed creates the store's own settings.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -178,8 +179,13 @@ func HoldProject(ctx context.Context, tx *sqldb.Tx, name string) error {
 	return err
 }
 
-// ReadProject returns a project. It returns ErrInvalid if there is none of that name.
-func ReadProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
-	return sqldb.One(ctx, tx, scanProject, seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80)),
-		`SELECT `+projectColumns+` FROM project WHERE name = $1`, name)
+// ReadProjects returns those of the named projects that exist, sorted by name.
+func ReadProjects(ctx context.Context, tx *sqldb.Tx, names []string) ([]seedbed.Project, error) {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	args := make([]any, len(names))
+	for n, name := range names {
+		args[n] = name
+	}
+	return sqldb.List(ctx, tx, scanProject, `SELECT `+projectColumns+` FROM project WHERE name IN (`+sqldb.RowsOfOne(1, len(names))+`)
+		ORDER BY name`, args...)
 }

@@ -42,7 +42,7 @@ func main() {
 	var s setup
 	flag.IntVar(&s.runs, "runs", 5, "turns of each side")
 	flag.DurationVar(&s.length, "length", 3*time.Second, "how long a turn is")
-	flag.StringVar(&s.only, "only", "", "sqlite or postgres: only that ratio")
+	flag.StringVar(&s.only, "only", "", "sqlite, postgres or projects: only that ratio")
 	flag.IntVar(&s.burst, "burst", 10_000, "deliveries at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
@@ -60,14 +60,14 @@ func exit(err error) {
 
 func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 	var figures []bench.Figure
-	if s.only != "postgres" {
+	if s.only == "" || s.only == "sqlite" {
 		c, err := ratio(ctx, s, store{path: filepath.Join(h.Dir, "ratio", "seedbed.db"), bare: filepath.Join(h.Dir, "bare.db")})
 		if err != nil {
 			return err
 		}
 		figures = append(figures, bench.Figure{Name: "accept_ratio_sqlite", Mark: bench.AtLeast(0.5), Runs: c.ratios, How: c.how()})
 	}
-	if s.only != "sqlite" {
+	if s.only == "" || s.only == "postgres" {
 		server := lab.Postgres(h)
 		c, err := ratio(ctx, s, store{dsn: server.DSN(server.Database(h, "")), bare: server.DSN(server.Database(h, ""))})
 		if err != nil {
@@ -75,15 +75,17 @@ func measure(ctx context.Context, s setup, h *bench.Lab, out io.Writer) error {
 		}
 		figures = append(figures, bench.Figure{Name: "accept_ratio_postgres", Mark: bench.AtLeast(0.4), Runs: c.ratios, How: c.how()})
 	}
+	if s.only == "" || s.only == "projects" {
+		many, err := manyProjects(ctx, s, store{path: filepath.Join(h.Dir, "one", "seedbed.db")},
+			store{path: filepath.Join(h.Dir, "many", "seedbed.db"), apart: true})
+		if err != nil {
+			return err
+		}
+		figures = append(figures, many)
+	}
 	if s.only != "" {
 		return bench.Report(out, figures)
 	}
-	many, err := manyProjects(ctx, s, store{path: filepath.Join(h.Dir, "one", "seedbed.db")},
-		store{path: filepath.Join(h.Dir, "many", "seedbed.db")})
-	if err != nil {
-		return err
-	}
-	figures = append(figures, many)
 	p99, err := steady(ctx, s, store{path: filepath.Join(h.Dir, "steady", "seedbed.db")})
 	if err != nil {
 		return err

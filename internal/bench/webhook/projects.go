@@ -10,8 +10,8 @@ import (
 	"seedbed/internal/bench/bare"
 )
 
-// manyProjects compares how many deliveries are accepted if they are for instances of many projects and
-// if all are for one. The two take turns, each with a store of its own.
+// manyProjects compares how many deliveries to many hooks are accepted if each hook has a project of its
+// own and if all are of one. The two take turns, each with a store of its own.
 func manyProjects(ctx context.Context, s setup, one, many store) (f bench.Figure, err error) {
 	f = bench.Figure{Name: "projects_ratio", Mark: bench.AtLeast(0.95)}
 	var sides [2][clients]client
@@ -26,9 +26,10 @@ func manyProjects(ctx context.Context, s setup, one, many store) (f bench.Figure
 			defer sides[side][k].close()
 		}
 	}
-	for k := range sides[1] {
-		for n := k; n < projects; n += clients { // each client has some of the projects
-			sides[1][k].hooks = append(sides[1][k].hooks, hookOf(n))
+	for side := range sides {
+		for n := range hooks { // each client has some of the hooks
+			c := &sides[side][n%clients]
+			c.hooks = append(c.hooks, hookOf(n))
 		}
 	}
 	var rates [2][]float64
@@ -52,7 +53,7 @@ func manyProjects(ctx context.Context, s setup, one, many store) (f bench.Figure
 	for n := range rates[0] {
 		f.Runs = append(f.Runs, rates[1][n]/rates[0][n])
 	}
-	f.How = fmt.Sprintf("deliveries accepted for %d projects / for one, SQLite, 64 clients: %.0f/s / %.0f/s", projects,
+	f.How = fmt.Sprintf("deliveries to %d hooks accepted, each of its own project / all of one, SQLite, 64 clients: %.0f/s / %.0f/s", hooks,
 		bench.Median(rates[1]), bench.Median(rates[0]))
 	return f, ctx.Err()
 }

@@ -20,7 +20,11 @@ import (
 )
 
 // store is where a receiver keeps what it accepts, and where bare rows go.
-type store struct{ path, dsn, bare string }
+type store struct {
+	path, dsn, bare string
+	// apart is set if each of the many hooks has a project of its own.
+	apart bool
+}
 
 // config is the store's own configuration.
 func (s store) config() sql.Config {
@@ -32,16 +36,17 @@ var hookKey = bytes.Repeat([]byte{42}, 32)
 
 const hookName = "bench"
 
-// projects is how many projects have a hook of their own, besides that of the default project.
-const projects = 1000
+// hooks is how many more hooks there are.
+const hooks = 1000
 
-// hookOf returns the name of the hook of project n, which is that of the project, too.
+// hookOf returns the name of hook n, and of its project if it has one of its own.
 func hookOf(n int) string { return fmt.Sprintf("project-%d", n) }
 
 // serve is the receiver: it says where it listens, and ends with its input.
 func serve(at string) error {
 	run.Headroom() // as seedbedd
-	s := store{path: at}
+	at, apart := strings.CutPrefix(at, "apart:")
+	s := store{path: at, apart: apart}
 	if dsn, ok := strings.CutPrefix(at, "dsn:"); ok {
 		s = store{dsn: dsn}
 	}
@@ -58,7 +63,7 @@ func serve(at string) error {
 	}
 	defer db.Close()
 	requests := provision.NewIntake(db, intake.Serving{Node: "bench"})
-	if err := furnish(ctx, db, requests); err != nil {
+	if err := furnish(ctx, db, requests, s.apart); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,8 +74,8 @@ func serve(at string) error {
 	return webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, ln)
 }
 
-// furnish makes what a create needs: an image, a network with room, a profile and a hook.
-func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
+// furnish makes what a create needs: an image, a network with room, a profile and hooks.
+func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake, apart bool) error {
 	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}, seedbed.JobOptions{}); err != nil {
 		return err
 	}
@@ -100,10 +105,13 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
 	if _, err = db.CreateHook(ctx, h); err != nil {
 		return err
 	}
-	for n := range projects {
-		h.Name, h.Project = hookOf(n), hookOf(n)
-		if _, err := db.CreateProject(ctx, seedbed.Project{Name: h.Project}); err != nil {
-			return err
+	for n := range hooks {
+		h.Name = hookOf(n)
+		if apart {
+			h.Project = h.Name
+			if _, err := db.CreateProject(ctx, seedbed.Project{Name: h.Project}); err != nil {
+				return err
+			}
 		}
 		if _, err := db.CreateHook(ctx, h); err != nil {
 			return err
@@ -115,6 +123,9 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake) error {
 // receiver starts this program again as the receiver on that store.
 func receiver(ctx context.Context, s store) (*bench.Child, error) {
 	at := s.path
+	if s.apart {
+		at = "apart:" + at
+	}
 	if s.dsn != "" {
 		at = "dsn:" + s.dsn
 	}

@@ -10,27 +10,61 @@ import (
 	"seedbed"
 )
 
+// failJob claims the next job and ends it without success.
+func (s *server) failJob(t *testing.T) *seedbed.Job {
+	t.Helper()
+	job := s.claim(t)
+	end := seedbed.JobResult{State: seedbed.JobFailed, Error: "no"}
+	if !job.Kind.Forward() {
+		end.State = seedbed.JobRolledBack
+		if err := s.db.Undo(t.Context(), job.Ref(), "no"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Finish(t.Context(), job.Ref(), end); err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// TestRetryInAProject retries jobs of one project while another has an instance of the same name.
+func TestRetryInAProject(t *testing.T) {
+	t.Parallel()
+	s, _, tokens := tenants(t)
+	operator := "Bearer " + tokens[seedbed.RoleOperator]
+	if r := s.do(t, "POST", "/api/v1/instances", `{"name":"web1","profile":"small"}`, "Authorization", operator); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	web1, err := s.db.InstanceByName(t.Context(), seedbed.Named("acme", "web1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, body string }{
+		{"/stop", `{"force":true}`}, {"/flatten", ""}, {"/resize", `{"size":"1TiB"}`},
+	} {
+		if r := s.do(t, "POST", "/api/v1/instances/web1"+c.path, c.body, "Authorization", operator); r.status != 202 {
+			t.Fatalf("%s: %+v", c.path, r)
+		}
+		for _, by := range [][]string{{"Authorization", operator}, nil} { // an operator of acme, an admin of the installation
+			first := s.failJob(t)
+			if r := s.do(t, "POST", "/api/v1/jobs/"+string(first.ID)+"/retry", "", by...); r.status != 202 {
+				t.Fatalf("%s: %+v", c.path, r)
+			}
+			jobs, err := s.db.LiveJobs(t.Context(), seedbed.AllProjects(), 10)
+			if err != nil || len(jobs) != 1 || jobs[0].Project != "acme" || jobs[0].Instance != web1.ID || jobs[0].Kind != first.Kind {
+				t.Errorf("%s: %+v, %v: want one job on web1 of acme", c.path, jobs, err)
+			}
+		}
+		s.failJob(t)
+	}
+}
+
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
 	s.runVM(t, "web1")
-	fail := func() *seedbed.Job {
-		t.Helper()
-		job := s.claim(t)
-		if job.Kind.Forward() {
-			if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no"}); err != nil {
-				t.Fatal(err)
-			}
-			return job
-		}
-		if err := s.db.Undo(t.Context(), job.Ref(), "no"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}); err != nil {
-			t.Fatal(err)
-		}
-		return job
-	}
+	fail := func() *seedbed.Job { return s.failJob(t) }
 	retry := func(id seedbed.JobID, status int, words string) {
 		t.Helper()
 		if r := s.do(t, "POST", "/api/v1/jobs/"+string(id)+"/retry", ""); r.status != status || !strings.Contains(r.body, words) {

@@ -38,6 +38,9 @@ func ScanJob(r sqldb.Row) (j seedbed.Job, err error) {
 // Live is the condition of a job that has not ended.
 const Live = `state IN ('queued', 'running', 'undoing')`
 
+// Ended is the condition of a job that has ended.
+const Ended = `state NOT IN ('queued', 'running', 'undoing')`
+
 // ReadJob returns the job with that ID. It returns ErrNotFound if there is none.
 func ReadJob(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID) (seedbed.Job, error) {
 	return sqldb.One(ctx, tx, ScanJob, seedbed.Errorf(seedbed.ErrNotFound, "job %q does not exist", sqldb.Clean(string(id), 80)),

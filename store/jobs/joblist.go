@@ -15,7 +15,7 @@ func Where(q seedbed.JobQuery) *sqldb.Where {
 	switch q.State {
 	case "":
 	case seedbed.JobSucceeded:
-		w.And("state = %s", q.State)
+		w.And("state = %s AND "+Ended, q.State)
 	case seedbed.JobFailed, seedbed.JobRolledBack, seedbed.JobIncomplete:
 		w.And("state = %s AND state IN ('failed', 'rolled_back', 'rollback_incomplete')", q.State)
 	default:
@@ -43,13 +43,25 @@ func Where(q seedbed.JobQuery) *sqldb.Where {
 func (s *Store) ListJobs(ctx context.Context, q seedbed.JobQuery) (all []seedbed.Job, err error) {
 	err = s.db.View(ctx, "list jobs", func(tx *sqldb.Tx) error {
 		w := Where(q)
-		created := "created"
-		if q.State != "" && !q.State.Terminal() {
-			created += " + 0" // live jobs are few: use their own index, not the one by age
+		limit := fmt.Sprintf(` LIMIT $%d`, len(w.Args)+1)
+		const (
+			byAge = ` ORDER BY created DESC, id DESC`
+			// Live jobs are few: this order has their own index used, not the one by age.
+			ofLive = ` ORDER BY created + 0 DESC, id DESC`
+		)
+		from := w.String() + byAge
+		_, one := q.Scope.One()
+		switch {
+		case q.State != "" && !q.State.Terminal():
+			from = w.String() + ofLive
+		case one && q.State == "" && (q.Kind == "" || q.Kind == seedbed.JobCreate):
+			// The index by age of one project has only jobs that have ended.
+			part := func(name, condition, order string) string {
+				return `SELECT id FROM (SELECT id, created FROM job WHERE ` + w.String() + ` AND ` + condition + order + limit + `) AS ` + name
+			}
+			from = `id IN (` + part("live", Live, ofLive) + ` UNION ALL ` + part("ended", Ended, byAge) + `)` + byAge
 		}
-		query := `SELECT ` + JobColumns + ` FROM job WHERE ` + w.String() + fmt.Sprintf(` ORDER BY %s DESC, id DESC LIMIT $%d`,
-			created, len(w.Args)+1)
-		all, err = sqldb.List(ctx, tx, ScanJob, query, append(w.Args, sqldb.UpTo(q.Limit))...)
+		all, err = sqldb.List(ctx, tx, ScanJob, `SELECT `+JobColumns+` FROM job WHERE `+from+limit, append(w.Args, sqldb.UpTo(q.Limit))...)
 		return err
 	})
 	return all, err

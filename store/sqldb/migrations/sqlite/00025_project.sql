@@ -90,7 +90,7 @@ ALTER TABLE job ADD COLUMN project text NOT NULL DEFAULT 'default';
 -- The jobs of one project; the indexes without the project are for those of all.
 DROP INDEX job_live;
 CREATE INDEX job_live ON job (project, blocked, priority DESC, created, id) WHERE state IN ('queued', 'running', 'undoing');
-CREATE INDEX job_created_in ON job (project, created, id);
+CREATE INDEX job_ended_in ON job (project, created, id) WHERE state NOT IN ('queued', 'running', 'undoing');
 CREATE INDEX job_unsuccessful_in ON job (project, state, created, id, kind)
   WHERE state IN ('failed', 'rolled_back', 'rollback_incomplete');
 CREATE INDEX job_kind_in ON job (project, kind, created, id, state) WHERE kind <> 'create';

@@ -70,7 +70,8 @@ func fairness(ctx context.Context, dir string) (bench.Figure, error) {
 		alone, beside, begun = append(alone, one.ended), append(beside, two.ended), append(begun, two.began)
 		f.Runs = append(f.Runs, two.ended/one.ended)
 	}
-	f.How = fmt.Sprintf("from the request to the end of a job of %s, beside %d of another project / alone: %.1f ms (it begins after %.1f) / %.1f ms",
+	f.How = fmt.Sprintf("from the request to the end of a job of %s, beside %d of another project / alone: "+
+		"%.1f ms (it begins after %.1f) / %.1f ms",
 		work, queued, bench.Median(beside), bench.Median(begun), bench.Median(alone))
 	return f, nil
 }

@@ -50,6 +50,17 @@ func TestUndefined(t *testing.T) {
 	l.runUntil(l.compose("web3", true), seedbed.JobSucceeded)
 }
 
+// TestUndefinedLongName checks that names of disks that are too long are refused with the request.
+func TestUndefinedLongName(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProvisioner()
+	_, err := l.asPVC(t.Context(), seedbed.Request{Name: strings.Repeat("w", 60), Profile: "web", Undefined: true})
+	l.want("a long name", err, seedbed.ErrInvalid)
+	if !strings.Contains(err.Error(), "choose a shorter name") {
+		t.Error(err)
+	}
+}
+
 func TestUndefinedScripted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t).withScript(steps())

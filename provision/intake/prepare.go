@@ -96,7 +96,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 		made.inst.Image = disks[0].Image
 	}
 	if t := m.storage(made.image); req.Undefined && t != nil {
-		nameDisks(&made.inst, *t)
+		if err := nameDisks(&made.inst, *t); err != nil {
+			return made, err
+		}
 	}
 	if made.script, made.skipped, err = in.scriptRun(ctx, m, s, made.image); err != nil {
 		return made, err
@@ -109,11 +111,18 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	return made, err
 }
 
-// nameDisks gives the volumes the names that PVC gives the disks of a VM.
-func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) {
+// nameDisks gives the volumes the names that PVC gives the disks of a VM. It returns ErrInvalid for a
+// name that is too long.
+func nameDisks(inst *seedbed.Instance, t seedbed.StorageTemplate) error {
 	for i := range inst.Volumes {
-		if i < len(t.Disks) {
-			inst.Volumes[i].Name = fmt.Sprintf("%s_%s", inst.FullName(), t.Disks[i].Name)
+		if i >= len(t.Disks) {
+			break
 		}
+		name := fmt.Sprintf("%s_%s", inst.FullName(), t.Disks[i].Name)
+		if err := seedbed.CheckName("volume", name); err != nil {
+			return fmt.Errorf("%w: choose a shorter name for the instance or the disk", err)
+		}
+		inst.Volumes[i].Name = name
 	}
+	return nil
 }

@@ -146,7 +146,8 @@ func TestListingPlans(t *testing.T) {
 		{jobs: &seedbed.JobQuery{Kind: seedbed.JobStop}, from: byAge, one: "job_kind_in (project=? AND kind=?)", all: "job_kind (kind=?)"},
 		{jobs: &seedbed.JobQuery{Kind: seedbed.JobCreate, State: seedbed.JobSucceeded}, from: byAge,
 			one: "job_ended_in (project=?)", all: "job_created"},
-		{jobs: &seedbed.JobQuery{}, from: strings.Replace(byAge, "%s", "%s AND "+jobs.Ended, 1), one: "job_ended_in (project=?)", all: "job_created"},
+		{jobs: &seedbed.JobQuery{}, from: strings.Replace(byAge, "%s", "%s AND "+jobs.Ended, 1),
+			one: "job_ended_in (project=?)", all: "job_created"},
 		{jobs: &seedbed.JobQuery{}, from: "job WHERE %s AND " + jobs.Live, one: "job_live (project=?)", all: "job_live"},
 	} {
 		for in, index := range map[seedbed.Scope]string{one: c.one, seedbed.AllProjects(): c.all} {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"seedbed"
@@ -26,9 +27,10 @@ func (c *Client) Health(ctx context.Context) (wire.Health, error) {
 	return send[wire.Health](ctx, c, call{method: http.MethodGet, path: "/health", timeout: 5 * time.Second})
 }
 
-// Overview returns the state of the installation, and counts of what exists.
-func (c *Client) Overview(ctx context.Context) (wire.Overview, error) {
-	return get[wire.Overview](ctx, c, "/overview", nil)
+// Overview returns the state of the installation, and counts of what exists in the project that the
+// client acts in or, if in is the scope of all projects, in all.
+func (c *Client) Overview(ctx context.Context, in seedbed.Scope) (wire.Overview, error) {
+	return get[wire.Overview](ctx, c, "/overview", scoped(url.Values{}, in))
 }
 
 // AddProject creates a project.

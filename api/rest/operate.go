@@ -48,8 +48,11 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	project, _ := in.One()
 	if !server.CallerOf(c).Home { // the nodes and the checks are the installation's
-		return wire.Overview{Version: r.Version, Nodes: map[seedbed.NodeState]int{}, Wrong: []seedbed.Check{}, Counts: census, Jobs: jobs}, nil
+		return wire.Overview{
+			Version: r.Version, Project: project, Nodes: map[seedbed.NodeState]int{}, Wrong: []seedbed.Check{}, Counts: census, Jobs: jobs,
+		}, nil
 	}
 	nodes, err := r.Statuses(ctx)
 	if err != nil {
@@ -69,6 +72,6 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) (any, error) {
 		}
 	}
 	return wire.Overview{
-		Version: r.Version, Node: r.Node, Nodes: states, Checks: len(checks), Wrong: wrong, Counts: census, Jobs: jobs,
+		Version: r.Version, Node: r.Node, Project: project, Nodes: states, Checks: len(checks), Wrong: wrong, Counts: census, Jobs: jobs,
 	}, nil
 }

@@ -13,10 +13,13 @@ type Health struct {
 	Node    string `json:"node"`
 }
 
-// Overview summarizes an installation.
+// Overview summarizes an installation and a project. Node, nodes and checks are empty for a caller of
+// another project than the default one.
 type Overview struct {
 	Version string `json:"version"`
 	Node    string `json:"node"`
+	// Project is the project whose instances and jobs are counted; empty for all.
+	Project string `json:"project"`
 	// Nodes counts the nodes by state.
 	Nodes map[seedbed.NodeState]int `json:"nodes"`
 	// Checks is how many checks the server ran. Wrong holds those that found a problem.

@@ -48,8 +48,8 @@ func SinceFilter() Filter {
 	return Filter{Name: "since", Usage: "only since this `TIME`, or a duration before now", Past: true}
 }
 
-// allProjects is the name of the flag that lists the objects of all projects.
-const allProjects = "all-projects"
+// AllProjects is the name of the flag for the objects of all projects.
+const AllProjects = "all-projects"
 
 // addListFlags adds to c the flags that select objects of a list: the filters, and how many to show
 // unless all are shown.
@@ -82,7 +82,7 @@ func selectionOf(a *App, c *cobra.Command, filters []Filter) (client.Selection, 
 		}
 		s.Where[f.Name] = text
 	}
-	if f := c.Flag(allProjects); f != nil && f.Value.String() == "true" {
+	if f := c.Flag(AllProjects); f != nil && f.Value.String() == "true" {
 		s.Scope = seedbed.AllProjects()
 	}
 	n, err := strconv.Atoi(c.Flag("limit").Value.String())
@@ -104,7 +104,7 @@ func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
 	}
 	addListFlags(c, r.Most, r.Filters)
 	if r.Project != nil {
-		c.Flags().Bool(allProjects, false, "those of all projects, which only an admin of the installation sees")
+		c.Flags().Bool(AllProjects, false, "those of all projects, which only an admin of the installation sees")
 	}
 	c.RunE = r.Lister(a, c)
 	return c

@@ -161,12 +161,12 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 		return err
 	}
 	if live > 0 {
-		has = append(has, fmt.Sprintf("%d jobs that have not ended", live))
+		has = append(has, fmt.Sprintf("jobs that have not ended: %d", live))
 	}
 	if has == nil {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "project %q has %s: remove these first", name, strings.Join(has, "; "))
+	return seedbed.Errorf(seedbed.ErrInUse, "project %q has %s; remove these first", name, strings.Join(has, "; "))
 }
 
 // HoldProject returns ErrInvalid unless there is a project of that name, and locks its row, so that it

@@ -204,7 +204,7 @@ func testProjectInUse(b *bench) {
 	get(b.Accept(ctx, inProject("acme", "web1")))(b)
 	get(b.CreateToken(ctx, seedbed.Token{Name: "ci", Project: "acme", Role: seedbed.RoleViewer}, sha256.Sum256([]byte("one"))))(b)
 	err := b.DeleteProject(ctx, "acme")
-	b.want(err, seedbed.ErrInUse, "instance web1; token ci; 1 jobs that have not ended: remove these first")
+	b.want(err, seedbed.ErrInUse, "instance web1; token ci; jobs that have not ended: 1; remove these first")
 	get(b.Project(ctx, "acme"))(b)
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,12 +16,17 @@ import (
 
 // StatusCommand returns the command status.
 func StatusCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	c := &cobra.Command{
 		Use: "status", Short: "Show the installation on one screen",
-		Long: `Show the installation on one screen: its health, its objects and the last jobs.
-"seedbed doctor" also checks this host and suggests what to do.`,
+		Long: `Show the installation on one screen: its health, and the objects and the last jobs of the
+project. "seedbed doctor" also checks this host and suggests what to do.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, _ []string) error {
-			o, err := api.Overview(ctx)
+			var in seedbed.Scope
+			if all {
+				in = seedbed.AllProjects()
+			}
+			o, err := api.Overview(ctx, in)
 			if err != nil {
 				return err
 			}
@@ -31,6 +37,8 @@ func StatusCommand(a *cli.App) *cobra.Command {
 			return nil
 		}),
 	}
+	c.Flags().BoolVar(&all, cli.AllProjects, false, "count what all projects have, which only an admin of the installation sees")
+	return c
 }
 
 func printOverview(a *cli.App, where string, o wire.Overview) {
@@ -39,10 +47,15 @@ func printOverview(a *cli.App, where string, o wire.Overview) {
 		health = fmt.Sprintf("%d of %d checks found a problem: seedbed doctor", len(o.Wrong), o.Checks)
 	}
 	all, running := o.Counts.Total(), o.Counts.Total(seedbed.InstanceRunning)
+	nodes, on := nodeStates(o.Nodes), " on "+o.Node
+	if o.Node == "" { // it is kept from the caller
+		health, nodes, on = "", "", ""
+	}
 	a.PrintPairs([][2]string{
-		{"seedbedd", fmt.Sprintf("%s on %s, at %s", o.Version, o.Node, where)},
+		{"seedbedd", fmt.Sprintf("%s%s, at %s", o.Version, on, where)},
 		{"health", health},
-		{"nodes", nodeStates(o.Nodes)},
+		{"nodes", nodes},
+		{"project", cmp.Or(o.Project, "all")},
 		{"instances", fmt.Sprintf("%d%s", all.Count, states(o.Counts))},
 		{"allocated", fmt.Sprintf("%d vCPUs, %s (running: %d vCPUs, %s)", all.VCPUs, all.Memory, running.VCPUs, running.Memory)},
 		{"volumes", fmt.Sprintf("%d, %s", o.Counts.Volumes, o.Counts.Disks)},

@@ -117,6 +117,18 @@ func ChangeOf(ctx context.Context) *Change {
 	return c
 }
 
+type tenantKey struct{}
+
+// AsTenant returns ctx for work on behalf of a caller that may not learn which nodes there are, and what
+// room they have.
+func AsTenant(ctx context.Context) context.Context { return context.WithValue(ctx, tenantKey{}, true) }
+
+// IsTenant reports whether AsTenant made ctx.
+func IsTenant(ctx context.Context) bool {
+	is, _ := ctx.Value(tenantKey{}).(bool)
+	return is
+}
+
 // AuditEntry is one change as it was committed.
 type AuditEntry struct {
 	ID      int64           `json:"id"`

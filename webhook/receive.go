@@ -80,6 +80,9 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 		return r.counts.refused(d, busy(c, wait))
 	}
 	defer leave()
+	if d.hook.Project != seedbed.DefaultProject {
+		ctx = seedbed.AsTenant(ctx)
+	}
 	d.Headers, d.event.query = shown(f, d.hook), queryOf(string(c.Context().QueryArgs().QueryString()))
 	d.event.headers = d.Headers
 	a, err := r.process(ctx, d)

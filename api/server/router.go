@@ -127,6 +127,9 @@ func (r *Router) within(d time.Duration, h Handler, shown Lookup) fiber.Handler 
 		defer r.gate.Leave()
 		ctx, cancel := context.WithTimeout(r.base, d)
 		defer cancel()
+		if !CallerOf(c).Home {
+			ctx = seedbed.AsTenant(ctx)
+		}
 		return h(r.changing(ctx, c, shown), c)
 	}
 }

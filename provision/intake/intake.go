@@ -135,7 +135,7 @@ func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *see
 	}
 	reservation, err := in.placer.Choose(ctx, made.demand)
 	if err != nil {
-		return seedbed.Receipt{}, err
+		return seedbed.Receipt{}, unplaced(ctx, err)
 	}
 	defer func() { reservation.Settle(err == nil && !receipt.Duplicate) }()
 	warnings, err := in.room(ctx, reservation.Node, made.demand.Sizes, true)
@@ -322,8 +322,7 @@ func (in *Intake) acceptNew(ctx context.Context, a seedbed.Acceptance) (seedbed.
 	if in.serving.MACTaken != nil {
 		for _, nic := range a.Instance.NICs {
 			if by := in.serving.MACTaken(a.Instance.Node, nic.MAC); by != "" {
-				return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", nic.MAC,
-					a.Instance.Node, by)
+				return seedbed.Receipt{}, macUsed(ctx, nic.MAC, a.Instance.Node, by)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
 	node, all, err := in.placer.Explain(ctx, made.demand)
 	p.Node, p.Placement = node, all
-	if err := note(&p, err); err != nil {
+	if err := note(&p, unplaced(ctx, err)); err != nil {
 		return p, err
 	}
 	for i := range p.Volumes {
@@ -56,7 +56,11 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	}
 	made.notes(&p)
 	drawn := func(nic int) bool { return slices.Contains(made.drawn, nic) }
-	return p, errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planRoom(ctx, &p, made.demand.Sizes))
+	err = errors.Join(in.planNICs(ctx, &p, inst.NICs, drawn), in.planRoom(ctx, &p, made.demand.Sizes))
+	if seedbed.IsTenant(ctx) {
+		p.Node, p.Placement = "", nil
+	}
+	return p, err
 }
 
 // missing notes what a profile refers to but does not exist, or not yet.
@@ -145,7 +149,9 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 			nic.MAC = seedbed.MAC{}
 		} else if in.serving.MACTaken != nil {
 			if by := in.serving.MACTaken(p.Node, nic.MAC); by != "" {
-				p.Problems = append(p.Problems, fmt.Sprintf("MAC address %s is used on node %s already, by %s", nic.MAC, p.Node, by))
+				if err := note(p, macUsed(ctx, nic.MAC, p.Node, by)); err != nil {
+					return err
+				}
 			}
 		}
 		nic.Addr, err = in.store.FreeAddr(ctx, nic.Network)

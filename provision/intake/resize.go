@@ -48,7 +48,8 @@ func (in *Intake) resized(ctx context.Context, name seedbed.InstanceName,
 		return inst, spec, err
 	}
 	more := placement.Demand{Name: inst.Name, VCPUs: cmp.Or(spec.VCPUs, inst.VCPUs), Memory: cmp.Or(spec.Memory, inst.Memory)}
-	return inst, spec, in.placer.Fits(ctx, inst.Node, more, seedbed.NodeUse{VCPUs: inst.VCPUs, Memory: inst.Memory})
+	err = in.placer.Fits(ctx, inst.Node, more, seedbed.NodeUse{VCPUs: inst.VCPUs, Memory: inst.Memory})
+	return inst, spec, unplaced(ctx, err)
 }
 
 // growth returns by how much the volumes of an instance grow in each pool.

@@ -1,0 +1,29 @@
+package intake
+
+import (
+	"context"
+	"errors"
+
+	"seedbed"
+)
+
+// unplaced returns the error of a placement. It does not tell a tenant which nodes there are, and what
+// room they have.
+func unplaced(ctx context.Context, err error) error {
+	e, known := errors.AsType[*seedbed.Error](err)
+	switch {
+	case !known || !seedbed.IsTenant(ctx):
+		return err
+	case errors.Is(err, seedbed.ErrInvalid):
+		return seedbed.Errorf(e.Kind, "no node can ever have it: ask for less")
+	}
+	return seedbed.Errorf(e.Kind, "no node has room for it now: ask for less, or try again later")
+}
+
+// macUsed returns the error for a MAC address that is used on a node. It does not tell a tenant by whom.
+func macUsed(ctx context.Context, mac seedbed.MAC, node, by string) error {
+	if seedbed.IsTenant(ctx) {
+		return seedbed.Errorf(seedbed.ErrExists, "MAC address %s is taken", mac)
+	}
+	return seedbed.Errorf(seedbed.ErrExists, "MAC address %s is used on node %s already, by %s", mac, node, by)
+}

@@ -131,13 +131,13 @@ bench-metadata: ## how fast guests are answered, beside a constant server: nine 
 	@$(MAKE) --no-print-directory bench-programs
 	@bin/bench/metadata -daemon bin/bench/seedbed-metadata
 
-bench-webhook: ## how fast webhooks are accepted, beside bare commits: eight figures, in two minutes (root; docs/reference/benchmarks.md)
+bench-webhook: ## how fast webhooks are accepted, beside bare commits: nine figures, in three minutes (root; docs/reference/benchmarks.md)
 	@internal/lab/packages.sh bench
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/webhook
 	@bin/bench/webhook
 
-bench-api: ## how fast the REST API answers over 100,000 instances, and how the command line starts: eight figures, in three minutes (root)
+bench-api: ## how fast the REST API answers over 100,000 instances, and how the command line starts: nine figures, in four minutes (root)
 	@internal/lab/packages.sh bench postgres
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/api

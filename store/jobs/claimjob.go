@@ -58,12 +58,12 @@ func (s *Store) ClaimJob(ctx context.Context, owner string, lease time.Duration)
 }
 
 // ClaimNext claims a job for an owner and the duration of a lease, under the next epoch. The job is
-// queued or its lease has expired. Among the projects with such jobs, it is one of the project with
-// the fewest slots of the owner, in turns, and among that project's jobs the oldest of the highest
-// priority. ClaimNext leaves out jobs of a kind that c does not list (if it lists any), jobs that wait for another job,
-// and jobs whose node or pool is at its limit. A queued job becomes running, and a cancelled one
-// undoing. Attempts grows when a job is taken over. ClaimNext returns nil if there is no job to
-// claim.
+// queued or its lease has expired. Of the projects with such jobs, it is one of the project with the
+// fewest slots of the owner, in turns, and of that project's jobs the oldest of the highest priority.
+// ClaimNext leaves out jobs of a kind that c does not list (if it lists any), jobs that wait for
+// another job, and jobs whose node or pool is at its limit. A queued job becomes running, and a
+// cancelled one undoing. Attempts grows when a job is taken over. ClaimNext returns nil if there is no
+// job to claim.
 func (s *Store) ClaimNext(ctx context.Context, c seedbed.ClaimOptions) (*seedbed.Job, error) {
 	if c.Owner == "" || c.Lease <= 0 {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "claiming a job needs an owner and a lease, not %q and %s", c.Owner, c.Lease)

@@ -89,7 +89,7 @@ func lockProject(ctx context.Context, b *groupcommit.Batch, name string) (seedbe
 	if p, ok := (*groupcommit.Of[batchProjects](b))[name]; ok || err != nil {
 		return p, err
 	}
-	return seedbed.Project{}, seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80))
+	return seedbed.Project{}, access.Unknown(name)
 }
 
 // lockProjects reads those of the projects that the batch has not read, and locks the rows of those that
@@ -109,13 +109,18 @@ func lockProjects(ctx context.Context, b *groupcommit.Batch, names []string) err
 		return nil
 	}
 	found, err := access.ReadProjects(ctx, b.Tx, unread)
+	if err != nil {
+		return err
+	}
 	for _, p := range found {
-		if !p.Quota.IsZero() && err == nil {
-			p, err = access.LockProject(ctx, b.Tx, p.Name)
+		if !p.Quota.IsZero() {
+			if p, err = access.LockProject(ctx, b.Tx, p.Name); err != nil {
+				return err
+			}
 		}
 		(*known)[p.Name] = p
 	}
-	return err
+	return nil
 }
 
 // quotaToken returns the token whose quota an acceptance counts against, or the empty string.
@@ -142,7 +147,7 @@ func holdQuotas(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) e
 		return err
 	}
 	for _, q := range bounded {
-		has, err := q.of.use(ctx, b.Tx, i.ID)
+		has, err := q.of.use(ctx, b.Tx, i.ID, q.bounds())
 		if err == nil {
 			err = q.refuse(has, useOf(i))
 		}
@@ -169,7 +174,7 @@ func holdDisk(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, v seedbed.V
 		if q.most.IsZero() {
 			continue
 		}
-		has, err := q.of.use(ctx, tx, i.ID)
+		has, err := q.of.use(ctx, tx, i.ID, q.bounds())
 		if err != nil {
 			return err
 		}
@@ -219,8 +224,16 @@ func useOf(i seedbed.Instance) seedbed.Use {
 	return u
 }
 
+// resources says which resources to count besides those in an instance's own row.
+type resources struct{ addresses, disks bool }
+
+// bounds returns the resources that the quota bounds.
+func (q quota) bounds() resources {
+	return resources{q.most.Addresses > 0, q.most.Disk > 0 || len(q.most.DiskIn) > 0}
+}
+
 // use returns what the owner's instances except the instance but have, or were promised.
-func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID) (has seedbed.Use, err error) {
+func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID, of resources) (has seedbed.Use, err error) {
 	where := `instance.` + o.kind + ` = $1 AND instance.id <> $2`
 	if o.kind == "token" {
 		where += ` AND instance.token <> ''` // as the index has it
@@ -230,27 +243,32 @@ func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID) (h
 	if err != nil {
 		return has, err
 	}
-	has.Addresses, err = sqldb.Value[int64](tx.QueryRowContext(ctx,
-		`SELECT COUNT(*) FROM instance JOIN nic ON nic.instance = instance.id WHERE `+where, o.name, but))
-	if err != nil {
-		return has, err
+	if of.addresses {
+		has.Addresses, err = sqldb.Value[int64](tx.QueryRowContext(ctx,
+			`SELECT COUNT(*) FROM instance JOIN nic ON nic.instance = instance.id WHERE `+where, o.name, but))
+		if err != nil {
+			return has, err
+		}
 	}
-	type disks struct {
-		pool string
-		size seedbed.Bytes
-	}
-	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (d disks, err error) {
-		err = r.Scan(&d.pool, &d.size)
-		return d, err
-	}, `SELECT volume.pool, CAST(SUM(volume.size) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
-		WHERE `+where+` GROUP BY volume.pool`, o.name, but)
-	for _, d := range all {
-		has.AddDisk(d.pool, d.size)
-	}
-	if err != nil {
-		return has, err
+	if of.disks {
+		if err := addDisks(ctx, tx, where, o.name, but, &has); err != nil {
+			return has, err
+		}
 	}
 	return has, addGrowth(ctx, tx, where, o.name, but, &has)
+}
+
+// addDisks adds to has the volumes of an owner's instances, as addGrowth selects them.
+func addDisks(ctx context.Context, tx *sqldb.Tx, where, name string, but seedbed.InstanceID, has *seedbed.Use) error {
+	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.Volume, err error) {
+		err = r.Scan(&v.Pool, &v.Size)
+		return v, err
+	}, `SELECT volume.pool, CAST(SUM(volume.size) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
+		WHERE `+where+` GROUP BY volume.pool`, name, but)
+	for _, v := range all {
+		has.AddDisk(v.Pool, v.Size)
+	}
+	return err
 }
 
 // refuse returns an error that lists all exceeded limits with their numbers, or nil.
@@ -296,7 +314,7 @@ func (q quota) refuse(has, wants seedbed.Use) error {
 // ProjectUse returns what the instances and jobs of a project have, or were promised.
 func (db *DB) ProjectUse(ctx context.Context, name string) (u seedbed.Use, err error) {
 	err = db.sql.View(ctx, "read the use of a project", func(tx *sqldb.Tx) error {
-		if u, err = (owner{"project", name}).use(ctx, tx, ""); err != nil {
+		if u, err = (owner{"project", name}).use(ctx, tx, "", resources{addresses: true, disks: true}); err != nil {
 			return err
 		}
 		u.DiskIn = sqldb.OrEmptyMap(u.DiskIn)

@@ -33,30 +33,34 @@ func (s *Store) CreateProject(ctx context.Context, p seedbed.Project) (made seed
 			return seedbed.Errorf(seedbed.ErrConflict,
 				"a project %q was removed, and its jobs and audit entries have its name: choose another name", p.Name)
 		}
-		at := sqldb.Micros(sqldb.Now())
-		for {
-			number := seedbed.NewProjectNumber()
-			taken, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `
-				SELECT number FROM project WHERE number = $1 UNION ALL SELECT number FROM project_removed WHERE number = $1`, number)
-			if err != nil {
-				return err
-			}
-			if taken != "" {
-				continue
-			}
-			n, err := sqldb.Affect(ctx, tx, `INSERT INTO project (`+projectColumns+`) VALUES ($1, $2, $3, $4, 1, $5, $5) ON CONFLICT DO NOTHING`,
-				p.Name, number, sqldb.Clean(p.Description, 1000), sqldb.AsJSON(p.Quota), at)
-			if err == nil && n == 0 {
-				err = seedbed.Errorf(seedbed.ErrExists, "project %q exists already", p.Name)
-			}
-			if err != nil {
-				return err
-			}
-			made, err = readProject(ctx, tx, p.Name)
+		number, err := freeNumber(ctx, tx)
+		if err != nil {
 			return err
 		}
+		n, err := sqldb.Affect(ctx, tx, `INSERT INTO project (`+projectColumns+`) VALUES ($1, $2, $3, $4, 1, $5, $5) ON CONFLICT DO NOTHING`,
+			p.Name, number, sqldb.Clean(p.Description, 1000), sqldb.AsJSON(p.Quota), sqldb.Micros(sqldb.Now()))
+		if err == nil && n == 0 {
+			err = seedbed.Errorf(seedbed.ErrExists, "project %q exists already", p.Name)
+		}
+		if err != nil {
+			return err
+		}
+		made, err = readProject(ctx, tx, p.Name)
+		return err
 	})
 	return made, err
+}
+
+// freeNumber returns an account number that no project has or had.
+func freeNumber(ctx context.Context, tx *sqldb.Tx) (string, error) {
+	for {
+		number := seedbed.NewProjectNumber()
+		taken, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `
+			SELECT number FROM project WHERE number = $1 UNION ALL SELECT number FROM project_removed WHERE number = $1`, number)
+		if err != nil || taken == "" {
+			return number, err
+		}
+	}
 }
 
 func readProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
@@ -119,10 +123,8 @@ func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(s
 		if err != nil {
 			return err
 		}
-		for _, check := range checks {
-			if err := check(p); err != nil {
-				return err
-			}
+		if err := sqldb.Pass(p, checks); err != nil {
+			return err
 		}
 		if name == seedbed.DefaultProject {
 			return seedbed.Errorf(seedbed.ErrConflict, "the project %s is the operators' own, and cannot be removed", name)
@@ -174,9 +176,14 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 func HoldProject(ctx context.Context, tx *sqldb.Tx, name string) error {
 	_, err := LockProject(ctx, tx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80))
+		err = Unknown(name)
 	}
 	return err
+}
+
+// Unknown returns the error for a request that names a project which does not exist, ErrInvalid.
+func Unknown(name string) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "project %q does not exist", sqldb.Clean(name, 80))
 }
 
 // ReadProjects returns those of the named projects that exist, sorted by name.

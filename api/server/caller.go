@@ -39,10 +39,6 @@ type Caller struct {
 	everywhere bool
 }
 
-// ProjectHeader is the header in which an admin of the installation names the project that a request
-// acts in. Other callers act in their token's project.
-const ProjectHeader = "Seedbed-Project"
-
 // Scope returns the scope in which the caller sees an object by its ID: the project that it acts in
 // or, for an admin of the installation who names none, all projects.
 func (w Caller) Scope() seedbed.Scope {
@@ -58,7 +54,8 @@ func (w Caller) Instance(name string) seedbed.InstanceName { return seedbed.Name
 // installation reports whether the caller is an admin of the installation.
 func (w Caller) installation() bool { return w.Home && w.Role == seedbed.RoleAdmin }
 
-// enter returns the caller in the project that the request acts in.
+// enter returns the caller in the project that the request acts in: that which an admin of the
+// installation names in the header Seedbed-Project, or that of the caller's token.
 func (r *Router) enter(c *fiber.Ctx, who Caller) (Caller, error) {
 	asked := strings.Clone(httpserve.FieldsOf(c.Context()).Get("seedbed-project"))
 	switch {

@@ -180,7 +180,7 @@ const strangerTime = 5 * time.Second
 
 // planDomain notes that the node has a domain of the instance's name that is not one of our instances'.
 func (in *Intake) planDomain(ctx context.Context, p *seedbed.Plan) {
-	if in.serving.HasDomain == nil || p.Node == "" || len(p.Problems) > 0 {
+	if in.serving.HasDomain == nil || p.Node == "" || len(p.Problems) > 0 || seedbed.IsTenant(ctx) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, strangerTime)

@@ -15,9 +15,6 @@ const lowRoom = 1 * seedbed.GiB
 // planRoom notes a domain that is in the way, and the pools that new volumes of these sizes may
 // fill.
 func (in *Intake) planRoom(ctx context.Context, p *seedbed.Plan, grow map[string]seedbed.Bytes) error {
-	if seedbed.IsTenant(ctx) {
-		return nil
-	}
 	in.planDomain(ctx, p)
 	notes, err := in.room(ctx, p.Node, grow, false)
 	p.Notes = append(p.Notes, notes...)

@@ -190,9 +190,9 @@ func projectRemove(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "remove NAME", Short: "Remove a project",
 		Long: `Remove a project. A project that has anything is refused with a list of it, unless
---everything is given. With that, a plan is shown, and after a question the instances
-are removed with their disks, and then the tokens, hooks and endpoints. A protected
-instance stops the removal before anything is removed. The name cannot be used again.`,
+--everything is given. With that, a plan is shown, and after a question the hooks, tokens
+and endpoints are removed, and then the instances with their disks. A protected instance
+stops the removal before anything is removed. The name cannot be used again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			name := args[0]
 			if name == seedbed.DefaultProject {
@@ -229,8 +229,21 @@ instance stops the removal before anything is removed. The name cannot be used a
 	return c
 }
 
-// belongings holds the names of what a project has.
-type belongings struct{ instances, protected, tokens, hooks, endpoints []string }
+// belongings is what a project has.
+type belongings struct {
+	// instances and protected are the names of all instances, and of the protected ones.
+	instances, protected []string
+	// others is what can be removed without a job, in the order of the removal. Hooks and tokens come
+	// first, so that they make nothing new.
+	others []others
+}
+
+// others are the objects of one kind.
+type others struct {
+	kind   string
+	names  []string
+	remove func(context.Context, string) error
+}
 
 // belongingsOf returns what the project that api acts in has.
 func belongingsOf(ctx context.Context, api *client.Client) (b belongings, err error) {
@@ -244,30 +257,33 @@ func belongingsOf(ctx context.Context, api *client.Client) (b belongings, err er
 			b.protected = append(b.protected, i.Name)
 		}
 	}
-	tokens, err := api.Tokens(ctx)
-	if err != nil {
-		return b, err
-	}
 	hooks, err := api.Hooks(ctx)
 	if err != nil {
 		return b, err
 	}
+	tokens, err := api.Tokens(ctx)
+	if err != nil {
+		return b, err
+	}
 	endpoints, err := api.Endpoints(ctx)
-	b.tokens = cli.Each(tokens, func(t seedbed.Token) string { return t.Name })
-	b.hooks = cli.Each(hooks, func(h seedbed.Hook) string { return h.Name })
-	b.endpoints = cli.Each(endpoints, func(e seedbed.Endpoint) string { return e.Name })
+	b.others = []others{
+		{"hook", cli.Each(hooks, func(h seedbed.Hook) string { return h.Name }), api.DeleteHook},
+		{"token", cli.Each(tokens, func(t seedbed.Token) string { return t.Name }), api.DeleteToken},
+		{"endpoint", cli.Each(endpoints, func(e seedbed.Endpoint) string { return e.Name }), api.DeleteEndpoint},
+	}
 	return b, err
 }
 
 // tell prints what will be removed with a project.
 func (b belongings) tell(a *cli.App, project string) {
-	for _, of := range []struct {
-		kind  string
-		names []string
-	}{{"instances and their disks", b.instances}, {"tokens", b.tokens}, {"hooks", b.hooks}, {"endpoints", b.endpoints}} {
-		if len(of.names) > 0 {
-			fmt.Fprintf(a.Err, "%s of %s: %s\n", of.kind, project, cli.Printable(strings.Join(of.names, ", ")))
+	line := func(kinds string, names []string) {
+		if len(names) > 0 {
+			fmt.Fprintf(a.Err, "%s of %s: %s\n", kinds, project, cli.Printable(strings.Join(names, ", ")))
 		}
+	}
+	line("instances and their disks", b.instances)
+	for _, of := range b.others {
+		line(of.kind+"s", of.names)
 	}
 }
 
@@ -280,13 +296,9 @@ func (b belongings) consequence() string {
 	return text
 }
 
-// remove removes what a project has. Hooks and tokens go first, so that they make nothing new.
+// remove removes what a project has.
 func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, w *cli.WaitFlags) error {
-	for _, of := range []struct {
-		kind   string
-		names  []string
-		remove func(context.Context, string) error
-	}{{"hook", b.hooks, api.DeleteHook}, {"token", b.tokens, api.DeleteToken}, {"endpoint", b.endpoints, api.DeleteEndpoint}} {
+	for _, of := range b.others {
 		err := cli.ForEach(of.names, func(name string) error {
 			return a.Report(of.remove(ctx, name), "%s %s removed", of.kind, name)
 		})
@@ -294,9 +306,10 @@ func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, 
 			return err
 		}
 	}
-	names := slices.Clone(b.instances)
-	if len(names) == 0 {
+	if len(b.instances) == 0 {
 		return nil
 	}
-	return a.FinishEach(ctx, api, w, names, true, func(name string) (seedbed.Receipt, error) { return api.RemoveInstance(ctx, name, "") })
+	return a.FinishEach(ctx, api, w, b.instances, true, func(name string) (seedbed.Receipt, error) {
+		return api.RemoveInstance(ctx, name, "")
+	})
 }

@@ -26,6 +26,9 @@ func (s source) checkNode(path string, n ast.Node, t reflect.Type) []error {
 	if n.Type() == ast.NullType || n.Type() == ast.AnchorType || n.Type() == ast.AliasType {
 		return nil // no value, or one that the library resolves
 	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return s.checkLeaf(path, n, t)
 	}

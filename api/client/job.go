@@ -55,6 +55,13 @@ func (c *Client) WithJob(o seedbed.JobOptions) *Client {
 	return &with
 }
 
+// WithProject returns a client whose calls act in a project.
+func (c *Client) WithProject(name string) *Client {
+	with := *c
+	with.project = name
+	return &with
+}
+
 // WithForce returns a client whose calls may save user-data and vendor-data that no guest can use.
 func (c *Client) WithForce(force bool) *Client {
 	with := *c

@@ -33,6 +33,9 @@ func (p *ParamFlags) Add(c *cobra.Command) {
 	f.BoolVar(&p.Interactive, "interactive", false, "ask for declared parameters without a value; secrets are not echoed")
 }
 
+// Stdin reports whether the parameters are read from standard input.
+func (p *ParamFlags) Stdin() bool { return p.file == "-" }
+
 // Values returns the given parameters.
 func (p *ParamFlags) Values(a *cli.App) (map[string]any, error) {
 	params := map[string]any{}
@@ -44,10 +47,8 @@ func (p *ParamFlags) Values(a *cli.App) (map[string]any, error) {
 		if err := yaml.Unmarshal(raw, &params); err != nil {
 			return nil, cli.Usagef("--params-file %s: %s", p.file, yaml.FormatError(err, false, false)) // a snippet could show a secret
 		}
-		for name, v := range params {
-			if params[name], err = paramOf(v); err != nil {
-				return nil, cli.Usagef("--params-file %s: %s: %s", p.file, name, err)
-			}
+		if err := FromYAML(params); err != nil {
+			return nil, cli.Usagef("--params-file %s: %s", p.file, err)
 		}
 	}
 	given, err := parseParams(p.given)
@@ -56,6 +57,17 @@ func (p *ParamFlags) Values(a *cli.App) (map[string]any, error) {
 	}
 	maps.Copy(params, given)
 	return params, nil
+}
+
+// FromYAML converts parameters, by name, from YAML to their JSON form. It returns an error for a value
+// that has none, such as a date.
+func FromYAML(params map[string]any) (err error) {
+	for name, v := range params {
+		if params[name], err = paramOf(v); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // paramOf converts a value from YAML to its JSON form.

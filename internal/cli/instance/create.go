@@ -21,12 +21,13 @@ func CreateCommand(a *cli.App) *cobra.Command {
 		params   flags.ParamFlags
 		served   flags.ServedParams
 		sized    flags.SizeParams
+		file     string
 		dry      bool
 		force    bool
 		w        cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use:   "create NAME [PROFILE]",
+		Use:   "create [NAME] [PROFILE]",
 		Short: "Create an instance and start it",
 		Long: `Create an instance from a profile or, with --image, from an image, and start it. The
 name is also its host name. --vcpus, --memory, --disk and the other flags override the
@@ -42,25 +43,43 @@ user_data=TEXT or user_data=@FILE, http_tokens=required.
 
 If the profile declares parameters (seedbed profile show), --param sets one,
 --params-file several, and --interactive asks for the others without echoing secrets.
-A file keeps a secret off the command line, which other users can see.`,
+A file keeps a secret off the command line, which other users can see.
+
+--file reads a whole definition, in YAML or JSON, with the keys name, project, profile or
+image, params, node, network, ready, hold and protected. Arguments and flags override it.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 2 && req.Profile != "" {
 				return cli.Usagef("create %s: both profile %s and --profile %s are given: give only one", args[0], args[1], req.Profile)
 			}
+			if file == "-" && params.Stdin() {
+				return cli.Usagef("--file and --params-file both read standard input: give one of them a file")
+			}
+			d, err := readDefinition(a, file)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				req.Name = args[0]
+			}
 			if len(args) == 2 {
 				req.Profile = args[1]
 			}
+			d.complete(&req)
 			switch {
+			case req.Name == "":
+				return cli.Usagef("the argument NAME is missing: seedbed create NAME PROFILE, or --file with a definition that has a name")
 			case req.Profile != "" && req.Image != "":
 				return cli.Usagef("create %s: both profile %s and --image %s are given: give only one, since the profile has its image",
-					args[0], req.Profile, req.Image)
+					req.Name, req.Profile, req.Image)
 			case req.Profile == "" && req.Image == "":
 				return cli.Usagef("create %s: the profile is missing: seedbed create %s --profile PROFILE (seedbed profile list), "+
-					"or without one: seedbed create %s --image IMAGE (seedbed image list)", args[0], args[0], args[0])
+					"or without one: seedbed create %s --image IMAGE (seedbed image list)", req.Name, req.Name, req.Name)
 			}
-			req.Name = args[0]
 			if err := seedbed.CheckInstanceName(req.Name); err != nil {
 				return err
+			}
+			if d.Project != "" && a.Flags.Project == "" {
+				api = api.WithProject(d.Project)
 			}
 			p, err := params.Values(a)
 			if err != nil {
@@ -76,6 +95,11 @@ A file keeps a secret off the command line, which other users can see.`,
 			}
 			if err := flags.RefuseForScript(ctx, api, req.Profile, given); err != nil {
 				return err
+			}
+			for name, v := range d.Params {
+				if _, overridden := p[name]; !overridden {
+					p[name] = v
+				}
 			}
 			req.Params = p
 			api = api.WithForce(force)
@@ -94,7 +118,7 @@ A file keeps a secret off the command line, which other users can see.`,
 			if err := a.Finish(ctx, api, &w, receipt, err); err != nil || !w.Wanted() || a.JSON() || a.Flags.Quiet {
 				return err
 			}
-			i, err := api.Instance(ctx, args[0])
+			i, err := api.Instance(ctx, req.Name)
 			return a.Report(err, "%s is %s at %s", i.Name, i.State, addresses(i))
 		}),
 	}
@@ -112,6 +136,7 @@ A file keeps a secret off the command line, which other users can see.`,
 	params.Add(c)
 	sized.Add(a, c)
 	served.Add(a, c)
+	c.Flags().StringVar(&file, "file", "", "YAML or JSON `FILE` that defines the instance, or - for standard input")
 	c.Flags().BoolVar(&force, "force", false, "create it even if cloud-init could not read its user-data")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be created, where, and what prevents it")
 	w.AddJob(a, c)

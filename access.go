@@ -1,12 +1,14 @@
 package seedbed
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"math/big"
+	"strings"
 	"time"
 )
 
@@ -39,6 +41,7 @@ func (r Role) Allows(need Role) bool { return ranks[need] > 0 && ranks[r] >= ran
 
 // Token lets its holder use the API. Only the SHA-256 of its secret is kept.
 type Token struct {
+	// Name is the qualified name: see Qualified.
 	Name string `json:"name"`
 	// Project is the project that its holder acts in. A holder from the default project also sees
 	// what belongs to the installation as a whole.
@@ -271,6 +274,40 @@ func CheckProjectName(name string) error {
 	if len(name) > 32 || !consists(name, "-", false, false) {
 		return Errorf(ErrInvalid, "project name %q is not usable: expected 1 to 32 of a-z, 0-9 and '-', not starting or ending with '-'",
 			Clip(name))
+	}
+	return nil
+}
+
+// Qualified returns the qualified name of a token, hook or endpoint in the installation: "ci" for one of the default
+// project, and "acme/ci" for one of the project acme.
+func Qualified(project, name string) string {
+	if project == DefaultProject {
+		return name
+	}
+	return project + "/" + name
+}
+
+// ProjectOf returns the project of the token, hook or endpoint with a qualified name.
+func ProjectOf(qualified string) string {
+	if project, _, ok := strings.Cut(qualified, "/"); ok {
+		return project
+	}
+	return DefaultProject
+}
+
+// CheckQualified returns ErrInvalid unless name can be the qualified name of an object in a project. The
+// message names the kind. An empty project is the default one.
+func CheckQualified(kind, project, name string) error {
+	project = cmp.Or(project, DefaultProject)
+	if err := CheckProjectName(project); err != nil {
+		return err
+	}
+	short := strings.TrimPrefix(name, Qualified(project, ""))
+	if err := CheckName(kind, short); err != nil {
+		return err
+	}
+	if Qualified(project, short) != name {
+		return Errorf(ErrInvalid, "%s name %q is not one of project %s: expected %s", kind, Clip(name), project, Qualified(project, short))
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ const DisabledByOperator = "disabled by the operator"
 
 // Endpoint is a receiver of Seedbed's own webhooks.
 type Endpoint struct {
+	// Name is the qualified name: see Qualified.
 	Name string `json:"name"`
 	// Project is the project whose events it receives. That of the default project also receives
 	// those of the installation, such as of nodes.
@@ -113,7 +114,7 @@ func (e Endpoint) Signs() (versions []string) {
 
 // Check returns ErrInvalid for an endpoint that is not valid.
 func (e Endpoint) Check() error {
-	if err := CheckName("endpoint", e.Name); err != nil {
+	if err := CheckQualified("endpoint", e.Project, e.Name); err != nil {
 		return err
 	}
 	if err := e.checkURL(); err != nil {

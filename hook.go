@@ -48,6 +48,7 @@ func Actions() []string {
 
 // Hook is a receiver of webhooks.
 type Hook struct {
+	// Name is the qualified name: see Qualified. Its path is /hooks/ and that name.
 	Name string `json:"name"`
 	// Project is the project that it acts in.
 	Project string `json:"project"`

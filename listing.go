@@ -107,7 +107,9 @@ func (m NameMatch) Matches(name string) bool {
 // DeliveryQuery selects received deliveries, the newest first. The zero value of a field does not
 // restrict the selection.
 type DeliveryQuery struct {
-	Hook string
+	// Project is the project of the hook.
+	Project string
+	Hook    string
 	// ID is the sender's ID.
 	ID       string
 	Decision Decision
@@ -123,7 +125,9 @@ type DeliveryQuery struct {
 // RejectionQuery selects counts of deliveries whose sender was not accepted, the latest first. The zero
 // value of a field does not restrict the selection.
 type RejectionQuery struct {
-	Hook string
+	// Project is the project of the hook.
+	Project string
+	Hook    string
 	// Since is the earliest Last.
 	Since time.Time
 	// After is the last count of the page before, of which Last, Hook, Peer and Reason count; without a

@@ -244,3 +244,106 @@ func TestUpgradeToProjects(t *testing.T) {
 		t.Error("a row refers to one that does not exist")
 	}
 }
+
+// TestUpgradeToQualifiedNames opens a database in which tokens, hooks and endpoints of a project have names
+// without the project.
+func TestUpgradeToQualifiedNames(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "seedbed.db")
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	fillWithNames(t, sqldb.SQLite, old)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
+	defer db.Close()
+	checkQualifiedNames(t, db)
+	rows := do(db.sql.Read.Query(`PRAGMA foreign_key_check`))(t)
+	defer rows.Close()
+	for rows.Next() {
+		t.Error("a row refers to one that does not exist")
+	}
+}
+
+// fillWithNames migrates an empty database to schema 25, and inserts a token, a hook and an endpoint each
+// of two projects, and what refers to them.
+func fillWithNames(t *testing.T, d sqldb.Dialect, db *sql.DB) {
+	t.Helper()
+	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
+	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
+	do(p.UpTo(t.Context(), 25))(t)
+	run := func(query string, args ...any) {
+		t.Helper()
+		if _, err := db.Exec(query, args...); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	run(`INSERT INTO project (name, number, description, quota, revision, created, changed)
+		VALUES ('acme', '123456789012', '', '{}', 1, 1, 1)`)
+	run(`INSERT INTO job (id, kind, state, subject, instance, node, created) VALUES ($1, 'stop', 'succeeded', 'x', $2, 'n', 4)`,
+		createBefore, runningBefore)
+	for name, project := range map[string]string{"ci": "default", "shop": "acme"} {
+		run(`INSERT INTO token (name, project, role, sha256, created) VALUES ($1, $2, 'operator', $3, 1)`, name, project, []byte(name))
+		run(`INSERT INTO hook (name, project, key, actions, tolerance, created, settings, declared, changed)
+			VALUES ($1, $2, $3, '["create"]', 300000000, 1, '{"scheme":"github"}', 0, 2)`, name, project, []byte{7})
+		run(`INSERT INTO hook_key (hook, id, idx, secret) VALUES ($1, 'k1', 0, $2)`, name, []byte("secret"))
+		run(`INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, 0, 'small')`, name)
+		run(`INSERT INTO delivery (hook, id, sha256, received, job) VALUES ($1, 'd1', $2, 2, $3)`, name, make([]byte, 32), createBefore)
+		run(`INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers) VALUES ($1, 'd2', $2, 2, 'ignored', '', '', '{}')`,
+			name, make([]byte, 32))
+		run(`INSERT INTO delivery_rejected (hook, peer, reason, times, first_at, last_at) VALUES ($1, 'p', 'no', 1, 1, 1)`, name)
+		run(`INSERT INTO endpoint (name, project, url, events, cloudevents, allow_private, insecure, enabled, seq, created)
+			VALUES ($1, $2, 'https://x.example/', '["job.*"]', 0, 0, 0, 1, 5, 1)`, name, project)
+		run(`INSERT INTO endpoint_key (endpoint, id, key, created) VALUES ($1, 'k1', $2, 1)`, name, []byte("secret"))
+		run(`INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state)
+			VALUES ($1, 5, $2, 'job.accepted', 'web1', '{}', 2, 'sent')`, name, "o"+name)
+	}
+	run(`INSERT INTO instance (id, project, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token,
+			revision, created, changed, token, hook)
+		VALUES ($1, 'acme', 'web1', 'small', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 7, 7, 'shop', 'shop')`,
+		runningBefore)
+	run(`INSERT INTO instance (id, project, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token,
+			revision, created, changed, token, hook)
+		VALUES ($1, 'acme', 'web2', 'small', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 7, 7, 'ci', 'ci')`,
+		makingBefore)
+}
+
+// checkQualifiedNames expects that what belongs to acme has names with the project, and the rest as before.
+func checkQualifiedNames(t *testing.T, db *DB) {
+	t.Helper()
+	ctx := t.Context()
+	names := func(query string) (all []string) {
+		rows := do(db.sql.Write.Query(query))(t)
+		defer rows.Close()
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, name)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(all)
+		return all
+	}
+	for _, column := range []string{
+		"name FROM token", "name FROM hook", "hook FROM hook_key", "hook FROM hook_profile", "hook FROM delivery",
+		"hook FROM delivery_other", "hook FROM delivery_rejected", "hook FROM instance", "token FROM instance", "name FROM endpoint",
+		"endpoint FROM endpoint_key", "endpoint FROM outbox",
+	} {
+		if got := names("SELECT " + column); !slices.Equal(got, []string{"acme/shop", "ci"}) {
+			t.Errorf("%s: %q, want acme/shop and ci", column, got)
+		}
+	}
+	h := do(db.Hook(ctx, "acme/shop"))(t)
+	if h.Project != "acme" || h.Scheme != seedbed.SchemeGitHub || len(h.Keys) != 1 || !slices.Equal(h.Profiles, []string{"small"}) {
+		t.Errorf("hook %+v", h)
+	}
+	e := do(db.Endpoint(ctx, "acme/shop"))(t)
+	sent := do(db.OutgoingDeliveries(ctx, "acme/shop", seedbed.OutgoingQuery{}))(t)
+	if e.Project != "acme" || len(e.Keys) != 1 || !e.Enabled || len(sent) != 1 || sent[0].Seq != 5 {
+		t.Errorf("endpoint %+v, deliveries %+v", e, sent)
+	}
+}

@@ -63,3 +63,18 @@ func TestPostgresUpgradeToProjects(t *testing.T) {
 	unchanged(t, db.sql.Write)
 	checkWithProjects(t, db)
 }
+
+// Names get their project with PostgreSQL too.
+func TestPostgresUpgradeToQualifiedNames(t *testing.T) {
+	s := server{PostgresServer: lab.Postgres(t)}
+	name := s.Database(t, "")
+	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
+	fillWithNames(t, sqldb.Postgres, pool)
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Migrate(t.Context(), s.config(name)); err != nil {
+		t.Fatal(err)
+	}
+	checkQualifiedNames(t, s.use(t, name))
+}

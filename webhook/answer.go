@@ -64,7 +64,7 @@ func (r *receiver) fail(c *fiber.Ctx, err error) error {
 	if e, ok := errors.AsType[*fiber.Error](err); ok {
 		status = e.Code
 	}
-	detail := "expected POST /hooks/<name>"
+	detail := "expected POST /hooks/<name>, or /hooks/<project>/<name>"
 	if status != fiber.StatusNotFound && status != fiber.StatusMethodNotAllowed {
 		detail = "the request could not be read"
 	}

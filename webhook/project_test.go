@@ -19,8 +19,8 @@ func TestForeignInstances(t *testing.T) {
 	}
 	key := []seedbed.HookKey{{ID: "k1", Secret: hookKey}}
 	for _, h := range []seedbed.Hook{
-		{Name: "own", Project: "acme", Actions: seedbed.Actions(), Keys: key},
-		{Name: "bound", Project: "acme", Actions: seedbed.Actions(), Profiles: []string{"small"}, Keys: key},
+		{Name: "acme/own", Project: "acme", Actions: seedbed.Actions(), Keys: key},
+		{Name: "acme/bound", Project: "acme", Actions: seedbed.Actions(), Profiles: []string{"small"}, Keys: key},
 	} {
 		h.Scheme = seedbed.SchemeStandard
 		if _, err := i.db.CreateHook(t.Context(), h); err != nil {
@@ -43,7 +43,7 @@ func TestForeignInstances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, hook := range []string{"own", "bound"} {
+	for _, hook := range []string{"acme/own", "acme/bound"} {
 		for _, action := range seedbed.Actions() {
 			if action == seedbed.DoCreate || action == seedbed.DoPlan {
 				continue
@@ -61,7 +61,7 @@ func TestForeignInstances(t *testing.T) {
 		}
 	}
 	// The name is free in the project.
-	if r := send("own", "ours", `{"action":"create","name":"web1","profile":"small"}`); r.status != 202 {
+	if r := send("acme/own", "ours", `{"action":"create","name":"web1","profile":"small"}`); r.status != 202 {
 		t.Errorf("%+v", r)
 	}
 	ours, err := i.db.InstanceByName(t.Context(), seedbed.Named("acme", "web1"))

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -68,7 +69,7 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	d := &delivered{drop: func() {}, to: r.Log}
 	defer func() { d.drop() }()
 	from := peerOf(c.Context().RemoteAddr(), f, r.TrustedProxies)
-	d.Hook, d.Peer, d.Received = c.Params("name"), from.addr.String(), r.Now().UTC()
+	d.Hook, d.Peer, d.Received = hookOfPath(c), from.addr.String(), r.Now().UTC()
 	ctx, cancel := context.WithTimeout(r.base, submitTimeout)
 	defer cancel()
 	if err := r.prove(ctx, c, d, f, from); err != nil {
@@ -93,9 +94,14 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	return r.answer(c, f, a)
 }
 
+// hookOfPath returns the qualified name of the hook that the path names.
+func hookOfPath(c *fiber.Ctx) string {
+	return seedbed.Qualified(cmp.Or(c.Params("project"), seedbed.DefaultProject), c.Params("name"))
+}
+
 // prove reads the request and checks that the hook accepts its sender.
 func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f header.Fields, from peer) error {
-	err := seedbed.CheckName("hook", d.Hook)
+	err := seedbed.CheckQualified("hook", seedbed.ProjectOf(d.Hook), d.Hook)
 	if err == nil {
 		d.hook, err = r.Hooks.Hook(ctx, d.Hook)
 	}

@@ -177,5 +177,6 @@ func (r *receiver) app() *fiber.App {
 		Refuse: write, Bug: refuse(fiber.StatusInternalServerError, "internal error"),
 	})
 	app.Post("/hooks/:name", r.receive)
+	app.Post("/hooks/:project/:name", r.receive)
 	return app
 }

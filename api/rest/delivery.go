@@ -35,11 +35,19 @@ func hookQuery(c *fiber.Ctx) (string, error) {
 	if hook == "" {
 		return "", nil
 	}
-	return hook, seedbed.CheckName("hook", hook)
+	return server.CallerOf(c).Qualified("hook", hook)
 }
 
-func (r *router) deliveriesTo(ctx context.Context, c *fiber.Ctx, hook string) (err error) {
-	q := seedbed.DeliveryQuery{Hook: strings.Clone(hook), ID: strings.Clone(c.Query("id"))}
+func (r *router) deliveriesTo(ctx context.Context, c *fiber.Ctx, hook string) error {
+	in, err := server.ScopeOf(c)
+	if err != nil {
+		return err
+	}
+	project, _ := in.One()
+	if hook != "" {
+		project = "" // that of the hook, which the caller sees
+	}
+	q := seedbed.DeliveryQuery{Project: project, Hook: strings.Clone(hook), ID: strings.Clone(c.Query("id"))}
 	if len(q.ID) > maxDeliveryID {
 		return server.Invalid("id %q: expected the ID of a delivery", seedbed.Clip(q.ID))
 	}
@@ -67,13 +75,20 @@ func (r *router) deliveriesTo(ctx context.Context, c *fiber.Ctx, hook string) (e
 }
 
 // rejections lists the counts of deliveries whose sender was not accepted.
-func (r *router) rejections(ctx context.Context, c *fiber.Ctx) (err error) {
+func (r *router) rejections(ctx context.Context, c *fiber.Ctx) error {
+	in, err := server.ScopeOf(c)
+	if err != nil {
+		return err
+	}
 	var q seedbed.RejectionQuery
 	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
 		return err
 	}
 	if q.Hook, err = hookQuery(c); err != nil {
 		return err
+	}
+	if q.Hook == "" {
+		q.Project, _ = in.One()
 	}
 	if q.Since, err = sinceOf(c); err != nil {
 		return err

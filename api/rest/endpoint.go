@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,18 +39,38 @@ func (r *router) createEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
+	name, err := server.CallerOf(c).Qualified("endpoint", req.Name)
+	if err != nil {
+		return err
+	}
+	if err := reachable(c, seedbed.Endpoint{AllowPrivate: req.AllowPrivate, Insecure: req.Insecure}); err != nil {
+		return err
+	}
 	keys, secret, err := r.endpointKeys(req.Sign, req.Secret)
 	if err != nil {
 		return err
 	}
 	e, err := r.Store.CreateEndpoint(ctx, seedbed.Endpoint{
-		Name: req.Name, Project: server.CallerOf(c).Project, URL: req.URL, Events: req.Events, CloudEvents: req.CloudEvents,
+		Name: name, Project: seedbed.ProjectOf(name), URL: req.URL, Events: req.Events, CloudEvents: req.CloudEvents,
 		AllowPrivate: req.AllowPrivate, Insecure: req.Insecure, Keys: keys,
 	})
 	if err != nil {
 		return err
 	}
-	return server.Created(c, "/endpoints/"+e.Name, wire.NewEndpoint{Endpoint: e, Secret: secret})
+	return server.Created(c, "/endpoints/"+url.PathEscape(e.Name), wire.NewEndpoint{Endpoint: e, Secret: secret})
+}
+
+// reachable refuses an endpoint that may reach addresses of this installation's own network, or that
+// sends in clear, unless the caller belongs to the default project: deliveries are sent by the control
+// hosts.
+func reachable(c *fiber.Ctx, e seedbed.Endpoint) error {
+	who := server.CallerOf(c)
+	if who.Home || !e.AllowPrivate && !e.Insecure {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrForbidden,
+		"%s belongs to project %s: only callers from project default make or change endpoints with allow_private or insecure",
+		who.Name, who.Project)
 }
 
 // endpointKeys returns new keys, one for each version, and the shared secret of the version that
@@ -99,7 +120,12 @@ func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
 	if req.Empty() {
 		return server.Invalid("nothing to change: expected some of url, events, allow_private, insecure and enabled")
 	}
-	e, err := r.Store.ChangeEndpoint(ctx, n, req, server.IfMatch(c, endpointTag))
+	e, err := r.Store.ChangeEndpoint(ctx, n, req, server.IfMatch(c, endpointTag), func(was seedbed.Endpoint) error {
+		if req.Enabled != nil && (req == seedbed.EndpointChange{Enabled: req.Enabled}) {
+			return nil
+		}
+		return reachable(c, req.Of(was))
+	})
 	if err != nil {
 		return err
 	}

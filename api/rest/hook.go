@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/url"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -23,11 +24,14 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
+	var err error
+	if req.Name, err = server.CallerOf(c).Qualified("hook", req.Name); err != nil {
+		return err
+	}
 	h, err := hookOfRequest(req)
 	if err != nil {
 		return err
 	}
-	h.Project = server.CallerOf(c).Project
 	var secret string
 	if keyed(req) {
 		var key seedbed.HookKey
@@ -42,7 +46,7 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 	if h, err = r.Store.CreateHook(ctx, h); err != nil {
 		return err
 	}
-	return server.Created(c, "/hooks/"+h.Name, wire.NewHook{Hook: h, Secret: secret})
+	return server.Created(c, "/hooks/"+url.PathEscape(h.Name), wire.NewHook{Hook: h, Secret: secret})
 }
 
 // hookOf returns the hook that the path names.
@@ -67,14 +71,15 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	if req.Name != h.Name || !req.HookKey.Empty() {
+	if (req.Name != h.Name && seedbed.Qualified(h.Project, req.Name) != h.Name) || !req.HookKey.Empty() {
 		return server.Invalid("a hook keeps its name, and gets another key by being rotated")
 	}
+	req.Name = h.Name
 	was := h
 	if h, err = hookOfRequest(req); err != nil {
 		return err
 	}
-	h.Project, h.Keys, h.Changed = was.Project, was.Keys, was.Changed
+	h.Keys, h.Changed = was.Keys, was.Changed
 	if err := r.Receiving.Check(h); err != nil {
 		return err
 	}

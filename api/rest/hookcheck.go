@@ -45,12 +45,15 @@ func keyed(r wire.HookRequest) bool {
 	return true
 }
 
-// hookOfRequest returns the hook that r describes, with defaults set. It returns ErrInvalid for a
+// hookOfRequest returns the hook that r describes with defaults set, by its qualified name. It returns ErrInvalid for a
 // hook that no scheme allows. The scheme's own rules are checked together with the keys.
 func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
-	h := seedbed.Hook{Name: r.Name, HookSettings: r.HookSettings, Profiles: r.Profiles, Actions: r.Actions, Tolerance: r.Tolerance}
+	h := seedbed.Hook{
+		Name: r.Name, Project: seedbed.ProjectOf(r.Name), HookSettings: r.HookSettings,
+		Profiles: r.Profiles, Actions: r.Actions, Tolerance: r.Tolerance,
+	}
 	h.Scheme = cmp.Or(h.Scheme, seedbed.SchemeStandard)
-	if err := seedbed.CheckName("hook", h.Name); err != nil {
+	if err := seedbed.CheckQualified("hook", h.Project, h.Name); err != nil {
 		return h, err
 	}
 	if len(h.Profiles) > server.MaxListed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +22,9 @@ type listing[T any] struct {
 	// kind is the messages' word for one object.
 	kind string
 	read func(context.Context, *fiber.Ctx) ([]T, error)
-	// name returns the name of an object. The list is sorted by it, and the query's name selects the
-	// objects whose name starts with a text.
+	// name returns the name of an object, qualified if such objects belong to projects. The list is sorted
+	// by it, and the query's name selects the objects whose name starts with a text, with the project or
+	// without.
 	name func(T) string
 	// place replaces name for objects without a unique name: it returns text that sorts as the list
 	// does, and differs between objects.
@@ -117,12 +119,15 @@ func notAPlace(after, kind string) error {
 
 // isName refuses text that is not the start of a name.
 func (l listing[T]) isName(param, text string) error {
-	if text != "" && !objectForm.MatchString(text) {
+	if text != "" && !qualifiedForm.MatchString(text) {
 		return server.Invalid("%s %q: expected the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens",
 			param, seedbed.Clip(text), l.kind)
 	}
 	return nil
 }
+
+// qualifiedForm matches a prefix of a qualified name.
+var qualifiedForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$|^[a-z0-9-]{1,32}/[A-Za-z0-9._-]{0,63}$`)
 
 // selection returns what reports whether the query selects an object.
 func (l listing[T]) selection(c *fiber.Ctx) (func(T) bool, error) {
@@ -131,7 +136,10 @@ func (l listing[T]) selection(c *fiber.Ctx) (func(T) bool, error) {
 		if err := l.isName("name", prefix); err != nil {
 			return nil, err
 		}
-		tests = append(tests, func(v T) bool { return strings.HasPrefix(l.name(v), prefix) })
+		tests = append(tests, func(v T) bool {
+			_, short, _ := strings.Cut(l.name(v), "/")
+			return strings.HasPrefix(l.name(v), prefix) || strings.HasPrefix(short, prefix)
+		})
 	}
 	for _, f := range l.filters {
 		want := strings.Clone(c.Query(f.param))

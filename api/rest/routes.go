@@ -46,16 +46,11 @@ func (r *router) installationRoutes() []route {
 		{post, "/maintenance/:id/complete", admin, call, r.endMaintenance(seedbed.MaintenanceCompleted)},
 		{post, "/maintenance/:id/cancel", admin, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 
-		// Tokens and the audit log.
+		// Projects and the audit log.
 		{post, "/projects", admin, call, r.createProject},
 		{patch, "/projects/:name", admin, call, r.changeProject},
 		{put, "/projects/:name/quota", admin, call, r.setProjectQuota},
 		{del, "/projects/:name", admin, call, r.deleteProject},
-		{get, "/tokens", admin, call, r.tokens().serve},
-		{post, "/tokens", admin, call, r.createToken},
-		{get, "/tokens/:name", admin, call, r.token},
-		{del, "/tokens/:name", admin, call, r.deleteToken},
-		{put, "/tokens/:name/quota", admin, call, r.setTokenQuota},
 		{get, "/audit", admin, call, r.auditLog},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
@@ -102,33 +97,6 @@ func (r *router) installationRoutes() []route {
 		{post, "/ovas/:name/content", operator, server.UploadTimeout, r.accept(r.uploadOVA)},
 		{del, "/ovas/:name", operator, call, r.acceptOn(r.removeOVA)},
 
-		// Webhooks that come in. A delivery includes its payload.
-		{get, "/hooks", viewer, call, r.hooks().serve},
-		{post, "/hooks", admin, call, r.createHook},
-		{get, "/hooks/:name", viewer, call, r.hook},
-		{patch, "/hooks/:name", admin, call, r.changeHook},
-		{del, "/hooks/:name", admin, call, r.deleteHook},
-		{post, "/hooks/:name/rotate", admin, call, r.rotateHook},
-		{del, "/hooks/:name/keys/:id", admin, call, r.removeHookKey},
-		{post, "/hooks/:name/test", admin, call, answer(r.testHook)},
-		{get, "/hooks/:name/deliveries", viewer, call, r.hookDeliveries},
-		{get, "/hooks/:name/deliveries/:id", operator, call, r.delivery},
-		{post, "/hooks/:name/deliveries/:id/redeliver", admin, call, r.redeliver},
-		{get, "/deliveries", viewer, call, r.deliveries},
-		{get, "/deliveries/rejected", viewer, call, r.rejections},
-
-		// Webhooks that go out.
-		{get, "/endpoints", viewer, call, r.endpoints().serve},
-		{post, "/endpoints", admin, call, r.createEndpoint},
-		{get, "/endpoints/:name", viewer, call, r.endpoint},
-		{patch, "/endpoints/:name", admin, call, r.changeEndpoint},
-		{del, "/endpoints/:name", admin, call, r.deleteEndpoint},
-		{post, "/endpoints/:name/rotate", admin, call, r.rotateEndpoint},
-		{post, "/endpoints/:name/test", admin, doctorTimeout, answer(r.testEndpoint)},
-		{post, "/endpoints/:name/replay", admin, call, r.replay},
-		{get, "/endpoints/:name/deliveries", viewer, call, r.outgoing},
-		{post, "/endpoints/:name/deliveries/:id/resend", admin, call, r.resend},
-
 		{post, "/plan/import", operator, call, answer(r.planImport)},
 
 		// Domains that can be adopted.
@@ -149,9 +117,9 @@ func (r *router) installationRoutes() []route {
 // belongs to the caller's project, and show what all projects share.
 func (r *router) projectRoutes() []route {
 	const (
-		get, post, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPatch, fiber.MethodDelete
-		viewer, operator      = seedbed.RoleViewer, seedbed.RoleOperator
-		call                  = server.CallTimeout
+		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
+		viewer, operator, admin    = seedbed.RoleViewer, seedbed.RoleOperator, seedbed.RoleAdmin
+		call                       = server.CallTimeout
 	)
 	return []route{
 		// The installation, and what its projects share.
@@ -198,6 +166,40 @@ func (r *router) projectRoutes() []route {
 		{post, "/jobs/:id/cancel", operator, call, r.cancelJob},
 		{post, "/jobs/:id/retry", operator, call, r.accept(r.retryJob)},
 		{post, "/jobs/:id/undo", operator, call, r.undoJob},
+
+		// Tokens.
+		{get, "/tokens", admin, call, r.tokens().serve},
+		{post, "/tokens", admin, call, r.createToken},
+		{get, "/tokens/:name", admin, call, r.token},
+		{del, "/tokens/:name", admin, call, r.deleteToken},
+		{put, "/tokens/:name/quota", admin, call, r.setTokenQuota},
+
+		// Webhooks that come in. A delivery includes its payload.
+		{get, "/hooks", viewer, call, r.hooks().serve},
+		{post, "/hooks", admin, call, r.createHook},
+		{get, "/hooks/:name", viewer, call, r.hook},
+		{patch, "/hooks/:name", admin, call, r.changeHook},
+		{del, "/hooks/:name", admin, call, r.deleteHook},
+		{post, "/hooks/:name/rotate", admin, call, r.rotateHook},
+		{del, "/hooks/:name/keys/:id", admin, call, r.removeHookKey},
+		{post, "/hooks/:name/test", admin, call, answer(r.testHook)},
+		{get, "/hooks/:name/deliveries", viewer, call, r.hookDeliveries},
+		{get, "/hooks/:name/deliveries/:id", operator, call, r.delivery},
+		{post, "/hooks/:name/deliveries/:id/redeliver", admin, call, r.redeliver},
+		{get, "/deliveries", viewer, call, r.deliveries},
+		{get, "/deliveries/rejected", viewer, call, r.rejections},
+
+		// Webhooks that go out.
+		{get, "/endpoints", viewer, call, r.endpoints().serve},
+		{post, "/endpoints", admin, call, r.createEndpoint},
+		{get, "/endpoints/:name", viewer, call, r.endpoint},
+		{patch, "/endpoints/:name", admin, call, r.changeEndpoint},
+		{del, "/endpoints/:name", admin, call, r.deleteEndpoint},
+		{post, "/endpoints/:name/rotate", admin, call, r.rotateEndpoint},
+		{post, "/endpoints/:name/test", admin, doctorTimeout, answer(r.testEndpoint)},
+		{post, "/endpoints/:name/replay", admin, call, r.replay},
+		{get, "/endpoints/:name/deliveries", viewer, call, r.outgoing},
+		{post, "/endpoints/:name/deliveries/:id/resend", admin, call, r.resend},
 	}
 }
 
@@ -222,7 +224,6 @@ func Table(on *server.Router) server.Table {
 	r := &router{on}
 	t := server.Table{Shown: r.shown, Keyed: true}
 	for _, one := range r.installationRoutes() {
-		one.handler = r.owned(one.path, one.handler)
 		t.Routes = append(t.Routes, one.of(false))
 	}
 	for _, one := range r.projectRoutes() {

@@ -2,9 +2,8 @@ package rest
 
 import (
 	"context"
-	"slices"
+	"net/url"
 
-	"seedbed"
 	"seedbed/api/server"
 )
 
@@ -14,9 +13,9 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 	case "profiles":
 		return r.Store.Profile(ctx, name)
 	case "hooks":
-		return r.Store.Hook(ctx, name)
+		return shownOwned(ctx, who, "hook", name, r.Store.Hook)
 	case "endpoints":
-		return r.Store.Endpoint(ctx, name)
+		return shownOwned(ctx, who, "endpoint", name, r.Store.Endpoint)
 	case "instances":
 		return r.Store.InstanceByName(ctx, who.Instance(name))
 	case "images":
@@ -30,7 +29,7 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 	case "projects":
 		return r.Store.Project(ctx, name)
 	case "tokens":
-		return r.shownToken(ctx, name)
+		return shownOwned(ctx, who, "token", name, r.Store.Token)
 	}
 	return nil, nil
 }
@@ -62,12 +61,16 @@ func (r *router) shownObject(ctx context.Context, parts []string) (any, error) {
 	return nil, nil
 }
 
-// shownToken returns a token as the API shows it, or nil if there is none of that name.
-func (r *router) shownToken(ctx context.Context, name string) (any, error) {
-	all, err := r.Store.Tokens(ctx)
-	at := slices.IndexFunc(all, func(t seedbed.Token) bool { return t.Name == name })
-	if err != nil || at < 0 {
+// shownOwned returns the token, hook or endpoint that a part of a path names.
+func shownOwned[T any](
+	ctx context.Context, who server.Caller, kind, part string, read func(context.Context, string) (T, error),
+) (any, error) {
+	name, err := url.PathUnescape(part)
+	if err != nil {
 		return nil, err
 	}
-	return all[at], nil
+	if name, err = who.Qualified(kind, name); err != nil {
+		return nil, err
+	}
+	return read(ctx, name)
 }

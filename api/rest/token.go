@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -24,19 +25,23 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	if req.Name == "admin" {
+	name, err := server.CallerOf(c).Qualified("token", req.Name)
+	if err != nil {
+		return err
+	}
+	if name == "admin" {
 		return seedbed.Errorf(seedbed.ErrExists, `token "admin" is the one of the configuration (api.token_file)`)
 	}
 	var random [32]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	secret := secretPrefix + hex.EncodeToString(random[:])
 	t, err := r.Store.CreateToken(ctx, seedbed.Token{
-		Name: req.Name, Project: server.CallerOf(c).Project, Role: req.Role, Expires: req.Expires, Quota: req.Quota,
+		Name: name, Project: seedbed.ProjectOf(name), Role: req.Role, Expires: req.Expires, Quota: req.Quota,
 	}, sha256.Sum256([]byte(secret)))
 	if err != nil {
 		return err
 	}
-	return server.Created(c, "/tokens/"+t.Name, wire.NewToken{Token: t, Secret: secret})
+	return server.Created(c, "/tokens/"+url.PathEscape(t.Name), wire.NewToken{Token: t, Secret: secret})
 }
 
 // setTokenQuota sets the quota of a token. It applies from now on.

@@ -51,6 +51,22 @@ func (w Caller) Scope() seedbed.Scope {
 // Instance returns the full name of the instance of that name in the caller's project.
 func (w Caller) Instance(name string) seedbed.InstanceName { return seedbed.Named(w.Project, name) }
 
+// Qualified returns the qualified name of a token, hook or endpoint, as a request names it: one without a
+// project is in the caller's. What is in a project that the caller does not see is ErrNotFound.
+func (w Caller) Qualified(kind, name string) (string, error) {
+	project, short, qualified := strings.Cut(name, "/")
+	if !qualified {
+		project, short = w.Project, name
+	}
+	if err := seedbed.CheckName(kind, short); err != nil {
+		return "", err
+	}
+	if !w.Scope().Sees(project) {
+		return "", seedbed.Errorf(seedbed.ErrNotFound, "%s %q does not exist", kind, seedbed.Clip(name))
+	}
+	return seedbed.Qualified(project, short), nil
+}
+
 // installation reports whether the caller is an admin of the installation.
 func (w Caller) installation() bool { return w.Home && w.Role == seedbed.RoleAdmin }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -73,9 +74,17 @@ func Tail(c *fiber.Ctx) (seedbed.Bytes, error) {
 	return n, nil
 }
 
-// NameOf reads the name of a catalogue object from the path.
+// NameOf reads the name of an object of a kind from the path. The name of a token, a hook or an endpoint
+// is its qualified one: see Caller.Qualified.
 func NameOf(c *fiber.Ctx, kind string) (string, error) {
 	s := c.Params("name")
+	switch kind {
+	case "token", "hook", "endpoint":
+		if plain, err := url.PathUnescape(s); err == nil {
+			s = plain
+		}
+		return CallerOf(c).Qualified(kind, s)
+	}
 	return s, seedbed.CheckName(kind, s)
 }
 

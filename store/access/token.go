@@ -27,7 +27,7 @@ func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
 // CreateToken stores a token with the digest of its secret, and returns it with its time of
 // creation. It returns ErrExists if the name is taken.
 func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error) {
-	if err := seedbed.CheckName("token", t.Name); err != nil {
+	if err := seedbed.CheckQualified("token", t.Project, t.Name); err != nil {
 		return seedbed.Token{}, err
 	}
 	role, err := seedbed.ParseRole(string(t.Role))

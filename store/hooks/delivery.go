@@ -40,6 +40,7 @@ func scanDelivery(r sqldb.Row) (d seedbed.Delivery, err error) {
 // Deliveries returns the deliveries of a query without their payloads, newest first.
 func (s *Store) Deliveries(ctx context.Context, q seedbed.DeliveryQuery) (all []seedbed.Delivery, err error) {
 	w := &sqldb.Where{}
+	ofProject(w, q.Project)
 	if q.Hook != "" {
 		w.And("hook = %s", q.Hook)
 	}

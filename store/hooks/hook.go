@@ -70,7 +70,7 @@ func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.
 }
 
 func checkHook(h seedbed.Hook) error {
-	if err := seedbed.CheckName("hook", h.Name); err != nil {
+	if err := seedbed.CheckQualified("hook", h.Project, h.Name); err != nil {
 		return err
 	}
 	if h.Tolerance < 0 {

@@ -54,6 +54,7 @@ func (s *Store) freeRejected(where string) string {
 // Rejections returns the counts of a query of webhooks whose sender was not accepted, the latest first.
 func (s *Store) Rejections(ctx context.Context, q seedbed.RejectionQuery) (all []seedbed.Rejection, err error) {
 	w := &sqldb.Where{}
+	ofProject(w, q.Project)
 	if q.Hook != "" {
 		w.And("hook = %s", q.Hook)
 	}

@@ -4,6 +4,9 @@
 package hooks
 
 import (
+	"strings"
+
+	"seedbed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
@@ -16,3 +19,16 @@ type Store struct {
 
 // New returns the store in a database, whose shared transactions writes commits.
 func New(db *sqldb.DB, writes *groupcommit.Writer) *Store { return &Store{db, writes} }
+
+// ofProject selects the rows of the hooks of a project, by their qualified names. An empty project selects
+// all.
+func ofProject(w *sqldb.Where, project string) {
+	switch project {
+	case "":
+	case seedbed.DefaultProject:
+		w.And("hook NOT LIKE '%%/%%'") // And formats it
+	default:
+		first := seedbed.Qualified(project, "")
+		w.And("hook >= %s AND hook < %s", first, strings.TrimSuffix(first, "/")+"0") // '0' follows '/'
+	}
+}

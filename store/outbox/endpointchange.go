@@ -77,6 +77,6 @@ func disable(ctx context.Context, tx *sqldb.Tx, name, why string) error {
 		name); err != nil || n == 0 {
 		return err
 	}
-	return emitBut(ctx, tx, name,
-		Event{Kind: seedbed.EventEndpointDisabled, Subject: name, Data: Fixed(map[string]any{"endpoint": name, "reason": why})})
+	return emitBut(ctx, tx, name, Event{Kind: seedbed.EventEndpointDisabled, Project: seedbed.ProjectOf(name), Subject: name,
+		Data: Fixed(map[string]any{"endpoint": name, "reason": why})})
 }

@@ -143,6 +143,7 @@ var projectCases = map[string]func(*bench){
 	"added, changed and removed": testProjects,
 	"not empty":                  testProjectInUse,
 	"one name in two projects":   testOneNameInTwoProjects,
+	"qualified names":            testQualifiedNames,
 	"what others have is hidden": testOthersAreHidden,
 	"does not exist":             testNoProject,
 }
@@ -202,9 +203,9 @@ func testProjectInUse(b *bench) {
 	b.world()
 	b.project("acme")
 	get(b.Accept(ctx, inProject("acme", "web1")))(b)
-	get(b.CreateToken(ctx, seedbed.Token{Name: "ci", Project: "acme", Role: seedbed.RoleViewer}, sha256.Sum256([]byte("one"))))(b)
+	get(b.CreateToken(ctx, seedbed.Token{Name: "acme/ci", Project: "acme", Role: seedbed.RoleViewer}, sha256.Sum256([]byte("one"))))(b)
 	err := b.DeleteProject(ctx, "acme")
-	b.want(err, seedbed.ErrInUse, "instance web1; token ci; jobs that have not ended: 1; remove these first")
+	b.want(err, seedbed.ErrInUse, "instance web1; token acme/ci; jobs that have not ended: 1; remove these first")
 	get(b.Project(ctx, "acme"))(b)
 }
 
@@ -238,6 +239,46 @@ func testOneNameInTwoProjects(b *bench) {
 	b.want(err, seedbed.ErrInvalid, string(theirs.Job))
 }
 
+// Tokens, hooks and endpoints of two projects have one name.
+func testQualifiedNames(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.project("acme")
+	now := time.Now()
+	sums := map[string][sha256.Size]byte{"ci": sha256.Sum256([]byte("one")), "acme/ci": sha256.Sum256([]byte("two"))}
+	for name, sum := range sums {
+		project := seedbed.ProjectOf(name)
+		get(b.CreateToken(ctx, seedbed.Token{Name: name, Project: project, Role: seedbed.RoleViewer}, sum))(b)
+		h := ciHook()
+		h.Name, h.Project = name, project
+		get(b.CreateHook(ctx, h))(b)
+		e := endpointOf(name, "*")
+		e.Project, e.URL = project, "https://x.example/"
+		get(b.CreateEndpoint(ctx, e))(b)
+		get(b.UpdateHook(ctx, h))(b)
+		b.must(b.RecordDelivery(ctx, seedbed.Delivery{Hook: name, ID: "d", Decision: seedbed.DecisionIgnored}))
+		b.must(b.RecordRejections(ctx, []seedbed.Rejection{{Hook: name, Reason: "no", Times: 1, First: now, Last: now}}))
+	}
+	for name, sum := range sums {
+		project := seedbed.ProjectOf(name)
+		b.equal(get(b.TokenOf(ctx, sum))(b).Project, project)
+		b.equal(get(b.Hook(ctx, name))(b).Project, project)
+		b.equal(get(b.Endpoint(ctx, name))(b).Project, project)
+		deliveries := get(b.Deliveries(ctx, seedbed.DeliveryQuery{Project: project}))(b)
+		rejections := get(b.Rejections(ctx, seedbed.RejectionQuery{Project: project}))(b)
+		if len(deliveries) != 1 || deliveries[0].Hook != name || len(rejections) != 1 || rejections[0].Hook != name {
+			b.Errorf("project %s has the deliveries %+v and rejections %+v", project, deliveries, rejections)
+		}
+	}
+	b.equal(len(get(b.Deliveries(ctx, seedbed.DeliveryQuery{}))(b)), 2)
+	b.must(b.DeleteHook(ctx, "ci"))
+	b.equal(get(b.Hook(ctx, "acme/ci"))(b).Project, "acme")
+	b.must(b.DeleteEndpoint(ctx, "acme/ci"))
+	get(b.Endpoint(ctx, "ci"))(b)
+	b.must(b.DeleteToken(ctx, "acme/ci"))
+	get(b.Token(ctx, "ci"))(b)
+}
+
 func testOthersAreHidden(b *bench) {
 	ctx := context.Background()
 	b.world()
@@ -265,10 +306,12 @@ func testNoProject(b *bench) {
 	b.world()
 	_, err := b.Accept(ctx, inProject("none", "web1"))
 	b.want(err, seedbed.ErrInvalid, `project "none" does not exist`)
-	_, err = b.CreateToken(ctx, seedbed.Token{Name: "ci", Project: "none", Role: seedbed.RoleViewer}, sha256.Sum256([]byte("one")))
+	_, err = b.CreateToken(ctx, seedbed.Token{Name: "none/ci", Project: "none", Role: seedbed.RoleViewer}, sha256.Sum256([]byte("one")))
 	b.want(err, seedbed.ErrInvalid, `project "none" does not exist`)
-	_, err = b.CreateHook(ctx, seedbed.Hook{Name: "ci", Project: "none"})
+	_, err = b.CreateToken(ctx, seedbed.Token{Name: "ci", Project: "none", Role: seedbed.RoleViewer}, sha256.Sum256([]byte("one")))
+	b.want(err, seedbed.ErrInvalid, `token name "ci" is not one of project none: expected none/ci`)
+	_, err = b.CreateHook(ctx, seedbed.Hook{Name: "none/ci", Project: "none"})
 	b.want(err, seedbed.ErrInvalid)
-	_, err = b.CreateEndpoint(ctx, seedbed.Endpoint{Name: "out", Project: "none", URL: "https://x.example/", Events: []string{"*"}})
+	_, err = b.CreateEndpoint(ctx, seedbed.Endpoint{Name: "none/out", Project: "none", URL: "https://x.example/", Events: []string{"*"}})
 	b.want(err, seedbed.ErrInvalid)
 }

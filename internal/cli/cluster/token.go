@@ -43,7 +43,7 @@ func tokenAdd(a *cli.App) *cobra.Command {
 			}
 			if file != "" {
 				if err := cli.SaveSecret(file, made.Secret); err != nil {
-					return fmt.Errorf("%w; the token exists but its secret is lost: seedbed token remove %s", err, r.Name)
+					return fmt.Errorf("%w; the token exists but its secret is lost: seedbed token remove %s", err, made.Token.Name)
 				}
 				made.Secret = ""
 			}
@@ -51,11 +51,11 @@ func tokenAdd(a *cli.App) *cobra.Command {
 				return a.PrintJSON(made)
 			}
 			if file != "" {
-				a.Say("token %s added; its secret is in %s (--token-file, or token_file of the configuration)", r.Name, file)
+				a.Say("token %s added; its secret is in %s (--token-file, or token_file of the configuration)", made.Token.Name, file)
 				return nil
 			}
 			fmt.Fprintln(a.Out, made.Secret)
-			a.Say("token %s added; the secret above is shown only once", r.Name)
+			a.Say("token %s added; the secret above is shown only once", made.Token.Name)
 			return nil
 		}),
 	}

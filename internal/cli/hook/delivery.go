@@ -50,8 +50,9 @@ func deliveries(a *cli.App) cli.Resource[seedbed.Delivery] {
 		Some:      cli.Selected((*client.Client).ListDeliveries),
 		Filters:   append(ofHook(), cli.WordFilter("decision", "only those with this `DECISION`", seedbed.Decisions())),
 		Unmatched: "no matching webhooks", Most: 100,
-		None: "no webhooks yet (seedbed delivery list --rejected counts those whose sender was not accepted)",
-		Head: []string{"received", "hook", "id", "decision", "job", "detail"},
+		None:    "no webhooks yet (seedbed delivery list --rejected counts those whose sender was not accepted)",
+		Project: func(d seedbed.Delivery) string { return seedbed.ProjectOf(d.Hook) },
+		Head:    []string{"received", "hook", "id", "decision", "job", "detail"},
 		Row: func(d seedbed.Delivery) []string {
 			return []string{a.Ago(d.Received), d.Hook, d.ID, string(d.Decision), d.Job.Short(), d.Detail}
 		},
@@ -96,7 +97,8 @@ func rejections(a *cli.App) cli.Resource[seedbed.Rejection] {
 			return all, err
 		}),
 		Filters: ofHook(), None: "no webhook was rejected",
-		Head: []string{"last", "hook", "from", "times", "since", "reason"},
+		Project: func(r seedbed.Rejection) string { return seedbed.ProjectOf(r.Hook) },
+		Head:    []string{"last", "hook", "from", "times", "since", "reason"},
 		Row: func(r seedbed.Rejection) []string {
 			return []string{a.Ago(r.Last), r.Hook, cmp.Or(r.Peer, "several"), strconv.FormatInt(r.Times, 10), a.Ago(r.First), r.Reason}
 		},

@@ -41,18 +41,18 @@ secret (stripe, slack, standard-v1a), give it with --secret-file.`,
   seedbed hook add forge --scheme github --action create,remove --when 'headers["x-github-event"] == "push"' --mapping @push.cel`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
-			if err := seedbed.CheckName("hook", r.Name); err != nil {
+			if err := checkName(r.Name); err != nil {
 				return err
 			}
-			file, err := newSecretFile(a, r.Name, !noSave && r.Secret == "" && r.Scheme != seedbed.SchemeNone)
-			if err != nil {
+			save := !noSave && r.Secret == "" && r.Scheme != seedbed.SchemeNone
+			if err := canSave(a, save); err != nil {
 				return err
 			}
 			made, err := api.AddHook(ctx, r)
 			if err != nil {
 				return err
 			}
-			return tellSecret(a, made, file, "added")
+			return tellSecret(a, made, save, "added")
 		}),
 	}
 	a.Fill(c, &r, append(append(hookFlags(), keyFlags("`FILE` with the sender's secret (default: generated)")...),
@@ -70,12 +70,17 @@ func schemes() string {
 	return strings.Join(cli.Each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }), ", ")
 }
 
-// tellSecret prints a hook's new secret, and saves it unless file is empty.
-func tellSecret(a *cli.App, made wire.NewHook, file, done string) error {
-	var err error
+// checkName returns ErrInvalid unless name can be that of a hook, with its project or without.
+func checkName(name string) error {
+	return seedbed.CheckQualified("hook", seedbed.ProjectOf(name), name)
+}
+
+// tellSecret prints a hook's new secret, and saves it if it is to be saved.
+func tellSecret(a *cli.App, made wire.NewHook, save bool, done string) error {
+	file, err := newSecretFile(a, made.Hook.Name, save)
 	switch {
 	case a.JSON():
-		err = a.PrintJSON(made)
+		err = errors.Join(err, a.PrintJSON(made))
 	case made.Secret == "":
 		a.Say("hook %s %s", made.Hook.Name, done)
 	default:
@@ -83,6 +88,12 @@ func tellSecret(a *cli.App, made wire.NewHook, file, done string) error {
 		a.Say("hook %s %s; the secret above is shown only once%s", made.Hook.Name, done, cli.When(file != "", "; it is saved in "+file))
 	}
 	return errors.Join(err, cli.SaveSecret(file, made.Secret))
+}
+
+// canSave returns an error if a hook's secret is to be saved, and there is no place for it.
+func canSave(a *cli.App, save bool) error {
+	_, err := newSecretFile(a, "any", save)
+	return err
 }
 
 // newSecretFile returns the path at which to save a hook's secret, and makes its directory. The path
@@ -98,7 +109,8 @@ func newSecretFile(a *cli.App, hook string, save bool) (string, error) {
 	return file, os.MkdirAll(filepath.Dir(file), 0o700)
 }
 
-// secretFile returns the path of a hook's saved secret. The caller has checked the name.
+// secretFile returns the path of the saved secret of the hook with a qualified name. The caller has
+// checked the name.
 func secretFile(a *cli.App, hook string) (string, error) {
 	dir, err := a.UserDir()
 	if err != nil {
@@ -125,13 +137,17 @@ func hooks(a *cli.App) cli.Resource[seedbed.Hook] {
 func hookRemove(a *cli.App) *cobra.Command {
 	return a.RemoveCommand("remove NAME", "Remove a hook and its saved secret", "Remove hook %s", "hook %s removed",
 		func(api *client.Client, ctx context.Context, name string) error {
-			if err := seedbed.CheckName("hook", name); err != nil {
+			if err := checkName(name); err != nil {
 				return err
 			}
-			if err := api.DeleteHook(ctx, name); err != nil {
+			h, err := api.Hook(ctx, name)
+			if err != nil {
 				return err
 			}
-			file, err := secretFile(a, name)
+			if err := api.DeleteHook(ctx, h.Name); err != nil {
+				return err
+			}
+			file, err := secretFile(a, h.Name)
 			if err != nil {
 				return nil // without a home directory no secret was saved
 			}

@@ -35,12 +35,12 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 		Example: `  seedbed hook rotate ci --overlap 24h
   seedbed hook rotate forge --secret-file next.secret --key-id 2027 --not-before 2027-01-01T00:00:00Z`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if err := seedbed.CheckName("hook", args[0]); err != nil {
+			if err := checkName(args[0]); err != nil {
 				return err
 			}
 			valid := !r.NotBefore.After(a.Now()) // a saved key that is not valid yet would be used at once
-			file, err := newSecretFile(a, args[0], !noSave && r.Secret == "" && valid)
-			if err != nil {
+			save := !noSave && r.Secret == "" && valid
+			if err := canSave(a, save); err != nil {
 				return err
 			}
 			made, err := api.RotateHook(ctx, args[0], r.HookKey, r.Overlap)
@@ -51,7 +51,7 @@ new key becomes valid: with --not-before, only the old key is valid until then.`
 			if !r.NotBefore.IsZero() {
 				done = "has a new key, valid from " + a.Moment(r.NotBefore) + "; the old key stays valid for " + cli.Span(r.Overlap) + " more"
 			}
-			return tellSecret(a, made, file, done)
+			return tellSecret(a, made, save, done)
 		}),
 	}
 	a.Fill(c, &r, append(keyFlags("`FILE` with the sender's new secret (default: generated)"),

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,8 +47,10 @@ means that it was accepted (202) or, with --wait, that its job succeeded.
 The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`,
 		Example: `  seedbed hook send ci --data '{"action":"create","name":"vm1","profile":"web"}' --wait`,
 		RunE: a.Do(func(ctx context.Context, args []string) error {
-			s.name = args[0]
 			var err error
+			if s.name, err = qualified(a, args[0]); err != nil {
+				return err
+			}
 			if s.settings.Form, err = readForm(form); err != nil {
 				return err
 			}
@@ -67,6 +70,16 @@ The payload is {"action":"create","name":"vm1","profile":"web","params":{...}}.`
 	return c
 }
 
+// qualified returns the qualified name of the hook that the command line names. One without a project is in
+// that of the flag --project, the environment or the configuration.
+func qualified(a *cli.App, name string) (string, error) {
+	if err := checkName(name); err != nil || strings.Contains(name, "/") {
+		return name, err
+	}
+	o, err := a.Options()
+	return seedbed.Qualified(cmp.Or(o.Project, seedbed.DefaultProject), name), err
+}
+
 // payload returns what the flag --data gives.
 func payload(a *cli.App, data string) ([]byte, error) {
 	switch {
@@ -79,9 +92,6 @@ func payload(a *cli.App, data string) ([]byte, error) {
 }
 
 func send(ctx context.Context, a *cli.App, s hookSend) error {
-	if err := seedbed.CheckName("hook", s.name); err != nil {
-		return err
-	}
 	secret, err := secret(a, s)
 	if err != nil {
 		return err
@@ -136,7 +146,7 @@ func deliver(ctx context.Context, a *cli.App, s hookSend, secret string, body []
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	now := a.Now()
-	target := strings.TrimSuffix(s.url, "/") + "/hooks/" + url.PathEscape(s.name)
+	target := strings.TrimSuffix(s.url, "/") + "/hooks/" + s.name // of letters, digits, and characters that a path may have
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return seedbed.Receipt{}, cli.Usagef("--url: %v", err)

@@ -289,7 +289,8 @@ func fillWithNames(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 		run(`INSERT INTO hook_key (hook, id, idx, secret) VALUES ($1, 'k1', 0, $2)`, name, []byte("secret"))
 		run(`INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, 0, 'small')`, name)
 		run(`INSERT INTO delivery (hook, id, sha256, received, job) VALUES ($1, 'd1', $2, 2, $3)`, name, make([]byte, 32), createBefore)
-		run(`INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers) VALUES ($1, 'd2', $2, 2, 'ignored', '', '', '{}')`,
+		run(`INSERT INTO delivery_other (hook, id, sha256, received, decision, detail, peer, headers)
+			VALUES ($1, 'd2', $2, 2, 'ignored', '', '', '{}')`,
 			name, make([]byte, 32))
 		run(`INSERT INTO delivery_rejected (hook, peer, reason, times, first_at, last_at) VALUES ($1, 'p', 'no', 1, 1, 1)`, name)
 		run(`INSERT INTO endpoint (name, project, url, events, cloudevents, allow_private, insecure, enabled, seq, created)

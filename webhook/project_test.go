@@ -44,18 +44,19 @@ func TestForeignInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, hook := range []string{"acme/own", "acme/bound"} {
+		id := strings.ReplaceAll(hook, "/", "-")
 		for _, action := range seedbed.Actions() {
 			if action == seedbed.DoCreate || action == seedbed.DoPlan {
 				continue
 			}
-			there := send(hook, hook+action+"1", fmt.Sprintf(`{"action":%q,"name":"web1"}`, action))
-			gone := send(hook, hook+action+"2", fmt.Sprintf(`{"action":%q,"name":"webx"}`, action))
+			there := send(hook, id+action+"1", fmt.Sprintf(`{"action":%q,"name":"web1"}`, action))
+			gone := send(hook, id+action+"2", fmt.Sprintf(`{"action":%q,"name":"webx"}`, action))
 			there.Detail = strings.ReplaceAll(there.Detail, "web1", "webx")
 			if there != gone || there.status == 202 {
 				t.Errorf("%s by hook %s:\n%+v for an instance of another project\n%+v for none", action, hook, there, gone)
 			}
 		}
-		r := send(hook, hook+"node", `{"action":"create","name":"web9","profile":"small","node":"host1"}`)
+		r := send(hook, id+"node", `{"action":"create","name":"web9","profile":"small","node":"host1"}`)
 		if r.status != 403 || !strings.Contains(r.Detail, "cannot choose a node") {
 			t.Errorf("a node by hook %s: %+v", hook, r)
 		}

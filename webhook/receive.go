@@ -81,9 +81,6 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 		return r.counts.refused(d, busy(c, wait))
 	}
 	defer leave()
-	if d.hook.Project != seedbed.DefaultProject {
-		ctx = seedbed.AsTenant(ctx)
-	}
 	d.Headers, d.event.query = shown(f, d.hook), queryOf(string(c.Context().QueryArgs().QueryString()))
 	d.event.headers = d.Headers
 	a, err := r.process(ctx, d)
@@ -213,8 +210,12 @@ var (
 )
 
 // process decides what a verified delivery means, does it, and logs the outcome. It logs the digest
-// of the body, but never the body, a signature or a key.
+// of the body, but never the body, a signature or a key. Who reads the history of a project's hook may
+// not learn of nodes, whoever asks for the delivery.
 func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
+	if d.hook.Project != seedbed.DefaultProject {
+		ctx = seedbed.AsTenant(ctx)
+	}
 	req, matched, err := r.evaluate(ctx, d)
 	if err != nil || !matched { // by rules that may be newer than its job
 		if receipt, _ := r.History.EarlierReceipt(ctx, d.Delivery); receipt != nil {

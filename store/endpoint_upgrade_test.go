@@ -2,14 +2,12 @@ package store
 
 import (
 	"bytes"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/pressly/goose/v3"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -20,9 +18,7 @@ func TestEndpointKeyOfBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	files := do(fs.Sub(sqldb.Migrations, sqldb.SQLite.Migrations))(t)
-	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
-	do(p.UpTo(t.Context(), 18))(t)
+	migrateTo(t, sqldb.SQLite, old, 18)
 	key := bytes.Repeat([]byte{7}, 32)
 	do(old.Exec(`INSERT INTO endpoint (name, url, events, cloudevents, allow_private, insecure, enabled, created)
 		VALUES ('ci', 'https://ci.example/', '["*"]', 0, 0, 0, 1, 1)`))(t)

@@ -1,12 +1,9 @@
 package store
 
 import (
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"testing"
-
-	"github.com/pressly/goose/v3"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -18,9 +15,7 @@ func TestFinalStagesOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	files := do(fs.Sub(sqldb.Migrations, sqldb.SQLite.Migrations))(t)
-	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
-	do(p.UpTo(t.Context(), 21))(t)
+	migrateTo(t, sqldb.SQLite, old, 21)
 	type at struct {
 		kind  seedbed.JobKind
 		stage string

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/pressly/goose/v3"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -21,9 +19,7 @@ func TestHookOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	files := do(fs.Sub(sqldb.Migrations, sqldb.SQLite.Migrations))(t)
-	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
-	do(p.UpTo(t.Context(), 1))(t)
+	migrateTo(t, sqldb.SQLite, old, 1)
 	key, job := bytes.Repeat([]byte{7}, 32), seedbed.NewJobID()
 	for _, row := range []struct {
 		query string

@@ -1,14 +1,12 @@
 package store
 
 import (
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pressly/goose/v3"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -20,9 +18,7 @@ func TestOrphansOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seedbed.db")
 	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	files := do(fs.Sub(sqldb.Migrations, sqldb.SQLite.Migrations))(t)
-	p := do(goose.NewProvider(sqldb.SQLite.Goose, old, files, goose.WithDisableGlobalRegistry(true)))(t)
-	do(p.UpTo(t.Context(), 16))(t)
+	migrateTo(t, sqldb.SQLite, old, 16)
 	left, gone := seedbed.NewJobID(), seedbed.NewJobID()
 	for job, subject := range map[seedbed.JobID]string{left: "debian", gone: "other"} {
 		do(old.Exec(`INSERT INTO job (id, kind, state, subject, instance, node, error, created, ended)

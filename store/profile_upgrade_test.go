@@ -4,9 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io/fs"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,14 +35,12 @@ const (
 // an older release, two profiles may have one name.
 func fillTwoKinds(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 	t.Helper()
-	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
-	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
 	const instance = `INSERT INTO instance (id, name, profile, image, node, state, vcpus, ` +
 		`memory, ready, held, ssh_keys, report_token, revision, created, changed, kind, follow, source, user_data) VALUES `
 	const job = `INSERT INTO job (id, kind, state, subject, instance, spec, node, created) VALUES `
 	const provisioner = `INSERT INTO provisioner_profile (name, type, system, network, ` +
 		`storage, userdata, script, arguments, revision, created, changed) VALUES `
-	do(p.UpTo(t.Context(), 10))(t)
+	migrateTo(t, d, db, 10)
 	for _, query := range []string{
 		`INSERT INTO network (name, bridge, mac, prefix, gateway, dns, nat, dhcp)
 			VALUES ('default', 'seedbed0', '52:54:00:00:00:01', '10.9.0.0/24', '10.9.0.1', '[]', 1, 1)`,
@@ -74,7 +69,7 @@ func fillTwoKinds(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 		}
 		do(db.Exec(query))(t)
 	}
-	do(p.UpTo(t.Context(), 20))(t)
+	migrateTo(t, d, db, 20)
 	for _, query := range []string{
 		`UPDATE provisioner_profile SET params = '[{"name":"n","type":"int","default":"1"}]', follow = 'pinned', protected = 1, hold = 1
 			WHERE name = 'scripted'`,
@@ -220,13 +215,5 @@ func checkNames(ctx context.Context, t *testing.T, db *DB) {
 // The profiles of both kinds become one kind, with everything that refers to them.
 func TestUpgradeToOneKindOfProfile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	fillTwoKinds(t, sqldb.SQLite, old)
-	if err := old.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
-	checkOneKind(t, db)
+	checkOneKind(t, upgraded(t, fillTwoKinds))
 }

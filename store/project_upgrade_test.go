@@ -3,9 +3,6 @@ package store
 import (
 	"database/sql"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,9 +81,7 @@ const (
 // It returns a function that expects the same content.
 func fillWithoutProjects(t *testing.T, d sqldb.Dialect, db *sql.DB) (unchanged func(*testing.T, *sql.DB)) {
 	t.Helper()
-	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
-	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
-	do(p.UpTo(t.Context(), 24))(t)
+	migrateTo(t, d, db, 24)
 	later := time.Now().Add(time.Hour).UnixMicro()
 	for _, row := range []struct {
 		query string
@@ -228,50 +223,27 @@ func projectsOf[T any](all []T, project func(T) string) (names []string) {
 // default project.
 func TestUpgradeToProjects(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	unchanged := fillWithoutProjects(t, sqldb.SQLite, old)
-	if err := old.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
+	var unchanged func(*testing.T, *sql.DB)
+	db := upgraded(t, func(t *testing.T, d sqldb.Dialect, old *sql.DB) { unchanged = fillWithoutProjects(t, d, old) })
 	unchanged(t, db.sql.Write)
 	checkWithProjects(t, db)
-	rows := do(db.sql.Read.Query(`PRAGMA foreign_key_check`))(t)
-	defer rows.Close()
-	for rows.Next() {
-		t.Error("a row refers to one that does not exist")
-	}
+	checkReferences(t, db)
 }
 
 // TestUpgradeToQualifiedNames opens a database in which tokens, hooks and endpoints of a project have names
 // without the project.
 func TestUpgradeToQualifiedNames(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	fillWithNames(t, sqldb.SQLite, old)
-	if err := old.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
+	db := upgraded(t, fillWithNames)
 	checkQualifiedNames(t, db)
-	rows := do(db.sql.Read.Query(`PRAGMA foreign_key_check`))(t)
-	defer rows.Close()
-	for rows.Next() {
-		t.Error("a row refers to one that does not exist")
-	}
+	checkReferences(t, db)
 }
 
 // fillWithNames migrates an empty database to schema 25, and inserts a token, a hook and an endpoint each
 // of two projects, and what refers to them.
 func fillWithNames(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 	t.Helper()
-	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
-	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
-	do(p.UpTo(t.Context(), 25))(t)
+	migrateTo(t, d, db, 25)
 	run := func(query string, args ...any) {
 		t.Helper()
 		if _, err := db.Exec(query, args...); err != nil {

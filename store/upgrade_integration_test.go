@@ -3,6 +3,7 @@
 package store
 
 import (
+	"database/sql"
 	"errors"
 	"testing"
 
@@ -32,49 +33,36 @@ func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 	checkFirstRelease(t, s.use(t, name))
 }
 
-// The profiles of both kinds become one kind with PostgreSQL too.
-func TestPostgresUpgradeToOneKindOfProfile(t *testing.T) {
+// upgradedPostgres is upgraded with PostgreSQL, which is migrated by command.
+func upgradedPostgres(t *testing.T, fill func(*testing.T, sqldb.Dialect, *sql.DB)) *DB {
+	t.Helper()
 	s := server{PostgresServer: lab.Postgres(t)}
 	name := s.Database(t, "")
 	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
-	fillTwoKinds(t, sqldb.Postgres, pool)
+	fill(t, sqldb.Postgres, pool)
 	if err := pool.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := Migrate(t.Context(), s.config(name)); err != nil {
 		t.Fatal(err)
 	}
-	checkOneKind(t, s.use(t, name))
+	return s.use(t, name)
+}
+
+// The profiles of both kinds become one kind with PostgreSQL too.
+func TestPostgresUpgradeToOneKindOfProfile(t *testing.T) {
+	checkOneKind(t, upgradedPostgres(t, fillTwoKinds))
 }
 
 // Everything belongs to the default project with PostgreSQL too.
 func TestPostgresUpgradeToProjects(t *testing.T) {
-	s := server{PostgresServer: lab.Postgres(t)}
-	name := s.Database(t, "")
-	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
-	unchanged := fillWithoutProjects(t, sqldb.Postgres, pool)
-	if err := pool.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := Migrate(t.Context(), s.config(name)); err != nil {
-		t.Fatal(err)
-	}
-	db := s.use(t, name)
+	var unchanged func(*testing.T, *sql.DB)
+	db := upgradedPostgres(t, func(t *testing.T, d sqldb.Dialect, old *sql.DB) { unchanged = fillWithoutProjects(t, d, old) })
 	unchanged(t, db.sql.Write)
 	checkWithProjects(t, db)
 }
 
 // Names get their project with PostgreSQL too.
 func TestPostgresUpgradeToQualifiedNames(t *testing.T) {
-	s := server{PostgresServer: lab.Postgres(t)}
-	name := s.Database(t, "")
-	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
-	fillWithNames(t, sqldb.Postgres, pool)
-	if err := pool.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := Migrate(t.Context(), s.config(name)); err != nil {
-		t.Fatal(err)
-	}
-	checkQualifiedNames(t, s.use(t, name))
+	checkQualifiedNames(t, upgradedPostgres(t, fillWithNames))
 }

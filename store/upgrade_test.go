@@ -187,12 +187,42 @@ func finishRemove(ctx context.Context, db *DB, j seedbed.Job) error {
 	return db.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 }
 
-// firstRelease applies only the first release's migration.
-func firstRelease(t *testing.T, d sqldb.Dialect, db *sql.DB) {
+// migrateTo applies the migrations of a database up to a schema.
+func migrateTo(t *testing.T, d sqldb.Dialect, db *sql.DB, schema int64) {
 	t.Helper()
 	files := do(fs.Sub(sqldb.Migrations, d.Migrations))(t)
 	p := do(goose.NewProvider(d.Goose, db, files, goose.WithDisableGlobalRegistry(true)))(t)
-	do(p.UpTo(t.Context(), 1))(t)
+	do(p.UpTo(t.Context(), schema))(t)
+}
+
+// upgraded returns an SQLite database that fill has made of an empty one, as this release opens it.
+func upgraded(t *testing.T, fill func(*testing.T, sqldb.Dialect, *sql.DB)) *DB {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "seedbed.db")
+	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
+	fill(t, sqldb.SQLite, old)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// checkReferences expects that no row of an SQLite database refers to one that does not exist.
+func checkReferences(t *testing.T, db *DB) {
+	t.Helper()
+	rows := do(db.sql.Read.Query(`PRAGMA foreign_key_check`))(t)
+	defer rows.Close()
+	for rows.Next() {
+		t.Error("a row refers to one that does not exist")
+	}
+}
+
+// firstRelease applies only the first release's migration.
+func firstRelease(t *testing.T, d sqldb.Dialect, db *sql.DB) {
+	t.Helper()
+	migrateTo(t, d, db, 1)
 	fillFirstRelease(t, db)
 }
 
@@ -200,13 +230,5 @@ func firstRelease(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 // and work continues.
 func TestUpgradeOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "seedbed.db")
-	old := do(sqldb.OpenFile(path, sqldb.Writer))(t)
-	firstRelease(t, sqldb.SQLite, old)
-	if err := old.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
-	defer db.Close()
-	checkFirstRelease(t, db)
+	checkFirstRelease(t, upgraded(t, firstRelease))
 }

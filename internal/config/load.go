@@ -33,7 +33,7 @@ func Load(path string) (Config, error) {
 // Parse is like Load for text in memory. name stands for the file in messages.
 func Parse(name string, text []byte) (Config, error) {
 	c := initial()
-	src, root, err := decode(name, text, &c)
+	src, root, err := decode(source{name: name}, text, &c)
 	if err != nil {
 		return Config{}, err
 	}
@@ -58,12 +58,20 @@ func Parse(name string, text []byte) (Config, error) {
 // must all have a yaml tag. Its errors have the form of Load's. Fields that the text does not
 // mention stay unchanged.
 func Decode(name string, text []byte, v any) error {
-	_, _, err := decode(name, text, v)
+	_, _, err := decode(source{name: name}, text, v)
 	return err
 }
 
-func decode(name string, text []byte, v any) (source, ast.Node, error) {
-	src := source{name: name, lines: strings.Split(string(text), "\n")}
+// DecodePrivate is Decode for a text that may hold a secret. The errors name its lines, and do not show
+// them.
+func DecodePrivate(name string, text []byte, v any) error {
+	_, _, err := decode(source{name: name, private: true}, text, v)
+	return err
+}
+
+// decode reads a text into v. It returns src with the lines of the text.
+func decode(src source, text []byte, v any) (source, ast.Node, error) {
+	src.lines = strings.Split(string(text), "\n")
 	root, err := src.parse(text)
 	if err != nil || root == nil {
 		return src, nil, err
@@ -113,6 +121,8 @@ func read(path string) ([]byte, error) {
 type source struct {
 	name  string
 	lines []string
+	// private keeps the lines out of messages.
+	private bool
 }
 
 // parse returns the file's only mapping, or nil if the file is empty.
@@ -134,13 +144,17 @@ func (s source) parse(text []byte) (ast.Node, error) {
 	return root, nil
 }
 
-// at returns an error about a line, which the message shows. Line 0 means that the line is unknown.
+// at returns an error about a line, which the message shows unless the source is private. Line 0 means that
+// the line is unknown.
 func (s source) at(line int, msg string) error {
 	if line < 1 || line > len(s.lines) {
 		if s.name == "" {
 			return errors.New(msg)
 		}
 		return fmt.Errorf("%s: %s", s.name, msg)
+	}
+	if s.private {
+		return fmt.Errorf("%s:%d: %s", s.name, line, msg)
 	}
 	text := strings.TrimRight(s.lines[line-1], " \t\r")
 	if len(text) > 160 {

@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"slices"
 	"strings"
 
 	"seedbed"
@@ -40,8 +39,8 @@ func readDefinition(a *cli.App, path string) (d definition, err error) {
 	if path == "-" {
 		name = "standard input"
 	}
-	if err := config.Decode(name, text, &d); err != nil {
-		return d, seedbed.Errorf(seedbed.ErrInvalid, "%s", withoutLines(err))
+	if err := config.DecodePrivate(name, text, &d); err != nil {
+		return d, seedbed.Errorf(seedbed.ErrInvalid, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if d.Profile != "" && d.Image != "" {
 		return d, seedbed.Errorf(seedbed.ErrInvalid, "%s: both profile and image are given: give only one, since the profile has its image", name)
@@ -58,12 +57,6 @@ func readDefinition(a *cli.App, path string) (d definition, err error) {
 		return d, seedbed.Errorf(seedbed.ErrInvalid, "%s: params: %s", name, err)
 	}
 	return d, nil
-}
-
-// withoutLines returns an error of config.Decode without the lines of the file, which may hold a secret.
-func withoutLines(err error) string {
-	lines := slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(line string) bool { return strings.HasPrefix(line, "  > ") })
-	return strings.Join(lines, "; ")
 }
 
 // complete sets the fields of a request that the command line did not set.

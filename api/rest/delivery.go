@@ -38,14 +38,21 @@ func hookQuery(c *fiber.Ctx) (string, error) {
 	return server.CallerOf(c).Qualified("hook", hook)
 }
 
-func (r *router) deliveriesTo(ctx context.Context, c *fiber.Ctx, hook string) error {
+// hooksProject returns the project whose hooks a list of deliveries is about, or an empty string if it is
+// about all, or about one hook, which the caller sees.
+func hooksProject(c *fiber.Ctx, hook string) (string, error) {
 	in, err := server.ScopeOf(c)
-	if err != nil {
-		return err
+	if err != nil || hook != "" {
+		return "", err
 	}
 	project, _ := in.One()
-	if hook != "" {
-		project = "" // that of the hook, which the caller sees
+	return project, nil
+}
+
+func (r *router) deliveriesTo(ctx context.Context, c *fiber.Ctx, hook string) error {
+	project, err := hooksProject(c, hook)
+	if err != nil {
+		return err
 	}
 	q := seedbed.DeliveryQuery{Project: project, Hook: strings.Clone(hook), ID: strings.Clone(c.Query("id"))}
 	if len(q.ID) > maxDeliveryID {
@@ -75,11 +82,7 @@ func (r *router) deliveriesTo(ctx context.Context, c *fiber.Ctx, hook string) er
 }
 
 // rejections lists the counts of deliveries whose sender was not accepted.
-func (r *router) rejections(ctx context.Context, c *fiber.Ctx) error {
-	in, err := server.ScopeOf(c)
-	if err != nil {
-		return err
-	}
+func (r *router) rejections(ctx context.Context, c *fiber.Ctx) (err error) {
 	var q seedbed.RejectionQuery
 	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
 		return err
@@ -87,8 +90,8 @@ func (r *router) rejections(ctx context.Context, c *fiber.Ctx) error {
 	if q.Hook, err = hookQuery(c); err != nil {
 		return err
 	}
-	if q.Hook == "" {
-		q.Project, _ = in.One()
+	if q.Project, err = hooksProject(c, q.Hook); err != nil {
+		return err
 	}
 	if q.Since, err = sinceOf(c); err != nil {
 		return err

@@ -121,7 +121,7 @@ func (r *router) changeEndpoint(ctx context.Context, c *fiber.Ctx) error {
 		return server.Invalid("nothing to change: expected some of url, events, allow_private, insecure and enabled")
 	}
 	e, err := r.Store.ChangeEndpoint(ctx, n, req, server.IfMatch(c, endpointTag), func(was seedbed.Endpoint) error {
-		if req.Enabled != nil && (req == seedbed.EndpointChange{Enabled: req.Enabled}) {
+		if req == (seedbed.EndpointChange{Enabled: req.Enabled}) { // it reaches what it did
 			return nil
 		}
 		return reachable(c, req.Of(was))

@@ -45,8 +45,9 @@ func keyed(r wire.HookRequest) bool {
 	return true
 }
 
-// hookOfRequest returns the hook that r describes with defaults set, by its qualified name. It returns ErrInvalid for a
-// hook that no scheme allows. The scheme's own rules are checked together with the keys.
+// hookOfRequest returns the hook that r, which has a qualified name, describes, with defaults set. It
+// returns ErrInvalid for a hook that no scheme allows. The scheme's own rules are checked together with
+// the keys.
 func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
 	h := seedbed.Hook{
 		Name: r.Name, Project: seedbed.ProjectOf(r.Name), HookSettings: r.HookSettings,

@@ -137,8 +137,9 @@ func (l listing[T]) selection(c *fiber.Ctx) (func(T) bool, error) {
 			return nil, err
 		}
 		tests = append(tests, func(v T) bool {
-			_, short, _ := strings.Cut(l.name(v), "/")
-			return strings.HasPrefix(l.name(v), prefix) || strings.HasPrefix(short, prefix)
+			name := l.name(v)
+			_, short, _ := strings.Cut(name, "/")
+			return strings.HasPrefix(name, prefix) || strings.HasPrefix(short, prefix)
 		})
 	}
 	for _, f := range l.filters {

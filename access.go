@@ -278,8 +278,8 @@ func CheckProjectName(name string) error {
 	return nil
 }
 
-// Qualified returns the qualified name of a token, hook or endpoint in the installation: "ci" for one of the default
-// project, and "acme/ci" for one of the project acme.
+// Qualified returns the name of a token, hook or endpoint in the installation, its qualified name: "ci"
+// for one of the default project, and "acme/ci" for one of the project acme.
 func Qualified(project, name string) string {
 	if project == DefaultProject {
 		return name

@@ -210,8 +210,8 @@ var (
 )
 
 // process decides what a verified delivery means, does it, and logs the outcome. It logs the digest
-// of the body, but never the body, a signature or a key. Who reads the history of a project's hook may
-// not learn of nodes, whoever asks for the delivery.
+// of the body, but never the body, a signature or a key. The history of a project's hook says nothing of
+// nodes, also if an admin of the installation asks for a redelivery.
 func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 	if d.hook.Project != seedbed.DefaultProject {
 		ctx = seedbed.AsTenant(ctx)

@@ -90,7 +90,8 @@ func tellSecret(a *cli.App, made wire.NewHook, save bool, done string) error {
 	return errors.Join(err, cli.SaveSecret(file, made.Secret))
 }
 
-// canSave returns an error if a hook's secret is to be saved, and there is no place for it.
+// canSave makes the directory of the saved secrets if one is to be saved. It returns an error if it
+// cannot.
 func canSave(a *cli.App, save bool) error {
 	_, err := newSecretFile(a, "any", save)
 	return err

@@ -12,41 +12,16 @@ import (
 	"time"
 )
 
-// Role is what a caller of the API may do. Each has the rights of those before it.
-type Role string
-
-// The roles.
-const (
-	// RoleViewer reads everything except what may hold secrets.
-	RoleViewer Role = "viewer"
-	// RoleOperator makes, changes and removes instances, images and profiles.
-	RoleOperator Role = "operator"
-	// RoleAdmin also manages tokens, hooks, endpoints, networks and nodes, and so decides what
-	// others may do.
-	RoleAdmin Role = "admin"
-)
-
-var ranks = map[Role]int{RoleViewer: 1, RoleOperator: 2, RoleAdmin: 3}
-
-// ParseRole parses the name of a role. An unknown name is ErrInvalid.
-func ParseRole(s string) (Role, error) {
-	if _, ok := ranks[Role(s)]; !ok {
-		return "", Errorf(ErrInvalid, "role %q is unknown: expected viewer, operator or admin", Clip(s))
-	}
-	return Role(s), nil
-}
-
-// Allows reports whether a holder of r may do what requires the role need.
-func (r Role) Allows(need Role) bool { return ranks[need] > 0 && ranks[r] >= ranks[need] }
-
 // Token lets its holder use the API. Only the SHA-256 of its secret is kept.
 type Token struct {
 	// Name is the qualified name: see Qualified.
 	Name string `json:"name"`
 	// Project is the project that its holder acts in. A holder from the default project also sees
 	// what belongs to the installation as a whole.
-	Project string    `json:"project"`
-	Role    Role      `json:"role"`
+	Project string `json:"project"`
+	Role    Role   `json:"role"`
+	// Grants are what its holder may do in other projects.
+	Grants  []Grant   `json:"grants,omitempty"`
 	Created time.Time `json:"created"`
 	// Expires is when it expires; zero means never.
 	Expires time.Time `json:"expires,omitzero"`

@@ -141,7 +141,7 @@ var outside = map[string]string{
 // and live user-data change of its instance.
 var (
 	tables = map[string]string{
-		"access": "audit keyed_request project project_removed token",
+		"access": "audit keyed_request project project_removed role token",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile script " +
 			"storage_template storage_template_disk system_template userdata",
 		"feed":      "blob feed feed_node guest_event lease maintenance",

@@ -186,6 +186,3 @@ func DomainStates() []DomainState {
 func OrphanKinds() []OrphanKind {
 	return []OrphanKind{OrphanVolume, OrphanSnapshot, OrphanImage, OrphanDomain, OrphanStage}
 }
-
-// Roles returns all roles. Each has the rights of those before it.
-func Roles() []Role { return []Role{RoleViewer, RoleOperator, RoleAdmin} }

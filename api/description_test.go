@@ -52,31 +52,28 @@ func TestInstallationIsDescribed(t *testing.T) {
 	for _, r := range api.NativeRoutes() {
 		operation := paths.Value(r.Described()).GetOperation(r.Method)
 		said := strings.Contains(operation.Description, "Only from the project default.")
-		if said == r.InProject {
-			t.Errorf("%s %s: for callers of every project: openapi.yaml says %v, and the table %v", r.Method, r.Path, !said, r.InProject)
+		if said == r.InProject() {
+			t.Errorf("%s %s: for callers of every project: openapi.yaml says %v, and the table %v", r.Method, r.Path, !said, r.InProject())
 		}
 	}
 }
 
-// TestEveryRoleIsDescribed checks that the description of each operation says which role it requires,
-// if that is another than viewer, and that one for anyone says that it needs no token.
-func TestEveryRoleIsDescribed(t *testing.T) {
+// TestEveryActionIsDescribed checks that the description of each operation names the action that it
+// requires, and that one for anyone says that it needs no token.
+func TestEveryActionIsDescribed(t *testing.T) {
 	t.Parallel()
-	paths, said := description(t).Paths, regexp.MustCompile(`Requires the role (\w+)\.`)
+	paths, said := description(t).Paths, regexp.MustCompile(`Requires ([a-z]+\.[a-z]+)\.`)
 	for _, r := range api.Routes() {
 		if r.Path == "" {
 			continue
 		}
 		operation := paths.Value(r.Described()).GetOperation(r.Method)
-		got := "viewer"
-		if m := said.FindStringSubmatch(operation.Description); m != nil {
-			got = m[1]
+		got := ""
+		if m := said.FindAllStringSubmatch(operation.Description, -1); len(m) == 1 {
+			got = m[0][1]
 		}
-		if operation.Security != nil && len(*operation.Security) == 0 {
-			got = "" // no token
-		}
-		if got != string(r.Role) {
-			t.Errorf("%s %s: openapi.yaml says the role %q, and the table %q", r.Method, r.Path, got, r.Role)
+		if free := operation.Security != nil && len(*operation.Security) == 0; free != (r.Action == api.Anyone) || got != string(r.Action) {
+			t.Errorf("%s %s: openapi.yaml says the action %q, and the table %q", r.Method, r.Path, got, r.Action)
 		}
 	}
 }

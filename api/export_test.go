@@ -6,7 +6,7 @@ import (
 	"seedbed/api/server"
 )
 
-// Anyone is the role of a route that needs no token.
+// Anyone is the action of a route that needs no token.
 const Anyone = server.Anyone
 
 // Route is a route of a table.

@@ -24,15 +24,15 @@ func TestRightsOfRoles(t *testing.T) {
 	for _, route := range api.Routes() {
 		in := []string{}
 		for _, role := range seedbed.Roles() {
-			if route.Role == api.Anyone || role.Allows(route.Role) {
+			if set, _ := role.BuiltIn(); route.Action == api.Anyone || set.Has(route.Action) {
 				in = append(in, string(role))
 			}
 		}
 		others := slices.Clone(in)
-		if route.Role == api.Anyone {
+		if route.Action == api.Anyone {
 			in = append([]string{"anyone"}, in...)
 			others = in
-		} else if !route.InProject {
+		} else if !route.InProject() {
 			others = []string{"-"}
 		}
 		lines = append(lines, fmt.Sprintf("%-6s %-48s default: %-33s others: %s",

@@ -61,7 +61,7 @@ var (
 	both = map[string]any{
 		"Allowance": seedbed.NetworkPermissions{}, "Hook": seedbed.Hook{}, "HookForm": seedbed.HookForm{}, "InstanceSystem": seedbed.System{},
 		"MetadataOptions": seedbed.MetadataOptions{}, "Param": seedbed.Param{},
-		"Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{},
+		"Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{}, "Grant": seedbed.Grant{},
 		"TemplateDisk": seedbed.CatalogueDisk{},
 	}
 )

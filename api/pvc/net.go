@@ -71,7 +71,7 @@ func hosts(p netip.Prefix) (first, last netip.Addr) {
 }
 
 func (r *router) netRoutes(p string, get routing) {
-	get(viewer, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	get(seedbed.ActionInstallationRead, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		m := f.match()
 		if f.err != nil {
 			return f.err
@@ -85,7 +85,7 @@ func (r *router) netRoutes(p string, get routing) {
 		})
 		return rows(c, all, netInfoOf, noNet)
 	})
-	get(viewer, p+"/:net", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	get(seedbed.ActionInstallationRead, p+"/:net", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		n, err := r.net(ctx, c)
 		if err != nil {
 			return err

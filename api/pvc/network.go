@@ -34,15 +34,15 @@ func networkTemplateRowOf(t seedbed.NetworkTemplate) networkTemplateRow {
 const noNetworks = "No network templates found."
 
 func (r *router) networkRoutes(p string, get, post, del routing) {
-	get(viewer, p, listed(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
-	get(viewer, p+"/:name", element(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
-	creating(post, p, "name", "name", nameMissing, r.createNetworkTemplate)
-	del(operator, p+"/:name", removed(r.Store.DeleteNetworkTemplate, "network template"))
+	get(seedbed.ActionTemplateRead, p, listed(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
+	creating(post, seedbed.ActionTemplateManage, p, "name", "name", nameMissing, r.createNetworkTemplate)
+	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.Store.DeleteNetworkTemplate, "network template"))
 
-	get(viewer, p+"/:name/net", r.templateNetworks)
-	get(viewer, p+"/:name/net/:vni", r.templateNetworks)
-	creating(post, p+"/:name/net", "vni", "vni", "A valid VNI must be specified.", r.addTemplateNetwork)
-	del(operator, p+"/:name/net/:vni", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	get(seedbed.ActionTemplateRead, p+"/:name/net", r.templateNetworks)
+	get(seedbed.ActionTemplateRead, p+"/:name/net/:vni", r.templateNetworks)
+	creating(post, seedbed.ActionTemplateManage, p+"/:name/net", "vni", "vni", "A valid VNI must be specified.", r.addTemplateNetwork)
+	del(seedbed.ActionTemplateManage, p+"/:name/net/:vni", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name, vni := server.Param(c, "name"), server.Param(c, "vni")
 		_, err := r.Store.ChangeNetworkTemplate(ctx, name, func(t *seedbed.NetworkTemplate) error { return t.RemoveNetwork(vni) })
 		if err != nil {

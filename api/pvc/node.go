@@ -57,7 +57,7 @@ type nodeMemory struct {
 const noNode = "Node not found."
 
 func (r *router) nodeRoutes(p string, get routing) {
-	get(viewer, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	get(seedbed.ActionNodeRead, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		m := f.match()
 		states := map[string]func(nodeRow) string{
 			"daemon_state":      func(n nodeRow) string { return n.DaemonState },
@@ -86,14 +86,14 @@ func (r *router) nodeRoutes(p string, get routing) {
 		})
 		return rows(c, all, func(n nodeRow) nodeRow { return n }, noNode)
 	})
-	get(viewer, p+"/:node", r.shownNode(func(n nodeRow) any { return []nodeRow{n} }))
-	get(viewer, p+"/:node/daemon-state", r.shownNode(func(n nodeRow) any {
+	get(seedbed.ActionNodeRead, p+"/:node", r.shownNode(func(n nodeRow) any { return []nodeRow{n} }))
+	get(seedbed.ActionNodeRead, p+"/:node/daemon-state", r.shownNode(func(n nodeRow) any {
 		return map[string]string{"name": n.Name, "daemon_state": n.DaemonState}
 	}))
-	get(viewer, p+"/:node/coordinator-state", r.shownNode(func(n nodeRow) any {
+	get(seedbed.ActionNodeRead, p+"/:node/coordinator-state", r.shownNode(func(n nodeRow) any {
 		return map[string]string{"name": n.Name, "coordinator_state": n.CoordinatorState}
 	}))
-	get(viewer, p+"/:node/domain-state", r.shownNode(func(n nodeRow) any {
+	get(seedbed.ActionNodeRead, p+"/:node/domain-state", r.shownNode(func(n nodeRow) any {
 		return map[string]string{"name": n.Name, "domain_state": n.DomainState}
 	}))
 }

@@ -41,18 +41,18 @@ const (
 // ovaRoutes adds the routes of OVA images. Uploads and removals wait for their jobs, because PVC's
 // client waits for the answer.
 func (r *router) ovaRoutes(t *table, p string, get routing) {
-	get(viewer, p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
-	get(viewer, p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
+	get(seedbed.ActionOVARead, p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
+	get(seedbed.ActionOVARead, p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
 	upload := func(name func(*fiber.Ctx, *fields) string) handler {
 		return r.starting(func(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
 			return r.uploadOVA(ctx, c, f, name(c, f), o)
 		})
 	}
-	t.add(fiber.MethodPost, operator, p, server.UploadTimeout, queried,
+	t.add(fiber.MethodPost, seedbed.ActionOVAManage, p, server.UploadTimeout, queried,
 		upload(func(_ *fiber.Ctx, f *fields) string { return f.must("name", nameMissing) }))
-	t.add(fiber.MethodPost, operator, p+"/:name", server.UploadTimeout, queried,
+	t.add(fiber.MethodPost, seedbed.ActionOVAManage, p+"/:name", server.UploadTimeout, queried,
 		upload(func(c *fiber.Ctx, _ *fields) string { return server.Param(c, "name") }))
-	t.add(fiber.MethodDelete, operator, p+"/:name", server.UploadTimeout, queried, r.starting(r.removeOVA))
+	t.add(fiber.MethodDelete, seedbed.ActionOVAManage, p+"/:name", server.UploadTimeout, queried, r.starting(r.removeOVA))
 }
 
 // uploadOVA receives an OVA as PVC's client sends it, and answers once it is imported.

@@ -67,11 +67,11 @@ func provisionerRowOf(p seedbed.Profile) provisionerRow {
 const noProfiles = "No profiles found."
 
 func (r *router) profileRoutes(p string, get, post, put, del routing) {
-	get(viewer, p, listed(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
-	get(viewer, p+"/:name", element(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
-	creating(post, p, "name", "name", nameMissing, r.createScripted)
-	put(operator, p+"/:name", r.changeScripted)
-	del(operator, p+"/:name", removed(r.deleteScripted, "VM profile"))
+	get(seedbed.ActionTemplateRead, p, listed(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
+	creating(post, seedbed.ActionProfileManage, p, "name", "name", nameMissing, r.createScripted)
+	put(seedbed.ActionProfileManage, p+"/:name", r.changeScripted)
+	del(seedbed.ActionProfileManage, p+"/:name", removed(r.deleteScripted, "VM profile"))
 }
 
 // scripted returns the profile of that name. PVC's API knows only profiles with a script.

@@ -99,12 +99,13 @@ const nameMissing = "A name must be specified."
 // creating adds the two routes that create an object. Its name is the parameter that field names, with
 // the message missing if there is none, or the segment of the path.
 func creating(
-	post routing, path, segment, field, missing string, create func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error,
+	post routing, action seedbed.Action, path, segment, field, missing string,
+	create func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error,
 ) {
-	post(operator, path, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	post(action, path, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return create(ctx, c, f, f.must(field, missing))
 	})
-	post(operator, path+"/:"+segment, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	post(action, path+"/:"+segment, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return create(ctx, c, f, server.Param(c, segment))
 	})
 }

@@ -17,19 +17,12 @@ type table struct {
 	routes []route
 }
 
-// routing adds a route whose parameters are in the query or in the body. role is the least role that
-// may call it.
-type routing func(role seedbed.Role, path string, h handler)
-
-// The roles of PVC's routes. Documents, scripts and consoles may hold secrets.
-const (
-	viewer   = seedbed.RoleViewer
-	operator = seedbed.RoleOperator
-)
+// routing adds a route whose parameters are in the query or in the body, for callers that may do action.
+type routing func(action seedbed.Action, path string, h handler)
 
 // add adds a route with the parameters that read returns.
 func (t *table) add(
-	method string, role seedbed.Role, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h handler,
+	method string, action seedbed.Action, path string, timeout time.Duration, read func(*fiber.Ctx) (*fields, error), h handler,
 ) {
 	handle := func(ctx context.Context, c *fiber.Ctx) error {
 		f, err := read(c)
@@ -38,21 +31,13 @@ func (t *table) add(
 		}
 		return h(ctx, c, f)
 	}
-	t.routes = append(t.routes,
-		route{Method: method, Path: path, Role: role, Timeout: timeout, InProject: inProject(path), Handler: handle})
-}
-
-// inProject reports whether callers of every project may call the routes at a path: those of VMs and of
-// the tasks that work on them.
-func inProject(path string) bool {
-	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first == "vm" || first == "tasks" || first == "provisioner" && (rest == "create" || strings.HasPrefix(rest, "status"))
+	t.routes = append(t.routes, route{Method: method, Path: path, Action: action, Timeout: timeout, Handler: handle})
 }
 
 // method returns a function that adds routes of one method.
 func (t *table) method(method string) routing {
-	return func(role seedbed.Role, path string, h handler) {
-		t.add(method, role, path, server.CallTimeout, t.r.parameters, h)
+	return func(action seedbed.Action, path string, h handler) {
+		t.add(method, action, path, server.CallTimeout, t.r.parameters, h)
 	}
 }
 
@@ -66,24 +51,24 @@ func (r *router) routes() []route {
 	get(server.Anyone, "/", root)
 	for _, at := range []string{"", "/auth"} {
 		t.routes = append(t.routes,
-			route{Method: fiber.MethodPost, Path: at + "/login", Role: server.Anyone, Timeout: server.CallTimeout, Handler: r.login},
-			route{Method: fiber.MethodPost, Path: at + "/logout", Role: server.Anyone, Timeout: server.CallTimeout, Handler: r.logout})
+			route{Method: fiber.MethodPost, Path: at + "/login", Action: server.Anyone, Timeout: server.CallTimeout, Handler: r.login},
+			route{Method: fiber.MethodPost, Path: at + "/logout", Action: server.Anyone, Timeout: server.CallTimeout, Handler: r.logout})
 	}
-	get(viewer, "/status", r.status)
-	post(operator, "/status", r.setMaintenance)
+	get(seedbed.ActionInstallationRead, "/status", r.status)
+	post(seedbed.ActionMaintenanceSwitch, "/status", r.setMaintenance)
 	get(server.Anyone, "/status/primary_node", r.primaryNode)
 	r.vmRoutes(t, get, post)
 	r.nodeRoutes("/node", get)
 	r.netRoutes("/network", get)
 	r.volumeReadRoutes("/storage/ceph/volume", get)
-	get(viewer, "/tasks", r.tasks)
-	get(viewer, "/tasks/:id", r.task)
+	get(seedbed.ActionJobRead, "/tasks", r.tasks)
+	get(seedbed.ActionJobRead, "/tasks/:id", r.task)
 
 	const p = "/provisioner"
-	get(viewer, p+"/status", r.legacyTasks)
-	get(viewer, p+"/status/:id", r.task)
-	get(viewer, p+"/template", r.allTemplates)
-	post(operator, p+"/create", r.starting(r.composeVM))
+	get(seedbed.ActionJobRead, p+"/status", r.legacyTasks)
+	get(seedbed.ActionJobRead, p+"/status/:id", r.task)
+	get(seedbed.ActionTemplateRead, p+"/template", r.allTemplates)
+	post(seedbed.ActionInstanceCreate, p+"/create", r.starting(r.composeVM))
 
 	r.systemRoutes(p+"/template/system", get, post, put, del)
 	r.networkRoutes(p+"/template/network", get, post, del)

@@ -38,7 +38,7 @@ type scriptBefore struct {
 }
 
 func (r *router) scriptOptionRoutes(p string, get, put routing) {
-	get(operator, p, func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	get(seedbed.ActionScriptRead, p, func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name := server.Param(c, "name")
 		found, err := r.Store.Scripts(ctx, seedbed.ExactName(name))
 		if err != nil {
@@ -49,7 +49,7 @@ func (r *router) scriptOptionRoutes(p string, get, put routing) {
 		}
 		return server.Reply(c, fiber.StatusOK, scriptOptionsOf(found[0].Options))
 	})
-	put(operator, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	put(seedbed.ActionScriptManage, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		name := server.Param(c, "name")
 		req, err := optionsChange(f)
 		if err != nil {

@@ -50,15 +50,16 @@ func storageRowOf(t seedbed.StorageTemplate) storageRow {
 const noStorages = "No storage templates found."
 
 func (r *router) storageRoutes(p string, get, post, del routing) {
-	get(viewer, p, listed(r.Store.StorageTemplates, storageRowOf, noStorages))
-	get(viewer, p+"/:name", element(r.Store.StorageTemplates, storageRowOf, noStorages))
-	creating(post, p, "name", "name", nameMissing, r.createStorageTemplate)
-	del(operator, p+"/:name", removed(r.Store.DeleteStorageTemplate, "storage template"))
+	get(seedbed.ActionTemplateRead, p, listed(r.Store.StorageTemplates, storageRowOf, noStorages))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.StorageTemplates, storageRowOf, noStorages))
+	creating(post, seedbed.ActionTemplateManage, p, "name", "name", nameMissing, r.createStorageTemplate)
+	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.Store.DeleteStorageTemplate, "storage template"))
 
-	get(viewer, p+"/:name/disk", r.templateDisks)
-	get(viewer, p+"/:name/disk/:disk", r.templateDisks)
-	creating(post, p+"/:name/disk", "disk", "disk_id", "A disk identifier in sdX or vdX format must be specified.", r.addTemplateDisk)
-	del(operator, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	get(seedbed.ActionTemplateRead, p+"/:name/disk", r.templateDisks)
+	get(seedbed.ActionTemplateRead, p+"/:name/disk/:disk", r.templateDisks)
+	creating(post, seedbed.ActionTemplateManage, p+"/:name/disk", "disk", "disk_id",
+		"A disk identifier in sdX or vdX format must be specified.", r.addTemplateDisk)
+	del(seedbed.ActionTemplateManage, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		name, disk := server.Param(c, "name"), server.Param(c, "disk")
 		_, err := r.Store.ChangeStorageTemplate(ctx, name, func(t *seedbed.StorageTemplate) error { return t.RemoveDisk(disk) })
 		if err != nil {

@@ -63,11 +63,11 @@ const (
 )
 
 func (r *router) systemRoutes(p string, get, post, put, del routing) {
-	get(viewer, p, listed(r.Store.SystemTemplates, systemRowOf, noSystems))
-	get(viewer, p+"/:name", element(r.Store.SystemTemplates, systemRowOf, noSystems))
-	creating(post, p, "name", "name", nameMissing, r.createSystem)
-	put(operator, p+"/:name", r.changeSystem)
-	del(operator, p+"/:name", removed(r.Store.DeleteSystemTemplate, "system template"))
+	get(seedbed.ActionTemplateRead, p, listed(r.Store.SystemTemplates, systemRowOf, noSystems))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.SystemTemplates, systemRowOf, noSystems))
+	creating(post, seedbed.ActionTemplateManage, p, "name", "name", nameMissing, r.createSystem)
+	put(seedbed.ActionTemplateManage, p+"/:name", r.changeSystem)
+	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.Store.DeleteSystemTemplate, "system template"))
 }
 
 func (r *router) createSystem(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {

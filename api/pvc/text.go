@@ -33,9 +33,9 @@ const (
 )
 
 func (r *router) textRoutes(p string, get, post, put, del routing) {
-	get(operator, p+"/userdata", listed(r.Store.UserDataDocuments, userDataRowOf, noUserData))
-	get(operator, p+"/userdata/:name", element(r.Store.UserDataDocuments, userDataRowOf, noUserData))
-	del(operator, p+"/userdata/:name", removed(r.Store.DeleteUserData, "userdata document"))
+	get(seedbed.ActionUserDataRead, p+"/userdata", listed(r.Store.UserDataDocuments, userDataRowOf, noUserData))
+	get(seedbed.ActionUserDataRead, p+"/userdata/:name", element(r.Store.UserDataDocuments, userDataRowOf, noUserData))
+	del(seedbed.ActionUserDataManage, p+"/userdata/:name", removed(r.Store.DeleteUserData, "userdata document"))
 	create := func(ctx context.Context, name, data string) error {
 		if err := r.CheckDocument(ctx, name, data); err != nil {
 			return err
@@ -53,12 +53,13 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 		})
 		return err
 	}
-	made := r.documentRoutes(p+"/userdata", "userdata document", post, put, server.UserDataProblem, create, change)
+	made := r.documentRoutes(p+"/userdata", "userdata document", seedbed.ActionUserDataManage, post, put, server.UserDataProblem,
+		create, change)
 
 	const manual = "/template/userdata" // in the examples of PVC's manual, but no longer in PVC
-	post(operator, p+manual, made)
+	post(seedbed.ActionUserDataManage, p+manual, made)
 	list := listed(r.Store.UserDataDocuments, userDataRowOf, noUserData)
-	get(operator, p+manual, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	get(seedbed.ActionUserDataRead, p+manual, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		name := f.text("name")
 		if name == "" || f.err != nil {
 			return list(ctx, c, f)
@@ -70,27 +71,29 @@ func (r *router) textRoutes(p string, get, post, put, del routing) {
 		return rows(c, found, userDataRowOf, noUserData)
 	})
 
-	get(operator, p+"/script", listed(r.Store.Scripts, scriptRowOf, noScripts))
+	get(seedbed.ActionScriptRead, p+"/script", listed(r.Store.Scripts, scriptRowOf, noScripts))
 	r.scriptOptionRoutes(p+"/script/:name/options", get, put)
-	get(operator, p+"/script/:name", element(r.Store.Scripts, scriptRowOf, noScripts))
-	del(operator, p+"/script/:name", removed(r.Store.DeleteScript, "provisioning script"))
+	get(seedbed.ActionScriptRead, p+"/script/:name", element(r.Store.Scripts, scriptRowOf, noScripts))
+	del(seedbed.ActionScriptManage, p+"/script/:name", removed(r.Store.DeleteScript, "provisioning script"))
 	unchecked := func(context.Context, []byte) string { return "" }
-	r.documentRoutes(p+"/script", "provisioning script", post, put, unchecked, func(ctx context.Context, name, text string) error {
+	create = func(ctx context.Context, name, text string) error {
 		_, err := r.Store.CreateScript(ctx, name, text)
 		return err
-	}, func(ctx context.Context, name, text string) error {
+	}
+	change = func(ctx context.Context, name, text string) error {
 		_, err := r.Store.ChangeScript(ctx, name, func(s *seedbed.Script) error {
 			s.Text = text
 			return nil
 		})
 		return err
-	})
+	}
+	r.documentRoutes(p+"/script", "provisioning script", seedbed.ActionScriptManage, post, put, unchecked, create, change)
 }
 
 // documentRoutes adds the routes that create and change documents. label is the messages' word for
 // one. What problem says of a document is added to the answer: scripts for PVC save what they like. It
 // returns the handler that creates a document with the parameter name.
-func (r *router) documentRoutes(p, label string, post, put routing, problem func(ctx context.Context, data []byte) string,
+func (r *router) documentRoutes(p, label string, action seedbed.Action, post, put routing, problem func(context.Context, []byte) string,
 	create, set func(ctx context.Context, name, data string) error) handler {
 	keep := func(
 		ctx context.Context, c *fiber.Ctx, f *fields, name, done string, how func(ctx context.Context, name, data string) error,
@@ -114,8 +117,8 @@ func (r *router) documentRoutes(p, label string, post, put routing, problem func
 	add := func(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
 		return keep(ctx, c, f, name, "Created", create)
 	}
-	creating(post, p, "name", "name", nameMissing, add)
-	put(operator, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	creating(post, action, p, "name", "name", nameMissing, add)
+	put(action, p+"/:name", func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return keep(ctx, c, f, server.Param(c, "name"), "Updated", set)
 	})
 	return func(ctx context.Context, c *fiber.Ctx, f *fields) error {

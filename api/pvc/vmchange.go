@@ -23,32 +23,32 @@ const (
 func (r *router) vmRoutes(t *table, get, post routing) {
 	const p = "/vm"
 	const wait = patience + server.CallTimeout
-	get(viewer, p, r.vms)
-	get(viewer, p+"/:vm", r.shownVM(func(ctx context.Context, i seedbed.Instance) (any, error) {
+	get(seedbed.ActionInstanceRead, p, r.vms)
+	get(seedbed.ActionInstanceRead, p+"/:vm", r.shownVM(func(ctx context.Context, i seedbed.Instance) (any, error) {
 		return r.vmRows(ctx, i)
 	}))
-	t.add(fiber.MethodDelete, operator, p+"/:vm", wait, r.parameters, r.starting(r.removeVM))
-	get(viewer, p+"/:vm/state", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+	t.add(fiber.MethodDelete, seedbed.ActionInstanceRemove, p+"/:vm", wait, r.parameters, r.starting(r.removeVM))
+	get(seedbed.ActionInstanceRead, p+"/:vm/state", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		return struct {
 			Name  string `json:"name"`
 			State string `json:"state"`
 		}{i.Name, vmStates[i.State]}, nil
 	}))
-	t.add(fiber.MethodPost, operator, p+"/:vm/state", wait, r.parameters, r.starting(r.setVMState))
-	get(viewer, p+"/:vm/node", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+	t.add(fiber.MethodPost, seedbed.ActionInstancePower, p+"/:vm/state", wait, r.parameters, r.starting(r.setVMState))
+	get(seedbed.ActionInstanceRead, p+"/:vm/node", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		return struct {
 			Name string `json:"name"`
 			Node string `json:"node"`
 			Last string `json:"last_node"`
 		}{i.Name, i.Node, ""}, nil
 	}))
-	get(viewer, p+"/:vm/tags", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+	get(seedbed.ActionInstanceRead, p+"/:vm/tags", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		return struct {
 			Name string  `json:"name"`
 			Tags []vmTag `json:"tags"`
 		}{i.Name, vmTags(i)}, nil
 	}))
-	get(viewer, p+"/:vm/meta", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
+	get(seedbed.ActionInstanceRead, p+"/:vm/meta", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		row := vmRowOf(i, nil)
 		return struct {
 			Name          string   `json:"name"`
@@ -59,8 +59,8 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 			MaxDowntime   int64    `json:"migration_max_downtime"`
 		}{row.Name, row.NodeLimit, row.NodeSelector, row.NodeAutostart, row.MigrationMethod, row.MigrationMaxDown}, nil
 	}))
-	post(operator, p+"/:vm/meta", r.setVMMeta)
-	get(operator, p+"/:vm/console", r.vmConsole)
+	post(seedbed.ActionInstanceChange, p+"/:vm/meta", r.setVMMeta)
+	get(seedbed.ActionConsoleRead, p+"/:vm/console", r.vmConsole)
 }
 
 // noSuchVM returns PVC's refusal to change a VM that does not exist. PVC's messages about VMs have

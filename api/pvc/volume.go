@@ -66,7 +66,7 @@ func humanSize(b seedbed.Bytes) string {
 const noVolume = "Volume not found."
 
 func (r *router) volumeReadRoutes(p string, get routing) {
-	get(viewer, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	get(seedbed.ActionVolumeRead, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		m, pool := f.match(), f.text("pool")
 		if f.err != nil {
 			return f.err
@@ -78,7 +78,7 @@ func (r *router) volumeReadRoutes(p string, get routing) {
 		all = slices.DeleteFunc(all, func(v volumeRow) bool { return pool != "" && pool != v.Pool || !m.Matches(v.Name) })
 		return rows(c, all, func(v volumeRow) volumeRow { return v }, noVolume)
 	})
-	get(viewer, p+"/:pool/:volume", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	get(seedbed.ActionVolumeRead, p+"/:pool/:volume", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		all, err := r.allVolumes(ctx)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"seedbed"
@@ -67,10 +68,10 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) (any, error)
 			privileged = append(privileged, script.Name)
 		}
 	}
-	if who := server.CallerOf(c); len(privileged) > 0 && !who.Role.Allows(seedbed.RoleAdmin) {
-		return nil, seedbed.Errorf(seedbed.ErrForbidden,
-			"script %q of the catalogue is privileged: %s has the role %s, and letting a script out of its sandbox needs %s",
-			seedbed.Clip(privileged[0]), who.Name, who.Role, seedbed.RoleAdmin)
+	if len(privileged) > 0 {
+		if err := server.CallerOf(c).Need(seedbed.ActionScriptPrivilege); err != nil {
+			return nil, fmt.Errorf("script %q of the catalogue is privileged: %w", seedbed.Clip(privileged[0]), err)
+		}
 	}
 	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.DryRun, "keep": how.Keep, "privileged": privileged})
 	if err != nil {

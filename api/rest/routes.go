@@ -16,190 +16,188 @@ const (
 	cleanTimeout  = 110 * time.Second
 )
 
-// installationRoutes returns the routes that only callers from the default project may call. They show
-// and change what belongs to the installation as a whole.
+// installationRoutes returns the routes whose actions are about the installation as a whole, so that only
+// callers from the default project may call them.
 func (r *router) installationRoutes() []route {
 	const (
 		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
-		viewer, operator, admin    = seedbed.RoleViewer, seedbed.RoleOperator, seedbed.RoleAdmin
 		call                       = server.CallTimeout
 	)
 	systems, nics, disks := r.systemTemplates(), r.networkTemplates(), r.storageTemplates()
 	documents, scripts, ovas := r.userData(), r.scripts(), r.ovaImages()
 	return []route{
 		// The installation.
-		{get, "/doctor", viewer, doctorTimeout, r.doctor},
-		{post, "/cleanup", admin, cleanTimeout, answer(r.cleanup)},
-		{get, "/orphans", viewer, call, r.orphans().serve},
-		{get, "/certificates/identity", viewer, call, r.certificate},
+		{get, "/doctor", seedbed.ActionInstallationRead, doctorTimeout, r.doctor},
+		{post, "/cleanup", seedbed.ActionCleanupRun, cleanTimeout, answer(r.cleanup)},
+		{get, "/orphans", seedbed.ActionInstallationRead, call, r.orphans().serve},
+		{get, "/certificates/identity", seedbed.ActionInstallationRead, call, r.certificate},
 
 		// Networks and nodes.
-		{patch, "/networks/:name", admin, call, r.changeNetwork},
-		{get, "/leases", viewer, call, r.leases().serve},
-		{get, "/nodes", viewer, call, r.nodes().serve},
-		{post, "/nodes", admin, call, r.addNode},
-		{get, "/nodes/:name", viewer, call, r.hypervisor},
-		{patch, "/nodes/:name", admin, call, r.changeNode},
-		{del, "/nodes/:name", admin, call, r.removeNode},
-		{get, "/nodes/:name/maintenance", viewer, call, r.maintenance(r.nodeOf)},
-		{post, "/nodes/:name/maintenance", admin, call, r.announce(r.nodeOf)},
-		{post, "/maintenance/:id/complete", admin, call, r.endMaintenance(seedbed.MaintenanceCompleted)},
-		{post, "/maintenance/:id/cancel", admin, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
+		{patch, "/networks/:name", seedbed.ActionNetworkChange, call, r.changeNetwork},
+		{get, "/leases", seedbed.ActionInstallationRead, call, r.leases().serve},
+		{get, "/nodes", seedbed.ActionNodeRead, call, r.nodes().serve},
+		{post, "/nodes", seedbed.ActionNodeManage, call, r.addNode},
+		{get, "/nodes/:name", seedbed.ActionNodeRead, call, r.hypervisor},
+		{patch, "/nodes/:name", seedbed.ActionNodeManage, call, r.changeNode},
+		{del, "/nodes/:name", seedbed.ActionNodeManage, call, r.removeNode},
+		{get, "/nodes/:name/maintenance", seedbed.ActionNodeRead, call, r.maintenance(r.nodeOf)},
+		{post, "/nodes/:name/maintenance", seedbed.ActionNodeAnnounce, call, r.announce(r.nodeOf)},
+		{post, "/maintenance/:id/complete", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCompleted)},
+		{post, "/maintenance/:id/cancel", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 
 		// Projects and the audit log.
-		{post, "/projects", admin, call, r.createProject},
-		{patch, "/projects/:name", admin, call, r.changeProject},
-		{put, "/projects/:name/quota", admin, call, r.setProjectQuota},
-		{del, "/projects/:name", admin, call, r.deleteProject},
-		{get, "/audit", admin, call, r.auditLog},
+		{post, "/projects", seedbed.ActionProjectManage, call, r.createProject},
+		{patch, "/projects/:name", seedbed.ActionProjectManage, call, r.changeProject},
+		{put, "/projects/:name/quota", seedbed.ActionProjectManage, call, r.setProjectQuota},
+		{del, "/projects/:name", seedbed.ActionProjectManage, call, r.deleteProject},
+		{get, "/audit", seedbed.ActionAuditRead, call, r.auditLog},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
-		{post, "/images", operator, call, r.accept(r.importImage)},
-		{del, "/images/:name", operator, call, r.acceptOn(r.removeImage)},
-		{post, "/images/:name/content", operator, server.UploadTimeout, r.accept(r.uploadImage)},
-		{post, "/profiles", operator, call, r.createProfile},
-		{put, "/profiles/:name", operator, call, r.changeProfile},
-		{del, "/profiles/:name", operator, call, r.deleteProfile},
-		{get, "/catalogue", operator, cleanTimeout, r.exportCatalogue},
-		{post, "/catalogue", operator, cleanTimeout, answer(r.importCatalogue)},
+		{post, "/images", seedbed.ActionImageImport, call, r.accept(r.importImage)},
+		{del, "/images/:name", seedbed.ActionImageRemove, call, r.acceptOn(r.removeImage)},
+		{post, "/images/:name/content", seedbed.ActionImageImport, server.UploadTimeout, r.accept(r.uploadImage)},
+		{post, "/profiles", seedbed.ActionProfileManage, call, r.createProfile},
+		{put, "/profiles/:name", seedbed.ActionProfileManage, call, r.changeProfile},
+		{del, "/profiles/:name", seedbed.ActionProfileManage, call, r.deleteProfile},
+		{get, "/catalogue", seedbed.ActionCatalogueExport, cleanTimeout, r.exportCatalogue},
+		{post, "/catalogue", seedbed.ActionCatalogueImport, cleanTimeout, answer(r.importCatalogue)},
 
 		// What profiles name. Documents and scripts may hold secrets.
-		{get, "/templates/system", viewer, call, systems.all},
-		{post, "/templates/system", operator, call, r.createSystemTemplate},
-		{get, "/templates/system/:name", viewer, call, systems.one},
-		{put, "/templates/system/:name", operator, call, r.changeSystemTemplate},
-		{del, "/templates/system/:name", operator, call, systems.drop},
-		{get, "/templates/network", viewer, call, nics.all},
-		{post, "/templates/network", operator, call, r.newNetworkTemplate},
-		{get, "/templates/network/:name", viewer, call, nics.one},
-		{del, "/templates/network/:name", operator, call, nics.drop},
-		{post, "/templates/network/:name/vnis", operator, call, r.addVNI},
-		{del, "/templates/network/:name/vnis/:vni", operator, call, r.removeVNI},
-		{get, "/templates/storage", viewer, call, disks.all},
-		{post, "/templates/storage", operator, call, r.newStorageTemplate},
-		{get, "/templates/storage/:name", viewer, call, disks.one},
-		{del, "/templates/storage/:name", operator, call, disks.drop},
-		{post, "/templates/storage/:name/disks", operator, call, r.addDisk},
-		{del, "/templates/storage/:name/disks/:disk", operator, call, r.removeDisk},
-		{get, "/userdata", operator, call, documents.all},
-		{post, "/userdata", operator, call, r.createUserData},
-		{get, "/userdata/:name", operator, call, documents.one},
-		{put, "/userdata/:name", operator, call, r.changeUserData},
-		{del, "/userdata/:name", operator, call, documents.drop},
-		{get, "/scripts", operator, call, scripts.all},
-		{post, "/scripts", operator, call, r.createScript},
-		{get, "/scripts/:name", operator, call, scripts.one},
-		{put, "/scripts/:name", operator, call, r.changeScript},
-		{patch, "/scripts/:name/options", operator, call, r.changeOptions},
-		{del, "/scripts/:name", operator, call, scripts.drop},
-		{get, "/ovas", viewer, call, ovas.all},
-		{get, "/ovas/:name", viewer, call, ovas.one},
-		{post, "/ovas/:name/content", operator, server.UploadTimeout, r.accept(r.uploadOVA)},
-		{del, "/ovas/:name", operator, call, r.acceptOn(r.removeOVA)},
+		{get, "/templates/system", seedbed.ActionTemplateRead, call, systems.all},
+		{post, "/templates/system", seedbed.ActionTemplateManage, call, r.createSystemTemplate},
+		{get, "/templates/system/:name", seedbed.ActionTemplateRead, call, systems.one},
+		{put, "/templates/system/:name", seedbed.ActionTemplateManage, call, r.changeSystemTemplate},
+		{del, "/templates/system/:name", seedbed.ActionTemplateManage, call, systems.drop},
+		{get, "/templates/network", seedbed.ActionTemplateRead, call, nics.all},
+		{post, "/templates/network", seedbed.ActionTemplateManage, call, r.newNetworkTemplate},
+		{get, "/templates/network/:name", seedbed.ActionTemplateRead, call, nics.one},
+		{del, "/templates/network/:name", seedbed.ActionTemplateManage, call, nics.drop},
+		{post, "/templates/network/:name/vnis", seedbed.ActionTemplateManage, call, r.addVNI},
+		{del, "/templates/network/:name/vnis/:vni", seedbed.ActionTemplateManage, call, r.removeVNI},
+		{get, "/templates/storage", seedbed.ActionTemplateRead, call, disks.all},
+		{post, "/templates/storage", seedbed.ActionTemplateManage, call, r.newStorageTemplate},
+		{get, "/templates/storage/:name", seedbed.ActionTemplateRead, call, disks.one},
+		{del, "/templates/storage/:name", seedbed.ActionTemplateManage, call, disks.drop},
+		{post, "/templates/storage/:name/disks", seedbed.ActionTemplateManage, call, r.addDisk},
+		{del, "/templates/storage/:name/disks/:disk", seedbed.ActionTemplateManage, call, r.removeDisk},
+		{get, "/userdata", seedbed.ActionUserDataRead, call, documents.all},
+		{post, "/userdata", seedbed.ActionUserDataManage, call, r.createUserData},
+		{get, "/userdata/:name", seedbed.ActionUserDataRead, call, documents.one},
+		{put, "/userdata/:name", seedbed.ActionUserDataManage, call, r.changeUserData},
+		{del, "/userdata/:name", seedbed.ActionUserDataManage, call, documents.drop},
+		{get, "/scripts", seedbed.ActionScriptRead, call, scripts.all},
+		{post, "/scripts", seedbed.ActionScriptManage, call, r.createScript},
+		{get, "/scripts/:name", seedbed.ActionScriptRead, call, scripts.one},
+		{put, "/scripts/:name", seedbed.ActionScriptManage, call, r.changeScript},
+		{patch, "/scripts/:name/options", seedbed.ActionScriptManage, call, r.changeOptions},
+		{del, "/scripts/:name", seedbed.ActionScriptManage, call, scripts.drop},
+		{get, "/ovas", seedbed.ActionOVARead, call, ovas.all},
+		{get, "/ovas/:name", seedbed.ActionOVARead, call, ovas.one},
+		{post, "/ovas/:name/content", seedbed.ActionOVAManage, server.UploadTimeout, r.accept(r.uploadOVA)},
+		{del, "/ovas/:name", seedbed.ActionOVAManage, call, r.acceptOn(r.removeOVA)},
 
-		{post, "/plan/import", operator, call, answer(r.planImport)},
+		{post, "/plan/import", seedbed.ActionImageImport, call, answer(r.planImport)},
 
 		// Domains that can be adopted.
-		{get, "/domains", viewer, call, r.domains().serve},
-		{get, "/domains/:name", viewer, call, r.domain},
-		{post, "/domains/:name/adopt", operator, call, r.accept(r.adopt)},
-		{post, "/instances/:name/forget", operator, call, r.acceptOn(r.forget)},
+		{get, "/domains", seedbed.ActionDomainRead, call, r.domains().serve},
+		{get, "/domains/:name", seedbed.ActionDomainRead, call, r.domain},
+		{post, "/domains/:name/adopt", seedbed.ActionDomainAdopt, call, r.accept(r.adopt)},
+		{post, "/instances/:name/forget", seedbed.ActionInstanceForget, call, r.acceptOn(r.forget)},
 
 		// The trash of the pools.
-		{get, "/trash", viewer, call, r.trash().serve},
-		{post, "/trash", operator, binTimeout, r.discardVolume},
-		{post, "/trash/:pool/:id/restore", operator, call, answer(r.restoreVolume)},
-		{del, "/trash/:pool/:id", operator, binTimeout, r.purgeVolume},
+		{get, "/trash", seedbed.ActionTrashRead, call, r.trash().serve},
+		{post, "/trash", seedbed.ActionTrashRestore, binTimeout, r.discardVolume},
+		{post, "/trash/:pool/:id/restore", seedbed.ActionTrashRestore, call, answer(r.restoreVolume)},
+		{del, "/trash/:pool/:id", seedbed.ActionTrashPurge, binTimeout, r.purgeVolume},
 	}
 }
 
-// projectRoutes returns the routes that callers of every project may call. They show and change what
-// belongs to the caller's project, and show what all projects share.
+// projectRoutes returns the routes whose actions are about a project. They show and change what belongs
+// to the caller's project, and show what all projects share.
 func (r *router) projectRoutes() []route {
 	const (
 		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
-		viewer, operator, admin    = seedbed.RoleViewer, seedbed.RoleOperator, seedbed.RoleAdmin
 		call                       = server.CallTimeout
 	)
 	return []route{
 		// The installation, and what its projects share.
 		{get, "/health", server.Anyone, call, r.health},
-		{get, "/openapi.yaml", viewer, call, r.description},
-		{get, "/overview", viewer, call, answer(r.overview)},
-		{get, "/events", viewer, call, r.allEvents},
-		{get, "/projects", viewer, call, r.projects().serve},
-		{get, "/projects/:name", viewer, call, r.project},
-		{get, "/networks", viewer, call, r.networks().serve},
-		{get, "/networks/:name", viewer, call, r.network},
-		{get, "/images", viewer, call, r.images().serve},
-		{get, "/images/:name", viewer, call, r.image},
-		{get, "/profiles", viewer, call, r.profiles},
-		{get, "/profiles/:name", viewer, call, r.profile},
+		{get, "/openapi.yaml", seedbed.ActionSelfRead, call, r.description},
+		{get, "/overview", seedbed.ActionOverviewRead, call, answer(r.overview)},
+		{get, "/events", seedbed.ActionEventRead, call, r.allEvents},
+		{get, "/projects", seedbed.ActionProjectRead, call, r.projects().serve},
+		{get, "/projects/:name", seedbed.ActionProjectRead, call, r.project},
+		{get, "/networks", seedbed.ActionNetworkRead, call, r.networks().serve},
+		{get, "/networks/:name", seedbed.ActionNetworkRead, call, r.network},
+		{get, "/images", seedbed.ActionImageRead, call, r.images().serve},
+		{get, "/images/:name", seedbed.ActionImageRead, call, r.image},
+		{get, "/profiles", seedbed.ActionProfileRead, call, r.profiles},
+		{get, "/profiles/:name", seedbed.ActionProfileRead, call, r.profile},
 
 		// Instances. Metadata and the console may hold secrets.
-		{get, "/instances", viewer, call, r.instances},
-		{post, "/instances", operator, call, r.accept(r.createInstance)},
-		{get, "/instances/:name", viewer, call, r.instance},
-		{patch, "/instances/:name", operator, call, r.changeInstance},
-		{del, "/instances/:name", operator, call, r.acceptOn(r.removeInstance)},
-		{get, "/instances/:name/console", operator, call, r.console},
-		{get, "/instances/:name/access", viewer, call, r.access},
-		{get, "/instances/:name/metadata", operator, call, r.metadata},
-		{get, "/instances/:name/maintenance", viewer, call, r.maintenance(r.instanceOf)},
-		{post, "/instances/:name/maintenance", operator, call, r.announce(r.instanceOf)},
-		{post, "/instances/:name/start", operator, call, r.acceptOn(r.startInstance)},
-		{post, "/instances/:name/stop", operator, call, r.power(seedbed.DoStop)},
-		{post, "/instances/:name/reboot", operator, call, r.power(seedbed.DoReboot)},
-		{post, "/instances/:name/rebuild", operator, call, r.acceptOn(r.rebuild)},
-		{post, "/instances/:name/flatten", operator, call, r.acceptOn(r.flatten)},
-		{post, "/instances/:name/resize", operator, call, r.resize},
-		{get, "/instances/:name/snapshots", viewer, call, r.snapshots().serve},
-		{post, "/instances/:name/snapshots", operator, call, r.acceptOn(r.takeSnapshot)},
-		{del, "/instances/:name/snapshots/:snapshot", operator, call, r.acceptOn(r.removeSnapshot)},
-		{post, "/plan", operator, call, answer(r.plan)},
+		{get, "/instances", seedbed.ActionInstanceRead, call, r.instances},
+		{post, "/instances", seedbed.ActionInstanceCreate, call, r.accept(r.createInstance)},
+		{get, "/instances/:name", seedbed.ActionInstanceRead, call, r.instance},
+		{patch, "/instances/:name", seedbed.ActionInstanceChange, call, r.changeInstance},
+		{del, "/instances/:name", seedbed.ActionInstanceRemove, call, r.acceptOn(r.removeInstance)},
+		{get, "/instances/:name/console", seedbed.ActionConsoleRead, call, r.console},
+		{get, "/instances/:name/access", seedbed.ActionInstanceRead, call, r.access},
+		{get, "/instances/:name/metadata", seedbed.ActionMetadataRead, call, r.metadata},
+		{get, "/instances/:name/maintenance", seedbed.ActionInstanceRead, call, r.maintenance(r.instanceOf)},
+		{post, "/instances/:name/maintenance", seedbed.ActionInstanceAnnounce, call, r.announce(r.instanceOf)},
+		{post, "/instances/:name/start", seedbed.ActionInstancePower, call, r.acceptOn(r.startInstance)},
+		{post, "/instances/:name/stop", seedbed.ActionInstancePower, call, r.power(seedbed.DoStop)},
+		{post, "/instances/:name/reboot", seedbed.ActionInstancePower, call, r.power(seedbed.DoReboot)},
+		{post, "/instances/:name/rebuild", seedbed.ActionInstanceRebuild, call, r.acceptOn(r.rebuild)},
+		{post, "/instances/:name/flatten", seedbed.ActionInstanceResize, call, r.acceptOn(r.flatten)},
+		{post, "/instances/:name/resize", seedbed.ActionInstanceResize, call, r.resize},
+		{get, "/instances/:name/snapshots", seedbed.ActionSnapshotRead, call, r.snapshots().serve},
+		{post, "/instances/:name/snapshots", seedbed.ActionSnapshotCreate, call, r.acceptOn(r.takeSnapshot)},
+		{del, "/instances/:name/snapshots/:snapshot", seedbed.ActionSnapshotRemove, call, r.acceptOn(r.removeSnapshot)},
+		{post, "/plan", seedbed.ActionInstanceCreate, call, answer(r.plan)},
 
 		// Jobs. A script may print anything.
-		{get, "/jobs", viewer, call, r.jobs},
-		{get, "/jobs/:id", viewer, call, r.job},
-		{get, "/jobs/:id/events", viewer, server.MaxWait + server.CallTimeout, r.events},
-		{get, "/jobs/:id/output", operator, server.MaxWait + server.CallTimeout, answer(r.jobOutput)},
-		{post, "/jobs/:id/cancel", operator, call, r.cancelJob},
-		{post, "/jobs/:id/retry", operator, call, r.accept(r.retryJob)},
-		{post, "/jobs/:id/undo", operator, call, r.undoJob},
+		{get, "/jobs", seedbed.ActionJobRead, call, r.jobs},
+		{get, "/jobs/:id", seedbed.ActionJobRead, call, r.job},
+		{get, "/jobs/:id/events", seedbed.ActionJobRead, server.MaxWait + server.CallTimeout, r.events},
+		{get, "/jobs/:id/output", seedbed.ActionJobOutput, server.MaxWait + server.CallTimeout, answer(r.jobOutput)},
+		{post, "/jobs/:id/cancel", seedbed.ActionJobCancel, call, r.cancelJob},
+		{post, "/jobs/:id/retry", seedbed.ActionJobRetry, call, r.accept(r.retryJob)},
+		{post, "/jobs/:id/undo", seedbed.ActionJobUndo, call, r.undoJob},
 
 		// Tokens.
-		{get, "/tokens", admin, call, r.tokens().serve},
-		{post, "/tokens", admin, call, r.createToken},
-		{get, "/tokens/:name", admin, call, r.token},
-		{del, "/tokens/:name", admin, call, r.deleteToken},
-		{put, "/tokens/:name/quota", admin, call, r.setTokenQuota},
+		{get, "/tokens", seedbed.ActionTokenRead, call, r.tokens().serve},
+		{post, "/tokens", seedbed.ActionTokenManage, call, r.createToken},
+		{get, "/tokens/:name", seedbed.ActionTokenRead, call, r.token},
+		{del, "/tokens/:name", seedbed.ActionTokenManage, call, r.deleteToken},
+		{put, "/tokens/:name/quota", seedbed.ActionTokenManage, call, r.setTokenQuota},
 
 		// Webhooks that come in. A delivery includes its payload.
-		{get, "/hooks", viewer, call, r.hooks().serve},
-		{post, "/hooks", admin, call, r.createHook},
-		{get, "/hooks/:name", viewer, call, r.hook},
-		{patch, "/hooks/:name", admin, call, r.changeHook},
-		{del, "/hooks/:name", admin, call, r.deleteHook},
-		{post, "/hooks/:name/rotate", admin, call, r.rotateHook},
-		{del, "/hooks/:name/keys/:id", admin, call, r.removeHookKey},
-		{post, "/hooks/:name/test", admin, call, answer(r.testHook)},
-		{get, "/hooks/:name/deliveries", viewer, call, r.hookDeliveries},
-		{get, "/hooks/:name/deliveries/:id", operator, call, r.delivery},
-		{post, "/hooks/:name/deliveries/:id/redeliver", admin, call, r.redeliver},
-		{get, "/deliveries", viewer, call, r.deliveries},
-		{get, "/deliveries/rejected", viewer, call, r.rejections},
+		{get, "/hooks", seedbed.ActionHookRead, call, r.hooks().serve},
+		{post, "/hooks", seedbed.ActionHookManage, call, r.createHook},
+		{get, "/hooks/:name", seedbed.ActionHookRead, call, r.hook},
+		{patch, "/hooks/:name", seedbed.ActionHookManage, call, r.changeHook},
+		{del, "/hooks/:name", seedbed.ActionHookManage, call, r.deleteHook},
+		{post, "/hooks/:name/rotate", seedbed.ActionHookManage, call, r.rotateHook},
+		{del, "/hooks/:name/keys/:id", seedbed.ActionHookManage, call, r.removeHookKey},
+		{post, "/hooks/:name/test", seedbed.ActionHookManage, call, answer(r.testHook)},
+		{get, "/hooks/:name/deliveries", seedbed.ActionDeliveryRead, call, r.hookDeliveries},
+		{get, "/hooks/:name/deliveries/:id", seedbed.ActionDeliveryPayload, call, r.delivery},
+		{post, "/hooks/:name/deliveries/:id/redeliver", seedbed.ActionDeliveryRedeliver, call, r.redeliver},
+		{get, "/deliveries", seedbed.ActionDeliveryRead, call, r.deliveries},
+		{get, "/deliveries/rejected", seedbed.ActionDeliveryRead, call, r.rejections},
 
 		// Webhooks that go out.
-		{get, "/endpoints", viewer, call, r.endpoints().serve},
-		{post, "/endpoints", admin, call, r.createEndpoint},
-		{get, "/endpoints/:name", viewer, call, r.endpoint},
-		{patch, "/endpoints/:name", admin, call, r.changeEndpoint},
-		{del, "/endpoints/:name", admin, call, r.deleteEndpoint},
-		{post, "/endpoints/:name/rotate", admin, call, r.rotateEndpoint},
-		{post, "/endpoints/:name/test", admin, doctorTimeout, answer(r.testEndpoint)},
-		{post, "/endpoints/:name/replay", admin, call, r.replay},
-		{get, "/endpoints/:name/deliveries", viewer, call, r.outgoing},
-		{post, "/endpoints/:name/deliveries/:id/resend", admin, call, r.resend},
+		{get, "/endpoints", seedbed.ActionEndpointRead, call, r.endpoints().serve},
+		{post, "/endpoints", seedbed.ActionEndpointManage, call, r.createEndpoint},
+		{get, "/endpoints/:name", seedbed.ActionEndpointRead, call, r.endpoint},
+		{patch, "/endpoints/:name", seedbed.ActionEndpointManage, call, r.changeEndpoint},
+		{del, "/endpoints/:name", seedbed.ActionEndpointManage, call, r.deleteEndpoint},
+		{post, "/endpoints/:name/rotate", seedbed.ActionEndpointManage, call, r.rotateEndpoint},
+		{post, "/endpoints/:name/test", seedbed.ActionEndpointManage, doctorTimeout, answer(r.testEndpoint)},
+		{post, "/endpoints/:name/replay", seedbed.ActionEndpointReplay, call, r.replay},
+		{get, "/endpoints/:name/deliveries", seedbed.ActionEndpointRead, call, r.outgoing},
+		{post, "/endpoints/:name/deliveries/:id/resend", seedbed.ActionEndpointReplay, call, r.resend},
 	}
 }
 
@@ -209,25 +207,22 @@ type router struct{ *server.Router }
 // route is one of them, as a row of the table.
 type route struct {
 	method, path string
-	role         seedbed.Role
+	action       seedbed.Action
 	timeout      time.Duration
 	handler      server.Handler
 }
 
 // of returns the route as the server knows it.
-func (one route) of(inProject bool) server.Route {
-	return server.Route{Method: one.method, Path: one.path, Role: one.role, Timeout: one.timeout, Handler: one.handler, InProject: inProject}
+func (one route) of() server.Route {
+	return server.Route{Method: one.method, Path: one.path, Action: one.action, Timeout: one.timeout, Handler: one.handler}
 }
 
 // Table returns the native routes on a listener.
 func Table(on *server.Router) server.Table {
 	r := &router{on}
 	t := server.Table{Shown: r.shown, Keyed: true}
-	for _, one := range r.installationRoutes() {
-		t.Routes = append(t.Routes, one.of(false))
-	}
-	for _, one := range r.projectRoutes() {
-		t.Routes = append(t.Routes, one.of(true))
+	for _, one := range append(r.installationRoutes(), r.projectRoutes()...) {
+		t.Routes = append(t.Routes, one.of())
 	}
 	return t
 }

@@ -22,7 +22,7 @@ import (
 // nothing secret.
 func (r *Router) authenticate(c *fiber.Ctx) error {
 	if r.isOpen(c) {
-		c.Locals(callerKey, Caller{Role: seedbed.RoleViewer, Project: seedbed.DefaultProject, Home: true})
+		c.Locals(callerKey, Caller{Project: seedbed.DefaultProject, Home: true})
 		return c.Next()
 	}
 	fields := httpserve.FieldsOf(c.Context())
@@ -44,9 +44,12 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		// If two tokens were sent, the one with the lesser role counts.
-		if who == nil || !t.Role.Allows(who.Role) {
-			holder := callerWith(t, peer, sha256.Sum256([]byte(sent.secret)))
+		holder, err := r.enter(c, callerWith(t, peer, sha256.Sum256([]byte(sent.secret))))
+		if err != nil {
+			return err
+		}
+		// If two tokens were sent, the first one counts only if the second may do all that it may.
+		if who == nil || len(who.Actions().Without(holder.Actions())) > 0 {
 			who, given = &holder, true
 		}
 	}
@@ -63,18 +66,13 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 	if who == nil {
 		return r.unauthenticated(c, given, peer)
 	}
-	entered, err := r.enter(c, *who)
-	if err != nil {
-		return err
-	}
-	c.Locals(callerKey, entered)
+	c.Locals(callerKey, *who)
 	return c.Next()
 }
 
 // callerWith returns the holder of a token, whose secret has that digest.
 func callerWith(t seedbed.Token, peer string, sum [sha256.Size]byte) Caller {
-	return Caller{Name: "token " + t.Name, Role: t.Role, Project: t.Project, Home: t.Project == seedbed.DefaultProject,
-		peer: peer, token: t.Name, quota: t.Quota, sum: sum}
+	return Caller{Name: "token " + t.Name, Grants: t.AllGrants(), peer: peer, token: t.Name, quota: t.Quota, sum: sum}
 }
 
 // foreignPage reports whether a browser sent a request that may change something for a page of another

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -18,16 +19,24 @@ import (
 // callerKey is the key of the caller among a request's locals.
 const callerKey = "seedbed.caller"
 
-// Caller is who sent a request.
+// Caller is who sent a request. Its Name and Grants are known from the start; enter sets the rest of what
+// it may do.
 type Caller struct {
 	// Name is "token NAME", or "uid N" of the control socket.
 	Name string
-	Role seedbed.Role
-	// Project is the project that the request acts in.
+	// Grants are its roles in projects, each of which is there once. Requests that name no project act
+	// in that of the first.
+	Grants []seedbed.Grant
+	// Grant is the grant by which the request acts.
+	Grant seedbed.Grant
+	// Project is the project that the request acts in. It is another than the grant's if the caller may
+	// act in every project.
 	Project string
-	// Home reports whether the caller belongs to the default project, and may therefore see what
-	// belongs to the installation as a whole.
+	// Home reports whether the grant is for the default project. The caller may then see what belongs to
+	// the installation as a whole.
 	Home bool
+	// actions are those of the grant's role.
+	actions seedbed.ActionSet
 	// peer is the address; empty on the control socket.
 	peer string
 	// token is the name of the token that was presented. quota is that token's quota.
@@ -37,6 +46,27 @@ type Caller struct {
 	sum [sha256.Size]byte
 	// everywhere is true if the caller may see the objects of every project by their IDs.
 	everywhere bool
+}
+
+// May reports whether the caller may do a in the project that the request acts in.
+func (w Caller) May(a seedbed.Action) bool {
+	info, _ := a.Info()
+	return w.actions.Has(a) && (w.Home || !info.Installation)
+}
+
+// Actions returns what the caller may do in the project that the request acts in.
+func (w Caller) Actions() seedbed.ActionSet { return w.actions.In(w.Grant.Project) }
+
+// Need returns ErrForbidden unless the caller may do a.
+func (w Caller) Need(a seedbed.Action) error {
+	switch {
+	case w.May(a):
+		return nil
+	case w.actions.Has(a):
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, but %s is about the installation as a whole",
+			w.Name, w.Project, a)
+	}
+	return w.Grant.Lacks(w.Name, a)
 }
 
 // Scope returns the scope in which the caller sees an object by its ID: the project that it acts in
@@ -67,28 +97,54 @@ func (w Caller) Qualified(kind, name string) (string, error) {
 	return seedbed.Qualified(project, short), nil
 }
 
-// installation reports whether the caller is an admin of the installation.
-func (w Caller) installation() bool { return w.Home && w.Role == seedbed.RoleAdmin }
-
-// enter returns the caller in the project that the request acts in: that which an admin of the
-// installation names in the header Seedbed-Project, or that of the caller's token.
+// enter returns the caller in the project that the request acts in: that which the header Seedbed-Project
+// names, or that of the first grant. It is refused in a project for which it has no grant, unless it may
+// act in every project. The answer does not depend on whether there is that project.
 func (r *Router) enter(c *fiber.Ctx, who Caller) (Caller, error) {
 	asked := strings.Clone(httpserve.FieldsOf(c.Context()).Get("seedbed-project"))
-	switch {
-	case asked == "":
-		who.everywhere = who.installation()
-		return who, nil
-	case asked == who.Project:
-		return who, nil
-	case !who.installation():
-		return who, seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s: only an admin of the installation acts in another one",
-			who.Name, who.Project)
+	grant, granted := who.Grants[0], asked == ""
+	if !granted {
+		grant, granted = seedbed.GrantIn(who.Grants, asked)
+	}
+	if !granted {
+		grant, _ = seedbed.GrantIn(who.Grants, seedbed.DefaultProject)
 	}
 	ctx, cancel := context.WithTimeout(r.base, CallTimeout)
 	defer cancel()
-	p, err := r.Store.Project(ctx, asked)
-	who.Project = p.Name
-	return who, err
+	var err error
+	if who.actions, err = r.actionsOf(ctx, grant.Role); err != nil {
+		return who, err
+	}
+	who.Grant, who.Project, who.Home = grant, grant.Project, grant.Project == seedbed.DefaultProject
+	switch enters := who.May(seedbed.ActionProjectEnter); {
+	case granted:
+		who.everywhere = enters && asked == ""
+	case !enters:
+		return who, seedbed.Errorf(seedbed.ErrForbidden, "%s has no role in project %q: it acts in %s",
+			who.Name, seedbed.Clip(asked), projectsOf(who.Grants))
+	default:
+		p, err := r.Store.Project(ctx, asked)
+		who.Project = p.Name
+		return who, err
+	}
+	return who, nil
+}
+
+// projectsOf returns the names of the projects of grants.
+func projectsOf(grants []seedbed.Grant) string {
+	return strings.Join(Each(grants, func(g seedbed.Grant) string { return g.Project }), ", ")
+}
+
+// actionsOf returns the actions that a role has now. One that does not exist has none.
+func (r *Router) actionsOf(ctx context.Context, role seedbed.Role) (seedbed.ActionSet, error) {
+	if set, ok := role.BuiltIn(); ok || role == "" {
+		return set, nil
+	}
+	made, err := r.Store.RoleOf(ctx, role)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return seedbed.ActionsOf(), nil
+	}
+	return made.Set(), err
 }
 
 // ScopeOf returns the scope of a list: the project that the caller acts in or, if the query asks for
@@ -100,9 +156,8 @@ func ScopeOf(c *fiber.Ctx) (seedbed.Scope, error) {
 		return seedbed.InProject(who.Project), nil
 	case all != "true":
 		return seedbed.Scope{}, Invalid("all_projects %q: expected true or false", seedbed.Clip(all))
-	case !who.installation():
-		return seedbed.Scope{}, seedbed.Errorf(seedbed.ErrForbidden, "%s sees the project %s: only an admin of the installation sees all",
-			who.Name, who.Project)
+	case !who.May(seedbed.ActionProjectEnter):
+		return seedbed.Scope{}, who.Need(seedbed.ActionProjectEnter)
 	}
 	return seedbed.AllProjects(), nil
 }
@@ -113,10 +168,12 @@ func CallerOf(c *fiber.Ctx) Caller {
 	return who
 }
 
-// local makes the caller an admin: the control socket's file mode has already decided who may
+// local makes the caller an admin of the installation: the control socket's file mode has already decided who may
 // connect.
 func (r *Router) local(c *fiber.Ctx) error {
-	who, err := r.enter(c, Caller{Name: "uid " + peerUID(c.Context()), Role: seedbed.RoleAdmin, Project: seedbed.DefaultProject, Home: true})
+	who, err := r.enter(c, Caller{
+		Name: "uid " + peerUID(c.Context()), Grants: []seedbed.Grant{{Project: seedbed.DefaultProject, Role: seedbed.RoleAdmin}},
+	})
 	if err != nil {
 		return err
 	}
@@ -142,18 +199,4 @@ func peerUID(ctx *fasthttp.RequestCtx) string {
 		}
 	})
 	return uid
-}
-
-// authorize refuses a request whose caller has a lesser role than the route needs, or belongs to
-// another project than the default one if the route is not one for projects.
-func authorize(c *fiber.Ctx, route Route) error {
-	who := CallerOf(c)
-	if !who.Role.Allows(route.Role) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, but this needs %s", who.Name, who.Role, route.Role)
-	}
-	if !who.Home && !route.InProject {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, but this belongs to the installation as a whole",
-			who.Name, who.Project)
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ var AnswerOptions = json.JoinOptions(jsonv1.DefaultOptionsV1(), json.FormatNilSl
 
 // Reply answers v as JSON, to a viewer without what only operators may read.
 func Reply(c *fiber.Ctx, status int, v any) error {
-	body, err := json.Marshal(v, optionsFor(CallerOf(c).Role))
+	body, err := json.Marshal(v, optionsFor(CallerOf(c)))
 	if err != nil {
 		return err
 	}

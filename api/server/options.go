@@ -12,13 +12,12 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// GrantsPrivilege refuses to let a script out of its sandbox unless the caller is an admin.
+// GrantsPrivilege refuses to let a script out of its sandbox unless the caller may do that.
 func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
-	if who := CallerOf(c); privileged != nil && *privileged && !who.Role.Allows(seedbed.RoleAdmin) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s has the role %s, and letting a script out of its sandbox needs %s",
-			who.Name, who.Role, seedbed.RoleAdmin)
+	if privileged == nil || !*privileged {
+		return nil
 	}
-	return nil
+	return CallerOf(c).Need(seedbed.ActionScriptPrivilege)
 }
 
 // grants refuses to make a script privileged unless its text is the one that the request names.

@@ -34,20 +34,24 @@ type Router struct {
 // Handler answers one request. ctx ends with the request's timeout.
 type Handler func(ctx context.Context, c *fiber.Ctx) error
 
-// Anyone is the role of a route that needs no token, because it reveals nothing secret, or begins or
+// Anyone is the action of a route that needs no token, because it reveals nothing secret, or begins or
 // ends a session.
-const Anyone seedbed.Role = ""
+const Anyone seedbed.Action = ""
 
 // Route is one route of the API.
 type Route struct {
 	Method, Path string
-	// Role is the least role that may call the route.
-	Role    seedbed.Role
+	// Action is what a caller must be allowed to do to call the route.
+	Action  seedbed.Action
 	Timeout time.Duration
 	Handler Handler
-	// InProject is set if callers of every project may call the route: it shows and changes only what
-	// belongs to the caller's project, and what all projects share.
-	InProject bool
+}
+
+// InProject reports whether callers of every project may call the route: it shows and changes only what
+// belongs to the caller's project, and what all projects share.
+func (r Route) InProject() bool {
+	info, _ := r.Action.Info()
+	return !info.Installation
 }
 
 // Lookup returns the object that a path below the prefix is about, as the API shows it. parts are the
@@ -80,14 +84,14 @@ func (r *Router) register(app *fiber.App, t Table) {
 		}
 		serve := r.within(one.Timeout, handler, t.Shown)
 		h := func(c *fiber.Ctx) error {
-			if one.Role != Anyone {
-				if err := authorize(c, one); err != nil {
+			if one.Action != Anyone {
+				if err := CallerOf(c).Need(one.Action); err != nil {
 					return err
 				}
 			}
 			return serve(c)
 		}
-		if one.Role == Anyone {
+		if one.Action == Anyone {
 			r.open[one.Method+" "+Prefix+one.Path] = true
 		}
 		if one.Method == fiber.MethodGet {

@@ -75,7 +75,10 @@ func (r *Router) session(c *fiber.Ctx, peer string) (*Caller, error) {
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil, nil // the token was removed or has expired
 	}
-	who := callerWith(t, peer, sum)
+	if err != nil {
+		return nil, err
+	}
+	who, err := r.enter(c, callerWith(t, peer, sum))
 	return &who, err
 }
 

@@ -193,6 +193,8 @@ type Access interface {
 	Tokens(ctx context.Context) ([]seedbed.Token, error)
 	Token(ctx context.Context, name string) (seedbed.Token, error)
 	DeleteToken(ctx context.Context, name string, checks ...func(seedbed.Token) error) error
+	// RoleOf returns a role that was made, as it is now.
+	RoleOf(ctx context.Context, name seedbed.Role) (seedbed.CustomRole, error)
 	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error) (seedbed.Token, error)
 	// Audit returns entries, newest first.
 	Audit(ctx context.Context, q seedbed.AuditQuery) ([]seedbed.AuditEntry, error)

@@ -107,7 +107,7 @@ func (r *Router) pour(conn net.Conn, who Caller, from source) error {
 		conn.SetReadDeadline(time.Now()) // ends the read
 		<-gone
 	}()
-	out := &EventWriter{conn: conn, options: optionsFor(who.Role), patience: cmp.Or(r.Patience, readerPatience)}
+	out := &EventWriter{conn: conn, options: optionsFor(who), patience: cmp.Or(r.Patience, readerPatience)}
 	fmt.Fprintf(&out.buf,
 		"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\nretry: %d\n\n",
 		mimeEvents, reconnect)

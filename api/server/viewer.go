@@ -8,11 +8,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Withholder is a value of an answer of which a viewer gets another form, without what may be secret.
-// The other form must not be a Withholder.
+// Withholder is a value of an answer of which a caller without secret.read gets another form, without
+// what may be secret. The other form must not be a Withholder.
 type Withholder interface{ ForViewers() any }
 
-// viewerOptions are AnswerOptions for callers with the role viewer. Wherever in an answer one of these
+// viewerOptions are AnswerOptions for callers without secret.read, such as viewers. Wherever in an answer one of these
 // objects is, it is without what may be secret: documents, arguments, what guests and scripts write,
 // and addresses that anyone who knows them can send to.
 var viewerOptions = json.JoinOptions(AnswerOptions, json.WithMarshalers(json.JoinMarshalers(
@@ -95,15 +95,15 @@ func withoutScript(j seedbed.Job) seedbed.Job {
 
 // JobFor returns a job as the caller may read it, for answers that quote its error.
 func JobFor(c *fiber.Ctx, j seedbed.Job) seedbed.Job {
-	if CallerOf(c).Role.Allows(seedbed.RoleOperator) {
+	if CallerOf(c).May(seedbed.ActionSecretRead) {
 		return j
 	}
 	return withoutScript(j)
 }
 
-// optionsFor returns the options of an answer to a caller of that role.
-func optionsFor(role seedbed.Role) json.Options {
-	if role.Allows(seedbed.RoleOperator) {
+// optionsFor returns the options of an answer to a caller.
+func optionsFor(who Caller) json.Options {
+	if who.May(seedbed.ActionSecretRead) {
 		return AnswerOptions
 	}
 	return viewerOptions

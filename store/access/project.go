@@ -115,7 +115,7 @@ func (s *Store) ChangeProject(ctx context.Context, name string, change func(*see
 	return p, err
 }
 
-// DeleteProject removes a project that has nothing. It returns ErrInUse, naming what it has, and
+// DeleteProject removes a project that has nothing, and what tokens of others may do in it. It returns ErrInUse, naming what it has, and
 // ErrConflict for the default project.
 func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error {
 	return s.db.Update(ctx, "remove project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
@@ -130,6 +130,9 @@ func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(s
 			return seedbed.Errorf(seedbed.ErrConflict, "the project %s is the operators' own, and cannot be removed", name)
 		}
 		if err := projectIsEmpty(ctx, tx, name); err != nil {
+			return err
+		}
+		if err := dropGrants(ctx, tx, name); err != nil {
 			return err
 		}
 		if err := sqldb.Exec(ctx, tx, `INSERT INTO project_removed (name, number) VALUES ($1, $2)`, p.Name, p.Number); err != nil {

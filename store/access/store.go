@@ -1,6 +1,6 @@
-// Package access keeps who may do what, and who did what: the projects, the API tokens, the log of
+// Package access keeps who may do what, and who did what: the projects, the roles, the API tokens, the log of
 // requested changes, and the answers to requests with an idempotency key. It is the only writer of the
-// tables project, project_removed, token, audit and keyed_request.
+// tables project, project_removed, role, token, audit and keyed_request.
 package access
 
 import "seedbed/store/sqldb"

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"slices"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -13,14 +15,17 @@ import (
 // newTokenColumns are the columns that a new token sets besides its digest, and TokenColumns those
 // that ScanToken reads.
 const (
-	newTokenColumns = `name, project, role, created, expires, max_instances, max_vcpus, max_memory, max_disk`
+	newTokenColumns = `name, project, role, created, expires, max_instances, max_vcpus, max_memory, max_disk, grants`
 	TokenColumns    = newTokenColumns + `, used`
 )
 
 // ScanToken reads a token from a row of TokenColumns.
 func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
 	err = r.Scan(&t.Name, &t.Project, &t.Role, sqldb.ToTime(&t.Created), sqldb.ToTime(&t.Expires),
-		&t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk, sqldb.ToTime(&t.Used))
+		&t.Quota.Instances, &t.Quota.VCPUs, &t.Quota.Memory, &t.Quota.Disk, sqldb.ToJSON(&t.Grants), sqldb.ToTime(&t.Used))
+	if len(t.Grants) == 0 {
+		t.Grants = nil
+	}
 	return t, err
 }
 
@@ -30,29 +35,28 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 	if err := seedbed.CheckQualified("token", t.Project, t.Name); err != nil {
 		return seedbed.Token{}, err
 	}
-	role, err := seedbed.ParseRole(string(t.Role))
-	if err != nil {
-		return seedbed.Token{}, sqldb.Within("token "+t.Name, err)
-	}
-	if err := t.Quota.Check(); err != nil {
+	if err := cmp.Or(seedbed.CheckGrants(t.AllGrants()), t.Quota.Check()); err != nil {
 		return seedbed.Token{}, sqldb.Within("token "+t.Name, err)
 	}
 	t.Project = cmp.Or(t.Project, seedbed.DefaultProject)
-	t.Role, t.Created, t.Used = role, sqldb.Now(), time.Time{}
+	t.Created, t.Used = sqldb.Now(), time.Time{}
 	if !t.Expires.IsZero() {
 		if t.Expires = sqldb.OrNow(t.Expires); t.Expired(t.Created) {
 			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already",
 				t.Name, t.Expires.Format(time.RFC3339))
 		}
 	}
-	err = s.db.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
-		if err := HoldProject(ctx, tx, t.Project); err != nil {
+	if t.Grants == nil {
+		t.Grants = []seedbed.Grant{}
+	}
+	err := s.db.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
+		if err := holdGrants(ctx, tx, t.AllGrants()); err != nil {
 			return err
 		}
 		made, err := sqldb.Affect(ctx, tx,
-			`INSERT INTO token (`+newTokenColumns+`, sha256) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+			`INSERT INTO token (`+newTokenColumns+`, sha256) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`,
 			t.Name, t.Project, t.Role, sqldb.Micros(t.Created), sqldb.Micros(t.Expires),
-			t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk, sum[:])
+			t.Quota.Instances, t.Quota.VCPUs, t.Quota.Memory, t.Quota.Disk, sqldb.AsJSON(t.Grants), sum[:])
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)
 		}
@@ -61,7 +65,46 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 	if err != nil {
 		return seedbed.Token{}, err
 	}
+	if len(t.Grants) == 0 {
+		t.Grants = nil
+	}
 	return t, nil
+}
+
+// holdGrants returns ErrInvalid unless there are the projects and the roles of grants, and keeps them
+// from being removed before the transaction ends.
+func holdGrants(ctx context.Context, tx *sqldb.Tx, grants []seedbed.Grant) error {
+	grants = slices.SortedFunc(slices.Values(grants), func(a, b seedbed.Grant) int { return strings.Compare(a.Project, b.Project) })
+	for _, g := range grants { // in the same order in each transaction
+		if err := HoldProject(ctx, tx, g.Project); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(grants, func(a, b seedbed.Grant) int { return cmp.Compare(a.Role, b.Role) })
+	for _, g := range grants {
+		if err := holdRole(ctx, tx, g.Role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropGrants removes the grants for a project from all tokens of others.
+func dropGrants(ctx context.Context, tx *sqldb.Tx, project string) error {
+	tokens, err := sqldb.List(ctx, tx, ScanToken, `SELECT `+TokenColumns+` FROM token WHERE grants <> '[]' ORDER BY name`)
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		left := slices.DeleteFunc(slices.Clone(t.Grants), func(g seedbed.Grant) bool { return g.Project == project })
+		if len(left) == len(t.Grants) {
+			continue
+		}
+		if err := sqldb.Exec(ctx, tx, `UPDATE token SET grants = $1 WHERE name = $2`, sqldb.AsJSON(left), t.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // usedEvery is the precision of a token's last use. It avoids a write for each request.

@@ -1,0 +1,245 @@
+package seedbed
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Action is something that a caller may do, as "noun.verb". Each route of the API requires one.
+type Action string
+
+// The actions about what belongs to a project, and what all projects share.
+const (
+	ActionSelfRead          Action = "self.read"
+	ActionOverviewRead      Action = "overview.read"
+	ActionEventRead         Action = "event.read"
+	ActionProjectRead       Action = "project.read"
+	ActionRoleRead          Action = "role.read"
+	ActionNetworkRead       Action = "network.read"
+	ActionImageRead         Action = "image.read"
+	ActionProfileRead       Action = "profile.read"
+	ActionInstanceRead      Action = "instance.read"
+	ActionInstanceCreate    Action = "instance.create"
+	ActionInstanceChange    Action = "instance.change"
+	ActionInstancePower     Action = "instance.power"
+	ActionInstanceRebuild   Action = "instance.rebuild"
+	ActionInstanceResize    Action = "instance.resize"
+	ActionInstanceRemove    Action = "instance.remove"
+	ActionInstanceAnnounce  Action = "instance.announce"
+	ActionSnapshotRead      Action = "snapshot.read"
+	ActionSnapshotCreate    Action = "snapshot.create"
+	ActionSnapshotRemove    Action = "snapshot.remove"
+	ActionConsoleRead       Action = "console.read"
+	ActionMetadataRead      Action = "metadata.read"
+	ActionSecretRead        Action = "secret.read"
+	ActionJobRead           Action = "job.read"
+	ActionJobOutput         Action = "job.output"
+	ActionJobCancel         Action = "job.cancel"
+	ActionJobRetry          Action = "job.retry"
+	ActionJobUndo           Action = "job.undo"
+	ActionTokenRead         Action = "token.read"
+	ActionTokenManage       Action = "token.manage"
+	ActionHookRead          Action = "hook.read"
+	ActionHookManage        Action = "hook.manage"
+	ActionDeliveryRead      Action = "delivery.read"
+	ActionDeliveryPayload   Action = "delivery.payload"
+	ActionDeliveryRedeliver Action = "delivery.redeliver"
+	ActionEndpointRead      Action = "endpoint.read"
+	ActionEndpointManage    Action = "endpoint.manage"
+	ActionEndpointReplay    Action = "endpoint.replay"
+)
+
+// The actions about the installation as a whole.
+const (
+	ActionInstallationRead  Action = "installation.read"
+	ActionMaintenanceSwitch Action = "maintenance.switch"
+	ActionCleanupRun        Action = "cleanup.run"
+	ActionAuditRead         Action = "audit.read"
+	ActionProjectManage     Action = "project.manage"
+	ActionProjectEnter      Action = "project.enter"
+	ActionRoleManage        Action = "role.manage"
+	ActionTokenGrant        Action = "token.grant"
+	ActionNodeRead          Action = "node.read"
+	ActionNodeManage        Action = "node.manage"
+	ActionNodeAnnounce      Action = "node.announce"
+	ActionNetworkChange     Action = "network.change"
+	ActionImageImport       Action = "image.import"
+	ActionImageRemove       Action = "image.remove"
+	ActionProfileManage     Action = "profile.manage"
+	ActionTemplateRead      Action = "template.read"
+	ActionTemplateManage    Action = "template.manage"
+	ActionUserDataRead      Action = "userdata.read"
+	ActionUserDataManage    Action = "userdata.manage"
+	ActionScriptRead        Action = "script.read"
+	ActionScriptManage      Action = "script.manage"
+	ActionScriptPrivilege   Action = "script.privilege"
+	ActionOVARead           Action = "ova.read"
+	ActionOVAManage         Action = "ova.manage"
+	ActionCatalogueExport   Action = "catalogue.export"
+	ActionCatalogueImport   Action = "catalogue.import"
+	ActionDomainRead        Action = "domain.read"
+	ActionDomainAdopt       Action = "domain.adopt"
+	ActionInstanceForget    Action = "instance.forget"
+	ActionVolumeRead        Action = "volume.read"
+	ActionTrashRead         Action = "trash.read"
+	ActionTrashRestore      Action = "trash.restore"
+	ActionTrashPurge        Action = "trash.purge"
+)
+
+// ActionInfo says what an action is.
+type ActionInfo struct {
+	Name Action `json:"name"`
+	// Role is the least built-in role that has it.
+	Role Role `json:"role"`
+	// Installation is true if it is about the installation as a whole: it then counts only for
+	// callers that act from the default project.
+	Installation bool   `json:"installation"`
+	Description  string `json:"description"`
+}
+
+var actions = []ActionInfo{
+	{ActionSelfRead, RoleViewer, false, "see who one is, and how the API works; every role has it"},
+	{ActionOverviewRead, RoleViewer, false, "see the overview: what there is, and what needs attention"},
+	{ActionEventRead, RoleViewer, false, "follow the events of all jobs"},
+	{ActionProjectRead, RoleViewer, false, "see the project, its quota and what it uses"},
+	{ActionRoleRead, RoleViewer, false, "see roles and their actions"},
+	{ActionNetworkRead, RoleViewer, false, "see networks"},
+	{ActionImageRead, RoleViewer, false, "see images"},
+	{ActionProfileRead, RoleViewer, false, "see profiles"},
+	{ActionInstanceRead, RoleViewer, false, "see instances, their maintenance and what their guests ask for"},
+	{ActionInstanceCreate, RoleOperator, false, "make instances, and see what a request would make"},
+	{ActionInstanceChange, RoleOperator, false, "change the tags, the protection and the metadata options of instances"},
+	{ActionInstancePower, RoleOperator, false, "start, stop and reboot instances"},
+	{ActionInstanceRebuild, RoleOperator, false, "give instances fresh disks"},
+	{ActionInstanceResize, RoleOperator, false, "resize instances, and make their volumes independent of the image"},
+	{ActionInstanceRemove, RoleOperator, false, "remove instances with their volumes"},
+	{ActionInstanceAnnounce, RoleOperator, false, "announce maintenance to the guests of instances"},
+	{ActionSnapshotRead, RoleViewer, false, "see the snapshots of instances"},
+	{ActionSnapshotCreate, RoleOperator, false, "take snapshots of instances"},
+	{ActionSnapshotRemove, RoleOperator, false, "remove snapshots of instances"},
+	{ActionConsoleRead, RoleOperator, false, "read the consoles of instances, which may show secrets"},
+	{ActionMetadataRead, RoleOperator, false, "read what guests are served, user-data included"},
+	{ActionSecretRead, RoleOperator, false, "read what is otherwise left out of answers because it may be secret"},
+	{ActionJobRead, RoleViewer, false, "see jobs and their events"},
+	{ActionJobOutput, RoleOperator, false, "read what the scripts of jobs print"},
+	{ActionJobCancel, RoleOperator, false, "cancel jobs"},
+	{ActionJobRetry, RoleOperator, false, "run failed jobs again, whatever they do"},
+	{ActionJobUndo, RoleOperator, false, "undo failed jobs"},
+	{ActionTokenRead, RoleAdmin, false, "see tokens"},
+	{ActionTokenManage, RoleAdmin, false, "make and revoke tokens, and set their quotas"},
+	{ActionHookRead, RoleViewer, false, "see hooks"},
+	{ActionHookManage, RoleAdmin, false, "make, change, test and remove hooks, and replace their keys"},
+	{ActionDeliveryRead, RoleViewer, false, "see which webhooks came in, without what they brought"},
+	{ActionDeliveryPayload, RoleOperator, false, "read what a webhook brought"},
+	{ActionDeliveryRedeliver, RoleAdmin, false, "process a webhook again"},
+	{ActionEndpointRead, RoleViewer, false, "see endpoints and the deliveries to them"},
+	{ActionEndpointManage, RoleAdmin, false, "make, change, test and remove endpoints, and replace their keys"},
+	{ActionEndpointReplay, RoleAdmin, false, "send events to endpoints again"},
+
+	{ActionInstallationRead, RoleViewer, true, "see the checks of the installation, its leases, orphans and certificates"},
+	{ActionMaintenanceSwitch, RoleOperator, true, "ask for the maintenance mode of PVC's API, which changes nothing"},
+	{ActionCleanupRun, RoleAdmin, true, "run the cleanup"},
+	{ActionAuditRead, RoleAdmin, true, "read the audit log"},
+	{ActionProjectManage, RoleAdmin, true, "make, change and remove projects, and set their quotas"},
+	{ActionProjectEnter, RoleAdmin, true, "act in every project with the same role, and see all of them at once"},
+	{ActionRoleManage, RoleAdmin, true, "make, change and remove roles"},
+	{ActionTokenGrant, RoleAdmin, true, "make tokens that act in several projects"},
+	{ActionNodeRead, RoleViewer, true, "see nodes and their maintenance"},
+	{ActionNodeManage, RoleAdmin, true, "add, change, cordon and remove nodes"},
+	{ActionNodeAnnounce, RoleAdmin, true, "announce, complete and cancel the maintenance of nodes"},
+	{ActionNetworkChange, RoleAdmin, true, "change networks"},
+	{ActionImageImport, RoleOperator, true, "import and upload images"},
+	{ActionImageRemove, RoleOperator, true, "remove images"},
+	{ActionProfileManage, RoleOperator, true, "make, change and remove profiles"},
+	{ActionTemplateRead, RoleViewer, true, "see templates, and the profiles that are made of them"},
+	{ActionTemplateManage, RoleOperator, true, "make, change and remove templates"},
+	{ActionUserDataRead, RoleOperator, true, "read user-data documents"},
+	{ActionUserDataManage, RoleOperator, true, "make, change and remove user-data documents"},
+	{ActionScriptRead, RoleOperator, true, "read provisioning scripts"},
+	{ActionScriptManage, RoleOperator, true, "make, change and remove provisioning scripts"},
+	{ActionScriptPrivilege, RoleAdmin, true, "let provisioning scripts out of their sandbox"},
+	{ActionOVARead, RoleViewer, true, "see OVA images"},
+	{ActionOVAManage, RoleOperator, true, "upload and remove OVA images"},
+	{ActionCatalogueExport, RoleOperator, true, "read the catalogue as a whole, with documents and scripts"},
+	{ActionCatalogueImport, RoleOperator, true, "write the catalogue as a whole"},
+	{ActionDomainRead, RoleViewer, true, "see domains that can be adopted"},
+	{ActionDomainAdopt, RoleOperator, true, "take domains under management as instances"},
+	{ActionInstanceForget, RoleOperator, true, "stop managing instances; their domains and disks stay"},
+	{ActionVolumeRead, RoleViewer, true, "see the volumes in pools, as PVC's API shows them"},
+	{ActionTrashRead, RoleViewer, true, "see removed volumes that still exist"},
+	{ActionTrashRestore, RoleOperator, true, "restore removed volumes, and put them back into the trash"},
+	{ActionTrashPurge, RoleOperator, true, "delete removed volumes for good"},
+}
+
+var actionInfos = maps.Collect(func(yield func(Action, ActionInfo) bool) {
+	for _, a := range actions {
+		if !yield(a.Name, a) {
+			return
+		}
+	}
+})
+
+// ActionTable returns all actions: those about a project before those about the installation.
+func ActionTable() []ActionInfo { return slices.Clone(actions) }
+
+// Info returns what a is, and false if there is no such action.
+func (a Action) Info() (ActionInfo, bool) {
+	info, ok := actionInfos[a]
+	return info, ok
+}
+
+// noun returns the part of a before the dot.
+func (a Action) noun() string {
+	noun, _, _ := strings.Cut(string(a), ".")
+	return noun
+}
+
+// ActionSet is a set of actions. It never changes. The zero value is empty.
+type ActionSet struct{ has map[Action]bool }
+
+// ActionsOf returns the actions that patterns name: each is an action, or "noun.*" for all actions of
+// that noun. Those that this release does not know are left out. Every set has self.read.
+func ActionsOf(patterns ...string) ActionSet {
+	set := ActionSet{map[Action]bool{ActionSelfRead: true}}
+	for _, a := range actions {
+		if slices.Contains(patterns, string(a.Name)) || slices.Contains(patterns, a.Name.noun()+".*") {
+			set.has[a.Name] = true
+		}
+	}
+	return set
+}
+
+// Has reports whether a is in the set.
+func (s ActionSet) Has(a Action) bool { return s.has[a] }
+
+// List returns the actions of the set in the order of the table.
+func (s ActionSet) List() []Action {
+	list := []Action{}
+	for _, a := range actions {
+		if s.has[a.Name] {
+			list = append(list, a.Name)
+		}
+	}
+	return list
+}
+
+// In returns the actions of the set that count for who acts from that project: those about the
+// installation count only from the default one.
+func (s ActionSet) In(project string) ActionSet {
+	if project == DefaultProject {
+		return s
+	}
+	in := ActionSet{map[Action]bool{}}
+	for a := range s.has {
+		if !actionInfos[a].Installation {
+			in.has[a] = true
+		}
+	}
+	return in
+}
+
+// Without returns the actions of the set that are not in other, in the order of the table.
+func (s ActionSet) Without(other ActionSet) []Action {
+	return slices.DeleteFunc(s.List(), other.Has)
+}

@@ -8,14 +8,17 @@ const (
 
 // ForeignDomain is a domain of a node that does not belong to an instance and may be adopted.
 type ForeignDomain struct {
-	ID     InstanceID    `json:"id"`
-	Name   string        `json:"name"`
-	Node   string        `json:"node"`
-	State  DomainState   `json:"state"`
-	VCPUs  int           `json:"vcpus"`
-	Memory Bytes         `json:"memory"`
-	Disks  []ForeignDisk `json:"disks"`
-	NICs   []ForeignNIC  `json:"nics"`
+	ID   InstanceID `json:"id"`
+	Name string     `json:"name"`
+	Node string     `json:"node"`
+	// Project is the project in the tag of the instance that it is a copy of, as virt-clone makes one;
+	// else empty.
+	Project string        `json:"project,omitempty"`
+	State   DomainState   `json:"state"`
+	VCPUs   int           `json:"vcpus"`
+	Memory  Bytes         `json:"memory"`
+	Disks   []ForeignDisk `json:"disks"`
+	NICs    []ForeignNIC  `json:"nics"`
 	// Problems say why it cannot be adopted, and how to change that.
 	Problems []string `json:"problems"`
 }
@@ -61,6 +64,8 @@ type VolumeAdoption struct {
 	Pool     string     `json:"pool"`
 	Name     string     `json:"name"`
 	Instance InstanceID `json:"instance"`
+	// Project is the name of the instance's project.
+	Project string `json:"project,omitempty"`
 	// Source is where the disk was, as in a ForeignDisk.
 	Source string `json:"source"`
 }
@@ -72,6 +77,8 @@ type DomainAdoption struct {
 	Name    string     `json:"name"`
 	Job     JobID      `json:"job"`
 	Profile string     `json:"profile"`
+	// Project is the name of the instance's project.
+	Project string `json:"project,omitempty"`
 	// Disks are where the disks are afterwards, and Sources where they were before.
 	Disks   []Disk      `json:"disks"`
 	Sources []string    `json:"sources"`

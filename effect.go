@@ -16,6 +16,8 @@ type VolumeSpec struct {
 	Pool     string     `json:"pool"`
 	Name     string     `json:"name"`
 	Instance InstanceID `json:"instance"`
+	// Project is the name of the instance's project.
+	Project string `json:"project,omitempty"`
 	// Image is an image of the same pool; empty makes a blank volume.
 	Image string `json:"image,omitempty"`
 	// Size is the virtual size, at least that of the image. Zero means the size of the image.
@@ -52,9 +54,11 @@ type VolumeInfo struct {
 	Pool     string     `json:"pool"`
 	Name     string     `json:"name"`
 	Instance InstanceID `json:"instance"`
-	Job      JobID      `json:"job"`
-	Size     Bytes      `json:"size"`
-	Disk     Disk       `json:"disk"`
+	// Project is the project in its tag; empty if the tag is of a release without projects.
+	Project string `json:"project,omitempty"`
+	Job     JobID  `json:"job"`
+	Size    Bytes  `json:"size"`
+	Disk    Disk   `json:"disk"`
 	// Restored is true for a volume that was restored from the trash. It does not belong to an
 	// instance, and the cleanup must not remove it.
 	Restored bool `json:"restored,omitempty"`
@@ -65,6 +69,8 @@ type VolumeInfo struct {
 type ImageSpec struct {
 	Pool string `json:"pool"`
 	Name string `json:"name"`
+	// Project is the name of the project whose job imports it.
+	Project string `json:"project,omitempty"`
 	// Path is the file; empty with Upload, the ID of a file that was uploaded to the pool.
 	Path   string `json:"path,omitempty"`
 	Upload string `json:"upload,omitempty"`
@@ -79,11 +85,13 @@ type ImageSpec struct {
 
 // ImageInfo is an image as its pool reports it.
 type ImageInfo struct {
-	Pool   string `json:"pool"`
-	Name   string `json:"name"`
-	Job    JobID  `json:"job"`
-	Size   Bytes  `json:"size"`
-	Format string `json:"format"`
+	Pool string `json:"pool"`
+	Name string `json:"name"`
+	// Project is the project in its tag; empty if the tag is of a release without projects.
+	Project string `json:"project,omitempty"`
+	Job     JobID  `json:"job"`
+	Size    Bytes  `json:"size"`
+	Format  string `json:"format"`
 	// SHA256 is the digest of the file; empty if it was not computed.
 	SHA256 string `json:"sha256"`
 	// Firmware is the firmware that the OVA of the disk states; else empty.
@@ -114,7 +122,9 @@ type DomainSpec struct {
 	Disks   []Disk      `json:"disks"`
 	NICs    []DomainNIC `json:"nics"`
 	Profile string      `json:"profile"`
-	Job     JobID       `json:"job"`
+	// Project is the name of the instance's project.
+	Project string `json:"project,omitempty"`
+	Job     JobID  `json:"job"`
 	// Datasource is what the SMBIOS values announce; empty means DatasourceEC2.
 	Datasource Datasource `json:"datasource,omitempty"`
 	// Firmware is that of the root disk; empty means the BIOS.
@@ -146,10 +156,12 @@ const (
 
 // DomainInfo is one domain that carries Seedbed's tag.
 type DomainInfo struct {
-	ID    InstanceID  `json:"id"`
-	Name  string      `json:"name"`
-	Job   JobID       `json:"job"`
-	State DomainState `json:"state"`
+	ID   InstanceID `json:"id"`
+	Name string     `json:"name"`
+	// Project is the project in its tag; empty if the tag is of a release without projects.
+	Project string      `json:"project,omitempty"`
+	Job     JobID       `json:"job"`
+	State   DomainState `json:"state"`
 }
 
 // DomainEvent is one change in the lifecycle of a domain.

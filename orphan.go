@@ -26,6 +26,9 @@ type Orphan struct {
 	Job JobID `json:"job,omitempty"`
 	// Of is the kind of the job. Subject, with its project, Instance and Node are those of the job. For
 	// a stray, Instance is from its tag and Node is where it was seen.
+	// Project is the project of the job or, for a stray, that in its tag; empty if the tag is of a release
+	// without projects.
+	Project  string     `json:"project,omitempty"`
 	Of       JobKind    `json:"of,omitempty"`
 	Subject  string     `json:"subject,omitempty"`
 	Instance InstanceID `json:"instance,omitempty"`

@@ -57,8 +57,10 @@ type TrashItem struct {
 	State TrashState `json:"state"`
 	// Instance is the instance that the volume belonged to.
 	Instance InstanceID `json:"instance"`
-	Size     Bytes      `json:"size"`
-	Removed  time.Time  `json:"removed,omitzero"`
+	// Project is the project of that instance, as far as the volume's tag or a job says it.
+	Project string    `json:"project,omitempty"`
+	Size    Bytes     `json:"size"`
+	Removed time.Time `json:"removed,omitzero"`
 	// Expires is when the cleanup purges it. Both times are zero for a restored one.
 	Expires time.Time `json:"expires,omitzero"`
 }

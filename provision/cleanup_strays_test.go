@@ -2,6 +2,8 @@ package provision
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,8 +37,9 @@ func TestStrays(t *testing.T) {
 	l.made()
 	ctx := t.Context()
 	lost := seedbed.NewInstanceID()
-	l.ok(l.hv.DefineDomain(ctx, seedbed.DomainSpec{ID: lost, Name: "lost"}))
-	_, err := l.pool.CloneVolume(ctx, seedbed.NewJobID(), seedbed.VolumeSpec{Name: "lost-0", Instance: lost, Size: seedbed.MiB})
+	l.ok(l.hv.DefineDomain(ctx, seedbed.DomainSpec{ID: lost, Name: "lost.acme", Project: "acme"}))
+	_, err := l.pool.CloneVolume(ctx, seedbed.NewJobID(),
+		seedbed.VolumeSpec{Name: "lost-0", Instance: lost, Project: "acme", Size: seedbed.MiB})
 	l.ok(err)
 	l.pool.AddImage(seedbed.NewJobID(), "lost", 512)
 	cleaner := cleanup.New(cleanup.Config{}, l.db, sighted{alone{l.host}})
@@ -47,7 +50,7 @@ func TestStrays(t *testing.T) {
 		list, err := l.db.Strays(ctx)
 		l.ok(err)
 		for _, o := range list {
-			all = append(all, string(o.Kind)+" "+o.Node+" "+o.Name)
+			all = append(all, strings.TrimSpace(fmt.Sprintln(o.Kind, o.Node, o.Name, o.Project)))
 		}
 		return sorted(all)
 	}
@@ -56,7 +59,7 @@ func TestStrays(t *testing.T) {
 			t.Errorf("told at once: %q", got)
 		}
 	}
-	want := []string{"domain node1 lost", "image node1 lost", "volume node1 lost-0"}
+	want := []string{"domain node1 lost.acme acme", "image node1 lost", "volume node1 lost-0 acme"}
 	if d := cmp.Diff(want, told(false)); d != "" {
 		t.Errorf("told (-want +got):\n%s", d)
 	}

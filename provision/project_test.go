@@ -27,8 +27,15 @@ func (l *lab) web1(project string) seedbed.Instance {
 	inst, err := l.db.InstanceByName(l.t.Context(), seedbed.Named(project, "web1"))
 	l.ok(err)
 	l.runsFrom(inst)
-	if spec, _ := l.hv.Spec(inst.ID); spec.Name != inst.FullName().String() {
-		l.t.Errorf("the domain of web1 in %s is called %q", project, spec.Name)
+	if spec, _ := l.hv.Spec(inst.ID); spec.Name != inst.FullName().String() || spec.Project != project {
+		l.t.Errorf("the domain of web1 in %s is called %q and is tagged with the project %q", project, spec.Name, spec.Project)
+	}
+	volumes, err := l.pool.Volumes(l.t.Context())
+	l.ok(err)
+	for _, v := range volumes {
+		if v.Instance == inst.ID && v.Project != project {
+			l.t.Errorf("volume %s of web1 in %s is tagged with the project %q", v.Name, project, v.Project)
+		}
 	}
 	return inst
 }

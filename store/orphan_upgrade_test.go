@@ -33,7 +33,7 @@ func TestOrphansOfTheReleaseBefore(t *testing.T) {
 	db := do(Open(t.Context(), Config{Path: path, Log: slog.New(slog.DiscardHandler)}))(t)
 	defer db.Close()
 	at := time.UnixMicro(2000000).UTC()
-	want := []seedbed.Orphan{{Job: left, Of: seedbed.JobImport, Subject: "debian", Node: "n",
+	want := []seedbed.Orphan{{Job: left, Of: seedbed.JobImport, Subject: "debian", Project: "default", Node: "n",
 		Stage: "import", Kind: seedbed.OrphanStage, Name: "import", Why: "no answer",
 		Since: at, Tries: 20, Tried: at}}
 	if d := cmp.Diff(want, do(db.Orphans(t.Context()))(t)); d != "" {

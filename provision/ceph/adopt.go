@@ -95,7 +95,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 		if user, err := s.watcher(name); err == nil && user.Addr != "" {
 			return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrInUse, "RBD image %s is in use by %s: stop what uses it", a.Source, user.Addr)
 		}
-		t.Name, t.Job, t.Instance = a.Name, job, a.Instance
+		t.Name, t.Job, t.Instance, t.Project = a.Name, job, a.Instance, a.Project
 		h, err := s.header(name)
 		if err != nil {
 			return seedbed.VolumeInfo{}, err

@@ -29,7 +29,9 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 			if err != nil {
 				return seedbed.VolumeInfo{}, err
 			}
-			want := tag{Role: roleVolume, Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}
+			want := tag{
+				Role: roleVolume, Name: spec.Name, Job: job, Instance: spec.Instance, Project: spec.Project, Image: spec.Image, Size: int64(size),
+			}
 			have, err := p.look(ctx, s, roleVolume, spec.Name, "")
 			if err != nil {
 				return seedbed.VolumeInfo{}, err

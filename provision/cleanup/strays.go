@@ -29,17 +29,19 @@ func knownOf(instances []seedbed.Instance, images []seedbed.Image) known {
 func (k known) strays(inv seedbed.Inventory, node string) (all []seedbed.Orphan) {
 	for _, d := range inv.Domains {
 		if !k.instances[d.ID] {
-			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanDomain, Node: node, Name: d.Name, Instance: d.ID})
+			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanDomain, Node: node, Name: d.Name, Instance: d.ID, Project: d.Project})
 		}
 	}
 	for _, v := range inv.Volumes {
 		if !k.instances[v.Instance] && !v.Restored {
-			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanVolume, Node: node, Pool: v.Pool, Name: v.Name, Instance: v.Instance})
+			all = append(all, seedbed.Orphan{
+				Kind: seedbed.OrphanVolume, Node: node, Pool: v.Pool, Name: v.Name, Instance: v.Instance, Project: v.Project,
+			})
 		}
 	}
 	for _, i := range inv.Images {
 		if !k.images[i.Pool+"/"+i.Name] {
-			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanImage, Node: node, Pool: i.Pool, Name: i.Name, Job: i.Job})
+			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanImage, Node: node, Pool: i.Pool, Name: i.Name, Job: i.Job, Project: i.Project})
 		}
 	}
 	return all

@@ -20,9 +20,10 @@ func TestOnceInPools(t *testing.T) {
 	}
 	volume := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "i"}
 	other := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "v", Instance: "j"}
+	tagged := seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "ceph", Name: "w", Instance: "k", Project: "acme"}
 	domain := seedbed.Orphan{Kind: seedbed.OrphanDomain, Name: "d", Instance: "i"}
-	got := onceInPools(append(on("n1", volume, domain), on("n2", volume, other, domain)...))
-	want := append(on("n1", volume, domain), on("n2", other, domain)...)
+	got := onceInPools(append(on("n1", volume, tagged, domain), on("n2", volume, tagged, other, domain)...))
+	want := append(on("n1", volume, tagged, domain), on("n2", other, domain)...)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

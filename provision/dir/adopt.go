@@ -119,7 +119,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 	if err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
-	t.Name, t.Job, t.Instance = a.Name, job, a.Instance
+	t.Name, t.Job, t.Instance, t.Project = a.Name, job, a.Instance, a.Project
 	if err := p.writeTag(final+tagSuffix, t); err != nil {
 		return seedbed.VolumeInfo{}, p.room(err)
 	}

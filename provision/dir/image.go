@@ -76,7 +76,7 @@ func (p *Pool) importFile(
 		return nil, err
 	}
 	defer from.Close()
-	made, err := p.importPrivate(ctx, from, tag{Name: spec.Name, Job: job, Firmware: src.Firmware},
+	made, err := p.importPrivate(ctx, from, tag{Name: spec.Name, Project: spec.Project, Job: job, Firmware: src.Firmware},
 		func(percent float64) { progress(from.Written(percent)) })
 	if err != nil {
 		return nil, image.Cause(ctx, err)

@@ -29,7 +29,7 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 	if err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
-	want := tag{Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}
+	want := tag{Name: spec.Name, Job: job, Instance: spec.Instance, Project: spec.Project, Image: spec.Image, Size: int64(size)}
 	have, err := p.look(volumes, spec.Name)
 	if err != nil {
 		return seedbed.VolumeInfo{}, err

@@ -44,9 +44,11 @@ func inspectForeign(dom *lv.Domain) (f seedbed.ForeignDomain, ours bool, err err
 		return f, false, err
 	}
 	f.ID = seedbed.InstanceID(uuid)
-	if _, ours, err = tagOf(dom, f.ID); err != nil || ours {
+	tag, ours, err := tagOf(dom, f.ID)
+	if err != nil || ours {
 		return f, ours, err
 	}
+	f.Project = tag.Project
 	if f.Name, err = dom.GetName(); err != nil {
 		return f, false, err
 	}
@@ -97,7 +99,7 @@ func (d *Driver) ForeignDomain(ctx context.Context, name string) (seedbed.Foreig
 		if err != nil {
 			return f, err
 		}
-		f.State = first.State
+		f.State, f.Project = first.State, first.Project
 		if persistent, err := dom.IsPersistent(); err != nil {
 			return f, err
 		} else if !persistent {

@@ -187,7 +187,9 @@ func TestDomainXMLRefuses(t *testing.T) {
 
 func TestTag(t *testing.T) {
 	t.Parallel()
-	doc, err := libvirt.DomainXML(spec(), host(libvirt.TypeQEMU))
+	of := spec()
+	of.Project = "acme"
+	doc, err := libvirt.DomainXML(of, host(libvirt.TypeQEMU))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,21 +201,29 @@ func TestTag(t *testing.T) {
 	if err := xml.Unmarshal([]byte(doc), &dom); err != nil {
 		t.Fatal(err)
 	}
-	want := libvirt.Tag{Version: 1, Instance: id, Job: job, Profile: "debian"}
-	for _, c := range []struct{ name, doc string }{
-		{"as written", dom.Metadata.XML},
-		{"namespace declared elsewhere", strings.ReplaceAll(dom.Metadata.XML, ` xmlns:seedbed="urn:seedbed:domain"`, "")},
-		{"as libvirt 9 returns it", `<instance version="1" id="` + string(id) + `" job="` + string(job) + `" profile="debian"/>`},
+	old := libvirt.Tag{Version: 1, Instance: id, Job: job, Profile: "debian"} // of a release without projects
+	want := old
+	want.Project = "acme"
+	for _, c := range []struct {
+		name, doc string
+		want      libvirt.Tag
+	}{
+		{"as written", dom.Metadata.XML, want},
+		{"namespace declared elsewhere", strings.ReplaceAll(dom.Metadata.XML, ` xmlns:seedbed="urn:seedbed:domain"`, ""), want},
+		{
+			"as libvirt 9 returns it",
+			`<instance version="1" id="` + string(id) + `" job="` + string(job) + `" profile="debian" project="acme"/>`, want,
+		},
 		{
 			"default namespace",
-			`<instance xmlns="urn:seedbed:domain" version="1" id="` + string(id) + `" job="` + string(job) + `" profile="debian"/>`,
+			`<instance xmlns="urn:seedbed:domain" version="1" id="` + string(id) + `" job="` + string(job) + `" profile="debian"/>`, old,
 		},
 	} {
 		got, err := libvirt.ParseTag(c.doc)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}

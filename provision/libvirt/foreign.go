@@ -124,7 +124,7 @@ func foreignNIC(n libvirtxml.DomainInterface, bridge func(string) (string, error
 // ErrConflict if the disks or NICs differ from those that were to be adopted.
 func AdoptedXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string, error) {
 	return rewrite(doc, a, a.Sources, sources(a.Disks), func(d *libvirtxml.Domain) error {
-		tag, err := Tag{Version: tagVersion, Instance: a.ID, Job: a.Job, Profile: a.Profile}.marshal()
+		tag, err := Tag{Version: tagVersion, Instance: a.ID, Job: a.Job, Profile: a.Profile, Project: a.Project}.marshal()
 		if err != nil {
 			return err
 		}

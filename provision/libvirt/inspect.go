@@ -151,7 +151,7 @@ func info(dom *lv.Domain, tag Tag) (seedbed.DomainInfo, error) {
 	if err != nil {
 		return seedbed.DomainInfo{}, err
 	}
-	return seedbed.DomainInfo{ID: tag.Instance, Name: name, Job: tag.Job, State: stateOf(state, reason)}, nil
+	return seedbed.DomainInfo{ID: tag.Instance, Name: name, Project: tag.Project, Job: tag.Job, State: stateOf(state, reason)}, nil
 }
 
 // stateOf maps virDomainState. libvirt reports a domain that ended by its guest's panic as shut

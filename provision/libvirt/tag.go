@@ -20,7 +20,9 @@ const tagVersion = 1
 
 // Tag is the tag in a domain's metadata:
 //
-//	<seedbed:instance xmlns:seedbed="urn:seedbed:domain" version="1" id="ec2…" job="…" profile="…"/>
+//	<seedbed:instance xmlns:seedbed="urn:seedbed:domain" version="1" id="ec2…" job="…" profile="…" project="…"/>
+//
+// # Releases without projects wrote no project, and ignore one when they read a tag
 //
 // The system template's settings for migration are in it for the tool that migrates the domain:
 // migration="live" and max-downtime, in milliseconds.
@@ -29,13 +31,14 @@ type Tag struct {
 	Instance    seedbed.InstanceID
 	Job         seedbed.JobID
 	Profile     string
+	Project     string // empty in a tag of a release without projects
 	Migration   string
 	MaxDowntime int64
 }
 
 // specTag returns the tag of the domain that spec describes.
 func specTag(spec seedbed.DomainSpec) Tag {
-	t := Tag{Version: tagVersion, Instance: spec.ID, Job: spec.Job, Profile: spec.Profile}
+	t := Tag{Version: tagVersion, Instance: spec.ID, Job: spec.Job, Profile: spec.Profile, Project: spec.Project}
 	if s := spec.System; s != nil {
 		t.Migration, t.MaxDowntime = s.MigrationMethod, s.MigrationMaxDowntime
 	}
@@ -50,6 +53,7 @@ type tagElement struct {
 	Instance seedbed.InstanceID `xml:"id,attr"`
 	Job      seedbed.JobID      `xml:"job,attr"`
 	Profile  string             `xml:"profile,attr"`
+	Project  string             `xml:"project,attr,omitempty"`
 	tagMigration
 }
 
@@ -60,8 +64,8 @@ type tagMigration struct {
 
 func (t Tag) marshal() (string, error) {
 	b, err := xml.Marshal(tagElement{
-		XMLNS: Namespace, Version: t.Version, Instance: t.Instance, Job: t.Job, Profile: t.Profile, tagMigration: tagMigration{t.Migration,
-			t.MaxDowntime},
+		XMLNS: Namespace, Version: t.Version, Instance: t.Instance, Job: t.Job, Profile: t.Profile, Project: t.Project,
+		tagMigration: tagMigration{t.Migration, t.MaxDowntime},
 	})
 	if err != nil {
 		return "", fmt.Errorf("write the domain's tag: %w", err)
@@ -79,6 +83,7 @@ func ParseTag(doc string) (Tag, error) {
 		Instance seedbed.InstanceID `xml:"id,attr"`
 		Job      seedbed.JobID      `xml:"job,attr"`
 		Profile  string             `xml:"profile,attr"`
+		Project  string             `xml:"project,attr"`
 		tagMigration
 	}
 	if err := xml.Unmarshal([]byte(doc), &e); err != nil {
@@ -88,6 +93,7 @@ func ParseTag(doc string) (Tag, error) {
 		return Tag{}, fmt.Errorf("read a domain's tag: namespace is %q, expected %q", space, Namespace)
 	}
 	return Tag{
-		Version: e.Version, Instance: e.Instance, Job: e.Job, Profile: e.Profile, Migration: e.Migration, MaxDowntime: e.MaxDowntime,
+		Version: e.Version, Instance: e.Instance, Job: e.Job, Profile: e.Profile, Project: e.Project, Migration: e.Migration,
+		MaxDowntime: e.MaxDowntime,
 	}, nil
 }

@@ -50,7 +50,9 @@ func (t *task) adoption(ctx context.Context) (inst seedbed.Instance, volumes []s
 		return inst, nil, fmt.Errorf("job %s has %d sources for %d volumes", t.Job.ID, len(spec.Sources), len(inst.Volumes))
 	}
 	for i, v := range inst.Volumes {
-		volumes = append(volumes, seedbed.VolumeAdoption{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Source: spec.Sources[i]})
+		volumes = append(volumes, seedbed.VolumeAdoption{
+			Pool: v.Pool, Name: v.Name, Instance: inst.ID, Project: inst.Project, Source: spec.Sources[i],
+		})
 	}
 	return inst, volumes, nil
 }
@@ -134,7 +136,8 @@ func (t *task) domainAdoption(ctx context.Context) (a seedbed.DomainAdoption, er
 	if err != nil {
 		return a, err
 	}
-	a = seedbed.DomainAdoption{ID: inst.ID, Name: spec.Name, Job: t.Ref.ID, Profile: inst.Profile, Disks: disks, NICs: spec.NICs}
+	a = seedbed.DomainAdoption{ID: inst.ID, Name: spec.Name, Job: t.Ref.ID, Profile: inst.Profile, Project: inst.Project, Disks: disks,
+		NICs: spec.NICs}
 	for _, v := range volumes {
 		a.Sources = append(a.Sources, v.Source)
 	}

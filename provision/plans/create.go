@@ -80,7 +80,7 @@ func (t *task) disks(ctx context.Context, inst seedbed.Instance, each func(int, 
 			disks[i] = disk
 			continue
 		}
-		spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
+		spec := volumeOf(inst, v)
 		var info seedbed.VolumeInfo
 		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
 			info, err = effects.CloneVolume.Do(ctx, t.Worker(), call, spec)
@@ -318,12 +318,19 @@ func (t *task) destroyDomain(ctx context.Context) error {
 	return nil
 }
 
+// volumeOf returns what is to be made for a volume of an instance.
+func volumeOf(inst seedbed.Instance, v seedbed.Volume) seedbed.VolumeSpec {
+	return seedbed.VolumeSpec{
+		Pool: v.Pool, Name: v.Name, Instance: inst.ID, Project: inst.Project, Image: v.Image, Size: v.Size,
+	}
+}
+
 // domainOf returns the domain of an instance. disks are in the order of its volumes; bridges maps
 // network names to bridges.
 func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, bridges map[string]string) seedbed.DomainSpec {
 	spec := seedbed.DomainSpec{
 		ID: inst.ID, Name: inst.FullName().String(), VCPUs: inst.VCPUs, Memory: inst.Memory,
-		Disks: disks, Profile: inst.Profile, Job: job, Datasource: inst.Datasource, System: &inst.System,
+		Disks: disks, Profile: inst.Profile, Project: inst.Project, Job: job, Datasource: inst.Datasource, System: &inst.System,
 	}
 	for _, nic := range inst.NICs {
 		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: bridges[nic.Network]})

@@ -32,7 +32,8 @@ func (t *task) importImage(ctx context.Context) error {
 	var info seedbed.ImageInfo
 	err = t.fromFile(ctx, spec, image.Pool, func(ctx context.Context, w effects.Worker, call seedbed.Call) (err error) {
 		info, err = effects.ImportImage.Do(ctx, w, call, seedbed.ImageSpec{
-			Pool: image.Pool, Name: image.Name, Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format},
+			Pool: image.Pool, Name: image.Name, Project: t.Job.Project,
+			Path: spec.Path, Upload: spec.Upload, SHA256: spec.SHA256, Format: spec.Format},
 			effects.OnProgress(t.percent("importing")))
 		return err
 	})

@@ -40,7 +40,7 @@ func (t *task) importOVA(ctx context.Context) error {
 		var info seedbed.ImageInfo
 		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
 			info, err = effects.ImportImage.Do(ctx, t.Worker(), call,
-				seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File},
+				seedbed.ImageSpec{Pool: v.Pool, Name: v.Image, Project: t.Job.Project, Upload: spec.Upload, SHA256: spec.SHA256, Member: v.File},
 				effects.OnProgress(t.part("importing disk "+v.Disk, i, len(spec.Volumes))))
 			return err
 		})

@@ -126,8 +126,7 @@ func (t *task) formerDisks(ctx context.Context, inst seedbed.Instance) (disks []
 			info, err = t.flatten(ctx, v, inst.ID, nil)
 		} else {
 			err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-				info, err = effects.CloneVolume.Do(ctx, t.Worker(), call,
-					seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size})
+				info, err = effects.CloneVolume.Do(ctx, t.Worker(), call, volumeOf(inst, v))
 				return err
 			})
 		}

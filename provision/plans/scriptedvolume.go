@@ -47,7 +47,7 @@ func (t *task) scriptVolume(ctx context.Context, c seedbed.ScriptCall) (string, 
 	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.AddVolume(ctx, t.Ref, v) }); err != nil {
 		return "", err
 	}
-	spec := seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Image: v.Image, Size: v.Size}
+	spec := volumeOf(inst, v)
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		_, err := effects.CloneVolume.Do(ctx, t.Worker(), call, spec)
 		return err

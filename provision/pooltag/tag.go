@@ -24,11 +24,14 @@ type Tag struct {
 	Node     string             `json:"node,omitempty"` // that made the RBD image
 	Job      seedbed.JobID      `json:"job"`
 	Instance seedbed.InstanceID `json:"instance,omitempty"` // owner of a volume
-	Image    string             `json:"image,omitempty"`    // of which the volume is a clone
-	Size     int64              `json:"size"`               // virtual, in bytes
-	Format   string             `json:"format,omitempty"`   // of the file from which an image was imported
-	SHA256   string             `json:"sha256,omitempty"`   // of that file
-	Firmware seedbed.Firmware   `json:"firmware,omitempty"` // according to the image's OVA
+	// Project is the name of the project of the instance, or of the job that imported the image. It is
+	// empty in tags of releases without projects, which ignore it when they read a tag.
+	Project  string           `json:"project,omitempty"`
+	Image    string           `json:"image,omitempty"`    // of which the volume is a clone
+	Size     int64            `json:"size"`               // virtual, in bytes
+	Format   string           `json:"format,omitempty"`   // of the file from which an image was imported
+	SHA256   string           `json:"sha256,omitempty"`   // of that file
+	Firmware seedbed.Firmware `json:"firmware,omitempty"` // according to the image's OVA
 
 	// Made is the size at which a volume was made, once it has grown.
 	Made int64 `json:"made,omitempty"`
@@ -144,13 +147,15 @@ func (t *Tag) ImageInfo(pool string) seedbed.ImageInfo {
 		return seedbed.ImageInfo{}
 	}
 	return seedbed.ImageInfo{
-		Pool: pool, Name: t.Name, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256, Firmware: t.Firmware,
+		Pool: pool, Name: t.Name, Project: t.Project, Job: t.Job, Size: seedbed.Bytes(t.Size), Format: t.Format, SHA256: t.SHA256,
+		Firmware: t.Firmware,
 	}
 }
 
 // VolumeInfo describes the volume, which hypervisors reach as disk.
 func (t *Tag) VolumeInfo(pool string, disk seedbed.Disk) seedbed.VolumeInfo {
 	return seedbed.VolumeInfo{
-		Pool: pool, Name: t.Name, Instance: t.Instance, Job: t.Job, Size: seedbed.Bytes(t.Size), Disk: disk, Restored: t.Trash != nil,
+		Pool: pool, Name: t.Name, Instance: t.Instance, Project: t.Project, Job: t.Job, Size: seedbed.Bytes(t.Size), Disk: disk,
+		Restored: t.Trash != nil,
 	}
 }

@@ -48,6 +48,10 @@ func TestStored(t *testing.T) {
 				`{"name":"t","job":"l","created":"2026-01-02T03:04:05.000006Z","ready":false}],` +
 				`"trash":{"removed":"2026-01-02T03:04:05.000006Z","expires":"2026-01-02T04:04:05.000006Z"}}`,
 		},
+		"volume of a project": {
+			Tag{Name: "v", Job: "j", Instance: "i", Project: "acme", Size: 1024},
+			`{"seedbed":1,"name":"v","job":"j","instance":"i","project":"acme","size":1024}`,
+		},
 		"blank volume in Ceph": {
 			Tag{Role: RoleVolume, State: StateBuilding, Node: "hv1", Name: "blank", Job: "j"},
 			`{"seedbed":1,"role":"volume","name":"blank","state":"building","node":"hv1","job":"j","size":0}`,

@@ -23,8 +23,8 @@ func (t Tag) Trashed(id string, keep time.Duration) Tag {
 // TrashItem describes the volume in the trash, where it has that ID.
 func (t *Tag) TrashItem(pool, id string) seedbed.TrashItem {
 	return seedbed.TrashItem{
-		Pool: pool, ID: id, Name: t.Name, State: seedbed.Trashed, Instance: t.Instance, Size: seedbed.Bytes(t.Size),
-		Removed: t.Trash.Removed, Expires: t.Trash.Expires,
+		Pool: pool, ID: id, Name: t.Name, State: seedbed.Trashed, Instance: t.Instance, Project: t.Project,
+		Size: seedbed.Bytes(t.Size), Removed: t.Trash.Removed, Expires: t.Trash.Expires,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const strayColumns = `node, kind, pool, name, owner, since, tries, tried`
+const strayColumns = `node, kind, pool, name, owner, since, tries, tried, project`
 
 // strayWhy is the reason that is shown for a stray.
 const strayWhy = "it carries Seedbed's tag, but its instance or job is not known: it is never removed automatically"
@@ -25,9 +25,10 @@ func (s *Store) NoteStrays(ctx context.Context, nodes []string, found []seedbed.
 		at := sqldb.Micros(sqldb.Now())
 		for _, o := range found {
 			there[place{o.Node, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), o.Kind}] = true
-			err := sqldb.Exec(ctx, tx, `INSERT INTO stray (`+strayColumns+`) VALUES ($1, $2, $3, $4, $5, $6, 1, $6)
-				ON CONFLICT (node, kind, pool, name) DO UPDATE SET owner = $5, tries = stray.tries + 1, tried = $6`,
-				o.Node, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), cmp.Or(string(o.Instance), string(o.Job)), at)
+			err := sqldb.Exec(ctx, tx, `INSERT INTO stray (`+strayColumns+`) VALUES ($1, $2, $3, $4, $5, $6, 1, $6, $7)
+				ON CONFLICT (node, kind, pool, name) DO UPDATE SET owner = $5, tries = stray.tries + 1, tried = $6, project = $7`,
+				o.Node, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400), cmp.Or(string(o.Instance), string(o.Job)), at,
+				sqldb.Clean(o.Project, 32))
 			if err != nil {
 				return err
 			}
@@ -66,7 +67,7 @@ func (s *Store) Strays(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = s.db.View(ctx, "list strays", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
 			owner := ""
-			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried))
+			err = r.Scan(&o.Node, &o.Kind, &o.Pool, &o.Name, &owner, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried), &o.Project)
 			if o.Why = strayWhy; o.Kind == seedbed.OrphanImage {
 				o.Job = seedbed.JobID(owner)
 			} else {

@@ -42,9 +42,9 @@ func testUndoneAgain(b *bench) {
 	b.leave(j, "volumes", seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "default", Name: "web1-0", Why: "no answer"},
 		seedbed.Orphan{Kind: seedbed.OrphanVolume, Pool: "fast", Name: "web1-1", Why: "no answer either"})
 	want := []seedbed.Orphan{
-		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes",
+		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Project: "default", Instance: i.ID, Node: i.Node, Stage: "volumes",
 			Kind: seedbed.OrphanVolume, Pool: "default", Name: "web1-0", Why: "no answer", Tries: 1},
-		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Instance: i.ID, Node: i.Node, Stage: "volumes",
+		{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Project: "default", Instance: i.ID, Node: i.Node, Stage: "volumes",
 			Kind: seedbed.OrphanVolume, Pool: "fast", Name: "web1-1", Why: "no answer either", Tries: 1},
 	}
 	first := get(b.Orphans(ctx))(b)
@@ -63,7 +63,7 @@ func testUndoneAgain(b *bench) {
 	b.must(b.Undone(ctx, held.Ref(), "volumes", "still away")) // as if the first write's commit was unknown
 	b.must(b.Finish(ctx, held.Ref(), seedbed.JobResult{State: seedbed.JobIncomplete, InstanceState: seedbed.InstanceFailed}))
 	second := get(b.Orphans(ctx))(b)
-	b.equal(second, []seedbed.Orphan{{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1",
+	b.equal(second, []seedbed.Orphan{{Job: j.ID, Of: seedbed.JobCreate, Subject: "web1", Project: "default",
 		Instance: i.ID, Node: i.Node, Stage: "volumes", Kind: seedbed.OrphanStage, Name: "volumes",
 		Why: "still away", Tries: second[0].Tries}}, ignoreTries)
 	if s := second[0]; s.Tries < 2 || !s.Since.Equal(first[0].Since) || s.Tried.Before(first[0].Tried) {
@@ -154,10 +154,11 @@ func testUndoAgainRefused(b *bench) {
 // on its node.
 func testStrays(b *bench) {
 	ctx := context.Background()
+	project := ""
 	on := func(node string, names ...string) (all []seedbed.Orphan) {
 		for _, n := range names {
 			all = append(all, seedbed.Orphan{Kind: seedbed.OrphanVolume, Node: node, Pool: "default",
-				Name: n, Instance: "ec200000-0000-4000-8000-000000000001", Why: "nobody's"})
+				Name: n, Instance: "ec200000-0000-4000-8000-000000000001", Project: project, Why: "nobody's"})
 		}
 		return all
 	}
@@ -165,7 +166,8 @@ func testStrays(b *bench) {
 		b.Helper()
 		for _, o := range get(b.Strays(ctx))(b) {
 			all = append(all, o.Node+" "+o.Name)
-			if o.Kind != seedbed.OrphanVolume || o.Pool != "default" || o.Instance == "" || o.Why == "" || o.Tries < 2 || o.Tried.Before(o.Since) {
+			if o.Kind != seedbed.OrphanVolume || o.Pool != "default" || o.Instance == "" || o.Why == "" || o.Project != project || o.Tries < 2 ||
+				o.Tried.Before(o.Since) {
 				b.Errorf("%+v", o)
 			}
 		}
@@ -175,6 +177,7 @@ func testStrays(b *bench) {
 	b.equal(told(), []string(nil))
 	b.must(b.NoteStrays(ctx, []string{"n1"}, on("n1", "a")))
 	b.equal(told(), []string{"n1 a"})
+	project = "acme" // the tags of these resources say it now
 	b.must(b.NoteStrays(ctx, []string{"n1", "n2"}, append(on("n1", "a", "b"), on("n2", "c")...)))
 	b.equal(told(), []string{"n1 a", "n2 c"})
 	before := b.Hint()

@@ -86,9 +86,9 @@ func vmAdoptable(a *cli.App) *cobra.Command {
 		Some:    cli.Selected((*client.Client).ListDomains),
 		Filters: []cli.Filter{cli.EveryNodeFilter(), cli.WordFilter("state", "only in this `STATE`", seedbed.DomainStates())},
 		None:    "all libvirt domains are instances", Unmatched: "no matching domains",
-		Head: []string{"name", "node", "state", "vcpus", "memory", "uuid"},
+		Head: []string{"name", "node", "state", "vcpus", "memory", "uuid", "project"},
 		Row: func(d seedbed.ForeignDomain) []string {
-			return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID)}
+			return []string{d.Name, d.Node, string(d.State), fmt.Sprint(d.VCPUs), d.Memory.String(), string(d.ID), d.Project}
 		},
 	}.List(a, "adoptable", "List libvirt domains that are not instances")
 }

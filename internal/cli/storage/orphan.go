@@ -37,13 +37,13 @@ func orphanList(a *cli.App) *cobra.Command {
 			cli.WordFilter("kind", "only of this `KIND`", seedbed.OrphanKinds()), {Name: "pool", Usage: "only in this `POOL`"}, cli.NodeFilter(),
 		},
 		None: "no orphans", Unmatched: "no matching orphans",
-		Head: []string{"job", "of", "subject", "what", "name", "pool", "node", "left", "tries", "why"},
+		Head: []string{"job", "of", "subject", "project", "what", "name", "pool", "node", "left", "tries", "why"},
 		Row: func(o seedbed.Orphan) []string {
 			if o.Stage == "" { // without an undone job
 				o.Subject = string(o.Instance)
 			}
 			return []string{
-				o.Job.Short(), string(o.Of), o.Subject, string(o.Kind), o.Name, o.Pool, o.Node,
+				o.Job.Short(), string(o.Of), o.Subject, o.Project, string(o.Kind), o.Name, o.Pool, o.Node,
 				a.Ago(o.Since), strconv.Itoa(o.Tries), cli.OneLine(o.Why),
 			}
 		},

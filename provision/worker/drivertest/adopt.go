@@ -49,7 +49,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 			return info, err
 		}
 		delete(p.volumes, v.Name)
-		v.Name, v.Instance, v.Job = a.Name, a.Instance, job
+		v.Name, v.Instance, v.Project, v.Job = a.Name, a.Instance, a.Project, job
 		p.volumes[a.Name] = v
 		return p.info(&v), nil
 	})
@@ -73,7 +73,7 @@ func (p *Pool) ReleaseVolume(ctx context.Context, a seedbed.VolumeAdoption) erro
 			return seedbed.Errorf(seedbed.ErrConflict, "%s is taken", a.Source)
 		}
 		delete(p.volumes, a.Name)
-		v.Name, v.Instance, v.Job, v.Trash = name, "", "", nil
+		v.Name, v.Instance, v.Project, v.Job, v.Trash = name, "", "", "", nil
 		p.volumes[name] = v
 		return nil
 	})
@@ -141,7 +141,7 @@ func (h *Hypervisor) AdoptDomain(ctx context.Context, a seedbed.DomainAdoption) 
 		case d.state == seedbed.DomainRunning:
 			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs", a.ID)
 		}
-		d.foreign, d.spec.Job, d.spec.Profile = false, a.Job, a.Profile
+		d.foreign, d.spec.Job, d.spec.Profile, d.spec.Project = false, a.Job, a.Profile, a.Project
 		d.spec.Disks, d.spec.NICs = slices.Clone(a.Disks), slices.Clone(a.NICs)
 		return nil
 	})

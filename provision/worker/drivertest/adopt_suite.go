@@ -29,11 +29,11 @@ func testAdopt(t *testing.T, _ PoolDriver, p worker.Pool) {
 	if err != nil || found.Pool == "" || found.Size != info.Size || found.Image != spec.Image {
 		t.Fatalf("located %+v, %v; want size %s and image %s", found, err, info.Size, spec.Image)
 	}
-	a := seedbed.VolumeAdoption{Name: "adopted-0", Instance: seedbed.NewInstanceID(), Source: disk.Source}
+	a := seedbed.VolumeAdoption{Name: "adopted-0", Instance: seedbed.NewInstanceID(), Project: "other", Source: disk.Source}
 	job := seedbed.NewJobID()
 	for range 2 {
 		made, err := p.AdoptVolume(ctx, job, a)
-		if err != nil || made.Name != a.Name || made.Instance != a.Instance || made.Job != job || made.Size != info.Size ||
+		if err != nil || made.Name != a.Name || made.Instance != a.Instance || made.Project != "other" || made.Job != job || made.Size != info.Size ||
 			made.Disk.Source == disk.Source {
 			t.Fatalf("adopted %+v, %v", made, err)
 		}
@@ -97,7 +97,7 @@ func testAdoptDomain(t *testing.T, d HypervisorDriver) {
 	}
 	_, err = h.ForeignDomain(ctx, name+"-absent")
 	is(t, "a domain that is not there", err, seedbed.ErrNotFound)
-	a := seedbed.DomainAdoption{ID: id, Name: name, Job: seedbed.NewJobID(), Profile: "adopted"}
+	a := seedbed.DomainAdoption{ID: id, Name: name, Job: seedbed.NewJobID(), Profile: "adopted", Project: "acme"}
 	is(t, "adopt under another name", h.AdoptDomain(ctx, seedbed.DomainAdoption{ID: id, Name: name + "x"}), seedbed.ErrConflict)
 	is(t, "adopt with disks that it has not",
 		h.AdoptDomain(ctx, seedbed.DomainAdoption{ID: id, Name: name, Sources: []string{"/x"}, Disks: []seedbed.Disk{{Source: "/y"}}}),
@@ -105,7 +105,7 @@ func testAdoptDomain(t *testing.T, d HypervisorDriver) {
 	for range 2 {
 		ok(t, "adopt", h.AdoptDomain(ctx, a))
 	}
-	if got, err := h.DomainState(ctx, id); err != nil || got.Job != a.Job || got.State != seedbed.DomainOff {
+	if got, err := h.DomainState(ctx, id); err != nil || got.Job != a.Job || got.Project != a.Project || got.State != seedbed.DomainOff {
 		t.Fatalf("adopted: %+v, %v", got, err)
 	}
 	_, err = h.ForeignDomain(ctx, name)

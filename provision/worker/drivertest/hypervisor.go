@@ -300,7 +300,7 @@ func (h *Hypervisor) drop(id seedbed.InstanceID) {
 }
 
 func (d *domain) info() seedbed.DomainInfo {
-	return seedbed.DomainInfo{ID: d.spec.ID, Name: d.spec.Name, Job: d.spec.Job, State: d.state}
+	return seedbed.DomainInfo{ID: d.spec.ID, Name: d.spec.Name, Project: d.spec.Project, Job: d.spec.Job, State: d.state}
 }
 
 func (h *Hypervisor) send(d *domain, event string) {

@@ -60,9 +60,10 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 
 func testLife(t *testing.T, d HypervisorDriver) {
 	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	spec.Project = "acme"
 	want := func(state seedbed.DomainState) {
 		t.Helper()
-		exp := seedbed.DomainInfo{ID: spec.ID, Name: spec.Name, Job: spec.Job, State: state}
+		exp := seedbed.DomainInfo{ID: spec.ID, Name: spec.Name, Project: spec.Project, Job: spec.Job, State: state}
 		got, err := h.DomainState(ctx, spec.ID)
 		if err != nil || got != exp {
 			t.Fatalf("DomainState: got %+v, %v; want %+v", got, err, exp)

@@ -130,7 +130,9 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 		if size <= 0 {
 			return info, seedbed.Errorf(seedbed.ErrInvalid, "a blank volume needs a size")
 		}
-		want := volume{Tag: pooltag.Tag{Name: spec.Name, Job: job, Instance: spec.Instance, Image: spec.Image, Size: int64(size)}}
+		want := volume{Tag: pooltag.Tag{
+			Name: spec.Name, Job: job, Instance: spec.Instance, Project: spec.Project, Image: spec.Image, Size: int64(size),
+		}}
 		if v, ok := p.volumes[spec.Name]; ok {
 			if v.CheckSame(p.name, want.Tag) != nil {
 				return info, seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", spec.Name)
@@ -183,7 +185,8 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		}
 		report(progress, size, size)
 		sum := sha256.Sum256(data)
-		made := pooltag.Tag{Name: spec.Name, Job: job, Size: int64(size), Format: "raw", SHA256: hex.EncodeToString(sum[:])}
+		made := pooltag.Tag{Name: spec.Name, Project: spec.Project, Job: job, Size: int64(size), Format: "raw",
+			SHA256: hex.EncodeToString(sum[:])}
 		p.fromUpload(ctx, spec, &made)
 		p.images[spec.Name] = made
 		return made.ImageInfo(p.name), nil

@@ -108,16 +108,16 @@ func imported(t *testing.T, p worker.Pool) seedbed.JobID {
 
 func clone(size seedbed.Bytes) seedbed.VolumeSpec {
 	id := seedbed.NewInstanceID()
-	return seedbed.VolumeSpec{Name: string(id) + "-0", Instance: id, Image: "base", Size: size}
+	return seedbed.VolumeSpec{Name: string(id) + "-0", Instance: id, Project: "acme", Image: "base", Size: size}
 }
 
 func testImport(t *testing.T, _ PoolDriver, p worker.Pool) {
 	job, progress := seedbed.NewJobID(), []seedbed.Progress(nil)
 	path, sum := BootableFile(t)
-	got, err := p.ImportImage(t.Context(), job, seedbed.ImageSpec{Name: "base", Path: path, SHA256: sum},
+	got, err := p.ImportImage(t.Context(), job, seedbed.ImageSpec{Name: "base", Project: "acme", Path: path, SHA256: sum},
 		func(p seedbed.Progress) { progress = append(progress, p) })
 	ok(t, "import", err)
-	want := seedbed.ImageInfo{Pool: got.Pool, Name: "base", Job: job, Size: BootableSize, Format: "raw", SHA256: sum}
+	want := seedbed.ImageInfo{Pool: got.Pool, Name: "base", Project: "acme", Job: job, Size: BootableSize, Format: "raw", SHA256: sum}
 	if got != want {
 		t.Errorf("got %+v; want %+v", got, want)
 	}
@@ -218,7 +218,9 @@ func testClone(t *testing.T, _ PoolDriver, p worker.Pool) {
 	}{{bigger, 64 * seedbed.MiB}, {same, BootableSize}} {
 		got, err := p.CloneVolume(t.Context(), job, c.spec)
 		ok(t, "clone", err)
-		exp := seedbed.VolumeInfo{Pool: got.Pool, Name: c.spec.Name, Instance: c.spec.Instance, Job: job, Size: c.size, Disk: got.Disk}
+		exp := seedbed.VolumeInfo{
+			Pool: got.Pool, Name: c.spec.Name, Instance: c.spec.Instance, Project: "acme", Job: job, Size: c.size, Disk: got.Disk,
+		}
 		if got != exp || got.Disk.Type == "" || got.Disk.Source == "" || got.Disk.Format == "" {
 			t.Errorf("got %+v; want %+v with its disk", got, exp)
 		}

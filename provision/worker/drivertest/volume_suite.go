@@ -227,7 +227,7 @@ func testTrash(t *testing.T, d PoolDriver, _ worker.Pool) {
 		t.Fatalf("trash: %v, %v", item, err)
 	}
 	if kept := item.Expires.Sub(item.Removed); item.ID == "" || item.State != seedbed.Trashed || item.Name != v.Name ||
-		item.Instance != v.Instance ||
+		item.Instance != v.Instance || item.Project != v.Project ||
 		item.Size != info.Size || kept < time.Hour-time.Minute || kept > time.Hour+time.Minute || time.Since(item.Removed) > 10*time.Minute {
 		t.Errorf("item %+v", item)
 	}

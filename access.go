@@ -58,8 +58,10 @@ type Change struct {
 	// Actor is a token's name ("token ci") or a user of the control socket ("uid 0").
 	Actor string
 	Role  Role
-	// Project is the project that the caller acts in.
+	// Project is the project that the caller acts in. Visits is true if the caller is an admin of the
+	// installation and acts in another project than the default one.
 	Project string
+	Visits  bool
 	// From is the address of the peer; empty for the control socket.
 	From string
 	// Request is the method and the path of the request.

@@ -48,6 +48,12 @@ const (
 	ActionEndpointRead      Action = "endpoint.read"
 	ActionEndpointManage    Action = "endpoint.manage"
 	ActionEndpointReplay    Action = "endpoint.replay"
+	ActionOrphanRead        Action = "orphan.read"
+	ActionTrashRead         Action = "trash.read"
+	ActionTrashRestore      Action = "trash.restore"
+	ActionTrashPurge        Action = "trash.purge"
+	ActionLeaseRead         Action = "lease.read"
+	ActionAuditRead         Action = "audit.read"
 )
 
 // The actions about the installation as a whole.
@@ -55,7 +61,6 @@ const (
 	ActionInstallationRead  Action = "installation.read"
 	ActionMaintenanceSwitch Action = "maintenance.switch"
 	ActionCleanupRun        Action = "cleanup.run"
-	ActionAuditRead         Action = "audit.read"
 	ActionProjectManage     Action = "project.manage"
 	ActionProjectEnter      Action = "project.enter"
 	ActionRoleManage        Action = "role.manage"
@@ -82,9 +87,6 @@ const (
 	ActionDomainAdopt       Action = "domain.adopt"
 	ActionInstanceForget    Action = "instance.forget"
 	ActionVolumeRead        Action = "volume.read"
-	ActionTrashRead         Action = "trash.read"
-	ActionTrashRestore      Action = "trash.restore"
-	ActionTrashPurge        Action = "trash.purge"
 )
 
 // ActionInfo says what an action is.
@@ -136,11 +138,16 @@ var actions = []ActionInfo{
 	{ActionEndpointRead, RoleViewer, false, "see endpoints and the deliveries to them"},
 	{ActionEndpointManage, RoleAdmin, false, "make, change, test and remove endpoints, and replace their keys"},
 	{ActionEndpointReplay, RoleAdmin, false, "send events to endpoints again"},
+	{ActionOrphanRead, RoleViewer, false, "see what jobs have left behind"},
+	{ActionTrashRead, RoleViewer, false, "see removed volumes that still exist"},
+	{ActionTrashRestore, RoleOperator, false, "restore removed volumes, and put them back into the trash"},
+	{ActionTrashPurge, RoleOperator, false, "delete removed volumes for good"},
+	{ActionLeaseRead, RoleViewer, false, "see DHCP leases"},
+	{ActionAuditRead, RoleAdmin, false, "read the audit log"},
 
-	{ActionInstallationRead, RoleViewer, true, "see the checks of the installation, its leases, orphans and certificates"},
+	{ActionInstallationRead, RoleViewer, true, "see the checks of the installation, and its certificates"},
 	{ActionMaintenanceSwitch, RoleOperator, true, "ask for the maintenance mode of PVC's API, which changes nothing"},
 	{ActionCleanupRun, RoleAdmin, true, "run the cleanup"},
-	{ActionAuditRead, RoleAdmin, true, "read the audit log"},
 	{ActionProjectManage, RoleAdmin, true, "make, change and remove projects, and set their quotas"},
 	{ActionProjectEnter, RoleAdmin, true, "act in every project with the same role, and see all of them at once"},
 	{ActionRoleManage, RoleAdmin, true, "make, change and remove roles"},
@@ -167,9 +174,6 @@ var actions = []ActionInfo{
 	{ActionDomainAdopt, RoleOperator, true, "take domains under management as instances"},
 	{ActionInstanceForget, RoleOperator, true, "stop managing instances; their domains and disks stay"},
 	{ActionVolumeRead, RoleViewer, true, "see the volumes in pools, as PVC's API shows them"},
-	{ActionTrashRead, RoleViewer, true, "see removed volumes that still exist"},
-	{ActionTrashRestore, RoleOperator, true, "restore removed volumes, and put them back into the trash"},
-	{ActionTrashPurge, RoleOperator, true, "delete removed volumes for good"},
 }
 
 var actionInfos = maps.Collect(func(yield func(Action, ActionInfo) bool) {

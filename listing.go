@@ -149,10 +149,18 @@ type OutgoingQuery struct {
 	Limit int
 }
 
+// InstallationActor is the actor of an admin of the installation, as a tenant reads it.
+const InstallationActor = "installation"
+
 // AuditQuery selects entries of the audit log, the newest first. The zero value of a field does not
 // restrict the selection.
 type AuditQuery struct {
-	Actor string
+	// Scope selects entries by the project that the caller acted in. The zero Scope selects none.
+	Scope Scope
+	// Tenant is true if the entries are for a tenant: of those of an admin of the installation, the actor
+	// is [InstallationActor] and the peer is left out.
+	Tenant bool
+	Actor  string
 	// Since is when the first one was written.
 	Since time.Time
 	// Before is the ID of the last entry of the page before; 0 for the first page.

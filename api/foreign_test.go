@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"seedbed"
 	"seedbed/api"
@@ -56,13 +57,15 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 	}
 	missing := seedbed.NewJobID()
 	foreign := named{"instances": "web1", "vm": "web1", "jobs": string(job), "tasks": string(job), "status": string(job),
-		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "": "web1"}
+		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "trash": "default", "default": "t9", "": "web1"}
 	none := named{"instances": "webX", "vm": "webX", "jobs": string(missing), "tasks": string(missing), "status": string(missing),
-		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "": "webX"}
+		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "trash": "default", "default": "tX", "": "webX"}
 	for k, v := range none {
 		none[k] = strings.ReplaceAll(v, "X", "x")
 	}
 	s.newToken(t, "robot", seedbed.RoleViewer)
+	*s.shelf.others = []seedbed.TrashItem{
+		{Pool: "default", Node: "hv9", ID: "t9", Name: "v9", State: seedbed.Trashed, Instance: web1.ID, Size: seedbed.GiB}}
 	reached := 0
 	for _, route := range api.Routes() {
 		name := route.Method + " " + route.Path
@@ -138,6 +141,16 @@ func TestListsTellNothingOfOthers(t *testing.T) {
 	s.expect(t, "POST", "/instances", `{"name":"web3","profile":"small"}`, 202)
 	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
 	s.expect(t, "POST", "/projects", `{"name":"other"}`, 201)
+	web1, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	*s.shelf.others = []seedbed.TrashItem{
+		{Pool: "default", Node: "hv9", ID: "t9", Name: "v9", State: seedbed.Trashed, Instance: web1.ID, Size: seedbed.GiB}}
+	if err := s.db.AddGuestEvents(t.Context(), testNode, "spool9", []seedbed.GuestEvent{{Seq: 1, Instance: web1.ID, Kind: seedbed.GuestLease,
+		At: time.Now(), MAC: web1.NICs[0].MAC, Addr: web1.NICs[0].Addr, Until: time.Now().Add(time.Hour)}}); err != nil {
+		t.Fatal(err)
+	}
 	for name, after := range read() {
 		if after != before[name] {
 			t.Errorf("%s:\n%s\nand after another project had something new\n%s", name, before[name], after)

@@ -83,7 +83,7 @@ func TestNodes(t *testing.T) {
 	expect("DELETE", "/host1", "", 409, `image \"debian\", which no other node can reach`)
 
 	var changes []string
-	entries, err := s.db.Audit(t.Context(), seedbed.AuditQuery{})
+	entries, err := s.db.Audit(t.Context(), seedbed.AuditQuery{Scope: seedbed.AllProjects()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func TestOnceCutOff(t *testing.T) {
 	if r := s.do(t, "GET", "/api/v1/health", "", "Authorization", "Bearer "+made.Secret); r.status != 200 {
 		t.Errorf("the token that was answered: %+v", r)
 	}
-	all, err := s.db.Audit(t.Context(), seedbed.AuditQuery{Limit: 10})
+	all, err := s.db.Audit(t.Context(), seedbed.AuditQuery{Scope: seedbed.AllProjects(), Limit: 10})
 	if err != nil || len(all) != 1 {
 		t.Errorf("changes: %+v, %v", all, err)
 	}

@@ -50,7 +50,7 @@ var (
 		"NewToken": wire.NewToken{}, "Node": seedbed.NodeStatus{}, "NodePool": seedbed.PoolInfo{}, "NodeReport": seedbed.NodeReport{},
 		"Orphan": seedbed.Orphan{}, "Outgoing": seedbed.Outgoing{}, "Overview": wire.Overview{}, "Placement": seedbed.Placement{},
 		"Plan": seedbed.Plan{}, "Receipt": seedbed.Receipt{}, "Redelivery": seedbed.Redelivery{},
-		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": seedbed.VolumeInfo{}, "Token": seedbed.Token{},
+		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": wire.StoredVolume{}, "Token": seedbed.Token{},
 		"NetworkTemplate": wire.NetworkTemplate{}, "OVA": wire.OVA{}, "OVAVolume": seedbed.OVAVolume{}, "Script": wire.Script{},
 		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{},
 		"SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},

@@ -208,7 +208,7 @@ func (l *lab) state() []any {
 	ctx := l.t.Context()
 	instances, err := l.db.Instances(ctx)
 	l.ok(err)
-	leases, err := l.db.Leases(ctx)
+	leases, err := l.db.Leases(ctx, seedbed.AllProjects())
 	l.ok(err)
 	deliveries, err := l.db.CountDeliveries(ctx, time.Now().Add(time.Hour))
 	l.ok(err)

@@ -119,7 +119,7 @@ func (l *lab) claims(s *seen) {
 			}
 		}
 	}
-	leases, err := l.db.Leases(s.ctx)
+	leases, err := l.db.Leases(s.ctx, seedbed.AllProjects())
 	l.ok(err)
 	for _, lease := range leases {
 		has := func(n seedbed.NIC) bool { return n.MAC == lease.MAC && n.Addr == lease.Addr }

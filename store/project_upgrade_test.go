@@ -139,6 +139,8 @@ func fillWithoutProjects(t *testing.T, d sqldb.Dialect, db *sql.DB) (unchanged f
 			VALUES ('ops', 1, 'o1', 'job.accepted', 'web1', '{}', 2, 'sent')`, nil},
 		{`INSERT INTO audit (at, actor, role, peer, request, what, before, asked)
 			VALUES (2, 'token ci', 'operator', '10.0.0.1', 'POST /instances', 'create web1', '', '{"name":"web1"}')`, nil},
+		{`INSERT INTO stray (node, kind, pool, name, owner, since, tries, tried)
+			VALUES ('n', 'volume', 'default', 'lost-0', 'ec200000-0000-4000-8000-000000000009', 1, 2, 2)`, nil},
 	} {
 		if _, err := db.Exec(row.query, row.args...); err != nil {
 			t.Fatalf("%s: %v", row.query, err)
@@ -185,7 +187,7 @@ func checkWithProjects(t *testing.T, db *DB) {
 		"tokens":        projectsOf(do(db.Tokens(ctx))(t), func(x seedbed.Token) string { return x.Project }),
 		"hooks":         projectsOf(do(db.Hooks(ctx))(t), func(x seedbed.Hook) string { return x.Project }),
 		"endpoints":     projectsOf(do(db.Endpoints(ctx))(t), func(x seedbed.Endpoint) string { return x.Project }),
-		"audit entries": projectsOf(do(db.Audit(ctx, seedbed.AuditQuery{}))(t), func(x seedbed.AuditEntry) string { return x.Project }),
+		"audit entries": projectsOf(do(db.Audit(ctx, seedbed.AuditQuery{Scope: seedbed.AllProjects()}))(t), func(x seedbed.AuditEntry) string { return x.Project }),
 	} {
 		if !slices.Equal(projects, []string{seedbed.DefaultProject}) {
 			t.Errorf("the %s are of the projects %q: want one, of %s", what, projects, seedbed.DefaultProject)
@@ -271,6 +273,10 @@ func fillWithNames(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 		run(`INSERT INTO outbox (endpoint, seq, id, type, subject, data, at, state)
 			VALUES ($1, 5, $2, 'job.accepted', 'web1', '{}', 2, 'sent')`, name, "o"+name)
 	}
+	for _, actor := range []string{"token acme/boss", "uid 0"} {
+		run(`INSERT INTO audit (at, actor, role, project, peer, request, what, before, asked)
+			VALUES (2, $1, 'admin', 'acme', '', 'POST /instances', 'create web1', '', '')`, actor)
+	}
 	run(`INSERT INTO instance (id, project, name, profile, image, node, state, vcpus, memory, ready, held, ssh_keys, report_token,
 			revision, created, changed, token, hook)
 		VALUES ($1, 'acme', 'web1', 'small', '', 'n', 'running', 1, 268435456, 'started', 0, '[]', '', 1, 7, 7, 'shop', 'shop')`,
@@ -309,6 +315,10 @@ func checkQualifiedNames(t *testing.T, db *DB) {
 		if got := names("SELECT " + column); !slices.Equal(got, []string{"acme/shop", "ci"}) {
 			t.Errorf("%s: %q, want acme/shop and ci", column, got)
 		}
+	}
+	audit := do(db.Audit(ctx, seedbed.AuditQuery{Scope: seedbed.InProject("acme"), Tenant: true}))(t)
+	if len(audit) != 2 || audit[0].Actor != seedbed.InstallationActor || audit[1].Actor != "token acme/boss" {
+		t.Errorf("the audit log for a tenant: %+v", audit)
 	}
 	h := do(db.Hook(ctx, "acme/shop"))(t)
 	if h.Project != "acme" || h.Scheme != seedbed.SchemeGitHub || len(h.Keys) != 1 || !slices.Equal(h.Profiles, []string{"small"}) {

@@ -140,7 +140,7 @@ func checkFirstRelease(t *testing.T, db *DB) {
 		!bytes.Equal(do(db.Blob(ctx, feedtest.Changes(t, page)[0].Guest.UserData.SHA256))(t), firstData) {
 		t.Errorf("feed %+v", page)
 	}
-	if all := do(db.Leases(ctx))(t); len(all) != 1 || all[0].Instance != firstInstance {
+	if all := do(db.Leases(ctx, seedbed.AllProjects()))(t); len(all) != 1 || all[0].Instance != firstInstance {
 		t.Errorf("leases %+v", all)
 	}
 	if all := do(db.GuestEvents(ctx, firstInstance, 10))(t); len(all) != 1 || all[0].Seq != 9 {

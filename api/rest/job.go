@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -117,18 +118,43 @@ func (r *router) jobOutput(ctx context.Context, c *fiber.Ctx) (any, error) {
 	return page, nil
 }
 
-// readOrphans returns the orphans and the strays.
-func (r *router) readOrphans(ctx context.Context) ([]seedbed.Orphan, error) {
+// readOrphans returns the orphans and the strays that the caller sees. A tenant sees no strays: none of its
+// instances has them. Where its orphans are, and why they are left, is known to the installation.
+func (r *router) readOrphans(ctx context.Context, c *fiber.Ctx) ([]seedbed.Orphan, error) {
+	in, err := server.SiteScopeOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := choosesNode(c, c.Query("node")); err != nil {
+		return nil, err
+	}
 	all, err := r.Store.Orphans(ctx)
 	if err != nil {
 		return nil, err
 	}
-	strays, err := r.Store.Strays(ctx)
-	if err != nil {
-		return nil, err
+	tenant := seedbed.IsTenant(ctx)
+	if !tenant {
+		strays, err := r.Store.Strays(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, strays...)
 	}
-	return append(all, strays...), nil
+	var seen []seedbed.Orphan
+	for _, o := range all {
+		if !in.Sees(cmp.Or(o.Project, seedbed.DefaultProject)) {
+			continue
+		}
+		if tenant {
+			o.Node, o.Why = "", leftBehind
+		}
+		seen = append(seen, o)
+	}
+	return seen, nil
 }
+
+// leftBehind is what a tenant reads of why an orphan is left.
+const leftBehind = "it could not be removed; the cleanup tries again"
 
 // undoJob undoes again a job that has left something behind.
 func (r *router) undoJob(ctx context.Context, c *fiber.Ctx) error {

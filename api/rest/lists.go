@@ -25,10 +25,14 @@ func (r *router) leases() listing[seedbed.Lease] {
 	}
 }
 
-// readLeases returns the leases of the instance that the query names, or all.
+// readLeases returns the leases of the instance that the query names, or all that the caller sees.
 func (r *router) readLeases(ctx context.Context, c *fiber.Ctx) ([]seedbed.Lease, error) {
+	in, err := server.SiteScopeOf(c)
+	if err != nil {
+		return nil, err
+	}
 	name := c.Query("instance")
-	all, err := r.Store.Leases(ctx)
+	all, err := r.Store.Leases(ctx, in)
 	if err != nil || name == "" {
 		return all, err
 	}
@@ -98,7 +102,7 @@ func (r *router) endpoints() listing[seedbed.Endpoint] {
 // orphans lists what undone jobs have left, the oldest first, and then the strays.
 func (r *router) orphans() listing[seedbed.Orphan] {
 	return listing[seedbed.Orphan]{
-		kind: "orphan", read: whole(r.readOrphans),
+		kind: "orphan", read: r.readOrphans,
 		place: func(o seedbed.Orphan) string {
 			stray := "0"
 			if o.Stage == "" {

@@ -29,12 +29,10 @@ func (r *router) installationRoutes() []route {
 		// The installation.
 		{get, "/doctor", seedbed.ActionInstallationRead, doctorTimeout, r.doctor},
 		{post, "/cleanup", seedbed.ActionCleanupRun, cleanTimeout, answer(r.cleanup)},
-		{get, "/orphans", seedbed.ActionInstallationRead, call, r.orphans().serve},
 		{get, "/certificates/identity", seedbed.ActionInstallationRead, call, r.certificate},
 
 		// Networks and nodes.
 		{patch, "/networks/:name", seedbed.ActionNetworkChange, call, r.changeNetwork},
-		{get, "/leases", seedbed.ActionInstallationRead, call, r.leases().serve},
 		{get, "/nodes", seedbed.ActionNodeRead, call, r.nodes().serve},
 		{post, "/nodes", seedbed.ActionNodeManage, call, r.addNode},
 		{get, "/nodes/:name", seedbed.ActionNodeRead, call, r.hypervisor},
@@ -45,12 +43,11 @@ func (r *router) installationRoutes() []route {
 		{post, "/maintenance/:id/complete", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCompleted)},
 		{post, "/maintenance/:id/cancel", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 
-		// Projects and the audit log.
+		// Projects.
 		{post, "/projects", seedbed.ActionProjectManage, call, r.createProject},
 		{patch, "/projects/:name", seedbed.ActionProjectManage, call, r.changeProject},
 		{put, "/projects/:name/quota", seedbed.ActionProjectManage, call, r.setProjectQuota},
 		{del, "/projects/:name", seedbed.ActionProjectManage, call, r.deleteProject},
-		{get, "/audit", seedbed.ActionAuditRead, call, r.auditLog},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
 		{post, "/images", seedbed.ActionImageImport, call, r.accept(r.importImage)},
@@ -103,12 +100,6 @@ func (r *router) installationRoutes() []route {
 		{get, "/domains/:name", seedbed.ActionDomainRead, call, r.domain},
 		{post, "/domains/:name/adopt", seedbed.ActionDomainAdopt, call, r.accept(r.adopt)},
 		{post, "/instances/:name/forget", seedbed.ActionInstanceForget, call, r.acceptOn(r.forget)},
-
-		// The trash of the pools.
-		{get, "/trash", seedbed.ActionTrashRead, call, r.trash().serve},
-		{post, "/trash", seedbed.ActionTrashRestore, binTimeout, r.discardVolume},
-		{post, "/trash/:pool/:id/restore", seedbed.ActionTrashRestore, call, answer(r.restoreVolume)},
-		{del, "/trash/:pool/:id", seedbed.ActionTrashPurge, binTimeout, r.purgeVolume},
 	}
 }
 
@@ -165,12 +156,21 @@ func (r *router) projectRoutes() []route {
 		{post, "/jobs/:id/retry", seedbed.ActionJobRetry, call, r.accept(r.retryJob)},
 		{post, "/jobs/:id/undo", seedbed.ActionJobUndo, call, r.undoJob},
 
-		// Tokens.
+		// What jobs have left behind, the trash of the pools, and leases.
+		{get, "/orphans", seedbed.ActionOrphanRead, call, r.orphans().serve},
+		{get, "/trash", seedbed.ActionTrashRead, call, r.trash().serve},
+		{post, "/trash", seedbed.ActionTrashRestore, binTimeout, r.discardVolume},
+		{post, "/trash/:pool/:id/restore", seedbed.ActionTrashRestore, call, answer(r.restoreVolume)},
+		{del, "/trash/:pool/:id", seedbed.ActionTrashPurge, binTimeout, r.purgeVolume},
+		{get, "/leases", seedbed.ActionLeaseRead, call, r.leases().serve},
+
+		// Tokens, and the audit log.
 		{get, "/tokens", seedbed.ActionTokenRead, call, r.tokens().serve},
 		{post, "/tokens", seedbed.ActionTokenManage, call, r.createToken},
 		{get, "/tokens/:name", seedbed.ActionTokenRead, call, r.token},
 		{del, "/tokens/:name", seedbed.ActionTokenManage, call, r.deleteToken},
 		{put, "/tokens/:name/quota", seedbed.ActionTokenManage, call, r.setTokenQuota},
+		{get, "/audit", seedbed.ActionAuditRead, call, r.auditLog},
 
 		// Webhooks that come in. A delivery includes its payload.
 		{get, "/hooks", seedbed.ActionHookRead, call, r.hooks().serve},

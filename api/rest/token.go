@@ -77,7 +77,10 @@ func tokenTag(t seedbed.Token) string {
 
 // auditLog lists the entries of the audit log. The query's before is an older word for after.
 func (r *router) auditLog(ctx context.Context, c *fiber.Ctx) (err error) {
-	q := seedbed.AuditQuery{Actor: strings.Clone(c.Query("actor"))}
+	q := seedbed.AuditQuery{Actor: strings.Clone(c.Query("actor")), Tenant: seedbed.IsTenant(ctx)}
+	if q.Scope, err = server.SiteScopeOf(c); err != nil {
+		return err
+	}
 	if q.Limit, err = server.Limit(c, server.DefaultLimit); err != nil {
 		return err
 	}

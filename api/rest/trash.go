@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -15,8 +16,25 @@ import (
 
 // readTrash returns the removed volumes of the node that the query names, or of all.
 func (r *router) readTrash(ctx context.Context, c *fiber.Ctx) ([]wire.TrashItem, error) {
+	all, err := r.trashFor(ctx, c)
+	for i := range all {
+		all[i].TrashItem = told(ctx, all[i].TrashItem)
+	}
+	return all, err
+}
+
+// trashFor returns the removed volumes that the caller sees, of the node that the query names or of all,
+// each with its project: that of the instance, as far as its jobs are known, or that in the tag.
+func (r *router) trashFor(ctx context.Context, c *fiber.Ctx) (all []wire.TrashItem, err error) {
+	in, err := server.SiteScopeOf(c)
+	if err != nil {
+		return nil, err
+	}
 	node, err := server.NodeQuery(c)
 	if err != nil {
+		return nil, err
+	}
+	if err := choosesNode(c, node); err != nil {
 		return nil, err
 	}
 	items, err := r.Trash.Trash(ctx, node)
@@ -31,22 +49,41 @@ func (r *router) readTrash(ctx context.Context, c *fiber.Ctx) ([]wire.TrashItem,
 	if err != nil {
 		return nil, err
 	}
-	all := make([]wire.TrashItem, len(items))
-	for n, i := range items {
-		all[n] = wire.TrashItem{TrashItem: i, InstanceName: names[i.Instance]}
+	for _, i := range items {
+		name := names[i.Instance]
+		if name != "" {
+			i.Project = seedbed.ParseInstanceName(name).Project
+		}
+		if in.Sees(cmp.Or(i.Project, seedbed.DefaultProject)) {
+			all = append(all, wire.TrashItem{TrashItem: i, InstanceName: name})
+		}
 	}
 	return all, nil
 }
 
-// binned reads the pool and the ID of a trash item from the path, and the node from the query.
-func binned(c *fiber.Ctx) (node, pool, id string, err error) {
-	if pool, err = pathName(c, "pool", "pool"); err == nil {
-		id, err = pathName(c, "trash item", "id")
+// told returns an item of the trash as the caller may read it: a tenant does not learn the node.
+func told(ctx context.Context, i seedbed.TrashItem) seedbed.TrashItem {
+	if seedbed.IsTenant(ctx) {
+		i.Node = ""
 	}
-	if err == nil {
-		node, err = server.NodeQuery(c)
+	return i
+}
+
+// binned returns the item that the path names, among those that the caller sees.
+func (r *router) binned(ctx context.Context, c *fiber.Ctx) (none seedbed.TrashItem, err error) {
+	pool, err := pathName(c, "pool", "pool")
+	if err != nil {
+		return none, err
 	}
-	return node, pool, id, err
+	id, err := pathName(c, "trash item", "id")
+	if err != nil {
+		return none, err
+	}
+	items, err := r.trashFor(ctx, c)
+	if err != nil {
+		return none, err
+	}
+	return onlyItem(ctx, items, pool, id)
 }
 
 // pathName reads a name from the path.
@@ -56,47 +93,46 @@ func pathName(c *fiber.Ctx, kind, key string) (string, error) {
 }
 
 func (r *router) restoreVolume(ctx context.Context, c *fiber.Ctx) (any, error) {
-	node, pool, id, err := binned(c)
+	i, err := r.binned(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	v, err := r.Trash.RestoreVolume(ctx, node, pool, id)
+	if err := r.roomToRestore(ctx, c, i); err != nil {
+		return nil, err
+	}
+	v, err := r.Trash.RestoreVolume(ctx, i.Node, i.Pool, i.ID)
 	if err != nil {
 		return nil, err
 	}
-	r.Log.Info("volume restored from the trash", "pool", pool, "volume", v.Name, "id", id, "instance", v.Instance)
-	return v, nil
+	r.Log.Info("volume restored from the trash", "pool", i.Pool, "volume", v.Name, "id", i.ID, "instance", v.Instance)
+	v.Project = i.Project
+	if seedbed.IsTenant(ctx) { // the path is the node's
+		v.Disk = seedbed.Disk{}
+	}
+	return wire.StoredVolume{VolumeInfo: v, Disk: v.Disk}, nil
 }
 
 func (r *router) purgeVolume(ctx context.Context, c *fiber.Ctx) error {
-	node, pool, id, err := binned(c)
-	if err != nil {
-		return err
-	}
-	items, err := r.Trash.Trash(ctx, node)
-	if err != nil {
-		return err
-	}
-	i, err := onlyItem(items, pool, id)
+	i, err := r.binned(ctx, c)
 	if err != nil {
 		return err
 	}
 	if err := r.Trash.PurgeVolume(ctx, i, true); err != nil {
 		return err
 	}
-	r.Log.Info("volume purged from the trash", "pool", pool, "volume", i.Name, "id", id, "instance", i.Instance, "node", i.Node)
+	r.Log.Info("volume purged from the trash", "pool", i.Pool, "volume", i.Name, "id", i.ID, "instance", i.Instance, "node", i.Node)
 	c.Status(fiber.StatusNoContent)
 	return nil
 }
 
 // onlyItem returns the item with that ID in the trash of a pool. It returns ErrConflict if several
 // nodes have one.
-func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, error) {
+func onlyItem(ctx context.Context, items []wire.TrashItem, pool, id string) (seedbed.TrashItem, error) {
 	var found []seedbed.TrashItem
 	var on []string
 	for _, i := range items {
 		if i.Pool == pool && i.ID == id {
-			found, on = append(found, i), append(on, i.Node)
+			found, on = append(found, i.TrashItem), append(on, i.Node)
 		}
 	}
 	switch len(found) {
@@ -104,6 +140,9 @@ func onlyItem(items []seedbed.TrashItem, pool, id string) (seedbed.TrashItem, er
 		return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrNotFound, "%q is not in the trash of pool %s", id, pool)
 	case 1:
 		return found[0], nil
+	}
+	if seedbed.IsTenant(ctx) {
+		return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict, "%q is in the trash of pool %s several times", id, pool)
 	}
 	slices.Sort(on)
 	return seedbed.TrashItem{}, seedbed.Errorf(seedbed.ErrConflict,
@@ -126,6 +165,9 @@ func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	if node, err = r.restoredOn(ctx, c, node, req); err != nil {
+		return err
+	}
 	if err := r.unowned(ctx, req); err != nil {
 		return err
 	}
@@ -138,7 +180,63 @@ func (r *router) discardVolume(ctx context.Context, c *fiber.Ctx) error {
 		c.Status(fiber.StatusNoContent)
 		return nil
 	}
-	return server.Reply(c, fiber.StatusOK, wire.TrashItem{TrashItem: *item})
+	return server.Reply(c, fiber.StatusOK, wire.TrashItem{TrashItem: told(ctx, *item)})
+}
+
+// restoredOn returns the node of the restored volume that a request names, as far as the caller must say
+// it. To a caller who does not see the whole trash, a volume that it does not see does not exist.
+func (r *router) restoredOn(ctx context.Context, c *fiber.Ctx, node string, req wire.DiscardRequest) (string, error) {
+	in, err := server.SiteScopeOf(c)
+	if _, one := in.One(); err != nil || !one {
+		return node, err
+	}
+	items, err := r.trashFor(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	at := slices.IndexFunc(items, func(i wire.TrashItem) bool {
+		return i.State == seedbed.Restored && i.Pool == req.Pool && i.Name == req.Name
+	})
+	if at < 0 {
+		return "", seedbed.Errorf(seedbed.ErrNotFound, "pool %s has no restored volume %q", req.Pool, req.Name)
+	}
+	return items[at].Node, nil
+}
+
+// roomToRestore refuses a tenant whose restored volumes would need more than the project's quota leaves.
+// Nothing else bounds them: they stay until they are discarded, and no instance has them.
+func (r *router) roomToRestore(ctx context.Context, c *fiber.Ctx, i seedbed.TrashItem) error {
+	if !seedbed.IsTenant(ctx) {
+		return nil
+	}
+	p, err := r.Store.Project(ctx, i.Project)
+	if err != nil {
+		return err
+	}
+	used, err := r.Store.ProjectUse(ctx, i.Project)
+	if err != nil {
+		return err
+	}
+	items, err := r.trashFor(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, have := range items {
+		if have.State == seedbed.Restored {
+			used.AddDisk(have.Pool, have.Size)
+		}
+	}
+	used.AddDisk(i.Pool, i.Size)
+	if most := p.Quota.Disk; most > 0 && used.Disk > most {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the disks of project %s and its restored volumes would have %s, and its quota is %s",
+			p.Name, used.Disk, most)
+	}
+	if most := p.Quota.DiskIn[i.Pool]; most > 0 && used.DiskIn[i.Pool] > most {
+		return seedbed.Errorf(seedbed.ErrForbidden,
+			"the disks of project %s and its restored volumes would have %s in pool %s, and its quota is %s there",
+			p.Name, used.DiskIn[i.Pool], i.Pool, most)
+	}
+	return nil
 }
 
 // unowned returns ErrInUse for a volume that is recorded as an instance's.

@@ -44,6 +44,8 @@ type Caller struct {
 	quota seedbed.TokenQuota
 	// sum is the digest of the token's secret; zero on the control socket.
 	sum [sha256.Size]byte
+	// named is true if the request names the project that it acts in.
+	named bool
 	// everywhere is true if the caller may see the objects of every project by their IDs.
 	everywhere bool
 }
@@ -102,6 +104,7 @@ func (w Caller) Qualified(kind, name string) (string, error) {
 // act in every project. The answer does not depend on whether there is that project.
 func (r *Router) enter(c *fiber.Ctx, who Caller) (Caller, error) {
 	asked := strings.Clone(httpserve.FieldsOf(c.Context()).Get("seedbed-project"))
+	who.named = asked != ""
 	grant, granted := who.Grants[0], asked == ""
 	if !granted {
 		grant, granted = seedbed.GrantIn(who.Grants, asked)
@@ -160,6 +163,16 @@ func ScopeOf(c *fiber.Ctx) (seedbed.Scope, error) {
 		return seedbed.Scope{}, who.Need(seedbed.ActionProjectEnter)
 	}
 	return seedbed.AllProjects(), nil
+}
+
+// SiteScopeOf returns the scope of what operators look after for the whole installation: the trash,
+// orphans, leases and the audit log. A caller from the default project sees all of it, unless the request
+// names a project. For others it is ScopeOf.
+func SiteScopeOf(c *fiber.Ctx) (seedbed.Scope, error) {
+	if who := CallerOf(c); who.Home && !who.named && c.Query("all_projects") == "" {
+		return seedbed.AllProjects(), nil
+	}
+	return ScopeOf(c)
 }
 
 // CallerOf returns the caller of a request.

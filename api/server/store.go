@@ -168,7 +168,7 @@ type Site interface {
 	// RemoveNode removes a node. It returns ErrInUse, naming what uses it.
 	RemoveNode(ctx context.Context, name string, checks ...func(seedbed.Node) error) error
 	Networks(ctx context.Context) ([]seedbed.Network, error)
-	Leases(ctx context.Context) ([]seedbed.Lease, error)
+	Leases(ctx context.Context, in seedbed.Scope) ([]seedbed.Lease, error)
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)

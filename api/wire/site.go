@@ -109,6 +109,13 @@ type TrashItem struct {
 	InstanceName string `json:"instance_name,omitempty"`
 }
 
+// StoredVolume is a volume that was restored from the trash.
+type StoredVolume struct {
+	seedbed.VolumeInfo
+	// Disk says how to reach it on its node. Only callers from the default project are told.
+	Disk seedbed.Disk `json:"disk,omitzero"`
+}
+
 // DiscardRequest puts a restored volume back into the trash.
 type DiscardRequest struct {
 	Pool string `json:"pool"`

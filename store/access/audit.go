@@ -14,7 +14,7 @@ import (
 // maxAudited is the largest size in bytes of each of an entry's two documents.
 const maxAudited = 64 << 10
 
-const auditColumns = `at, actor, role, project, peer, request, what, before, asked`
+const auditColumns = `at, actor, role, project, peer, request, what, before, asked, visits`
 
 // auditTable is where audit adds entries.
 var auditTable = sqldb.Table{Rank: 2, Into: `audit (` + auditColumns + `)`}
@@ -30,7 +30,8 @@ func Record(tx *sqldb.Tx, c *seedbed.Change, what string) {
 		noteChange(tx, c.Keyed)
 	}
 	tx.Add(auditTable, sqldb.Micros(sqldb.Now()), sqldb.Clean(c.Actor, 256), c.Role, cmp.Or(c.Project, seedbed.DefaultProject),
-		sqldb.Clean(c.From, 80), sqldb.Clean(c.Request, 512), sqldb.Clean(what, 256), document(c.Before), document(c.Asked))
+		sqldb.Clean(c.From, 80), sqldb.Clean(c.Request, 512), sqldb.Clean(what, 256), document(c.Before), document(c.Asked),
+		sqldb.Flag(c.Visits))
 }
 
 // document returns JSON as a column stores it: empty if there is none, and a note if it is too
@@ -42,23 +43,36 @@ func document(j json.RawMessage) string {
 	return string(j)
 }
 
-func scanAudit(r sqldb.Row) (e seedbed.AuditEntry, err error) {
+// audited is an entry, and whether an admin of the installation acted in another project.
+type audited struct {
+	seedbed.AuditEntry
+	visits bool
+}
+
+func scanAudit(r sqldb.Row) (entry audited, err error) {
+	e := &entry.AuditEntry
 	var before, asked string
-	err = r.Scan(&e.ID, sqldb.ToTime(&e.At), &e.Actor, &e.Role, &e.Project, &e.From, &e.Request, &e.What, &before, &asked)
+	err = r.Scan(&e.ID, sqldb.ToTime(&e.At), &e.Actor, &e.Role, &e.Project, &e.From, &e.Request, &e.What, &before, &asked,
+		&entry.visits)
 	if before != "" {
 		e.Before = json.RawMessage(before)
 	}
 	if asked != "" {
 		e.Asked = json.RawMessage(asked)
 	}
-	return e, err
+	return entry, err
 }
 
 // Audit returns the changes of a query that were requested, newest first.
 func (s *Store) Audit(ctx context.Context, q seedbed.AuditQuery) (all []seedbed.AuditEntry, err error) {
-	w := &sqldb.Where{}
-	if q.Actor != "" {
-		w.And("actor = %s", q.Actor)
+	w := sqldb.InScope(q.Scope)
+	switch {
+	case q.Tenant && q.Actor == seedbed.InstallationActor:
+		w.And("visits = %s", sqldb.Flag(true))
+	case q.Actor != "":
+		if w.And("actor = %s", q.Actor); q.Tenant {
+			w.And("visits = %s", sqldb.Flag(false))
+		}
 	}
 	if !q.Since.IsZero() {
 		w.And("at >= %s", sqldb.Micros(q.Since))
@@ -68,7 +82,13 @@ func (s *Store) Audit(ctx context.Context, q seedbed.AuditQuery) (all []seedbed.
 	}
 	query := `SELECT id, ` + auditColumns + ` FROM audit WHERE ` + w.String() + fmt.Sprintf(` ORDER BY id DESC LIMIT $%d`, len(w.Args)+1)
 	err = s.db.View(ctx, "read audit log", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanAudit, query, append(w.Args, sqldb.UpTo(q.Limit))...)
+		found, err := sqldb.List(ctx, tx, scanAudit, query, append(w.Args, sqldb.UpTo(q.Limit))...)
+		for _, e := range found {
+			if q.Tenant && e.visits {
+				e.Actor, e.From = seedbed.InstallationActor, ""
+			}
+			all = append(all, e.AuditEntry)
+		}
 		return err
 	})
 	return all, err

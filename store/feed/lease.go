@@ -15,11 +15,15 @@ func scanLease(r sqldb.Row) (l seedbed.Lease, err error) {
 	return l, err
 }
 
-// Leases returns the DHCP leases as last reported, sorted by MAC, including those that have
-// expired.
-func (s *Store) Leases(ctx context.Context) (all []seedbed.Lease, err error) {
+// Leases returns the DHCP leases of the instances in a scope as last reported, sorted by MAC, including
+// those that have expired. A lease of an instance that is not known is only in the scope of all projects.
+func (s *Store) Leases(ctx context.Context, in seedbed.Scope) (all []seedbed.Lease, err error) {
+	query, args := `SELECT `+leaseColumns+` FROM lease`, []any(nil)
+	if project, one := in.One(); one {
+		query, args = query+` WHERE instance IN (SELECT id FROM instance WHERE project = $1)`, []any{project}
+	}
 	err = s.db.View(ctx, "list leases", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease ORDER BY mac`)
+		all, err = sqldb.List(ctx, tx, scanLease, query+` ORDER BY mac`, args...)
 		return err
 	})
 	return all, err

@@ -79,7 +79,7 @@ func testRemoved(b *bench) {
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{leaseEvent(1, i, day)}))
 	b.remove(i.ID)
 	b.equal(get(b.Instances(ctx))(b), []seedbed.Instance{})
-	b.equal(get(b.Leases(ctx))(b), []seedbed.Lease{})
+	b.equal(get(b.Leases(ctx, seedbed.AllProjects()))(b), []seedbed.Lease{})
 	b.equal(len(get(b.GuestEvents(ctx, i.ID, 0))(b)), 1)
 	a := createOf("web1")
 	a.Instance.NICs[0].MAC = i.NICs[0].MAC

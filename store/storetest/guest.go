@@ -111,13 +111,15 @@ func testLeases(b *bench) {
 		leaseEvent(1, i, day), leaseEvent(2, i, day.Add(time.Hour)), leaseEvent(3, i, day.Add(time.Minute)), stranger,
 	}))
 	kept := seedbed.Lease{MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr, Instance: i.ID, Until: day.Add(time.Hour)}
-	b.equal(get(b.Leases(ctx))(b), []seedbed.Lease{kept})
+	b.equal(get(b.Leases(ctx, seedbed.AllProjects()))(b), []seedbed.Lease{kept})
+	b.equal(get(b.Leases(ctx, seedbed.InProject(seedbed.DefaultProject)))(b), []seedbed.Lease{kept})
+	b.equal(get(b.Leases(ctx, seedbed.InProject("acme")))(b), []seedbed.Lease{})
 	b.equal(get(b.GuestEvents(ctx, i.ID, 1))(b), []seedbed.GuestEvent{leaseEvent(3, i, day.Add(time.Minute))})
 	b.equal(get(b.ExpiredLeases(ctx, day.Add(time.Hour-time.Second)))(b), []seedbed.Lease{})
 	b.equal(get(b.DropLeases(ctx, day.Add(time.Hour-time.Second)))(b), 0)
 	b.equal(get(b.ExpiredLeases(ctx, day.Add(time.Hour)))(b), []seedbed.Lease{kept})
 	b.equal(get(b.DropLeases(ctx, day.Add(time.Hour)))(b), 1)
-	b.equal(get(b.Leases(ctx))(b), []seedbed.Lease{})
+	b.equal(get(b.Leases(ctx, seedbed.AllProjects()))(b), []seedbed.Lease{})
 }
 
 func testUnknownInstance(b *bench) {
@@ -126,7 +128,7 @@ func testUnknownInstance(b *bench) {
 	i := b.instance("web1")
 	b.remove(i.ID)
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{leaseEvent(1, i, day), access(2, i, "/latest/user-data", 200)}))
-	b.equal(get(b.Leases(ctx))(b), []seedbed.Lease{})
+	b.equal(get(b.Leases(ctx, seedbed.AllProjects()))(b), []seedbed.Lease{})
 	b.equal(len(get(b.GuestEvents(ctx, i.ID, 0))(b)), 2)
 }
 

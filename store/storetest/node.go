@@ -250,7 +250,7 @@ func testNodeAudit(b *bench) {
 	b.must(b.RemoveNode(ctx, "node2"))
 	b.want(b.RemoveNode(ctx, "node2"), seedbed.ErrNotFound)
 	var what []string
-	for _, e := range get(b.Audit(ctx, seedbed.AuditQuery{}))(b) {
+	for _, e := range get(b.Audit(ctx, seedbed.AuditQuery{Scope: seedbed.AllProjects()}))(b) {
 		what = append(what, e.Actor+": "+e.What)
 	}
 	b.equal(what, []string{"token ci: remove node", "token ci: change node", "token ci: add node node2"})

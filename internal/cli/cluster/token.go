@@ -164,11 +164,17 @@ func AuditCommand(a *cli.App) *cobra.Command {
 		Head: []string{"when", "project", "who", "role", "from", "what", "request"},
 		Row: func(e seedbed.AuditEntry) []string {
 			at, request := e.At.Local().Format(time.DateTime), strings.Replace(e.Request, "/api/v1", "", 1)
-			return []string{at, e.Project, e.Actor, string(e.Role), cmp.Or(e.From, "socket"), e.What, request}
+			from := cmp.Or(e.From, "socket")
+			if e.Actor == seedbed.InstallationActor {
+				from = ""
+			}
+			return []string{at, e.Project, e.Actor, string(e.Role), from, e.What, request}
 		},
 	}.List(a, "audit", "Show the audit log, newest first")
 	c.Long = `Show who changed what, newest first. Each entry was written in the same transaction as
 the change. With -f json, entries also contain the former state and the request, without
-secrets and documents.`
+secrets and documents.
+
+An admin of a project sees the changes that were made in it.`
 	return c
 }

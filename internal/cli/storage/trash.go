@@ -35,9 +35,11 @@ func trashList(a *cli.App) *cobra.Command {
 			{Name: "pool", Usage: "only in this `POOL`"}, {Name: "instance", Usage: "only disks of the former instance `NAME`"},
 		},
 		None: "the trash is empty", Unmatched: "no matching disks",
-		Head: []string{"id", "state", "instance", "volume", "pool", "node", "size", "removed", "purged"},
+		Head: []string{"id", "state", "instance", "project", "volume", "pool", "node", "size", "removed", "purged"},
 		Row: func(i wire.TrashItem) []string {
-			return []string{i.ID, string(i.State), i.InstanceName, i.Name, i.Pool, i.Node, cli.Size(i.Size), a.Ago(i.Removed), a.Ago(i.Expires)}
+			return []string{
+				i.ID, string(i.State), i.InstanceName, i.Project, i.Name, i.Pool, i.Node, cli.Size(i.Size), a.Ago(i.Removed), a.Ago(i.Expires),
+			}
 		},
 	}.List(a, "list", "List removed and restored disks")
 }

@@ -14,8 +14,10 @@ import (
 type Guest struct {
 	ID InstanceID `json:"id"`
 	// Account is the number of its project, twelve digits.
-	Account  string     `json:"account,omitempty"`
-	Name     string     `json:"name"`
+	Account string `json:"account,omitempty"`
+	Name    string `json:"name"`
+	// Project is the name of its project; empty for the default one.
+	Project  string     `json:"project,omitempty"`
 	Profile  string     `json:"profile"`
 	Image    string     `json:"image"`
 	VCPUs    int        `json:"vcpus"`
@@ -50,6 +52,21 @@ type Guest struct {
 	Created     time.Time `json:"created"`
 	// Node is the node that it runs on.
 	Node string `json:"node"`
+}
+
+// maxHostname is the longest name that Linux accepts as that of a host (sethostname(2)).
+const maxHostname = 64
+
+// Hostname returns the name by which the guest may call itself, in the default project its own name.
+// Elsewhere it is a fully qualified name in the domain of the project: web1.acme.internal, because two
+// projects can have a web1. The top-level domain internal is reserved for private use. A name that
+// Linux would not accept is left without the domain.
+func (g Guest) Hostname() string {
+	full := g.Name + "." + g.Project + ".internal"
+	if g.Project == "" || len(full) > maxHostname {
+		return g.Name
+	}
+	return full
 }
 
 // GuestDisk is a disk as the guest sees it.

@@ -22,7 +22,7 @@ var comparable = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 func fullGuest(n int) seedbed.Guest {
 	g := guest(n)
 	at := time.Date(2026, 9, 1, 12, 0, 0, 7, time.UTC)
-	g.Account = "123456789012"
+	g.Account, g.Project = "123456789012", "acme"
 	g.Image, g.VCPUs, g.Memory = "debian-12", 2, seedbed.GiB
 	g.SSHKeys = []string{"ssh-ed25519 AAAA a"}
 	g.UserData = &seedbed.Blob{SHA256: string(bytes.Repeat([]byte("a"), 64)), Size: 1}

@@ -43,7 +43,7 @@ var ec2Tree = dir("",
 		text("local-hostname", hostname),
 		text("local-ipv4", func(r *record) string { return addrText(primary(r).Addr) }),
 		text("mac", func(r *record) string { return macText(primary(r).MAC) }),
-		text("name", hostname), // PVC's, as profile is
+		text("name", func(r *record) string { return r.guest.Name }), // PVC's, as profile is
 		dir("network", dir("interfaces", escaped(each("macs", nics)))),
 		dir("placement",
 			text("availability-zone", func(r *record) string { return r.guest.Zone }),
@@ -87,7 +87,7 @@ func targetState(r *record) string {
 	return r.guest.Options.TargetState
 }
 
-func hostname(r *record) string { return r.guest.Name }
+func hostname(r *record) string { return r.guest.Hostname() }
 
 // hostID returns an ID that differs between nodes but does not reveal the name of the node
 // (placement/host-id; Amazon has one for dedicated hosts).

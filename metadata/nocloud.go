@@ -32,7 +32,7 @@ func nocloudMeta(r *record) ([]byte, bool) {
 		}
 	}
 	line("instance-id", r.id)
-	line("local-hostname", r.guest.Name)
+	line("local-hostname", r.guest.Hostname())
 	line("availability-zone", r.guest.Zone)
 	line("region", r.guest.Region)
 	line("instance-type", r.guest.Profile)

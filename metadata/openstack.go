@@ -59,7 +59,7 @@ func openstackMeta(r *record) ([]byte, bool) {
 		PublicKeys       map[string]string `json:"public_keys,omitempty"`
 		RandomSeed       []byte            `json:"random_seed"`
 		UUID             string            `json:"uuid"`
-	}{AvailabilityZone: r.guest.Zone, Hostname: r.guest.Name, Name: r.guest.Name, RandomSeed: seed[:], UUID: string(r.guest.ID)}
+	}{AvailabilityZone: r.guest.Zone, Hostname: r.guest.Hostname(), Name: r.guest.Name, RandomSeed: seed[:], UUID: string(r.guest.ID)}
 	for _, k := range sshKeys(r) {
 		m.Keys = append(m.Keys, openstackKey{k.name, "ssh", k.line})
 		if m.PublicKeys == nil {

@@ -49,6 +49,7 @@ var goldenPaths = []string{
 func guestC() seedbed.Guest {
 	at := time.Date(2026, 10, 1, 8, 30, 0, 0, time.UTC)
 	g := guestA()
+	g.Project = "acme"
 	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other",
 		Addr: netip.MustParseAddr("10.9.0.7")})
 	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID, TargetState: "Warmed:Running"}

@@ -26,6 +26,9 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		SSHKeys: inst.SSHKeys, Options: concise(inst.Metadata), Region: r.Region, Zone: r.Zone, Spot: inst.Spot, Password: inst.Password,
 		ReportToken: inst.ReportToken, Created: inst.Created, Node: inst.Node,
 	}
+	if inst.Project != seedbed.DefaultProject {
+		g.Project = inst.Project
+	}
 	if len(inst.Tags) > 0 {
 		g.Tags = inst.Tags
 	}

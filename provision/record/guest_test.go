@@ -23,7 +23,8 @@ func TestRenderer(t *testing.T) {
 		t.Fatal(err)
 	}
 	inst := seedbed.Instance{
-		ID: "ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab", Account: "123456789012", Name: "web1", Profile: "web", Image: "debian", Node: "hv1",
+		ID: "ec2f1c5e-7b1a-4c3d-9e8f-0123456789ab", Project: "acme", Account: "123456789012", Name: "web1", Profile: "web", Image: "debian",
+		Node:  "hv1",
 		State: seedbed.InstanceRunning,
 		VCPUs: 2, Memory: seedbed.GiB, UserData: []byte("x"), VendorData: []byte("y"), SSHKeys: []string{"k"}, ReportToken: "t", Password: "p",
 		Metadata: seedbed.MetadataOptions{Tokens: "required"}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{"a": "b"},
@@ -38,7 +39,7 @@ func TestRenderer(t *testing.T) {
 		t.Error(err)
 	}
 	want := seedbed.Guest{
-		ID: inst.ID, Account: "123456789012", Name: "web1", Profile: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB,
+		ID: inst.ID, Account: "123456789012", Name: "web1", Project: "acme", Profile: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB,
 		SSHKeys: []string{"k"},
 		NICs:    []seedbed.GuestNIC{{ID: 7, MAC: seedbed.MAC{0x52}, Network: "default", Addr: netip.MustParseAddr("10.9.0.7")}},
 		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: seedbed.GiB}, {Device: "vdb", Size: seedbed.MiB}},

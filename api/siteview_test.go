@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -230,4 +231,34 @@ func TestAuditOfAProject(t *testing.T) {
 	if whole <= len(all) {
 		t.Errorf("an admin of the installation reads %d entries, and one of acme %d", whole, len(all))
 	}
+}
+
+// unreached answers for a worker that does not answer.
+type unreached struct{ shelf }
+
+var errUnreached = seedbed.Errorf(seedbed.ErrUnavailable, "node hv9: the worker does not answer on https://hv9.example:7375")
+
+func (unreached) Trash(context.Context, string) ([]seedbed.TrashItem, error) {
+	return nil, errUnreached
+}
+
+func (unreached) Console(context.Context, string, seedbed.InstanceID, seedbed.Bytes) ([]byte, error) {
+	return nil, errUnreached
+}
+
+// TestTenantsAreNotToldWhatDoesNotAnswer checks that a tenant does not read the address of a worker.
+func TestTenantsAreNotToldWhatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s, tokens, _ := siteWorld(t)
+	cfg := s.config()
+	cfg.Trash, cfg.Console = unreached{s.shelf}, unreached{s.shelf}
+	s.restart(t, cfg)
+	for _, path := range []string{"/api/v1/trash", "/api/v1/instances/mine/console", "/api/v1/vm/mine/console"} {
+		r := s.do(t, "GET", path, "", "Authorization", "Bearer "+tokens[seedbed.RoleOperator])
+		if r.status != 503 || strings.Contains(r.body, "hv9") || !strings.Contains(r.body, "oes not answer now: try again later") ||
+			r.header.Get("Retry-After") == "" && !strings.Contains(path, "/vm/") {
+			t.Errorf("GET %s: %d %s", path, r.status, r.body)
+		}
+	}
+	s.expect(t, "GET", "/trash", "", 503, "https://hv9.example:7375")
 }

@@ -139,8 +139,9 @@ func removed[T any](remove func(context.Context, string, ...func(T) error) error
 	}
 }
 
-// answerOf returns PVC's answer to an error. given reports whether a token came with the request.
-func answerOf(err error, given bool) (status int, m any) {
+// answerOf returns PVC's answer to an error, which is the problem p in the native API. given reports whether
+// a token came with the request.
+func answerOf(err error, p httpserve.Problem, given bool) (status int, m any) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.message
 	}
@@ -152,7 +153,6 @@ func answerOf(err error, given bool) (status int, m any) {
 			return e.Code, "The method is not allowed for the requested URL. Seedbed's methods are described at " + server.Prefix + "/openapi.yaml."
 		}
 	}
-	p := server.ProblemOf(err)
 	switch p.Status {
 	case fiber.StatusUnauthorized:
 		if given {
@@ -170,7 +170,7 @@ func answerOf(err error, given bool) (status int, m any) {
 // fail answers an error on one of PVC's paths.
 func (r *router) fail(c *fiber.Ctx, err error) error {
 	header := httpserve.FieldsOf(c.Context())
-	status, m := answerOf(err, header.Get("x-api-key") != "" || header.Get("authorization") != "")
+	status, m := answerOf(err, server.ProblemFor(c, err), header.Get("x-api-key") != "" || header.Get("authorization") != "")
 	if e, ok := errors.AsType[*fiber.Error](err); ok && (e.Code == fiber.StatusNotFound || e.Code == fiber.StatusMethodNotAllowed) {
 		if says := absentAt(c.Method(), c.Path()); says != "" {
 			m = says
@@ -191,7 +191,7 @@ func (r *router) fail(c *fiber.Ctx, err error) error {
 
 // refuse answers the guard's problem on one of PVC's paths.
 func refuse(ctx *fasthttp.RequestCtx, p httpserve.Problem) {
-	status, m := answerOf(p, false)
+	status, m := answerOf(p, server.ProblemOf(p), false)
 	body, err := json.Marshal(message{m})
 	if err != nil {
 		panic(err) // plain fields always marshal

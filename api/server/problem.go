@@ -58,6 +58,19 @@ func ProblemOf(err error) httpserve.Problem {
 	return httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal}
 }
 
+// unavailable is what a tenant reads if a node, a pool or a worker does not answer. The reason names nodes,
+// addresses and paths, and is in the log.
+const unavailable = "what this needs does not answer now: try again later"
+
+// ProblemFor is ProblemOf for the caller of a request.
+func ProblemFor(c *fiber.Ctx, err error) httpserve.Problem {
+	p := ProblemOf(err)
+	if !CallerOf(c).Home && p.Kind == seedbed.KindName(seedbed.ErrUnavailable) && errors.Is(err, seedbed.ErrUnavailable) {
+		p.Detail = unavailable
+	}
+	return p
+}
+
 // routerProblem returns the problem for a status that the HTTP library reports. The library's texts
 // are not passed on, because they quote the request.
 func routerProblem(status int) httpserve.Problem {
@@ -73,10 +86,9 @@ func routerProblem(status int) httpserve.Problem {
 	return p
 }
 
-// answered returns the answer to an error, with the message for PVC's clients: they may ask for any
+// answered returns the problem as an answer, with the message for PVC's clients: they may ask for any
 // path, and print nothing else.
-func answered(err error) httpserve.Problem {
-	p := ProblemOf(err)
+func answered(p httpserve.Problem) httpserve.Problem {
 	p.Message = Sentence(p.Detail)
 	return p
 }
@@ -96,7 +108,7 @@ func Sentence(s string) string {
 
 // fail answers the error of a handler or of the router with a problem document.
 func (r *Router) fail(c *fiber.Ctx, err error) error {
-	p := answered(err)
+	p := answered(ProblemFor(c, err))
 	if p.Status >= fiber.StatusInternalServerError {
 		level := slog.LevelWarn
 		if p.Kind == "internal" {

@@ -192,7 +192,7 @@ func (r *Router) app(tables []Table) *fiber.App {
 				t.Refuse(ctx, p)
 				return
 			}
-			answered(p).Write(ctx)
+			answered(ProblemOf(p)).Write(ctx)
 		},
 		Bug: httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal},
 	})

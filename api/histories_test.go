@@ -29,7 +29,8 @@ func history(random *rand.Rand, n int) (all []asked) {
 			{"GET", "/instances?name=web", ""}, {"GET", "/instances?limit=2", ""}, {"GET", "/instances?state=running", ""},
 			{"GET", "/jobs?limit=3", ""}, {"GET", "/jobs?kind=remove", ""}, {"GET", "/jobs?subject=" + name(), ""},
 			{"GET", "/overview", ""}, {"GET", "/trash", ""}, {"GET", "/leases", ""}, {"GET", "/orphans", ""},
-			{"POST", "/trash/default/t1/restore", ""}, {"DELETE", "/trash/default/t2", ""}, {"GET", "/projects", ""}, {"GET", "/projects/a", ""}, {"GET", "/vm", ""}, {"GET", "/tasks", ""},
+			{"POST", "/trash/default/t1/restore", ""}, {"DELETE", "/trash/default/t2", ""},
+			{"GET", "/projects", ""}, {"GET", "/projects/a", ""}, {"GET", "/vm", ""}, {"GET", "/tasks", ""},
 			{"POST", "/provisioner/create?name=" + name() + "&profile=made", ""},
 		}
 		all = append(all, choices[random.IntN(len(choices))])

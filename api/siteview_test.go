@@ -183,7 +183,8 @@ func TestTenantsChangeTheirOwnTrash(t *testing.T) {
 	}
 	quota(2 * seedbed.GiB)
 	r := as(seedbed.RoleOperator, "POST", at+"/restore", "")
-	if r.status != 200 || !strings.Contains(r.body, `"project":"acme"`) || strings.Contains(r.body, "/memory") || strings.Contains(r.body, testNode) {
+	if r.status != 200 || !strings.Contains(r.body, `"project":"acme"`) || strings.Contains(r.body, "/memory") ||
+		strings.Contains(r.body, testNode) {
 		t.Errorf("restored: %d %s", r.status, r.body)
 	}
 }

@@ -187,7 +187,8 @@ func checkWithProjects(t *testing.T, db *DB) {
 		"tokens":        projectsOf(do(db.Tokens(ctx))(t), func(x seedbed.Token) string { return x.Project }),
 		"hooks":         projectsOf(do(db.Hooks(ctx))(t), func(x seedbed.Hook) string { return x.Project }),
 		"endpoints":     projectsOf(do(db.Endpoints(ctx))(t), func(x seedbed.Endpoint) string { return x.Project }),
-		"audit entries": projectsOf(do(db.Audit(ctx, seedbed.AuditQuery{Scope: seedbed.AllProjects()}))(t), func(x seedbed.AuditEntry) string { return x.Project }),
+		"audit entries": projectsOf(do(db.Audit(ctx, seedbed.AuditQuery{Scope: seedbed.AllProjects()}))(t),
+			func(x seedbed.AuditEntry) string { return x.Project }),
 	} {
 		if !slices.Equal(projects, []string{seedbed.DefaultProject}) {
 			t.Errorf("the %s are of the projects %q: want one, of %s", what, projects, seedbed.DefaultProject)

@@ -21,9 +21,11 @@ func (r *Router) changing(ctx context.Context, c *fiber.Ctx, shown Lookup) conte
 		return ctx
 	}
 	who := CallerOf(c)
-	change := &seedbed.Change{Actor: who.Name, Role: who.Grant.Role, Project: who.Project, Visits: who.Home && who.Project != seedbed.DefaultProject,
-		From: who.peer, Token: who.token, Quota: who.quota, Request: c.Method() + " " + strings.ToValidUTF8(c.Path(), "?"),
-		Before: before(ctx, who, c.Path(), shown)}
+	change := &seedbed.Change{
+		Actor: who.Name, Role: who.Grant.Role, Project: who.Project, Visits: who.Home && who.Project != seedbed.DefaultProject,
+		From: who.peer, Token: who.token, Quota: who.quota,
+		Request: c.Method() + " " + strings.ToValidUTF8(c.Path(), "?"), Before: before(ctx, who, c.Path(), shown),
+	}
 	c.Locals(changeKey, change)
 	return seedbed.WithChange(ctx, change)
 }

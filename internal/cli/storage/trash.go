@@ -100,6 +100,10 @@ func restored(v seedbed.VolumeInfo, item wire.TrashItem) string {
 	if v.Disk.Type == "rbd" {
 		copying = fmt.Sprintf("rbd export %s %s.raw", v.Disk.Source, name)
 	}
+	if v.Disk.Source == "" { // only callers from the default project are told where it is
+		return fmt.Sprintf("volume %s is restored in pool %s, and stays until you discard it (seedbed trash discard %s/%s).\n"+
+			"An admin of the installation can copy its data out.", v.Name, v.Pool, v.Pool, v.Name)
+	}
 	whose := cli.When(instance != "", ", formerly a disk of "+instance+",")
 	lines := [][2]string{
 		{"copy its data out, on " + where + ":", copying},

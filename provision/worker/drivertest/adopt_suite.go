@@ -33,7 +33,8 @@ func testAdopt(t *testing.T, _ PoolDriver, p worker.Pool) {
 	job := seedbed.NewJobID()
 	for range 2 {
 		made, err := p.AdoptVolume(ctx, job, a)
-		if err != nil || made.Name != a.Name || made.Instance != a.Instance || made.Project != "other" || made.Job != job || made.Size != info.Size ||
+		if err != nil || made.Name != a.Name || made.Instance != a.Instance || made.Project != "other" ||
+			made.Job != job || made.Size != info.Size ||
 			made.Disk.Source == disk.Source {
 			t.Fatalf("adopted %+v, %v", made, err)
 		}

@@ -1,5 +1,7 @@
 package seedbed
 
+import "maps"
+
 // The bounds of what an instance may have. They prevent mistakes and abuse; the job finds out what
 // the host can really give.
 const (
@@ -46,4 +48,69 @@ func CheckDisk(param string, size Bytes) error {
 		return Errorf(ErrInvalid, "%s is %s: expected a multiple of %d bytes, a disk's sector", param, size, sector)
 	}
 	return nil
+}
+
+// ProjectQuota bounds what a project may have in total. Zero means no bound.
+type ProjectQuota struct {
+	TokenQuota
+	// DiskIn bounds the disks in single pools, by the pool's name.
+	DiskIn map[string]Bytes `json:"max_disk_in,omitempty"`
+	// Addresses bounds the addresses of instances on networks.
+	Addresses int64 `json:"max_addresses,omitempty"`
+	// Jobs bounds the jobs that have not ended.
+	Jobs int64 `json:"max_jobs,omitempty"`
+}
+
+// IsZero reports whether the quota bounds nothing.
+func (q ProjectQuota) IsZero() bool {
+	return q.TokenQuota == TokenQuota{} && len(q.DiskIn) == 0 && q.Addresses == 0 && q.Jobs == 0
+}
+
+// Equal reports whether two quotas bound the same.
+func (q ProjectQuota) Equal(other ProjectQuota) bool {
+	return q.TokenQuota == other.TokenQuota && maps.Equal(q.DiskIn, other.DiskIn) && q.Addresses == other.Addresses && q.Jobs == other.Jobs
+}
+
+// maxQuotaPools is the largest number of pools whose disks a quota bounds.
+const maxQuotaPools = 100
+
+// Check returns ErrInvalid if a bound is negative, or the name of a pool cannot be used.
+func (q ProjectQuota) Check() error {
+	if q.Addresses < 0 || q.Jobs < 0 {
+		return errNegativeQuota
+	}
+	if len(q.DiskIn) > maxQuotaPools {
+		return Errorf(ErrInvalid, "max_disk_in names %d pools: expected at most %d", len(q.DiskIn), maxQuotaPools)
+	}
+	for pool, most := range q.DiskIn {
+		if err := CheckName("pool", pool); err != nil {
+			return err
+		}
+		if most <= 0 {
+			return Errorf(ErrInvalid, "max_disk_in: pool %q has %s: expected a size, or no entry for no limit", pool, most)
+		}
+	}
+	return q.TokenQuota.Check()
+}
+
+// Use is what the instances and jobs of a project or token have, or were promised.
+type Use struct {
+	Instances int64 `json:"instances"`
+	VCPUs     int64 `json:"vcpus"`
+	Memory    Bytes `json:"memory"`
+	// Disk is the sum of DiskIn, which has the sizes of the disks in each pool, by the pool's name.
+	Disk      Bytes            `json:"disk"`
+	DiskIn    map[string]Bytes `json:"disk_in"`
+	Addresses int64            `json:"addresses"`
+	// Jobs counts the jobs that have not ended.
+	Jobs int64 `json:"jobs"`
+}
+
+// AddDisk adds the size of a disk, which may be negative.
+func (u *Use) AddDisk(pool string, size Bytes) {
+	if u.DiskIn == nil {
+		u.DiskIn = map[string]Bytes{}
+	}
+	u.Disk += size
+	u.DiskIn[pool] += size
 }

@@ -59,16 +59,29 @@ type ProjectQuota struct {
 	Addresses int64 `json:"max_addresses,omitempty"`
 	// Jobs bounds the jobs that have not ended.
 	Jobs int64 `json:"max_jobs,omitempty"`
+	ObjectQuota
+}
+
+// ObjectQuota bounds how many objects a project may have, apart from its instances. Zero means no bound.
+type ObjectQuota struct {
+	Images    int64 `json:"max_images,omitempty"`
+	Tokens    int64 `json:"max_tokens,omitempty"`
+	Hooks     int64 `json:"max_hooks,omitempty"`
+	Endpoints int64 `json:"max_endpoints,omitempty"`
 }
 
 // IsZero reports whether the quota bounds nothing.
-func (q ProjectQuota) IsZero() bool {
-	return q.TokenQuota == TokenQuota{} && len(q.DiskIn) == 0 && q.Addresses == 0 && q.Jobs == 0
+func (q ProjectQuota) IsZero() bool { return !q.BoundsWork() && q.ObjectQuota == ObjectQuota{} }
+
+// BoundsWork reports whether the quota bounds instances, what they have, or jobs.
+func (q ProjectQuota) BoundsWork() bool {
+	return q.TokenQuota != TokenQuota{} || len(q.DiskIn) > 0 || q.Addresses > 0 || q.Jobs > 0
 }
 
 // Equal reports whether two quotas bound the same.
 func (q ProjectQuota) Equal(other ProjectQuota) bool {
-	return q.TokenQuota == other.TokenQuota && maps.Equal(q.DiskIn, other.DiskIn) && q.Addresses == other.Addresses && q.Jobs == other.Jobs
+	return q.TokenQuota == other.TokenQuota && maps.Equal(q.DiskIn, other.DiskIn) && q.Addresses == other.Addresses &&
+		q.Jobs == other.Jobs && q.ObjectQuota == other.ObjectQuota
 }
 
 // maxQuotaPools is the largest number of pools whose disks a quota bounds.
@@ -76,7 +89,7 @@ const maxQuotaPools = 100
 
 // Check returns ErrInvalid if a bound is negative, or the name of a pool cannot be used.
 func (q ProjectQuota) Check() error {
-	if q.Addresses < 0 || q.Jobs < 0 {
+	if q.Addresses < 0 || q.Jobs < 0 || q.Images < 0 || q.Tokens < 0 || q.Hooks < 0 || q.Endpoints < 0 {
 		return errNegativeQuota
 	}
 	if len(q.DiskIn) > maxQuotaPools {
@@ -93,7 +106,7 @@ func (q ProjectQuota) Check() error {
 	return q.TokenQuota.Check()
 }
 
-// Use is what the instances and jobs of a project or token have, or were promised.
+// Use is what a project has, or what the instances of a token have. What was promised counts too.
 type Use struct {
 	Instances int64 `json:"instances"`
 	VCPUs     int64 `json:"vcpus"`
@@ -103,7 +116,11 @@ type Use struct {
 	DiskIn    map[string]Bytes `json:"disk_in"`
 	Addresses int64            `json:"addresses"`
 	// Jobs counts the jobs that have not ended.
-	Jobs int64 `json:"jobs"`
+	Jobs      int64 `json:"jobs"`
+	Images    int64 `json:"images"`
+	Tokens    int64 `json:"tokens"`
+	Hooks     int64 `json:"hooks"`
+	Endpoints int64 `json:"endpoints"`
 }
 
 // AddDisk adds the size of a disk, which may be negative.

@@ -237,3 +237,8 @@ func TestPostgresSecret(t *testing.T) {
 		}
 	}
 }
+
+// An image counts in the project of its qualified name with PostgreSQL too.
+func TestPostgresQualifiedImagesCount(t *testing.T) {
+	checkQualifiedImages(t, postgresServer(t).fresh(t))
+}

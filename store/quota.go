@@ -38,7 +38,7 @@ func quotas(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) (boun
 	if err != nil {
 		return nil, err
 	}
-	if !p.Quota.IsZero() {
+	if p.Quota.BoundsWork() {
 		bounded = append(bounded, quota{owner{"project", i.Project}, p.Quota})
 	}
 	return bounded, nil
@@ -113,7 +113,7 @@ func lockProjects(ctx context.Context, b *groupcommit.Batch, names []string) err
 		return err
 	}
 	for _, p := range found {
-		if !p.Quota.IsZero() {
+		if p.Quota.BoundsWork() {
 			if p, err = access.LockProject(ctx, b.Tx, p.Name); err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func holdDisk(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, v seedbed.V
 	}
 	for _, q := range bounded {
 		q.most = seedbed.ProjectQuota{TokenQuota: seedbed.TokenQuota{Disk: q.most.Disk}, DiskIn: q.most.DiskIn}
-		if q.most.IsZero() {
+		if !q.most.BoundsWork() {
 			continue
 		}
 		has, err := q.of.use(ctx, tx, i.ID, q.bounds())
@@ -311,15 +311,28 @@ func (q quota) refuse(has, wants seedbed.Use) error {
 		q.of.kind, q.of.name, strings.Join(over, "; of "), q.of.kind)
 }
 
-// ProjectUse returns what the instances and jobs of a project have, or were promised.
+// ProjectUse returns what a project has, or was promised.
 func (db *DB) ProjectUse(ctx context.Context, name string) (u seedbed.Use, err error) {
 	err = db.sql.View(ctx, "read the use of a project", func(tx *sqldb.Tx) error {
 		if u, err = (owner{"project", name}).use(ctx, tx, "", resources{addresses: true, disks: true}); err != nil {
 			return err
 		}
 		u.DiskIn = sqldb.OrEmptyMap(u.DiskIn)
-		u.Jobs, err = liveJobs(ctx, tx, name)
-		return err
+		if u.Jobs, err = liveJobs(ctx, tx, name); err != nil {
+			return err
+		}
+		for _, c := range []struct {
+			kind access.Kind
+			into *int64
+		}{
+			{access.Images(), &u.Images}, {access.Tokens(), &u.Tokens},
+			{access.Hooks(), &u.Hooks}, {access.Endpoints(), &u.Endpoints},
+		} {
+			if *c.into, err = c.kind.Count(ctx, tx, name); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return u, err
 }

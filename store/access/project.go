@@ -174,14 +174,14 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 	return seedbed.Errorf(seedbed.ErrInUse, "project %q has %s; remove these first", name, strings.Join(has, "; "))
 }
 
-// HoldProject returns ErrInvalid unless there is a project of that name, and locks its row, so that it
-// is not removed before the transaction ends.
-func HoldProject(ctx context.Context, tx *sqldb.Tx, name string) error {
-	_, err := LockProject(ctx, tx, name)
+// HoldProject returns the project of that name, or ErrInvalid if there is none. It locks its row, so that
+// it is not removed before the transaction ends.
+func HoldProject(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Project, error) {
+	p, err := LockProject(ctx, tx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		err = Unknown(name)
 	}
-	return err
+	return p, err
 }
 
 // Unknown returns the error for a request that names a project which does not exist, ErrInvalid.

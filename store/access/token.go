@@ -30,7 +30,8 @@ func ScanToken(r sqldb.Row) (t seedbed.Token, err error) {
 }
 
 // CreateToken stores a token with the digest of its secret, and returns it with its time of
-// creation. It returns ErrExists if the name is taken.
+// creation. It returns ErrExists if the name is taken, and ErrForbidden if its project has as many
+// as its quota allows.
 func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Size]byte) (seedbed.Token, error) {
 	if err := seedbed.CheckQualified("token", t.Project, t.Name); err != nil {
 		return seedbed.Token{}, err
@@ -50,7 +51,8 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 		t.Grants = []seedbed.Grant{}
 	}
 	err := s.db.Update(ctx, "create token "+t.Name, func(tx *sqldb.Tx) error {
-		if err := holdGrants(ctx, tx, t.AllGrants()); err != nil {
+		in, err := holdGrants(ctx, tx, t.AllGrants())
+		if err != nil {
 			return err
 		}
 		made, err := sqldb.Affect(ctx, tx,
@@ -60,7 +62,10 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 		if err == nil && made == 0 {
 			err = seedbed.Errorf(seedbed.ErrExists, "token %q exists already", t.Name)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return Tokens().Hold(ctx, tx, in)
 	})
 	if err != nil {
 		return seedbed.Token{}, err
@@ -72,21 +77,26 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 }
 
 // holdGrants returns ErrInvalid unless there are the projects and the roles of grants, and keeps them
-// from being removed before the transaction ends.
-func holdGrants(ctx context.Context, tx *sqldb.Tx, grants []seedbed.Grant) error {
+// from being removed before the transaction ends. It returns the project of the first grant.
+func holdGrants(ctx context.Context, tx *sqldb.Tx, grants []seedbed.Grant) (first seedbed.Project, err error) {
+	home := grants[0].Project
 	grants = slices.SortedFunc(slices.Values(grants), func(a, b seedbed.Grant) int { return strings.Compare(a.Project, b.Project) })
 	for _, g := range grants { // in the same order in each transaction
-		if err := HoldProject(ctx, tx, g.Project); err != nil {
-			return err
+		p, err := HoldProject(ctx, tx, g.Project)
+		if err != nil {
+			return first, err
+		}
+		if p.Name == home {
+			first = p
 		}
 	}
 	slices.SortFunc(grants, func(a, b seedbed.Grant) int { return cmp.Compare(a.Role, b.Role) })
 	for _, g := range grants {
 		if err := holdRole(ctx, tx, g.Role); err != nil {
-			return err
+			return first, err
 		}
 	}
-	return nil
+	return first, nil
 }
 
 // dropGrants removes the grants for a project from all tokens of others.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/sqldb"
 )
 
@@ -57,7 +58,8 @@ func (s *Store) Images(ctx context.Context) (all []seedbed.Image, err error) {
 }
 
 // InsertImage adds the image of an import job; node is where that job runs. A dropped row of the
-// same name, kept for those that still refer to it, becomes the new image.
+// same name, kept for those that still refer to it, becomes the new image. It returns ErrForbidden if the
+// image's project has as many as its quota allows.
 func InsertImage(ctx context.Context, tx *sqldb.Tx, i seedbed.Image, node string) error {
 	made, err := sqldb.Affect(ctx, tx, `
 		INSERT INTO image (`+ImageColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -69,7 +71,14 @@ func InsertImage(ctx context.Context, tx *sqldb.Tx, i seedbed.Image, node string
 	if err == nil && made == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "image %q exists already", i.Name)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	in, err := access.HoldProject(ctx, tx, seedbed.ProjectOf(i.Name))
+	if err != nil {
+		return err
+	}
+	return access.Images().Hold(ctx, tx, in)
 }
 
 // ActivateImage records what the import found, and makes the image active.

@@ -27,13 +27,18 @@ func scanHook(r sqldb.Row) (h seedbed.Hook, err error) {
 }
 
 // CreateHook adds a hook with its keys, and returns it with its time of creation. The tolerance is
-// stored to the microsecond. A profile that does not exist is ErrInvalid.
+// stored to the microsecond. A profile that does not exist is ErrInvalid, and one hook more than the quota
+// of its project allows is ErrForbidden.
 func (s *Store) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Hook, err error) {
 	if err := checkHook(h); err != nil {
 		return seedbed.Hook{}, err
 	}
 	err = s.db.Update(ctx, "create hook "+h.Name, func(tx *sqldb.Tx) error {
-		if err := insertHook(ctx, tx, h, sqldb.Now()); err != nil {
+		in, err := insertHook(ctx, tx, h, sqldb.Now())
+		if err != nil {
+			return err
+		}
+		if err := access.Hooks().Hold(ctx, tx, in); err != nil {
 			return err
 		}
 		made, err = readHook(ctx, tx, h.Name)
@@ -45,11 +50,12 @@ func (s *Store) CreateHook(ctx context.Context, h seedbed.Hook) (made seedbed.Ho
 	return made, nil
 }
 
-// insertHook writes a new hook. It returns ErrExists if there is one of that name.
-func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.Time) error {
+// insertHook writes a new hook, and returns its project, whose row is locked. It returns ErrExists if there
+// is a hook of that name.
+func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.Time) (in seedbed.Project, err error) {
 	h.Project = cmp.Or(h.Project, seedbed.DefaultProject)
-	if err := access.HoldProject(ctx, tx, h.Project); err != nil {
-		return sqldb.Within("hook "+h.Name, err)
+	if in, err = access.HoldProject(ctx, tx, h.Project); err != nil {
+		return in, sqldb.Within("hook "+h.Name, err)
 	}
 	h.Profiles, h.Actions = sqldb.OrEmpty(h.Profiles), sqldb.OrEmpty(h.Actions)
 	made, err := sqldb.Affect(ctx, tx, `
@@ -58,15 +64,15 @@ func insertHook(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook, created time.
 		h.Name, h.Project, sqldb.AsJSON(h.HookSettings), sqldb.AsJSON(h.Actions), h.Tolerance.Microseconds(),
 		sqldb.Flag(h.Declared), sqldb.Micros(created), sqldb.Micros(sqldb.Now()), formerKey(h))
 	if err != nil {
-		return err
+		return in, err
 	}
 	if made == 0 {
-		return seedbed.Errorf(seedbed.ErrExists, "hook %q exists already", h.Name)
+		return in, seedbed.Errorf(seedbed.ErrExists, "hook %q exists already", h.Name)
 	}
 	if err := writeProfiles(ctx, tx, h); err != nil {
-		return err
+		return in, err
 	}
-	return writeKeys(ctx, tx, h)
+	return in, writeKeys(ctx, tx, h)
 }
 
 func checkHook(h seedbed.Hook) error {

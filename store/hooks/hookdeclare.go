@@ -9,8 +9,8 @@ import (
 )
 
 // DeclareHooks writes the hooks that the configuration declares, and removes those that it declared
-// before and no longer does, all or nothing. It returns ErrConflict if a hook of that name was not
-// made by the configuration.
+// before and no longer does, all or nothing. A project's quota counts them and does not refuse them. It
+// returns ErrConflict if a hook of that name was not made by the configuration.
 func (s *Store) DeclareHooks(ctx context.Context, hooks []seedbed.Hook) error {
 	for i := range hooks {
 		hooks[i].Declared = true
@@ -49,7 +49,8 @@ func declare(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
 	old, err := readHook(ctx, tx, h.Name)
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound):
-		return insertHook(ctx, tx, h, sqldb.Now())
+		_, err := insertHook(ctx, tx, h, sqldb.Now())
+		return err
 	case err != nil:
 		return err
 	case !old.Declared:

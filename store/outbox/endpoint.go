@@ -34,7 +34,8 @@ func (s *Store) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed
 	}
 	err = s.db.Update(ctx, "create endpoint "+e.Name, func(tx *sqldb.Tx) error {
 		e.Project = cmp.Or(e.Project, seedbed.DefaultProject)
-		if err := access.HoldProject(ctx, tx, e.Project); err != nil {
+		in, err := access.HoldProject(ctx, tx, e.Project)
+		if err != nil {
 			return sqldb.Within("endpoint "+e.Name, err)
 		}
 		made, err := sqldb.Affect(ctx, tx, `
@@ -47,6 +48,9 @@ func (s *Store) CreateEndpoint(ctx context.Context, e seedbed.Endpoint) (seedbed
 		}
 		if made == 0 {
 			return seedbed.Errorf(seedbed.ErrExists, "endpoint %q exists already", e.Name)
+		}
+		if err := access.Endpoints().Hold(ctx, tx, in); err != nil {
+			return err
 		}
 		if err := addKeys(ctx, tx, e.Name, keys); err != nil {
 			return err

@@ -162,6 +162,8 @@ var projectQuotaCases = map[string]func(*bench){
 	"of disks in one pool": testPoolQuota,
 	"of jobs":              testJobQuota,
 	"of resizes":           testProjectResizeQuota,
+	"of objects":           testObjectQuota,
+	"of images":            testImageQuota,
 	"what is used":         testProjectUse,
 	"invalid":              testInvalidQuota,
 }
@@ -277,6 +279,7 @@ func testInvalidQuota(b *bench) {
 	ctx := context.Background()
 	for words, q := range map[string]seedbed.ProjectQuota{
 		"is negative":                    {Jobs: -1},
+		"negative: expected":             {ObjectQuota: seedbed.ObjectQuota{Hooks: -1}},
 		"a quota is negative":            {TokenQuota: seedbed.TokenQuota{VCPUs: -1}},
 		`pool "default" has 0: expected`: {DiskIn: map[string]seedbed.Bytes{"default": 0}},
 		"pool name":                      {DiskIn: map[string]seedbed.Bytes{"a/b": 1}},

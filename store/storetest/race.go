@@ -24,6 +24,7 @@ var raceCases = map[string]func(*bench){
 	"creates alike":   testCreatesAlike,
 	"claims":          testClaimRace,
 	"project quota":   testProjectQuotaRace,
+	"object quotas":   testObjectQuotaRace,
 	"one cron slot":   testSlotRace,
 	"one setting":     testSettingRace,
 	"events gap-free": testEventRace,

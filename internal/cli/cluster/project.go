@@ -86,6 +86,10 @@ func useRows(p wire.ProjectStatus) (rows [][]string) {
 	}
 	add("addresses", u.Addresses, q.Addresses, number)
 	add("jobs that have not ended", u.Jobs, q.Jobs, number)
+	add("images", u.Images, q.Images, number)
+	add("tokens", u.Tokens, q.Tokens, number)
+	add("hooks", u.Hooks, q.Hooks, number)
+	add("endpoints", u.Endpoints, q.Endpoints, number)
 	return rows
 }
 
@@ -102,6 +106,10 @@ func projectQuotaFlags(prefix string) []cli.Flag {
 		},
 		{Field: prefix + "max_addresses", Usage: "at most `N` addresses of instances; 0: no limit"},
 		{Field: prefix + "max_jobs", Usage: "at most `N` jobs that have not ended; 0: no limit"},
+		{Field: prefix + "max_images", Usage: "at most `N` images; 0: no limit"},
+		{Field: prefix + "max_tokens", Usage: "at most `N` tokens; 0: no limit"},
+		{Field: prefix + "max_hooks", Usage: "at most `N` hooks; 0: no limit"},
+		{Field: prefix + "max_endpoints", Usage: "at most `N` endpoints; 0: no limit"},
 	}
 }
 
@@ -144,11 +152,16 @@ func projectQuotaLine(q seedbed.ProjectQuota) string {
 	for _, pool := range slices.Sorted(maps.Keys(q.DiskIn)) {
 		all = append(all, fmt.Sprintf("disk in %s %s", pool, q.DiskIn[pool]))
 	}
-	if q.Addresses > 0 {
-		all = append(all, fmt.Sprintf("%d addresses", q.Addresses))
-	}
-	if q.Jobs > 0 {
-		all = append(all, fmt.Sprintf("%d jobs", q.Jobs))
+	for _, of := range []struct {
+		most int64
+		what string
+	}{
+		{q.Addresses, "addresses"}, {q.Jobs, "jobs"}, {q.Images, "images"},
+		{q.Tokens, "tokens"}, {q.Hooks, "hooks"}, {q.Endpoints, "endpoints"},
+	} {
+		if of.most > 0 {
+			all = append(all, fmt.Sprintf("%d %s", of.most, of.what))
+		}
 	}
 	return strings.Join(all, ", ")
 }

@@ -64,6 +64,8 @@ type ProjectQuota struct {
 
 // ObjectQuota bounds how many objects a project may have, apart from its instances. Zero means no bound.
 type ObjectQuota struct {
+	// Snapshots bounds the snapshots of instances; one of all disks of an instance counts once.
+	Snapshots int64 `json:"max_snapshots,omitempty"`
 	Images    int64 `json:"max_images,omitempty"`
 	Tokens    int64 `json:"max_tokens,omitempty"`
 	Hooks     int64 `json:"max_hooks,omitempty"`
@@ -89,7 +91,7 @@ const maxQuotaPools = 100
 
 // Check returns ErrInvalid if a bound is negative, or the name of a pool cannot be used.
 func (q ProjectQuota) Check() error {
-	if q.Addresses < 0 || q.Jobs < 0 || q.Images < 0 || q.Tokens < 0 || q.Hooks < 0 || q.Endpoints < 0 {
+	if q.Addresses < 0 || q.Jobs < 0 || q.Snapshots < 0 || q.Images < 0 || q.Tokens < 0 || q.Hooks < 0 || q.Endpoints < 0 {
 		return errNegativeQuota
 	}
 	if len(q.DiskIn) > maxQuotaPools {
@@ -117,6 +119,7 @@ type Use struct {
 	Addresses int64            `json:"addresses"`
 	// Jobs counts the jobs that have not ended.
 	Jobs      int64 `json:"jobs"`
+	Snapshots int64 `json:"snapshots"`
 	Images    int64 `json:"images"`
 	Tokens    int64 `json:"tokens"`
 	Hooks     int64 `json:"hooks"`

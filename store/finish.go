@@ -75,6 +75,9 @@ func (db *DB) endOne(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job, o seedbe
 	if err := endScript(ctx, tx, *j, o); err != nil {
 		return nil, err
 	}
+	if err := instances.EndSnapshots(ctx, tx, *j, o.State); err != nil {
+		return nil, err
+	}
 	e := ending(*j, o)
 	jobs.AddEvent(tx, j.ID, e)
 	why := j.Error

@@ -325,7 +325,7 @@ func (db *DB) ProjectUse(ctx context.Context, name string) (u seedbed.Use, err e
 			kind access.Kind
 			into *int64
 		}{
-			{access.Images(), &u.Images}, {access.Tokens(), &u.Tokens},
+			{access.Snapshots(), &u.Snapshots}, {access.Images(), &u.Images}, {access.Tokens(), &u.Tokens},
 			{access.Hooks(), &u.Hooks}, {access.Endpoints(), &u.Endpoints},
 		} {
 			if *c.into, err = c.kind.Count(ctx, tx, name); err != nil {

@@ -199,6 +199,9 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			if err := exchangeDomain(ctx, tx, j, to); err != nil {
 				return err
 			}
+			if err := instances.RestoreSnapshots(ctx, tx, j); err != nil {
+				return err
+			}
 			return remake(ctx, tx, *before)
 		case before != nil:
 			return sqldb.Exec(ctx, tx, `
@@ -217,6 +220,9 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			return err
 		}
 		if err := exchangeDomain(ctx, tx, j, to); err != nil {
+			return err
+		}
+		if err := instances.ReplaceSnapshots(ctx, tx, j); err != nil {
 			return err
 		}
 		next.Password = "" // that of the previous guest

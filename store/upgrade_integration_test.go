@@ -66,3 +66,8 @@ func TestPostgresUpgradeToProjects(t *testing.T) {
 func TestPostgresUpgradeToQualifiedNames(t *testing.T) {
 	checkQualifiedNames(t, upgradedPostgres(t, fillWithNames))
 }
+
+// Snapshots are recorded with PostgreSQL too.
+func TestPostgresUpgradeRecordsSnapshots(t *testing.T) {
+	checkSnapshots(t, upgradedPostgres(t, fillWithSnapshots))
+}

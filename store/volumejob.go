@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/catalogue"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
@@ -62,6 +63,23 @@ func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			j.Subject, state)
 	}
 	return nil
+}
+
+// acceptSnapshot completes the row of a job that takes a snapshot, and records the snapshot. It returns
+// ErrForbidden if the project has as many as its quota allows.
+func acceptSnapshot(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	if err := acceptVolumeJob(ctx, tx, j); err != nil {
+		return err
+	}
+	added, err := instances.AddSnapshot(ctx, tx, *j)
+	if err != nil || !added {
+		return err
+	}
+	in, err := access.HoldProject(ctx, tx, j.Project)
+	if err != nil {
+		return err
+	}
+	return access.Snapshots().Hold(ctx, tx, in)
 }
 
 // idle returns ErrInUse if a job works on the instance.

@@ -66,7 +66,8 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	return r.VolumeJobs.Snapshot(ctx, i.FullName(), req.Name, o)
 }
 
-// removeSnapshot accepts the removal of an existing snapshot.
+// removeSnapshot accepts the removal of a snapshot that a volume has, or that is recorded and so counts to
+// the quota of its project.
 func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n, err := pathName(c, "snapshot", "snapshot")
 	if err != nil {
@@ -83,6 +84,11 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 			return seedbed.Receipt{}, err
 		}
 		there = there || slices.ContainsFunc(found, func(s seedbed.SnapshotInfo) bool { return s.Name == n })
+	}
+	if !there {
+		if there, err = r.Store.HasSnapshot(ctx, i.ID, n); err != nil {
+			return seedbed.Receipt{}, err
+		}
 	}
 	if !there {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)

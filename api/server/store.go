@@ -78,6 +78,8 @@ type Instances interface {
 	ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error)
 	// ListJobs returns jobs, newest first.
 	ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error)
+	// HasSnapshot reports whether a snapshot is recorded, also if its pool does not have it.
+	HasSnapshot(ctx context.Context, id seedbed.InstanceID, name string) (bool, error)
 	InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
 	Maintenance(ctx context.Context, node string, id seedbed.InstanceID) ([]seedbed.Maintenance, error)
 	AddMaintenance(ctx context.Context, node string, id seedbed.InstanceID, m seedbed.Maintenance) (seedbed.Maintenance, error)

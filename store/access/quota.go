@@ -29,6 +29,12 @@ func Endpoints() Kind {
 	return Kind{"endpoints", `SELECT COUNT(*) FROM endpoint WHERE project = $1`, func(q seedbed.ObjectQuota) int64 { return q.Endpoints }}
 }
 
+// Snapshots is the kind of snapshots of instances. A snapshot of all disks of an instance is one.
+func Snapshots() Kind {
+	return Kind{"snapshots", `SELECT COUNT(*) FROM instance JOIN snapshot ON snapshot.instance = instance.id
+		WHERE instance.project = $1`, func(q seedbed.ObjectQuota) int64 { return q.Snapshots }}
+}
+
 // Images is the kind of images. An image is in the project of its qualified name.
 func Images() Kind {
 	return Kind{"images", `SELECT COUNT(*) FROM image WHERE dropped = 0 AND CASE WHEN CAST($1 AS text) = '` + seedbed.DefaultProject + `'

@@ -125,3 +125,158 @@ func testObjectQuotaRace(b *bench) {
 		b.equal(made[kind].Load(), most)
 	}
 }
+
+// madeIn returns a running instance of a project.
+func (b *bench) madeIn(project, name string) seedbed.Instance {
+	b.Helper()
+	a := inProject(project, name)
+	get(b.Accept(context.Background(), a))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	return get(b.Instance(context.Background(), a.Instance.ID))(b)
+}
+
+// end claims the next job and ends it, and returns it.
+func (b *bench) end(o seedbed.JobResult) seedbed.Job {
+	b.Helper()
+	j := b.claim()
+	if o.State == seedbed.JobRolledBack || o.State == seedbed.JobIncomplete {
+		b.must(b.Undo(context.Background(), j.Ref(), o.Error))
+	}
+	b.must(b.Finish(context.Background(), j.Ref(), o))
+	return j
+}
+
+// snapshots expects that acme has n snapshots.
+func (b *bench) snapshots(n int64) {
+	b.Helper()
+	b.equal(get(b.ProjectUse(context.Background(), "acme"))(b).Snapshots, n)
+}
+
+// Snapshots count from the acceptance of the job that takes them until they are removed.
+func testSnapshotQuota(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Snapshots: 2}})
+	one, two := b.madeIn("acme", "web1"), b.madeIn("acme", "web2")
+	other := b.instance("web1")
+	done := seedbed.JobResult{State: seedbed.JobSucceeded}
+	take := func(i seedbed.Instance, name string) {
+		b.Helper()
+		get(b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, name)))(b)
+	}
+	refused := func(i seedbed.Instance, name string) {
+		b.Helper()
+		_, err := b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, name))
+		b.want(err, seedbed.ErrForbidden, `project "acme" is over its quota of snapshots: it would have 3, and 2 is the most`)
+		b.equal(get(b.HasSnapshot(ctx, i.ID, name))(b), false)
+	}
+	take(one, "s1")
+	b.snapshots(1)
+	take(two, "s1")
+	b.end(done)
+	b.end(done)
+	refused(one, "s2")
+	b.snapshots(2)
+	take(other, "s2") // the quota of one project does not concern another
+	b.end(done)
+
+	// One more job for a name that is there adds nothing, however it ends.
+	take(one, "s1")
+	b.end(seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"})
+	b.snapshots(2)
+
+	// What was removed makes room, and so does what was undone. What was left behind does not.
+	get(b.Accept(ctx, volumeJob(seedbed.JobSnapshotRemove, one.ID, "s1")))(b)
+	refused(two, "s2")
+	b.end(done)
+	b.snapshots(1)
+	take(two, "s2")
+	refused(one, "s1")
+	b.end(seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"})
+	take(one, "s1")
+	incomplete := b.end(seedbed.JobResult{State: seedbed.JobIncomplete, Error: "no"})
+	b.equal(get(b.HasSnapshot(ctx, one.ID, "s1"))(b), true)
+	refused(two, "s2")
+	get(b.UndoAgain(ctx, incomplete.ID))(b)
+	j := b.claim()
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}))
+	b.snapshots(1)
+
+	// A snapshot that a later job took is not that of an earlier job which is undone.
+	take(one, "s1")
+	failed := b.end(seedbed.JobResult{State: seedbed.JobFailed, Error: "no", Keep: true})
+	take(one, "s1")
+	b.end(done)
+	get(b.ResumeJob(ctx, failed.ID))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"})
+	b.snapshots(2)
+
+	// Snapshots go with their instance.
+	get(b.Accept(ctx, removeOf(one.ID)))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
+	b.snapshots(1)
+	take(two, "s2")
+}
+
+// The snapshots of volumes that a rebuild has replaced count until that can no longer be undone.
+func testRebuiltSnapshots(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.image("other")
+	b.project("acme")
+	i := b.madeIn("acme", "web1")
+	take := func(name string) {
+		b.Helper()
+		get(b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, name)))(b)
+		b.end(seedbed.JobResult{State: seedbed.JobSucceeded})
+	}
+	rebuild := func() seedbed.JobRef {
+		b.Helper()
+		get(b.Accept(ctx, rebuildOf(get(b.Instance(ctx, i.ID))(b))))(b)
+		j := b.claim()
+		b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
+		return j.Ref()
+	}
+	take("s1")
+	ref := rebuild()
+	b.snapshots(1)
+	b.equal(get(b.HasSnapshot(ctx, i.ID, "s1"))(b), false)
+	b.must(b.Undo(ctx, ref, "no"))
+	b.must(b.Exchange(ctx, ref, seedbed.RebuildBefore))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}))
+	b.equal(get(b.HasSnapshot(ctx, i.ID, "s1"))(b), true)
+
+	ref = rebuild()
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobFailed, Error: "no", Keep: true}))
+	take("s1") // of the new volumes
+	b.snapshots(2)
+	get(b.ResumeJob(ctx, ref.ID))(b)
+	again := b.claim()
+	b.must(b.Exchange(ctx, again.Ref(), seedbed.RebuildNext))
+	b.snapshots(2)
+	b.must(b.Finish(ctx, again.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.snapshots(1)
+	b.equal(get(b.HasSnapshot(ctx, i.ID, "s1"))(b), true)
+}
+
+// Many snapshots are taken at once, of which the quota has room for a few.
+func testSnapshotQuotaRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Snapshots: 7}})
+	all := make([]seedbed.Instance, crowd)
+	for n := range all {
+		all[n] = b.madeIn("acme", nameN(n))
+	}
+	var taken atomic.Int64
+	each(crowd, func(n int) {
+		switch _, err := b.Accept(ctx, volumeJob(seedbed.JobSnapshot, all[n].ID, "s")); {
+		case err == nil:
+			taken.Add(1)
+		case !errors.Is(err, seedbed.ErrForbidden):
+			b.Error(err)
+		}
+	})
+	b.equal(taken.Load(), int64(7))
+	b.snapshots(7)
+}

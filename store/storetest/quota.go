@@ -158,14 +158,16 @@ func testScriptUnbound(b *bench) {
 }
 
 var projectQuotaCases = map[string]func(*bench){
-	"of all resources":     testProjectQuota,
-	"of disks in one pool": testPoolQuota,
-	"of jobs":              testJobQuota,
-	"of resizes":           testProjectResizeQuota,
-	"of objects":           testObjectQuota,
-	"of images":            testImageQuota,
-	"what is used":         testProjectUse,
-	"invalid":              testInvalidQuota,
+	"of all resources":      testProjectQuota,
+	"of disks in one pool":  testPoolQuota,
+	"of jobs":               testJobQuota,
+	"of resizes":            testProjectResizeQuota,
+	"of objects":            testObjectQuota,
+	"of images":             testImageQuota,
+	"of snapshots":          testSnapshotQuota,
+	"snapshots of rebuilds": testRebuiltSnapshots,
+	"what is used":          testProjectUse,
+	"invalid":               testInvalidQuota,
 }
 
 // bounded adds the project acme with a quota.

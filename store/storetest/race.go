@@ -25,6 +25,7 @@ var raceCases = map[string]func(*bench){
 	"claims":          testClaimRace,
 	"project quota":   testProjectQuotaRace,
 	"object quotas":   testObjectQuotaRace,
+	"snapshot quota":  testSnapshotQuotaRace,
 	"one cron slot":   testSlotRace,
 	"one setting":     testSettingRace,
 	"events gap-free": testEventRace,

@@ -86,6 +86,7 @@ func useRows(p wire.ProjectStatus) (rows [][]string) {
 	}
 	add("addresses", u.Addresses, q.Addresses, number)
 	add("jobs that have not ended", u.Jobs, q.Jobs, number)
+	add("snapshots", u.Snapshots, q.Snapshots, number)
 	add("images", u.Images, q.Images, number)
 	add("tokens", u.Tokens, q.Tokens, number)
 	add("hooks", u.Hooks, q.Hooks, number)
@@ -106,6 +107,7 @@ func projectQuotaFlags(prefix string) []cli.Flag {
 		},
 		{Field: prefix + "max_addresses", Usage: "at most `N` addresses of instances; 0: no limit"},
 		{Field: prefix + "max_jobs", Usage: "at most `N` jobs that have not ended; 0: no limit"},
+		{Field: prefix + "max_snapshots", Usage: "at most `N` snapshots of instances; 0: no limit"},
 		{Field: prefix + "max_images", Usage: "at most `N` images; 0: no limit"},
 		{Field: prefix + "max_tokens", Usage: "at most `N` tokens; 0: no limit"},
 		{Field: prefix + "max_hooks", Usage: "at most `N` hooks; 0: no limit"},
@@ -156,7 +158,7 @@ func projectQuotaLine(q seedbed.ProjectQuota) string {
 		most int64
 		what string
 	}{
-		{q.Addresses, "addresses"}, {q.Jobs, "jobs"}, {q.Images, "images"},
+		{q.Addresses, "addresses"}, {q.Jobs, "jobs"}, {q.Snapshots, "snapshots"}, {q.Images, "images"},
 		{q.Tokens, "tokens"}, {q.Hooks, "hooks"}, {q.Endpoints, "endpoints"},
 	} {
 		if of.most > 0 {

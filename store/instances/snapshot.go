@@ -1,0 +1,82 @@
+package instances
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// snapshotOf returns the name of the snapshot that a job takes or removes.
+func snapshotOf(j seedbed.Job) (string, error) {
+	var input seedbed.SnapshotJob
+	if err := json.Unmarshal(j.Spec, &input); err != nil {
+		return "", fmt.Errorf("the input of %s job %s: %w", j.Kind, j.ID, err)
+	}
+	return input.Name, nil
+}
+
+// AddSnapshot records the snapshot that a job is to take of its instance. It reports whether there was no
+// record of one of that name.
+func AddSnapshot(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) (added bool, err error) {
+	name, err := snapshotOf(j)
+	if err != nil {
+		return false, err
+	}
+	n, err := sqldb.Affect(ctx, tx, `INSERT INTO snapshot (instance, name, job) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		j.Instance, name, j.ID)
+	return n == 1, err
+}
+
+// EndSnapshots records which snapshots there are when a job ends in that state. Gone are the one that it has
+// removed, the one that it took and has undone, and those of volumes that it has replaced. What a job has
+// left behind is still there.
+func EndSnapshots(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobState) error {
+	switch {
+	case j.Kind == seedbed.JobRebuild && in == seedbed.JobSucceeded:
+		return sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND rebuild = $2`, j.Instance, j.ID)
+	case j.Kind == seedbed.JobSnapshot && in == seedbed.JobRolledBack:
+		return sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND job = $2`, j.Instance, j.ID)
+	case j.Kind == seedbed.JobSnapshot && in == seedbed.JobSucceeded: // an earlier job may have taken a part of it
+		name, err := snapshotOf(j)
+		if err != nil {
+			return err
+		}
+		return sqldb.Exec(ctx, tx, `UPDATE snapshot SET job = $1 WHERE instance = $2 AND name = $3 AND rebuild = '' AND job <> $1`,
+			j.ID, j.Instance, name)
+	case j.Kind == seedbed.JobSnapshotRemove && in == seedbed.JobSucceeded:
+		name, err := snapshotOf(j)
+		if err != nil {
+			return err
+		}
+		return sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, name)
+	}
+	return nil
+}
+
+// ReplaceSnapshots records that a rebuild has replaced the volumes of its instance. Their snapshots count
+// until that can no longer be undone.
+func ReplaceSnapshots(ctx context.Context, tx *sqldb.Tx, rebuild seedbed.Job) error {
+	return sqldb.Exec(ctx, tx, `UPDATE snapshot SET rebuild = $1 WHERE instance = $2 AND rebuild = ''`, rebuild.ID, rebuild.Instance)
+}
+
+// RestoreSnapshots records that the instance has the volumes again which a rebuild had replaced.
+func RestoreSnapshots(ctx context.Context, tx *sqldb.Tx, rebuild seedbed.Job) error {
+	if err := sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND rebuild = ''`, rebuild.Instance); err != nil {
+		return err
+	}
+	return sqldb.Exec(ctx, tx, `UPDATE snapshot SET rebuild = '' WHERE instance = $1 AND rebuild = $2`, rebuild.Instance, rebuild.ID)
+}
+
+// HasSnapshot reports whether a snapshot of an instance is recorded: a job takes it, or has taken it. It may
+// have been removed from the pool by other means.
+func (s *Store) HasSnapshot(ctx context.Context, id seedbed.InstanceID, name string) (has bool, err error) {
+	err = s.db.View(ctx, "read snapshot", func(tx *sqldb.Tx) error {
+		has, err = sqldb.One(ctx, tx, sqldb.Value[bool], nil,
+			`SELECT true FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, id, name)
+		return err
+	})
+	return has, err
+}

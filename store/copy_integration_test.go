@@ -98,6 +98,9 @@ func everything(t *testing.T, db *DB) {
 	web := do(db.InstanceByName(ctx, seedbed.InDefault("web0")))(t)
 	do(db.Accept(ctx, seedbed.Acceptance{Rebuild: &web,
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRebuild, Instance: web.ID, Spec: []byte(`{}`)}}))(t)
+	kept := do(db.InstanceByName(ctx, seedbed.InDefault("web4")))(t)
+	do(db.Accept(ctx, seedbed.Acceptance{
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobSnapshot, Instance: kept.ID, Spec: []byte(`{"name":"before"}`)}}))(t)
 	do(db.AddMaintenance(ctx, "node", "", seedbed.Maintenance{Code: "system-reboot", NotBefore: time.Now()}))(t)
 	do(db.CronSlot(ctx, "mappings", time.Now()))(t)
 	do(db.CreateToken(asked(ctx), seedbed.Token{Name: "ci", Role: seedbed.RoleViewer}, [32]byte{0, 200}))(t)

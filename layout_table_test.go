@@ -12,11 +12,11 @@ var layout = map[string]string{
 	"api/wire":   "",
 	"api/rest":   "api/wire api/server internal/httpserve",
 	"api/pvc":    "api/wire api/server internal/httpserve",
-	"api/server": "api/wire internal/header internal/httpserve internal/sleep internal/userdata",
+	"api/server": "api/wire internal/header internal/httpserve internal/sleep internal/throttle internal/userdata",
 	"api/client": "api/wire internal/sleep",
 
 	// Deliveries that come in and go out.
-	"webhook":           "internal/header internal/httpserve webhook/signature",
+	"webhook":           "internal/header internal/httpserve internal/throttle webhook/signature",
 	"webhook/outbox":    "internal/build webhook/signature",
 	"webhook/signature": "internal/header",
 
@@ -101,6 +101,7 @@ var layout = map[string]string{
 	"internal/reload":    "",
 	"internal/run":       "internal/build internal/config internal/httpserve",
 	"internal/sleep":     "",
+	"internal/throttle":  "",
 	"internal/userdata":  "",
 
 	// What tests and benchmarks are made with.

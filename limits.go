@@ -1,6 +1,9 @@
 package seedbed
 
-import "maps"
+import (
+	"maps"
+	"math"
+)
 
 // The bounds of what an instance may have. They prevent mistakes and abuse; the job finds out what
 // the host can really give.
@@ -60,6 +63,61 @@ type ProjectQuota struct {
 	// Jobs bounds the jobs that have not ended.
 	Jobs int64 `json:"max_jobs,omitempty"`
 	ObjectQuota
+	RateQuota
+}
+
+// RateQuota bounds what is done for a project in a second, on each control host. Zero means no bound.
+type RateQuota struct {
+	// APIRate bounds the API's requests per second with the project's tokens, and APIBurst those at once.
+	APIRate  float64 `json:"api_rate,omitempty"`
+	APIBurst int     `json:"api_burst,omitempty"`
+	// HookRate bounds the verified deliveries per second to the project's hooks, and HookBurst those at once.
+	HookRate  float64 `json:"hook_rate,omitempty"`
+	HookBurst int     `json:"hook_burst,omitempty"`
+}
+
+// Rate is how often something may be done, and how often at once. The zero Rate bounds nothing.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+// Requests returns the rate of the API's requests.
+func (q RateQuota) Requests() Rate { return rateOf(q.APIRate, q.APIBurst) }
+
+// Deliveries returns the rate of deliveries to hooks.
+func (q RateQuota) Deliveries() Rate { return rateOf(q.HookRate, q.HookBurst) }
+
+const (
+	// leastBurst is the least burst of a rate that has none of its own, which is otherwise that of two seconds.
+	leastBurst = 10
+	maxRate    = 100_000
+	maxBurst   = 1_000_000
+)
+
+func rateOf(perSecond float64, burst int) Rate {
+	if perSecond > 0 && burst == 0 {
+		burst = max(leastBurst, int(math.Ceil(2*perSecond)))
+	}
+	return Rate{perSecond, burst}
+}
+
+func (q RateQuota) check() error {
+	for _, r := range []struct {
+		name      string
+		perSecond float64
+		burst     int
+	}{{"api", q.APIRate, q.APIBurst}, {"hook", q.HookRate, q.HookBurst}} {
+		switch {
+		case !(r.perSecond >= 0 && r.perSecond <= maxRate):
+			return Errorf(ErrInvalid, "%s_rate is %g: expected at most %d per second, or 0 for no limit", r.name, r.perSecond, maxRate)
+		case r.burst < 0 || r.burst > maxBurst:
+			return Errorf(ErrInvalid, "%s_burst is %d: expected at most %d, or 0 for the default", r.name, r.burst, maxBurst)
+		case r.burst > 0 && r.perSecond == 0:
+			return Errorf(ErrInvalid, "%s_burst is without effect: expected a %s_rate too", r.name, r.name)
+		}
+	}
+	return nil
 }
 
 // ObjectQuota bounds how many objects a project may have, apart from its instances. Zero means no bound.
@@ -73,7 +131,9 @@ type ObjectQuota struct {
 }
 
 // IsZero reports whether the quota bounds nothing.
-func (q ProjectQuota) IsZero() bool { return !q.BoundsWork() && q.ObjectQuota == ObjectQuota{} }
+func (q ProjectQuota) IsZero() bool {
+	return !q.BoundsWork() && q.ObjectQuota == ObjectQuota{} && q.RateQuota == RateQuota{}
+}
 
 // BoundsWork reports whether the quota bounds instances, what they have, or jobs.
 func (q ProjectQuota) BoundsWork() bool {
@@ -83,7 +143,7 @@ func (q ProjectQuota) BoundsWork() bool {
 // Equal reports whether two quotas bound the same.
 func (q ProjectQuota) Equal(other ProjectQuota) bool {
 	return q.TokenQuota == other.TokenQuota && maps.Equal(q.DiskIn, other.DiskIn) && q.Addresses == other.Addresses &&
-		q.Jobs == other.Jobs && q.ObjectQuota == other.ObjectQuota
+		q.Jobs == other.Jobs && q.ObjectQuota == other.ObjectQuota && q.RateQuota == other.RateQuota
 }
 
 // maxQuotaPools is the largest number of pools whose disks a quota bounds.
@@ -104,6 +164,9 @@ func (q ProjectQuota) Check() error {
 		if most <= 0 {
 			return Errorf(ErrInvalid, "max_disk_in: pool %q has %s: expected a size, or no entry for no limit", pool, most)
 		}
+	}
+	if err := q.RateQuota.check(); err != nil {
+		return err
 	}
 	return q.TokenQuota.Check()
 }

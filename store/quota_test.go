@@ -2,6 +2,8 @@ package store
 
 import (
 	"errors"
+	"log/slog"
+	"path/filepath"
 	"testing"
 
 	"seedbed"
@@ -44,4 +46,19 @@ func checkQualifiedImages(t *testing.T, db *DB) {
 func TestQualifiedImagesCount(t *testing.T) {
 	t.Parallel()
 	checkQualifiedImages(t, fresh(t))
+}
+
+// BenchmarkProjectRates reads the rates of a project, as for each request.
+func BenchmarkProjectRates(b *testing.B) {
+	db, err := Open(b.Context(), Config{Path: filepath.Join(b.TempDir(), "seedbed.db"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := db.ProjectRates(b.Context(), seedbed.DefaultProject); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -1,9 +1,12 @@
 package webhook
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
 	"golang.org/x/time/rate"
 
 	"seedbed"
@@ -63,3 +66,23 @@ func limitOf(h seedbed.Hook) rate.Limit { return rate.Limit(h.Rate) }
 
 // burstOf returns the number of deliveries of one second, but at least one.
 func burstOf(h seedbed.Hook) int { return max(1, int(h.Rate)) }
+
+// slow refuses a delivery with 429 if the project of its hook is above its rate. Only verified deliveries
+// count, so that a stranger cannot use up the rate.
+func (r *receiver) slow(ctx context.Context, c *fiber.Ctx, d *delivered) error {
+	if r.ProjectRates == nil {
+		return nil
+	}
+	project := seedbed.ProjectOf(d.Hook)
+	rates, err := r.ProjectRates(ctx, project)
+	if err != nil {
+		d.log().Error("webhook not accepted: the rate of its project cannot be read", "err", err)
+		return problemOf(seedbed.ErrUnavailable)
+	}
+	wait := r.rates.Enter(project, rates.Deliveries(), d.Received)
+	if wait == 0 {
+		return nil
+	}
+	d.log().Warn("webhook throttled", "err", "its project is above its rate")
+	return busy(c, wait, fmt.Sprintf("project %q is above its rate of %g deliveries per second; try again later", project, rates.HookRate))
+}

@@ -78,9 +78,12 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 	leave, wait := r.rateLimiters.enter(d.hook, d.Received)
 	if leave == nil {
 		d.log().Warn("webhook throttled", "err", "the hook is at its limit")
-		return r.counts.refused(d, busy(c, wait))
+		return r.counts.refused(d, busy(c, wait, "the hook is at its limit; try again later"))
 	}
 	defer leave()
+	if err := r.slow(ctx, c, d); err != nil {
+		return r.counts.refused(d, err)
+	}
 	d.Headers, d.event.query = shown(f, d.hook), queryOf(string(c.Context().QueryArgs().QueryString()))
 	d.event.headers = d.Headers
 	a, err := r.process(ctx, d)

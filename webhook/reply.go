@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -130,8 +129,8 @@ func (r *receiver) pause(ctx context.Context, hint <-chan struct{}, at <-chan ti
 	return true
 }
 
-// busy answers that the hook is at its limit.
-func busy(c *fiber.Ctx, wait time.Duration) error {
-	c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int(math.Ceil(max(wait, time.Second).Seconds()))))
-	return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable", Detail: "the hook is at its limit; try again later"}
+// busy answers that the limit of what the text names is reached.
+func busy(c *fiber.Ctx, wait time.Duration, detail string) error {
+	c.Set(fiber.HeaderRetryAfter, httpserve.Seconds(wait))
+	return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable", Detail: detail}
 }

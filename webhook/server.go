@@ -12,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/internal/throttle"
 	"seedbed/webhook/signature"
 
 	"github.com/gofiber/fiber/v2"
@@ -105,6 +106,9 @@ type Config struct {
 	Certificates bool
 	// HookNow is like Hooks.Hook but bypasses its cache; nil if it has no cache.
 	HookNow func(ctx context.Context, name string) (seedbed.Hook, error)
+	// ProjectRates returns the rates of a project. It is called for each verified delivery, and so must be
+	// cached. Nil means that no project has a rate.
+	ProjectRates func(ctx context.Context, name string) (seedbed.RateQuota, error)
 }
 
 // Server receives webhooks.
@@ -114,12 +118,14 @@ type Server struct {
 	// dummyKey stands in for the key of a hook that does not exist.
 	dummyKey     []byte
 	rateLimiters rateLimiters
-	compiled     compiled
-	backlog      backlog
-	refreshes    refreshes
-	counts       counts
-	rejections   rejections
-	bounds       bounds
+	// rates are those of projects.
+	rates      throttle.Limiter
+	compiled   compiled
+	backlog    backlog
+	refreshes  refreshes
+	counts     counts
+	rejections rejections
+	bounds     bounds
 	// waits bounds how many requests wait for a job's end.
 	waits chan struct{}
 }

@@ -60,6 +60,7 @@ func installOn(t *testing.T, db *store.DB, c webhook.Config) *installation {
 	serving, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	c.Hooks, c.History, c.Jobs, c.Intake, c.Queue = db, db, db, requests, db
+	c.ProjectRates = db.ProjectRates
 	c.Log, c.APIBase = slog.New(slog.DiscardHandler), "http://127.0.0.1:7370"
 	server := webhook.New(c)
 	go func() { done <- server.Serve(serving, ln) }()

@@ -51,6 +51,10 @@ type Options struct {
 	// CA is a PEM file with the certificates of the authorities that may sign the API's
 	// certificate. Empty means the system's authorities.
 	CA string
+	// Waiting is called before a call waits because the server has answered 429 with the time of the
+	// next attempt. err says why. If it is nil, or the wait would be long, the call returns err instead.
+	// An upload does not wait.
+	Waiting func(err error, wait time.Duration)
 }
 
 // Client calls one API. It is safe for concurrent use.
@@ -59,6 +63,7 @@ type Client struct {
 	project     string
 	where       string // for messages
 	http        *http.Client
+	waiting     func(error, time.Duration)
 	job         seedbed.JobOptions // of the jobs that the client starts
 	force       bool               // of documents that no guest can use
 }
@@ -74,7 +79,7 @@ func New(o Options) (*Client, error) {
 		MaxIdleConns:          4,
 		ResponseHeaderTimeout: 2 * time.Minute,
 	}
-	c := &Client{base: strings.TrimSuffix(o.URL, "/"), token: o.Token, project: o.Project, where: o.URL}
+	c := &Client{base: strings.TrimSuffix(o.URL, "/"), token: o.Token, project: o.Project, where: o.URL, waiting: o.Waiting}
 	if o.Socket != "" {
 		c.base, c.where = "http://seedbed", o.Socket
 		transport.Proxy = nil
@@ -149,14 +154,27 @@ func (c *Client) do(ctx context.Context, r call) error {
 	return err
 }
 
-// once sends a request once. cut is set if the connection broke before the answer, so that it is not
-// known whether the request was carried out.
+// once sends a request once, apart from attempts that the server answered with 429. cut is set if the
+// connection broke before the answer, so that it is not known whether the request was carried out.
 func (c *Client) once(ctx context.Context, r call) (cut bool, err error) {
+	if r.upload != nil {
+		cut, _, err = c.send(ctx, r)
+		return cut, err
+	}
+	err = c.patiently(ctx, func() (again time.Duration, err error) {
+		cut, again, err = c.send(ctx, r)
+		return again, err
+	})
+	return cut, err
+}
+
+// send makes one attempt. again is when to try again, if the server said so.
+func (c *Client) send(ctx context.Context, r call) (cut bool, again time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	req, err := c.request(limited, r)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	send := c.http
 	if r.upload != nil {
@@ -165,29 +183,29 @@ func (c *Client) once(ctx context.Context, r call) (cut bool, err error) {
 	}
 	resp, err := send.Do(req)
 	if err != nil {
-		return !dialed(err), c.unanswered(ctx, err)
+		return !dialed(err), 0, c.unanswered(ctx, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return true, c.unanswered(ctx, err)
+		return true, 0, c.unanswered(ctx, err)
 	}
 	if r.link != nil {
 		*r.link = resp.Header.Get("Link")
 	}
 	switch {
 	case len(body) > maxAnswer:
-		return false, fmt.Errorf("%s %s: the answer is larger than %s", r.method, r.path, seedbed.Bytes(maxAnswer))
+		return false, 0, fmt.Errorf("%s %s: the answer is larger than %s", r.method, r.path, seedbed.Bytes(maxAnswer))
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return false, c.problem(resp, body)
+		return false, retryAfter(resp), c.problem(resp, body)
 	case r.raw != nil:
 		*r.raw = body
 	case r.answer != nil:
 		if err := json.Unmarshal(body, r.answer); err != nil {
-			return false, fmt.Errorf("%s %s: the answer is not Seedbed's (is %s its API?): %w", r.method, r.path, c.where, err)
+			return false, 0, fmt.Errorf("%s %s: the answer is not Seedbed's (is %s its API?): %w", r.method, r.path, c.where, err)
 		}
 	}
-	return false, nil
+	return false, 0, nil
 }
 
 // dialed reports whether err is about connecting: the request was not sent.

@@ -69,11 +69,22 @@ func readEvents(r io.Reader, on func(message) error) error {
 // events reads one stream from after the event with that ID; 0 means the beginning. ended reports
 // whether the stream is complete.
 func (c *Client) events(ctx context.Context, path string, last int64, on func(message) error) (ended bool, err error) {
+	err = c.patiently(ctx, func() (again time.Duration, err error) {
+		ended, again, err = c.stream(ctx, path, last, on)
+		return again, err
+	})
+	return ended, err
+}
+
+// stream is events without further attempts. again is when to try again, if the server said so.
+func (c *Client) stream(
+	ctx context.Context, path string, last int64, on func(message) error,
+) (ended bool, again time.Duration, err error) {
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := c.request(limited, call{method: http.MethodGet, path: path})
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	req.Header.Set("Accept", mimeEvents)
 	if last > 0 {
@@ -81,20 +92,20 @@ func (c *Client) events(ctx context.Context, path string, last int64, on func(me
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return false, c.unanswered(ctx, err)
+		return false, 0, c.unanswered(ctx, err)
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNoContent:
-		return true, nil
+		return true, 0, nil
 	case resp.StatusCode != http.StatusOK:
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		if err != nil {
-			return false, c.unanswered(ctx, err)
+			return false, 0, c.unanswered(ctx, err)
 		}
-		return false, c.problem(resp, body)
+		return false, retryAfter(resp), c.problem(resp, body)
 	case !strings.HasPrefix(resp.Header.Get("Content-Type"), mimeEvents):
-		return false, fmt.Errorf("GET %s: the answer is not a stream of events (is %s Seedbed's API?)", path, c.where)
+		return false, 0, fmt.Errorf("GET %s: the answer is not a stream of events (is %s Seedbed's API?)", path, c.where)
 	}
 	idle := time.AfterFunc(silence, cancel)
 	defer idle.Stop()
@@ -105,15 +116,15 @@ func (c *Client) events(ctx context.Context, path string, last int64, on func(me
 	})
 	switch {
 	case errors.Is(told, errStop):
-		return true, nil
+		return true, 0, nil
 	case told != nil:
-		return false, told
+		return false, 0, told
 	case err != nil && ctx.Err() == nil && limited.Err() != nil:
-		return false, seedbed.Errorf(seedbed.ErrUnavailable, "the API on %s has sent nothing for %s", c.where, silence)
+		return false, 0, seedbed.Errorf(seedbed.ErrUnavailable, "the API on %s has sent nothing for %s", c.where, silence)
 	case err != nil:
-		return false, c.unanswered(ctx, err)
+		return false, 0, c.unanswered(ctx, err)
 	}
-	return false, seedbed.Errorf(seedbed.ErrUnavailable, "the API on %s ended the stream", c.where)
+	return false, 0, seedbed.Errorf(seedbed.ErrUnavailable, "the API on %s ended the stream", c.where)
 }
 
 // touching is a reader that reports each read of data.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -66,8 +67,30 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 	if who == nil {
 		return r.unauthenticated(c, given, peer)
 	}
+	if err := r.slow(c, *who); err != nil {
+		return err
+	}
 	c.Locals(callerKey, *who)
 	return c.Next()
+}
+
+// slow refuses a request with 429 if the caller's project is above its rate. The admins of the installation
+// are not slowed down, whatever project they act in.
+func (r *Router) slow(c *fiber.Ctx, who Caller) error {
+	if who.May(seedbed.ActionProjectEnter) {
+		return nil
+	}
+	rates, err := r.Store.ProjectRates(r.base, who.Project)
+	if err != nil {
+		return err
+	}
+	wait := r.rates.Enter(who.Project, rates.Requests(), time.Now())
+	if wait == 0 {
+		return nil
+	}
+	c.Set(fiber.HeaderRetryAfter, httpserve.Seconds(wait))
+	return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable",
+		Detail: fmt.Sprintf("project %q is above its rate of %g requests per second to the API: try again later", who.Project, rates.APIRate)}
 }
 
 // callerWith returns the holder of a token, whose secret has that digest.

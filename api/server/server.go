@@ -17,6 +17,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/internal/throttle"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
@@ -114,8 +115,10 @@ type Config struct {
 // Server is the REST API.
 type Server struct {
 	Config
-	token    [sha256.Size]byte
-	guesses  guesses
+	token   [sha256.Size]byte
+	guesses guesses
+	// rates are those of projects.
+	rates    throttle.Limiter
 	sessions sessions
 	streams  shares
 	// waits bounds the number of requests that wait for events concurrently.

@@ -185,6 +185,8 @@ type Access interface {
 	Projects(ctx context.Context) ([]seedbed.Project, error)
 	// ChangeProject applies change to a project's description and quota.
 	ChangeProject(ctx context.Context, name string, change func(*seedbed.Project) error) (seedbed.Project, error)
+	// ProjectRates returns the rates of a project, from a cache.
+	ProjectRates(ctx context.Context, name string) (seedbed.RateQuota, error)
 	// ProjectUse returns what the instances and jobs of a project have.
 	ProjectUse(ctx context.Context, name string) (seedbed.Use, error)
 	// DeleteProject removes a project. It returns ErrInUse, naming what it has.

@@ -33,6 +33,7 @@ func openHooks(c config.Config, db *store.DB, intake *intake.Intake, log *slog.L
 		Hooks: db, History: db, Jobs: db, Intake: intake, Queue: db, MaxQueued: c.Jobs.MaxQueued, Log: log,
 		APIBase: apiURL(c.API), MaxBody: c.Webhook.MaxBody,
 		TrustedProxies: c.Webhook.TrustedProxies, TLS: listener, Certificates: c.Webhook.TLS.ClientCA != "", HookNow: db.HookNow,
+		ProjectRates: db.ProjectRates,
 	}), nil
 }
 

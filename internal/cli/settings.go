@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -95,6 +96,9 @@ func (a *App) Client() (*client.Client, error) {
 	o, err := a.Options()
 	if err != nil {
 		return nil, err
+	}
+	o.Waiting = func(err error, wait time.Duration) {
+		fmt.Fprintf(a.Err, "seedbed: %s (trying again in %s)\n", OneLine(err.Error()), wait)
 	}
 	c, err := client.New(o)
 	if err != nil {

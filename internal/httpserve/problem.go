@@ -2,7 +2,10 @@ package httpserve
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
+	"strconv"
+	"time"
 
 	"seedbed"
 
@@ -32,6 +35,11 @@ type Problem struct {
 
 // Error returns the detail.
 func (p Problem) Error() string { return p.Detail }
+
+// Seconds returns a time to wait as the header Retry-After has it: in whole seconds, at least one.
+func Seconds(wait time.Duration) string {
+	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
+}
 
 // Write answers p. It adds Retry-After if p is 503.
 func (p Problem) Write(ctx *fasthttp.RequestCtx) {

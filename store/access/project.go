@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -74,6 +75,27 @@ func (s *Store) Project(ctx context.Context, name string) (p seedbed.Project, er
 		return err
 	})
 	return p, err
+}
+
+// ratesTime bounds the read of a project's rates.
+const ratesTime = 5 * time.Second
+
+// ProjectRates returns the rates of the project called name. The caller asks for each request, so it
+// allocates nothing while they are cached.
+func (s *Store) ProjectRates(ctx context.Context, name string) (seedbed.RateQuota, error) {
+	if r, ok := sqldb.Known[seedbed.RateQuota](s.db, "rates", name); ok {
+		return r, nil
+	}
+	return s.readRates(ctx, name)
+}
+
+func (s *Store) readRates(ctx context.Context, name string) (seedbed.RateQuota, error) {
+	ctx, cancel := context.WithTimeout(ctx, ratesTime)
+	defer cancel()
+	return sqldb.Cached(s.db, "rates", name, func() (seedbed.RateQuota, error) {
+		p, err := s.Project(ctx, name)
+		return p.Quota.RateQuota, err
+	})
 }
 
 // Projects returns all projects sorted by name.

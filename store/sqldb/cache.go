@@ -39,14 +39,26 @@ func Cached[T any](db *DB, kind, name string, read func() (T, error)) (T, error)
 		return read()
 	}
 	now := c.writes.Load() // before the read: a concurrent write invalidates its result
-	c.mu.Lock()
-	v, ok := c.values[key]
-	ok = ok && c.at == now
-	c.mu.Unlock()
-	if ok {
-		return v.(T), nil
+	if v, ok := Known[T](db, kind, name); ok {
+		return v, nil
 	}
 	return fill(c, now, key, read)
+}
+
+// Known returns the cached value that Cached would return without a read. ok is false if there is none.
+func Known[T any](db *DB, kind, name string) (t T, ok bool) {
+	c := &db.cache
+	if c.deaf.Load() || db.closed.Load() {
+		return t, false
+	}
+	now := c.writes.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.values[cacheKey{kind, name}]
+	if !ok || c.at != now {
+		return t, false
+	}
+	return v.(T), true
 }
 
 // Renewed calls read and caches its result in place of an older one, which another process's write

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"seedbed"
 	"seedbed/store"
@@ -279,4 +280,30 @@ func testSnapshotQuotaRace(b *bench) {
 	})
 	b.equal(taken.Load(), int64(7))
 	b.snapshots(7)
+}
+
+// A changed rate is seen by every program within a second.
+func testProjectRates(b *bench) {
+	ctx := context.Background()
+	rates := func() (all [2]float64) {
+		for n := range all { // by the one program and the other, if there is one
+			all[n] = get(b.turn().ProjectRates(ctx, "acme"))(b).APIRate
+		}
+		return all
+	}
+	b.bounded(seedbed.ProjectQuota{RateQuota: seedbed.RateQuota{APIRate: 1}})
+	b.equal(rates(), [2]float64{1, 1})
+	for n := 2.0; n < 6; n++ {
+		get(b.turn().ChangeProject(ctx, "acme", func(p *seedbed.Project) error {
+			p.Quota.APIRate = n
+			return nil
+		}))(b)
+		changed := time.Now()
+		b.until("the rate is seen", func() bool { return rates() == [2]float64{n, n} })
+		if took := time.Since(changed); took > time.Second {
+			b.Errorf("the rate was seen after %s", took)
+		}
+	}
+	_, err := b.ProjectRates(ctx, "none")
+	b.want(err, seedbed.ErrNotFound)
 }

@@ -26,6 +26,7 @@ var raceCases = map[string]func(*bench){
 	"project quota":   testProjectQuotaRace,
 	"object quotas":   testObjectQuotaRace,
 	"snapshot quota":  testSnapshotQuotaRace,
+	"project rates":   testProjectRates,
 	"one cron slot":   testSlotRace,
 	"one setting":     testSettingRace,
 	"events gap-free": testEventRace,

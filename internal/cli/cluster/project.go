@@ -91,6 +91,13 @@ func useRows(p wire.ProjectStatus) (rows [][]string) {
 	add("tokens", u.Tokens, q.Tokens, number)
 	add("hooks", u.Hooks, q.Hooks, number)
 	add("endpoints", u.Endpoints, q.Endpoints, number)
+	rate := func(what string, r seedbed.Rate) {
+		if r.PerSecond > 0 {
+			rows = append(rows, []string{what, "", fmt.Sprintf("%g per second, %d at once", r.PerSecond, r.Burst), ""})
+		}
+	}
+	rate("requests to the API", q.Requests())
+	rate("deliveries to hooks", q.Deliveries())
 	return rows
 }
 
@@ -112,6 +119,10 @@ func projectQuotaFlags(prefix string) []cli.Flag {
 		{Field: prefix + "max_tokens", Usage: "at most `N` tokens; 0: no limit"},
 		{Field: prefix + "max_hooks", Usage: "at most `N` hooks; 0: no limit"},
 		{Field: prefix + "max_endpoints", Usage: "at most `N` endpoints; 0: no limit"},
+		{Field: prefix + "api_rate", Usage: "at most `N` requests per second to the API, on each control host; 0: no limit"},
+		{Field: prefix + "api_burst", Usage: "at most `N` of these requests at once; 0: twice --api-rate, and at least 10"},
+		{Field: prefix + "hook_rate", Usage: "at most `N` deliveries per second to hooks, on each control host; 0: no limit"},
+		{Field: prefix + "hook_burst", Usage: "at most `N` of these deliveries at once; 0: twice --hook-rate, and at least 10"},
 	}
 }
 
@@ -164,6 +175,12 @@ func projectQuotaLine(q seedbed.ProjectQuota) string {
 		if of.most > 0 {
 			all = append(all, fmt.Sprintf("%d %s", of.most, of.what))
 		}
+	}
+	if q.APIRate > 0 {
+		all = append(all, fmt.Sprintf("%g requests per second", q.APIRate))
+	}
+	if q.HookRate > 0 {
+		all = append(all, fmt.Sprintf("%g deliveries per second", q.HookRate))
 	}
 	return strings.Join(all, ", ")
 }

@@ -184,9 +184,9 @@ func checkWithProjects(t *testing.T, db *DB) {
 		t.Errorf("jobs %+v", jobs)
 	}
 	for what, projects := range map[string][]string{
-		"tokens":        projectsOf(do(db.Tokens(ctx))(t), func(x seedbed.Token) string { return x.Project }),
-		"hooks":         projectsOf(do(db.Hooks(ctx))(t), func(x seedbed.Hook) string { return x.Project }),
-		"endpoints":     projectsOf(do(db.Endpoints(ctx))(t), func(x seedbed.Endpoint) string { return x.Project }),
+		"tokens":    projectsOf(do(db.Tokens(ctx))(t), func(x seedbed.Token) string { return x.Project }),
+		"hooks":     projectsOf(do(db.Hooks(ctx))(t), func(x seedbed.Hook) string { return x.Project }),
+		"endpoints": projectsOf(do(db.Endpoints(ctx))(t), func(x seedbed.Endpoint) string { return x.Project }),
 		"audit entries": projectsOf(do(db.Audit(ctx, seedbed.AuditQuery{Scope: seedbed.AllProjects()}))(t),
 			func(x seedbed.AuditEntry) string { return x.Project }),
 	} {

@@ -104,7 +104,7 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
 	"NewToken", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate", "UserData", "Script",
-	"ScriptOptions", "OVA",
+	"ScriptOptions", "OVA", "StoredVolume",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

@@ -242,6 +242,7 @@ func TestClonedTag(t *testing.T) {
 	base := connect(t, memory)
 	d := open(t, memory)
 	s := newSpec(t, base, seedbed.Disk{})
+	s.Project = "acme"
 	if err := d.DefineDomain(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -261,6 +262,9 @@ func TestClonedTag(t *testing.T) {
 	all, err := d.Domains(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != s.ID {
 		t.Errorf("Domains: %+v, %v; want only the original", all, err)
+	}
+	if f, err := d.ForeignDomain(t.Context(), "clone"); err != nil || f.Project != "acme" {
+		t.Errorf("the copy: %+v, %v; want the project of the original", f, err)
 	}
 }
 

@@ -46,6 +46,23 @@ func (r Role) BuiltIn() (ActionSet, bool) {
 	return set, ok
 }
 
+// Description returns what a built-in role is for.
+func (r Role) Description() string {
+	return map[Role]string{
+		RoleViewer:   "reads everything except what may hold secrets",
+		RoleOperator: "also makes, changes and removes instances, images and profiles",
+		RoleAdmin:    "does everything",
+	}[r]
+}
+
+// CheckCustom returns ErrConflict if the role is built in.
+func (r Role) CheckCustom() error {
+	if _, ok := r.BuiltIn(); ok {
+		return Errorf(ErrConflict, "role %s is built in: it cannot be made, changed or removed", r)
+	}
+	return nil
+}
+
 // ParseRole parses the name of a role, which may not exist. It returns ErrInvalid for a text that cannot
 // be one.
 func ParseRole(s string) (Role, error) {
@@ -65,10 +82,11 @@ type CustomRole struct {
 	Name        Role   `json:"name"`
 	Description string `json:"description"`
 	// Actions are the names of actions, and "noun.*" for all actions of that noun, sorted.
-	Actions  []string  `json:"actions"`
-	Revision int64     `json:"revision"`
-	Created  time.Time `json:"created"`
-	Changed  time.Time `json:"changed"`
+	Actions []string `json:"actions"`
+	// Revision, Created and Changed are zero for a built-in role.
+	Revision int64     `json:"revision,omitzero"`
+	Created  time.Time `json:"created,omitzero"`
+	Changed  time.Time `json:"changed,omitzero"`
 }
 
 // Set returns the actions that the role has in this release.
@@ -82,8 +100,8 @@ func (r CustomRole) Check() error {
 	if _, err := ParseRole(string(r.Name)); err != nil {
 		return err
 	}
-	if _, ok := r.Name.BuiltIn(); ok {
-		return Errorf(ErrConflict, "role %s is built in: it cannot be made, changed or removed", r.Name)
+	if err := r.Name.CheckCustom(); err != nil {
+		return err
 	}
 	if len(r.Description) > MaxRoleDescription {
 		return Errorf(ErrInvalid, "role %s: its description has %d bytes: expected at most %d", r.Name, len(r.Description), MaxRoleDescription)

@@ -15,6 +15,7 @@ import (
 // shared are the routes in a project that show objects which all projects share.
 var shared = map[string]bool{
 	"GET /images/:name": true, "GET /profiles/:name": true, "GET /networks/:name": true,
+	"GET /roles/:name": true,
 }
 
 // named is an object of each kind that paths name, by the segment before its name.

@@ -23,6 +23,7 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 	for _, one := range [][2]string{
 		{"/nodes", `{"name":"hv9","worker":"https://hv9.example:7375","cordoned":true}`},
 		{"/projects", `{"name":"acme"}`}, {"/tokens", `{"name":"robot","role":"viewer"}`},
+		{"/roles", `{"name":"robots","actions":["instance.read"]}`},
 		{"/profiles", `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`},
 		{"/templates/system", `{"name":"s","vcpus":1,"memory":"512MiB"}`},
 		{"/templates/network", `{"name":"n"}`}, {"/templates/network/n/vnis", `{"vni":"default"}`},
@@ -139,7 +140,7 @@ var oneObject = regexp.MustCompile(`/:\w+$`)
 func TestEveryObjectHasAnETag(t *testing.T) {
 	t.Parallel()
 	s, job := changeable(t)
-	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "projects": "acme",
+	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
 		"images": "spare", "profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
 		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1"}

@@ -33,6 +33,7 @@ var (
 		"SystemTemplateRequest":  seedbed.CatalogueSystem{},
 		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
 		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
+		"RoleRequest": wire.RoleRequest{}, "RoleDefinition": wire.RoleDefinition{},
 		"Project": seedbed.Project{}, "ProjectRequest": wire.ProjectRequest{}, "ProjectChange": wire.ProjectChange{},
 		"ProjectStatus": wire.ProjectStatus{}, "ProjectQuota": seedbed.ProjectQuota{}, "Use": seedbed.Use{},
 	}
@@ -51,6 +52,7 @@ var (
 		"Orphan": seedbed.Orphan{}, "Outgoing": seedbed.Outgoing{}, "Overview": wire.Overview{}, "Placement": seedbed.Placement{},
 		"Plan": seedbed.Plan{}, "Receipt": seedbed.Receipt{}, "Redelivery": seedbed.Redelivery{},
 		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": wire.StoredVolume{}, "Token": seedbed.Token{},
+		"Action": seedbed.ActionInfo{}, "CustomRole": wire.Role{}, "Whoami": wire.Whoami{},
 		"NetworkTemplate": wire.NetworkTemplate{}, "OVA": wire.OVA{}, "OVAVolume": seedbed.OVAVolume{}, "Script": wire.Script{},
 		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{},
 		"SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},

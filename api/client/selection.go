@@ -49,6 +49,11 @@ func (c *Client) ListTokens(ctx context.Context, s Selection) ([]seedbed.Token, 
 	return selected[seedbed.Token](ctx, c, "/tokens", s)
 }
 
+// ListRoles lists the roles, as s selects them. It reads them page by page.
+func (c *Client) ListRoles(ctx context.Context, s Selection) ([]wire.Role, error) {
+	return selected[wire.Role](ctx, c, "/roles", s)
+}
+
 // ListImages lists the images, as s selects them. It reads them page by page.
 func (c *Client) ListImages(ctx context.Context, s Selection) ([]seedbed.Image, error) {
 	return selected[seedbed.Image](ctx, c, "/images", s)

@@ -32,6 +32,9 @@ func (r *router) createHook(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := hookWithin(server.CallerOf(c))(h); err != nil {
+		return err
+	}
 	var secret string
 	if keyed(req) {
 		var key seedbed.HookKey
@@ -77,6 +80,9 @@ func (r *router) changeHook(ctx context.Context, c *fiber.Ctx) error {
 	req.Name = h.Name
 	was := h
 	if h, err = hookOfRequest(req); err != nil {
+		return err
+	}
+	if err := hookWithin(server.CallerOf(c))(h); err != nil {
 		return err
 	}
 	h.Keys, h.Changed = was.Keys, was.Changed

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,31 @@ const (
 	// within it is always recognised.
 	maxTolerance = 24 * time.Hour
 )
+
+// needed are the actions that a caller must be allowed for a hook of its own that may ask for something.
+var needed = map[string]seedbed.Action{
+	seedbed.DoCreate: seedbed.ActionInstanceCreate, seedbed.DoPlan: seedbed.ActionInstanceCreate,
+	seedbed.DoRemove: seedbed.ActionInstanceRemove, seedbed.DoRebuild: seedbed.ActionInstanceRebuild,
+	seedbed.DoStart: seedbed.ActionInstancePower, seedbed.DoStop: seedbed.ActionInstancePower,
+	seedbed.DoReboot: seedbed.ActionInstancePower,
+}
+
+// hookWithin returns a function that returns ErrForbidden if a hook may ask for what the caller may not do:
+// who can sign its deliveries could do it.
+func hookWithin(who server.Caller) func(seedbed.Hook) error {
+	return func(h seedbed.Hook) error {
+		asked := h.Actions
+		if len(asked) == 0 {
+			asked = []string{seedbed.DoCreate}
+		}
+		for _, do := range asked {
+			if err := who.Need(needed[do]); err != nil {
+				return fmt.Errorf("a hook that may ask for %s: %w", do, err)
+			}
+		}
+		return nil
+	}
+}
 
 // hookRequest returns the request that would create h. It shares no memory with h, because a
 // decoder writes into it.

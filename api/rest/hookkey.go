@@ -55,7 +55,9 @@ func (r *router) rotateHook(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap, server.IfMatch(c, server.ContentTag[seedbed.Hook])); err != nil {
+	h, err = r.Store.RotateHook(ctx, h.Name, key, req.Overlap,
+		server.IfMatch(c, server.ContentTag[seedbed.Hook]), hookWithin(server.CallerOf(c)))
+	if err != nil {
 		return err
 	}
 	return server.Tagged(c, server.ContentTag(h), wire.NewHook{Hook: h, Secret: secret})

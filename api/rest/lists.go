@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -62,10 +63,20 @@ func (r *router) nodes() listing[seedbed.NodeStatus] {
 }
 
 func (r *router) tokens() listing[seedbed.Token] {
+	read := inScope(r.Store.Tokens, projectOfToken)
 	return listing[seedbed.Token]{
-		kind: "token", read: inScope(r.Store.Tokens, projectOfToken), name: func(t seedbed.Token) string { return t.Name },
+		kind: "token", name: func(t seedbed.Token) string { return t.Name },
+		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.Token, error) {
+			if role := strings.Clone(c.Query("role")); role != "" {
+				if _, err := r.setOf(ctx, seedbed.Role(role)); err != nil {
+					return nil, err
+				}
+			}
+			all, err := read(ctx, c)
+			return server.Each(all, func(t seedbed.Token) seedbed.Token { return tokenFor(c, t) }), err
+		},
 		filters: []filterBy[seedbed.Token]{
-			byWord("role", seedbed.Roles(), func(t seedbed.Token) seedbed.Role { return t.Role }),
+			byName("role", func(t seedbed.Token) string { return string(t.Role) }),
 		},
 	}
 }

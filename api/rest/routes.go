@@ -43,11 +43,14 @@ func (r *router) installationRoutes() []route {
 		{post, "/maintenance/:id/complete", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCompleted)},
 		{post, "/maintenance/:id/cancel", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 
-		// Projects.
+		// Projects and roles.
 		{post, "/projects", seedbed.ActionProjectManage, call, r.createProject},
 		{patch, "/projects/:name", seedbed.ActionProjectManage, call, r.changeProject},
 		{put, "/projects/:name/quota", seedbed.ActionProjectManage, call, r.setProjectQuota},
 		{del, "/projects/:name", seedbed.ActionProjectManage, call, r.deleteProject},
+		{post, "/roles", seedbed.ActionRoleManage, call, r.createRole},
+		{put, "/roles/:name", seedbed.ActionRoleManage, call, r.changeRole},
+		{del, "/roles/:name", seedbed.ActionRoleManage, call, r.deleteRole},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
 		{post, "/images", seedbed.ActionImageImport, call, r.accept(r.importImage)},
@@ -164,7 +167,11 @@ func (r *router) projectRoutes() []route {
 		{del, "/trash/:pool/:id", seedbed.ActionTrashPurge, binTimeout, r.purgeVolume},
 		{get, "/leases", seedbed.ActionLeaseRead, call, r.leases().serve},
 
-		// Tokens, and the audit log.
+		// Who may do what, and who did.
+		{get, "/whoami", seedbed.ActionSelfRead, call, r.whoami},
+		{get, "/actions", seedbed.ActionSelfRead, call, r.actions},
+		{get, "/roles", seedbed.ActionRoleRead, call, r.roles().serve},
+		{get, "/roles/:name", seedbed.ActionRoleRead, call, r.role},
 		{get, "/tokens", seedbed.ActionTokenRead, call, r.tokens().serve},
 		{post, "/tokens", seedbed.ActionTokenManage, call, r.createToken},
 		{get, "/tokens/:name", seedbed.ActionTokenRead, call, r.token},

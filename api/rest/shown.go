@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 
+	"seedbed"
 	"seedbed/api/server"
 )
 
@@ -28,6 +29,8 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 		return r.shownNodeSettings(ctx, name)
 	case "projects":
 		return r.Store.Project(ctx, name)
+	case "roles":
+		return r.Store.Role(ctx, seedbed.Role(name))
 	case "tokens":
 		return shownOwned(ctx, who, "token", name, r.Store.Token)
 	}

@@ -35,9 +35,13 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 	var random [32]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	secret := secretPrefix + hex.EncodeToString(random[:])
-	t, err := r.Store.CreateToken(ctx, seedbed.Token{
-		Name: name, Project: seedbed.ProjectOf(name), Role: req.Role, Expires: req.Expires, Quota: req.Quota,
-	}, sha256.Sum256([]byte(secret)))
+	asked := seedbed.Token{
+		Name: name, Project: seedbed.ProjectOf(name), Role: req.Role, Grants: req.Grants, Expires: req.Expires, Quota: req.Quota,
+	}
+	if err := r.checkGrants(ctx, server.CallerOf(c), asked.AllGrants()); err != nil {
+		return err
+	}
+	t, err := r.Store.CreateToken(ctx, asked, sha256.Sum256([]byte(secret)))
 	if err != nil {
 		return err
 	}
@@ -54,25 +58,42 @@ func (r *router) setTokenQuota(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &q); err != nil {
 		return err
 	}
-	t, err := r.Store.SetTokenQuota(ctx, n, q, server.IfMatch(c, tokenTag))
+	t, err := r.Store.SetTokenQuota(ctx, n, q, server.IfMatch(c, tokenTag(c)))
 	if err != nil {
 		return err
 	}
-	return server.Tagged(c, tokenTag(t), t)
+	return server.Tagged(c, tokenTag(c)(t), tokenFor(c, t))
 }
 
 func (r *router) deleteToken(ctx context.Context, c *fiber.Ctx) error {
-	return dropTagged(ctx, c, "token", r.Store.DeleteToken, tokenTag)
+	return dropTagged(ctx, c, "token", r.Store.DeleteToken, tokenTag(c))
 }
 
 func (r *router) token(ctx context.Context, c *fiber.Ctx) error {
-	return showTagged(ctx, c, "token", r.Store.Token, tokenTag)
+	read := func(ctx context.Context, name string) (seedbed.Token, error) {
+		t, err := r.Store.Token(ctx, name)
+		return tokenFor(c, t), err
+	}
+	return showTagged(ctx, c, "token", read, tokenTag(c))
 }
 
-// tokenTag returns the entity tag of a token. It does not cover the token's last use.
-func tokenTag(t seedbed.Token) string {
-	t.Used = time.Time{}
-	return server.ContentTag(t)
+// tokenFor returns a token as the caller sees it: without its roles in other projects, unless the caller
+// sees these projects.
+func tokenFor(c *fiber.Ctx, t seedbed.Token) seedbed.Token {
+	if !server.CallerOf(c).Home {
+		t.Grants = nil
+	}
+	return t
+}
+
+// tokenTag returns a function that returns the entity tag of a token as the caller sees it. The tag does
+// not cover the token's last use.
+func tokenTag(c *fiber.Ctx) func(seedbed.Token) string {
+	return func(t seedbed.Token) string {
+		t = tokenFor(c, t)
+		t.Used = time.Time{}
+		return server.ContentTag(t)
+	}
 }
 
 // auditLog lists the entries of the audit log. The query's before is an older word for after.

@@ -197,7 +197,14 @@ type Access interface {
 	Tokens(ctx context.Context) ([]seedbed.Token, error)
 	Token(ctx context.Context, name string) (seedbed.Token, error)
 	DeleteToken(ctx context.Context, name string, checks ...func(seedbed.Token) error) error
-	// RoleOf returns a role that was made, as it is now.
+	// CreateRole adds a role that no other has the name of.
+	CreateRole(ctx context.Context, r seedbed.CustomRole) (seedbed.CustomRole, error)
+	// Role returns a role that was made. RoleOf is the same, but fast.
+	Role(ctx context.Context, name seedbed.Role) (seedbed.CustomRole, error)
+	CustomRoles(ctx context.Context) ([]seedbed.CustomRole, error)
+	ChangeRole(ctx context.Context, name seedbed.Role, change func(*seedbed.CustomRole) error) (seedbed.CustomRole, error)
+	// DeleteRole removes a role. It returns ErrInUse, naming the tokens that have it.
+	DeleteRole(ctx context.Context, name seedbed.Role, checks ...func(seedbed.CustomRole) error) error
 	RoleOf(ctx context.Context, name seedbed.Role) (seedbed.CustomRole, error)
 	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error) (seedbed.Token, error)
 	// Audit returns entries, newest first.

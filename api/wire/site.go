@@ -89,10 +89,45 @@ type ProjectChange struct {
 type TokenRequest struct {
 	Name string       `json:"name"`
 	Role seedbed.Role `json:"role"`
+	// Grants are what its holder may do in other projects.
+	Grants []seedbed.Grant `json:"grants,omitempty"`
 	// Expires is when the token expires. The zero time means never.
 	Expires time.Time `json:"expires,omitzero"`
 	// Quota bounds the instances that are created with the token.
 	Quota seedbed.TokenQuota `json:"quota,omitzero"`
+}
+
+// RoleRequest creates a role.
+type RoleRequest struct {
+	Name        seedbed.Role `json:"name"`
+	Description string       `json:"description,omitempty"`
+	// Actions are names of actions, and "noun.*" for all actions of that noun.
+	Actions []string `json:"actions"`
+}
+
+// RoleDefinition replaces what a role says.
+type RoleDefinition struct {
+	Description string   `json:"description,omitempty"`
+	Actions     []string `json:"actions"`
+}
+
+// Role is a role with all its actions.
+type Role struct {
+	seedbed.CustomRole
+	BuiltIn bool `json:"built_in"`
+	// Expanded are the actions that it has in this release.
+	Expanded []seedbed.Action `json:"expanded"`
+}
+
+// Whoami is who a caller is, and what it may do in the project that the request acts in.
+type Whoami struct {
+	// Name is "token NAME", or "uid N" of the control socket.
+	Name    string       `json:"name"`
+	Project string       `json:"project"`
+	Role    seedbed.Role `json:"role"`
+	// Grants are all its roles, by project.
+	Grants  []seedbed.Grant  `json:"grants"`
+	Actions []seedbed.Action `json:"actions"`
 }
 
 // NewToken is a new token.

@@ -66,8 +66,12 @@ func (s *Store) CustomRoles(ctx context.Context) (all []seedbed.CustomRole, err 
 	return all, err
 }
 
-// lockRole returns a role that was made, and locks its row for the rest of the transaction.
+// lockRole returns a role that was made, and locks its row for the rest of the transaction. It returns
+// ErrConflict for a built-in one.
 func lockRole(ctx context.Context, tx *sqldb.Tx, name seedbed.Role) (seedbed.CustomRole, error) {
+	if err := name.CheckCustom(); err != nil {
+		return seedbed.CustomRole{}, err
+	}
 	return sqldb.LockOne(ctx, tx, scanRole, seedbed.NoRole(name),
 		`UPDATE role SET revision = revision WHERE name = $1 RETURNING `+roleColumns, name)
 }

@@ -15,6 +15,8 @@ import (
 
 var accessCases = map[string]func(*bench){
 	"tokens":                      testTokens,
+	"roles":                       testCustomRoles,
+	"grants":                      testGrants,
 	"a change is on record":       testAudit,
 	"of changes made together":    testAuditTogether,
 	"what failed is not a change": testAuditFailed,
@@ -221,6 +223,70 @@ func testProjects(b *bench) {
 	b.want(err, seedbed.ErrConflict, "was removed", "choose another name")
 	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrNotFound)
 	b.want(b.DeleteProject(ctx, seedbed.DefaultProject), seedbed.ErrConflict, "cannot be removed")
+}
+
+func testCustomRoles(b *bench) {
+	ctx := context.Background()
+	made := get(b.CreateRole(ctx, seedbed.CustomRole{Name: "starter", Description: "starts", Actions: []string{"job.*", "instance.power"}}))(b)
+	b.equal(made.Actions, []string{"instance.power", "job.*"})
+	b.equal(get(b.Role(ctx, "starter"))(b), made)
+	b.equal(get(b.CustomRoles(ctx))(b), []seedbed.CustomRole{made})
+	_, err := b.CreateRole(ctx, seedbed.CustomRole{Name: "starter", Actions: []string{"job.read"}})
+	b.want(err, seedbed.ErrExists, `role "starter"`)
+	_, err = b.CreateRole(ctx, seedbed.CustomRole{Name: "viewer", Actions: []string{"job.read"}})
+	b.want(err, seedbed.ErrConflict, "built in")
+	_, err = b.CreateRole(ctx, seedbed.CustomRole{Name: "painter", Actions: []string{"image.paint"}})
+	b.want(err, seedbed.ErrInvalid, "image.paint")
+	_, err = b.ChangeRole(ctx, "admin", func(*seedbed.CustomRole) error { return nil })
+	b.want(err, seedbed.ErrConflict, "built in")
+	b.want(b.DeleteRole(ctx, "admin"), seedbed.ErrConflict, "built in")
+
+	// A change counts for the next request, also if the role was read for one before.
+	b.equal(get(b.RoleOf(ctx, "starter"))(b).Set().Has(seedbed.ActionJobRetry), true)
+	changed := get(b.ChangeRole(ctx, "starter", func(r *seedbed.CustomRole) error {
+		r.Name, r.Actions = "other", []string{"job.read"}
+		return nil
+	}))(b)
+	b.equal([]any{changed.Name, changed.Revision}, []any{seedbed.Role("starter"), int64(2)})
+	b.equal(get(b.RoleOf(ctx, "starter"))(b), changed)
+	b.equal(get(b.RoleOf(ctx, "starter"))(b).Set().List(), []seedbed.Action{seedbed.ActionSelfRead, seedbed.ActionJobRead})
+
+	get(b.CreateToken(ctx, seedbed.Token{Name: "ci", Role: "starter"}, sha256.Sum256([]byte("one"))))(b)
+	b.want(b.DeleteRole(ctx, "starter"), seedbed.ErrInUse, "token ci")
+	b.want(b.DeleteToken(ctx, "ci"), nil)
+	b.want(b.DeleteRole(ctx, "starter"), nil)
+	b.want(b.DeleteRole(ctx, "starter"), seedbed.ErrNotFound, `"starter"`)
+	_, err = b.RoleOf(ctx, "starter")
+	b.want(err, seedbed.ErrNotFound)
+	_, err = b.CreateToken(ctx, seedbed.Token{Name: "ci", Role: "starter"}, sha256.Sum256([]byte("one")))
+	b.want(err, seedbed.ErrInvalid, `role "starter" does not exist`)
+}
+
+func testGrants(b *bench) {
+	ctx := context.Background()
+	b.project("acme")
+	b.project("beta")
+	get(b.CreateRole(ctx, seedbed.CustomRole{Name: "looker", Actions: []string{"job.read"}}))(b)
+	grants := []seedbed.Grant{{Project: "beta", Role: "looker"}, {Project: "acme", Role: seedbed.RoleViewer}}
+	sum := sha256.Sum256([]byte("one"))
+	made := get(b.CreateToken(ctx, seedbed.Token{Name: "ci", Role: seedbed.RoleOperator, Grants: grants}, sum))(b)
+	b.equal(made.Grants, grants)
+	b.equal(get(b.Token(ctx, "ci"))(b).Grants, grants)
+	b.equal(get(b.TokenOf(ctx, sum))(b).Grants, grants)
+	b.want(b.DeleteRole(ctx, "looker"), seedbed.ErrInUse, "token ci")
+	for text, wrong := range map[string][]seedbed.Grant{
+		`project "none" does not exist`: {{Project: "none", Role: seedbed.RoleViewer}},
+		`role "none" does not exist`:    {{Project: "acme", Role: "none"}},
+		"project acme has two grants":   {{Project: "acme", Role: seedbed.RoleViewer}, {Project: "acme", Role: seedbed.RoleAdmin}},
+		"project default has two":       {{Project: "default", Role: seedbed.RoleViewer}},
+	} {
+		_, err := b.CreateToken(ctx, seedbed.Token{Name: "x", Role: seedbed.RoleViewer, Grants: wrong}, sha256.Sum256([]byte("two")))
+		b.want(err, seedbed.ErrInvalid, text)
+	}
+	// A project takes with it what tokens of others may do in it.
+	b.want(b.DeleteProject(ctx, "beta"), nil)
+	b.equal(get(b.TokenOf(ctx, sum))(b).Grants, grants[1:])
+	b.want(b.DeleteRole(ctx, "looker"), nil)
 }
 
 func testProjectInUse(b *bench) {

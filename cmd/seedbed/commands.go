@@ -33,12 +33,13 @@ func commands(a *cli.App) []*cobra.Command {
 		}},
 		{"The installation", []*cobra.Command{
 			cluster.StatusCommand(a), doctor.Command(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), storage.PoolCommand(a),
-			cluster.ProjectCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
+			cluster.ProjectCommand(a), cluster.RoleCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.Command(a),
+			cluster.CertificateCommand(a),
 		}},
 		{"What was left behind", []*cobra.Command{
 			storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),
 		}},
-		{cli.ToolGroup, []*cobra.Command{a.ConnectionCommand(), a.VersionCommand(), a.DocsCommand()}},
+		{cli.ToolGroup, []*cobra.Command{a.ConnectionCommand(), cluster.WhoamiCommand(a), a.VersionCommand(), a.DocsCommand()}},
 	} {
 		for _, c := range g.commands {
 			c.GroupID = g.title

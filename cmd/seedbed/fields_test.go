@@ -73,6 +73,8 @@ var requests = []struct {
 	{wire.ProjectChange{}, nil},
 	{seedbed.ProjectQuota{}, nil},
 	{wire.TokenRequest{}, map[string]string{"name": argument}},
+	{wire.RoleRequest{}, map[string]string{"name": argument}},
+	{wire.RoleDefinition{}, nil},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},
 	{seedbed.CatalogueSystem{}, map[string]string{"name": argument}},
@@ -103,8 +105,8 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 // answers are the types of package wire that the tool only receives.
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
-	"NewToken", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate", "UserData", "Script",
-	"ScriptOptions", "OVA", "StoredVolume",
+	"NewToken", "Role", "Whoami", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate",
+	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

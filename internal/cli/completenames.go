@@ -30,8 +30,21 @@ var (
 	Nodes     = listed((*client.Client).Nodes, func(n seedbed.NodeStatus) string { return n.Name })
 	endpoints = listed((*client.Client).Endpoints, func(e seedbed.Endpoint) string { return e.Name })
 	projects  = listed((*client.Client).Projects, func(p seedbed.Project) string { return p.Name })
+	Roles     = listed((*client.Client).Roles, func(r wire.Role) string { return string(r.Name) })
 	tokens    = listed((*client.Client).Tokens, func(t seedbed.Token) string { return t.Name })
 )
+
+// ActionPatterns lists the actions, and "noun.*" for each noun.
+func ActionPatterns(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+	actions, err := api.Actions(ctx)
+	names := Each(actions, func(a seedbed.ActionInfo) string { return string(a.Name) })
+	for _, name := range names {
+		noun, _, _ := strings.Cut(name, ".")
+		names = append(names, noun+".*")
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
 
 // matched returns the lister of the objects that all finds by a pattern.
 func matched[T any](all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) NameLister {

@@ -75,7 +75,7 @@ func Each[T, R any](all []T, of func(T) R) []R {
 func (a *App) completeNames(root *cobra.Command) {
 	named := map[string]NameLister{
 		"vm": Instances, "profile": Profiles, "image": Images, "hook": Hooks, "network": Networks, "endpoint": endpoints, "job": jobs,
-		"token": tokens, "project": projects,
+		"token": tokens, "project": projects, "role": Roles,
 	}
 	for _, group := range root.Commands() {
 		if group.Name() != "provisioner" {
@@ -85,6 +85,11 @@ func (a *App) completeNames(root *cobra.Command) {
 	for name, lister := range map[string]NameLister{"profile": Profiles, "image": Images, "network": Networks, "node": Nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
 			completeFlag(c, name, a.FlagCompletion(lister))
+		}
+	}
+	for _, c := range CommandsOf(root) {
+		if strings.HasPrefix(c.CommandPath(), root.Name()+" token ") {
+			completeFlag(c, "role", a.FlagCompletion(Roles))
 		}
 	}
 	// The flag is the root's.

@@ -14,14 +14,13 @@ import (
 // command and the flag.
 func flagWords() map[string][]string {
 	return map[string][]string{
-		"on-failure":     {string(seedbed.FailRollback), string(seedbed.FailKeep), string(seedbed.FailRetry)},
-		"priority":       {"low", "normal", "high"},
-		"firmware":       {string(seedbed.FirmwareBIOS), string(seedbed.FirmwareUEFI)},
-		"datasource":     {"ec2", "openstack", "nocloud", "none"},
-		"ready":          {string(seedbed.ReadyStarted), string(seedbed.ReadyMetadata), string(seedbed.ReadyReport)},
-		"scheme":         Each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }),
-		"token add role": {string(seedbed.RoleViewer), string(seedbed.RoleOperator), string(seedbed.RoleAdmin)},
-		"code":           {"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"},
+		"on-failure": {string(seedbed.FailRollback), string(seedbed.FailKeep), string(seedbed.FailRetry)},
+		"priority":   {"low", "normal", "high"},
+		"firmware":   {string(seedbed.FirmwareBIOS), string(seedbed.FirmwareUEFI)},
+		"datasource": {"ec2", "openstack", "nocloud", "none"},
+		"ready":      {string(seedbed.ReadyStarted), string(seedbed.ReadyMetadata), string(seedbed.ReadyReport)},
+		"scheme":     Each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }),
+		"code":       {"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"},
 
 		"endpoint deliveries state": {"pending", "sent", "dead", "skipped"},
 		"metadata log kind":         {"lease", "access", "user-data", "report", "password"},

@@ -21,8 +21,9 @@ func TokenCommand(a *cli.App) *cobra.Command {
 		Use: "token", Aliases: []string{"tokens"}, Short: "Manage API tokens",
 		Long: `Manage the tokens that give access to the API over TCP. A token has a role: a viewer
 can read everything except consoles and what guests are served, an operator can also
-create and change instances, images and profiles, an admin can do everything. The
-control socket needs no token: anyone who can open it is an admin.`,
+create and change instances, images and profiles, an admin can do everything. "role"
+manages others. A token acts in its project, and with --also in further ones. The control
+socket needs no token: anyone who can open it is an admin.`,
 	})
 	r := tokens(a)
 	c.AddCommand(tokenAdd(a), r.List(a, "list", "List tokens"), r.Show(a, "show NAME", "Show a token"), tokenQuota(a),
@@ -61,13 +62,30 @@ func tokenAdd(a *cli.App) *cobra.Command {
 	}
 	a.Fill(c, &r, append(quotaFlags("quota."),
 		cli.Flag{
-			Field: "role", Usage: "`ROLE`: viewer, operator or admin",
+			Field: "role", Usage: "`ROLE`: viewer, operator, admin, or one that was made",
 			Parse: func(text string) (any, error) { return seedbed.ParseRole(text) },
+		},
+		cli.Flag{
+			Field: "grants", Name: "also", Each: true, ParseAll: grants,
+			Usage: "a role in another project, as `PROJECT=ROLE` (repeatable)",
 		},
 		cli.Flag{Field: "expires", Usage: "how long it is valid, as `DURATION`, such as 30d; 0: forever", Parse: expires},
 	)...)
 	c.Flags().StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")
 	return c
+}
+
+// grants parses roles in projects.
+func grants(texts []string) (any, error) {
+	var all []seedbed.Grant
+	for _, text := range texts {
+		g, err := seedbed.ParseGrant(text)
+		if err != nil {
+			return nil, cli.Usagef("--also: %v", err)
+		}
+		all = append(all, g)
+	}
+	return all, nil
 }
 
 // expires returns the time at which a token expires that is valid for that long.
@@ -85,18 +103,18 @@ func expires(text string) (any, error) {
 func tokens(a *cli.App) cli.Resource[seedbed.Token] {
 	return cli.Resource[seedbed.Token]{
 		Some:    cli.Selected((*client.Client).ListTokens),
-		Filters: []cli.Filter{cli.NameFilter(), cli.WordFilter("role", "only with this `ROLE`", seedbed.Roles())},
+		Filters: []cli.Filter{cli.NameFilter(), {Name: "role", Usage: "only with this `ROLE`"}},
 		None:    "no tokens except the one in the configuration (api.token_file)", Unmatched: "no matching tokens",
 		Project: func(t seedbed.Token) string { return t.Project },
-		Head:    []string{"name", "role", "made", "used", "expires", "quota"},
+		Head:    []string{"name", "role", "also", "made", "used", "expires", "quota"},
 		Row: func(t seedbed.Token) []string {
-			return []string{t.Name, string(t.Role), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
+			return []string{t.Name, string(t.Role), seedbed.GrantLine(t.Grants), a.Ago(t.Created), a.Ago(t.Used), expiry(t), quotaLine(t.Quota)}
 		},
 		One: cli.Named((*client.Client).Token),
 		Pairs: func(a *cli.App, t seedbed.Token) [][2]string {
 			return [][2]string{
-				{"name", t.Name}, {"project", t.Project}, {"role", string(t.Role)}, {"made", a.Moment(t.Created)}, {"used", a.Moment(t.Used)},
-				{"expires", expiry(t)}, {"quota", quotaLine(t.Quota)},
+				{"name", t.Name}, {"project", t.Project}, {"role", string(t.Role)}, {"also", seedbed.GrantLine(t.Grants)},
+				{"made", a.Moment(t.Created)}, {"used", a.Moment(t.Used)}, {"expires", expiry(t)}, {"quota", quotaLine(t.Quota)},
 			}
 		},
 	}

@@ -45,8 +45,8 @@ type Options struct {
 	Socket string
 	// Token is sent as a bearer token unless it is empty.
 	Token string
-	// Project is the project that the calls act in. Empty means the token's own; only an admin of the
-	// installation acts in another one.
+	// Project is the project that the calls act in. Empty means the token's own. The token
+	// must have a role in another one, or be that of an admin of the installation.
 	Project string
 	// CA is a PEM file with the certificates of the authorities that may sign the API's
 	// certificate. Empty means the system's authorities.

@@ -102,6 +102,21 @@ func TestSecretsNeedTheirAction(t *testing.T) {
 	}
 }
 
+// TestOverviewWithoutTheInstallation checks that an overview shows the nodes and the checks only to who may
+// see the installation.
+func TestOverviewWithoutTheInstallation(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, actions := range map[string]string{"less": `["overview.read"]`, "more": `["overview.read","installation.read"]`} {
+		s.expect(t, "POST", "/roles", fmt.Sprintf(`{"name":%q,"actions":%s}`, name, actions), 201)
+		secret := s.grantedToken(t, fmt.Sprintf(`{"name":%q,"role":%q}`, name, name))
+		r := s.do(t, "GET", "/api/v1/overview", "", as(secret, "")...)
+		if r.status != 200 || strings.Contains(r.body, `"nginx"`) != (name == "more") {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+}
+
 // TestNoCallerGivesMoreThanItHas checks that a role or a token can only be made by who has all its actions,
 // and that only who may give tokens several projects does.
 func TestNoCallerGivesMoreThanItHas(t *testing.T) {

@@ -49,7 +49,7 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) (any, error) {
 		return nil, err
 	}
 	project, _ := in.One()
-	if !server.CallerOf(c).Home { // the nodes and the checks are the installation's
+	if !server.CallerOf(c).May(seedbed.ActionInstallationRead) { // it has the nodes and the checks
 		return wire.Overview{
 			Version: r.Version, Project: project, Nodes: map[seedbed.NodeState]int{}, Wrong: []seedbed.Check{}, Counts: census, Jobs: jobs,
 		}, nil

@@ -13,8 +13,8 @@ type Health struct {
 	Node    string `json:"node"`
 }
 
-// Overview summarizes an installation and a project. Node, nodes and checks are empty for a caller of
-// another project than the default one.
+// Overview summarizes an installation and a project. Node, nodes and checks are empty for a caller
+// that may not see the installation.
 type Overview struct {
 	Version string `json:"version"`
 	Node    string `json:"node"`

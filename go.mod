@@ -6,8 +6,10 @@ require (
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.5
 	github.com/ceph/go-ceph v0.36.0
 	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/coreos/go-oidc/v3 v3.20.0
 	github.com/coreos/go-systemd/v22 v22.6.0
 	github.com/getkin/kin-openapi v0.133.0
+	github.com/go-jose/go-jose/v4 v4.1.7
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/goccy/go-yaml v1.19.2
@@ -29,6 +31,7 @@ require (
 	github.com/valyala/fasthttp v1.71.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.4
+	golang.org/x/oauth2 v0.36.0
 	golang.org/x/sys v0.48.0
 	golang.org/x/time v0.16.0
 	libvirt.org/go/libvirt v1.11010.0

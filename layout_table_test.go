@@ -13,6 +13,7 @@ var layout = map[string]string{
 	"api/rest":   "api/wire api/server internal/httpserve",
 	"api/pvc":    "api/wire api/server internal/httpserve",
 	"api/server": "api/wire internal/header internal/httpserve internal/sleep internal/throttle internal/userdata",
+	"api/signin": "",
 	"api/client": "api/wire internal/sleep",
 
 	// Deliveries that come in and go out.
@@ -105,14 +106,15 @@ var layout = map[string]string{
 	"internal/userdata":  "",
 
 	// What tests and benchmarks are made with.
-	"internal/bench":   "",
-	"internal/bench/*": "*",
-	"internal/lab":     "api/client api/wire",
-	"internal/lab/*":   "internal/lab",
-	"internal/ovatest": "",
-	"internal/soak":    "",
-	"internal/sample":  "",
-	"internal/testdb":  "internal/lab store store/sqldb",
+	"internal/bench":    "",
+	"internal/bench/*":  "*",
+	"internal/lab":      "api/client api/wire",
+	"internal/lab/*":    "internal/lab",
+	"internal/oidctest": "",
+	"internal/ovatest":  "",
+	"internal/soak":     "",
+	"internal/sample":   "",
+	"internal/testdb":   "internal/lab store store/sqldb",
 }
 
 // forCLI is what commands are made with; never the store, nor what makes instances.
@@ -136,6 +138,9 @@ var outside = map[string]string{
 	"github.com/ceph/go-ceph":    "provision/ceph internal/bench/*",
 	"github.com/spf13/cobra":     "cmd/seedbed internal/cli internal/cli/*",
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
+	"github.com/coreos/go-oidc":  "api/signin",
+	"golang.org/x/oauth2":        "api/signin",
+	"github.com/go-jose/go-jose": support,
 }
 
 // tables is which package of the store writes a table. Besides, those of together write it: package
@@ -143,7 +148,7 @@ var outside = map[string]string{
 // and live user-data change of its instance.
 var (
 	tables = map[string]string{
-		"access": "audit keyed_request project project_removed role token",
+		"access": "audit keyed_request project project_removed role session sign_in token",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile script " +
 			"storage_template storage_template_disk system_template userdata",
 		"feed":      "blob feed feed_node guest_event lease maintenance",
@@ -160,7 +165,7 @@ var (
 
 // support are the packages that only tests and benchmarks import.
 const support = "internal/lab internal/sample internal/lab/* internal/testdb internal/feedtest " +
-	"internal/ovatest internal/bench internal/bench/* internal/soak " +
+	"internal/oidctest internal/ovatest internal/bench internal/bench/* internal/soak " +
 	"netcfg/netnstest store/storetest store/coordtest provision/worker/drivertest"
 
 // sizes: how much may be in one place. What is above it today is listed, with how much it may be;

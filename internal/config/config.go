@@ -31,6 +31,7 @@ type Config struct {
 
 	Store        Store        `yaml:"store"`
 	API          API          `yaml:"api"`
+	OIDC         OIDC         `yaml:"oidc"`
 	Webhook      Webhook      `yaml:"webhook"`
 	Feed         Feed         `yaml:"feed"`
 	Worker       Worker       `yaml:"worker"`

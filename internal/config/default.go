@@ -26,6 +26,7 @@ func initial() Config {
 		Hypervisor: true,
 		Store:      Store{Driver: StoreSQLite},
 		API:        API{Listen: "127.0.0.1:7370"},
+		OIDC:       defaultOIDC(),
 		Webhook:    Webhook{Listen: "127.0.0.1:7371", MaxBody: 256 * seedbed.KiB, TrustedProxies: []netip.Prefix{}, Hooks: []Hook{}},
 		Feed:       Feed{Servers: []string{}},
 		Worker: Worker{

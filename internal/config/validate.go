@@ -117,6 +117,7 @@ func (c Config) problems() []problem {
 		k.path("api.tls.cert", c.API.TLS.Cert)
 		k.path("api.tls.key", c.API.TLS.Key)
 	}
+	k.oidc(c.OIDC)
 	k.webhook(c.Webhook)
 	k.socket("feed.socket", c.Feed.Socket)
 	k.socket("worker.socket", c.Worker.Socket)

@@ -24,7 +24,7 @@ var tables = []string{
 	"delivery_rejected",
 	"instance", "nic", "volume", "snapshot", "instance_script", "lease", "rebuild",
 	"feed_node", "blob", "feed", "guest_event", "cron_run",
-	"endpoint", "endpoint_key", "outbox", "role", "token", "audit", "keyed_request",
+	"endpoint", "endpoint_key", "outbox", "role", "token", "audit", "keyed_request", "session", "sign_in",
 }
 
 // numbered lists the tables that assign row numbers, which are never used twice.

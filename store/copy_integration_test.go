@@ -108,6 +108,9 @@ func everything(t *testing.T, db *DB) {
 	request, _, err := db.BeginRequest(ctx, seedbed.KeyedRequest{ID: [32]byte{1, 200}, Digest: [32]byte{2}}, time.Minute)
 	must(err)
 	must(db.EndRequest(ctx, request, []byte{0, 200}, false))
+	anna := seedbed.Person{Issuer: "https://login.example", Subject: "ö", Name: "anna", Groups: []string{"ops"}}
+	do(db.BeginSession(ctx, anna, time.Now().Add(time.Hour), "192.0.2.1", [32]byte{2, 200}))(t)
+	must(db.KeepSignIn(ctx, [32]byte{3, 200}, []byte{0, 200}, time.Now().Add(time.Hour)))
 	must(db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "msg_other", Decision: seedbed.DecisionIgnored, Payload: []byte("{}")}))
 	do(db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"node"}}))(t)
 	do(db.CreateNetworkTemplate(ctx, "lan", ""))(t)

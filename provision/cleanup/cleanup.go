@@ -39,6 +39,10 @@ type Records interface {
 	DropAudit(ctx context.Context, before time.Time) (int, error)
 	CountRequests(ctx context.Context, before time.Time) (int, error)
 	DropRequests(ctx context.Context, before time.Time) (int, error)
+	CountSessions(ctx context.Context, before time.Time) (int, error)
+	DropSessions(ctx context.Context, before time.Time) (int, error)
+	CountSignIns(ctx context.Context, before time.Time) (int, error)
+	DropSignIns(ctx context.Context, before time.Time) (int, error)
 	CountOutput(ctx context.Context, before time.Time) (int, error)
 	DropOutput(ctx context.Context, before time.Time) (int, error)
 }

@@ -68,6 +68,8 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 		{"output", "lines of output", c.cfg.Output, c.store.CountOutput, c.store.DropOutput},
 		{"audit", "audit entries", c.cfg.Audit, c.store.CountAudit, c.store.DropAudit},
 		{"requests", "requests with an idempotency key", seedbed.KeptFor, c.store.CountRequests, c.store.DropRequests},
+		{"sessions", "expired sessions", 0, c.store.CountSessions, c.store.DropSessions},
+		{"sign-ins", "expired sign-ins", 0, c.store.CountSignIns, c.store.DropSignIns},
 	}
 	for _, r := range records {
 		before := now.Add(-r.age)
@@ -76,8 +78,12 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 			return nil, fmt.Errorf("count %s: %w", r.what, err)
 		}
 		if n > 0 {
+			detail := "their time has passed"
+			if r.age > 0 {
+				detail = fmt.Sprintf("older than %s", r.age)
+			}
 			todo = append(todo, chore{
-				Item{Task: r.task, Action: "delete", Subject: fmt.Sprintf("%d %s", n, r.what), Detail: fmt.Sprintf("older than %s", r.age)},
+				Item{Task: r.task, Action: "delete", Subject: fmt.Sprintf("%d %s", n, r.what), Detail: detail},
 				func(ctx context.Context) (bool, error) { n, err := r.drop(ctx, before); return n > 0, err },
 			})
 		}

@@ -1,6 +1,7 @@
 // Package access keeps who may do what, and who did what: the projects, the roles, the API tokens, the log of
-// requested changes, and the answers to requests with an idempotency key. It is the only writer of the
-// tables project, project_removed, role, token, audit and keyed_request.
+// requested changes, the answers to requests with an idempotency key, and the sessions of people. It is
+// the only writer of the tables project, project_removed, role, token, audit, keyed_request, session and
+// sign_in.
 package access
 
 import "seedbed/store/sqldb"

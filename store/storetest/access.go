@@ -22,6 +22,9 @@ var accessCases = map[string]func(*bench){
 	"idempotency key":             testKeyed,
 	"taken over":                  testKeyedTakenOver,
 	"equal requests at once":      testKeyedAtOnce,
+	"sessions":                    testSessions,
+	"sign-ins":                    testSignIns,
+	"a sign-in once":              testSignInOnce,
 }
 
 func testTokens(b *bench) {

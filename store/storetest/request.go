@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -245,4 +246,95 @@ var projectCases = map[string]func(*bench){
 	"qualified names":            testQualifiedNames,
 	"what others have is hidden": testOthersAreHidden,
 	"does not exist":             testNoProject,
+}
+
+var anna = seedbed.Person{Issuer: "https://login.example", Subject: "0a1b", Name: "anna@example.org", Groups: []string{"dev", "ops"}}
+
+func testSessions(b *bench) {
+	ctx := context.Background()
+	sum := func(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
+	ends := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	made := get(b.BeginSession(asked(anna.Actor()), anna, ends, "192.0.2.1", sum("one")))(b)
+	if seedbed.CheckSessionID(made.ID) != nil || made.Created.IsZero() || !made.Expires.Equal(ends) || !made.Used.IsZero() {
+		b.Errorf("made %+v", made)
+	}
+	b.equal(made.Person, anna)
+	b.equal(made.From, "192.0.2.1")
+	used := get(b.SessionOf(ctx, sum("one")))(b)
+	b.equal(used, made, cmpopts.IgnoreFields(seedbed.Session{}, "Used"))
+	if time.Since(used.Used) > time.Minute {
+		b.Errorf("used %s", used.Used)
+	}
+	b.equal(get(b.SessionOf(ctx, sum("one")))(b), used) // within a minute nothing is written
+	b.equal(get(b.Session(ctx, made.ID))(b), used)
+	_, err := b.SessionOf(ctx, sum("two"))
+	b.want(err, seedbed.ErrNotFound)
+	_, err = b.BeginSession(ctx, seedbed.Person{Issuer: anna.Issuer, Subject: "1", Name: "a b"}, ends, "", sum("bad"))
+	b.want(err, seedbed.ErrInvalid, "without spaces")
+
+	// One without groups, which has expired.
+	other := seedbed.Person{Issuer: anna.Issuer, Subject: "2", Name: "bert"}
+	bert := get(b.BeginSession(ctx, other, time.Now().Add(-time.Second), "", sum("two")))(b)
+	_, err = b.SessionOf(ctx, sum("two"))
+	b.want(err, seedbed.ErrNotFound)
+	_, err = b.Session(ctx, bert.ID)
+	b.want(err, seedbed.ErrNotFound, bert.ID)
+	b.want(b.EndSession(ctx, bert.ID), seedbed.ErrNotFound, bert.ID)
+	b.equal(get(b.Sessions(ctx))(b), []seedbed.Session{used})
+	b.equal(get(b.CountSessions(ctx, time.Now()))(b), 1)
+	b.equal(get(b.DropSessions(ctx, time.Now()))(b), 1)
+	b.equal(get(b.CountSessions(ctx, time.Now()))(b), 0)
+
+	refuse := func(seedbed.Session) error { return seedbed.Errorf(seedbed.ErrConflict, "no") }
+	b.want(b.EndSession(ctx, made.ID, refuse), seedbed.ErrConflict)
+	b.equal(get(b.SessionOf(ctx, sum("one")))(b), used)
+	b.must(b.EndSession(asked("token admin"), made.ID))
+	_, err = b.SessionOf(ctx, sum("one"))
+	b.want(err, seedbed.ErrNotFound)
+	b.want(b.EndSession(ctx, made.ID), seedbed.ErrNotFound, made.ID)
+	log := get(b.Audit(ctx, seedbed.AuditQuery{Scope: seedbed.AllProjects(), Limit: 10}))(b)
+	b.equal(len(log), 2)
+	b.equal(log[0].What, "end session "+made.ID)
+	b.equal(log[1].What, "begin session "+made.ID+" of "+anna.Actor())
+}
+
+func testSignIns(b *bench) {
+	ctx := context.Background()
+	state := sha256.Sum256([]byte("state"))
+	soon := time.Now().Add(time.Minute)
+	b.must(b.KeepSignIn(ctx, state, nil, soon))
+	b.want(b.KeepSignIn(ctx, state, nil, soon), seedbed.ErrConflict, "used already")
+	code := sha256.Sum256([]byte("code"))
+	b.must(b.KeepSignIn(ctx, code, []byte("what is known"), soon))
+	b.equal(string(get(b.TakeSignIn(ctx, code))(b)), "what is known")
+	_, err := b.TakeSignIn(ctx, code)
+	b.want(err, seedbed.ErrNotFound)
+	late := sha256.Sum256([]byte("late"))
+	b.must(b.KeepSignIn(ctx, late, []byte("x"), time.Now().Add(-time.Second)))
+	_, err = b.TakeSignIn(ctx, late)
+	b.want(err, seedbed.ErrNotFound, "took too long")
+	b.equal(get(b.CountSignIns(ctx, time.Now()))(b), 1)
+	b.equal(get(b.DropSignIns(ctx, time.Now()))(b), 1)
+	b.want(b.KeepSignIn(ctx, state, nil, soon), seedbed.ErrConflict) // it stays until its time has passed
+}
+
+// testSignInOnce checks that of many who continue one sign-in at once, one does.
+func testSignInOnce(b *bench) {
+	ctx := context.Background()
+	code := sha256.Sum256([]byte("code"))
+	b.must(b.KeepSignIn(ctx, code, []byte("x"), time.Now().Add(time.Minute)))
+	var taken atomic.Int64
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			_, err := b.TakeSignIn(ctx, code)
+			if err == nil {
+				taken.Add(1)
+			} else if !errors.Is(err, seedbed.ErrNotFound) {
+				b.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	b.equal(taken.Load(), int64(1))
 }

@@ -61,6 +61,7 @@ const (
 	ActionInstallationRead  Action = "installation.read"
 	ActionMaintenanceSwitch Action = "maintenance.switch"
 	ActionCleanupRun        Action = "cleanup.run"
+	ActionSessionManage     Action = "session.manage"
 	ActionProjectManage     Action = "project.manage"
 	ActionProjectEnter      Action = "project.enter"
 	ActionRoleManage        Action = "role.manage"
@@ -101,7 +102,7 @@ type ActionInfo struct {
 }
 
 var actions = []ActionInfo{
-	{ActionSelfRead, RoleViewer, false, "see who one is, and how the API works; every role has it"},
+	{ActionSelfRead, RoleViewer, false, "see who one is, and how the API works; see and end one's own sessions; every role has it"},
 	{ActionOverviewRead, RoleViewer, false, "see the overview: what there is, and what needs attention"},
 	{ActionEventRead, RoleViewer, false, "follow the events of all jobs"},
 	{ActionProjectRead, RoleViewer, false, "see the project, its quota and what it uses"},
@@ -148,6 +149,7 @@ var actions = []ActionInfo{
 	{ActionInstallationRead, RoleViewer, true, "see the checks of the installation, and its certificates"},
 	{ActionMaintenanceSwitch, RoleOperator, true, "ask for the maintenance mode of PVC's API, which changes nothing"},
 	{ActionCleanupRun, RoleAdmin, true, "run the cleanup"},
+	{ActionSessionManage, RoleAdmin, true, "see and end the sessions of all people"},
 	{ActionProjectManage, RoleAdmin, true, "make, change and remove projects, and set their quotas"},
 	{ActionProjectEnter, RoleAdmin, true, "act in every project with the same role, and see all of them at once"},
 	{ActionRoleManage, RoleAdmin, true, "make, change and remove roles"},

@@ -30,21 +30,15 @@ const (
 	maxGroups = 1000
 )
 
-// Check returns ErrInvalid if the person has no name, subject or issuer, or one that cannot be used. A
-// name has no space and no parenthesis, so that it cannot pass for another actor of the audit log.
+// Check returns ErrInvalid if the person has no name, subject or issuer, or one that cannot be used.
 func (p Person) Check() error {
-	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
-	for _, f := range []struct {
-		what, value string
-		ok          func(rune) bool
-	}{
-		{"name", p.Name, func(r rune) bool { return plain(r) && r != ' ' && r != '(' && r != ')' }},
-		{"subject", p.Subject, plain},
-		{"issuer", p.Issuer, plain},
-	} {
-		if f.value == "" || len(f.value) > maxPersonName || strings.ContainsFunc(f.value, func(r rune) bool { return !f.ok(r) }) {
-			return Errorf(ErrInvalid, "the %s %q of a person cannot be used: expected at most %d bytes that can be printed, "+
-				"and a name without spaces and parentheses", f.what, Clip(f.value), maxPersonName)
+	if err := CheckPersonName(p.Name); err != nil {
+		return err
+	}
+	for what, value := range map[string]string{"subject": p.Subject, "issuer": p.Issuer} {
+		if value == "" || len(value) > maxPersonName || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return Errorf(ErrInvalid, "the %s %q of a person cannot be used: expected 1 to %d bytes that can be printed",
+				what, Clip(value), maxPersonName)
 		}
 	}
 	if len(p.Groups) > maxGroups {
@@ -58,6 +52,17 @@ func (p Person) Check() error {
 	return nil
 }
 
+// CheckPersonName returns ErrInvalid unless name can be that of a person. It has no space and no
+// parenthesis, so that it cannot pass for another actor of the audit log.
+func CheckPersonName(name string) error {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError || strings.ContainsRune(" ()", r) }
+	if name == "" || len(name) > maxPersonName || strings.ContainsFunc(name, odd) {
+		return Errorf(ErrInvalid, "the name %q of a person cannot be used: expected 1 to %d bytes that can be printed, "+
+			"without spaces and parentheses", Clip(name), maxPersonName)
+	}
+	return nil
+}
+
 // Actor returns the person as the audit log names it: the name, which another person may have had
 // before, and eight digits that only depend on issuer and subject.
 func (p Person) Actor() string {
@@ -66,7 +71,9 @@ func (p Person) Actor() string {
 }
 
 // Same reports whether p and other are the same person at the provider.
-func (p Person) Same(other Person) bool { return p.Issuer == other.Issuer && p.Subject == other.Subject }
+func (p Person) Same(other Person) bool {
+	return p.Issuer == other.Issuer && p.Subject == other.Subject
+}
 
 // Session lets a person who has signed in use the API until it expires. Only the SHA-256 of its secret
 // is kept.

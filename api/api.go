@@ -24,6 +24,9 @@ var Description string
 // Config holds what a Server works with.
 type Config = server.Config
 
+// SignIn is how people sign in.
+type SignIn = server.SignIn
+
 // Receiving holds the functions of the webhook receiver that the API needs.
 type Receiving = server.Receiving
 

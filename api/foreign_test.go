@@ -58,9 +58,11 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 	}
 	missing := seedbed.NewJobID()
 	foreign := named{"instances": "web1", "vm": "web1", "jobs": string(job), "tasks": string(job), "status": string(job),
-		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "trash": "default", "default": "t9", "": "web1"}
+		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "sessions": s.beginSession(t, "anna").ID,
+		"trash": "default", "default": "t9", "": "web1"}
 	none := named{"instances": "webX", "vm": "webX", "jobs": string(missing), "tasks": string(missing), "status": string(missing),
-		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "trash": "default", "default": "tX", "": "webX"}
+		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "sessions": "0123456789abcdef",
+		"trash": "default", "default": "tX", "": "webX"}
 	for k, v := range none {
 		none[k] = strings.ReplaceAll(v, "X", "x")
 	}

@@ -202,10 +202,21 @@ func (s *server) config() api.Config {
 // serve starts the API on a TCP port and on the socket.
 func (s *server) serve(t *testing.T, a *api.Server) {
 	t.Helper()
+	s.serveOn(t, listen(t), a)
+}
+
+// listen listens on a port of its own.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tcp
+}
+
+func (s *server) serveOn(t *testing.T, tcp net.Listener, a *api.Server) {
+	t.Helper()
 	unix, err := net.Listen("unix", s.socket)
 	if err != nil {
 		t.Fatal(err)

@@ -72,6 +72,9 @@ func listable(t *testing.T) *server {
 		{Hook: "ci", Peer: "192.0.2.1", Reason: "signature", Times: 2, First: at, Last: at},
 		{Hook: "ci", Peer: "", Reason: "signature", Times: 2, First: at, Last: at},
 		{Hook: "other", Peer: "192.0.2.1", Reason: "time", Times: 1, First: at, Last: at.Add(-time.Hour)}}))
+	for _, name := range []string{"anna", "bert"} {
+		s.beginSession(t, name)
+	}
 	for _, name := range []string{"one", "two"} {
 		s.expect(t, "POST", "/instances/web1/snapshots", `{"name":"`+name+`"}`, 202)
 		job := s.claim(t)

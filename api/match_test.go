@@ -143,7 +143,7 @@ func TestEveryObjectHasAnETag(t *testing.T) {
 	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
 		"images": "spare", "profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
-		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1"}
+		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1", "sessions": s.beginSession(t, "anna").ID}
 	for _, route := range api.NativeRoutes() {
 		if route.Method != "GET" || !oneObject.MatchString(route.Path) {
 			continue

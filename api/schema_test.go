@@ -32,7 +32,7 @@ var (
 		"ScriptRequest": wire.ScriptRequest{}, "StorageTemplateRequest": wire.StorageTemplateRequest{},
 		"SystemTemplateRequest":  seedbed.CatalogueSystem{},
 		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
-		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{},
+		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{}, "SessionRequest": wire.SessionRequest{},
 		"RoleRequest": wire.RoleRequest{}, "RoleDefinition": wire.RoleDefinition{},
 		"Project": seedbed.Project{}, "ProjectRequest": wire.ProjectRequest{}, "ProjectChange": wire.ProjectChange{},
 		"ProjectStatus": wire.ProjectStatus{}, "ProjectQuota": seedbed.ProjectQuota{}, "Use": seedbed.Use{},
@@ -56,6 +56,7 @@ var (
 		"NetworkTemplate": wire.NetworkTemplate{}, "OVA": wire.OVA{}, "OVAVolume": seedbed.OVAVolume{}, "Script": wire.Script{},
 		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{},
 		"SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},
+		"SignIn": wire.SignIn{}, "Session": wire.Session{}, "NewSession": wire.NewSession{},
 		"TrashItem": wire.TrashItem{}, "Trial": seedbed.DryRun{},
 	}
 	// both holds the types of requests that are also in answers. An answer has more required

@@ -47,11 +47,13 @@ func (r *router) wrongLogin(c *fiber.Ctx, err error) error {
 }
 
 // logout ends the caller's session.
-func (r *router) logout(_ context.Context, c *fiber.Ctx) error {
+func (r *router) logout(ctx context.Context, c *fiber.Ctx) error {
 	if !r.Guarded() {
 		return welcome(c)
 	}
-	server.EndSession(c)
+	if err := r.EndSession(ctx, c); err != nil {
+		return err
+	}
 	return say(c, "Deauthentication successful")
 }
 

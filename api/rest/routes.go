@@ -179,6 +179,16 @@ func (r *router) projectRoutes() []route {
 		{put, "/tokens/:name/quota", seedbed.ActionTokenManage, call, r.setTokenQuota},
 		{get, "/audit", seedbed.ActionAuditRead, call, r.auditLog},
 
+		// People, who sign in with a browser, and their sessions: every caller has those of its own.
+		{get, "/signin", server.Anyone, call, r.beginSignIn},
+		{get, "/signin/provider", server.Anyone, call, r.signInProvider},
+		{get, "/signin/callback", server.Anyone, call, r.endSignIn},
+		{post, "/signin/confirm", server.Anyone, call, r.confirmSignIn},
+		{post, "/signin/token", server.Anyone, call, r.takeSession},
+		{get, "/sessions", seedbed.ActionSelfRead, call, r.sessions().serve},
+		{get, "/sessions/:id", seedbed.ActionSelfRead, call, r.session},
+		{del, "/sessions/:id", seedbed.ActionSelfRead, call, r.endSession},
+
 		// Webhooks that come in. A delivery includes its payload.
 		{get, "/hooks", seedbed.ActionHookRead, call, r.hooks().serve},
 		{post, "/hooks", seedbed.ActionHookManage, call, r.createHook},

@@ -31,6 +31,11 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 		return r.Store.Project(ctx, name)
 	case "roles":
 		return r.Store.Role(ctx, seedbed.Role(name))
+	case "sessions":
+		if name == "current" {
+			name = who.Session.ID
+		}
+		return r.Store.Session(ctx, name)
 	case "tokens":
 		return shownOwned(ctx, who, "token", name, r.Store.Token)
 	}

@@ -37,7 +37,7 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		if sent.header == "" {
 			continue
 		}
-		t, err := r.holder(sent.secret)
+		holder, err := r.callerWith(sent.secret, peer)
 		if errors.Is(err, seedbed.ErrNotFound) {
 			who, given = nil, true
 			break
@@ -45,8 +45,7 @@ func (r *Router) authenticate(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		holder, err := r.enter(c, callerWith(t, peer, sha256.Sum256([]byte(sent.secret))))
-		if err != nil {
+		if holder, err = r.enter(c, holder); err != nil {
 			return err
 		}
 		// If two tokens were sent, the first one counts only if the second may do all that it may.
@@ -93,9 +92,35 @@ func (r *Router) slow(c *fiber.Ctx, who Caller) error {
 		Detail: fmt.Sprintf("project %q is above its rate of %g requests per second to the API: try again later", who.Project, rates.APIRate)}
 }
 
-// callerWith returns the holder of a token, whose secret has that digest.
-func callerWith(t seedbed.Token, peer string, sum [sha256.Size]byte) Caller {
-	return Caller{Name: "token " + t.Name, Grants: t.AllGrants(), peer: peer, token: t.Name, quota: t.Quota, sum: sum}
+// callerWith returns the holder of a secret: of a token, or of the session of a person. It returns
+// ErrNotFound if there is none, or it has expired.
+func (r *Router) callerWith(secret, peer string) (Caller, error) {
+	if secret == "" {
+		return Caller{}, errEmptyToken
+	}
+	return r.callerOf(sha256.Sum256([]byte(secret)), peer)
+}
+
+// callerOf is like callerWith, but takes the digest of the secret.
+func (r *Router) callerOf(sum [sha256.Size]byte, peer string) (Caller, error) {
+	t, err := r.tokenOf(sum)
+	if err == nil {
+		return Caller{Name: "token " + t.Name, Grants: t.AllGrants(), peer: peer, token: t.Name, quota: t.Quota, sum: sum}, nil
+	}
+	if !errors.Is(err, seedbed.ErrNotFound) {
+		return Caller{}, err
+	}
+	s, grants, err := r.personOf(sum)
+	if err != nil {
+		return Caller{}, err
+	}
+	return Caller{Name: s.Actor(), Grants: grants, Session: s, peer: peer, sum: sum}, nil
+}
+
+// ForeignPage reports whether a browser sent a request that may change something for a page of another
+// origin.
+func (r *Router) ForeignPage(c *fiber.Ctx) bool {
+	return foreignPage(c, httpserve.FieldsOf(c.Context()))
 }
 
 // foreignPage reports whether a browser sent a request that may change something for a page of another
@@ -135,17 +160,19 @@ func (r *Router) unauthenticated(c *fiber.Ctx, given bool, peer string) error {
 	c.Set(fiber.HeaderWWWAuthenticate, `Bearer realm="seedbed"`)
 	if given {
 		return seedbed.Errorf(seedbed.ErrUnauthenticated,
-			"the token is not one of this API, or has expired (seedbed: SEEDBED_TOKEN or --token-file; seedbed token list)")
+			"the token is not one of this API, or has expired (seedbed: SEEDBED_TOKEN or --token-file, seedbed login; seedbed token list)")
 	}
 	return seedbed.Errorf(seedbed.ErrUnauthenticated,
-		"a token of the API is required, as Authorization: Bearer or X-Api-Key (seedbed: SEEDBED_TOKEN or --token-file)")
+		"a token of the API is required, as Authorization: Bearer or X-Api-Key (seedbed: SEEDBED_TOKEN or --token-file, or seedbed login)")
 }
+
+var errEmptyToken = seedbed.Errorf(seedbed.ErrNotFound, "an empty token is not a token")
 
 // holder returns the token with that secret: the configured one, or one that was created. It
 // returns ErrNotFound if the token does not exist or has expired.
 func (r *Router) holder(secret string) (seedbed.Token, error) {
 	if secret == "" {
-		return seedbed.Token{}, seedbed.Errorf(seedbed.ErrNotFound, "an empty token is not a token")
+		return seedbed.Token{}, errEmptyToken
 	}
 	return r.tokenOf(sha256.Sum256([]byte(secret)))
 }

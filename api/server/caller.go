@@ -22,7 +22,7 @@ const callerKey = "seedbed.caller"
 // Caller is who sent a request. Its Name and Grants are known from the start; enter sets the rest of what
 // it may do.
 type Caller struct {
-	// Name is "token NAME", or "uid N" of the control socket.
+	// Name is "token NAME", the [seedbed.Person.Actor] of a person, or "uid N" of the control socket.
 	Name string
 	// Grants are its roles in projects, each of which is there once. Requests that name no project act
 	// in that of the first.
@@ -35,6 +35,8 @@ type Caller struct {
 	// Home reports whether the grant is for the default project. The caller may then see what belongs to
 	// the installation as a whole.
 	Home bool
+	// Session is that of a person; zero for other callers.
+	Session seedbed.Session
 	// actions are those of the grant's role.
 	actions seedbed.ActionSet
 	// peer is the address; empty on the control socket.
@@ -97,6 +99,12 @@ func (w Caller) Qualified(kind, name string) (string, error) {
 		return "", seedbed.Errorf(seedbed.ErrNotFound, "%s %q does not exist", kind, seedbed.Clip(name))
 	}
 	return seedbed.Qualified(project, short), nil
+}
+
+// SeesSession reports whether the caller may see and end a session: one of the same person, or any if it
+// manages those of all.
+func (w Caller) SeesSession(s seedbed.Session) bool {
+	return w.Session.ID != "" && w.Session.Same(s.Person) || w.May(seedbed.ActionSessionManage)
 }
 
 // enter returns the caller in the project that the request acts in: that which the header Seedbed-Project

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
@@ -107,6 +108,8 @@ type Config struct {
 	Token []byte
 	// Description is the description of every route, in OpenAPI's form.
 	Description string
+	// SignIn is how people sign in; nil if they do not.
+	SignIn *SignIn
 	// Version and Node are part of the health answer. May be empty.
 	Version, Node string
 	Log           *slog.Logger
@@ -129,7 +132,12 @@ type Server struct {
 // New returns a Server that does not serve yet.
 func New(c Config) *Server {
 	c.Token = bytes.TrimSpace(c.Token)
-	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(), waits: make(chan struct{}, requests/2),
+	key := make([]byte, 32)
+	rand.Read(key) // never fails (crypto/rand)
+	if c.SignIn != nil {
+		key = c.SignIn.Key
+	}
+	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(key), waits: make(chan struct{}, requests/2),
 		streams: shares{each: streamsEach, most: streamsMost}, uploads: shares{each: uploadsEach, most: uploadsMost}}
 }
 

@@ -1,13 +1,14 @@
 package server
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -20,16 +21,13 @@ const (
 	sessionLength = 12 * time.Hour
 )
 
-// sessions turns a verified token into a cookie and back. The cookie is sealed with a key of this
-// process. It reveals nothing to its holder, and becomes invalid when the process ends. The token
-// is looked up for each request, so that its removal also ends the session.
+// sessions turns a verified token, or the session of a person, into a cookie and back. The cookie is
+// sealed with a key of this process, or of all control hosts if people sign in. It reveals nothing to its
+// holder. The token or session is looked up for each request, so that its removal also ends the cookie's.
 type sessions struct{ aead cipher.AEAD }
 
-func newSessions() sessions {
-	var key [32]byte
-	rand.Read(key[:]) // never fails (crypto/rand)
-	return sessions{newAEAD(key[:])}
-}
+// newSessions returns sessions that are sealed with a key of 32 bytes.
+func newSessions(key []byte) sessions { return sessions{sealing(key, "cookie of a session")} }
 
 // newAEAD returns AES-256-GCM with that key of 32 bytes, which draws its nonces.
 func newAEAD(key []byte) cipher.AEAD {
@@ -44,13 +42,14 @@ func newAEAD(key []byte) cipher.AEAD {
 	return aead
 }
 
-// seal returns the cookie for the token with that digest, valid until the given time.
-func (s sessions) seal(sum [sha256.Size]byte, until time.Time) string {
-	plain := binary.BigEndian.AppendUint64(sum[:], uint64(until.Unix()))
+// seal returns the cookie for a secret, valid until the given time. It holds the secret and not the digest,
+// which is in the database, as the key may be.
+func (s sessions) seal(secret string, until time.Time) string {
+	plain := append(binary.BigEndian.AppendUint64(nil, uint64(until.Unix())), secret...)
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(sessionCookie)))
 }
 
-// open returns the digest that a cookie holds. ok is false if the cookie is not ours or has expired
+// open returns the digest of the secret that a cookie holds. ok is false if the cookie is not ours or has expired
 // at now.
 func (s sessions) open(cookie string, now time.Time) (sum [sha256.Size]byte, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
@@ -58,11 +57,10 @@ func (s sessions) open(cookie string, now time.Time) (sum [sha256.Size]byte, ok 
 		return sum, false
 	}
 	plain, err := s.aead.Open(nil, nil, sealed, []byte(sessionCookie))
-	if err != nil || len(plain) != sha256.Size+8 {
+	if err != nil || len(plain) < 8 {
 		return sum, false
 	}
-	copy(sum[:], plain)
-	return sum, now.Unix() < int64(binary.BigEndian.Uint64(plain[sha256.Size:]))
+	return sha256.Sum256(plain[8:]), now.Unix() < int64(binary.BigEndian.Uint64(plain))
 }
 
 // session returns the caller of the request's session, or nil if there is no valid session.
@@ -71,14 +69,14 @@ func (r *Router) session(c *fiber.Ctx, peer string) (*Caller, error) {
 	if !ok {
 		return nil, nil
 	}
-	t, err := r.tokenOf(sum)
+	who, err := r.callerOf(sum, peer)
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return nil, nil // the token was removed or has expired
+		return nil, nil // the token or session was removed or has expired
 	}
 	if err != nil {
 		return nil, err
 	}
-	who, err := r.enter(c, callerWith(t, peer, sum))
+	who, err = r.enter(c, who)
 	return &who, err
 }
 
@@ -92,15 +90,44 @@ func (r *Router) NewSession(c *fiber.Ctx, secret string) error {
 	if !t.Expires.IsZero() && t.Expires.Before(until) {
 		until = t.Expires
 	}
-	c.Cookie(&fiber.Cookie{
-		Name: sessionCookie, Value: r.sessions.seal(sha256.Sum256([]byte(secret)), until), Path: Prefix, Expires: until,
-		Secure: c.Context().IsTLS(), HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
-	})
+	r.KeepCookie(c, secret, until)
 	return nil
 }
 
-// EndSession ends the caller's session.
-func EndSession(c *fiber.Ctx) {
+// KeepCookie makes a browser keep a session until then: that of the token or of the person with this
+// secret.
+func (r *Router) KeepCookie(c *fiber.Ctx, secret string, until time.Time) {
+	c.Cookie(&fiber.Cookie{
+		Name: sessionCookie, Value: r.sessions.seal(secret, until), Path: Prefix, Expires: until,
+		Secure: r.overTLS(c), HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
+	})
+}
+
+// overTLS reports whether browsers reach this listener by TLS, which a proxy in front of it may end.
+func (r *Router) overTLS(c *fiber.Ctx) bool {
+	return c.Context().IsTLS() || r.SignIn != nil && strings.HasPrefix(r.SignIn.Redirect, "https:")
+}
+
+// EndSession ends the session of the caller's cookie. That of a person ends everywhere.
+func (r *Router) EndSession(ctx context.Context, c *fiber.Ctx) error {
+	if sum, ok := r.sessions.open(c.Cookies(sessionCookie), time.Now()); ok {
+		s, grants, err := r.personOf(sum)
+		if err == nil {
+			if change := seedbed.ChangeOf(ctx); change != nil {
+				change.Actor, change.Role, change.Project = s.Actor(), grants[0].Role, grants[0].Project
+				change.From = c.Context().RemoteIP().String()
+			}
+			err = r.Store.EndSession(ctx, s.ID)
+		}
+		if err != nil && !errors.Is(err, seedbed.ErrNotFound) && !errors.Is(err, seedbed.ErrForbidden) {
+			return err
+		}
+	}
+	r.dropCookie(c)
+	return nil
+}
+
+func (r *Router) dropCookie(c *fiber.Ctx) {
 	c.Cookie(&fiber.Cookie{
 		Name: sessionCookie, Path: Prefix, Expires: time.Unix(1, 0), HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
 	})

@@ -177,8 +177,8 @@ type Site interface {
 	Counts(ctx context.Context, in seedbed.Scope, since time.Time) (seedbed.Counts, error)
 }
 
-// Access reads and writes the projects, the tokens of the API, their quotas, the audit log, and the answers to
-// requests with an idempotency key.
+// Access reads and writes the projects, the tokens of the API, their quotas, the sessions of people, the
+// audit log, and the answers to requests with an idempotency key.
 type Access interface {
 	CreateProject(ctx context.Context, p seedbed.Project) (seedbed.Project, error)
 	Project(ctx context.Context, name string) (seedbed.Project, error)
@@ -207,6 +207,19 @@ type Access interface {
 	DeleteRole(ctx context.Context, name seedbed.Role, checks ...func(seedbed.CustomRole) error) error
 	RoleOf(ctx context.Context, name seedbed.Role) (seedbed.CustomRole, error)
 	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error) (seedbed.Token, error)
+	// BeginSession begins a session of a person, which ends then, with the digest of its secret.
+	BeginSession(
+		ctx context.Context, p seedbed.Person, ends time.Time, from string, sum [sha256.Size]byte,
+	) (seedbed.Session, error)
+	// SessionOf finds a session by the digest of its secret. It returns ErrNotFound if it has expired.
+	SessionOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Session, error)
+	Sessions(ctx context.Context) ([]seedbed.Session, error)
+	Session(ctx context.Context, id string) (seedbed.Session, error)
+	EndSession(ctx context.Context, id string, checks ...func(seedbed.Session) error) error
+	// KeepSignIn keeps a step of a sign-in until then. It returns ErrConflict if there was one of that ID.
+	KeepSignIn(ctx context.Context, id [sha256.Size]byte, data []byte, until time.Time) error
+	// TakeSignIn removes a step of a sign-in, and returns what was kept with it.
+	TakeSignIn(ctx context.Context, id [sha256.Size]byte) ([]byte, error)
 	// Audit returns entries, newest first.
 	Audit(ctx context.Context, q seedbed.AuditQuery) ([]seedbed.AuditEntry, error)
 	// BeginRequest begins to carry out a request with an idempotency key, or returns its answer. It

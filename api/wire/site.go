@@ -137,6 +137,36 @@ type NewToken struct {
 	Secret string `json:"secret"`
 }
 
+// SignIn is where people sign in.
+type SignIn struct {
+	// URL is where a browser begins, and Issuer the provider at which the person signs in.
+	URL    string `json:"url"`
+	Issuer string `json:"issuer"`
+}
+
+// SessionRequest exchanges the code at the end of a sign-in for a session.
+type SessionRequest struct {
+	Code string `json:"code"`
+	// Verifier is the secret whose SHA-256 the sign-in began with (RFC 7636).
+	Verifier string `json:"verifier"`
+}
+
+// Session is a session of a person who has signed in.
+type Session struct {
+	seedbed.Session
+	// Grants are what the person may do now. Requests that name no project act in that of the first.
+	Grants []seedbed.Grant `json:"grants"`
+	// Current reports whether it is the session of the request.
+	Current bool `json:"current"`
+}
+
+// NewSession is a new session.
+type NewSession struct {
+	Session Session `json:"session"`
+	// Secret is the text that the session's holder sends. It cannot be read again.
+	Secret string `json:"secret"`
+}
+
 // TrashItem is a removed volume that still exists.
 type TrashItem struct {
 	seedbed.TrashItem

@@ -70,7 +70,7 @@ func (k *checker) oidc(o OIDC) {
 		}
 		k.need(seedbed.CheckProjectName(g.Project) == nil, key+"project", g.Project, "the name of a project, such as "+seedbed.DefaultProject)
 		_, err := seedbed.ParseRole(string(g.Role))
-		k.need(err == nil, key+"role", g.Role, "viewer, operator or admin")
+		k.need(err == nil, key+"role", g.Role, "viewer, operator, admin, or the name of a role that was made")
 	}
 }
 

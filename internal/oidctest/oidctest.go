@@ -47,6 +47,7 @@ type Provider struct {
 	held   chan struct{} // not nil while answers wait
 	fields map[string]any
 	asked  []string
+	no     string // why nobody is signed in, or empty
 }
 
 // grant is what a code stands for.
@@ -98,6 +99,13 @@ func (p *Provider) SignIn(c Claims) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.person = c
+}
+
+// Decline makes the provider sign nobody in, for a reason such as access_denied.
+func (p *Provider) Decline(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.no = why
 }
 
 // Alter makes alter change the claims of each ID token. Nil changes none.
@@ -174,8 +182,14 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	code := rand.Text()
 	p.mu.Lock()
+	no := p.no
 	p.codes[code] = grant{q.Get("nonce"), q.Get("code_challenge"), q.Get("redirect_uri")}
 	p.mu.Unlock()
+	if no != "" {
+		back.RawQuery = url.Values{"error": {no}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode()
+		http.Redirect(w, r, back.String(), http.StatusFound)
+		return
+	}
 	back.RawQuery = url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode()
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }

@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api"
+	"seedbed/api/signin"
 	"seedbed/feed"
 	"seedbed/internal/build"
 	"seedbed/internal/config"
@@ -74,6 +75,8 @@ type parts struct {
 	cron         *cleanup.Cron
 	declared     []seedbed.Hook
 	hooks        *webhook.Server
+	signIn       *api.SignIn      // nil if people do not sign in
+	provider     *signin.Provider // where they do
 	rest         *api.Server
 }
 
@@ -109,6 +112,9 @@ func open(ctx context.Context, c config.Config, db *store.DB, log *slog.Logger) 
 	}
 	listener, err := apiTLS(c.API, log)
 	if err != nil {
+		return nil, err
+	}
+	if p.signIn, p.provider, err = openSignIn(ctx, db, c.OIDC); err != nil {
 		return nil, err
 	}
 	p.rest = p.openAPI(token, listener)
@@ -153,8 +159,12 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 	if p.identity != nil {
 		checks = append(checks, p.identity.Checks)
 	}
+	if p.provider != nil {
+		checks = append(checks, signInChecks(p.provider, p.signIn.Grants, db.Project, db.Role))
+	}
 	return api.New(api.Config{
-		Store: db, Intake: p.intake, Console: p.workers, Domains: p.workers, OVAs: p.intake, Uploads: p.workers,
+		SignIn: p.signIn,
+		Store:  db, Intake: p.intake, Console: p.workers, Domains: p.workers, OVAs: p.intake, Uploads: p.workers,
 		MaxUpload: c.Storage.MaxUpload, VolumeJobs: p.intake, Adoptions: p.intake, Strangers: p.workers, Snapshots: p.workers,
 		Trash: p.workers, Metadata: served(db, p.serving.Renderer), Change: change(db, p.serving.Renderer),
 		Clean:      cleanUp(p.cleaner),

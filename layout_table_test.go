@@ -88,6 +88,7 @@ var layout = map[string]string{
 	"internal/cli/hook":     "internal/config webhook/signature " + forCLI,
 	"internal/cli/instance": "internal/cli/flags internal/config " + forCLI,
 	"internal/cli/metadata": "internal/command internal/userdata " + forCLI,
+	"internal/cli/session":  "internal/command " + forCLI,
 	"internal/cli/profile":  "internal/cli/flags provision/script/python " + forCLI,
 	"internal/cli/*":        "internal/cli/flags " + forCLI,
 

@@ -70,6 +70,13 @@ func (c *Client) InProject(name string) *Client {
 	return &with
 }
 
+// WithToken returns a client whose calls have a token, or the secret of a session.
+func (c *Client) WithToken(secret string) *Client {
+	with := *c
+	with.token = secret
+	return &with
+}
+
 // AddToken creates a token and returns its secret. The secret cannot be read again.
 func (c *Client) AddToken(ctx context.Context, r wire.TokenRequest) (wire.NewToken, error) {
 	return post[wire.NewToken](ctx, c, "/tokens", r)

@@ -11,6 +11,7 @@ import (
 	"seedbed/internal/cli/job"
 	"seedbed/internal/cli/metadata"
 	"seedbed/internal/cli/profile"
+	"seedbed/internal/cli/session"
 	"seedbed/internal/cli/storage"
 )
 
@@ -39,7 +40,10 @@ func commands(a *cli.App) []*cobra.Command {
 		{"What was left behind", []*cobra.Command{
 			storage.TrashCommand(a), storage.OrphanCommand(a), storage.CleanupCommand(a),
 		}},
-		{cli.ToolGroup, []*cobra.Command{a.ConnectionCommand(), cluster.WhoamiCommand(a), a.VersionCommand(), a.DocsCommand()}},
+		{cli.ToolGroup, []*cobra.Command{
+			session.LoginCommand(a), session.LogoutCommand(a), session.Command(a), cluster.WhoamiCommand(a),
+			a.ConnectionCommand(), a.VersionCommand(), a.DocsCommand(),
+		}},
 	} {
 		for _, c := range g.commands {
 			c.GroupID = g.title

@@ -75,6 +75,7 @@ var requests = []struct {
 	{wire.TokenRequest{}, map[string]string{"name": argument}},
 	{wire.RoleRequest{}, map[string]string{"name": argument}},
 	{wire.RoleDefinition{}, nil},
+	{wire.SessionRequest{}, map[string]string{"code": "what the browser brings to login", "verifier": "drawn by login"}},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},
 	{seedbed.CatalogueSystem{}, map[string]string{"name": argument}},
@@ -106,7 +107,7 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
 	"NewToken", "Role", "Whoami", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate",
-	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume",
+	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

@@ -19,7 +19,9 @@ import (
 	"seedbed/internal/lab"
 )
 
-func runMain(m *testing.M) { testscript.Main(m, map[string]func(){"seedbed": main}) }
+func runMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"seedbed": main, "xdg-open": browse})
+}
 
 // TestScripts runs the tool as a user does. Each script has a world of its own.
 func TestScripts(t *testing.T) {

@@ -64,8 +64,16 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: log})
 	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
+	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
+	apiLn, err2 := net.Listen("tcp", "127.0.0.1:0")
+	sockLn, err3 := net.Listen("unix", filepath.Join(dir, "c.sock"))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	people := newPeople(apiLn.Addr().String())
 	rest := api.New(api.Config{
-		Store: db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
+		SignIn: people.signIn,
+		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Domains: console{}, Clean: clean,
 		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
@@ -77,12 +85,6 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0",
 		Node: "hv1", Log: log,
 	})
-	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
-	apiLn, err2 := net.Listen("tcp", "127.0.0.1:0")
-	sockLn, err3 := net.Listen("unix", filepath.Join(dir, "c.sock"))
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	for _, task := range []func() error{
@@ -101,6 +103,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	return &world{db: db, hookAddr: hookLn.Addr().String(), apiAddr: apiLn.Addr().String(), stop: func() {
 		cancel()
 		wait.Wait()
+		people.stop()
 		db.Close()
 	}}, nil
 }

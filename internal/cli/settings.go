@@ -36,6 +36,8 @@ type settings struct {
 	// Connection names the entry of Connections that is used by default.
 	Connection  string                `yaml:"connection"`
 	Connections map[string]connection `yaml:"connections"`
+	// Sessions are the secrets of sessions with installations that have no name, by URL.
+	Sessions map[string]string `yaml:"sessions"`
 }
 
 // UserDir returns the user's directory for Seedbed, ~/.config/seedbed by default.
@@ -123,6 +125,7 @@ func (a *App) Options() (client.Options, error) {
 	} else {
 		o, err = a.place(s)
 		o.CA, o.Project = s.CA, s.Project
+		o.Token = s.Sessions[o.URL]
 	}
 	if err != nil {
 		return o, err
@@ -209,6 +212,8 @@ type connection struct {
 	CA        string `yaml:"ca"`
 	// Project is the project that commands act in by default.
 	Project string `yaml:"project"`
+	// Session is the secret of a session, which is used instead of the token.
+	Session string `yaml:"session"`
 }
 
 // where returns the connection's URL or socket.
@@ -222,7 +227,10 @@ func (c connection) where() string {
 // options returns the client's options for the connection.
 func (c connection) options() (client.Options, error) {
 	o := client.Options{URL: c.URL, Socket: c.Socket, Token: c.Token, CA: c.CA, Project: c.Project}
-	if c.TokenFile == "" {
+	if c.Session != "" {
+		o.Token = c.Session
+	}
+	if c.TokenFile == "" || c.Session != "" {
 		return o, nil
 	}
 	token, err := readToken(c.TokenFile)
@@ -241,9 +249,9 @@ func (a *App) settingsPath() (string, error) {
 
 // checkSecret refuses a file with tokens that other users may read.
 func (s settings) checkSecret(path string) error {
-	kept := false
+	kept := len(s.Sessions) > 0
 	for _, c := range s.Connections {
-		kept = kept || c.Token != ""
+		kept = kept || c.Token != "" || c.Session != ""
 	}
 	if st, err := os.Stat(path); kept && err == nil && st.Mode().Perm()&0o077 != 0 {
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s holds tokens and other users can read it: chmod 600 %s", path, path)
@@ -290,23 +298,29 @@ func (a *App) changeSettings(change func(*settings) error) error {
 // named returns the connection that the flag, the environment or the file names, or nil if none is
 // named. explicit reports whether the flag named it.
 func (a *App) named(s settings) (c *connection, explicit bool, err error) {
-	name, from := a.Flags.Connection, "--connection"
-	explicit = name != ""
-	if explicit && (a.Flags.URL != "" || a.Flags.Socket != "") {
-		return nil, true, Usagef("--connection cannot be used with --url or --socket: give one")
+	name, from, err := a.connectionName(s)
+	if name == "" || err != nil {
+		return nil, false, err
 	}
-	if name == "" && a.Flags.URL == "" && a.Flags.Socket == "" && a.Getenv("SEEDBED_URL") == "" && a.Getenv("SEEDBED_SOCKET") == "" {
-		if name, from = a.Getenv("SEEDBED_CONNECTION"), "SEEDBED_CONNECTION"; name == "" {
-			name, from = s.Connection, "connection of the configuration file"
-		}
-	}
-	if name == "" {
-		return nil, false, nil
-	}
+	explicit = a.Flags.Connection != ""
 	found, ok := s.Connections[name]
 	if !ok {
 		return nil, explicit, seedbed.Errorf(seedbed.ErrNotFound,
 			`%s: connection %q does not exist: "seedbed connection list" shows the existing ones, "seedbed connection add" adds one`, from, name)
 	}
 	return &found, explicit, nil
+}
+
+// connectionName returns the name of the connection that is used, or an empty string, and what names it.
+func (a *App) connectionName(s settings) (name, from string, err error) {
+	name, from = a.Flags.Connection, "--connection"
+	if name != "" && (a.Flags.URL != "" || a.Flags.Socket != "") {
+		return "", "", Usagef("--connection cannot be used with --url or --socket: give one")
+	}
+	if name == "" && a.Flags.URL == "" && a.Flags.Socket == "" && a.Getenv("SEEDBED_URL") == "" && a.Getenv("SEEDBED_SOCKET") == "" {
+		if name, from = a.Getenv("SEEDBED_CONNECTION"), "SEEDBED_CONNECTION"; name == "" {
+			name, from = s.Connection, "connection of the configuration file"
+		}
+	}
+	return name, from, nil
 }

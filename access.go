@@ -223,6 +223,10 @@ func CheckQualified(kind, project, name string) error {
 	return nil
 }
 
+// CheckQualifiedName returns ErrInvalid unless name can be the qualified name of an object of some project.
+// The message names the kind.
+func CheckQualifiedName(kind, name string) error { return CheckQualified(kind, ProjectOf(name), name) }
+
 // NewProjectNumber returns a random account number.
 func NewProjectNumber() string {
 	const least = 100_000_000_000 // twelve digits

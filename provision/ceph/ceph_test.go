@@ -14,9 +14,11 @@ import (
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, r := range []role{roleImage, roleVolume} {
-		name := rbdOf(r, "a.b-c")
-		if got, short, ok := split(name); !ok || got != r || short != "a.b-c" {
-			t.Errorf("split(%q): %q, %q, %v", name, got, short, ok)
+		for _, of := range []string{"a.b-c", "acme/a.b-c"} {
+			name := rbdOf(r, of)
+			if got, short, ok := split(name); !ok || got != r || short != of || strings.ContainsAny(name, "/@") {
+				t.Errorf("split(%q): %q, %q, %v", name, got, short, ok)
+			}
 		}
 	}
 	for _, other := range []string{"", "a", "seedbed", "seedbed-volume.", "seedbed-building.n.X", "xseedbed-volume.a"} {

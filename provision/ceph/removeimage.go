@@ -16,7 +16,7 @@ import (
 // RemoveImage implements worker.ImageStore. If a clone of the image is made during the removal, the
 // image stays in RBD's trash until the clone is gone.
 func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) error {
-	if err := seedbed.CheckName("image", name); err != nil {
+	if err := seedbed.CheckQualifiedName("image", name); err != nil {
 		return err
 	}
 	rbdName := rbdOf(roleImage, name)

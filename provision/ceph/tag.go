@@ -32,13 +32,13 @@ const (
 )
 
 // rbdOf is the name of the RBD image of a volume or image.
-func rbdOf(r role, name string) string { return prefix + string(r) + "." + name }
+func rbdOf(r role, name string) string { return prefix + string(r) + "." + pooltag.FileName(name) }
 
 // split is the inverse of rbdOf; ok is false for other names.
 func split(rbdName string) (r role, name string, ok bool) {
 	for _, r := range []role{roleImage, roleVolume} {
 		if name, ok := strings.CutPrefix(rbdName, rbdOf(r, "")); ok && name != "" {
-			return r, name, true
+			return r, pooltag.NameOf(name), true
 		}
 	}
 	return "", "", false

@@ -84,7 +84,7 @@ func (p *Pool) readable(ctx context.Context, path string) (t tag, err error) {
 	// The relative path of the image must be right as seen from the volumes' directory.
 	if ok && (backing == p.file(images, name) || backing == filepath.Join("..", images, name+suffix)) {
 		if base, err := p.look(images, name); err == nil && base != nil {
-			t.Image = name
+			t.Image = base.Name
 			return t, nil
 		}
 	}

@@ -1,6 +1,7 @@
 // Package dir keeps volumes and images as qcow2 files in a directory:
 //
-//	images/<name>.qcow2     images, readable by all: QEMU's user reads them as backing files
+//	images/<name>.qcow2     images, readable by all: QEMU's user reads them as backing files; the slash
+//	                        of a qualified name is a plus sign
 //	volumes/<name>.qcow2    volumes, owned by root until libvirt gives those of a running domain
 //	                        to QEMU's user
 //	.trash/<id>.qcow2       removed volumes, until they expire

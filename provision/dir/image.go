@@ -130,7 +130,7 @@ func (p *Pool) convert(ctx context.Context, private string, format image.Format,
 
 // RemoveImage implements worker.ImageStore.
 func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) error {
-	if err := seedbed.CheckName("image", name); err != nil {
+	if err := seedbed.CheckQualifiedName("image", name); err != nil {
 		return err
 	}
 	if err := p.enter(ctx); err != nil {

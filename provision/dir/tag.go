@@ -14,12 +14,12 @@ import (
 // tag is stored as a file beside the file that it describes.
 type tag = pooltag.Tag
 
-// called reports whether a tag belongs to the file of that name.
+// called reports whether a tag belongs to what has that name, or to the file of that name.
 func called(t *tag, kind, name string) bool {
 	if kind == trash {
 		return t.Trash != nil && t.Trash.ID == name
 	}
-	return t.Name == name
+	return pooltag.FileName(t.Name) == pooltag.FileName(name)
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // file is where a volume or image of that name is.
 func (p *Pool) file(kind, name string) string {
-	return filepath.Join(p.path, kind, name+suffix)
+	return filepath.Join(p.path, kind, pooltag.FileName(name)+suffix)
 }
 
 // look finds the tag of a name. It returns nil if the name is free, ErrConflict if the file is not

@@ -72,7 +72,7 @@ func (p *Pool) makeVolume(ctx context.Context, t tag) error {
 	defer p.discard(path)
 	backing := ""
 	if t.Image != "" {
-		backing = filepath.Join("..", images, t.Image+suffix)
+		backing = filepath.Join("..", images, pooltag.FileName(t.Image)+suffix)
 	}
 	if err := image.Create(ctx, path, backing, seedbed.Bytes(t.Size)); err != nil {
 		return p.room(err)

@@ -17,7 +17,7 @@ import (
 
 // CheckSpec returns ErrInvalid for an import whose name, file or digest is not usable.
 func CheckSpec(spec seedbed.ImageSpec) error {
-	if err := seedbed.CheckName("image", spec.Name); err != nil {
+	if err := seedbed.CheckQualifiedName("image", spec.Name); err != nil {
 		return err
 	}
 	if spec.Upload != "" {

@@ -11,7 +11,7 @@ func CheckSpec(spec seedbed.VolumeSpec) error {
 		return err
 	}
 	if spec.Image != "" {
-		if err := seedbed.CheckName("image", spec.Image); err != nil {
+		if err := seedbed.CheckQualifiedName("image", spec.Image); err != nil {
 			return err
 		}
 	}

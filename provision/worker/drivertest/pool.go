@@ -166,7 +166,7 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec,
 	progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	return effect(ctx, p, "ImportImage", func() (info seedbed.ImageInfo, err error) {
-		if err := seedbed.CheckName("image", spec.Name); err != nil {
+		if err := seedbed.CheckQualifiedName("image", spec.Name); err != nil {
 			return info, err
 		}
 		if have, ok := p.images[spec.Name]; ok {
@@ -221,7 +221,7 @@ func (p *Pool) readImage(ctx context.Context, spec seedbed.ImageSpec) ([]byte, e
 
 // CheckImport implements worker.ImageStore.
 func (p *Pool) CheckImport(_ context.Context, spec seedbed.ImageSpec) error {
-	if err := seedbed.CheckName("image", spec.Name); err != nil {
+	if err := seedbed.CheckQualifiedName("image", spec.Name); err != nil {
 		return err
 	}
 	st, err := os.Stat(spec.Path)

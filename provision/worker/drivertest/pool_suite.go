@@ -70,6 +70,7 @@ func TestPool(t *testing.T, d PoolDriver) {
 		{"import what is no image", testImportRefused},
 		{"import cancelled", testImportCancelled},
 		{"remove image", testRemoveImage},
+		{"images of projects", testImagesOfProjects},
 		{"clone", testClone},
 		{"clone again", testCloneAgain},
 		{"clone refused", testCloneRefused},

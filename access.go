@@ -70,6 +70,8 @@ type Change struct {
 	Before json.RawMessage
 	// Asked is the body of the request without secrets and documents; nil if it had no body.
 	Asked json.RawMessage
+	// Installation is set for an admin of the installation, who may learn of all projects.
+	Installation bool
 	// Token is the name of the token that was presented; empty for the control socket.
 	Token string
 	// Quota bounds what the instances of the token may have.
@@ -94,6 +96,12 @@ func WithChange(ctx context.Context, c *Change) context.Context {
 func ChangeOf(ctx context.Context) *Change {
 	c, _ := ctx.Value(changeKey{}).(*Change)
 	return c
+}
+
+// Learns reports whether who asks for the change may learn what a project has. A change that Seedbed makes
+// by itself, which is nil, may.
+func (c *Change) Learns(project string) bool {
+	return c == nil || c.Installation || c.Project == project
 }
 
 type tenantKey struct{}
@@ -189,7 +197,7 @@ func CheckProjectName(name string) error {
 	return nil
 }
 
-// Qualified returns the name of a token, hook or endpoint in the installation, its qualified name: "ci"
+// Qualified returns the name of a token, hook, endpoint or image in the installation, its qualified name: "ci"
 // for one of the default project, and "acme/ci" for one of the project acme.
 func Qualified(project, name string) string {
 	if project == DefaultProject {
@@ -198,7 +206,7 @@ func Qualified(project, name string) string {
 	return project + "/" + name
 }
 
-// ProjectOf returns the project of the token, hook or endpoint with a qualified name.
+// ProjectOf returns the project of the token, hook, endpoint or image with a qualified name.
 func ProjectOf(qualified string) string {
 	if project, _, ok := strings.Cut(qualified, "/"); ok {
 		return project
@@ -225,7 +233,12 @@ func CheckQualified(kind, project, name string) error {
 
 // CheckQualifiedName returns ErrInvalid unless name can be the qualified name of an object of some project.
 // The message names the kind.
-func CheckQualifiedName(kind, name string) error { return CheckQualified(kind, ProjectOf(name), name) }
+func CheckQualifiedName(kind, name string) error {
+	if CheckProjectName(ProjectOf(name)) != nil {
+		return CheckName(kind, name) // which has a slash
+	}
+	return CheckQualified(kind, ProjectOf(name), name)
+}
 
 // NewProjectNumber returns a random account number.
 func NewProjectNumber() string {

@@ -3,6 +3,8 @@ package seedbed
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -200,4 +202,112 @@ type CatalogueImport struct {
 	Check func(context.Context, PartReader, Profile) error
 	// CheckDisk is like Check, for a disk of a storage template.
 	CheckDisk func(TemplateDisk) error
+}
+
+// PublishedKind is a kind of object of which a project can publish its own to others.
+type PublishedKind string
+
+// The kinds of objects that can be published.
+const (
+	PublishedImage   PublishedKind = "image"
+	PublishedNetwork PublishedKind = "network"
+)
+
+// PublishedKinds returns the kinds of objects that can be published.
+func PublishedKinds() []PublishedKind { return []PublishedKind{PublishedImage, PublishedNetwork} }
+
+// ParsePublishedKind parses a kind of object that can be published. An unknown one is ErrInvalid.
+func ParsePublishedKind(s string) (PublishedKind, error) {
+	if !slices.Contains(PublishedKinds(), PublishedKind(s)) {
+		words := make([]string, 0, len(PublishedKinds()))
+		for _, k := range PublishedKinds() {
+			words = append(words, string(k))
+		}
+		return "", Errorf(ErrInvalid, "kind %q cannot be published: expected %s", Clip(s), strings.Join(words, " or "))
+	}
+	return PublishedKind(s), nil
+}
+
+// Missing returns the error for an object of the kind that does not exist, or that is not published to
+// who asks. The two do not differ.
+func (k PublishedKind) Missing(kind error, name string) error {
+	return Errorf(kind, "%s %q does not exist", k, Clip(name))
+}
+
+// Publication says which other projects may use an object. The zero Publication is that of a draft,
+// which only its own project uses.
+type Publication struct {
+	// All is set if all projects may use it, those of the future included.
+	All bool `json:"all"`
+	// Projects names the projects that may use it. They need not exist.
+	Projects []string `json:"projects"`
+}
+
+// maxPublished is the largest number of projects to which an object is published by name.
+const maxPublished = 1000
+
+// Check returns ErrInvalid for a publication that an object of a project cannot have. It sorts the
+// projects, and leaves out that one.
+func (p *Publication) Check(project string) error {
+	if p.All && len(p.Projects) > 0 {
+		return Errorf(ErrInvalid, "it is published to all projects and to %d named ones: expected only one of them", len(p.Projects))
+	}
+	if len(p.Projects) > maxPublished {
+		return Errorf(ErrInvalid, "it is published to %d projects: expected at most %d, or all", len(p.Projects), maxPublished)
+	}
+	for _, name := range p.Projects {
+		if err := CheckProjectName(name); err != nil {
+			return err
+		}
+	}
+	named := slices.Compact(slices.Sorted(slices.Values(p.Projects)))
+	p.Projects = slices.DeleteFunc(named, func(name string) bool { return name == project })
+	if p.Projects == nil {
+		p.Projects = []string{}
+	}
+	return nil
+}
+
+// Lets reports whether a project may use the object with a qualified name and this publication: one of
+// its own, or one that is published to it.
+func (p Publication) Lets(project, qualified string) bool {
+	return project == ProjectOf(qualified) || p.All || slices.Contains(p.Projects, project)
+}
+
+// String returns the publication in words.
+func (p Publication) String() string {
+	if p.All {
+		return "all projects"
+	}
+	return cmp.Or(strings.Join(p.Projects, ", "), "draft")
+}
+
+// Explicit returns a name in requests that stands for the object with a qualified name, whoever asks: with
+// its project, also if that is the default one.
+func Explicit(qualified string) string {
+	if strings.Contains(qualified, "/") {
+		return qualified
+	}
+	return DefaultProject + "/" + qualified
+}
+
+// Meant returns the qualified names that a name in a request of a project may stand for, in the order in
+// which they are looked for. One with a project, "acme/debian", is that of this project. One without is
+// that of the request's own project or, if it has none, of the default one. A name that is not usable is
+// ErrInvalid.
+func Meant(kind PublishedKind, project, name string) ([]string, error) {
+	of, short, with := strings.Cut(name, "/")
+	if !with {
+		short = name
+	}
+	if err := CheckName(string(kind), short); err != nil {
+		return nil, err
+	}
+	if with {
+		if CheckProjectName(of) != nil {
+			return nil, CheckName(string(kind), name) // which has a slash
+		}
+		return []string{Qualified(of, short)}, nil
+	}
+	return slices.Compact([]string{Qualified(project, short), Qualified(DefaultProject, short)}), nil
 }

@@ -193,6 +193,7 @@ const (
 
 // Image is a bootable disk in a pool from which volumes are cloned.
 type Image struct {
+	// Name is the qualified name: see Qualified.
 	Name  string     `json:"name"`
 	Pool  string     `json:"pool"`
 	State ImageState `json:"state"`
@@ -210,6 +211,9 @@ type Image struct {
 	// Node is the node whose worker made it. Unless the pool is shared, only that node has it.
 	Node    string    `json:"node,omitempty"`
 	Created time.Time `json:"created"`
+	// Published says which other projects may use it. It is only shown to its own project and to admins
+	// of the installation.
+	Published *Publication `json:"published,omitempty"`
 }
 
 // Profile is what instances are made from.
@@ -300,6 +304,9 @@ type Network struct {
 	Identity string `json:"identity,omitempty"`
 	// Allow says which protections are off for this network.
 	Allow NetworkPermissions `json:"allow,omitzero"`
+	// Published says which other projects than the default one may use it. It is only shown to that
+	// project. Nodes are not told.
+	Published *Publication `json:"published,omitempty"`
 }
 
 // The values of Network.Identity.

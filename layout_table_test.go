@@ -150,7 +150,7 @@ var outside = map[string]string{
 var (
 	tables = map[string]string{
 		"access": "audit keyed_request project project_removed role session sign_in token",
-		"catalogue": "claim image network_template network_template_net ova ova_volume profile script " +
+		"catalogue": "claim image network_template network_template_net ova ova_volume profile published script " +
 			"storage_template storage_template_disk system_template userdata",
 		"feed":      "blob feed feed_node guest_event lease maintenance",
 		"hooks":     "delivery delivery_other delivery_rejected hook hook_key hook_profile",

@@ -65,6 +65,7 @@ var (
 		"Allowance": seedbed.NetworkPermissions{}, "Hook": seedbed.Hook{}, "HookForm": seedbed.HookForm{}, "InstanceSystem": seedbed.System{},
 		"MetadataOptions": seedbed.MetadataOptions{}, "Param": seedbed.Param{},
 		"Profile": seedbed.Profile{}, "Spot": seedbed.Spot{}, "TokenQuota": seedbed.TokenQuota{}, "Grant": seedbed.Grant{},
+		"Publication":  seedbed.Publication{},
 		"TemplateDisk": seedbed.CatalogueDisk{},
 	}
 )

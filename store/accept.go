@@ -137,7 +137,7 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		if a.Image == nil {
 			return seedbed.Errorf(seedbed.ErrInvalid, "an import needs an image")
 		}
-		return seedbed.CheckName("image", a.Image.Name)
+		return seedbed.CheckQualifiedName("image", a.Image.Name)
 	case seedbed.JobRebuild:
 		return checkRebuild(a)
 	case seedbed.JobOVA:
@@ -248,7 +248,7 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 	tx := b.Tx
 	switch a.Job.Kind {
 	case seedbed.JobImport:
-		a.Job.Subject, a.Job.Instance = a.Image.Name, ""
+		a.Job.Project, a.Job.Subject, a.Job.Instance = seedbed.ProjectOf(a.Image.Name), a.Image.Name, ""
 		c := seedbed.Claim{Kind: catalogue.ImageClaim, Key: a.Image.Name, Job: a.Job.ID}
 		if err := catalogue.Take(ctx, tx, c, a.Image.Name); err != nil {
 			return err

@@ -19,7 +19,7 @@ import (
 var tables = []string{
 	"setting", "project", "project_removed", "node", "network", "maintenance", "image", "ova", "ova_volume",
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk", "userdata", "script",
-	"profile", "hook", "hook_key", "hook_profile",
+	"profile", "published", "hook", "hook_key", "hook_profile",
 	"job", "job_stage", "job_event", "event_order", "job_output", "job_script", "orphan", "stray", "claim", "delivery", "delivery_other",
 	"delivery_rejected",
 	"instance", "nic", "volume", "snapshot", "instance_script", "lease", "rebuild",

@@ -52,6 +52,7 @@ func everything(t *testing.T, db *DB) {
 		Profiles: []string{"web"}, Actions: []string{"create"}}))(t)
 	do(db.CreateEndpoint(ctx, seedbed.Endpoint{Name: "ci", URL: "https://ci.example/",
 		Events: []string{"*"}, Keys: []seedbed.EndpointKey{{Key: bytes.Repeat([]byte{0, 200}, 16)}}}))(t)
+	do(db.PublishImage(ctx, "debian", seedbed.Publication{All: true}))(t)
 	for _, name := range []string{"acme", "former"} {
 		do(db.CreateProject(ctx, seedbed.Project{Name: name, Description: "ö"}))(t)
 	}

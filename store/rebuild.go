@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"seedbed"
 	"seedbed/store/groupcommit"
@@ -259,17 +260,18 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 	return nil
 }
 
-// rebuildsOf returns the full names of the instances that live jobs rebuild from or to an image.
-func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]string, error) {
+// rebuildsOf returns the full names of the instances that live jobs rebuild from or to an image, with their
+// projects.
+func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]owned, error) {
 	all, err := sqldb.List(ctx, tx, scanSide, `SELECT `+sideColumns+` FROM rebuild
 		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+jobs.Live+`) ORDER BY job, side`)
-	var names []string
+	var names []owned
 	for _, i := range all {
 		if slices.Contains(imagesOf(i), image) {
-			names = append(names, i.FullName().String())
+			names = append(names, owned{i.Project, i.FullName().String()})
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b owned) int { return strings.Compare(a.name, b.name) })
 	return slices.Compact(names), err
 }
 

@@ -62,6 +62,11 @@ func TestPostgresUpgradeToProjects(t *testing.T) {
 	checkWithProjects(t, db)
 }
 
+// What all projects use is published to all with PostgreSQL too.
+func TestPostgresUpgradeToPublished(t *testing.T) {
+	checkPublished(t, upgradedPostgres(t, fillUnpublished))
+}
+
 // Names get their project with PostgreSQL too.
 func TestPostgresUpgradeToQualifiedNames(t *testing.T) {
 	checkQualifiedNames(t, upgradedPostgres(t, fillWithNames))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"seedbed"
 	"seedbed/store/access"
@@ -29,7 +28,7 @@ func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 			return true, err
 		}
 	case seedbed.JobImageRemove:
-		return true, seedbed.CheckName("image", j.Subject)
+		return true, seedbed.CheckQualifiedName("image", j.Subject)
 	default:
 		return false, nil
 	}
@@ -113,6 +112,7 @@ func orCancel(j seedbed.Job) string {
 
 // acceptImageRemove starts the removal of an image that nothing uses.
 func acceptImageRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	j.Project = seedbed.ProjectOf(j.Subject)
 	touched, err := sqldb.Affect(ctx, tx, `UPDATE image SET state = state WHERE name = $1 AND dropped = 0`, j.Subject)
 	if err == nil && touched == 0 {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "image %q does not exist", j.Subject)
@@ -137,53 +137,6 @@ func acceptImageRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error 
 		return err
 	}
 	return catalogue.SetImageState(ctx, tx, j.Subject, seedbed.ImageRemoving, nil)
-}
-
-// unusedImage returns ErrInUse, and says by what, if profiles or storage templates refer to the
-// image or volumes are clones of it. With alone, it also does so if the image is a disk of an OVA
-// image.
-func unusedImage(ctx context.Context, tx *sqldb.Tx, name string, alone bool) error {
-	var users []string
-	if ova, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT ova FROM ova_volume WHERE image = $1`, name); err != nil {
-		return err
-	} else if alone && ova != "" {
-		return seedbed.Errorf(seedbed.ErrInUse, "image %q is a disk of OVA image %q: remove that (seedbed ova remove)", name, ova)
-	}
-	for _, u := range []struct{ what, query string }{
-		{"profile", `SELECT name FROM profile WHERE image = $1 ORDER BY name LIMIT 6`},
-		{"storage template", `SELECT DISTINCT t.name FROM storage_template_disk d
-			JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name LIMIT 6`},
-		{"instance", `SELECT DISTINCT ` + instances.FullName + ` AS full_name FROM volume JOIN instance ON instance.id = volume.instance
-			WHERE volume.image = $1 ORDER BY full_name LIMIT 6`},
-	} {
-		names, err := sqldb.List(ctx, tx, sqldb.Value[string], u.query, name)
-		if err != nil {
-			return err
-		}
-		more := ""
-		if len(names) > 5 {
-			names, more = names[:5], " and others"
-		}
-		switch len(names) {
-		case 0:
-		case 1:
-			users = append(users, u.what+" "+names[0])
-		default:
-			users = append(users, u.what+"s "+strings.Join(names, ", ")+more)
-		}
-	}
-	rebuilt, err := rebuildsOf(ctx, tx, name)
-	if err != nil {
-		return err
-	}
-	for _, instance := range rebuilt {
-		users = append(users, "the rebuild of instance "+instance)
-	}
-	if users == nil {
-		return nil
-	}
-	return seedbed.Errorf(seedbed.ErrInUse, "image %q is used by %s: remove them first, or flatten the instances (seedbed vm flatten)",
-		name, strings.Join(users, " and "))
 }
 
 // flattened records that the volumes of the job's instance are no longer clones.

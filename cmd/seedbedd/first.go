@@ -62,7 +62,7 @@ func newNetwork(ctx context.Context, c config.Network, log *slog.Logger) (seedbe
 	}
 	return seedbed.Network{
 		Name: c.Name, Bridge: c.Bridge, MAC: seedbed.NewMAC(), Prefix: prefix.Masked(),
-		Gateway: gateway, DNS: dns, NAT: c.NAT, DHCP: c.DHCP,
+		Gateway: gateway, DNS: dns, NAT: c.NAT, DHCP: c.DHCP, Published: &seedbed.Publication{All: true},
 	}, nil
 }
 

@@ -168,9 +168,15 @@ func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(s
 func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 	const most = 5
 	var has []string
-	for _, table := range []string{"instance", "token", "hook", "endpoint"} {
-		names, err := sqldb.List(ctx, tx, sqldb.Value[string], fmt.Sprintf(
-			`SELECT name FROM %s WHERE project = $1 ORDER BY name LIMIT %d`, table, most+1), name)
+	for _, of := range []struct{ what, where, arg string }{
+		{"instance", "instance WHERE project = $1", name},
+		{"image", "image WHERE dropped = 0 AND name LIKE $1", name + "/%"}, // names of projects have neither % nor _
+		{"token", "token WHERE project = $1", name},
+		{"hook", "hook WHERE project = $1", name},
+		{"endpoint", "endpoint WHERE project = $1", name},
+	} {
+		names, err := sqldb.List(ctx, tx, sqldb.Value[string],
+			fmt.Sprintf(`SELECT name FROM %s ORDER BY name LIMIT %d`, of.where, most+1), of.arg)
 		if err != nil {
 			return err
 		}
@@ -180,7 +186,7 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 		if len(names) > most {
 			names = append(names[:most], "…")
 		}
-		has = append(has, table+" "+strings.Join(names, ", "))
+		has = append(has, of.what+" "+strings.Join(names, ", "))
 	}
 	live, err := sqldb.Value[int](tx.QueryRowContext(ctx,
 		`SELECT COUNT(*) FROM job WHERE project = $1 AND state IN ('queued', 'running', 'undoing')`, name))

@@ -24,7 +24,10 @@ func ScanImage(r sqldb.Row) (i seedbed.Image, err error) {
 func (s *Store) Image(ctx context.Context, name string) (seedbed.Image, error) {
 	return sqldb.CachedIn(s.db, "image", name, func() (i seedbed.Image, err error) {
 		err = s.db.View(ctx, "read image", func(tx *sqldb.Tx) error {
-			i, err = ReadImage(ctx, tx, name, seedbed.ErrNotFound)
+			if i, err = ReadImage(ctx, tx, name, seedbed.ErrNotFound); err != nil {
+				return err
+			}
+			i.Published, err = imagePublished(ctx, tx, name)
 			return err
 		})
 		return i, err
@@ -42,16 +45,67 @@ func ReadImage(ctx context.Context, tx *sqldb.Tx, name string, missing error) (s
 	return i, err
 }
 
+// useImage reads the image that a request of a project names, to use it: what does not exist, or is not
+// published to the project, and what is being removed is ErrInvalid.
+func useImage(ctx context.Context, tx *sqldb.Tx, project, name string) (seedbed.Image, error) {
+	qualified, err := Resolve(ctx, tx, seedbed.PublishedImage, project, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		err = seedbed.PublishedImage.Missing(seedbed.ErrInvalid, name)
+	}
+	if err != nil {
+		return seedbed.Image{}, err
+	}
+	return ReadImage(ctx, tx, qualified, seedbed.ErrInvalid)
+}
+
+func imagePublished(ctx context.Context, tx *sqldb.Tx, name string) (*seedbed.Publication, error) {
+	to, err := ReadPublication(ctx, tx, seedbed.PublishedImage, name)
+	return Shown(to), err
+}
+
 // LockImage locks the row of an image, and returns the image.
-func LockImage(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Image, error) {
-	return sqldb.LockOne(ctx, tx, ScanImage, seedbed.Errorf(seedbed.ErrNotFound, "image %q does not exist", sqldb.Clean(name, 80)),
+func LockImage(ctx context.Context, tx *sqldb.Tx, name string) (i seedbed.Image, err error) {
+	i, err = sqldb.LockOne(ctx, tx, ScanImage, seedbed.Errorf(seedbed.ErrNotFound, "image %q does not exist", sqldb.Clean(name, 80)),
 		`UPDATE image SET name = name WHERE name = $1 AND dropped = 0 RETURNING `+ImageColumns, name)
+	if err == nil {
+		i.Published, err = imagePublished(ctx, tx, name)
+	}
+	return i, err
+}
+
+// PublishImage says to which other projects an image is published, and returns the image. It returns
+// ErrNotFound, ErrInvalid for a publication that it cannot have, or the error of a check that the image as it
+// was does not pass.
+func (s *Store) PublishImage(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Image) error,
+) (i seedbed.Image, err error) {
+	err = s.db.Update(ctx, "publish image "+name, func(tx *sqldb.Tx) error {
+		if i, err = LockImage(ctx, tx, name); err != nil {
+			return err
+		}
+		if err := sqldb.Pass(i, checks); err != nil {
+			return err
+		}
+		if err := SetPublication(ctx, tx, seedbed.PublishedImage, name, to); err != nil {
+			return err
+		}
+		i.Published, err = imagePublished(ctx, tx, name)
+		return err
+	})
+	return i, err
 }
 
 // Images returns all images sorted by name.
 func (s *Store) Images(ctx context.Context) (all []seedbed.Image, err error) {
 	err = s.db.View(ctx, "list images", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, ScanImage, `SELECT `+ImageColumns+` FROM image WHERE dropped = 0 ORDER BY name`)
+		if err != nil {
+			return err
+		}
+		to, err := ReadPublications(ctx, tx, seedbed.PublishedImage)
+		for n := range all {
+			all[n].Published = Shown(to[all[n].Name])
+		}
 		return err
 	})
 	return all, err
@@ -99,6 +153,9 @@ func ActivateImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, found seedb
 // refer to it without checking that it exists.
 func DropImage(ctx context.Context, tx *sqldb.Tx, name string) error {
 	if err := sqldb.Exec(ctx, tx, `DELETE FROM claim WHERE kind = $1 AND holder = $2`, ImageClaim, name); err != nil {
+		return err
+	}
+	if err := Withdraw(ctx, tx, seedbed.PublishedImage, name); err != nil {
 		return err
 	}
 	return sqldb.Exec(ctx, tx, `UPDATE image SET dropped = 1 WHERE name = $1`, name)

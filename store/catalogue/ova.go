@@ -109,7 +109,7 @@ func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string
 	if err := checkProfile(&p); err != nil {
 		return err
 	}
-	if err := profileNames(ctx, tx, p); err != nil {
+	if err := profileNames(ctx, tx, &p); err != nil {
 		return err
 	}
 	insertProfile(tx, &p)

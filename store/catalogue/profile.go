@@ -58,8 +58,10 @@ func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.P
 	p.SSHKeys, p.Tags = sqldb.OrEmpty(p.SSHKeys), sqldb.OrEmptyMap(p.Tags)
 	p.Revision, p.Created = 1, sqldb.Now()
 	p.Changed = p.Created
+	asked := p
 	err := s.db.Update(ctx, "create profile "+p.Name, func(tx *sqldb.Tx) error {
-		if err := profileNames(ctx, tx, p); err != nil {
+		p = asked // with names as the request has them
+		if err := profileNames(ctx, tx, &p); err != nil {
 			return err
 		}
 		insertProfile(tx, &p)
@@ -99,7 +101,7 @@ func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*see
 			return err
 		}
 		p.SSHKeys, p.Tags = sqldb.OrEmpty(p.SSHKeys), sqldb.OrEmptyMap(p.Tags)
-		if err := profileNames(ctx, tx, p); err != nil {
+		if err := profileNames(ctx, tx, &p); err != nil {
 			return err
 		}
 		return update(ctx, tx, "profile", profileChanges, p.ID, profileValues(p))
@@ -183,6 +185,9 @@ func (s *Store) DeleteProfile(ctx context.Context, name string, checks ...func(s
 		}
 		if len(users) > 0 {
 			return seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or remove that first", name, sqldb.Quoted(users))
+		}
+		if err := Withdraw(ctx, tx, "profile", name); err != nil {
+			return err
 		}
 		return sqldb.Exec(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
 	})

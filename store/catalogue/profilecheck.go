@@ -94,19 +94,23 @@ func checkProfileServed(p *seedbed.Profile) (err error) {
 	return nil
 }
 
-// profileNames returns ErrInvalid if the profile refers to something that does not exist.
-func profileNames(ctx context.Context, tx *sqldb.Tx, p seedbed.Profile) error {
-	place := fmt.Sprintf("profile %q", p.Name)
+// profileNames replaces the names of what the profile refers to, as its project uses them, by qualified
+// names. It returns ErrInvalid if something does not exist, or is not published to the project.
+func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
+	place, project := fmt.Sprintf("profile %q", p.Name), seedbed.ProjectOf(p.Name)
 	if p.Image != "" {
-		if _, err := ReadImage(ctx, tx, p.Image, seedbed.ErrInvalid); err != nil {
+		image, err := useImage(ctx, tx, project, p.Image)
+		if err != nil {
 			return sqldb.Within(place, err)
 		}
+		p.Image = image.Name
 	}
 	if p.Network != "" {
-		missing := seedbed.Errorf(seedbed.ErrInvalid, "%s: network %q does not exist", place, sqldb.Clean(p.Network, 80))
-		if _, err := sqldb.One(ctx, tx, sqldb.Value[int], missing, `SELECT 1 FROM network WHERE name = $1`, p.Network); err != nil {
-			return err
+		network, err := Resolve(ctx, tx, seedbed.PublishedNetwork, project, p.Network)
+		if err != nil {
+			return orInvalid(err, "%s: network %q does not exist", place, sqldb.Clean(p.Network, 80))
 		}
+		p.Network = network
 	}
 	for _, ref := range []struct{ kind, table, name string }{
 		{kindSystem, "system_template", p.System},

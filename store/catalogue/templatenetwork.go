@@ -112,7 +112,7 @@ func (s *Store) ChangeNetworkTemplate(
 		}
 		err = setParts(ctx, tx, "network_template_net", was.Networks, t.Networks,
 			func(n seedbed.TemplateNetwork) int64 { return n.ID },
-			func(n seedbed.TemplateNetwork) error { return insertNetwork(ctx, tx, t.ID, n.VNI) })
+			func(n seedbed.TemplateNetwork) error { return insertNetwork(ctx, tx, t, n.VNI) })
 		if err != nil {
 			return err
 		}
@@ -122,18 +122,16 @@ func (s *Store) ChangeNetworkTemplate(
 	return t, err
 }
 
-// insertNetwork adds a NIC to the network template with that number. copy counts the NICs in the
-// same network.
-func insertNetwork(ctx context.Context, tx *sqldb.Tx, template int64, vni string) error {
-	_, err := sqldb.One(ctx, tx, sqldb.Value[int],
-		seedbed.Errorf(seedbed.ErrInvalid, "the network VNI %q is not present on the cluster", sqldb.Clean(vni, 80)),
-		`SELECT 1 FROM network WHERE name = $1`, vni)
+// insertNetwork adds a NIC to the network template, in a network that the template's project uses. copy
+// counts the NICs in the same network.
+func insertNetwork(ctx context.Context, tx *sqldb.Tx, t seedbed.NetworkTemplate, vni string) error {
+	network, err := Resolve(ctx, tx, seedbed.PublishedNetwork, seedbed.ProjectOf(t.Name), vni)
 	if err != nil {
-		return err
+		return orInvalid(err, "the network VNI %q is not present on the cluster", sqldb.Clean(vni, 80))
 	}
 	return sqldb.Exec(ctx, tx, `
 		INSERT INTO network_template_net (template, vni, copy)
-		VALUES ($1, $2, (SELECT COALESCE(MAX(copy) + 1, 0) FROM network_template_net WHERE template = $1 AND vni = $2))`, template, vni)
+		VALUES ($1, $2, (SELECT COALESCE(MAX(copy) + 1, 0) FROM network_template_net WHERE template = $1 AND vni = $2))`, t.ID, network)
 }
 
 // DeleteNetworkTemplate removes a network template with its networks. If profiles use it,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"path"
 	"regexp"
 	"slices"
@@ -141,7 +142,7 @@ func (s *Store) ChangeStorageTemplate(
 		}
 		err = setParts(ctx, tx, "storage_template_disk", was.Disks, t.Disks,
 			func(d seedbed.TemplateDisk) int64 { return d.ID },
-			func(d seedbed.TemplateDisk) error { return insertDisk(ctx, tx, t.ID, d) })
+			func(d seedbed.TemplateDisk) error { return insertDisk(ctx, tx, t, d) })
 		if err != nil {
 			return err
 		}
@@ -151,19 +152,21 @@ func (s *Store) ChangeStorageTemplate(
 	return t, err
 }
 
-// insertDisk adds a disk to the storage template with that number.
-func insertDisk(ctx context.Context, tx *sqldb.Tx, template int64, d seedbed.TemplateDisk) error {
+// insertDisk adds a disk to the storage template. Its source is an image that the template's project uses.
+func insertDisk(ctx context.Context, tx *sqldb.Tx, t seedbed.StorageTemplate, d seedbed.TemplateDisk) error {
 	if err := checkDisk(d); err != nil {
 		return err
 	}
 	if d.Source != "" {
-		img, err := ReadImage(ctx, tx, d.Source, seedbed.ErrInvalid)
+		asked := d.Source
+		img, err := useImage(ctx, tx, seedbed.ProjectOf(t.Name), asked)
 		if err != nil || img.Pool != d.Pool {
 			return orInvalid(err, "the source volume %s/%s could not be found: expected an image of that pool (seedbed image list)",
-				d.Pool, sqldb.Clean(d.Source, 80))
+				d.Pool, sqldb.Clean(asked, 80))
 		}
+		d.Source = img.Name
 	}
-	values := []any{template, d.Name, d.Pool, sqldb.Null(d.Source), d.Size, d.Filesystem,
+	values := []any{t.ID, d.Name, d.Pool, sqldb.Null(d.Source), d.Size, d.Filesystem,
 		sqldb.AsJSON(sqldb.OrEmpty(d.FilesystemArgs)), d.Mountpoint}
 	return sqldb.Exec(ctx, tx, sqldb.InsertRows(`storage_template_disk (`+templateDiskColumns+`)`, 1, len(values)), values...)
 }
@@ -171,7 +174,7 @@ func insertDisk(ctx context.Context, tx *sqldb.Tx, template int64, d seedbed.Tem
 // orInvalid returns err if the database itself failed, and otherwise an ErrInvalid with that
 // message.
 func orInvalid(err error, format string, args ...any) error {
-	if err != nil && seedbed.KindName(err) != "invalid" {
+	if err != nil && !errors.Is(err, seedbed.ErrInvalid) && !errors.Is(err, seedbed.ErrNotFound) {
 		return err
 	}
 	return seedbed.Errorf(seedbed.ErrInvalid, format, args...)

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
@@ -23,11 +24,17 @@ func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.N
 		return seedbed.Network{}, err
 	}
 	n.DNS, n.Identity = sqldb.OrEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
+	if n.Published == nil {
+		n.Published = catalogue.Shown(seedbed.Publication{})
+	}
 	err := s.db.Update(ctx, "create network "+n.Name, func(tx *sqldb.Tx) error {
 		made, err := sqldb.Affect(ctx, tx,
 			`INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
 			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS),
 			sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), n.Identity, sqldb.AsJSON(n.Allow))
+		if err == nil && made == 1 && n.Published != nil {
+			err = catalogue.SetPublication(ctx, tx, seedbed.PublishedNetwork, n.Name, *n.Published)
+		}
 		if err != nil || made == 1 {
 			return err
 		}
@@ -74,22 +81,37 @@ func (s *Store) Network(ctx context.Context, name string) (seedbed.Network, erro
 		err = s.db.View(ctx, "read network", func(tx *sqldb.Tx) error {
 			n, err = sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
+			if err != nil {
+				return err
+			}
+			n.Published, err = networkPublished(ctx, tx, name)
 			return err
 		})
 		return n, err
 	})
 }
 
+func networkPublished(ctx context.Context, tx *sqldb.Tx, name string) (*seedbed.Publication, error) {
+	to, err := catalogue.ReadPublication(ctx, tx, seedbed.PublishedNetwork, name)
+	return catalogue.Shown(to), err
+}
+
 // Networks returns all networks sorted by name.
 func (s *Store) Networks(ctx context.Context) (all []seedbed.Network, err error) {
 	err = s.db.View(ctx, "list networks", func(tx *sqldb.Tx) error {
-		all, err = ReadNetworks(ctx, tx)
+		if all, err = ReadNetworks(ctx, tx); err != nil {
+			return err
+		}
+		to, err := catalogue.ReadPublications(ctx, tx, seedbed.PublishedNetwork)
+		for i := range all {
+			all[i].Published = catalogue.Shown(to[all[i].Name])
+		}
 		return err
 	})
 	return all, err
 }
 
-// ReadNetworks returns all networks sorted by name.
+// ReadNetworks returns all networks sorted by name, without their publications.
 func ReadNetworks(ctx context.Context, tx *sqldb.Tx) ([]seedbed.Network, error) {
 	return sqldb.List(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
 }
@@ -102,6 +124,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 	err = s.db.Update(ctx, "change network", func(tx *sqldb.Tx) error {
 		n, err = sqldb.One(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
 		if err != nil {
+			return err
+		}
+		if n.Published, err = networkPublished(ctx, tx, name); err != nil {
 			return err
 		}
 		was := n
@@ -120,6 +145,33 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			return err
 		}
 		return s.touch(ctx, tx)
+	})
+	return n, err
+}
+
+// PublishNetwork says to which other projects a network is published, and returns the network. It returns
+// ErrNotFound, ErrInvalid for a publication that it cannot have, or the error of a check that the network as
+// it was does not pass.
+func (s *Store) PublishNetwork(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Network) error,
+) (n seedbed.Network, err error) {
+	missing := seedbed.PublishedNetwork.Missing(seedbed.ErrNotFound, name)
+	err = s.db.Update(ctx, "publish network "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		n, err = sqldb.LockOne(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
+		if err != nil {
+			return err
+		}
+		if n.Published, err = networkPublished(ctx, tx, name); err != nil {
+			return err
+		}
+		if err := sqldb.Pass(n, checks); err != nil {
+			return err
+		}
+		if err := catalogue.SetPublication(ctx, tx, seedbed.PublishedNetwork, name, to); err != nil {
+			return err
+		}
+		n.Published, err = networkPublished(ctx, tx, name)
+		return err
 	})
 	return n, err
 }

@@ -55,7 +55,10 @@ func (s *Store) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 			var j seedbed.Job
 			err = r.Scan(&o.Job, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried),
 				&o.Of, &j.Project, &j.Subject, &o.Instance, &o.Node)
-			o.Subject, o.Project = j.FullSubject().String(), j.Project
+			o.Project = j.Project
+			if o.Subject = j.Subject; o.Instance != "" {
+				o.Subject = j.FullSubject().String()
+			}
 			return o, err
 		},
 			`SELECT `+orphanColumns+`, job_kind, project, subject, instance, node

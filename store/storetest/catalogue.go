@@ -184,7 +184,8 @@ func testImages(b *bench) {
 	a := importOf("debian")
 	get(b.Accept(ctx, a))(b)
 	i := get(b.Image(ctx, "debian"))(b)
-	b.equal(i, seedbed.Image{Name: "debian", Pool: "default", State: seedbed.ImageImporting, Source: "/img", Node: node},
+	b.equal(i, seedbed.Image{Name: "debian", Pool: "default", State: seedbed.ImageImporting, Source: "/img", Node: node,
+		Published: &seedbed.Publication{Projects: []string{}}},
 		cmpopts.IgnoreFields(seedbed.Image{}, "Created"))
 	_, err := b.Accept(ctx, importOf("debian"))
 	b.want(err, seedbed.ErrExists, `image "debian" is being imported by job `+a.Job.ID.Short())

@@ -35,7 +35,7 @@ func testPublish(b *bench) {
 	if len(empty.TokenKey) != 32 || len(empty.Generation) < 32 {
 		b.Fatalf("token key of %d bytes, generation %q", len(empty.TokenKey), empty.Generation)
 	}
-	b.equal(empty.Networks, get(b.Networks(ctx))(b))
+	b.equal(empty.Networks, untold(get(b.Networks(ctx))(b)))
 
 	j, i := b.running("web1")
 	g := guestOf(i)

@@ -17,6 +17,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		cases map[string]func(*bench)
 	}{
 		{"catalogue", catalogueCases},
+		{"published", publishedCases},
 		{"accept", acceptCases},
 		{"race", raceCases},
 		{"job", jobCases},

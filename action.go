@@ -18,6 +18,9 @@ const (
 	ActionRoleRead          Action = "role.read"
 	ActionNetworkRead       Action = "network.read"
 	ActionImageRead         Action = "image.read"
+	ActionImageImport       Action = "image.import"
+	ActionImagePublish      Action = "image.publish"
+	ActionImageRemove       Action = "image.remove"
 	ActionProfileRead       Action = "profile.read"
 	ActionInstanceRead      Action = "instance.read"
 	ActionInstanceCreate    Action = "instance.create"
@@ -70,8 +73,6 @@ const (
 	ActionNodeManage        Action = "node.manage"
 	ActionNodeAnnounce      Action = "node.announce"
 	ActionNetworkChange     Action = "network.change"
-	ActionImageImport       Action = "image.import"
-	ActionImageRemove       Action = "image.remove"
 	ActionProfileManage     Action = "profile.manage"
 	ActionTemplateRead      Action = "template.read"
 	ActionTemplateManage    Action = "template.manage"
@@ -109,6 +110,9 @@ var actions = []ActionInfo{
 	{ActionRoleRead, RoleViewer, false, "see roles and their actions"},
 	{ActionNetworkRead, RoleViewer, false, "see networks"},
 	{ActionImageRead, RoleViewer, false, "see images"},
+	{ActionImageImport, RoleOperator, false, "import and upload images"},
+	{ActionImagePublish, RoleOperator, false, "say which other projects may use images"},
+	{ActionImageRemove, RoleOperator, false, "remove images"},
 	{ActionProfileRead, RoleViewer, false, "see profiles"},
 	{ActionInstanceRead, RoleViewer, false, "see instances, their maintenance and what their guests ask for"},
 	{ActionInstanceCreate, RoleOperator, false, "make instances, and see what a request would make"},
@@ -157,9 +161,7 @@ var actions = []ActionInfo{
 	{ActionNodeRead, RoleViewer, true, "see nodes and their maintenance"},
 	{ActionNodeManage, RoleAdmin, true, "add, change, cordon and remove nodes"},
 	{ActionNodeAnnounce, RoleAdmin, true, "announce, complete and cancel the maintenance of nodes"},
-	{ActionNetworkChange, RoleAdmin, true, "change networks"},
-	{ActionImageImport, RoleOperator, true, "import and upload images"},
-	{ActionImageRemove, RoleOperator, true, "remove images"},
+	{ActionNetworkChange, RoleAdmin, true, "change networks, and say which projects may use them"},
 	{ActionProfileManage, RoleOperator, true, "make, change and remove profiles"},
 	{ActionTemplateRead, RoleViewer, true, "see templates, and the profiles that are made of them"},
 	{ActionTemplateManage, RoleOperator, true, "make, change and remove templates"},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -323,6 +324,11 @@ func (s *server) described(t *testing.T, req *http.Request, r response) {
 		return
 	}
 	options := &openapi3filter.Options{IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
+	for name, v := range params {
+		if plain, err := url.PathUnescape(v); err == nil {
+			params[name] = plain // the router has the path as it was sent
+		}
+	}
 	request := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options}
 	if r.status < 300 {
 		if err := openapi3filter.ValidateRequest(t.Context(), request); err != nil {

@@ -30,6 +30,8 @@ func history(random *rand.Rand, n int) (all []asked) {
 			{"GET", "/jobs?limit=3", ""}, {"GET", "/jobs?kind=remove", ""}, {"GET", "/jobs?subject=" + name(), ""},
 			{"GET", "/overview", ""}, {"GET", "/trash", ""}, {"GET", "/leases", ""}, {"GET", "/orphans", ""},
 			{"POST", "/trash/default/t1/restore", ""}, {"DELETE", "/trash/default/t2", ""},
+			{"GET", "/images", ""}, {"GET", "/images/debian", ""}, {"GET", "/images/draft", ""}, {"GET", "/networks", ""},
+			{"DELETE", "/images/debian", ""}, {"PUT", "/images/default%2Fdraft/published", `{"all":true}`},
 			{"GET", "/projects", ""}, {"GET", "/projects/a", ""}, {"GET", "/vm", ""}, {"GET", "/tasks", ""},
 			{"POST", "/provisioner/create?name=" + name() + "&profile=made", ""},
 		}
@@ -67,6 +69,7 @@ func anonymous(known map[string]string, text string) string {
 func tenantsOf(t *testing.T) (*server, map[string]string) {
 	t.Helper()
 	s, _ := secretWorld(t)
+	s.publish(t)
 	tokens := map[string]string{}
 	for _, project := range []string{"a", "b"} {
 		s.expect(t, "POST", "/projects", `{"name":"`+project+`"}`, 201)

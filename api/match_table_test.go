@@ -44,6 +44,8 @@ var changingRoutes = map[string]matched{
 	"DELETE /sessions/:id":           {why: "nothing of a session changes: its ID says which it is"},
 	"POST /images":                   {why: makes},
 	"DELETE /images/:name":           {object: "/images/spare"},
+	"PUT /images/:name/published":    {object: "/images/spare", path: "/published", body: `{"projects":["shop"]}`},
+	"PUT /networks/:name/published":  {object: "/networks/default", path: "/published", body: `{"projects":["shop"]}`},
 	"POST /images/:name/content":     {why: makes},
 	"POST /profiles":                 {why: makes},
 	"PUT /profiles/:name": {

@@ -71,7 +71,7 @@ func (r *router) volumeReadRoutes(p string, get routing) {
 		if f.err != nil {
 			return f.err
 		}
-		all, err := r.allVolumes(ctx)
+		all, err := r.allVolumes(ctx, server.CallerOf(c).Project)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (r *router) volumeReadRoutes(p string, get routing) {
 		return rows(c, all, func(v volumeRow) volumeRow { return v }, noVolume)
 	})
 	get(seedbed.ActionVolumeRead, p+"/:pool/:volume", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-		all, err := r.allVolumes(ctx)
+		all, err := r.allVolumes(ctx, server.CallerOf(c).Project)
 		if err != nil {
 			return err
 		}
@@ -89,8 +89,8 @@ func (r *router) volumeReadRoutes(p string, get routing) {
 	})
 }
 
-// allVolumes returns the instances' volumes and the images, by pool and name.
-func (r *router) allVolumes(ctx context.Context) ([]volumeRow, error) {
+// allVolumes returns the instances' volumes and the images that a project uses, by pool and name.
+func (r *router) allVolumes(ctx context.Context, project string) ([]volumeRow, error) {
 	instances, err := r.Store.ListInstances(ctx, seedbed.InstanceQuery{Scope: seedbed.AllProjects()})
 	if err != nil {
 		return nil, err
@@ -106,6 +106,9 @@ func (r *router) allVolumes(ctx context.Context) ([]volumeRow, error) {
 		}
 	}
 	for _, i := range images {
+		if !i.Published.Lets(project, i.Name) {
+			continue
+		}
 		all = append(all, volumeRowOf(i.Pool, i.Name, i.Size, i.Created))
 	}
 	slices.SortFunc(all, func(a, b volumeRow) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name)) })

@@ -86,7 +86,25 @@ func dropTagged[T any](
 }
 
 func (r *router) image(ctx context.Context, c *fiber.Ctx) error {
-	return showTagged(ctx, c, "image", r.Store.Image, server.ContentTag)
+	n, err := r.Visible(ctx, c, seedbed.PublishedImage)
+	if err != nil {
+		return err
+	}
+	i, err := r.Store.Image(ctx, n)
+	if err != nil {
+		return err
+	}
+	i = shownTo(server.CallerOf(c), i, ofImage)
+	return server.Tagged(c, server.ContentTag(i), i)
+}
+
+// removeImage starts the removal of an image of the caller's project.
+func (r *router) removeImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	n, err := r.Owned(ctx, c, seedbed.PublishedImage)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return r.VolumeJobs.RemoveImage(ctx, n, o)
 }
 
 func (r *router) importImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
@@ -95,6 +113,10 @@ func (r *router) importImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOpt
 		return seedbed.Receipt{}, err
 	}
 	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	var err error
+	if req.Name, err = server.CallerOf(c).Qualified("image", req.Name); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	if err := checkImage(req); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -120,6 +142,9 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOpt
 		return seedbed.Receipt{}, err
 	}
 	node, err := server.NodeQuery(c)
+	if err == nil {
+		err = choosesNode(c, node)
+	}
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}

@@ -19,7 +19,7 @@ const (
 )
 
 func checkImage(req wire.ImageRequest) error {
-	if err := seedbed.CheckName("image", req.Name); err != nil {
+	if err := seedbed.CheckQualifiedName("image", req.Name); err != nil {
 		return err
 	}
 	if err := seedbed.CheckName("pool", req.Pool); err != nil {
@@ -75,6 +75,12 @@ func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 		{"script", p.Script, true}, {"OVA image", p.OVA, true},
 	} {
 		if n.name == "" && n.optional {
+			continue
+		}
+		if n.kind == "image" || n.kind == "network" {
+			if _, err := seedbed.Meant(seedbed.PublishedKind(n.kind), seedbed.DefaultProject, n.name); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := seedbed.CheckName(n.kind, n.name); err != nil {

@@ -16,7 +16,7 @@ import (
 
 func (r *router) networks() listing[seedbed.Network] {
 	return listing[seedbed.Network]{
-		kind: "network", read: whole(r.Store.Networks), name: func(n seedbed.Network) string { return n.Name },
+		kind: "network", read: usable(r.Store.Networks, ofNetwork), name: func(n seedbed.Network) string { return n.Name },
 	}
 }
 
@@ -83,7 +83,7 @@ func (r *router) tokens() listing[seedbed.Token] {
 
 func (r *router) images() listing[seedbed.Image] {
 	return listing[seedbed.Image]{
-		kind: "image", read: whole(r.Store.Images), name: func(i seedbed.Image) string { return i.Name },
+		kind: "image", read: usable(r.Store.Images, ofImage), name: func(i seedbed.Image) string { return i.Name },
 		filters: []filterBy[seedbed.Image]{
 			byWord("state", seedbed.ImageStates(), func(i seedbed.Image) seedbed.ImageState { return i.State }),
 			byName("pool", func(i seedbed.Image) string { return i.Pool }),

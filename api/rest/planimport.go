@@ -21,6 +21,22 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 		return nil, err
 	}
 	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	who := server.CallerOf(c)
+	if req.OVA && !who.Home {
+		return nil, seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, but OVA images belong to the installation as a whole",
+			who.Name, who.Project)
+	}
+	if err := choosesNode(c, req.Node); err != nil {
+		return nil, err
+	}
+	if !req.OVA {
+		name, err := who.Qualified("image", req.Name)
+		if err == nil {
+			req.Name = name
+		} else if !errors.Is(err, seedbed.ErrInvalid) { // which is one of the problems
+			return nil, err
+		}
+	}
 	switch {
 	case req.OVA && (req.Path != "" || req.SHA256 != "" || req.Format != "" || req.Firmware != ""):
 		return nil, server.Invalid("path, sha256, format and firmware apply only to a disk image: an OVA is uploaded, and states the rest itself")

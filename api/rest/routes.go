@@ -33,6 +33,8 @@ func (r *router) installationRoutes() []route {
 
 		// Networks and nodes.
 		{patch, "/networks/:name", seedbed.ActionNetworkChange, call, r.changeNetwork},
+		{put, "/networks/:name/published", seedbed.ActionNetworkChange, call,
+			publish(r, seedbed.PublishedNetwork, r.Store.PublishNetwork, server.ContentTag[seedbed.Network])},
 		{get, "/nodes", seedbed.ActionNodeRead, call, r.nodes().serve},
 		{post, "/nodes", seedbed.ActionNodeManage, call, r.addNode},
 		{get, "/nodes/:name", seedbed.ActionNodeRead, call, r.hypervisor},
@@ -53,9 +55,6 @@ func (r *router) installationRoutes() []route {
 		{del, "/roles/:name", seedbed.ActionRoleManage, call, r.deleteRole},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
-		{post, "/images", seedbed.ActionImageImport, call, r.accept(r.importImage)},
-		{del, "/images/:name", seedbed.ActionImageRemove, call, r.acceptOn(r.removeImage)},
-		{post, "/images/:name/content", seedbed.ActionImageImport, server.UploadTimeout, r.accept(r.uploadImage)},
 		{post, "/profiles", seedbed.ActionProfileManage, call, r.createProfile},
 		{put, "/profiles/:name", seedbed.ActionProfileManage, call, r.changeProfile},
 		{del, "/profiles/:name", seedbed.ActionProfileManage, call, r.deleteProfile},
@@ -96,8 +95,6 @@ func (r *router) installationRoutes() []route {
 		{post, "/ovas/:name/content", seedbed.ActionOVAManage, server.UploadTimeout, r.accept(r.uploadOVA)},
 		{del, "/ovas/:name", seedbed.ActionOVAManage, call, r.acceptOn(r.removeOVA)},
 
-		{post, "/plan/import", seedbed.ActionImageImport, call, answer(r.planImport)},
-
 		// Domains that can be adopted.
 		{get, "/domains", seedbed.ActionDomainRead, call, r.domains().serve},
 		{get, "/domains/:name", seedbed.ActionDomainRead, call, r.domain},
@@ -123,10 +120,18 @@ func (r *router) projectRoutes() []route {
 		{get, "/projects/:name", seedbed.ActionProjectRead, call, r.project},
 		{get, "/networks", seedbed.ActionNetworkRead, call, r.networks().serve},
 		{get, "/networks/:name", seedbed.ActionNetworkRead, call, r.network},
-		{get, "/images", seedbed.ActionImageRead, call, r.images().serve},
-		{get, "/images/:name", seedbed.ActionImageRead, call, r.image},
 		{get, "/profiles", seedbed.ActionProfileRead, call, r.profiles},
 		{get, "/profiles/:name", seedbed.ActionProfileRead, call, r.profile},
+
+		// Images.
+		{get, "/images", seedbed.ActionImageRead, call, r.images().serve},
+		{post, "/images", seedbed.ActionImageImport, call, r.accept(r.importImage)},
+		{get, "/images/:name", seedbed.ActionImageRead, call, r.image},
+		{del, "/images/:name", seedbed.ActionImageRemove, call, r.acceptOn(r.removeImage)},
+		{put, "/images/:name/published", seedbed.ActionImagePublish, call,
+			publish(r, seedbed.PublishedImage, r.Store.PublishImage, server.ContentTag[seedbed.Image])},
+		{post, "/images/:name/content", seedbed.ActionImageImport, server.UploadTimeout, r.accept(r.uploadImage)},
+		{post, "/plan/import", seedbed.ActionImageImport, call, answer(r.planImport)},
 
 		// Instances. Metadata and the console may hold secrets.
 		{get, "/instances", seedbed.ActionInstanceRead, call, r.instances},

@@ -131,7 +131,16 @@ func (r *router) endMaintenance(state string) server.Handler {
 }
 
 func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
-	return showTagged(ctx, c, "network", r.Store.Network, server.ContentTag)
+	name, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
+	if err != nil {
+		return err
+	}
+	n, err := r.Store.Network(ctx, name)
+	if err != nil {
+		return err
+	}
+	n = shownTo(server.CallerOf(c), n, ofNetwork)
+	return server.Tagged(c, server.ContentTag(n), n)
 }
 
 func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {

@@ -20,7 +20,7 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 	case "instances":
 		return r.Store.InstanceByName(ctx, who.Instance(name))
 	case "images":
-		return r.Store.Image(ctx, name)
+		return shownUsed(ctx, r, who, seedbed.PublishedImage, name, r.Store.Image)
 	case "templates", "userdata", "scripts", "ovas":
 		return r.shownObject(ctx, parts)
 	case "networks":
@@ -67,6 +67,20 @@ func (r *router) shownObject(ctx context.Context, parts []string) (any, error) {
 		return server.Find(ctx, name, r.Store.OVAs, shownOVA)
 	}
 	return nil, nil
+}
+
+// shownUsed returns the object that a part of a path names, if the caller sees it.
+func shownUsed[T any](
+	ctx context.Context, r *router, who server.Caller, kind seedbed.PublishedKind, part string, read func(context.Context, string) (T, error),
+) (any, error) {
+	name, err := url.PathUnescape(part)
+	if err != nil {
+		return nil, err
+	}
+	if name, err = r.Sees(ctx, who, kind, name); err != nil {
+		return nil, err
+	}
+	return read(ctx, name)
 }
 
 // shownOwned returns the token, hook or endpoint that a part of a path names.

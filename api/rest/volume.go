@@ -11,14 +11,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-func (r *router) removeImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	n, err := server.NameOf(c, "image")
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return r.VolumeJobs.RemoveImage(ctx, n, o)
-}
-
 func (r *router) flatten(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	i, err := r.named(ctx, c)
 	if err != nil {

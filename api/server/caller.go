@@ -85,8 +85,8 @@ func (w Caller) Scope() seedbed.Scope {
 // Instance returns the full name of the instance of that name in the caller's project.
 func (w Caller) Instance(name string) seedbed.InstanceName { return seedbed.Named(w.Project, name) }
 
-// Qualified returns the qualified name of a token, hook or endpoint, as a request names it: one without a
-// project is in the caller's. What is in a project that the caller does not see is ErrNotFound.
+// Qualified returns the qualified name of a token, hook or endpoint, as a request names it, or of an image that
+// it makes: one without a project is in the caller's. What is in a project that the caller does not see is ErrNotFound.
 func (w Caller) Qualified(kind, name string) (string, error) {
 	project, short, qualified := strings.Cut(name, "/")
 	if !qualified {

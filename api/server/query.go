@@ -74,8 +74,8 @@ func Tail(c *fiber.Ctx) (seedbed.Bytes, error) {
 	return n, nil
 }
 
-// NameOf reads the name of an object of a kind from the path. The name of a token, a hook or an endpoint
-// is its qualified one: see Caller.Qualified.
+// NameOf reads the name of an object of a kind from the path. The name of a token, a hook, an endpoint or an
+// image is its qualified one: see Caller.Qualified.
 func NameOf(c *fiber.Ctx, kind string) (string, error) {
 	s := c.Params("name")
 	switch kind {
@@ -84,8 +84,15 @@ func NameOf(c *fiber.Ctx, kind string) (string, error) {
 			s = plain
 		}
 		return CallerOf(c).Qualified(kind, s)
+	case "image":
+		return CallerOf(c).Qualified(kind, qualifiedName(c))
 	}
 	return s, seedbed.CheckName(kind, s)
+}
+
+// qualifiedName returns the name in the path with the slash of a qualified one.
+func qualifiedName(c *fiber.Ctx) string {
+	return strings.NewReplacer("%2F", "/", "%2f", "/").Replace(c.Params("name"))
 }
 
 // NodeQuery returns the node that the query names, or an empty string for all nodes.

@@ -25,8 +25,13 @@ type Store interface {
 // the transaction that writes, possibly more than once; if it returns an error, nothing is written.
 type Catalogue interface {
 	seedbed.PartReader
+	// Resolve returns the qualified name of what a request of a project names: its own, or what is published
+	// to it.
+	Resolve(ctx context.Context, kind seedbed.PublishedKind, project, name string) (string, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Images(ctx context.Context) ([]seedbed.Image, error)
+	// PublishImage says to which other projects an image is published.
+	PublishImage(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Image) error) (seedbed.Image, error)
 	// OVAs returns the imported OVA images whose names match.
 	OVAs(ctx context.Context, m seedbed.NameMatch) ([]seedbed.OVA, error)
 	CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error)
@@ -174,6 +179,8 @@ type Site interface {
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
+	// PublishNetwork says to which other projects a network is published.
+	PublishNetwork(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Network) error) (seedbed.Network, error)
 	Counts(ctx context.Context, in seedbed.Scope, since time.Time) (seedbed.Counts, error)
 }
 

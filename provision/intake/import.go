@@ -27,23 +27,40 @@ func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.Im
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
+	if err := hostFile(ctx, spec); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode import of %s: %w", name, err)
 	}
 	node, err := in.placer.Holder(ctx, pool, spec.Node)
 	if err != nil {
-		return seedbed.Receipt{}, err
+		return seedbed.Receipt{}, unheld(ctx, pool, err)
 	}
 	if err := in.importable(ctx, node, name, pool, spec.Path); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Subject: name, Spec: raw, Node: node,
-			Pool: pool, JobOptions: o},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued,
+			Project: seedbed.ProjectOf(name), Subject: name, Spec: raw, Node: node, Pool: pool, JobOptions: o},
 		Image: &seedbed.Image{Name: name, Pool: pool, State: seedbed.ImageImporting, Source: cmp.Or(spec.Path, "upload"), SHA256: spec.SHA256,
 			Firmware: spec.Firmware},
 	})
+}
+
+// hostFile refuses to a tenant what belongs to the installation: to read a file of a host, and to choose a
+// node. The node of an uploaded file is the one that has it.
+func hostFile(ctx context.Context, spec seedbed.ImportSpec) error {
+	switch {
+	case !seedbed.IsTenant(ctx):
+		return nil
+	case spec.Path != "":
+		return seedbed.Errorf(seedbed.ErrForbidden, "a file of a host is imported from the default project only: upload the image")
+	case spec.Node != "" && spec.Upload == "":
+		return seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
+	}
+	return nil
 }
 
 // importable refuses the import of a file that its node's worker could not open. If the worker does
@@ -64,7 +81,7 @@ func (in *Intake) importable(ctx context.Context, node, name, pool, path string)
 // checkImport refuses an import that is not possible, and returns it in the form in which it is
 // recorded.
 func checkImport(name, pool string, spec seedbed.ImportSpec) (seedbed.ImportSpec, error) {
-	if err := seedbed.CheckName("image", name); err != nil {
+	if err := seedbed.CheckQualifiedName("image", name); err != nil {
 		return spec, err
 	}
 	if err := seedbed.CheckName("pool", pool); err != nil {

@@ -25,6 +25,9 @@ type Store interface {
 	// ProfilesWith returns the profiles that name a user-data document.
 	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
 	seedbed.PartReader
+	// Resolve returns the qualified name of what a request of a project names, or ErrNotFound if that does
+	// not exist, or is not published to the project.
+	Resolve(ctx context.Context, kind seedbed.PublishedKind, project, name string) (string, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Networks(ctx context.Context) ([]seedbed.Network, error)

@@ -30,7 +30,7 @@ func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Pr
 		err = seedbed.Errorf(seedbed.ErrInvalid, "profile %s and image %s are both given: expected only one, since the profile has its image",
 			seedbed.Clip(req.Profile), seedbed.Clip(req.Image))
 	default:
-		p, err = in.nameless(ctx, req.Image)
+		p, err = in.nameless(ctx, req.Project, req.Image)
 		req.Network = cmp.Or(req.Network, in.serving.Network)
 	}
 	if err != nil || req.Network == "" {
@@ -41,7 +41,7 @@ func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Pr
 		return p, seedbed.Errorf(seedbed.ErrInvalid,
 			"network: profile %s has its networks from a network template or a script: expected no network", p.Name)
 	}
-	if err := in.networkKnown(ctx, req.Network); err != nil {
+	if req.Network, err = in.networkKnown(ctx, req.Project, req.Network); err != nil {
 		return p, err
 	}
 	p.Network, p.Expressions = req.Network, maps.Clone(p.Expressions)
@@ -49,47 +49,53 @@ func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Pr
 	return p, nil
 }
 
-// nameless returns a profile for instances that are made from an image.
-func (in *Intake) nameless(ctx context.Context, name string) (p seedbed.Profile, err error) {
-	if err := seedbed.CheckName("image", name); err != nil {
-		return p, err
+// nameless returns a profile for instances that a project makes from an image.
+func (in *Intake) nameless(ctx context.Context, project, name string) (p seedbed.Profile, err error) {
+	qualified, err := in.store.Resolve(ctx, seedbed.PublishedImage, project, name)
+	var image seedbed.Image
+	if err == nil {
+		image, err = in.store.Image(ctx, qualified)
 	}
-	image, err := in.store.Image(ctx, name)
 	if errors.Is(err, seedbed.ErrNotFound) {
 		err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist: expected one of seedbed image list", name)
 	}
 	return seedbed.Profile{
-		Image: name, VCPUs: launchVCPUs, Memory: launchMemory, DiskSize: max(launchDisk, image.Size), SSHKeys: []string{},
+		Image: qualified, VCPUs: launchVCPUs, Memory: launchMemory, DiskSize: max(launchDisk, image.Size), SSHKeys: []string{},
 		Tags: map[string]string{}, Ready: seedbed.ReadyMetadata, Follow: seedbed.FollowPinned, Datasource: seedbed.DatasourceEC2,
 	}, err
 }
 
-// networkKnown refuses a network that does not exist.
-func (in *Intake) networkKnown(ctx context.Context, name string) error {
-	if err := seedbed.CheckName("network", name); err != nil {
-		return err
-	}
-	_, err := in.store.Network(ctx, name)
+// networkKnown returns the qualified name of a network that a request of a project names. It refuses one
+// that the project may not use.
+func (in *Intake) networkKnown(ctx context.Context, project, name string) (string, error) {
+	qualified, err := in.store.Resolve(ctx, seedbed.PublishedNetwork, project, name)
 	if !errors.Is(err, seedbed.ErrNotFound) {
-		return err
+		return qualified, err
 	}
 	all, err := in.store.Networks(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var names []string
 	for _, n := range all {
-		names = append(names, n.Name)
+		if n.Published.Lets(project, n.Name) {
+			names = append(names, n.Name)
+		}
 	}
 	slices.Sort(names)
-	return seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist; there are: %s", name, strings.Join(names, ", "))
+	if names == nil {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist, and no other is published to project %s", name, project)
+	}
+	return "", seedbed.Errorf(seedbed.ErrInvalid, "network %q does not exist; there are: %s", name, strings.Join(names, ", "))
 }
 
 // relaunched returns the profile for a rebuild of an instance that has none, and the request's
 // parameters with the documents that the instance was made with. image is that of the request.
 func (in *Intake) relaunched(ctx context.Context, now seedbed.Instance, image string, given map[string]any) (seedbed.Profile,
 	map[string]any, error) {
-	image = cmp.Or(image, now.Image)
+	if image == "" && now.Image != "" {
+		image = seedbed.Explicit(now.Image)
+	}
 	switch {
 	case image == "":
 		return seedbed.Profile{}, nil, seedbed.Errorf(seedbed.ErrInvalid,
@@ -98,7 +104,7 @@ func (in *Intake) relaunched(ctx context.Context, now seedbed.Instance, image st
 		return seedbed.Profile{}, nil, seedbed.Errorf(seedbed.ErrConflict,
 			"instance %q has %d disks and no profile that says what they are made from: expected a profile", now.Name, len(now.Volumes))
 	}
-	p, err := in.nameless(ctx, image)
+	p, err := in.nameless(ctx, now.Project, image)
 	p.DiskSize, p.Ready, p.Datasource = 0, now.Ready, cmp.Or(now.Datasource, p.Datasource)
 	return p, over(ownDocuments(now.Params, given), given), err
 }

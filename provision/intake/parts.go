@@ -23,14 +23,39 @@ func (m tailored) storage(image seedbed.Image) *seedbed.StorageTemplate {
 // network returns a network that the profile uses; ErrInvalid if it does not exist.
 func (in *Intake) network(ctx context.Context, m tailored, name string) (seedbed.Network, error) {
 	n, err := in.store.Network(ctx, name)
-	switch {
-	case !errors.Is(err, seedbed.ErrNotFound):
-	case m.Script != "": // as in PVC
-		err = seedbed.Errorf(seedbed.ErrInvalid, `The network VNI "%s" is not present on the cluster`, name)
-	default:
-		err = seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses network %s, which does not exist", m.Name, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		err = noNetwork(m, name)
 	}
 	return n, err
+}
+
+// vni returns a network of the profile's network template, whose project must still be able to use it.
+func (in *Intake) vni(ctx context.Context, m tailored, name string) (seedbed.Network, error) {
+	_, err := in.store.Resolve(ctx, seedbed.PublishedNetwork, seedbed.ProjectOf(m.parts.Network.Name), seedbed.Explicit(name))
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
+		return seedbed.Network{}, err
+	}
+	if err != nil {
+		return seedbed.Network{}, noNetwork(m, name)
+	}
+	return in.network(ctx, m, name)
+}
+
+// reading returns what reads the network of a NIC: the first is on the profile's network, if that has one,
+// and the others on those of its template.
+func (in *Intake) reading(m tailored, nic int) func(context.Context, tailored, string) (seedbed.Network, error) {
+	if nic == 0 && m.Network != "" {
+		return in.network
+	}
+	return in.vni
+}
+
+// noNetwork returns the error for a network that a profile uses and that does not exist.
+func noNetwork(m tailored, name string) error {
+	if m.Script != "" { // as in PVC
+		return seedbed.Errorf(seedbed.ErrInvalid, `The network VNI "%s" is not present on the cluster`, name)
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "profile %s uses network %s, which does not exist", m.Name, name)
 }
 
 // disks returns an instance's volumes, still without names: a clone of the profile's image, if it
@@ -89,8 +114,8 @@ func (in *Intake) nics(ctx context.Context, m tailored, name string) (all []seed
 		return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s has no NICs: expected a network, or a network template with networks",
 			m.Name)
 	}
-	for _, nic := range all {
-		if _, err := in.network(ctx, m, nic.Network); err != nil {
+	for i, nic := range all {
+		if _, err := in.reading(m, i)(ctx, m, nic.Network); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -126,6 +151,15 @@ func (in *Intake) templateNICs(t seedbed.NetworkTemplate, name string) (made []s
 	return made, nil
 }
 
+// source returns the image of a template's disk, which the template's project must still be able to use.
+func (in *Intake) source(ctx context.Context, t seedbed.StorageTemplate, d seedbed.TemplateDisk) (seedbed.Image, error) {
+	name, err := in.store.Resolve(ctx, seedbed.PublishedImage, seedbed.ProjectOf(t.Name), seedbed.Explicit(d.Source))
+	if err != nil {
+		return seedbed.Image{}, err
+	}
+	return in.store.Image(ctx, name)
+}
+
 // volumes returns the volumes of a storage template, still without names.
 func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]seedbed.Volume, error) {
 	made := []seedbed.Volume{}
@@ -138,7 +172,7 @@ func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]see
 		}
 		v := seedbed.Volume{Pool: d.Pool, Index: i, Size: d.Size, Image: d.Source}
 		if d.Source != "" {
-			image, err := in.store.Image(ctx, d.Source)
+			image, err := in.source(ctx, t, d)
 			if errors.Is(err, seedbed.ErrNotFound) {
 				return nil, seedbed.Errorf(seedbed.ErrInvalid,
 					"the source volume %s/%s could not be found: expected an image of that pool (seedbed image list)", d.Pool, d.Source)

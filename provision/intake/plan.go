@@ -69,7 +69,7 @@ func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) erro
 	errs := []error{err}
 	if t := m.parts.Network; t != nil {
 		for _, n := range t.Networks {
-			_, err := in.network(ctx, m, n.VNI)
+			_, err := in.vni(ctx, m, n.VNI)
 			errs = append(errs, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // an error only if the store fails.
 func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (seedbed.ImportPlan, error) {
 	p := seedbed.ImportPlan{Name: req.Name, Pool: req.Pool, Size: req.Size, Problems: []string{}}
-	var checked, taken error
+	var checked, taken, forbidden error
 	image := req.Name
 	if req.OVA {
 		p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobOVA})
@@ -29,26 +29,28 @@ func (in *Intake) PlanImport(ctx context.Context, req seedbed.ImportRequest) (se
 			spec.Upload = "to come"
 		}
 		_, checked = checkImport(req.Name, req.Pool, spec)
+		forbidden = hostFile(ctx, spec)
 	}
 	if checked == nil {
 		taken = in.imageTaken(ctx, image)
 	}
-	node, unplaced := in.placer.Holder(ctx, req.Pool, req.Node)
-	p.Node = node
+	node, nowhere := in.placer.Holder(ctx, req.Pool, req.Node)
+	nowhere = unheld(ctx, req.Pool, nowhere)
 	var absent error
-	if checked == nil && unplaced == nil {
+	if checked == nil && forbidden == nil && nowhere == nil {
 		absent = in.importable(ctx, node, req.Name, req.Pool, req.Path)
 	}
-	for _, err := range []error{checked, taken, unplaced, absent} {
+	for _, err := range []error{checked, forbidden, taken, nowhere, absent} {
 		if e, ok := errors.AsType[*seedbed.Error](err); ok && e.Kind != seedbed.ErrUnavailable {
 			p.Problems = append(p.Problems, e.Msg)
 		} else if err != nil {
 			return p, err
 		}
 	}
-	if node == "" {
+	if node == "" || seedbed.IsTenant(ctx) { // who may not learn of nodes and their room
 		return p, nil
 	}
+	p.Node = node
 	if req.Path != "" {
 		p.Notes = append(p.Notes, fmt.Sprintf("the file %s is looked at when the job runs, on node %s", seedbed.Clip(req.Path), node))
 	}

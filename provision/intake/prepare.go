@@ -52,7 +52,13 @@ func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailore
 	if req, err = fresh(req, &profile); err != nil {
 		return m, err
 	}
-	return in.tailor(ctx, profile, req.Name, req.Params, req.Arguments)
+	if m, err = in.tailor(ctx, profile, req.Name, req.Params, req.Arguments); err != nil {
+		return m, err
+	}
+	if err := in.look(ctx, &m, seedbed.PublishedImage, req.Project, &m.Image); err != nil || req.Network != "" {
+		return m, err
+	}
+	return m, in.look(ctx, &m, seedbed.PublishedNetwork, req.Project, &m.Network)
 }
 
 // prepare makes the instance that a create asks for. It writes nothing.

@@ -168,10 +168,13 @@ func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seed
 	if _, _, err := needsScript(m); err != nil {
 		return m, nil, err
 	}
-	if m.Image = cmp.Or(req.Image, m.Image); req.Image != "" {
-		if err := seedbed.CheckName("image", req.Image); err != nil {
-			return m, nil, err
-		}
+	if req.Image == "" {
+		err = in.look(ctx, &m, seedbed.PublishedImage, now.Project, &m.Image)
+	} else {
+		m.Image, err = in.uses(ctx, seedbed.PublishedImage, now.Project, req.Image)
+	}
+	if err != nil {
+		return m, nil, err
 	}
 	m.Tags = now.Tags
 	var size seedbed.Bytes

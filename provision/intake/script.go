@@ -81,8 +81,8 @@ func (in *Intake) scriptRun(ctx context.Context, m tailored, s shape, image seed
 	if m.Network != "" {
 		run.Network.Networks = slices.Concat([]seedbed.TemplateNetwork{{VNI: m.Network}}, run.Network.Networks)
 	}
-	for _, n := range run.Network.Networks {
-		network, err := in.network(ctx, m, n.VNI)
+	for i, n := range run.Network.Networks {
+		network, err := in.reading(m, i)(ctx, m, n.VNI)
 		if err != nil {
 			return nil, "", err
 		}

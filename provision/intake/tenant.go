@@ -20,6 +20,15 @@ func unplaced(ctx context.Context, err error) error {
 	return seedbed.Errorf(e.Kind, "no node has room for it now: ask for less, or try again later")
 }
 
+// unheld returns the error for a pool in which no node can make an image. It does not tell a tenant which
+// nodes there are.
+func unheld(ctx context.Context, pool string, err error) error {
+	if e, known := errors.AsType[*seedbed.Error](err); known && seedbed.IsTenant(ctx) {
+		return seedbed.Errorf(e.Kind, "no node takes an image in the pool %q now", seedbed.Clip(pool))
+	}
+	return err
+}
+
 // macUsed returns the error for a MAC address that is used on a node. It does not tell a tenant by whom.
 func macUsed(ctx context.Context, mac seedbed.MAC, node, by string) error {
 	if seedbed.IsTenant(ctx) {

@@ -90,7 +90,7 @@ func (in *Intake) onVolumes(ctx context.Context, kind seedbed.JobKind, name seed
 // undone. Errors: seedbed.ErrNotFound, ErrInUse while profiles name it, volumes are clones of it or
 // a job works on it.
 func (in *Intake) RemoveImage(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	if err := seedbed.CheckName("image", name); err != nil {
+	if err := seedbed.CheckQualifiedName("image", name); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	node, err := in.whereImage(ctx, name)
@@ -98,8 +98,8 @@ func (in *Intake) RemoveImage(ctx context.Context, name string, o seedbed.JobOpt
 		return seedbed.Receipt{}, err
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued, Subject: name, Node: node,
-			JobOptions: o},
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, State: seedbed.JobQueued,
+			Project: seedbed.ProjectOf(name), Subject: name, Node: node, JobOptions: o},
 	})
 }
 

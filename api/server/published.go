@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	"seedbed"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Learns reports whether the caller may learn to whom an object is published, and change it: one of the
+// project that it acts in, or any if it is an admin of the installation.
+func (w Caller) Learns(qualified string) bool {
+	return w.May(seedbed.ActionProjectEnter) || w.Project == seedbed.ProjectOf(qualified)
+}
+
+// Visible returns the qualified name of the object that the path names: one that the caller's project may
+// use. An admin of the installation who names no project sees all by their qualified names. What the caller
+// does not see is ErrNotFound.
+func (r *Router) Visible(ctx context.Context, c *fiber.Ctx, kind seedbed.PublishedKind) (string, error) {
+	return r.Sees(ctx, CallerOf(c), kind, qualifiedName(c))
+}
+
+// Sees is Visible for a name.
+func (r *Router) Sees(ctx context.Context, who Caller, kind seedbed.PublishedKind, name string) (string, error) {
+	if who.everywhere && strings.Contains(name, "/") {
+		meant, err := seedbed.Meant(kind, who.Project, name)
+		if err != nil {
+			return "", err
+		}
+		return meant[0], nil
+	}
+	return r.Store.Resolve(ctx, kind, who.Project, name)
+}
+
+// Owned is like Visible, for an object that the request changes: one of the caller's project. An object of
+// another project that the caller may use is ErrForbidden.
+func (r *Router) Owned(ctx context.Context, c *fiber.Ctx, kind seedbed.PublishedKind) (string, error) {
+	name, err := r.Visible(ctx, c, kind)
+	if err != nil {
+		return "", err
+	}
+	if who := CallerOf(c); !who.Scope().Sees(seedbed.ProjectOf(name)) {
+		return "", seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and %s %q belongs to project %s", who.Name, who.Project, kind,
+			seedbed.Explicit(name), seedbed.ProjectOf(name))
+	}
+	return name, nil
+}
+
+// ReceivePublication reads to which projects the caller wants to publish an object. Only callers from the
+// default project publish to all.
+func ReceivePublication(c *fiber.Ctx) (to seedbed.Publication, err error) {
+	if err := Receive(c, &to); err != nil {
+		return to, err
+	}
+	if who := CallerOf(c); to.All && !who.Home {
+		return to, seedbed.Errorf(seedbed.ErrForbidden,
+			"%s belongs to project %s: only the default project publishes to all, others to named ones", who.Name, who.Project)
+	}
+	return to, nil
+}

@@ -46,6 +46,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	if _, err := db.CreateNetwork(ctx, seedbed.Network{
 		Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), NAT: true, DHCP: true,
 		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
+		Published: &seedbed.Publication{All: true},
 	}); err != nil {
 		return nil, err
 	}

@@ -23,11 +23,12 @@ func NetworkCommand(a *cli.App) *cobra.Command {
 
 func networks() cli.Resource[seedbed.Network] {
 	return cli.Resource[seedbed.Network]{
-		Some: cli.Selected((*client.Client).ListNetworks), Filters: []cli.Filter{cli.NameFilter()},
+		Project: func(n seedbed.Network) string { return seedbed.ProjectOf(n.Name) },
+		Some:    cli.Selected((*client.Client).ListNetworks), Filters: []cli.Filter{cli.NameFilter()},
 		None: "no networks yet: seedbedd creates one at its first start", Unmatched: "no matching networks",
-		Head: []string{"name", "bridge", "prefix", "gateway", "identity", "allows"},
+		Head: []string{"name", "bridge", "prefix", "gateway", "identity", "allows", "published"},
 		Row: func(n seedbed.Network) []string {
-			return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow)}
+			return []string{n.Name, n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow), cli.PublishedTo(n.Published)}
 		},
 		One: cli.Named((*client.Client).Network), Pairs: networkPairs,
 	}
@@ -38,6 +39,7 @@ func networkPairs(_ *cli.App, n seedbed.Network) [][2]string {
 		{"name", n.Name}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()}, {"gateway", n.Gateway.String()},
 		{"dns", strings.Join(cli.Each(n.DNS, netip.Addr.String), ", ")}, {"nat", cli.YesNo(n.NAT)},
 		{"dhcp", cli.YesNo(n.DHCP)}, {"identity", n.Identity}, {"allows", allowed(n.Allow)},
+		{"published", cli.PublishedTo(n.Published)},
 	}
 }
 

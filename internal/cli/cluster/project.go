@@ -21,14 +21,14 @@ import (
 func ProjectCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "project", Aliases: []string{"projects"}, Short: "Manage projects",
-		Long: `Manage projects. Instances, jobs, tokens, hooks and endpoints belong to a project, and
-callers see only what belongs to theirs. The project "default" exists from the start. It
+		Long: `Manage projects. Instances, images, jobs, tokens, hooks and endpoints belong to a project,
+and callers see only what belongs to theirs, and what others have published to it. The project "default" exists from the start. It
 is the operators' own: its admins manage the installation, and act in another project
 with --project.`,
 	})
 	r := projects(a)
 	c.AddCommand(projectAdd(a), r.List(a, "list", "List projects"), projectShow(a), projectSet(a), projectQuota(a),
-		projectRemove(a))
+		projectShare(a), projectRemove(a))
 	return c
 }
 
@@ -223,8 +223,9 @@ func projectRemove(a *cli.App) *cobra.Command {
 		Use: "remove NAME", Short: "Remove a project",
 		Long: `Remove a project. A project that has anything is refused with a list of it, unless
 --everything is given. With that, a plan is shown, and after a question the hooks, tokens
-and endpoints are removed, and then the instances with their disks. A protected instance
-stops the removal before anything is removed. The name cannot be used again.`,
+and endpoints are removed, and then the instances with their disks and the images. A
+protected instance stops the removal before anything is removed, and an image that another
+project uses before the end. The name cannot be used again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			name := args[0]
 			if name == seedbed.DefaultProject {
@@ -236,7 +237,7 @@ stops the removal before anything is removed. The name cannot be used again.`,
 			var has belongings
 			if everything {
 				var err error
-				if has, err = belongingsOf(ctx, api.InProject(name)); err != nil {
+				if has, err = belongingsOf(ctx, api.InProject(name), name); err != nil {
 					return err
 				}
 				if len(has.protected) > 0 {
@@ -263,8 +264,9 @@ stops the removal before anything is removed. The name cannot be used again.`,
 
 // belongings is what a project has.
 type belongings struct {
-	// instances and protected are the names of all instances, and of the protected ones.
-	instances, protected []string
+	// instances and protected are the names of all instances, and of the protected ones. images are
+	// those of its own images.
+	instances, protected, images []string
 	// others is what can be removed without a job, in the order of the removal. Hooks and tokens come
 	// first, so that they make nothing new.
 	others []others
@@ -278,7 +280,7 @@ type others struct {
 }
 
 // belongingsOf returns what the project that api acts in has.
-func belongingsOf(ctx context.Context, api *client.Client) (b belongings, err error) {
+func belongingsOf(ctx context.Context, api *client.Client, project string) (b belongings, err error) {
 	instances, err := api.ListInstances(ctx, seedbed.InstanceQuery{})
 	if err != nil {
 		return b, err
@@ -288,6 +290,9 @@ func belongingsOf(ctx context.Context, api *client.Client) (b belongings, err er
 		if i.Protected {
 			b.protected = append(b.protected, i.Name)
 		}
+	}
+	if b.images, err = imagesOf(ctx, api, project); err != nil {
+		return b, err
 	}
 	hooks, err := api.Hooks(ctx)
 	if err != nil {
@@ -306,6 +311,17 @@ func belongingsOf(ctx context.Context, api *client.Client) (b belongings, err er
 	return b, err
 }
 
+// imagesOf returns the names of the images that belong to a project, and not only are published to it.
+func imagesOf(ctx context.Context, api *client.Client, project string) (names []string, err error) {
+	all, err := api.Images(ctx)
+	for _, i := range all {
+		if seedbed.ProjectOf(i.Name) == project {
+			names = append(names, i.Name)
+		}
+	}
+	return names, err
+}
+
 // tell prints what will be removed with a project.
 func (b belongings) tell(a *cli.App, project string) {
 	line := func(kinds string, names []string) {
@@ -314,6 +330,7 @@ func (b belongings) tell(a *cli.App, project string) {
 		}
 	}
 	line("instances and their disks", b.instances)
+	line("images", b.images)
 	for _, of := range b.others {
 		line(of.kind+"s", of.names)
 	}
@@ -338,10 +355,21 @@ func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, 
 			return err
 		}
 	}
-	if len(b.instances) == 0 {
-		return nil
-	}
-	return a.FinishEach(ctx, api, w, b.instances, true, func(name string) (seedbed.Receipt, error) {
+	err := removeEach(ctx, a, api, w, b.instances, func(name string) (seedbed.Receipt, error) {
 		return api.RemoveInstance(ctx, name, "")
 	})
+	if err != nil {
+		return err
+	}
+	return removeEach(ctx, a, api, w, b.images, func(name string) (seedbed.Receipt, error) { return api.RemoveImage(ctx, name) })
+}
+
+// removeEach removes objects whose removals are jobs, and waits for these.
+func removeEach(
+	ctx context.Context, a *cli.App, api *client.Client, w *cli.WaitFlags, names []string, remove func(string) (seedbed.Receipt, error),
+) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return a.FinishEach(ctx, api, w, names, true, remove)
 }

@@ -67,15 +67,19 @@ func images(a *cli.App) cli.Resource[seedbed.Image] {
 			{Name: "pool", Usage: "only in this `POOL`"}, cli.NodeFilter(),
 		},
 		None: "no images yet: seedbed image add NAME FILE", Unmatched: "no matching images",
-		Head: []string{"name", "state", "size", "format", "pool", "node", "added"},
+		Project: func(i seedbed.Image) string { return seedbed.ProjectOf(i.Name) },
+		Head:    []string{"name", "state", "size", "format", "pool", "node", "added", "published"},
 		Row: func(i seedbed.Image) []string {
-			return []string{i.Name, string(i.State), cli.Size(i.Size), i.Format, i.Pool, i.Node, a.Ago(i.Created)}
+			return []string{
+				i.Name, string(i.State), cli.Size(i.Size), i.Format, i.Pool, i.Node, a.Ago(i.Created), cli.PublishedTo(i.Published),
+			}
 		},
 		One: cli.Named((*client.Client).Image),
 		Pairs: func(a *cli.App, i seedbed.Image) [][2]string {
 			return [][2]string{
 				{"name", i.Name}, {"state", string(i.State)}, {"pool", i.Pool}, {"node", i.Node}, {"size", cli.Size(i.Size)},
 				{"format", i.Format}, {"firmware", string(i.Firmware)}, {"source", i.Source}, {"sha256", i.SHA256}, {"added", a.Moment(i.Created)},
+				{"published", cli.PublishedTo(i.Published)},
 			}
 		},
 	}
@@ -84,7 +88,7 @@ func images(a *cli.App) cli.Resource[seedbed.Image] {
 func imageRemove(a *cli.App) *cobra.Command {
 	c := a.JobAction("remove NAME", "Remove an unused image", cli.Named((*client.Client).RemoveImage))
 	c.Long = `Remove an image, or what is left of an import that could not be rolled back. It is
-refused while profiles name the image or disks are clones of it: remove them first,
+refused while profiles name the image or disks are clones of it, of any project: remove them first,
 or make the instances' disks independent (seedbed vm flatten).`
 	return a.Confirmed("Remove image %s", c)
 }

@@ -55,7 +55,7 @@ func TestActionsOf(t *testing.T) {
 	}{
 		{nil, []string{"self.read"}},
 		{[]string{"snapshot.*"}, []string{"self.read", "snapshot.read", "snapshot.create", "snapshot.remove"}},
-		{[]string{"image.read", "image.*"}, []string{"self.read", "image.read", "image.import", "image.remove"}},
+		{[]string{"image.read", "image.*"}, []string{"self.read", "image.read", "image.import", "image.publish", "image.remove"}},
 		{[]string{"paint.*", "image.paint", "*", "snap.*", ".*", ""}, []string{"self.read"}},
 	} {
 		var got []string

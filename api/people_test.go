@@ -81,7 +81,7 @@ func TestSessionsOfPeople(t *testing.T) {
 	if r := w.with(t, bert.Secret, "GET", "/instances"); r.status != 403 || !strings.Contains(r.body, "may do nothing") {
 		t.Errorf("a person whose grant was removed: %+v", r)
 	}
-	for path, status := range map[string]int{"/instances": 200, "/leases": 403} {
+	for path, status := range map[string]int{"/instances": 200, "/nodes": 403} {
 		if r := w.with(t, admin.Secret, "GET", path); r.status != status {
 			t.Errorf("a person with another grant: %s: %+v", path, r)
 		}

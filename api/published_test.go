@@ -132,7 +132,7 @@ func TestImagesOfTenants(t *testing.T) {
 		{"POST", "/plan/import", `{"name":"a","size":"1MiB"}`, 200, `"problems":[]`},
 		{"POST", "/plan/import", `{"name":"a","node":"hv1"}`, 403, "cannot choose a node"},
 		{"POST", "/plan/import", `{"name":"a","ova":true}`, 403, "OVA images belong to the installation"},
-		{"PUT", "/networks/default/published", `{"all":true}`, 403, "this needs admin"},
+		{"PUT", "/networks/default/published", `{"all":true}`, 403, "does not have network.change"},
 	} {
 		kind := "application/json"
 		if strings.Contains(test.path, "/content") {

@@ -89,7 +89,7 @@ func TestSignInOfTheCommandLine(t *testing.T) {
 		method, path string
 		status       int
 	}{
-		{"GET", "/instances", 200}, {"GET", "/tokens", 403}, {"GET", "/leases", 403},
+		{"GET", "/instances", 200}, {"GET", "/tokens", 403}, {"GET", "/nodes", 403},
 		{"GET", "/projects/acme", 200}, {"GET", "/projects/default", 404},
 		{"GET", "/sessions", 200}, {"GET", "/sessions/current", 200}, {"GET", "/sessions/" + made.Session.ID, 200},
 	} {

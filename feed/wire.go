@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"unicode"
 
 	"seedbed"
@@ -57,6 +58,9 @@ func checkNode(node string) error {
 	return nil
 }
 
+// eventKinds are the kinds of events that a guest plane may send.
+var eventKinds = []string{seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport, seedbed.GuestPassword}
+
 // checkEvent returns an error for an event that a correct guest plane never sends. A guest plane
 // faces guests, so it is less trusted than this side.
 func checkEvent(e seedbed.GuestEvent) error {
@@ -66,9 +70,7 @@ func checkEvent(e seedbed.GuestEvent) error {
 	if e.Seq < 1 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "event seq %d, expected 1 or more", e.Seq)
 	}
-	switch e.Kind {
-	case seedbed.GuestLease, seedbed.GuestAccess, seedbed.GuestUserData, seedbed.GuestReport, seedbed.GuestPassword:
-	default:
+	if !slices.Contains(eventKinds, e.Kind) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "event kind %.40q is unknown", e.Kind)
 	}
 	size := 0

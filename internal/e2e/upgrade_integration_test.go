@@ -35,6 +35,7 @@ type upgraded struct {
 	api       string
 	hooks     string
 	daemon    *lab.Process
+	exec      func(query string) // in the database
 	instances []upgradedInstance
 	jobs      map[string]upgradedJob
 }
@@ -59,11 +60,16 @@ type upgradedJob struct {
 func TestUpgradeFromPreviousRelease(t *testing.T) {
 	before, old := lab.Previous(t)
 	today := lab.Programs(t)
-	for name, store := range map[string]func(*testing.T) string{
-		"sqlite": func(*testing.T) string { return "{}" },
-		"postgres": func(t *testing.T) string {
-			s := lab.Postgres(t)
-			return s.Store(s.Database(t, ""))
+	for name, store := range map[string]func(*upgraded) string{
+		"sqlite": func(u *upgraded) string {
+			u.exec = u.execSQLite
+			return "{}"
+		},
+		"postgres": func(u *upgraded) string {
+			s := lab.Postgres(u.t)
+			database := s.Database(u.t, "")
+			u.exec = func(query string) { s.Exec(u.t, database, query) }
+			return s.Store(database)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +83,7 @@ worker: {state: %[1]s/worker}
 storage: {pools: [{name: default, type: dir, path: %[1]s/pool}]}
 network: {prefix: 10.99.0.0/24}
 store: %[4]s
-`, u.dir, u.api, u.hooks, store(t)))
+`, u.dir, u.api, u.hooks, store(u)))
 			u.start(old)
 			if version := u.cli("version"); !strings.Contains(version, before.Version) {
 				t.Errorf("version %q; expected %s", version, before.Version)
@@ -118,6 +124,7 @@ func (u *upgraded) fill() {
 	u.cli("image", "add", "debian", u.file("debian.qcow2"), "--no-wait")
 	u.send("web4")
 	u.instances, u.jobs = u.read()
+	u.snapshot("web2")
 	if len(u.instances) != 4 || len(u.jobs) != 5 {
 		u.t.Fatalf("%d instances and %d jobs; expected 4 and 5", len(u.instances), len(u.jobs))
 	}
@@ -208,39 +215,9 @@ func (u *upgraded) check() {
 		t.Errorf("%d instances; expected 8", len(instances))
 	}
 	u.checkProjects()
-}
-
-// checkProjects expects that all that fill has made is in the default project, and makes another one
-// with an instance of the same name.
-func (u *upgraded) checkProjects() {
-	var projects []struct{ Name, Number string }
-	u.decode(u.cli("project", "list", "-f", "json"), &projects)
-	if len(projects) != 1 || projects[0].Name != seedbed.DefaultProject || len(projects[0].Number) != 12 {
-		u.t.Fatalf("projects %+v; expected the default one, with a number of twelve digits", projects)
-	}
-	for _, noun := range []string{"vm", "job", "hook", "endpoint", "token", "audit"} {
-		args := []string{noun, "list", "-f", "json", "--all"}
-		if noun == "audit" {
-			args = []string{noun, "-f", "json", "--all"}
-		}
-		var all []struct{ Project, Account string }
-		u.decode(u.cli(args...), &all)
-		if len(all) == 0 {
-			u.t.Errorf("no object of %s", noun)
-		}
-		for _, o := range all {
-			if o.Project != seedbed.DefaultProject || noun == "vm" && o.Account != projects[0].Number {
-				u.t.Errorf("an object of %s is in %+v; expected %+v", noun, o, projects[0])
-			}
-		}
-	}
-	u.cli("project", "add", "acme")
-	u.cli("create", "web1", "composed", "--no-wait", "--project", "acme")
-	var made struct{ Project, Account string }
-	u.decode(u.cli("vm", "show", "web1", "--project", "acme", "-f", "json"), &made)
-	if made.Project != "acme" || len(made.Account) != 12 || made.Account == projects[0].Number {
-		u.t.Errorf("the instance of another project is in %+v, and those of the default project in %+v", made, projects[0])
-	}
+	u.checkPublished()
+	u.checkRoles()
+	u.checkSnapshot()
 }
 
 // refused expects that a release's seedbedd does not start on the database, and says why.
@@ -289,6 +266,16 @@ func (u *upgraded) stop() {
 // cli runs the current release's seedbed and returns its standard output.
 func (u *upgraded) cli(args ...string) string {
 	u.t.Helper()
+	out, errs, err := u.run(args...)
+	if err != nil {
+		u.t.Fatalf("seedbed %s: %v\n%s%s\n%s", strings.Join(args, " "), err, out, errs, u.daemon.Tail())
+	}
+	return out
+}
+
+// run runs the current release's seedbed and returns what it writes.
+func (u *upgraded) run(args ...string) (stdout, stderr string, err error) {
+	u.t.Helper()
 	at := []string{"--socket", u.file("run/control.sock")}
 	if args[0] == "--url" {
 		at = nil
@@ -299,10 +286,8 @@ func (u *upgraded) cli(args ...string) string {
 	cmd.Env = append(os.Environ(), "HOME="+u.dir)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		u.t.Fatalf("seedbed %s: %v\n%s%s\n%s", strings.Join(args, " "), err, &out, &errs, u.daemon.Tail())
-	}
-	return out.String()
+	err = cmd.Run()
+	return out.String(), errs.String(), err
 }
 
 // send asks for an instance by a webhook.
@@ -319,7 +304,9 @@ func (u *upgraded) read() (instances []upgradedInstance, jobs map[string]upgrade
 	u.decode(u.cli("job", "list", "-f", "json"), &all)
 	jobs = map[string]upgradedJob{}
 	for _, j := range all {
-		jobs[j.Subject] = j
+		if j.Kind != string(seedbed.JobSnapshot) {
+			jobs[j.Subject] = j
+		}
 	}
 	return instances, jobs
 }

@@ -174,9 +174,15 @@ func (s *PostgresServer) DropDatabase(t T, name string) {
 
 func (s *PostgresServer) exec(t T, query string) {
 	t.Helper()
+	s.Exec(t, "postgres", query)
+}
+
+// Exec carries out a statement in a database of the server.
+func (s *PostgresServer) Exec(t T, database, query string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+	conn, err := pgx.Connect(ctx, s.DSN(database))
 	if err != nil {
 		t.Fatal(err)
 	}

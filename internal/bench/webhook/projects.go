@@ -14,8 +14,9 @@ import (
 // own and if all are of one. The two take turns, each with a store of its own.
 func manyProjects(ctx context.Context, s setup, one, many store) (f bench.Figure, err error) {
 	f = bench.Figure{Name: "projects_ratio", Mark: bench.AtLeast(0.95)}
+	stores := [2]store{one, many}
 	var sides [2][clients]client
-	for side, at := range []store{one, many} {
+	for side, at := range stores {
 		r, err := receiver(ctx, at)
 		if err != nil {
 			return f, err
@@ -29,7 +30,8 @@ func manyProjects(ctx context.Context, s setup, one, many store) (f bench.Figure
 	for side := range sides {
 		for n := range hooks { // each client has some of the hooks
 			c := &sides[side][n%clients]
-			c.hooks = append(c.hooks, hookOf(n))
+			hook, _ := stores[side].hookOf(n)
+			c.hooks = append(c.hooks, hook)
 		}
 	}
 	var rates [2][]float64

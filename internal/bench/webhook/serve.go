@@ -39,8 +39,14 @@ const hookName = "bench"
 // hooks is how many more hooks there are.
 const hooks = 1000
 
-// hookOf returns the name of hook n, and of its project if it has one of its own.
-func hookOf(n int) string { return fmt.Sprintf("project-%d", n) }
+// hookOf returns the name of hook n and of its project, which is the default one or its own.
+func (s store) hookOf(n int) (name, project string) {
+	name, project = fmt.Sprintf("hook-%d", n), seedbed.DefaultProject
+	if s.apart {
+		project = fmt.Sprintf("project-%d", n)
+	}
+	return seedbed.Qualified(project, name), project
+}
 
 // serve is the receiver: it says where it listens, and ends with its input.
 func serve(at string) error {
@@ -62,8 +68,8 @@ func serve(at string) error {
 		return err
 	}
 	defer db.Close()
-	requests := provision.NewIntake(db, intake.Serving{Node: "bench"})
-	if err := furnish(ctx, db, requests, s.apart); err != nil {
+	requests := newIntake(db)
+	if err := furnish(ctx, db, requests, s); err != nil {
 		return err
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,8 +80,12 @@ func serve(at string) error {
 	return webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, ln)
 }
 
+func newIntake(db *sql.DB) *intake.Intake {
+	return provision.NewIntake(db, intake.Serving{Node: "bench"})
+}
+
 // furnish makes what a create needs: an image, a network with room, a profile and hooks.
-func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake, apart bool) error {
+func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake, s store) error {
 	if _, err := requests.Import(ctx, "debian", "default", seedbed.ImportSpec{Path: "/debian.qcow2"}, seedbed.JobOptions{}); err != nil {
 		return err
 	}
@@ -106,9 +116,8 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake, apart boo
 		return err
 	}
 	for n := range hooks {
-		h.Name = hookOf(n)
-		if apart {
-			h.Project = h.Name
+		h.Name, h.Project = s.hookOf(n)
+		if s.apart {
 			if _, err := db.CreateProject(ctx, seedbed.Project{Name: h.Project}); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,14 @@ func Libvirt(t T) {
 		}
 		return virsh("version") == nil
 	})
+	dropLeft(t)
+	if tb, ok := t.(testing.TB); ok {
+		tb.Cleanup(func() {
+			if tb.Failed() {
+				tb.Logf("=== libvirtd\n%s", d.Tail())
+			}
+		})
+	}
 }
 
 // kvm is /dev/kvm, which is open while there are tests that want it so.
@@ -96,17 +105,57 @@ func forgetSecret(pool string) {
 	}
 }
 
-// dropDomains removes what a test left in libvirt: every domain with something
-// below dir.
+// dropDomains removes what a test left in libvirt: every domain with something below dir. What it cannot
+// remove is an error of the test.
 func dropDomains(t testing.TB, dir string) {
-	if virsh("version") != nil {
-		return
+	if out, err := dropWith(func(xml string) bool { return strings.Contains(xml, dir) }); err != nil {
+		t.Errorf("the domains of the test are not removed from libvirt: %v\n%s", err, out)
 	}
-	here := shell{t, namespace{t: t}}
-	for _, name := range here.Domains() {
-		if xml, err := here.Try("virsh", "-q", "-c", "qemu:///system", "dumpxml", name); err == nil && strings.Contains(xml, dir) {
-			virsh("destroy", name)
-			virsh("undefine", name, "--nvram")
+}
+
+// labDir matches the directory of a test in the definition of a domain.
+var labDir = regexp.MustCompile(`/var/tmp/` + regexp.QuoteMeta(dirPrefix) + `\d+`)
+
+// dropLeft removes the domains of tests that have ended: their directories are gone.
+func dropLeft(t T) {
+	out, err := dropWith(func(xml string) bool {
+		dir := labDir.FindString(xml)
+		if dir == "" {
+			return false
+		}
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	})
+	if err != nil {
+		t.Fatalf("domains of earlier tests are not removed from libvirt: %v\n%s", err, out)
+	}
+}
+
+// dropWith removes the domains whose definitions match. If libvirt does not answer, it is an error only if
+// one of them is on disk.
+func dropWith(match func(xml string) bool) (out string, err error) {
+	command := func(args ...string) (string, error) {
+		return try(time.Minute, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...)
+	}
+	list, err := command("list", "--all", "--name")
+	if err != nil {
+		files, _ := filepath.Glob("/etc/libvirt/qemu/*.xml")
+		for _, file := range files {
+			if xml, errRead := os.ReadFile(file); errRead == nil && match(string(xml)) {
+				return list, err
+			}
+		}
+		return "", nil
+	}
+	for _, name := range strings.Fields(list) {
+		xml, err := command("dumpxml", name)
+		if err != nil || !match(xml) {
+			continue // one without a definition is gone
+		}
+		command("destroy", name) // it need not run
+		if out, err := command("undefine", name, "--nvram"); err != nil {
+			return out, err
 		}
 	}
+	return "", nil
 }

@@ -1,0 +1,39 @@
+//go:build integration
+
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestDropLeft removes the domain of a test that has ended, and leaves that of one which runs.
+func TestDropLeft(t *testing.T) {
+	Libvirt(t)
+	names := map[string]string{"sblab-gone": Dir(t), "sblab-here": Dir(t)}
+	for name, dir := range names {
+		file := filepath.Join(dir, "domain.xml")
+		if err := os.WriteFile(file, []byte(tiny(name, BlankImage(t, dir))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { virsh("destroy", name); virsh("undefine", name) })
+		for _, command := range [][]string{{"define", file}, {"start", name}} {
+			if err := virsh(command...); err != nil {
+				t.Fatalf("virsh %v: %v", command, err)
+			}
+		}
+	}
+	os.RemoveAll(names["sblab-gone"])
+	dropLeft(t)
+	if virsh("dominfo", "sblab-gone") == nil {
+		t.Error("the domain of a test that has ended is there")
+	}
+	if err := virsh("dominfo", "sblab-here"); err != nil {
+		t.Errorf("the domain of a test that runs: %v", err)
+	}
+	dropDomains(t, names["sblab-here"])
+	if virsh("dominfo", "sblab-here") == nil {
+		t.Error("the domain of this test is there after it has ended")
+	}
+}

@@ -153,7 +153,8 @@ func dropWith(match func(xml string) bool) (out string, err error) {
 			continue // one without a definition is gone
 		}
 		command("destroy", name) // it need not run
-		if out, err := command("undefine", name, "--nvram"); err != nil {
+		out, err := command("undefine", name, "--nvram")
+		if _, gone := command("dominfo", name); err != nil && gone == nil {
 			return out, err
 		}
 	}

@@ -30,8 +30,7 @@ func manyProjects(ctx context.Context, s setup, one, many store) (f bench.Figure
 	for side := range sides {
 		for n := range hooks { // each client has some of the hooks
 			c := &sides[side][n%clients]
-			hook, _ := stores[side].hookOf(n)
-			c.hooks = append(c.hooks, hook)
+			c.hooks = append(c.hooks, stores[side].hookOf(n))
 		}
 	}
 	var rates [2][]float64

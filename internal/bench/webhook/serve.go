@@ -39,13 +39,13 @@ const hookName = "bench"
 // hooks is how many more hooks there are.
 const hooks = 1000
 
-// hookOf returns the name of hook n and of its project, which is the default one or its own.
-func (s store) hookOf(n int) (name, project string) {
-	name, project = fmt.Sprintf("hook-%d", n), seedbed.DefaultProject
+// hookOf returns the qualified name of hook n, which is of the default project or of one of its own.
+func (s store) hookOf(n int) string {
+	project := seedbed.DefaultProject
 	if s.apart {
 		project = fmt.Sprintf("project-%d", n)
 	}
-	return seedbed.Qualified(project, name), project
+	return seedbed.Qualified(project, fmt.Sprintf("hook-%d", n))
 }
 
 // serve is the receiver: it says where it listens, and ends with its input.
@@ -116,7 +116,8 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake, s store) 
 		return err
 	}
 	for n := range hooks {
-		h.Name, h.Project = s.hookOf(n)
+		h.Name = s.hookOf(n)
+		h.Project = seedbed.ProjectOf(h.Name)
 		if s.apart {
 			if _, err := db.CreateProject(ctx, seedbed.Project{Name: h.Project}); err != nil {
 				return err

@@ -21,7 +21,8 @@ func TestFurnish(t *testing.T) {
 			if err := furnish(t.Context(), db, newIntake(db), s); err != nil {
 				t.Fatal(err)
 			}
-			last, project := s.hookOf(hooks - 1)
+			last := s.hookOf(hooks - 1)
+			project := seedbed.ProjectOf(last)
 			if h, err := db.Hook(t.Context(), last); err != nil || h.Project != project || (project == seedbed.DefaultProject) == apart {
 				t.Errorf("hook %s is of project %q, %v; want %q", last, h.Project, err, project)
 			}

@@ -18,6 +18,27 @@ func tiny(name, disk string) string {
 		name, disk)
 }
 
+// defineTiny writes the definition of a tiny domain with a disk in dir, and returns the file.
+func defineTiny(t *testing.T, name, dir string) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, "domain.xml")
+	if err := os.WriteFile(file, []byte(tiny(name, BlankImage(t, dir))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// runTiny runs a tiny domain, with a disk in dir, on the machine's own libvirt.
+func runTiny(t *testing.T, name, dir string) {
+	t.Helper()
+	t.Cleanup(func() { virsh("destroy", name); virsh("undefine", name) })
+	for _, command := range [][]string{{"define", defineTiny(t, name, dir)}, {"start", name}} {
+		if err := virsh(command...); err != nil {
+			t.Fatalf("virsh %v: %v", command, err)
+		}
+	}
+}
+
 // TestHost runs a domain of one name on the machine's own libvirt and on a
 // second host's: neither sees the other's, and the second's outlives its libvirtd.
 func TestHost(t *testing.T) {
@@ -25,25 +46,11 @@ func TestHost(t *testing.T) {
 	h := NewHost(t)
 	libvirtd := h.Libvirt()
 	const name = "sblab-tiny"
-	define := func(dir string) (file string) {
-		t.Helper()
-		file = filepath.Join(dir, "domain.xml")
-		if err := os.WriteFile(file, []byte(tiny(name, BlankImage(t, dir))), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	own := define(Dir(t))
-	t.Cleanup(func() { virsh("destroy", name); virsh("undefine", name) })
-	for _, command := range [][]string{{"define", own}, {"start", name}} {
-		if err := virsh(command...); err != nil {
-			t.Fatalf("virsh %v: %v", command, err)
-		}
-	}
+	runTiny(t, name, Dir(t))
 	if seen := h.Domains(); len(seen) != 0 {
 		t.Errorf("the second host has the first's %v", seen)
 	}
-	h.Virsh("define", define(h.Dir))
+	h.Virsh("define", defineTiny(t, name, h.Dir))
 	h.Virsh("start", name)
 	if err := virsh("destroy", name); err != nil {
 		t.Errorf("the first's: %v", err)

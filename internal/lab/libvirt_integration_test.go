@@ -4,7 +4,6 @@ package lab
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -13,16 +12,7 @@ func TestDropLeft(t *testing.T) {
 	Libvirt(t)
 	names := map[string]string{"sblab-gone": Dir(t), "sblab-here": Dir(t)}
 	for name, dir := range names {
-		file := filepath.Join(dir, "domain.xml")
-		if err := os.WriteFile(file, []byte(tiny(name, BlankImage(t, dir))), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { virsh("destroy", name); virsh("undefine", name) })
-		for _, command := range [][]string{{"define", file}, {"start", name}} {
-			if err := virsh(command...); err != nil {
-				t.Fatalf("virsh %v: %v", command, err)
-			}
-		}
+		runTiny(t, name, dir)
 	}
 	os.RemoveAll(names["sblab-gone"])
 	dropLeft(t)

@@ -85,7 +85,7 @@ func (k *Keeper) save() error {
 func (k *Keeper) mkdir() (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	dir, err := os.MkdirTemp("/var/tmp", dirPrefix)
+	dir, err := os.MkdirTemp(dirRoot, dirPrefix)
 	if err != nil {
 		return "", err
 	}

@@ -66,11 +66,14 @@ func makeDir(t T) (string, error) {
 	if k, ok := t.(*Keeper); ok {
 		return k.mkdir()
 	}
-	return os.MkdirTemp("/var/tmp", dirPrefix)
+	return os.MkdirTemp(dirRoot, dirPrefix)
 }
 
-// dirPrefix begins the names of the lab's directories.
-const dirPrefix = "seedbed-lab."
+// The lab's directories are in dirRoot, and their names begin with dirPrefix.
+const (
+	dirRoot   = "/var/tmp"
+	dirPrefix = "seedbed-lab."
+)
 
 // Process is a program that a test started.
 type Process struct {

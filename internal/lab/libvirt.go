@@ -86,8 +86,12 @@ func openKVM(t T) {
 }
 
 func virsh(args ...string) error {
-	_, err := try(time.Minute, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...)
+	_, err := virshOutput(args...)
 	return err
+}
+
+func virshOutput(args ...string) (string, error) {
+	return try(time.Minute, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...)
 }
 
 // forgetSecret removes the secret that seedbed-worker made in libvirt for a pool.
@@ -114,7 +118,7 @@ func dropDomains(t testing.TB, dir string) {
 }
 
 // labDir matches the directory of a test in the definition of a domain.
-var labDir = regexp.MustCompile(`/var/tmp/` + regexp.QuoteMeta(dirPrefix) + `\d+`)
+var labDir = regexp.MustCompile(regexp.QuoteMeta(filepath.Join(dirRoot, dirPrefix)) + `\d+`)
 
 // dropLeft removes the domains of tests that have ended: their directories are gone.
 func dropLeft(t T) {
@@ -134,10 +138,7 @@ func dropLeft(t T) {
 // dropWith removes the domains whose definitions match. If libvirt does not answer, it is an error only if
 // one of them is on disk.
 func dropWith(match func(xml string) bool) (out string, err error) {
-	command := func(args ...string) (string, error) {
-		return try(time.Minute, "virsh", append([]string{"-q", "-c", "qemu:///system"}, args...)...)
-	}
-	list, err := command("list", "--all", "--name")
+	list, err := virshOutput("list", "--all", "--name")
 	if err != nil {
 		files, _ := filepath.Glob("/etc/libvirt/qemu/*.xml")
 		for _, file := range files {
@@ -148,13 +149,13 @@ func dropWith(match func(xml string) bool) (out string, err error) {
 		return "", nil
 	}
 	for _, name := range strings.Fields(list) {
-		xml, err := command("dumpxml", name)
+		xml, err := virshOutput("dumpxml", name)
 		if err != nil || !match(xml) {
 			continue // one without a definition is gone
 		}
-		command("destroy", name) // it need not run
-		out, err := command("undefine", name, "--nvram")
-		if _, gone := command("dominfo", name); err != nil && gone == nil {
+		virsh("destroy", name) // it need not run
+		out, err := virshOutput("undefine", name, "--nvram")
+		if err != nil && virsh("dominfo", name) == nil { // it is still there
 			return out, err
 		}
 	}

@@ -261,6 +261,18 @@ func TestScriptedEarly(t *testing.T) {
 	}
 }
 
+// TestScreenOfAProject checks that the script of a project makes no screen that other hosts can reach.
+func TestScreenOfAProject(t *testing.T) {
+	t.Parallel()
+	spec := scriptedSpec(strings.Replace(pvcDomain, "listen='127.0.0.1'", "listen='0.0.0.0'", 1))
+	spec.Project = "acme"
+	doc, notes, err := ScriptedXML(spec, scriptedHost)
+	if err != nil || strings.Contains(doc, "0.0.0.0") || !strings.Contains(doc, `listen="127.0.0.1"`) ||
+		!strings.Contains(strings.Join(notes, "\n"), "the screen listens on 127.0.0.1 and not on 0.0.0.0") {
+		t.Errorf("%q, %v\n%s", notes, err, doc)
+	}
+}
+
 func FuzzScriptedXML(f *testing.F) {
 	f.Add(pvcDomain)
 	f.Add("<domain/>")

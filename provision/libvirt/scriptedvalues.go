@@ -114,7 +114,12 @@ func (s *scripted) listens(v *libvirtxml.DomainGraphicVNC) (string, error) {
 	if err != nil || v.Socket != "" {
 		return "", s.refuse("<graphics> listens on %q: expected an IP address", seedbed.Clip(listen+v.Socket))
 	}
-	if !addr.IsLoopback() {
+	switch {
+	case addr.IsLoopback():
+	case s.spec.Project != "" && s.spec.Project != seedbed.DefaultProject:
+		s.note("the screen listens on 127.0.0.1 and not on %s, which is an address of the hosts", addr)
+		return "127.0.0.1", nil
+	default:
 		s.note("the screen listens on %s without a password: every host that reaches this address can use it", addr)
 	}
 	return listen, nil

@@ -214,6 +214,9 @@ func ProjectOf(qualified string) string {
 	return DefaultProject
 }
 
+// ShortName returns the name of the object with a qualified name, without its project.
+func ShortName(qualified string) string { return qualified[strings.IndexByte(qualified, '/')+1:] }
+
 // CheckQualified returns ErrInvalid unless name can be the qualified name of an object in a project. The
 // message names the kind. An empty project is the default one.
 func CheckQualified(kind, project, name string) error {

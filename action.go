@@ -22,6 +22,17 @@ const (
 	ActionImagePublish      Action = "image.publish"
 	ActionImageRemove       Action = "image.remove"
 	ActionProfileRead       Action = "profile.read"
+	ActionProfileManage     Action = "profile.manage"
+	ActionProfilePublish    Action = "profile.publish"
+	ActionTemplateRead      Action = "template.read"
+	ActionTemplateManage    Action = "template.manage"
+	ActionTemplatePublish   Action = "template.publish"
+	ActionUserDataRead      Action = "userdata.read"
+	ActionUserDataManage    Action = "userdata.manage"
+	ActionUserDataPublish   Action = "userdata.publish"
+	ActionScriptRead        Action = "script.read"
+	ActionScriptManage      Action = "script.manage"
+	ActionScriptPublish     Action = "script.publish"
 	ActionInstanceRead      Action = "instance.read"
 	ActionInstanceCreate    Action = "instance.create"
 	ActionInstanceChange    Action = "instance.change"
@@ -73,13 +84,6 @@ const (
 	ActionNodeManage        Action = "node.manage"
 	ActionNodeAnnounce      Action = "node.announce"
 	ActionNetworkChange     Action = "network.change"
-	ActionProfileManage     Action = "profile.manage"
-	ActionTemplateRead      Action = "template.read"
-	ActionTemplateManage    Action = "template.manage"
-	ActionUserDataRead      Action = "userdata.read"
-	ActionUserDataManage    Action = "userdata.manage"
-	ActionScriptRead        Action = "script.read"
-	ActionScriptManage      Action = "script.manage"
 	ActionScriptPrivilege   Action = "script.privilege"
 	ActionOVARead           Action = "ova.read"
 	ActionOVAManage         Action = "ova.manage"
@@ -114,6 +118,17 @@ var actions = []ActionInfo{
 	{ActionImagePublish, RoleOperator, false, "say which other projects may use images"},
 	{ActionImageRemove, RoleOperator, false, "remove images"},
 	{ActionProfileRead, RoleViewer, false, "see profiles"},
+	{ActionProfileManage, RoleOperator, false, "make, change and remove profiles"},
+	{ActionProfilePublish, RoleOperator, false, "say which other projects may use profiles"},
+	{ActionTemplateRead, RoleViewer, false, "see templates, and the profiles that are made of them"},
+	{ActionTemplateManage, RoleOperator, false, "make, change and remove templates"},
+	{ActionTemplatePublish, RoleOperator, false, "say which other projects may use templates"},
+	{ActionUserDataRead, RoleOperator, false, "read user-data documents"},
+	{ActionUserDataManage, RoleOperator, false, "make, change and remove user-data documents"},
+	{ActionUserDataPublish, RoleOperator, false, "say which other projects may use user-data documents"},
+	{ActionScriptRead, RoleOperator, false, "read provisioning scripts"},
+	{ActionScriptManage, RoleOperator, false, "make, change and remove provisioning scripts"},
+	{ActionScriptPublish, RoleOperator, false, "say which other projects may use provisioning scripts"},
 	{ActionInstanceRead, RoleViewer, false, "see instances, their maintenance and what their guests ask for"},
 	{ActionInstanceCreate, RoleOperator, false, "make instances, and see what a request would make"},
 	{ActionInstanceChange, RoleOperator, false, "change the tags, the protection and the metadata options of instances"},
@@ -162,13 +177,6 @@ var actions = []ActionInfo{
 	{ActionNodeManage, RoleAdmin, true, "add, change, cordon and remove nodes"},
 	{ActionNodeAnnounce, RoleAdmin, true, "announce, complete and cancel the maintenance of nodes"},
 	{ActionNetworkChange, RoleAdmin, true, "change networks, and say which projects may use them"},
-	{ActionProfileManage, RoleOperator, true, "make, change and remove profiles"},
-	{ActionTemplateRead, RoleViewer, true, "see templates, and the profiles that are made of them"},
-	{ActionTemplateManage, RoleOperator, true, "make, change and remove templates"},
-	{ActionUserDataRead, RoleOperator, true, "read user-data documents"},
-	{ActionUserDataManage, RoleOperator, true, "make, change and remove user-data documents"},
-	{ActionScriptRead, RoleOperator, true, "read provisioning scripts"},
-	{ActionScriptManage, RoleOperator, true, "make, change and remove provisioning scripts"},
 	{ActionScriptPrivilege, RoleAdmin, true, "let provisioning scripts out of their sandbox"},
 	{ActionOVARead, RoleViewer, true, "see OVA images"},
 	{ActionOVAManage, RoleOperator, true, "upload and remove OVA images"},

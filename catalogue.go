@@ -150,7 +150,7 @@ func (c CatalogueProvisioner) Profile() Profile {
 
 // ProfileOfCatalogue returns p in the form of a catalogue.
 func ProfileOfCatalogue(p Profile) Profile {
-	p.ID, p.Revision, p.Created, p.Changed = 0, 0, time.Time{}, time.Time{}
+	p.ID, p.Revision, p.Created, p.Changed, p.Published = 0, 0, time.Time{}, time.Time{}, nil
 	return p
 }
 
@@ -209,12 +209,33 @@ type PublishedKind string
 
 // The kinds of objects that can be published.
 const (
-	PublishedImage   PublishedKind = "image"
-	PublishedNetwork PublishedKind = "network"
+	PublishedImage           PublishedKind = "image"
+	PublishedNetwork         PublishedKind = "network"
+	PublishedProfile         PublishedKind = "profile"
+	PublishedSystemTemplate  PublishedKind = "system-template"
+	PublishedNetworkTemplate PublishedKind = "network-template"
+	PublishedStorageTemplate PublishedKind = "storage-template"
+	PublishedUserData        PublishedKind = "userdata"
+	PublishedScript          PublishedKind = "script"
 )
 
+// OVAKind is the kind of OVA images, which belong to the default project and are not published.
+const OVAKind PublishedKind = "ova"
+
+// nouns are the words of messages for the kinds that are not words themselves.
+var nouns = map[PublishedKind]string{
+	PublishedSystemTemplate: "system template", PublishedNetworkTemplate: "network template",
+	PublishedStorageTemplate: "storage template", PublishedUserData: "userdata document", OVAKind: "OVA image",
+}
+
+// Noun returns the word of messages for one object of the kind.
+func (k PublishedKind) Noun() string { return cmp.Or(nouns[k], string(k)) }
+
 // PublishedKinds returns the kinds of objects that can be published.
-func PublishedKinds() []PublishedKind { return []PublishedKind{PublishedImage, PublishedNetwork} }
+func PublishedKinds() []PublishedKind {
+	return []PublishedKind{PublishedImage, PublishedNetwork, PublishedProfile, PublishedSystemTemplate, PublishedNetworkTemplate,
+		PublishedStorageTemplate, PublishedUserData, PublishedScript}
+}
 
 // ParsePublishedKind parses a kind of object that can be published. An unknown one is ErrInvalid.
 func ParsePublishedKind(s string) (PublishedKind, error) {
@@ -223,7 +244,7 @@ func ParsePublishedKind(s string) (PublishedKind, error) {
 		for _, k := range PublishedKinds() {
 			words = append(words, string(k))
 		}
-		return "", Errorf(ErrInvalid, "kind %q cannot be published: expected %s", Clip(s), strings.Join(words, " or "))
+		return "", Errorf(ErrInvalid, "kind %q cannot be published: expected %s", Clip(s), strings.Join(words, ", "))
 	}
 	return PublishedKind(s), nil
 }
@@ -231,7 +252,7 @@ func ParsePublishedKind(s string) (PublishedKind, error) {
 // Missing returns the error for an object of the kind that does not exist, or that is not published to
 // who asks. The two do not differ.
 func (k PublishedKind) Missing(kind error, name string) error {
-	return Errorf(kind, "%s %q does not exist", k, Clip(name))
+	return Errorf(kind, "%s %q does not exist", k.Noun(), Clip(name))
 }
 
 // Publication says which other projects may use an object. The zero Publication is that of a draft,
@@ -300,12 +321,12 @@ func Meant(kind PublishedKind, project, name string) ([]string, error) {
 	if !with {
 		short = name
 	}
-	if err := CheckName(string(kind), short); err != nil {
+	if err := CheckName(kind.Noun(), short); err != nil {
 		return nil, err
 	}
 	if with {
 		if CheckProjectName(of) != nil {
-			return nil, CheckName(string(kind), name) // which has a slash
+			return nil, CheckName(kind.Noun(), name) // which has a slash
 		}
 		return []string{Qualified(of, short)}, nil
 	}

@@ -272,6 +272,24 @@ type Profile struct {
 	Revision int64     `json:"revision,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
 	Changed  time.Time `json:"changed,omitzero"`
+	// Published says which other projects may use it, as a whole: its parts need not be published. It is
+	// only shown to its own project and to admins of the installation.
+	Published *Publication `json:"published,omitempty"`
+}
+
+// Explicit returns the profile of another project than the default one with the names of what it uses in
+// the form of [Explicit], so that a request with them means the same objects. Networks keep their names,
+// which are unique.
+func (p Profile) Explicit() Profile {
+	if ProjectOf(p.Name) == DefaultProject {
+		return p
+	}
+	for _, name := range []*string{&p.Image, &p.System, &p.NetworkTemplate, &p.Storage, &p.Document, &p.Script, &p.OVA} {
+		if *name != "" {
+			*name = Explicit(*name)
+		}
+	}
+	return p
 }
 
 // NewScripted returns a profile with a script and the defaults that guests and clients of PVC

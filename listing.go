@@ -24,6 +24,8 @@ type InstanceQuery struct {
 
 // ProfileQuery selects profiles by name. The zero value of a field does not restrict the selection.
 type ProfileQuery struct {
+	// Scope is whose profiles: in a project, those that it may use.
+	Scope Scope
 	// Prefix is what the names start with.
 	Prefix string
 	// After is the last name of the page before; empty for the first page.

@@ -13,7 +13,12 @@ type ObjectMeta struct {
 	// Revision grows by one with each change of the object or its parts.
 	Revision         int64
 	Created, Changed time.Time
+	// Published says which other projects may use it; nil for who may not learn that.
+	Published *Publication
 }
+
+// Meta returns m. It is a method of all that m is embedded in.
+func (m *ObjectMeta) Meta() *ObjectMeta { return m }
 
 // SystemTemplate is the virtual hardware of an instance (PVC's system template).
 type SystemTemplate struct {
@@ -179,6 +184,9 @@ type NameMatch struct {
 	// Text is in the name: at its start if Start, at its end if End.
 	Text       string
 	Start, End bool
+	// Project is the project of which only the own objects match, by their names without it; empty for the
+	// objects of all projects, by their qualified names.
+	Project string
 }
 
 // ExactName returns a NameMatch for only that name.

@@ -9,8 +9,8 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// Counts counts everything in a scope, with the images and networks that its project may use, and the
-// profiles, which are shared. Of the jobs that did not succeed, it counts those that ended after since.
+// Counts counts everything in a scope, with the images, profiles and networks that its project may use. Of the
+// jobs that did not succeed, it counts those that ended after since.
 func (db *DB) Counts(ctx context.Context, in seedbed.Scope, since time.Time) (c seedbed.Counts, err error) {
 	err = db.sql.View(ctx, "count the objects", func(tx *sqldb.Tx) error {
 		of, ofVolumes := sqldb.InScope(in), ""
@@ -46,37 +46,17 @@ func (db *DB) Counts(ctx context.Context, in seedbed.Scope, since time.Time) (c 
 		}
 		failed := sqldb.InScope(in)
 		failed.And("state IN ('failed', 'rolled_back', 'rollback_incomplete') AND ended >= %s", sqldb.Micros(since))
-		err = tx.QueryRowContext(ctx, `
-			SELECT (SELECT COUNT(*) FROM job WHERE `+failed.String()+`), (SELECT COUNT(*) FROM profile)`,
-			failed.Args...).Scan(&c.Failed, &c.Profiles)
-		if err != nil {
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM job WHERE `+failed.String(), failed.Args...).Scan(&c.Failed); err != nil {
 			return err
 		}
-		if c.Images, err = countUsable(ctx, tx, in, seedbed.PublishedImage, `SELECT name FROM image WHERE dropped = 0`); err != nil {
-			return err
+		for kind, n := range map[seedbed.PublishedKind]*int{
+			seedbed.PublishedImage: &c.Images, seedbed.PublishedProfile: &c.Profiles, seedbed.PublishedNetwork: &c.Networks,
+		} {
+			if *n, err = catalogue.CountUsable(ctx, tx, in, kind); err != nil {
+				return err
+			}
 		}
-		c.Networks, err = countUsable(ctx, tx, in, seedbed.PublishedNetwork, `SELECT name FROM network`)
-		return err
+		return nil
 	})
 	return c, err
-}
-
-// countUsable counts the objects whose names a query returns: those that the project of a scope may use or,
-// in the scope of all, all.
-func countUsable(ctx context.Context, tx *sqldb.Tx, in seedbed.Scope, kind seedbed.PublishedKind, query string) (n int, err error) {
-	names, err := sqldb.List(ctx, tx, sqldb.Value[string], query)
-	if err != nil {
-		return 0, err
-	}
-	project, one := in.One()
-	if !one {
-		return len(names), nil
-	}
-	to, err := catalogue.ReadPublications(ctx, tx, kind)
-	for _, name := range names {
-		if to[name].Lets(project, name) {
-			n++
-		}
-	}
-	return n, err
 }

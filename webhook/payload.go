@@ -125,7 +125,10 @@ func allowsAction(hook seedbed.Hook, action string) bool {
 	return slices.Contains(hook.Actions, action)
 }
 
-// allowsProfile reports whether hook may use profile; a hook without a list may use any.
+// allowsProfile reports whether hook may use the profile with that qualified name; a hook without a list may
+// use any.
 func allowsProfile(hook seedbed.Hook, profile string) bool {
-	return len(hook.Profiles) == 0 || slices.Contains(hook.Profiles, profile)
+	return len(hook.Profiles) == 0 || slices.ContainsFunc(hook.Profiles, func(allowed string) bool {
+		return seedbed.Explicit(allowed) == seedbed.Explicit(profile)
+	})
 }

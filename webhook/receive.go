@@ -332,9 +332,9 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 	if len(hook.Profiles) > 0 && req.Image+req.Network != "" {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow an image or a network: expected what its profiles have")
 	}
-	profile := req.Profile
-	if profile != "" && !allowsProfile(hook, profile) {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", seedbed.Clip(profile))
+	profile, err := r.profileMeant(ctx, hook, req.Profile)
+	if err != nil {
+		return err
 	}
 	if !makes(req.Action) && len(hook.Profiles) > 0 {
 		if err := seedbed.CheckInstanceName(req.Name); err != nil {
@@ -353,6 +353,20 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", seedbed.Clip(profile))
 	}
 	return nil
+}
+
+// profileMeant returns the qualified name of the profile that a delivery names, if the hook allows only some.
+// It returns ErrForbidden for another, whether it exists or not.
+func (r *Server) profileMeant(ctx context.Context, hook seedbed.Hook, name string) (string, error) {
+	if name == "" || len(hook.Profiles) == 0 {
+		return name, nil
+	}
+	profile, err := r.Hooks.Resolve(ctx, seedbed.PublishedProfile, hook.Project, name)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid), err == nil && !allowsProfile(hook, profile):
+		return "", seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the profile %q", seedbed.Clip(name))
+	}
+	return profile, err
 }
 
 // entry returns the delivery in the form of the history.

@@ -48,6 +48,9 @@ const drainBody = 1 << 20
 type Hooks interface {
 	Hook(ctx context.Context, name string) (seedbed.Hook, error)
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
+	// Resolve returns the qualified name of what a project means by a name; ErrNotFound if it may use nothing
+	// of that name.
+	Resolve(ctx context.Context, kind seedbed.PublishedKind, project, name string) (string, error)
 }
 
 // History stores the outcome of deliveries.

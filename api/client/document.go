@@ -3,13 +3,14 @@ package client
 import (
 	"context"
 
+	"seedbed"
 	"seedbed/api/wire"
 )
 
 // UserDataDocuments lists the user-data documents whose names match pattern. An empty pattern
 // matches all.
-func (c *Client) UserDataDocuments(ctx context.Context, pattern string) ([]wire.UserData, error) {
-	return matching(ctx, c, "/userdata", pattern, func(d wire.UserData) string { return d.Name })
+func (c *Client) UserDataDocuments(ctx context.Context, in seedbed.Scope, pattern string) ([]wire.UserData, error) {
+	return matching(ctx, c, "/userdata", in, pattern, func(d wire.UserData) string { return d.Name })
 }
 
 // UserDataDocument returns a user-data document, or seedbed.ErrNotFound.
@@ -34,8 +35,8 @@ func (c *Client) DeleteUserData(ctx context.Context, name string) error {
 }
 
 // Scripts lists the provisioning scripts whose names match pattern. An empty pattern matches all.
-func (c *Client) Scripts(ctx context.Context, pattern string) ([]wire.Script, error) {
-	return matching(ctx, c, "/scripts", pattern, func(s wire.Script) string { return s.Name })
+func (c *Client) Scripts(ctx context.Context, in seedbed.Scope, pattern string) ([]wire.Script, error) {
+	return matching(ctx, c, "/scripts", in, pattern, func(s wire.Script) string { return s.Name })
 }
 
 // Script returns a provisioning script, or seedbed.ErrNotFound.

@@ -28,7 +28,7 @@ func scoped(query url.Values, in seedbed.Scope) url.Values {
 // ListProfiles lists the profiles that q selects, by name. It reads them page by page.
 func (c *Client) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error) {
 	query := given(map[string]string{"name": q.Prefix, "after": q.After})
-	return pages[seedbed.Profile](ctx, c, "/profiles", query, q.Limit)
+	return pages[seedbed.Profile](ctx, c, "/profiles", scoped(query, q.Scope), q.Limit)
 }
 
 // ListJobs lists the jobs that q selects, newest first. It reads them page by page.

@@ -23,8 +23,8 @@ func (c *Client) upload(ctx context.Context, path string, query url.Values, file
 }
 
 // OVAs lists the OVA images whose names match pattern. An empty pattern matches all.
-func (c *Client) OVAs(ctx context.Context, pattern string) ([]wire.OVA, error) {
-	return matching(ctx, c, "/ovas", pattern, func(o wire.OVA) string { return o.Name })
+func (c *Client) OVAs(ctx context.Context, in seedbed.Scope, pattern string) ([]wire.OVA, error) {
+	return matching(ctx, c, "/ovas", in, pattern, func(o wire.OVA) string { return o.Name })
 }
 
 // OVA returns an OVA image, or seedbed.ErrNotFound.

@@ -2,15 +2,15 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"seedbed"
+	"seedbed/api/wire"
 )
 
 // settings returns p without the fields that the server sets.
 func settings(p seedbed.Profile) seedbed.Profile {
-	p.ID, p.Revision, p.Created, p.Changed = 0, 0, time.Time{}, time.Time{}
+	p.ID, p.Revision, p.Created, p.Changed, p.Published = 0, 0, time.Time{}, time.Time{}, nil
 	return p
 }
 
@@ -22,8 +22,7 @@ func (c *Client) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.
 // ChangeProfile replaces a profile by p; the name cannot change. p must have been read before: if
 // the profile was changed since, the error is seedbed.ErrConflict.
 func (c *Client) ChangeProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
-	tag := fmt.Sprintf(`"%d-%d"`, p.Revision, p.Created.UnixMicro())
-	return put[seedbed.Profile](ctx, c, at("/profiles", p.Name), tag, settings(p))
+	return put[seedbed.Profile](ctx, c, at("/profiles", p.Name), wire.Tag(p.Revision, p.Created, p.Published), settings(p))
 }
 
 // Profiles lists the profiles.

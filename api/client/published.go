@@ -11,6 +11,13 @@ import (
 var collections = map[seedbed.PublishedKind]string{
 	seedbed.PublishedImage:   "/images",
 	seedbed.PublishedNetwork: "/networks",
+	seedbed.PublishedProfile: "/profiles",
+
+	seedbed.PublishedSystemTemplate:  systems,
+	seedbed.PublishedNetworkTemplate: networks,
+	seedbed.PublishedStorageTemplate: storages,
+	seedbed.PublishedUserData:        "/userdata",
+	seedbed.PublishedScript:          "/scripts",
 }
 
 // Publish says to which other projects an object is published, instead of those before, and returns the

@@ -72,19 +72,19 @@ func onNode(node string) url.Values {
 	return url.Values{"node": {node}}
 }
 
-// matching lists the objects whose names match pattern: text that may be anywhere in the name, at
-// its start after '^', or at its end before '$'. An empty pattern matches all. It reads the objects
-// page by page.
-func matching[T any](ctx context.Context, c *Client, path, pattern string, name func(T) string) ([]T, error) {
+// matching lists the objects whose names match pattern, with their project or without: text that may be anywhere in
+// the name, at its start after '^', or at its end before '$'. An empty pattern matches all. in is the scope of
+// all projects, or otherwise that of the project that the client acts in. It reads the objects page by page.
+func matching[T any](ctx context.Context, c *Client, path string, in seedbed.Scope, pattern string, name func(T) string) ([]T, error) {
 	m, query := seedbed.ParseNameMatch(pattern), url.Values{}
 	if m.Start && m.Text != "" {
-		if seedbed.CheckName("object", m.Text) != nil {
+		if seedbed.CheckQualifiedName("object", m.Text) != nil {
 			return []T{}, nil // no name starts with that
 		}
 		query.Set("name", m.Text)
 	}
-	all, err := pages[T](ctx, c, path, query, 0)
-	return slices.DeleteFunc(all, func(v T) bool { return !m.Matches(name(v)) }), err
+	all, err := pages[T](ctx, c, path, scoped(query, in), 0)
+	return slices.DeleteFunc(all, func(v T) bool { return !m.Matches(name(v)) && !m.Matches(seedbed.ShortName(name(v))) }), err
 }
 
 // pageSize is the largest page that the server returns.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -20,13 +19,13 @@ func tagOf(s wire.Stored) string {
 	if s.Revision == 0 {
 		return ""
 	}
-	return fmt.Sprintf(`"%d-%d"`, s.Revision, s.Created.UnixMicro())
+	return wire.Tag(s.Revision, s.Created, s.Published)
 }
 
 // SystemTemplates lists the system templates whose names match pattern. An empty pattern matches
 // all.
-func (c *Client) SystemTemplates(ctx context.Context, pattern string) ([]wire.SystemTemplate, error) {
-	return matching(ctx, c, systems, pattern, func(t wire.SystemTemplate) string { return t.Name })
+func (c *Client) SystemTemplates(ctx context.Context, in seedbed.Scope, pattern string) ([]wire.SystemTemplate, error) {
+	return matching(ctx, c, systems, in, pattern, func(t wire.SystemTemplate) string { return t.Name })
 }
 
 // SystemTemplate returns a system template, or seedbed.ErrNotFound.
@@ -52,8 +51,8 @@ func (c *Client) DeleteSystemTemplate(ctx context.Context, name string) error {
 
 // NetworkTemplates lists the network templates whose names match pattern. An empty pattern matches
 // all.
-func (c *Client) NetworkTemplates(ctx context.Context, pattern string) ([]wire.NetworkTemplate, error) {
-	return matching(ctx, c, networks, pattern, func(t wire.NetworkTemplate) string { return t.Name })
+func (c *Client) NetworkTemplates(ctx context.Context, in seedbed.Scope, pattern string) ([]wire.NetworkTemplate, error) {
+	return matching(ctx, c, networks, in, pattern, func(t wire.NetworkTemplate) string { return t.Name })
 }
 
 // NetworkTemplate returns a network template, or seedbed.ErrNotFound.
@@ -83,8 +82,8 @@ func (c *Client) RemoveTemplateNetwork(ctx context.Context, template, vni string
 
 // StorageTemplates lists the storage templates whose names match pattern. An empty pattern matches
 // all.
-func (c *Client) StorageTemplates(ctx context.Context, pattern string) ([]wire.StorageTemplate, error) {
-	return matching(ctx, c, storages, pattern, func(t wire.StorageTemplate) string { return t.Name })
+func (c *Client) StorageTemplates(ctx context.Context, in seedbed.Scope, pattern string) ([]wire.StorageTemplate, error) {
+	return matching(ctx, c, storages, in, pattern, func(t wire.StorageTemplate) string { return t.Name })
 }
 
 // StorageTemplate returns a storage template, or seedbed.ErrNotFound.

@@ -25,22 +25,22 @@ func (r *router) shownComposed(ctx context.Context, who server.Caller, parts []s
 	}
 	switch name := parts[1]; parts[0] {
 	case "system":
-		return server.Find(ctx, name, r.Store.SystemTemplates, systemRowOf)
+		return shownNow(ctx, r.systems(), who, name, systemRowOf)
 	case "network":
-		return server.Find(ctx, name, r.Store.NetworkTemplates, networkTemplateRowOf)
+		return shownNow(ctx, r.networkTemplates(), who, name, networkTemplateRowOf)
 	case "storage":
-		return server.Find(ctx, name, r.Store.StorageTemplates, storageRowOf)
+		return shownNow(ctx, r.storageTemplates(), who, name, storageRowOf)
 	case "userdata":
-		return server.Find(ctx, name, r.Store.UserDataDocuments,
+		return shownNow(ctx, r.userData(), who, name,
 			func(d seedbed.UserDataDocument) documentBefore { return documentBefore{d.ID, d.Name, len(d.Data)} })
 	case "script":
-		return server.Find(ctx, name, r.Store.Scripts, func(s seedbed.Script) scriptBefore {
+		return shownNow(ctx, r.scripts(), who, name, func(s seedbed.Script) scriptBefore {
 			return scriptBefore{documentBefore{s.ID, s.Name, len(s.Text)}, scriptOptionsOf(s.Options)}
 		})
 	case "ova":
-		return server.Find(ctx, name, r.Store.OVAs, ovaRowOf)
+		return shownNow(ctx, r.ovas(), who, name, ovaRowOf)
 	case "profile":
-		return server.Find(ctx, name, r.Store.ScriptedProfiles, func(p seedbed.Profile) provisionerRow {
+		return shownNow(ctx, r.scripted(), who, name, func(p seedbed.Profile) provisionerRow {
 			p.Arguments = nil // any of them may be a password
 			return provisionerRowOf(p)
 		})

@@ -2,7 +2,6 @@ package pvc
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"seedbed"
@@ -44,10 +43,12 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedb
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return err
 	}
-	if _, err := r.scripted(ctx, req.Profile); errors.Is(err, seedbed.ErrNotFound) {
-		return refused(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
-	} else if err != nil {
+	found, err := r.scripted().named(ctx, server.CallerOf(c), req.Profile)
+	if err != nil {
 		return err
+	}
+	if len(found) == 0 {
+		return refused(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
 	}
 	receipt, err := r.Intake.Submit(ctx, req, nil)
 	if err != nil {

@@ -31,25 +31,47 @@ func networkTemplateRowOf(t seedbed.NetworkTemplate) networkTemplateRow {
 	return networkTemplateRow{ID: t.ID, Name: t.Name, MAC: orNull(string(t.MAC)), Networks: server.Each(t.Networks, netRowOf)}
 }
 
-const noNetworks = "No network templates found."
+func (r *router) networkTemplates() collection[seedbed.NetworkTemplate] {
+	return collection[seedbed.NetworkTemplate]{
+		r: r, kind: seedbed.PublishedNetworkTemplate, list: r.Store.NetworkTemplates, none: "No network templates found.",
+		names: func(t *seedbed.NetworkTemplate) []*string { return []*string{&t.Name} },
+		numbers: func(t *seedbed.NetworkTemplate) []*int64 {
+			numbers := []*int64{&t.ID}
+			for n := range t.Networks {
+				numbers = append(numbers, &t.Networks[n].ID, &t.Networks[n].Template)
+			}
+			return numbers
+		},
+		to: func(t *seedbed.NetworkTemplate) *seedbed.Publication { return t.Published },
+	}
+}
 
 func (r *router) networkRoutes(p string, get, post, del routing) {
-	get(seedbed.ActionTemplateRead, p, listed(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
-	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.NetworkTemplates, networkTemplateRowOf, noNetworks))
+	get(seedbed.ActionTemplateRead, p, listed(r.networkTemplates(), networkTemplateRowOf))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.networkTemplates(), networkTemplateRowOf))
 	creating(post, seedbed.ActionTemplateManage, p, "name", "name", nameMissing, r.createNetworkTemplate)
-	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.Store.DeleteNetworkTemplate, "network template"))
+	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.networkTemplates(), r.Store.DeleteNetworkTemplate))
 
 	get(seedbed.ActionTemplateRead, p+"/:name/net", r.templateNetworks)
 	get(seedbed.ActionTemplateRead, p+"/:name/net/:vni", r.templateNetworks)
 	creating(post, seedbed.ActionTemplateManage, p+"/:name/net", "vni", "vni", "A valid VNI must be specified.", r.addTemplateNetwork)
 	del(seedbed.ActionTemplateManage, p+"/:name/net/:vni", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-		name, vni := server.Param(c, "name"), server.Param(c, "vni")
-		_, err := r.Store.ChangeNetworkTemplate(ctx, name, func(t *seedbed.NetworkTemplate) error { return t.RemoveNetwork(vni) })
+		vni := server.Param(c, "vni")
+		err := r.changeNetworks(ctx, c, func(t *seedbed.NetworkTemplate) error { return t.RemoveNetwork(vni) })
 		if err != nil {
 			return err
 		}
-		return say(c, `Removed network "%s" from network template "%s".`, vni, name)
+		return say(c, `Removed network "%s" from network template "%s".`, vni, server.Param(c, "name"))
 	})
+}
+
+// changeNetworks changes the network template that the path names.
+func (r *router) changeNetworks(ctx context.Context, c *fiber.Ctx, change func(*seedbed.NetworkTemplate) error) error {
+	name, err := r.networkTemplates().owned(ctx, c)
+	if err == nil {
+		_, err = r.Store.ChangeNetworkTemplate(ctx, name, change)
+	}
+	return err
 }
 
 func (r *router) createNetworkTemplate(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
@@ -57,7 +79,11 @@ func (r *router) createNetworkTemplate(ctx context.Context, c *fiber.Ctx, f *fie
 	if f.err != nil {
 		return f.err
 	}
-	if _, err := r.Store.CreateNetworkTemplate(ctx, name, mac); err != nil {
+	qualified, err := r.networkTemplates().called(c, name)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Store.CreateNetworkTemplate(ctx, qualified, mac); err != nil {
 		return err
 	}
 	return say(c, `Added new network template "%s".`, name)
@@ -69,18 +95,17 @@ func (r *router) addTemplateNetwork(ctx context.Context, c *fiber.Ctx, f *fields
 	if f.err != nil {
 		return f.err
 	}
-	name := server.Param(c, "name")
-	_, err := r.Store.ChangeNetworkTemplate(ctx, name, func(t *seedbed.NetworkTemplate) error { return t.AddNetwork(vni, again) })
+	err := r.changeNetworks(ctx, c, func(t *seedbed.NetworkTemplate) error { return t.AddNetwork(vni, again) })
 	if err != nil {
 		return err
 	}
-	return say(c, `Added new network "%s" to network template "%s".`, vni, name)
+	return say(c, `Added new network "%s" to network template "%s".`, vni, server.Param(c, "name"))
 }
 
 // templateNetworks answers the networks of a template, or only those with the path's VNI.
 func (r *router) templateNetworks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name, vni := server.Param(c, "name"), server.Param(c, "vni")
-	t, err := template(ctx, r.Store.NetworkTemplates, "network template", name)
+	t, err := r.networkTemplates().one(ctx, server.CallerOf(c), name)
 	if err != nil {
 		return err
 	}

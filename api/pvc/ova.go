@@ -33,16 +33,20 @@ func ovaRowOf(o seedbed.OVA) ovaRow {
 	})}
 }
 
-const (
-	noOVAs    = "No OVAs found."
-	noOVASize = "An ova_size value must be a positive integer."
-)
+const noOVASize = "An ova_size value must be a positive integer."
+
+func (r *router) ovas() collection[seedbed.OVA] {
+	return collection[seedbed.OVA]{
+		r: r, kind: seedbed.OVAKind, list: r.Store.OVAs, none: "No OVAs found.",
+		names: func(o *seedbed.OVA) []*string { return []*string{&o.Name} },
+	}
+}
 
 // ovaRoutes adds the routes of OVA images. Uploads and removals wait for their jobs, because PVC's
 // client waits for the answer.
 func (r *router) ovaRoutes(t *table, p string, get routing) {
-	get(seedbed.ActionOVARead, p, listed(r.Store.OVAs, ovaRowOf, noOVAs))
-	get(seedbed.ActionOVARead, p+"/:name", element(r.Store.OVAs, ovaRowOf, noOVAs))
+	get(seedbed.ActionOVARead, p, listed(r.ovas(), ovaRowOf))
+	get(seedbed.ActionOVARead, p+"/:name", element(r.ovas(), ovaRowOf))
 	upload := func(name func(*fiber.Ctx, *fields) string) handler {
 		return r.starting(func(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
 			return r.uploadOVA(ctx, c, f, name(c, f), o)

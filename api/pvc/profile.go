@@ -3,6 +3,7 @@ package pvc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"seedbed"
@@ -49,7 +50,7 @@ func provisionerRowOf(p seedbed.Profile) provisionerRow {
 	row := provisionerRow{
 		ID: p.ID, Name: p.Name, Type: typeProvisioner, System: cmp.Or(p.System, none),
 		Network: cmp.Or(p.NetworkTemplate, none), Storage: cmp.Or(p.Storage, none),
-		UserData: cmp.Or(p.Document, none), Script: p.Script, OVA: cmp.Or(p.OVA, none), Arguments: p.Arguments,
+		UserData: cmp.Or(p.Document, none), Script: cmp.Or(p.Script, none), OVA: cmp.Or(p.OVA, none), Arguments: p.Arguments,
 		Params: p.Params, Follow: p.Follow, Protected: p.Protected, Hold: p.Hold,
 	}
 	if p.OVA != "" {
@@ -64,37 +65,40 @@ func provisionerRowOf(p seedbed.Profile) provisionerRow {
 	return row
 }
 
-const noProfiles = "No profiles found."
+// scripted has the profiles that PVC's API knows: those with a script.
+func (r *router) scripted() collection[seedbed.Profile] {
+	return collection[seedbed.Profile]{
+		r: r, kind: seedbed.PublishedProfile, list: r.Store.ScriptedProfiles, none: "No profiles found.", label: "VM profile",
+		names: func(p *seedbed.Profile) []*string {
+			return []*string{&p.Name, &p.System, &p.NetworkTemplate, &p.Storage, &p.Document, &p.Script}
+		},
+		numbers: func(p *seedbed.Profile) []*int64 { return []*int64{&p.ID} },
+		to:      func(p *seedbed.Profile) *seedbed.Publication { return p.Published },
+		shown:   server.ShownProfile,
+	}
+}
 
 func (r *router) profileRoutes(p string, get, post, put, del routing) {
-	get(seedbed.ActionTemplateRead, p, listed(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
-	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.ScriptedProfiles, provisionerRowOf, noProfiles))
+	get(seedbed.ActionTemplateRead, p, listed(r.scripted(), provisionerRowOf))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.scripted(), provisionerRowOf))
 	creating(post, seedbed.ActionProfileManage, p, "name", "name", nameMissing, r.createScripted)
 	put(seedbed.ActionProfileManage, p+"/:name", r.changeScripted)
-	del(seedbed.ActionProfileManage, p+"/:name", removed(r.deleteScripted, "VM profile"))
+	del(seedbed.ActionProfileManage, p+"/:name", removed(r.scripted(), r.deleteScripted))
 }
 
-// scripted returns the profile of that name. PVC's API knows only profiles with a script.
-func (r *router) scripted(ctx context.Context, name string) (seedbed.Profile, error) {
-	found, err := r.Store.ScriptedProfiles(ctx, seedbed.ExactName(name))
-	if err != nil {
-		return seedbed.Profile{}, err
-	}
-	if len(found) == 0 {
-		return seedbed.Profile{}, noScripted(name)
-	}
-	return found[0], nil
-}
-
+// noScripted is the error for a profile that does not exist, or that has no script.
 func noScripted(name string) error {
 	return seedbed.Errorf(seedbed.ErrNotFound, "the profile %q does not exist", seedbed.Clip(name))
 }
 
+// deleteScripted deletes a profile with a script, by its qualified name.
 func (r *router) deleteScripted(ctx context.Context, name string, checks ...func(seedbed.Profile) error) error {
-	if _, err := r.scripted(ctx, name); err != nil {
-		return err
-	}
-	return r.Store.DeleteProfile(ctx, name, checks...)
+	return r.Store.DeleteProfile(ctx, name, append(checks, func(p seedbed.Profile) error {
+		if p.Script == "" {
+			return noScripted(p.Name)
+		}
+		return nil
+	})...)
 }
 
 // arguments returns the script's arguments without empty ones. A client sends one empty argument to
@@ -127,7 +131,11 @@ func (r *router) createScripted(ctx context.Context, c *fiber.Ctx, f *fields, na
 	if f.err != nil {
 		return f.err
 	}
-	if err := cmp.Or(seedbed.CheckName("profile", name), r.checkScripted(ctx, p, kind),
+	var err error
+	if p.Name, err = r.scripted().called(c, name); err != nil {
+		return err
+	}
+	if err := cmp.Or(r.checkScripted(ctx, p, kind),
 		seedbed.CheckParams(p.Params), r.CheckProfile(ctx, r.Store, p)); err != nil {
 		return err
 	}
@@ -147,36 +155,27 @@ func (r *router) checkScripted(ctx context.Context, p seedbed.Profile, kind stri
 		return server.Invalid("an OVA image must be specified for profile %q, since it is of type ova", p.Name)
 	}
 	for _, ref := range []struct {
-		kind, name string
-		there      func(context.Context, seedbed.NameMatch) (bool, error)
+		kind seedbed.PublishedKind
+		name string
 	}{
-		{"system template", p.System, there(r.Store.SystemTemplates)},
-		{"network template", p.NetworkTemplate, there(r.Store.NetworkTemplates)},
-		{"storage template", p.Storage, there(r.Store.StorageTemplates)},
+		{seedbed.PublishedSystemTemplate, p.System}, {seedbed.PublishedNetworkTemplate, p.NetworkTemplate},
+		{seedbed.PublishedStorageTemplate, p.Storage},
 	} {
 		if ref.name == "" && kind == typeOVA {
 			continue
 		}
 		if ref.name == "" {
-			return server.Invalid("a %s must be specified for profile %q", ref.kind, p.Name)
+			return server.Invalid("a %s must be specified for profile %q", ref.kind.Noun(), p.Name)
 		}
-		found, err := ref.there(ctx, seedbed.ExactName(ref.name))
+		_, err := r.Store.Resolve(ctx, ref.kind, seedbed.ProjectOf(p.Name), ref.name)
+		if errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid) {
+			err = server.Invalid("the %s %q for profile %q does not exist", ref.kind.Noun(), seedbed.Clip(ref.name), p.Name)
+		}
 		if err != nil {
 			return err
 		}
-		if !found {
-			return server.Invalid("the %s %q for profile %q does not exist", ref.kind, seedbed.Clip(ref.name), p.Name)
-		}
 	}
 	return nil
-}
-
-// there returns a function that reports whether list finds a match.
-func there[T any](list func(context.Context, seedbed.NameMatch) ([]T, error)) func(context.Context, seedbed.NameMatch) (bool, error) {
-	return func(ctx context.Context, m seedbed.NameMatch) (bool, error) {
-		found, err := list(ctx, m)
-		return len(found) > 0, err
-	}
 }
 
 func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) error {
@@ -190,6 +189,10 @@ func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) er
 		return f.err
 	}
 	name := server.Param(c, "name")
+	qualified, err := r.scripted().owned(ctx, c)
+	if err != nil {
+		return err
+	}
 	change := func(p *seedbed.Profile) error {
 		if p.Script == "" {
 			return noScripted(name)
@@ -206,7 +209,7 @@ func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) er
 		beyond(f, p)
 		return f.err
 	}
-	next, err := r.scripted(ctx, name)
+	next, err := r.Store.Profile(ctx, qualified)
 	if err != nil {
 		return err
 	}
@@ -216,7 +219,7 @@ func (r *router) changeScripted(ctx context.Context, c *fiber.Ctx, f *fields) er
 	if err := cmp.Or(seedbed.CheckParams(next.Params), r.CheckProfile(ctx, r.Store, next)); err != nil {
 		return err
 	}
-	if _, err := r.Store.ChangeProfile(ctx, name, change); err != nil {
+	if _, err := r.Store.ChangeProfile(ctx, qualified, change); err != nil {
 		return err
 	}
 	return say(c, `Modified VM profile "%s".`, name)

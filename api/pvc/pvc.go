@@ -67,32 +67,6 @@ func rows[T, R any](c *fiber.Ctx, found []T, row func(T) R, none string) error {
 	return server.Reply(c, fiber.StatusOK, server.Each(found, row))
 }
 
-// listed answers the objects whose names match the parameter limit.
-func listed[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) handler {
-	return func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		m := f.match()
-		if f.err != nil {
-			return f.err
-		}
-		found, err := read(ctx, m)
-		if err != nil {
-			return err
-		}
-		return rows(c, found, row, none)
-	}
-}
-
-// element answers the object that the path names, in a list as PVC does.
-func element[T, R any](read func(context.Context, seedbed.NameMatch) ([]T, error), row func(T) R, none string) handler {
-	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-		found, err := read(ctx, seedbed.ExactName(server.Param(c, "name")))
-		if err != nil {
-			return err
-		}
-		return rows(c, found, row, none)
-	}
-}
-
 // nameMissing is the message for a request without the name of what it creates.
 const nameMissing = "A name must be specified."
 
@@ -108,35 +82,6 @@ func creating(
 	post(action, path+"/:"+segment, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return create(ctx, c, f, server.Param(c, segment))
 	})
-}
-
-// template returns the template of that name. kind is the message's word for it.
-func template[T any](
-	ctx context.Context, read func(context.Context, seedbed.NameMatch) ([]T, error), kind, name string,
-) (t T, err error) {
-	found, err := read(ctx, seedbed.ExactName(name))
-	if err == nil && len(found) == 0 {
-		err = refused(fiber.StatusNotFound, `The %s "%s" does not exist.`, kind, name)
-	}
-	if err != nil {
-		return t, err
-	}
-	return found[0], nil
-}
-
-// removed deletes the object that the path names. label is the message's word for it.
-func removed[T any](remove func(context.Context, string, ...func(T) error) error, label string) handler {
-	return func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-		name := server.Param(c, "name")
-		err := remove(ctx, name)
-		if errors.Is(err, seedbed.ErrInUse) || errors.Is(err, seedbed.ErrConflict) {
-			return refused(fiber.StatusBadRequest, "Failed to delete entry %q: %s", name, server.Sentence(err.Error()))
-		}
-		if err != nil {
-			return err
-		}
-		return say(c, `Removed %s "%s".`, label, name)
-	}
 }
 
 // answerOf returns PVC's answer to an error, which is the problem p in the native API. given reports whether

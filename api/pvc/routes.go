@@ -69,7 +69,6 @@ func (r *router) routes() []route {
 	get(seedbed.ActionJobRead, p+"/status/:id", r.task)
 	get(seedbed.ActionTemplateRead, p+"/template", r.allTemplates)
 	post(seedbed.ActionInstanceCreate, p+"/create", r.starting(r.composeVM))
-
 	r.systemRoutes(p+"/template/system", get, post, put, del)
 	r.networkRoutes(p+"/template/network", get, post, del)
 	r.storageRoutes(p+"/template/storage", get, post, del)

@@ -39,18 +39,16 @@ type scriptBefore struct {
 
 func (r *router) scriptOptionRoutes(p string, get, put routing) {
 	get(seedbed.ActionScriptRead, p, func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-		name := server.Param(c, "name")
-		found, err := r.Store.Scripts(ctx, seedbed.ExactName(name))
+		found, err := r.scripts().named(ctx, server.CallerOf(c), server.Param(c, "name"))
 		if err != nil {
 			return err
 		}
 		if len(found) == 0 {
-			return refused(fiber.StatusNotFound, noScripts)
+			return refused(fiber.StatusNotFound, "%s", r.scripts().none)
 		}
 		return server.Reply(c, fiber.StatusOK, scriptOptionsOf(found[0].Options))
 	})
 	put(seedbed.ActionScriptManage, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
-		name := server.Param(c, "name")
 		req, err := optionsChange(f)
 		if err != nil {
 			return err
@@ -59,13 +57,17 @@ func (r *router) scriptOptionRoutes(p string, get, put routing) {
 		if err != nil {
 			return err
 		}
-		if err := server.GrantsPrivilege(c, req.Privileged); err != nil {
+		if err := server.LetsOut(c, req); err != nil {
+			return err
+		}
+		name, err := r.scripts().owned(ctx, c)
+		if err != nil {
 			return err
 		}
 		if _, err := r.Store.ChangeScriptOptions(ctx, name, change); err != nil {
 			return err
 		}
-		return say(c, `Changed the options of provisioning script "%s".`, name)
+		return say(c, `Changed the options of provisioning script "%s".`, server.Param(c, "name"))
 	})
 }
 

@@ -47,33 +47,65 @@ func storageRowOf(t seedbed.StorageTemplate) storageRow {
 	return storageRow{ID: t.ID, Name: t.Name, Disks: server.Each(t.Disks, diskRowOf)}
 }
 
-const noStorages = "No storage templates found."
+func (r *router) storageTemplates() collection[seedbed.StorageTemplate] {
+	return collection[seedbed.StorageTemplate]{
+		r: r, kind: seedbed.PublishedStorageTemplate, list: r.Store.StorageTemplates, none: "No storage templates found.",
+		names: func(t *seedbed.StorageTemplate) []*string {
+			names := []*string{&t.Name}
+			for n := range t.Disks {
+				names = append(names, &t.Disks[n].Source)
+			}
+			return names
+		},
+		numbers: func(t *seedbed.StorageTemplate) []*int64 {
+			numbers := []*int64{&t.ID}
+			for n := range t.Disks {
+				numbers = append(numbers, &t.Disks[n].ID, &t.Disks[n].Template)
+			}
+			return numbers
+		},
+		to: func(t *seedbed.StorageTemplate) *seedbed.Publication { return t.Published },
+	}
+}
 
 func (r *router) storageRoutes(p string, get, post, del routing) {
-	get(seedbed.ActionTemplateRead, p, listed(r.Store.StorageTemplates, storageRowOf, noStorages))
-	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.StorageTemplates, storageRowOf, noStorages))
+	get(seedbed.ActionTemplateRead, p, listed(r.storageTemplates(), storageRowOf))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.storageTemplates(), storageRowOf))
 	creating(post, seedbed.ActionTemplateManage, p, "name", "name", nameMissing, r.createStorageTemplate)
-	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.Store.DeleteStorageTemplate, "storage template"))
+	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.storageTemplates(), r.Store.DeleteStorageTemplate))
 
 	get(seedbed.ActionTemplateRead, p+"/:name/disk", r.templateDisks)
 	get(seedbed.ActionTemplateRead, p+"/:name/disk/:disk", r.templateDisks)
 	creating(post, seedbed.ActionTemplateManage, p+"/:name/disk", "disk", "disk_id",
 		"A disk identifier in sdX or vdX format must be specified.", r.addTemplateDisk)
 	del(seedbed.ActionTemplateManage, p+"/:name/disk/:disk", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
-		name, disk := server.Param(c, "name"), server.Param(c, "disk")
-		_, err := r.Store.ChangeStorageTemplate(ctx, name, func(t *seedbed.StorageTemplate) error { return t.RemoveDisk(disk) })
+		disk := server.Param(c, "disk")
+		err := r.changeDisks(ctx, c, func(t *seedbed.StorageTemplate) error { return t.RemoveDisk(disk) })
 		if err != nil {
 			return err
 		}
-		return say(c, `Removed disk "%s" from storage template "%s".`, disk, name)
+		return say(c, `Removed disk "%s" from storage template "%s".`, disk, server.Param(c, "name"))
 	})
+}
+
+// changeDisks changes the storage template that the path names.
+func (r *router) changeDisks(ctx context.Context, c *fiber.Ctx, change func(*seedbed.StorageTemplate) error) error {
+	name, err := r.storageTemplates().owned(ctx, c)
+	if err == nil {
+		_, err = r.Store.ChangeStorageTemplate(ctx, name, change)
+	}
+	return err
 }
 
 func (r *router) createStorageTemplate(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
 	if f.err != nil {
 		return f.err
 	}
-	if _, err := r.Store.CreateStorageTemplate(ctx, name); err != nil {
+	qualified, err := r.storageTemplates().called(c, name)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Store.CreateStorageTemplate(ctx, qualified); err != nil {
 		return err
 	}
 	return say(c, `Added new storage template "%s".`, name)
@@ -100,18 +132,16 @@ func (r *router) addTemplateDisk(ctx context.Context, c *fiber.Ctx, f *fields, d
 	if err := pools.Check(d); err != nil {
 		return err
 	}
-	name := server.Param(c, "name")
-	_, err = r.Store.ChangeStorageTemplate(ctx, name, func(t *seedbed.StorageTemplate) error { return t.AddDisk(d) })
-	if err != nil {
+	if err := r.changeDisks(ctx, c, func(t *seedbed.StorageTemplate) error { return t.AddDisk(d) }); err != nil {
 		return err
 	}
-	return say(c, `Added new disk "%s" to storage template "%s".`, disk, name)
+	return say(c, `Added new disk "%s" to storage template "%s".`, disk, server.Param(c, "name"))
 }
 
 // templateDisks answers the disks of a template, or only the one that the path names.
 func (r *router) templateDisks(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 	name, disk := server.Param(c, "name"), server.Param(c, "disk")
-	t, err := template(ctx, r.Store.StorageTemplates, "storage template", name)
+	t, err := r.storageTemplates().one(ctx, server.CallerOf(c), name)
 	if err != nil {
 		return err
 	}
@@ -121,19 +151,19 @@ func (r *router) templateDisks(ctx context.Context, c *fiber.Ctx, _ *fields) err
 
 // allTemplates answers the templates of all kinds whose names match.
 func (r *router) allTemplates(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	m := f.match()
+	m, who := f.match(), server.CallerOf(c)
 	if f.err != nil {
 		return f.err
 	}
-	systems, err := r.Store.SystemTemplates(ctx, m)
+	systems, err := r.systems().matching(ctx, who, m)
 	if err != nil {
 		return err
 	}
-	networks, err := r.Store.NetworkTemplates(ctx, m)
+	networks, err := r.networkTemplates().matching(ctx, who, m)
 	if err != nil {
 		return err
 	}
-	storages, err := r.Store.StorageTemplates(ctx, m)
+	storages, err := r.storageTemplates().matching(ctx, who, m)
 	if err != nil {
 		return err
 	}

@@ -55,29 +55,44 @@ func systemRowOf(t seedbed.SystemTemplate) systemRow {
 }
 
 const (
-	noSystems       = "No system templates found."
 	defaultDowntime = 300 * time.Millisecond
 	// maxNumber keeps a number in the range of the arithmetic done with it. The store decides which
 	// values are valid.
 	maxNumber = 1 << 30
 )
 
+func (r *router) systems() collection[seedbed.SystemTemplate] {
+	return collection[seedbed.SystemTemplate]{
+		r: r, kind: seedbed.PublishedSystemTemplate, list: r.Store.SystemTemplates, none: "No system templates found.",
+		names:   func(t *seedbed.SystemTemplate) []*string { return []*string{&t.Name} },
+		numbers: func(t *seedbed.SystemTemplate) []*int64 { return []*int64{&t.ID, &t.OVAID} },
+		to:      func(t *seedbed.SystemTemplate) *seedbed.Publication { return t.Published },
+	}
+}
+
 func (r *router) systemRoutes(p string, get, post, put, del routing) {
-	get(seedbed.ActionTemplateRead, p, listed(r.Store.SystemTemplates, systemRowOf, noSystems))
-	get(seedbed.ActionTemplateRead, p+"/:name", element(r.Store.SystemTemplates, systemRowOf, noSystems))
+	get(seedbed.ActionTemplateRead, p, listed(r.systems(), systemRowOf))
+	get(seedbed.ActionTemplateRead, p+"/:name", element(r.systems(), systemRowOf))
 	creating(post, seedbed.ActionTemplateManage, p, "name", "name", nameMissing, r.createSystem)
 	put(seedbed.ActionTemplateManage, p+"/:name", r.changeSystem)
-	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.Store.DeleteSystemTemplate, "system template"))
+	del(seedbed.ActionTemplateManage, p+"/:name", removed(r.systems(), r.Store.DeleteSystemTemplate))
 }
 
 func (r *router) createSystem(ctx context.Context, c *fiber.Ctx, f *fields, name string) error {
 	for _, a := range []string{"vcpus", "vram", "serial", "vnc"} {
 		f.must(a, "A "+a+" value must be specified.")
 	}
-	t := seedbed.SystemTemplate{Name: name, MigrationDowntime: defaultDowntime}
+	t := seedbed.SystemTemplate{MigrationDowntime: defaultDowntime}
 	systemFields(f, &t, "A")
 	if f.err != nil {
 		return f.err
+	}
+	var err error
+	if t.Name, err = r.systems().called(c, name); err != nil {
+		return err
+	}
+	if err := server.ChoosesHost(c, t); err != nil {
+		return err
 	}
 	if _, err := r.Store.CreateSystemTemplate(ctx, t); err != nil {
 		return err
@@ -150,19 +165,21 @@ func words(s string) []string {
 }
 
 func (r *router) changeSystem(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	name := server.Param(c, "name")
 	if systemFields(f, &seedbed.SystemTemplate{}, "The"); f.err != nil {
 		return f.err
 	}
-	_, err := r.Store.ChangeSystemTemplate(ctx, name, func(t *seedbed.SystemTemplate) error {
-		systemFields(f, t, "The")
-		return nil
-	})
+	name, err := r.systems().owned(ctx, c)
+	if err == nil {
+		_, err = r.Store.ChangeSystemTemplate(ctx, name, func(t *seedbed.SystemTemplate) error {
+			systemFields(f, t, "The")
+			return server.ChoosesHost(c, *t)
+		})
+	}
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return refused(fiber.StatusNotFound, "%s", server.Sentence(err.Error()))
 	}
 	if err != nil {
 		return err
 	}
-	return say(c, `Modified system template "%s".`, name)
+	return say(c, `Modified system template "%s".`, server.Param(c, "name"))
 }

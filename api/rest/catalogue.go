@@ -143,7 +143,7 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOpt
 	}
 	node, err := server.NodeQuery(c)
 	if err == nil {
-		err = choosesNode(c, node)
+		err = server.ChoosesNode(c, node)
 	}
 	if err != nil {
 		return seedbed.Receipt{}, err

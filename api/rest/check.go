@@ -64,30 +64,26 @@ func (r *router) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 }
 
 func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
+	err := seedbed.CheckQualifiedName("profile", p.Name)
 	for _, n := range []struct {
-		kind, name string
-		optional   bool
+		kind     seedbed.PublishedKind
+		name     string
+		optional bool
 	}{
-		{"profile", p.Name, false}, {"image", p.Image, p.Storage+p.OVA != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""},
-		{"network", p.Network, true},
-		{"system template", p.System, true}, {"network template", p.NetworkTemplate, true},
-		{"storage template", p.Storage, true}, {"userdata document", p.Document, true},
-		{"script", p.Script, true}, {"OVA image", p.OVA, true},
+		{seedbed.PublishedImage, p.Image, p.Storage+p.OVA != "" || p.Expressions["image"]+p.Expressions["storage_template"] != ""},
+		{seedbed.PublishedNetwork, p.Network, true},
+		{seedbed.PublishedSystemTemplate, p.System, true}, {seedbed.PublishedNetworkTemplate, p.NetworkTemplate, true},
+		{seedbed.PublishedStorageTemplate, p.Storage, true}, {seedbed.PublishedUserData, p.Document, true},
+		{seedbed.PublishedScript, p.Script, true}, {seedbed.OVAKind, p.OVA, true},
 	} {
-		if n.name == "" && n.optional {
+		if n.name == "" && n.optional || err != nil {
 			continue
 		}
-		if n.kind == "image" || n.kind == "network" {
-			if _, err := seedbed.Meant(seedbed.PublishedKind(n.kind), seedbed.DefaultProject, n.name); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := seedbed.CheckName(n.kind, n.name); err != nil {
-			return err
-		}
+		_, err = seedbed.Meant(n.kind, seedbed.DefaultProject, n.name)
 	}
-	var err error
+	if err != nil {
+		return err
+	}
 	// A value that is not set here comes from a template or an expression.
 	if p.VCPUs != 0 || p.System == "" && p.Expressions["vcpus"]+p.Expressions["system_template"] == "" {
 		err = seedbed.CheckVCPUs(p.VCPUs)

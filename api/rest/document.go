@@ -13,9 +13,9 @@ import (
 
 func (r *router) userData() objects[seedbed.UserDataDocument, wire.UserData] {
 	return objects[seedbed.UserDataDocument, wire.UserData]{
-		kind: "userdata document", list: r.Store.UserDataDocuments,
-		change: r.Store.ChangeUserData, remove: r.Store.DeleteUserData, show: shownUserData,
-		of: func(d seedbed.UserDataDocument) (string, seedbed.ObjectMeta) { return d.Name, d.ObjectMeta },
+		r: r, kind: seedbed.PublishedUserData, list: r.Store.UserDataDocuments, show: shownUserData,
+		change: r.Store.ChangeUserData, remove: r.Store.DeleteUserData, publish: r.Store.PublishUserData,
+		of: func(d *seedbed.UserDataDocument) (string, *seedbed.ObjectMeta) { return d.Name, d.Meta() },
 	}
 }
 
@@ -24,16 +24,16 @@ func shownUserData(d seedbed.UserDataDocument) wire.UserData {
 }
 
 // checkSize refuses a document that is larger than the configuration allows.
-func (r *router) checkSize(kind, text string) error {
+func (r *router) checkSize(kind seedbed.PublishedKind, text string) error {
 	if most := cmp.Or(r.MaxUserData, seedbed.MiB); len(text) > int(most) {
-		return server.Invalid("the %s has %d bytes: expected at most %s", kind, len(text), most)
+		return server.Invalid("the %s has %d bytes: expected at most %s", kind.Noun(), len(text), most)
 	}
 	return nil
 }
 
 // checkUserData refuses a document that cannot be served, or that no guest can use.
 func (r *router) checkUserData(ctx context.Context, c *fiber.Ctx, name, data string) error {
-	if err := r.checkSize("userdata document", data); err != nil {
+	if err := r.checkSize(seedbed.PublishedUserData, data); err != nil {
 		return err
 	}
 	if err := r.CheckDocument(ctx, name, data); err != nil {
@@ -47,14 +47,19 @@ func (r *router) createUserData(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
 		return err
 	}
-	if err := r.checkUserData(ctx, c, req.Name, req.Data); err != nil {
-		return err
-	}
-	d, err := r.Store.CreateUserData(ctx, req.Name, req.Data)
+	all := r.userData()
+	name, err := all.called(c, req.Name)
 	if err != nil {
 		return err
 	}
-	return server.Created(c, "/userdata/"+d.Name, shownUserData(d))
+	if err := r.checkUserData(ctx, c, name, req.Data); err != nil {
+		return err
+	}
+	d, err := r.Store.CreateUserData(ctx, name, req.Data)
+	if err != nil {
+		return err
+	}
+	return all.made(c, "/userdata", d)
 }
 
 func (r *router) changeUserData(ctx context.Context, c *fiber.Ctx) error {
@@ -73,9 +78,9 @@ func (r *router) changeUserData(ctx context.Context, c *fiber.Ctx) error {
 
 func (r *router) scripts() objects[seedbed.Script, wire.Script] {
 	return objects[seedbed.Script, wire.Script]{
-		kind: "provisioning script", list: r.Store.Scripts,
-		change: r.Store.ChangeScript, remove: r.Store.DeleteScript, show: shownScript,
-		of: func(s seedbed.Script) (string, seedbed.ObjectMeta) { return s.Name, s.ObjectMeta },
+		r: r, kind: seedbed.PublishedScript, list: r.Store.Scripts, show: shownScript,
+		change: r.Store.ChangeScript, remove: r.Store.DeleteScript, publish: r.Store.PublishScript,
+		of: func(s *seedbed.Script) (string, *seedbed.ObjectMeta) { return s.Name, s.Meta() },
 	}
 }
 
@@ -97,14 +102,19 @@ func (r *router) createScript(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {
 		return err
 	}
-	if err := r.checkSize(r.scripts().kind, req.Text); err != nil {
+	all := r.scripts()
+	if err := r.checkSize(all.kind, req.Text); err != nil {
 		return err
 	}
-	s, err := r.Store.CreateScript(ctx, req.Name, req.Text)
+	name, err := all.called(c, req.Name)
 	if err != nil {
 		return err
 	}
-	return server.Created(c, "/scripts/"+s.Name, shownScript(s))
+	s, err := r.Store.CreateScript(ctx, name, req.Text)
+	if err != nil {
+		return err
+	}
+	return all.made(c, "/scripts", s)
 }
 
 func (r *router) changeScript(ctx context.Context, c *fiber.Ctx) error {
@@ -125,6 +135,6 @@ func (r *router) changeOptions(ctx context.Context, c *fiber.Ctx) error {
 	all.change = r.Store.ChangeScriptOptions
 	return all.modify(ctx, c, &req, server.MaxBody, func(string) (func(*seedbed.Script) error, error) {
 		change, err := server.ScriptChange(req)
-		return change, cmp.Or(err, server.GrantsPrivilege(c, req.Privileged))
+		return change, cmp.Or(err, server.LetsOut(c, req))
 	})
 }

@@ -87,7 +87,7 @@ func hookOfRequest(r wire.HookRequest) (seedbed.Hook, error) {
 		return h, server.Invalid("profiles: %d names: expected at most %d", len(h.Profiles), server.MaxListed)
 	}
 	for i, p := range h.Profiles {
-		if err := seedbed.CheckName("profile", p); err != nil {
+		if _, err := seedbed.Meant(seedbed.PublishedProfile, seedbed.DefaultProject, p); err != nil {
 			return h, err
 		}
 		if slices.Contains(h.Profiles[:i], p) {

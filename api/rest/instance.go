@@ -29,15 +29,15 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 		return seedbed.Receipt{}, err
 	}
 	if req.Profile != "" || req.Image == "" {
-		if err := seedbed.CheckName("profile", req.Profile); err != nil {
+		if _, err := seedbed.Meant(seedbed.PublishedProfile, server.CallerOf(c).Project, req.Profile); err != nil {
 			return seedbed.Receipt{}, err
 		}
 	}
-	if err := choosesNode(c, req.Node); err != nil {
+	if err := server.ChoosesNode(c, req.Node); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	r.WithholdSecrets(ctx, c, req.Profile, req.Params)
-	if err := r.checkScriptRequest(ctx, req); err != nil {
+	if err := r.checkScriptRequest(ctx, server.CallerOf(c).Project, req); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	if err := server.CheckParams(ctx, c, req.Params); err != nil {
@@ -50,26 +50,21 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	return r.Intake.Submit(ctx, create, nil)
 }
 
-// choosesNode refuses a node in the request of a caller that may not see the nodes.
-func choosesNode(c *fiber.Ctx, node string) error {
-	if who := server.CallerOf(c); node != "" && !who.Home {
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, and cannot choose a node: the placement chooses one",
-			who.Name, who.Project)
-	}
-	return nil
-}
-
 // newInstance returns a request with the settings that a create and its plan share.
 func newInstance(n wire.NewInstance) seedbed.Request {
 	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Node: n.Node, Network: n.Network, Ready: n.Ready}
 }
 
 // checkScriptRequest refuses what only a profile with a script can do for one without.
-func (r *router) checkScriptRequest(ctx context.Context, req wire.InstanceRequest) error {
+func (r *router) checkScriptRequest(ctx context.Context, project string, req wire.InstanceRequest) error {
 	if len(req.Arguments) == 0 && !req.DisksOnly {
 		return nil
 	}
-	p, err := r.Store.Profile(ctx, req.Profile)
+	var p seedbed.Profile
+	name, err := r.Store.Resolve(ctx, seedbed.PublishedProfile, project, req.Profile)
+	if err == nil {
+		p, err = r.Store.Profile(ctx, name)
+	}
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return nil // the intake says so
 	}

@@ -125,7 +125,7 @@ func (r *router) readOrphans(ctx context.Context, c *fiber.Ctx) ([]seedbed.Orpha
 	if err != nil {
 		return nil, err
 	}
-	if err := choosesNode(c, c.Query("node")); err != nil {
+	if err := server.ChoosesNode(c, c.Query("node")); err != nil {
 		return nil, err
 	}
 	all, err := r.Store.Orphans(ctx)

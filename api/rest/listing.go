@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // instanceQuery reads the query of a list of instances.
-func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
+func (r *router) instanceQuery(ctx context.Context, c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	if q.Limit, err = server.Limit(c, server.MaxLimit); err != nil {
 		return q, err
 	}
@@ -31,12 +32,26 @@ func instanceQuery(c *fiber.Ctx) (q seedbed.InstanceQuery, err error) {
 	}
 	q.After = instanceAfter(q.Scope, q.After.Name)
 	if q.Profile = strings.Clone(c.Query("profile")); q.Profile != "" {
-		if err = seedbed.CheckName("profile", q.Profile); err != nil {
+		if q.Profile, err = r.profileAsked(ctx, server.CallerOf(c).Project, q.Profile); err != nil {
 			return q, err
 		}
 	}
 	q.Node, err = server.NodeQuery(c)
 	return q, err
+}
+
+// profileAsked returns the qualified name of the profile that a filter names. One that does not exist any longer, or is
+// no longer published to the project, may still have instances.
+func (r *router) profileAsked(ctx context.Context, project, name string) (string, error) {
+	meant, err := seedbed.Meant(seedbed.PublishedProfile, project, name)
+	if err != nil {
+		return "", err
+	}
+	qualified, err := r.Store.Resolve(ctx, seedbed.PublishedProfile, project, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return meant[len(meant)-1], nil
+	}
+	return qualified, err
 }
 
 // prefixForm matches a prefix of an instance name, or a whole one with its project.
@@ -52,7 +67,7 @@ func instanceAfter(in seedbed.Scope, after string) seedbed.InstanceName {
 }
 
 func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
-	q, err := instanceQuery(c)
+	q, err := r.instanceQuery(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -70,7 +85,7 @@ func nameQuery(c *fiber.Ctx, kind string) (q seedbed.ProfileQuery, err error) {
 	}
 	for name, to := range map[string]*string{"name": &q.Prefix, "after": &q.After} {
 		*to = strings.Clone(c.Query(name))
-		if *to != "" && !objectForm.MatchString(*to) {
+		if *to != "" && !qualifiedForm.MatchString(*to) {
 			return q, server.Invalid("%s %q: expected the name of a %s, or the start of one: letters, digits, dots, underscores and hyphens",
 				name, seedbed.Clip(*to), kind)
 		}
@@ -78,17 +93,21 @@ func nameQuery(c *fiber.Ctx, kind string) (q seedbed.ProfileQuery, err error) {
 	return q, nil
 }
 
-// objectForm matches a prefix of a catalogue name.
-var objectForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-
 func (r *router) profiles(ctx context.Context, c *fiber.Ctx) error {
 	q, err := nameQuery(c, "profile")
 	if err != nil {
 		return err
 	}
+	if q.Scope, err = server.ScopeOf(c); err != nil {
+		return err
+	}
 	return server.Page(c, q.Limit, func(p seedbed.Profile) string { return p.Name }, func(n int) ([]seedbed.Profile, error) {
 		q.Limit = n
-		return r.Store.ListProfiles(ctx, q)
+		all, err := r.Store.ListProfiles(ctx, q)
+		for i, p := range all {
+			all[i] = server.ShownProfile(server.CallerOf(c), p)
+		}
+		return all, err
 	})
 }
 

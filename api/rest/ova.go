@@ -14,8 +14,8 @@ import (
 
 func (r *router) ovaImages() objects[seedbed.OVA, wire.OVA] {
 	return objects[seedbed.OVA, wire.OVA]{
-		kind: "OVA image", list: r.Store.OVAs, show: shownOVA,
-		of: func(o seedbed.OVA) (string, seedbed.ObjectMeta) { return o.Name, o.ObjectMeta },
+		r: r, kind: seedbed.OVAKind, list: r.Store.OVAs, show: shownOVA,
+		of: func(o *seedbed.OVA) (string, *seedbed.ObjectMeta) { return o.Name, o.Meta() },
 	}
 }
 

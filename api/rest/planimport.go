@@ -26,7 +26,7 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 		return nil, seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, but OVA images belong to the installation as a whole",
 			who.Name, who.Project)
 	}
-	if err := choosesNode(c, req.Node); err != nil {
+	if err := server.ChoosesNode(c, req.Node); err != nil {
 		return nil, err
 	}
 	if !req.OVA {

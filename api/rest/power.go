@@ -95,7 +95,7 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	case req.Ready != "":
 		return nil, server.Invalid("ready is only for a create: a rebuild is ready as its profile says")
 	}
-	if err := choosesNode(c, req.Node); err != nil {
+	if err := server.ChoosesNode(c, req.Node); err != nil {
 		return nil, err
 	}
 	plan := newInstance(req.NewInstance)

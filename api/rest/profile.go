@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"context"
+	"net/url"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -11,11 +12,28 @@ import (
 )
 
 func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
-	return showTagged(ctx, c, "profile", r.Store.Profile, server.ProfileTag)
+	n, err := r.Visible(ctx, c, seedbed.PublishedProfile)
+	if err != nil {
+		return err
+	}
+	p, err := r.Store.Profile(ctx, n)
+	if err != nil {
+		return err
+	}
+	p = server.ShownProfile(server.CallerOf(c), p)
+	return server.Tagged(c, server.ProfileTag(p), p)
 }
 
 func (r *router) deleteProfile(ctx context.Context, c *fiber.Ctx) error {
-	return dropTagged(ctx, c, "profile", r.Store.DeleteProfile, server.ProfileTag)
+	n, err := r.Owned(ctx, c, seedbed.PublishedProfile)
+	if err != nil {
+		return err
+	}
+	if err := r.Store.DeleteProfile(ctx, n, server.IfMatch(c, server.ProfileTag)); err != nil {
+		return err
+	}
+	c.Status(fiber.StatusNoContent)
+	return nil
 }
 
 // receiveProfile reads a profile. The body must not have the fields that the server sets.
@@ -23,8 +41,8 @@ func (r *router) receiveProfile(c *fiber.Ctx) (p seedbed.Profile, err error) {
 	if err := server.ReceiveUpTo(c, &p, r.MaxDocuments()); err != nil {
 		return p, err
 	}
-	if p.ID != 0 || p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() {
-		return p, server.BadJSON("members id, revision, created and changed are set by the server: leave them out")
+	if p.ID != 0 || p.Revision != 0 || !p.Created.IsZero() || !p.Changed.IsZero() || p.Published != nil {
+		return p, server.BadJSON("members id, revision, created, changed and published are set by the server: leave them out")
 	}
 	return p, nil
 }
@@ -32,6 +50,9 @@ func (r *router) receiveProfile(c *fiber.Ctx) (p seedbed.Profile, err error) {
 func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
 	p, err := r.receiveProfile(c)
 	if err != nil {
+		return err
+	}
+	if p.Name, err = server.CallerOf(c).Qualified("profile", p.Name); err != nil {
 		return err
 	}
 	if err := r.checkProfile(ctx, &p); err != nil {
@@ -43,13 +64,13 @@ func (r *router) createProfile(ctx context.Context, c *fiber.Ctx) error {
 	if p, err = r.Store.CreateProfile(ctx, p); err != nil {
 		return err
 	}
-	return server.Created(c, "/profiles/"+p.Name, p)
+	return server.Created(c, "/profiles/"+url.PathEscape(p.Name), server.ShownProfile(server.CallerOf(c), p))
 }
 
 // changeProfile replaces a profile by the body. Its name cannot change, and the body may leave it
 // out.
 func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
-	n, err := server.NameOf(c, "profile")
+	n, err := r.Owned(ctx, c, seedbed.PublishedProfile)
 	if err != nil {
 		return err
 	}
@@ -57,8 +78,8 @@ func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if next.Name != "" && next.Name != n {
-		return server.Invalid("name %q: a profile keeps its name, which is %s", seedbed.Clip(next.Name), n)
+	if err := keepsName(seedbed.PublishedProfile, next.Name, n); err != nil {
+		return err
 	}
 	next.Name = n
 	if err := r.checkProfile(ctx, &next); err != nil {
@@ -81,7 +102,7 @@ func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return server.Tagged(c, server.ProfileTag(p), p)
+	return server.Tagged(c, server.ProfileTag(p), server.ShownProfile(server.CallerOf(c), p))
 }
 
 // checkDocuments refuses user-data and vendor-data that no guest can use, unless the profile had it

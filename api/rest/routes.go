@@ -2,6 +2,7 @@
 package rest
 
 import (
+	"slices"
 	"time"
 
 	"seedbed"
@@ -23,8 +24,7 @@ func (r *router) installationRoutes() []route {
 		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
 		call                       = server.CallTimeout
 	)
-	systems, nics, disks := r.systemTemplates(), r.networkTemplates(), r.storageTemplates()
-	documents, scripts, ovas := r.userData(), r.scripts(), r.ovaImages()
+	ovas := r.ovaImages()
 	return []route{
 		// The installation.
 		{get, "/doctor", seedbed.ActionInstallationRead, doctorTimeout, r.doctor},
@@ -55,41 +55,9 @@ func (r *router) installationRoutes() []route {
 		{del, "/roles/:name", seedbed.ActionRoleManage, call, r.deleteRole},
 
 		// The catalogue. As a whole it includes all user-data and scripts.
-		{post, "/profiles", seedbed.ActionProfileManage, call, r.createProfile},
-		{put, "/profiles/:name", seedbed.ActionProfileManage, call, r.changeProfile},
-		{del, "/profiles/:name", seedbed.ActionProfileManage, call, r.deleteProfile},
 		{get, "/catalogue", seedbed.ActionCatalogueExport, cleanTimeout, r.exportCatalogue},
 		{post, "/catalogue", seedbed.ActionCatalogueImport, cleanTimeout, answer(r.importCatalogue)},
 
-		// What profiles name. Documents and scripts may hold secrets.
-		{get, "/templates/system", seedbed.ActionTemplateRead, call, systems.all},
-		{post, "/templates/system", seedbed.ActionTemplateManage, call, r.createSystemTemplate},
-		{get, "/templates/system/:name", seedbed.ActionTemplateRead, call, systems.one},
-		{put, "/templates/system/:name", seedbed.ActionTemplateManage, call, r.changeSystemTemplate},
-		{del, "/templates/system/:name", seedbed.ActionTemplateManage, call, systems.drop},
-		{get, "/templates/network", seedbed.ActionTemplateRead, call, nics.all},
-		{post, "/templates/network", seedbed.ActionTemplateManage, call, r.newNetworkTemplate},
-		{get, "/templates/network/:name", seedbed.ActionTemplateRead, call, nics.one},
-		{del, "/templates/network/:name", seedbed.ActionTemplateManage, call, nics.drop},
-		{post, "/templates/network/:name/vnis", seedbed.ActionTemplateManage, call, r.addVNI},
-		{del, "/templates/network/:name/vnis/:vni", seedbed.ActionTemplateManage, call, r.removeVNI},
-		{get, "/templates/storage", seedbed.ActionTemplateRead, call, disks.all},
-		{post, "/templates/storage", seedbed.ActionTemplateManage, call, r.newStorageTemplate},
-		{get, "/templates/storage/:name", seedbed.ActionTemplateRead, call, disks.one},
-		{del, "/templates/storage/:name", seedbed.ActionTemplateManage, call, disks.drop},
-		{post, "/templates/storage/:name/disks", seedbed.ActionTemplateManage, call, r.addDisk},
-		{del, "/templates/storage/:name/disks/:disk", seedbed.ActionTemplateManage, call, r.removeDisk},
-		{get, "/userdata", seedbed.ActionUserDataRead, call, documents.all},
-		{post, "/userdata", seedbed.ActionUserDataManage, call, r.createUserData},
-		{get, "/userdata/:name", seedbed.ActionUserDataRead, call, documents.one},
-		{put, "/userdata/:name", seedbed.ActionUserDataManage, call, r.changeUserData},
-		{del, "/userdata/:name", seedbed.ActionUserDataManage, call, documents.drop},
-		{get, "/scripts", seedbed.ActionScriptRead, call, scripts.all},
-		{post, "/scripts", seedbed.ActionScriptManage, call, r.createScript},
-		{get, "/scripts/:name", seedbed.ActionScriptRead, call, scripts.one},
-		{put, "/scripts/:name", seedbed.ActionScriptManage, call, r.changeScript},
-		{patch, "/scripts/:name/options", seedbed.ActionScriptManage, call, r.changeOptions},
-		{del, "/scripts/:name", seedbed.ActionScriptManage, call, scripts.drop},
 		{get, "/ovas", seedbed.ActionOVARead, call, ovas.all},
 		{get, "/ovas/:name", seedbed.ActionOVARead, call, ovas.one},
 		{post, "/ovas/:name/content", seedbed.ActionOVAManage, server.UploadTimeout, r.accept(r.uploadOVA)},
@@ -120,8 +88,15 @@ func (r *router) projectRoutes() []route {
 		{get, "/projects/:name", seedbed.ActionProjectRead, call, r.project},
 		{get, "/networks", seedbed.ActionNetworkRead, call, r.networks().serve},
 		{get, "/networks/:name", seedbed.ActionNetworkRead, call, r.network},
+
+		// Profiles.
 		{get, "/profiles", seedbed.ActionProfileRead, call, r.profiles},
+		{post, "/profiles", seedbed.ActionProfileManage, call, r.createProfile},
 		{get, "/profiles/:name", seedbed.ActionProfileRead, call, r.profile},
+		{put, "/profiles/:name", seedbed.ActionProfileManage, call, r.changeProfile},
+		{del, "/profiles/:name", seedbed.ActionProfileManage, call, r.deleteProfile},
+		{put, "/profiles/:name/published", seedbed.ActionProfilePublish, call,
+			publish(r, seedbed.PublishedProfile, r.Store.PublishProfile, server.ProfileTag)},
 
 		// Images.
 		{get, "/images", seedbed.ActionImageRead, call, r.images().serve},
@@ -223,6 +198,52 @@ func (r *router) projectRoutes() []route {
 	}
 }
 
+// partRoutes returns the routes of what profiles name, as far as it belongs to projects.
+func (r *router) partRoutes() []route {
+	const (
+		get, post, put, patch, del = fiber.MethodGet, fiber.MethodPost, fiber.MethodPut, fiber.MethodPatch, fiber.MethodDelete
+		call                       = server.CallTimeout
+	)
+	systems, nics, disks := r.systemTemplates(), r.networkTemplates(), r.storageTemplates()
+	documents, scripts := r.userData(), r.scripts()
+	return []route{
+		// Documents and scripts may hold secrets.
+		{get, "/templates/system", seedbed.ActionTemplateRead, call, systems.all},
+		{post, "/templates/system", seedbed.ActionTemplateManage, call, r.createSystemTemplate},
+		{get, "/templates/system/:name", seedbed.ActionTemplateRead, call, systems.one},
+		{put, "/templates/system/:name", seedbed.ActionTemplateManage, call, r.changeSystemTemplate},
+		{del, "/templates/system/:name", seedbed.ActionTemplateManage, call, systems.drop},
+		{get, "/templates/network", seedbed.ActionTemplateRead, call, nics.all},
+		{post, "/templates/network", seedbed.ActionTemplateManage, call, r.newNetworkTemplate},
+		{get, "/templates/network/:name", seedbed.ActionTemplateRead, call, nics.one},
+		{del, "/templates/network/:name", seedbed.ActionTemplateManage, call, nics.drop},
+		{post, "/templates/network/:name/vnis", seedbed.ActionTemplateManage, call, r.addVNI},
+		{del, "/templates/network/:name/vnis/:vni", seedbed.ActionTemplateManage, call, r.removeVNI},
+		{get, "/templates/storage", seedbed.ActionTemplateRead, call, disks.all},
+		{post, "/templates/storage", seedbed.ActionTemplateManage, call, r.newStorageTemplate},
+		{get, "/templates/storage/:name", seedbed.ActionTemplateRead, call, disks.one},
+		{del, "/templates/storage/:name", seedbed.ActionTemplateManage, call, disks.drop},
+		{post, "/templates/storage/:name/disks", seedbed.ActionTemplateManage, call, r.addDisk},
+		{del, "/templates/storage/:name/disks/:disk", seedbed.ActionTemplateManage, call, r.removeDisk},
+		{put, "/templates/system/:name/published", seedbed.ActionTemplatePublish, call, systems.published},
+		{put, "/templates/network/:name/published", seedbed.ActionTemplatePublish, call, nics.published},
+		{put, "/templates/storage/:name/published", seedbed.ActionTemplatePublish, call, disks.published},
+		{get, "/userdata", seedbed.ActionUserDataRead, call, documents.all},
+		{post, "/userdata", seedbed.ActionUserDataManage, call, r.createUserData},
+		{get, "/userdata/:name", seedbed.ActionUserDataRead, call, documents.one},
+		{put, "/userdata/:name", seedbed.ActionUserDataManage, call, r.changeUserData},
+		{del, "/userdata/:name", seedbed.ActionUserDataManage, call, documents.drop},
+		{put, "/userdata/:name/published", seedbed.ActionUserDataPublish, call, documents.published},
+		{get, "/scripts", seedbed.ActionScriptRead, call, scripts.all},
+		{post, "/scripts", seedbed.ActionScriptManage, call, r.createScript},
+		{get, "/scripts/:name", seedbed.ActionScriptRead, call, scripts.one},
+		{put, "/scripts/:name", seedbed.ActionScriptManage, call, r.changeScript},
+		{patch, "/scripts/:name/options", seedbed.ActionScriptManage, call, r.changeOptions},
+		{del, "/scripts/:name", seedbed.ActionScriptManage, call, scripts.drop},
+		{put, "/scripts/:name/published", seedbed.ActionScriptPublish, call, scripts.published},
+	}
+}
+
 // router is a listener with the handlers of the native routes.
 type router struct{ *server.Router }
 
@@ -243,7 +264,7 @@ func (one route) of() server.Route {
 func Table(on *server.Router) server.Table {
 	r := &router{on}
 	t := server.Table{Shown: r.shown, Keyed: true}
-	for _, one := range append(r.installationRoutes(), r.projectRoutes()...) {
+	for _, one := range slices.Concat(r.installationRoutes(), r.projectRoutes(), r.partRoutes()) {
 		t.Routes = append(t.Routes, one.of())
 	}
 	return t

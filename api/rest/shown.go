@@ -12,7 +12,7 @@ import (
 func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (any, error) {
 	switch name := parts[1]; parts[0] {
 	case "profiles":
-		return r.Store.Profile(ctx, name)
+		return shownUsed(ctx, r, who, seedbed.PublishedProfile, name, r.Store.Profile)
 	case "hooks":
 		return shownOwned(ctx, who, "hook", name, r.Store.Hook)
 	case "endpoints":
@@ -22,7 +22,7 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 	case "images":
 		return shownUsed(ctx, r, who, seedbed.PublishedImage, name, r.Store.Image)
 	case "templates", "userdata", "scripts", "ovas":
-		return r.shownObject(ctx, parts)
+		return r.shownObject(ctx, who, parts)
 	case "networks":
 		return r.Store.Network(ctx, name)
 	case "nodes":
@@ -44,7 +44,7 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 
 // shownObject returns an object that a profile can name, without the content of a document, which may
 // hold secrets.
-func (r *router) shownObject(ctx context.Context, parts []string) (any, error) {
+func (r *router) shownObject(ctx context.Context, who server.Caller, parts []string) (any, error) {
 	kind, name := parts[0], parts[1]
 	if kind == "templates" {
 		if len(parts) < 3 {
@@ -54,19 +54,27 @@ func (r *router) shownObject(ctx context.Context, parts []string) (any, error) {
 	}
 	switch kind {
 	case "system":
-		return server.Find(ctx, name, r.Store.SystemTemplates, shownSystem)
+		return shownPart(ctx, who, name, r.systemTemplates())
 	case "network":
-		return server.Find(ctx, name, r.Store.NetworkTemplates, shownNetworkTemplate)
+		return shownPart(ctx, who, name, r.networkTemplates())
 	case "storage":
-		return server.Find(ctx, name, r.Store.StorageTemplates, shownStorageTemplate)
+		return shownPart(ctx, who, name, r.storageTemplates())
 	case "userdata":
-		return server.Find(ctx, name, r.Store.UserDataDocuments, shownUserData)
+		return shownPart(ctx, who, name, r.userData())
 	case "scripts":
-		return server.Find(ctx, name, r.Store.Scripts, shownScript)
+		return shownPart(ctx, who, name, r.scripts())
 	case "ovas":
-		return server.Find(ctx, name, r.Store.OVAs, shownOVA)
+		return shownPart(ctx, who, name, r.ovaImages())
 	}
 	return nil, nil
+}
+
+// shownPart returns the object that a part of a path names, as it is shown, if the caller sees it.
+func shownPart[T, W any](ctx context.Context, who server.Caller, part string, all objects[T, W]) (any, error) {
+	return shownUsed(ctx, all.r, who, all.kind, part, func(ctx context.Context, name string) (any, error) {
+		v, err := all.read(ctx, who, name)
+		return all.show(v), err
+	})
 }
 
 // shownUsed returns the object that a part of a path names, if the caller sees it.

@@ -1,7 +1,9 @@
 package rest
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -12,9 +14,9 @@ import (
 
 func (r *router) systemTemplates() objects[seedbed.SystemTemplate, wire.SystemTemplate] {
 	return objects[seedbed.SystemTemplate, wire.SystemTemplate]{
-		kind: "system template", list: r.Store.SystemTemplates,
-		change: r.Store.ChangeSystemTemplate, remove: r.Store.DeleteSystemTemplate, show: shownSystem,
-		of: func(t seedbed.SystemTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
+		r: r, kind: seedbed.PublishedSystemTemplate, list: r.Store.SystemTemplates, show: shownSystem,
+		change: r.Store.ChangeSystemTemplate, remove: r.Store.DeleteSystemTemplate, publish: r.Store.PublishSystemTemplate,
+		of: func(t *seedbed.SystemTemplate) (string, *seedbed.ObjectMeta) { return t.Name, t.Meta() },
 	}
 }
 
@@ -35,11 +37,19 @@ func (r *router) createSystemTemplate(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
+	var err error
+	all := r.systemTemplates()
+	if req.Name, err = all.called(c, req.Name); err != nil {
+		return err
+	}
+	if err := server.ChoosesHost(c, systemOf(req)); err != nil {
+		return err
+	}
 	t, err := r.Store.CreateSystemTemplate(ctx, systemOf(req))
 	if err != nil {
 		return err
 	}
-	return server.Created(c, "/templates/system/"+t.Name, shownSystem(t))
+	return all.made(c, "/templates/system", t)
 }
 
 // changeSystemTemplate replaces a system template by the body.
@@ -50,15 +60,15 @@ func (r *router) changeSystemTemplate(ctx context.Context, c *fiber.Ctx) error {
 		return func(t *seedbed.SystemTemplate) error {
 			*t = systemOf(req)
 			return nil
-		}, keepsName(all.kind, req.Name, n)
+		}, cmp.Or(keepsName(all.kind, req.Name, n), server.ChoosesHost(c, systemOf(req)))
 	})
 }
 
 func (r *router) networkTemplates() objects[seedbed.NetworkTemplate, wire.NetworkTemplate] {
 	return objects[seedbed.NetworkTemplate, wire.NetworkTemplate]{
-		kind: "network template", list: r.Store.NetworkTemplates,
-		change: r.Store.ChangeNetworkTemplate, remove: r.Store.DeleteNetworkTemplate, show: shownNetworkTemplate,
-		of: func(t seedbed.NetworkTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
+		r: r, kind: seedbed.PublishedNetworkTemplate, list: r.Store.NetworkTemplates, show: shownNetworkTemplate,
+		change: r.Store.ChangeNetworkTemplate, remove: r.Store.DeleteNetworkTemplate, publish: r.Store.PublishNetworkTemplate,
+		of: func(t *seedbed.NetworkTemplate) (string, *seedbed.ObjectMeta) { return t.Name, t.Meta() },
 	}
 }
 
@@ -71,11 +81,16 @@ func (r *router) newNetworkTemplate(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	t, err := r.Store.CreateNetworkTemplate(ctx, req.Name, req.MAC)
+	all := r.networkTemplates()
+	name, err := all.called(c, req.Name)
 	if err != nil {
 		return err
 	}
-	return server.Created(c, "/templates/network/"+t.Name, shownNetworkTemplate(t))
+	t, err := r.Store.CreateNetworkTemplate(ctx, name, req.MAC)
+	if err != nil {
+		return err
+	}
+	return all.made(c, "/templates/network", t)
 }
 
 // addVNI adds a NIC to the network template that the path names.
@@ -95,13 +110,23 @@ func (r *router) removeVNI(ctx context.Context, c *fiber.Ctx) error {
 
 func (r *router) storageTemplates() objects[seedbed.StorageTemplate, wire.StorageTemplate] {
 	return objects[seedbed.StorageTemplate, wire.StorageTemplate]{
-		kind: "storage template", list: r.Store.StorageTemplates,
-		change: r.Store.ChangeStorageTemplate, remove: r.Store.DeleteStorageTemplate, show: shownStorageTemplate,
-		of: func(t seedbed.StorageTemplate) (string, seedbed.ObjectMeta) { return t.Name, t.ObjectMeta },
+		r: r, kind: seedbed.PublishedStorageTemplate, list: r.Store.StorageTemplates, show: shownStorageTemplate,
+		change: r.Store.ChangeStorageTemplate, remove: r.Store.DeleteStorageTemplate, publish: r.Store.PublishStorageTemplate,
+		of: func(t *seedbed.StorageTemplate) (string, *seedbed.ObjectMeta) { return t.Name, t.Meta() },
 	}
 }
 
+// shownStorageTemplate returns a storage template with images that mean the same, whoever names them, unless it
+// is of the default project.
 func shownStorageTemplate(t seedbed.StorageTemplate) wire.StorageTemplate {
+	if seedbed.ProjectOf(t.Name) != seedbed.DefaultProject {
+		t.Disks = slices.Clone(t.Disks)
+		for i, d := range t.Disks {
+			if d.Source != "" {
+				t.Disks[i].Source = seedbed.Explicit(d.Source)
+			}
+		}
+	}
 	return wire.StorageTemplate{CatalogueStorage: seedbed.StorageOfCatalogue(t), Stored: wire.Stored(t.ObjectMeta)}
 }
 
@@ -110,11 +135,16 @@ func (r *router) newStorageTemplate(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	t, err := r.Store.CreateStorageTemplate(ctx, req.Name)
+	all := r.storageTemplates()
+	name, err := all.called(c, req.Name)
 	if err != nil {
 		return err
 	}
-	return server.Created(c, "/templates/storage/"+t.Name, shownStorageTemplate(t))
+	t, err := r.Store.CreateStorageTemplate(ctx, name)
+	if err != nil {
+		return err
+	}
+	return all.made(c, "/templates/storage", t)
 }
 
 // addDisk adds a disk to the storage template that the path names.

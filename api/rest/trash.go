@@ -34,7 +34,7 @@ func (r *router) trashFor(ctx context.Context, c *fiber.Ctx) (all []wire.TrashIt
 	if err != nil {
 		return nil, err
 	}
-	if err := choosesNode(c, node); err != nil {
+	if err := server.ChoosesNode(c, node); err != nil {
 		return nil, err
 	}
 	items, err := r.Trash.Trash(ctx, node)

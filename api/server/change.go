@@ -50,7 +50,11 @@ func (r *Router) WithholdSecrets(ctx context.Context, c *fiber.Ctx, profile stri
 	if !ok || profile == "" || len(params) == 0 || change.Asked == nil {
 		return
 	}
-	p, err := r.Store.Profile(ctx, profile)
+	var p seedbed.Profile
+	name, err := r.Store.Resolve(ctx, seedbed.PublishedProfile, CallerOf(c).Project, profile)
+	if err == nil {
+		p, err = r.Store.Profile(ctx, name)
+	}
 	secret := map[string]bool{}
 	open := err != nil || p.Script != "" // an undeclared parameter of a script is an argument, which may be a password
 	for _, declared := range p.Params {
@@ -85,18 +89,6 @@ func before(ctx context.Context, who Caller, path string, shown Lookup) json.Raw
 		return nil
 	}
 	return encode(v)
-}
-
-// Find returns, for a Lookup, the object of that name that read finds, as show shows it. It returns
-// nil if there is none.
-func Find[T, W any](
-	ctx context.Context, name string, read func(context.Context, seedbed.NameMatch) ([]T, error), show func(T) W,
-) (any, error) {
-	found, err := read(ctx, seedbed.ExactName(name))
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return show(found[0]), nil
 }
 
 // Withheld holds the JSON members whose values the audit log does not keep: secrets, and documents

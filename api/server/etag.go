@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/api/wire"
 	"seedbed/internal/httpserve"
 
 	"github.com/go-json-experiment/json"
@@ -18,10 +19,10 @@ import (
 func InstanceTag(i seedbed.Instance) string { return RevisionTag(i.Revision, i.ID) }
 
 // ProfileTag returns the entity tag of a profile.
-func ProfileTag(p seedbed.Profile) string { return RevisionTag(p.Revision, p.Created.UnixMicro()) }
+func ProfileTag(p seedbed.Profile) string { return wire.Tag(p.Revision, p.Created, p.Published) }
 
 // ObjectTag returns the entity tag of an object that a profile can name.
-func ObjectTag(m seedbed.ObjectMeta) string { return RevisionTag(m.Revision, m.Created.UnixMicro()) }
+func ObjectTag(m seedbed.ObjectMeta) string { return wire.Tag(m.Revision, m.Created, m.Published) }
 
 // RevisionTag returns the entity tag of a revision of an object. of distinguishes the object from
 // later ones of the same name.

@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -12,12 +13,38 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// GrantsPrivilege refuses to let a script out of its sandbox unless the caller may do that.
-func GrantsPrivilege(c *fiber.Ctx, privileged *bool) error {
-	if privileged == nil || !*privileged {
-		return nil
+// LetsOut refuses to let a script out of its sandbox unless the caller may do that, and to give it the network
+// of the hosts unless the caller acts in the default project.
+func LetsOut(c *fiber.Ctx, req wire.ScriptOptionsChange) error {
+	who := CallerOf(c)
+	switch {
+	case req.Privileged != nil && *req.Privileged:
+		return who.Need(seedbed.ActionScriptPrivilege)
+	case req.Network != nil && *req.Network && !who.Home:
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and the network of the hosts belongs to the installation",
+			who.Name, who.Project)
 	}
-	return CallerOf(c).Need(seedbed.ActionScriptPrivilege)
+	return nil
+}
+
+// ChoosesNode refuses nodes in the request of a caller that may not see the nodes. Empty names are none.
+func ChoosesNode(c *fiber.Ctx, nodes ...string) error {
+	if who := CallerOf(c); strings.Join(nodes, "") != "" && !who.Home {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, and cannot choose a node: the placement chooses one",
+			who.Name, who.Project)
+	}
+	return nil
+}
+
+// ChoosesHost refuses the nodes of a system template, and a screen that other hosts can reach, unless the caller acts
+// in the default project.
+func ChoosesHost(c *fiber.Ctx, t seedbed.SystemTemplate) error {
+	addr, err := netip.ParseAddr(t.VNCBind)
+	if who := CallerOf(c); err == nil && !addr.IsLoopback() && !who.Home {
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and vnc_bind %s is an address of the hosts: "+
+			"leave it out, and the screen listens on the loopback address", who.Name, who.Project, addr)
+	}
+	return ChoosesNode(c, t.NodeLimit...)
 }
 
 // grants refuses to make a script privileged unless its text is the one that the request names.

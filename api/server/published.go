@@ -42,8 +42,8 @@ func (r *Router) Owned(ctx context.Context, c *fiber.Ctx, kind seedbed.Published
 		return "", err
 	}
 	if who := CallerOf(c); !who.Scope().Sees(seedbed.ProjectOf(name)) {
-		return "", seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and %s %q belongs to project %s", who.Name, who.Project, kind,
-			seedbed.Explicit(name), seedbed.ProjectOf(name))
+		return "", seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and %s %q belongs to project %s",
+			who.Name, who.Project, kind.Noun(), seedbed.Explicit(name), seedbed.ProjectOf(name))
 	}
 	return name, nil
 }
@@ -59,4 +59,21 @@ func ReceivePublication(c *fiber.Ctx) (to seedbed.Publication, err error) {
 			"%s belongs to project %s: only the default project publishes to all, others to named ones", who.Name, who.Project)
 	}
 	return to, nil
+}
+
+// ShownProfile returns a profile as the caller may see it. Of another project's it shows what is needed to
+// use it, and neither documents and arguments, which may hold secrets, nor the parts that it is made of. Its
+// number is only shown in the default project.
+func ShownProfile(who Caller, p seedbed.Profile) seedbed.Profile {
+	if !who.Home {
+		p.ID = 0
+	}
+	if who.Learns(p.Name) {
+		return p
+	}
+	return seedbed.Profile{
+		ID: p.ID, Name: p.Name, Image: p.Image, VCPUs: p.VCPUs, Memory: p.Memory, DiskSize: p.DiskSize, Network: p.Network,
+		SSHKeys: []string{}, Datasource: p.Datasource, Tags: map[string]string{}, Ready: p.Ready, Params: p.Params, Follow: p.Follow,
+		Protected: p.Protected, Hold: p.Hold, OnFailure: p.OnFailure, Revision: p.Revision, Created: p.Created, Changed: p.Changed,
+	}
 }

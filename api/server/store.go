@@ -38,33 +38,48 @@ type Catalogue interface {
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
 	// ChangeProfile applies change to a profile. The name cannot change.
 	ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (seedbed.Profile, error)
+	// PublishProfile says to which other projects a profile is published.
+	PublishProfile(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Profile) error) (seedbed.Profile, error)
 	DeleteProfile(ctx context.Context, name string, checks ...func(seedbed.Profile) error) error
 	// ScriptedProfiles returns the profiles that have a script and whose names match.
 	ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Profile, error)
 	CreateSystemTemplate(ctx context.Context, t seedbed.SystemTemplate) (seedbed.SystemTemplate, error)
 	SystemTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.SystemTemplate, error)
 	ChangeSystemTemplate(ctx context.Context, name string, change func(*seedbed.SystemTemplate) error) (seedbed.SystemTemplate, error)
+	PublishSystemTemplate(
+		ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.SystemTemplate) error,
+	) (seedbed.SystemTemplate, error)
 	DeleteSystemTemplate(ctx context.Context, name string, checks ...func(seedbed.SystemTemplate) error) error
 	CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (seedbed.NetworkTemplate, error)
 	NetworkTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error)
 	// ChangeNetworkTemplate applies change to a network template, and adds the NICs that have no ID.
 	ChangeNetworkTemplate(ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error) (seedbed.NetworkTemplate, error)
+	PublishNetworkTemplate(
+		ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.NetworkTemplate) error,
+	) (seedbed.NetworkTemplate, error)
 	DeleteNetworkTemplate(ctx context.Context, name string, checks ...func(seedbed.NetworkTemplate) error) error
 	CreateStorageTemplate(ctx context.Context, name string) (seedbed.StorageTemplate, error)
 	StorageTemplates(ctx context.Context, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error)
 	// ChangeStorageTemplate applies change to a storage template, and adds the disks that have no ID.
 	ChangeStorageTemplate(ctx context.Context, name string, change func(*seedbed.StorageTemplate) error) (seedbed.StorageTemplate, error)
+	PublishStorageTemplate(
+		ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.StorageTemplate) error,
+	) (seedbed.StorageTemplate, error)
 	DeleteStorageTemplate(ctx context.Context, name string, checks ...func(seedbed.StorageTemplate) error) error
 	CreateUserData(ctx context.Context, name, data string) (seedbed.UserDataDocument, error)
 	UserDataDocuments(ctx context.Context, m seedbed.NameMatch) ([]seedbed.UserDataDocument, error)
 	// ChangeUserData applies change to a document's data.
 	ChangeUserData(ctx context.Context, name string, change func(*seedbed.UserDataDocument) error) (seedbed.UserDataDocument, error)
+	PublishUserData(
+		ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.UserDataDocument) error,
+	) (seedbed.UserDataDocument, error)
 	DeleteUserData(ctx context.Context, name string, checks ...func(seedbed.UserDataDocument) error) error
 	CreateScript(ctx context.Context, name, text string) (seedbed.Script, error)
 	Scripts(ctx context.Context, m seedbed.NameMatch) ([]seedbed.Script, error)
 	// ChangeScript applies change to a script's text, and ChangeScriptOptions to its options.
 	ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
 	ChangeScriptOptions(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
+	PublishScript(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Script) error) (seedbed.Script, error)
 	DeleteScript(ctx context.Context, name string, checks ...func(seedbed.Script) error) error
 	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
 	// ImportCatalogue imports a catalogue in one transaction. It writes nothing if there is a conflict.
@@ -79,7 +94,7 @@ type Instances interface {
 	GuestEvents(ctx context.Context, id seedbed.InstanceID, limit int) ([]seedbed.GuestEvent, error)
 	// ListInstances returns instances by project and name.
 	ListInstances(ctx context.Context, q seedbed.InstanceQuery) ([]seedbed.Instance, error)
-	// ListProfiles returns profiles by name.
+	// ListProfiles returns by name the profiles that a project may use, or those of all projects.
 	ListProfiles(ctx context.Context, q seedbed.ProfileQuery) ([]seedbed.Profile, error)
 	// ListJobs returns jobs, newest first.
 	ListJobs(ctx context.Context, q seedbed.JobQuery) ([]seedbed.Job, error)

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"fmt"
+	"hash/crc32"
 	"time"
 
 	"seedbed"
@@ -9,10 +11,24 @@ import (
 // Stored is what the server records of an object that a profile can name. Revision grows by one
 // with each change.
 type Stored struct {
-	ID       int64     `json:"id"`
+	// ID numbers the objects of one kind in the installation. It is only shown in the default project, because
+	// others would learn from it how many there are.
+	ID       int64     `json:"id,omitzero"`
 	Revision int64     `json:"revision"`
 	Created  time.Time `json:"created"`
 	Changed  time.Time `json:"changed"`
+	// Published says which other projects may use it. It is only shown to its own project and to admins
+	// of the installation.
+	Published *seedbed.Publication `json:"published,omitempty"`
+}
+
+// Tag returns the entity tag of a profile, or of what a profile can name: of this revision, of the object that was
+// made at that time, with this publication. Who may not learn the publication has another tag.
+func Tag(revision int64, created time.Time, to *seedbed.Publication) string {
+	if to == nil || !to.All && len(to.Projects) == 0 {
+		return fmt.Sprintf(`"%d-%d"`, revision, created.UnixMicro())
+	}
+	return fmt.Sprintf(`"%d-%d-%08x"`, revision, created.UnixMicro(), crc32.ChecksumIEEE([]byte(to.String())))
 }
 
 // SystemTemplate is the virtual hardware of an instance. OVA is the OVA image that it came with, or

@@ -47,9 +47,9 @@ func ActionPatterns(ctx context.Context, api *client.Client, _ []string, _ strin
 }
 
 // matched returns the lister of the objects that all finds by a pattern.
-func matched[T any](all func(*client.Client, context.Context, string) ([]T, error), name func(T) string) NameLister {
+func matched[T any](all func(*client.Client, context.Context, seedbed.Scope, string) ([]T, error), name func(T) string) NameLister {
 	return func(ctx context.Context, api *client.Client, _ []string, begun string) ([]string, error) {
-		objects, err := all(api, ctx, "^"+begun)
+		objects, err := all(api, ctx, seedbed.Scope{}, "^"+begun)
 		return Each(objects, name), err
 	}
 }
@@ -76,13 +76,15 @@ func TemplateDisks(ctx context.Context, api *client.Client, args []string, _ str
 
 // ScriptedProfiles lists the profiles with a script whose names match pattern. An empty pattern
 // matches all.
-func ScriptedProfiles(api *client.Client, ctx context.Context, pattern string) ([]seedbed.Profile, error) {
-	m, q := seedbed.ParseNameMatch(pattern), seedbed.ProfileQuery{}
+func ScriptedProfiles(api *client.Client, ctx context.Context, in seedbed.Scope, pattern string) ([]seedbed.Profile, error) {
+	m, q := seedbed.ParseNameMatch(pattern), seedbed.ProfileQuery{Scope: in}
 	if m.Start {
 		q.Prefix = m.Text
 	}
 	all, err := api.ListProfiles(ctx, q)
-	return slices.DeleteFunc(all, func(p seedbed.Profile) bool { return p.Script == "" || !m.Matches(p.Name) }), err
+	return slices.DeleteFunc(all, func(p seedbed.Profile) bool {
+		return p.Script == "" || !m.Matches(p.Name) && !m.Matches(seedbed.ShortName(p.Name))
+	}), err
 }
 
 // ScriptedProfile returns a profile with a script, or seedbed.ErrNotFound.

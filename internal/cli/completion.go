@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seedbed"
 	"seedbed/api/client"
 )
 
@@ -48,7 +49,9 @@ func (a *App) Completion(each ...NameLister) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, begun) || Printable(name) != name })
+		all = slices.DeleteFunc(all, func(name string) bool {
+			return !strings.HasPrefix(name, begun) && !strings.HasPrefix(seedbed.ShortName(name), begun) || Printable(name) != name
+		})
 		return all, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -53,10 +53,10 @@ func Named[R any](
 
 // Matching makes a call with a pattern one that takes it from a command's argument LIMIT.
 func Matching[R any](
-	call func(*client.Client, context.Context, string) (R, error),
-) func(*client.Client, context.Context, []string) (R, error) {
-	return func(api *client.Client, ctx context.Context, args []string) (R, error) {
-		return call(api, ctx, strings.Join(args, ""))
+	call func(*client.Client, context.Context, seedbed.Scope, string) (R, error),
+) func(*client.Client, context.Context, []string, client.Selection) (R, error) {
+	return func(api *client.Client, ctx context.Context, args []string, s client.Selection) (R, error) {
+		return call(api, ctx, s.Scope, strings.Join(args, ""))
 	}
 }
 
@@ -188,7 +188,9 @@ func absent(c *cobra.Command, args []string) error {
 		if strings.HasSuffix(c.Use, "...") { // all are of one kind
 			before = nil
 		}
-		if names, _ := c.ValidArgsFunction(c, before, arg); names != nil && !slices.Contains(names, arg) {
+		if names, _ := c.ValidArgsFunction(c, before, arg); names != nil && !slices.ContainsFunc(names, func(name string) bool {
+			return arg == name || arg == seedbed.ShortName(name) || arg == seedbed.Explicit(name)
+		}) {
 			return seedbed.Errorf(seedbed.ErrNotFound, "%s %s: %q does not exist", c.Parent().Name(), c.Name(), arg)
 		}
 	}

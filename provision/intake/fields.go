@@ -237,7 +237,7 @@ func (f *fields) parse(name, text string) (any, error) {
 	if text == "" {
 		return text, nil
 	}
-	return text, seedbed.CheckName(strings.ReplaceAll(field, "_", " "), text)
+	return text, seedbed.CheckQualifiedName(strings.ReplaceAll(field, "_", " "), strings.TrimPrefix(text, seedbed.Explicit("")))
 }
 
 // activation returns the known values by name.

@@ -121,7 +121,7 @@ func (in *Intake) DocumentsOf(ctx context.Context, inst seedbed.Instance) (docs 
 	if profile.Script != "" { // and no arguments are read from the params
 		asked = []string{}
 	}
-	m, err := in.tailor(ctx, profile, inst.Name, declaredOf(profile.Params, inst.Params), asked)
+	m, err := in.tailor(ctx, profile, inst.FullName(), declaredOf(profile.Params, inst.Params), asked)
 	if err != nil {
 		return docs, err
 	}

@@ -20,8 +20,8 @@ type Store interface {
 	Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error)
 
 	Profile(ctx context.Context, name string) (seedbed.Profile, error)
-	// ProfileNames returns at most limit names of profiles.
-	ProfileNames(ctx context.Context, limit int) ([]string, error)
+	// ProfileNames returns at most limit names of profiles that a project may use.
+	ProfileNames(ctx context.Context, project string, limit int) ([]string, error)
 	// ProfilesWith returns the profiles that name a user-data document.
 	ProfilesWith(ctx context.Context, document string) ([]seedbed.Profile, error)
 	seedbed.PartReader
@@ -242,22 +242,27 @@ func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
 	}
 }
 
-func (in *Intake) profile(ctx context.Context, name string) (seedbed.Profile, error) {
+// profile returns the profile that a request of a project names. What the project may not use is ErrInvalid,
+// like what does not exist.
+func (in *Intake) profile(ctx context.Context, project, name string) (p seedbed.Profile, err error) {
 	if name == "" {
-		return seedbed.Profile{}, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing: expected the name of a profile, or an image%s",
-			in.profileNames(ctx))
+		return p, seedbed.Errorf(seedbed.ErrInvalid, "profile is missing: expected the name of a profile, or an image%s",
+			in.profileNames(ctx, project))
 	}
-	p, err := in.store.Profile(ctx, name)
+	qualified, err := in.store.Resolve(ctx, seedbed.PublishedProfile, project, name)
+	if err == nil {
+		p, err = in.store.Profile(ctx, qualified)
+	}
 	if errors.Is(err, seedbed.ErrNotFound) {
-		return p, seedbed.Errorf(seedbed.ErrInvalid, "profile %q does not exist%s", seedbed.Clip(name), in.profileNames(ctx))
+		return p, seedbed.Errorf(seedbed.ErrInvalid, "profile %q does not exist%s", seedbed.Clip(name), in.profileNames(ctx, project))
 	}
 	return p, err
 }
 
-// profileNames lists the existing profiles for a message, if there are only a few.
-func (in *Intake) profileNames(ctx context.Context) string {
+// profileNames lists the profiles that a project may use for a message, if there are only a few.
+func (in *Intake) profileNames(ctx context.Context, project string) string {
 	const few = 10
-	names, err := in.store.ProfileNames(ctx, few+1)
+	names, err := in.store.ProfileNames(ctx, project, few+1)
 	switch {
 	case err != nil || len(names) > few:
 		return ""

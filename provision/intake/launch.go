@@ -25,7 +25,7 @@ const (
 func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Profile, err error) {
 	switch {
 	case req.Image == "":
-		p, err = in.profile(ctx, req.Profile)
+		p, err = in.profile(ctx, req.Project, req.Profile)
 	case req.Profile != "":
 		err = seedbed.Errorf(seedbed.ErrInvalid, "profile %s and image %s are both given: expected only one, since the profile has its image",
 			seedbed.Clip(req.Profile), seedbed.Clip(req.Image))
@@ -99,7 +99,7 @@ func (in *Intake) relaunched(ctx context.Context, now seedbed.Instance, image st
 	switch {
 	case image == "":
 		return seedbed.Profile{}, nil, seedbed.Errorf(seedbed.ErrInvalid,
-			"instance %q has neither a profile nor an image: expected one of them to rebuild it from%s", now.Name, in.profileNames(ctx))
+			"instance %q has neither a profile nor an image: expected one of them to rebuild it from%s", now.Name, in.profileNames(ctx, now.Project))
 	case len(now.Volumes) > 1:
 		return seedbed.Profile{}, nil, seedbed.Errorf(seedbed.ErrConflict,
 			"instance %q has %d disks and no profile that says what they are made from: expected a profile", now.Name, len(now.Volumes))

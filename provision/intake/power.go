@@ -83,7 +83,11 @@ func (in *Intake) existing(ctx context.Context, req seedbed.Request) (seedbed.In
 			seedbed.Clip(strings.Join(slices.Sorted(maps.Keys(req.Params)), ", ")))
 	}
 	inst, err := in.store.InstanceByName(ctx, seedbed.Named(req.Project, req.Name))
-	if err == nil && req.Profile != "" && req.Profile != inst.Profile {
+	if err != nil || req.Profile == "" {
+		return inst, err
+	}
+	meant, err := seedbed.Meant(seedbed.PublishedProfile, req.Project, req.Profile)
+	if err == nil && !slices.Contains(meant, inst.Profile) {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s is not of profile %q", inst.Name, seedbed.Clip(req.Profile))
 	}
 	return inst, err

@@ -52,7 +52,7 @@ func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailore
 	if req, err = fresh(req, &profile); err != nil {
 		return m, err
 	}
-	if m, err = in.tailor(ctx, profile, req.Name, req.Params, req.Arguments); err != nil {
+	if m, err = in.tailor(ctx, profile, seedbed.Named(req.Project, req.Name), req.Params, req.Arguments); err != nil {
 		return m, err
 	}
 	if err := in.look(ctx, &m, seedbed.PublishedImage, req.Project, &m.Image); err != nil || req.Network != "" {

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,8 +53,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return made, err
 	}
-	own := req.Profile == "" || req.Profile == now.Profile
-	m, stored, err := in.tailorAgain(ctx, req, now, given, own)
+	m, stored, err := in.tailorAgain(ctx, req, now, given)
 	if err != nil {
 		return made, err
 	}
@@ -80,7 +78,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	}
 	_, sized := given["disk"] // which is the size of the first disk
 	for i := range min(len(disks), len(now.Volumes)) {
-		if own && (i > 0 || !sized) { // keep the size of a disk that has grown
+		if m.Name == now.Profile && (i > 0 || !sized) { // keep the size of a disk that has grown
 			disks[i].Size = max(disks[i].Size, now.Volumes[i].Size)
 		}
 	}
@@ -141,16 +139,20 @@ func rebuildable(given map[string]any) error {
 // instance's parameters that are kept. If it is the instance's own profile, it asks for what the
 // instance has.
 func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seedbed.Instance, given map[string]any,
-	own bool) (m tailored, stored map[string]any, err error) {
+) (m tailored, stored map[string]any, err error) {
 	var profile seedbed.Profile
-	if name := cmp.Or(req.Profile, now.Profile); name != "" {
-		profile, err = in.profile(ctx, name)
-	} else {
+	switch {
+	case req.Profile != "":
+		profile, err = in.profile(ctx, now.Project, req.Profile)
+	case now.Profile != "":
+		profile, err = in.profile(ctx, now.Project, seedbed.Explicit(now.Profile))
+	default:
 		profile, given, err = in.relaunched(ctx, now, req.Image, given)
 	}
 	if err != nil {
 		return m, nil, err
 	}
+	own := profile.Name == now.Profile
 	if profile.Script != "" && req.Image != "" {
 		return m, nil, seedbed.Errorf(seedbed.ErrInvalid,
 			"image: the profile %q and its script define the disks: expected no image, or a profile without a script", profile.Name)
@@ -161,7 +163,7 @@ func (in *Intake) tailorAgain(ctx context.Context, req seedbed.Request, now seed
 			profile.Ready = now.Ready
 		}
 	}
-	m, err = in.tailor(ctx, profile, now.Name, over(declaredOf(profile.Params, stored), given), nil)
+	m, err = in.tailor(ctx, profile, now.FullName(), over(declaredOf(profile.Params, stored), given), nil)
 	if err != nil {
 		return m, nil, err
 	}

@@ -79,9 +79,9 @@ func (m *tailored) take(given map[string]any, arguments []string) (err error) {
 	return err
 }
 
-// tailor resolves a profile for the instance called name, with the values of a request. arguments
-// are the script's; nil takes them from the parameters.
-func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, given map[string]any,
+// tailor resolves a profile for an instance, with the values of a request. arguments are the script's; nil
+// takes them from the parameters.
+func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, inst seedbed.InstanceName, given map[string]any,
 	arguments []string) (m tailored, err error) {
 	m.Profile = p
 	if p.Name == "" && given["userdata"] == string(seedbed.FollowLive) {
@@ -97,10 +97,10 @@ func (in *Intake) tailor(ctx context.Context, p seedbed.Profile, name string, gi
 	if err != nil {
 		return m, err
 	}
-	if err := f.known(p, name, m); err != nil {
+	if err := f.known(p, inst.Name, m); err != nil {
 		return m, err
 	}
-	if err := in.evaluate(ctx, f, &m); err != nil {
+	if err := in.evaluate(ctx, f, &m, inst.Project); err != nil {
 		return m, err
 	}
 	if m.Script != "" && m.Params != nil {
@@ -153,8 +153,8 @@ func (f *fields) known(p seedbed.Profile, instance string, m tailored) error {
 	return nil
 }
 
-// evaluate sets the fields of m that its expressions and templates give.
-func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
+// evaluate sets the fields of m that its expressions and templates give, for an instance of a project.
+func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored, project string) error {
 	read := false
 	f.parts = func() error {
 		if read {
@@ -163,6 +163,9 @@ func (in *Intake) evaluate(ctx context.Context, f *fields, m *tailored) error {
 		read = true
 		names, err := f.partNames()
 		if err != nil {
+			return err
+		}
+		if err := in.chooses(ctx, m, project, names); err != nil {
 			return err
 		}
 		m.System, m.NetworkTemplate, m.Storage, m.Document = names.System, names.Network, names.Storage, names.UserData

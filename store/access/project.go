@@ -168,9 +168,16 @@ func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(s
 func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 	const most = 5
 	var has []string
+	qualified := name + "/%" // names of projects have neither % nor _
 	for _, of := range []struct{ what, where, arg string }{
 		{"instance", "instance WHERE project = $1", name},
-		{"image", "image WHERE dropped = 0 AND name LIKE $1", name + "/%"}, // names of projects have neither % nor _
+		{"image", "image WHERE dropped = 0 AND name LIKE $1", qualified},
+		{"profile", "profile WHERE name LIKE $1", qualified},
+		{"system template", "system_template WHERE name LIKE $1", qualified},
+		{"network template", "network_template WHERE name LIKE $1", qualified},
+		{"storage template", "storage_template WHERE name LIKE $1", qualified},
+		{"userdata document", "userdata WHERE name LIKE $1", qualified},
+		{"script", "script WHERE name LIKE $1", qualified},
 		{"token", "token WHERE project = $1", name},
 		{"hook", "hook WHERE project = $1", name},
 		{"endpoint", "endpoint WHERE project = $1", name},

@@ -14,10 +14,10 @@ import (
 // maxCatalogue is the largest number of objects in a catalogue that TakeOver accepts.
 const maxCatalogue = 50_000
 
-// Catalogue returns everything that instances are made from, as of one moment. It leaves out the
-// built-in empty objects.
+// Catalogue returns everything of the default project that instances are made from, as of one moment. It
+// leaves out the built-in empty objects.
 func (s *Store) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
-	all := seedbed.NameMatch{}
+	all := seedbed.NameMatch{Project: seedbed.DefaultProject}
 	err = s.db.View(ctx, "read the catalogue", func(tx *sqldb.Tx) error {
 		s := s.in(tx)
 		system, err1 := s.SystemTemplates(ctx, all)
@@ -25,7 +25,7 @@ func (s *Store) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) 
 		storage, err3 := s.StorageTemplates(ctx, all)
 		documents, err4 := s.UserDataDocuments(ctx, all)
 		scripts, err5 := s.Scripts(ctx, all)
-		profiles, err6 := s.Profiles(ctx)
+		profiles, err6 := s.profiles(ctx, all)
 		c = seedbed.Catalogue{
 			System: each(system, seedbed.SystemOfCatalogue), Network: each(network, seedbed.NetworkOfCatalogue),
 			Storage:  each(storage, seedbed.StorageOfCatalogue),
@@ -99,6 +99,9 @@ type takeover struct {
 func takeOver(ctx context.Context, tx *sqldb.Tx, o takeover, keep bool) (seedbed.CatalogueChange, error) {
 	change := seedbed.CatalogueChange{Kind: o.kind, Name: sqldb.Clean(o.name, 80), Action: seedbed.CatalogueKept}
 	err := sqldb.Savepoint(ctx, tx, func() error {
+		if err := seedbed.CheckName(o.kind, o.name); err != nil {
+			return err
+		}
 		before, err := o.now(ctx)
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func found[T, R any](
 
 func (s *Store) takeSystem(t seedbed.SystemTemplate) takeover {
 	return takeover{
-		kind: kindSystem, name: t.Name,
+		kind: kindSystem.Noun(), name: t.Name,
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.SystemTemplates, seedbed.SystemOfCatalogue)
 		},
@@ -78,7 +78,7 @@ func (s *Store) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 		return err
 	}
 	return takeover{
-		kind: kindNetwork, name: t.Name,
+		kind: kindNetwork.Noun(), name: t.Name,
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.NetworkTemplates, seedbed.NetworkOfCatalogue)
 		},
@@ -111,7 +111,7 @@ func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImp
 		return err
 	}
 	return takeover{
-		kind: kindStorage, name: t.Name,
+		kind: kindStorage.Noun(), name: t.Name,
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.StorageTemplates, seedbed.StorageOfCatalogue)
 		},
@@ -127,7 +127,7 @@ func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImp
 
 func (s *Store) takeUserData(d seedbed.CatalogueDocument) takeover {
 	return takeover{
-		kind: kindUserData, name: d.Name,
+		kind: kindUserData.Noun(), name: d.Name,
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, d.Name, s.UserDataDocuments, func(d seedbed.UserDataDocument) seedbed.CatalogueDocument {
 				return seedbed.CatalogueDocument{Name: d.Name, Data: d.Data}
@@ -156,7 +156,7 @@ func (s *Store) takeScript(t seedbed.CatalogueScript) takeover {
 		return err
 	}
 	return takeover{
-		kind: kindScript, name: t.Name,
+		kind: kindScript.Noun(), name: t.Name,
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.Scripts, func(has seedbed.Script) seedbed.CatalogueScript {
 				return seedbed.CatalogueScript{Name: has.Name, Text: has.Text, Options: has.Options}
@@ -189,7 +189,7 @@ func (s *Store) takeProfile(p seedbed.Profile, how seedbed.CatalogueImport) take
 		return how.Check(ctx, s, p)
 	}
 	return takeover{
-		kind: kindProfile, name: p.Name,
+		kind: kindProfile.Noun(), name: p.Name,
 		now: func(ctx context.Context) (any, error) {
 			now, err := s.Profile(ctx, p.Name)
 			if errors.Is(err, seedbed.ErrNotFound) {

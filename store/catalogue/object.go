@@ -7,32 +7,47 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/sqldb"
 )
 
 // createObject adds an object and returns its number. into is its table with the columns that
 // values are of; name is among them. It may share its transaction with other writes, because most of
 // its time is the flush to disk.
-func (s *Store) createObject(ctx context.Context, kind, into, name string, values ...any) (id int64, err error) {
-	err = s.together(ctx, "create "+kind+" "+name, func(_ context.Context, tx *sqldb.Tx) error {
+func (s *Store) createObject(ctx context.Context, kind seedbed.PublishedKind, into, name string, values ...any) (id int64, err error) {
+	err = s.together(ctx, "create "+kind.Noun()+" "+name, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := holdProject(ctx, tx, name); err != nil {
+			return err
+		}
 		insertNumbered(tx, kind, into, name, values, &id)
 		return nil
 	})
 	return id, err
 }
 
+// holdProject locks the project of an object that is made, so that it is not removed before the transaction
+// ends. The default project is never removed.
+func holdProject(ctx context.Context, tx *sqldb.Tx, qualified string) error {
+	project := seedbed.ProjectOf(qualified)
+	if project == seedbed.DefaultProject {
+		return nil
+	}
+	_, err := access.HoldProject(ctx, tx, project)
+	return err
+}
+
 // insertNumbered defers the insertion of an object. It sets id to the number that the database
 // assigns.
-func insertNumbered(tx *sqldb.Tx, kind, into, name string, values []any, id *int64) {
+func insertNumbered(tx *sqldb.Tx, kind seedbed.PublishedKind, into, name string, values []any, id *int64) {
 	sqldb.LaterOne(tx, id, sqldb.Value[int64], objectExists(kind, name),
 		sqldb.InsertRows(into, 1, len(values))+` ON CONFLICT (name) DO NOTHING RETURNING id`, values...)
 }
 
-// locked runs fn in a transaction that has locked an object of that table. The row that fn reads is
+// locked runs fn in a transaction that has locked an object. The row that fn reads is
 // as it was, with its revision; see changed. verb says what fn does: "change" or "delete".
-func (s *Store) locked(ctx context.Context, verb, kind, table, name string, fn func(*sqldb.Tx) error) error {
-	return s.db.Update(ctx, verb+" "+kind+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		n, err := sqldb.Affect(ctx, tx, `UPDATE `+table+` SET revision = revision WHERE name = $1`, name)
+func (s *Store) locked(ctx context.Context, verb string, kind seedbed.PublishedKind, name string, fn func(*sqldb.Tx) error) error {
+	return s.db.Update(ctx, verb+" "+kind.Noun()+" "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		n, err := sqldb.Affect(ctx, tx, `UPDATE `+tableOf(kind)+` SET revision = revision WHERE name = $1`, name)
 		if err != nil && sqldb.Unstorable(err) || err == nil && n == 0 {
 			err = noObject(kind, name)
 		}
@@ -85,7 +100,7 @@ func setParts[T any](
 }
 
 // only returns the object that a search for its whole name found, or ErrNotFound.
-func only[T any](kind, name string, found []T, err error) (one T, _ error) {
+func only[T any](kind seedbed.PublishedKind, name string, found []T, err error) (one T, _ error) {
 	if err == nil && len(found) == 0 {
 		err = noObject(kind, name)
 	}

@@ -7,8 +7,6 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const kindOVA = "OVA image"
-
 // ovaColumns and diskColumns are the columns of an OVA image, besides its number and job, and of one
 // of its disks, besides the image's name and its place.
 const (
@@ -164,7 +162,9 @@ func DropOVA(ctx context.Context, tx *sqldb.Tx, name string) (images []string, e
 		return nil, err
 	}
 	for _, query := range []string{
+		`DELETE FROM published WHERE kind = '` + string(kindProfile) + `' AND name IN (SELECT name FROM profile WHERE ova = $1)`,
 		`DELETE FROM profile WHERE ova = $1`,
+		`DELETE FROM published WHERE kind = '` + string(kindSystem) + `' AND name IN (SELECT name FROM system_template WHERE ova = $1)`,
 		`DELETE FROM system_template WHERE ova = $1 AND NOT EXISTS (SELECT 1 FROM profile WHERE profile.system = system_template.name)`,
 		`UPDATE system_template SET ova = NULL WHERE ova = $1`,
 		`DELETE FROM ova_volume WHERE ova = $1`,

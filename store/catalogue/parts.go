@@ -1,69 +1,64 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
-	"errors"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
 
-// Parts returns the objects that a profile refers to, as of one moment. It returns ErrInvalid if
-// one of them does not exist.
+// Parts returns the objects that a profile refers to, as of one moment. Their names are those that the
+// profile's project uses. It returns ErrInvalid if one of them does not exist, or is not published to that
+// project.
 func (s *Store) Parts(ctx context.Context, profile string, names seedbed.PartNames) (parts seedbed.Parts, err error) {
-	missing := func(err error, kind, name string) error {
-		if err == nil || errors.Is(err, seedbed.ErrNotFound) || sqldb.Unstorable(err) {
-			return seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", kind, sqldb.Clean(name, 80), profile)
-		}
-		return err
-	}
 	err = s.db.View(ctx, "read templates", func(tx *sqldb.Tx) error {
 		parts = seedbed.Parts{}
-		if names.System != "" {
-			t, err := readSystem(ctx, tx, names.System)
-			if err != nil {
-				return missing(err, kindSystem, names.System)
-			}
-			parts.System = &t
-		}
-		if names.Network != "" {
-			t, err := readNetwork(ctx, tx, names.Network)
-			if err != nil {
-				return missing(err, kindNetwork, names.Network)
-			}
-			parts.Network = &t
-		}
-		if names.Storage != "" {
-			t, err := readStorage(ctx, tx, names.Storage)
-			if err != nil {
-				return missing(err, kindStorage, names.Storage)
-			}
-			parts.Storage = &t
-		}
-		if names.UserData != "" {
-			d, err := readUserData(ctx, tx, names.UserData)
-			if err != nil {
-				return missing(err, kindUserData, names.UserData)
-			}
-			parts.UserData = &d
-		}
-		if names.Script != "" {
-			s, err := readScript(ctx, tx, names.Script)
-			if err != nil {
-				return missing(err, kindScript, names.Script)
-			}
-			parts.Script = &s
-		}
-		if names.OVA == "" {
-			return nil
-		}
-		o, err := sqldb.One(ctx, tx, scanOVA, NoOVA(names.OVA), `SELECT id, `+ovaColumns+` FROM ova WHERE name = $1`, names.OVA)
-		if err != nil {
-			return missing(err, kindOVA, names.OVA)
-		}
-		parts.OVA = &o
-		o.Volumes, err = OVAVolumes(ctx, tx, names.OVA)
-		return err
+		p := partReader{ctx, tx, profile}
+		return cmp.Or(
+			part(p, kindSystem, names.System, readSystem, &parts.System),
+			part(p, kindNetwork, names.Network, readNetwork, &parts.Network),
+			part(p, kindStorage, names.Storage, readStorage, &parts.Storage),
+			part(p, kindUserData, names.UserData, readUserData, &parts.UserData),
+			part(p, kindScript, names.Script, readScript, &parts.Script),
+			part(p, kindOVA, names.OVA, readOVA, &parts.OVA),
+		)
 	})
 	return parts, err
+}
+
+// partReader reads the parts of a profile in a transaction.
+type partReader struct {
+	ctx     context.Context
+	tx      *sqldb.Tx
+	profile string
+}
+
+// part reads the object that a profile names into a part; an empty name leaves the part out.
+func part[T any](
+	p partReader, kind seedbed.PublishedKind, name string, read func(context.Context, *sqldb.Tx, string) (T, error), into **T,
+) error {
+	if name == "" {
+		return nil
+	}
+	qualified, err := Resolve(p.ctx, p.tx, kind, seedbed.ProjectOf(p.profile), name)
+	if err != nil {
+		return noPart(err, kind, name, p.profile)
+	}
+	v, err := read(p.ctx, p.tx, qualified)
+	if err != nil {
+		return noPart(err, kind, name, p.profile)
+	}
+	*into = &v
+	return nil
+}
+
+// readOVA reads the OVA image of that name, with its volumes.
+func readOVA(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.OVA, error) {
+	o, err := sqldb.One(ctx, tx, scanOVA, NoOVA(name), `SELECT id, `+ovaColumns+` FROM ova WHERE name = $1`, name)
+	if err != nil {
+		return o, err
+	}
+	o.Volumes, err = OVAVolumes(ctx, tx, name)
+	return o, err
 }

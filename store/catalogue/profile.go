@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -35,7 +36,7 @@ func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 	if len(p.Arguments) == 0 {
 		p.Arguments = nil
 	}
-	return p, err
+	return p.Explicit(), err
 }
 
 // profileValues returns the values of profileChanges.
@@ -48,7 +49,7 @@ func profileValues(p seedbed.Profile) []any {
 		sqldb.Null(p.Script), sqldb.AsJSON(sqldb.OrEmpty(p.Arguments)), sqldb.Null(p.OVA)}
 }
 
-// CreateProfile adds a profile and returns it with its revision and times. It returns ErrInvalid if
+// CreateProfile adds a profile, a draft, and returns it with its revision and times. It returns ErrInvalid if
 // something that the profile refers to does not exist (an image may still be importing), and
 // ErrExists if the name is taken.
 func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.Profile, error) {
@@ -61,6 +62,9 @@ func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.P
 	asked := p
 	err := s.db.Update(ctx, "create profile "+p.Name, func(tx *sqldb.Tx) error {
 		p = asked // with names as the request has them
+		if err := holdProject(ctx, tx, p.Name); err != nil {
+			return err
+		}
 		if err := profileNames(ctx, tx, &p); err != nil {
 			return err
 		}
@@ -70,7 +74,8 @@ func (s *Store) CreateProfile(ctx context.Context, p seedbed.Profile) (seedbed.P
 	if err != nil {
 		return seedbed.Profile{}, err
 	}
-	return p, nil
+	p.Published = Shown(seedbed.Publication{})
+	return p.Explicit(), nil
 }
 
 // insertProfile defers the insertion of a profile, and sets its number.
@@ -84,7 +89,7 @@ func insertProfile(tx *sqldb.Tx, p *seedbed.Profile) {
 // change, except the user-data of those that follow it. ChangeProfile returns ErrNotFound,
 // ErrInvalid, ErrConflict for a different OVA image, or the error of change.
 func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*seedbed.Profile) error) (p seedbed.Profile, err error) {
-	err = s.locked(ctx, "change", kindProfile, "profile", name, func(tx *sqldb.Tx) (err error) {
+	err = s.locked(ctx, "change", kindProfile, name, func(tx *sqldb.Tx) (err error) {
 		if p, err = readProfile(ctx, tx, name); err != nil {
 			return err
 		}
@@ -93,6 +98,7 @@ func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*see
 			return err
 		}
 		p.ID, p.Name, p.Created, p.Revision, p.Changed = was.ID, was.Name, was.Created, was.Revision+1, sqldb.Now()
+		p.Published = was.Published
 		if p.OVA != was.OVA {
 			return seedbed.Errorf(seedbed.ErrConflict,
 				"profile %q is of another OVA image, which does not change: remove it, or rename one of them", name)
@@ -110,7 +116,16 @@ func (s *Store) ChangeProfile(ctx context.Context, name string, change func(*see
 		return seedbed.Profile{}, err
 	}
 	s.revised.Wake()
-	return p, nil
+	return p.Explicit(), nil
+}
+
+// PublishProfile says to which other projects a profile is published, and returns the profile. It returns
+// ErrNotFound, ErrInvalid for a publication that it cannot have, or the error of a check that the profile as
+// it was does not pass.
+func (s *Store) PublishProfile(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Profile) error,
+) (seedbed.Profile, error) {
+	return publish(ctx, s, seedbed.PublishedProfile, name, to, readProfile, checks)
 }
 
 // Profile returns the profile called name.
@@ -124,19 +139,43 @@ func (s *Store) Profile(ctx context.Context, name string) (seedbed.Profile, erro
 	})
 }
 
-// readProfile reads the profile of that name.
+// readProfile reads the profile of that name, with its publication.
 func readProfile(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Profile, error) {
-	return sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name)
+	p, err := sqldb.One(ctx, tx, ScanProfile, noProfile(name), `SELECT `+ProfileColumns+` FROM profile WHERE name = $1`, name)
+	if err != nil {
+		return p, err
+	}
+	to, err := ReadPublication(ctx, tx, seedbed.PublishedProfile, name)
+	p.Published = Shown(to)
+	return p, err
 }
 
 func noProfile(name string) error {
 	return noObject(kindProfile, name)
 }
 
-// Profiles returns all profiles sorted by name.
-func (s *Store) Profiles(ctx context.Context) (all []seedbed.Profile, err error) {
+// matchedProfiles reads the profiles of which a column matches, sorted by name. and is a further condition.
+func matchedProfiles(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch, column, and string) ([]seedbed.Profile, error) {
+	all, err := matched(ctx, tx, ScanProfile, m, column, `SELECT `+ProfileColumns+` FROM profile WHERE %s`+and+` ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	return all, publications(ctx, tx, all)
+}
+
+// publications sets to which projects some profiles are published.
+func publications(ctx context.Context, tx *sqldb.Tx, all []seedbed.Profile) error {
+	to, err := ReadPublications(ctx, tx, seedbed.PublishedProfile)
+	for n := range all {
+		all[n].Published = Shown(to[all[n].Name])
+	}
+	return err
+}
+
+// profiles returns the profiles whose names match, sorted by name.
+func (s *Store) profiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
 	err = s.db.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, ScanProfile, `SELECT `+ProfileColumns+` FROM profile ORDER BY name`)
+		all, err = matchedProfiles(ctx, tx, m, "name", "")
 		return err
 	})
 	return all, err
@@ -145,17 +184,18 @@ func (s *Store) Profiles(ctx context.Context) (all []seedbed.Profile, err error)
 // ScriptedProfiles returns the profiles with a script whose names match, sorted by name.
 func (s *Store) ScriptedProfiles(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Profile, err error) {
 	err = s.db.View(ctx, "list profiles with a script", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, ScanProfile, m, "name",
-			`SELECT `+ProfileColumns+` FROM profile WHERE %s AND script IS NOT NULL ORDER BY name`)
+		all, err = matchedProfiles(ctx, tx, m, "name", " AND script IS NOT NULL")
 		return err
 	})
 	return all, err
 }
 
-// ProfileNames returns the first names of profiles in their order, at most limit.
-func (s *Store) ProfileNames(ctx context.Context, limit int) (names []string, err error) {
+// ProfileNames returns the first names of the profiles that a project may use in their order, at most limit.
+func (s *Store) ProfileNames(ctx context.Context, project string, limit int) (names []string, err error) {
 	err = s.db.View(ctx, "list the names of profiles", func(tx *sqldb.Tx) error {
-		names, err = sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile ORDER BY name LIMIT $1`, limit)
+		w := usableIn(seedbed.InProject(project), seedbed.PublishedProfile)
+		names, err = sqldb.List(ctx, tx, sqldb.Value[string],
+			`SELECT name FROM profile WHERE `+w.String()+fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.Args)+1), append(w.Args, limit)...)
 		return err
 	})
 	return names, err
@@ -164,8 +204,7 @@ func (s *Store) ProfileNames(ctx context.Context, limit int) (names []string, er
 // ProfilesWith returns the profiles that refer to a user-data document, sorted by name.
 func (s *Store) ProfilesWith(ctx context.Context, document string) (all []seedbed.Profile, err error) {
 	err = s.db.View(ctx, "list the profiles of a document", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, ScanProfile, seedbed.ExactName(document), "document",
-			`SELECT `+ProfileColumns+` FROM profile WHERE %s ORDER BY name`)
+		all, err = matchedProfiles(ctx, tx, seedbed.ExactName(document), "document", "")
 		return err
 	})
 	return all, err
@@ -175,37 +214,43 @@ func (s *Store) ProfilesWith(ctx context.Context, document string) (all []seedbe
 // to the profile, DeleteProfile returns ErrInUse. If the profile does not pass a check, it returns
 // the error of that.
 func (s *Store) DeleteProfile(ctx context.Context, name string, checks ...func(seedbed.Profile) error) error {
-	return s.locked(ctx, "delete", kindProfile, "profile", name, func(tx *sqldb.Tx) error {
+	return s.locked(ctx, "delete", kindProfile, name, func(tx *sqldb.Tx) error {
 		if err := pass(ctx, tx, name, readProfile, checks); err != nil {
 			return err
 		}
-		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook LIMIT 6`, name)
+		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT hook FROM hook_profile WHERE profile = $1 ORDER BY hook`, name)
 		if err != nil {
 			return err
 		}
-		if len(users) > 0 {
-			return seedbed.Errorf(seedbed.ErrInUse, "profile %q is used by hook %s: change or remove that first", name, sqldb.Quoted(users))
+		if err := inUse(ctx, kindProfile, name, "by hook", users); err != nil {
+			return err
 		}
-		if err := Withdraw(ctx, tx, "profile", name); err != nil {
+		if err := Withdraw(ctx, tx, seedbed.PublishedProfile, name); err != nil {
 			return err
 		}
 		return sqldb.Exec(ctx, tx, `DELETE FROM profile WHERE name = $1`, name)
 	})
 }
 
-// ListProfiles returns the profiles of a query, sorted by name.
+// ListProfiles returns the profiles of a query, sorted by name: those that a project may use, or those of all
+// projects.
 func (s *Store) ListProfiles(ctx context.Context, q seedbed.ProfileQuery) (all []seedbed.Profile, err error) {
 	err = s.db.View(ctx, "list profiles", func(tx *sqldb.Tx) error {
-		w := &sqldb.Where{}
+		w := usableIn(q.Scope, seedbed.PublishedProfile)
 		if q.Prefix != "" {
-			w.And("name >= %s AND name < %s", q.Prefix, q.Prefix+"\x7f") // names are ASCII
+			project, _ := q.Scope.One()
+			own := seedbed.Qualified(cmp.Or(project, seedbed.DefaultProject), q.Prefix)
+			w.And("(name >= %s AND name < %s OR name >= %s AND name < %s)", q.Prefix, q.Prefix+"\x7f", own, own+"\x7f") // names are ASCII
 		}
 		if q.After != "" {
 			w.And("name > %s", q.After)
 		}
 		query := `SELECT ` + ProfileColumns + ` FROM profile WHERE ` + w.String() + fmt.Sprintf(` ORDER BY name LIMIT $%d`, len(w.Args)+1)
 		all, err = sqldb.List(ctx, tx, ScanProfile, query, append(w.Args, sqldb.UpTo(q.Limit))...)
-		return err
+		if err != nil {
+			return err
+		}
+		return publications(ctx, tx, all)
 	})
 	return all, err
 }

@@ -17,7 +17,7 @@ const (
 )
 
 func checkProfile(p *seedbed.Profile) (err error) {
-	if err := seedbed.CheckName("profile", p.Name); err != nil {
+	if err := seedbed.CheckQualifiedName("profile", p.Name); err != nil {
 		return err
 	}
 	return cmp.Or(checkProfileFields(p), checkArguments(p), checkProfileServed(p))
@@ -112,21 +112,31 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 		}
 		p.Network = network
 	}
-	for _, ref := range []struct{ kind, table, name string }{
-		{kindSystem, "system_template", p.System},
-		{kindNetwork, "network_template", p.NetworkTemplate},
-		{kindStorage, "storage_template", p.Storage},
-		{kindUserData, "userdata", p.Document},
-		{kindScript, "script", p.Script},
-		{kindOVA, "ova", p.OVA},
+	for _, ref := range []struct {
+		kind seedbed.PublishedKind
+		name *string
+	}{
+		{seedbed.PublishedSystemTemplate, &p.System},
+		{seedbed.PublishedNetworkTemplate, &p.NetworkTemplate},
+		{seedbed.PublishedStorageTemplate, &p.Storage},
+		{seedbed.PublishedUserData, &p.Document},
+		{seedbed.PublishedScript, &p.Script},
+		{seedbed.OVAKind, &p.OVA},
 	} {
-		if ref.name == "" {
+		if *ref.name == "" {
 			continue
 		}
-		missing := seedbed.Errorf(seedbed.ErrInvalid, "the %s %q for profile %q does not exist", ref.kind, sqldb.Clean(ref.name, 80), p.Name)
-		if _, err := sqldb.One(ctx, tx, sqldb.Value[int], missing, `SELECT 1 FROM `+ref.table+` WHERE name = $1`, ref.name); err != nil {
-			return err
+		qualified, err := Resolve(ctx, tx, ref.kind, project, *ref.name)
+		if err != nil {
+			return noPart(err, ref.kind, *ref.name, p.Name)
 		}
+		*ref.name = qualified
 	}
 	return nil
+}
+
+// noPart returns the error for an object that a profile names. One that does not exist, or that is not
+// published to the profile's project, is ErrInvalid.
+func noPart(err error, kind seedbed.PublishedKind, name, profile string) error {
+	return orInvalid(err, "the %s %q for profile %q does not exist", kind.Noun(), sqldb.Clean(name, 80), profile)
 }

@@ -10,49 +10,88 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// The kinds of object that a profile refers to, as messages name them.
+// The kinds of profiles and of what they refer to.
 const (
-	kindSystem   = "system template"
-	kindNetwork  = "network template"
-	kindStorage  = "storage template"
-	kindUserData = "userdata document"
-	kindScript   = "script"
-	kindProfile  = "profile"
+	kindSystem   = seedbed.PublishedSystemTemplate
+	kindNetwork  = seedbed.PublishedNetworkTemplate
+	kindStorage  = seedbed.PublishedStorageTemplate
+	kindUserData = seedbed.PublishedUserData
+	kindScript   = seedbed.PublishedScript
+	kindProfile  = seedbed.PublishedProfile
+	kindOVA      = seedbed.OVAKind
 )
 
-func noObject(kind, name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "the %s %q does not exist", kind, sqldb.Clean(name, 80))
+func noObject(kind seedbed.PublishedKind, name string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "the %s %q does not exist", kind.Noun(), sqldb.Clean(name, 80))
 }
 
-func objectExists(kind, name string) error {
-	return seedbed.Errorf(seedbed.ErrExists, "the %s %q already exists", kind, sqldb.Clean(name, 80))
+func objectExists(kind seedbed.PublishedKind, name string) error {
+	return seedbed.Errorf(seedbed.ErrExists, "the %s %q already exists", kind.Noun(), sqldb.Clean(name, 80))
 }
 
 // newStored returns the revision and times of a new object.
 func newStored() seedbed.ObjectMeta {
 	at := sqldb.Now()
-	return seedbed.ObjectMeta{Revision: 1, Created: at, Changed: at}
+	return seedbed.ObjectMeta{Revision: 1, Created: at, Changed: at, Published: Shown(seedbed.Publication{})}
 }
 
 // deleteObject deletes an object, which read reads, if all checks pass and no profile refers to it
 // in the given column.
 func deleteObject[T any](
-	ctx context.Context, s *Store, kind, table, column, name string,
+	ctx context.Context, s *Store, kind seedbed.PublishedKind, column, name string,
 	read func(context.Context, *sqldb.Tx, string) (T, error), checks []func(T) error,
 ) error {
-	return s.locked(ctx, "delete", kind, table, name, func(tx *sqldb.Tx) error {
+	return s.locked(ctx, "delete", kind, name, func(tx *sqldb.Tx) error {
 		if err := pass(ctx, tx, name, read, checks); err != nil {
 			return err
 		}
-		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name LIMIT 6`, name)
+		users, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM profile WHERE `+column+` = $1 ORDER BY name`, name)
 		if err != nil {
 			return err
 		}
-		if len(users) > 0 {
-			return seedbed.Errorf(seedbed.ErrInUse, "the %s %q is used by profile %s: change or remove that first", kind, name, sqldb.Quoted(users))
+		if err := inUse(ctx, kind, name, "by profile", users); err != nil {
+			return err
 		}
-		return sqldb.Exec(ctx, tx, `DELETE FROM `+table+` WHERE name = $1`, name)
+		if err := Withdraw(ctx, tx, kind, name); err != nil {
+			return err
+		}
+		return sqldb.Exec(ctx, tx, `DELETE FROM `+tableOf(kind)+` WHERE name = $1`, name)
 	})
+}
+
+// metaOf is a pointer to an object that a profile refers to.
+type metaOf[T any] interface {
+	*T
+	Meta() *seedbed.ObjectMeta
+}
+
+// objects reads the objects of a kind whose names match, with their publications. query is that of matched.
+func objects[T any, P metaOf[T]](
+	ctx context.Context, tx *sqldb.Tx, kind seedbed.PublishedKind, scan func(sqldb.Row) (T, error), name func(T) string,
+	m seedbed.NameMatch, query string,
+) ([]T, error) {
+	all, err := matched(ctx, tx, scan, m, "name", query)
+	if err != nil {
+		return nil, err
+	}
+	to, err := ReadPublications(ctx, tx, kind)
+	for i := range all {
+		P(&all[i]).Meta().Published = Shown(to[name(all[i])])
+	}
+	return all, err
+}
+
+// object reads the object of a kind that has a name, with its publication. query is that of one row.
+func object[T any, P metaOf[T]](
+	ctx context.Context, tx *sqldb.Tx, kind seedbed.PublishedKind, scan func(sqldb.Row) (T, error), name, query string,
+) (T, error) {
+	v, err := sqldb.One(ctx, tx, scan, noObject(kind, name), query, name)
+	if err != nil {
+		return v, err
+	}
+	to, err := ReadPublication(ctx, tx, kind, name)
+	P(&v).Meta().Published = Shown(to)
+	return v, err
 }
 
 // pass returns the error of the first check that the object of that name does not pass.
@@ -69,10 +108,23 @@ func pass[T any](
 	return sqldb.Pass(v, checks)
 }
 
-// matching returns the condition that a column matches m, and its argument $1.
-func matching(column string, m seedbed.NameMatch) (condition string, arg any) {
+// matching returns the condition that a column matches m.
+func matching(column string, m seedbed.NameMatch) *sqldb.Where {
+	w := &sqldb.Where{}
+	if m.Project != "" {
+		own, args := owning(column, m.Project)
+		w.And(own, args...)
+	}
+	switch {
+	case m.Project == "" || m.Project == seedbed.DefaultProject:
+	case m.Start && m.End:
+		m.Text = seedbed.Qualified(m.Project, m.Text)
+	default:
+		column = fmt.Sprintf("SUBSTR(%s, %d)", column, len(m.Project)+2)
+	}
 	if m.Start && m.End {
-		return column + ` = $1`, m.Text
+		w.And(column+` = %s`, m.Text)
+		return w
 	}
 	pattern := sqldb.LikePrefix(m.Text)
 	if m.End {
@@ -81,12 +133,16 @@ func matching(column string, m seedbed.NameMatch) (condition string, arg any) {
 	if !m.Start {
 		pattern = "%" + pattern
 	}
-	return column + ` LIKE $1 ESCAPE '\'`, pattern
+	w.And(column+` LIKE %s ESCAPE '\'`, pattern)
+	return w
 }
+
+// maxQualified is the length of the longest qualified name.
+const maxQualified = 32 + 1 + 63
 
 // matchless reports whether no name can match, so that no query is necessary.
 func matchless(m seedbed.NameMatch) bool {
-	return !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0) || len(m.Text) > 63
+	return !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0) || len(m.Text) > maxQualified
 }
 
 // matched reads the rows of a query in the order that the query sets. Its %s is replaced by the
@@ -97,8 +153,8 @@ func matched[T any](
 	if matchless(m) {
 		return []T{}, nil
 	}
-	condition, arg := matching(column, m)
-	return sqldb.List(ctx, tx, scan, fmt.Sprintf(query, condition), arg)
+	w := matching(column, m)
+	return sqldb.List(ctx, tx, scan, fmt.Sprintf(query, w), w.Args...)
 }
 
 // plainText returns ErrInvalid if s is not UTF-8, has a NUL, or is longer than most bytes.

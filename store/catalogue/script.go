@@ -18,7 +18,8 @@ func (s *Store) CreateScript(ctx context.Context, name, text string) (seedbed.Sc
 // Scripts returns the scripts whose names match, sorted by name.
 func (s *Store) Scripts(ctx context.Context, m seedbed.NameMatch) (all []seedbed.Script, err error) {
 	err = s.db.View(ctx, "list scripts", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanScript, m, "name", `SELECT `+scriptRead+` FROM script WHERE %s ORDER BY name`)
+		all, err = objects(ctx, tx, kindScript, scanScript, func(s seedbed.Script) string { return s.Name }, m,
+			`SELECT `+scriptRead+` FROM script WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -44,7 +45,7 @@ func scanScript(r sqldb.Row) (s seedbed.Script, err error) {
 
 // readScript reads the script of that name.
 func readScript(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Script, error) {
-	return sqldb.One(ctx, tx, scanScript, noObject(kindScript, name), `SELECT `+scriptRead+` FROM script WHERE name = $1`, name)
+	return object(ctx, tx, kindScript, scanScript, name, `SELECT `+scriptRead+` FROM script WHERE name = $1`)
 }
 
 // ChangeScript changes the text of a script by calling change, possibly more than once. Its options
@@ -52,7 +53,7 @@ func readScript(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Script,
 // ChangeScript returns ErrNotFound, ErrInvalid, ErrConflict for the built-in script "empty", or the
 // error of change.
 func (s *Store) ChangeScript(ctx context.Context, name string, change func(*seedbed.Script) error) (script seedbed.Script, err error) {
-	err = s.locked(ctx, "change", kindScript, "script", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindScript, name, func(tx *sqldb.Tx) error {
 		if script, err = readScript(ctx, tx, name); err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func (s *Store) ChangeScript(ctx context.Context, name string, change func(*seed
 func (s *Store) ChangeScriptOptions(
 	ctx context.Context, name string, change func(*seedbed.Script) error,
 ) (script seedbed.Script, err error) {
-	err = s.locked(ctx, "change options of", kindScript, "script", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change options of", kindScript, name, func(tx *sqldb.Tx) error {
 		was, err := readScript(ctx, tx, name)
 		if err != nil {
 			return err
@@ -96,6 +97,13 @@ func (s *Store) ChangeScriptOptions(
 			[]any{sqldb.AsJSON(kept), script.Revision, sqldb.Micros(script.Changed)})
 	})
 	return script, err
+}
+
+// PublishScript says to which other projects a script is published; see [Store.PublishProfile].
+func (s *Store) PublishScript(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Script) error,
+) (seedbed.Script, error) {
+	return publish(ctx, s, kindScript, name, to, readScript, checks)
 }
 
 // DeleteScript removes a script. If profiles use it, DeleteScript returns an ErrInUse that names

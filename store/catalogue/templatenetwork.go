@@ -28,7 +28,7 @@ func scanTemplateNetwork(r sqldb.Row) (n seedbed.TemplateNetwork, err error) {
 
 // CreateNetworkTemplate adds a network template without networks.
 func (s *Store) CreateNetworkTemplate(ctx context.Context, name string, mac seedbed.MACTemplate) (t seedbed.NetworkTemplate, err error) {
-	if err := seedbed.CheckName(kindNetwork, name); err != nil {
+	if err := seedbed.CheckQualifiedName(kindNetwork.Noun(), name); err != nil {
 		return t, err
 	}
 	if err := checkMAC(mac); err != nil {
@@ -58,7 +58,7 @@ func (s *Store) NetworkTemplates(ctx context.Context, m seedbed.NameMatch) (all 
 }
 
 func networkTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.NetworkTemplate, error) {
-	all, err := matched(ctx, tx, scanNetworkTemplate, m, "name",
+	all, err := objects(ctx, tx, kindNetwork, scanNetworkTemplate, func(t seedbed.NetworkTemplate) string { return t.Name }, m,
 		`SELECT id, `+networkColumns+` FROM network_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func readNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Networ
 func (s *Store) ChangeNetworkTemplate(
 	ctx context.Context, name string, change func(*seedbed.NetworkTemplate) error,
 ) (t seedbed.NetworkTemplate, err error) {
-	err = s.locked(ctx, "change", kindNetwork, "network_template", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindNetwork, name, func(tx *sqldb.Tx) error {
 		was, err := readNetwork(ctx, tx, name)
 		if err != nil {
 			return err
@@ -134,9 +134,16 @@ func insertNetwork(ctx context.Context, tx *sqldb.Tx, t seedbed.NetworkTemplate,
 		VALUES ($1, $2, (SELECT COALESCE(MAX(copy) + 1, 0) FROM network_template_net WHERE template = $1 AND vni = $2))`, t.ID, network)
 }
 
+// PublishNetworkTemplate says to which other projects a network template is published; see [Store.PublishProfile].
+func (s *Store) PublishNetworkTemplate(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.NetworkTemplate) error,
+) (seedbed.NetworkTemplate, error) {
+	return publish(ctx, s, kindNetwork, name, to, readNetwork, checks)
+}
+
 // DeleteNetworkTemplate removes a network template with its networks. If profiles use it,
 // DeleteNetworkTemplate returns an ErrInUse that names them. If the template does not pass a check,
 // it returns the error of that.
 func (s *Store) DeleteNetworkTemplate(ctx context.Context, name string, checks ...func(seedbed.NetworkTemplate) error) error {
-	return deleteObject(ctx, s, kindNetwork, "network_template", "network_template", name, readNetwork, checks)
+	return deleteObject(ctx, s, kindNetwork, "network_template", name, readNetwork, checks)
 }

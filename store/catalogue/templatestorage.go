@@ -38,7 +38,7 @@ func scanTemplateDisk(r sqldb.Row) (d seedbed.TemplateDisk, err error) {
 
 // CreateStorageTemplate adds a storage template without disks.
 func (s *Store) CreateStorageTemplate(ctx context.Context, name string) (t seedbed.StorageTemplate, err error) {
-	if err := seedbed.CheckName(kindStorage, name); err != nil {
+	if err := seedbed.CheckQualifiedName(kindStorage.Noun(), name); err != nil {
 		return t, err
 	}
 	t = seedbed.StorageTemplate{ObjectMeta: newStored(), Name: name, Disks: []seedbed.TemplateDisk{}}
@@ -56,7 +56,7 @@ func (s *Store) StorageTemplates(ctx context.Context, m seedbed.NameMatch) (all 
 }
 
 func storageTemplates(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.StorageTemplate, error) {
-	all, err := matched(ctx, tx, scanStorageTemplate, m, "name",
+	all, err := objects(ctx, tx, kindStorage, scanStorageTemplate, func(t seedbed.StorageTemplate) string { return t.Name }, m,
 		`SELECT id, `+storageColumns+` FROM storage_template WHERE %s ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func readStorage(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Storag
 func (s *Store) ChangeStorageTemplate(
 	ctx context.Context, name string, change func(*seedbed.StorageTemplate) error,
 ) (t seedbed.StorageTemplate, err error) {
-	err = s.locked(ctx, "change", kindStorage, "storage_template", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindStorage, name, func(tx *sqldb.Tx) error {
 		was, err := readStorage(ctx, tx, name)
 		if err != nil {
 			return err
@@ -180,9 +180,16 @@ func orInvalid(err error, format string, args ...any) error {
 	return seedbed.Errorf(seedbed.ErrInvalid, format, args...)
 }
 
+// PublishStorageTemplate says to which other projects a storage template is published; see [Store.PublishProfile].
+func (s *Store) PublishStorageTemplate(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.StorageTemplate) error,
+) (seedbed.StorageTemplate, error) {
+	return publish(ctx, s, kindStorage, name, to, readStorage, checks)
+}
+
 // DeleteStorageTemplate removes a storage template with its disks. If profiles use it,
 // DeleteStorageTemplate returns an ErrInUse that names them. If the template does not pass a check,
 // it returns the error of that.
 func (s *Store) DeleteStorageTemplate(ctx context.Context, name string, checks ...func(seedbed.StorageTemplate) error) error {
-	return deleteObject(ctx, s, kindStorage, "storage_template", "storage", name, readStorage, checks)
+	return deleteObject(ctx, s, kindStorage, "storage", name, readStorage, checks)
 }

@@ -55,7 +55,8 @@ const (
 )
 
 func checkSystem(t seedbed.SystemTemplate) error {
-	if err := cmp.Or(seedbed.CheckName(kindSystem, t.Name), seedbed.CheckVCPUs(t.VCPUs), seedbed.CheckMemory(t.Memory)); err != nil {
+	err := cmp.Or(seedbed.CheckQualifiedName(kindSystem.Noun(), t.Name), seedbed.CheckVCPUs(t.VCPUs), seedbed.CheckMemory(t.Memory))
+	if err != nil {
 		return err
 	}
 	if _, err := netip.ParseAddr(t.VNCBind); t.VNCBind != "" && err != nil {
@@ -102,7 +103,8 @@ func (s *Store) CreateSystemTemplate(ctx context.Context, t seedbed.SystemTempla
 // SystemTemplates returns the system templates whose names match, sorted by name.
 func (s *Store) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all []seedbed.SystemTemplate, err error) {
 	err = s.db.View(ctx, "list system templates", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanSystem, m, "name", `SELECT `+systemRead+` FROM system_template WHERE %s ORDER BY name`)
+		all, err = objects(ctx, tx, kindSystem, scanSystem, func(t seedbed.SystemTemplate) string { return t.Name }, m,
+			`SELECT `+systemRead+` FROM system_template WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -114,7 +116,7 @@ func (s *Store) SystemTemplates(ctx context.Context, m seedbed.NameMatch) (all [
 func (s *Store) ChangeSystemTemplate(
 	ctx context.Context, name string, change func(*seedbed.SystemTemplate) error,
 ) (t seedbed.SystemTemplate, err error) {
-	err = s.locked(ctx, "change", kindSystem, "system_template", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindSystem, name, func(tx *sqldb.Tx) error {
 		was, err := readSystem(ctx, tx, name)
 		if err != nil {
 			return err
@@ -134,11 +136,18 @@ func (s *Store) ChangeSystemTemplate(
 
 // readSystem reads the system template of that name.
 func readSystem(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.SystemTemplate, error) {
-	return sqldb.One(ctx, tx, scanSystem, noObject(kindSystem, name), `SELECT `+systemRead+` FROM system_template WHERE name = $1`, name)
+	return object(ctx, tx, kindSystem, scanSystem, name, `SELECT `+systemRead+` FROM system_template WHERE name = $1`)
+}
+
+// PublishSystemTemplate says to which other projects a system template is published; see [Store.PublishProfile].
+func (s *Store) PublishSystemTemplate(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.SystemTemplate) error,
+) (seedbed.SystemTemplate, error) {
+	return publish(ctx, s, kindSystem, name, to, readSystem, checks)
 }
 
 // DeleteSystemTemplate removes a system template. If profiles use it, it returns an ErrInUse that
 // names them. If the template does not pass a check, it returns the error of that.
 func (s *Store) DeleteSystemTemplate(ctx context.Context, name string, checks ...func(seedbed.SystemTemplate) error) error {
-	return deleteObject(ctx, s, kindSystem, "system_template", "system", name, readSystem, checks)
+	return deleteObject(ctx, s, kindSystem, "system", name, readSystem, checks)
 }

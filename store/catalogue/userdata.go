@@ -14,22 +14,30 @@ const textColumns = `name, content, revision, created, changed`
 
 // texts is a table of texts: user-data documents or scripts. column is the column in which a profile
 // refers to one.
-type texts struct{ kind, table, column string }
+type texts struct {
+	kind   seedbed.PublishedKind
+	column string
+}
 
 var (
-	userDataTexts = texts{kindUserData, "userdata", "document"}
-	scriptTexts   = texts{kindScript, "script", "script"}
+	userDataTexts = texts{kindUserData, "document"}
+	scriptTexts   = texts{kindScript, "script"}
 )
 
-// Always creates the built-in empty user-data document and script.
+// Always creates the built-in empty user-data document and script, which all projects may use.
 func (s *Store) Always(ctx context.Context) error {
 	return s.db.Update(ctx, "keep what is always there", func(tx *sqldb.Tx) error {
 		made := 0
 		for _, t := range []texts{userDataTexts, scriptTexts} {
 			n, err := sqldb.Affect(ctx, tx,
-				`INSERT INTO `+t.table+` (`+textColumns+`) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`,
+				`INSERT INTO `+tableOf(t.kind)+` (`+textColumns+`) VALUES ($1, '', 1, $2, $2) ON CONFLICT (name) DO NOTHING`,
 				seedbed.Empty, sqldb.Micros(sqldb.Now()))
 			if err != nil {
+				return err
+			}
+			made += n
+			if n, err = sqldb.Affect(ctx, tx, `INSERT INTO published (kind, name, project) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+				t.kind, seedbed.Empty, toAll); err != nil {
 				return err
 			}
 			made += n
@@ -43,11 +51,11 @@ func (s *Store) Always(ctx context.Context) error {
 
 // create adds a text and returns what is recorded of it.
 func (t texts) create(ctx context.Context, s *Store, name, content string) (seedbed.ObjectMeta, error) {
-	if err := cmp.Or(seedbed.CheckName(t.kind, name), t.check(content)); err != nil {
+	if err := cmp.Or(seedbed.CheckQualifiedName(t.kind.Noun(), name), t.check(content)); err != nil {
 		return seedbed.ObjectMeta{}, err
 	}
 	m := newStored()
-	id, err := s.createObject(ctx, t.kind, t.table+` (`+textColumns+`)`, name, name, content,
+	id, err := s.createObject(ctx, t.kind, tableOf(t.kind)+` (`+textColumns+`)`, name, name, content,
 		m.Revision, sqldb.Micros(m.Created), sqldb.Micros(m.Changed))
 	m.ID = id
 	return m, err
@@ -58,7 +66,7 @@ func (t texts) set(ctx context.Context, tx *sqldb.Tx, name, content string, m se
 	if err := cmp.Or(t.fixed(name), t.check(content)); err != nil {
 		return err
 	}
-	return update(ctx, tx, t.table, "content, revision, changed", m.ID, []any{content, m.Revision, sqldb.Micros(m.Changed)})
+	return update(ctx, tx, tableOf(t.kind), "content, revision, changed", m.ID, []any{content, m.Revision, sqldb.Micros(m.Changed)})
 }
 
 // remove deletes a text, which read reads, if all checks pass and no profile refers to it.
@@ -68,12 +76,12 @@ func remove[T any](
 	if err := t.fixed(name); err != nil {
 		return err
 	}
-	return deleteObject(ctx, s, t.kind, t.table, t.column, name, read, checks)
+	return deleteObject(ctx, s, t.kind, t.column, name, read, checks)
 }
 
 // check returns ErrInvalid for a content that cannot be stored.
 func (t texts) check(content string) error {
-	return plainText("the "+t.kind, content, int(seedbed.MaxDocument))
+	return plainText("the "+t.kind.Noun(), content, int(seedbed.MaxDocument))
 }
 
 // fixed returns ErrConflict for the built-in text, which does not change.
@@ -81,7 +89,7 @@ func (t texts) fixed(name string) error {
 	if name != seedbed.Empty {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrConflict, "the %s %q is always there and holds nothing: make another", t.kind, name)
+	return seedbed.Errorf(seedbed.ErrConflict, "the %s %q is always there and holds nothing: make another", t.kind.Noun(), name)
 }
 
 func scanUserData(r sqldb.Row) (d seedbed.UserDataDocument, err error) {
@@ -91,7 +99,7 @@ func scanUserData(r sqldb.Row) (d seedbed.UserDataDocument, err error) {
 
 // readUserData reads the user-data document of that name.
 func readUserData(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.UserDataDocument, error) {
-	return sqldb.One(ctx, tx, scanUserData, noObject(kindUserData, name), `SELECT id, `+textColumns+` FROM userdata WHERE name = $1`, name)
+	return object(ctx, tx, kindUserData, scanUserData, name, `SELECT id, `+textColumns+` FROM userdata WHERE name = $1`)
 }
 
 // CreateUserData adds a user-data document.
@@ -103,7 +111,8 @@ func (s *Store) CreateUserData(ctx context.Context, name, data string) (seedbed.
 // UserDataDocuments returns the user-data documents whose names match, sorted by name.
 func (s *Store) UserDataDocuments(ctx context.Context, m seedbed.NameMatch) (all []seedbed.UserDataDocument, err error) {
 	err = s.db.View(ctx, "list userdata documents", func(tx *sqldb.Tx) error {
-		all, err = matched(ctx, tx, scanUserData, m, "name", `SELECT id, `+textColumns+` FROM userdata WHERE %s ORDER BY name`)
+		all, err = objects(ctx, tx, kindUserData, scanUserData, func(d seedbed.UserDataDocument) string { return d.Name }, m,
+			`SELECT id, `+textColumns+` FROM userdata WHERE %s ORDER BY name`)
 		return err
 	})
 	return all, err
@@ -117,7 +126,7 @@ func (s *Store) ChangeUserData(
 	ctx context.Context, name string, change func(*seedbed.UserDataDocument) error,
 ) (d seedbed.UserDataDocument, err error) {
 	defer s.revised.Wake()
-	err = s.locked(ctx, "change", kindUserData, "userdata", name, func(tx *sqldb.Tx) error {
+	err = s.locked(ctx, "change", kindUserData, name, func(tx *sqldb.Tx) error {
 		was, err := readUserData(ctx, tx, name)
 		if err != nil {
 			return err
@@ -130,6 +139,13 @@ func (s *Store) ChangeUserData(
 		return userDataTexts.set(ctx, tx, name, d.Data, d.ObjectMeta)
 	})
 	return d, err
+}
+
+// PublishUserData says to which other projects a user-data document is published; see [Store.PublishProfile].
+func (s *Store) PublishUserData(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.UserDataDocument) error,
+) (seedbed.UserDataDocument, error) {
+	return publish(ctx, s, kindUserData, name, to, readUserData, checks)
 }
 
 // DeleteUserData removes a user-data document. If profiles use it, DeleteUserData returns an

@@ -3,10 +3,12 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"seedbed"
 	"seedbed/store/access"
+	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
@@ -85,16 +87,24 @@ func checkHook(h seedbed.Hook) error {
 	return checkKeys(h)
 }
 
+// writeProfiles writes which profiles a hook allows: those that its project means by their names.
 func writeProfiles(ctx context.Context, tx *sqldb.Tx, h seedbed.Hook) error {
 	if err := sqldb.Exec(ctx, tx, `DELETE FROM hook_profile WHERE hook = $1`, h.Name); err != nil {
 		return err
 	}
-	for i, p := range h.Profiles {
-		missing := seedbed.Errorf(seedbed.ErrInvalid, "hook %q: profile %q does not exist", h.Name, sqldb.Clean(p, 80))
+	for i, name := range h.Profiles {
+		missing := seedbed.Errorf(seedbed.ErrInvalid, "hook %q: profile %q does not exist", h.Name, sqldb.Clean(name, 80))
+		p, err := catalogue.Resolve(ctx, tx, seedbed.PublishedProfile, seedbed.ProjectOf(h.Name), name)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			err = missing
+		}
+		if err != nil {
+			return err
+		}
 		if err := holdProfile(ctx, tx, p, missing); err != nil {
 			return err
 		}
-		err := sqldb.Exec(ctx, tx, `INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, h.Name, i, p)
+		err = sqldb.Exec(ctx, tx, `INSERT INTO hook_profile (hook, idx, profile) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, h.Name, i, p)
 		if err != nil {
 			return err
 		}
@@ -205,6 +215,11 @@ func complete(ctx context.Context, tx *sqldb.Tx, h *seedbed.Hook) (err error) {
 	if h.Profiles, err = sqldb.List(ctx, tx, sqldb.Value[string], `SELECT profile FROM hook_profile WHERE hook = $1 ORDER BY idx`,
 		h.Name); err != nil {
 		return err
+	}
+	if seedbed.ProjectOf(h.Name) != seedbed.DefaultProject { // its short names are those of its own profiles
+		for i, p := range h.Profiles {
+			h.Profiles[i] = seedbed.Explicit(p)
+		}
 	}
 	h.Keys, err = hookKeys(ctx, tx, h.Name)
 	return err

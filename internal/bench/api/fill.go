@@ -137,6 +137,9 @@ func furnish(ctx context.Context, at place) error {
 		if _, err := db.CreateProfile(ctx, p); err != nil {
 			return err
 		}
+		if _, err := db.PublishProfile(ctx, p.Name, seedbed.Publication{All: true}); err != nil {
+			return err
+		}
 	}
 	if _, err := db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 1, Memory: seedbed.GiB}); err != nil {
 		return err

@@ -110,6 +110,9 @@ func furnish(ctx context.Context, db *sql.DB, requests *intake.Intake, s store) 
 		seedbed.Profile{Name: "small", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"}); err != nil {
 		return err
 	}
+	if _, err := db.PublishProfile(ctx, "small", seedbed.Publication{All: true}); err != nil {
+		return err
+	}
 	h := seedbed.Hook{Name: hookName, Keys: []seedbed.HookKey{{ID: "k1", Secret: hookKey}}}
 	h.Scheme = seedbed.SchemeStandard
 	if _, err = db.CreateHook(ctx, h); err != nil {

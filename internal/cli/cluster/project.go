@@ -223,9 +223,9 @@ func projectRemove(a *cli.App) *cobra.Command {
 		Use: "remove NAME", Short: "Remove a project",
 		Long: `Remove a project. A project that has anything is refused with a list of it, unless
 --everything is given. With that, a plan is shown, and after a question the hooks, tokens
-and endpoints are removed, and then the instances with their disks and the images. A
-protected instance stops the removal before anything is removed, and an image that another
-project uses before the end. The name cannot be used again.`,
+and endpoints are removed, then the instances with their disks, and then profiles, what these
+are made of, and images. A protected instance stops the removal before anything is removed,
+and what another project uses before the end. The name cannot be used again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			name := args[0]
 			if name == seedbed.DefaultProject {
@@ -260,116 +260,4 @@ project uses before the end. The name cannot be used again.`,
 	w.AddTimeout(c)
 	w.Wait = true
 	return c
-}
-
-// belongings is what a project has.
-type belongings struct {
-	// instances and protected are the names of all instances, and of the protected ones. images are
-	// those of its own images.
-	instances, protected, images []string
-	// others is what can be removed without a job, in the order of the removal. Hooks and tokens come
-	// first, so that they make nothing new.
-	others []others
-}
-
-// others are the objects of one kind.
-type others struct {
-	kind   string
-	names  []string
-	remove func(context.Context, string) error
-}
-
-// belongingsOf returns what the project that api acts in has.
-func belongingsOf(ctx context.Context, api *client.Client, project string) (b belongings, err error) {
-	instances, err := api.ListInstances(ctx, seedbed.InstanceQuery{})
-	if err != nil {
-		return b, err
-	}
-	for _, i := range instances {
-		b.instances = append(b.instances, i.Name)
-		if i.Protected {
-			b.protected = append(b.protected, i.Name)
-		}
-	}
-	if b.images, err = imagesOf(ctx, api, project); err != nil {
-		return b, err
-	}
-	hooks, err := api.Hooks(ctx)
-	if err != nil {
-		return b, err
-	}
-	tokens, err := api.Tokens(ctx)
-	if err != nil {
-		return b, err
-	}
-	endpoints, err := api.Endpoints(ctx)
-	b.others = []others{
-		{"hook", cli.Each(hooks, func(h seedbed.Hook) string { return h.Name }), api.DeleteHook},
-		{"token", cli.Each(tokens, func(t seedbed.Token) string { return t.Name }), api.DeleteToken},
-		{"endpoint", cli.Each(endpoints, func(e seedbed.Endpoint) string { return e.Name }), api.DeleteEndpoint},
-	}
-	return b, err
-}
-
-// imagesOf returns the names of the images that belong to a project, and not only are published to it.
-func imagesOf(ctx context.Context, api *client.Client, project string) (names []string, err error) {
-	all, err := api.Images(ctx)
-	for _, i := range all {
-		if seedbed.ProjectOf(i.Name) == project {
-			names = append(names, i.Name)
-		}
-	}
-	return names, err
-}
-
-// tell prints what will be removed with a project.
-func (b belongings) tell(a *cli.App, project string) {
-	line := func(kinds string, names []string) {
-		if len(names) > 0 {
-			fmt.Fprintf(a.Err, "%s of %s: %s\n", kinds, project, cli.Printable(strings.Join(names, ", ")))
-		}
-	}
-	line("instances and their disks", b.instances)
-	line("images", b.images)
-	for _, of := range b.others {
-		line(of.kind+"s", of.names)
-	}
-}
-
-// consequence returns what to say before the removal.
-func (b belongings) consequence() string {
-	text := "Its name cannot be used again."
-	if n := len(b.instances); n > 0 {
-		text = fmt.Sprintf("The disks of its %d instances are destroyed. %s", n, text)
-	}
-	return text
-}
-
-// remove removes what a project has.
-func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, w *cli.WaitFlags) error {
-	for _, of := range b.others {
-		err := cli.ForEach(of.names, func(name string) error {
-			return a.Report(of.remove(ctx, name), "%s %s removed", of.kind, name)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	err := removeEach(ctx, a, api, w, b.instances, func(name string) (seedbed.Receipt, error) {
-		return api.RemoveInstance(ctx, name, "")
-	})
-	if err != nil {
-		return err
-	}
-	return removeEach(ctx, a, api, w, b.images, func(name string) (seedbed.Receipt, error) { return api.RemoveImage(ctx, name) })
-}
-
-// removeEach removes objects whose removals are jobs, and waits for these.
-func removeEach(
-	ctx context.Context, a *cli.App, api *client.Client, w *cli.WaitFlags, names []string, remove func(string) (seedbed.Receipt, error),
-) error {
-	if len(names) == 0 {
-		return nil
-	}
-	return a.FinishEach(ctx, api, w, names, true, remove)
 }

@@ -18,10 +18,12 @@ func projectShare(a *cli.App) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "share KIND NAME", Short: "Publish an object of a project to others",
-		Long: `Say which other projects may use an image or a network, instead of those before. KIND is
-image or network. The object stays its project's: the others cannot change it. A draft is
-used by its own project only, as each new object is. Instances that others have made of
-it are not changed when it is withdrawn. Only the project default publishes to all.`,
+		Long: `Say which other projects may use an object, instead of those before. KIND is image,
+network, profile, system-template, network-template, storage-template, userdata or script.
+The object stays its project's: the others cannot change it. They use a profile as a whole,
+with parts that need not be published. A draft is used by its own project only, as each new
+object is. Instances that others have made of it are not changed when it is withdrawn. Only
+the project default publishes to all.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			kind, err := seedbed.ParsePublishedKind(args[0])
 			if err != nil {

@@ -3,7 +3,6 @@ package profile
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -168,20 +167,21 @@ func orNA(s string) string { return cmp.Or(s, "N/A") }
 
 func composedProfiles() cli.Resource[seedbed.Profile] {
 	return cli.Resource[seedbed.Profile]{
-		All:       cli.Matching(cli.ScriptedProfiles),
+		Some:      cli.Matching(cli.ScriptedProfiles),
+		Project:   func(v seedbed.Profile) string { return seedbed.ProjectOf(v.Name) },
 		None:      "no profiles yet: seedbed provisioner profile add NAME -s SYSTEM -n NETWORK -t STORAGE -x SCRIPT",
 		Unmatched: "no profiles with that name",
 		Head:      []string{"name", "id", "type", "system", "network", "storage", "userdata", "ova", "script", "script arguments"},
 		Row: func(p seedbed.Profile) []string {
 			return []string{
-				p.Name, strconv.FormatInt(p.ID, 10), typeOf(p), orNA(p.System), orNA(p.NetworkTemplate), orNA(p.Storage), orNA(p.Document), orNA(p.OVA),
+				p.Name, cli.Number(int(p.ID)), typeOf(p), orNA(p.System), orNA(p.NetworkTemplate), orNA(p.Storage), orNA(p.Document), orNA(p.OVA),
 				p.Script, strings.Join(p.Arguments, ", "),
 			}
 		},
 		One: cli.Named(cli.ScriptedProfile),
 		Pairs: func(_ *cli.App, p seedbed.Profile) [][2]string {
 			return [][2]string{
-				{"name", p.Name}, {"id", strconv.FormatInt(p.ID, 10)}, {"type", typeOf(p)},
+				{"name", p.Name}, {"id", cli.Number(int(p.ID))}, {"type", typeOf(p)},
 				{"system template", orNA(p.System)}, {"network template", orNA(p.NetworkTemplate)}, {"storage template", orNA(p.Storage)},
 				{"userdata", orNA(p.Document)}, {"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", orNA(p.OVA)},
 				{"params", paramLines(p.Params)}, {"follows", string(cmp.Or(p.Follow, seedbed.FollowLive))},

@@ -4,19 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 	"seedbed/internal/cli"
 )
 
 // document is a named text in the catalogue: user-data or a script.
 type document struct {
-	ID         int64
+	wire.Stored
 	Name, Text string
 }
 
@@ -32,7 +32,7 @@ type documents[T any] struct {
 	change func(c *client.Client, ctx context.Context, t T, text string) error
 	remove func(c *client.Client, ctx context.Context, name string) error
 	one    func(c *client.Client, ctx context.Context, name string) (T, error)
-	all    func(c *client.Client, ctx context.Context, pattern string) ([]T, error)
+	all    func(c *client.Client, ctx context.Context, in seedbed.Scope, pattern string) ([]T, error)
 	of     func(T) document
 	// forced adds --force, by which a document that no guest can use is saved.
 	forced bool
@@ -169,15 +169,17 @@ const shownLines = 4
 func (d *documents[T]) listCmd() *cobra.Command {
 	var long bool
 	c := cli.Resource[T]{
-		All: cli.Matching(d.all), None: "no " + d.plural + " yet", Unmatched: "no " + d.plural + " with that name",
-		Head: []string{"name", "id", "document"},
+		Some:    cli.Matching(d.all),
+		Project: func(t T) string { return seedbed.ProjectOf(d.of(t).Name) },
+		None:    "no " + d.plural + " yet", Unmatched: "no " + d.plural + " with that name",
+		Head: []string{"name", "id", "published", "document"},
 		Row: func(t T) []string {
 			doc := d.of(t)
 			lines := strings.Split(strings.TrimRight(doc.Text, "\n"), "\n")
 			if !long && len(lines) > shownLines {
 				lines = append(lines[:shownLines], "...")
 			}
-			return []string{doc.Name, strconv.FormatInt(doc.ID, 10), strings.Join(lines, "\n")}
+			return []string{doc.Name, cli.Number(int(doc.ID)), cli.PublishedTo(doc.Published), strings.Join(lines, "\n")}
 		},
 	}.List(d.a, "list [LIMIT]", "List "+d.plural)
 	c.Flags().BoolVarP(&long, "long", "l", false, "show all lines of each document, not only the first 4")

@@ -97,15 +97,16 @@ value removes a setting, which then comes from a template, or is unset.`,
 func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
 	return cli.Resource[seedbed.Profile]{
 		Some: cli.Selected(func(api *client.Client, ctx context.Context, s client.Selection) ([]seedbed.Profile, error) {
-			return api.ListProfiles(ctx, seedbed.ProfileQuery{Prefix: s.Where["name"], Limit: s.Limit})
+			return api.ListProfiles(ctx, seedbed.ProfileQuery{Scope: s.Scope, Prefix: s.Where["name"], Limit: s.Limit})
 		}),
+		Project: func(p seedbed.Profile) string { return seedbed.ProjectOf(p.Name) },
 		Filters: []cli.Filter{cli.NameFilter()},
 		None:    "no profiles yet: seedbed profile add NAME --image IMAGE", Unmatched: "no matching profiles",
-		Head: []string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows"},
+		Head: []string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows", "published"},
 		Row: func(p seedbed.Profile) []string {
 			return []string{
 				p.Name, p.Image, cli.Number(p.VCPUs), cli.Size(p.Memory), cli.Size(p.DiskSize), p.Network,
-				string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow),
+				string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow), cli.PublishedTo(p.Published),
 			}
 		},
 		One: cli.Named((*client.Client).Profile), Pairs: profilePairs,
@@ -124,7 +125,7 @@ func profilePairs(a *cli.App, p seedbed.Profile) [][2]string {
 		{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
 		{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", cli.YesOnly(p.VendorDataInUserData)},
 		{"datasource", string(p.Datasource)}, {"metadata options", flags.OptionLine(p.Metadata)}, {"tags", flags.TagLine(p.Tags)},
-		{"added", a.Moment(p.Created)},
+		{"added", a.Moment(p.Created)}, {"published", cli.PublishedTo(p.Published)},
 	}
 }
 

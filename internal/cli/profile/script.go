@@ -29,7 +29,7 @@ func ScriptCommand(a *cli.App) *cobra.Command {
 		},
 		remove: (*client.Client).DeleteScript, one: (*client.Client).Script, all: (*client.Client).Scripts,
 		names:  cli.ScriptNames,
-		of:     func(s wire.Script) document { return document{s.ID, s.Name, s.Text} },
+		of:     func(s wire.Script) document { return document{s.Stored, s.Name, s.Text} },
 		unread: func(name string) wire.Script { return wire.Script{Name: name} },
 	}
 	d.addTo(c)

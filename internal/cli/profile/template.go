@@ -126,19 +126,21 @@ func systemSet(a *cli.App) *cobra.Command {
 
 func systemList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.SystemTemplate]{
-		All:       cli.Matching((*client.Client).SystemTemplates),
+		Some:      cli.Matching((*client.Client).SystemTemplates),
+		Project:   func(v wire.SystemTemplate) string { return seedbed.ProjectOf(v.Name) },
 		None:      "no system templates yet: seedbed template system add NAME -u CPUS -m SIZE",
 		Unmatched: "no system templates with that name",
 		Head: []string{
 			"name", "id", "vcpus", "memory", "serial", "vnc", "vnc bind", "node limit", "selector", "autostart", "migration", "downtime [ms]",
-			"disk bus", "copied",
+			"disk bus", "copied", "published",
 		},
 		Row: func(t wire.SystemTemplate) []string {
 			downtime := strconv.FormatInt(t.MigrationDowntime, 10)
 			return []string{
-				t.Name, strconv.FormatInt(t.ID, 10), strconv.Itoa(t.VCPUs), t.Memory.String(), cli.YesNo(t.Serial), cli.YesNo(t.VNC),
+				t.Name, cli.Number(int(t.ID)), strconv.Itoa(t.VCPUs), t.Memory.String(), cli.YesNo(t.Serial), cli.YesNo(t.VNC),
 				orDash(t.VNCBind), orDash(strings.Join(t.NodeLimit, ",")), orDash(t.NodeSelector), cli.YesNo(t.NodeAutostart),
 				orDash(t.MigrationMethod), downtime, cmp.Or(t.DiskBus, seedbed.BusVirtio), cli.YesNo(t.DiskCopy),
+				cli.PublishedTo(t.Published),
 			}
 		},
 	}.List(a, "list [LIMIT]", "List system templates")

@@ -2,11 +2,11 @@ package profile
 
 import (
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"seedbed"
 	"seedbed/api/client"
 	"seedbed/api/wire"
 	"seedbed/internal/cli"
@@ -42,12 +42,13 @@ from 0. Without a MAC template, addresses are generated randomly.`,
 
 func networkTemplateList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.NetworkTemplate]{
-		All:       cli.Matching((*client.Client).NetworkTemplates),
+		Some:      cli.Matching((*client.Client).NetworkTemplates),
+		Project:   func(v wire.NetworkTemplate) string { return seedbed.ProjectOf(v.Name) },
 		None:      "no network templates yet: seedbed template network add NAME",
 		Unmatched: "no network templates with that name",
-		Head:      []string{"name", "id", "mac template", "networks"},
+		Head:      []string{"name", "id", "mac template", "networks", "published"},
 		Row: func(t wire.NetworkTemplate) []string {
-			return []string{t.Name, strconv.FormatInt(t.ID, 10), orDash(string(t.MAC)), strings.Join(t.VNIs, ", ")}
+			return []string{t.Name, cli.Number(int(t.ID)), orDash(string(t.MAC)), strings.Join(t.VNIs, ", "), cli.PublishedTo(t.Published)}
 		},
 	}.List(a, "list [LIMIT]", "List network templates")
 }

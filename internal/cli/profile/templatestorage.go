@@ -36,10 +36,11 @@ func storageAdd(a *cli.App) *cobra.Command {
 // storageList returns the command that lists storage templates, one line per disk.
 func storageList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.StorageTemplate]{
-		All:       cli.Matching((*client.Client).StorageTemplates),
+		Some:      cli.Matching((*client.Client).StorageTemplates),
+		Project:   func(v wire.StorageTemplate) string { return seedbed.ProjectOf(v.Name) },
 		None:      "no storage templates yet: seedbed template storage add NAME",
 		Unmatched: "no storage templates with that name",
-		Head:      []string{"name", "id", "disk", "pool", "source volume", "size", "filesystem", "arguments", "mountpoint"},
+		Head:      []string{"name", "id", "published", "disk", "pool", "source volume", "size", "filesystem", "arguments", "mountpoint"},
 		Row: func(t wire.StorageTemplate) []string {
 			var disks [][]string
 			for _, d := range t.Disks {
@@ -49,7 +50,7 @@ func storageList(a *cli.App) *cobra.Command {
 					orDash(d.Mountpoint),
 				})
 			}
-			return cli.Stacked([]string{t.Name, strconv.FormatInt(t.ID, 10)}, 7, disks)
+			return cli.Stacked([]string{t.Name, cli.Number(int(t.ID)), cli.PublishedTo(t.Published)}, 7, disks)
 		},
 	}.List(a, "list [LIMIT]", "List storage templates")
 }

@@ -31,7 +31,7 @@ reads. The document "empty" always exists.`,
 		},
 		remove: (*client.Client).DeleteUserData, one: (*client.Client).UserDataDocument, all: (*client.Client).UserDataDocuments,
 		names:  cli.UserdataNames,
-		of:     func(u wire.UserData) document { return document{u.ID, u.Name, u.Data} },
+		of:     func(u wire.UserData) document { return document{u.Stored, u.Name, u.Data} },
 		unread: func(name string) wire.UserData { return wire.UserData{Name: name} },
 	}
 	d.addTo(c)

@@ -61,7 +61,7 @@ the provisioning script named ova or default_ova, which must exist and may be em
 
 func ovaList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.OVA]{
-		All: cli.Matching((*client.Client).OVAs), None: "no OVA images", Unmatched: "no OVA images with that name",
+		Some: cli.Matching((*client.Client).OVAs), None: "no OVA images", Unmatched: "no OVA images with that name",
 		Head: []string{"name", "id", "disk", "size", "pool", "volume", "format"},
 		Row: func(o wire.OVA) []string {
 			var volumes [][]string

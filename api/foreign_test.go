@@ -13,9 +13,7 @@ import (
 )
 
 // shared are the routes in a project that show objects which all projects share.
-var shared = map[string]bool{
-	"GET /profiles/:name": true, "GET /roles/:name": true,
-}
+var shared = map[string]bool{"GET /roles/:name": true}
 
 // named is an object of each kind that paths name, by the segment before its name.
 type named map[string]string
@@ -60,10 +58,14 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 	missing := seedbed.NewJobID()
 	foreign := named{"instances": "web1", "vm": "web1", "jobs": string(job), "tasks": string(job), "status": string(job),
 		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "sessions": s.beginSession(t, "anna").ID,
-		"images": "default%2Fdebian", "networks": "default", "trash": "default", "default": "t9", "": "web1"}
+		"images": "default%2Fdebian", "networks": "default", "trash": "default", "default": "t9", "": "web1",
+		"profiles": "made", "profile": "made", "system": "small", "network": "lan", "storage": "root", "userdata": "doc",
+		"scripts": "scr", "script": "scr", "disks": "sda", "disk": "sda", "vnis": "default", "net": "default"}
 	none := named{"instances": "webX", "vm": "webX", "jobs": string(missing), "tasks": string(missing), "status": string(missing),
 		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "sessions": "0123456789abcdef",
-		"images": "default%2FdebiaX", "networks": "defaulX", "trash": "default", "default": "tX", "": "webX"}
+		"images": "default%2FdebiaX", "networks": "defaulX", "trash": "default", "default": "tX", "": "webX",
+		"profiles": "madX", "profile": "madX", "system": "smalX", "network": "laX", "storage": "rooX", "userdata": "doX",
+		"scripts": "scX", "script": "scX", "disks": "sda", "disk": "sda", "vnis": "default", "net": "default"}
 	for k, v := range none {
 		none[k] = strings.ReplaceAll(v, "X", "x")
 	}
@@ -86,7 +88,8 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 			answer, absent := there.body, strings.Split(none.path(route), "/")
 			for k, part := range strings.Split(foreign.path(route), "/") {
 				if part != absent[k] {
-					answer = strings.ReplaceAll(answer, unescaped(part), unescaped(absent[k]))
+					word := regexp.MustCompile(`\b` + regexp.QuoteMeta(unescaped(part)) + `\b`)
+					answer = word.ReplaceAllString(answer, unescaped(absent[k]))
 				}
 			}
 			if !route.InProject() && there.status != http.StatusForbidden {
@@ -156,7 +159,17 @@ func TestListsTellNothingOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.importImage(t, "draft")
-	s.expect(t, "PUT", "/images/draft/published", `{"projects":["other"]}`, 200)
+	s.expect(t, "POST", "/profiles", `{"name":"draft","image":"debian","vcpus":1,"memory":"512MiB"}`, 201)
+	s.expect(t, "POST", "/templates/system", `{"name":"draft","vcpus":1,"memory":"512MiB"}`, 201)
+	s.expect(t, "POST", "/templates/network", `{"name":"draft"}`, 201)
+	s.expect(t, "POST", "/templates/storage", `{"name":"draft"}`, 201)
+	s.expect(t, "POST", "/userdata", `{"name":"draft","data":"#!x"}`, 201)
+	s.expect(t, "POST", "/scripts", `{"name":"draft","text":"x"}`, 201)
+	for _, path := range []string{
+		"/images", "/profiles", "/templates/system", "/templates/network", "/templates/storage", "/userdata", "/scripts",
+	} {
+		s.expect(t, "PUT", path+"/draft/published", `{"projects":["other"]}`, 200)
+	}
 	for name, after := range read() {
 		if after != before[name] {
 			t.Errorf("%s:\n%s\nand after another project had something new\n%s", name, before[name], after)

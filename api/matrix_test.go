@@ -63,6 +63,7 @@ func secretWorld(t *testing.T) (*server, seedbed.JobID) {
 		encoded("user-data"), encoded("vendor-data")))
 	post("/profiles", fmt.Sprintf(`{"name":"made","system_template":"small","storage_template":"root","script":"scr","arguments":[%q]}`,
 		"pw="+secret("argument")))
+	s.expect(t, "PUT", "/profiles/small/published", `{"all":true}`, 200)
 	post("/hooks", `{"name":"ci","profiles":["small"],"keep_payload":true}`)
 	post("/endpoints", fmt.Sprintf(`{"name":"out","url":%q,"events":["*"]}`, "https://hooks.example/"+secret("url")))
 	must(s.db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "d1", Decision: seedbed.DecisionIgnored,

@@ -39,7 +39,7 @@ func TestObjects(t *testing.T) {
 		{"GET", "/templates/system?limit=0", "", 422, `limit`},
 		{"GET", "/templates/system?name=-", "", 422, `system template`},
 		{"GET", "/templates/system/small", "", 200, `"serial":true`},
-		{"GET", "/templates/system/none", "", 404, `the system template \"none\" does not exist`},
+		{"GET", "/templates/system/none", "", 404, `system template \"none\" does not exist`},
 		{"PUT", "/templates/system/small", `{"vcpus":4,"memory":"2GiB"}`, 200, `{"name":"small","vcpus":4,"memory":"2GiB","id":1,"revision":2,`},
 		{"PUT", "/templates/system/small", `{"name":"other","vcpus":4,"memory":"2GiB"}`, 422, `keeps its name`},
 		{"PUT", "/templates/system/none", `{"vcpus":4,"memory":"2GiB"}`, 404, `does not exist`},
@@ -196,7 +196,7 @@ func TestNativeOVA(t *testing.T) {
 	s.expect(t, "GET", "/ovas", "",
 		200, `[{"name":"vm","volumes":[{"disk":"sda","pool":"default","image":"ova_vm_sda","file":"a.vmdk","format":"vmdk",`)
 	r := s.expect(t, "GET", "/ovas/vm", "", 200, `"id":1,"revision":2`)
-	s.expect(t, "GET", "/ovas/none", "", 404, `the OVA image \"none\" does not exist`)
+	s.expect(t, "GET", "/ovas/none", "", 404, `OVA image \"none\" does not exist`)
 	s.expect(t, "GET", "/templates/system/vm", "", 200, `"ova":"vm"`)
 	if r := s.do(t, "DELETE", "/api/v1/ovas/vm", "", "If-Match", `"0-0"`); r.status != 412 {
 		t.Errorf("%+v", r)

@@ -112,7 +112,7 @@ func TestPages(t *testing.T) {
 		"/instances?state=start":  "expected provisioning, running, stopped",
 		"/instances?name=Web%25":  "lower-case letters",
 		"/instances?after=-":      "lower-case letters",
-		"/instances?profile=a/b":  "profile",
+		"/instances?profile=A/b":  "profile",
 		"/profiles?name=%25":      "letters, digits",
 		"/profiles?limit=0":       "from 1 to 1000",
 		"/jobs?kind=dance":        "expected create, remove",

@@ -100,6 +100,7 @@ func TestSessionOfInstance(t *testing.T) {
 	w := signInWorld(t)
 	w.importImage(t, "debian")
 	w.expect(t, "POST", "/profiles", `{"name":"small","image":"debian","vcpus":1,"memory":"512MiB"}`, 201)
+	w.expect(t, "PUT", "/profiles/small/published", `{"all":true}`, 200)
 	w.provider.SignIn(oidctest.Claims{"sub": "7", "preferred_username": "carl", "groups": []string{"dev"}})
 	carl := w.secretOf(t)
 	for range 2 { // the second is the answer to the first

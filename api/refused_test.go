@@ -112,7 +112,7 @@ func TestRefused(t *testing.T) {
 		{"no certificate", "GET", "/certificates/identity", "", 404, "not signed"},
 		{"access kind", "GET", "/instances/nobody/access?kind=x", "", 404, "nobody"},
 
-		{"profile name", "POST", "/profiles", profile("name", `"a/b"`), 422, "profile name"},
+		{"profile name", "POST", "/profiles", profile("name", `"A/b"`), 422, "profile name"},
 		{"NUL in JSON", "POST", "/profiles", profile("name", `"a\u0000b"`), 422, "profile name"},
 		{"huge name in JSON", "POST", "/profiles", profile("name", quoted(long)), 422, "5000 bytes"},
 		{"no image", "POST", "/profiles", profile("image", `""`), 422, "image name"},

@@ -18,7 +18,19 @@ func (l *lab) withProject() *lab {
 	l.t.Helper()
 	_, err := l.db.CreateProject(l.t.Context(), seedbed.Project{Name: "acme"})
 	l.ok(err)
+	all, err := l.db.ListProfiles(l.t.Context(), seedbed.ProfileQuery{Scope: seedbed.AllProjects()})
+	l.ok(err)
+	for _, p := range all {
+		l.publish(p.Name, "acme")
+	}
 	return l
+}
+
+// publish publishes a profile to these projects only.
+func (l *lab) publish(profile string, projects ...string) {
+	l.t.Helper()
+	_, err := l.db.PublishProfile(l.t.Context(), profile, seedbed.Publication{Projects: projects})
+	l.ok(err)
 }
 
 // web1 returns the instance "web1" of a project, and expects that its domain runs from its volumes.

@@ -34,6 +34,7 @@ func TestWithdrawnImage(t *testing.T) {
 		Expressions: map[string]string{"image": "${param.os}"}}); err != nil {
 		t.Fatal(err)
 	}
+	l.publish("any", "acme")
 	chosen := seedbed.Request{Profile: "any", Params: map[string]any{"os": "debian"}}
 	refused("a draft that a param names", create("web2", chosen))
 	to := func(p seedbed.Publication) {
@@ -61,4 +62,90 @@ func TestWithdrawnImage(t *testing.T) {
 	l.ok(create("web4", seedbed.Request{Profile: "small"}))
 	to(seedbed.Publication{All: true})
 	l.runUntil(l.job(l.intake.Submit(ctx, rebuild, nil)), seedbed.JobSucceeded)
+}
+
+// TestProfilesOfProjects makes instances from a project's own profile, from one that is published to it, and from
+// one that is not. Names without a project are the project's own, before those of the default project.
+func TestProfilesOfProjects(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted).withProject()
+	ctx := t.Context()
+	_, err := l.db.PublishImage(ctx, "debian", seedbed.Publication{Projects: []string{"acme"}})
+	l.ok(err)
+	_, err = l.db.PublishNetwork(ctx, "default", seedbed.Publication{Projects: []string{"acme"}})
+	l.ok(err)
+	create := func(name, profile string) error {
+		_, err := l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Project: "acme", Name: name, Profile: profile}, nil)
+		return err
+	}
+	from := func(name, profile, want string) {
+		t.Helper()
+		l.ok(create(name, profile))
+		i, err := l.db.InstanceByName(ctx, seedbed.Named("acme", name))
+		if l.ok(err); i.Profile != want {
+			t.Errorf("%s of %s is of profile %s, want %s", name, profile, i.Profile, want)
+		}
+	}
+	from("web1", "small", "small")
+	own, err := l.db.CreateProfile(ctx, seedbed.Profile{
+		Name: "acme/small", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, Network: "default"})
+	l.ok(err)
+	if own.Image != "default/debian" {
+		t.Errorf("it is of image %s, want one that means the same in a request", own.Image)
+	}
+	from("web2", "small", "acme/small")
+	from("web3", "default/small", "small")
+	from("web4", "acme/small", "acme/small")
+
+	l.publish("small") // a draft
+	for _, name := range []string{"default/small", "default/none", "shop/small"} {
+		err := create("web5", name)
+		l.want("profile "+name, err, seedbed.ErrInvalid)
+		if want := `profile "` + name + `" does not exist; there are: acme/small`; err == nil || err.Error() != want {
+			t.Errorf("profile %s: %v, want %s", name, err, want)
+		}
+	}
+}
+
+// TestPartsThatRequestsChoose makes instances of a project from another project's profile, whose system template
+// a parameter chooses: one that is published to the first project, and no other.
+func TestPartsThatRequestsChoose(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted).withProject()
+	ctx := t.Context()
+	for _, name := range []string{"fixed", "one", "two"} {
+		_, err := l.db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: name, VCPUs: 2, Memory: seedbed.GiB})
+		l.ok(err)
+	}
+	for name, template := range map[string]string{"direct": "fixed", "chosen": ""} {
+		p := seedbed.Profile{Name: name, Image: "debian", Network: "default", System: template}
+		if template == "" {
+			p.Params = []seedbed.Param{{Name: "size", Type: seedbed.ParamString}}
+			p.Expressions = map[string]string{"system_template": "${param.size}"}
+		}
+		_, err := l.db.CreateProfile(ctx, p)
+		l.ok(err)
+		_, err = l.db.PublishProfile(ctx, name, seedbed.Publication{Projects: []string{"acme"}})
+		l.ok(err)
+	}
+	_, err := l.db.PublishSystemTemplate(ctx, "two", seedbed.Publication{Projects: []string{"acme"}})
+	l.ok(err)
+	create := func(project, name, profile, size string) error {
+		req := seedbed.Request{Action: seedbed.DoCreate, Project: project, Name: name, Profile: profile}
+		if size != "" {
+			req.Params = map[string]any{"size": size}
+		}
+		_, err := l.intake.Submit(ctx, req, nil)
+		return err
+	}
+	l.ok(create("acme", "web1", "direct", ""))
+	l.ok(create("acme", "web2", "chosen", "two"))
+	l.ok(create("default", "web1", "chosen", "one"))
+	for _, size := range []string{"one", "none", "default/one"} {
+		err := create("acme", "web3", "chosen", size)
+		l.want("the template "+size, err, seedbed.ErrInvalid)
+		if want := "profile chosen uses system template " + size + ", which does not exist"; err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", size, err, want)
+		}
+	}
 }

@@ -322,7 +322,7 @@ func checkQualifiedNames(t *testing.T, db *DB) {
 		t.Errorf("the audit log for a tenant: %+v", audit)
 	}
 	h := do(db.Hook(ctx, "acme/shop"))(t)
-	if h.Project != "acme" || h.Scheme != seedbed.SchemeGitHub || len(h.Keys) != 1 || !slices.Equal(h.Profiles, []string{"small"}) {
+	if h.Project != "acme" || h.Scheme != seedbed.SchemeGitHub || len(h.Keys) != 1 || !slices.Equal(h.Profiles, []string{"default/small"}) {
 		t.Errorf("hook %+v", h)
 	}
 	e := do(db.Endpoint(ctx, "acme/shop"))(t)

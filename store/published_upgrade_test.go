@@ -63,8 +63,14 @@ func checkPublished(t *testing.T, db *DB) {
 		t.Errorf("image former is %s, %v", name, err)
 	}
 	var rows int
-	if err := db.sql.Write.QueryRow(`SELECT COUNT(*) FROM published WHERE project = '*'`).Scan(&rows); err != nil || rows != 3 {
-		t.Errorf("%d rows, %v: want those of the image, the network and the profile", rows, err)
+	if err := db.sql.Write.QueryRow(`SELECT COUNT(*) FROM published WHERE project = '*'`).Scan(&rows); err != nil || rows != 5 {
+		t.Errorf("%d rows, %v: want those of the image, the network, the profile, and the empty document and script", rows, err)
+	}
+	if name, err := db.Resolve(ctx, seedbed.PublishedUserData, "acme", "web"); !errors.Is(err, seedbed.ErrNotFound) {
+		t.Errorf("document web, which no other project could see, is %s, %v", name, err)
+	}
+	if got := do(db.Resolve(ctx, seedbed.PublishedProfile, "acme", "small"))(t); got != "small" {
+		t.Errorf("profile small is %s", got)
 	}
 	if p := do(db.Profile(ctx, "small"))(t); p.Image != "debian" || p.Revision != 3 {
 		t.Errorf("profile %+v", p)

@@ -17,6 +17,9 @@ func TestForeignInstances(t *testing.T) {
 	if _, err := i.db.CreateProject(t.Context(), seedbed.Project{Name: "acme"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := i.db.PublishProfile(t.Context(), "small", seedbed.Publication{Projects: []string{"acme"}}); err != nil {
+		t.Fatal(err)
+	}
 	key := []seedbed.HookKey{{ID: "k1", Secret: hookKey}}
 	for _, h := range []seedbed.Hook{
 		{Name: "acme/own", Project: "acme", Actions: seedbed.Actions(), Keys: key},

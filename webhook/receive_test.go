@@ -237,6 +237,10 @@ func TestProfileOfARebuild(t *testing.T) {
 // profiled knows instances of one profile.
 type profiled struct{ profile string }
 
+func (profiled) Resolve(_ context.Context, _ seedbed.PublishedKind, _, name string) (string, error) {
+	return name, nil
+}
+
 func (profiled) Hook(context.Context, string) (seedbed.Hook, error) { return seedbed.Hook{}, nil }
 
 func (p profiled) InstanceByName(_ context.Context, n seedbed.InstanceName) (seedbed.Instance, error) {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,11 @@ func (d directory) InstanceByName(_ context.Context, n seedbed.InstanceName) (se
 		return i, seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", n.Name)
 	}
 	return i, nil
+}
+
+// Resolve finds each name in the project itself.
+func (d directory) Resolve(_ context.Context, _ seedbed.PublishedKind, project, name string) (string, error) {
+	return seedbed.Qualified(cmp.Or(project, seedbed.DefaultProject), name), nil
 }
 
 // ledger is a Submit that answers every request with err, or a new job.

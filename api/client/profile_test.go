@@ -29,7 +29,7 @@ func TestProfileIsSentWhole(t *testing.T) {
 	v := reflect.ValueOf(p)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "ID", "Revision", "Created", "Changed":
+		case "ID", "Revision", "Created", "Changed", "Published":
 		default:
 			if v.Field(i).IsZero() {
 				t.Errorf("the test does not set %s", name)

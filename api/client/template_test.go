@@ -148,7 +148,7 @@ func TestObjectLists(t *testing.T) {
 		"": {[]string{"ab", "abc"}, "limit=1000"}, "^a": {[]string{"ab", "abc"}, "limit=1000&name=a"}, "b$": {[]string{"ab"}, "limit=1000"},
 		"^ab$": {[]string{"ab"}, "limit=1000&name=ab"}, "none": {[]string{}, "limit=1000"}, "^": {[]string{"ab", "abc"}, "limit=1000"},
 	} {
-		all, err := c.Scripts(ctx, pattern)
+		all, err := c.Scripts(ctx, seedbed.Scope{}, pattern)
 		names := []string{}
 		for _, s := range all {
 			names = append(names, s.Name)
@@ -158,7 +158,7 @@ func TestObjectLists(t *testing.T) {
 		}
 	}
 	asked = ""
-	if all, err := c.Scripts(ctx, "^a b"); err != nil || all == nil || len(all) != 0 || asked != "" {
+	if all, err := c.Scripts(ctx, seedbed.Scope{}, "^a b"); err != nil || all == nil || len(all) != 0 || asked != "" {
 		t.Errorf("what no name starts with: %v, %v, asked for %s", all, err, asked)
 	}
 }

@@ -89,6 +89,7 @@ var requests = []struct {
 	{seedbed.Profile{}, map[string]string{
 		"name": argument, "expressions": "the flags whose text may be an expression",
 		"id": server, "revision": server, "created": server, "changed": server,
+		"published": "project share",
 	}},
 }
 

@@ -7,6 +7,7 @@ var objectCommands = map[string][]string{
 	"create": {
 		"{held} --image debian --dry-run", "{held} --image none", "new --image {image} --dry-run", "new --image {image} --no-wait",
 		"new --image debian --network {network} --dry-run", "new --image debian --network {network} --no-wait",
+		"new --profile {profile} --dry-run", "new --profile {profile} --no-wait",
 		"new --image debian --after {instance} --no-wait", "new --image debian --node {node} --no-wait",
 	},
 
@@ -51,15 +52,19 @@ var objectCommands = map[string][]string{
 	"orphan undo": {"{job}", "{short-job}"},
 	"orphan list": {"--node {node}"},
 
-	"image add":     {"{held} {file} --no-wait", "{held} none --no-wait", "{image} none --dry-run"},
-	"image upload":  {"{held} {file} --no-wait"},
-	"image list":    {"--name {image}"},
-	"image show":    {"{image}"},
-	"image remove":  {"{image}"},
-	"network show":  {"{network}"},
-	"network set":   {"{network} --identity imdsv2"},
-	"network list":  {"--name {network}"},
-	"project share": {"image {image} --draft", "network {network} --draft", "image mine --with {project}"},
+	"image add":    {"{held} {file} --no-wait", "{held} none --no-wait", "{image} none --dry-run"},
+	"image upload": {"{held} {file} --no-wait"},
+	"image list":   {"--name {image}"},
+	"image show":   {"{image}"},
+	"image remove": {"{image}"},
+	"network show": {"{network}"},
+	"network set":  {"{network} --identity imdsv2"},
+	"network list": {"--name {network}"},
+	"project share": {
+		"profile {profile} --draft", "system-template {system} --draft", "network-template {lan} --draft",
+		"storage-template {storage} --draft", "userdata {userdata} --draft", "script {script} --draft", "image {image} --draft",
+		"network {network} --draft", "image mine --with {project}",
+	},
 
 	"hook add": {
 		"{held} --no-save --secret-file {secret}", "{held-of} --no-save --secret-file {secret}",
@@ -130,32 +135,40 @@ var objectCommands = map[string][]string{
 
 	"role add": {"{role} --allow job.read"},
 
-	"profile add": {"{profile} --image none"},
+	"profile add": {
+		"{held} --image none", "{held-of} --image debian", "new --image {image}",
+		"new --system-template {system} --image debian", "new --image debian --network-template {lan}", "new --storage-template {storage}",
+		"new --image debian --userdata-document {userdata}", "new --image debian --script {script}",
+	},
+	"profile list":   {"--name {profile}"},
+	"profile show":   {"{profile}"},
+	"profile set":    {"{profile} --vcpus 2"},
+	"profile remove": {"{profile}"},
 
-	"provisioner profile add": {"{profile} --system-template {system} --script {script}"},
+	"provisioner profile add": {"{held} --system-template {system} --script {script}"},
 
-	"provisioner create": {"{held} none", "{held} none --no-define --no-wait"},
+	"provisioner create": {"{held} none", "{held} none --no-define --no-wait", "new {profile} --no-wait"},
 
-	"template system add":          {"{system} --vcpus 1 --vram 512MiB"},
+	"template system add":          {"{held} --vcpus 1 --vram 512MiB", "{held-of} --vcpus 1 --vram 512MiB"},
 	"template system set":          {"{system} --vcpus 2"},
 	"template system list":         {"{system}"},
 	"template system remove":       {"{system}"},
-	"template network add":         {"{lan}"},
+	"template network add":         {"{held}", "{held-of}"},
 	"template network list":        {"{lan}"},
 	"template network remove":      {"{lan}"},
 	"template network vni add":     {"{lan} {network}"},
 	"template network vni remove":  {"{lan} {network}"},
-	"template storage add":         {"{storage}"},
+	"template storage add":         {"{held}", "{held-of}"},
 	"template storage list":        {"{storage}"},
 	"template storage remove":      {"{storage}"},
 	"template storage disk add":    {"{storage} sdb --pool default"},
 	"template storage disk remove": {"{storage} sda"},
-	"userdata add":                 {"{userdata} {file}"},
+	"userdata add":                 {"{held} {file}", "{held-of} {file}"},
 	"userdata list":                {"{userdata}"},
 	"userdata show":                {"{userdata}"},
 	"userdata set":                 {"{userdata} {file}"},
 	"userdata remove":              {"{userdata}"},
-	"script add":                   {"{script} {file}"},
+	"script add":                   {"{held} {file}", "{held-of} {file}"},
 	"script list":                  {"{script}"},
 	"script show":                  {"{script}"},
 	"script set":                   {"{script} {file}"},
@@ -183,6 +196,5 @@ var objectless = map[string]string{
 	"connection list": locally, "connection remove": locally, "connection use": locally,
 	"hook send": "it calls the receiver of webhooks, to which the hook's secret counts, not a token",
 
-	"profile show": shared, "profile list": shared, "role show": shared, "role list": shared,
-	"role set": shared, "role remove": shared, "profile set": shared, "profile remove": shared,
+	"role show": shared, "role list": shared, "role set": shared, "role remove": shared,
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -90,7 +91,7 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	for _, kind := range []string{"instance", "image", "network", "person", "held"} {
 		n[kind] = kind + suffix
 	}
-	for _, kind := range []string{"hook", "endpoint", "token"} {
+	for _, kind := range []string{"hook", "endpoint", "token", "profile", "system", "lan", "storage", "userdata", "script"} {
 		n[kind] = seedbed.Qualified(project, kind+suffix)
 	}
 	n["held-of"] = seedbed.Qualified(project, n["held"])
@@ -114,6 +115,15 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	for _, kind := range []string{"token", "held"} {
 		c.must(t, "token add "+n[kind]+" --role viewer"+in)
 	}
+	for _, name := range []string{"", n["held"]} {
+		c.must(t, "template system add "+cmp.Or(name, n["system"])+" -u 1 -m 512"+in)
+		c.must(t, "template network add "+cmp.Or(name, n["lan"])+in)
+		c.must(t, "template storage add "+cmp.Or(name, n["storage"])+in)
+		c.must(t, "userdata add "+cmp.Or(name, n["userdata"])+" "+filepath.Join(c.dir, "cloud.yaml")+in)
+		c.must(t, "script add "+cmp.Or(name, n["script"])+" "+filepath.Join(c.dir, "install.py")+in)
+		c.must(t, "profile add "+cmp.Or(name, n["profile"])+" --image debian"+in)
+	}
+	c.must(t, "template storage disk add "+n["storage"]+" sda -p default -i default/debian"+in)
 	c.must(t, "create "+n["held"]+" --image debian"+in)
 	c.must(t, "create gone"+suffix+" --image debian"+in)
 	c.must(t, "vm remove gone"+suffix+" -y"+in)
@@ -148,19 +158,13 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 // ofAll makes the objects of the installation that have no project.
 func (c *caller) ofAll(t *testing.T) objects {
 	t.Helper()
-	n := objects{"node": "hv1", "domain": "old", "role": "starter", "profile": "shop", "system": "small", "lan": "lan", "storage": "root",
-		"userdata": "cloud", "script": "install", "ova": "machine"}
+	n := objects{"node": "hv1", "domain": "old", "role": "starter", "ova": "machine"}
 	disk := c.file(t, "disk", "a disk")
 	c.must(t, "image add debian "+disk)
 	c.must(t, "project share image debian --all")
 	c.must(t, "role add starter --allow instance.read")
-	c.must(t, "template system add small -u 1 -m 512")
-	c.must(t, "template network add lan")
-	c.must(t, "template storage add root")
-	c.must(t, "template storage disk add root sda -p default -i debian")
-	c.must(t, "userdata add cloud "+c.file(t, "cloud.yaml", "#cloud-config\n"))
-	c.must(t, "script add install "+c.file(t, "install.py", "def install(**kwargs):\n    pass\n"))
-	c.must(t, "profile add shop --image debian")
+	c.file(t, "cloud.yaml", "#cloud-config\n")
+	c.file(t, "install.py", "def install(**kwargs):\n    pass\n")
 	return n
 }
 
@@ -295,7 +299,10 @@ func TestForeignObjectsOfCommands(t *testing.T) {
 	state := func() string {
 		all := ""
 		for _, project := range []string{"default", "beta"} {
-			for _, list := range []string{"vm", "job", "image", "network", "hook", "endpoint", "token", "trash"} {
+			for _, list := range []string{
+				"vm", "job", "image", "network", "hook", "endpoint", "token", "trash", "profile", "template system", "template network",
+				"template storage", "userdata", "script",
+			} {
 				all += c.must(t, list+" list -f json --project "+project)
 			}
 		}
@@ -324,6 +331,9 @@ func TestForeignObjectsOfCommands(t *testing.T) {
 					}
 					foreign, none := c.run(t.Context(), secret, one...), c.run(t.Context(), secret, other...)
 					compared++
+					if strings.Contains(foreign.err, "usage: ") {
+						t.Errorf("seedbed %s: %v: the row is not a command line", strings.Join(one, " "), foreign)
+					}
 					if foreign.without(one, other) != none.without(one, other) {
 						t.Errorf("as %s of acme: seedbed %s: %v\nbut seedbed %s: %v", role, strings.Join(one, " "), foreign,
 							strings.Join(other, " "), none)

@@ -30,7 +30,7 @@ func TestTailor(t *testing.T) {
 	profile.System = "small"
 	profile.Arguments = []string{"host=${vm.name}", "role=${param.role}", "half=$(system.memory / 2)", "shell=$${HOME}"}
 	profile.Params = []seedbed.Param{{Name: "role", Type: seedbed.ParamEnum, Values: []string{"db", "web"}, Default: textOf("web")}}
-	c, err := in.tailor(t.Context(), profile, "web3", map[string]any{"role": "db"}, []string{})
+	c, err := in.tailor(t.Context(), profile, seedbed.InDefault("web3"), map[string]any{"role": "db"}, []string{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestTailorArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := in.tailor(t.Context(), profile, "web3", test.params, nil)
+			_, err := in.tailor(t.Context(), profile, seedbed.InDefault("web3"), test.params, nil)
 			if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v; want %q", err, test.want)
 			}

@@ -70,19 +70,20 @@ func testProfiles(b *bench) {
 	made := get(b.CreateProfile(ctx, webProfile()))(b)
 	wanted := webProfile()
 	wanted.Ready, wanted.Revision, wanted.Datasource, wanted.Follow = seedbed.ReadyMetadata, 1, seedbed.DatasourceEC2, seedbed.FollowPinned
+	wanted.Published = &seedbed.Publication{Projects: []string{}}
 	b.equal(made, wanted, cmpopts.IgnoreFields(seedbed.Profile{}, "ID", "Created", "Changed"))
 	if made.Created.IsZero() || !made.Created.Equal(made.Changed) {
 		b.Fatalf("created %v, changed %v", made.Created, made.Changed)
 	}
 	b.equal(get(b.Profile(ctx, "web"))(b), made)
-	b.equal(get(b.Profiles(ctx))(b), []seedbed.Profile{made})
+	b.equal(get(b.ListProfiles(ctx, seedbed.ProfileQuery{Scope: seedbed.AllProjects()}))(b), []seedbed.Profile{made})
 	_, err := b.CreateProfile(ctx, webProfile())
 	b.want(err, seedbed.ErrExists, `profile "web" already exists`)
 	_, err = b.Profile(ctx, "Web")
 	b.want(err, seedbed.ErrNotFound, `profile "Web"`)
 	b.must(b.DeleteProfile(ctx, "web"))
 	b.want(b.DeleteProfile(ctx, "web"), seedbed.ErrNotFound, `profile "web"`)
-	b.equal(get(b.Profiles(ctx))(b), []seedbed.Profile{})
+	b.equal(get(b.ListProfiles(ctx, seedbed.ProfileQuery{Scope: seedbed.AllProjects()}))(b), []seedbed.Profile{})
 }
 
 func testProfileRefs(b *bench) {

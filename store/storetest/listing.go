@@ -39,6 +39,7 @@ func testListProfiles(b *bench) {
 		get(b.CreateProfile(ctx, p))(b)
 	}
 	names := func(q seedbed.ProfileQuery) (names []string) {
+		q.Scope = seedbed.AllProjects()
 		for _, p := range get(b.ListProfiles(ctx, q))(b) {
 			names = append(names, p.Name)
 		}

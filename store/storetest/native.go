@@ -40,15 +40,15 @@ func testOneSpace(b *bench) {
 	scripted.Name = "plain"
 	_, err = b.CreateProfile(ctx, scripted)
 	b.want(err, seedbed.ErrExists, `the profile "plain" already exists`)
-	all := get(b.ListProfiles(ctx, seedbed.ProfileQuery{}))(b)
+	all := get(b.ListProfiles(ctx, seedbed.ProfileQuery{Scope: seedbed.AllProjects()}))(b)
 	if len(all) != 2 || all[0].Name != "plain" || all[0].Script != "" || all[0].Image != "debian" || all[0].Follow != seedbed.FollowPinned ||
 		all[1].Name != "web" || all[1].Script != scripted.Script || all[1].System != scripted.System || all[1].Follow != seedbed.FollowLive {
 		b.Fatalf("%+v", all)
 	}
 	b.equal(get(b.ScriptedProfiles(ctx, seedbed.NameMatch{}))(b), all[1:])
 	b.equal(get(b.ProfilesWith(ctx, "cloud"))(b), all[1:])
-	b.equal(get(b.ProfileNames(ctx, 5))(b), []string{"plain", "web"})
-	b.equal(get(b.ProfileNames(ctx, 1))(b), []string{"plain"})
+	b.equal(get(b.ProfileNames(ctx, seedbed.DefaultProject, 5))(b), []string{"plain", "web"})
+	b.equal(get(b.ProfileNames(ctx, seedbed.DefaultProject, 1))(b), []string{"plain"})
 	// A name that is free again is free with and without a script.
 	b.must(b.DeleteProfile(ctx, "plain"))
 	get(b.CreateProfile(ctx, scripted))(b)
@@ -84,7 +84,7 @@ func testNameRace(b *bench) {
 		}
 	})
 	count := 0
-	for _, e := range get(b.ListProfiles(ctx, seedbed.ProfileQuery{}))(b) {
+	for _, e := range get(b.ListProfiles(ctx, seedbed.ProfileQuery{Scope: seedbed.AllProjects()}))(b) {
 		if e.Name == "both" {
 			count++
 		}

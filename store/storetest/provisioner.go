@@ -50,7 +50,7 @@ func testTexts(b *bench) {
 	}
 	_, err := b.CreateUserData(ctx, "multi", "")
 	b.want(err, seedbed.ErrExists, `the userdata document "multi" already exists`)
-	_, err = b.CreateUserData(ctx, "a/b", "")
+	_, err = b.CreateUserData(ctx, "A/b", "")
 	b.want(err, seedbed.ErrInvalid)
 	_, err = b.CreateUserData(ctx, "nul", "a\x00b")
 	b.want(err, seedbed.ErrInvalid, "NUL")
@@ -99,7 +99,7 @@ func testProvisionerProfiles(b *bench) {
 	p := profileOf("web")
 	p.Arguments = []string{"a=b|c", "d="}
 	made := get(b.CreateProfile(ctx, p))(b)
-	p.Revision = 1
+	p.Revision, p.Published = 1, &seedbed.Publication{Projects: []string{}}
 	b.equal(made, p, cmpopts.IgnoreFields(seedbed.Profile{}, "ID", "Created", "Changed"))
 	_, err := b.CreateProfile(ctx, p)
 	b.want(err, seedbed.ErrExists, `the profile "web" already exists`)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"seedbed"
 )
@@ -13,6 +14,8 @@ var publishedCases = map[string]func(*bench){
 	"publish a network":  testPublishNetwork,
 	"removed image":      testUnpublishedWithImage,
 	"parts":              testPartsOfProjects,
+	"catalogue":          testCatalogueOfProjects,
+	"used by others":     testPartUsedByOthers,
 	"in use":             testImageUsedByOthers,
 	"job of its project": testImageJobs,
 }
@@ -203,4 +206,193 @@ func testImageJobs(b *bench) {
 	b.want(err, seedbed.ErrInvalid, `project "none" does not exist`)
 	_, err = b.Accept(ctx, importOf("acme/a/b"))
 	b.want(err, seedbed.ErrInvalid)
+}
+
+// shelf is where the objects of one kind are that a project can publish, besides images and networks.
+type shelf struct {
+	kind    seedbed.PublishedKind
+	create  func(name string) error
+	publish func(name string, to seedbed.Publication, refused error) (*seedbed.Publication, error)
+	change  func(name string) error
+	remove  func(name string) error
+	list    func(m seedbed.NameMatch) (names []string, to []*seedbed.Publication)
+}
+
+// shelfOf returns the shelf of a kind, with the methods of the store for it.
+func shelfOf[T any](
+	b *bench, kind seedbed.PublishedKind, create func(name string) error, of func(T) (string, *seedbed.Publication),
+	publish func(context.Context, string, seedbed.Publication, ...func(T) error) (T, error),
+	change func(context.Context, string, func(*T) error) (T, error), remove func(context.Context, string, ...func(T) error) error,
+	list func(context.Context, seedbed.NameMatch) ([]T, error),
+) shelf {
+	ctx := context.Background()
+	return shelf{
+		kind: kind, create: create,
+		publish: func(name string, to seedbed.Publication, refused error) (*seedbed.Publication, error) {
+			v, err := publish(ctx, name, to, func(T) error { return refused })
+			_, is := of(v)
+			return is, err
+		},
+		change: func(name string) error {
+			_, err := change(ctx, name, func(*T) error { return nil })
+			return err
+		},
+		remove: func(name string) error { return remove(ctx, name) },
+		list: func(m seedbed.NameMatch) (names []string, to []*seedbed.Publication) {
+			for _, v := range get(list(ctx, m))(b) {
+				name, is := of(v)
+				names, to = append(names, name), append(to, is)
+			}
+			return names, to
+		},
+	}
+}
+
+// shelves returns those of all kinds.
+func (b *bench) shelves() []shelf {
+	ctx := context.Background()
+	done := func(_ any, err error) error { return err }
+	return []shelf{
+		shelfOf(b, seedbed.PublishedSystemTemplate, func(name string) error {
+			return done(b.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: name, VCPUs: 1, Memory: seedbed.GiB}))
+		}, func(t seedbed.SystemTemplate) (string, *seedbed.Publication) { return t.Name, t.Published },
+			b.PublishSystemTemplate, b.ChangeSystemTemplate, b.DeleteSystemTemplate, b.SystemTemplates),
+		shelfOf(b, seedbed.PublishedNetworkTemplate, func(name string) error { return done(b.CreateNetworkTemplate(ctx, name, "")) },
+			func(t seedbed.NetworkTemplate) (string, *seedbed.Publication) { return t.Name, t.Published },
+			b.PublishNetworkTemplate, b.ChangeNetworkTemplate, b.DeleteNetworkTemplate, b.NetworkTemplates),
+		shelfOf(b, seedbed.PublishedStorageTemplate, func(name string) error { return done(b.CreateStorageTemplate(ctx, name)) },
+			func(t seedbed.StorageTemplate) (string, *seedbed.Publication) { return t.Name, t.Published },
+			b.PublishStorageTemplate, b.ChangeStorageTemplate, b.DeleteStorageTemplate, b.StorageTemplates),
+		shelfOf(b, seedbed.PublishedUserData, func(name string) error { return done(b.CreateUserData(ctx, name, "#!x")) },
+			func(d seedbed.UserDataDocument) (string, *seedbed.Publication) { return d.Name, d.Published },
+			b.PublishUserData, b.ChangeUserData, b.DeleteUserData, b.UserDataDocuments),
+		shelfOf(b, seedbed.PublishedScript, func(name string) error { return done(b.CreateScript(ctx, name, "x")) },
+			func(s seedbed.Script) (string, *seedbed.Publication) { return s.Name, s.Published },
+			b.PublishScript, b.ChangeScript, b.DeleteScript, b.Scripts),
+		shelfOf(b, seedbed.PublishedProfile, func(name string) error {
+			p := seedbed.NewScripted(name, "default/"+seedbed.Empty)
+			p.System, p.NetworkTemplate, p.Storage = "default/small", "default/lan", "default/root"
+			return done(b.CreateProfile(ctx, p))
+		}, func(p seedbed.Profile) (string, *seedbed.Publication) { return p.Name, p.Published },
+			b.PublishProfile, b.ChangeProfile, b.DeleteProfile, b.ScriptedProfiles),
+	}
+}
+
+// A project has objects of its own of each kind, with names that others may have too. They are drafts until they
+// are published, and again after they were removed.
+func testCatalogueOfProjects(b *bench) {
+	b.owners()
+	b.templates()
+	own := seedbed.NameMatch{Text: "o", Start: true, Project: "acme"}
+	for _, s := range b.shelves() {
+		b.must(s.create("one"))
+		b.must(s.create("acme/one"))
+		b.must(s.create("acme/two"))
+		b.want(s.create("acme/one"), seedbed.ErrExists, `"acme/one" already exists`)
+		b.want(s.create("none/one"), seedbed.ErrInvalid, `project "none" does not exist`)
+		b.want(s.create("acme/a/b"), seedbed.ErrInvalid)
+		named := func(project, name, want string) {
+			b.Helper()
+			got, err := b.Resolve(context.Background(), s.kind, project, name)
+			if want == "" {
+				b.want(err, seedbed.ErrNotFound)
+				b.equal(err.Error(), fmt.Sprintf("%s %q does not exist", s.kind.Noun(), name))
+			} else if b.must(err); got != want {
+				b.Errorf("%s %s of %s is %s, want %s", s.kind, name, project, got, want)
+			}
+		}
+		named("acme", "one", "acme/one")
+		named("acme", "default/one", "")
+		named("shop", "acme/one", "")
+		named("shop", "one", "")
+		named("default", "one", "one")
+
+		names, to := s.list(own)
+		b.equal(names, []string{"acme/one"})
+		b.equal(to, []*seedbed.Publication{draft()})
+		names, _ = s.list(seedbed.NameMatch{Text: "one", Start: true, End: true, Project: "acme"})
+		b.equal(names, []string{"acme/one"})
+		names, _ = s.list(seedbed.NameMatch{Project: "shop"})
+		b.equal(len(names), 0)
+
+		refused := seedbed.Errorf(seedbed.ErrConflict, "no")
+		_, err := s.publish("acme/one", seedbed.Publication{All: true}, refused)
+		b.want(err, seedbed.ErrConflict)
+		_, err = s.publish("acme/none", seedbed.Publication{All: true}, nil)
+		b.want(err, seedbed.ErrNotFound)
+		_, err = s.publish("acme/one", seedbed.Publication{All: true, Projects: []string{"shop"}}, nil)
+		b.want(err, seedbed.ErrInvalid)
+		is := get(s.publish("acme/one", seedbed.Publication{Projects: []string{"shop", "acme", "shop"}}, nil))(b)
+		b.equal(is, &seedbed.Publication{Projects: []string{"shop"}})
+		named("shop", "acme/one", "acme/one")
+		named("default", "acme/one", "")
+		b.must(s.change("acme/one"))
+		_, to = s.list(own)
+		b.equal(to, []*seedbed.Publication{is})
+		b.equal(get(s.publish("one", seedbed.Publication{All: true}, nil))(b), &seedbed.Publication{All: true, Projects: []string{}})
+		named("shop", "one", "one")
+		named("acme", "one", "acme/one")
+		named("acme", "default/one", "one")
+
+		b.must(s.remove("acme/one"))
+		named("acme", "one", "one")
+		b.must(s.create("acme/one"))
+		named("shop", "acme/one", "")
+		_, to = s.list(own)
+		b.equal(to, []*seedbed.Publication{draft()})
+	}
+	shown := func(in seedbed.Scope, prefix string) (names []string) {
+		for _, p := range get(b.ListProfiles(context.Background(), seedbed.ProfileQuery{Scope: in, Prefix: prefix}))(b) {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	b.equal(shown(seedbed.InProject("acme"), ""), []string{"acme/one", "acme/two", "one"})
+	b.equal(shown(seedbed.InProject("acme"), "o"), []string{"acme/one", "one"})
+	b.equal(shown(seedbed.InProject("acme"), "acme/t"), []string{"acme/two"})
+	b.equal(shown(seedbed.InProject("shop"), ""), []string{"one"})
+	b.equal(shown(seedbed.AllProjects(), ""), []string{"acme/one", "acme/two", "one"})
+	b.want(b.DeleteProject(context.Background(), "acme"), seedbed.ErrInUse,
+		"profile acme/one", "system template acme/one", "script acme/one, acme/two")
+}
+
+// templates makes templates that are published to all, for profiles.
+func (b *bench) templates() {
+	ctx, all := context.Background(), seedbed.Publication{All: true}
+	get(b.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 1, Memory: seedbed.GiB}))(b)
+	get(b.PublishSystemTemplate(ctx, "small", all))(b)
+	get(b.CreateNetworkTemplate(ctx, "lan", ""))(b)
+	get(b.PublishNetworkTemplate(ctx, "lan", all))(b)
+	get(b.CreateStorageTemplate(ctx, "root"))(b)
+	get(b.PublishStorageTemplate(ctx, "root", all))(b)
+}
+
+// A template is not removed while profiles of other projects refer to it. Only who may learn of them is told which.
+// A profile keeps what was withdrawn.
+func testPartUsedByOthers(b *bench) {
+	ctx := context.Background()
+	b.owners()
+	b.templates()
+	get(b.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "acme/big", VCPUs: 1, Memory: seedbed.GiB}))(b)
+	p := seedbed.NewScripted("shop/web", seedbed.Empty)
+	p.System, p.NetworkTemplate, p.Storage = "acme/big", "lan", "root"
+	_, err := b.CreateProfile(ctx, p)
+	b.want(err, seedbed.ErrInvalid, `system template "acme/big"`, "does not exist")
+	get(b.PublishSystemTemplate(ctx, "acme/big", seedbed.Publication{Projects: []string{"shop"}}))(b)
+	made := get(b.CreateProfile(ctx, p))(b)
+	b.equal([]string{made.System, made.NetworkTemplate, made.Script}, []string{"acme/big", "default/lan", "default/" + seedbed.Empty})
+	parts := get(b.Parts(ctx, "shop/web", seedbed.PartNames{System: made.System, Network: made.NetworkTemplate}))(b)
+	b.equal([]string{parts.System.Name, parts.Network.Name}, []string{"acme/big", "lan"})
+	remove := func(c *seedbed.Change) error { return b.DeleteSystemTemplate(seedbed.WithChange(ctx, c), "acme/big") }
+	err = remove(&seedbed.Change{Actor: "token acme/ci", Role: seedbed.RoleAdmin, Project: "acme"})
+	b.want(err, seedbed.ErrInUse, `the system template "acme/big" is used by other projects`)
+	if strings.Contains(err.Error(), "shop") {
+		b.Errorf("%v: it names who uses it", err)
+	}
+	b.want(remove(&seedbed.Change{Actor: "uid 0", Role: seedbed.RoleAdmin, Project: "default", Installation: true}), seedbed.ErrInUse,
+		`is used by profile "shop/web"`)
+	get(b.PublishSystemTemplate(ctx, "acme/big", seedbed.Publication{}))(b)
+	_, err = b.Parts(ctx, "shop/web", seedbed.PartNames{System: made.System})
+	b.want(err, seedbed.ErrInvalid, `"acme/big"`)
+	b.equal(get(b.Profile(ctx, "shop/web"))(b).System, "acme/big")
 }

@@ -43,7 +43,7 @@ func testNewFields(b *bench) {
 	p.VendorData, p.VendorDataInUserData, p.Datasource, p.Metadata, p.Tags = []byte("#cloud-config\n\x00"),
 		true, seedbed.DatasourceNoCloud, options, tagged
 	made := get(b.CreateProfile(ctx, p))(b)
-	p.Ready, p.Revision, p.Follow = seedbed.ReadyMetadata, 1, seedbed.FollowPinned
+	p.Ready, p.Revision, p.Follow, p.Published = seedbed.ReadyMetadata, 1, seedbed.FollowPinned, &seedbed.Publication{Projects: []string{}}
 	b.equal(made, p, cmpopts.IgnoreFields(seedbed.Profile{}, "ID", "Created", "Changed"))
 	b.equal(get(b.Profile(ctx, "web"))(b), made)
 	a := createOf("web1")

@@ -73,7 +73,7 @@ func testSystemBounds(b *bench) {
 	for name, spoil := range map[string]func(*seedbed.SystemTemplate){
 		"no name":               func(t *seedbed.SystemTemplate) { t.Name = "" },
 		"a name with percent":   func(t *seedbed.SystemTemplate) { t.Name = "a%" },
-		"a name with a slash":   func(t *seedbed.SystemTemplate) { t.Name = "a/b" },
+		"a name with a slash":   func(t *seedbed.SystemTemplate) { t.Name = "A/b" },
 		"a name with NUL":       func(t *seedbed.SystemTemplate) { t.Name = "a\x00" },
 		"a long name":           func(t *seedbed.SystemTemplate) { t.Name = strings.Repeat("a", 10000) },
 		"no vcpus":              func(t *seedbed.SystemTemplate) { t.VCPUs = 0 },

@@ -37,6 +37,9 @@ const (
 	ActionInstanceCreate    Action = "instance.create"
 	ActionInstanceChange    Action = "instance.change"
 	ActionInstancePower     Action = "instance.power"
+	ActionOVARead           Action = "ova.read"
+	ActionOVAManage         Action = "ova.manage"
+	ActionOVAPublish        Action = "ova.publish"
 	ActionInstanceRebuild   Action = "instance.rebuild"
 	ActionInstanceResize    Action = "instance.resize"
 	ActionInstanceRemove    Action = "instance.remove"
@@ -85,8 +88,6 @@ const (
 	ActionNodeAnnounce      Action = "node.announce"
 	ActionNetworkChange     Action = "network.change"
 	ActionScriptPrivilege   Action = "script.privilege"
-	ActionOVARead           Action = "ova.read"
-	ActionOVAManage         Action = "ova.manage"
 	ActionCatalogueExport   Action = "catalogue.export"
 	ActionCatalogueImport   Action = "catalogue.import"
 	ActionDomainRead        Action = "domain.read"
@@ -178,8 +179,9 @@ var actions = []ActionInfo{
 	{ActionNodeAnnounce, RoleAdmin, true, "announce, complete and cancel the maintenance of nodes"},
 	{ActionNetworkChange, RoleAdmin, true, "change networks, and say which projects may use them"},
 	{ActionScriptPrivilege, RoleAdmin, true, "let provisioning scripts out of their sandbox"},
-	{ActionOVARead, RoleViewer, true, "see OVA images"},
-	{ActionOVAManage, RoleOperator, true, "upload and remove OVA images"},
+	{ActionOVARead, RoleViewer, false, "see OVA images"},
+	{ActionOVAManage, RoleOperator, false, "upload and remove OVA images"},
+	{ActionOVAPublish, RoleOperator, false, "say which other projects may use OVA images"},
 	{ActionCatalogueExport, RoleOperator, true, "read the catalogue as a whole, with documents and scripts"},
 	{ActionCatalogueImport, RoleOperator, true, "write the catalogue as a whole"},
 	{ActionDomainRead, RoleViewer, true, "see domains that can be adopted"},

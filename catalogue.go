@@ -217,15 +217,13 @@ const (
 	PublishedStorageTemplate PublishedKind = "storage-template"
 	PublishedUserData        PublishedKind = "userdata"
 	PublishedScript          PublishedKind = "script"
+	PublishedOVA             PublishedKind = "ova"
 )
-
-// OVAKind is the kind of OVA images, which belong to the default project and are not published.
-const OVAKind PublishedKind = "ova"
 
 // nouns are the words of messages for the kinds that are not words themselves.
 var nouns = map[PublishedKind]string{
 	PublishedSystemTemplate: "system template", PublishedNetworkTemplate: "network template",
-	PublishedStorageTemplate: "storage template", PublishedUserData: "userdata document", OVAKind: "OVA image",
+	PublishedStorageTemplate: "storage template", PublishedUserData: "userdata document", PublishedOVA: "OVA image",
 }
 
 // Noun returns the word of messages for one object of the kind.
@@ -234,7 +232,7 @@ func (k PublishedKind) Noun() string { return cmp.Or(nouns[k], string(k)) }
 // PublishedKinds returns the kinds of objects that can be published.
 func PublishedKinds() []PublishedKind {
 	return []PublishedKind{PublishedImage, PublishedNetwork, PublishedProfile, PublishedSystemTemplate, PublishedNetworkTemplate,
-		PublishedStorageTemplate, PublishedUserData, PublishedScript}
+		PublishedStorageTemplate, PublishedUserData, PublishedScript, PublishedOVA}
 }
 
 // ParsePublishedKind parses a kind of object that can be published. An unknown one is ErrInvalid.

@@ -1,6 +1,9 @@
 package seedbed
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // OVA is an OVA image: the disks of an appliance, each an image of a pool. The system template and
 // the profile of its name make instances from it.
@@ -56,22 +59,29 @@ func DiskName(n int) string { return "sd" + string(rune('a'+n)) }
 
 const ovaPrefix, maxOVAName = "ova_", 63 - len("ova__sda")
 
-// OVAImage returns the name of the image that holds a disk of an OVA (PVC's volume name).
-func OVAImage(ova, disk string) string { return ovaPrefix + ova + "_" + disk }
+// OVAImage returns the qualified name of the image that holds a disk of an OVA (PVC's volume name).
+func OVAImage(ova, disk string) string {
+	return Qualified(ProjectOf(ova), ovaPrefix+ShortName(ova)+"_"+disk)
+}
+
+// Has reports whether an image holds a disk of the OVA. A nil OVA has none.
+func (o *OVA) Has(image string) bool {
+	return o != nil && slices.ContainsFunc(o.Volumes, func(v OVAVolume) bool { return v.Image == image })
+}
 
 // OVAScripts are the names that the default script of OVA images may have. The first that exists
 // becomes the script of the profile of a new OVA image.
 func OVAScripts() []string { return []string{"ova", "default_ova"} }
 
-// CheckOVAName returns ErrInvalid unless name can be that of an OVA image. The names of its disks'
+// CheckOVAName returns ErrInvalid unless name can be the qualified name of an OVA image. The names of its disks'
 // images are made from it, so it is shorter than other names.
 func CheckOVAName(name string) error {
-	if err := CheckName("OVA image", name); err != nil {
+	if err := CheckQualifiedName("OVA image", name); err != nil {
 		return err
 	}
-	if len(name) > maxOVAName {
+	if short := ShortName(name); len(short) > maxOVAName {
 		return Errorf(ErrInvalid, "OVA image name %q has %d characters: expected at most %d, since the names of its disks' images contain it",
-			Clip(name), len(name), maxOVAName)
+			Clip(short), len(short), maxOVAName)
 	}
 	return nil
 }

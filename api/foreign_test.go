@@ -58,12 +58,14 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 	missing := seedbed.NewJobID()
 	foreign := named{"instances": "web1", "vm": "web1", "jobs": string(job), "tasks": string(job), "status": string(job),
 		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "sessions": s.beginSession(t, "anna").ID,
-		"images": "default%2Fdebian", "networks": "default", "trash": "default", "default": "t9", "": "web1",
+		"images": "default%2Fdebian", "networks": "default",
+		"ovas": "vm", "ova": "vm", "trash": "default", "default": "t9", "": "web1",
 		"profiles": "made", "profile": "made", "system": "small", "network": "lan", "storage": "root", "userdata": "doc",
 		"scripts": "scr", "script": "scr", "disks": "sda", "disk": "sda", "vnis": "default", "net": "default"}
 	none := named{"instances": "webX", "vm": "webX", "jobs": string(missing), "tasks": string(missing), "status": string(missing),
 		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "sessions": "0123456789abcdef",
-		"images": "default%2FdebiaX", "networks": "defaulX", "trash": "default", "default": "tX", "": "webX",
+		"images": "default%2FdebiaX", "networks": "defaulX",
+		"ovas": "vX", "ova": "vX", "trash": "default", "default": "tX", "": "webX",
 		"profiles": "madX", "profile": "madX", "system": "smalX", "network": "laX", "storage": "rooX", "userdata": "doX",
 		"scripts": "scX", "script": "scX", "disks": "sda", "disk": "sda", "vnis": "default", "net": "default"}
 	for k, v := range none {

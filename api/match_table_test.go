@@ -81,6 +81,7 @@ var changingRoutes = map[string]matched{
 	"PUT /scripts/:name":           {object: "/scripts/x", body: `{"name":"x","text":"y"}`},
 	"PATCH /scripts/:name/options": {object: "/scripts/x", path: "/options", body: `{"network":true}`},
 	"DELETE /scripts/:name":        {object: "/scripts/x"},
+	"PUT /ovas/:name/published":    {object: "/ovas/vm", path: "/published", body: `{"projects":["shop"]}`},
 	"POST /ovas/:name/content":     {why: makes},
 	"DELETE /ovas/:name":           {object: "/ovas/vm"},
 	"POST /hooks":                  {why: makes},

@@ -103,6 +103,7 @@ var routeAccess = map[string]access{
 	"DELETE /scripts/:name":                       {401, 403, 404, 404, ""},
 	"GET /ovas":                                   {401, 200, 200, 200, ""},
 	"GET /ovas/:name":                             {401, 404, 404, 404, ""},
+	"PUT /ovas/:name/published":                   {401, 403, 404, 404, ""},
 	"POST /ovas/:name/content":                    {401, 403, 422, 422, ""},
 	"DELETE /ovas/:name":                          {401, 403, 404, 404, ""},
 	"GET /hooks":                                  {401, 200, 200, 200, ""},

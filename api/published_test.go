@@ -131,7 +131,9 @@ func TestImagesOfTenants(t *testing.T) {
 		{"POST", "/plan/import", `{"name":"a","path":"/img.qcow2"}`, 200, "upload the image"},
 		{"POST", "/plan/import", `{"name":"a","size":"1MiB"}`, 200, `"problems":[]`},
 		{"POST", "/plan/import", `{"name":"a","node":"hv1"}`, 403, "cannot choose a node"},
-		{"POST", "/plan/import", `{"name":"a","ova":true}`, 403, "OVA images belong to the installation"},
+		{"POST", "/plan/import", `{"name":"a","ova":true}`, 200, "did not find an 'ova'"},
+		{"POST", "/ovas/a/content?node=hv1", "data", 403, "cannot choose a node"},
+		{"POST", "/ovas/default%2Fa/content", "data", 404, "does not exist"},
 		{"PUT", "/networks/default/published", `{"all":true}`, 403, "does not have network.change"},
 	} {
 		kind := "application/json"

@@ -70,9 +70,8 @@ var (
 	}
 )
 
-// unsaid holds members that a request does not have although its type is also an answer's, and those that an
-// answer never has because its kind cannot be published.
-var unsaid = map[string][]string{"ProfileRequest": {"id", "revision", "created", "changed", "published"}, "OVA": {"published"}}
+// unsaid holds members that a request does not have although its type is also an answer's.
+var unsaid = map[string][]string{"ProfileRequest": {"id", "revision", "created", "changed", "published"}}
 
 // member is what a struct declares about one JSON member.
 type member struct {

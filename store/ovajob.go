@@ -13,6 +13,7 @@ import (
 // acceptOVARemove starts the removal of an OVA image. No volume may be a clone of its images.
 func acceptOVARemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	var input seedbed.OVAJob
+	j.Project = seedbed.ProjectOf(j.Subject)
 	held, err := catalogue.HoldOVA(ctx, tx, j.Subject, catalogue.NoOVA(j.Subject))
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func resumableOVA(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing erro
 
 // acceptOVA writes an OVA image that is to be imported.
 func acceptOVA(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
-	a.Job.Subject, a.Job.Instance = a.OVA.OVA.Name, ""
+	a.Job.Project, a.Job.Subject, a.Job.Instance = seedbed.ProjectOf(a.OVA.OVA.Name), a.OVA.OVA.Name, ""
 	return catalogue.InsertOVA(ctx, tx, a.Job.ID, a.Job.Node, a.OVA)
 }
 

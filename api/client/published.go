@@ -18,6 +18,7 @@ var collections = map[seedbed.PublishedKind]string{
 	seedbed.PublishedStorageTemplate: storages,
 	seedbed.PublishedUserData:        "/userdata",
 	seedbed.PublishedScript:          "/scripts",
+	seedbed.PublishedOVA:             "/ovas",
 }
 
 // Publish says to which other projects an object is published, instead of those before, and returns the

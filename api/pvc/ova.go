@@ -37,8 +37,16 @@ const noOVASize = "An ova_size value must be a positive integer."
 
 func (r *router) ovas() collection[seedbed.OVA] {
 	return collection[seedbed.OVA]{
-		r: r, kind: seedbed.OVAKind, list: r.Store.OVAs, none: "No OVAs found.",
-		names: func(o *seedbed.OVA) []*string { return []*string{&o.Name} },
+		r: r, kind: seedbed.PublishedOVA, list: r.Store.OVAs, none: "No OVAs found.",
+		names: func(o *seedbed.OVA) []*string {
+			names := []*string{&o.Name}
+			for n := range o.Volumes {
+				names = append(names, &o.Volumes[n].Image)
+			}
+			return names
+		},
+		numbers: func(o *seedbed.OVA) []*int64 { return []*int64{&o.ID} },
+		to:      func(o *seedbed.OVA) *seedbed.Publication { return o.Published },
 	}
 }
 
@@ -70,7 +78,11 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name st
 		f.refuse(cmp.Or(seedbed.CheckOVAName(name), seedbed.CheckName("pool", pool), refused(fiber.StatusBadRequest, noOVASize)))
 	}
 	f.note(c)
-	receipt, err := r.TakeOVA(ctx, c, name, seedbed.UploadSpec{Pool: pool, Size: seedbed.Bytes(size)}, o, f.err)
+	qualified, wrong := r.ovas().called(c, name)
+	if f.err == nil && seedbed.CheckOVAName(name) == nil {
+		f.refuse(wrong)
+	}
+	receipt, err := r.TakeOVA(ctx, c, cmp.Or(qualified, name), seedbed.UploadSpec{Pool: pool, Size: seedbed.Bytes(size)}, o, f.err)
 	if err != nil {
 		return err
 	}
@@ -82,7 +94,11 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, f *fields, name st
 
 func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, _ *fields, o seedbed.JobOptions) error {
 	name := server.Param(c, "name")
-	receipt, err := r.OVAs.RemoveOVA(ctx, name, o)
+	qualified, err := r.ovas().owned(ctx, c)
+	var receipt seedbed.Receipt
+	if err == nil {
+		receipt, err = r.OVAs.RemoveOVA(ctx, qualified, o)
+	}
 	switch {
 	case errors.Is(err, seedbed.ErrNotFound), errors.Is(err, seedbed.ErrInvalid):
 		return refused(fiber.StatusBadRequest, `The OVA image "%s" does not exist.`, name)

@@ -74,7 +74,7 @@ func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 		{seedbed.PublishedNetwork, p.Network, true},
 		{seedbed.PublishedSystemTemplate, p.System, true}, {seedbed.PublishedNetworkTemplate, p.NetworkTemplate, true},
 		{seedbed.PublishedStorageTemplate, p.Storage, true}, {seedbed.PublishedUserData, p.Document, true},
-		{seedbed.PublishedScript, p.Script, true}, {seedbed.OVAKind, p.OVA, true},
+		{seedbed.PublishedScript, p.Script, true}, {seedbed.PublishedOVA, p.OVA, true},
 	} {
 		if n.name == "" && n.optional || err != nil {
 			continue

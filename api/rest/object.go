@@ -81,11 +81,7 @@ func (o objects[T, W]) usable(ctx context.Context, in seedbed.Scope, prefix stri
 		if !strings.HasPrefix(name, prefix) && !strings.HasPrefix(seedbed.ShortName(name), prefix) {
 			return true
 		}
-		to := meta.Published
-		if to == nil { // of a kind that is not published
-			to = &seedbed.Publication{}
-		}
-		return one && !to.Lets(project, name)
+		return one && !meta.Published.Lets(project, name)
 	}), nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 func (r *router) ovaImages() objects[seedbed.OVA, wire.OVA] {
 	return objects[seedbed.OVA, wire.OVA]{
-		r: r, kind: seedbed.OVAKind, list: r.Store.OVAs, show: shownOVA,
+		r: r, kind: seedbed.PublishedOVA, list: r.Store.OVAs, show: shownOVA, publish: r.Store.PublishOVA,
 		of: func(o *seedbed.OVA) (string, *seedbed.ObjectMeta) { return o.Name, o.Meta() },
 	}
 }
@@ -31,6 +31,9 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptio
 	}
 	spec := seedbed.UploadSpec{Pool: strings.Clone(cmp.Or(c.Query("pool"), r.DefaultPool))}
 	if spec.Node, err = server.NodeQuery(c); err == nil {
+		err = server.ChoosesNode(c, spec.Node)
+	}
+	if err == nil {
 		spec.SHA256, err = server.WantedDigest(c, strings.ToLower(c.Query("sha256")))
 	}
 	if !server.IsForm(c) {
@@ -43,7 +46,7 @@ func (r *router) uploadOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptio
 // removeOVA starts a job that removes an OVA image with its disks, its system template and its
 // profile.
 func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	n, err := server.NameOf(c, "OVA image")
+	n, err := r.Owned(ctx, c, seedbed.PublishedOVA)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}

@@ -22,20 +22,14 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 	}
 	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
 	who := server.CallerOf(c)
-	if req.OVA && !who.Home {
-		return nil, seedbed.Errorf(seedbed.ErrForbidden, "%s belongs to project %s, but OVA images belong to the installation as a whole",
-			who.Name, who.Project)
-	}
 	if err := server.ChoosesNode(c, req.Node); err != nil {
 		return nil, err
 	}
-	if !req.OVA {
-		name, err := who.Qualified("image", req.Name)
-		if err == nil {
-			req.Name = name
-		} else if !errors.Is(err, seedbed.ErrInvalid) { // which is one of the problems
-			return nil, err
-		}
+	name, err := who.Qualified("image", req.Name)
+	if err == nil {
+		req.Name = name
+	} else if !errors.Is(err, seedbed.ErrInvalid) { // which is one of the problems
+		return nil, err
 	}
 	switch {
 	case req.OVA && (req.Path != "" || req.SHA256 != "" || req.Format != "" || req.Firmware != ""):

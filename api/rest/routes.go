@@ -60,6 +60,7 @@ func (r *router) installationRoutes() []route {
 
 		{get, "/ovas", seedbed.ActionOVARead, call, ovas.all},
 		{get, "/ovas/:name", seedbed.ActionOVARead, call, ovas.one},
+		{put, "/ovas/:name/published", seedbed.ActionOVAPublish, call, ovas.published},
 		{post, "/ovas/:name/content", seedbed.ActionOVAManage, server.UploadTimeout, r.accept(r.uploadOVA)},
 		{del, "/ovas/:name", seedbed.ActionOVAManage, call, r.acceptOn(r.removeOVA)},
 

@@ -80,12 +80,12 @@ func (r *Router) OVAPrecondition(ctx context.Context, name, pool string, size se
 		}
 	}
 	for _, script := range seedbed.OVAScripts() {
-		found, err := r.Store.Scripts(ctx, seedbed.ExactName(script))
-		if err != nil {
-			return "", err
+		qualified, err := r.Store.Resolve(ctx, seedbed.PublishedScript, seedbed.ProjectOf(name), script)
+		if err == nil {
+			return seedbed.Explicit(qualified), nil
 		}
-		if len(found) > 0 {
-			return script, nil
+		if !errors.Is(err, seedbed.ErrNotFound) {
+			return "", err
 		}
 	}
 	return "", Invalid("did not find an 'ova' or 'default_ova' provisioning script. " +

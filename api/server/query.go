@@ -84,7 +84,7 @@ func NameOf(c *fiber.Ctx, kind string) (string, error) {
 			s = plain
 		}
 		return CallerOf(c).Qualified(kind, s)
-	case "image":
+	case "image", "OVA image":
 		return CallerOf(c).Qualified(kind, qualifiedName(c))
 	}
 	return s, seedbed.CheckName(kind, s)

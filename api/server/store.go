@@ -81,6 +81,7 @@ type Catalogue interface {
 	ChangeScriptOptions(ctx context.Context, name string, change func(*seedbed.Script) error) (seedbed.Script, error)
 	PublishScript(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Script) error) (seedbed.Script, error)
 	DeleteScript(ctx context.Context, name string, checks ...func(seedbed.Script) error) error
+	PublishOVA(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.OVA) error) (seedbed.OVA, error)
 	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
 	// ImportCatalogue imports a catalogue in one transaction. It writes nothing if there is a conflict.
 	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)

@@ -63,7 +63,7 @@ var objectCommands = map[string][]string{
 	"project share": {
 		"profile {profile} --draft", "system-template {system} --draft", "network-template {lan} --draft",
 		"storage-template {storage} --draft", "userdata {userdata} --draft", "script {script} --draft", "image {image} --draft",
-		"network {network} --draft", "image mine --with {project}",
+		"ova {ova} --draft", "network {network} --draft", "image mine --with {project}",
 	},
 
 	"hook add": {

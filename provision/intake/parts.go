@@ -67,7 +67,7 @@ func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, si
 		all = append(all, seedbed.Volume{Pool: image.Pool, Size: image.Size, Image: image.Name})
 	}
 	if m.parts.Storage != nil {
-		more, err := in.volumes(ctx, *m.parts.Storage)
+		more, err := in.volumes(ctx, *m.parts.Storage, m.parts.OVA)
 		if err != nil {
 			return nil, err
 		}
@@ -151,8 +151,14 @@ func (in *Intake) templateNICs(t seedbed.NetworkTemplate, name string) (made []s
 	return made, nil
 }
 
-// source returns the image of a template's disk, which the template's project must still be able to use.
-func (in *Intake) source(ctx context.Context, t seedbed.StorageTemplate, d seedbed.TemplateDisk) (seedbed.Image, error) {
+// source returns the image of a template's disk, which the template's project must still be able to use. An OVA
+// image, which may be nil, is used with its disks.
+func (in *Intake) source(
+	ctx context.Context, t seedbed.StorageTemplate, ova *seedbed.OVA, d seedbed.TemplateDisk,
+) (seedbed.Image, error) {
+	if ova.Has(d.Source) {
+		return in.store.Image(ctx, d.Source)
+	}
 	name, err := in.store.Resolve(ctx, seedbed.PublishedImage, seedbed.ProjectOf(t.Name), seedbed.Explicit(d.Source))
 	if err != nil {
 		return seedbed.Image{}, err
@@ -160,8 +166,9 @@ func (in *Intake) source(ctx context.Context, t seedbed.StorageTemplate, d seedb
 	return in.store.Image(ctx, name)
 }
 
-// volumes returns the volumes of a storage template, still without names.
-func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]seedbed.Volume, error) {
+// volumes returns the volumes of a storage template, which may begin with the disks of an OVA image, still without
+// names.
+func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate, ova *seedbed.OVA) ([]seedbed.Volume, error) {
 	made := []seedbed.Volume{}
 	for i, d := range t.Disks {
 		if err := in.poolKnown(ctx, d.Pool); errors.Is(err, seedbed.ErrNotFound) {
@@ -172,7 +179,7 @@ func (in *Intake) volumes(ctx context.Context, t seedbed.StorageTemplate) ([]see
 		}
 		v := seedbed.Volume{Pool: d.Pool, Index: i, Size: d.Size, Image: d.Source}
 		if d.Source != "" {
-			image, err := in.source(ctx, t, d)
+			image, err := in.source(ctx, t, ova, d)
 			if errors.Is(err, seedbed.ErrNotFound) {
 				return nil, seedbed.Errorf(seedbed.ErrInvalid,
 					"the source volume %s/%s could not be found: expected an image of that pool (seedbed image list)", d.Pool, d.Source)

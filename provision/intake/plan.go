@@ -78,7 +78,7 @@ func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) erro
 		for _, d := range t.Disks {
 			one := *t
 			one.Disks = []seedbed.TemplateDisk{d}
-			_, err := in.volumes(ctx, one)
+			_, err := in.volumes(ctx, one, m.parts.OVA)
 			errs = append(errs, err)
 			images = append(images, d.Source)
 		}

@@ -293,7 +293,7 @@ func (in *Intake) planRebuild(ctx context.Context, req seedbed.Request) (seedbed
 	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Ready = made.Name, made.spec.Image, next.Node, next.VCPUs, next.Memory, next.Ready
 	p.Volumes, p.NICs = next.Volumes, next.NICs
 	if made.script != nil { // as far as they are known in advance
-		if p.Volumes, err = in.volumes(ctx, made.script.Storage); err != nil {
+		if p.Volumes, err = in.volumes(ctx, made.script.Storage, made.script.OVA); err != nil {
 			return p, note(&p, err)
 		}
 	}

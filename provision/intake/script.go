@@ -54,7 +54,7 @@ func needsScript(m tailored) (needed bool, skipped string, err error) {
 	case options.IfNeeded:
 		return false, fmt.Sprintf("script %s was skipped: no disk has a mountpoint or a filesystem, and it runs only if needed "+
 			"(seedbed script options %s --if-needed=false has it run)", m.Script, m.Script), nil
-	case m.OVA != "" && slices.Contains(seedbed.OVAScripts(), m.Script):
+	case m.OVA != "" && slices.Contains(seedbed.OVAScripts(), seedbed.ShortName(m.Script)):
 		return false, fmt.Sprintf("script %s was skipped: the disks are clones of those of the OVA image %s "+
 			"(seedbed script options %s --always has it run)", m.Script, m.OVA, m.Script), nil
 	}

@@ -172,6 +172,7 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 	for _, of := range []struct{ what, where, arg string }{
 		{"instance", "instance WHERE project = $1", name},
 		{"image", "image WHERE dropped = 0 AND name LIKE $1", qualified},
+		{"OVA image", "ova WHERE name LIKE $1", qualified},
 		{"profile", "profile WHERE name LIKE $1", qualified},
 		{"system template", "system_template WHERE name LIKE $1", qualified},
 		{"network template", "network_template WHERE name LIKE $1", qualified},

@@ -30,7 +30,8 @@ func (s *Store) OVAs(ctx context.Context, m seedbed.NameMatch) (all []seedbed.OV
 }
 
 func ovas(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.OVA, error) {
-	all, err := matched(ctx, tx, scanOVA, m, "name", `SELECT id, `+ovaColumns+` FROM ova WHERE %s AND state <> 'importing' ORDER BY name`)
+	all, err := objects(ctx, tx, kindOVA, scanOVA, func(o seedbed.OVA) string { return o.Name }, m,
+		`SELECT id, `+ovaColumns+` FROM ova WHERE %s AND state <> 'importing' ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +41,24 @@ func ovas(ctx context.Context, tx *sqldb.Tx, m seedbed.NameMatch) ([]seedbed.OVA
 		}
 	}
 	return all, nil
+}
+
+// readOVA reads the OVA image of that name, with its volumes.
+func readOVA(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.OVA, error) {
+	o, err := object(ctx, tx, kindOVA, scanOVA, name, `SELECT id, `+ovaColumns+` FROM ova WHERE name = $1`)
+	if err != nil {
+		return o, err
+	}
+	o.Volumes, err = OVAVolumes(ctx, tx, name)
+	return o, err
+}
+
+// PublishOVA says to which other projects an OVA image is published, as [Store.PublishProfile] does for a
+// profile. Its profile is published by itself.
+func (s *Store) PublishOVA(
+	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.OVA) error,
+) (seedbed.OVA, error) {
+	return publish(ctx, s, kindOVA, name, to, readOVA, checks)
 }
 
 // OVAVolumes returns the disks of an OVA image, in their order.
@@ -72,6 +91,9 @@ func CheckNewOVA(o *seedbed.NewOVA) error {
 // and its profile. They cannot be used until the import succeeds.
 func InsertOVA(ctx context.Context, tx *sqldb.Tx, job seedbed.JobID, node string, o *seedbed.NewOVA) error {
 	s := newStored()
+	if err := holdProject(ctx, tx, o.OVA.Name); err != nil {
+		return err
+	}
 	made, err := sqldb.Affect(ctx, tx,
 		`INSERT INTO ova (`+ovaColumns+`, job) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
 		o.OVA.Name, seedbed.ImageImporting, s.Revision, sqldb.Micros(s.Created), sqldb.Micros(s.Changed), job)
@@ -167,6 +189,7 @@ func DropOVA(ctx context.Context, tx *sqldb.Tx, name string) (images []string, e
 		`DELETE FROM published WHERE kind = '` + string(kindSystem) + `' AND name IN (SELECT name FROM system_template WHERE ova = $1)`,
 		`DELETE FROM system_template WHERE ova = $1 AND NOT EXISTS (SELECT 1 FROM profile WHERE profile.system = system_template.name)`,
 		`UPDATE system_template SET ova = NULL WHERE ova = $1`,
+		`DELETE FROM published WHERE kind = '` + string(kindOVA) + `' AND name = $1`,
 		`DELETE FROM ova_volume WHERE ova = $1`,
 		`DELETE FROM ova WHERE name = $1`,
 	} {
@@ -194,12 +217,12 @@ func HoldOVA(ctx context.Context, tx *sqldb.Tx, name string, missing error) (Hel
 	}, missing, `UPDATE ova SET state = state WHERE name = $1 RETURNING job, state`, name)
 }
 
-// LockOVA locks the row of an OVA image, and returns it without its volumes.
-func LockOVA(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.OVA, error) {
-	return sqldb.LockOne(ctx, tx, func(r sqldb.Row) (o seedbed.OVA, err error) {
-		err = r.Scan(&o.Name, &o.State, &o.Revision, sqldb.ToTime(&o.Created), sqldb.ToTime(&o.Changed))
+// LockOVA locks the row of an OVA image, and returns it.
+func LockOVA(ctx context.Context, tx *sqldb.Tx, name string) (o seedbed.OVA, err error) {
+	if _, err := HoldOVA(ctx, tx, name, NoOVA(name)); err != nil {
 		return o, err
-	}, NoOVA(name), `UPDATE ova SET state = state WHERE name = $1 RETURNING `+ovaColumns, name)
+	}
+	return readOVA(ctx, tx, name)
 }
 
 // UnusedSystem returns ErrInUse if profiles of others use the system template of an OVA image.
@@ -207,10 +230,15 @@ func UnusedSystem(ctx context.Context, tx *sqldb.Tx, ova string) error {
 	users, err := sqldb.List(ctx, tx, sqldb.Value[string], `
 		SELECT p.name FROM profile p JOIN system_template s ON s.name = p.system
 		WHERE s.ova = $1 AND (p.ova IS NULL OR p.ova <> $1)
-		ORDER BY 1 LIMIT 6`, ova)
+		ORDER BY 1`, ova)
 	if err != nil || len(users) == 0 {
 		return err
 	}
+	told := Told(ctx, users, seedbed.ProjectOf)
+	if len(told) == 0 {
+		return seedbed.Errorf(seedbed.ErrInUse,
+			"the system template of the OVA image %q is used by other projects, to which it is, or was, published", ova)
+	}
 	return seedbed.Errorf(seedbed.ErrInUse, "the system template of the OVA image %q is used by profile %s: change or remove that first",
-		ova, sqldb.Quoted(users))
+		ova, sqldb.Quoted(told))
 }

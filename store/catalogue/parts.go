@@ -52,13 +52,3 @@ func part[T any](
 	*into = &v
 	return nil
 }
-
-// readOVA reads the OVA image of that name, with its volumes.
-func readOVA(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.OVA, error) {
-	o, err := sqldb.One(ctx, tx, scanOVA, NoOVA(name), `SELECT id, `+ovaColumns+` FROM ova WHERE name = $1`, name)
-	if err != nil {
-		return o, err
-	}
-	o.Volumes, err = OVAVolumes(ctx, tx, name)
-	return o, err
-}

@@ -121,7 +121,7 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 		{seedbed.PublishedStorageTemplate, &p.Storage},
 		{seedbed.PublishedUserData, &p.Document},
 		{seedbed.PublishedScript, &p.Script},
-		{seedbed.OVAKind, &p.OVA},
+		{seedbed.PublishedOVA, &p.OVA},
 	} {
 		if *ref.name == "" {
 			continue

@@ -18,7 +18,7 @@ const (
 	kindUserData = seedbed.PublishedUserData
 	kindScript   = seedbed.PublishedScript
 	kindProfile  = seedbed.PublishedProfile
-	kindOVA      = seedbed.OVAKind
+	kindOVA      = seedbed.PublishedOVA
 )
 
 func noObject(kind seedbed.PublishedKind, name string) error {

@@ -22,7 +22,7 @@ var existing = map[seedbed.PublishedKind]string{
 	seedbed.PublishedStorageTemplate: `storage_template WHERE name = $1`,
 	seedbed.PublishedUserData:        `userdata WHERE name = $1`,
 	seedbed.PublishedScript:          `script WHERE name = $1`,
-	seedbed.OVAKind:                  `ova WHERE name = $1`,
+	seedbed.PublishedOVA:             `ova WHERE name = $1`,
 }
 
 // Resolve returns the qualified name of the object that a request of a project names: see [seedbed.Meant].

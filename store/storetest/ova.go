@@ -15,6 +15,7 @@ var ovaCases = map[string]func(*bench){
 	"OVA goes":                   testOVARemoval,
 	"OVA stays":                  testOVAStays,
 	"profiles of an OVA":         testOVAProfiles,
+	"OVA of a project":           testOVAOfAProject,
 	"images have their firmware": testFirmware,
 }
 
@@ -275,4 +276,50 @@ func testFirmware(b *bench) {
 		Image: &seedbed.ImageInfo{Pool: "default", Name: "efi", Size: seedbed.GiB, Format: "raw", Firmware: seedbed.FirmwareUEFI}}))
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	b.equal(get(b.Image(ctx, "efi"))(b).Firmware, seedbed.FirmwareUEFI)
+}
+
+// An OVA image belongs to a project, with its images, its system template and its profile. Another project uses it
+// while it is published to that.
+func testOVAOfAProject(b *bench) {
+	ctx := context.Background()
+	b.owners()
+	get(b.CreateScript(ctx, "acme/ova", ""))(b)
+	get(b.CreateScript(ctx, "shop/own", ""))(b)
+	_, err := b.Accept(ctx, ovaOf("none/vm"))
+	b.want(err, seedbed.ErrInvalid, `project "none" does not exist`)
+	a := ovaOf("acme/vm")
+	get(b.Accept(ctx, a))(b)
+	j := b.claim()
+	b.equal([]string{j.Project, j.Subject}, []string{"acme", "acme/vm"})
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "import", Total: 1}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "import", Total: 1, Images: found("acme/vm", j.ID)}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.equal(b.ovaTraces("acme/vm"), []string{"ova active", "system acme/vm", "profile acme/vm", "image active", "image active"})
+	b.equal(get(b.Image(ctx, "acme/ova_vm_sda"))(b).Name, "acme/ova_vm_sda")
+	b.ova("vm") // of the default project
+	b.equal(len(get(b.OVAs(ctx, seedbed.NameMatch{Project: "acme"}))(b)), 1)
+
+	p := seedbed.NewScripted("shop/web", "own")
+	p.OVA, p.VCPUs, p.Memory = "acme/vm", 1, seedbed.GiB
+	_, err = b.CreateProfile(ctx, p)
+	b.want(err, seedbed.ErrInvalid, `"acme/vm"`, "does not exist")
+	made := get(b.PublishOVA(ctx, "acme/vm", seedbed.Publication{Projects: []string{"shop"}}))(b)
+	b.equal(made.Published, &seedbed.Publication{Projects: []string{"shop"}})
+	b.equal(get(b.OVAs(ctx, seedbed.ExactName("acme/vm")))(b), []seedbed.OVA{made})
+	get(b.CreateProfile(ctx, p))(b)
+	b.equal(len(get(b.Parts(ctx, "shop/web", seedbed.PartNames{OVA: "acme/vm"}))(b).OVA.Volumes), 2)
+	get(b.PublishOVA(ctx, "acme/vm", seedbed.Publication{}))(b)
+	_, err = b.Parts(ctx, "shop/web", seedbed.PartNames{OVA: "acme/vm"})
+	b.want(err, seedbed.ErrInvalid, `"acme/vm"`)
+	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "OVA image acme/vm")
+
+	get(b.PublishOVA(ctx, "acme/vm", seedbed.Publication{All: true}))(b)
+	get(b.Accept(ctx, ovaRemoveOf("acme/vm")))(b)
+	j = b.claim()
+	b.equal([]string{j.Project, j.Subject}, []string{"acme", "acme/vm"})
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
+	b.equal(b.ovaTraces("acme/vm"), ovaNothing)
+	_, err = b.Resolve(ctx, seedbed.PublishedOVA, "shop", "acme/vm")
+	b.want(err, seedbed.ErrNotFound)
+	b.equal(b.ovaTraces("vm"), ovaThere)
 }

@@ -224,7 +224,7 @@ func projectRemove(a *cli.App) *cobra.Command {
 		Long: `Remove a project. A project that has anything is refused with a list of it, unless
 --everything is given. With that, a plan is shown, and after a question the hooks, tokens
 and endpoints are removed, then the instances with their disks, and then profiles, what these
-are made of, and images. A protected instance stops the removal before anything is removed,
+are made of, OVA images and images. A protected instance stops the removal before anything is removed,
 and what another project uses before the end. The name cannot be used again.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			name := args[0]

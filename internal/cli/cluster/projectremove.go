@@ -15,9 +15,9 @@ import (
 
 // belongings is what a project has.
 type belongings struct {
-	// instances and protected are the names of all instances, and of the protected ones. images are
-	// those of its own images.
-	instances, protected, images []string
+	// instances and protected are the names of all instances, and of the protected ones. ovas and images are
+	// those of its own OVA images, and of its own images that none of these has.
+	instances, protected, ovas, images []string
 	// others is what can be removed without a job, in the order of the removal. Hooks and tokens come
 	// first, so that they make nothing new.
 	others []others
@@ -48,7 +48,17 @@ func belongingsOf(ctx context.Context, api *client.Client, project string) (b be
 	if err != nil {
 		return b, err
 	}
+	ovas, err := api.OVAs(ctx, seedbed.Scope{}, "")
+	if err != nil {
+		return b, err
+	}
+	b.ovas = own(project, ovas, func(o wire.OVA) string { return o.Name })
 	b.images = own(project, images, func(i seedbed.Image) string { return i.Name })
+	for _, o := range ovas {
+		b.images = slices.DeleteFunc(b.images, func(name string) bool {
+			return slices.ContainsFunc(o.Volumes, func(v seedbed.OVAVolume) bool { return v.Image == name })
+		})
+	}
 	hooks, err := api.Hooks(ctx)
 	if err != nil {
 		return b, err
@@ -78,6 +88,7 @@ func catalogueOf(ctx context.Context, api *client.Client, project string) (all [
 	storages, err4 := api.StorageTemplates(ctx, seedbed.Scope{}, "")
 	documents, err5 := api.UserDataDocuments(ctx, seedbed.Scope{}, "")
 	scripts, err6 := api.Scripts(ctx, seedbed.Scope{}, "")
+	systems = slices.DeleteFunc(systems, func(t wire.SystemTemplate) bool { return t.OVA != "" }) // which goes with its OVA image
 	return []others{
 		{"profile", own(project, profiles, func(p seedbed.Profile) string { return p.Name }), api.DeleteProfile},
 		{"system template", own(project, systems, func(t wire.SystemTemplate) string { return t.Name }), api.DeleteSystemTemplate},
@@ -106,6 +117,7 @@ func (b belongings) tell(a *cli.App, project string) {
 		}
 	}
 	line("instances and their disks", b.instances)
+	line("OVA images", b.ovas)
 	line("images", b.images)
 	for _, of := range slices.Concat(b.others, b.catalogue) {
 		line(of.kind+"s", of.names)
@@ -133,6 +145,10 @@ func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, 
 		return err
 	}
 	if err := removeOthers(ctx, a, b.catalogue); err != nil {
+		return err
+	}
+	err = removeEach(ctx, a, api, w, b.ovas, func(name string) (seedbed.Receipt, error) { return api.RemoveOVA(ctx, name) })
+	if err != nil {
 		return err
 	}
 	return removeEach(ctx, a, api, w, b.images, func(name string) (seedbed.Receipt, error) { return api.RemoveImage(ctx, name) })

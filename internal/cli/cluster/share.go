@@ -19,7 +19,7 @@ func projectShare(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "share KIND NAME", Short: "Publish an object of a project to others",
 		Long: `Say which other projects may use an object, instead of those before. KIND is image,
-network, profile, system-template, network-template, storage-template, userdata or script.
+network, profile, system-template, network-template, storage-template, userdata, script or ova.
 The object stays its project's: the others cannot change it. They use a profile as a whole,
 with parts that need not be published. A draft is used by its own project only, as each new
 object is. Instances that others have made of it are not changed when it is withdrawn. Only

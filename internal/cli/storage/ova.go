@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -61,14 +60,15 @@ the provisioning script named ova or default_ova, which must exist and may be em
 
 func ovaList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.OVA]{
-		Some: cli.Matching((*client.Client).OVAs), None: "no OVA images", Unmatched: "no OVA images with that name",
-		Head: []string{"name", "id", "disk", "size", "pool", "volume", "format"},
+		Some:    cli.Matching((*client.Client).OVAs),
+		Project: func(o wire.OVA) string { return seedbed.ProjectOf(o.Name) }, None: "no OVA images", Unmatched: "no OVA images with that name",
+		Head: []string{"name", "id", "published", "disk", "size", "pool", "volume", "format"},
 		Row: func(o wire.OVA) []string {
 			var volumes [][]string
 			for _, v := range o.Volumes {
 				volumes = append(volumes, []string{v.Disk, v.Size.Human(), v.Pool, v.Image, v.Format})
 			}
-			return cli.Stacked([]string{o.Name, strconv.FormatInt(o.ID, 10)}, 5, volumes)
+			return cli.Stacked([]string{o.Name, cli.Number(int(o.ID)), cli.PublishedTo(o.Published)}, 5, volumes)
 		},
 	}.List(a, "list [LIMIT]", "List OVA images")
 }

@@ -162,6 +162,7 @@ func (c *caller) cancel(job string) bool {
 func (c *caller) remove(name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	c.run.book.asked(name)
 	if receipt, err := c.run.stack.API.RemoveInstance(ctx, name, ""); err == nil {
 		c.run.book.removed(name, string(receipt.Job))
 	}

@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// Ledger is what callers were told. A request whose answer was lost is not in it.
+// Ledger is what callers were told. A request whose answer was lost is not in it, except in Asked.
 type Ledger struct {
 	// Created are the instances of accepted creates, by job.
 	Created map[string]string
@@ -21,6 +21,9 @@ type Ledger struct {
 	Cancelled map[string]bool
 	// Removed are the instances whose removal was accepted, with its job.
 	Removed map[string]string
+	// Asked are the instances whose removal was asked for. Those that are not in Removed may be gone too, because
+	// the answer was lost.
+	Asked map[string]bool
 	// Backward is what was seen to go back while the run lasted: an epoch, or the end of a job.
 	Backward []string
 }
@@ -150,8 +153,7 @@ func (c *checker) resources(w World) {
 	}
 	for job, name := range c.ledger.Created {
 		made := c.jobs[job].State == seedbed.JobSucceeded
-		_, removed := c.ledger.Removed[name]
-		if made && !removed && !names[name] {
+		if made && !c.ledger.Asked[name] && !names[name] {
 			c.add("instance %s of job %s is gone", name, job)
 		}
 		if !made && names[name] {

@@ -20,6 +20,7 @@ func sound() (Ledger, World) {
 		Deliveries: map[string][]string{"d1": {"j1", "j1"}},
 		Cancelled:  map[string]bool{"j2": true},
 		Removed:    map[string]string{"web3": "j4"},
+		Asked:      map[string]bool{"web3": true},
 	}
 	w := World{
 		Jobs: []seedbed.Job{
@@ -36,6 +37,17 @@ func sound() (Ledger, World) {
 			"j2": {seedbed.EventJobAccepted, seedbed.EventJobCancelled}},
 	}
 	return l, w
+}
+
+// An instance may be gone if the answer to the request for its removal was lost.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	l, w := sound()
+	l.Asked["web1"] = true
+	w.Instances, w.Domains, w.Volumes = nil, nil, nil
+	if got := Violations(l, w); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
 }
 
 // Each damage is found, and a sound run has none.

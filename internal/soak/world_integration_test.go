@@ -32,7 +32,7 @@ type book struct {
 
 func newBook() *book {
 	return &book{epochs: map[seedbed.JobID]seedbed.Job{}, l: Ledger{Created: map[string]string{}, Deliveries: map[string][]string{},
-		Cancelled: map[string]bool{}, Removed: map[string]string{}}}
+		Cancelled: map[string]bool{}, Removed: map[string]string{}, Asked: map[string]bool{}}}
 }
 
 func (b *book) note(do func()) {
@@ -43,6 +43,7 @@ func (b *book) note(do func()) {
 
 func (b *book) created(job, name string) { b.note(func() { b.l.Created[job] = name }) }
 func (b *book) cancelled(job string)     { b.note(func() { b.l.Cancelled[job] = true }) }
+func (b *book) asked(name string)        { b.note(func() { b.l.Asked[name] = true }) }
 func (b *book) removed(name, job string) { b.note(func() { b.l.Removed[name] = job }) }
 func (b *book) answered(delivery, job string) {
 	b.note(func() { b.l.Deliveries[delivery] = append(b.l.Deliveries[delivery], job) })
@@ -64,7 +65,8 @@ func (b *book) ledger() Ledger {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.l
-	l.Created, l.Cancelled, l.Removed = maps.Clone(l.Created), maps.Clone(l.Cancelled), maps.Clone(l.Removed)
+	l.Created, l.Cancelled = maps.Clone(l.Created), maps.Clone(l.Cancelled)
+	l.Removed, l.Asked = maps.Clone(l.Removed), maps.Clone(l.Asked)
 	l.Deliveries, l.Backward = maps.Clone(l.Deliveries), slices.Clone(l.Backward)
 	return l
 }

@@ -22,8 +22,9 @@ type cache struct {
 // cacheKey identifies a cached value.
 type cacheKey struct{ kind, name string }
 
-// cacheMost is the largest number of cached values. It is bounded because clients choose names.
-const cacheMost = 1024
+// cacheMost is the largest number of cached values: some for each of 2,000 projects. It is bounded because clients
+// choose names.
+const cacheMost = 1 << 14
 
 // Listens reports whether this process hears of the writes of others, so that it may cache.
 func (db *DB) Listens() bool { return !db.cache.deaf.Load() }

@@ -38,6 +38,7 @@ var changingRoutes = map[string]matched{
 	"DELETE /roles/:name":                    {object: "/roles/robots"},
 	"POST /tokens":                           {why: makes},
 	"DELETE /tokens/:name":                   {object: "/tokens/robot"},
+	"PATCH /tokens/:name":                    {object: "/tokens/robot", body: `{"role":"operator"}`},
 	"PUT /tokens/:name/quota":                {object: "/tokens/robot", path: "/quota", body: `{"max_instances":3}`},
 	"POST /signin/confirm":                   {why: makes},
 	"POST /signin/token":                     {why: makes},

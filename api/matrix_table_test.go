@@ -44,6 +44,7 @@ var routeAccess = map[string]access{
 	"POST /tokens":                                {401, 403, 403, 415, ""},
 	"GET /tokens/:name":                           {401, 403, 403, 404, ""},
 	"DELETE /tokens/:name":                        {401, 403, 403, 404, ""},
+	"PATCH /tokens/:name":                         {401, 403, 403, 415, ""},
 	"PUT /tokens/:name/quota":                     {401, 403, 403, 415, ""},
 	"GET /signin":                                 {404, 404, 404, 404, ""},
 	"GET /signin/provider":                        {404, 404, 404, 404, ""},

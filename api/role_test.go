@@ -159,6 +159,49 @@ func TestNoCallerGivesMoreThanItHas(t *testing.T) {
 	s.expect(t, "POST", "/tokens", `{"name":"j","role":"viewer","grants":[{"project":"default","role":"viewer"}]}`, 422)
 }
 
+// TestTokensAreChanged changes what tokens may do. Who lacks some of what a token may do changes nothing of it, so
+// that nobody makes a token that has expired valid again.
+func TestTokensAreChanged(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.expect(t, "POST", "/projects", `{"name":"acme"}`, 201)
+	s.expect(t, "POST", "/roles", `{"name":"keeper","actions":["token.*","instance.read"]}`, 201)
+	s.expect(t, "POST", "/roles", `{"name":"looker","actions":["instance.read"]}`, 201)
+	keeper := s.grantedToken(t, `{"name":"keeper","role":"keeper"}`)
+	boss := s.grantedToken(t, `{"name":"boss","role":"admin"}`)
+	desk := s.grantedToken(t, `{"name":"desk","role":"looker"}`)
+	far := s.grantedToken(t, `{"name":"far","role":"viewer","grants":[{"project":"default","role":"looker"}]}`, "Seedbed-Project", "acme")
+	acme := s.newTokenIn(t, "acme", "admin", seedbed.RoleAdmin)
+	for _, test := range []struct {
+		who, name, body string
+		want            int
+	}{
+		{keeper, "boss", `{"expires":"2099-01-01T00:00:00Z"}`, 403},
+		{keeper, "desk", `{"role":"admin"}`, 403},
+		{keeper, "desk", `{"role":"looker","expires":"2099-01-01T00:00:00Z"}`, 200},
+		{keeper, "desk", `{"grants":[{"project":"acme","role":"looker"}]}`, 200},
+		{keeper, "desk", `{"expires":"2001-01-01T00:00:00Z"}`, 422},
+		{keeper, "desk", `{}`, 422},
+		{keeper, "boss", `{"role":"looker"}`, 200},
+		{keeper, "none", `{"role":"looker"}`, 404},
+		{boss, "desk", `{"role":"looker"}`, 403}, // it is a looker itself now
+		{acme, "acme%2Fadmin", `{"expires":"2099-01-01T00:00:00Z"}`, 200},
+		{acme, "acme%2Ffar", `{"role":"operator"}`, 403}, // it acts in another project too
+		{acme, "desk", `{"role":"looker"}`, 404},
+		{desk, "desk", `{"role":"keeper"}`, 403},
+	} {
+		if r := s.do(t, "PATCH", "/api/v1/tokens/"+test.name, test.body, as(test.who, "")...); r.status != test.want {
+			t.Errorf("%s %s: %d %s, want %d", test.name, test.body, r.status, r.body, test.want)
+		}
+	}
+	if r := s.do(t, "GET", "/api/v1/instances", "", as(desk, "acme")...); r.status != 200 {
+		t.Errorf("%d %s: want the new grant to count", r.status, r.body)
+	}
+	if r := s.do(t, "GET", "/api/v1/whoami", "", as(far, "")...); !strings.Contains(r.body, `"viewer"`) {
+		t.Errorf("%s: want its role to be as before", r.body)
+	}
+}
+
 // TestTokenOfSeveralProjects checks that a token acts in each of its projects with its role there, and in
 // no other: one that exists is refused as one that does not.
 func TestTokenOfSeveralProjects(t *testing.T) {

@@ -32,8 +32,9 @@ var (
 		"ScriptRequest": wire.ScriptRequest{}, "StorageTemplateRequest": wire.StorageTemplateRequest{},
 		"SystemTemplateRequest":  seedbed.CatalogueSystem{},
 		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
-		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{}, "SessionRequest": wire.SessionRequest{},
-		"RoleRequest": wire.RoleRequest{}, "RoleDefinition": wire.RoleDefinition{},
+		"SnapshotRequest": wire.SnapshotRequest{}, "TokenRequest": wire.TokenRequest{}, "TokenChange": wire.TokenChange{},
+		"SessionRequest": wire.SessionRequest{},
+		"RoleRequest":    wire.RoleRequest{}, "RoleDefinition": wire.RoleDefinition{},
 		"Project": seedbed.Project{}, "ProjectRequest": wire.ProjectRequest{}, "ProjectChange": wire.ProjectChange{},
 		"ProjectStatus": wire.ProjectStatus{}, "ProjectQuota": seedbed.ProjectQuota{}, "Use": seedbed.Use{},
 	}

@@ -92,6 +92,11 @@ func (c *Client) Token(ctx context.Context, name string) (seedbed.Token, error) 
 	return get[seedbed.Token](ctx, c, at("/tokens", name), nil)
 }
 
+// ChangeToken changes what a token may do, and when it expires.
+func (c *Client) ChangeToken(ctx context.Context, name string, change wire.TokenChange) (seedbed.Token, error) {
+	return patch[seedbed.Token](ctx, c, at("/tokens", name), change)
+}
+
 // SetTokenQuota bounds what a token's live instances may use together.
 func (c *Client) SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota) (seedbed.Token, error) {
 	return put[seedbed.Token](ctx, c, at("/tokens", name)+"/quota", "", q)

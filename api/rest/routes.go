@@ -156,6 +156,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/tokens", seedbed.ActionTokenRead, call, r.tokens().serve},
 		{post, "/tokens", seedbed.ActionTokenManage, call, r.createToken},
 		{get, "/tokens/:name", seedbed.ActionTokenRead, call, r.token},
+		{patch, "/tokens/:name", seedbed.ActionTokenManage, call, r.changeToken},
 		{del, "/tokens/:name", seedbed.ActionTokenManage, call, r.deleteToken},
 		{put, "/tokens/:name/quota", seedbed.ActionTokenManage, call, r.setTokenQuota},
 		{get, "/audit", seedbed.ActionAuditRead, call, r.auditLog},

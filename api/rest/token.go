@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,53 @@ func (r *router) createToken(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return server.Created(c, "/tokens/"+url.PathEscape(t.Name), wire.NewToken{Token: t, Secret: secret})
+}
+
+// changeToken changes what a token may do, and when it expires. The caller must be able to give all that the token
+// has afterwards: also one that only lets it live longer.
+func (r *router) changeToken(ctx context.Context, c *fiber.Ctx) error {
+	n, err := server.NameOf(c, "token")
+	if err != nil {
+		return err
+	}
+	var req wire.TokenChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	if req == (wire.TokenChange{}) {
+		return server.Invalid("nothing to change: expected role, grants or expires")
+	}
+	was, err := r.Store.Token(ctx, n)
+	if err != nil {
+		return err
+	}
+	next := was
+	if req.Role != nil {
+		next.Role = *req.Role
+	}
+	if req.Grants != nil {
+		next.Grants = *req.Grants
+	}
+	if req.Expires != nil {
+		next.Expires = *req.Expires
+	}
+	if err := r.checkGrants(ctx, server.CallerOf(c), next.AllGrants()); err != nil {
+		return err
+	}
+	t, err := r.Store.ChangeToken(ctx, n, func(t *seedbed.Token) error {
+		if err := server.Matches(c, tokenTag(c)(*t)); err != nil {
+			return err
+		}
+		if t.Role != was.Role || !slices.Equal(t.Grants, was.Grants) {
+			return seedbed.Errorf(seedbed.ErrConflict, "token %s has been changed: try again", t.Name)
+		}
+		t.Role, t.Grants, t.Expires = next.Role, next.Grants, next.Expires
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, tokenTag(c)(t), tokenFor(c, t))
 }
 
 // setTokenQuota sets the quota of a token. It applies from now on.

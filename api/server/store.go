@@ -229,6 +229,8 @@ type Access interface {
 	// DeleteRole removes a role. It returns ErrInUse, naming the tokens that have it.
 	DeleteRole(ctx context.Context, name seedbed.Role, checks ...func(seedbed.CustomRole) error) error
 	RoleOf(ctx context.Context, name seedbed.Role) (seedbed.CustomRole, error)
+	// ChangeToken applies change to a token, of which the role, the grants and the end can change.
+	ChangeToken(ctx context.Context, name string, change func(*seedbed.Token) error) (seedbed.Token, error)
 	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error) (seedbed.Token, error)
 	// BeginSession begins a session of a person, which ends then, with the digest of its secret.
 	BeginSession(

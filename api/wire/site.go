@@ -97,6 +97,15 @@ type TokenRequest struct {
 	Quota seedbed.TokenQuota `json:"quota,omitzero"`
 }
 
+// TokenChange changes a token. Nil leaves a value as it is.
+type TokenChange struct {
+	Role *seedbed.Role `json:"role,omitempty"`
+	// Grants are what its holder may do in other projects.
+	Grants *[]seedbed.Grant `json:"grants,omitempty"`
+	// Expires is when the token expires. The zero time means never.
+	Expires *time.Time `json:"expires,omitempty"`
+}
+
 // RoleRequest creates a role.
 type RoleRequest struct {
 	Name        seedbed.Role `json:"name"`

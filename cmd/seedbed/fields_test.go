@@ -73,6 +73,7 @@ var requests = []struct {
 	{wire.ProjectChange{}, nil},
 	{seedbed.ProjectQuota{}, nil},
 	{wire.TokenRequest{}, map[string]string{"name": argument}},
+	{wire.TokenChange{}, nil},
 	{wire.RoleRequest{}, map[string]string{"name": argument}},
 	{wire.RoleDefinition{}, nil},
 	{wire.SessionRequest{}, map[string]string{"code": "what the browser brings to login", "verifier": "drawn by login"}},

@@ -102,6 +102,7 @@ var objectCommands = map[string][]string{
 	"token list":   {"--name {token}"},
 	"token show":   {"{token}"},
 	"token quota":  {"{token} --max-instances 3"},
+	"token set":    {"{token} --role viewer", "{token} --also {project}=viewer"},
 	"token remove": {"{token}"},
 
 	"session show":   {"{session}"},

@@ -41,11 +41,8 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 	}
 	t.Project = cmp.Or(t.Project, seedbed.DefaultProject)
 	t.Created, t.Used = sqldb.Now(), time.Time{}
-	if !t.Expires.IsZero() {
-		if t.Expires = sqldb.OrNow(t.Expires); t.Expired(t.Created) {
-			return seedbed.Token{}, seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already",
-				t.Name, t.Expires.Format(time.RFC3339))
-		}
+	if err := checkExpires(&t, t.Created); err != nil {
+		return seedbed.Token{}, err
 	}
 	if t.Grants == nil {
 		t.Grants = []seedbed.Grant{}
@@ -74,6 +71,17 @@ func (s *Store) CreateToken(ctx context.Context, t seedbed.Token, sum [sha256.Si
 		t.Grants = nil
 	}
 	return t, nil
+}
+
+// checkExpires returns ErrInvalid for a token that has expired at a time.
+func checkExpires(t *seedbed.Token, at time.Time) error {
+	if t.Expires.IsZero() {
+		return nil
+	}
+	if t.Expires = sqldb.OrNow(t.Expires); t.Expired(at) {
+		return seedbed.Errorf(seedbed.ErrInvalid, "token %s: it would have expired at %s already", t.Name, t.Expires.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // holdGrants returns ErrInvalid unless there are the projects and the roles of grants, and keeps them
@@ -169,6 +177,36 @@ func (s *Store) SetTokenQuota(
 	return t, err
 }
 
+// ChangeToken changes the role, the grants and the end of a token by calling change, possibly more than once, and
+// returns the token. It returns ErrNotFound, ErrInvalid, or the error of change.
+func (s *Store) ChangeToken(ctx context.Context, name string, change func(*seedbed.Token) error) (t seedbed.Token, err error) {
+	err = s.db.Update(ctx, "change token "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		if t, err = lockToken(ctx, tx, name); err != nil {
+			return err
+		}
+		was := t
+		if err := change(&t); err != nil {
+			return err
+		}
+		if err := seedbed.CheckGrants(t.AllGrants()); err != nil {
+			return sqldb.Within("token "+t.Name, err)
+		}
+		if !t.Expires.Equal(was.Expires) {
+			if err := checkExpires(&t, sqldb.Now()); err != nil {
+				return err
+			}
+		}
+		if _, err := holdGrants(ctx, tx, t.AllGrants()); err != nil {
+			return err
+		}
+		t, err = sqldb.One(ctx, tx, ScanToken, noToken(name),
+			`UPDATE token SET role = $1, grants = $2, expires = $3 WHERE name = $4 RETURNING `+TokenColumns,
+			t.Role, sqldb.AsJSON(sqldb.OrEmpty(t.Grants)), sqldb.Micros(t.Expires), name)
+		return err
+	})
+	return t, err
+}
+
 // Token returns the token called name.
 func (s *Store) Token(ctx context.Context, name string) (t seedbed.Token, err error) {
 	err = s.db.View(ctx, "read token", func(tx *sqldb.Tx) error {
@@ -184,11 +222,16 @@ func noToken(name string) error {
 
 // holdToken locks the row of a token, which must pass the checks.
 func holdToken(ctx context.Context, tx *sqldb.Tx, name string, checks []func(seedbed.Token) error) error {
-	t, err := sqldb.One(ctx, tx, ScanToken, noToken(name), `UPDATE token SET name = name WHERE name = $1 RETURNING `+TokenColumns, name)
+	t, err := lockToken(ctx, tx, name)
 	if err != nil {
 		return err
 	}
 	return sqldb.Pass(t, checks)
+}
+
+// lockToken locks the row of a token, and returns the token.
+func lockToken(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Token, error) {
+	return sqldb.One(ctx, tx, ScanToken, noToken(name), `UPDATE token SET name = name WHERE name = $1 RETURNING `+TokenColumns, name)
 }
 
 // DeleteToken revokes a token, which must pass the checks. Its holder is refused from now on.

@@ -168,6 +168,25 @@ func testGrants(b *bench) {
 		_, err := b.CreateToken(ctx, seedbed.Token{Name: "x", Role: seedbed.RoleViewer, Grants: wrong}, sha256.Sum256([]byte("two")))
 		b.want(err, seedbed.ErrInvalid, text)
 	}
+	// What a token may do changes, and what is not changed stays.
+	change := func(name string, change func(*seedbed.Token)) (seedbed.Token, error) {
+		return b.ChangeToken(ctx, name, func(t *seedbed.Token) error {
+			change(t)
+			return nil
+		})
+	}
+	changed := get(change("ci", func(t *seedbed.Token) { t.Role = seedbed.RoleViewer }))(b)
+	b.equal([]any{changed.Role, changed.Grants}, []any{seedbed.RoleViewer, grants})
+	b.equal(get(b.TokenOf(ctx, sum))(b).Role, seedbed.RoleViewer)
+	_, err := change("none", func(*seedbed.Token) {})
+	b.want(err, seedbed.ErrNotFound, `token "none" does not exist`)
+	_, err = change("ci", func(t *seedbed.Token) { t.Role = "none" })
+	b.want(err, seedbed.ErrInvalid, `role "none" does not exist`)
+	_, err = change("ci", func(t *seedbed.Token) { t.Grants = []seedbed.Grant{{Project: "none", Role: seedbed.RoleViewer}} })
+	b.want(err, seedbed.ErrInvalid, `project "none" does not exist`)
+	_, err = change("ci", func(t *seedbed.Token) { t.Expires = t.Created.Add(-time.Hour) })
+	b.want(err, seedbed.ErrInvalid, "it would have expired")
+	b.equal(get(b.Token(ctx, "ci"))(b), changed)
 	// A project takes with it what tokens of others may do in it.
 	b.want(b.DeleteProject(ctx, "beta"), nil)
 	b.equal(get(b.TokenOf(ctx, sum))(b).Grants, grants[1:])

@@ -26,7 +26,7 @@ manages others. A token acts in its project, and with --also in further ones. Th
 socket needs no token: anyone who can open it is an admin.`,
 	})
 	r := tokens(a)
-	c.AddCommand(tokenAdd(a), r.List(a, "list", "List tokens"), r.Show(a, "show NAME", "Show a token"), tokenQuota(a),
+	c.AddCommand(tokenAdd(a), r.List(a, "list", "List tokens"), r.Show(a, "show NAME", "Show a token"), tokenSet(a), tokenQuota(a),
 		a.RemoveCommand("remove NAME", "Revoke a token", "Revoke token %s", "token %s revoked", (*client.Client).DeleteToken))
 	return c
 }
@@ -60,25 +60,58 @@ func tokenAdd(a *cli.App) *cobra.Command {
 			return nil
 		}),
 	}
-	a.Fill(c, &r, append(quotaFlags("quota."),
-		cli.Flag{
-			Field: "role", Usage: "`ROLE`: viewer, operator, admin, or one that was made",
-			Parse: func(text string) (any, error) { return seedbed.ParseRole(text) },
-		},
-		cli.Flag{
-			Field: "grants", Name: "also", Each: true, ParseAll: grants,
-			Usage: "a role in another project, as `PROJECT=ROLE` (repeatable)",
-		},
-		cli.Flag{Field: "expires", Usage: "how long it is valid, as `DURATION`, such as 30d; 0: forever", Parse: expires},
-	)...)
+	a.Fill(c, &r, append(quotaFlags("quota."), tokenFlags("a role in another project, as `PROJECT=ROLE` (repeatable)")...)...)
 	c.Flags().StringVar(&file, "out", "", "write the secret to `FILE`, readable only by you, instead of printing it")
 	return c
 }
 
-// grants parses roles in projects.
+// tokenFlags are the flags of what a token may do, and for how long. also describes --also.
+func tokenFlags(also string) []cli.Flag {
+	return []cli.Flag{
+		{
+			Field: "role", Usage: "`ROLE`: viewer, operator, admin, or one that was made",
+			Parse: func(text string) (any, error) { return seedbed.ParseRole(text) },
+		},
+		{Field: "grants", Name: "also", Each: true, ParseAll: grants, Usage: also},
+		{Field: "expires", Usage: "how long it is valid, as `DURATION`, such as 30d; 0: forever", Parse: expires},
+	}
+}
+
+func tokenSet(a *cli.App) *cobra.Command {
+	var r wire.TokenChange
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Change what a token may do, and when it expires",
+		Long: `Change the role of a token, its roles in other projects, and when it expires. What you
+omit stays. It applies to the next request with the token, whose secret stays the same.
+You must have all that the token may do afterwards.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if r == (wire.TokenChange{}) {
+				return cli.Usagef("set %s: nothing to change is given: add a flag such as --role viewer", args[0])
+			}
+			t, err := api.ChangeToken(ctx, args[0], r)
+			return a.Tell(err, t, "token %s: %s; it expires %s", t.Name, seedbed.GrantLine(t.AllGrants()), untilOf(t))
+		}),
+	}
+	a.Fill(c, &r, tokenFlags(
+		"a role in another project, as `PROJECT=ROLE`, instead of those before (repeatable); an empty one removes all")...)
+	return c
+}
+
+// untilOf returns when a token expires, in a sentence.
+func untilOf(t seedbed.Token) string {
+	if t.Expires.IsZero() {
+		return "never"
+	}
+	return "at " + expiry(t)
+}
+
+// grants parses roles in projects. One empty text is none.
 func grants(texts []string) (any, error) {
-	var all []seedbed.Grant
+	all := []seedbed.Grant{}
 	for _, text := range texts {
+		if text == "" && len(texts) == 1 {
+			break
+		}
 		g, err := seedbed.ParseGrant(text)
 		if err != nil {
 			return nil, cli.Usagef("--also: %v", err)
@@ -95,7 +128,7 @@ func expires(text string) (any, error) {
 	case err != nil || lasts < 0:
 		return nil, cli.Usagef("--expires %s: expected a duration such as 30d, or 0 for never", text)
 	case lasts == 0:
-		return nil, nil
+		return time.Time{}, nil
 	}
 	return time.Now().Add(lasts), nil
 }

@@ -61,8 +61,8 @@ func TestCounts(t *testing.T) {
 	send("rule", "a", create, 202)
 	send("slow", "a", create, 202)
 	send("slow", "b", create, 429)
-	send("nobody", "a", create, 404)
-	send("somebody", "a", create, 404)
+	send("nobody", "a", create, 401)
+	send("somebody", "a", create, 401)
 	wrong := signed(make([]byte, 32), "i", time.Now(), create)
 	if got := s.raw(t, message("POST", "/hooks/ci", wrong, create)); got.status != http.StatusUnauthorized {
 		t.Errorf("a wrong signature: %d", got.status)
@@ -87,7 +87,7 @@ func TestCounts(t *testing.T) {
 		`received_total{decision="duplicate",hook="ci",status="202"} 1`,
 		`received_total{decision="ignored",hook="rule",status="202"} 1`,
 		`received_total{decision="planned",hook="ci",status="200"} 1`,
-		`received_total{decision="refused",hook="",status="404"} 2`,
+		`received_total{decision="refused",hook="",status="401"} 2`,
 		`received_total{decision="refused",hook="ci",status="400"} 1`,
 		`received_total{decision="refused",hook="ci",status="401"} 1`,
 		`received_total{decision="refused",hook="ci",status="403"} 1`,

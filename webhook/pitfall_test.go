@@ -124,9 +124,9 @@ func TestPitfall06DuplicateHeaders(t *testing.T) {
 	}
 	folded := strings.Replace(good, "webhook-id: msg_1", "webhook-id: msg_1\r\n x", 1)
 	joined := strings.Replace(good, "webhook-id: msg_1", "webhook-id: msg_1, msg_1", 1)
-	for _, request := range []string{folded, joined} {
-		if got := s.raw(t, request); got.status != 400 {
-			t.Errorf("%d %s", got.status, got.body)
+	for request, status := range map[string]int{folded: 400, joined: 401} {
+		if got := s.raw(t, request); got.status != status {
+			t.Errorf("%d %s, want %d", got.status, got.body, status)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestPitfall15ForwardedFor(t *testing.T) {
 	for _, test := range []struct {
 		trusted []netip.Prefix
 		status  int
-	}{{nil, 403}, {[]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, 202}} {
+	}{{nil, 401}, {[]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, 202}} {
 		s := start(t, Config{Hooks: d, Intake: &ledger{}, TrustedProxies: test.trusted})
 		headers := signed(vectorKey(t), "msg_1", time.Now(), create)
 		headers["X-Forwarded-For"] = "192.0.2.7"
@@ -260,16 +260,16 @@ func TestPitfall16SameWorkForUnknownHooks(t *testing.T) {
 	}{
 		{"no plain body", "unknown", gzipped, create, 415},
 		{"too large", "unknown", signed(key, "msg_1", time.Now(), large), large, 413},
-		{"good", "unknown", good, create, 404},
-		{"of a bad name", "Unknown!", good, create, 404},
-		{"more than there is room for", "unknown", signed(key, "msg_1", time.Now(), most), most, 404},
+		{"good", "unknown", good, create, 401},
+		{"of a bad name", "Unknown!", good, create, 401},
+		{"more than there is room for", "unknown", signed(key, "msg_1", time.Now(), most), most, 401},
 		{"more than there is room for, of another", "ci", signed(key, "msg_1", time.Now(), most), most, 503},
 	} {
 		got := deliver(t, s, test.hook, test.header, test.body)
 		if got.status != test.status {
 			t.Errorf("%s: %d %s, want %d", test.name, got.status, got.body, test.status)
 		}
-		if test.status == 404 && got.close { // a connection is kept behind a body that was read to its end
+		if test.status == 401 && got.close { // a connection is kept behind a body that was read to its end
 			t.Errorf("%s: the body was not read", test.name)
 		}
 	}

@@ -3,17 +3,13 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
 	"seedbed"
-	"seedbed/internal/header"
 	"seedbed/internal/httpserve"
-	"seedbed/webhook/signature"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -97,114 +93,6 @@ func (r *receiver) receive(c *fiber.Ctx) error {
 // hookOfPath returns the qualified name of the hook that the path names.
 func hookOfPath(c *fiber.Ctx) string {
 	return seedbed.Qualified(cmp.Or(c.Params("project"), seedbed.DefaultProject), c.Params("name"))
-}
-
-// prove reads the request and checks that the hook accepts its sender.
-func (r *receiver) prove(ctx context.Context, c *fiber.Ctx, d *delivered, f header.Fields, from peer) error {
-	err := seedbed.CheckQualified("hook", seedbed.ProjectOf(d.Hook), d.Hook)
-	if err == nil {
-		d.hook, err = r.Hooks.Hook(ctx, d.Hook)
-	}
-	switch {
-	case errors.Is(err, seedbed.ErrNotFound) || errors.Is(err, seedbed.ErrInvalid):
-		return r.unknown(c, d, f)
-	case err != nil:
-		d.log().Error("webhook not accepted: its hook cannot be read", "err", err)
-		return problemOf(seedbed.ErrUnavailable)
-	case !from.admits(d.hook):
-		r.reject(d, "the hook does not accept requests from there")
-		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the hook does not accept requests from this address"}
-	case insecureTransport(c.Context(), d.hook, r.TrustedProxies):
-		r.reject(d, "its secret came unencrypted")
-		return httpserve.Problem{Status: fiber.StatusForbidden, Kind: "forbidden", Detail: "the secret of this hook must come over TLS"}
-	}
-	if err := r.readBody(c, d, f, from); err != nil {
-		return err
-	}
-	s, err := signature.Of(d.hook.HookSettings)
-	if err != nil { // it was checked when it was saved
-		d.log().Error("webhook not accepted: its hook is unusable", "err", err)
-		return problemOf(seedbed.ErrUnavailable)
-	}
-	claimed, malformed := s.Read(f)
-	reason := r.verify(ctx, c, d, s, claimed, from)
-	switch {
-	case malformed != nil:
-		r.reject(d, malformed.Error())
-		return refuse(fiber.StatusBadRequest, malformed.Error())
-	case reason == nil && len(d.hook.Subjects) > 0 && !holds(c.Context().TLSConnectionState(), d.hook.Subjects):
-		reason = errors.New("no certificate of a name that the hook lists")
-	case reason == nil && d.hook.Scheme == seedbed.SchemeNone && len(d.hook.Subjects) == 0 && !from.local():
-		reason = errors.New("a hook without authentication accepts deliveries only from this host")
-	}
-	if reason != nil {
-		r.reject(d, reason.Error(), "delivery", claimed.ID())
-		return httpserve.Problem{Status: fiber.StatusUnauthorized, Kind: "unauthenticated",
-			Detail: "the signature or its timestamp was not accepted"}
-	}
-	d.SHA256 = sha256.Sum256(d.body)
-	if d.ID, err = s.Identify(claimed, d.body); err != nil {
-		d.log().Warn("webhook refused", "err", errPayload)
-		return refuse(fiber.StatusBadRequest, err.Error())
-	}
-	return nil
-}
-
-// unknown answers a delivery for a hook that does not exist. It does the work of a delivery whose
-// signature is wrong, with a random key, so that the time taken does not reveal which hooks exist. It
-// keeps nothing of the body, which anyone can send.
-func (r *receiver) unknown(c *fiber.Ctx, d *delivered, f header.Fields) error {
-	if err := r.acceptable(d, f); err != nil {
-		return err
-	}
-	mac := hmac.New(sha256.New, r.dummyKey)
-	if err := httpserve.DiscardBody(c.Context(), r.maxBody, mac); err != nil {
-		return err
-	}
-	mac.Sum(nil)
-	d.log().Warn("webhook refused", "err", "no such hook")
-	return refuse(fiber.StatusNotFound, "there is no such hook")
-}
-
-// acceptable refuses a body of a kind that the hook does not accept, and one without a length.
-func (r *receiver) acceptable(d *delivered, f header.Fields) error {
-	if f.Has("content-encoding") {
-		return refuse(fiber.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it was signed")
-	}
-	d.kind = kindOf(f.Get("content-type"))
-	switch {
-	case d.hook.Mapping == "" && (d.kind != kindJSON || !strings.HasPrefix(f.Get("content-type"), fiber.MIMEApplicationJSON)):
-		return refuse(fiber.StatusUnsupportedMediaType, "expected Content-Type: application/json")
-	case d.kind == "":
-		return refuse(fiber.StatusUnsupportedMediaType,
-			"expected Content-Type: application/json, another that ends in +json, or application/x-www-form-urlencoded")
-	case !f.Has("content-length") && !f.Has("transfer-encoding"):
-		return refuse(fiber.StatusLengthRequired, "expected Content-Length")
-	}
-	return nil
-}
-
-// readBody reads the raw bytes of a body that the hook accepts.
-func (r *receiver) readBody(c *fiber.Ctx, d *delivered, f header.Fields, from peer) error {
-	err := r.acceptable(d, f)
-	if err != nil {
-		return err
-	}
-	most := r.maxBody
-	if d.hook.MaxBody > 0 {
-		most = min(most, int(d.hook.MaxBody))
-	}
-	d.body, d.drop, err = r.bodies.Read(c.Context(), httpserve.PeerOf(from.addr, r.TrustedProxies), most)
-	switch {
-	case errors.Is(err, httpserve.ErrShare):
-		d.log().Warn("webhook throttled", "err", err)
-		return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unavailable",
-			Detail: "too much is being received from this address: send fewer deliveries at a time"}
-	case errors.Is(err, httpserve.ErrNoRoom):
-		d.log().Warn("webhook throttled", "err", "there is no memory left for its body")
-		return problemOf(seedbed.ErrUnavailable)
-	}
-	return err
 }
 
 var (

@@ -83,24 +83,24 @@ func TestRefused(t *testing.T) {
 		{"old", message("POST", "/hooks/ci", signed(key, "msg_1", now.Add(-time.Hour), create), create), 401, "not accepted"},
 		{"future", message("POST", "/hooks/ci", signed(key, "msg_1", now.Add(time.Hour), create), create), 401, "not accepted"},
 		{"hook with a short key", payload("short", create), 401, "not accepted"},
-		{"unknown hook", payload("nobody", create), 404, "no such hook"},
+		{"unknown hook", payload("nobody", create), 401, "not accepted"},
 		{"unknown hook, bad signature", message("POST", "/hooks/nobody", with("webhook-signature", vectorSignature), create),
-			404, "no such hook"},
-		{"percent in the name", payload("%63i", create), 404, "no such hook"},
-		{"huge name", payload(strings.Repeat("x", 4000), create), 404, "no such hook"},
-		{"project", payload("ci/x", create), 404, "no such hook"},
+			401, "not accepted"},
+		{"percent in the name", payload("%63i", create), 401, "not accepted"},
+		{"huge name", payload(strings.Repeat("x", 4000), create), 401, "not accepted"},
+		{"project", payload("ci/x", create), 401, "not accepted"},
 		{"two projects", payload("ci/x/y", create), 404, "expected POST"},
-		{"project that is no name", payload("../ci", create), 404, "no such hook"},
+		{"project that is no name", payload("../ci", create), 401, "not accepted"},
 		{"trailing slash", payload("ci/", create), 404, "expected POST"},
 		{"other case", message("POST", "/Hooks/ci", signed(key, "msg_1", now, create), create), 404, "expected POST"},
 		{"no name", payload("", create), 404, "expected POST"},
 		{"root", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404, "expected POST"},
 		{"get", "GET /hooks/ci HTTP/1.1\r\nHost: x\r\n\r\n", 405, "expected POST"},
 		{"put", message("PUT", "/hooks/ci", signed(key, "msg_1", now, create), create), 405, "expected POST"},
-		{"no id", post(with("webhook-id", "")), 400, "webhook-id is missing"},
-		{"no timestamp", post(with("webhook-timestamp", "")), 400, "webhook-timestamp is missing"},
-		{"no signature", post(with("webhook-signature", "")), 400, "webhook-signature is missing"},
-		{"milliseconds", post(with("webhook-timestamp", fmt.Sprint(now.UnixMilli()))), 400, "Unix seconds"},
+		{"no id", post(with("webhook-id", "")), 401, "not accepted"},
+		{"no timestamp", post(with("webhook-timestamp", "")), 401, "not accepted"},
+		{"no signature", post(with("webhook-signature", "")), 401, "not accepted"},
+		{"milliseconds", post(with("webhook-timestamp", fmt.Sprint(now.UnixMilli()))), 401, "not accepted"},
 		{"no type", post(with("Content-Type", "")), 415, "application/json"},
 		{"form", post(with("Content-Type", "application/x-www-form-urlencoded")), 415, "application/json"},
 		{"multipart", post(with("Content-Type", "multipart/form-data; boundary=x")), 415, "application/json"},
@@ -205,8 +205,8 @@ func TestImpossibleNamesAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Hooks: directory{err: errors.New("invalid byte sequence")}, Intake: &ledger{}})
 	for _, name := range []string{"\xff", "%00", strings.Repeat("x", 64)} {
-		if got := deliver(t, s, name, signed(vectorKey(t), "msg_1", time.Now(), create), create); got.status != http.StatusNotFound {
-			t.Errorf("hook %q: %+v, want 404", name, got)
+		if got := deliver(t, s, name, signed(vectorKey(t), "msg_1", time.Now(), create), create); got.status != http.StatusUnauthorized {
+			t.Errorf("hook %q: %+v, want 401", name, got)
 		}
 	}
 	h := seedbed.Hook{Name: "ci", Profiles: []string{"small"}, Actions: seedbed.Actions()}

@@ -6,10 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"seedbed"
 	"seedbed/webhook/signature"
-
-	"github.com/gofiber/fiber/v2"
 )
 
 // refreshPause is the least time between two reads of one hook that bypass the cache. Without it,
@@ -38,7 +35,7 @@ func (r *refreshes) may(hook string, now time.Time) bool {
 
 // verify checks a delivery against the keys of its hook. If they do not match, it reads the hook
 // again and retries, because another control host may have added a key a moment ago.
-func (r *receiver) verify(ctx context.Context, c *fiber.Ctx, d *delivered, s signature.Scheme, claimed signature.Claim, from peer) error {
+func (r *receiver) verify(ctx context.Context, d *delivered, s signature.Scheme, claimed signature.Claim) error {
 	reason := signature.Verify(d.hook, s, claimed, d.body, d.Received)
 	if reason == nil || d.hook.Name == "" || r.HookNow == nil || !r.refreshes.may(d.hook.Name, time.Now()) {
 		return reason
@@ -47,10 +44,7 @@ func (r *receiver) verify(ctx context.Context, c *fiber.Ctx, d *delivered, s sig
 	if err != nil || reflect.DeepEqual(now, d.hook) {
 		return reason
 	}
-	// The checks before the signature must also hold for the new settings.
-	if !from.admits(now) || insecureTransport(c.Context(), now, r.TrustedProxies) || now.MaxBody > 0 &&
-		seedbed.Bytes(len(d.body)) > now.MaxBody ||
-		now.Scheme != d.hook.Scheme || !reflect.DeepEqual(now.Form, d.hook.Form) {
+	if now.Scheme != d.hook.Scheme || !reflect.DeepEqual(now.Form, d.hook.Form) {
 		return reason
 	}
 	d.hook = now

@@ -41,7 +41,7 @@ func TestReadAgain(t *testing.T) {
 		"from elsewhere now": {rotated(func(h *seedbed.Hook) { h.CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }),
 			nil, next, 401, 1},
 		"another scheme now":     {rotated(func(h *seedbed.Hook) { h.Scheme = seedbed.SchemeGitHub }), nil, next, 401, 1},
-		"a smaller body now":     {rotated(func(h *seedbed.Hook) { h.MaxBody = 1 }), nil, next, 401, 1},
+		"a smaller body now":     {rotated(func(h *seedbed.Hook) { h.MaxBody = 1 }), nil, next, 413, 1},
 		"another action now":     {rotated(func(h *seedbed.Hook) { h.Actions = []string{"remove"} }), nil, next, 403, 1},
 		"the key begins later":   {rotated(func(h *seedbed.Hook) { h.Keys[1].NotBefore = time.Now().Add(time.Hour) }), nil, next, 401, 1},
 		"a certificate is asked": {rotated(func(h *seedbed.Hook) { h.Subjects = []string{"a.example"} }), nil, next, 401, 1},

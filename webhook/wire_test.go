@@ -45,7 +45,7 @@ func TestWire(t *testing.T) {
 		"unknown method":         {strings.Replace(block, "POST", "BREW", 1), 400},
 		"no HTTP":                {"hello\r\n\r\n", 400},
 		"trailer is not a header": {message("POST", "/hooks/ci", without(chunked(good), "webhook-id"),
-			strings.TrimSuffix(chunk(create), "\r\n")+"webhook-id: msg_1\r\n\r\n"), 400},
+			strings.TrimSuffix(chunk(create), "\r\n")+"webhook-id: msg_1\r\n\r\n"), 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -83,11 +83,11 @@ func TestOpenHooks(t *testing.T) {
 		{"a certificate", "ignores", create, "", own, 202, "ignored"},
 		{"no certificate", "ignores", create, "", nil, 401, ""},
 		{"a long body", "ignores", `{"name": "` + strings.Repeat("x", 1024) + `"}`, "", own, 413, ""},
-		{"from elsewhere", "proxied", create, "198.51.100.1", own, 403, ""},
+		{"from elsewhere", "proxied", create, "198.51.100.1", own, 401, ""},
 		{"through a proxy", "proxied", create, "192.0.2.1", own, 202, "ignored"},
 		{"a full queue", "makes", create, "", own, 429, "1 jobs wait already"},
 		{"what the intake says", "makes", `{"action": "plan", "name": "web1", "profile": "small"}`, "", own, 200, `profile \"small\"`},
-		{"no hook", "none", create, "", own, 404, ""},
+		{"no hook", "none", create, "", own, 401, ""},
 	} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: test.own}}
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+ln.Addr().String()+"/hooks/"+test.hook,

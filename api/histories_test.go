@@ -17,6 +17,7 @@ type asked struct{ method, path, body string }
 // history returns random requests of a tenant.
 func history(random *rand.Rand, n int) (all []asked) {
 	name := func() string { return fmt.Sprint("web", 1+random.IntN(4)) }
+	part := func() string { return fmt.Sprint("p", 1+random.IntN(3)) } // of the catalogue
 	for range n {
 		i := "/instances/" + name()
 		choices := []asked{
@@ -34,6 +35,26 @@ func history(random *rand.Rand, n int) (all []asked) {
 			{"DELETE", "/images/debian", ""}, {"PUT", "/images/default%2Fdraft/published", `{"all":true}`},
 			{"GET", "/projects", ""}, {"GET", "/projects/a", ""}, {"GET", "/vm", ""}, {"GET", "/tasks", ""},
 			{"POST", "/provisioner/create?name=" + name() + "&profile=made", ""},
+		}
+		catalogue := []asked{
+			{"POST", "/profiles", `{"name":"` + part() + `","image":"debian","vcpus":1,"memory":"512MiB","system_template":""}`},
+			{"POST", "/profiles", `{"name":"` + part() + `","image":"debian","system_template":"` + part() + `"}`},
+			{"POST", "/profiles", `{"name":"small","image":"debian","vcpus":1,"memory":"1GiB"}`},
+			{"POST", "/templates/system", `{"name":"` + part() + `","vcpus":1,"memory":"512MiB"}`},
+			{"POST", "/templates/storage", `{"name":"` + part() + `"}`}, {"POST", "/userdata", `{"name":"` + part() + `","data":"#!x"}`},
+			{"POST", "/scripts", `{"name":"` + part() + `","text":"x"}`}, {"PATCH", "/scripts/" + part() + "/options", `{"time":"1m"}`},
+			{"PUT", "/templates/system/" + part(), `{"vcpus":2,"memory":"512MiB"}`}, {"DELETE", "/templates/system/" + part(), ""},
+			{"PUT", "/profiles/" + part() + "/published", `{"projects":["shop"]}`},
+			{"PUT", "/templates/system/" + part() + "/published", `{"projects":["default"]}`},
+			{"PUT", "/profiles/default%2Fsmall/published", `{"all":true}`}, {"DELETE", "/profiles/" + part(), ""},
+			{"DELETE", "/profiles/small", ""}, {"GET", "/profiles", ""}, {"GET", "/profiles/" + part(), ""}, {"GET", "/profiles/small", ""},
+			{"GET", "/templates/system", ""}, {"GET", "/userdata/" + part(), ""}, {"GET", "/scripts", ""}, {"GET", "/ovas", ""},
+			{"POST", "/instances", `{"name":"` + name() + `","profile":"` + part() + `"}`},
+			{"GET", "/instances?profile=" + part(), ""}, {"GET", "/provisioner/profile", ""}, {"GET", "/provisioner/template", ""},
+			{"POST", "/provisioner/template/network?name=" + part(), ""}, {"PUT", "/provisioner/userdata/" + part() + "?data=y", ""},
+		}
+		if random.IntN(3) == 0 {
+			choices = catalogue
 		}
 		if random.IntN(4) == 0 { // so that most names are those of instances
 			choices = choices[:2]
@@ -118,7 +139,7 @@ func TestHistoriesTellNothing(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			const length = 80
+			const length = 120
 			mine := history(rand.New(rand.NewPCG(seed, 1)), length)
 			theirs := history(rand.New(rand.NewPCG(seed, 2)), 2*length)
 			pace := rand.New(rand.NewPCG(seed, 3))

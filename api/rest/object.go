@@ -139,19 +139,7 @@ func (o objects[T, W]) drop(ctx context.Context, c *fiber.Ctx) error {
 
 // published says to which projects the object that the path names is published.
 func (o objects[T, W]) published(ctx context.Context, c *fiber.Ctx) error {
-	n, err := o.r.Owned(ctx, c, o.kind)
-	if err != nil {
-		return err
-	}
-	to, err := server.ReceivePublication(c)
-	if err != nil {
-		return err
-	}
-	v, err := o.publish(ctx, n, to, server.IfMatch(c, o.tag))
-	if err != nil {
-		return err
-	}
-	return o.tagged(c, v)
+	return publish(o.r, o.kind, o.publish, o.tag, o.tagged)(ctx, c)
 }
 
 // called returns the qualified name of an object that the caller makes.

@@ -20,6 +20,11 @@ func (r *router) profile(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	return tellProfile(c, p)
+}
+
+// tellProfile answers a profile as the caller may see it, with its entity tag.
+func tellProfile(c *fiber.Ctx, p seedbed.Profile) error {
 	p = server.ShownProfile(server.CallerOf(c), p)
 	return server.Tagged(c, server.ProfileTag(p), p)
 }
@@ -102,7 +107,7 @@ func (r *router) changeProfile(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return server.Tagged(c, server.ProfileTag(p), server.ShownProfile(server.CallerOf(c), p))
+	return tellProfile(c, p)
 }
 
 // checkDocuments refuses user-data and vendor-data that no guest can use, unless the profile had it

@@ -58,10 +58,10 @@ func usable[T any](
 }
 
 // publish returns a handler that says to which projects an object of the caller's project is published, and
-// answers the object.
+// answers the object, as tell does.
 func publish[T any](
-	r *router, kind seedbed.PublishedKind,
-	write func(context.Context, string, seedbed.Publication, ...func(T) error) (T, error), tag func(T) string,
+	r *router, kind seedbed.PublishedKind, write func(context.Context, string, seedbed.Publication, ...func(T) error) (T, error),
+	tag func(T) string, tell func(*fiber.Ctx, T) error,
 ) server.Handler {
 	return func(ctx context.Context, c *fiber.Ctx) error {
 		n, err := r.Owned(ctx, c, kind)
@@ -76,6 +76,11 @@ func publish[T any](
 		if err != nil {
 			return err
 		}
-		return server.Tagged(c, tag(v), v)
+		return tell(c, v)
 	}
+}
+
+// tagged returns a function that answers an object as it is, with its entity tag.
+func tagged[T any](tag func(T) string) func(*fiber.Ctx, T) error {
+	return func(c *fiber.Ctx, v T) error { return server.Tagged(c, tag(v), v) }
 }

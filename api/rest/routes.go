@@ -34,7 +34,8 @@ func (r *router) installationRoutes() []route {
 		// Networks and nodes.
 		{patch, "/networks/:name", seedbed.ActionNetworkChange, call, r.changeNetwork},
 		{put, "/networks/:name/published", seedbed.ActionNetworkChange, call,
-			publish(r, seedbed.PublishedNetwork, r.Store.PublishNetwork, server.ContentTag[seedbed.Network])},
+			publish(r, seedbed.PublishedNetwork, r.Store.PublishNetwork, server.ContentTag[seedbed.Network],
+				tagged(server.ContentTag[seedbed.Network]))},
 		{get, "/nodes", seedbed.ActionNodeRead, call, r.nodes().serve},
 		{post, "/nodes", seedbed.ActionNodeManage, call, r.addNode},
 		{get, "/nodes/:name", seedbed.ActionNodeRead, call, r.hypervisor},
@@ -97,7 +98,7 @@ func (r *router) projectRoutes() []route {
 		{put, "/profiles/:name", seedbed.ActionProfileManage, call, r.changeProfile},
 		{del, "/profiles/:name", seedbed.ActionProfileManage, call, r.deleteProfile},
 		{put, "/profiles/:name/published", seedbed.ActionProfilePublish, call,
-			publish(r, seedbed.PublishedProfile, r.Store.PublishProfile, server.ProfileTag)},
+			publish(r, seedbed.PublishedProfile, r.Store.PublishProfile, server.ProfileTag, tellProfile)},
 
 		// Images.
 		{get, "/images", seedbed.ActionImageRead, call, r.images().serve},
@@ -105,7 +106,8 @@ func (r *router) projectRoutes() []route {
 		{get, "/images/:name", seedbed.ActionImageRead, call, r.image},
 		{del, "/images/:name", seedbed.ActionImageRemove, call, r.acceptOn(r.removeImage)},
 		{put, "/images/:name/published", seedbed.ActionImagePublish, call,
-			publish(r, seedbed.PublishedImage, r.Store.PublishImage, server.ContentTag[seedbed.Image])},
+			publish(r, seedbed.PublishedImage, r.Store.PublishImage, server.ContentTag[seedbed.Image],
+				tagged(server.ContentTag[seedbed.Image]))},
 		{post, "/images/:name/content", seedbed.ActionImageImport, server.UploadTimeout, r.accept(r.uploadImage)},
 		{post, "/plan/import", seedbed.ActionImageImport, call, answer(r.planImport)},
 

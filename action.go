@@ -37,6 +37,8 @@ const (
 	ActionInstanceCreate    Action = "instance.create"
 	ActionInstanceChange    Action = "instance.change"
 	ActionInstancePower     Action = "instance.power"
+	ActionCatalogueExport   Action = "catalogue.export"
+	ActionCatalogueImport   Action = "catalogue.import"
 	ActionOVARead           Action = "ova.read"
 	ActionOVAManage         Action = "ova.manage"
 	ActionOVAPublish        Action = "ova.publish"
@@ -88,8 +90,6 @@ const (
 	ActionNodeAnnounce      Action = "node.announce"
 	ActionNetworkChange     Action = "network.change"
 	ActionScriptPrivilege   Action = "script.privilege"
-	ActionCatalogueExport   Action = "catalogue.export"
-	ActionCatalogueImport   Action = "catalogue.import"
 	ActionDomainRead        Action = "domain.read"
 	ActionDomainAdopt       Action = "domain.adopt"
 	ActionInstanceForget    Action = "instance.forget"
@@ -182,8 +182,8 @@ var actions = []ActionInfo{
 	{ActionOVARead, RoleViewer, false, "see OVA images"},
 	{ActionOVAManage, RoleOperator, false, "upload and remove OVA images"},
 	{ActionOVAPublish, RoleOperator, false, "say which other projects may use OVA images"},
-	{ActionCatalogueExport, RoleOperator, true, "read the catalogue as a whole, with documents and scripts"},
-	{ActionCatalogueImport, RoleOperator, true, "write the catalogue as a whole"},
+	{ActionCatalogueExport, RoleOperator, false, "read the catalogue as a whole, with documents and scripts"},
+	{ActionCatalogueImport, RoleOperator, false, "write the catalogue as a whole"},
 	{ActionDomainRead, RoleViewer, true, "see domains that can be adopted"},
 	{ActionDomainAdopt, RoleOperator, true, "take domains under management as instances"},
 	{ActionInstanceForget, RoleOperator, true, "stop managing instances; their domains and disks stay"},

@@ -193,6 +193,8 @@ func (r CatalogueReport) Conflicts() (n int) {
 
 // CatalogueImport says how to import a catalogue.
 type CatalogueImport struct {
+	// Project is whose the objects become; empty for the default project.
+	Project string
 	// DryRun only reports what an import would do.
 	DryRun bool
 	// Keep leaves existing objects unchanged.

@@ -83,3 +83,44 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("a viewer: %+v", r)
 	}
 }
+
+// TestCatalogueOfAProject has a tenant export and import its catalogue. What is the installation's is refused.
+func TestCatalogueOfAProject(t *testing.T) {
+	t.Parallel()
+	s, _, tokens := tenants(t)
+	s.publish(t)
+	ask := func(role seedbed.Role, method, query, body string, status int, parts ...string) string {
+		t.Helper()
+		r := s.do(t, method, "/api/v1/catalogue"+query, body, "Authorization", "Bearer "+tokens[role])
+		if r.status != status {
+			t.Fatalf("%s: %d %s, want %d", body, r.status, r.body, status)
+		}
+		for _, part := range parts {
+			if !strings.Contains(r.body, part) {
+				t.Errorf("%s: %s\ndoes not hold %s", body, r.body, part)
+			}
+		}
+		return r.body
+	}
+	operator := seedbed.RoleOperator
+	ask(seedbed.RoleViewer, "GET", "", "", 403)
+	if got := ask(operator, "GET", "", "", 200); strings.Contains(got, `"name"`) {
+		t.Errorf("%s: want nothing of others", got)
+	}
+	const file = `{"system_templates":[{"name":"small","vcpus":1,"memory":"512MiB"}],"scripts":[{"name":"run","text":"x"}],` +
+		`"profiles":[{"name":"web","image":"debian","network":"default","system_template":"small","script":"run"}]}`
+	ask(operator, "POST", "", file, 200, `"applied":true`, `"name":"web","action":"made"`)
+	got := ask(operator, "GET", "", "", 200, `"name":"web"`, `"image":"default/debian"`, `"system_template":"small"`, `"script":"run"`)
+	ask(operator, "POST", "", got, 200, `"action":"kept"`)
+	s.expect(t, "GET", "/profiles/acme%2Fweb", "", 200, `"system_template":"acme/small"`)
+	for _, body := range []string{
+		`{"system_templates":[{"name":"a","vcpus":1,"memory":"512MiB","node_limit":["hv1"]}]}`,
+		`{"system_templates":[{"name":"a","vcpus":1,"memory":"512MiB","vnc":true,"vnc_bind":"0.0.0.0"}]}`,
+		`{"scripts":[{"name":"a","text":"x","options":{"network":true}}]}`,
+		`{"scripts":[{"name":"a","text":"x","options":{"privileged":true}}]}`,
+	} {
+		ask(operator, "POST", "", body, 403)
+	}
+	ask(operator, "POST", "", `{"profiles":[{"name":"a","image":"debian","network":"default","system_template":"default/small"}]}`, 200,
+		`"applied":false`, `does not exist`)
+}

@@ -9,6 +9,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/server"
+	"seedbed/api/wire"
 	"seedbed/internal/httpserve"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -16,7 +17,7 @@ import (
 )
 
 func (r *router) exportCatalogue(ctx context.Context, c *fiber.Ctx) error {
-	found, err := r.Store.Catalogue(ctx)
+	found, err := r.Store.Catalogue(ctx, server.CallerOf(c).Project)
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	how := seedbed.CatalogueImport{Check: r.CheckProfile, CheckDisk: pools.Check}
+	how := seedbed.CatalogueImport{Project: server.CallerOf(c).Project, Check: r.CheckProfile, CheckDisk: pools.Check}
 	if how.DryRun, err = switched(c, "dry_run"); err != nil {
 		return nil, err
 	}
@@ -62,15 +63,19 @@ func (r *router) importCatalogue(ctx context.Context, c *fiber.Ctx) (any, error)
 			}
 		}
 	}
+	for _, t := range asked.System {
+		if err := server.ChoosesHost(c, t.Template()); err != nil {
+			return nil, fmt.Errorf("system template %q of the catalogue: %w", seedbed.Clip(t.Name), err)
+		}
+	}
 	privileged := []string{}
 	for _, script := range asked.Scripts {
 		if script.Options.Privileged {
 			privileged = append(privileged, script.Name)
 		}
-	}
-	if len(privileged) > 0 {
-		if err := server.CallerOf(c).Need(seedbed.ActionScriptPrivilege); err != nil {
-			return nil, fmt.Errorf("script %q of the catalogue is privileged: %w", seedbed.Clip(privileged[0]), err)
+		options := wire.ScriptOptionsChange{Privileged: &script.Options.Privileged, Network: &script.Options.Network}
+		if err := server.LetsOut(c, options); err != nil {
+			return nil, fmt.Errorf("script %q of the catalogue: %w", seedbed.Clip(script.Name), err)
 		}
 	}
 	summary, err := json.Marshal(map[string]any{"objects": asked.Objects(), "dry_run": how.DryRun, "keep": how.Keep, "privileged": privileged})

@@ -82,7 +82,8 @@ type Catalogue interface {
 	PublishScript(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Script) error) (seedbed.Script, error)
 	DeleteScript(ctx context.Context, name string, checks ...func(seedbed.Script) error) error
 	PublishOVA(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.OVA) error) (seedbed.OVA, error)
-	Catalogue(ctx context.Context) (seedbed.Catalogue, error)
+	// Catalogue returns that of a project.
+	Catalogue(ctx context.Context, project string) (seedbed.Catalogue, error)
 	// ImportCatalogue imports a catalogue in one transaction. It writes nothing if there is a conflict.
 	ImportCatalogue(ctx context.Context, c seedbed.Catalogue, how seedbed.CatalogueImport) (seedbed.CatalogueReport, error)
 }

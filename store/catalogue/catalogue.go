@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -14,10 +15,10 @@ import (
 // maxCatalogue is the largest number of objects in a catalogue that TakeOver accepts.
 const maxCatalogue = 50_000
 
-// Catalogue returns everything of the default project that instances are made from, as of one moment. It
-// leaves out the built-in empty objects.
-func (s *Store) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) {
-	all := seedbed.NameMatch{Project: seedbed.DefaultProject}
+// Catalogue returns everything of a project that instances are made from, as of one moment, with names as the
+// project uses them. It leaves out the built-in empty objects.
+func (s *Store) Catalogue(ctx context.Context, project string) (c seedbed.Catalogue, err error) {
+	all := seedbed.NameMatch{Project: project}
 	err = s.db.View(ctx, "read the catalogue", func(tx *sqldb.Tx) error {
 		s := s.in(tx)
 		system, err1 := s.SystemTemplates(ctx, all)
@@ -42,9 +43,46 @@ func (s *Store) Catalogue(ctx context.Context) (c seedbed.Catalogue, err error) 
 				c.Scripts = append(c.Scripts, seedbed.CatalogueScript{Name: s.Name, Text: s.Text, Options: s.Options})
 			}
 		}
+		inFile(&c, project)
 		return errors.Join(err1, err2, err3, err4, err5, err6)
 	})
 	return c, err
+}
+
+// inFile leaves the project out of the names in its catalogue, so that another project or installation can import
+// it. What is of another project keeps its name with that.
+func inFile(c *seedbed.Catalogue, project string) {
+	if project == seedbed.DefaultProject {
+		return
+	}
+	var names []*string
+	for i := range c.System {
+		names = append(names, &c.System[i].Name)
+	}
+	for i := range c.Network {
+		names = append(names, &c.Network[i].Name)
+	}
+	for i, t := range c.Storage {
+		names = append(names, &c.Storage[i].Name)
+		for n := range t.Disks {
+			names = append(names, &t.Disks[n].Source)
+		}
+	}
+	for i := range c.UserData {
+		names = append(names, &c.UserData[i].Name)
+	}
+	for i := range c.Scripts {
+		names = append(names, &c.Scripts[i].Name)
+	}
+	for i := range c.Profiles {
+		p := &c.Profiles[i]
+		names = append(names, &p.Name, &p.Image, &p.System, &p.NetworkTemplate, &p.Storage, &p.Document, &p.Script, &p.OVA)
+	}
+	for _, name := range names {
+		if *name != "" {
+			*name = strings.TrimPrefix(seedbed.Explicit(*name), project+"/")
+		}
+	}
 }
 
 func each[T, R any](all []T, of func(T) R) []R {
@@ -55,7 +93,7 @@ func each[T, R any](all []T, of func(T) R) []R {
 	return made
 }
 
-// ImportCatalogue merges a catalogue into the database in one transaction: it creates the objects
+// ImportCatalogue merges a catalogue into that of a project in one transaction: it creates the objects
 // that are missing and changes the others to match. An object that cannot be written, because it is
 // invalid or refers to something that does not exist, is a conflict. If there is any conflict,
 // nothing is written; the report says so, and the error is nil.
@@ -86,8 +124,8 @@ func (s *Store) ImportCatalogue(
 	return report, err
 }
 
-// takeover is one object of a catalogue. Its functions read and write in the transaction of the
-// import.
+// takeover is one object of a catalogue. name is its name in the file, without a project. Its functions read
+// and write in the transaction of the import.
 type takeover struct {
 	kind, name string
 	// now returns the current object in its catalogue form, or nil if there is none.

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -9,26 +10,34 @@ import (
 
 // takeovers returns the objects of a catalogue, each after the objects that it refers to.
 func (s *Store) takeovers(c seedbed.Catalogue, how seedbed.CatalogueImport) (all []takeover) {
+	// take adds an object with the qualified name that it has in the project.
+	take := func(name *string, of func() takeover) {
+		short := *name
+		*name = seedbed.Qualified(cmp.Or(how.Project, seedbed.DefaultProject), short)
+		o := of()
+		o.name = short
+		all = append(all, o)
+	}
 	for _, t := range c.System {
-		all = append(all, s.takeSystem(t.Template()))
+		take(&t.Name, func() takeover { return s.takeSystem(t.Template()) })
 	}
 	for _, t := range c.Network {
-		all = append(all, s.takeNetwork(t))
+		take(&t.Name, func() takeover { return s.takeNetwork(t) })
 	}
 	for _, t := range c.Storage {
-		all = append(all, s.takeStorage(t, how))
+		take(&t.Name, func() takeover { return s.takeStorage(t, how) })
 	}
 	for _, d := range c.UserData {
-		all = append(all, s.takeUserData(d))
+		take(&d.Name, func() takeover { return s.takeUserData(d) })
 	}
 	for _, t := range c.Scripts {
-		all = append(all, s.takeScript(t))
+		take(&t.Name, func() takeover { return s.takeScript(t) })
 	}
 	for _, p := range c.Provisioner {
-		all = append(all, s.takeProfile(p.Profile(), how))
+		take(&p.Name, func() takeover { return s.takeProfile(p.Profile(), how) })
 	}
 	for _, p := range c.Profiles {
-		all = append(all, s.takeProfile(p, how))
+		take(&p.Name, func() takeover { return s.takeProfile(p, how) })
 	}
 	return all
 }
@@ -46,7 +55,7 @@ func found[T, R any](
 
 func (s *Store) takeSystem(t seedbed.SystemTemplate) takeover {
 	return takeover{
-		kind: kindSystem.Noun(), name: t.Name,
+		kind: kindSystem.Noun(),
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.SystemTemplates, seedbed.SystemOfCatalogue)
 		},
@@ -78,7 +87,7 @@ func (s *Store) takeNetwork(t seedbed.CatalogueNetwork) takeover {
 		return err
 	}
 	return takeover{
-		kind: kindNetwork.Noun(), name: t.Name,
+		kind: kindNetwork.Noun(),
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.NetworkTemplates, seedbed.NetworkOfCatalogue)
 		},
@@ -111,7 +120,7 @@ func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImp
 		return err
 	}
 	return takeover{
-		kind: kindStorage.Noun(), name: t.Name,
+		kind: kindStorage.Noun(),
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.StorageTemplates, seedbed.StorageOfCatalogue)
 		},
@@ -127,7 +136,7 @@ func (s *Store) takeStorage(t seedbed.CatalogueStorage, how seedbed.CatalogueImp
 
 func (s *Store) takeUserData(d seedbed.CatalogueDocument) takeover {
 	return takeover{
-		kind: kindUserData.Noun(), name: d.Name,
+		kind: kindUserData.Noun(),
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, d.Name, s.UserDataDocuments, func(d seedbed.UserDataDocument) seedbed.CatalogueDocument {
 				return seedbed.CatalogueDocument{Name: d.Name, Data: d.Data}
@@ -156,7 +165,7 @@ func (s *Store) takeScript(t seedbed.CatalogueScript) takeover {
 		return err
 	}
 	return takeover{
-		kind: kindScript.Noun(), name: t.Name,
+		kind: kindScript.Noun(),
 		now: func(ctx context.Context) (any, error) {
 			return found(ctx, t.Name, s.Scripts, func(has seedbed.Script) seedbed.CatalogueScript {
 				return seedbed.CatalogueScript{Name: has.Name, Text: has.Text, Options: has.Options}
@@ -189,7 +198,7 @@ func (s *Store) takeProfile(p seedbed.Profile, how seedbed.CatalogueImport) take
 		return how.Check(ctx, s, p)
 	}
 	return takeover{
-		kind: kindProfile.Noun(), name: p.Name,
+		kind: kindProfile.Noun(),
 		now: func(ctx context.Context) (any, error) {
 			now, err := s.Profile(ctx, p.Name)
 			if errors.Is(err, seedbed.ErrNotFound) {

@@ -11,6 +11,7 @@ import (
 
 var catalogueTakeoverCases = map[string]func(*bench){
 	"to an empty one":      testImportCatalogue,
+	"of a project":         testCatalogueOfAProject,
 	"conflicts":            testImportConflicts,
 	"secrets":              testImportSecrets,
 	"whole":                testCatalogueWhole,
@@ -53,14 +54,14 @@ func actions(r seedbed.CatalogueReport) (all []string) {
 func testImportCatalogue(b *bench) {
 	ctx := context.Background()
 	b.world()
-	empty := get(b.Catalogue(ctx))(b)
+	empty := get(b.Catalogue(ctx, seedbed.DefaultProject))(b)
 	if empty.Objects() != 0 {
 		b.Fatalf("an empty installation has %+v", empty)
 	}
 	made := []string{"made small", "made lan", "made root", "made cloud", "made install", "made web", "made native"}
 	r := b.importCatalogue(wares(), seedbed.CatalogueImport{DryRun: true})
 	b.equal(actions(r), made)
-	if r.Applied || get(b.Catalogue(ctx))(b).Objects() != 0 {
+	if r.Applied || get(b.Catalogue(ctx, seedbed.DefaultProject))(b).Objects() != 0 {
 		b.Error("a trial has written something")
 	}
 	before := b.Hint()
@@ -74,14 +75,14 @@ func testImportCatalogue(b *bench) {
 	default:
 		b.Error("nobody was told of it")
 	}
-	kept := get(b.Catalogue(ctx))(b)
+	kept := get(b.Catalogue(ctx, seedbed.DefaultProject))(b)
 	again := b.importCatalogue(kept, seedbed.CatalogueImport{})
 	for _, c := range again.Changes {
 		if c.Action != seedbed.CatalogueKept {
 			b.Errorf("its own catalogue has %s %s", c.Action, c.Name)
 		}
 	}
-	b.equal(get(b.Catalogue(ctx))(b), kept)
+	b.equal(get(b.Catalogue(ctx, seedbed.DefaultProject))(b), kept)
 	if t := get(b.SystemTemplates(ctx, seedbed.ExactName("small")))(b)[0]; t.Revision != 1 {
 		b.Errorf("what was kept has revision %d", t.Revision)
 	}
@@ -95,13 +96,47 @@ func testImportCatalogue(b *bench) {
 	next.Profiles[0].VCPUs = 7
 	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{Keep: true})),
 		[]string{"kept small", "kept lan", "kept root", "kept cloud", "kept install", "kept web", "kept native"})
-	b.equal(get(b.Catalogue(ctx))(b), kept)
+	b.equal(get(b.Catalogue(ctx, seedbed.DefaultProject))(b), kept)
 	b.equal(actions(b.importCatalogue(next, seedbed.CatalogueImport{})),
 		[]string{"changed small", "changed lan", "changed root", "kept cloud", "changed install", "changed web", "changed native"})
-	now := get(b.Catalogue(ctx))(b)
+	now := get(b.Catalogue(ctx, seedbed.DefaultProject))(b)
 	if now.System[0].VCPUs != 4 || len(now.Network[0].VNIs) != 1 || len(now.Storage[0].Disks) != 1 ||
 		now.Scripts[0].Options.Network || len(now.Profiles[1].Arguments) != 0 || now.Profiles[0].VCPUs != 7 {
 		b.Errorf("%+v", now)
+	}
+}
+
+// A catalogue is imported into a project and exported from it, with names without the project.
+func testCatalogueOfAProject(b *bench) {
+	ctx, all := context.Background(), seedbed.Publication{All: true}
+	b.world()
+	b.owners()
+	_, err := b.PublishImage(ctx, "debian", all)
+	b.must(err)
+	_, err = b.PublishNetwork(ctx, "default", all)
+	b.must(err)
+	into := seedbed.CatalogueImport{Project: "acme"}
+	r := b.importCatalogue(wares(), into)
+	b.equal(actions(r), []string{"made small", "made lan", "made root", "made cloud", "made install", "made web", "made native"})
+	b.equal(get(b.Catalogue(ctx, seedbed.DefaultProject))(b).Objects(), 0)
+	b.equal(get(b.Catalogue(ctx, "shop"))(b).Objects(), 0)
+	p := get(b.Profile(ctx, "acme/native"))(b)
+	b.equal([]string{p.Name, p.Image}, []string{"acme/native", "default/debian"})
+	file := get(b.Catalogue(ctx, "acme"))(b)
+	b.equal([]string{file.System[0].Name, file.Storage[0].Disks[0].Source, file.Profiles[0].Name},
+		[]string{"small", "default/debian", "native"})
+	for _, c := range b.importCatalogue(file, into).Changes {
+		if c.Action != seedbed.CatalogueKept {
+			b.Errorf("its own catalogue has %s %s: %s", c.Action, c.Name, c.Detail)
+		}
+	}
+	if r := b.importCatalogue(file, seedbed.CatalogueImport{Project: "shop"}); !r.Applied {
+		b.Errorf("another project: %+v", r)
+	}
+	b.equal(get(b.Catalogue(ctx, "shop"))(b), file)
+	wrong := seedbed.Catalogue{UserData: []seedbed.CatalogueDocument{{Name: "shop/x", Data: "#!x"}}}
+	if r := b.importCatalogue(wrong, into); r.Applied || r.Conflicts() != 1 {
+		b.Errorf("a name with a project: %+v", r)
 	}
 }
 
@@ -110,7 +145,7 @@ func testImportConflicts(b *bench) {
 	ctx := context.Background()
 	b.world()
 	b.importCatalogue(wares(), seedbed.CatalogueImport{})
-	kept := get(b.Catalogue(ctx))(b)
+	kept := get(b.Catalogue(ctx, seedbed.DefaultProject))(b)
 	c := wares()
 	c.System = append(c.System, seedbed.CatalogueSystem{Name: "new", VCPUs: 1, Memory: seedbed.GiB},
 		seedbed.CatalogueSystem{Name: "a/b", VCPUs: 1, Memory: seedbed.GiB})
@@ -134,7 +169,7 @@ func testImportConflicts(b *bench) {
 	if r.Applied || r.Conflicts() != 7 {
 		b.Errorf("applied %t with %d conflicts", r.Applied, r.Conflicts())
 	}
-	b.equal(get(b.Catalogue(ctx))(b), kept)
+	b.equal(get(b.Catalogue(ctx, seedbed.DefaultProject))(b), kept)
 	// The writes of the failed one are gone, and the database still works.
 	b.importCatalogue(wares(), seedbed.CatalogueImport{})
 }
@@ -149,7 +184,7 @@ func testImportSecrets(b *bench) {
 		{Name: "size", Type: seedbed.ParamInt, Default: &size}}
 	c.Provisioner[0].Params = slices.Clone(c.Profiles[0].Params)
 	b.importCatalogue(c, seedbed.CatalogueImport{})
-	out := get(b.Catalogue(ctx))(b)
+	out := get(b.Catalogue(ctx, seedbed.DefaultProject))(b)
 	b.equal(out.Profiles[0].Params, c.Profiles[0].Params)
 	b.equal(out.Profiles[1].Params, c.Provisioner[0].Params)
 	out.Profiles[1].Params[0].Default = &value

@@ -89,29 +89,16 @@ func TestCatalogueOfAProject(t *testing.T) {
 	t.Parallel()
 	s, _, tokens := tenants(t)
 	s.publish(t)
-	ask := func(role seedbed.Role, method, query, body string, status int, parts ...string) string {
-		t.Helper()
-		r := s.do(t, method, "/api/v1/catalogue"+query, body, "Authorization", "Bearer "+tokens[role])
-		if r.status != status {
-			t.Fatalf("%s: %d %s, want %d", body, r.status, r.body, status)
-		}
-		for _, part := range parts {
-			if !strings.Contains(r.body, part) {
-				t.Errorf("%s: %s\ndoes not hold %s", body, r.body, part)
-			}
-		}
-		return r.body
-	}
-	operator := seedbed.RoleOperator
-	ask(seedbed.RoleViewer, "GET", "", "", 403)
-	if got := ask(operator, "GET", "", "", 200); strings.Contains(got, `"name"`) {
-		t.Errorf("%s: want nothing of others", got)
+	operator := s.by(t, tokens[seedbed.RoleOperator])
+	s.by(t, tokens[seedbed.RoleViewer])("GET", "/catalogue", "", 403)
+	if got := operator("GET", "/catalogue", "", 200); strings.Contains(got.body, `"name"`) {
+		t.Errorf("%s: want nothing of others", got.body)
 	}
 	const file = `{"system_templates":[{"name":"small","vcpus":1,"memory":"512MiB"}],"scripts":[{"name":"run","text":"x"}],` +
 		`"profiles":[{"name":"web","image":"debian","network":"default","system_template":"small","script":"run"}]}`
-	ask(operator, "POST", "", file, 200, `"applied":true`, `"name":"web","action":"made"`)
-	got := ask(operator, "GET", "", "", 200, `"name":"web"`, `"image":"default/debian"`, `"system_template":"small"`, `"script":"run"`)
-	ask(operator, "POST", "", got, 200, `"action":"kept"`)
+	operator("POST", "/catalogue", file, 200, `"applied":true`, `"name":"web","action":"made"`)
+	got := operator("GET", "/catalogue", "", 200, `"name":"web"`, `"image":"default/debian"`, `"system_template":"small"`, `"script":"run"`)
+	operator("POST", "/catalogue", got.body, 200, `"action":"kept"`)
 	s.expect(t, "GET", "/profiles/acme%2Fweb", "", 200, `"system_template":"acme/small"`)
 	for _, body := range []string{
 		`{"system_templates":[{"name":"a","vcpus":1,"memory":"512MiB","node_limit":["hv1"]}]}`,
@@ -119,8 +106,8 @@ func TestCatalogueOfAProject(t *testing.T) {
 		`{"scripts":[{"name":"a","text":"x","options":{"network":true}}]}`,
 		`{"scripts":[{"name":"a","text":"x","options":{"privileged":true}}]}`,
 	} {
-		ask(operator, "POST", "", body, 403)
+		operator("POST", "/catalogue", body, 403)
 	}
-	ask(operator, "POST", "", `{"profiles":[{"name":"a","image":"debian","network":"default","system_template":"default/small"}]}`, 200,
+	operator("POST", "/catalogue", `{"profiles":[{"name":"a","image":"debian","network":"default","system_template":"default/small"}]}`, 200,
 		`"applied":false`, `does not exist`)
 }

@@ -217,57 +217,40 @@ func TestOVAOfAProject(t *testing.T) {
 	s.work(t)
 	s.expect(t, "POST", "/projects", `{"name":"acme"}`, 201)
 	s.expect(t, "POST", "/projects", `{"name":"shop"}`, 201)
-	acme, shop := s.newTokenIn(t, "acme", "ci", seedbed.RoleOperator), s.newTokenIn(t, "shop", "ci", seedbed.RoleOperator)
-	ask := func(secret, method, path, body string, status int, parts ...string) response {
-		t.Helper()
-		kind := "application/json"
-		if strings.HasSuffix(path, "/content") {
-			kind = "application/octet-stream"
-		}
-		r := s.do(t, method, "/api/v1"+path, body, "Authorization", "Bearer "+secret, "Content-Type", kind)
-		if r.status != status {
-			t.Fatalf("%s %s: %d %s, want %d", method, path, r.status, r.body, status)
-		}
-		for _, part := range parts {
-			if !strings.Contains(r.body, part) {
-				t.Errorf("%s %s: %s\ndoes not hold %s", method, path, r.body, part)
-			}
-		}
-		return r
-	}
+	acme, shop := s.by(t, s.newTokenIn(t, "acme", "ci", seedbed.RoleOperator)), s.by(t, s.newTokenIn(t, "shop", "ci", seedbed.RoleOperator))
 	file := string(machine().Bytes())
-	ask(acme, "POST", "/ovas/vm/content", file, 422, "did not find an 'ova'")
-	ask(acme, "POST", "/scripts", `{"name":"ova","text":"x"}`, 201)
-	s.succeeds(t, ask(acme, "POST", "/ovas/vm/content", file, 202))
-	ask(acme, "GET", "/ovas", "", 200, `[{"name":"acme/vm"`, `"image":"acme/ova_vm_sda"`, `"published":{"all":false,"projects":[]}`)
-	ask(acme, "GET", "/images/ova_vm_sdb", "", 200, `"name":"acme/ova_vm_sdb"`)
-	ask(acme, "GET", "/templates/system/vm", "", 200, `"ova":"acme/vm"`)
-	ask(acme, "GET", "/profiles/vm", "", 200, `"name":"acme/vm"`, `"script":"acme/ova"`, `"ova":"acme/vm"`)
-	ask(acme, "GET", "/provisioner/ova", "", 200, `[{"id":0,"name":"vm"`, `"volume_name":"ova_vm_sda"`)
-	ask(acme, "POST", "/plan", `{"name":"web1","profile":"vm"}`, 200, `"image":"acme/ova_vm_sda"`, `"problems":[]`,
+	acme("POST", "/ovas/vm/content", file, 422, "did not find an 'ova'")
+	acme("POST", "/scripts", `{"name":"ova","text":"x"}`, 201)
+	s.succeeds(t, acme("POST", "/ovas/vm/content", file, 202))
+	acme("GET", "/ovas", "", 200, `[{"name":"acme/vm"`, `"image":"acme/ova_vm_sda"`, `"published":{"all":false,"projects":[]}`)
+	acme("GET", "/images/ova_vm_sdb", "", 200, `"name":"acme/ova_vm_sdb"`)
+	acme("GET", "/templates/system/vm", "", 200, `"ova":"acme/vm"`)
+	acme("GET", "/profiles/vm", "", 200, `"name":"acme/vm"`, `"script":"acme/ova"`, `"ova":"acme/vm"`)
+	acme("GET", "/provisioner/ova", "", 200, `[{"id":0,"name":"vm"`, `"volume_name":"ova_vm_sda"`)
+	acme("POST", "/plan", `{"name":"web1","profile":"vm"}`, 200, `"image":"acme/ova_vm_sda"`, `"problems":[]`,
 		"script acme/ova was skipped: the disks are clones of those of the OVA image acme/vm")
 	s.expect(t, "GET", "/ovas", "", 200, `[]`)
 	s.expect(t, "GET", "/ovas?all_projects=true", "", 200, `"name":"acme/vm"`)
-	ask(shop, "GET", "/ovas/acme%2Fvm", "", 404, `OVA image \"acme/vm\" does not exist`)
-	ask(shop, "GET", "/provisioner/ova", "", 404, "No OVAs found.")
+	shop("GET", "/ovas/acme%2Fvm", "", 404, `OVA image \"acme/vm\" does not exist`)
+	shop("GET", "/provisioner/ova", "", 404, "No OVAs found.")
 
 	// Another project's profile uses the OVA image with its disks, which need not be published.
 	profile := `{"name":"box","ova":"acme/vm","script":"default/empty","vcpus":1,"memory":"1GiB"}`
-	ask(shop, "POST", "/profiles", profile, 422, `the OVA image \"acme/vm\" for profile \"shop/box\" does not exist`)
-	ask(acme, "PUT", "/ovas/vm/published", `{"projects":["shop"]}`, 200, `"projects":["shop"]`)
-	ask(shop, "GET", "/ovas/acme%2Fvm", "", 200, `"name":"acme/vm"`)
-	ask(shop, "DELETE", "/ovas/acme%2Fvm", "", 403, `OVA image \"acme/vm\" belongs to project acme`)
-	ask(shop, "POST", "/profiles", profile, 201, `"name":"shop/box"`)
+	shop("POST", "/profiles", profile, 422, `the OVA image \"acme/vm\" for profile \"shop/box\" does not exist`)
+	acme("PUT", "/ovas/vm/published", `{"projects":["shop"]}`, 200, `"projects":["shop"]`)
+	shop("GET", "/ovas/acme%2Fvm", "", 200, `"name":"acme/vm"`)
+	shop("DELETE", "/ovas/acme%2Fvm", "", 403, `OVA image \"acme/vm\" belongs to project acme`)
+	shop("POST", "/profiles", profile, 201, `"name":"shop/box"`)
 	plan := `{"name":"web1","profile":"box"}`
-	ask(shop, "POST", "/plan", plan, 200, `"image":"acme/ova_vm_sda"`, `"problems":[]`)
-	ask(acme, "PUT", "/ovas/vm/published", `{}`, 200)
-	ask(shop, "POST", "/plan", plan, 200, `OVA image \"acme/vm\"`)
+	shop("POST", "/plan", plan, 200, `"image":"acme/ova_vm_sda"`, `"problems":[]`)
+	acme("PUT", "/ovas/vm/published", `{}`, 200)
+	shop("POST", "/plan", plan, 200, `OVA image \"acme/vm\"`)
 
-	ask(acme, "DELETE", "/profiles/vm", "", 204)
-	ask(shop, "DELETE", "/profiles/box", "", 204)
-	s.succeeds(t, ask(acme, "DELETE", "/ovas/vm", "", 202))
-	ask(acme, "GET", "/images", "", 200, `[]`)
-	ask(acme, "GET", "/templates/system", "", 200, `[]`)
+	acme("DELETE", "/profiles/vm", "", 204)
+	shop("DELETE", "/profiles/box", "", 204)
+	s.succeeds(t, acme("DELETE", "/ovas/vm", "", 202))
+	acme("GET", "/images", "", 200, `[]`)
+	acme("GET", "/templates/system", "", 200, `[]`)
 }
 
 // succeeds waits until the job of a receipt succeeds.

@@ -50,69 +50,58 @@ func TestPublishedImages(t *testing.T) {
 	}
 	s.importIn(t, "acme", "debian")
 	s.importIn(t, "acme", "own")
-	as := func(secret, method, path, body string, status int, parts ...string) response {
-		t.Helper()
-		r := s.do(t, method, "/api/v1"+path, body, "Authorization", "Bearer "+secret)
-		if r.status != status {
-			t.Fatalf("%s %s: %d %s, want %d", method, path, r.status, r.body, status)
-		}
-		for _, part := range parts {
-			if !strings.Contains(r.body, part) {
-				t.Errorf("%s %s: %s\ndoes not hold %s", method, path, r.body, part)
-			}
-		}
-		return r
-	}
-	operator, other := acme[seedbed.RoleOperator], shop[seedbed.RoleOperator]
+	operator, other := s.by(t, acme[seedbed.RoleOperator]), s.by(t, shop[seedbed.RoleOperator])
 
 	// A draft is its project's. The short name is the project's own image, and otherwise the default's.
-	as(operator, "GET", "/images/debian", "", 200, `"name":"acme/debian"`, `"published":{"all":false,"projects":[]}`)
-	as(operator, "GET", "/images/default%2Fdebian", "", 200, `"name":"debian"`)
-	as(other, "GET", "/images/debian", "", 200, `"name":"debian"`)
-	as(other, "GET", "/images/acme%2Fown", "", 404, `image \"acme/own\" does not exist`)
-	as(other, "POST", "/instances", `{"name":"web1","image":"acme/own"}`, 422, `image \"acme/own\" does not exist`)
+	operator("GET", "/images/debian", "", 200, `"name":"acme/debian"`, `"published":{"all":false,"projects":[]}`)
+	operator("GET", "/images/default%2Fdebian", "", 200, `"name":"debian"`)
+	other("GET", "/images/debian", "", 200, `"name":"debian"`)
+	other("GET", "/images/acme%2Fown", "", 404, `image \"acme/own\" does not exist`)
+	other("POST", "/instances", `{"name":"web1","image":"acme/own"}`, 422, `image \"acme/own\" does not exist`)
 	s.expect(t, "GET", "/images/acme%2Fown", "", 200, `"published"`)
 	s.expect(t, "POST", "/instances", `{"name":"web9","image":"acme/own"}`, 422, `image \"acme/own\" does not exist`)
-	for secret, want := range map[string]string{operator: "acme/debian acme/own debian", other: "debian"} {
+	for secret, want := range map[string]string{
+		acme[seedbed.RoleOperator]: "acme/debian acme/own debian", shop[seedbed.RoleOperator]: "debian",
+	} {
 		var names []string
-		for _, part := range strings.Split(as(secret, "GET", "/images", "", 200).body, `"name":"`)[1:] {
+		for _, part := range strings.Split(s.by(t, secret)("GET", "/images", "", 200).body, `"name":"`)[1:] {
 			names = append(names, part[:strings.IndexByte(part, '"')])
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("images %q, want %q", got, want)
 		}
 	}
-	if r := as(other, "GET", "/images/debian", "", 200); strings.Contains(r.body, "published") {
+	if r := other("GET", "/images/debian", "", 200); strings.Contains(r.body, "published") {
 		t.Errorf("%s: want no publication", r.body)
 	}
 
 	// Its project publishes it by name, and others do not.
-	as(acme[seedbed.RoleViewer], "PUT", "/images/own/published", `{"projects":["shop"]}`, 403)
-	as(operator, "PUT", "/images/own/published", `{"all":true}`, 403, "only the default project publishes to all")
-	as(operator, "PUT", "/images/own/published", `{"projects":["a b"]}`, 422)
-	as(operator, "PUT", "/images/default%2Fdebian/published", `{"projects":["shop"]}`, 403, `belongs to project default`)
-	as(operator, "PUT", "/images/own/published", `{"projects":["shop","none"]}`, 200, `"projects":["none","shop"]`)
-	as(other, "PUT", "/images/acme%2Fown/published", `{"projects":[]}`, 403, `image \"acme/own\" belongs to project acme`)
-	as(other, "DELETE", "/images/acme%2Fown", "", 403)
-	shown := as(other, "GET", "/images/acme%2Fown", "", 200)
+	s.by(t, acme[seedbed.RoleViewer])("PUT", "/images/own/published", `{"projects":["shop"]}`, 403)
+	operator("PUT", "/images/own/published", `{"all":true}`, 403, "only the default project publishes to all")
+	operator("PUT", "/images/own/published", `{"projects":["a b"]}`, 422)
+	operator("PUT", "/images/default%2Fdebian/published", `{"projects":["shop"]}`, 403, `belongs to project default`)
+	operator("PUT", "/images/own/published", `{"projects":["shop","none"]}`, 200, `"projects":["none","shop"]`)
+	other("PUT", "/images/acme%2Fown/published", `{"projects":[]}`, 403, `image \"acme/own\" belongs to project acme`)
+	other("DELETE", "/images/acme%2Fown", "", 403)
+	shown := other("GET", "/images/acme%2Fown", "", 200)
 	if strings.Contains(shown.body, "published") {
 		t.Errorf("%s: want no publication", shown.body)
 	}
-	as(other, "POST", "/instances", `{"name":"web1","image":"acme/own"}`, 202)
+	other("POST", "/instances", `{"name":"web1","image":"acme/own"}`, 202)
 	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
 
 	// It is not removed while the other project uses it, and is withdrawn for what is made later.
-	r := as(operator, "DELETE", "/images/own", "", 409, "used by other projects")
+	r := operator("DELETE", "/images/own", "", 409, "used by other projects")
 	if strings.Contains(r.body, "shop") || strings.Contains(r.body, "web1") {
 		t.Errorf("%s: it names who uses it", r.body)
 	}
 	s.expect(t, "DELETE", "/images/acme%2Fown", "", 409, "web1.shop")
-	as(operator, "PUT", "/images/own/published", `{}`, 200)
-	as(other, "POST", "/instances", `{"name":"web2","image":"acme/own"}`, 422, `image \"acme/own\" does not exist`)
-	as(other, "POST", "/instances/web1/rebuild", `{}`, 422, `image \"acme/own\" does not exist`)
-	as(other, "GET", "/images/acme%2Fown", "", 404)
-	as(other, "GET", "/instances/web1", "", 200, `"state":"running"`)
-	as(operator, "DELETE", "/images/debian", "", 202)
+	operator("PUT", "/images/own/published", `{}`, 200)
+	other("POST", "/instances", `{"name":"web2","image":"acme/own"}`, 422, `image \"acme/own\" does not exist`)
+	other("POST", "/instances/web1/rebuild", `{}`, 422, `image \"acme/own\" does not exist`)
+	other("GET", "/images/acme%2Fown", "", 404)
+	other("GET", "/instances/web1", "", 200, `"state":"running"`)
+	operator("DELETE", "/images/debian", "", 202)
 }
 
 // TestImagesOfTenants checks what belongs to the installation: files of hosts, and nodes.
@@ -147,5 +136,31 @@ func TestImagesOfTenants(t *testing.T) {
 		if test.status == http.StatusOK && strings.Contains(r.body, `"node":"h`) {
 			t.Errorf("%s %s: %s names a node", test.method, test.path, r.body)
 		}
+	}
+}
+
+// by returns a function that sends a request with a token, and returns its answer. Another status ends the test.
+// The answer must hold the parts. The body is a file where one is uploaded, a form on PVC's paths, and otherwise JSON.
+func (s *server) by(t *testing.T, secret string) func(method, path, body string, status int, parts ...string) response {
+	t.Helper()
+	return func(method, path, body string, status int, parts ...string) response {
+		t.Helper()
+		header := []string{"Authorization", "Bearer " + secret}
+		switch {
+		case strings.HasSuffix(path, "/content"):
+			header = append(header, "Content-Type", "application/octet-stream")
+		case body != "" && strings.HasPrefix(path, "/provisioner"):
+			header = append(header, "Content-Type", "application/x-www-form-urlencoded")
+		}
+		r := s.do(t, method, "/api/v1"+path, body, header...)
+		if r.status != status {
+			t.Fatalf("%s %s: %d %s, want %d", method, path, r.status, r.body, status)
+		}
+		for _, part := range parts {
+			if !strings.Contains(r.body, part) {
+				t.Errorf("%s %s: %s\ndoes not hold %s", method, path, r.body, part)
+			}
+		}
+		return r
 	}
 }

@@ -16,23 +16,10 @@ func TestPVCInAProject(t *testing.T) {
 	s.expect(t, "POST", "/projects", `{"name":"acme"}`, 201)
 	s.expect(t, "POST", "/projects", `{"name":"shop"}`, 201)
 	secret := s.newTokenIn(t, "acme", "ci", seedbed.RoleOperator)
-	const p = "/api/v1/provisioner"
+	asked := s.by(t, secret)
 	ask := func(method, path, body string, status int, parts ...string) string {
 		t.Helper()
-		header := []string{"Authorization", "Bearer " + secret}
-		if body != "" {
-			header = append(header, "Content-Type", "application/x-www-form-urlencoded")
-		}
-		r := s.do(t, method, p+path, body, header...)
-		if r.status != status {
-			t.Errorf("%s %s: %d %s, want %d", method, path, r.status, r.body, status)
-		}
-		for _, part := range parts {
-			if !strings.Contains(r.body, part) {
-				t.Errorf("%s %s: %s\ndoes not hold %s", method, path, r.body, part)
-			}
-		}
-		return r.body
+		return asked(method, "/provisioner"+path, body, status, parts...).body
 	}
 	// What is not published does not exist. The empty document and script are published.
 	for _, path := range []string{"/template/system", "/template/network/lan", "/template/storage/root/disk", "/profile", "/profile/web"} {

@@ -124,18 +124,10 @@ func (s *server) end(t *testing.T, out seedbed.JobResult) {
 	}
 }
 
+// expect is by with the token of the operators.
 func (s *server) expect(t *testing.T, method, path, body string, status int, parts ...string) response {
 	t.Helper()
-	r := s.do(t, method, "/api/v1"+path, body)
-	if r.status != status {
-		t.Fatalf("%s %s: %d %s, want %d", method, path, r.status, r.body, status)
-	}
-	for _, part := range parts {
-		if !strings.Contains(r.body, part) {
-			t.Errorf("%s %s: %s\ndoes not hold %s", method, path, r.body, part)
-		}
-	}
-	return r
+	return s.by(t, token)(method, path, body, status, parts...)
 }
 
 var succeeded = seedbed.JobResult{State: seedbed.JobSucceeded}

@@ -3,8 +3,11 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,6 +189,65 @@ func TestTenantsChangeTheirOwnTrash(t *testing.T) {
 	if r.status != 200 || !strings.Contains(r.body, `"project":"acme"`) || strings.Contains(r.body, "/memory") ||
 		strings.Contains(r.body, testNode) {
 		t.Errorf("restored: %d %s", r.status, r.body)
+	}
+}
+
+// TestRestoresAtTheLimit restores many volumes of a project at once, of which its quota has room for one. It never
+// ends above its quota.
+func TestRestoresAtTheLimit(t *testing.T) {
+	t.Parallel()
+	s, tokens, _ := siteWorld(t)
+	mine, err := s.db.InstanceByName(t.Context(), seedbed.Named("acme", "mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.shelf.SetTrash(time.Hour)
+	*s.shelf.others = nil
+	var ids []string
+	for n := range 6 {
+		spec := seedbed.VolumeSpec{Pool: "default", Name: fmt.Sprint("own-", n), Instance: mine.ID, Project: "acme", Size: seedbed.GiB}
+		if _, err := s.shelf.CloneVolume(t.Context(), seedbed.NewJobID(), spec); err != nil {
+			t.Fatal(err)
+		}
+		item, err := s.shelf.TrashVolume(t.Context(), spec.Name, mine.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, item.ID)
+	}
+	used, err := s.db.ProjectUse(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, "PUT", "/projects/acme/quota", `{"max_disk":"`+(used.Disk+seedbed.GiB).String()+`"}`, 200)
+	var all sync.WaitGroup
+	var done atomic.Int64
+	for _, id := range ids {
+		all.Go(func() {
+			r := s.do(t, "POST", "/api/v1/trash/default/"+id+"/restore", "", "Authorization", "Bearer "+tokens[seedbed.RoleOperator])
+			if r.status == 200 {
+				done.Add(1)
+			} else if r.status != 403 {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+		})
+	}
+	all.Wait()
+	restored := int64(0)
+	volumes, err := s.shelf.Pool.Volumes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range volumes {
+		if v.Restored {
+			restored++
+		}
+	}
+	if restored > 1 || restored != done.Load() {
+		t.Errorf("%d volumes are restored, %d requests were answered so; want at most 1", restored, done.Load())
+	}
+	if restored == 0 { // all of them met
+		s.by(t, tokens[seedbed.RoleOperator])("POST", "/trash/default/"+ids[0]+"/restore", "", 200)
 	}
 }
 

@@ -38,6 +38,15 @@ func (s shelf) Trash(ctx context.Context, node string) ([]seedbed.TrashItem, err
 		return nil, err
 	}
 	all, err := s.Pool.Trash(ctx)
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := s.Pool.Volumes(ctx)
+	for _, v := range volumes { // as a worker does
+		if v.Restored {
+			all = append(all, seedbed.TrashItem{Pool: v.Pool, Name: v.Name, State: seedbed.Restored, Instance: v.Instance, Size: v.Size})
+		}
+	}
 	if len(*s.others) == 0 {
 		return all, err
 	}

@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -97,12 +98,19 @@ func (r *router) restoreVolume(ctx context.Context, c *fiber.Ctx) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.roomToRestore(ctx, c, i); err != nil {
+	if err := r.roomToRestore(ctx, c, i, false); err != nil {
 		return nil, err
 	}
 	v, err := r.Trash.RestoreVolume(ctx, i.Node, i.Pool, i.ID)
 	if err != nil {
 		return nil, err
+	}
+	// Others may have been restored since: all of them see each other now, and those that are too many go back.
+	if full := r.roomToRestore(ctx, c, i, true); full != nil {
+		if _, err := r.Trash.DiscardVolume(ctx, i.Node, i.Pool, v.Name); err != nil {
+			return nil, fmt.Errorf("put volume %s of pool %s back into the trash: %w", v.Name, i.Pool, err)
+		}
+		return nil, full
 	}
 	r.Log.Info("volume restored from the trash", "pool", i.Pool, "volume", v.Name, "id", i.ID, "instance", v.Instance)
 	v.Project = i.Project
@@ -203,9 +211,10 @@ func (r *router) restoredOn(ctx context.Context, c *fiber.Ctx, node string, req 
 	return items[at].Node, nil
 }
 
-// roomToRestore refuses a tenant whose restored volumes would need more than the project's quota leaves.
-// Nothing else bounds them: they stay until they are discarded, and no instance has them.
-func (r *router) roomToRestore(ctx context.Context, c *fiber.Ctx, i seedbed.TrashItem) error {
+// roomToRestore refuses a tenant whose restored volumes, with one that is to be restored or is so already, need
+// more than the project's quota leaves. Nothing else bounds them: they stay until they are discarded, and no
+// instance has them.
+func (r *router) roomToRestore(ctx context.Context, c *fiber.Ctx, i seedbed.TrashItem, already bool) error {
 	if !seedbed.IsTenant(ctx) {
 		return nil
 	}
@@ -226,7 +235,9 @@ func (r *router) roomToRestore(ctx context.Context, c *fiber.Ctx, i seedbed.Tras
 			used.AddDisk(have.Pool, have.Size)
 		}
 	}
-	used.AddDisk(i.Pool, i.Size)
+	if !already {
+		used.AddDisk(i.Pool, i.Size)
+	}
 	if most := p.Quota.Disk; most > 0 && used.Disk > most {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the disks of project %s and its restored volumes would have %s, and its quota is %s",
 			p.Name, used.Disk, most)

@@ -125,6 +125,7 @@ type ObjectQuota struct {
 	// Snapshots bounds the snapshots of instances; one of all disks of an instance counts once.
 	Snapshots int64 `json:"max_snapshots,omitempty"`
 	Images    int64 `json:"max_images,omitempty"`
+	Networks  int64 `json:"max_networks,omitempty"`
 	Tokens    int64 `json:"max_tokens,omitempty"`
 	Hooks     int64 `json:"max_hooks,omitempty"`
 	Endpoints int64 `json:"max_endpoints,omitempty"`
@@ -151,7 +152,7 @@ const maxQuotaPools = 100
 
 // Check returns ErrInvalid if a bound is negative, or the name of a pool cannot be used.
 func (q ProjectQuota) Check() error {
-	if q.Addresses < 0 || q.Jobs < 0 || q.Snapshots < 0 || q.Images < 0 || q.Tokens < 0 || q.Hooks < 0 || q.Endpoints < 0 {
+	if q.Addresses < 0 || q.Jobs < 0 || q.Snapshots < 0 || q.Images < 0 || q.Networks < 0 || q.Tokens < 0 || q.Hooks < 0 || q.Endpoints < 0 {
 		return errNegativeQuota
 	}
 	if len(q.DiskIn) > maxQuotaPools {
@@ -184,6 +185,7 @@ type Use struct {
 	Jobs      int64 `json:"jobs"`
 	Snapshots int64 `json:"snapshots"`
 	Images    int64 `json:"images"`
+	Networks  int64 `json:"networks"`
 	Tokens    int64 `json:"tokens"`
 	Hooks     int64 `json:"hooks"`
 	Endpoints int64 `json:"endpoints"`

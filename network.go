@@ -1,30 +1,345 @@
 package seedbed
 
-import "net/netip"
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"strings"
+)
 
-// Network is one bridge that Seedbed manages: its addresses, DHCP and NAT.
+// NetworkKind says what a network's guests reach, and from where they are reached.
+type NetworkKind string
+
+// The kinds of networks.
+const (
+	// NetworkNAT: guests reach other networks with the address of their node, and are not reached from there.
+	NetworkNAT NetworkKind = "nat"
+	// NetworkRouted: guests reach other networks, and are reached from there, with their own addresses. The
+	// routers around the node must know the way.
+	NetworkRouted NetworkKind = "routed"
+	// NetworkIsolated: guests reach each other and the services of their node, such as metadata. DHCP hands
+	// out no default route.
+	NetworkIsolated NetworkKind = "isolated"
+)
+
+// Outside reports whether the guests of such a network reach networks outside the node.
+func (k NetworkKind) Outside() bool { return k == NetworkNAT || k == NetworkRouted }
+
+// Network is a network that instances have NICs in. On each node it is a bridge that Seedbed manages,
+// with its addresses, DHCP and filters.
 type Network struct {
-	Name string `json:"name"`
+	Name string      `json:"name"`
+	Kind NetworkKind `json:"kind"`
 	// Bridge is the interface name, at most 15 characters.
 	Bridge string `json:"bridge"`
 	// MAC is the bridge's own address. It is chosen once and kept.
 	MAC MAC `json:"mac"`
-	// Prefix is the subnet of the guests, and Gateway the bridge's address in it.
+	// Prefix is the subnet of the guests, and Gateway the bridge's address in it. An isolated network's
+	// gateway is the address of DHCP alone.
 	Prefix  netip.Prefix `json:"prefix"`
 	Gateway netip.Addr   `json:"gateway"`
 	// DNS are the resolvers that DHCP hands out.
-	DNS  []netip.Addr `json:"dns"`
-	NAT  bool         `json:"nat"`
-	DHCP bool         `json:"dhcp"`
+	DNS []netip.Addr `json:"dns"`
+	// NAT is set for the kind nat. Nodes of releases before 0.4.0 read it instead of Kind.
+	NAT  bool `json:"nat"`
+	DHCP bool `json:"dhcp"`
+	NetworkOptions
 	// Identity says how callers are identified: "tap" (the default; only NICs of Seedbed on this
 	// node, by their packet mark) or "mac" (also unmarked callers, by their MAC in the neighbour
 	// table, for guests whose tap is not Seedbed's).
 	Identity string `json:"identity,omitempty"`
 	// Allow says which protections are off for this network.
 	Allow NetworkPermissions `json:"allow,omitzero"`
-	// Published says which other projects than the default one may use it. It is only shown to that
-	// project. Nodes are not told.
+	// Published says which other projects than its own may use it. It is only shown to that project.
+	// Nodes are not told.
 	Published *Publication `json:"published,omitempty"`
+}
+
+// NetworkOptions are settings of a network that may change while guests use it.
+type NetworkOptions struct {
+	// Range holds the addresses from which NICs get one that do not ask for one. Zero means the whole prefix.
+	Range AddrRange `json:"range,omitzero"`
+	// Kept are addresses that no NIC gets: those of hosts that Seedbed does not know.
+	Kept []AddrRange `json:"kept,omitempty"`
+	// MTU is that of the bridge and of the guests' NICs, in bytes; 0 means the kernel's, 1,500.
+	MTU int `json:"mtu,omitempty"`
+	// Domain is the DNS domain of the guests, and Search are the domains in which they look up short names.
+	Domain string   `json:"domain,omitempty"`
+	Search []string `json:"search,omitempty"`
+	// NTP are time servers.
+	NTP []netip.Addr `json:"ntp,omitempty"`
+	// Routes are further routes of the guests.
+	Routes []NetworkRoute `json:"routes,omitempty"`
+	// Boot is what a guest boots from that boots from its network.
+	Boot NetworkBoot `json:"boot,omitzero"`
+}
+
+// Equal reports whether the options are the same.
+func (o NetworkOptions) Equal(other NetworkOptions) bool {
+	return o.Range == other.Range && slices.Equal(o.Kept, other.Kept) && o.MTU == other.MTU && o.Domain == other.Domain &&
+		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) && o.Boot == other.Boot
+}
+
+// NetworkRoute is a route of guests: to a prefix, by a router in their network.
+type NetworkRoute struct {
+	Prefix netip.Prefix `json:"prefix"`
+	Via    netip.Addr   `json:"via"`
+}
+
+// NetworkBoot is a file that firmware loads by TFTP (PXE), or the URL of one that it loads by HTTP.
+type NetworkBoot struct {
+	// Server is the TFTP server. Without one, File is a URL.
+	Server netip.Addr `json:"server,omitzero"`
+	File   string     `json:"file,omitempty"`
+}
+
+// AddrRange is a range of IPv4 addresses, both ends included. Its text form is "10.9.0.10-10.9.0.99", or
+// one address.
+type AddrRange struct{ First, Last netip.Addr }
+
+// ParseAddrRange parses the text form of an AddrRange. Any other text is ErrInvalid.
+func ParseAddrRange(s string) (AddrRange, error) {
+	from, to, two := strings.Cut(s, "-")
+	if !two {
+		to = from
+	}
+	first, err1 := netip.ParseAddr(strings.TrimSpace(from))
+	last, err2 := netip.ParseAddr(strings.TrimSpace(to))
+	if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
+		return AddrRange{}, Errorf(ErrInvalid,
+			"%q is not a range of addresses: expected one IPv4 address, or two as in 10.9.0.10-10.9.0.99", Clip(s))
+	}
+	return AddrRange{first, last}, nil
+}
+
+// String returns the text form; of the zero AddrRange, the empty string.
+func (r AddrRange) String() string {
+	switch {
+	case !r.First.IsValid():
+		return ""
+	case r.First == r.Last:
+		return r.First.String()
+	}
+	return r.First.String() + "-" + r.Last.String()
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (r AddrRange) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. Empty text is the zero AddrRange.
+func (r *AddrRange) UnmarshalText(b []byte) (err error) {
+	*r = AddrRange{}
+	if len(b) > 0 {
+		*r, err = ParseAddrRange(string(b))
+	}
+	return err
+}
+
+// Contains reports whether a is in the range.
+func (r AddrRange) Contains(a netip.Addr) bool {
+	return r.First.IsValid() && !a.Less(r.First) && !r.Last.Less(a)
+}
+
+// The bounds of a network's settings. DHCP has room for no more.
+const (
+	minMTU, maxMTU  = 1280, 9216 // IPv6 needs at least 1,280 (RFC 8200 5)
+	maxNetworkDNS   = 8
+	maxNetworkNTP   = 4
+	maxNetworkKept  = 64
+	maxRoutes       = 8
+	maxSearch       = 6
+	maxSearchText   = 255
+	maxBootFile     = 127 // the field file of a BOOTP packet less its NUL (RFC 2131 2)
+	ifnameSize      = 15  // IFNAMSIZ less its NUL (linux/if.h)
+	maxNetworkBits  = 30
+	leastPrefixBits = 8
+)
+
+// Check returns ErrInvalid, which says what would be right, unless the network is usable. Its name may be
+// a qualified one.
+func (n Network) Check() error {
+	bad := func(format string, args ...any) error {
+		return Errorf(ErrInvalid, "network %q: "+format, append([]any{Clip(n.Name)}, args...)...)
+	}
+	if err := CheckName("network", ShortName(n.Name)); err != nil {
+		return err
+	}
+	switch {
+	case !n.Kind.Outside() && n.Kind != NetworkIsolated:
+		return bad("kind %q is unknown: expected nat, routed or isolated", Clip(string(n.Kind)))
+	case n.NAT != (n.Kind == NetworkNAT):
+		return bad("NAT is %t, and the kind %s", n.NAT, n.Kind)
+	case !ValidInterface(n.Bridge):
+		return bad("bridge %q is not an interface name: expected 1 to %d characters without blanks, '/' or ':'", Clip(n.Bridge), ifnameSize)
+	case n.MAC[0]&1 != 0 || n.MAC == MAC{}:
+		return bad("the MAC address %s of its bridge is not a unicast address", n.MAC)
+	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() ||
+		n.Prefix.Bits() < leastPrefixBits || n.Prefix.Bits() > maxNetworkBits:
+		return bad("prefix %s is not usable: expected an IPv4 subnet of /%d to /%d, such as 10.99.0.0/24",
+			n.Prefix, leastPrefixBits, maxNetworkBits)
+	case special(n.Prefix):
+		return bad("prefix %s is not usable: expected a subnet without loopback, link-local, multicast or reserved addresses", n.Prefix)
+	case !n.Host(n.Gateway):
+		return bad("gateway %s is not an address of a host in %s", n.Gateway, n.Prefix)
+	case n.Identity != "" && n.Identity != IdentityTap && n.Identity != IdentityMAC:
+		return bad("identity is %q: expected tap or mac", Clip(n.Identity))
+	}
+	if err := checkServers("DNS", n.DNS, maxNetworkDNS, bad); err != nil {
+		return err
+	}
+	return n.checkOptions(bad)
+}
+
+type complaint = func(format string, args ...any) error
+
+func checkServers(what string, all []netip.Addr, most int, bad complaint) error {
+	if len(all) > most {
+		return bad("%d %s servers: expected at most %d", len(all), what, most)
+	}
+	for _, a := range all {
+		if !a.Is4() || a.IsUnspecified() || a.IsMulticast() {
+			return bad("%s server %s is not the IPv4 address of a host", what, a)
+		}
+	}
+	return nil
+}
+
+func (n Network) checkOptions(bad complaint) error {
+	if n.Range.First.IsValid() && (!n.Host(n.Range.First) || !n.Host(n.Range.Last)) {
+		return bad("range %s is not one of hosts in %s", n.Range, n.Prefix)
+	}
+	if len(n.Kept) > maxNetworkKept {
+		return bad("%d ranges are kept out: expected at most %d", len(n.Kept), maxNetworkKept)
+	}
+	for _, r := range n.Kept {
+		if !n.Prefix.Contains(r.First) || !n.Prefix.Contains(r.Last) {
+			return bad("%q is kept out, which is not a part of %s", r, n.Prefix)
+		}
+	}
+	if n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU) {
+		return bad("MTU %d: expected %d to %d, or 0 for the default", n.MTU, minMTU, maxMTU)
+	}
+	if n.Domain != "" && !validDomain(n.Domain) {
+		return bad("domain %q is not a DNS name", Clip(n.Domain))
+	}
+	if len(n.Search) > maxSearch || len(strings.Join(n.Search, " ")) > maxSearchText {
+		return bad("%d search domains: expected at most %d of %d characters in all", len(n.Search), maxSearch, maxSearchText)
+	}
+	for _, d := range n.Search {
+		if !validDomain(d) {
+			return bad("search domain %q is not a DNS name", Clip(d))
+		}
+	}
+	if err := checkServers("time", n.NTP, maxNetworkNTP, bad); err != nil {
+		return err
+	}
+	if len(n.Routes) > maxRoutes {
+		return bad("%d routes: expected at most %d", len(n.Routes), maxRoutes)
+	}
+	for _, r := range n.Routes {
+		if !r.Prefix.IsValid() || !r.Prefix.Addr().Is4() || r.Prefix != r.Prefix.Masked() || !n.Host(r.Via) {
+			return bad("route %s via %s: expected an IPv4 subnet, and the address of a router in %s", r.Prefix, r.Via, n.Prefix)
+		}
+	}
+	return n.Boot.check(bad)
+}
+
+func (b NetworkBoot) check(bad complaint) error {
+	switch {
+	case b == NetworkBoot{}:
+		return nil
+	case b.File == "" || len(b.File) > maxBootFile || strings.ContainsFunc(b.File, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return bad("boot file %q: expected 1 to %d printable characters", Clip(b.File), maxBootFile)
+	case b.Server.IsValid() && (!b.Server.Is4() || b.Server.IsUnspecified() || b.Server.IsMulticast()):
+		return bad("boot server %s is not the IPv4 address of a host", b.Server)
+	case !b.Server.IsValid() && !strings.HasPrefix(b.File, "http://") && !strings.HasPrefix(b.File, "https://"):
+		return bad("boot file %q: expected an http or https URL, or a boot server with it", b.File)
+	}
+	return nil
+}
+
+// Host reports whether a is an address of a host in the network: neither the first nor the last of its
+// prefix.
+func (n Network) Host(a netip.Addr) bool {
+	return n.Prefix.Contains(a) && a != n.Prefix.Masked().Addr() && a != LastAddr(n.Prefix)
+}
+
+// Takes returns ErrInvalid unless a NIC may ask for the address.
+func (n Network) Takes(a netip.Addr) error {
+	if a == n.Gateway || !n.Host(a) {
+		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: expected one of %s but its first, its last and the gateway %s",
+			a, n.Name, n.Prefix, n.Gateway)
+	}
+	if i := slices.IndexFunc(n.Kept, func(r AddrRange) bool { return r.Contains(a) }); i >= 0 {
+		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q, which keeps out %s", a, n.Name, n.Kept[i])
+	}
+	return nil
+}
+
+// NextAddr returns the lowest address from a on that NICs get which do not ask for one. It returns the zero
+// Addr if there is none.
+func (n Network) NextAddr(a netip.Addr) netip.Addr {
+	within := n.Range
+	if !within.First.IsValid() {
+		within = AddrRange{n.Prefix.Masked().Addr().Next(), LastAddr(n.Prefix).Prev()}
+	}
+	if !a.IsValid() || a.Less(within.First) {
+		a = within.First
+	}
+	for within.Contains(a) {
+		i := slices.IndexFunc(n.Kept, func(r AddrRange) bool { return r.Contains(a) })
+		switch {
+		case i >= 0:
+			a = n.Kept[i].Last.Next()
+		case a == n.Gateway:
+			a = a.Next()
+		default:
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+// OverlapsOutside reports whether both networks reach other networks and have addresses in common, so that
+// answers from outside could not be told apart.
+func (n Network) OverlapsOutside(other Network) bool {
+	return n.Kind.Outside() && other.Kind.Outside() && n.Prefix.Overlaps(other.Prefix)
+}
+
+// LastAddr returns the last address of an IPv4 prefix, which is its broadcast address.
+func LastAddr(p netip.Prefix) netip.Addr {
+	b := p.Masked().Addr().As4()
+	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])|uint32(1<<(32-p.Bits())-1))
+	return netip.AddrFrom4(b)
+}
+
+// special reports whether a prefix has addresses that are no host's (RFC 6890).
+func special(p netip.Prefix) bool {
+	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
+		if p.Overlaps(netip.MustParsePrefix(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// ValidInterface reports whether s can be the name of a network interface. It is the kernel's dev_valid_name (net/core/dev.c), in ASCII.
+func ValidInterface(s string) bool {
+	return s != "" && len(s) <= ifnameSize && s != "." && s != ".." &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ':' })
+}
+
+// validDomain reports whether s is a host name of RFC 1123 2.1 in lower case, without a dot at its end.
+func validDomain(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if CheckInstanceName(label) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // The values of Network.Identity.

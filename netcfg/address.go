@@ -12,7 +12,7 @@ import (
 	"seedbed"
 )
 
-// plainMetric is the metric of the route to a network without NAT. Any other route of the node
+// plainMetric is the metric of the route to an isolated network. Any other route of the node to the same prefix
 // takes precedence, so a network may overlap those of the node or another network.
 const plainMetric = 1 << 16
 
@@ -31,7 +31,7 @@ type address struct {
 // wantAddrs returns all addresses that a managed bridge has.
 func wantAddrs(n seedbed.Network, v6 bool) []address {
 	gateway := address{prefix: netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), scope: unix.RT_SCOPE_UNIVERSE}
-	if !n.NAT {
+	if !n.Kind.Outside() {
 		gateway.metric = plainMetric
 	}
 	// Scope link keeps the kernel from choosing the metadata address as a source for other traffic.
@@ -171,7 +171,7 @@ func (r *route) setAddr(typ netlink.HeaderType, flags netlink.HeaderFlags, a add
 	ae.Bytes(unix.IFA_ADDRESS, ip.AsSlice())
 	ae.Uint32(unix.IFA_FLAGS, a.flags)
 	if ip.Is4() && a.prefix.Bits() < 31 {
-		ae.Bytes(unix.IFA_BROADCAST, lastAddr(a.prefix).AsSlice())
+		ae.Bytes(unix.IFA_BROADCAST, seedbed.LastAddr(a.prefix).AsSlice())
 	}
 	if a.metric != 0 {
 		ae.Uint32(unix.IFA_RT_PRIORITY, a.metric)

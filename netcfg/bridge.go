@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,9 @@ const (
 	aliasPrefix = "seedbed:"
 	markBefore  = "@"
 )
+
+// defaultMTU is the MTU of Ethernet (RFC 894), which a bridge has that is not told another.
+const defaultMTU = 1500
 
 func (p *plan) alias(n seedbed.Network) string {
 	if p.installation == "" {
@@ -35,16 +39,16 @@ func (l link) madeFor() (network, installation string, ok bool) {
 }
 
 // withoutForeign returns the plan without the networks whose bridge name is taken by a foreign
-// bridge, and the reasons.
-func (p *plan) withoutForeign(links map[string]link) (*plan, *LeftOut) {
+// bridge or, if the bridge is to be made, whose prefix the node reaches another way, and the reasons.
+func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute) (*plan, *LeftOut) {
 	left := &LeftOut{Networks: map[string]error{}}
 	foreign := map[string]error{}
 	out := p.only(func(n seedbed.Network) bool {
 		l, ok := links[n.Bridge]
-		if !ok {
-			return true
-		}
 		err := adoptable(l, n)
+		if !ok {
+			err = unrouted(n, routes)
+		}
 		if err != nil {
 			left.Networks[n.Name], foreign[n.Bridge] = err, err
 		}
@@ -155,6 +159,12 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[
 	if l.learnsPast {
 		if err := rt.setLearnNothingPast(l); err != nil {
 			return fmt.Errorf("set no_linklocal_learn of %s: %w", n.Bridge, err)
+		}
+	}
+	// A bridge whose MTU was never set has the smallest of its ports.
+	if want := cmp.Or(n.MTU, defaultMTU); l.mtu != want {
+		if err := rt.setMTU(l, want); err != nil {
+			return fmt.Errorf("set MTU %d of %s: %w", want, n.Bridge, err)
 		}
 	}
 	// Set the sysctls first: some affect how addresses behave.

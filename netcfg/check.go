@@ -33,10 +33,10 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if hasIPv6("all") {
 		checks = append(checks, checkNeighbours("net/ipv6", len(p.ports)))
 	}
-	if bridged := bridgedByNetfilter(); p.nat() || bridged {
+	if bridged := bridgedByNetfilter(); p.outside() || bridged {
 		checks = append(checks, checkForeignChains(bridged))
 	}
-	if p.nat() {
+	if p.outside() {
 		checks = append(checks, checkForwarding())
 	}
 	if m.applied == nil { // the bridges are not known yet
@@ -59,7 +59,7 @@ const rulesCheck = "nftables"
 // removes again, so that they never take effect.
 func checkRules() seedbed.Check {
 	const name = rulesCheck
-	n := seedbed.Network{Name: "probe", Bridge: "probe", Prefix: candidates()[0], NAT: true}
+	n := seedbed.Network{Name: "probe", Bridge: "probe", Prefix: candidates()[0], Kind: seedbed.NetworkNAT, NAT: true}
 	n.Gateway = n.Prefix.Addr().Next()
 	c, err := dialNFT(0)
 	if err != nil {

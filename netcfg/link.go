@@ -45,6 +45,7 @@ type link struct {
 	mac    seedbed.MAC
 	master uint32 // index of the bridge or bond that it is a port of; 0 for none
 	up     bool
+	mtu    int
 	// learnsPast is whether a bridge learns the senders of frames to link-local group addresses, which
 	// reach the node past the bridge table.
 	learnsPast bool
@@ -118,6 +119,12 @@ func (r *route) setAlias(l link, alias string) error {
 	return r.set(l, 0, ae)
 }
 
+func (r *route) setMTU(l link, mtu int) error {
+	ae := netlink.NewAttributeEncoder()
+	ae.Uint32(unix.IFLA_MTU, uint32(mtu))
+	return r.set(l, 0, ae)
+}
+
 func (r *route) setUp(l link) error { return r.set(l, unix.IFF_UP, nil) }
 
 func (r *route) setMaster(l link, master uint32) error {
@@ -172,6 +179,8 @@ func parseLink(b []byte) (link, error) {
 			if a := ad.Bytes(); len(a) == len(l.mac) {
 				l.mac = seedbed.MAC(a)
 			}
+		case unix.IFLA_MTU:
+			l.mtu = int(ad.Uint32())
 		case unix.IFLA_MASTER:
 			l.master = ad.Uint32()
 		case unix.IFLA_LINKINFO:

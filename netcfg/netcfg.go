@@ -107,9 +107,9 @@ func (m *Manager) Close() error { return m.neigh.Close() }
 // removed if nothing is attached to it. Otherwise it stays, closed by the rules, and is logged.
 //
 // It returns ErrInvalid for an invalid state, before it changes anything. A network whose bridge
-// name is taken by a foreign bridge is left out and its ports are closed, while the others are
-// still applied. The error is then a *[LeftOut], which is ErrConflict. Change, Restore and Verify
-// return it as well.
+// name is taken by a foreign bridge, or whose guests would take addresses from the node's own links, is
+// left out and its ports are closed, while the others are still applied. The error is then a *[LeftOut],
+// which is ErrConflict. Change, Restore and Verify return it as well.
 func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	p, err := newPlan(s, o)
 	if err != nil {
@@ -195,7 +195,11 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err != nil {
 		return err
 	}
-	p, left := wanted.withoutForeign(links)
+	routes, err := m.nodeRoutes(rt, wanted, links)
+	if err != nil {
+		return err
+	}
+	p, left := wanted.withoutForeign(links, routes)
 	var problems []error
 	if err := m.retire(rt, p, links); err != nil {
 		problems = append(problems, err)

@@ -104,7 +104,7 @@ func TestSysctlName(t *testing.T) {
 func TestLastAddr(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"10.1.2.0/24": "10.1.2.255", "10.0.0.0/8": "10.255.255.255", "10.1.2.4/30": "10.1.2.7"} {
-		if got := lastAddr(netip.MustParsePrefix(in)).String(); got != want {
+		if got := seedbed.LastAddr(netip.MustParsePrefix(in)).String(); got != want {
 			t.Errorf("lastAddr(%s) = %s, want %s", in, got, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package netcfg
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -25,7 +24,7 @@ type plan struct {
 }
 
 func newPlan(s State, o Options) (*plan, error) {
-	p := &plan{networks: slices.Clone(s.Networks), metadataPort: 80, connections: DefaultConnections, fragments: DefaultFragments,
+	p := &plan{networks: kinds(s.Networks), metadataPort: 80, connections: DefaultConnections, fragments: DefaultFragments,
 		installation: o.Installation}
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
@@ -65,10 +64,25 @@ func newPlan(s State, o Options) (*plan, error) {
 	return p, err
 }
 
+// kinds returns a copy of the networks in which each has a kind. A control host of a release before 0.4.0 sends
+// none.
+func kinds(networks []seedbed.Network) []seedbed.Network {
+	networks = slices.Clone(networks)
+	for i := range networks {
+		n := &networks[i]
+		if n.Kind == "" {
+			if n.Kind = seedbed.NetworkIsolated; n.NAT {
+				n.Kind = seedbed.NetworkNAT
+			}
+		}
+	}
+	return networks
+}
+
 func checkNetworks(networks []seedbed.Network) error {
 	names := map[string]bool{}
 	for i, n := range networks {
-		if err := checkNetwork(n); err != nil {
+		if err := n.Check(); err != nil {
 			return err
 		}
 		if names[n.Name] {
@@ -79,10 +93,10 @@ func checkNetworks(networks []seedbed.Network) error {
 			if o.Bridge == n.Bridge {
 				return seedbed.Errorf(seedbed.ErrInvalid, "networks %s and %s have the same bridge %s", o.Name, n.Name, n.Bridge)
 			}
-			if o.Prefix.Overlaps(n.Prefix) && o.NAT && n.NAT {
+			if n.OverlapsOutside(o) {
 				return seedbed.Errorf(seedbed.ErrInvalid,
-					"networks %s (%s) and %s (%s) overlap, and both have NAT: answers from outside could not be told apart; "+
-						"give one another prefix, or switch its NAT off",
+					"networks %s (%s) and %s (%s) overlap, and both reach outside: answers from there could not be told apart; "+
+						"give one another prefix, or make it isolated",
 					o.Name, o.Prefix, n.Name, n.Prefix)
 			}
 		}
@@ -90,54 +104,9 @@ func checkNetworks(networks []seedbed.Network) error {
 	return nil
 }
 
-func checkNetwork(n seedbed.Network) error {
-	if err := seedbed.CheckName("network", n.Name); err != nil {
-		return err
-	}
-	bad := func(format string, args ...any) error {
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %s: "+format, append([]any{n.Name}, args...)...)
-	}
-	switch {
-	case !validIfname(n.Bridge):
-		return bad("bridge %q is not an interface name: expected 1 to 15 characters without blanks, '/' or ':'", n.Bridge)
-	case !unicast(n.MAC):
-		return bad("MAC %s of bridge %s is not a unicast address", n.MAC, n.Bridge)
-	case !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() || n.Prefix.Bits() < 8 || n.Prefix.Bits() > 30:
-		return bad("prefix %s is not usable: expected an IPv4 network of /8 to /30", n.Prefix)
-	case n.Prefix.Contains(MetadataAddr):
-		return bad("prefix %s contains the metadata address %s", n.Prefix, MetadataAddr)
-	case !host(n.Prefix, n.Gateway):
-		return bad("gateway %s is not a host address of %s", n.Gateway, n.Prefix)
-	}
-	for _, d := range n.DNS {
-		if !d.Is4() {
-			return bad("DNS server %s is not an IPv4 address", d)
-		}
-	}
-	return nil
-}
-
-func (p *plan) nat() bool {
-	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.NAT })
-}
-
-// validIfname is the kernel's dev_valid_name (net/core/dev.c), in ASCII.
-func validIfname(s string) bool {
-	return len(s) >= 1 && len(s) <= 15 && s != "." && s != ".." &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ':' })
+// outside reports whether guests of any network reach other networks.
+func (p *plan) outside() bool {
+	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind.Outside() })
 }
 
 func unicast(m seedbed.MAC) bool { return m[0]&1 == 0 && m != seedbed.MAC{} }
-
-// host reports whether a is an address of p other than its first and last.
-func host(p netip.Prefix, a netip.Addr) bool {
-	return a.Is4() && p.Contains(a) && a != p.Addr() && a != lastAddr(p)
-}
-
-func lastAddr(p netip.Prefix) netip.Addr {
-	a := p.Masked().Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
-		a[i/8] |= 0x80 >> (i % 8)
-	}
-	return netip.AddrFrom4(a)
-}

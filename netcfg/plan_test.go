@@ -57,7 +57,7 @@ func TestNewPlan(t *testing.T) {
 		{"IPv6 prefix", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("fd00::/64") }, "not usable"},
 		{"no prefix", func(s *lists) { s.Networks[0].Prefix = netip.Prefix{} }, "not usable"},
 		{"prefix with the metadata address", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("169.254.0.0/16") },
-			"metadata address"},
+			"link-local"},
 		{"gateway outside", func(s *lists) { s.Networks[0].Gateway = netip.MustParseAddr("10.0.0.1") }, "gateway"},
 		{"gateway is the broadcast address", func(s *lists) { s.Networks[0].Gateway = netip.MustParseAddr("10.213.0.255") }, "gateway"},
 		{"IPv6 DNS", func(s *lists) { s.Networks[0].DNS = []netip.Addr{netip.IPv6Loopback()} }, "DNS server"},
@@ -65,7 +65,7 @@ func TestNewPlan(t *testing.T) {
 		{"bridge twice", other(func(n *seedbed.Network) { n.Bridge = "seedbed0" }), "same bridge"},
 		{"overlap", other(func(n *seedbed.Network) {
 			n.Prefix, n.Gateway = netip.MustParsePrefix("10.213.0.128/25"), netip.MustParseAddr("10.213.0.129")
-		}), "both have NAT"},
+		}), "both reach outside"},
 		{"overlap where one has NAT", other(func(n *seedbed.Network) {
 			n.Prefix, n.Gateway, n.NAT = netip.MustParsePrefix("10.213.0.0/24"), netip.MustParseAddr("10.213.0.1"), false
 		}), ""},

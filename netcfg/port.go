@@ -63,13 +63,13 @@ func badPort(t *Port, format string, args ...any) error {
 
 func checkPort(t *Port, n seedbed.Network) error {
 	switch {
-	case !validIfname(t.Tap):
+	case !seedbed.ValidInterface(t.Tap):
 		return badPort(t, "not an interface name: expected 1 to 15 characters without blanks, '/' or ':'")
 	case !unicast(t.MAC):
 		return badPort(t, "MAC %s is not a unicast address", t.MAC)
 	case t.Mark == 0:
 		return badPort(t, "mark 0 is reserved")
-	case !host(n.Prefix, t.Addr) || t.Addr == n.Gateway:
+	case !n.Host(t.Addr) || t.Addr == n.Gateway:
 		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
 	}
 	return nil

@@ -17,7 +17,7 @@ func (m *Manager) HasLink(ctx context.Context, name string) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if !validIfname(name) {
+	if !seedbed.ValidInterface(name) {
 		return false, seedbed.Errorf(seedbed.ErrInvalid, "interface %q: expected 1 to 15 characters without blanks, '/' or ':'", name)
 	}
 	ae := netlink.NewAttributeEncoder()

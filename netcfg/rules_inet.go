@@ -102,10 +102,10 @@ func inputRules(p *plan) []rule {
 	return append(rules, rule{"the host is closed to guests", drop()})
 }
 
-// forwardRules let a network with NAT reach other networks, and block unsolicited traffic to a
-// network. Whatever conntrack says of a guest's packet, it leaves only from a network with NAT and
-// with an address of it: it may look like one of another network's connection. The rules see packets
-// between two guests of one bridge only with br_netfilter.
+// forwardRules let the guests of networks with NAT and of routed ones reach other networks, and block
+// unsolicited traffic to all but routed ones. No guest reaches another managed bridge. Whatever conntrack says
+// of a guest's packet, it leaves only from such a network and with an address of it: it may look like one of
+// another network's connection. The rules see packets between two guests of one bridge only with br_netfilter.
 func forwardRules(p *plan) []rule {
 	rules := []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
@@ -119,11 +119,16 @@ func forwardRules(p *plan) []rule {
 	rules = append(rules,
 		rule{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())})
 	for _, n := range p.networks {
-		if n.NAT {
-			rules = append(rules,
-				rule{"out of " + n.Name, cat(iifname(n.Bridge), ipv4(), ipSaddrIn(n.Prefix), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
-				rule{"answers to " + n.Name, cat(notIn(expr.MetaKeyIIFNAME, "bridges"), oifname(n.Bridge), ctState(known), accept())})
+		if !n.Kind.Outside() {
+			continue
 		}
+		into := rule{"into " + n.Name, cat(notIn(expr.MetaKeyIIFNAME, "bridges"), oifname(n.Bridge), ipv4(), accept())}
+		if n.NAT {
+			into = rule{"answers to " + n.Name, cat(notIn(expr.MetaKeyIIFNAME, "bridges"), oifname(n.Bridge), ctState(known), accept())}
+		}
+		rules = append(rules,
+			rule{"out of " + n.Name, cat(iifname(n.Bridge), ipv4(), ipSaddrIn(n.Prefix), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
+			into)
 	}
 	return append(rules, rule{"everything else", drop()})
 }

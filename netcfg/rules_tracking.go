@@ -19,9 +19,9 @@ const beforeDefrag nftables.ChainPriority = -450
 //
 // Each bridge has a zone of its own for the connections between its guests and the node. Networks
 // may have equal addresses, and without zones a guest could send packets of another's connection.
-// The connections that leave a network by its NAT stay outside the zones, since the answers to them
-// do not come from the bridge. Only one of overlapping networks has NAT, and forwardRules keep
-// other guests out of them.
+// The connections that leave a network stay outside the zones, since the answers to them do not come from
+// the bridge. Only one of overlapping networks reaches outside, and forwardRules keep other guests out of
+// them.
 //
 // Connections to the metadata service at port 80 are not tracked at all. NAT to another port needs
 // the table. Fragments of guests are counted first.
@@ -38,7 +38,7 @@ func trackingRules(p *plan, key expr.MetaKey) []rule {
 		at := iifname(n.Bridge)
 		if key == expr.MetaKeyOIFNAME {
 			at = oifname(n.Bridge)
-		} else if n.NAT {
+		} else if n.Kind.Outside() {
 			rules = append(rules, rule{"out of " + n.Name, cat(at, ipv4(), not(ipDaddrIn(n.Prefix)), toAnotherHost(), accept())})
 		}
 		rules = append(rules, rule{"zone of " + n.Name, cat(at, setZone(zone))})

@@ -31,7 +31,7 @@ func (m *Manager) hostSysctls(p *plan) error {
 	if err := m.setSysctl(keyFwmarkAccept, 1, m.applied == nil); err != nil {
 		return err
 	}
-	if p.nat() {
+	if p.outside() {
 		return m.setSysctl(keyForward, 1, m.applied == nil)
 	}
 	return nil

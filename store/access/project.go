@@ -179,6 +179,7 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 		{"storage template", "storage_template WHERE name LIKE $1", qualified},
 		{"userdata document", "userdata WHERE name LIKE $1", qualified},
 		{"script", "script WHERE name LIKE $1", qualified},
+		{"network", "network WHERE name LIKE $1", qualified},
 		{"token", "token WHERE project = $1", name},
 		{"hook", "hook WHERE project = $1", name},
 		{"endpoint", "endpoint WHERE project = $1", name},

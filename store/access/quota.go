@@ -35,10 +35,20 @@ func Snapshots() Kind {
 		WHERE instance.project = $1`, func(q seedbed.ObjectQuota) int64 { return q.Snapshots }}
 }
 
+// Networks is the kind of networks. A network is in the project of its qualified name.
+func Networks() Kind {
+	return Kind{"networks", `SELECT COUNT(*) FROM network WHERE ` + inProject,
+		func(q seedbed.ObjectQuota) int64 { return q.Networks }}
+}
+
+// inProject is the condition that an object with a qualified name is in the project $1.
+const inProject = `CASE WHEN CAST($1 AS text) = '` + seedbed.DefaultProject + `'
+	THEN name NOT LIKE '%/%' ELSE name LIKE CAST($1 AS text) || '/%' END`
+
 // Images is the kind of images. An image is in the project of its qualified name.
 func Images() Kind {
-	return Kind{"images", `SELECT COUNT(*) FROM image WHERE dropped = 0 AND CASE WHEN CAST($1 AS text) = '` + seedbed.DefaultProject + `'
-		THEN name NOT LIKE '%/%' ELSE name LIKE CAST($1 AS text) || '/%' END`, func(q seedbed.ObjectQuota) int64 { return q.Images }}
+	return Kind{"images", `SELECT COUNT(*) FROM image WHERE dropped = 0 AND ` + inProject,
+		func(q seedbed.ObjectQuota) int64 { return q.Images }}
 }
 
 // Count returns how many objects of the kind a project has.

@@ -2,33 +2,19 @@ package instances
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
-// usable reports whether a is a host address in the IPv4 prefix p, that is, neither its network nor
-// its broadcast address.
-func usable(p netip.Prefix, a netip.Addr) bool {
-	return p.Contains(a) && a != p.Masked().Addr() && a != broadcast(p)
-}
-
-func broadcast(p netip.Prefix) netip.Addr {
-	b := p.Addr().As4()
-	host := uint32(1)<<(32-p.Bits()) - 1
-	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])|host)
-	return netip.AddrFrom4(b)
-}
-
-// lowestFree returns at most most of the lowest host addresses in p that are neither the gateway
-// nor taken.
-func lowestFree(p netip.Prefix, gateway netip.Addr, taken map[netip.Addr]bool, most int) (free []netip.Addr) {
-	for a := p.Masked().Addr().Next(); usable(p, a) && len(free) < most; a = a.Next() {
-		if a != gateway && !taken[a] {
+// lowestFree returns at most most of the lowest addresses of a network that NICs get and that are not taken.
+func lowestFree(n seedbed.Network, taken map[netip.Addr]bool, most int) (free []netip.Addr) {
+	for a := n.NextAddr(netip.Addr{}); a.IsValid() && len(free) < most; a = n.NextAddr(a.Next()) {
+		if !taken[a] {
 			free = append(free, a)
 		}
 	}
@@ -45,7 +31,25 @@ func lockNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Networ
 // batchNetworks holds what the writes of a batch know of networks, by name.
 type batchNetworks struct {
 	locked map[string]seedbed.Network
-	free   map[string][]netip.Addr // addresses known to be free
+	free   map[string][]netip.Addr        // addresses known to be free
+	given  map[string]map[netip.Addr]bool // addresses that writes of the batch ask for
+}
+
+// give records that a write of the batch asks for an address, so that no later one is given it.
+func (k *batchNetworks) give(network string, a netip.Addr) {
+	if k.given == nil {
+		k.given = map[string]map[netip.Addr]bool{}
+	}
+	if k.given[network] == nil {
+		k.given[network] = map[netip.Addr]bool{}
+	}
+	k.given[network][a] = true
+}
+
+// ungiven returns those of some free addresses that no write of the batch asks for.
+func (k *batchNetworks) ungiven(network string, free []netip.Addr) []netip.Addr {
+	given := k.given[network]
+	return slices.DeleteFunc(free, func(a netip.Addr) bool { return given[a] })
 }
 
 // batchNetwork is lockNetwork, called once for all writes of the batch.
@@ -92,12 +96,7 @@ func NetworksOf(i *seedbed.Instance) (names []string) {
 // locked the network, and makes the claim.
 func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
-		if want == n.Gateway || !usable(n.Prefix, want) {
-			return want, seedbed.Errorf(seedbed.ErrInvalid,
-				"address %s cannot be a guest's in network %q: expected one of %s but its first, its last and the gateway %s",
-				want, n.Name, n.Prefix, n.Gateway)
-		}
-		return want, nil
+		return want, n.Takes(want)
 	}
 	return s.freeAddr(ctx, b, n)
 }
@@ -126,12 +125,20 @@ func lowestAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, most int)
 	if err != nil {
 		return nil, err
 	}
-	free := lowestFree(n.Prefix, n.Gateway, taken, most)
+	free := lowestFree(n, taken, most)
 	if len(free) == 0 {
-		return nil, seedbed.Errorf(seedbed.ErrFull,
-			"network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, n.Prefix)
+		return nil, noAddress(n)
 	}
 	return free, nil
+}
+
+func noAddress(n seedbed.Network) error {
+	from := n.Prefix.String()
+	if n.Range.First.IsValid() {
+		from += ", range " + n.Range.String()
+	}
+	return seedbed.Errorf(seedbed.ErrFull,
+		"network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, from)
 }
 
 // takenAddrs returns the addresses of a network that instances have.

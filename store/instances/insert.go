@@ -52,6 +52,11 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, 1, made, made, hook)
 	for _, n := range i.NICs {
+		if n.Addr.IsValid() { // before any is chosen
+			groupcommit.Of[batchNetworks](b).give(n.Network, n.Addr)
+		}
+	}
+	for _, n := range i.NICs {
 		if err := s.insertNIC(ctx, b, job, i, n); err != nil {
 			return err
 		}

@@ -3,49 +3,53 @@ package instances
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"seedbed"
+	"seedbed/store/access"
 	"seedbed/store/catalogue"
 	"seedbed/store/sqldb"
 )
 
-const networkColumns = `name, bridge, mac, prefix, gateway, dns, nat, dhcp, identity, allow`
+const networkColumns = `name, kind, bridge, mac, prefix, gateway, dns, nat, dhcp, options, identity, allow`
 
 func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
-	err = r.Scan(&n.Name, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway),
-		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, &n.Identity, sqldb.ToJSON(&n.Allow))
+	err = r.Scan(&n.Name, &n.Kind, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway),
+		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, sqldb.ToJSON(&n.NetworkOptions), &n.Identity, sqldb.ToJSON(&n.Allow))
 	return n, err
 }
 
-// CreateNetwork adds a network. Its prefix must be IPv4, at most 30 bits long and without host
-// bits. CreateNetwork returns ErrExists if the name or the bridge is taken.
+// CreateNetwork adds a network. It returns ErrInvalid for one that is not usable, ErrExists if the name or
+// the bridge is taken, ErrConflict if its prefix overlaps that of another network and both reach outside,
+// and ErrForbidden if its project has as many networks as its quota allows. Every node is notified.
 func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
-	if err := checkNetwork(n); err != nil {
+	n = settled(n)
+	if err := n.Check(); err != nil {
 		return seedbed.Network{}, err
 	}
-	n.DNS, n.Identity = sqldb.OrEmpty(n.DNS), cmp.Or(n.Identity, seedbed.IdentityTap)
 	if n.Published == nil {
 		n.Published = catalogue.Shown(seedbed.Publication{})
 	}
 	err := s.db.Update(ctx, "create network "+n.Name, func(tx *sqldb.Tx) error {
-		made, err := sqldb.Affect(ctx, tx,
-			`INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
-			n.Name, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS),
-			sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), n.Identity, sqldb.AsJSON(n.Allow))
-		if err == nil && made == 1 && n.Published != nil {
-			err = catalogue.SetPublication(ctx, tx, seedbed.PublishedNetwork, n.Name, *n.Published)
-		}
-		if err != nil || made == 1 {
-			return err
-		}
-		other, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM network WHERE bridge = $1 AND name <> $2`, n.Bridge, n.Name)
+		in, err := holdNetworks(ctx, tx, seedbed.ProjectOf(n.Name))
 		if err != nil {
 			return err
 		}
-		if other != "" {
-			return seedbed.Errorf(seedbed.ErrExists, "bridge %q already belongs to network %q", n.Bridge, other)
+		if err := insertNetwork(ctx, tx, n); err != nil {
+			return err
 		}
-		return seedbed.Errorf(seedbed.ErrExists, "network %q exists already", n.Name)
+		if err := apart(ctx, tx, n); err != nil {
+			return err
+		}
+		if err := access.Networks().Hold(ctx, tx, in); err != nil {
+			return err
+		}
+		if err := catalogue.SetPublication(ctx, tx, seedbed.PublishedNetwork, n.Name, *n.Published); err != nil {
+			return err
+		}
+		return s.touch(ctx, tx)
 	})
 	if err != nil {
 		return seedbed.Network{}, err
@@ -53,24 +57,66 @@ func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.N
 	return n, nil
 }
 
-func checkNetwork(n seedbed.Network) error {
-	if err := seedbed.CheckName("network", n.Name); err != nil {
+// settled returns the network with the defaults of what it leaves open, and what follows from its kind.
+func settled(n seedbed.Network) seedbed.Network {
+	n.Kind, n.Identity = cmp.Or(n.Kind, seedbed.NetworkNAT), cmp.Or(n.Identity, seedbed.IdentityTap)
+	n.NAT, n.DNS = n.Kind == seedbed.NetworkNAT, sqldb.OrEmpty(n.DNS)
+	return n
+}
+
+// holdNetworks returns a project, and locks what keeps transactions apart that add networks to any project or
+// change what these reach.
+func holdNetworks(ctx context.Context, tx *sqldb.Tx, project string) (in seedbed.Project, err error) {
+	return in, sqldb.InOrder([]string{project, seedbed.DefaultProject}, func(name string) error {
+		held, err := access.HoldProject(ctx, tx, name)
+		if name == project {
+			in = held
+		}
+		return err
+	})
+}
+
+func insertNetwork(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
+	made, err := sqldb.Affect(ctx, tx,
+		`INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`,
+		n.Name, n.Kind, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS),
+		sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity, sqldb.AsJSON(n.Allow))
+	if err != nil || made == 1 {
 		return err
 	}
-	const nameSize = 15 // IFNAMSIZ less its NUL (linux/if.h)
+	other, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM network WHERE bridge = $1 AND name <> $2`, n.Bridge, n.Name)
 	switch {
-	case n.Bridge == "" || len(n.Bridge) > nameSize:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: bridge %q is not an interface name: expected 1 to %d characters",
-			n.Name, sqldb.Clean(n.Bridge, 80), nameSize)
-	case n.MAC == seedbed.MAC{}:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: its bridge has no MAC address", n.Name)
-	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() || n.Prefix.Bits() > 30:
-		return seedbed.Errorf(seedbed.ErrInvalid,
-			"network %q: prefix %s is not usable: expected an IPv4 subnet of at most 30 bits, such as 10.99.0.0/24", n.Name, n.Prefix)
-	case !usable(n.Prefix, n.Gateway):
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: gateway %s is not an address of a host in %s", n.Name, n.Gateway, n.Prefix)
-	case n.Identity != "" && n.Identity != seedbed.IdentityTap && n.Identity != seedbed.IdentityMAC:
-		return seedbed.Errorf(seedbed.ErrInvalid, "network %q: identity is %q: expected tap or mac", n.Name, sqldb.Clean(n.Identity, 80))
+	case err != nil:
+		return err
+	case other == "":
+		return seedbed.Errorf(seedbed.ErrExists, "network %q exists already", n.Name)
+	case len(told(ctx, other)) == 0:
+		return seedbed.Errorf(seedbed.ErrExists, "bridge %q is taken", n.Bridge)
+	}
+	return seedbed.Errorf(seedbed.ErrExists, "bridge %q already belongs to network %q", n.Bridge, other)
+}
+
+// told returns those of some networks that who asks for the change may learn of.
+func told(ctx context.Context, names ...string) []string {
+	return catalogue.Told(ctx, names, seedbed.ProjectOf)
+}
+
+// apart returns ErrConflict if a network and another overlap, and both reach outside.
+func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
+	all, err := ReadNetworks(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.Name == n.Name || !n.OverlapsOutside(other) {
+			continue
+		}
+		by := "a network of another project"
+		if len(told(ctx, other.Name)) > 0 {
+			by = fmt.Sprintf("network %q (%s)", other.Name, other.Prefix)
+		}
+		return seedbed.Errorf(seedbed.ErrConflict, "prefix %s of network %q overlaps that of %s, and both reach other networks, from where "+
+			"answers could not be told apart: choose another prefix, or the kind isolated", n.Prefix, n.Name, by)
 	}
 	return nil
 }
@@ -116,31 +162,39 @@ func ReadNetworks(ctx context.Context, tx *sqldb.Tx) ([]seedbed.Network, error) 
 	return sqldb.List(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
 }
 
-// ChangeNetwork changes what may change of a network while guests use it: how guests are
-// identified, and what they are allowed. change sets these, and may be called more than once. Every
-// node is notified. ChangeNetwork returns ErrNotFound or ErrInvalid.
+// ChangeNetwork changes what may change of a network while guests use it: all but its name, bridge and
+// addresses. change sets it, and may be called more than once. Every node is notified. ChangeNetwork returns
+// ErrNotFound, ErrInvalid, or ErrConflict as CreateNetwork does.
 func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80))
 	err = s.db.Update(ctx, "change network", func(tx *sqldb.Tx) error {
-		n, err = sqldb.One(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
-		if err != nil {
-			return err
-		}
-		if n.Published, err = networkPublished(ctx, tx, name); err != nil {
+		if n, err = changedNetwork(ctx, tx, name); err != nil {
 			return err
 		}
 		was := n
 		if err := change(&n); err != nil {
 			return err
 		}
-		n.Identity = cmp.Or(n.Identity, seedbed.IdentityTap)
-		if err := checkNetwork(n); err != nil {
+		n = settled(n)
+		n.Name, n.Bridge, n.MAC, n.Prefix, n.Gateway, n.Published = was.Name, was.Bridge, was.MAC, was.Prefix, was.Gateway, was.Published
+		if err := n.Check(); err != nil {
 			return err
 		}
-		if n.Identity == was.Identity && n.Allow == was.Allow {
+		if n.Kind == was.Kind && slices.Equal(n.DNS, was.DNS) && n.DHCP == was.DHCP && n.NetworkOptions.Equal(was.NetworkOptions) &&
+			n.Identity == was.Identity && n.Allow == was.Allow {
 			return sqldb.ErrUnchanged
 		}
-		err := sqldb.Exec(ctx, tx, `UPDATE network SET identity = $1, allow = $2 WHERE name = $3`, n.Identity, sqldb.AsJSON(n.Allow), name)
+		if n.Kind != was.Kind {
+			if _, err := holdNetworks(ctx, tx, seedbed.DefaultProject); err != nil {
+				return err
+			}
+			if err := apart(ctx, tx, n); err != nil {
+				return err
+			}
+		}
+		err := sqldb.Exec(ctx, tx,
+			`UPDATE network SET kind = $1, dns = $2, nat = $3, dhcp = $4, options = $5, identity = $6, allow = $7 WHERE name = $8`,
+			n.Kind, sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity,
+			sqldb.AsJSON(n.Allow), name)
 		if err != nil {
 			return err
 		}
@@ -149,19 +203,86 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 	return n, err
 }
 
+// changedNetwork reads a network with its publication, and locks its row. It returns ErrNotFound.
+func changedNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Network, error) {
+	n, err := sqldb.LockOne(ctx, tx, scanNetwork, seedbed.PublishedNetwork.Missing(seedbed.ErrNotFound, name),
+		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
+	if err == nil {
+		n.Published, err = networkPublished(ctx, tx, name)
+	}
+	return n, err
+}
+
+// networkUsers is where the users of a network are found: the word for one, and a query of the names.
+var networkUsers = []struct{ what, query string }{
+	{"instance", `SELECT DISTINCT ` + FullName + ` AS full_name FROM nic JOIN instance ON instance.id = nic.instance
+		WHERE nic.network = $1 ORDER BY full_name`},
+	{"profile", `SELECT name FROM profile WHERE network = $1 ORDER BY name`},
+	{"network template", `SELECT DISTINCT t.name FROM network_template_net n JOIN network_template t ON t.id = n.template
+		WHERE n.vni = $1 ORDER BY t.name`},
+}
+
+// DeleteNetwork removes a network that nothing uses. It returns ErrNotFound, ErrInUse with what uses it, or the
+// error of a check that the network does not pass. Every node is notified.
+func (s *Store) DeleteNetwork(ctx context.Context, name string, checks ...func(seedbed.Network) error) error {
+	return s.db.Update(ctx, "delete network", func(tx *sqldb.Tx) error {
+		n, err := changedNetwork(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if err := sqldb.Pass(n, checks); err != nil {
+			return err
+		}
+		if err := unusedNetwork(ctx, tx, name); err != nil {
+			return err
+		}
+		if err := catalogue.Withdraw(ctx, tx, seedbed.PublishedNetwork, name); err != nil {
+			return err
+		}
+		if err := sqldb.Exec(ctx, tx, `DELETE FROM network WHERE name = $1`, name); err != nil {
+			return err
+		}
+		return s.touch(ctx, tx)
+	})
+}
+
+// unusedNetwork returns ErrInUse, and says by what, if something uses a network. It does not say what a project
+// has of which the caller may not learn.
+func unusedNetwork(ctx context.Context, tx *sqldb.Tx, name string) error {
+	const most = 5
+	var users []string
+	others := false
+	for _, u := range networkUsers {
+		all, err := sqldb.List(ctx, tx, sqldb.Value[string], u.query, name)
+		if err != nil {
+			return err
+		}
+		known := told(ctx, all...)
+		others = others || len(known) < len(all)
+		if len(known) > most {
+			known = append(known[:most:most], fmt.Sprintf("%d more", len(known)-most))
+		}
+		if len(known) > 0 {
+			users = append(users, u.what+" "+strings.Join(known, ", "))
+		}
+	}
+	if others {
+		users = append(users, "other projects")
+	}
+	if users == nil {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrInUse, "network %q is used by %s: remove or change these first", name, strings.Join(users, "; by "))
+}
+
 // PublishNetwork says to which other projects a network is published, and returns the network. It returns
 // ErrNotFound, ErrInvalid for a publication that it cannot have, or the error of a check that the network as
 // it was does not pass.
 func (s *Store) PublishNetwork(
 	ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Network) error,
 ) (n seedbed.Network, err error) {
-	missing := seedbed.PublishedNetwork.Missing(seedbed.ErrNotFound, name)
 	err = s.db.Update(ctx, "publish network "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		n, err = sqldb.LockOne(ctx, tx, scanNetwork, missing, `UPDATE network SET name = name WHERE name = $1 RETURNING `+networkColumns, name)
-		if err != nil {
-			return err
-		}
-		if n.Published, err = networkPublished(ctx, tx, name); err != nil {
+		if n, err = changedNetwork(ctx, tx, name); err != nil {
 			return err
 		}
 		if err := sqldb.Pass(n, checks); err != nil {

@@ -57,17 +57,21 @@ var takenAmong = `WITH one (addr) AS (VALUES ` + sqldb.RowsOfOne(2, candidates) 
 // assigned last, or the lowest of all if none of those is free.
 func (s *Store) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network) (netip.Addr, error) {
 	known := groupcommit.Of[batchNetworks](b)
-	free := known.free[n.Name]
+	free := known.ungiven(n.Name, known.free[n.Name])
 	if len(free) == 0 {
-		var err error
-		if free, err = s.freeAbove(ctx, b.Tx, n, s.next.after(n.Name)); err != nil {
+		above, err := s.freeAbove(ctx, b.Tx, n, s.next.after(n.Name))
+		if err != nil {
 			return netip.Addr{}, err
 		}
+		free = known.ungiven(n.Name, above)
 	}
 	if len(free) == 0 {
-		var err error
-		if free, err = lowestAddrs(ctx, b.Tx, n, candidates); err != nil { // enough for the batch
+		lowest, err := lowestAddrs(ctx, b.Tx, n, candidates+len(known.given[n.Name])) // enough for the batch
+		if err != nil {
 			return netip.Addr{}, err
+		}
+		if free = known.ungiven(n.Name, lowest); len(free) == 0 {
+			return netip.Addr{}, noAddress(n)
 		}
 	}
 	if known.free == nil {
@@ -82,10 +86,8 @@ func (s *Store) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Ne
 func (s *Store) freeAbove(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
 	args := []any{n.Name}
 	var all []netip.Addr
-	for ; len(all) < candidates && usable(n.Prefix, a); a = a.Next() {
-		if a != n.Gateway {
-			all, args = append(all, a), append(args, a.String())
-		}
+	for a = n.NextAddr(a); a.IsValid() && len(all) < candidates; a = n.NextAddr(a.Next()) {
+		all, args = append(all, a), append(args, a.String())
 	}
 	if len(all) == 0 {
 		return nil, nil

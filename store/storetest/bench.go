@@ -99,12 +99,19 @@ func (b *bench) until(what string, ok func() bool) {
 	}
 }
 
+// network adds a network. Of those with the same prefix, only the first has NAT.
 func (b *bench) network(name, bridge, prefix string) seedbed.Network {
 	b.Helper()
+	kind := seedbed.NetworkNAT
+	for _, other := range get(b.Networks(context.Background()))(b) {
+		if other.Prefix.String() == prefix {
+			kind = seedbed.NetworkIsolated
+		}
+	}
 	p := netip.MustParsePrefix(prefix)
 	return get(b.CreateNetwork(context.Background(), seedbed.Network{
 		Name: name, Bridge: bridge, MAC: seedbed.NewMAC(), Prefix: p, Gateway: p.Addr().Next(),
-		DNS: []netip.Addr{netip.MustParseAddr("9.9.9.9")}, NAT: true, DHCP: true,
+		DNS: []netip.Addr{netip.MustParseAddr("9.9.9.9")}, Kind: kind, DHCP: true,
 	}))(b)
 }
 

@@ -46,7 +46,8 @@ func testNetworks(b *bench) {
 		"IPv6":                     func(n *seedbed.Network) { n.Prefix = netip.MustParsePrefix("fd00::/64") },
 		"long bridge":              func(n *seedbed.Network) { n.Bridge = "a234567890123456" },
 		"no MAC":                   func(n *seedbed.Network) { n.MAC = seedbed.MAC{} },
-		"bad name":                 func(n *seedbed.Network) { n.Name = "a/b" },
+		"bad name":                 func(n *seedbed.Network) { n.Name = "a/b/c" },
+		"unknown project":          func(n *seedbed.Network) { n.Name = "nobody/b" },
 	} {
 		bad := n
 		bad.Name, bad.Bridge = "other", "seedbed2"

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,14 @@ var objectMakers = map[string]func(db *store.DB, project, name string) error{
 	"tokens": func(db *store.DB, project, name string) error {
 		t := seedbed.Token{Name: seedbed.Qualified(project, name), Project: project, Role: seedbed.RoleViewer}
 		_, err := db.CreateToken(context.Background(), t, sha256.Sum256([]byte(t.Name)))
+		return err
+	},
+	"networks": func(db *store.DB, project, name string) error {
+		sum := sha256.Sum256([]byte(project + name))
+		_, err := db.CreateNetwork(context.Background(), seedbed.Network{
+			Name: seedbed.Qualified(project, name), Kind: seedbed.NetworkIsolated, Bridge: fmt.Sprintf("br%x", sum[:6]), MAC: newMAC(),
+			Prefix: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+		})
 		return err
 	},
 	"hooks": func(db *store.DB, project, name string) error {
@@ -35,7 +44,7 @@ var objectMakers = map[string]func(db *store.DB, project, name string) error{
 
 func testObjectQuota(b *bench) {
 	ctx := context.Background()
-	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 2, Hooks: 2, Endpoints: 2}})
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 2, Hooks: 2, Endpoints: 2, Networks: 2}})
 	for kind, make := range objectMakers {
 		b.must(make(b.DB, "acme", "one"))
 		b.must(make(b.DB, "acme", "two"))
@@ -45,12 +54,13 @@ func testObjectQuota(b *bench) {
 		b.must(make(b.DB, seedbed.DefaultProject, "three"))  // the quota of one project does not concern another
 	}
 	u := get(b.ProjectUse(ctx, "acme"))(b)
-	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints}, []int64{2, 2, 2})
+	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints, u.Networks}, []int64{2, 2, 2, 2})
 
 	// What was removed makes room.
 	b.must(b.DeleteToken(ctx, "acme/one"))
 	b.must(b.DeleteHook(ctx, "acme/one"))
 	b.must(b.DeleteEndpoint(ctx, "acme/one"))
+	b.must(b.DeleteNetwork(ctx, "acme/one"))
 	for _, make := range objectMakers {
 		b.must(make(b.DB, "acme", "three"))
 	}
@@ -97,7 +107,7 @@ func testImageQuota(b *bench) {
 func testObjectQuotaRace(b *bench) {
 	ctx := context.Background()
 	b.world()
-	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 7, Hooks: 6, Endpoints: 5}})
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 7, Hooks: 6, Endpoints: 5, Networks: 3}})
 	get(b.ChangeProject(ctx, seedbed.DefaultProject, func(p *seedbed.Project) error {
 		p.Quota.Images = 5
 		return nil
@@ -120,9 +130,9 @@ func testObjectQuotaRace(b *bench) {
 		count("images", err)
 	})
 	u := get(b.ProjectUse(ctx, "acme"))(b)
-	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints}, []int64{7, 6, 5})
+	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints, u.Networks}, []int64{7, 6, 5, 3})
 	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Images, int64(5))
-	for kind, most := range map[string]int64{"tokens": 7, "hooks": 6, "endpoints": 5, "images": 4} { // there was one image
+	for kind, most := range map[string]int64{"tokens": 7, "hooks": 6, "endpoints": 5, "networks": 3, "images": 4} { // there was one image
 		b.equal(made[kind].Load(), most)
 	}
 }

@@ -16,7 +16,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		name  string
 		cases map[string]func(*bench)
 	}{
-		{"catalogue", catalogueCases},
+		{"catalogue", catalogueCases}, {"network", networkCases},
 		{"published", publishedCases},
 		{"accept", acceptCases},
 		{"race", raceCases},

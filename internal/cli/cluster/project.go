@@ -88,6 +88,7 @@ func useRows(p wire.ProjectStatus) (rows [][]string) {
 	add("jobs that have not ended", u.Jobs, q.Jobs, number)
 	add("snapshots", u.Snapshots, q.Snapshots, number)
 	add("images", u.Images, q.Images, number)
+	add("networks", u.Networks, q.Networks, number)
 	add("tokens", u.Tokens, q.Tokens, number)
 	add("hooks", u.Hooks, q.Hooks, number)
 	add("endpoints", u.Endpoints, q.Endpoints, number)
@@ -116,6 +117,7 @@ func projectQuotaFlags(prefix string) []cli.Flag {
 		{Field: prefix + "max_jobs", Usage: "at most `N` jobs that have not ended; 0: no limit"},
 		{Field: prefix + "max_snapshots", Usage: "at most `N` snapshots of instances; 0: no limit"},
 		{Field: prefix + "max_images", Usage: "at most `N` images; 0: no limit"},
+		{Field: prefix + "max_networks", Usage: "at most `N` networks; 0: no limit"},
 		{Field: prefix + "max_tokens", Usage: "at most `N` tokens; 0: no limit"},
 		{Field: prefix + "max_hooks", Usage: "at most `N` hooks; 0: no limit"},
 		{Field: prefix + "max_endpoints", Usage: "at most `N` endpoints; 0: no limit"},
@@ -169,7 +171,7 @@ func projectQuotaLine(q seedbed.ProjectQuota) string {
 		most int64
 		what string
 	}{
-		{q.Addresses, "addresses"}, {q.Jobs, "jobs"}, {q.Snapshots, "snapshots"}, {q.Images, "images"},
+		{q.Addresses, "addresses"}, {q.Jobs, "jobs"}, {q.Snapshots, "snapshots"}, {q.Images, "images"}, {q.Networks, "networks"},
 		{q.Tokens, "tokens"}, {q.Hooks, "hooks"}, {q.Endpoints, "endpoints"},
 	} {
 		if of.most > 0 {

@@ -1,0 +1,139 @@
+package seedbed_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"seedbed"
+)
+
+func lan(change func(*seedbed.Network)) seedbed.Network {
+	n := seedbed.Network{
+		Name: "lan", Kind: seedbed.NetworkRouted, Bridge: "br0", MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 1},
+		Prefix: netip.MustParsePrefix("10.9.0.0/24"), Gateway: netip.MustParseAddr("10.9.0.1"),
+	}
+	change(&n)
+	return n
+}
+
+func TestNetworkCheck(t *testing.T) {
+	t.Parallel()
+	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
+	for _, tt := range []struct {
+		name   string
+		change func(*seedbed.Network)
+		want   string // empty if it is usable
+	}{
+		{"as it is", func(*seedbed.Network) {}, ""},
+		{"of a project", func(n *seedbed.Network) { n.Name = "acme/lan" }, ""},
+		{"everything", func(n *seedbed.Network) {
+			n.Range, n.MTU = seedbed.AddrRange{First: addr("10.9.0.10"), Last: addr("10.9.0.99")}, 9000
+			n.Kept = []seedbed.AddrRange{{First: addr("10.9.0.20"), Last: addr("10.9.0.20")}}
+			n.Domain, n.Search, n.NTP = "lan.example.org", []string{"example.org"}, []netip.Addr{addr("10.9.0.5")}
+			n.Routes = []seedbed.NetworkRoute{{Prefix: prefix("10.10.0.0/16"), Via: addr("10.9.0.2")}}
+			n.Boot = seedbed.NetworkBoot{Server: addr("10.9.0.5"), File: "pxelinux.0"}
+		}, ""},
+		{"kind", func(n *seedbed.Network) { n.Kind = "open" }, `kind "open" is unknown`},
+		{"no NAT of that kind", func(n *seedbed.Network) { n.Kind = seedbed.NetworkNAT }, "NAT is false"},
+		{"loopback", func(n *seedbed.Network) { n.Prefix, n.Gateway = prefix("127.1.0.0/16"), addr("127.1.0.1") }, "without loopback"},
+		{"range elsewhere", func(n *seedbed.Network) { n.Range = seedbed.AddrRange{First: addr("10.9.0.9"), Last: addr("10.9.1.9")} },
+			"range 10.9.0.9-10.9.1.9 is not one of hosts in 10.9.0.0/24"},
+		{"kept elsewhere", func(n *seedbed.Network) {
+			n.Kept = []seedbed.AddrRange{{First: addr("10.8.0.9"), Last: addr("10.8.0.9")}}
+		},
+			`"10.8.0.9" is kept out`},
+		{"small MTU", func(n *seedbed.Network) { n.MTU = 576 }, "expected 1280 to 9216"},
+		{"large MTU", func(n *seedbed.Network) { n.MTU = 65536 }, "expected 1280 to 9216"},
+		{"domain", func(n *seedbed.Network) { n.Domain = "a..b" }, "is not a DNS name"},
+		{"search", func(n *seedbed.Network) { n.Search = []string{"ok", "-"} }, `search domain "-"`},
+		{"long search", func(n *seedbed.Network) { n.Search = []string{strings.Repeat("a.", 200) + "a"} }, "at most 6 of 255"},
+		{"time server", func(n *seedbed.Network) { n.NTP = []netip.Addr{addr("fd00::1")} }, "time server fd00::1"},
+		{"many resolvers", func(n *seedbed.Network) { n.DNS = make([]netip.Addr, 9) }, "9 DNS servers"},
+		{"route by another network", func(n *seedbed.Network) {
+			n.Routes = []seedbed.NetworkRoute{{Prefix: prefix("10.10.0.0/16"), Via: addr("10.8.0.2")}}
+		}, "via 10.8.0.2"},
+		{"boot without a server", func(n *seedbed.Network) { n.Boot.File = "pxelinux.0" }, "expected an http or https URL"},
+		{"boot server alone", func(n *seedbed.Network) { n.Boot.Server = addr("10.9.0.5") }, "boot file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := lan(tt.change).Check()
+			if tt.want == "" && err != nil ||
+				tt.want != "" && (!errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("Check = %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAddrRange(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"10.9.0.1-10.9.0.9": "10.9.0.1-10.9.0.9", " 10.9.0.1 - 10.9.0.9 ": "10.9.0.1-10.9.0.9", "10.9.0.1": "10.9.0.1",
+		"10.9.0.1-10.9.0.1": "10.9.0.1", "10.9.0.9-10.9.0.1": "", "10.9.0.1-": "", "fd00::1": "", "": "", "10.9.0.0/24": "",
+	} {
+		r, err := seedbed.ParseAddrRange(in)
+		if got := r.String(); got != want || (want == "") != errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("ParseAddrRange(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func TestTakes(t *testing.T) {
+	t.Parallel()
+	n := lan(func(n *seedbed.Network) {
+		r, _ := seedbed.ParseAddrRange("10.9.0.20-10.9.0.29")
+		n.Kept = []seedbed.AddrRange{r}
+		n.Range = seedbed.AddrRange{First: netip.MustParseAddr("10.9.0.100"), Last: netip.MustParseAddr("10.9.0.200")}
+	})
+	for text, want := range map[string]bool{
+		"10.9.0.0": false, "10.9.0.1": false, "10.9.0.2": true, "10.9.0.19": true, "10.9.0.20": false, "10.9.0.29": false, "10.9.0.30": true,
+		"10.9.0.254": true, "10.9.0.255": false, "10.9.1.1": false, "fd00::1": false, "::ffff:10.9.0.5": false,
+	} {
+		if err := n.Takes(netip.MustParseAddr(text)); (err == nil) != want {
+			t.Errorf("Takes(%s) = %v", text, err)
+		}
+	}
+}
+
+// The addresses that NICs get are those, in order, that one may ask for and that are in the range.
+func TestNextAddr(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := lan(func(*seedbed.Network) {})
+		host := func(name string) netip.Addr {
+			return netip.AddrFrom4([4]byte{10, 9, 0, byte(rapid.IntRange(1, 254).Draw(t, name))})
+		}
+		some := func(name string) seedbed.AddrRange {
+			a, b := host(name+" from"), host(name+" to")
+			if b.Less(a) {
+				a, b = b, a
+			}
+			return seedbed.AddrRange{First: a, Last: b}
+		}
+		n.Gateway = host("gateway")
+		if rapid.Bool().Draw(t, "ranged") {
+			n.Range = some("range")
+		}
+		for range rapid.IntRange(0, 4).Draw(t, "kept") {
+			n.Kept = append(n.Kept, some("kept"))
+		}
+		next := n.NextAddr(netip.Addr{})
+		for a := n.Prefix.Addr(); n.Prefix.Contains(a); a = a.Next() {
+			if n.Takes(a) != nil || n.Range.First.IsValid() && !n.Range.Contains(a) {
+				continue
+			}
+			if next != a {
+				t.Fatalf("the next address is %s, want %s", next, a)
+			}
+			next = n.NextAddr(a.Next())
+		}
+		if next.IsValid() {
+			t.Fatalf("%s is one too many", next)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+
+	"seedbed"
+)
+
+var networkCases = map[string]func(*bench){
+	"changes":          testNetworkChanges,
+	"overlap":          testNetworkOverlap,
+	"removal":          testNetworkRemoval,
+	"of a project":     testNetworkOfProject,
+	"chosen addresses": testChosenAddresses,
+	"overlap race":     testOverlapRace,
+	"removal race":     testNetworkRemovalRace,
+}
+
+// Everything may change but the name, the bridge and the addresses.
+func testNetworkChanges(b *bench) {
+	ctx := context.Background()
+	b.world()
+	was := get(b.Network(ctx, "default"))(b)
+	r := get(seedbed.ParseAddrRange("10.99.0.100-10.99.0.199"))(b)
+	change := func(n *seedbed.Network) error {
+		n.Kind, n.DNS, n.DHCP = seedbed.NetworkIsolated, nil, false
+		n.Range, n.MTU, n.Domain, n.Search, n.Kept = r, 1400, "lan", []string{"example.org"}, []seedbed.AddrRange{r}
+		n.Routes = []seedbed.NetworkRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("10.99.0.2")}}
+		n.NTP, n.Boot = []netip.Addr{netip.MustParseAddr("10.99.0.3")}, seedbed.NetworkBoot{File: "http://10.99.0.3/boot.efi"}
+		n.Name, n.Bridge, n.Prefix, n.MAC = "other", "other", netip.MustParsePrefix("10.1.0.0/24"), newMAC()
+		return nil
+	}
+	now := get(b.ChangeNetwork(ctx, "default", change))(b)
+	want := was
+	_ = change(&want)
+	want.Name, want.Bridge, want.Prefix, want.MAC, want.NAT, want.DNS = was.Name, was.Bridge, was.Prefix, was.MAC, false, []netip.Addr{}
+	b.equal(now, want)
+	b.equal(get(b.Network(ctx, "default"))(b), want)
+	_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+		n.MTU = 10
+		return nil
+	})
+	b.want(err, seedbed.ErrInvalid, "MTU 10")
+	_, err = b.ChangeNetwork(ctx, "none", change)
+	b.want(err, seedbed.ErrNotFound, `network "none"`)
+}
+
+// Prefixes overlap unless both networks reach outside.
+func testNetworkOverlap(b *bench) {
+	ctx := context.Background()
+	b.world()
+	n := seedbed.Network{Name: "lab", Kind: seedbed.NetworkRouted, Bridge: "lab0", MAC: newMAC(),
+		Prefix: netip.MustParsePrefix("10.99.0.0/25"), Gateway: netip.MustParseAddr("10.99.0.1")}
+	_, err := b.CreateNetwork(ctx, n)
+	b.want(err, seedbed.ErrConflict, "10.99.0.0/25", `network "lab"`, `network "default" (10.99.0.0/24)`)
+	n.Kind = seedbed.NetworkIsolated
+	get(b.CreateNetwork(ctx, n))(b)
+	_, err = b.ChangeNetwork(ctx, "lab", func(n *seedbed.Network) error {
+		n.Kind = seedbed.NetworkNAT
+		return nil
+	})
+	b.want(err, seedbed.ErrConflict, "overlaps")
+	b.equal(get(b.Network(ctx, "lab"))(b).Kind, seedbed.NetworkIsolated)
+}
+
+// A network that something uses is not removed, and the error says what uses it.
+func testNetworkRemoval(b *bench) {
+	ctx := context.Background()
+	b.world()
+	get(b.CreateProfile(ctx, webProfile()))(b)
+	get(b.CreateNetworkTemplate(ctx, "two", ""))(b)
+	b.must(b.addNetwork("two", "default", false))
+	a := createOf("db1")
+	get(b.Accept(ctx, a))(b)
+	b.want(b.DeleteNetwork(ctx, "default"), seedbed.ErrInUse,
+		`network "default" is used by instance db1; by profile web; by network template two`)
+	b.must(b.DeleteProfile(ctx, "web"))
+	b.must(b.DeleteNetworkTemplate(ctx, "two"))
+	b.want(b.DeleteNetwork(ctx, "default"), seedbed.ErrInUse, "used by instance db1:")
+	b.must(b.CancelJob(ctx, a.Job.ID))
+	refuse := errors.New("no")
+	b.want(b.DeleteNetwork(ctx, "default", func(seedbed.Network) error { return refuse }), refuse)
+	b.must(b.DeleteNetwork(ctx, "default"))
+	b.want(b.DeleteNetwork(ctx, "default"), seedbed.ErrNotFound, `network "default"`)
+	_, err := b.Accept(ctx, createOf("db2"))
+	b.want(err, seedbed.ErrInvalid, `network "default" does not exist`)
+	b.network("default", "seedbed0", "10.99.0.0/24")
+	get(b.Accept(ctx, createOf("db2")))(b)
+}
+
+// A network of a project counts for its quota, keeps the project from being removed, and is not told to others.
+func testNetworkOfProject(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Networks: 1}})
+	n := b.network("acme/lan", "acme0", "10.98.0.0/24")
+	b.equal(n.Published, &seedbed.Publication{Projects: []string{}})
+	b.equal(get(b.Resolve(ctx, seedbed.PublishedNetwork, "acme", "lan"))(b), "acme/lan")
+	b.resolves(seedbed.PublishedNetwork, seedbed.DefaultProject, "lan", "")
+	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "network acme/lan")
+	b.equal(get(b.ProjectUse(ctx, "acme"))(b).Networks, int64(1))
+	other := n
+	other.Name, other.Kind = "lan", seedbed.NetworkNAT
+	stranger := seedbed.WithChange(ctx, &seedbed.Change{Project: seedbed.DefaultProject})
+	_, err := b.CreateNetwork(stranger, other)
+	b.want(err, seedbed.ErrExists, `bridge "acme0" is taken`)
+	other.Bridge = "lan0"
+	_, err = b.CreateNetwork(stranger, other)
+	b.want(err, seedbed.ErrConflict, "a network of another project")
+	b.must(b.DeleteNetwork(ctx, "acme/lan"))
+	b.must(b.DeleteProject(ctx, "acme"))
+}
+
+// A NIC has the address that it asks for. One that asks for none never has that of another NIC of its instance.
+func testChosenAddresses(b *bench) {
+	ctx := context.Background()
+	b.world()
+	r := get(seedbed.ParseAddrRange("10.99.0.10-10.99.0.12"))(b)
+	get(b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+		n.Range, n.Kept = r, []seedbed.AddrRange{{First: r.Last, Last: r.Last}}
+		return nil
+	}))(b)
+	at := func(addr string) seedbed.NIC {
+		n := seedbed.NIC{MAC: newMAC(), Network: "default"}
+		if addr != "" {
+			n.Addr = netip.MustParseAddr(addr)
+		}
+		return n
+	}
+	accept := func(name string, nics ...seedbed.NIC) ([]string, error) {
+		a := createOf(name)
+		a.Instance.NICs = nics
+		for i := range nics {
+			nics[i].Index = i
+		}
+		if _, err := b.Accept(ctx, a); err != nil {
+			return nil, err
+		}
+		var addrs []string
+		for _, n := range get(b.Instance(ctx, a.Instance.ID))(b).NICs {
+			addrs = append(addrs, n.Addr.String())
+		}
+		return addrs, nil
+	}
+	addrs, err := accept("one", at(""), at("10.99.0.10"), at("10.99.0.77"))
+	b.must(err)
+	b.equal(addrs, []string{"10.99.0.11", "10.99.0.10", "10.99.0.77"})
+	for addr, word := range map[string]string{"10.99.0.12": "keeps out 10.99.0.12", "10.99.0.1": "the gateway", "10.98.0.5": "one of 10.99.0.0/24"} {
+		_, err := accept("two", at(addr))
+		b.want(err, seedbed.ErrInvalid, "address "+addr, word)
+	}
+	_, err = accept("two", at("10.99.0.77"))
+	b.want(err, seedbed.ErrExists, `address 10.99.0.77 already belongs to instance "one"`)
+	_, err = accept("two", at(""))
+	b.want(err, seedbed.ErrFull, "range 10.99.0.10-10.99.0.12")
+	_, err = b.FreeAddr(ctx, "default")
+	b.want(err, seedbed.ErrFull)
+}
+
+// Of many networks with the same prefix that reach outside, made at once by several programs, one comes about.
+func testOverlapRace(b *bench) {
+	ctx := context.Background()
+	var made atomic.Int64
+	each(crowd, func(i int) {
+		_, err := b.turn().CreateNetwork(ctx, seedbed.Network{Name: nameN(i), Bridge: fmt.Sprintf("br%d", i), MAC: newMAC(),
+			Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")})
+		switch {
+		case err == nil:
+			made.Add(1)
+		case !errors.Is(err, seedbed.ErrConflict):
+			b.Error(err)
+		}
+	})
+	b.equal(made.Load(), int64(1))
+	b.equal(len(get(b.Networks(ctx))(b)), 1)
+}
+
+// A network is removed while instances are accepted in it. Either it is gone and they are refused, or it is in use.
+func testNetworkRemovalRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for round := range 10 {
+		name := fmt.Sprintf("lan%d", round)
+		b.network(name, fmt.Sprintf("br%d", round), fmt.Sprintf("10.98.%d.0/24", round))
+		var removed error
+		var accepted atomic.Int64
+		each(5, func(i int) {
+			if i == 0 {
+				removed = b.turn().DeleteNetwork(ctx, name)
+				return
+			}
+			a := createOf(fmt.Sprintf("web-%d-%d", round, i))
+			a.Instance.NICs[0].Network = name
+			if _, err := b.Accept(ctx, a); err == nil {
+				accepted.Add(1)
+			} else if !errors.Is(err, seedbed.ErrInvalid) {
+				b.Error(err)
+			}
+		})
+		_, err := b.Network(ctx, name)
+		if removed == nil {
+			b.want(err, seedbed.ErrNotFound)
+			b.equal(accepted.Load(), int64(0))
+		} else {
+			b.want(removed, seedbed.ErrInUse)
+			b.must(err)
+		}
+	}
+}

@@ -17,6 +17,8 @@ const (
 	ActionProjectRead       Action = "project.read"
 	ActionRoleRead          Action = "role.read"
 	ActionNetworkRead       Action = "network.read"
+	ActionNetworkManage     Action = "network.manage"
+	ActionNetworkPublish    Action = "network.publish"
 	ActionImageRead         Action = "image.read"
 	ActionImageImport       Action = "image.import"
 	ActionImagePublish      Action = "image.publish"
@@ -88,7 +90,7 @@ const (
 	ActionNodeRead          Action = "node.read"
 	ActionNodeManage        Action = "node.manage"
 	ActionNodeAnnounce      Action = "node.announce"
-	ActionNetworkChange     Action = "network.change"
+	ActionNetworkProtect    Action = "network.protect"
 	ActionScriptPrivilege   Action = "script.privilege"
 	ActionDomainRead        Action = "domain.read"
 	ActionDomainAdopt       Action = "domain.adopt"
@@ -114,6 +116,8 @@ var actions = []ActionInfo{
 	{ActionProjectRead, RoleViewer, false, "see the project, its quota and what it uses"},
 	{ActionRoleRead, RoleViewer, false, "see roles and their actions"},
 	{ActionNetworkRead, RoleViewer, false, "see networks"},
+	{ActionNetworkManage, RoleAdmin, false, "make, change and remove networks"},
+	{ActionNetworkPublish, RoleAdmin, false, "say which other projects may use networks"},
 	{ActionImageRead, RoleViewer, false, "see images"},
 	{ActionImageImport, RoleOperator, false, "import and upload images"},
 	{ActionImagePublish, RoleOperator, false, "say which other projects may use images"},
@@ -177,7 +181,7 @@ var actions = []ActionInfo{
 	{ActionNodeRead, RoleViewer, true, "see nodes and their maintenance"},
 	{ActionNodeManage, RoleAdmin, true, "add, change, cordon and remove nodes"},
 	{ActionNodeAnnounce, RoleAdmin, true, "announce, complete and cancel the maintenance of nodes"},
-	{ActionNetworkChange, RoleAdmin, true, "change networks, and say which projects may use them"},
+	{ActionNetworkProtect, RoleAdmin, true, "choose the bridges of networks, how these identify guests, and what guests may send"},
 	{ActionScriptPrivilege, RoleAdmin, true, "let provisioning scripts out of their sandbox"},
 	{ActionOVARead, RoleViewer, false, "see OVA images"},
 	{ActionOVAManage, RoleOperator, false, "upload and remove OVA images"},

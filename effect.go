@@ -141,6 +141,8 @@ type DomainNIC struct {
 	Tap    string `json:"tap"`
 	MAC    MAC    `json:"mac"`
 	Bridge string `json:"bridge"`
+	// MTU is told to the guest; 0 leaves it the default.
+	MTU int `json:"mtu,omitempty"`
 }
 
 // DomainState is the state of a domain as the hypervisor reports it.

@@ -168,6 +168,16 @@ type NIC struct {
 	Addr    netip.Addr `json:"addr"`
 }
 
+// NICRequest is a NIC that a new instance is to have.
+type NICRequest struct {
+	// Network is its network. Empty means that of the profile, or else the installation's own.
+	Network string `json:"network,omitempty"`
+	// Addr is its address. Without one, it has a free one of the network.
+	Addr netip.Addr `json:"addr,omitzero"`
+	// MAC is its MAC address. Without one, it has a random one.
+	MAC MAC `json:"mac,omitzero"`
+}
+
 // Volume is one disk of an instance.
 type Volume struct {
 	// Name is unique in its pool: the UUID of the instance and the index of the disk, and for a

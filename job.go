@@ -227,8 +227,10 @@ type Request struct {
 	// profile's image; a webhook cannot do that.
 	Image string `json:"image,omitempty"`
 	// Network is the network of a new instance's first NIC, in place of the profile's.
-	Network string         `json:"network,omitempty"`
-	Params  map[string]any `json:"params,omitempty"`
+	Network string `json:"network,omitempty"`
+	// NICs are all NICs of a new instance, in place of the profile's.
+	NICs   []NICRequest   `json:"nics,omitempty"`
+	Params map[string]any `json:"params,omitempty"`
 	// Node is the node for a create; empty leaves the choice to the placement.
 	Node string `json:"node,omitempty"`
 	// Hold and Protected replace the values of the profile in a create; nil leaves them.

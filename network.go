@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // NetworkKind says what a network's guests reach, and from where they are reached.
@@ -70,14 +71,17 @@ type NetworkOptions struct {
 	NTP []netip.Addr `json:"ntp,omitempty"`
 	// Routes are further routes of the guests.
 	Routes []NetworkRoute `json:"routes,omitempty"`
-	// Boot is what a guest boots from that boots from its network.
-	Boot NetworkBoot `json:"boot,omitzero"`
+	// BootFile is what firmware loads that boots from the network: a file by TFTP (PXE) from BootServer or,
+	// without one, a URL.
+	BootServer netip.Addr `json:"boot_server,omitzero"`
+	BootFile   string     `json:"boot_file,omitempty"`
 }
 
 // Equal reports whether the options are the same.
 func (o NetworkOptions) Equal(other NetworkOptions) bool {
 	return o.Range == other.Range && slices.Equal(o.Kept, other.Kept) && o.MTU == other.MTU && o.Domain == other.Domain &&
-		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) && o.Boot == other.Boot
+		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
+		o.BootServer == other.BootServer && o.BootFile == other.BootFile
 }
 
 // NetworkRoute is a route of guests: to a prefix, by a router in their network.
@@ -86,11 +90,15 @@ type NetworkRoute struct {
 	Via    netip.Addr   `json:"via"`
 }
 
-// NetworkBoot is a file that firmware loads by TFTP (PXE), or the URL of one that it loads by HTTP.
-type NetworkBoot struct {
-	// Server is the TFTP server. Without one, File is a URL.
-	Server netip.Addr `json:"server,omitzero"`
-	File   string     `json:"file,omitempty"`
+// NetworkLease is an address of a network that an instance has, from the acceptance of its create job on.
+type NetworkLease struct {
+	Addr netip.Addr `json:"addr"`
+	MAC  MAC        `json:"mac"`
+	// Instance is the full name of the instance, and NIC the index of its NIC.
+	Instance string `json:"instance"`
+	NIC      int    `json:"nic"`
+	// Until is the end of its DHCP lease as last reported; zero if the guest has not asked for one.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // AddrRange is a range of IPv4 addresses, both ends included. Its text form is "10.9.0.10-10.9.0.99", or
@@ -241,19 +249,20 @@ func (n Network) checkOptions(bad complaint) error {
 			return bad("route %s via %s: expected an IPv4 subnet, and the address of a router in %s", r.Prefix, r.Via, n.Prefix)
 		}
 	}
-	return n.Boot.check(bad)
+	return n.checkBoot(bad)
 }
 
-func (b NetworkBoot) check(bad complaint) error {
+func (n Network) checkBoot(bad complaint) error {
+	server, file := n.BootServer, n.BootFile
 	switch {
-	case b == NetworkBoot{}:
+	case file == "" && !server.IsValid():
 		return nil
-	case b.File == "" || len(b.File) > maxBootFile || strings.ContainsFunc(b.File, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return bad("boot file %q: expected 1 to %d printable characters", Clip(b.File), maxBootFile)
-	case b.Server.IsValid() && (!b.Server.Is4() || b.Server.IsUnspecified() || b.Server.IsMulticast()):
-		return bad("boot server %s is not the IPv4 address of a host", b.Server)
-	case !b.Server.IsValid() && !strings.HasPrefix(b.File, "http://") && !strings.HasPrefix(b.File, "https://"):
-		return bad("boot file %q: expected an http or https URL, or a boot server with it", b.File)
+	case file == "" || len(file) > maxBootFile || strings.ContainsFunc(file, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return bad("boot file %q: expected 1 to %d printable characters", Clip(file), maxBootFile)
+	case server.IsValid():
+		return checkServers("boot", []netip.Addr{server}, 1, bad)
+	case !strings.HasPrefix(file, "http://") && !strings.HasPrefix(file, "https://"):
+		return bad("boot file %q: expected an http or https URL, or a boot server with it", file)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestNetworkCheck(t *testing.T) {
 			n.Kept = []seedbed.AddrRange{{First: addr("10.9.0.20"), Last: addr("10.9.0.20")}}
 			n.Domain, n.Search, n.NTP = "lan.example.org", []string{"example.org"}, []netip.Addr{addr("10.9.0.5")}
 			n.Routes = []seedbed.NetworkRoute{{Prefix: prefix("10.10.0.0/16"), Via: addr("10.9.0.2")}}
-			n.Boot = seedbed.NetworkBoot{Server: addr("10.9.0.5"), File: "pxelinux.0"}
+			n.BootServer, n.BootFile = addr("10.9.0.5"), "pxelinux.0"
 		}, ""},
 		{"kind", func(n *seedbed.Network) { n.Kind = "open" }, `kind "open" is unknown`},
 		{"no NAT of that kind", func(n *seedbed.Network) { n.Kind = seedbed.NetworkNAT }, "NAT is false"},
@@ -56,8 +56,8 @@ func TestNetworkCheck(t *testing.T) {
 		{"route by another network", func(n *seedbed.Network) {
 			n.Routes = []seedbed.NetworkRoute{{Prefix: prefix("10.10.0.0/16"), Via: addr("10.8.0.2")}}
 		}, "via 10.8.0.2"},
-		{"boot without a server", func(n *seedbed.Network) { n.Boot.File = "pxelinux.0" }, "expected an http or https URL"},
-		{"boot server alone", func(n *seedbed.Network) { n.Boot.Server = addr("10.9.0.5") }, "boot file"},
+		{"boot without a server", func(n *seedbed.Network) { n.BootFile = "pxelinux.0" }, "expected an http or https URL"},
+		{"boot server alone", func(n *seedbed.Network) { n.BootServer = addr("10.9.0.5") }, "boot file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

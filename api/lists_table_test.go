@@ -20,6 +20,7 @@ var listRoutes = map[string]string{
 	"GET /certificates/identity":       bytes_,
 	"GET /networks":                    "",
 	"GET /networks/:name":              single,
+	"GET /networks/:name/leases":       "",
 	"GET /leases":                      "",
 	"GET /nodes":                       "",
 	"GET /nodes/:name":                 single,

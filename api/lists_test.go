@@ -130,6 +130,8 @@ func TestEveryListHasPages(t *testing.T) {
 			hook = "ci"
 		case strings.HasPrefix(route.Path, "/endpoints"):
 			hook = "out"
+		case strings.HasPrefix(route.Path, "/networks"):
+			hook = "default"
 		}
 		path := "/api/v1" + strings.Replace(route.Path, ":name", hook, 1)
 		all, next := s.objects(t, path+"?limit=1000")

@@ -22,7 +22,9 @@ const (
 // changingRoutes has a row for each native route that is not read.
 var changingRoutes = map[string]matched{
 	"POST /cleanup":                          {why: many},
+	"POST /networks":                         {why: makes},
 	"PATCH /networks/:name":                  {object: "/networks/default", body: `{"identity":"mac"}`},
+	"DELETE /networks/:name":                 {object: "/networks/spare"},
 	"POST /nodes":                            {why: makes},
 	"PATCH /nodes/:name":                     {object: "/nodes/hv9", body: `{"worker":"https://hv9.example:7376"}`},
 	"DELETE /nodes/:name":                    {object: "/nodes/hv9"},

@@ -22,7 +22,8 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 	}
 	for _, one := range [][2]string{
 		{"/nodes", `{"name":"hv9","worker":"https://hv9.example:7375","cordoned":true}`},
-		{"/projects", `{"name":"acme"}`}, {"/tokens", `{"name":"robot","role":"viewer"}`},
+		{"/projects", `{"name":"acme"}`}, {"/networks", `{"name":"spare","prefix":"10.88.0.0/24"}`},
+		{"/tokens", `{"name":"robot","role":"viewer"}`},
 		{"/roles", `{"name":"robots","actions":["instance.read"]}`},
 		{"/profiles", `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`},
 		{"/templates/system", `{"name":"s","vcpus":1,"memory":"512MiB"}`},

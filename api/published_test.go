@@ -123,7 +123,7 @@ func TestImagesOfTenants(t *testing.T) {
 		{"POST", "/plan/import", `{"name":"a","ova":true}`, 200, "did not find an 'ova'"},
 		{"POST", "/ovas/a/content?node=hv1", "data", 403, "cannot choose a node"},
 		{"POST", "/ovas/default%2Fa/content", "data", 404, "does not exist"},
-		{"PUT", "/networks/default/published", `{"all":true}`, 403, "does not have network.change"},
+		{"PUT", "/networks/default/published", `{"all":true}`, 403, "does not have network.publish"},
 	} {
 		kind := "application/json"
 		if strings.Contains(test.path, "/content") {

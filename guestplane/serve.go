@@ -112,6 +112,7 @@ func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 			return dhcp.Offer{
 				Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS,
 				Hostname: guest.Name, Lease: leaseTime,
+				Isolated: network.Kind == seedbed.NetworkIsolated, Options: network.NetworkOptions,
 			}, true
 		},
 		OnLease: func(mac seedbed.MAC, addr netip.Addr, until time.Time) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
@@ -262,16 +263,16 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 
 // rebuildsOf returns the full names of the instances that live jobs rebuild from or to an image, with their
 // projects.
-func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]owned, error) {
+func rebuildsOf(ctx context.Context, tx *sqldb.Tx, image string) ([]catalogue.User, error) {
 	all, err := sqldb.List(ctx, tx, scanSide, `SELECT `+sideColumns+` FROM rebuild
 		WHERE EXISTS (SELECT 1 FROM job WHERE job.id = rebuild.job AND job.`+jobs.Live+`) ORDER BY job, side`)
-	var names []owned
+	var names []catalogue.User
 	for _, i := range all {
 		if slices.Contains(imagesOf(i), image) {
-			names = append(names, owned{i.Project, i.FullName().String()})
+			names = append(names, catalogue.User{Project: i.Project, Name: i.FullName().String()})
 		}
 	}
-	slices.SortFunc(names, func(a, b owned) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(names, func(a, b catalogue.User) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(names), err
 }
 

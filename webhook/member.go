@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
+	"github.com/go-json-experiment/json"
 	"math"
 	"slices"
 	"strings"
@@ -44,6 +46,14 @@ var members = []member{
 	}},
 	stringMember("node", func(p *payload) *string { return &p.Node }, nil),
 	stringMember("network", func(p *payload) *string { return &p.Network }, nil),
+	{name: "nics", want: "a list of maps", kinds: []types.Kind{types.ListKind}, set: func(p *payload, v any) bool {
+		var err error
+		p.NICs, err = parseNICs(v)
+		return err == nil || !errors.Is(err, errNoList)
+	}, check: func(v any) error {
+		_, err := parseNICs(v)
+		return err
+	}},
 	stringMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
 		_, err := seedbed.ParseOnFailure(v.(string))
 		return err
@@ -60,6 +70,25 @@ var members = []member{
 	stringMember("after", func(p *payload) *string { return &p.After }, nil),
 	boolMember("hold", func(p *payload) **bool { return &p.Hold }),
 	boolMember("protected", func(p *payload) **bool { return &p.Protected }),
+}
+
+// errNoList marks a value that is not a list.
+var errNoList = errors.New("no list")
+
+// parseNICs parses the member nics, each with network, addr and mac, which are all optional.
+func parseNICs(v any) ([]seedbed.NICRequest, error) {
+	if _, ok := v.([]any); !ok {
+		return nil, errNoList
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	nics := []seedbed.NICRequest{}
+	if err := json.Unmarshal(text, &nics, json.RejectUnknownMembers(true)); err != nil {
+		return nil, invalid("expected maps with network, addr and mac: %s", seedbed.Clip(err.Error()))
+	}
+	return nics, nil
 }
 
 func stringMember(name string, of func(*payload) *string, check func(any) error) member {

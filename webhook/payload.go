@@ -14,13 +14,14 @@ import (
 // payload is the body of a delivery:
 // {"action":"create","name":"web1","profile":"small","params":{"vcpus":2}}.
 type payload struct {
-	Action  string         `json:"action"`
-	Name    string         `json:"name"`
-	Profile string         `json:"profile"`
-	Image   string         `json:"image"`
-	Params  map[string]any `json:"params"`
-	Node    string         `json:"node"`
-	Network string         `json:"network"`
+	Action  string               `json:"action"`
+	Name    string               `json:"name"`
+	Profile string               `json:"profile"`
+	Image   string               `json:"image"`
+	Params  map[string]any       `json:"params"`
+	Node    string               `json:"node"`
+	Network string               `json:"network"`
+	NICs    []seedbed.NICRequest `json:"nics"`
 	// The job options, as text; Priority may be a whole number.
 	OnFailure string `json:"on_failure"`
 	Priority  any    `json:"priority"`
@@ -78,8 +79,8 @@ func (p payload) request() (seedbed.Request, error) {
 		return seedbed.Request{}, invalid("name is missing")
 	case makes(p.Action) && p.Profile == "" && p.Image == "":
 		return seedbed.Request{}, invalid("profile is missing: expected a profile or an image")
-	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+p.Network != ""):
-		return seedbed.Request{}, invalid("hold, protected, node, image and network are for create and plan: they cannot be set with %s",
+	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+p.Network != "" || p.NICs != nil):
+		return seedbed.Request{}, invalid("hold, protected, node, image, network and nics are for create and plan: they cannot be set with %s",
 			seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
@@ -87,8 +88,8 @@ func (p payload) request() (seedbed.Request, error) {
 		return seedbed.Request{}, err
 	}
 	return seedbed.Request{
-		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: p.Network, Hold: p.Hold,
-		Protected: p.Protected, JobOptions: options,
+		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: p.Network, NICs: p.NICs,
+		Hold: p.Hold, Protected: p.Protected, JobOptions: options,
 	}, nil
 }
 

@@ -53,6 +53,21 @@ func (c *Client) Network(ctx context.Context, name string) (seedbed.Network, err
 	return get[seedbed.Network](ctx, c, at("/networks", name), nil)
 }
 
+// CreateNetwork makes a network, and returns it.
+func (c *Client) CreateNetwork(ctx context.Context, r wire.NetworkRequest) (seedbed.Network, error) {
+	return post[seedbed.Network](ctx, c, "/networks", r)
+}
+
+// DeleteNetwork removes a network. It returns seedbed.ErrInUse, with what uses it, if something does.
+func (c *Client) DeleteNetwork(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/networks", name))
+}
+
+// NetworkLeases lists the addresses of a network that instances have, as s selects them.
+func (c *Client) NetworkLeases(ctx context.Context, name string, s Selection) ([]seedbed.NetworkLease, error) {
+	return selected[seedbed.NetworkLease](ctx, c, at("/networks", name)+"/leases", s)
+}
+
 // ChangeNetwork changes a network. Its nodes apply the change.
 func (c *Client) ChangeNetwork(ctx context.Context, name string, change wire.NetworkChange) (seedbed.Network, error) {
 	return patch[seedbed.Network](ctx, c, at("/networks", name), change)

@@ -32,8 +32,10 @@ func (r *router) installationRoutes() []route {
 		{get, "/certificates/identity", seedbed.ActionInstallationRead, call, r.certificate},
 
 		// Networks and nodes.
-		{patch, "/networks/:name", seedbed.ActionNetworkChange, call, r.changeNetwork},
-		{put, "/networks/:name/published", seedbed.ActionNetworkChange, call,
+		{post, "/networks", seedbed.ActionNetworkManage, call, r.newNetwork},
+		{patch, "/networks/:name", seedbed.ActionNetworkManage, call, r.changeNetwork},
+		{del, "/networks/:name", seedbed.ActionNetworkManage, call, r.removeNetwork},
+		{put, "/networks/:name/published", seedbed.ActionNetworkPublish, call,
 			publish(r, seedbed.PublishedNetwork, r.Store.PublishNetwork, server.ContentTag[seedbed.Network],
 				tagged(server.ContentTag[seedbed.Network]))},
 		{get, "/nodes", seedbed.ActionNodeRead, call, r.nodes().serve},
@@ -89,6 +91,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/projects", seedbed.ActionProjectRead, call, r.projects().serve},
 		{get, "/projects/:name", seedbed.ActionProjectRead, call, r.project},
 		{get, "/networks", seedbed.ActionNetworkRead, call, r.networks().serve},
+		{get, "/networks/:name/leases", seedbed.ActionLeaseRead, call, r.networkLeases().serve},
 		{get, "/networks/:name", seedbed.ActionNetworkRead, call, r.network},
 
 		// Profiles.

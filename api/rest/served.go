@@ -130,49 +130,6 @@ func (r *router) endMaintenance(state string) server.Handler {
 	})
 }
 
-func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
-	name, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
-	if err != nil {
-		return err
-	}
-	n, err := r.Store.Network(ctx, name)
-	if err != nil {
-		return err
-	}
-	n = shownTo(server.CallerOf(c), n, ofNetwork)
-	return server.Tagged(c, server.ContentTag(n), n)
-}
-
-func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
-	n, err := server.NameOf(c, "network")
-	if err != nil {
-		return err
-	}
-	var req wire.NetworkChange
-	if err := server.Receive(c, &req); err != nil {
-		return err
-	}
-	changed, err := r.Store.ChangeNetwork(ctx, n, func(n *seedbed.Network) error {
-		if err := server.Matches(c, server.ContentTag(*n)); err != nil {
-			return err
-		}
-		if req.Identity != nil {
-			if *req.Identity != seedbed.IdentityTap && *req.Identity != seedbed.IdentityMAC {
-				return server.Invalid("identity %q: expected tap or mac", seedbed.Clip(*req.Identity))
-			}
-			n.Identity = *req.Identity
-		}
-		if req.Allow != nil {
-			n.Allow = *req.Allow
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return server.Tagged(c, server.ContentTag(changed), changed)
-}
-
 // certificate answers the certificate that verifies instance identity documents.
 func (r *router) certificate(ctx context.Context, c *fiber.Ctx) error {
 	site, err := r.Store.Site(ctx)

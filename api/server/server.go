@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"seedbed"
@@ -96,6 +97,10 @@ type Config struct {
 	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are the defaults of requests that name none.
 	DefaultNetwork, DefaultPool string
+	// Resolvers returns those of a new network that names none; nil means none. NetworkPrefixes are those in which
+	// projects other than the default one may make networks.
+	Resolvers       func() ([]netip.Addr, error)
+	NetworkPrefixes []netip.Prefix
 	// Pools are the names of the storage pools.
 	Pools []string
 	// Heartbeat is the interval of an event stream's signs of life. Default 15 s.

@@ -195,6 +195,11 @@ type Site interface {
 	Leases(ctx context.Context, in seedbed.Scope) ([]seedbed.Lease, error)
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
+	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)
+	// NetworkLeases returns the addresses of a network that the instances of a scope have.
+	NetworkLeases(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error)
+	// DeleteNetwork removes a network that nothing uses; otherwise it returns seedbed.ErrInUse.
+	DeleteNetwork(ctx context.Context, name string, checks ...func(seedbed.Network) error) error
 	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
 	// PublishNetwork says to which other projects a network is published.
 	PublishNetwork(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Network) error) (seedbed.Network, error)

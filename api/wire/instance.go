@@ -31,6 +31,8 @@ type NewInstance struct {
 	Node string `json:"node,omitempty"`
 	// Network is the network of its first NIC, in place of the profile's.
 	Network string `json:"network,omitempty"`
+	// NICs are all its NICs, in place of the profile's.
+	NICs []seedbed.NICRequest `json:"nics,omitempty"`
 	// Ready is when the job ends. Empty means the profile's value.
 	Ready seedbed.Ready `json:"ready,omitempty"`
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/netip"
 	"time"
 
 	"seedbed"
@@ -59,11 +60,65 @@ type MaintenanceRequest struct {
 	NotAfter    time.Time `json:"not_after,omitzero"`
 }
 
-// NetworkChange changes a network. Nil fields change nothing.
+// NetworkRequest creates a network.
+type NetworkRequest struct {
+	Name string `json:"name"`
+	// Kind is nat by default.
+	Kind   seedbed.NetworkKind `json:"kind,omitempty"`
+	Prefix netip.Prefix        `json:"prefix"`
+	// Gateway is the first address of the prefix by default.
+	Gateway netip.Addr `json:"gateway,omitzero"`
+	// Bridge is the name of the interface on the nodes. Empty leaves the choice to Seedbed.
+	Bridge string `json:"bridge,omitempty"`
+	// DNS are the installation's resolvers by default.
+	DNS *[]netip.Addr `json:"dns,omitempty"`
+	// DHCP is on by default.
+	DHCP *bool `json:"dhcp,omitempty"`
+	seedbed.NetworkOptions
+	Identity string                     `json:"identity,omitempty"`
+	Allow    seedbed.NetworkPermissions `json:"allow,omitzero"`
+}
+
+// NetworkChange changes a network. Nil fields change nothing. Lists and Allow replace the previous value.
 type NetworkChange struct {
-	Identity *string `json:"identity,omitempty"`
-	// Allow replaces the previous value.
-	Allow *seedbed.NetworkPermissions `json:"allow,omitempty"`
+	Kind       *seedbed.NetworkKind        `json:"kind,omitempty"`
+	DNS        *[]netip.Addr               `json:"dns,omitempty"`
+	DHCP       *bool                       `json:"dhcp,omitempty"`
+	Range      *seedbed.AddrRange          `json:"range,omitempty"`
+	Kept       *[]seedbed.AddrRange        `json:"kept,omitempty"`
+	MTU        *int                        `json:"mtu,omitempty"`
+	Domain     *string                     `json:"domain,omitempty"`
+	Search     *[]string                   `json:"search,omitempty"`
+	NTP        *[]netip.Addr               `json:"ntp,omitempty"`
+	Routes     *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
+	BootServer *netip.Addr                 `json:"boot_server,omitempty"`
+	BootFile   *string                     `json:"boot_file,omitempty"`
+	Identity   *string                     `json:"identity,omitempty"`
+	Allow      *seedbed.NetworkPermissions `json:"allow,omitempty"`
+}
+
+// Apply makes the change to a network.
+func (c NetworkChange) Apply(n *seedbed.Network) {
+	set(&n.Kind, c.Kind)
+	set(&n.DNS, c.DNS)
+	set(&n.DHCP, c.DHCP)
+	set(&n.Range, c.Range)
+	set(&n.Kept, c.Kept)
+	set(&n.MTU, c.MTU)
+	set(&n.Domain, c.Domain)
+	set(&n.Search, c.Search)
+	set(&n.NTP, c.NTP)
+	set(&n.Routes, c.Routes)
+	set(&n.BootServer, c.BootServer)
+	set(&n.BootFile, c.BootFile)
+	set(&n.Identity, c.Identity)
+	set(&n.Allow, c.Allow)
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
 }
 
 // ProjectRequest creates a project.

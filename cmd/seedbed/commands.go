@@ -10,6 +10,7 @@ import (
 	"seedbed/internal/cli/instance"
 	"seedbed/internal/cli/job"
 	"seedbed/internal/cli/metadata"
+	"seedbed/internal/cli/network"
 	"seedbed/internal/cli/profile"
 	"seedbed/internal/cli/session"
 	"seedbed/internal/cli/storage"
@@ -33,7 +34,7 @@ func commands(a *cli.App) []*cobra.Command {
 			hook.Command(a), hook.DeliveryCommand(a), hook.EndpointCommand(a),
 		}},
 		{"The installation", []*cobra.Command{
-			cluster.StatusCommand(a), doctor.Command(a), cluster.NetworkCommand(a), cluster.NodeCommand(a), storage.PoolCommand(a),
+			cluster.StatusCommand(a), doctor.Command(a), network.Command(a), cluster.NodeCommand(a), storage.PoolCommand(a),
 			cluster.ProjectCommand(a), cluster.RoleCommand(a), cluster.TokenCommand(a), cluster.AuditCommand(a), cluster.Command(a),
 			cluster.CertificateCommand(a),
 		}},

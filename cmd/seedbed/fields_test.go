@@ -35,15 +35,15 @@ var requests = []struct {
 	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},
 	{wire.InstanceRequest{}, map[string]string{
 		"name": argument, "profile": asRequest, "image": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest,
-		"node": asRequest, "network": asRequest, "ready": "create --ready",
+		"node": asRequest, "network": asRequest, "nics": asRequest, "ready": "create --ready",
 		"arguments": "provisioner create --script-arg", "disks_only": "provisioner create --no-define",
 	}},
 	{wire.NewInstance{}, map[string]string{
-		"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "ready": "create --ready",
+		"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest, "ready": "create --ready",
 	}},
 	{wire.PlanRequest{}, map[string]string{
 		"action": "create and vm rebuild --dry-run", "name": argument, "profile": asRequest, "image": asRequest,
-		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest,
+		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest,
 		"ready": "create --ready",
 	}},
 	{seedbed.Request{}, map[string]string{
@@ -69,6 +69,7 @@ var requests = []struct {
 	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon"}},
 	{wire.MaintenanceRequest{}, nil},
 	{wire.NetworkChange{}, nil},
+	{wire.NetworkRequest{}, map[string]string{"name": argument}},
 	{wire.ProjectRequest{}, map[string]string{"name": argument}},
 	{wire.ProjectChange{}, nil},
 	{seedbed.ProjectQuota{}, nil},

@@ -57,9 +57,14 @@ var objectCommands = map[string][]string{
 	"image list":   {"--name {image}"},
 	"image show":   {"{image}"},
 	"image remove": {"{image}"},
-	"network show": {"{network}"},
-	"network set":  {"{network} --identity imdsv2"},
-	"network list": {"--name {network}"},
+	"network add": {
+		"{held} --kind isolated --prefix 10.77.0.0/24", "{held-of} --kind isolated --prefix 10.77.0.0/24",
+	},
+	"network show":   {"{network}"},
+	"network set":    {"{network} --mtu 9000"},
+	"network list":   {"--name {network}"},
+	"network leases": {"{network}"},
+	"network remove": {"{network}"},
 	"project share": {
 		"profile {profile} --draft", "system-template {system} --draft", "network-template {lan} --draft",
 		"storage-template {storage} --draft", "userdata {userdata} --draft", "script {script} --draft", "image {image} --draft",

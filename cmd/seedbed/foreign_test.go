@@ -106,6 +106,7 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	c.must(t, "network add "+n["held"]+" --kind isolated --prefix 10.78.0.0/24"+in)
 	for _, kind := range []string{"hook", "held"} {
 		c.must(t, "hook add "+n[kind]+" --no-save"+in)
 	}

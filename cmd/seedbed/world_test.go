@@ -83,7 +83,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		Receiving: api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey,
 			ParseKey: signature.ParseKey, DryRun: hooks.DryRun, Redeliver: hooks.Redeliver},
 		Deliveries: deliverer, SigningKey: signature.EndpointKey,
-		DefaultNetwork: "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0",
+		NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.76.0.0/14")},
+		DefaultNetwork:  "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0",
 		Node: "hv1", Log: log,
 	})
 	ctx, cancel := context.WithCancel(ctx)

@@ -60,9 +60,13 @@ func newNetwork(ctx context.Context, c config.Network, log *slog.Logger) (seedbe
 	if err != nil {
 		return seedbed.Network{}, err
 	}
+	kind := seedbed.NetworkIsolated
+	if c.NAT {
+		kind = seedbed.NetworkNAT
+	}
 	return seedbed.Network{
-		Name: c.Name, Bridge: c.Bridge, MAC: seedbed.NewMAC(), Prefix: prefix.Masked(),
-		Gateway: gateway, DNS: dns, NAT: c.NAT, DHCP: c.DHCP, Published: &seedbed.Publication{All: true},
+		Name: c.Name, Kind: kind, Bridge: c.Bridge, MAC: seedbed.NewMAC(), Prefix: prefix.Masked(),
+		Gateway: gateway, DNS: dns, DHCP: c.DHCP, Published: &seedbed.Publication{All: true},
 	}, nil
 }
 

@@ -173,6 +173,9 @@ type Network struct {
 	NAT    bool         `yaml:"nat"`
 	DHCP   bool         `yaml:"dhcp"`
 	DNS    []netip.Addr `yaml:"dns"`
+	// ProjectPrefixes are the prefixes in which projects other than the default one may make networks. Guests of a
+	// network take its addresses from the nodes, so without any, only administrators of the installation make some.
+	ProjectPrefixes []netip.Prefix `yaml:"project_prefixes"`
 }
 
 // Prefix is an IPv4 subnet, or "auto" for a free one that is chosen at the first start and then

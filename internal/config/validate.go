@@ -204,6 +204,10 @@ func (k *checker) network(n Network) {
 	for i, a := range n.DNS {
 		k.need(a.Is4() && !a.IsLoopback() && !a.IsUnspecified(), fmt.Sprintf("network.dns[%d]", i), a, "an IPv4 address that guests can reach")
 	}
+	for i, p := range n.ProjectPrefixes {
+		k.need(p.Addr().Is4() && p == p.Masked() && p.Bits() >= 8, fmt.Sprintf("network.project_prefixes[%d]", i), p,
+			"an IPv4 subnet of at least 8 bits without host bits, such as 10.128.0.0/9")
+	}
 }
 
 func (k *checker) jobs(j Jobs) {

@@ -138,6 +138,7 @@ func (a *action) respond(req *dhcpv4.DHCPv4, o Offer, t dhcpv4.MessageType, mtu 
 		}
 	}
 	reply.UpdateOption(dhcpv4.OptMessageType(t))
+	trim(reply, req)
 	a.reply = reply
 	a.direct(req)
 	return nil

@@ -2,6 +2,7 @@ package dhcp
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"pgregory.net/rapid"
 
 	"seedbed"
 )
@@ -162,6 +164,89 @@ func TestOptions(t *testing.T) {
 	if r := inform.reply; r.Options.Has(dhcpv4.OptionIPAddressLeaseTime) || !r.YourIPAddr.IsUnspecified() {
 		t.Errorf("an inform was granted a lease: %v", r)
 	}
+}
+
+// full returns an offer with every option of a network.
+func full() Offer {
+	o := testOffer()
+	o.Options = seedbed.NetworkOptions{
+		Domain: "lan.example.org", Search: []string{"lan.example.org", "example.org"}, NTP: []netip.Addr{netip.MustParseAddr("10.213.0.5")},
+		Routes:     []seedbed.NetworkRoute{{Prefix: netip.MustParsePrefix("10.214.0.0/16"), Via: netip.MustParseAddr("10.213.0.9")}},
+		BootServer: netip.MustParseAddr("10.213.0.6"), BootFile: "pxelinux.0",
+	}
+	return o
+}
+
+func answered(t testing.TB, o Offer, mods ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
+	t.Helper()
+	s := testServer()
+	s.Lookup = func(seedbed.MAC) (Offer, bool) { return o, true }
+	a, err := s.answer(request(t, dhcpv4.MessageTypeDiscover, mods...).ToBytes(), 1500, always)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.reply
+}
+
+func TestNetworkOptions(t *testing.T) {
+	t.Parallel()
+	m := answered(t, full())
+	routes := fmt.Sprint(m.ClasslessStaticRoute())
+	got := []any{m.DomainName(), m.DomainSearch().Labels, fmt.Sprint(m.NTPServers()), routes, m.BootFileName, m.ServerIPAddr.String(),
+		m.BootFileNameOption(), m.TFTPServerName()}
+	want := []any{"lan.example.org", []string{"lan.example.org", "example.org"}, "[10.213.0.5]",
+		"[route to 169.254.169.254/32 via 10.213.0.1 route to 10.214.0.0/16 via 10.213.0.9 route to 0.0.0.0/0 via 10.213.0.1]",
+		"pxelinux.0", "10.213.0.6", "pxelinux.0", "10.213.0.6"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	o := testOffer()
+	o.Isolated = true
+	m = answered(t, o)
+	if got := fmt.Sprint(m.ClasslessStaticRoute()); got != "[route to 169.254.169.254/32 via 10.213.0.1]" || len(m.Router()) > 0 {
+		t.Errorf("an isolated network has the routes %s and the router %v", got, m.Router())
+	}
+	o = testOffer()
+	o.Options.BootFile = "http://10.213.0.6/boot.efi"
+	if m = answered(t, o); m.BootFileName != o.Options.BootFile || !m.ServerIPAddr.IsUnspecified() || m.TFTPServerName() != "" {
+		t.Errorf("the URL to boot from gives %q at %s, %q", m.BootFileName, m.ServerIPAddr, m.TFTPServerName())
+	}
+}
+
+// An answer fits what its client accepts, without what the client can best do without.
+func TestAnswerFits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		o, n := full(), rapid.IntRange
+		name := func(most int, label string) string { return strings.Repeat("a", n(1, most).Draw(t, label)) }
+		o.Options.BootFile, o.Options.Domain, o.Hostname = name(127, "file"), name(60, "domain"), name(60, "name")
+		o.Options.Search = []string{name(60, "search 1"), name(60, "search 2") + ".example.org"}
+		for i := range n(0, 7).Draw(t, "routes") {
+			o.Options.Routes = append(o.Options.Routes, seedbed.NetworkRoute{
+				Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, 0, byte(i)}), 32), Via: gw})
+		}
+		for range n(0, 6).Draw(t, "resolvers") {
+			o.DNS = append(o.DNS, gw)
+		}
+		mods := []dhcpv4.Modifier{option(dhcpv4.OptClientIdentifier(make([]byte, n(1, 60).Draw(t, "identifier"))))}
+		most := 576
+		if rapid.Bool().Draw(t, "says") {
+			most = n(300, 2000).Draw(t, "most")
+			mods = append(mods, option(dhcpv4.OptMaxMessageSize(uint16(most))))
+		}
+		tb := new(testing.T)
+		m := answered(tb, o, mods...)
+		size, most := 28+len(m.ToBytes()), min(max(most, 576), 1500)
+		if size > most {
+			t.Fatalf("%d bytes for a client that accepts %d", size, most)
+		}
+		if len(m.Options.Get(dhcpv4.OptionClasslessStaticRoute)) == 0 || len(m.DNS()) == 0 {
+			t.Fatal("the answer has no routes or no resolvers")
+		}
+		if m.Options.Get(dhcpv4.OptionHostName) == nil && m.Options.Get(dhcpv4.OptionBootfileName) != nil {
+			t.Fatal("the name of the host was left out before the name of the file")
+		}
+	})
 }
 
 func TestOfferThatCannotBe(t *testing.T) {

@@ -30,6 +30,10 @@ type Offer struct {
 	DNS []netip.Addr
 	// Hostname is one label; empty leaves option 12 out.
 	Hostname string
+	// Isolated leaves out the default route.
+	Isolated bool
+	// Options are those of the network. Its range and what it keeps out have no effect here.
+	Options seedbed.NetworkOptions
 	// Lease is how long the client may keep the address; zero means an hour.
 	Lease time.Duration
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/rfc1035label"
 )
 
 // maxDNS bounds option 6, so that an answer fits the 576 bytes that every client accepts.
@@ -37,14 +38,10 @@ func (o Offer) lease() time.Duration {
 func (o Offer) describe(m *dhcpv4.DHCPv4, mtu int) {
 	m.UpdateOption(dhcpv4.OptServerIdentifier(o.Gateway.AsSlice()))
 	m.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(o.Prefix.Bits(), 32)))
-	m.UpdateOption(dhcpv4.OptRouter(o.Gateway.AsSlice()))
-	var dns []net.IP
-	for _, d := range o.DNS[:min(len(o.DNS), maxDNS)] {
-		if d.Is4() {
-			dns = append(dns, d.AsSlice())
-		}
+	if !o.Isolated {
+		m.UpdateOption(dhcpv4.OptRouter(o.Gateway.AsSlice()))
 	}
-	if len(dns) > 0 {
+	if dns := ips(o.DNS, maxDNS); len(dns) > 0 {
 		m.UpdateOption(dhcpv4.OptDNS(dns...))
 	}
 	if o.Hostname != "" {
@@ -56,19 +53,100 @@ func (o Offer) describe(m *dhcpv4.DHCPv4, mtu int) {
 	routes := dhcpv4.OptClasslessStaticRoute(o.routes()...)
 	m.UpdateOption(routes)
 	m.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(optionMSRoutes), routes.Value.ToBytes()))
+	if o.Options.Domain != "" {
+		m.UpdateOption(dhcpv4.OptDomainName(o.Options.Domain))
+	}
+	if len(o.Options.Search) > 0 {
+		m.UpdateOption(dhcpv4.OptDomainSearch(&rfc1035label.Labels{Labels: o.Options.Search}))
+	}
+	if ntp := ips(o.Options.NTP, len(o.Options.NTP)); len(ntp) > 0 {
+		m.UpdateOption(dhcpv4.OptNTPServers(ntp...))
+	}
+	o.boot(m)
+}
+
+// boot adds what a client loads that boots from the network: in the fields of BOOTP, which firmware reads, and
+// as options.
+func (o Offer) boot(m *dhcpv4.DHCPv4) {
+	file, server := o.Options.BootFile, o.Options.BootServer
+	if file == "" {
+		return
+	}
+	m.BootFileName = file
+	m.UpdateOption(dhcpv4.OptBootFileName(file))
+	if server.Is4() {
+		m.ServerIPAddr = server.AsSlice()
+		m.UpdateOption(dhcpv4.OptTFTPServerName(server.String()))
+	}
+}
+
+// ips returns the IPv4 addresses among addrs, at most most.
+func ips(addrs []netip.Addr, most int) (all []net.IP) {
+	for _, a := range addrs[:min(len(addrs), most)] {
+		if a.Is4() {
+			all = append(all, a.AsSlice())
+		}
+	}
+	return all
+}
+
+// spare are the options that a client can do without, those first that it misses least: what the fields of BOOTP
+// have as well, what Windows before Vista reads, and names.
+var spare = []dhcpv4.OptionCode{
+	dhcpv4.OptionBootfileName, dhcpv4.OptionTFTPServerName, dhcpv4.GenericOptionCode(optionMSRoutes), dhcpv4.OptionDNSDomainSearchList,
+	dhcpv4.OptionNTPServers, dhcpv4.OptionDomainName, dhcpv4.OptionHostName,
+}
+
+const (
+	// leastSize is the size of a packet that every client accepts (RFC 2131 2), and headers is what is in it
+	// before the options: of IP, UDP and BOOTP, with the magic cookie.
+	leastSize = 576
+	headers   = 20 + 8 + 236 + 4
+	// mostSize is the largest packet that is sent, whatever a client accepts.
+	mostSize = 1500
+)
+
+// trim leaves out spare options until the answer fits what the client of req accepts: what it says in option
+// 57, or leastSize.
+func trim(m, req *dhcpv4.DHCPv4) {
+	size, err := req.MaxMessageSize()
+	if err != nil {
+		size = leastSize
+	}
+	room := int(min(max(size, leastSize), mostSize)) - headers - 1 // the end option
+	used := 0
+	for _, value := range m.Options {
+		used += len(value) + 2*max(1, (len(value)+254)/255) // a long one is sent in parts (RFC 3396)
+	}
+	for _, code := range spare {
+		if used <= room {
+			return
+		}
+		if value := m.Options.Get(code); value != nil {
+			used -= len(value) + 2*max(1, (len(value)+254)/255)
+			m.Options.Del(code)
+		}
+	}
 }
 
 // routes returns the routes for option 121. A client that reads it ignores option 3 (RFC 3442), so
-// it includes the default route. The gateway is the next hop of both routes, since clients differ
-// on a next hop of 0.0.0.0.
+// it includes the default route. The gateway is the next hop to the metadata, since clients differ on a
+// next hop of 0.0.0.0.
 func (o Offer) routes() []*dhcpv4.Route {
-	via := func(p netip.Prefix) *dhcpv4.Route {
+	via := func(p netip.Prefix, router netip.Addr) *dhcpv4.Route {
 		return &dhcpv4.Route{
 			Dest:   &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)},
-			Router: o.Gateway.AsSlice(),
+			Router: router.AsSlice(),
 		}
 	}
-	return []*dhcpv4.Route{via(netip.PrefixFrom(MetadataAddr, 32)), via(netip.PrefixFrom(netip.IPv4Unspecified(), 0))}
+	all := []*dhcpv4.Route{via(netip.PrefixFrom(MetadataAddr, 32), o.Gateway)}
+	for _, r := range o.Options.Routes {
+		all = append(all, via(r.Prefix, r.Via))
+	}
+	if !o.Isolated {
+		all = append(all, via(netip.PrefixFrom(netip.IPv4Unspecified(), 0), o.Gateway))
+	}
+	return all
 }
 
 // grant adds the times of the lease: renewal after half, rebinding after seven eighths (RFC 2131

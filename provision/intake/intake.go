@@ -31,8 +31,10 @@ type Store interface {
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Networks(ctx context.Context) ([]seedbed.Network, error)
-	// FreeAddr returns the lowest free address of a network, or seedbed.ErrFull if there is none.
-	FreeAddr(ctx context.Context, network string) (netip.Addr, error)
+	// FreeAddr returns the address of a network that a NIC would get which asks for want or, without want,
+	// for none. It returns seedbed.ErrInvalid for one that no NIC may have, ErrExists for one that is taken,
+	// and ErrFull if none is free.
+	FreeAddr(ctx context.Context, network string, want netip.Addr) (netip.Addr, error)
 
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
 	// FindJob returns the job in a scope whose ID starts with prefix.
@@ -92,8 +94,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if req.Network != "" && req.Action != seedbed.DoCreate {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no network: an instance keeps its NICs",
+	if (req.Network != "" || req.NICs != nil) && req.Action != seedbed.DoCreate {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no network and no nics: an instance keeps its NICs",
 			seedbed.Clip(req.Action))
 	}
 	if req.Node != "" && req.Action != seedbed.DoCreate {

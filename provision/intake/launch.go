@@ -31,10 +31,17 @@ func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Pr
 			seedbed.Clip(req.Profile), seedbed.Clip(req.Image))
 	default:
 		p, err = in.nameless(ctx, req.Project, req.Image)
-		req.Network = cmp.Or(req.Network, in.serving.Network)
+		if len(req.NICs) == 0 {
+			req.Network = cmp.Or(req.Network, in.serving.Network)
+		}
 	}
-	if err != nil || req.Network == "" {
+	switch {
+	case err != nil:
 		return p, err
+	case req.NICs != nil:
+		return p, checkNICs(req, p)
+	case req.Network == "":
+		return p, nil
 	}
 	templated := p.NetworkTemplate+p.Expressions["network_template"] != "" && p.Network+p.Expressions["network"] == ""
 	if templated || p.Script != "" {

@@ -55,7 +55,7 @@ func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailore
 	if m, err = in.tailor(ctx, profile, seedbed.Named(req.Project, req.Name), req.Params, req.Arguments); err != nil {
 		return m, err
 	}
-	if err := in.look(ctx, &m, seedbed.PublishedImage, req.Project, &m.Image); err != nil || req.Network != "" {
+	if err := in.look(ctx, &m, seedbed.PublishedImage, req.Project, &m.Image); err != nil || req.Network != "" || req.NICs != nil {
 		return m, err
 	}
 	return m, in.look(ctx, &m, seedbed.PublishedNetwork, req.Project, &m.Network)
@@ -80,6 +80,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 		return made, err
 	}
 	nics, drawn, err := in.nics(ctx, m, req.Name)
+	if req.NICs != nil {
+		nics, drawn, err = in.requestedNICs(ctx, m, req)
+	}
 	if err != nil {
 		return made, err
 	}

@@ -148,7 +148,12 @@ func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, 
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
 			"domain %s: bridge name %q is not usable: expected 1 to 15 letters, digits, '.', '_' or '-'", domain, n.Bridge)
 	}
+	var mtu *libvirtxml.DomainInterfaceMTU
+	if n.MTU != 0 {
+		mtu = &libvirtxml.DomainInterfaceMTU{Size: uint(n.MTU)}
+	}
 	return libvirtxml.DomainInterface{
+		MTU:    mtu,
 		MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC.String()},
 		Source: &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: n.Bridge}},
 		Target: &libvirtxml.DomainInterfaceTarget{Dev: n.Tap},

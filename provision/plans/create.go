@@ -172,15 +172,15 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 
 // domain returns the domain that is requested from the hypervisor.
 func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) (seedbed.DomainSpec, error) {
-	bridges := map[string]string{}
+	networks := map[string]seedbed.Network{}
 	for _, nic := range inst.NICs {
 		network, err := t.store.Network(ctx, nic.Network)
 		if err != nil {
 			return seedbed.DomainSpec{}, fmt.Errorf("network %s: %w", nic.Network, engine.FromStore(err))
 		}
-		bridges[nic.Network] = network.Bridge
+		networks[nic.Network] = network
 	}
-	spec := domainOf(inst, t.Ref.ID, disks, bridges)
+	spec := domainOf(inst, t.Ref.ID, disks, networks)
 	if inst.Image == "" {
 		return spec, nil
 	}
@@ -325,15 +325,16 @@ func volumeOf(inst seedbed.Instance, v seedbed.Volume) seedbed.VolumeSpec {
 	}
 }
 
-// domainOf returns the domain of an instance. disks are in the order of its volumes; bridges maps
-// network names to bridges.
-func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, bridges map[string]string) seedbed.DomainSpec {
+// domainOf returns the domain of an instance. disks are in the order of its volumes; networks has those of its
+// NICs, by name.
+func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, networks map[string]seedbed.Network) seedbed.DomainSpec {
 	spec := seedbed.DomainSpec{
 		ID: inst.ID, Name: inst.FullName().String(), VCPUs: inst.VCPUs, Memory: inst.Memory,
 		Disks: disks, Profile: inst.Profile, Project: inst.Project, Job: job, Datasource: inst.Datasource, System: &inst.System,
 	}
 	for _, nic := range inst.NICs {
-		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: bridges[nic.Network]})
+		n := networks[nic.Network]
+		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: n.Bridge, MTU: n.MTU})
 	}
 	return spec
 }

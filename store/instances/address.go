@@ -101,14 +101,28 @@ func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.
 	return s.freeAddr(ctx, b, n)
 }
 
-// FreeAddr returns the address that a new instance in the network would get. It returns ErrFull if
-// there is none.
-func (s *Store) FreeAddr(ctx context.Context, network string) (a netip.Addr, err error) {
+// FreeAddr returns the address that a new NIC in the network would get which asks for want or, if want is the
+// zero Addr, for none. It returns ErrInvalid for one that no NIC may have, ErrExists for one that is taken, and
+// ErrFull if there is none.
+func (s *Store) FreeAddr(ctx context.Context, network string, want netip.Addr) (a netip.Addr, err error) {
 	n, err := s.Network(ctx, network)
 	if err != nil {
 		return a, err
 	}
+	if want.IsValid() {
+		if err := n.Takes(want); err != nil {
+			return a, err
+		}
+	}
 	err = s.db.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
+		if want.IsValid() {
+			a = want
+			taken, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT 1 FROM nic WHERE network = $1 AND addr = $2`, n.Name, want.String())
+			if err == nil && taken == 1 {
+				err = seedbed.Errorf(seedbed.ErrExists, "address %s is taken in network %q", want, n.Name)
+			}
+			return err
+		}
 		free, err := lowestAddrs(ctx, tx, n, 1)
 		if err == nil {
 			a = free[0]
@@ -116,6 +130,22 @@ func (s *Store) FreeAddr(ctx context.Context, network string) (a netip.Addr, err
 		return err
 	})
 	return a, err
+}
+
+// NetworkLeases returns the addresses of a network that the instances of a scope have, in their order.
+func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network string) (all []seedbed.NetworkLease, err error) {
+	w := sqldb.InScope(in)
+	w.And("nic.network = %s", network)
+	err = s.db.View(ctx, "list the leases of a network", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.NetworkLease, err error) {
+			err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC, sqldb.ToTime(&l.Until))
+			return l, err
+		}, `SELECT nic.addr, nic.mac, `+FullName+`, nic.idx, lease.until FROM nic
+			JOIN instance ON instance.id = nic.instance LEFT JOIN lease ON lease.mac = nic.mac WHERE `+w.String(), w.Args...)
+		return err
+	})
+	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int { return a.Addr.Compare(b.Addr) })
+	return all, err
 }
 
 // lowestAddrs returns the lowest free addresses of the network, at least one and at most most, read

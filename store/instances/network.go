@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"seedbed"
 	"seedbed/store/access"
@@ -213,13 +212,13 @@ func changedNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Net
 	return n, err
 }
 
-// networkUsers is where the users of a network are found: the word for one, and a query of the names.
-var networkUsers = []struct{ what, query string }{
-	{"instance", `SELECT DISTINCT ` + FullName + ` AS full_name FROM nic JOIN instance ON instance.id = nic.instance
-		WHERE nic.network = $1 ORDER BY full_name`},
-	{"profile", `SELECT name FROM profile WHERE network = $1 ORDER BY name`},
-	{"network template", `SELECT DISTINCT t.name FROM network_template_net n JOIN network_template t ON t.id = n.template
-		WHERE n.vni = $1 ORDER BY t.name`},
+// networkUsers is where the users of a network are found.
+var networkUsers = []catalogue.UserKind{
+	{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name FROM nic
+		JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 ORDER BY full_name`},
+	{What: "profile", Query: `SELECT '', name FROM profile WHERE network = $1 ORDER BY name`},
+	{What: "network template", Query: `SELECT DISTINCT '', t.name FROM network_template_net n
+		JOIN network_template t ON t.id = n.template WHERE n.vni = $1 ORDER BY t.name`},
 }
 
 // DeleteNetwork removes a network that nothing uses. It returns ErrNotFound, ErrInUse with what uses it, or the
@@ -233,8 +232,12 @@ func (s *Store) DeleteNetwork(ctx context.Context, name string, checks ...func(s
 		if err := sqldb.Pass(n, checks); err != nil {
 			return err
 		}
-		if err := unusedNetwork(ctx, tx, name); err != nil {
+		var users catalogue.Uses
+		if err := users.Read(ctx, tx, networkUsers, name); err != nil {
 			return err
+		}
+		if by := users.String(); by != "" {
+			return seedbed.Errorf(seedbed.ErrInUse, "network %q is used by %s: remove or change these first", name, by)
 		}
 		if err := catalogue.Withdraw(ctx, tx, seedbed.PublishedNetwork, name); err != nil {
 			return err
@@ -244,35 +247,6 @@ func (s *Store) DeleteNetwork(ctx context.Context, name string, checks ...func(s
 		}
 		return s.touch(ctx, tx)
 	})
-}
-
-// unusedNetwork returns ErrInUse, and says by what, if something uses a network. It does not say what a project
-// has of which the caller may not learn.
-func unusedNetwork(ctx context.Context, tx *sqldb.Tx, name string) error {
-	const most = 5
-	var users []string
-	others := false
-	for _, u := range networkUsers {
-		all, err := sqldb.List(ctx, tx, sqldb.Value[string], u.query, name)
-		if err != nil {
-			return err
-		}
-		known := told(ctx, all...)
-		others = others || len(known) < len(all)
-		if len(known) > most {
-			known = append(known[:most:most], fmt.Sprintf("%d more", len(known)-most))
-		}
-		if len(known) > 0 {
-			users = append(users, u.what+" "+strings.Join(known, ", "))
-		}
-	}
-	if others {
-		users = append(users, "other projects")
-	}
-	if users == nil {
-		return nil
-	}
-	return seedbed.Errorf(seedbed.ErrInUse, "network %q is used by %s: remove or change these first", name, strings.Join(users, "; by "))
 }
 
 // PublishNetwork says to which other projects a network is published, and returns the network. It returns

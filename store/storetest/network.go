@@ -30,7 +30,7 @@ func testNetworkChanges(b *bench) {
 		n.Kind, n.DNS, n.DHCP = seedbed.NetworkIsolated, nil, false
 		n.Range, n.MTU, n.Domain, n.Search, n.Kept = r, 1400, "lan", []string{"example.org"}, []seedbed.AddrRange{r}
 		n.Routes = []seedbed.NetworkRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("10.99.0.2")}}
-		n.NTP, n.Boot = []netip.Addr{netip.MustParseAddr("10.99.0.3")}, seedbed.NetworkBoot{File: "http://10.99.0.3/boot.efi"}
+		n.NTP, n.BootFile = []netip.Addr{netip.MustParseAddr("10.99.0.3")}, "http://10.99.0.3/boot.efi"
 		n.Name, n.Bridge, n.Prefix, n.MAC = "other", "other", netip.MustParsePrefix("10.1.0.0/24"), newMAC()
 		return nil
 	}
@@ -77,7 +77,7 @@ func testNetworkRemoval(b *bench) {
 	a := createOf("db1")
 	get(b.Accept(ctx, a))(b)
 	b.want(b.DeleteNetwork(ctx, "default"), seedbed.ErrInUse,
-		`network "default" is used by instance db1; by profile web; by network template two`)
+		`network "default" is used by instance db1 and profile web and network template two: remove`)
 	b.must(b.DeleteProfile(ctx, "web"))
 	b.must(b.DeleteNetworkTemplate(ctx, "two"))
 	b.want(b.DeleteNetwork(ctx, "default"), seedbed.ErrInUse, "used by instance db1:")
@@ -111,6 +111,12 @@ func testNetworkOfProject(b *bench) {
 	other.Bridge = "lan0"
 	_, err = b.CreateNetwork(stranger, other)
 	b.want(err, seedbed.ErrConflict, "a network of another project")
+	a := inProject("acme", "web1")
+	a.Instance.NICs[0].Network = "acme/lan"
+	get(b.Accept(ctx, a))(b)
+	b.want(b.DeleteNetwork(ctx, "acme/lan"), seedbed.ErrInUse, "used by instance web1.acme:")
+	b.want(b.DeleteNetwork(stranger, "acme/lan"), seedbed.ErrInUse, "used by other projects:")
+	b.must(b.CancelJob(ctx, a.Job.ID))
 	b.must(b.DeleteNetwork(ctx, "acme/lan"))
 	b.must(b.DeleteProject(ctx, "acme"))
 }
@@ -149,7 +155,9 @@ func testChosenAddresses(b *bench) {
 	addrs, err := accept("one", at(""), at("10.99.0.10"), at("10.99.0.77"))
 	b.must(err)
 	b.equal(addrs, []string{"10.99.0.11", "10.99.0.10", "10.99.0.77"})
-	for addr, word := range map[string]string{"10.99.0.12": "keeps out 10.99.0.12", "10.99.0.1": "the gateway", "10.98.0.5": "one of 10.99.0.0/24"} {
+	for addr, word := range map[string]string{
+		"10.99.0.12": "keeps out 10.99.0.12", "10.99.0.1": "the gateway", "10.98.0.5": "one of 10.99.0.0/24",
+	} {
 		_, err := accept("two", at(addr))
 		b.want(err, seedbed.ErrInvalid, "address "+addr, word)
 	}
@@ -157,8 +165,13 @@ func testChosenAddresses(b *bench) {
 	b.want(err, seedbed.ErrExists, `address 10.99.0.77 already belongs to instance "one"`)
 	_, err = accept("two", at(""))
 	b.want(err, seedbed.ErrFull, "range 10.99.0.10-10.99.0.12")
-	_, err = b.FreeAddr(ctx, "default")
+	_, err = b.FreeAddr(ctx, "default", netip.Addr{})
 	b.want(err, seedbed.ErrFull)
+	_, err = b.FreeAddr(ctx, "default", netip.MustParseAddr("10.99.0.77"))
+	b.want(err, seedbed.ErrExists, "address 10.99.0.77 is taken")
+	_, err = b.FreeAddr(ctx, "default", netip.MustParseAddr("10.99.0.12"))
+	b.want(err, seedbed.ErrInvalid, "keeps out")
+	b.equal(get(b.FreeAddr(ctx, "default", netip.MustParseAddr("10.99.0.78")))(b).String(), "10.99.0.78")
 }
 
 // Of many networks with the same prefix that reach outside, made at once by several programs, one comes about.

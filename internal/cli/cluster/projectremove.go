@@ -88,6 +88,7 @@ func catalogueOf(ctx context.Context, api *client.Client, project string) (all [
 	storages, err4 := api.StorageTemplates(ctx, seedbed.Scope{}, "")
 	documents, err5 := api.UserDataDocuments(ctx, seedbed.Scope{}, "")
 	scripts, err6 := api.Scripts(ctx, seedbed.Scope{}, "")
+	bridged, err7 := api.ListNetworks(ctx, client.Selection{})
 	systems = slices.DeleteFunc(systems, func(t wire.SystemTemplate) bool { return t.OVA != "" }) // which goes with its OVA image
 	return []others{
 		{"profile", own(project, profiles, func(p seedbed.Profile) string { return p.Name }), api.DeleteProfile},
@@ -96,7 +97,8 @@ func catalogueOf(ctx context.Context, api *client.Client, project string) (all [
 		{"storage template", own(project, storages, func(t wire.StorageTemplate) string { return t.Name }), api.DeleteStorageTemplate},
 		{"userdata document", own(project, documents, func(d wire.UserData) string { return d.Name }), api.DeleteUserData},
 		{"script", own(project, scripts, func(s wire.Script) string { return s.Name }), api.DeleteScript},
-	}, errors.Join(err1, err2, err3, err4, err5, err6)
+		{"network", own(project, bridged, func(n seedbed.Network) string { return n.Name }), api.DeleteNetwork},
+	}, errors.Join(err1, err2, err3, err4, err5, err6, err7)
 }
 
 // own returns the names of the objects that belong to a project, and not only are published to it.

@@ -126,6 +126,8 @@ image, params, node, network, ready, hold and protected. Arguments and flags ove
 		cli.Flag{Field: "profile", Usage: "`PROFILE` to create it from; same as the second argument"},
 		cli.Flag{Field: "image", Usage: "`IMAGE` to create it from, without a profile", Names: cli.Images},
 		cli.Flag{Field: "network", Usage: "`NETWORK` of its first NIC (default: the profile's, or the installation's own)", Names: cli.Networks},
+		cli.Flag{Field: "nics", Name: "nic", Usage: "a `NIC` as network=NETWORK,ip=ADDRESS,mac=ADDRESS, each optional; again for a further one",
+			Each: true, ParseAll: parseNICs},
 		cli.Flag{Field: "node", Usage: "`NODE` to run it on (default: chosen by its system template and the installation's placement)"},
 		cli.Flag{Field: "hold", Usage: "define it without starting it; seedbed vm start starts it"},
 		cli.Flag{Field: "protected", Name: "protect", Usage: "require its name to be typed again before remove or rebuild"},

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"net/netip"
 	"strings"
 
 	"seedbed"
@@ -19,9 +20,17 @@ type definition struct {
 	Params    map[string]any `yaml:"params"`
 	Node      string         `yaml:"node"`
 	Network   string         `yaml:"network"`
+	NICs      []nic          `yaml:"nics"`
 	Ready     string         `yaml:"ready"`
 	Hold      *bool          `yaml:"hold"`
 	Protected *bool          `yaml:"protected"`
+}
+
+// nic is a NIC in a definition.
+type nic struct {
+	Network string      `yaml:"network"`
+	Addr    netip.Addr  `yaml:"addr"`
+	MAC     seedbed.MAC `yaml:"mac"`
 }
 
 // readDefinition reads a file, or standard input for "-". It returns an empty definition if path is
@@ -69,6 +78,11 @@ func (d definition) complete(req *seedbed.Request) {
 	} {
 		if *field.to == "" {
 			*field.to = *field.from
+		}
+	}
+	if req.NICs == nil && req.Network == "" {
+		for _, n := range d.NICs {
+			req.NICs = append(req.NICs, seedbed.NICRequest(n))
 		}
 	}
 	if req.Hold == nil {

@@ -1,0 +1,67 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"seedbed"
+)
+
+// TestNetworksOfAProject makes networks with the tokens of a project, within what the installation lets it.
+func TestNetworksOfAProject(t *testing.T) {
+	t.Parallel()
+	s, _, acme := tenants(t)
+	s.expect(t, "POST", "/projects", `{"name":"shop"}`, 201)
+	s.publish(t)
+	admin, operator := s.by(t, acme[seedbed.RoleAdmin]), s.by(t, acme[seedbed.RoleOperator])
+	shop := s.by(t, s.newTokenIn(t, "shop", "shop-admin", seedbed.RoleAdmin))
+
+	const lan = `{"name":"lan","prefix":"10.200.0.0/24"}`
+	operator("POST", "/networks", lan, 403, "network.manage")
+	admin("POST", "/networks", lan, 201, `"name":"acme/lan"`, `"kind":"nat"`, `"gateway":"10.200.0.1"`, `"dns":["192.0.2.53"]`,
+		`"dhcp":true`, `"published":{"all":false,"projects":[]}`, `"bridge":"sb-`)
+	admin("POST", "/networks", lan, 409, `network \"acme/lan\" exists already`)
+	admin("GET", "/networks/lan", "", 200, `"name":"acme/lan"`)
+	shop("GET", "/networks/acme%2Flan", "", 404, `network \"acme/lan\" does not exist`)
+	shop("DELETE", "/networks/acme%2Flan", "", 404)
+	shop("GET", "/networks/acme%2Flan/leases", "", 404)
+
+	// A project chooses neither addresses that the nodes need, nor what happens on them.
+	admin("POST", "/networks", `{"name":"far","prefix":"10.1.0.0/24"}`, 403,
+		"cannot have the prefix 10.1.0.0/24: expected one within 10.128.0.0/9")
+	admin("POST", "/networks", `{"name":"far","kind":"isolated","prefix":"8.8.8.0/24"}`, 403, "cannot have the prefix")
+	for _, member := range []string{`"bridge":"eth0"`, `"identity":"mac"`, `"allow":{"addresses":true}`} {
+		admin("POST", "/networks", `{"name":"open","prefix":"10.200.1.0/24",`+member+`}`, 403, "network.protect")
+	}
+	admin("PATCH", "/networks/lan", `{"allow":{"dhcp_server":true}}`, 403, "network.protect")
+	admin("PATCH", "/networks/default", `{"mtu":1400}`, 403, "belongs to project default")
+	admin("DELETE", "/networks/default", "", 403, "belongs to project default")
+	admin("PATCH", "/networks/lan", `{"mtu":1400}`, 200, `"mtu":1400`)
+	shop("POST", "/networks", `{"name":"lan","prefix":"10.200.0.0/25"}`, 409, "overlaps that of a network of another project")
+
+	// Another project uses it once it is published, and does not see what others have in it.
+	admin("PUT", "/networks/lan/published", `{"projects":["shop"]}`, 200)
+	admin("PUT", "/networks/lan/published", `{"all":true}`, 403)
+	operator("POST", "/instances", `{"name":"web1","image":"debian","nics":[{"network":"lan","addr":"10.200.0.9"}]}`, 202)
+	shop("POST", "/instances", `{"name":"web2","image":"debian","nics":[{"network":"acme/lan","addr":"10.200.0.9"}]}`, 409,
+		"10.200.0.9 is taken")
+	shop("POST", "/instances", `{"name":"web2","image":"debian","nics":[{"network":"acme/lan"}]}`, 202)
+	if r := shop("GET", "/networks/acme%2Flan/leases", "", 200, `"instance":"web2.shop"`); strings.Contains(r.body, "web1") {
+		t.Errorf("another project's lease is shown: %s", r.body)
+	}
+	admin("DELETE", "/networks/lan", "", 409, `used by instance web1.acme and other projects`)
+
+	// An administrator of the installation makes what a project cannot.
+	if r := s.do(t, "POST", "/api/v1/networks", `{"name":"wan","kind":"routed","prefix":"10.1.0.0/24","bridge":"wan0","identity":"mac"}`,
+		"Seedbed-Project", "acme"); r.status != 201 || !strings.Contains(r.body, `"name":"acme/wan"`) {
+		t.Errorf("%+v", r)
+	}
+	admin("GET", "/networks/wan", "", 200, `"bridge":"wan0"`)
+
+	// The quota counts them.
+	s.expect(t, "PUT", "/projects/acme/quota", `{"max_networks":2}`, 200)
+	admin("POST", "/networks", `{"name":"three","kind":"isolated","prefix":"10.200.0.0/24"}`, 403, "over its quota of networks")
+	admin("DELETE", "/networks/wan", "", 204)
+	admin("POST", "/networks", `{"name":"three","kind":"isolated","prefix":"10.200.0.0/24"}`, 201)
+	s.expect(t, "GET", "/projects/acme", "", 200, `"networks":2`)
+}

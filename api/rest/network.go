@@ -1,0 +1,184 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"seedbed"
+	"seedbed/api/server"
+	"seedbed/api/wire"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
+	name, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
+	if err != nil {
+		return err
+	}
+	n, err := r.Store.Network(ctx, name)
+	if err != nil {
+		return err
+	}
+	n = shownTo(server.CallerOf(c), n, ofNetwork)
+	return server.Tagged(c, server.ContentTag(n), n)
+}
+
+func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.NetworkRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	n, err := r.requested(c, req)
+	if err != nil {
+		return err
+	}
+	if err := r.placesNetwork(server.CallerOf(c), n); err != nil {
+		return err
+	}
+	confines := wire.NetworkChange{Identity: orNil(req.Identity), Allow: orNil(req.Allow)}
+	if err := protects(server.CallerOf(c), confines, req.Bridge); err != nil {
+		return err
+	}
+	made, err := r.Store.CreateNetwork(ctx, n)
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/networks/"+url.PathEscape(made.Name), made)
+}
+
+// requested returns the network that a request asks for, with the defaults of what it leaves open.
+func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Network, error) {
+	if err := seedbed.CheckName("network", req.Name); err != nil {
+		return seedbed.Network{}, err
+	}
+	if !req.Prefix.IsValid() {
+		return seedbed.Network{}, server.Invalid("prefix is missing: expected an IPv4 subnet such as 10.99.1.0/24")
+	}
+	n := seedbed.Network{
+		Name: seedbed.Qualified(server.CallerOf(c).Project, req.Name), Kind: cmp.Or(req.Kind, seedbed.NetworkNAT), MAC: seedbed.NewMAC(),
+		Prefix: req.Prefix, Gateway: req.Gateway, Bridge: req.Bridge, DHCP: req.DHCP == nil || *req.DHCP,
+		NetworkOptions: req.NetworkOptions, Identity: req.Identity, Allow: req.Allow,
+	}
+	n.NAT = n.Kind == seedbed.NetworkNAT
+	if !n.Gateway.IsValid() {
+		n.Gateway = n.Prefix.Masked().Addr().Next()
+	}
+	if n.Bridge == "" {
+		n.Bridge = bridgeOf(n.Name)
+	}
+	if req.DNS != nil {
+		n.DNS = *req.DNS
+	} else if r.Resolvers != nil {
+		var err error
+		if n.DNS, err = r.Resolvers(); err != nil {
+			return n, err
+		}
+	}
+	return n, n.Check()
+}
+
+// bridgeOf returns the name of the bridge of a network that was given none: sb- and the start of the digest of the
+// network's qualified name, since an interface has a shorter name than a network.
+func bridgeOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return "sb-" + hex.EncodeToString(sum[:6])
+}
+
+// placesNetwork refuses a network of a project whose addresses the project may not choose: guests of a network take
+// these addresses from the nodes.
+func (r *router) placesNetwork(who server.Caller, n seedbed.Network) error {
+	within := func(p netip.Prefix) bool { return p.Bits() <= n.Prefix.Bits() && p.Contains(n.Prefix.Addr()) }
+	switch {
+	case who.Home || slices.ContainsFunc(r.NetworkPrefixes, within):
+		return nil
+	case len(r.NetworkPrefixes) == 0:
+		return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+
+			"(network.project_prefixes is empty): an administrator of the installation can make one for the project", who.Name, who.Project)
+	}
+	return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
+		who.Name, who.Project, n.Prefix, joined(r.NetworkPrefixes))
+}
+
+func joined(all []netip.Prefix) (text string) {
+	for i, p := range all {
+		if i > 0 {
+			text += ", "
+		}
+		text += p.String()
+	}
+	return text
+}
+
+// protects refuses the name of a bridge, and a change of how a network identifies and confines guests, unless the
+// caller may decide that.
+func protects(who server.Caller, change wire.NetworkChange, bridge string) error {
+	if bridge == "" && change.Identity == nil && change.Allow == nil || who.Home && who.Project != seedbed.DefaultProject {
+		return nil
+	}
+	return who.Need(seedbed.ActionNetworkProtect)
+}
+
+// orNil returns nil for the zero value.
+func orNil[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
+	n, err := r.Owned(ctx, c, seedbed.PublishedNetwork)
+	if err != nil {
+		return err
+	}
+	var req wire.NetworkChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	if err := protects(server.CallerOf(c), req, ""); err != nil {
+		return err
+	}
+	changed, err := r.Store.ChangeNetwork(ctx, n, func(n *seedbed.Network) error {
+		if err := server.Matches(c, server.ContentTag(*n)); err != nil {
+			return err
+		}
+		req.Apply(n)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(changed), changed)
+}
+
+// networkLeases lists the addresses of the network that the path names, as far as the caller sees their instances.
+func (r *router) networkLeases() listing[seedbed.NetworkLease] {
+	return listing[seedbed.NetworkLease]{
+		kind: "address", place: func(l seedbed.NetworkLease) string { return string(l.Addr.AsSlice()) },
+		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.NetworkLease, error) {
+			n, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
+			if err != nil {
+				return nil, err
+			}
+			return r.Store.NetworkLeases(ctx, server.CallerOf(c).Scope(), n)
+		},
+	}
+}
+
+func (r *router) removeNetwork(ctx context.Context, c *fiber.Ctx) error {
+	n, err := r.Owned(ctx, c, seedbed.PublishedNetwork)
+	if err != nil {
+		return err
+	}
+	if err := r.Store.DeleteNetwork(ctx, n, server.IfMatch(c, server.ContentTag[seedbed.Network])); err != nil {
+		return err
+	}
+	c.Status(fiber.StatusNoContent)
+	return nil
+}

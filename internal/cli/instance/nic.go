@@ -1,0 +1,41 @@
+package instance
+
+import (
+	"net/netip"
+	"strings"
+
+	"seedbed"
+	"seedbed/internal/cli"
+)
+
+// parseNICs parses the NICs that --nic gives, such as network=lab,ip=10.9.0.5.
+func parseNICs(texts []string) (any, error) {
+	nics := []seedbed.NICRequest{}
+	for _, text := range texts {
+		var n seedbed.NICRequest
+		seen := map[string]bool{}
+		for part := range strings.SplitSeq(text, ",") {
+			key, value, ok := strings.Cut(part, "=")
+			if !ok || value == "" || seen[key] {
+				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS and mac=ADDRESS, each at most once, separated by commas", text)
+			}
+			seen[key] = true
+			var err error
+			switch key {
+			case "network":
+				n.Network = value
+			case "ip":
+				n.Addr, err = netip.ParseAddr(value)
+			case "mac":
+				n.MAC, err = seedbed.ParseMAC(value)
+			default:
+				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip or mac", text, key)
+			}
+			if err != nil {
+				return nil, cli.Usagef("--nic %q: %s is not an address of that kind", text, value)
+			}
+		}
+		nics = append(nics, n)
+	}
+	return nics, nil
+}

@@ -1,0 +1,194 @@
+// Package network has the commands that manage networks.
+package network
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/api/wire"
+	"seedbed/internal/cli"
+)
+
+// Command returns the command network with its subcommands.
+func Command(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
+	r := networks()
+	c.AddCommand(add(a), r.List(a, "list", "List networks"), r.Show(a, "show NAME", "Show a network"), change(a), remove(a), leases(a))
+	return c
+}
+
+func networks() cli.Resource[seedbed.Network] {
+	return cli.Resource[seedbed.Network]{
+		Project: func(n seedbed.Network) string { return seedbed.ProjectOf(n.Name) },
+		Some:    cli.Selected((*client.Client).ListNetworks), Filters: []cli.Filter{cli.NameFilter()},
+		None: "no networks yet: seedbed network add NAME --prefix PREFIX", Unmatched: "no matching networks",
+		Head: []string{"name", "kind", "bridge", "prefix", "gateway", "identity", "allows", "published"},
+		Row: func(n seedbed.Network) []string {
+			return []string{n.Name, string(n.Kind), n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow),
+				cli.PublishedTo(n.Published)}
+		},
+		One: cli.Named((*client.Client).Network), Pairs: pairs,
+	}
+}
+
+func pairs(_ *cli.App, n seedbed.Network) [][2]string {
+	return [][2]string{
+		{"name", n.Name}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()},
+		{"gateway", n.Gateway.String()}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"mtu", cli.Number(n.MTU)},
+		{"dhcp", cli.YesNo(n.DHCP)}, {"dns", texts(n.DNS)}, {"domain", n.Domain}, {"search", strings.Join(n.Search, ", ")}, {"ntp", texts(n.NTP)},
+		{"routes", texts(cli.Each(n.Routes, func(r seedbed.NetworkRoute) route { return route(r) }))},
+		{"boot file", n.BootFile}, {"boot server", cli.When(n.BootServer.IsValid(), n.BootServer.String())},
+		{"identity", n.Identity}, {"allows", allowed(n.Allow)}, {"published", cli.PublishedTo(n.Published)},
+	}
+}
+
+func texts[T interface{ String() string }](all []T) string {
+	return strings.Join(cli.Each(all, T.String), ", ")
+}
+
+// route is a route as the flag --route gives it.
+type route seedbed.NetworkRoute
+
+func (r route) String() string { return r.Prefix.String() + "=" + r.Via.String() }
+
+const kinds = `A network is of one of these kinds:
+  nat       guests reach other networks with the address of their node (the default)
+  routed    guests reach other networks, and are reached from there, with their own
+            addresses; the routers around the nodes must know the way
+  isolated  guests reach each other and the services of their node alone
+
+`
+
+func add(a *cli.App) *cobra.Command {
+	var r wire.NetworkRequest
+	c := &cobra.Command{
+		Use: "add NAME", Short: "Make a network",
+		Long: "Make a network; each node makes a bridge for it. " + kinds +
+			`Guests of two networks do not reach each other. The prefixes of networks may overlap
+unless both reach outside. The guests of a network on different nodes do not see each
+other.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r.Name = args[0]
+			n, err := api.CreateNetwork(ctx, r)
+			return a.ShowPairs(err, n, pairs(a, n))
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	a.Fill(c, &r, append([]cli.Flag{
+		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24", Required: true},
+		{Field: "gateway", Usage: "`ADDRESS` of the bridge (default: the first of the prefix)"},
+		{Field: "bridge", Usage: "`NAME` of the interface on the nodes (default: chosen)"},
+	}, settings()...)...)
+	return c
+}
+
+func change(a *cli.App) *cobra.Command {
+	var change wire.NetworkChange
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Change a network",
+		Long: `Change a network; its nodes apply the change immediately, and guests learn it when they
+renew their lease, within half an hour. The prefix, the gateway and the bridge cannot
+change. A list replaces the former one; none empties it.
+
+--allow lists what guests may do that is prevented by default: addresses (send from
+addresses that are not their own), dhcp-server, router-advertisements,
+metadata-addresses (claim those of the metadata service); or none.
+
+--identity tap serves only guests whose tap device Seedbed made; mac also serves guests
+that are identified only by their MAC in the neighbour table, which another machine on
+the bridge can forge.`,
+	}
+	f := a.Fill(c, &change, settings()...)
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		if !f.Given() {
+			return cli.Usagef("nothing to change: give a flag, such as --mtu")
+		}
+		n, err := api.ChangeNetwork(ctx, args[0], change)
+		return a.ShowPairs(err, n, pairs(a, n))
+	})
+	c.ValidArgsFunction = a.Completion(cli.Networks)
+	return c
+}
+
+// settings are the flags of what may change of a network.
+func settings() []cli.Flag {
+	return []cli.Flag{
+		{Field: "kind", Usage: "`KIND`: nat, routed or isolated"},
+		{Field: "dhcp", Usage: "whether guests get their addresses by DHCP"},
+		{Field: "dns", Usage: "resolvers that DHCP announces, as `ADDRESSES` separated by commas (default: those of the control host)",
+			ParseAll: list("dns", netip.ParseAddr)},
+		{Field: "range", Usage: "`FIRST-LAST` addresses from which NICs get one that do not ask for one (default: the whole prefix)"},
+		{Field: "kept", Usage: "`ADDRESSES` or ranges that no NIC gets, separated by commas", ParseAll: list("kept", seedbed.ParseAddrRange)},
+		{Field: "mtu", Usage: "`MTU` of the bridge and the NICs, 1280 to 9216"},
+		{Field: "domain", Usage: "DNS `DOMAIN` of the guests"},
+		{Field: "search", Usage: "`DOMAINS` in which guests look up short names, separated by commas",
+			ParseAll: list("search", func(s string) (string, error) { return s, nil })},
+		{Field: "ntp", Usage: "time servers, as `ADDRESSES` separated by commas", ParseAll: list("ntp", netip.ParseAddr)},
+		{Field: "routes", Name: "route", Usage: "further `PREFIX=ROUTER` of the guests, separated by commas",
+			ParseAll: list("route", parseRoute)},
+		{Field: "boot_file", Usage: "`FILE` that firmware loads from the boot server by TFTP, or its URL"},
+		{Field: "boot_server", Usage: "TFTP server, as `ADDRESS`"},
+		{Field: "identity", Usage: "`METHOD` to identify guests: tap or mac"},
+		{Field: "allow", Usage: "`PROTECTIONS` to switch off, separated by commas, or none", ParseAll: parseAllowance},
+	}
+}
+
+// none stands for an empty list.
+const none = "none"
+
+// list returns a function that parses each text that a flag lists. "none" alone is the empty list.
+func list[T any](flag string, parse func(string) (T, error)) func([]string) (any, error) {
+	return func(texts []string) (any, error) {
+		all := []T{}
+		if len(texts) == 1 && texts[0] == none {
+			return all, nil
+		}
+		for _, text := range texts {
+			v, err := parse(text)
+			if err != nil {
+				return nil, cli.Usagef("--%s: %s", flag, err)
+			}
+			all = append(all, v)
+		}
+		return all, nil
+	}
+}
+
+func parseRoute(text string) (r seedbed.NetworkRoute, err error) {
+	to, via, _ := strings.Cut(text, "=")
+	if r.Prefix, err = netip.ParsePrefix(to); err == nil {
+		r.Via, err = netip.ParseAddr(via)
+	}
+	if err != nil {
+		err = cli.Usagef("%q: expected PREFIX=ROUTER, such as 10.20.0.0/16=10.99.1.2", text)
+	}
+	return r, err
+}
+
+func remove(a *cli.App) *cobra.Command {
+	return a.Removal("remove NAME", "Remove a network that nothing uses", "Remove network %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			return cli.Done(api.DeleteNetwork(ctx, args[0]), "Removed network %q.", args[0])
+		}, cli.Networks)
+}
+
+func leases(a *cli.App) *cobra.Command {
+	r := cli.Resource[seedbed.NetworkLease]{
+		Some: func(api *client.Client, ctx context.Context, args []string, s client.Selection) ([]seedbed.NetworkLease, error) {
+			return api.NetworkLeases(ctx, args[0], s)
+		},
+		Head: []string{"address", "mac", "instance", "nic", "lease until"}, None: "no instance has a NIC in the network ARG",
+		Row: func(l seedbed.NetworkLease) []string {
+			return []string{l.Addr.String(), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), cli.When(!l.Until.IsZero(), a.Moment(l.Until))}
+		},
+	}
+	c := r.List(a, "leases NAME", "List the addresses of a network that instances have")
+	c.ValidArgsFunction = a.Completion(cli.Networks)
+	return c
+}

@@ -1,0 +1,68 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+
+	"seedbed"
+)
+
+// checkNICs returns ErrInvalid if a request cannot have the NICs that it asks for, made from the profile p.
+func checkNICs(req seedbed.Request, p seedbed.Profile) error {
+	bad := func(format string, args ...any) error { return seedbed.Errorf(seedbed.ErrInvalid, "nics: "+format, args...) }
+	switch {
+	case req.Network != "":
+		return bad("network %s is given as well: expected only one of them", seedbed.Clip(req.Network))
+	case len(req.NICs) == 0 || len(req.NICs) > seedbed.MaxNICs:
+		return bad("there are %d: expected 1 to %d", len(req.NICs), seedbed.MaxNICs)
+	case p.Script != "":
+		return bad("profile %s has a script, which makes those of its network template: expected none", p.Name)
+	}
+	for i, n := range req.NICs {
+		if n.MAC[0]&1 != 0 {
+			return bad("MAC address %s of NIC %d is not a unicast address", n.MAC, i)
+		}
+		for j, other := range req.NICs[:i] {
+			if n.MAC != (seedbed.MAC{}) && n.MAC == other.MAC {
+				return bad("NICs %d and %d have the same MAC address %s", j, i, n.MAC)
+			}
+		}
+	}
+	return nil
+}
+
+// requestedNICs returns the NICs that a request asks for. Those in drawn have random MACs, which may be replaced.
+func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Request) (all []seedbed.NIC, drawn []int, err error) {
+	for i, n := range req.NICs {
+		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr}
+		switch {
+		case n.Network == "" && m.Network != "":
+			nic.Network = m.Network
+			err = in.look(ctx, &m, seedbed.PublishedNetwork, req.Project, &nic.Network)
+		default:
+			nic.Network, err = in.networkKnown(ctx, req.Project, cmp.Or(n.Network, in.serving.Network))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		network, err := in.network(ctx, m, nic.Network)
+		if err != nil {
+			return nil, nil, err
+		}
+		if nic.Addr.IsValid() {
+			if err := network.Takes(nic.Addr); err != nil {
+				return nil, nil, err
+			}
+		}
+		if nic.MAC == (seedbed.MAC{}) {
+			nic.MAC, drawn = in.macs.draw(), append(drawn, i)
+		}
+		for _, other := range all {
+			if nic.Addr.IsValid() && nic.Addr == other.Addr && nic.Network == other.Network {
+				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NICs %d and %d have the same address %s", other.Index, i, nic.Addr)
+			}
+		}
+		all = append(all, nic)
+	}
+	return all, drawn, nil
+}

@@ -65,6 +65,13 @@ func (l *lab) in(project, action string) seedbed.JobID {
 	return l.job(l.intake.Submit(l.t.Context(), req, nil))
 }
 
+// settled is web1 once its guest has asked for its user-data. A job with a script does not wait for that.
+func (l *lab) settled(project string) seedbed.Instance {
+	l.t.Helper()
+	l.eventually("web1 in "+project+" asks for its user-data", func() bool { return !l.web1(project).Fetched.IsZero() })
+	return l.web1(project)
+}
+
 // volumesOf returns the names of an instance's volumes.
 func volumesOf(i seedbed.Instance) (names []string) {
 	for _, v := range i.Volumes {
@@ -88,7 +95,7 @@ func TestOneNameInTwoProjects(t *testing.T) {
 	for _, project := range []string{seedbed.DefaultProject, "acme"} {
 		l.runUntil(l.in(project, seedbed.DoCreate), seedbed.JobSucceeded)
 	}
-	ours, theirs := l.web1(seedbed.DefaultProject), l.web1("acme")
+	ours, theirs := l.settled(seedbed.DefaultProject), l.settled("acme")
 	if d := cmp.Diff([]string{"web1_sda", "web1_sdb"}, volumesOf(ours)); d != "" {
 		t.Errorf("volumes in %s (-want +got):\n%s", ours.Project, d)
 	}
@@ -115,7 +122,7 @@ func TestOneNameInTwoProjects(t *testing.T) {
 		l.runUntil(l.in("acme", action), seedbed.JobSucceeded)
 		unchanged(action)
 	}
-	rebuilt := l.web1("acme")
+	rebuilt := l.settled("acme")
 	if len(rebuilt.Volumes) != 2 || rebuilt.ID != theirs.ID || !strings.HasPrefix(rebuilt.Volumes[0].Name, "web1.acme_sda-") {
 		t.Errorf("rebuilt %+v", rebuilt)
 	}

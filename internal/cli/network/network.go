@@ -73,10 +73,10 @@ func add(a *cli.App) *cobra.Command {
 			`Guests of two networks do not reach each other. The prefixes of networks may overlap
 unless both reach outside. The guests of a network on different nodes do not see each
 other.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			r.Name = args[0]
-			n, err := api.CreateNetwork(ctx, r)
-			return a.ShowPairs(err, n, pairs(a, n))
+			_, err := api.CreateNetwork(ctx, r)
+			return cli.Done(err, "Added network %q.", args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -119,7 +119,7 @@ func checkFirstRelease(t *testing.T, db *DB) {
 		t.Errorf("profile %+v", p)
 	}
 	n := do(db.Network(ctx, "default"))(t)
-	if n.Identity != seedbed.IdentityTap || !n.NAT || !n.DHCP || len(n.DNS) != 1 {
+	if n.Identity != seedbed.IdentityTap || n.Kind != seedbed.NetworkNAT || !n.NAT || !n.DHCP || len(n.DNS) != 1 {
 		t.Errorf("network %+v", n)
 	}
 	if i := do(db.Image(ctx, "debian"))(t); i.State != seedbed.ImageActive || i.Size != seedbed.GiB {

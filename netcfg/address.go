@@ -45,23 +45,26 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 	return want
 }
 
-// ensureAddrs adds the bridge's missing addresses and removes any others.
-func (r *route) ensureAddrs(l link, n seedbed.Network, v6 bool) error {
+// addrsByLink returns the addresses of all interfaces, by index.
+func (r *route) addrsByLink() (map[uint32][]address, error) {
+	all, err := r.addrs()
+	by := map[uint32][]address{}
+	for _, a := range all {
+		by[a.index] = append(by[a.index], a)
+	}
+	return by, err
+}
+
+// ensureAddrs adds the missing addresses of a bridge that has have, and removes any others.
+func (r *route) ensureAddrs(l link, n seedbed.Network, v6 bool, have []address) error {
 	want := map[netip.Prefix]address{}
 	for _, a := range wantAddrs(n, v6) {
 		a.index = l.index
 		want[a.prefix] = a
 	}
-	have, err := r.addrs()
-	if err != nil {
-		return err
-	}
 	missing := want
 	var stale []address
 	for _, a := range have {
-		if a.index != l.index {
-			continue
-		}
 		w, ok := want[a.prefix]
 		switch {
 		case !ok:

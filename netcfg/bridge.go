@@ -138,19 +138,60 @@ func attached(bridge link, links map[string]link) []string {
 	return out
 }
 
-// ensureBridge makes n's bridge exist with its MAC, alias, addresses and switches, and brings it up
-// last. A guest's frame to a link-local group address passes the bridge table, so the bridge must not
-// learn its sender: it would send frames for another guest's MAC, or for any number of MACs, to that
-// port.
-func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[string]link) error {
-	l, ok := links[n.Bridge]
-	if !ok {
-		var err error
-		if l, err = rt.newBridge(n); err != nil {
-			return fmt.Errorf("create bridge %s: %w", n.Bridge, err)
+// ensureBridges makes the bridges of the plan exist as they should, and returns what went wrong with each. links are
+// those before.
+func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (problems []error) {
+	failed := func(n seedbed.Network, err error) {
+		problems = append(problems, fmt.Errorf("network %s: %w", n.Name, err))
+	}
+	fresh := map[string]bool{}
+	for _, n := range p.networks {
+		if _, ok := links[n.Bridge]; ok {
+			continue
 		}
+		if err := rt.createBridge(n.Bridge, n.MAC); err != nil {
+			failed(n, fmt.Errorf("create bridge %s: %w", n.Bridge, err))
+			continue
+		}
+		fresh[n.Bridge] = true
 		m.log.Info("bridge created", "network", n.Name, "bridge", n.Bridge, "mac", n.MAC)
 	}
+	now := links
+	if len(fresh) > 0 {
+		var err error
+		if now, err = rt.links(); err != nil {
+			return append(problems, err)
+		}
+	}
+	addrs, err := rt.addrsByLink()
+	if err != nil {
+		return append(problems, err)
+	}
+	for _, n := range p.networks {
+		l, ok := now[n.Bridge]
+		if !ok {
+			if fresh[n.Bridge] {
+				failed(n, seedbed.Errorf(seedbed.ErrConflict, "bridge %s vanished while it was made", n.Bridge))
+			}
+			continue
+		}
+		if err := m.ensureBridge(rt, n, l, p, addrs[l.index], fresh[n.Bridge]); err != nil {
+			failed(n, err)
+			continue
+		}
+		if fresh[n.Bridge] {
+			if err := rt.reattach(l, p, links); err != nil {
+				failed(n, err)
+			}
+		}
+	}
+	return problems
+}
+
+// ensureBridge gives the bridge l of n its alias, addresses and switches, and brings it up last. A guest's frame to a
+// link-local group address passes the bridge table, so the bridge must not learn its sender: it would send frames for
+// another guest's MAC, or for any number of MACs, to that port.
+func (m *Manager) ensureBridge(rt *route, n seedbed.Network, l link, p *plan, addrs []address, fresh bool) error {
 	if want := p.alias(n); l.alias != want {
 		if err := rt.setAlias(l, want); err != nil {
 			return fmt.Errorf("set alias of %s: %w", n.Bridge, err)
@@ -168,14 +209,14 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[
 		}
 	}
 	// Set the sysctls first: some affect how addresses behave.
-	if err := m.bridgeSysctls(n.Bridge, !ok); err != nil {
+	if err := m.bridgeSysctls(n.Bridge, fresh); err != nil {
 		return err
 	}
 	v6 := hasIPv6(n.Bridge)
 	if !v6 {
 		m.once("no IPv6 "+n.Bridge, "IPv6 is switched off on a bridge; its guests are served only over IPv4", "bridge", n.Bridge)
 	}
-	if err := rt.ensureAddrs(l, n, v6); err != nil {
+	if err := rt.ensureAddrs(l, n, v6, addrs); err != nil {
 		return err
 	}
 	if !l.up {
@@ -183,25 +224,7 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, p *plan, links map[
 			return fmt.Errorf("bring %s up: %w", n.Bridge, err)
 		}
 	}
-	if ok {
-		return nil
-	}
-	return rt.reattach(l, p, links)
-}
-
-func (r *route) newBridge(n seedbed.Network) (link, error) {
-	if err := r.createBridge(n.Bridge, n.MAC); err != nil {
-		return link{}, err
-	}
-	links, err := r.links()
-	if err != nil {
-		return link{}, err
-	}
-	l, ok := links[n.Bridge]
-	if !ok {
-		return link{}, seedbed.Errorf(seedbed.ErrConflict, "bridge %s vanished while it was made", n.Bridge)
-	}
-	return l, nil
+	return nil
 }
 
 // reattach attaches the interfaces of guests again that lost their bridge when it was removed. It

@@ -210,11 +210,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err := m.hostSysctls(p); err != nil {
 		problems = append(problems, err)
 	}
-	for _, n := range p.networks {
-		if err := m.ensureBridge(rt, n, p, links); err != nil {
-			problems = append(problems, fmt.Errorf("network %s: %w", n.Name, err))
-		}
-	}
+	problems = append(problems, m.ensureBridges(rt, p, links)...)
 	m.applied = p
 	if len(problems) == 0 {
 		m.stats.Store(&Stats{Ports: len(p.ports), Networks: len(p.networks), Applied: time.Now()})

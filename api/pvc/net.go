@@ -1,6 +1,7 @@
 package pvc
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"slices"
@@ -43,31 +44,25 @@ const (
 	noNet = "Network not found."
 	// none is the text that PVC's client takes for an absent value.
 	none = "None"
-	// ethernetMTU is the MTU of the bridges.
+	// ethernetMTU is the MTU of bridges that are told no other.
 	ethernetMTU = 1500
 )
 
 func netInfoOf(n seedbed.Network) netInfo {
-	i := netInfo{VNI: vniOf(n.Name), Description: n.Name, Type: "managed", MTU: ethernetMTU, Domain: none,
+	i := netInfo{VNI: vniOf(n.Name), Description: n.Name, Type: "managed", MTU: cmp.Or(n.MTU, ethernetMTU), Domain: cmp.Or(n.Domain, none),
 		NameServers: server.Each(n.DNS, netip.Addr.String), IP6: netIP6{none, none, "False"},
 		IP4: netIP4{n.Prefix.String(), n.Gateway.String(), "False", none, none}}
+	if n.Kind == seedbed.NetworkIsolated {
+		i.IP4.Gateway = none
+	}
 	if n.DHCP {
-		first, last := hosts(n.Prefix)
-		if first == n.Gateway {
-			first = first.Next()
+		last := n.Range.Last
+		if !last.IsValid() {
+			last = seedbed.LastAddr(n.Prefix).Prev()
 		}
-		i.IP4.DHCP, i.IP4.Start, i.IP4.End = "True", first.String(), last.String()
+		i.IP4.DHCP, i.IP4.Start, i.IP4.End = "True", n.NextAddr(netip.Addr{}).String(), last.String()
 	}
 	return i
-}
-
-// hosts returns the first and the last host address of an IPv4 subnet.
-func hosts(p netip.Prefix) (first, last netip.Addr) {
-	end := p.Masked().Addr().As4()
-	for bit := p.Bits(); bit < 32; bit++ {
-		end[bit/8] |= 0x80 >> (bit % 8)
-	}
-	return p.Masked().Addr().Next(), netip.AddrFrom4(end).Prev()
 }
 
 func (r *router) netRoutes(p string, get routing) {

@@ -159,6 +159,7 @@ func TestGuest(t *testing.T) {
 			t.Error("the domain is still there")
 		}
 	}
+	twoNetworks(t, s)
 	if sample.Long() { // minutes, with those that make the image
 		newestGuest(t, s)
 	}

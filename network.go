@@ -1,11 +1,15 @@
 package seedbed
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // NetworkKind says what a network's guests reach, and from where they are reached.
@@ -62,6 +66,8 @@ type NetworkOptions struct {
 	Range AddrRange `json:"range,omitzero"`
 	// Kept are addresses that no NIC gets: those of hosts that Seedbed does not know.
 	Kept []AddrRange `json:"kept,omitempty"`
+	// Description is one line for people.
+	Description string `json:"description,omitempty"`
 	// MTU is that of the bridge and of the guests' NICs, in bytes; 0 means the kernel's, 1,500.
 	MTU int `json:"mtu,omitempty"`
 	// Domain is the DNS domain of the guests, and Search are the domains in which they look up short names.
@@ -79,7 +85,8 @@ type NetworkOptions struct {
 
 // Equal reports whether the options are the same.
 func (o NetworkOptions) Equal(other NetworkOptions) bool {
-	return o.Range == other.Range && slices.Equal(o.Kept, other.Kept) && o.MTU == other.MTU && o.Domain == other.Domain &&
+	return o.Description == other.Description && o.Range == other.Range && slices.Equal(o.Kept, other.Kept) &&
+		o.MTU == other.MTU && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
 		o.BootServer == other.BootServer && o.BootFile == other.BootFile
 }
@@ -157,6 +164,7 @@ const (
 	maxRoutes       = 8
 	maxSearch       = 6
 	maxSearchText   = 255
+	maxDescription  = 256
 	maxBootFile     = 127 // the field file of a BOOTP packet less its NUL (RFC 2131 2)
 	ifnameSize      = 15  // IFNAMSIZ less its NUL (linux/if.h)
 	maxNetworkBits  = 30
@@ -223,6 +231,9 @@ func (n Network) checkOptions(bad complaint) error {
 		if !n.Prefix.Contains(r.First) || !n.Prefix.Contains(r.Last) {
 			return bad("%q is kept out, which is not a part of %s", r, n.Prefix)
 		}
+	}
+	if len(n.Description) > maxDescription || strings.ContainsFunc(n.Description, unicode.IsControl) || !utf8.ValidString(n.Description) {
+		return bad("its description is not one line of at most %d bytes", maxDescription)
 	}
 	if n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU) {
 		return bad("MTU %d: expected %d to %d, or 0 for the default", n.MTU, minMTU, maxMTU)
@@ -330,6 +341,13 @@ func special(p netip.Prefix) bool {
 		}
 	}
 	return false
+}
+
+// BridgeOf returns the name of the bridge of a network that was given none: sb- and the start of the digest of the
+// network's qualified name, since an interface has a shorter name than a network.
+func BridgeOf(network string) string {
+	sum := sha256.Sum256([]byte(network))
+	return "sb-" + hex.EncodeToString(sum[:6])
 }
 
 // ValidInterface reports whether s can be the name of a network interface. It is the kernel's dev_valid_name (net/core/dev.c), in ASCII.

@@ -53,6 +53,8 @@ func TestPVCNetwork(t *testing.T) {
 			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 			`"ip4":{"network":"10.99.0.0/24","gateway":"10.99.0.1","dhcp_flag":"True","dhcp_start":"10.99.0.2","dhcp_end":"10.99.0.254"}}`
 	)
+	const lab = "vni=2000&description=lab&nettype=managed&mtu=1400&domain=lab.local&name_servers=9.9.9.9&name_servers=1.1.1.1" +
+		"&ip4_network=10.88.0.0/24&ip4_gateway=10.88.0.1"
 	for _, c := range []call{
 		{"GET", "/network", "", 200, "[" + other + "," + usual + "]"},
 		{"GET", "/network?limit=^1000$", "", 200, "[" + other + "]"},
@@ -60,10 +62,47 @@ func TestPVCNetwork(t *testing.T) {
 		{"GET", "/network/default", "", 200, "[" + usual + "]"},
 		{"GET", "/network/none", "", 404, msg("Network not found.")},
 		{"GET", "/network?limit=none", "", 404, msg("Network not found.")},
+		{"POST", "/network", "vni=0&description=x&nettype=managed", 400, lacks("vni", "A valid VNI must be specified.")},
+		{"POST", "/network", "vni=2000&nettype=managed", 400, lacks("description", "A valid description must be specified.")},
+		{"POST", "/network", "vni=2000&description=lab&nettype=open", 400, lacks("nettype", "A valid nettype must be specified.")},
 		{
-			"DELETE", "/network/default", "", 405, msg("Networks are part of the configuration (network in seedbed.yaml on the control host): " +
-				`they cannot be added, changed or removed here. "seedbed network set" changes the protections of one.`),
+			"POST", "/network", "vni=2000&description=lab&nettype=bridged", 400,
+			msg("ERROR: Failed to add network. A network on a bridge of the host is not supported: add a managed one."),
 		},
+		{
+			"POST", "/network", "vni=2000&description=lab&nettype=managed&ip4_network=10.88.0.0/24&dhcp4=true", 400,
+			msg("ERROR: DHCPv4 start and end addresses are required for a DHCPv4-enabled network."),
+		},
+		{
+			"POST", "/network", lab + "&dhcp4=true&dhcp4_start=10.88.0.100&dhcp4_end=10.88.0.199", 200,
+			msg("Network 'lab' added successfully!"),
+		},
+		{
+			"GET", "/network/lab", "", 200, `[{"vni":2000,"description":"lab","type":"managed","mtu":1400,"domain":"lab.local",` +
+				`"name_servers":["9.9.9.9","1.1.1.1"],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
+				`"ip4":{"network":"10.88.0.0/24","gateway":"10.88.0.1","dhcp_flag":"True","dhcp_start":"10.88.0.100","dhcp_end":"10.88.0.199"}}]`,
+		},
+		{"POST", "/network", lab, 400, msg("ERROR: A network with VNI '2000' already exists!")},
+		{
+			"POST", "/network", strings.Replace(lab, "2000", "2001", 1), 400,
+			msg("ERROR: A network with description 'lab' already exists!"),
+		},
+		{"PUT", "/network/2000", "ip4_gateway=&mtu=9000&description=closed", 200, msg("Network '2000' modified successfully!")},
+		{
+			"GET", "/network?limit=^closed", "", 200, `[{"vni":2000,"description":"closed","type":"managed","mtu":9000,"domain":"lab.local",` +
+				`"name_servers":["9.9.9.9","1.1.1.1"],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
+				`"ip4":{"network":"10.88.0.0/24","gateway":"None","dhcp_flag":"True","dhcp_start":"10.88.0.100","dhcp_end":"10.88.0.199"}}]`,
+		},
+		{
+			"PUT", "/network/2000", "ip4_network=10.89.0.0/24", 400,
+			msg("ERROR: The IPv4 network cannot be changed: the VMs have addresses of it."),
+		},
+		{"PUT", "/network/none", "mtu=1400", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
+		{"PUT", "/network/2000", "ip6_network=fd00::/64", 400, msg("ERROR: IPv6 networks are not supported.")},
+		{"GET", "/network/2000/lease", "", 404, msg("Lease not found.")},
+		{"GET", "/network/none/lease", "", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
+		{"DELETE", "/network/closed", "", 200, msg("Network 'closed' removed successfully!")},
+		{"DELETE", "/network/closed", "", 400, msg(`ERROR: Could not find network "closed" in the cluster!`)},
 	} {
 		s.pvc(t, c)
 	}

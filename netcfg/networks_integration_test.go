@@ -22,8 +22,9 @@ func TestManyNetworks(t *testing.T) {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
 		kind := kinds[i%len(kinds)]
 		bridge := fmt.Sprintf("sb-%d", i)
-		s.Networks = append(s.Networks, seedbed.Network{Name: fmt.Sprintf("p%d/lan", i), Kind: kind, NAT: kind == seedbed.NetworkNAT, Bridge: bridge,
-			MAC: seedbed.MAC{2, 1, 0, 0, byte(i >> 8), byte(i)}, Prefix: p, Gateway: p.Addr().Next()})
+		s.Networks = append(s.Networks, seedbed.Network{Name: fmt.Sprintf("p%d/lan", i), Kind: kind, NAT: kind == seedbed.NetworkNAT,
+			Bridge: bridge,
+			MAC:    seedbed.MAC{2, 1, 0, 0, byte(i >> 8), byte(i)}, Prefix: p, Gateway: p.Addr().Next()})
 		id := seedbed.NICID(i + 1)
 		s.Ports = append(s.Ports, Port{Tap: id.Tap(), MAC: seedbed.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, Addr: p.Addr().Next().Next(),
 			Mark: id.Mark(), Bridge: bridge})

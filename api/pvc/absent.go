@@ -18,8 +18,6 @@ type absent struct {
 }
 
 const (
-	ofConfiguration = "Networks are part of the configuration (network in seedbed.yaml on the control host): " +
-		"they cannot be added, changed or removed here. \"seedbed network set\" changes the protections of one."
 	ofCeph = "Seedbed uses Ceph, and does not manage it: use the command ceph on a host of the cluster. " +
 		"\"seedbed pool list\" shows the pools that Seedbed uses, with their room."
 	ofVolumes = "Volumes are made, resized and removed with their VM: see \"seedbed vm resize\" and \"seedbed vm remove\". " +
@@ -51,10 +49,9 @@ var absences = []absent{
 		"they exclude a node from the placement of new VMs, and include it. VMs that run stay where they are."},
 	{"POST", "/node/*/coordinator-state", "Nodes have no coordinator state that could be set: every seedbedd answers."},
 	{"", "/node/*/log", "Logs are in the journal of each host: \"journalctl -u seedbed-worker -u seedbed-metadata\" there."},
-	{"", "/network/*/lease/**", "Addresses and leases of VMs are shown by \"seedbed vm show\". " +
-		"They are not reserved by MAC address: each VM keeps its address."},
+	{"", "/network/*/lease/**", "Addresses are not reserved by MAC address: each VM keeps its own. " +
+		"\"seedbed create --nic network=NETWORK,ip=ADDRESS\" chooses one."},
 	{"", "/network/*/acl/**", "Networks have no rules of their own: use the firewall of the host, or of the guest."},
-	{"", "/network/**", ofConfiguration},
 	{"POST DELETE", "/storage/ceph/volume/*/*/clone/**", ofVolumes},
 	{"", "/storage/ceph/volume/*/*/upload/**",
 		"Upload a disk image with \"seedbed image upload\": profiles and storage templates can clone it."},

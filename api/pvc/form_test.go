@@ -1,7 +1,6 @@
 package pvc
 
 import (
-	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,18 +63,6 @@ func TestVNI(t *testing.T) {
 	for _, name := range []string{"16777216", "01000", "-1", "1e3", "", "lan"} {
 		if got := vniOf(name); got < firstPrivateVNI || strconv.FormatInt(got, 10) == name {
 			t.Errorf("%q: %d is the number of a VNI", name, got)
-		}
-	}
-}
-
-func TestHosts(t *testing.T) {
-	t.Parallel()
-	for prefix, want := range map[string]string{
-		"10.99.0.0/24": "10.99.0.1-10.99.0.254", "10.0.0.0/8": "10.0.0.1-10.255.255.254", "192.0.2.4/30": "192.0.2.5-192.0.2.6",
-	} {
-		first, last := hosts(netip.MustParsePrefix(prefix))
-		if got := first.String() + "-" + last.String(); got != want {
-			t.Errorf("%s: %s, want %s", prefix, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package pvc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -49,7 +50,8 @@ const (
 )
 
 func netInfoOf(n seedbed.Network) netInfo {
-	i := netInfo{VNI: vniOf(n.Name), Description: n.Name, Type: "managed", MTU: cmp.Or(n.MTU, ethernetMTU), Domain: cmp.Or(n.Domain, none),
+	i := netInfo{VNI: vniOf(n.Name), Description: cmp.Or(n.Description, shownName(n)), Type: "managed",
+		MTU: cmp.Or(n.MTU, ethernetMTU), Domain: cmp.Or(n.Domain, none),
 		NameServers: server.Each(n.DNS, netip.Addr.String), IP6: netIP6{none, none, "False"},
 		IP4: netIP4{n.Prefix.String(), n.Gateway.String(), "False", none, none}}
 	if n.Kind == seedbed.NetworkIsolated {
@@ -65,44 +67,98 @@ func netInfoOf(n seedbed.Network) netInfo {
 	return i
 }
 
-func (r *router) netRoutes(p string, get routing) {
-	get(seedbed.ActionInstallationRead, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
+func (r *router) netRoutes(p string, get, post, put, del routing) {
+	get(seedbed.ActionNetworkRead, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		m := f.match()
 		if f.err != nil {
 			return f.err
 		}
-		all, err := r.Store.Networks(ctx)
+		all, err := r.nets(ctx, server.CallerOf(c))
 		if err != nil {
 			return err
 		}
 		all = slices.DeleteFunc(all, func(n seedbed.Network) bool {
-			return !m.Matches(n.Name) && !m.Matches(strconv.FormatInt(vniOf(n.Name), 10))
+			return !m.Matches(shownName(n)) && !m.Matches(strconv.FormatInt(vniOf(n.Name), 10)) && (n.Description == "" || !m.Matches(n.Description))
 		})
 		return rows(c, all, netInfoOf, noNet)
 	})
-	get(seedbed.ActionInstallationRead, p+"/:net", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+	get(seedbed.ActionNetworkRead, p+"/:net", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		n, err := r.net(ctx, c)
 		if err != nil {
 			return err
 		}
 		return server.Reply(c, fiber.StatusOK, []netInfo{netInfoOf(n)})
 	})
+	post(seedbed.ActionNetworkManage, p, r.createNet)
+	put(seedbed.ActionNetworkManage, p+"/:net", r.modifyNet)
+	del(seedbed.ActionNetworkManage, p+"/:net", func(ctx context.Context, c *fiber.Ctx, _ *fields) error {
+		n, err := r.ownNet(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := r.Store.DeleteNetwork(ctx, n.Name); err != nil {
+			return err
+		}
+		return say(c, "Network '%s' removed successfully!", netInfoOf(n).Description)
+	})
+	get(seedbed.ActionLeaseRead, p+"/:net/lease", r.netLeases)
+	get(seedbed.ActionLeaseRead, p+"/:net/lease/:mac", r.netLeases)
 }
 
-// net returns the network that the path names, by name or number.
-func (r *router) net(ctx context.Context, c *fiber.Ctx) (seedbed.Network, error) {
+// shownName is the name of a network in requests of its own project, and of the default project in those of others.
+func shownName(n seedbed.Network) string { return seedbed.ShortName(n.Name) }
+
+// nets returns the networks that PVC's clients see: those of the caller's project, and those that the default project
+// publishes to it and that have the name of none of its own.
+func (r *router) nets(ctx context.Context, who server.Caller) ([]seedbed.Network, error) {
 	all, err := r.Store.Networks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{}
+	for _, n := range all {
+		if seedbed.ProjectOf(n.Name) == who.Project {
+			own[shownName(n)] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(n seedbed.Network) bool {
+		switch seedbed.ProjectOf(n.Name) {
+		case who.Project:
+			return false
+		case seedbed.DefaultProject:
+			return own[n.Name] || !n.Published.Lets(who.Project, n.Name)
+		}
+		return true
+	}), nil
+}
+
+// net returns the network that the path names, by name, number or description.
+func (r *router) net(ctx context.Context, c *fiber.Ctx) (seedbed.Network, error) {
+	all, err := r.nets(ctx, server.CallerOf(c))
 	if err != nil {
 		return seedbed.Network{}, err
 	}
 	want := strings.TrimSpace(server.Param(c, "net"))
 	for _, same := range []func(seedbed.Network) bool{
-		func(n seedbed.Network) bool { return n.Name == want },
+		func(n seedbed.Network) bool { return shownName(n) == want },
 		func(n seedbed.Network) bool { return strconv.FormatInt(vniOf(n.Name), 10) == want },
+		func(n seedbed.Network) bool { return n.Description == want && want != "" },
 	} {
 		if at := slices.IndexFunc(all, same); at >= 0 {
 			return all[at], nil
 		}
 	}
 	return seedbed.Network{}, refused(fiber.StatusNotFound, noNet)
+}
+
+// ownNet is net for a request that changes the network.
+func (r *router) ownNet(ctx context.Context, c *fiber.Ctx) (seedbed.Network, error) {
+	n, err := r.net(ctx, c)
+	if _, absent := errors.AsType[*refusal](err); absent {
+		return n, refused(fiber.StatusBadRequest, `ERROR: Could not find network "%s" in the cluster!`, server.Param(c, "net"))
+	}
+	if who := server.CallerOf(c); err == nil && seedbed.ProjectOf(n.Name) != who.Project {
+		return n, refused(fiber.StatusForbidden, `The network "%s" belongs to the project %s.`, shownName(n), seedbed.ProjectOf(n.Name))
+	}
+	return n, err
 }

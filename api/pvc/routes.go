@@ -59,7 +59,7 @@ func (r *router) routes() []route {
 	get(server.Anyone, "/status/primary_node", r.primaryNode)
 	r.vmRoutes(t, get, post)
 	r.nodeRoutes("/node", get)
-	r.netRoutes("/network", get)
+	r.netRoutes("/network", get, post, put, del)
 	r.volumeReadRoutes("/storage/ceph/volume", get)
 	get(seedbed.ActionJobRead, "/tasks", r.tasks)
 	get(seedbed.ActionJobRead, "/tasks/:id", r.task)

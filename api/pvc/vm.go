@@ -115,6 +115,7 @@ const firstPrivateVNI = 1 << 24
 // vniOf returns the number of a network, which PVC's client requires. It is the network's name if
 // that is a VNI, and otherwise a number above all VNIs that is derived from the name.
 func vniOf(network string) int64 {
+	network = seedbed.ShortName(network)
 	if n, err := strconv.ParseInt(network, 10, 64); err == nil && n >= 0 && n < firstPrivateVNI && strconv.FormatInt(n, 10) == network {
 		return n
 	}

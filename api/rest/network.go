@@ -3,11 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"net/netip"
 	"net/url"
-	"slices"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -38,7 +34,7 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := r.placesNetwork(server.CallerOf(c), n); err != nil {
+	if err := r.Places(server.CallerOf(c), n); err != nil {
 		return err
 	}
 	confines := wire.NetworkChange{Identity: orNil(req.Identity), Allow: orNil(req.Allow)}
@@ -70,49 +66,16 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 		n.Gateway = n.Prefix.Masked().Addr().Next()
 	}
 	if n.Bridge == "" {
-		n.Bridge = bridgeOf(n.Name)
+		n.Bridge = seedbed.BridgeOf(n.Name)
+	}
+	var err error
+	if n.DNS, err = r.DefaultResolvers(); err != nil {
+		return n, err
 	}
 	if req.DNS != nil {
 		n.DNS = *req.DNS
-	} else if r.Resolvers != nil {
-		var err error
-		if n.DNS, err = r.Resolvers(); err != nil {
-			return n, err
-		}
 	}
 	return n, n.Check()
-}
-
-// bridgeOf returns the name of the bridge of a network that was given none: sb- and the start of the digest of the
-// network's qualified name, since an interface has a shorter name than a network.
-func bridgeOf(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return "sb-" + hex.EncodeToString(sum[:6])
-}
-
-// placesNetwork refuses a network of a project whose addresses the project may not choose: guests of a network take
-// these addresses from the nodes.
-func (r *router) placesNetwork(who server.Caller, n seedbed.Network) error {
-	within := func(p netip.Prefix) bool { return p.Bits() <= n.Prefix.Bits() && p.Contains(n.Prefix.Addr()) }
-	switch {
-	case who.Home || slices.ContainsFunc(r.NetworkPrefixes, within):
-		return nil
-	case len(r.NetworkPrefixes) == 0:
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+
-			"(network.project_prefixes is empty): an administrator of the installation can make one for the project", who.Name, who.Project)
-	}
-	return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
-		who.Name, who.Project, n.Prefix, joined(r.NetworkPrefixes))
-}
-
-func joined(all []netip.Prefix) (text string) {
-	for i, p := range all {
-		if i > 0 {
-			text += ", "
-		}
-		text += p.String()
-	}
-	return text
 }
 
 // protects refuses the name of a bridge, and a change of how a network identifies and confines guests, unless the

@@ -81,20 +81,21 @@ type NetworkRequest struct {
 
 // NetworkChange changes a network. Nil fields change nothing. Lists and Allow replace the previous value.
 type NetworkChange struct {
-	Kind       *seedbed.NetworkKind        `json:"kind,omitempty"`
-	DNS        *[]netip.Addr               `json:"dns,omitempty"`
-	DHCP       *bool                       `json:"dhcp,omitempty"`
-	Range      *seedbed.AddrRange          `json:"range,omitempty"`
-	Kept       *[]seedbed.AddrRange        `json:"kept,omitempty"`
-	MTU        *int                        `json:"mtu,omitempty"`
-	Domain     *string                     `json:"domain,omitempty"`
-	Search     *[]string                   `json:"search,omitempty"`
-	NTP        *[]netip.Addr               `json:"ntp,omitempty"`
-	Routes     *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
-	BootServer *netip.Addr                 `json:"boot_server,omitempty"`
-	BootFile   *string                     `json:"boot_file,omitempty"`
-	Identity   *string                     `json:"identity,omitempty"`
-	Allow      *seedbed.NetworkPermissions `json:"allow,omitempty"`
+	Kind        *seedbed.NetworkKind        `json:"kind,omitempty"`
+	DNS         *[]netip.Addr               `json:"dns,omitempty"`
+	DHCP        *bool                       `json:"dhcp,omitempty"`
+	Description *string                     `json:"description,omitempty"`
+	Range       *seedbed.AddrRange          `json:"range,omitempty"`
+	Kept        *[]seedbed.AddrRange        `json:"kept,omitempty"`
+	MTU         *int                        `json:"mtu,omitempty"`
+	Domain      *string                     `json:"domain,omitempty"`
+	Search      *[]string                   `json:"search,omitempty"`
+	NTP         *[]netip.Addr               `json:"ntp,omitempty"`
+	Routes      *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
+	BootServer  *netip.Addr                 `json:"boot_server,omitempty"`
+	BootFile    *string                     `json:"boot_file,omitempty"`
+	Identity    *string                     `json:"identity,omitempty"`
+	Allow       *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
 
 // Apply makes the change to a network.
@@ -102,6 +103,7 @@ func (c NetworkChange) Apply(n *seedbed.Network) {
 	set(&n.Kind, c.Kind)
 	set(&n.DNS, c.DNS)
 	set(&n.DHCP, c.DHCP)
+	set(&n.Description, c.Description)
 	set(&n.Range, c.Range)
 	set(&n.Kept, c.Kept)
 	set(&n.MTU, c.MTU)

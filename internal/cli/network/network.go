@@ -39,7 +39,8 @@ func networks() cli.Resource[seedbed.Network] {
 
 func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 	return [][2]string{
-		{"name", n.Name}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()}, {"prefix", n.Prefix.String()},
+		{"name", n.Name}, {"description", n.Description}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()},
+		{"prefix", n.Prefix.String()},
 		{"gateway", n.Gateway.String()}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"mtu", cli.Number(n.MTU)},
 		{"dhcp", cli.YesNo(n.DHCP)}, {"dns", texts(n.DNS)}, {"domain", n.Domain}, {"search", strings.Join(n.Search, ", ")}, {"ntp", texts(n.NTP)},
 		{"routes", texts(cli.Each(n.Routes, func(r seedbed.NetworkRoute) route { return route(r) }))},
@@ -120,6 +121,7 @@ the bridge can forge.`,
 func settings() []cli.Flag {
 	return []cli.Flag{
 		{Field: "kind", Usage: "`KIND`: nat, routed or isolated"},
+		{Field: "description", Usage: "description as `TEXT`"},
 		{Field: "dhcp", Usage: "whether guests get their addresses by DHCP"},
 		{Field: "dns", Usage: "resolvers that DHCP announces, as `ADDRESSES` separated by commas (default: those of the control host)",
 			ParseAll: list("dns", netip.ParseAddr)},

@@ -1,0 +1,193 @@
+package pvc
+
+import (
+	"context"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"seedbed"
+	"seedbed/api/server"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// maxVNI is the largest identifier of a VXLAN (RFC 7348 5).
+const maxVNI = 1<<24 - 1
+
+// createNet makes a network as PVC's client asks for it. Its name is the VNI. With a gateway it has NAT, and without
+// one it is isolated.
+func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	vni, description := f.must("vni", "A valid VNI must be specified."), f.must("description", "A valid description must be specified.")
+	kind := f.must("nettype", "A valid nettype must be specified.")
+	if number, err := strconv.Atoi(vni); f.err == nil && (err != nil || number < 1 || number > maxVNI || strconv.Itoa(number) != vni) {
+		f.wrong("vni", "A valid VNI must be specified.")
+	}
+	if f.err == nil && kind != "managed" && kind != "bridged" {
+		f.wrong("nettype", "A valid nettype must be specified.")
+	}
+	n := seedbed.Network{Kind: seedbed.NetworkIsolated, MAC: seedbed.NewMAC(), DHCP: f.flag("dhcp4")}
+	n.Description, n.Domain = description, f.text("domain")
+	prefix := f.text("ip4_network")
+	switch {
+	case f.err != nil:
+		return f.err
+	case kind == "bridged":
+		return refused(fiber.StatusBadRequest,
+			"ERROR: Failed to add network. A network on a bridge of the host is not supported: add a managed one.")
+	case prefix == "":
+		return refused(fiber.StatusBadRequest,
+			"ERROR: Failed to add network. An IPv4 network must be specified: each VM has an address of it.")
+	}
+	var err error
+	if n.Prefix, err = netip.ParsePrefix(prefix); err != nil {
+		return refused(fiber.StatusBadRequest, `ERROR: Failed to add network. The IPv4 network "%s" is not a subnet such as 10.99.1.0/24.`,
+			seedbed.Clip(prefix))
+	}
+	if n.Name, err = server.CallerOf(c).Qualified("network", vni); err != nil {
+		return err
+	}
+	n.Bridge, n.Gateway = seedbed.BridgeOf(n.Name), n.Prefix.Masked().Addr().Next()
+	if n.DNS, err = r.DefaultResolvers(); err != nil {
+		return err
+	}
+	if n.DHCP && (f.text("dhcp4_start") == "" || f.text("dhcp4_end") == "") {
+		return refused(fiber.StatusBadRequest, "ERROR: DHCPv4 start and end addresses are required for a DHCPv4-enabled network.")
+	}
+	if err := netFields(f, &n); err != nil {
+		return err
+	}
+	if err := r.freeNet(ctx, server.CallerOf(c), n); err != nil {
+		return err
+	}
+	if err := r.Places(server.CallerOf(c), n); err != nil {
+		return err
+	}
+	if _, err := r.Store.CreateNetwork(ctx, n); err != nil {
+		return err
+	}
+	return say(c, "Network '%s' added successfully!", description)
+}
+
+// freeNet refuses the name or the description of another network that the caller sees.
+func (r *router) freeNet(ctx context.Context, who server.Caller, n seedbed.Network) error {
+	all, err := r.nets(ctx, who)
+	for _, other := range all {
+		switch {
+		case shownName(other) == shownName(n):
+			return refused(fiber.StatusBadRequest, "ERROR: A network with VNI '%s' already exists!", shownName(n))
+		case other.Description == n.Description || shownName(other) == n.Description:
+			return refused(fiber.StatusBadRequest, "ERROR: A network with description '%s' already exists!", n.Description)
+		}
+	}
+	return err
+}
+
+// modifyNet changes what the request has.
+func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	n, err := r.ownNet(ctx, c)
+	if err != nil {
+		return err
+	}
+	if prefix := f.text("ip4_network"); f.err == nil && prefix != "" && prefix != n.Prefix.String() {
+		return refused(fiber.StatusBadRequest, "ERROR: The IPv4 network cannot be changed: the VMs have addresses of it.")
+	}
+	if gateway := f.text("ip4_gateway"); f.err == nil && gateway != "" && gateway != n.Gateway.String() {
+		return refused(fiber.StatusBadRequest, "ERROR: The IPv4 gateway cannot be another address: the VMs have routes by it.")
+	}
+	_, err = r.Store.ChangeNetwork(ctx, n.Name, func(n *seedbed.Network) error {
+		if f.has("description") {
+			n.Description = f.text("description")
+		}
+		if f.has("domain") {
+			n.Domain = f.text("domain")
+		}
+		if f.has("dhcp4") {
+			n.DHCP = f.flag("dhcp4")
+		}
+		return netFields(f, n)
+	})
+	if err != nil {
+		return err
+	}
+	return say(c, "Network '%s' modified successfully!", server.Param(c, "net"))
+}
+
+// netFields sets the MTU, the resolvers, the gateway and the range that a request has. An empty gateway isolates the
+// network.
+func netFields(f *fields, n *seedbed.Network) error {
+	if f.text("ip6_network") != "" || f.text("ip6_gateway") != "" {
+		return refused(fiber.StatusBadRequest, "ERROR: IPv6 networks are not supported.")
+	}
+	if f.text("mtu") != "" {
+		n.MTU = f.number("mtu", "ERROR: The MTU must be an integer.")
+	}
+	if f.has("name_servers") {
+		n.DNS = []netip.Addr{}
+		for _, text := range f.list("name_servers") {
+			a, err := netip.ParseAddr(text)
+			if err != nil {
+				return refused(fiber.StatusBadRequest, `ERROR: The name server "%s" is not an address.`, seedbed.Clip(text))
+			}
+			n.DNS = append(n.DNS, a)
+		}
+	}
+	if f.has("ip4_gateway") {
+		n.Kind = seedbed.NetworkIsolated
+		if gateway := f.text("ip4_gateway"); gateway != "" {
+			a, err := netip.ParseAddr(gateway)
+			if err != nil {
+				return refused(fiber.StatusBadRequest, `ERROR: The IPv4 gateway "%s" is not an address.`, seedbed.Clip(gateway))
+			}
+			n.Kind, n.Gateway = seedbed.NetworkNAT, a
+		}
+	}
+	n.NAT = n.Kind == seedbed.NetworkNAT
+	if first, last := f.text("dhcp4_start"), f.text("dhcp4_end"); first+last != "" {
+		r, err := seedbed.ParseAddrRange(first + "-" + last)
+		if err != nil {
+			return refused(fiber.StatusBadRequest,
+				"ERROR: The DHCPv4 start and end addresses are not a range: expected two IPv4 addresses in order.")
+		}
+		n.Range = r
+	}
+	return f.err
+}
+
+// leaseRow is an address of a network as PVC shows it. All are reservations: an instance keeps its address.
+type leaseRow struct {
+	Hostname  string `json:"hostname"`
+	Addr      string `json:"ip4_address"`
+	MAC       string `json:"mac_address"`
+	Timestamp string `json:"timestamp"`
+}
+
+// netLeases answers the addresses of a network whose MAC addresses match the parameter limit, or the path.
+func (r *router) netLeases(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	text := f.text("limit")
+	if mac := server.Param(c, "mac"); mac != "" {
+		text = regexp.QuoteMeta(mac)
+	}
+	if f.err != nil {
+		return f.err
+	}
+	match, err := regexp.Compile("(?i)" + text)
+	if err != nil || len(text) > maxFields {
+		return refused(fiber.StatusBadRequest, "ERROR: The limit is not a regular expression.")
+	}
+	n, err := r.net(ctx, c)
+	if err != nil {
+		return refused(fiber.StatusBadRequest, `ERROR: Could not find network "%s" in the cluster!`, server.Param(c, "net"))
+	}
+	all, err := r.Store.NetworkLeases(ctx, server.CallerOf(c).Scope(), n.Name)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(l seedbed.NetworkLease) bool { return !match.MatchString(l.MAC.String()) })
+	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
+	row := func(l seedbed.NetworkLease) leaseRow {
+		return leaseRow{l.Instance, l.Addr.String(), l.MAC.String(), "static"}
+	}
+	return rows(c, all, row, "Lease not found.")
+}

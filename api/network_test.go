@@ -58,6 +58,11 @@ func TestNetworksOfAProject(t *testing.T) {
 	}
 	admin("GET", "/networks/wan", "", 200, `"bridge":"wan0"`)
 
+	// The audit log has what was before.
+	if r := s.do(t, "GET", "/api/v1/audit?limit=1000", "", "Seedbed-Project", "acme"); !strings.Contains(r.body, `"bridge":"sb-`) {
+		t.Errorf("the audit log has no network: %s", r.body)
+	}
+
 	// The quota counts them.
 	s.expect(t, "PUT", "/projects/acme/quota", `{"max_networks":2}`, 200)
 	admin("POST", "/networks", `{"name":"three","kind":"isolated","prefix":"10.200.0.0/24"}`, 403, "over its quota of networks")

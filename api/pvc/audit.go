@@ -13,6 +13,13 @@ func (r *router) shownComposed(ctx context.Context, who server.Caller, parts []s
 	if parts[0] == "vm" {
 		return r.Store.InstanceByName(ctx, who.Instance(parts[1]))
 	}
+	if parts[0] == "network" && len(parts) > 1 {
+		n, err := r.netNamed(ctx, who, parts[1])
+		if err != nil {
+			return nil, err
+		}
+		return netInfoOf(n), nil
+	}
 	if parts[0] != "provisioner" {
 		return nil, nil
 	}

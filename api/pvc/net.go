@@ -132,13 +132,18 @@ func (r *router) nets(ctx context.Context, who server.Caller) ([]seedbed.Network
 	}), nil
 }
 
-// net returns the network that the path names, by name, number or description.
+// net returns the network that the path names.
 func (r *router) net(ctx context.Context, c *fiber.Ctx) (seedbed.Network, error) {
-	all, err := r.nets(ctx, server.CallerOf(c))
+	return r.netNamed(ctx, server.CallerOf(c), server.Param(c, "net"))
+}
+
+// netNamed returns the network with that name, number or description.
+func (r *router) netNamed(ctx context.Context, who server.Caller, want string) (seedbed.Network, error) {
+	all, err := r.nets(ctx, who)
 	if err != nil {
 		return seedbed.Network{}, err
 	}
-	want := strings.TrimSpace(server.Param(c, "net"))
+	want = strings.TrimSpace(want)
 	for _, same := range []func(seedbed.Network) bool{
 		func(n seedbed.Network) bool { return shownName(n) == want },
 		func(n seedbed.Network) bool { return strconv.FormatInt(vniOf(n.Name), 10) == want },

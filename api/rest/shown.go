@@ -24,7 +24,7 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 	case "templates", "userdata", "scripts", "ovas":
 		return r.shownObject(ctx, who, parts)
 	case "networks":
-		return r.Store.Network(ctx, name)
+		return shownUsed(ctx, r, who, seedbed.PublishedNetwork, name, r.Store.Network)
 	case "nodes":
 		return r.shownNodeSettings(ctx, name)
 	case "projects":

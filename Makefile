@@ -17,7 +17,7 @@ PURE    := seedbedd seedbed-metadata seedbed
 # Only the worker links C: libvirt, librados, librbd. Debian 12 has Ceph Pacific.
 TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
 
-.PHONY: help run test test-long soak vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision profile-metadata bench-programs fuzz clean
+.PHONY: help run test test-long soak vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision bench-network profile-metadata bench-programs fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,6 +149,12 @@ bench-scripts: ## what the sandbox adds to a provisioning script, beside the bar
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/scripts
 	@bin/bench/scripts
+
+bench-network: ## how fast a node's networks are configured, beside ip and nft: two figures, in two minutes (root; docs/reference/benchmarks.md)
+	@internal/lab/packages.sh bench
+	@mkdir -p bin/bench
+	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/network
+	@bin/bench/network
 
 bench-provision: ## what the engine adds to an instance's making on real Ceph and libvirt: ten figures, in ten minutes (root)
 	@internal/lab/packages.sh test

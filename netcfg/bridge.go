@@ -167,6 +167,10 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 	if err != nil {
 		return append(problems, err)
 	}
+	filtered, err := readSysctl(keyRPFilterAll)
+	if err != nil {
+		return append(problems, err)
+	}
 	for _, n := range p.networks {
 		l, ok := now[n.Bridge]
 		if !ok {
@@ -175,7 +179,7 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 			}
 			continue
 		}
-		if err := m.ensureBridge(rt, n, l, p, addrs[l.index], fresh[n.Bridge]); err != nil {
+		if err := m.ensureBridge(rt, n, l, p, addrs[l.index], fresh[n.Bridge], filtered); err != nil {
 			failed(n, err)
 			continue
 		}
@@ -190,8 +194,10 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 
 // ensureBridge gives the bridge l of n its alias, addresses and switches, and brings it up last. A guest's frame to a
 // link-local group address passes the bridge table, so the bridge must not learn its sender: it would send frames for
-// another guest's MAC, or for any number of MACs, to that port.
-func (m *Manager) ensureBridge(rt *route, n seedbed.Network, l link, p *plan, addrs []address, fresh bool) error {
+// another guest's MAC, or for any number of MACs, to that port. filtered is the rp_filter of all interfaces.
+func (m *Manager) ensureBridge(
+	rt *route, n seedbed.Network, l link, p *plan, addrs []address, fresh bool, filtered int,
+) error {
 	if want := p.alias(n); l.alias != want {
 		if err := rt.setAlias(l, want); err != nil {
 			return fmt.Errorf("set alias of %s: %w", n.Bridge, err)
@@ -209,7 +215,7 @@ func (m *Manager) ensureBridge(rt *route, n seedbed.Network, l link, p *plan, ad
 		}
 	}
 	// Set the sysctls first: some affect how addresses behave.
-	if err := m.bridgeSysctls(n.Bridge, fresh); err != nil {
+	if err := m.bridgeSysctls(n.Bridge, fresh, filtered); err != nil {
 		return err
 	}
 	v6 := hasIPv6(n.Bridge)

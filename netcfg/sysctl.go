@@ -3,10 +3,13 @@ package netcfg
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
@@ -37,12 +40,9 @@ func (m *Manager) hostSysctls(p *plan) error {
 	return nil
 }
 
-// bridgeSysctls sets the sysctls of one bridge; fresh says whether the bridge is new.
-func (m *Manager) bridgeSysctls(bridge string, fresh bool) error {
-	all, err := readSysctl(keyRPFilterAll)
-	if err != nil {
-		return err
-	}
+// bridgeSysctls sets the sysctls of one bridge; fresh says whether the bridge is new, and all is the rp_filter of all
+// interfaces.
+func (m *Manager) bridgeSysctls(bridge string, fresh bool, all int) error {
 	want := []struct {
 		key   string
 		value int
@@ -105,8 +105,8 @@ func (m *Manager) setSysctl(key string, want int, first bool) error {
 }
 
 func readSysctl(key string) (int, error) {
-	b, err := os.ReadFile(sysctlPath(key))
-	if os.IsNotExist(err) {
+	b, err := readAtOnce(sysctlPath(key))
+	if errors.Is(err, fs.ErrNotExist) {
 		return 0, seedbed.Errorf(seedbed.ErrNotFound, "sysctl %s does not exist in this kernel", sysctlName(key))
 	}
 	if err != nil {
@@ -117,6 +117,22 @@ func readSysctl(key string) (int, error) {
 		return 0, fmt.Errorf("sysctl %s: %w", sysctlName(key), err)
 	}
 	return v, nil
+}
+
+// readAtOnce reads a small file of the kernel with one call. A node with a thousand networks has as many times ten of
+// these, and os.ReadFile would poll each.
+func readAtOnce(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 64)
+	n, err := unix.Read(fd, b)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return b[:n], nil
 }
 
 func sysctlPath(key string) string { return filepath.Join("/proc/sys", key) }

@@ -9,7 +9,9 @@ import (
 
 // checkNICs returns ErrInvalid if a request cannot have the NICs that it asks for, made from the profile p.
 func checkNICs(req seedbed.Request, p seedbed.Profile) error {
-	bad := func(format string, args ...any) error { return seedbed.Errorf(seedbed.ErrInvalid, "nics: "+format, args...) }
+	bad := func(format string, args ...any) error {
+		return seedbed.Errorf(seedbed.ErrInvalid, "nics: "+format, args...)
+	}
 	switch {
 	case req.Network != "":
 		return bad("network %s is given as well: expected only one of them", seedbed.Clip(req.Network))

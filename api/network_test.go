@@ -57,6 +57,10 @@ func TestNetworksOfAProject(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	admin("GET", "/networks/wan", "", 200, `"bridge":"wan0"`)
+	admin("PATCH", "/networks/wan", `{"mtu":1400}`, 200)
+	admin("PATCH", "/networks/wan", `{"kind":"nat"}`, 403, "cannot have the prefix")
+	admin("PUT", "/network/wan?ip4_gateway=", "", 403, "cannot have the prefix")
+	admin("PATCH", "/networks/lan", `{"kind":"isolated"}`, 200)
 
 	// The audit log has what was before.
 	if r := s.do(t, "GET", "/api/v1/audit?limit=1000", "", "Seedbed-Project", "acme"); !strings.Contains(r.body, `"bridge":"sb-`) {

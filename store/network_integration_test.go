@@ -83,17 +83,18 @@ func (h *hostPair) noDeadlocks() {
 func TestPostgresNetworkOrder(t *testing.T) {
 	t.Parallel()
 	h := openHostPair(t)
+	do(h.db.CreateProject(h.ctx, seedbed.Project{Name: "acme"}))(t)
 	for i, network := range []string{"a", "b", "c"} {
-		do(h.db.CreateNetwork(h.ctx, seedbed.Network{Name: network, Bridge: "br" + network, MAC: seedbed.NewMAC(),
+		do(h.db.CreateNetwork(h.ctx, seedbed.Network{Name: "acme/" + network, Bridge: "br" + network, MAC: seedbed.NewMAC(),
 			Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, byte(i), 0}), 24), Gateway: netip.AddrFrom4([4]byte{10, 99, byte(i), 1})}))(t)
 	}
 	// Nobody gets c for now. Without an order, each host would have locked its first network by then.
-	release := h.hold(`UPDATE network SET nat = nat WHERE name = 'c'`)
+	release := h.hold(`UPDATE network SET nat = nat WHERE name = 'acme/c'`)
 	var making sync.WaitGroup
 	for i, networks := range [][]string{{"a", "c", "b"}, {"b", "c", "a"}} {
 		instance := seedbed.Instance{ID: seedbed.NewInstanceID(), Name: fmt.Sprintf("web%d", i), VCPUs: 1, Memory: seedbed.GiB}
 		for n, network := range networks {
-			instance.NICs = append(instance.NICs, seedbed.NIC{Index: n, MAC: seedbed.NewMAC(), Network: network})
+			instance.NICs = append(instance.NICs, seedbed.NIC{Index: n, MAC: seedbed.NewMAC(), Network: "acme/" + network})
 		}
 		making.Go(func() {
 			if _, err := h.hosts[i].Accept(h.ctx,

@@ -106,7 +106,11 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		if f.has("dhcp4") {
 			n.DHCP = f.flag("dhcp4")
 		}
-		return netFields(f, n)
+		was := n.Kind
+		if err := netFields(f, n); err != nil || n.Kind == was {
+			return err
+		}
+		return r.Places(server.CallerOf(c), *n)
 	})
 	if err != nil {
 		return err

@@ -111,8 +111,11 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 		if err := server.Matches(c, server.ContentTag(*n)); err != nil {
 			return err
 		}
-		req.Apply(n)
-		return nil
+		was := n.Kind
+		if req.Apply(n); n.Kind == was {
+			return nil
+		}
+		return r.Places(server.CallerOf(c), *n)
 	})
 	if err != nil {
 		return err

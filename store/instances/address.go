@@ -72,7 +72,7 @@ func batchNetwork(ctx context.Context, b *groupcommit.Batch, name string) (seedb
 // are left out.
 func LockNetworks(ctx context.Context, b *groupcommit.Batch, names []string) error {
 	return sqldb.InOrder(names, func(name string) error {
-		if seedbed.CheckName("network", name) != nil {
+		if seedbed.CheckName("network", seedbed.ShortName(name)) != nil {
 			return nil
 		}
 		if _, err := batchNetwork(ctx, b, name); err != nil && !errors.Is(err, seedbed.ErrInvalid) {

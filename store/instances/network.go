@@ -66,13 +66,14 @@ func settled(n seedbed.Network) seedbed.Network {
 // holdNetworks returns a project, and locks what keeps transactions apart that add networks to any project or
 // change what these reach.
 func holdNetworks(ctx context.Context, tx *sqldb.Tx, project string) (in seedbed.Project, err error) {
-	return in, sqldb.InOrder([]string{project, seedbed.DefaultProject}, func(name string) error {
+	err = sqldb.InOrder([]string{project, seedbed.DefaultProject}, func(name string) error {
 		held, err := access.HoldProject(ctx, tx, name)
 		if name == project {
 			in = held
 		}
 		return err
 	})
+	return in, err
 }
 
 func insertNetwork(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {

@@ -79,7 +79,7 @@ func (b *batch) elements(c *nftables.Conn, t *table, ref *nftables.Table, have s
 		}
 		kernel := make(map[string]string, len(list))
 		for _, e := range list {
-			kernel[string(e.Key)] = string(e.Val)
+			kernel[string(e.Key)] = t.sets[i].valueOf(e)
 		}
 		ch := t.sets[i].against(p, kernel)
 		changed += len(ch.gone) + len(ch.added)

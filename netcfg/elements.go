@@ -20,7 +20,7 @@ func (p *plan) digest() string {
 	}
 	h := sha256.New()
 	for _, n := range p.networks {
-		fmt.Fprintf(h, "network %s %s %v\n", n.Bridge, n.MAC, n.Allow)
+		fmt.Fprintf(h, "network %s %s %v %s %t %s %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.Prefix, n.DNS)
 	}
 	for _, b := range p.closed {
 		fmt.Fprintf(h, "closed %s\n", b)
@@ -43,9 +43,7 @@ func (s *set) each(p *plan, fn func(key, value string)) {
 	case s.size != 0:
 		return // only the rules fill it
 	case s.of == nil:
-		for _, key := range s.fixed(p) {
-			fn(key, "")
-		}
+		s.fixed(p, fn)
 		return
 	}
 	for i := range p.ports {
@@ -58,20 +56,32 @@ func (s *set) each(p *plan, fn func(key, value string)) {
 // change is what to remove from a set and then what to add to it. A key whose value changes is in
 // both.
 type change struct {
+	of          *set
 	gone, added []nftables.SetElement
 }
 
-func (c *change) take(key, value string) { c.gone = append(c.gone, element(key, value)) }
-func (c *change) add(key, value string)  { c.added = append(c.added, element(key, value)) }
+func (c *change) take(key, value string) { c.gone = append(c.gone, c.of.element(key, value)) }
+func (c *change) add(key, value string)  { c.added = append(c.added, c.of.element(key, value)) }
 
-func element(key, value string) nftables.SetElement {
+func (s *set) element(key, value string) nftables.SetElement {
+	if s.interval {
+		return nftables.SetElement{Key: []byte(key), KeyEnd: []byte(value)}
+	}
 	return nftables.SetElement{Key: []byte(key), Val: []byte(value)}
+}
+
+// valueOf is the opposite of element.
+func (s *set) valueOf(e nftables.SetElement) string {
+	if s.interval {
+		return string(e.KeyEnd)
+	}
+	return string(e.Val)
 }
 
 // between returns the difference between the elements of a set in two plans. It does not query the
 // kernel.
 func (s *set) between(before, after *plan) change {
-	var c change
+	c := change{of: s}
 	if s.of == nil {
 		have := map[string]string{}
 		s.each(before, func(k, v string) { have[k] = v })
@@ -118,7 +128,7 @@ func (s *set) between(before, after *plan) change {
 
 // against returns the difference between the elements in the kernel and those of the plan.
 func (s *set) against(p *plan, have map[string]string) change {
-	var c change
+	c := change{of: s}
 	kept := 0
 	s.each(p, func(key, value string) {
 		v, ok := have[key]

@@ -81,13 +81,6 @@ func toGroup() exprs {
 func ipSaddr(a netip.Addr) exprs { return network(12, a.AsSlice()...) }
 func ipDaddr(a netip.Addr) exprs { return network(16, a.AsSlice()...) }
 
-func ipSaddrIn(p netip.Prefix) exprs { return addrIn(12, p) }
-func ipDaddrIn(p netip.Prefix) exprs { return addrIn(16, p) }
-func addrIn(offset uint32, p netip.Prefix) exprs {
-	mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-p.Bits()))
-	return masked(network(offset, p.Masked().Addr().AsSlice()...), mask...)
-}
-
 // ipFragment is "ip frag-off & 0x3fff != 0": more fragments follow, or this is not the first.
 func ipFragment() exprs { return not(masked(network(6, 0, 0), 0x3f, 0xff)) }
 
@@ -98,9 +91,6 @@ func icmp(typ byte) exprs                 { return cat(l4proto(unix.IPPROTO_ICMP
 func icmp6(typ byte) exprs                { return cat(l4proto(unix.IPPROTO_ICMPV6), transport(0, typ)) }
 func ipv4() exprs                         { return meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV4) }
 func ipv6() exprs                         { return meta(expr.MetaKeyNFPROTO, unix.NFPROTO_IPV6) }
-
-func iifname(s string) exprs { return meta(expr.MetaKeyIIFNAME, ifname(s)...) }
-func oifname(s string) exprs { return meta(expr.MetaKeyOIFNAME, ifname(s)...) }
 
 // iifGuest matches the name of a guest's interface (seedbed.NICID.Tap): "sb" and at least one
 // digit.

@@ -160,7 +160,7 @@ func (t *table) create(c *nftables.Conn, ref *nftables.Table, version string, p 
 
 func (s *set) nft(ref *nftables.Table) *nftables.Set {
 	out := &nftables.Set{Table: ref, Name: s.name, KeyType: s.key, Concatenation: s.concat,
-		IsMap: s.value.Bytes != 0, DataType: s.value,
+		IsMap: s.value.Bytes != 0, DataType: s.value, Interval: s.interval,
 		Dynamic: s.size != 0, HasTimeout: s.timeout != 0, Timeout: s.timeout, Size: s.size}
 	if !s.concat {
 		out.KeyByteOrder = binaryutil.NativeEndian // nft list needs it to show interface names
@@ -179,7 +179,7 @@ func (s *set) fill(c *nftables.Conn, to *nftables.Set, p *plan) error {
 		block = block[:0]
 	}
 	s.each(p, func(key, value string) {
-		if block = append(block, element(key, value)); len(block) == elementsPerMessage {
+		if block = append(block, s.element(key, value)); len(block) == elementsPerMessage {
 			send()
 		}
 	})

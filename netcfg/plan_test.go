@@ -101,7 +101,7 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
-// TestVersion: it follows the rules and not the elements.
+// TestVersion: it follows the rules and not the elements, which are all that networks and ports are.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	versions := func(s lists, o Options) [2]string {
@@ -134,9 +134,12 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%d fragments must change the inet table alone", n)
 		}
 	}
-	s.Networks[0].NAT = false
-	if got := versions(s, Options{}); got[0] != base[0] || got[1] == base[1] {
-		t.Error("NAT off must change the inet table alone")
+	s.Networks[0].Kind, s.Networks[0].NAT = seedbed.NetworkRouted, false
+	if got := versions(s, Options{}); got != base {
+		t.Error("a network of another kind changed the rules")
+	}
+	if got := versions(lists{}, Options{}); got != base {
+		t.Error("no network changed the rules")
 	}
 }
 

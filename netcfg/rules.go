@@ -29,11 +29,13 @@ type set struct {
 	key    nftables.SetDatatype
 	concat bool
 	value  nftables.SetDatatype // zero for a set
+	// interval is whether each element is a range of keys, of which the value is the last.
+	interval bool
 	// of returns the element of a port, whose key begins with its tap; ok is false if the port has
 	// none. It is nil for a set that does not depend on ports.
 	of func(p *plan, t *port) (key, value string, ok bool)
-	// fixed returns the elements of a set without of.
-	fixed func(p *plan) []string
+	// fixed adds the elements of a set without of.
+	fixed func(p *plan, add func(key, value string))
 	// size bounds a set that the rules fill, which has neither of nor fixed; zero for any other.
 	// timeout is how long such a set keeps an element; zero if its rule decides.
 	size    uint32
@@ -60,7 +62,7 @@ type rule struct {
 func (t *table) version() (string, error) {
 	h := sha256.New()
 	for _, s := range t.sets {
-		fmt.Fprintf(h, "set %s %s %t %s %s %d\n", s.name, s.key.Name, s.concat, s.value.Name, s.timeout, s.size)
+		fmt.Fprintf(h, "set %s %s %t %t %s %s %d\n", s.name, s.key.Name, s.concat, s.interval, s.value.Name, s.timeout, s.size)
 	}
 	for _, c := range t.chains {
 		fmt.Fprintf(h, "chain %s %s %d\n", c.name, c.typ, c.prio)

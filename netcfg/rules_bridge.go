@@ -15,6 +15,7 @@ func arpSha() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 
 func arpSpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 14, 4) }
 func arpTpa() *expr.Payload     { return load(expr.PayloadBaseNetworkHeader, 2, 24, 4) }
 func ipSource() *expr.Payload   { return load(expr.PayloadBaseNetworkHeader, 2, 12, 4) }
+func ipTarget() *expr.Payload   { return load(expr.PayloadBaseNetworkHeader, 2, 16, 4) }
 func dhcpChaddr() *expr.Payload { return load(expr.PayloadBaseTransportHeader, 2, 8+28, 6) }
 
 // igmpQuery is the type of an IGMP query (RFC 3376). The bridge takes the port of a querier for that

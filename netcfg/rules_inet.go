@@ -7,8 +7,6 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-
-	"seedbed"
 )
 
 var zeroAddr = netip.IPv4Unspecified()
@@ -16,16 +14,17 @@ var zeroAddr = netip.IPv4Unspecified()
 func markValue(m uint32) []byte { return binary.NativeEndian.AppendUint32(nil, m) }
 
 // inetTable returns the table that protects the node from its guests and lets their traffic out. It
-// affects only packets from or to a managed bridge.
+// affects only packets from or to a managed bridge. As in bridgeTable, the rules do not depend on the
+// networks: a packet passes as few of them with a thousand networks as with one, and a change of one
+// network is a change of elements.
 func inetTable(p *plan) *table {
 	filter, nat := nftables.ChainTypeFilter, nftables.ChainTypeNAT
 	return &table{
 		family: nftables.TableFamilyINet,
 		sets: append([]set{
 			ports(),
-			{name: "bridges", key: nftables.TypeIFName, fixed: bridgeElements},
 			connections(),
-		}, fragmentSets()...),
+		}, append(networkSets(), fragmentSets()...)...),
 		chains: []chain{
 			{name: "fragments", rules: fragmentRules(p)},
 			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},
@@ -33,7 +32,7 @@ func inetTable(p *plan) *table {
 			{name: "input", typ: filter, hook: nftables.ChainHookInput, prio: 0, rules: inputRules(p)},
 			{name: "forward", typ: filter, hook: nftables.ChainHookForward, prio: 0, rules: forwardRules(p)},
 			{name: "dnat", typ: nat, hook: nftables.ChainHookPrerouting, prio: -100, rules: dnatRules(p)},
-			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100, rules: snatRules(p)},
+			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100, rules: snatRules()},
 		},
 	}
 }
@@ -43,18 +42,6 @@ func ports() set {
 	return set{name: "ports", key: nftables.TypeIFName, of: func(_ *plan, t *port) (string, string, bool) {
 		return string(t.tap[:]), "", true
 	}}
-}
-
-// bridgeElements returns the bridges that the node is protected from.
-func bridgeElements(p *plan) []string {
-	var out []string
-	for _, n := range p.networks {
-		out = append(out, string(ifname(n.Bridge)))
-	}
-	for _, b := range p.closed {
-		out = append(out, string(ifname(b)))
-	}
-	return out
 }
 
 const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
@@ -86,20 +73,12 @@ func inputRules(p *plan) []rule {
 	rules = append(rules,
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
 		rule{"ping", cat(icmp(8), accept())},
-		rule{"DHCP", cat(dport(udp, 67), accept())})
-	for _, n := range p.networks {
-		rules = append(rules, rule{"metadata of " + n.Name + ", from the link", cat(iifname(n.Bridge), ipv4(), ipSaddrIn(n.Prefix),
-			ipDaddr(MetadataAddr), dport(tcp, p.metadataPort), marked, accept())})
-	}
-	for _, n := range p.networks {
-		for _, d := range n.DNS {
-			from := cat(iifname(n.Bridge), ipv4(), ipDaddr(d))
-			rules = append(rules,
-				rule{"DNS of " + n.Name, cat(from, dport(udp, 53), accept())},
-				rule{"DNS over TCP of " + n.Name, cat(from, dport(tcp, 53), accept())})
-		}
-	}
-	return append(rules, rule{"the host is closed to guests", drop()})
+		rule{"DHCP", cat(dport(udp, 67), accept())},
+		rule{"metadata, from the link", cat(ipDaddr(MetadataAddr), dport(tcp, p.metadataPort), marked, pair(ipSource(), "prefixes"), accept())},
+		rule{"DNS", cat(dport(udp, 53), pair(ipTarget(), "dns"), accept())},
+		rule{"DNS over TCP", cat(dport(tcp, 53), pair(ipTarget(), "dns"), accept())},
+		rule{"the host is closed to guests", drop()})
+	return rules
 }
 
 // forwardRules let the guests of networks with NAT and of routed ones reach other networks, and block
@@ -107,30 +86,21 @@ func inputRules(p *plan) []rule {
 // of a guest's packet, it leaves only from such a network and with an address of it: it may look like one of
 // another network's connection. The rules see packets between two guests of one bridge only with br_netfilter.
 func forwardRules(p *plan) []rule {
-	rules := []rule{
+	within := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 2},
+		&expr.Lookup{SourceRegister: 1, SetName: "within"}}
+	out, into := notIn(expr.MetaKeyOIFNAME, "bridges"), notIn(expr.MetaKeyIIFNAME, "bridges")
+	return []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"not ours", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},
+		{"within a network", cat(within, accept())},
+		{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())},
+		{"out of a network", cat(ipv4(), in(expr.MetaKeyIIFNAME, "outside"), out, pair(ipSource(), "prefixes"), accept())},
+		{"answers to a network with NAT", cat(in(expr.MetaKeyOIFNAME, "nat"), into, ctState(known), accept())},
+		{"into a routed network", cat(ipv4(), in(expr.MetaKeyOIFNAME, "routed"), into, accept())},
+		{"everything else", drop()},
 	}
-	for _, n := range p.networks {
-		rules = append(rules, rule{"within " + n.Name, cat(iifname(n.Bridge), oifname(n.Bridge), accept())})
-	}
-	rules = append(rules,
-		rule{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())})
-	for _, n := range p.networks {
-		if !n.Kind.Outside() {
-			continue
-		}
-		into := rule{"into " + n.Name, cat(notIn(expr.MetaKeyIIFNAME, "bridges"), oifname(n.Bridge), ipv4(), accept())}
-		if n.NAT {
-			into = rule{"answers to " + n.Name, cat(notIn(expr.MetaKeyIIFNAME, "bridges"), oifname(n.Bridge), ctState(known), accept())}
-		}
-		rules = append(rules,
-			rule{"out of " + n.Name, cat(iifname(n.Bridge), ipv4(), ipSaddrIn(n.Prefix), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
-			into)
-	}
-	return append(rules, rule{"everything else", drop()})
 }
 
 // dnatRules redirect guests' metadata requests to the port of the server.
@@ -155,16 +125,9 @@ func dnatRules(p *plan) []rule {
 	return rules
 }
 
-func snatRules(p *plan) []rule {
-	var rules []rule
-	for _, n := range p.networks {
-		if n.NAT {
-			rules = append(rules, rule{"NAT of " + n.Name, masquerade(n)})
-		}
-	}
-	return rules
-}
-
-func masquerade(n seedbed.Network) exprs {
-	return cat(ipv4(), ipSaddrIn(n.Prefix), not(ipSaddr(n.Gateway)), notIn(expr.MetaKeyOIFNAME, "bridges"), exprs{&expr.Masq{}})
+// snatRules give what leaves a network with NAT the address of the node. The kernel says in postrouting by which
+// bridge a packet came, since Linux 5.7.
+func snatRules() []rule {
+	return []rule{{"NAT", cat(ipv4(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"), pair(ipSource(), "prefixes"),
+		exprs{&expr.Masq{}})}}
 }

@@ -32,18 +32,12 @@ func trackingRules(p *plan, key expr.MetaKey) []rule {
 	}
 	if key == expr.MetaKeyIIFNAME {
 		rules = append(rules, toFragments()...)
+		rules = append(rules, rule{"out of a network",
+			cat(ipv4(), in(key, "outside"), notPair(ipTarget(), "prefixes"), toAnotherHost(), accept())})
 	}
-	for i, zone := range p.zones() {
-		n := p.networks[i]
-		at := iifname(n.Bridge)
-		if key == expr.MetaKeyOIFNAME {
-			at = oifname(n.Bridge)
-		} else if n.Kind.Outside() {
-			rules = append(rules, rule{"out of " + n.Name, cat(at, ipv4(), not(ipDaddrIn(n.Prefix)), toAnotherHost(), accept())})
-		}
-		rules = append(rules, rule{"zone of " + n.Name, cat(at, setZone(zone))})
-	}
-	return rules
+	return append(rules, rule{"the zone of a network", exprs{&expr.Meta{Key: key, Register: 1},
+		&expr.Lookup{SourceRegister: 1, SetName: "zones", DestRegister: 1, IsDestRegSet: true},
+		&expr.Ct{Key: expr.CtKeyZONE, Register: 1, SourceRegister: true}}})
 }
 
 // untracked keeps connections to the metadata service out of the connection table, which a guest
@@ -82,11 +76,6 @@ func (p *plan) zones() []uint16 {
 		out = append(out, zone)
 	}
 	return out
-}
-
-func setZone(zone uint16) exprs {
-	return exprs{&expr.Immediate{Register: 1, Data: binary.NativeEndian.AppendUint16(nil, zone)},
-		&expr.Ct{Key: expr.CtKeyZONE, Register: 1, SourceRegister: true}}
 }
 
 // toAnotherHost matches packets whose destination is neither the node nor a group.

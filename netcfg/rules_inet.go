@@ -74,9 +74,10 @@ func inputRules(p *plan) []rule {
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
 		rule{"ping", cat(icmp(8), accept())},
 		rule{"DHCP", cat(dport(udp, 67), accept())},
-		rule{"metadata, from the link", cat(ipDaddr(MetadataAddr), dport(tcp, p.metadataPort), marked, pair(ipSource(), "prefixes"), accept())},
-		rule{"DNS", cat(dport(udp, 53), pair(ipTarget(), "dns"), accept())},
-		rule{"DNS over TCP", cat(dport(tcp, 53), pair(ipTarget(), "dns"), accept())},
+		rule{"metadata, from the link", cat(ipv4(), ipDaddr(MetadataAddr), dport(tcp, p.metadataPort), marked,
+			pair(ipSource(), "prefixes"), accept())},
+		rule{"DNS", cat(ipv4(), dport(udp, 53), pair(ipTarget(), "dns"), accept())},
+		rule{"DNS over TCP", cat(ipv4(), dport(tcp, 53), pair(ipTarget(), "dns"), accept())},
 		rule{"the host is closed to guests", drop()})
 	return rules
 }

@@ -144,9 +144,9 @@ func apply(ctx context.Context, dir string, networks int, out io.Writer) error {
 	return err
 }
 
-// unreadable is in the few rules that nft lists in a form that it does not read: of a range of interfaces, and of bytes
-// by their offset. None of them is about a single network.
-var unreadable = regexp.MustCompile(`"sb0\*"-|@ll,`)
+// unreadable is in the few rules that nft lists in a form that it does not read: of a range of interfaces, of bytes by
+// their offset, and of zones, whose map has no type in nft. None of them is about a single network.
+var unreadable = regexp.MustCompile(`"sb0\*"-|@ll,|ct zone set`)
 
 // keyword is a chain whose name nft lists and does not read.
 var keyword = regexp.MustCompile(`(?m)^\tchain (snat|dnat) \{$`)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/google/nftables"
 )
@@ -82,13 +83,16 @@ func (s *set) valueOf(e nftables.SetElement) string {
 // kernel.
 func (s *set) between(before, after *plan) change {
 	c := change{of: s}
+	alike := reflect.DeepEqual(before.networks, after.networks)
 	if s.of == nil {
+		if alike && slices.Equal(before.closed, after.closed) {
+			return c
+		}
 		have := map[string]string{}
 		s.each(before, func(k, v string) { have[k] = v })
 		return s.against(after, have)
 	}
 	a, b := before.ports, after.ports
-	alike := reflect.DeepEqual(before.networks, after.networks)
 	for len(a) > 0 || len(b) > 0 {
 		if alike && len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 			a, b = a[1:], b[1:]

@@ -70,7 +70,7 @@ func inputRules(p *plan) []rule {
 		rules = append(rules, rule{"metadata at " + a.String() + ", from the link", cat(ipv6(), linkLocal(), ip6Daddr(a),
 			dport(tcp, p.metadataPort), marked, accept())})
 	}
-	rules = append(rules,
+	return append(rules,
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
 		rule{"ping", cat(icmp(8), accept())},
 		rule{"DHCP", cat(dport(udp, 67), accept())},
@@ -79,7 +79,6 @@ func inputRules(p *plan) []rule {
 		rule{"DNS", cat(ipv4(), dport(udp, 53), pair(ipTarget(), "dns"), accept())},
 		rule{"DNS over TCP", cat(ipv4(), dport(tcp, 53), pair(ipTarget(), "dns"), accept())},
 		rule{"the host is closed to guests", drop()})
-	return rules
 }
 
 // forwardRules let the guests of networks with NAT and of routed ones reach other networks, and block

@@ -205,5 +205,5 @@ var (
 // contextValues are the files that may put values into a context: who asks and what is traced, and
 // where output goes.
 var contextValues = []string{
-	"access.go", "output.go",
+	"access.go", "job.go",
 }

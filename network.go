@@ -22,6 +22,9 @@ const (
 	// NetworkIsolated: guests reach each other and the services of their node, such as metadata. DHCP hands
 	// out no default route.
 	NetworkIsolated NetworkKind = "isolated"
+	// NetworkBridged: guests are hosts of the network that the node reaches by an interface, the uplink. That
+	// network has its own routers. Addresses come from Seedbed or, without a prefix, from its DHCP server.
+	NetworkBridged NetworkKind = "bridged"
 )
 
 // Outside reports whether the guests of such a network reach networks outside the node.
@@ -37,9 +40,15 @@ type Network struct {
 	// MAC is the bridge's own address. It is chosen once and kept.
 	MAC MAC `json:"mac"`
 	// Prefix is the subnet of the guests, and Gateway the bridge's address in it. An isolated network's
-	// gateway is the address of DHCP alone.
+	// gateway is the address of DHCP alone. A bridged network's is a router that is not Seedbed's. It may
+	// have none, and no prefix.
 	Prefix  netip.Prefix `json:"prefix"`
 	Gateway netip.Addr   `json:"gateway"`
+	// Uplink is the interface of each node by which guests of a bridged network reach it: a bridge of the
+	// node, or an interface that the node does not use itself. A node may give it another name.
+	Uplink string `json:"uplink,omitempty"`
+	// VLAN is the tag of the network on the uplink (IEEE 802.1Q); 0 means untagged.
+	VLAN int `json:"vlan,omitempty"`
 	// DNS are the resolvers that DHCP hands out.
 	DNS []netip.Addr `json:"dns"`
 	// NAT is set for the kind nat. Nodes of releases before 0.4.0 read it instead of Kind.
@@ -108,6 +117,7 @@ type NetworkLease struct {
 // The bounds of a network's settings. DHCP has room for no more.
 const (
 	minMTU, maxMTU  = 1280, 9216 // IPv6 needs at least 1,280 (RFC 8200 5)
+	maxVLAN         = 4094       // IEEE 802.1Q 9.6
 	maxNetworkDNS   = 8
 	maxNetworkNTP   = 4
 	maxNetworkKept  = 64
@@ -131,30 +141,72 @@ func (n Network) Check() error {
 		return err
 	}
 	switch {
-	case !n.Kind.Outside() && n.Kind != NetworkIsolated:
-		return bad("kind %q is unknown: expected nat, routed or isolated", Clip(string(n.Kind)))
+	case !n.Kind.Outside() && n.Kind != NetworkIsolated && n.Kind != NetworkBridged:
+		return bad("kind %q is unknown: expected nat, routed, isolated or bridged", Clip(string(n.Kind)))
 	case n.NAT != (n.Kind == NetworkNAT):
 		return bad("NAT is %t, and the kind %s", n.NAT, n.Kind)
 	case !ValidInterface(n.Bridge):
 		return bad("bridge %q is not an interface name: expected 1 to %d characters without blanks, '/' or ':'", Clip(n.Bridge), ifnameSize)
 	case n.MAC[0]&1 != 0 || n.MAC == MAC{}:
 		return bad("the MAC address %s of its bridge is not a unicast address", n.MAC)
-	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() ||
-		n.Prefix.Bits() < leastPrefixBits || n.Prefix.Bits() > maxNetworkBits:
-		return bad("prefix %s is not usable: expected an IPv4 subnet of /%d to /%d, such as 10.99.0.0/24",
-			n.Prefix, leastPrefixBits, maxNetworkBits)
-	case special(n.Prefix):
-		return bad("prefix %s is not usable: expected a subnet without loopback, link-local, multicast or reserved addresses", n.Prefix)
-	case !n.Host(n.Gateway):
-		return bad("gateway %s is not an address of a host in %s", n.Gateway, n.Prefix)
 	case n.Identity != "" && n.Identity != IdentityTap && n.Identity != IdentityMAC:
 		return bad("identity is %q: expected tap or mac", Clip(n.Identity))
+	}
+	if err := n.checkUplink(bad); err != nil {
+		return err
+	}
+	if n.Addressed() {
+		if err := n.checkPrefix(bad); err != nil {
+			return err
+		}
 	}
 	if err := checkServers("DNS", n.DNS, maxNetworkDNS, bad); err != nil {
 		return err
 	}
 	return n.checkOptions(bad)
 }
+
+// checkUplink checks what only bridged networks have, and lack.
+func (n Network) checkUplink(bad complaint) error {
+	switch {
+	case n.Kind != NetworkBridged && (n.Uplink != "" || n.VLAN != 0):
+		return bad("a %s network has no uplink and no VLAN: expected the kind bridged with them", n.Kind)
+	case n.Kind != NetworkBridged:
+		return nil
+	case n.Uplink == "":
+		return bad("uplink is missing: expected the interface by which the nodes reach it")
+	case !ValidInterface(n.Uplink) || n.Uplink == n.Bridge:
+		return bad("uplink %q is not another interface: expected the name of one, of 1 to %d characters without blanks, '/' or ':'",
+			Clip(n.Uplink), ifnameSize)
+	case n.VLAN < 0 || n.VLAN > maxVLAN:
+		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
+	case n.Identity == IdentityMAC:
+		return bad("identity is mac, which any host can forge on a bridged network: expected tap")
+	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
+		len(n.Routes) > 0 || n.BootFile != ""):
+		return bad("without a prefix, its addresses come from elsewhere: expected no gateway, DHCP, range, kept addresses, routes and boot file")
+	}
+	return nil
+}
+
+// checkPrefix checks the addresses of the network.
+func (n Network) checkPrefix(bad complaint) error {
+	switch {
+	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() ||
+		n.Prefix.Bits() < leastPrefixBits || n.Prefix.Bits() > maxNetworkBits:
+		return bad("prefix %s is not usable: expected an IPv4 subnet of /%d to /%d, such as 10.99.0.0/24",
+			n.Prefix, leastPrefixBits, maxNetworkBits)
+	case special(n.Prefix):
+		return bad("prefix %s is not usable: expected a subnet without loopback, link-local, multicast or reserved addresses", n.Prefix)
+	case !n.Host(n.Gateway) && (n.Kind != NetworkBridged || n.Gateway.IsValid()):
+		return bad("gateway %s is not an address of a host in %s", n.Gateway, n.Prefix)
+	}
+	return nil
+}
+
+// Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged network may
+// have them from elsewhere.
+func (n Network) Addressed() bool { return n.Kind != NetworkBridged || n.Prefix.IsValid() }
 
 type complaint = func(format string, args ...any) error
 
@@ -236,9 +288,15 @@ func (n Network) Host(a netip.Addr) bool {
 
 // Takes returns ErrInvalid unless a NIC may ask for the address.
 func (n Network) Takes(a netip.Addr) error {
+	if !n.Addressed() {
+		return Errorf(ErrInvalid, "address %s cannot be asked for in network %q, whose addresses come from elsewhere: leave it out", a, n.Name)
+	}
 	if a == n.Gateway || !n.Host(a) {
-		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: expected one of %s but its first, its last and the gateway %s",
-			a, n.Name, n.Prefix, n.Gateway)
+		but := "its first and its last"
+		if n.Gateway.IsValid() {
+			but = "its first, its last and the gateway " + n.Gateway.String()
+		}
+		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: expected one of %s but %s", a, n.Name, n.Prefix, but)
 	}
 	if i := slices.IndexFunc(n.Kept, func(r AddrRange) bool { return r.Contains(a) }); i >= 0 {
 		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q, which keeps out %s", a, n.Name, n.Kept[i])

@@ -46,6 +46,25 @@ func TestNetworkCheck(t *testing.T) {
 			n.Kept = []seedbed.AddrRange{{First: addr("10.8.0.9"), Last: addr("10.8.0.9")}}
 		},
 			`"10.8.0.9" is kept out`},
+		{"bridged", func(n *seedbed.Network) { n.Kind, n.Uplink, n.VLAN = seedbed.NetworkBridged, "eno1", 4094 }, ""},
+		{"bridged without a router", func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Addr{}
+		}, ""},
+		{"bridged without addresses", func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Prefix, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}
+		}, ""},
+		{"bridged without an uplink", func(n *seedbed.Network) { n.Kind = seedbed.NetworkBridged }, "uplink is missing"},
+		{"an uplink that is its bridge", func(n *seedbed.Network) { n.Kind, n.Uplink = seedbed.NetworkBridged, "br0" },
+			"is not another interface"},
+		{"an uplink of another kind", func(n *seedbed.Network) { n.Uplink = "eno1" }, "a routed network has no uplink and no VLAN"},
+		{"a VLAN of another kind", func(n *seedbed.Network) { n.VLAN = 5 }, "a routed network has no uplink and no VLAN"},
+		{"VLAN", func(n *seedbed.Network) { n.Kind, n.Uplink, n.VLAN = seedbed.NetworkBridged, "eno1", 4095 }, "expected 1 to 4094"},
+		{"bridged, by the MAC", func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Identity = seedbed.NetworkBridged, "eno1", seedbed.IdentityMAC
+		}, "any host can forge"},
+		{"DHCP without a prefix", func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Prefix, n.Gateway, n.DHCP = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}, true
+		}, "without a prefix, its addresses come from elsewhere"},
 		{"small MTU", func(n *seedbed.Network) { n.MTU = 576 }, "expected 1280 to 9216"},
 		{"large MTU", func(n *seedbed.Network) { n.MTU = 65536 }, "expected 1280 to 9216"},
 		{"domain", func(n *seedbed.Network) { n.Domain = "a..b" }, "is not a DNS name"},

@@ -194,9 +194,10 @@ func (s *server) config() api.Config {
 		Change: func(ctx context.Context, name seedbed.InstanceName, change func(*seedbed.Instance) error) (seedbed.Instance, error) {
 			return s.db.ChangeInstance(ctx, name, change, record.Renderer{}.Of)
 		},
-		DefaultNetwork: "default", DefaultPool: "default", NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")},
-		Resolvers: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("192.0.2.53")}, nil },
-		Token:     []byte(token + "\n"), Version: "1.2.3", Node: testNode,
+		DefaultNetwork: "default", DefaultPool: "default", PVCUplink: "br-pvc",
+		NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")},
+		Resolvers:       func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("192.0.2.53")}, nil },
+		Token:           []byte(token + "\n"), Version: "1.2.3", Node: testNode,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 }

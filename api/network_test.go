@@ -33,6 +33,7 @@ func TestNetworksOfAProject(t *testing.T) {
 	for _, member := range []string{`"bridge":"eth0"`, `"identity":"mac"`, `"allow":{"addresses":true}`} {
 		admin("POST", "/networks", `{"name":"open","prefix":"10.200.1.0/24",`+member+`}`, 403, "network.protect")
 	}
+	admin("POST", "/networks", `{"name":"wire","kind":"bridged","uplink":"br0"}`, 403, "network.protect")
 	admin("PATCH", "/networks/lan", `{"allow":{"dhcp_server":true}}`, 403, "network.protect")
 	admin("PATCH", "/networks/default", `{"mtu":1400}`, 403, "belongs to project default")
 	admin("DELETE", "/networks/default", "", 403, "belongs to project default")
@@ -57,6 +58,11 @@ func TestNetworksOfAProject(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	admin("GET", "/networks/wan", "", 200, `"bridge":"wan0"`)
+	if r := s.do(t, "POST", "/api/v1/networks", `{"name":"wire","kind":"bridged","uplink":"br0","vlan":7}`, "Seedbed-Project",
+		"acme"); r.status != 201 || !strings.Contains(r.body, `"prefix":"","gateway":"","uplink":"br0","vlan":7`) {
+		t.Errorf("%+v", r)
+	}
+	admin("DELETE", "/networks/wire", "", 204)
 	admin("PATCH", "/networks/wan", `{"mtu":1400}`, 200)
 	admin("PATCH", "/networks/wan", `{"kind":"nat"}`, 403, "cannot have the prefix")
 	admin("PUT", "/network/wan?ip4_gateway=", "", 403, "cannot have the prefix")

@@ -66,9 +66,21 @@ func TestPVCNetwork(t *testing.T) {
 		{"POST", "/network", "vni=2000&nettype=managed", 400, lacks("description", "A valid description must be specified.")},
 		{"POST", "/network", "vni=2000&description=lab&nettype=open", 400, lacks("nettype", "A valid nettype must be specified.")},
 		{
-			"POST", "/network", "vni=2000&description=lab&nettype=bridged", 400,
-			msg("ERROR: Failed to add network. A network on a bridge of the host is not supported: add a managed one."),
+			"POST", "/network", "vni=5000&description=wire&nettype=bridged", 400,
+			msg(`Network "5000": VLAN 5000: expected 1 to 4094, or 0 for none.`),
 		},
+		{
+			"POST", "/network", "vni=77&description=wire&nettype=bridged&mtu=&domain=&ip4_network=&ip4_gateway=&dhcp4=false", 200,
+			msg("Network 'wire' added successfully!"),
+		},
+		{
+			"GET", "/network/77", "", 200, `[{"vni":77,"description":"wire","type":"bridged","mtu":1500,"domain":"None",` +
+				`"name_servers":[],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
+				`"ip4":{"network":"None","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`,
+		},
+		{"PUT", "/network/77", "description=wire&mtu=1400&ip4_gateway=&dhcp4=false", 200, msg("Network '77' modified successfully!")},
+		{"PUT", "/network/77", "ip4_network=10.1.0.0/24", 400, msg("ERROR: A bridged network has no ip4_network.")},
+		{"DELETE", "/network/wire", "", 200, msg("Network 'wire' removed successfully!")},
 		{
 			"POST", "/network", "vni=2000&description=lab&nettype=managed&ip4_network=10.88.0.0/24&dhcp4=true", 400,
 			msg("ERROR: DHCPv4 start and end addresses are required for a DHCPv4-enabled network."),

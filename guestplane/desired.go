@@ -56,7 +56,7 @@ func bridgeNames(state seedbed.GuestPlaneState) map[string]string {
 
 func (p *Plane) options(state seedbed.GuestPlaneState) netcfg.Options {
 	return netcfg.Options{MetadataPort: int(p.port), Connections: p.connections, Fragments: p.fragments,
-		Installation: installation(state.TokenKey)}
+		Installation: installation(state.TokenKey), Uplinks: p.uplinks}
 }
 
 // installation returns the mark of the installation on its bridges. The token key is the only thing

@@ -15,9 +15,9 @@ type linkEvent struct {
 
 // follower is one subscription to the state of some bridges.
 type follower struct {
-	names  []string
-	cancel context.CancelFunc
-	done   chan struct{}
+	names, uplinks []string
+	cancel         context.CancelFunc
+	done           chan struct{}
 }
 
 func (f *follower) stop() {
@@ -29,13 +29,13 @@ func (f *follower) stop() {
 
 // follow sends the current state and every change of the bridges to events. It renews a
 // subscription that breaks.
-func (p *Plane) follow(ctx context.Context, names []string, events chan<- linkEvent) *follower {
+func (p *Plane) follow(ctx context.Context, names, uplinks []string, events chan<- linkEvent) *follower {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{names: names, cancel: cancel, done: make(chan struct{})}
+	f := &follower{names: names, uplinks: uplinks, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
 		for ctx.Err() == nil {
-			err := p.host.Follow(ctx, names, func(bridge string, up bool) {
+			err := p.host.Follow(ctx, names, uplinks, func(bridge string, up bool) {
 				select {
 				case events <- linkEvent{bridge, up}:
 				case <-ctx.Done():

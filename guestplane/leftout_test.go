@@ -55,7 +55,7 @@ func TestLeftOut(t *testing.T) {
 				t.Errorf("%s: %s is not in the directory", name, g.Name)
 			}
 		}
-		networks, names := p.networks()
+		networks, names, _ := p.networks()
 		var have []string
 		for _, n := range networks {
 			have = append(have, n.Bridge)
@@ -84,7 +84,7 @@ func TestLeftOut(t *testing.T) {
 	default:
 		t.Error("the servers are not told that the network is there")
 	}
-	if networks, _ := p.networks(); len(networks) != 2 {
+	if networks, _, _ := p.networks(); len(networks) != 2 {
 		t.Errorf("%d networks", len(networks))
 	}
 	k.leaveOut("lab")

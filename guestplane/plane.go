@@ -1,6 +1,7 @@
 package guestplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -25,7 +26,7 @@ type Kernel interface {
 
 // Host is what the servers need to know about the node.
 type Host interface {
-	Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error
+	Follow(ctx context.Context, bridges, uplinks []string, fn func(bridge string, up bool)) error
 	PortHolder(addr netip.AddrPort) (string, error)
 	HasIPv6(bridge string) bool
 	Check(ctx context.Context) []seedbed.Check
@@ -42,6 +43,7 @@ type Plane struct {
 	log       *slog.Logger
 	// connections and fragments are bounds of each NIC; see Config.
 	connections, fragments int
+	uplinks                map[string]string
 
 	// applying keeps an older state from being applied over a newer one.
 	applying sync.Mutex
@@ -77,14 +79,16 @@ type Config struct {
 	Connections int
 	// Fragments is how many fragments a second the node takes of one NIC; see netcfg.Options.
 	Fragments int
-	Log       *slog.Logger
+	// Uplinks are the interfaces of this node for uplinks of another name; see netcfg.Options.
+	Uplinks map[string]string
+	Log     *slog.Logger
 }
 
 // New returns a plane that has not applied anything yet.
 func New(c Config) *Plane {
 	return &Plane{
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
-		port: c.Port, connections: c.Connections, fragments: c.Fragments,
+		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks,
 		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }
@@ -158,11 +162,11 @@ func (p *Plane) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-p.changed:
-			networks, names := p.networks()
+			networks, names, uplinks := p.networks()
 			servers.assign(ctx, networks)
-			if following == nil || !slices.Equal(following.names, names) {
+			if following == nil || !slices.Equal(following.names, names) || !slices.Equal(following.uplinks, uplinks) {
 				following.stop()
-				following = p.follow(ctx, names, events)
+				following = p.follow(ctx, names, uplinks, events)
 			}
 		case e := <-events:
 			if e.up {
@@ -180,19 +184,21 @@ func (p *Plane) Run(ctx context.Context) error {
 }
 
 // networks returns the networks of the last state that are not left out, and the sorted names of
-// the bridges of all networks. The latter are watched, because a foreign bridge of such a name may
-// go away.
-func (p *Plane) networks() ([]seedbed.Network, []string) {
+// the bridges of all networks, and of this node's uplinks. These are watched, because a foreign bridge
+// of such a name may go away, and an uplink come.
+func (p *Plane) networks() (networks []seedbed.Network, names, uplinks []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var networks []seedbed.Network
-	var names []string
 	for _, n := range p.state.Networks {
 		names = append(names, n.Bridge)
+		if n.Uplink != "" {
+			uplinks = append(uplinks, cmp.Or(p.uplinks[n.Uplink], n.Uplink))
+		}
 		if p.leftOut[n.Name] == nil {
 			networks = append(networks, n)
 		}
 	}
 	slices.Sort(names)
-	return networks, names
+	slices.Sort(uplinks)
+	return networks, names, slices.Compact(uplinks)
 }

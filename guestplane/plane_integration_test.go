@@ -132,11 +132,11 @@ type deaf struct {
 	broken chan struct{}
 }
 
-func (d deaf) Follow(ctx context.Context, bridges []string, fn func(string, bool)) error {
+func (d deaf) Follow(ctx context.Context, bridges, uplinks []string, fn func(string, bool)) error {
 	begin, cancel := context.WithCancel(ctx)
 	defer cancel()
 	told := 0
-	if err := d.Manager.Follow(begin, bridges, func(bridge string, up bool) {
+	if err := d.Manager.Follow(begin, bridges, uplinks, func(bridge string, up bool) {
 		fn(bridge, up)
 		if told++; told == len(bridges) {
 			cancel()

@@ -107,7 +107,7 @@ func (k *fakeKernel) Check(context.Context) []seedbed.Check {
 	return slices.Clone(k.told)
 }
 
-func (k *fakeKernel) Follow(ctx context.Context, _ []string, fn func(string, bool)) error {
+func (k *fakeKernel) Follow(ctx context.Context, _, _ []string, fn func(string, bool)) error {
 	for {
 		select {
 		case <-ctx.Done():

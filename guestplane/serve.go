@@ -109,8 +109,12 @@ func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 			if !ok {
 				return dhcp.Offer{}, false
 			}
+			var server netip.Addr
+			if network.Kind == seedbed.NetworkBridged { // its gateway is another host
+				server = netcfg.MetadataAddr
+			}
 			return dhcp.Offer{
-				Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS,
+				Server: server, Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS,
 				Hostname: guest.Name, Lease: leaseTime,
 				Isolated: network.Kind == seedbed.NetworkIsolated, Options: network.NetworkOptions,
 			}, true

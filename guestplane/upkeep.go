@@ -74,7 +74,7 @@ func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
 // portChecks report what keeps a metadata address from being bound. An address that is on every
 // bridge has the same holder on all of them.
 func (p *Plane) portChecks() []seedbed.Check {
-	networks, _ := p.networks()
+	networks, _, _ := p.networks()
 	if len(networks) == 0 {
 		return nil
 	}

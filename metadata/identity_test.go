@@ -20,7 +20,11 @@ func TestResolve(t *testing.T) {
 	d := NewDirectory()
 	onOther := guestB()
 	onOther.NICs = []seedbed.GuestNIC{{ID: 102, MAC: macB, Network: "other", Addr: addrA}} // the same address on another bridge
-	if err := d.Apply(stateOf(nil, guestA(), onOther)); err != nil {
+	onWire := guestB()
+	onWire.ID, onWire.NICs = "ec2a0b1c-2d3e-4f56-8789-0123456789ff", []seedbed.GuestNIC{{ID: 103, MAC: macB, Network: "wire"}}
+	state := stateOf(nil, guestA(), onOther, onWire)
+	state.Networks = append(state.Networks, seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Bridge: "sb-wire", Uplink: "br0"})
+	if err := d.Apply(state); err != nil {
 		t.Fatal(err)
 	}
 	x := d.current.Load()
@@ -31,6 +35,9 @@ func TestResolve(t *testing.T) {
 	}{
 		{"marked", Facts{"seedbed0", 101, addrA, macA}, idA},
 		{"same address, other bridge", Facts{"seedbed1", 102, addrA, macB}, idB},
+		{"an address from elsewhere", Facts{"sb-wire", 103, addrA, macB}, onWire.ID},
+		{"an address from elsewhere without the MAC", Facts{"sb-wire", 103, addrA, macA}, ""},
+		{"an address from elsewhere without a mark", Facts{"sb-wire", 0, addrA, macB}, ""},
 		{"mark of another bridge", Facts{"seedbed0", 102, addrA, macB}, ""},
 		{"mark without its MAC", Facts{"seedbed0", 101, addrA, macB}, ""},
 		{"mark with another address", Facts{"seedbed0", 101, addrB, macA}, ""},

@@ -63,13 +63,13 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 			continue
 		}
 		static := !network.DHCP && nic.Addr.Is4() && network.Prefix.Addr().Is4()
-		if !network.DHCP && !static {
+		if !network.DHCP && !static && network.Addressed() {
 			continue
 		}
 		if b == nil {
 			b = append(b, "version: 2\nethernets:\n"...)
 		}
-		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", i, nic.MAC, network.DHCP)
+		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", i, nic.MAC, !static)
 		switch {
 		case !static && len(r.guest.NICs) > 1:
 			b = fmt.Appendf(b, "    dhcp4-overrides: {route-metric: %d}\n", 100*(i+1)) // as DataSourceEc2.py has it

@@ -17,8 +17,13 @@ func TestNoCloudNetwork(t *testing.T) {
 	lan := seedbed.Network{Name: "lan", Prefix: netip.MustParsePrefix("10.9.0.0/16"), Gateway: addr("10.9.0.1"), DHCP: true}
 	fixed := seedbed.Network{Name: "fixed", Prefix: netip.MustParsePrefix("10.8.0.0/24"), Gateway: addr("10.8.0.1"),
 		DNS: []netip.Addr{addr("10.8.0.53"), addr("10.8.0.54")}}
+	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br0"}
 	nic := func(n byte, network, a string) seedbed.GuestNIC {
-		return seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network, Addr: addr(a)}
+		g := seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network}
+		if a != "" {
+			g.Addr = addr(a)
+		}
+		return g
 	}
 	match := func(last string) map[string]any { return map[string]any{"macaddress": "52:54:00:12:34:" + last} }
 	for _, tt := range []struct {
@@ -29,6 +34,9 @@ func TestNoCloudNetwork(t *testing.T) {
 		{"no NIC", nil, nil},
 		{"unknown network", []seedbed.GuestNIC{nic(1, "gone", "10.9.0.7")}, nil},
 		{"one with DHCP", []seedbed.GuestNIC{nic(0x10, "lan", "10.9.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": true},
+		}},
+		{"one with the DHCP of another", []seedbed.GuestNIC{nic(0x10, "wire", "")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": true},
 		}},
 		{"one without DHCP", []seedbed.GuestNIC{nic(0x10, "fixed", "10.8.0.7")}, map[string]any{
@@ -45,7 +53,8 @@ func TestNoCloudNetwork(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			body, _, ok := Render(View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed}}, "/nocloud/network-config")
+			view := View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed, wire}}
+			body, _, ok := Render(view, "/nocloud/network-config")
 			if !ok || tt.want == nil {
 				if !ok || len(body) > 0 {
 					t.Errorf("%t, %q: want an empty document", ok, body)

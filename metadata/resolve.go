@@ -24,8 +24,9 @@ type Facts struct {
 // resolve finds the NIC that the facts belong to. If there is no such NIC, reason says why, for the
 // log.
 //
-// Over IPv6, guests choose their addresses, so only the mark and the MAC identify the caller. Its
-// neighbour entry on the bridge shows that it is on the link and not behind a router.
+// Over IPv6, and in networks whose addresses come from elsewhere, guests choose their addresses, so only
+// the mark and the MAC identify the caller. Its neighbour entry on the bridge shows that it is on the link
+// and not behind a router.
 func (x *index) resolve(f Facts) (p port, reason string) {
 	var ok bool
 	if f.Mark != 0 {
@@ -42,7 +43,7 @@ func (x *index) resolve(f Facts) (p port, reason string) {
 		return port{}, "the NIC is on another bridge"
 	case p.mac != f.MAC:
 		return port{}, "the MAC is not the NIC's"
-	case !f.Peer.Is6() && p.addr != f.Peer:
+	case !f.Peer.Is6() && x.state.Networks[p.network].Addressed() && p.addr != f.Peer:
 		return port{}, "the address is not the NIC's"
 	}
 	return p, ""

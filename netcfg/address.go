@@ -30,12 +30,15 @@ type address struct {
 
 // wantAddrs returns all addresses that a managed bridge has.
 func wantAddrs(n seedbed.Network, v6 bool) []address {
-	gateway := address{prefix: netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), scope: unix.RT_SCOPE_UNIVERSE}
-	if !n.Kind.Outside() {
-		gateway.metric = plainMetric
-	}
 	// Scope link keeps the kernel from choosing the metadata address as a source for other traffic.
-	want := []address{gateway, {prefix: netip.PrefixFrom(MetadataAddr, 32), scope: unix.RT_SCOPE_LINK}}
+	want := []address{{prefix: netip.PrefixFrom(MetadataAddr, 32), scope: unix.RT_SCOPE_LINK}}
+	if n.Kind != seedbed.NetworkBridged {
+		gateway := address{prefix: netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), scope: unix.RT_SCOPE_UNIVERSE}
+		if !n.Kind.Outside() {
+			gateway.metric = plainMetric
+		}
+		want = append([]address{gateway}, want...)
+	}
 	if v6 {
 		// Every bridge has the same ones, and no other host may claim them, so they are not probed.
 		want = append(want,
@@ -96,15 +99,15 @@ func (r *route) verifyAddrs(l link, n seedbed.Network) error {
 	if err != nil {
 		return err
 	}
-	gateway := wantAddrs(n, false)[0]
-	gateway.index = l.index
+	first := wantAddrs(n, false)[0] // the gateway's, if there is one
+	first.index = l.index
 	for _, a := range have {
-		if a.index == l.index && a.prefix == gateway.prefix {
+		if a.index == l.index && a.prefix == first.prefix {
 			return nil
 		}
 	}
-	if err := r.setAddr(unix.RTM_NEWADDR, netlink.Create|netlink.Replace, gateway); err != nil {
-		return fmt.Errorf("add %s to %s: %w", gateway.prefix, l.name, err)
+	if err := r.setAddr(unix.RTM_NEWADDR, netlink.Create|netlink.Replace, first); err != nil {
+		return fmt.Errorf("add %s to %s: %w", first.prefix, l.name, err)
 	}
 	return nil
 }

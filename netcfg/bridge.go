@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,50 +12,85 @@ import (
 )
 
 // aliasPrefix begins the alias of every managed bridge. The name of the network follows, and then
-// markBefore with the mark of the installation.
+// markBefore with the mark of the installation. Of a bridged network, uplinkBefore follows with the
+// name of the bridge's port to its uplink.
 const (
-	aliasPrefix = "seedbed:"
-	markBefore  = "@"
+	aliasPrefix  = "seedbed:"
+	markBefore   = "@"
+	uplinkBefore = ":"
 )
 
 // defaultMTU is the MTU of Ethernet (RFC 894), which a bridge has that is not told another.
 const defaultMTU = 1500
 
+func mtuOf(n seedbed.Network) int { return cmp.Or(n.MTU, defaultMTU) }
+
 func (p *plan) alias(n seedbed.Network) string {
-	if p.installation == "" {
-		return aliasPrefix + n.Name
+	alias := aliasPrefix + n.Name
+	if p.installation != "" || n.Kind == seedbed.NetworkBridged {
+		alias += markBefore + p.installation
 	}
-	return aliasPrefix + n.Name + markBefore + p.installation
+	return alias
+}
+
+// parseAlias returns the network and the installation that an alias names.
+func parseAlias(alias string) (network, installation string) {
+	network, mark, _ := strings.Cut(strings.TrimPrefix(alias, aliasPrefix), markBefore)
+	installation, _, _ = strings.Cut(mark, uplinkBefore)
+	return network, installation
+}
+
+// uplinkPort returns the name of the port by which a managed bridge reaches the network that it is bridged to.
+func (l link) uplinkPort() string {
+	_, mark, _ := strings.Cut(l.alias, markBefore)
+	_, port, _ := strings.Cut(mark, uplinkBefore)
+	return port
 }
 
 // madeFor reports whether l is a bridge that Apply made, and returns its network and installation.
 // Bridges of earlier releases have no mark.
 func (l link) madeFor() (network, installation string, ok bool) {
-	rest, ok := strings.CutPrefix(l.alias, aliasPrefix)
-	if !ok || l.kind != "bridge" {
+	if !strings.HasPrefix(l.alias, aliasPrefix) || l.kind != "bridge" {
 		return "", "", false
 	}
-	network, installation, _ = strings.Cut(rest, markBefore)
+	network, installation = parseAlias(l.alias)
 	return network, installation, true
 }
 
 // withoutForeign returns the plan without the networks whose bridge name is taken by a foreign
-// bridge or, if the bridge is to be made, whose prefix the node reaches another way, and the reasons.
-func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute) (*plan, *LeftOut) {
+// bridge or, if the bridge is to be made, whose prefix the node reaches another way or which the node does not reach,
+// and the reasons. taken is that of takenLinks.
+func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, taken map[uint32]netip.Prefix) (*plan, *LeftOut) {
 	left := &LeftOut{Networks: map[string]error{}}
-	foreign := map[string]error{}
+	foreign, uplinks, cutOff, ports := map[string]error{}, map[string]uplink{}, map[string]error{}, map[string]string{}
 	out := p.only(func(n seedbed.Network) bool {
 		l, ok := links[n.Bridge]
 		err := adoptable(l, n)
 		if !ok {
 			err = unrouted(n, routes)
 		}
+		if err == nil && n.Kind == seedbed.NetworkBridged {
+			u, problem := p.uplinkOf(n, links, taken)
+			if other, used := ports[u.port]; used && problem == nil {
+				problem = seedbed.Errorf(seedbed.ErrConflict, "interface %s, the uplink of network %s, is that of network %s: choose a VLAN, "+
+					"or make a bridge that has the interface, and name that one", u.on, n.Name, other)
+			}
+			switch {
+			case problem == nil:
+				uplinks[n.Bridge], ports[u.port] = u, n.Name
+			case ok:
+				// Its guests still reach each other and their metadata.
+				uplinks[n.Bridge], cutOff[n.Bridge] = uplink{port: l.uplinkPort()}, problem
+			default:
+				err = problem
+			}
+		}
 		if err != nil {
 			left.Networks[n.Name], foreign[n.Bridge] = err, err
 		}
 		return err == nil
 	})
-	out.foreign, out.closed = foreign, nil
+	out.foreign, out.closed, out.uplinks, out.cutOff = foreign, nil, uplinks, cutOff
 	return out, left
 }
 
@@ -102,7 +138,7 @@ func (m *Manager) retire(rt *route, p *plan, links map[string]link) error {
 		delete(m.told, "left "+l.name)
 		m.log.Info("bridge removed", "bridge", l.name)
 	}
-	return nil
+	return m.retireUplinks(rt, p, links, false)
 }
 
 // once logs a warning unless it was logged before. what identifies it.
@@ -127,11 +163,11 @@ func (p *plan) abandoned(links map[string]link) []link {
 	return out
 }
 
-// attached returns the names of the bridge's ports.
+// attached returns the names of the bridge's ports but that to its uplink.
 func attached(bridge link, links map[string]link) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(links)) {
-		if links[name].master == bridge.index {
+		if links[name].master == bridge.index && name != bridge.uplinkPort() {
 			out = append(out, name)
 		}
 	}
@@ -156,8 +192,18 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 		fresh[n.Bridge] = true
 		m.log.Info("bridge created", "network", n.Name, "bridge", n.Bridge, "mac", n.MAC)
 	}
+	made := len(fresh) > 0
+	for _, n := range p.networks {
+		if u, ok := p.uplinks[n.Bridge]; ok {
+			new, err := rt.makeUplink(n, u, links)
+			if err != nil {
+				failed(n, err)
+			}
+			made = made || new
+		}
+	}
 	now := links
-	if len(fresh) > 0 {
+	if made {
 		var err error
 		if now, err = rt.links(); err != nil {
 			return append(problems, err)
@@ -183,6 +229,14 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 			failed(n, err)
 			continue
 		}
+		if err := p.cutOff[n.Bridge]; err != nil {
+			problems = append(problems, err)
+		}
+		if u := p.uplinks[n.Bridge]; u.on != "" {
+			if err := m.ensureUplink(rt, l, u, p.alias(n), now); err != nil {
+				failed(n, err)
+			}
+		}
 		if fresh[n.Bridge] {
 			if err := rt.reattach(l, p, links); err != nil {
 				failed(n, err)
@@ -198,7 +252,11 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 func (m *Manager) ensureBridge(
 	rt *route, n seedbed.Network, l link, p *plan, addrs []address, fresh bool, filtered int,
 ) error {
-	if want := p.alias(n); l.alias != want {
+	want := p.alias(n)
+	if u, ok := p.uplinks[n.Bridge]; ok {
+		want += uplinkBefore + u.port
+	}
+	if l.alias != want {
 		if err := rt.setAlias(l, want); err != nil {
 			return fmt.Errorf("set alias of %s: %w", n.Bridge, err)
 		}
@@ -209,7 +267,7 @@ func (m *Manager) ensureBridge(
 		}
 	}
 	// A bridge whose MTU was never set has the smallest of its ports.
-	if want := cmp.Or(n.MTU, defaultMTU); l.mtu != want {
+	if want := mtuOf(n); l.mtu != want || fresh && n.Kind == seedbed.NetworkBridged {
 		if err := rt.setMTU(l, want); err != nil {
 			return fmt.Errorf("set MTU %d of %s: %w", want, n.Bridge, err)
 		}

@@ -97,6 +97,10 @@ func checkBridges(p *plan) []seedbed.Check {
 	}
 	var checks []seedbed.Check
 	for _, n := range p.networks {
+		if err := p.cutOff[n.Bridge]; err != nil {
+			checks = append(checks, failed("bridge "+n.Bridge, err, ""))
+			continue
+		}
 		checks = append(checks, checkBridge(n, links))
 	}
 	for _, bridge := range slices.Sorted(maps.Keys(p.foreign)) {

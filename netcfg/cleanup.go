@@ -42,6 +42,9 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 		}
 		m.log.Info("bridge removed", "bridge", l.name)
 	}
+	if err := m.retireUplinks(rt, &plan{}, links, true); err != nil {
+		return err
+	}
 	m.wanted, m.applied, m.filters = nil, nil, filters{}
 	return m.removeTables()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -21,10 +22,13 @@ func (p *plan) digest() string {
 	}
 	h := sha256.New()
 	for _, n := range p.networks {
-		fmt.Fprintf(h, "network %s %s %v %s %t %s %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.Prefix, n.DNS)
+		fmt.Fprintf(h, "network %s %s %v %s %t %t %s %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.DHCP, n.Prefix, n.DNS)
 	}
 	for _, b := range p.closed {
 		fmt.Fprintf(h, "closed %s\n", b)
+	}
+	for _, b := range slices.Sorted(maps.Keys(p.uplinks)) {
+		fmt.Fprintf(h, "uplink %s %s\n", b, p.uplinks[b].port)
 	}
 	var b []byte
 	for i := range p.ports {
@@ -85,7 +89,7 @@ func (s *set) between(before, after *plan) change {
 	c := change{of: s}
 	alike := reflect.DeepEqual(before.networks, after.networks)
 	if s.of == nil {
-		if alike && slices.Equal(before.closed, after.closed) {
+		if alike && slices.Equal(before.closed, after.closed) && maps.Equal(before.uplinks, after.uplinks) {
 			return c
 		}
 		have := map[string]string{}

@@ -14,10 +14,11 @@ import (
 // Follow calls fn for each of the bridges with its current state, and then whenever that changes.
 // up is true while the interface exists, is up, and was made by Apply, so a foreign bridge of that
 // name is never reported as up. A bridge that was removed and made again is reported as false and
-// then true, however quickly that happened, so that sockets can be bound again. Follow returns nil
+// then true, however quickly that happened, so that sockets can be bound again. An interface in
+// uplinks, which Apply does not make, is reported as false each time that it arrives. Follow returns nil
 // when ctx ends, and otherwise the error that broke the subscription. fn runs in Follow's own
 // goroutine; while it runs, the kernel queues changes.
-func (m *Manager) Follow(ctx context.Context, bridges []string, fn func(bridge string, up bool)) error {
+func (m *Manager) Follow(ctx context.Context, bridges, uplinks []string, fn func(bridge string, up bool)) error {
 	events, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: unix.RTMGRP_LINK})
 	if err != nil {
 		return fmt.Errorf("follow interfaces: %w", err)
@@ -26,7 +27,7 @@ func (m *Manager) Follow(ctx context.Context, bridges []string, fn func(bridge s
 	stop := context.AfterFunc(ctx, func() { events.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	w := &watch{bridges: bridges, index: map[string]uint32{}, told: map[string]bool{}, fn: fn}
+	w := &watch{bridges: bridges, uplinks: uplinks, index: map[string]uint32{}, told: map[string]bool{}, fn: fn}
 	if err := w.resync(); err != nil {
 		return err
 	}
@@ -51,7 +52,8 @@ func (m *Manager) Follow(ctx context.Context, bridges []string, fn func(bridge s
 // watch holds what was last reported of each bridge.
 type watch struct {
 	bridges []string
-	index   map[string]uint32 // of the bridges that exist
+	uplinks []string
+	index   map[string]uint32 // of those that exist
 	told    map[string]bool
 	fn      func(string, bool)
 }
@@ -67,7 +69,7 @@ func (w *watch) resync() error {
 	if err != nil {
 		return err
 	}
-	for _, b := range w.bridges {
+	for _, b := range slices.Concat(w.bridges, w.uplinks) {
 		if l, ok := links[b]; ok {
 			w.present(l)
 		} else {
@@ -91,7 +93,7 @@ func (w *watch) event(msg netlink.Message) {
 			w.gone(name)
 		}
 	}
-	if msg.Header.Type == unix.RTM_NEWLINK && slices.Contains(w.bridges, l.name) {
+	if msg.Header.Type == unix.RTM_NEWLINK && (slices.Contains(w.bridges, l.name) || slices.Contains(w.uplinks, l.name)) {
 		w.present(l)
 	}
 }
@@ -102,11 +104,15 @@ func (w *watch) gone(bridge string) {
 }
 
 func (w *watch) present(l link) {
-	if index, ok := w.index[l.name]; ok && index != l.index {
+	index, known := w.index[l.name]
+	if known && index != l.index {
 		w.gone(l.name)
 	}
 	w.index[l.name] = l.index
 	_, _, ours := l.madeFor()
+	if slices.Contains(w.uplinks, l.name) && index != l.index {
+		delete(w.told, l.name) // it arrived
+	}
 	w.tell(l.name, ours && l.up)
 }
 

@@ -46,6 +46,8 @@ type link struct {
 	master uint32 // index of the bridge or bond that it is a port of; 0 for none
 	up     bool
 	mtu    int
+	parent uint32 // index of the interface that a VLAN is on
+	vlan   int    // the tag of a VLAN
 	// learnsPast is whether a bridge learns the senders of frames to link-local group addresses, which
 	// reach the node past the bridge table.
 	learnsPast bool
@@ -181,6 +183,8 @@ func parseLink(b []byte) (link, error) {
 			}
 		case unix.IFLA_MTU:
 			l.mtu = int(ad.Uint32())
+		case unix.IFLA_LINK:
+			l.parent = ad.Uint32()
 		case unix.IFLA_MASTER:
 			l.master = ad.Uint32()
 		case unix.IFLA_LINKINFO:
@@ -191,6 +195,8 @@ func parseLink(b []byte) (link, error) {
 						l.kind = ad.String()
 					case ad.Type() == unix.IFLA_INFO_DATA && l.kind == "bridge": // the kind comes first
 						ad.Nested(l.parseBridge)
+					case ad.Type() == unix.IFLA_INFO_DATA && l.kind == madeVLAN:
+						ad.Nested(l.parseVLAN)
 					}
 				}
 				return nil

@@ -40,7 +40,8 @@ type Port struct {
 	Tap string
 	// MAC is the only Ethernet source address that the port may use.
 	MAC seedbed.MAC
-	// Addr is the only IPv4 source address that the port may use, unless its network allows others.
+	// Addr is the only IPv4 source address that the port may use, unless its network allows others. It is the zero
+	// Addr in a network whose addresses come from elsewhere, and the port may then use any.
 	Addr netip.Addr
 	// Mark is set on its packets to the metadata address, where SO_MARK reads it. It is never 0.
 	Mark uint32
@@ -67,6 +68,8 @@ type Options struct {
 	// Installation marks the bridges that Apply makes. A bridge that no longer has a network is
 	// removed only by the installation that made it. It may be empty.
 	Installation string
+	// Uplinks are the interfaces of this node for the uplinks of bridged networks that have another name here.
+	Uplinks map[string]string
 }
 
 // Manager changes and watches the network of one node. Its methods may be called from any
@@ -107,8 +110,8 @@ func (m *Manager) Close() error { return m.neigh.Close() }
 // removed if nothing is attached to it. Otherwise it stays, closed by the rules, and is logged.
 //
 // It returns ErrInvalid for an invalid state, before it changes anything. A network whose bridge
-// name is taken by a foreign bridge, or whose guests would take addresses from the node's own links, is
-// left out and its ports are closed, while the others are still applied. The error is then a *[LeftOut],
+// name is taken by a foreign bridge, whose guests would take addresses from the node's own links, or whose uplink the
+// node does not have, is left out and its ports are closed, while the others are still applied. The error is then a *[LeftOut],
 // which is ErrConflict. Change, Restore and Verify return it as well.
 func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	p, err := newPlan(s, o)
@@ -199,7 +202,11 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err != nil {
 		return err
 	}
-	p, left := wanted.withoutForeign(links, routes)
+	taken, err := rt.takenLinks(wanted)
+	if err != nil {
+		return err
+	}
+	p, left := wanted.withoutForeign(links, routes, taken)
 	var problems []error
 	if err := m.retire(rt, p, links); err != nil {
 		problems = append(problems, err)

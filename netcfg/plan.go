@@ -15,6 +15,11 @@ type plan struct {
 	connections  uint32 // of one NIC
 	fragments    uint32 // of one NIC, in a second; 0 is no bound
 	installation string
+	names        map[string]string // of this node's interfaces, by the names of uplinks
+	// uplinks holds how the bridges of bridged networks reach these, by bridge, and cutOff why
+	// others do not at present.
+	uplinks map[string]uplink
+	cutOff  map[string]error
 	// closed are managed bridges without a network that could not be removed.
 	closed []string
 	// foreign holds the reason why the bridge of a network was not changed, by the network's name.
@@ -25,7 +30,7 @@ type plan struct {
 
 func newPlan(s State, o Options) (*plan, error) {
 	p := &plan{networks: kinds(s.Networks), metadataPort: 80, connections: DefaultConnections, fragments: DefaultFragments,
-		installation: o.Installation}
+		installation: o.Installation, names: o.Uplinks}
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: expected 1 to 65535", o.MetadataPort)

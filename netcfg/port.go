@@ -13,7 +13,7 @@ import (
 type port struct {
 	tap     [16]byte // padded with zeros, as the kernel compares it
 	mac     seedbed.MAC
-	addr    [4]byte
+	addr    [4]byte // zero if it may use any
 	mark    uint32
 	network int32 // index into the plan's networks
 }
@@ -41,7 +41,11 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network) ([]port, error) 
 			err = checkPort(&t, networks[at])
 		}
 		if err == nil {
-			out = append(out, port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, addr: t.Addr.As4(), mark: t.Mark, network: at})
+			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at}
+			if t.Addr.IsValid() {
+				one.addr = t.Addr.As4()
+			}
+			out = append(out, one)
 		}
 		return err == nil
 	})
@@ -69,8 +73,10 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "MAC %s is not a unicast address", t.MAC)
 	case t.Mark == 0:
 		return badPort(t, "mark 0 is reserved")
-	case !n.Host(t.Addr) || t.Addr == n.Gateway:
+	case n.Addressed() && (!n.Host(t.Addr) || t.Addr == n.Gateway):
 		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
+	case !n.Addressed() && t.Addr.IsValid():
+		return badPort(t, "address %s: expected none in network %s, whose addresses come from elsewhere", t.Addr, n.Name)
 	}
 	return nil
 }

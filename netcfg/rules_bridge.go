@@ -26,6 +26,13 @@ const igmpQuery = 0x11
 // arpLength is the length of ARP for IPv4 on Ethernet.
 const arpLength = 28
 
+// The sets of ports on bridged networks, and of those among them whose DHCP requests this node answers, and no other
+// host.
+const (
+	onWire  = "on-wire"
+	ownDHCP = "own-dhcp"
+)
+
 // The sets of ports whose network has a protection turned off (seedbed.NetworkPermissions).
 const (
 	mayAddress   = "may-address"
@@ -51,12 +58,15 @@ func bridgeTable() *table {
 		chains: []chain{
 			{name: "pre", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, prio: -300, rules: preRules()},
 			{name: "guest", rules: guestRules()},
+			{name: "wire", rules: wireRules()},
 			{name: "arp", rules: arpRules()},
 			{name: "ip4", rules: ip4Rules()},
 			{name: "ip6", rules: ip6Rules()},
 			{name: "nd", rules: ndRules()},
 			{name: "local", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, prio: -300, rules: localRules()},
-			{name: "sources", rules: sourceRules()},
+			{name: "sources", rules: sourceRules("sources", load(expr.PayloadBaseNetworkHeader, 2, 8, 16))},
+			{name: "sources4", rules: sourceRules("sources4", ipSource())},
+			{name: "sources-arp", rules: sourceRules("sources4", arpSpa())},
 			{name: "answers", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, prio: -300, rules: answerRules()},
 		},
 	}
@@ -64,10 +74,13 @@ func bridgeTable() *table {
 
 func bridgeSets() []set {
 	name, mac, ip, mark := nftables.TypeIFName, nftables.TypeEtherAddr, nftables.TypeIPAddr, nftables.TypeMark
-	allowed := func(of string, in func(seedbed.NetworkPermissions) bool) set {
+	some := func(of string, which func(n *seedbed.Network, t *port) bool) set {
 		return set{name: of, key: name, of: func(p *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]), "", in(p.networks[t.network].Allow)
+			return string(t.tap[:]), "", which(&p.networks[t.network], t)
 		}}
+	}
+	allowed := func(of string, in func(seedbed.NetworkPermissions) bool) set {
+		return some(of, func(n *seedbed.Network, _ *port) bool { return in(n.Allow) })
 	}
 	return append([]set{
 		// The known ports; the value is the MAC of the port's bridge.
@@ -79,12 +92,20 @@ func bridgeSets() []set {
 			return string(t.tap[:]) + string(t.mac[:]) + "\x00\x00", string(markValue(t.mark)), true
 		}},
 		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]) + string(t.addr[:]), "", true
+			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{}
 		}},
 		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
 		}},
-		allowed(mayAddress, func(a seedbed.NetworkPermissions) bool { return a.Addresses }),
+		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || t.addr == [4]byte{} }),
+		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
+		some(ownDHCP, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged && n.DHCP }),
+		// The bridges' ports to the networks that they are bridged to.
+		{name: "uplinks", key: name, fixed: func(p *plan, add func(key, value string)) {
+			for _, u := range p.uplinks {
+				add(string(ifname(u.port)), "")
+			}
+		}},
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
 		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
 		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
@@ -101,7 +122,22 @@ func preRules() []rule {
 	return []rule{
 		{"a guest's port", cat(listed, gotoChain("guest"))},
 		{"a guest's port that is not listed", cat(iifGuest(), drop())},
+		{"an uplink", cat(in(expr.MetaKeyIIFNAME, "uplinks"), gotoChain("wire"))},
 	}
+}
+
+// wireRules keep hosts on a bridged network from answering for the metadata service.
+func wireRules() []rule {
+	rules := []rule{
+		{"ARP claim of the metadata address", cat(ethertype(unix.ETH_P_ARP), network(14, MetadataAddr.AsSlice()...), drop())},
+		{"from the metadata address", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), drop())},
+	}
+	for _, a := range metadata6() {
+		rules = append(rules,
+			rule{"from " + a.String(), cat(ethertype(unix.ETH_P_IPV6), ip6Saddr(a), drop())},
+			rule{"advertisement of " + a.String(), cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourAdvertisement), ndTarget(a), drop())})
+	}
+	return rules
 }
 
 func guestRules() []rule {
@@ -122,8 +158,13 @@ func ip4Rules() []rule {
 		{"a guest as DHCP server", cat(sport(udp, 67), mayNot(mayDHCP), drop())},
 		{"to DHCP clients", cat(dport(udp, 68), mayNot(mayDHCP), drop())},
 		{"too many DHCP requests", cat(tooManyRequests(), drop())},
+		{"DHCP that the node answers, no address yet", cat(may(ownDHCP), dport(udp, 67), ipSaddr(zeroAddr), pair(dhcpChaddr(), "who"),
+			markAndTake(), accept())},
+		{"DHCP that the node answers", cat(may(ownDHCP), dport(udp, 67), pair(dhcpChaddr(), "who"), pair(ipSource(), "addrs"),
+			markAndTake(), accept())},
 		{"DHCP for itself, no address yet", cat(dport(udp, 67), ipSaddr(zeroAddr), pair(dhcpChaddr(), "who"), accept())},
 		{"DHCP for itself", cat(dport(udp, 67), pair(dhcpChaddr(), "who"), pair(ipSource(), "addrs"), accept())},
+		{"DHCP for itself, any address", cat(dport(udp, 67), may(mayAddress), pair(dhcpChaddr(), "who"), accept())},
 		{"DHCP for another", cat(dport(udp, 67), mayNot(mayDHCP), drop())},
 		{"the metadata address as its own", cat(ipSaddr(MetadataAddr), may(mayClaim), accept())},
 		{"from the metadata address", cat(ipSaddr(MetadataAddr), drop())},
@@ -163,6 +204,10 @@ func arpRules() []rule {
 		{"ARP claim of the metadata address, allowed", cat(claim, may(mayClaim), accept())},
 		{"ARP claim of the metadata address", cat(claim, drop())},
 		{"ARP probe of the metadata address", cat(probe, mayNot(mayClaim), drop())},
+		{"ARP for the metadata address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),
+			pair(arpSpa(), "addrs"), markAndTake(), accept())},
+		{"ARP for the metadata address, from any address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),
+			may(mayAddress), markAndTake(), accept())},
 		{"ARP from its own address", cat(pair(arpSpa(), "addrs"), accept())},
 		{"ARP probe of its own address", cat(network(14, 0, 0, 0, 0), pair(arpTpa(), "addrs"), accept())},
 		{"ARP for another's address", cat(mayNot(mayAddress), drop())},
@@ -180,19 +225,24 @@ func localRules() []rule {
 		{"link-local group addresses", cat(listed, toGroup(), drop())},
 		{"link-local group addresses from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"IPv6 of a guest to the host", cat(ethertype(unix.ETH_P_IPV6), listed, gotoChain("sources"))},
+		{"IPv4 of a guest to the host, from any address", cat(ethertype(unix.ETH_P_IP), may(mayAddress), gotoChain("sources4"))},
+		{"ARP of a guest to the host, from any address", cat(ethertype(unix.ETH_P_ARP), may(mayAddress), gotoChain("sources-arp"))},
 	}
 }
 
 // answerRules let an answer of the metadata service leave only by the port that the connection's
 // mark names. No other guest receives it, even if a neighbour took over the guest's link-local
 // address or the bridge floods the frame. Answers without a mark are for callers that did not pass
-// the rules.
+// the rules. To a bridged network, the node sends nothing: it is not a host there.
 func answerRules() []rule {
 	marked := not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
 	elsewhere := exprs{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyMARK, Register: 2},
 		&expr.Lookup{SourceRegister: 1, SetName: "answers", Invert: true}}
-	rules := []rule{{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr),
-		sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())}}
+	rules := []rule{
+		{"of the node, to a bridged network", cat(in(expr.MetaKeyOIFNAME, "uplinks"), drop())},
+		{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), sport(unix.IPPROTO_TCP, 80), marked,
+			elsewhere, drop())},
+	}
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata of another guest, from " + a.String(),
 			cat(ethertype(unix.ETH_P_IPV6), ip6Saddr(a), sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())})

@@ -61,6 +61,7 @@ func inputRules(p *plan) []rule {
 	rules := []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
+		{"from a bridged network", cat(fromWire(), drop())},
 		{"not from a managed bridge", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), accept())},
 		{"answers", cat(ctState(known), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},

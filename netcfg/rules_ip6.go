@@ -90,17 +90,26 @@ func ndRules() []rule {
 	solicitations := icmp6(routerSolicitation)
 	neighbours := icmp6Types(neighbourSolicitation, neighbourAdvertisement)
 	notPlain := not(network(6, unix.IPPROTO_ICMPV6))
-	return []rule{
+	rules := []rule{
 		{"neighbour discovery behind other headers", cat(icmp6Types(routerSolicitation, icmp6Redirect), notPlain, drop())},
 		{"neighbour discovery with several options", cat(neighbours, not(ip6Length(optionAt)), not(ip6Length(optionAt+soleOptionSize)), drop())},
 		{"neighbour discovery with another's MAC", cat(neighbours, ip6Length(optionAt+soleOptionSize),
 			isLinkLayerOption(optionAt), ndOptionMAC(optionAt), drop())},
 		{"router solicitation with several options", cat(solicitations, not(ip6Length(8)), not(ip6Length(8+soleOptionSize)), drop())},
 		{"router solicitation with another's MAC", cat(solicitations, ip6Length(8+soleOptionSize), isLinkLayerOption(8), ndOptionMAC(8), drop())},
+	}
+	for _, a := range metadata6() {
+		rules = append(rules,
+			rule{"solicitation of " + a.String() + ": mark, and off the wire", cat(may(onWire), icmp6(neighbourSolicitation), ndTarget(a),
+				markAndTake(), accept())},
+			rule{"advertisement to " + a.String() + ": mark, and off the wire", cat(may(onWire), icmp6(neighbourAdvertisement), ip6Daddr(a),
+				markAndTake(), accept())})
+	}
+	return append(rules, []rule{
 		{"a whole header chain", cat(anyProtocol(), transportRange(0, 0, 255), accept())},
 		{"a later fragment", cat(anyProtocol(), ip6LaterFragment(), accept())},
 		{"a header chain that is cut short", drop()},
-	}
+	}...)
 }
 
 // ip6LaterFragment matches a fragment that is not the first of its packet.

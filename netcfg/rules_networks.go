@@ -2,11 +2,37 @@ package netcfg
 
 import (
 	"encoding/binary"
+	"net/netip"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 
 	"seedbed"
 )
+
+var lastAddr = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// bridgesOf returns the set of the bridges of some networks.
+func bridgesOf(called string, which func(seedbed.Network) bool) set {
+	return set{name: called, key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
+		for _, n := range p.networks {
+			if which(n) {
+				add(string(ifname(n.Bridge)), "")
+			}
+		}
+	}}
+}
+
+// wired returns the set of the bridges that hosts reach which are not guests of this node. What such a host sends to
+// the node has no mark, and what a guest sends has one: see markAndTake.
+func wired() set {
+	return bridgesOf("wired", func(n seedbed.Network) bool { return n.Kind == seedbed.NetworkBridged })
+}
+
+// fromWire matches what a host on a bridged network sends to the node.
+func fromWire() exprs {
+	return cat(in(expr.MetaKeyIIFNAME, "wired"), meta(expr.MetaKeyMARK, 0, 0, 0, 0))
+}
 
 // networkSets returns the sets of the inet table that say what the networks are, by their bridges.
 func networkSets() []set {
@@ -21,14 +47,6 @@ func networkSets() []set {
 			}
 		}
 	}
-	// some returns the set of the bridges of some networks.
-	some := func(called string, which func(seedbed.Network) bool) set {
-		return set{name: called, key: name, fixed: each(func(n seedbed.Network, bridge string, add adder) {
-			if which(n) {
-				add(bridge, "")
-			}
-		})}
-	}
 	return []set{
 		// The bridges that the node is protected from.
 		{name: "bridges", key: name, fixed: func(p *plan, add adder) {
@@ -39,16 +57,20 @@ func networkSets() []set {
 				add(string(ifname(b)), "")
 			}
 		}},
-		some("outside", func(n seedbed.Network) bool { return n.Kind.Outside() }),
-		some("nat", func(n seedbed.Network) bool { return n.NAT }),
-		some("routed", func(n seedbed.Network) bool { return n.Kind.Outside() && !n.NAT }),
+		bridgesOf("outside", func(n seedbed.Network) bool { return n.Kind.Outside() }),
+		bridgesOf("nat", func(n seedbed.Network) bool { return n.NAT }),
+		bridgesOf("routed", func(n seedbed.Network) bool { return n.Kind.Outside() && !n.NAT }),
+		wired(),
 		// Each bridge twice: what comes from it and goes to it.
 		{name: "within", key: nftables.MustConcatSetType(name, name), concat: true,
 			fixed: each(func(_ seedbed.Network, bridge string, add adder) { add(bridge+bridge, "") })},
 		// The addresses of a network, from the first to the last.
 		{name: "prefixes", key: nameAndAddr, concat: true, interval: true,
 			fixed: each(func(n seedbed.Network, bridge string, add adder) {
-				first, last := n.Prefix.Masked().Addr(), seedbed.LastAddr(n.Prefix)
+				first, last := zeroAddr, lastAddr
+				if n.Addressed() {
+					first, last = n.Prefix.Masked().Addr(), seedbed.LastAddr(n.Prefix)
+				}
 				add(bridge+string(first.AsSlice()), bridge+string(last.AsSlice()))
 			})},
 		{name: "dns", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {

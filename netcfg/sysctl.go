@@ -62,7 +62,7 @@ func (m *Manager) bridgeSysctls(bridge string, fresh bool, all int) error {
 	}
 	for _, w := range want {
 		err := m.setSysctl(w.key, w.value, fresh || m.applied == nil)
-		if errors.Is(err, seedbed.ErrNotFound) && strings.HasPrefix(w.key, "net/ipv6/") {
+		if isAbsent(err) && strings.HasPrefix(w.key, "net/ipv6/") {
 			continue // a kernel without IPv6
 		}
 		if err != nil {
@@ -71,6 +71,9 @@ func (m *Manager) bridgeSysctls(bridge string, fresh bool, all int) error {
 	}
 	return nil
 }
+
+// isAbsent reports whether the kernel does not have a sysctl.
+func isAbsent(err error) bool { return errors.Is(err, seedbed.ErrNotFound) }
 
 // wantRPFilter returns the value for the bridge's own rp_filter. The kernel uses the greater of it
 // and conf/all. If conf/all is strict (1), loose (2) on the bridge overrides it without weakening

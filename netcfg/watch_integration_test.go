@@ -161,7 +161,7 @@ func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- m.Follow(ctx, []string{"seedbed0", "absent0"}, func(b string, up bool) { events <- event{b, up} })
+		done <- m.Follow(ctx, []string{"seedbed0", "absent0"}, nil, func(b string, up bool) { events <- event{b, up} })
 	}()
 	next := func(want event) {
 		t.Helper()

@@ -53,9 +53,15 @@ func netInfoOf(n seedbed.Network) netInfo {
 	i := netInfo{VNI: vniOf(n.Name), Description: cmp.Or(n.Description, shownName(n)), Type: "managed",
 		MTU: cmp.Or(n.MTU, ethernetMTU), Domain: cmp.Or(n.Domain, none),
 		NameServers: server.Each(n.DNS, netip.Addr.String), IP6: netIP6{none, none, "False"},
-		IP4: netIP4{n.Prefix.String(), n.Gateway.String(), "False", none, none}}
-	if n.Kind == seedbed.NetworkIsolated {
-		i.IP4.Gateway = none
+		IP4: netIP4{none, none, "False", none, none}}
+	if n.Kind == seedbed.NetworkBridged {
+		i.Type = "bridged"
+	}
+	if n.Prefix.IsValid() {
+		i.IP4.Network = n.Prefix.String()
+	}
+	if n.Gateway.IsValid() && n.Kind != seedbed.NetworkIsolated {
+		i.IP4.Gateway = n.Gateway.String()
 	}
 	if n.DHCP {
 		last := n.Range.Last

@@ -16,8 +16,8 @@ import (
 // maxVNI is the largest identifier of a VXLAN (RFC 7348 5).
 const maxVNI = 1<<24 - 1
 
-// createNet makes a network as PVC's client asks for it. Its name is the VNI. With a gateway it has NAT, and without
-// one it is isolated.
+// createNet makes a network as PVC's client asks for it. Its name is the VNI. A managed one has NAT with a gateway, and
+// is isolated without. The VNI of a bridged one is its VLAN on the uplink that the configuration names for them.
 func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	vni, description := f.must("vni", "A valid VNI must be specified."), f.must("description", "A valid description must be specified.")
 	kind := f.must("nettype", "A valid nettype must be specified.")
@@ -34,8 +34,7 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	case f.err != nil:
 		return f.err
 	case kind == "bridged":
-		return refused(fiber.StatusBadRequest,
-			"ERROR: Failed to add network. A network on a bridge of the host is not supported: add a managed one.")
+		return r.createBridged(ctx, c, n, vni)
 	case prefix == "":
 		return refused(fiber.StatusBadRequest,
 			"ERROR: Failed to add network. An IPv4 network must be specified: each VM has an address of it.")
@@ -58,6 +57,30 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err := netFields(f, &n); err != nil {
 		return err
 	}
+	return r.addNet(ctx, c, n)
+}
+
+// createBridged makes a network on a VLAN, whose addresses come from elsewhere. n has its description.
+func (r *router) createBridged(ctx context.Context, c *fiber.Ctx, n seedbed.Network, vni string) (err error) {
+	if r.PVCUplink == "" {
+		return refused(fiber.StatusBadRequest, "ERROR: Failed to add network. Bridged networks need an uplink: network.pvc_uplink is not set.")
+	}
+	who := server.CallerOf(c)
+	if err := who.Need(seedbed.ActionNetworkProtect); err != nil {
+		return err
+	}
+	n.Kind, n.DHCP, n.Domain, n.DNS, n.Uplink = seedbed.NetworkBridged, false, "", []netip.Addr{}, r.PVCUplink
+	if n.VLAN, err = strconv.Atoi(vni); err != nil {
+		return err
+	}
+	if n.Name, err = who.Qualified("network", vni); err != nil {
+		return err
+	}
+	n.Bridge = seedbed.BridgeOf(n.Name)
+	return r.addNet(ctx, c, n)
+}
+
+func (r *router) addNet(ctx context.Context, c *fiber.Ctx, n seedbed.Network) error {
 	if err := r.freeNet(ctx, server.CallerOf(c), n); err != nil {
 		return err
 	}
@@ -67,7 +90,7 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if _, err := r.Store.CreateNetwork(ctx, n); err != nil {
 		return err
 	}
-	return say(c, "Network '%s' added successfully!", description)
+	return say(c, "Network '%s' added successfully!", n.Description)
 }
 
 // freeNet refuses the name or the description of another network that the caller sees.
@@ -89,6 +112,13 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	n, err := r.ownNet(ctx, c)
 	if err != nil {
 		return err
+	}
+	if n.Kind == seedbed.NetworkBridged {
+		for _, field := range []string{"ip4_network", "ip4_gateway", "dhcp4_start", "dhcp4_end", "name_servers", "domain"} {
+			if f.text(field) != "" {
+				return refused(fiber.StatusBadRequest, "ERROR: A bridged network has no %s.", field)
+			}
+		}
 	}
 	if prefix := f.text("ip4_network"); f.err == nil && prefix != "" && prefix != n.Prefix.String() {
 		return refused(fiber.StatusBadRequest, "ERROR: The IPv4 network cannot be changed: the VMs have addresses of it.")
@@ -137,7 +167,7 @@ func netFields(f *fields, n *seedbed.Network) error {
 			n.DNS = append(n.DNS, a)
 		}
 	}
-	if f.has("ip4_gateway") {
+	if f.has("ip4_gateway") && n.Kind != seedbed.NetworkBridged {
 		n.Kind = seedbed.NetworkIsolated
 		if gateway := f.text("ip4_gateway"); gateway != "" {
 			a, err := netip.ParseAddr(gateway)
@@ -188,7 +218,7 @@ func (r *router) netLeases(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(l seedbed.NetworkLease) bool { return !match.MatchString(l.MAC.String()) })
+	all = slices.DeleteFunc(all, func(l seedbed.NetworkLease) bool { return !l.Addr.IsValid() || !match.MatchString(l.MAC.String()) })
 	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
 	row := func(l seedbed.NetworkLease) leaseRow {
 		return leaseRow{l.Instance, l.Addr.String(), l.MAC.String(), "static"}

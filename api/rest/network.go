@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"net/url"
 
 	"seedbed"
@@ -38,6 +39,9 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	confines := wire.NetworkChange{Identity: orNil(req.Identity), Allow: orNil(req.Allow)}
+	if n.Kind == seedbed.NetworkBridged {
+		confines.Kind = &n.Kind
+	}
 	if err := protects(server.CallerOf(c), confines, req.Bridge); err != nil {
 		return err
 	}
@@ -53,24 +57,30 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	if err := seedbed.CheckName("network", req.Name); err != nil {
 		return seedbed.Network{}, err
 	}
-	if !req.Prefix.IsValid() {
+	if !req.Prefix.IsValid() && req.Kind != seedbed.NetworkBridged {
 		return seedbed.Network{}, server.Invalid("prefix is missing: expected an IPv4 subnet such as 10.99.1.0/24")
 	}
 	n := seedbed.Network{
 		Name: seedbed.Qualified(server.CallerOf(c).Project, req.Name), Kind: cmp.Or(req.Kind, seedbed.NetworkNAT), MAC: seedbed.NewMAC(),
-		Prefix: req.Prefix, Gateway: req.Gateway, Bridge: req.Bridge, DHCP: req.DHCP == nil || *req.DHCP,
+		Prefix: req.Prefix, Gateway: req.Gateway, Bridge: req.Bridge, Uplink: req.Uplink, VLAN: req.VLAN,
 		NetworkOptions: req.NetworkOptions, Identity: req.Identity, Allow: req.Allow,
 	}
 	n.NAT = n.Kind == seedbed.NetworkNAT
-	if !n.Gateway.IsValid() {
+	if n.DHCP = n.Addressed(); req.DHCP != nil {
+		n.DHCP = *req.DHCP
+	}
+	if !n.Gateway.IsValid() && n.Kind != seedbed.NetworkBridged {
 		n.Gateway = n.Prefix.Masked().Addr().Next()
 	}
 	if n.Bridge == "" {
 		n.Bridge = seedbed.BridgeOf(n.Name)
 	}
-	var err error
-	if n.DNS, err = r.DefaultResolvers(); err != nil {
-		return n, err
+	n.DNS = []netip.Addr{}
+	if n.Addressed() {
+		var err error
+		if n.DNS, err = r.DefaultResolvers(); err != nil {
+			return n, err
+		}
 	}
 	if req.DNS != nil {
 		n.DNS = *req.DNS
@@ -78,10 +88,11 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	return n, n.Check()
 }
 
-// protects refuses the name of a bridge, and a change of how a network identifies and confines guests, unless the
-// caller may decide that.
+// protects refuses the name of a bridge, a network bridged to another, and a change of how a network identifies and
+// confines guests, unless the caller may decide that.
 func protects(who server.Caller, change wire.NetworkChange, bridge string) error {
-	if bridge == "" && change.Identity == nil && change.Allow == nil || who.Home && who.Project != seedbed.DefaultProject {
+	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged
+	if bridge == "" && !opens && change.Identity == nil && change.Allow == nil || who.Home && who.Project != seedbed.DefaultProject {
 		return nil
 	}
 	return who.Need(seedbed.ActionNetworkProtect)
@@ -126,7 +137,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 // networkLeases lists the addresses of the network that the path names, as far as the caller sees their instances.
 func (r *router) networkLeases() listing[seedbed.NetworkLease] {
 	return listing[seedbed.NetworkLease]{
-		kind: "address", place: func(l seedbed.NetworkLease) string { return string(l.Addr.AsSlice()) },
+		kind: "address", place: func(l seedbed.NetworkLease) string { return string(l.Addr.AsSlice()) + string(l.MAC[:]) },
 		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.NetworkLease, error) {
 			n, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
 			if err != nil {

@@ -16,11 +16,11 @@ func (r *Router) DefaultResolvers() ([]netip.Addr, error) {
 }
 
 // Places refuses a network of a project whose addresses the project may not choose: guests of a network take
-// these addresses from the nodes.
+// these addresses from the nodes. Those of a bridged network without a prefix come from elsewhere.
 func (r *Router) Places(who Caller, n seedbed.Network) error {
 	within := func(p netip.Prefix) bool { return p.Bits() <= n.Prefix.Bits() && p.Contains(n.Prefix.Addr()) }
 	switch {
-	case who.Home || slices.ContainsFunc(r.NetworkPrefixes, within):
+	case who.Home || !n.Addressed() || slices.ContainsFunc(r.NetworkPrefixes, within):
 		return nil
 	case len(r.NetworkPrefixes) == 0:
 		return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+

@@ -101,6 +101,8 @@ type Config struct {
 	// projects other than the default one may make networks.
 	Resolvers       func() ([]netip.Addr, error)
 	NetworkPrefixes []netip.Prefix
+	// PVCUplink is the uplink of the bridged networks that PVC's clients make; without it, they make none.
+	PVCUplink string
 	// Pools are the names of the storage pools.
 	Pools []string
 	// Heartbeat is the interval of an event stream's signs of life. Default 15 s.

@@ -64,15 +64,19 @@ type MaintenanceRequest struct {
 type NetworkRequest struct {
 	Name string `json:"name"`
 	// Kind is nat by default.
-	Kind   seedbed.NetworkKind `json:"kind,omitempty"`
-	Prefix netip.Prefix        `json:"prefix"`
-	// Gateway is the first address of the prefix by default.
+	Kind seedbed.NetworkKind `json:"kind,omitempty"`
+	// Prefix may be left out of a bridged network whose addresses come from elsewhere.
+	Prefix netip.Prefix `json:"prefix,omitzero"`
+	// Uplink and VLAN are those of a bridged network.
+	Uplink string `json:"uplink,omitempty"`
+	VLAN   int    `json:"vlan,omitempty"`
+	// Gateway is the first address of the prefix by default; none for a bridged network.
 	Gateway netip.Addr `json:"gateway,omitzero"`
 	// Bridge is the name of the interface on the nodes. Empty leaves the choice to Seedbed.
 	Bridge string `json:"bridge,omitempty"`
 	// DNS are the installation's resolvers by default.
 	DNS *[]netip.Addr `json:"dns,omitempty"`
-	// DHCP is on by default.
+	// DHCP is on by default in a network with a prefix.
 	DHCP *bool `json:"dhcp,omitempty"`
 	seedbed.NetworkOptions
 	Identity string                     `json:"identity,omitempty"`

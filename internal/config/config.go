@@ -176,6 +176,10 @@ type Network struct {
 	// ProjectPrefixes are the prefixes in which projects other than the default one may make networks. Guests of a
 	// network take its addresses from the nodes, so without any, only administrators of the installation make some.
 	ProjectPrefixes []netip.Prefix `yaml:"project_prefixes"`
+	// Uplinks are the interfaces of this node for uplinks of bridged networks that have another name here.
+	Uplinks map[string]string `yaml:"uplinks"`
+	// PVCUplink is the uplink of the bridged networks that PVC's clients make, whose VLAN is their VNI.
+	PVCUplink string `yaml:"pvc_uplink"`
 }
 
 // Prefix is an IPv4 subnet, or "auto" for a free one that is chosen at the first start and then

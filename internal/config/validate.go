@@ -204,6 +204,10 @@ func (k *checker) network(n Network) {
 	for i, a := range n.DNS {
 		k.need(a.Is4() && !a.IsLoopback() && !a.IsUnspecified(), fmt.Sprintf("network.dns[%d]", i), a, "an IPv4 address that guests can reach")
 	}
+	for name, iface := range n.Uplinks {
+		k.need(ifname.MatchString(name) && ifname.MatchString(iface), "network.uplinks."+name, iface, "the name of an interface, such as eno1")
+	}
+	k.need(n.PVCUplink == "" || ifname.MatchString(n.PVCUplink), "network.pvc_uplink", n.PVCUplink, "the name of an uplink, such as br0")
 	for i, p := range n.ProjectPrefixes {
 		k.need(p.Addr().Is4() && p == p.Masked() && p.Bits() >= 8, fmt.Sprintf("network.project_prefixes[%d]", i), p,
 			"an IPv4 subnet of at least 8 bits without host bits, such as 10.128.0.0/9")

@@ -51,7 +51,9 @@ runcmd:
 func TestGuest(t *testing.T) {
 	beside(t)
 	image := lab.GuestImage(t)
-	s := hostStack(t, lab.StackOptions{Jobs: "{poll: 50ms}"}) // a stage that waits for a guest outlives a busy minute
+	host := lab.NewHost(t)
+	host.Libvirt()
+	s := lab.NewStack(t, lab.StackOptions{Host: host, Jobs: "{poll: 50ms}"}) // a stage that waits for a guest outlives a busy minute
 	addImage(t, s, "debian", image)
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnbi2O4bamyvGex+KKx6teSJUluixtO12v0Y6RxM8g6 tester"
 	addProfile(t, s, seedbed.Profile{
@@ -159,7 +161,8 @@ func TestGuest(t *testing.T) {
 			t.Error("the domain is still there")
 		}
 	}
-	twoNetworks(t, s)
+	twoNetworks(t, s, host)
+	bridgedNetwork(t, s, host)
 	if sample.Long() { // minutes, with those that make the image
 		newestGuest(t, s)
 	}

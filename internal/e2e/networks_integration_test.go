@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,7 +23,7 @@ runcmd:
 
 // twoNetworks boots an unmodified guest with NICs on two networks, an address and a MAC address chosen, whose
 // cloud-init configures both from the metadata.
-func twoNetworks(t *testing.T, s *lab.Stack) {
+func twoNetworks(t *testing.T, s *lab.Stack, h *lab.Host) {
 	t.Helper()
 	run := func(args ...string) string {
 		t.Helper()
@@ -77,7 +76,68 @@ func twoNetworks(t *testing.T, s *lab.Stack) {
 	removeInstance(t, s, "two")
 	run("network", "remove", "lab", "-y")
 	lab.Await(t, lab.Patience, "the bridge of the network goes", func() bool {
-		_, err := net.InterfaceByName(n.Bridge)
+		_, err := h.Try("ip", "link", "show", n.Bridge)
 		return err != nil
+	})
+}
+
+const onWire = `#cloud-config
+runcmd:
+  - [sh, -c, 'ip -4 -o addr show scope global | sed "s/^/SEEDBED addr /" >/dev/console']
+  - [sh, -c, 'ip -4 route show | sed "s/^/SEEDBED route /" >/dev/console']
+  - [sh, -c, 'echo "SEEDBED datasource $(cloud-init query platform) $(cloud-init query subplatform)" >/dev/console']
+  - [sh, -c, 'echo "SEEDBED done" >/dev/console']
+`
+
+// bridgedNetwork boots an unmodified guest on a bridge of its host, where another DHCP server gives it an address and a
+// router, and which finds its metadata all the same.
+func bridgedNetwork(t *testing.T, s *lab.Stack, h *lab.Host) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	h.Run("ip", "link", "add", "br-lan", "type", "bridge")
+	h.Run("ip", "addr", "add", "10.97.3.1/24", "dev", "br-lan")
+	h.Run("ip", "link", "set", "br-lan", "up")
+	conf := write("udhcpd.conf", "start 10.97.3.100\nend 10.97.3.150\ninterface br-lan\nlease_file "+write("leases", "")+
+		"\npidfile "+dir+"/pid\noption router 10.97.3.1\noption subnet 255.255.255.0\n")
+	server := h.Start(filepath.Join(dir, "udhcpd.log"), "busybox", "udhcpd", "-f", conf)
+	document := write("user-data", onWire)
+	for _, args := range [][]string{
+		{"network", "add", "wire", "--kind", "bridged", "--uplink", "br-lan"},
+		{"create", "wired", "--image", "debian", "--memory", "768MiB", "--disk", "3GiB", "--user-data", document, "--ready", "report",
+			"--nic", "network=wire"},
+	} {
+		if out, stderr, status := s.CLI(args...); status != 0 {
+			console, _ := s.API.Console(t.Context(), "wired", 8*seedbed.KiB)
+			t.Fatalf("seedbed %s: status %d: %s%s\n%s\n%s", strings.Join(args, " "), status, out, stderr, console, server.Tail())
+		}
+	}
+	var console string
+	lab.Await(t, lab.Patience, "the console shows what user-data printed", func() bool {
+		b, err := s.API.Console(t.Context(), "wired", seedbed.MiB)
+		console = string(b)
+		return err == nil && strings.Contains(console, "SEEDBED done")
+	})
+	for _, want := range []string{
+		`SEEDBED addr .* 10\.97\.3\.1\d\d/24`, `SEEDBED route default via 10\.97\.3\.1`,
+		`SEEDBED datasource ec2 metadata \(http://169\.254\.169\.254\)`,
+	} {
+		if !regexp.MustCompile(want).MatchString(console) {
+			t.Errorf("the console does not show %s:\n%s", want, console[max(0, len(console)-8<<10):])
+		}
+	}
+	removeInstance(t, s, "wired")
+	if out, stderr, status := s.CLI("network", "remove", "wire", "-y"); status != 0 {
+		t.Fatal(out, stderr)
+	}
+	lab.Await(t, lab.Patience, "nothing of the network is left but the host's own bridge", func() bool {
+		out := h.Run("ip", "-o", "link")
+		return !strings.Contains(out, " su-") && !strings.Contains(out, " sp-") && strings.Contains(out, " br-lan")
 	})
 }

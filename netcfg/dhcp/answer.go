@@ -74,7 +74,7 @@ func (s *Server) answer(packet []byte, mtu int, allow func(seedbed.MAC) bool) (*
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("offer for %s: %w", mac, err)
 	}
-	a := &action{mac: mac, addr: o.Addr, server: o.Gateway}
+	a := &action{mac: mac, addr: o.Addr, server: o.server()}
 	switch t := req.MessageType(); t {
 	case dhcpv4.MessageTypeDiscover:
 		return a, a.respond(req, o, dhcpv4.MessageTypeOffer, mtu)
@@ -106,7 +106,7 @@ func (a *action) request(req *dhcpv4.DHCPv4, o Offer, mtu int) error {
 	if c := addrOf(req.ClientIPAddr); c.IsValid() { // RENEWING and REBINDING
 		wanted = c
 	}
-	if id := addrOf(req.ServerIdentifier()); id.IsValid() && id != o.Gateway {
+	if id := addrOf(req.ServerIdentifier()); id.IsValid() && id != o.server() {
 		return fmt.Errorf("%w: the client took another server's offer", errIgnored)
 	}
 	switch {
@@ -151,7 +151,7 @@ func (a *action) refuse(req *dhcpv4.DHCPv4, o Offer) error {
 		return err
 	}
 	reply.UpdateOption(dhcpv4.OptMessageType(dhcpv4.MessageTypeNak))
-	reply.UpdateOption(dhcpv4.OptServerIdentifier(o.Gateway.AsSlice()))
+	reply.UpdateOption(dhcpv4.OptServerIdentifier(o.server().AsSlice()))
 	reply.UpdateOption(dhcpv4.OptMessage("this address is not yours"))
 	a.reply, a.to, a.hw = reply, broadcastAddr, broadcastMAC
 	return nil

@@ -249,6 +249,43 @@ func TestAnswerFits(t *testing.T) {
 	})
 }
 
+// TestForeignRouter: the server has an identity of its own, and there may be no router.
+func TestForeignRouter(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		gateway netip.Addr
+		router  []byte
+		routes  []byte
+	}{
+		"with a router":    {gw, []byte{10, 213, 0, 1}, []byte{32, 169, 254, 169, 254, 10, 213, 0, 1, 0, 10, 213, 0, 1}},
+		"without a router": {netip.Addr{}, nil, []byte{32, 169, 254, 169, 254, 0, 0, 0, 0}},
+	} {
+		o := testOffer()
+		o.Server, o.Gateway = MetadataAddr, tt.gateway
+		s := testServer()
+		s.Lookup = func(seedbed.MAC) (Offer, bool) { return o, true }
+		a, err := s.answer(request(t, dhcpv4.MessageTypeDiscover).ToBytes(), 1500, always)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := a.reply.Options
+		want := dhcpv4.Options{54: {169, 254, 169, 254}, 3: tt.router, 121: tt.routes}
+		for code, value := range want {
+			if !bytes.Equal(got[code], value) {
+				t.Errorf("%s: option %d is %v, want %v", name, code, got[code], value)
+			}
+		}
+		if a.server != MetadataAddr {
+			t.Errorf("%s: sent from %s", name, a.server)
+		}
+		renewal := request(t, dhcpv4.MessageTypeRequest, option(dhcpv4.OptServerIdentifier(MetadataAddr.AsSlice())),
+			option(dhcpv4.OptRequestedIPAddress(addr1.AsSlice())))
+		if a, err := s.answer(renewal.ToBytes(), 1500, always); err != nil || a.lease == 0 {
+			t.Errorf("%s: the request is answered with %+v, %v", name, a, err)
+		}
+	}
+}
+
 func TestOfferThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Offer){

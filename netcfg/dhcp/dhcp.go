@@ -24,13 +24,15 @@ type Offer struct {
 	Addr netip.Addr
 	// Prefix is the subnet of Addr.
 	Prefix netip.Prefix
-	// Gateway is the router, and the server's own identity (option 54).
+	// Gateway is the router. It may be the zero Addr if Server is given.
 	Gateway netip.Addr
+	// Server is the server's own identity (option 54) and the source of its answers. The zero Addr stands for Gateway.
+	Server netip.Addr
 	// DNS are at most 8 resolvers; none leaves option 6 out.
 	DNS []netip.Addr
 	// Hostname is one label; empty leaves option 12 out.
 	Hostname string
-	// Isolated leaves out the default route.
+	// Isolated leaves out the default route, as does a missing Gateway.
 	Isolated bool
 	// Options are those of the network. Its range and what it keeps out have no effect here.
 	Options seedbed.NetworkOptions

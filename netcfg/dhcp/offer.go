@@ -19,13 +19,23 @@ const optionMSRoutes = 249
 
 func (o Offer) check() error {
 	switch {
-	case !o.Addr.Is4() || !o.Gateway.Is4() || !o.Prefix.IsValid() || !o.Prefix.Addr().Is4():
-		return fmt.Errorf("address %s, gateway %s and prefix %s must be IPv4", o.Addr, o.Gateway, o.Prefix)
-	case !o.Prefix.Contains(o.Addr) || !o.Prefix.Contains(o.Gateway):
+	case !o.Addr.Is4() || !o.server().Is4() || !o.Prefix.IsValid() || !o.Prefix.Addr().Is4():
+		return fmt.Errorf("address %s, server %s and prefix %s must be IPv4", o.Addr, o.server(), o.Prefix)
+	case !o.Prefix.Contains(o.Addr) || o.Gateway.IsValid() && !o.Prefix.Contains(o.Gateway):
 		return fmt.Errorf("prefix %s does not contain address %s and gateway %s", o.Prefix, o.Addr, o.Gateway)
 	}
 	return nil
 }
+
+func (o Offer) server() netip.Addr {
+	if o.Server.IsValid() {
+		return o.Server
+	}
+	return o.Gateway
+}
+
+// routed reports whether the client gets a default route.
+func (o Offer) routed() bool { return !o.Isolated && o.Gateway.IsValid() }
 
 func (o Offer) lease() time.Duration {
 	if o.Lease <= 0 {
@@ -36,9 +46,9 @@ func (o Offer) lease() time.Duration {
 
 // describe adds the options that describe the network.
 func (o Offer) describe(m *dhcpv4.DHCPv4, mtu int) {
-	m.UpdateOption(dhcpv4.OptServerIdentifier(o.Gateway.AsSlice()))
+	m.UpdateOption(dhcpv4.OptServerIdentifier(o.server().AsSlice()))
 	m.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(o.Prefix.Bits(), 32)))
-	if !o.Isolated {
+	if o.routed() {
 		m.UpdateOption(dhcpv4.OptRouter(o.Gateway.AsSlice()))
 	}
 	if dns := ips(o.DNS, maxDNS); len(dns) > 0 {
@@ -131,7 +141,7 @@ func trim(m, req *dhcpv4.DHCPv4) {
 
 // routes returns the routes for option 121. A client that reads it ignores option 3 (RFC 3442), so
 // it includes the default route. The gateway is the next hop to the metadata, since clients differ on a
-// next hop of 0.0.0.0.
+// next hop of 0.0.0.0, which a network without one has: the link itself (RFC 3442).
 func (o Offer) routes() []*dhcpv4.Route {
 	via := func(p netip.Prefix, router netip.Addr) *dhcpv4.Route {
 		return &dhcpv4.Route{
@@ -139,11 +149,15 @@ func (o Offer) routes() []*dhcpv4.Route {
 			Router: router.AsSlice(),
 		}
 	}
-	all := []*dhcpv4.Route{via(netip.PrefixFrom(MetadataAddr, 32), o.Gateway)}
+	next := o.Gateway
+	if !next.IsValid() {
+		next = netip.IPv4Unspecified()
+	}
+	all := []*dhcpv4.Route{via(netip.PrefixFrom(MetadataAddr, 32), next)}
 	for _, r := range o.Options.Routes {
 		all = append(all, via(r.Prefix, r.Via))
 	}
-	if !o.Isolated {
+	if o.routed() {
 		all = append(all, via(netip.PrefixFrom(netip.IPv4Unspecified(), 0), o.Gateway))
 	}
 	return all

@@ -133,6 +133,12 @@ func Run(t testing.TB, name string, args ...string) string {
 	return out
 }
 
+// Try runs a program in the host's namespace, and returns an error if it fails.
+func Try(name string, args ...string) error {
+	_, err := run(name, args...)
+	return err
+}
+
 func run(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -86,9 +86,11 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 		}
 		nic.Network = network.Name
 		if i < len(addresses) && addresses[i] != "" {
-			if nic.Addr, err = netip.ParseAddr(addresses[i]); err != nil || !network.Prefix.Contains(nic.Addr) || nic.Addr == network.Gateway {
-				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: expected one of %s, and not the gateway's",
-					seedbed.Clip(addresses[i]), n.MAC, network.Prefix)
+			if nic.Addr, err = netip.ParseAddr(addresses[i]); err == nil {
+				err = network.Takes(nic.Addr)
+			}
+			if err != nil {
+				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: %v", seedbed.Clip(addresses[i]), n.MAC, err)
 			}
 		}
 		nics = append(nics, nic)

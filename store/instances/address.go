@@ -1,6 +1,8 @@
 package instances
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -93,17 +95,20 @@ func NetworksOf(i *seedbed.Instance) (names []string) {
 }
 
 // assignAddr returns want, or the lowest free address if want is the zero Addr. The caller has
-// locked the network, and makes the claim.
+// locked the network, and makes the claim. It returns the zero Addr in a network whose addresses come from elsewhere.
 func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		return want, n.Takes(want)
+	}
+	if !n.Addressed() {
+		return want, nil
 	}
 	return s.freeAddr(ctx, b, n)
 }
 
 // FreeAddr returns the address that a new NIC in the network would get which asks for want or, if want is the
 // zero Addr, for none. It returns ErrInvalid for one that no NIC may have, ErrExists for one that is taken, and
-// ErrFull if there is none.
+// ErrFull if there is none. In a network whose addresses come from elsewhere, it returns the zero Addr.
 func (s *Store) FreeAddr(ctx context.Context, network string, want netip.Addr) (a netip.Addr, err error) {
 	n, err := s.Network(ctx, network)
 	if err != nil {
@@ -113,6 +118,9 @@ func (s *Store) FreeAddr(ctx context.Context, network string, want netip.Addr) (
 		if err := n.Takes(want); err != nil {
 			return a, err
 		}
+	}
+	if !n.Addressed() {
+		return a, nil
 	}
 	err = s.db.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
 		if want.IsValid() {
@@ -132,7 +140,8 @@ func (s *Store) FreeAddr(ctx context.Context, network string, want netip.Addr) (
 	return a, err
 }
 
-// NetworkLeases returns the addresses of a network that the instances of a scope have, in their order.
+// NetworkLeases returns the addresses of a network that the instances of a scope have, in their order, then by MAC
+// address.
 func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network string) (all []seedbed.NetworkLease, err error) {
 	w := sqldb.InScope(in)
 	w.And("nic.network = %s", network)
@@ -140,11 +149,13 @@ func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network str
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.NetworkLease, err error) {
 			err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC, sqldb.ToTime(&l.Until))
 			return l, err
-		}, `SELECT nic.addr, nic.mac, `+FullName+`, nic.idx, lease.until FROM nic
+		}, `SELECT COALESCE(nic.addr, ''), nic.mac, `+FullName+`, nic.idx, lease.until FROM nic
 			JOIN instance ON instance.id = nic.instance LEFT JOIN lease ON lease.mac = nic.mac WHERE `+w.String(), w.Args...)
 		return err
 	})
-	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int {
+		return cmp.Or(a.Addr.Compare(b.Addr), bytes.Compare(a.MAC[:], b.MAC[:]))
+	})
 	return all, err
 }
 

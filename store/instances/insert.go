@@ -153,6 +153,10 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 	if err != nil {
 		return err
 	}
+	if !addr.IsValid() {
+		b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, nil)
+		return nil
+	}
 	address := "address " + addr.String()
 	if err := unclaimed(ctx, b, job, i.Project, holdsAddr, address, belongs(address), n.Network, addr.String()); err != nil {
 		return err

@@ -54,7 +54,7 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err
-	}, `SELECT `+nicColumns+`, id FROM nic`+ofThem, args...)
+	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}

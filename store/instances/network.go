@@ -12,17 +12,18 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const networkColumns = `name, kind, bridge, mac, prefix, gateway, dns, nat, dhcp, options, identity, allow`
+const networkColumns = `name, kind, bridge, mac, prefix, gateway, dns, nat, dhcp, options, identity, allow, uplink, vlan`
 
 func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
 	err = r.Scan(&n.Name, &n.Kind, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway),
-		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, sqldb.ToJSON(&n.NetworkOptions), &n.Identity, sqldb.ToJSON(&n.Allow))
+		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, sqldb.ToJSON(&n.NetworkOptions), &n.Identity, sqldb.ToJSON(&n.Allow),
+		&n.Uplink, &n.VLAN)
 	return n, err
 }
 
 // CreateNetwork adds a network. It returns ErrInvalid for one that is not usable, ErrExists if the name or
-// the bridge is taken, ErrConflict if its prefix overlaps that of another network and both reach outside,
-// and ErrForbidden if its project has as many networks as its quota allows. Every node is notified.
+// the bridge is taken, ErrConflict if its prefix overlaps that of another network and both reach outside or if it is
+// the same bridged network as another, and ErrForbidden if its project has as many networks as its quota allows. Every node is notified.
 func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
 	n = settled(n)
 	if err := n.Check(); err != nil {
@@ -78,9 +79,10 @@ func holdNetworks(ctx context.Context, tx *sqldb.Tx, project string) (in seedbed
 
 func insertNetwork(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 	made, err := sqldb.Affect(ctx, tx,
-		`INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`,
-		n.Name, n.Kind, n.Bridge, n.MAC.String(), n.Prefix.String(), n.Gateway.String(), sqldb.AsJSON(n.DNS),
-		sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity, sqldb.AsJSON(n.Allow))
+		`INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
+		n.Name, n.Kind, n.Bridge, n.MAC.String(), sqldb.Text(n.Prefix), sqldb.Text(n.Gateway), sqldb.AsJSON(n.DNS),
+		sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity, sqldb.AsJSON(n.Allow),
+		n.Uplink, n.VLAN)
 	if err != nil || made == 1 {
 		return err
 	}
@@ -101,13 +103,18 @@ func told(ctx context.Context, names ...string) []string {
 	return catalogue.Told(ctx, names, seedbed.ProjectOf)
 }
 
-// apart returns ErrConflict if a network and another overlap, and both reach outside.
+// apart returns ErrConflict if a network and another overlap and both reach outside, or both are the same VLAN of an
+// uplink.
 func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 	all, err := ReadNetworks(ctx, tx)
 	if err != nil {
 		return err
 	}
 	for _, other := range all {
+		if other.Name != n.Name && n.Kind == seedbed.NetworkBridged && n.Uplink == other.Uplink && n.VLAN == other.VLAN {
+			return seedbed.Errorf(seedbed.ErrConflict, "network %q is the same VLAN of uplink %s as network %q: use that one",
+				n.Name, n.Uplink, other.Name)
+		}
 		if other.Name == n.Name || !n.OverlapsOutside(other) {
 			continue
 		}
@@ -176,6 +183,10 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		}
 		n = settled(n)
 		n.Name, n.Bridge, n.MAC, n.Prefix, n.Gateway, n.Published = was.Name, was.Bridge, was.MAC, was.Prefix, was.Gateway, was.Published
+		n.Uplink, n.VLAN = was.Uplink, was.VLAN
+		if n.Kind != was.Kind && (n.Kind == seedbed.NetworkBridged || was.Kind == seedbed.NetworkBridged) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "network %q is %s and cannot become %s: make another network", n.Name, was.Kind, n.Kind)
+		}
 		if err := n.Check(); err != nil {
 			return err
 		}

@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"seedbed"
@@ -16,6 +18,7 @@ var networkCases = map[string]func(*bench){
 	"removal":          testNetworkRemoval,
 	"of a project":     testNetworkOfProject,
 	"chosen addresses": testChosenAddresses,
+	"bridged":          testBridged,
 	"overlap race":     testOverlapRace,
 	"removal race":     testNetworkRemovalRace,
 }
@@ -223,4 +226,58 @@ func testNetworkRemovalRace(b *bench) {
 			b.must(err)
 		}
 	}
+}
+
+// NICs of a bridged network have its addresses, or none if these come from elsewhere. An uplink has one network of each
+// VLAN.
+func testBridged(b *bench) {
+	ctx := context.Background()
+	b.world()
+	lan := seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "lan0", MAC: newMAC(), Uplink: "br0",
+		Identity: seedbed.IdentityTap, DNS: []netip.Addr{}, Published: &seedbed.Publication{Projects: []string{}}}
+	b.equal(get(b.CreateNetwork(ctx, lan))(b), lan)
+	b.equal(get(b.Network(ctx, "lan"))(b), lan)
+	storage := lan
+	storage.Name, storage.Bridge, storage.MAC, storage.VLAN = "storage", "storage0", newMAC(), 12
+	storage.Prefix, storage.DHCP = netip.MustParsePrefix("10.99.0.0/24"), true // as that of the network with NAT
+	get(b.CreateNetwork(ctx, storage))(b)
+	b.equal(get(b.Network(ctx, "storage"))(b), storage)
+	other := storage
+	other.Name, other.Bridge = "other", "other0"
+	_, err := b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, "the same VLAN of uplink br0", `"storage"`)
+	for _, kind := range []seedbed.NetworkKind{seedbed.NetworkNAT, seedbed.NetworkIsolated} {
+		_, err = b.ChangeNetwork(ctx, "storage", func(n *seedbed.Network) error {
+			n.Kind = kind
+			return nil
+		})
+		b.want(err, seedbed.ErrInvalid, "is bridged and cannot become "+string(kind))
+	}
+	get(b.ChangeNetwork(ctx, "lan", func(n *seedbed.Network) error {
+		n.MTU, n.Uplink, n.VLAN = 1400, "br9", 9
+		return nil
+	}))(b)
+	lan.MTU = 1400
+	b.equal(get(b.Network(ctx, "lan"))(b), lan)
+
+	var leases []seedbed.NetworkLease
+	for _, name := range []string{"one", "two"} {
+		a := createOf(name)
+		a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "lan"}, {Index: 1, MAC: newMAC(), Network: "storage"}}
+		get(b.Accept(ctx, a))(b)
+		nics := get(b.Instance(ctx, a.Instance.ID))(b).NICs
+		b.equal(nics[0].Addr, netip.Addr{})
+		b.equal(nics[1].Addr.IsValid(), true)
+		leases = append(leases, seedbed.NetworkLease{MAC: nics[0].MAC, Instance: name})
+	}
+	slices.SortFunc(leases, func(a, b seedbed.NetworkLease) int { return bytes.Compare(a.MAC[:], b.MAC[:]) })
+	b.equal(get(b.NetworkLeases(ctx, seedbed.AllProjects(), "lan"))(b), leases)
+	b.equal(len(get(b.NetworkLeases(ctx, seedbed.AllProjects(), "storage"))(b)), 2)
+	b.equal(get(b.FreeAddr(ctx, "lan", netip.Addr{}))(b), netip.Addr{})
+	_, err = b.FreeAddr(ctx, "lan", netip.MustParseAddr("10.1.0.5"))
+	b.want(err, seedbed.ErrInvalid, "whose addresses come from elsewhere")
+	a := createOf("three")
+	a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "lan", Addr: netip.MustParseAddr("10.1.0.5")}}
+	_, err = b.Accept(ctx, a)
+	b.want(err, seedbed.ErrInvalid, "whose addresses come from elsewhere")
 }

@@ -28,9 +28,9 @@ func networks() cli.Resource[seedbed.Network] {
 		Project: func(n seedbed.Network) string { return seedbed.ProjectOf(n.Name) },
 		Some:    cli.Selected((*client.Client).ListNetworks), Filters: []cli.Filter{cli.NameFilter()},
 		None: "no networks yet: seedbed network add NAME --prefix PREFIX", Unmatched: "no matching networks",
-		Head: []string{"name", "kind", "bridge", "prefix", "gateway", "identity", "allows", "published"},
+		Head: []string{"name", "kind", "bridge", "uplink", "prefix", "gateway", "identity", "allows", "published"},
 		Row: func(n seedbed.Network) []string {
-			return []string{n.Name, string(n.Kind), n.Bridge, n.Prefix.String(), n.Gateway.String(), n.Identity, allowed(n.Allow),
+			return []string{n.Name, string(n.Kind), n.Bridge, uplink(n), text(n.Prefix), text(n.Gateway), n.Identity, allowed(n.Allow),
 				cli.PublishedTo(n.Published)}
 		},
 		One: cli.Named((*client.Client).Network), Pairs: pairs,
@@ -40,13 +40,29 @@ func networks() cli.Resource[seedbed.Network] {
 func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 	return [][2]string{
 		{"name", n.Name}, {"description", n.Description}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()},
-		{"prefix", n.Prefix.String()},
-		{"gateway", n.Gateway.String()}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"mtu", cli.Number(n.MTU)},
+		{"uplink", n.Uplink}, {"vlan", cli.Number(n.VLAN)}, {"prefix", text(n.Prefix)},
+		{"gateway", text(n.Gateway)}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"mtu", cli.Number(n.MTU)},
 		{"dhcp", cli.YesNo(n.DHCP)}, {"dns", texts(n.DNS)}, {"domain", n.Domain}, {"search", strings.Join(n.Search, ", ")}, {"ntp", texts(n.NTP)},
 		{"routes", texts(cli.Each(n.Routes, func(r seedbed.NetworkRoute) route { return route(r) }))},
 		{"boot file", n.BootFile}, {"boot server", cli.When(n.BootServer.IsValid(), n.BootServer.String())},
 		{"identity", n.Identity}, {"allows", allowed(n.Allow)}, {"published", cli.PublishedTo(n.Published)},
 	}
+}
+
+// text returns a prefix or an address; one that is not valid has no text.
+func text[T interface {
+	IsValid() bool
+	String() string
+}](v T) string {
+	return cli.When(v.IsValid(), v.String())
+}
+
+// uplink returns the uplink of a network with its VLAN.
+func uplink(n seedbed.Network) string {
+	if n.VLAN != 0 {
+		return n.Uplink + " VLAN " + strconv.Itoa(n.VLAN)
+	}
+	return n.Uplink
 }
 
 func texts[T interface{ String() string }](all []T) string {
@@ -63,6 +79,9 @@ const kinds = `A network is of one of these kinds:
   routed    guests reach other networks, and are reached from there, with their own
             addresses; the routers around the nodes must know the way
   isolated  guests reach each other and the services of their node alone
+  bridged   guests are hosts of the network behind --uplink, a bridge of the node or an
+            interface that it does not use itself, tagged with --vlan; without --prefix,
+            addresses come from the DHCP server of that network
 
 `
 
@@ -75,15 +94,19 @@ func add(a *cli.App) *cobra.Command {
 unless both reach outside. The guests of a network on different nodes do not see each
 other.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			r.Name = args[0]
+			if r.Name = args[0]; !r.Prefix.IsValid() && r.Kind != seedbed.NetworkBridged {
+				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24")
+			}
 			_, err := api.CreateNetwork(ctx, r)
 			return cli.Done(err, "Added network %q.", args[0])
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	a.Fill(c, &r, append([]cli.Flag{
-		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24", Required: true},
-		{Field: "gateway", Usage: "`ADDRESS` of the bridge (default: the first of the prefix)"},
+		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24"},
+		{Field: "gateway", Usage: "`ADDRESS` of the bridge (default: the first of the prefix), or of the router of a bridged network"},
+		{Field: "uplink", Usage: "`INTERFACE` of the nodes by which a bridged network is reached"},
+		{Field: "vlan", Usage: "`TAG` of a bridged network on its uplink, 1 to 4094"},
 		{Field: "bridge", Usage: "`NAME` of the interface on the nodes (default: chosen)"},
 	}, settings()...)...)
 	return c
@@ -120,7 +143,7 @@ the bridge can forge.`,
 // settings are the flags of what may change of a network.
 func settings() []cli.Flag {
 	return []cli.Flag{
-		{Field: "kind", Usage: "`KIND`: nat, routed or isolated"},
+		{Field: "kind", Usage: "`KIND`: nat, routed, isolated or bridged"},
 		{Field: "description", Usage: "description as `TEXT`"},
 		{Field: "dhcp", Usage: "whether guests get their addresses by DHCP"},
 		{Field: "dns", Usage: "resolvers that DHCP announces, as `ADDRESSES` separated by commas (default: those of the control host)",
@@ -187,7 +210,7 @@ func leases(a *cli.App) *cobra.Command {
 		},
 		Head: []string{"address", "mac", "instance", "nic", "lease until"}, None: "no instance has a NIC in the network ARG",
 		Row: func(l seedbed.NetworkLease) []string {
-			return []string{l.Addr.String(), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), cli.When(!l.Until.IsZero(), a.Moment(l.Until))}
+			return []string{text(l.Addr), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), cli.When(!l.Until.IsZero(), a.Moment(l.Until))}
 		},
 	}
 	c := r.List(a, "leases NAME", "List the addresses of a network that instances have")

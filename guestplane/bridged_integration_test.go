@@ -1,0 +1,71 @@
+//go:build integration
+
+package guestplane
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"seedbed"
+	"seedbed/netcfg/netnstest"
+)
+
+// TestBridgedNetwork: on a bridged network, guests get their addresses from the node, whatever DHCP server is on it, or
+// from that server, and their metadata from the node in both cases.
+func TestBridgedNetwork(t *testing.T) {
+	p := realPlane(t)
+	far := netnstest.New(t)
+	netnstest.Veth(t, "wire", far, "52:54:00:ee:00:02")
+	netnstest.Run(t, "ip", "link", "add", "br0", "type", "bridge")
+	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "br0") })
+	netnstest.Run(t, "ip", "link", "set", "wire", "master", "br0")
+	netnstest.Run(t, "ip", "link", "set", "br0", "up")
+	far.Run(t, "ip", "addr", "add", "10.79.0.1/24", "dev", "eth0")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	leases := write("leases", "")
+	conf := write("udhcpd.conf", "start 10.79.0.100\nend 10.79.0.150\ninterface eth0\nlease_file "+leases+"\npidfile "+dir+
+		"/pid\noption router 10.79.0.1\noption subnet 255.255.255.0\n")
+	far.Do(func() { netnstest.Background(t, "busybox", "udhcpd", "-f", conf) })
+	configure := write("configure", "#!/bin/sh\n[ \"$1\" = bound ] || exit 0\necho \"got $ip by $serverid, router $router\"\n"+
+		"ip addr add $ip/24 dev eth0\n[ -z \"$router\" ] || ip route add default via $router\n")
+
+	for name, tt := range map[string]struct {
+		network seedbed.Network
+		addr    string
+		want    string
+	}{
+		"addresses of the node": {seedbed.Network{DHCP: true, Prefix: netip.MustParsePrefix("10.79.0.0/24"),
+			Gateway: netip.MustParseAddr("10.79.0.1")}, "10.79.0.7", "got 10.79.0.7 by 169.254.169.254, router 10.79.0.1"},
+		"addresses from elsewhere": {seedbed.Network{}, "", "got 10.79.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := tt.network
+			n.Name, n.Kind, n.Bridge, n.MAC, n.Uplink = "lan", seedbed.NetworkBridged, "sb-lan", seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 3}, "br0"
+			g := record(7, "lan", "10.79.0.7")
+			if tt.addr == "" {
+				g.NICs[0].Addr = netip.Addr{}
+			}
+			serveState(t, p, stateWith([]seedbed.Network{network0(), n}, g))
+			ns := netnstest.New(t)
+			tap := g.NICs[0].ID.Tap()
+			netnstest.Veth(t, tap, ns, g.NICs[0].MAC.String())
+			netnstest.Run(t, "ip", "link", "set", tap, "master", "sb-lan")
+			out := ns.Run(t, "busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "10", "-s", configure)
+			if !strings.Contains(out, tt.want) {
+				t.Errorf("udhcpc:\n%s\nwant %q", out, tt.want)
+			}
+			person{g, ns}.served(t, "after DHCP", ask4, ask6link)
+			netnstest.Run(t, "ip", "link", "del", tap)
+		})
+	}
+}

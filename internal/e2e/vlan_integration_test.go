@@ -1,0 +1,30 @@
+//go:build integration && libvirt
+
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed/internal/lab"
+)
+
+// TestVLANs runs the tests of bridged networks in a machine whose kernel has VLANs.
+func TestVLANs(t *testing.T) {
+	own := filepath.Join(lab.Dir(t), "netcfg.test")
+	build := exec.Command("go", "test", "-c", "-tags", "integration", "-o", own, "./netcfg")
+	build.Dir = lab.Root()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m := lab.NewMachine(t, own, "ip", "nft", "sysctl", "ping")
+	// It is emulated, and this machine may have other work to do.
+	const modules = "bridge veth 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_masq"
+	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+" -test.run '^TestBridged$' -test.v")
+	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 {
+		t.Fatal(console)
+	}
+}

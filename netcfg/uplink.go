@@ -1,0 +1,298 @@
+package netcfg
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// uplink is how the bridge of a bridged network reaches that network on this node.
+type uplink struct {
+	// on is the interface of the node, which Apply does not make. It is empty if the bridge stays as it is, because
+	// the uplink is not usable.
+	on string
+	// port is the port of the bridge to it: on itself, or a link that Apply makes, of the kind made.
+	port, made string
+}
+
+// The kinds of links that Apply makes for uplinks: a pair of interfaces to a bridge of the node, and a VLAN.
+const (
+	madePair = "veth"
+	madeVLAN = "vlan"
+)
+
+// The names of these links are one of these and digits of a digest. The second is the end of a pair that is a port of
+// the node's bridge.
+const (
+	uplinkPrefix = "su-"
+	peerPrefix   = "sp-"
+)
+
+const linkDigitsLen = 12
+
+// linkDigits returns the digits in the names of the links of a bridge.
+func linkDigits(bridge string) string {
+	sum := sha256.Sum256([]byte(bridge))
+	return hex.EncodeToString(sum[:linkDigitsLen/2])
+}
+
+// uplinkOf finds how the bridge of a bridged network reaches it. It returns ErrConflict if it cannot.
+func (p *plan) uplinkOf(n seedbed.Network, links map[string]link, taken map[uint32]netip.Prefix) (uplink, error) {
+	u := uplink{on: p.interfaceOf(n.Uplink)}
+	on, ok := links[u.on]
+	_, _, ours := on.madeFor()
+	switch {
+	case !ok:
+		return u, seedbed.Errorf(seedbed.ErrConflict,
+			"interface %s, the uplink of network %s, does not exist on this node: make it, or name the node's own in network.uplinks",
+			u.on, n.Name)
+	case ours || on.ofUplink():
+		return u, seedbed.Errorf(seedbed.ErrConflict,
+			"interface %s, the uplink of network %s, is Seedbed's own: choose one of the node", u.on, n.Name)
+	case on.mtu < mtuOf(n):
+		return u, seedbed.Errorf(seedbed.ErrConflict,
+			"MTU %d of network %s is more than the %d of its uplink %s: set a smaller one, or that of the uplink", mtuOf(n), n.Name, on.mtu, u.on)
+	case n.VLAN != 0:
+		u.port, u.made = uplinkPrefix+linkDigits(n.Bridge), madeVLAN
+	case on.kind == "bridge":
+		u.port, u.made = uplinkPrefix+linkDigits(n.Bridge), madePair
+	default:
+		u.port = u.on
+		return u, free(n, on, links, taken)
+	}
+	return u, nil
+}
+
+// free returns ErrConflict if an interface cannot become a port of n's bridge, since the node uses it.
+func free(n seedbed.Network, on link, links map[string]link, taken map[uint32]netip.Prefix) error {
+	bridge, there := links[n.Bridge]
+	addr, used := taken[on.index]
+	switch {
+	case there && on.master == bridge.index:
+		return nil
+	case on.master != 0:
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"interface %s, the uplink of network %s, is a port of another interface: name that one, or a VLAN", on.name, n.Name)
+	case used:
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"interface %s, the uplink of network %s, has the address %s of this node, which would lose it: "+
+				"make a bridge that has the interface and its addresses, and name that one, or choose a VLAN", on.name, n.Name, addr)
+	}
+	return nil
+}
+
+// interfaceOf returns the interface of this node that has the name of an uplink.
+func (p *plan) interfaceOf(name string) string {
+	if own, ok := p.names[name]; ok {
+		return own
+	}
+	return name
+}
+
+func (p *plan) bridged() bool {
+	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind == seedbed.NetworkBridged })
+}
+
+// takenLinks returns an address of each interface that has one which is not link-local. If the plan has no bridged
+// network, it is not needed and takenLinks returns none.
+func (r *route) takenLinks(p *plan) (map[uint32]netip.Prefix, error) {
+	if !p.bridged() {
+		return nil, nil
+	}
+	all, err := r.addrs()
+	if err != nil {
+		return nil, err
+	}
+	taken := map[uint32]netip.Prefix{}
+	for _, a := range all {
+		if !a.prefix.Addr().IsLinkLocalUnicast() {
+			taken[a.index] = a.prefix
+		}
+	}
+	return taken, nil
+}
+
+// ofUplink reports whether l is a link that Apply makes for an uplink. One without an alias is what a crash between
+// making it and setting the alias leaves.
+func (l link) ofUplink() bool {
+	return (l.kind == madePair || l.kind == madeVLAN) && len(l.name) == len(uplinkPrefix)+linkDigitsLen &&
+		(strings.HasPrefix(l.name, uplinkPrefix) || strings.HasPrefix(l.name, peerPrefix)) &&
+		(l.alias == "" || strings.HasPrefix(l.alias, aliasPrefix))
+}
+
+// right reports whether the link that Apply makes for an uplink exists as it should.
+func (u uplink) right(n seedbed.Network, links map[string]link) bool {
+	l, ok := links[u.port]
+	if !ok || l.kind != u.made {
+		return false
+	}
+	if u.made == madeVLAN {
+		return l.parent == links[u.on].index && l.vlan == n.VLAN
+	}
+	_, ok = links[u.peer()]
+	return ok
+}
+
+func (u uplink) peer() string { return peerPrefix + strings.TrimPrefix(u.port, uplinkPrefix) }
+
+// makeUplink makes the link of an uplink, unless it exists as it should. It reports whether it did.
+func (r *route) makeUplink(n seedbed.Network, u uplink, links map[string]link) (bool, error) {
+	if u.on == "" || u.made == "" || u.right(n, links) {
+		return false, nil
+	}
+	if l, ok := links[u.port]; ok {
+		if !l.ofUplink() {
+			return false, seedbed.Errorf(seedbed.ErrConflict, "interface %s exists and was not made by Seedbed: remove it", u.port)
+		}
+		if err := r.deleteLink(l); err != nil {
+			return false, fmt.Errorf("remove %s: %w", u.port, err)
+		}
+	}
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.IFLA_IFNAME, u.port)
+	if u.made == madeVLAN {
+		ae.Uint32(unix.IFLA_LINK, links[u.on].index)
+	}
+	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
+		ae.String(unix.IFLA_INFO_KIND, u.made)
+		ae.Nested(unix.IFLA_INFO_DATA, func(ae *netlink.AttributeEncoder) error { return u.data(n, ae) })
+		return nil
+	})
+	_, err := r.link(unix.RTM_NEWLINK, netlink.Create|netlink.Excl|netlink.Acknowledge, link{}, 0, ae)
+	if err != nil {
+		return false, fmt.Errorf("make %s, a %s, for uplink %s: %w (the kernel needs the module %s)", u.port, u.made, u.on, err, u.module())
+	}
+	return true, nil
+}
+
+func (u uplink) module() string {
+	if u.made == madeVLAN {
+		return "8021q"
+	}
+	return u.made
+}
+
+// data adds what a link of the kind is made with: VETH_INFO_PEER of linux/veth.h, or IFLA_VLAN_ID of linux/if_link.h.
+func (u uplink) data(n seedbed.Network, ae *netlink.AttributeEncoder) error {
+	if u.made == madeVLAN {
+		ae.Uint16(unix.IFLA_VLAN_ID, uint16(n.VLAN))
+		return nil
+	}
+	const vethInfoPeer = 1
+	peer := netlink.NewAttributeEncoder()
+	peer.String(unix.IFLA_IFNAME, u.peer())
+	attrs, err := peer.Encode()
+	ae.Bytes(vethInfoPeer, append(make([]byte, unix.SizeofIfInfomsg), attrs...))
+	return err
+}
+
+// ensureUplink attaches a bridge to its uplink. It changes of the interface that the node has only that it is up and,
+// if it is not shared, whose port it is.
+func (m *Manager) ensureUplink(rt *route, bridge link, u uplink, alias string, links map[string]link) error {
+	on, port := links[u.on], links[u.port]
+	if port.index == 0 || on.index == 0 {
+		return seedbed.Errorf(seedbed.ErrConflict, "interface %s vanished while the bridge was attached to it", u.on)
+	}
+	steps := []attach{{port, bridge.index, u.made != ""}}
+	if u.made == madePair {
+		steps = append(steps, attach{links[u.peer()], on.index, true})
+	}
+	for _, a := range steps {
+		if err := m.attach(rt, a, alias, on.mtu); err != nil {
+			return fmt.Errorf("attach %s: %w", a.port.name, err)
+		}
+	}
+	if !on.up {
+		if err := rt.setUp(on); err != nil {
+			return fmt.Errorf("bring %s up: %w", u.on, err)
+		}
+	}
+	return nil
+}
+
+// attach is a port of a bridge, and whether Apply made it.
+type attach struct {
+	port   link
+	master uint32
+	ours   bool
+}
+
+func (m *Manager) attach(rt *route, a attach, alias string, mtu int) error {
+	if a.ours {
+		if a.port.alias != alias {
+			if err := rt.setAlias(a.port, alias); err != nil {
+				return err
+			}
+		}
+		if a.port.mtu != mtu {
+			if err := rt.setMTU(a.port, mtu); err != nil {
+				return err
+			}
+		}
+		// It must not send anything of its own.
+		if err := m.setSysctl(keyConf6(a.port.name, "disable_ipv6"), 1, true); err != nil && !isAbsent(err) {
+			return err
+		}
+	}
+	if a.port.master != a.master {
+		if err := rt.setMaster(a.port, a.master); err != nil {
+			return err
+		}
+	}
+	if a.ours && !a.port.up {
+		return rt.setUp(a.port)
+	}
+	return nil
+}
+
+// retireUplinks removes the links that Apply made for uplinks of bridges that are no longer there. Those of another
+// installation stay, unless all is set.
+func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all bool) error {
+	keep := map[string]bool{}
+	for _, n := range p.networks {
+		if u := p.uplinks[n.Bridge]; u.port == uplinkPrefix+linkDigits(n.Bridge) {
+			keep[linkDigits(n.Bridge)] = true
+		}
+	}
+	for bridge := range p.foreign {
+		keep[linkDigits(bridge)] = true
+	}
+	for _, bridge := range p.closed {
+		keep[linkDigits(bridge)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		l, ok := links[name]
+		digits := strings.TrimPrefix(strings.TrimPrefix(name, uplinkPrefix), peerPrefix)
+		_, mark := parseAlias(l.alias)
+		if !ok || !l.ofUplink() || keep[digits] || !all && l.alias != "" && mark != p.installation {
+			continue
+		}
+		if err := rt.deleteLink(l); err != nil {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+		delete(links, uplinkPrefix+digits) // an end of a pair takes the other with it
+		delete(links, peerPrefix+digits)
+		m.log.Info("uplink removed", "interface", name)
+	}
+	return nil
+}
+
+// parseVLAN reads which VLAN a link is.
+func (l *link) parseVLAN(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		if b := ad.Bytes(); ad.Type() == unix.IFLA_VLAN_ID && len(b) == 2 {
+			l.vlan = int(binary.NativeEndian.Uint16(b))
+		}
+	}
+	return nil
+}

@@ -17,7 +17,7 @@ func icmp6Types(from, to byte) exprs {
 	return cat(l4proto(unix.IPPROTO_ICMPV6), transportRange(0, from, to))
 }
 func ndOptionMAC(at uint32) exprs {
-	return notPair(load(expr.PayloadBaseTransportHeader, 2, at+2, 6), "who")
+	return notPair(load(expr.PayloadBaseTransportHeader, 2, at+2, 6), "macs")
 }
 func isLinkLayerOption(at uint32) exprs { return transportRange(at, 1, 2) }
 

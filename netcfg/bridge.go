@@ -195,11 +195,11 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 	made := len(fresh) > 0
 	for _, n := range p.networks {
 		if u, ok := p.uplinks[n.Bridge]; ok {
-			new, err := rt.makeUplink(n, u, links)
+			added, err := rt.makeUplink(n, u, links)
 			if err != nil {
 				failed(n, err)
 			}
-			made = made || new
+			made = made || added
 		}
 	}
 	now := links

@@ -34,8 +34,9 @@ type wire struct {
 // wires are the ways to reach a network. VLANs are not in every kernel; see TestVLANs of internal/e2e.
 func wires(t *testing.T) []string {
 	all := []string{"a bridge", "an interface"}
-	if err := netnstest.Try("ip", "link", "add", "link", "lo", "name", "probe", "type", "vlan", "id", "9"); err == nil {
-		netnstest.Run(t, "ip", "link", "del", "probe")
+	netnstest.Run(t, "ip", "link", "add", "probe", "type", "bridge") // loopback has none
+	defer netnstest.Run(t, "ip", "link", "del", "probe")
+	if netnstest.Try("ip", "link", "add", "link", "probe", "name", "probe.9", "type", "vlan", "id", "9") == nil {
 		all = append(all, "a VLAN of a bridge", "a VLAN of an interface")
 	}
 	return all

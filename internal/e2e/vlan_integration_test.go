@@ -23,7 +23,8 @@ func TestVLANs(t *testing.T) {
 	m := lab.NewMachine(t, own, "ip", "nft", "sysctl", "ping")
 	// It is emulated, and this machine may have other work to do.
 	const modules = "bridge veth 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_masq"
-	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+" -test.run '^TestBridged$' -test.v")
+	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
+		" -test.run '^TestBridged$' -test.v")
 	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 {
 		t.Fatal(console)
 	}

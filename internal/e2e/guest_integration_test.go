@@ -162,7 +162,6 @@ func TestGuest(t *testing.T) {
 		}
 	}
 	twoNetworks(t, s, host)
-	bridgedNetwork(t, s, host)
 	if sample.Long() { // minutes, with those that make the image
 		newestGuest(t, s)
 	}

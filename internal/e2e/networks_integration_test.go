@@ -89,10 +89,15 @@ runcmd:
   - [sh, -c, 'echo "SEEDBED done" >/dev/console']
 `
 
-// bridgedNetwork boots an unmodified guest on a bridge of its host, where another DHCP server gives it an address and a
+// TestBridgedGuest boots an unmodified guest on a bridge of its host, where another DHCP server gives it an address and a
 // router, and which finds its metadata all the same.
-func bridgedNetwork(t *testing.T, s *lab.Stack, h *lab.Host) {
-	t.Helper()
+func TestBridgedGuest(t *testing.T) {
+	beside(t)
+	image := lab.GuestImage(t)
+	h := lab.NewHost(t)
+	h.Libvirt()
+	s := lab.NewStack(t, lab.StackOptions{Host: h, Jobs: "{poll: 50ms}"})
+	addImage(t, s, "debian", image)
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

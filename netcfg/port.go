@@ -23,6 +23,9 @@ func (t *port) name() string {
 	return string(t.tap[:n])
 }
 
+// tapAndMAC returns the key of the port in sets of both; a MAC is padded to whole registers.
+func (t *port) tapAndMAC() string { return string(t.tap[:]) + string(t.mac[:]) + "\x00\x00" }
+
 func byTap(a, b port) int { return bytes.Compare(a.tap[:], b.tap[:]) }
 
 // newPorts checks and sorts the ports.

@@ -90,10 +90,10 @@ func bridgeSets() []set {
 		}},
 		// The MACs of the ports. The Linux of Debian 12 (6.1) does not match the keys of a map, such as who.
 		{name: "macs", key: nftables.MustConcatSetType(name, mac), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]) + string(t.mac[:]) + "\x00\x00", "", true
+			return t.tapAndMAC(), "", true
 		}},
 		{name: "who", key: nftables.MustConcatSetType(name, mac), concat: true, value: mark, of: func(_ *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]) + string(t.mac[:]) + "\x00\x00", string(markValue(t.mark)), true
+			return t.tapAndMAC(), string(markValue(t.mark)), true
 		}},
 		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{}
@@ -107,7 +107,9 @@ func bridgeSets() []set {
 		// The bridges' ports to the networks that they are bridged to.
 		{name: "uplinks", key: name, fixed: func(p *plan, add func(key, value string)) {
 			for _, u := range p.uplinks {
-				add(string(ifname(u.port)), "")
+				if u.port != "" {
+					add(string(ifname(u.port)), "")
+				}
 			}
 		}},
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),

@@ -14,7 +14,8 @@ import (
 )
 
 // lengthy are the tests that boot guests, take servers away or install a Debian, the longest first.
-var lengthy = []string{"TestScriptGuest", "TestGuest", "TestEngines", "TestPackages", "TestTwoNodes", "TestMachines", "TestTour"}
+var lengthy = []string{"TestScriptGuest", "TestGuest", "TestEngines", "TestPackages", "TestTwoNodes", "TestMachines", "TestTour",
+	"TestBridgedGuest"}
 
 // places are those of tests that run beside each other, as many as there are processors.
 var places = queue{free: runtime.GOMAXPROCS(0)}

@@ -90,7 +90,7 @@ runcmd:
 `
 
 // TestBridgedGuest boots an unmodified guest on a bridge of its host, where another DHCP server gives it an address and a
-// router, and which finds its metadata all the same.
+// router. It still finds its metadata.
 func TestBridgedGuest(t *testing.T) {
 	beside(t)
 	image := lab.GuestImage(t)

@@ -125,6 +125,9 @@ func (m *Manager) retire(rt *route, p *plan, links map[string]link) error {
 	for _, l := range p.abandoned(links) {
 		if ports := attached(l, links); len(ports) > 0 {
 			p.closed = append(p.closed, l.name)
+			if port := l.uplinkPort(); port != "" {
+				p.uplinks[l.name] = uplink{port: port}
+			}
 			m.once("left "+l.name, "bridge without a network is left, because ports are attached", "bridge", l.name, "ports", ports)
 			continue
 		}

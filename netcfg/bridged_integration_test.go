@@ -127,6 +127,12 @@ func TestBridged(t *testing.T) {
 				g3.Run(t, "ip", "route", "add", "default", "via", wireAddr)
 				ask(t, "metadata with another address", g3, metadata, want)
 
+				apply(t, m, state0(), Options{}) // guests are attached, so the bridge stays
+				for table, set := range map[string]string{"inet": "wired", "arp": "wired", "bridge": "uplinks"} {
+					if out := netnstest.Run(t, "nft", "list", "set", table, "seedbed", set); !strings.Contains(out, "elements") {
+						t.Errorf("a bridge without a network is open to its uplink:\n%s", out)
+					}
+				}
 				netnstest.Run(t, "ip", "link", "del", "sb3")
 				netnstest.Run(t, "ip", "link", "del", "sb4")
 				apply(t, m, state0(), Options{})

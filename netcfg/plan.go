@@ -16,8 +16,8 @@ type plan struct {
 	fragments    uint32 // of one NIC, in a second; 0 is no bound
 	installation string
 	names        map[string]string // of this node's interfaces, by the names of uplinks
-	// uplinks holds how the bridges of bridged networks reach these, by bridge, and cutOff why
-	// others do not at present.
+	// uplinks holds how the bridges of bridged networks reach these, by bridge, also of closed ones, and
+	// cutOff why others do not at present.
 	uplinks map[string]uplink
 	cutOff  map[string]error
 	// closed are managed bridges without a network that could not be removed.

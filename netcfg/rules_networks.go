@@ -26,7 +26,11 @@ func bridgesOf(called string, which func(seedbed.Network) bool) set {
 // wired returns the set of the bridges that hosts reach which are not guests of this node. What such a host sends to
 // the node has no mark, and what a guest sends has one: see markAndTake.
 func wired() set {
-	return bridgesOf("wired", func(n seedbed.Network) bool { return n.Kind == seedbed.NetworkBridged })
+	return set{name: "wired", key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
+		for bridge := range p.uplinks {
+			add(string(ifname(bridge)), "")
+		}
+	}}
 }
 
 // fromWire matches what a host on a bridged network sends to the node.

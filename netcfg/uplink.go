@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -48,7 +49,7 @@ func linkDigits(bridge string) string {
 
 // uplinkOf finds how the bridge of a bridged network reaches it. It returns ErrConflict if it cannot.
 func (p *plan) uplinkOf(n seedbed.Network, links map[string]link, taken map[uint32]netip.Prefix) (uplink, error) {
-	u := uplink{on: p.interfaceOf(n.Uplink)}
+	u := uplink{on: cmp.Or(p.names[n.Uplink], n.Uplink)}
 	on, ok := links[u.on]
 	_, _, ours := on.madeFor()
 	switch {
@@ -89,14 +90,6 @@ func free(n seedbed.Network, on link, links map[string]link, taken map[uint32]ne
 				"make a bridge that has the interface and its addresses, and name that one, or choose a VLAN", on.name, n.Name, addr)
 	}
 	return nil
-}
-
-// interfaceOf returns the interface of this node that has the name of an uplink.
-func (p *plan) interfaceOf(name string) string {
-	if own, ok := p.names[name]; ok {
-		return own
-	}
-	return name
 }
 
 func (p *plan) bridged() bool {
@@ -259,15 +252,10 @@ func (m *Manager) attach(rt *route, a attach, alias string, mtu int) error {
 // installation stay, unless all is set.
 func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all bool) error {
 	keep := map[string]bool{}
-	for _, n := range p.networks {
-		if u := p.uplinks[n.Bridge]; u.port == uplinkPrefix+linkDigits(n.Bridge) {
-			keep[linkDigits(n.Bridge)] = true
-		}
+	for _, u := range p.uplinks {
+		keep[strings.TrimPrefix(u.port, uplinkPrefix)] = true
 	}
 	for bridge := range p.foreign {
-		keep[linkDigits(bridge)] = true
-	}
-	for _, bridge := range p.closed {
 		keep[linkDigits(bridge)] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(links)) {

@@ -35,7 +35,9 @@ func TestBridgedNetwork(t *testing.T) {
 	leases := write("leases", "")
 	conf := write("udhcpd.conf", "start 10.79.0.100\nend 10.79.0.150\ninterface eth0\nlease_file "+leases+"\npidfile "+dir+
 		"/pid\noption router 10.79.0.1\noption subnet 255.255.255.0\n")
-	far.Do(func() { netnstest.Background(t, "busybox", "udhcpd", "-f", conf) })
+	far.Do(func() {
+		netnstest.Background(t, "sh", "-c", `busybox udhcpd -f "$0" & echo started; cat >/dev/null; kill $!; wait`, conf)
+	})
 	configure := write("configure", "#!/bin/sh\n[ \"$1\" = bound ] || exit 0\necho \"got $ip by $serverid, router $router\"\n"+
 		"ip addr add $ip/24 dev eth0\n[ -z \"$router\" ] || ip route add default via $router\n")
 

@@ -2,7 +2,6 @@ package seedbed
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
 	"strings"
@@ -55,11 +54,14 @@ func (r AddrRange) Contains(a netip.Addr) bool {
 	return r.First.IsValid() && !a.Less(r.First) && !r.Last.Less(a)
 }
 
-// LastAddr returns the last address of an IPv4 prefix, which is its broadcast address.
+// LastAddr returns the last address of a prefix.
 func LastAddr(p netip.Prefix) netip.Addr {
-	b := p.Masked().Addr().As4()
-	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])|uint32(1<<(32-p.Bits())-1))
-	return netip.AddrFrom4(b)
+	a := p.Masked().Addr().AsSlice()
+	for bit := p.Bits(); bit < 8*len(a); bit++ {
+		a[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(a)
+	return last
 }
 
 // BridgeOf returns the name of the bridge of a network that was given none: sb- and the start of the digest of the

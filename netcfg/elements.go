@@ -30,12 +30,14 @@ func (p *plan) digest() string {
 	for _, b := range slices.Sorted(maps.Keys(p.uplinks)) {
 		fmt.Fprintf(h, "uplink %s %s\n", b, p.uplinks[b].port)
 	}
+	fmt.Fprint(h, p.groups.digest())
 	var b []byte
 	for i := range p.ports {
 		t := &p.ports[i]
 		b = append(append(append(b[:0], t.tap[:]...), t.mac[:]...), t.addr[:]...)
 		b = binary.LittleEndian.AppendUint32(b, t.mark)
 		b = binary.LittleEndian.AppendUint32(b, uint32(t.network))
+		b = binary.LittleEndian.AppendUint32(b, t.class)
 		h.Write(b)
 	}
 	p.sum = hex.EncodeToString(h.Sum(nil)[:12])
@@ -87,9 +89,9 @@ func (s *set) valueOf(e nftables.SetElement) string {
 // kernel.
 func (s *set) between(before, after *plan) change {
 	c := change{of: s}
-	alike := reflect.DeepEqual(before.networks, after.networks)
+	alike := reflect.DeepEqual(before.networks, after.networks) && maps.Equal(before.groups.numbers, after.groups.numbers)
 	if s.of == nil {
-		if alike && slices.Equal(before.closed, after.closed) && maps.Equal(before.uplinks, after.uplinks) {
+		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) && maps.Equal(before.uplinks, after.uplinks) {
 			return c
 		}
 		have := map[string]string{}

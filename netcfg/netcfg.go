@@ -32,6 +32,8 @@ type State struct {
 	Networks []seedbed.Network
 	// Ports are the guests' NICs; a port's interface need not exist yet. Nil means no ports.
 	Ports iter.Seq[Port]
+	// Groups are the security groups, in any order.
+	Groups []seedbed.SecurityGroup
 }
 
 // Port is one NIC of a guest: what its interface may send, and the mark that names it.
@@ -47,6 +49,9 @@ type Port struct {
 	Mark uint32
 	// Bridge is the bridge of a network of the same state.
 	Bridge string
+	// Groups are the security groups that it is in, by their names; see seedbed.Open. One that the state does not have
+	// allows nothing.
+	Groups []string
 }
 
 // NoBound as Options.Fragments takes all.
@@ -58,7 +63,8 @@ type Options struct {
 	// 80), connections to 169.254.169.254:80 are redirected to that port.
 	MetadataPort int
 	// Connections is how many connections of one NIC the node tracks at a time: those through its
-	// NAT, and those to the node. The first packet of a further one is dropped. 0 means
+	// NAT, and those to the node. The first packet of a further one is dropped. Where security groups
+	// restrict a NIC, it begins twice as many at once, and a sixteenth of them each second. 0 means
 	// DefaultConnections.
 	Connections int
 	// Fragments is how many fragments a second the node takes of one NIC, of packets to the node,

@@ -11,6 +11,7 @@ import (
 type plan struct {
 	networks     []seedbed.Network // by bridge name
 	ports        []port            // by tap
+	groups       groups            // security groups
 	metadataPort uint16
 	connections  uint32 // of one NIC
 	fragments    uint32 // of one NIC, in a second; 0 is no bound
@@ -61,11 +62,11 @@ func newPlan(s State, o Options) (*plan, error) {
 	if err := checkNetworks(p.networks); err != nil {
 		return nil, err
 	}
-	if s.Ports == nil {
-		return p, nil
-	}
 	var err error
-	p.ports, err = newPorts(s.Ports, p.networks)
+	if p.groups, err = newGroups(s.Groups); err != nil || s.Ports == nil {
+		return p, err
+	}
+	p.ports, err = newPorts(s.Ports, p.networks, &p.groups)
 	return p, err
 }
 

@@ -20,11 +20,14 @@ func testNetwork() seedbed.Network {
 
 // lists is a State whose ports are in a list.
 type lists struct {
+	Groups   []seedbed.SecurityGroup
 	Networks []seedbed.Network
 	Ports    []Port
 }
 
-func (l lists) state() State { return State{Networks: l.Networks, Ports: slices.Values(l.Ports)} }
+func (l lists) state() State {
+	return State{Networks: l.Networks, Ports: slices.Values(l.Ports), Groups: l.Groups}
+}
 
 func testPort() Port {
 	return Port{Tap: "sb1", MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 1}, Addr: netip.MustParseAddr("10.213.0.9"), Mark: 1, Bridge: "seedbed0"}
@@ -110,7 +113,7 @@ func TestVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := bridgeTable().version()
+		b, err := bridgeTable(p).version()
 		if err != nil {
 			t.Fatal(err)
 		}

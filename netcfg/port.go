@@ -15,7 +15,8 @@ type port struct {
 	mac     seedbed.MAC
 	addr    [4]byte // zero if it may use any
 	mark    uint32
-	network int32 // index into the plan's networks
+	network int32  // index into the plan's networks
+	class   uint32 // of its security groups; 0 for none
 }
 
 func (t *port) name() string {
@@ -28,8 +29,8 @@ func (t *port) tapAndMAC() string { return string(t.tap[:]) + string(t.mac[:]) +
 
 func byTap(a, b port) int { return bytes.Compare(a.tap[:], b.tap[:]) }
 
-// newPorts checks and sorts the ports.
-func newPorts(ports iter.Seq[Port], networks []seedbed.Network) ([]port, error) {
+// newPorts checks and sorts the ports, and adds their classes to groups.
+func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) ([]port, error) {
 	index := map[string]int32{}
 	for i, n := range networks {
 		index[n.Bridge] = int32(i)
@@ -44,7 +45,7 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network) ([]port, error) 
 			err = checkPort(&t, networks[at])
 		}
 		if err == nil {
-			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at}
+			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at, class: groups.class(t.Groups)}
 			if t.Addr.IsValid() {
 				one.addr = t.Addr.As4()
 			}
@@ -61,7 +62,22 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network) ([]port, error) 
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "port %q: given twice", out[i].name())
 		}
 	}
-	return out, nil
+	return out, uniqueMembers(out)
+}
+
+// uniqueMembers returns ErrInvalid if two ports with security groups have the same MAC, by which rules know a member.
+func uniqueMembers(ports []port) error {
+	seen := map[seedbed.MAC]int{}
+	for i, t := range ports {
+		if t.class == 0 {
+			continue
+		}
+		if j, ok := seen[t.mac]; ok {
+			return seedbed.Errorf(seedbed.ErrInvalid, "ports %q and %q: both have the MAC %s", ports[j].name(), t.name(), t.mac)
+		}
+		seen[t.mac] = i
+	}
+	return nil
 }
 
 func badPort(t *Port, format string, args ...any) error {
@@ -78,6 +94,8 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "mark 0 is reserved")
 	case n.Addressed() && (!n.Host(t.Addr) || t.Addr == n.Gateway):
 		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
+	case len(t.Groups) > seedbed.MaxSecurityGroups:
+		return badPort(t, "%d security groups: expected at most %d", len(t.Groups), seedbed.MaxSecurityGroups)
 	case !n.Addressed() && t.Addr.IsValid():
 		return badPort(t, "address %s: expected none in network %s, whose addresses come from elsewhere", t.Addr, n.Name)
 	}
@@ -110,29 +128,42 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 
 // with returns the plan without the ports of the taps in gone and with ports added or replaced.
 func (p *plan) with(gone []string, ports []Port) (*plan, error) {
-	added, err := newPorts(slices.Values(ports), p.networks)
-	if err != nil {
-		return nil, err
-	}
-	out := *p
-	out.sum, out.ports = "", make([]port, 0, len(p.ports)+len(added))
-	leave := make(map[[16]byte]bool, len(gone)+len(added))
+	leave := make(map[[16]byte]bool, len(gone)+len(ports))
 	for _, tap := range gone {
 		leave[[16]byte(ifname(tap))] = true
 	}
-	for _, t := range added {
-		leave[t.tap] = true
+	for _, t := range ports {
+		leave[[16]byte(ifname(t.Tap))] = true
 	}
-	rest := added
+	out := *p
+	out.sum, out.ports = "", make([]port, 0, len(p.ports)+len(ports))
 	for _, t := range p.ports {
-		if leave[t.tap] {
-			continue
+		if !leave[t.tap] {
+			out.ports = append(out.ports, t)
 		}
-		for len(rest) > 0 && byTap(rest[0], t) < 0 {
-			out.ports, rest = append(out.ports, rest[0]), rest[1:]
-		}
-		out.ports = append(out.ports, t)
 	}
-	out.ports = append(out.ports, rest...)
+	out.groups = p.groups.of(out.ports)
+	added, err := newPorts(slices.Values(ports), p.networks, &out.groups)
+	if err != nil {
+		return nil, err
+	}
+	out.ports = merged(out.ports, added)
+	if slices.ContainsFunc(added, func(t port) bool { return t.class != 0 }) {
+		return &out, uniqueMembers(out.ports)
+	}
 	return &out, nil
+}
+
+// merged returns both lists of ports in the order of their taps. The first has room for both.
+func merged(ports, added []port) []port {
+	i, j := len(ports)-1, len(added)-1
+	ports = ports[:len(ports)+len(added)]
+	for at := len(ports) - 1; j >= 0; at-- {
+		if i >= 0 && byTap(ports[i], added[j]) > 0 {
+			ports[at], i = ports[i], i-1
+		} else {
+			ports[at], j = added[j], j-1
+		}
+	}
+	return ports
 }

@@ -21,7 +21,7 @@ type table struct {
 }
 
 // tables returns the desired state of all tables.
-func (p *plan) tables() []*table { return []*table{bridgeTable(), inetTable(p), arpTable()} }
+func (p *plan) tables() []*table { return []*table{bridgeTable(p), inetTable(p), arpTable()} }
 
 // set is a set or map. Its elements are key and, for a map, value, in the kernel's byte form.
 type set struct {

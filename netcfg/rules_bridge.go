@@ -1,6 +1,8 @@
 package netcfg
 
 import (
+	"slices"
+
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -51,11 +53,11 @@ const (
 // bridge, because not every kernel can match the bridge of a port (nft_meta_bridge). Other ports
 // are not affected. The bridges may have any name, since what the node sends through one does not
 // pass prerouting.
-func bridgeTable() *table {
+func bridgeTable(p *plan) *table {
 	return &table{
 		family: nftables.TableFamilyBridge,
 		sets:   bridgeSets(),
-		chains: []chain{
+		chains: append([]chain{
 			{name: "pre", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, prio: -300, rules: preRules()},
 			{name: "guest", rules: guestRules()},
 			{name: "wire", rules: wireRules()},
@@ -68,7 +70,7 @@ func bridgeTable() *table {
 			{name: "sources4", rules: sourceRules("sources4", ipSource())},
 			{name: "sources-arp", rules: sourceRules("sources4", arpSpa())},
 			{name: "answers", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, prio: -300, rules: answerRules()},
-		},
+		}, groupChains(max(1, p.connections/16), 2*p.connections)...),
 	}
 }
 
@@ -115,7 +117,7 @@ func bridgeSets() []set {
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
 		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
 		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
-	}, append(sourceSets(), rateSets()...)...)
+	}, slices.Concat(sourceSets(), rateSets(), groupSets())...)
 }
 
 // may and mayNot match whether the frame's port is in one of the sets of allowances.

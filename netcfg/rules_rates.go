@@ -26,9 +26,14 @@ func rateSets() []set {
 	return []set{ports("dhcp-rates"), ports("call-rates")}
 }
 
-// tooFast matches a frame that is one too many for its port. The set remembers the rate of each port.
+// tooFast matches a frame that is one too many for the port that it came from. The set remembers the rate of each port.
 func tooFast(set string, rate uint64, unit expr.LimitTime, burst uint32) exprs {
-	return exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+	return tooFastAt(expr.MetaKeyIIFNAME, set, rate, unit, burst)
+}
+
+// tooFastAt is tooFast for the port that the key names.
+func tooFastAt(port expr.MetaKey, set string, rate uint64, unit expr.LimitTime, burst uint32) exprs {
+	return exprs{&expr.Meta{Key: port, Register: 1},
 		&expr.Dynset{SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_UPDATE,
 			Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Unit: unit, Burst: burst, Over: true}}}}
 }

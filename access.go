@@ -206,6 +206,17 @@ func Qualified(project, name string) string {
 	return project + "/" + name
 }
 
+// QualifiedAll returns the qualified names of objects of a project. Those that have a project already are left.
+func QualifiedAll(project string, names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		if out[i] = name; !strings.Contains(name, "/") {
+			out[i] = Qualified(project, name)
+		}
+	}
+	return out
+}
+
 // ProjectOf returns the project of the token, hook, endpoint or image with a qualified name.
 func ProjectOf(qualified string) string {
 	if project, _, ok := strings.Cut(qualified, "/"); ok {

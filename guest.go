@@ -97,6 +97,8 @@ type GuestNIC struct {
 	MAC     MAC        `json:"mac"`
 	Network string     `json:"network"`
 	Addr    netip.Addr `json:"addr"`
+	// Groups are its security groups, by their qualified names; see Open.
+	Groups []string `json:"security_groups,omitempty"`
 }
 
 // Blob names a document by its content.
@@ -127,6 +129,8 @@ type FeedPage struct {
 	Generation string       `json:"generation"`
 	Changes    []FeedChange `json:"changes"`
 	Networks   []Network    `json:"networks"`
+	// Groups are the security groups of all projects.
+	Groups []SecurityGroup `json:"security_groups,omitempty"`
 	// TokenKey is the installation's 32-byte key for IMDSv2 session tokens.
 	TokenKey []byte `json:"token_key"`
 	Site     Site   `json:"site,omitzero"`
@@ -206,6 +210,7 @@ type GuestPlaneState struct {
 	Guests   iter.Seq2[InstanceID, Guest]
 	Guest    func(InstanceID) (Guest, bool)
 	Networks []Network
+	Groups   []SecurityGroup
 	// TokenKey is the installation's 32-byte key for session tokens. Without it no token is issued
 	// or accepted.
 	TokenKey []byte

@@ -166,6 +166,8 @@ type NIC struct {
 	MAC     MAC        `json:"mac"`
 	Network string     `json:"network"`
 	Addr    netip.Addr `json:"addr"`
+	// Groups are the security groups that it is in, by their qualified names. Without any, it is in the group "open".
+	Groups []string `json:"security_groups,omitempty"`
 }
 
 // NICRequest is a NIC that a new instance is to have.
@@ -176,6 +178,9 @@ type NICRequest struct {
 	Addr netip.Addr `json:"addr,omitzero"`
 	// MAC is its MAC address. Without one, it has a random one.
 	MAC MAC `json:"mac,omitzero"`
+	// Groups are its security groups. Without any, it is in the group "default" of its project if there is one, and
+	// otherwise in "open".
+	Groups []string `json:"security_groups,omitempty"`
 }
 
 // Volume is one disk of an instance.
@@ -310,4 +315,67 @@ func NewScripted(name, script string) Profile {
 		Name: name, Script: script, SSHKeys: []string{}, UserData: []byte{}, Tags: map[string]string{}, Ready: ReadyStarted, Follow: FollowLive,
 		Datasource: DatasourceEC2, Metadata: MetadataOptions{InstanceID: InstanceIDUUID},
 	}
+}
+
+// ImageRemoving is the state of an image whose removal was accepted. Nothing new is made from it.
+const ImageRemoving ImageState = "removing"
+
+// SnapshotSpec names one snapshot of a volume.
+type SnapshotSpec struct {
+	Pool     string     `json:"pool"`
+	Volume   string     `json:"volume"`
+	Instance InstanceID `json:"instance"` // that the volume belongs to
+	Name     string     `json:"name"`     // valid for CheckName
+}
+
+// MaxSnapshots is how many snapshots a volume may have. Each takes room in the pool's record of the
+// volume.
+const MaxSnapshots = 200
+
+// SnapshotInfo is one finished snapshot of a volume.
+type SnapshotInfo struct {
+	Name    string    `json:"name"`
+	Job     JobID     `json:"job"` // that made it
+	Created time.Time `json:"created"`
+}
+
+// SnapshotJob is the input of the jobs that make and remove snapshots.
+type SnapshotJob struct {
+	Name string `json:"name"`
+}
+
+// ImageRemoval is the input of a job that removes an image.
+type ImageRemoval struct {
+	// Import is the job that made the image. An image that is tagged with another job stays.
+	Import JobID `json:"import"`
+	// Was is the state of the image before the removal.
+	Was ImageState `json:"was"`
+}
+
+// TrashState is the state of a removed volume.
+type TrashState string
+
+// The states of a removed volume.
+const (
+	Trashed  TrashState = "trashed"  // in its pool's trash, and purged once its time is over
+	Restored TrashState = "restored" // a volume again, without an instance; the cleanup skips it
+)
+
+// TrashItem is a volume that was removed from its instance and still exists.
+type TrashItem struct {
+	Pool string `json:"pool"`
+	// Node is the node that has it; empty if the pool is shared.
+	Node string `json:"node,omitempty"`
+	// ID names it in the trash of its pool; empty for a restored one.
+	ID    string     `json:"id,omitempty"`
+	Name  string     `json:"name"` // of the volume, before and again once it is restored
+	State TrashState `json:"state"`
+	// Instance is the instance that the volume belonged to.
+	Instance InstanceID `json:"instance"`
+	// Project is the project of that instance, as far as the volume's tag or a job says it.
+	Project string    `json:"project,omitempty"`
+	Size    Bytes     `json:"size"`
+	Removed time.Time `json:"removed,omitzero"`
+	// Expires is when the cleanup purges it. Both times are zero for a restored one.
+	Expires time.Time `json:"expires,omitzero"`
 }

@@ -230,8 +230,10 @@ type Request struct {
 	// Network is the network of a new instance's first NIC, in place of the profile's.
 	Network string `json:"network,omitempty"`
 	// NICs are all NICs of a new instance, in place of the profile's.
-	NICs   []NICRequest   `json:"nics,omitempty"`
-	Params map[string]any `json:"params,omitempty"`
+	NICs []NICRequest `json:"nics,omitempty"`
+	// SecurityGroups are the groups of the NICs of a new instance that name none themselves.
+	SecurityGroups []string       `json:"security_groups,omitempty"`
+	Params         map[string]any `json:"params,omitempty"`
 	// Node is the node for a create; empty leaves the choice to the placement.
 	Node string `json:"node,omitempty"`
 	// Hold and Protected replace the values of the profile in a create; nil leaves them.

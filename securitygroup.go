@@ -39,7 +39,7 @@ type SecurityGroup struct {
 	// Description is one line for people.
 	Description string         `json:"description,omitempty"`
 	Rules       []SecurityRule `json:"rules"`
-	Created     time.Time      `json:"created,omitzero"`
+	Created     time.Time      `json:"created"`
 }
 
 // Direction says which packets a rule is about, as the member sees them.
@@ -72,12 +72,6 @@ type SecurityRule struct {
 func (r SecurityRule) ID() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s %s %s", r.Direction, r.Protocol, r.Ports, r.ICMP, r.Prefix, r.Group))
 	return "sgr-" + hex.EncodeToString(sum[:])[:17]
-}
-
-// GroupID returns the identifier of a security group in Amazon's form, by its qualified name.
-func GroupID(name string) string {
-	sum := sha256.Sum256([]byte("security group " + name))
-	return "sg-" + hex.EncodeToString(sum[:])[:17]
 }
 
 // Open reports whether some of the groups that a NIC is in is the one that allows everything.
@@ -174,7 +168,53 @@ func (r SecurityRule) String() string {
 	if r.Direction == DirectionOut {
 		word = "to"
 	}
-	return strings.Join(append(words, word, r.Peer()), " ")
+	return strings.Join(append(words, word, r.Peer()), " ") // without the description: it is no part of what the rule allows
+}
+
+// ParseSecurityRule parses a rule as String writes it. "from any" and "to any" may be left out. What follows a "#" is its
+// description.
+func ParseSecurityRule(s string) (r SecurityRule, err error) {
+	bad := Errorf(ErrInvalid, "rule %q: expected in or out, a protocol, and optionally ports or an ICMP type, and from or to "+
+		"with a prefix or a group, such as %q or %q", Clip(s), "in tcp 443 from 10.0.0.0/8", "in tcp 5432 from group app")
+	text, note, _ := strings.Cut(s, "#")
+	r.Description = strings.TrimSpace(note)
+	words := strings.Fields(text)
+	if len(words) < 2 {
+		return r, bad
+	}
+	r.Direction, r.Protocol, words = Direction(words[0]), words[1], words[2:]
+	link := "from"
+	if r.Direction == DirectionOut {
+		link = "to"
+	}
+	if len(words) > 0 && words[0] != link {
+		if r.Protocol == "icmp" || r.Protocol == "icmp6" {
+			r.ICMP = words[0]
+		} else {
+			r.Ports = words[0]
+		}
+		words = words[1:]
+	}
+	switch {
+	case len(words) == 0 || len(words) == 2 && words[0] == link && words[1] == "any":
+	case len(words) == 3 && words[0] == link && words[1] == "group":
+		r.Group = words[2]
+	case len(words) == 2 && words[0] == link:
+		if r.Prefix, err = parsePeer(words[1]); err != nil {
+			return r, bad
+		}
+	default:
+		return r, bad
+	}
+	return r, r.check()
+}
+
+// parsePeer parses a prefix, or an address as the prefix of it alone.
+func parsePeer(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	return netip.ParsePrefix(s)
 }
 
 // Peer returns the other end of the rule: a prefix, "group NAME" or "any".
@@ -198,7 +238,7 @@ func (g SecurityGroup) Check() error {
 	}
 	switch {
 	case ShortName(g.Name) == OpenGroup:
-		return bad("the name is that of the built-in group, which allows everything and does not change: choose another")
+		return bad("that is the built-in group, which allows everything and does not change: choose another name")
 	case !line(g.Description):
 		return bad("its description is not one line of at most %d bytes", maxDescription)
 	case len(g.Rules) > MaxSecurityRules:
@@ -244,7 +284,7 @@ func (r SecurityRule) check() error {
 		return Errorf(ErrInvalid, "%s has bits behind the prefix: expected %s", r.Prefix, r.Prefix.Masked())
 	case r.Prefix.IsValid() && r.Prefix.Addr().Is4In6():
 		return Errorf(ErrInvalid, "%s is an IPv4 address in the form of IPv6: write it as IPv4", r.Prefix)
-	case r.Prefix.IsValid() && r.Protocol == "icmp" && !r.Prefix.Addr().Is4(), r.Prefix.IsValid() && r.Protocol == "icmp6" && r.Prefix.Addr().Is4():
+	case r.Prefix.IsValid() && isICMP && r.Prefix.Addr().Is4() != (r.Protocol == "icmp"):
 		return Errorf(ErrInvalid, "protocol %s does not reach %s: expected icmp with IPv4, and icmp6 with IPv6", r.Protocol, r.Prefix)
 	case !line(r.Description):
 		return Errorf(ErrInvalid, "its description is not one line of at most %d bytes", maxDescription)

@@ -20,6 +20,8 @@ var listRoutes = map[string]string{
 	"GET /certificates/identity":       bytes_,
 	"GET /networks":                    "",
 	"GET /networks/:name":              single,
+	"GET /security-groups":             "",
+	"GET /security-groups/:name":       single,
 	"GET /networks/:name/leases":       "",
 	"GET /leases":                      "",
 	"GET /nodes":                       "",
@@ -87,6 +89,7 @@ var selections = []struct {
 	query string
 	want  int
 }{
+	{"/security-groups?name=we", 1}, {"/security-groups?name=-", -1},
 	{"/networks?name=def", 1}, {"/networks?name=-", -1},
 	{"/leases?instance=web1", 1}, {"/leases?instance=none", -1}, {"/leases?instance=_", -1},
 	{"/nodes?state=cordoned", 0}, {"/nodes?state=away", 1}, {"/nodes?state=ready", 1}, {"/nodes?name=hv", 1}, {"/nodes?state=on", -1},

@@ -23,6 +23,7 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 	for _, one := range [][2]string{
 		{"/nodes", `{"name":"hv9","worker":"https://hv9.example:7375","cordoned":true}`},
 		{"/projects", `{"name":"acme"}`}, {"/networks", `{"name":"spare","prefix":"10.88.0.0/24"}`},
+		{"/security-groups", `{"name":"web","rules":[{"direction":"in","protocol":"tcp"}]}`},
 		{"/tokens", `{"name":"robot","role":"viewer"}`},
 		{"/roles", `{"name":"robots","actions":["instance.read"]}`},
 		{"/profiles", `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`},
@@ -141,7 +142,8 @@ var oneObject = regexp.MustCompile(`/:\w+$`)
 func TestEveryObjectHasAnETag(t *testing.T) {
 	t.Parallel()
 	s, job := changeable(t)
-	names := map[string]string{"networks": "default", "nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
+	names := map[string]string{"networks": "default", "security-groups": "web",
+		"nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
 		"images": "spare", "profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
 		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1", "sessions": s.beginSession(t, "anna").ID}

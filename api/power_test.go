@@ -55,7 +55,8 @@ func TestPower(t *testing.T) {
 	expect("POST", "/plan", `{"action":"stop","name":"web1"}`, 422, "expected create or rebuild")
 	expect("POST", "/plan", `{"name":"web2","profile":"small","image":"debian"}`, 200, "are both given: expected only one")
 	expect("POST", "/plan", `{"action":"rebuild","name":"web1","ready":"started"}`, 422, "ready is only for a create")
-	expect("POST", "/plan", `{"action":"rebuild","name":"web1","network":"default"}`, 422, "node, network and nics are only for a create")
+	expect("POST", "/plan", `{"action":"rebuild","name":"web1","network":"default"}`, 422,
+		"node, network, nics and security_groups are only for a create")
 	expect("POST", "/plan", `{"name":"web2","image":"debian"}`, 200, `"image":"debian"`, `"profile":""`, `"problems":[]`)
 	expect("POST", "/instances", `{"name":"web2","image":"debian","profile":"small"}`, 422, "are both given: expected only one")
 	expect("POST", "/instances", `{"name":"web2"}`, 422, "profile")

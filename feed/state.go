@@ -13,6 +13,7 @@ type state struct {
 	generation  string
 	revision    int64
 	networks    []seedbed.Network
+	groups      []seedbed.SecurityGroup
 	tokenKey    []byte
 	site        seedbed.Site
 	maintenance []seedbed.Maintenance
@@ -33,7 +34,7 @@ func (st *state) after(page packedPage) (next *state, changed bool, err error) {
 	if !page.Snapshot && page.Revision < st.revision {
 		return nil, false, fmt.Errorf("feed: revision %d came after %d", page.Revision, st.revision)
 	}
-	next = &state{generation: page.Generation, revision: page.Revision, networks: page.Networks, tokenKey: page.TokenKey,
+	next = &state{generation: page.Generation, revision: page.Revision, networks: page.Networks, groups: page.Groups, tokenKey: page.TokenKey,
 		site: page.Site, maintenance: page.Maintenance}
 	d := st.builder(page.Snapshot)
 	for _, c := range page.changes {
@@ -54,7 +55,8 @@ func (st *state) after(page packedPage) (next *state, changed bool, err error) {
 	}
 	changed = page.Snapshot || len(page.changes) > 0 || page.Revision != st.revision ||
 		!bytes.Equal(page.TokenKey, st.tokenKey) || !reflect.DeepEqual(page.Site, st.site) ||
-		!reflect.DeepEqual(page.Maintenance, st.maintenance) || !reflect.DeepEqual(page.Networks, st.networks)
+		!reflect.DeepEqual(page.Maintenance, st.maintenance) || !reflect.DeepEqual(page.Networks, st.networks) ||
+		!reflect.DeepEqual(page.Groups, st.groups)
 	return next, changed, nil
 }
 
@@ -117,7 +119,7 @@ func (st *state) view(inSync bool) seedbed.GuestPlaneState {
 			}
 			return unpack(u, packed)
 		},
-		Networks: st.networks, TokenKey: st.tokenKey, Site: st.site, Maintenance: st.maintenance,
+		Networks: st.networks, Groups: st.groups, TokenKey: st.tokenKey, Site: st.site, Maintenance: st.maintenance,
 		Blob:     func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
 		Revision: st.revision, InSync: inSync, Since: -1,
 	}

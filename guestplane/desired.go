@@ -11,7 +11,7 @@ import (
 // desired returns the desired state of the node's network.
 func desired(state seedbed.GuestPlaneState) netcfg.State {
 	bridges := bridgeNames(state)
-	return netcfg.State{Networks: state.Networks, Ports: func(yield func(netcfg.Port) bool) {
+	return netcfg.State{Networks: state.Networks, Groups: state.Groups, Ports: func(yield func(netcfg.Port) bool) {
 		for _, g := range state.Guests {
 			for _, nic := range g.NICs {
 				if !yield(port(nic, bridges)) {
@@ -42,7 +42,8 @@ func changes(before, after seedbed.GuestPlaneState) (gone []string, ports []netc
 }
 
 func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
-	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Mark: nic.ID.Mark(), Bridge: bridges[nic.Network]}
+	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Mark: nic.ID.Mark(), Bridge: bridges[nic.Network],
+		Groups: nic.Groups}
 }
 
 // bridgeNames returns the bridges by network.

@@ -100,6 +100,7 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	defer p.applying.Unlock()
 	before := p.lastState()
 	small := !p.whole && state.Since == before.Revision && reflect.DeepEqual(state.Networks, before.Networks) &&
+		reflect.DeepEqual(state.Groups, before.Groups) &&
 		slices.Equal(state.TokenKey, before.TokenKey)
 	p.whole = true // until both have the new state
 	var err error

@@ -54,7 +54,7 @@ var ec2Tree = dir("",
 		text("profile", func(r *record) string { return r.guest.Profile }),
 		each("public-keys", publicKeys),
 		text("reservation-id", func(r *record) string { return stableID("r", string(r.guest.ID)) }),
-		constant("security-groups", "default"), // the group that every instance of Amazon's has
+		text("security-groups", func(r *record) string { return groupNames(primary(r)) }),
 		dir("services",
 			text("domain", func(r *record) string { return r.site.Domain }),
 			text("partition", func(r *record) string { return r.site.Partition }),

@@ -1,9 +1,11 @@
 package metadata
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"strings"
 
 	"seedbed"
 )
@@ -35,6 +37,8 @@ func nics(r *record) []*node {
 			constant("network-card", "0"),       // as amazon-ec2-net-utils and cloud-init ask for it
 			constant("network-card-index", "0"), // as Amazon's guide has it
 			value("owner-id", r.guest.Account),
+			value("security-group-ids", groupIDs(r, nic)),
+			value("security-groups", groupNames(nic)),
 			value("subnet-id", stableID("subnet", nic.Network)),
 			value("subnet-ipv4-cidr-block", prefix),
 			value("vpc-id", stableID("vpc", nic.Network)),
@@ -43,6 +47,31 @@ func nics(r *record) []*node {
 		))
 	}
 	return all
+}
+
+// groupNames returns the names of a NIC's security groups, one in a line.
+func groupNames(nic seedbed.GuestNIC) string {
+	if len(nic.Groups) == 0 {
+		return seedbed.OpenGroup
+	}
+	names := make([]string, len(nic.Groups))
+	for i, g := range nic.Groups {
+		names[i] = seedbed.ShortName(g)
+	}
+	return strings.Join(names, "\n")
+}
+
+// groupIDs returns the IDs of a NIC's security groups, in the order of groupNames.
+func groupIDs(r *record, nic seedbed.GuestNIC) string {
+	groups := nic.Groups
+	if len(groups) == 0 {
+		groups = []string{seedbed.Qualified(cmp.Or(r.guest.Project, seedbed.DefaultProject), seedbed.OpenGroup)}
+	}
+	ids := make([]string, len(groups))
+	for i, g := range groups {
+		ids[i] = stableID("sg", g)
+	}
+	return strings.Join(ids, "\n")
 }
 
 // stableID returns an ID in Amazon's form, the kind and 17 hexadecimal digits, which is always the

@@ -31,7 +31,7 @@ type wire struct {
 	device string // the host's own interface
 }
 
-// wires are the ways to reach a network. VLANs are not in every kernel; see TestVLANs of internal/e2e.
+// wires are the ways to reach a network. VLANs are not in every kernel; see TestDebianKernel of internal/e2e.
 func wires(t *testing.T) []string {
 	all := []string{"a bridge", "an interface"}
 	netnstest.Run(t, "ip", "link", "add", "probe", "type", "bridge") // loopback has none

@@ -91,7 +91,8 @@ func (s *set) between(before, after *plan) change {
 	c := change{of: s}
 	alike := reflect.DeepEqual(before.networks, after.networks) && maps.Equal(before.groups.numbers, after.groups.numbers)
 	if s.of == nil {
-		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) && maps.Equal(before.uplinks, after.uplinks) {
+		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) &&
+			maps.Equal(before.uplinks, after.uplinks) {
 			return c
 		}
 		have := map[string]string{}

@@ -4,7 +4,6 @@ package netcfg
 
 import (
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,34 +15,14 @@ import (
 	"seedbed/netcfg/netnstest"
 )
 
-// rule is a rule of a security group from words as SecurityRule.String writes them.
-func groupRule(words string) seedbed.SecurityRule {
-	w := strings.Fields(words)
-	r := seedbed.SecurityRule{Direction: seedbed.Direction(w[0]), Protocol: w[1]}
-	for i := 2; i < len(w); i++ {
-		switch w[i] {
-		case "from", "to":
-		case "any":
-		case "group":
-			r.Group, i = w[i+1], i+1
-		default:
-			switch {
-			case strings.Contains(w[i], ".") || strings.Contains(w[i], ":"):
-				r.Prefix = netip.MustParsePrefix(w[i])
-			case strings.HasPrefix(r.Protocol, "icmp"):
-				r.ICMP = w[i]
-			default:
-				r.Ports = w[i]
-			}
-		}
-	}
-	return r
-}
-
 func group(name string, rules ...string) seedbed.SecurityGroup {
 	g := seedbed.SecurityGroup{Name: name}
-	for _, r := range rules {
-		g.Rules = append(g.Rules, groupRule(r))
+	for _, text := range rules {
+		r, err := seedbed.ParseSecurityRule(text)
+		if err != nil {
+			panic(err)
+		}
+		g.Rules = append(g.Rules, r)
 	}
 	return g
 }
@@ -131,7 +110,8 @@ func TestGroups(t *testing.T) {
 		ping(t, g2, one, false)
 	})
 	t.Run("in by port and prefix", func(t *testing.T) {
-		set(t, []string{"web", "admin"}, nil, group("web", "in tcp 8080 from 10.77.0.12/32", "in tcp 8090 from 10.77.0.128/25"), group("admin", "in tcp 8000-8089 from 10.77.0.0/30"))
+		set(t, []string{"web", "admin"}, nil, group("web", "in tcp 8080 from 10.77.0.12/32", "in tcp 8090 from 10.77.0.128/25"),
+			group("admin", "in tcp 8000-8089 from 10.77.0.0/30"))
 		tcp(t, g2, one+":8080", true)
 		tcp(t, g2, one+":8090", false)
 		tcp(t, g1, two+":8080", false)
@@ -196,7 +176,8 @@ func TestGroups(t *testing.T) {
 			return strings.Split(strings.Fields(out)[2], "/")[0]
 		}
 		l1, l2 := "["+link(g1)+"%eth0]", "["+link(g2)+"%eth0]"
-		set(t, []string{"web"}, []string{"app"}, group("web", "in tcp 8080 from fe80::/10", "in tcp 8090 from group app"), group("app", "out any"))
+		set(t, []string{"web"}, []string{"app"}, group("web", "in tcp 8080 from fe80::/10", "in tcp 8090 from group app"),
+			group("app", "out any"))
 		tcp(t, g2, l1+":8080", true)
 		tcp(t, g2, l1+":8090", true)
 		tcp(t, g1, l2+":8080", false)
@@ -262,7 +243,8 @@ func TestGroupsKeepConnections(t *testing.T) {
 	s.Groups = []seedbed.SecurityGroup{group("web")}
 	apply(t, m, s, Options{})
 	alive("without the rule")
-	if err := m.Change(t.Context(), nil, []Port{{Tap: "sb1", MAC: mac1, Addr: ip1, Mark: 101, Bridge: "seedbed0", Groups: []string{"other"}}}); err != nil {
+	other := Port{Tap: "sb1", MAC: mac1, Addr: ip1, Mark: 101, Bridge: "seedbed0", Groups: []string{"other"}}
+	if err := m.Change(t.Context(), nil, []Port{other}); err != nil {
 		t.Fatal(err)
 	}
 	alive("in another group")
@@ -277,8 +259,7 @@ func TestGroupsKeepConnections(t *testing.T) {
 	}
 	alive("after the filters were compared")
 	before := ruleset(t)
-	apply(t, m, lists{Networks: s.Networks, Groups: s.Groups, Ports: slices.Concat([]Port{{Tap: "sb1", MAC: mac1, Addr: ip1, Mark: 101,
-		Bridge: "seedbed0", Groups: []string{"other"}}}, s.Ports[1:])}, Options{})
+	apply(t, m, lists{Networks: s.Networks, Groups: s.Groups, Ports: slices.Concat([]Port{other}, s.Ports[1:])}, Options{})
 	if d := cmp.Diff(before, ruleset(t)); d != "" {
 		t.Errorf("the same state changed the filters:\n%s", d)
 	}

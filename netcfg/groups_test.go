@@ -53,7 +53,9 @@ func TestDisjoint(t *testing.T) {
 			}
 		}
 	}
-	if got := disjoint([]box{{{"\x06", "\x06"}, {"\x00", "\xff"}, {"\x50", "\x50"}}, {{"\x06", "\x06"}, {"\x0a", "\x0a"}, {"\x50", "\x50"}}}); len(got) != 1 {
+	whole := box{{"\x06", "\x06"}, {"\x00", "\xff"}, {"\x50", "\x50"}}
+	part := box{{"\x06", "\x06"}, {"\x0a", "\x0a"}, {"\x50", "\x50"}}
+	if got := disjoint([]box{whole, part}); len(got) != 1 {
 		t.Errorf("a box and a part of it: %q", got)
 	}
 }

@@ -117,8 +117,8 @@ func groupSets() []set {
 				fixed: func(p *plan, add func(key, value string)) { p.groups.prefixRules(w.direction, int(f.addr.Bytes), add) }})
 		}
 		flows := func(of string, last ...nftables.SetDatatype) set {
-			return set{name: "flows-" + of + f.name, key: nftables.MustConcatSetType(append([]nftables.SetDatatype{index, f.addr, f.addr}, last...)...),
-				concat: true, size: flowsSize, timeout: newFlowTime}
+			key := append([]nftables.SetDatatype{index, f.addr, f.addr}, last...)
+			return set{name: "flows-" + of + f.name, key: nftables.MustConcatSetType(key...), concat: true, size: flowsSize, timeout: newFlowTime}
 		}
 		sets = append(sets, flows("tcp", service, service), flows("udp", service, service), flows("echo", service), flows("other", proto),
 			set{name: "fragmented" + f.name, key: nftables.MustConcatSetType(index, f.addr, f.addr, mark), concat: true,
@@ -137,13 +137,14 @@ func groupChains(rate, burst uint32) []chain {
 	var chains []chain
 	for _, w := range ways {
 		d := string(w.direction)
-		chains = append(chains, chain{name: "groups-" + d, typ: nftables.ChainTypeFilter, hook: hooks[w.direction], prio: -290, rules: []rule{
+		first := []rule{
 			{"a port whose groups allow everything, or no guest's", cat(notIn(w.name, "grouped"), accept())},
 			{"ARP", cat(ethertype(unix.ETH_P_ARP), accept())},
 			{"IPv4", cat(ethertype(unix.ETH_P_IP), gotoChain(d+"4"))},
 			{"IPv6", cat(ethertype(unix.ETH_P_IPV6), gotoChain(d+"6"))},
 			{"other protocols", drop()},
-		}})
+		}
+		chains = append(chains, chain{name: "groups-" + d, typ: nftables.ChainTypeFilter, hook: hooks[w.direction], prio: -290, rules: first})
 		for _, f := range families {
 			chains = append(chains, chain{name: d + f.name, rules: append(serviceRules(w, f), protocolRules(w, f)...)})
 			for _, k := range flowKinds(w, f) {
@@ -310,8 +311,8 @@ func flowRules(w way, f family, k flowKind) []rule {
 				&expr.Lookup{SourceRegister: 1, SetName: slotName(i), DestRegister: 1, IsDestRegSet: true}, setMeta(groupAt)}},
 			rule{"allowed by " + slotName(i), cat(exprs{&expr.Meta{Key: groupAt, Register: reg},
 				&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 1}}, k.target(reg+2),
-				exprs{load(expr.PayloadBaseNetworkHeader, reg+3, w.remote(f), f.addr.Bytes), &expr.Lookup{SourceRegister: reg, SetName: chain}},
-				allowed)},
+				exprs{load(expr.PayloadBaseNetworkHeader, reg+3, w.remote(f), f.addr.Bytes),
+					&expr.Lookup{SourceRegister: reg, SetName: chain}}, allowed)},
 			rule{"allowed with members by " + slotName(i), cat(exprs{&expr.Meta{Key: groupAt, Register: reg},
 				&expr.Meta{Key: peerAt, Register: reg + 1}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 2}}, k.target(reg+3),
 				exprs{&expr.Lookup{SourceRegister: reg, SetName: d + "-peers"}}, allowed)})
@@ -341,17 +342,22 @@ func newFlowRules(w way, f family, k flowKind, rate, burst uint32) []rule {
 	}
 	return append(rules, []rule{
 		{"too many new flows", cat(tooFastAt(w.name, "flow-rates", uint64(rate), expr.LimitTimeSecond, burst), drop())},
-		{"a new flow", cat(k.key, exprs{&expr.Dynset{SrcRegKey: reg, SetName: k.set, Operation: unix.NFT_DYNSET_OP_ADD, Timeout: newFlowTime}}, pass)},
+		{"a new flow", cat(k.key, note(k.set, newFlowTime), pass)},
 		{"no room for another flow", drop()},
 	}...)
+}
+
+// note adds the key in the registers to a set, for some time. It does not match if the set is full.
+func note(set string, timeout time.Duration) exprs {
+	return exprs{&expr.Dynset{SrcRegKey: reg, SetName: set, Operation: unix.NFT_DYNSET_OP_ADD, Timeout: timeout}}
 }
 
 // passRules note the packets whose further fragments pass.
 func passRules(w way, f family) []rule {
 	return []rule{
-		{"too many fragmented packets", cat(firstFragment(f), tooFastAt(w.name, "fragmented-rates", fragmentedRate, expr.LimitTimeSecond, fragmentedRate), drop())},
-		{"a fragmented packet", cat(firstFragment(f), fragmentKey(w, f),
-			exprs{&expr.Dynset{SrcRegKey: reg, SetName: "fragmented" + f.name, Operation: unix.NFT_DYNSET_OP_ADD, Timeout: fragmentTime}}, accept())},
+		{"too many fragmented packets", cat(firstFragment(f),
+			tooFastAt(w.name, "fragmented-rates", fragmentedRate, expr.LimitTimeSecond, fragmentedRate), drop())},
+		{"a fragmented packet", cat(firstFragment(f), fragmentKey(w, f), note("fragmented"+f.name, fragmentTime), accept())},
 		{"no room for another fragmented packet", cat(firstFragment(f), drop())},
 		{"the packet", accept()},
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -126,7 +127,7 @@ func TestRebuildOf(t *testing.T) {
 	l.ok(err)
 	plan, err := l.intake.Plan(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Profile: "big"})
 	if err != nil || len(plan.Problems) > 0 || plan.Image != "other" || plan.VCPUs != 8 ||
-		plan.Volumes[0].Name != "" || plan.NICs[0] != was.NICs[0] {
+		plan.Volumes[0].Name != "" || !reflect.DeepEqual(plan.NICs[0], was.NICs[0]) {
 		t.Errorf("plan %+v, %v", plan, err)
 	}
 

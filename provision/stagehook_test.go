@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,7 +98,7 @@ func TestHookScripts(t *testing.T) {
 					State: seedbed.InstanceProvisioning, VCPUs: 1, Memory: 256 * seedbed.MiB,
 					Tags: inst.Tags, NICs: inst.NICs, Volumes: inst.Volumes},
 			}
-			if d := cmp.Diff(want, told[len(told)-1], cmp.Comparer(func(a, b seedbed.NIC) bool { return a == b })); d != "" {
+			if d := cmp.Diff(want, told[len(told)-1], cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 				t.Errorf("told (-want +got):\n%s", d)
 			}
 			if lines := l.output(id); len(lines) != test.attempts || lines[0].Stage != "define" || lines[0].Text != "hello" {

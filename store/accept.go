@@ -50,6 +50,9 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		if err := instances.LockNetworks(ctx, b, instances.NetworksOf(a.Instance)); err != nil {
 			return nil, err
 		}
+		if err := instances.LockSecurityGroups(ctx, b, instances.SecurityGroupsOf(a.Instance)); err != nil {
+			return nil, err
+		}
 		asked := "accepted"
 		if a.Delivery != nil {
 			if !b.Shared { // in a shared transaction, the unique key refuses an ID that is used up
@@ -85,7 +88,8 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
 		err = db.writes.Together(ctx, what, groupcommit.Change{
-			Networks: instances.NetworksOf(a.Instance), Hook: hooks.QuotaOf(a), Token: quotaToken(asker, a), Project: quotaProject(a),
+			Networks: instances.NetworksOf(a.Instance), Groups: instances.SecurityGroupsOf(a.Instance),
+			Hook: hooks.QuotaOf(a), Token: quotaToken(asker, a), Project: quotaProject(a),
 			Do: func(ctx context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
 				told, err := fn(ctx, b)
 				if known := (*seedbed.Error)(nil); b.Shared && a.Delivery != nil && errors.As(err, &known) {

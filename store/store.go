@@ -145,18 +145,21 @@ func (db *DB) updateTogether(ctx context.Context, what string, fn func(context.C
 	}})
 }
 
-// prepare locks what the writes of a shared transaction are about: the jobs, the networks, and what
-// has quotas, each kind in one order.
+// prepare locks what the writes of a shared transaction are about: the jobs, the networks, the security
+// groups, and what has quotas, each kind in one order.
 func prepare(ctx context.Context, b *groupcommit.Batch, writes []groupcommit.Change) error {
 	if err := jobs.Prepare(ctx, b, writes); err != nil {
 		return err
 	}
-	var networks, hooked, tokens, projects []string
+	var networks, groups, hooked, tokens, projects []string
 	for _, w := range writes {
-		networks, hooked = append(networks, w.Networks...), append(hooked, w.Hook)
+		networks, groups, hooked = append(networks, w.Networks...), append(groups, w.Groups...), append(hooked, w.Hook)
 		tokens, projects = append(tokens, w.Token), append(projects, w.Project)
 	}
 	if err := instances.LockNetworks(ctx, b, networks); err != nil {
+		return err
+	}
+	if err := instances.LockSecurityGroups(ctx, b, groups); err != nil {
 		return err
 	}
 	if err := sqldb.InOrder(hooked, func(hook string) error { return hooks.LockQuota(ctx, b, hook) }); err != nil {

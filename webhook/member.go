@@ -54,6 +54,15 @@ var members = []member{
 		_, err := parseNICs(v)
 		return err
 	}},
+	{name: "security_groups", want: "a list of strings", kinds: []types.Kind{types.ListKind}, set: func(p *payload, v any) bool {
+		list, ok := v.([]any)
+		p.Groups = make([]string, len(list))
+		for i, v := range list {
+			name, isText := v.(string)
+			p.Groups[i], ok = name, ok && isText
+		}
+		return ok
+	}},
 	stringMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
 		_, err := seedbed.ParseOnFailure(v.(string))
 		return err
@@ -75,7 +84,7 @@ var members = []member{
 // errNoList marks a value that is not a list.
 var errNoList = errors.New("no list")
 
-// parseNICs parses the member nics, each with network, addr and mac, which are all optional.
+// parseNICs parses the member nics, each with network, addr, mac and security_groups, which are all optional.
 func parseNICs(v any) ([]seedbed.NICRequest, error) {
 	if _, ok := v.([]any); !ok {
 		return nil, errNoList
@@ -86,7 +95,7 @@ func parseNICs(v any) ([]seedbed.NICRequest, error) {
 	}
 	nics := []seedbed.NICRequest{}
 	if err := json.Unmarshal(text, &nics, json.RejectUnknownMembers(true)); err != nil {
-		return nil, invalid("expected maps with network, addr and mac: %s", seedbed.Clip(err.Error()))
+		return nil, invalid("expected maps with network, addr, mac and security_groups: %s", seedbed.Clip(err.Error()))
 	}
 	return nics, nil
 }

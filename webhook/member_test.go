@@ -92,8 +92,8 @@ func TestJobOptionsRefused(t *testing.T) {
 	for body, says := range map[string]string{
 		`{"hold":"yes"}`:   "member /hold has the wrong type: expected true or false",
 		`{"on_failure":1}`: "member /on_failure has the wrong type: expected a string",
-		`{"job":{"after":1}}`: "expected action, name, profile, image, params, node, network, nics, on_failure, priority, after, " +
-			"hold and protected",
+		`{"job":{"after":1}}`: "expected action, name, profile, image, params, node, network, nics, security_groups, " +
+			"on_failure, priority, after, hold and protected",
 	} {
 		if _, err := decode([]byte(body)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", body, err, says)

@@ -22,6 +22,7 @@ type payload struct {
 	Node    string               `json:"node"`
 	Network string               `json:"network"`
 	NICs    []seedbed.NICRequest `json:"nics"`
+	Groups  []string             `json:"security_groups"`
 	// The job options, as text; Priority may be a whole number.
 	OnFailure string `json:"on_failure"`
 	Priority  any    `json:"priority"`
@@ -79,7 +80,8 @@ func (p payload) request() (seedbed.Request, error) {
 		return seedbed.Request{}, invalid("name is missing")
 	case makes(p.Action) && p.Profile == "" && p.Image == "":
 		return seedbed.Request{}, invalid("profile is missing: expected a profile or an image")
-	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+p.Network != "" || p.NICs != nil):
+	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+p.Network != "" || p.NICs != nil ||
+		p.Groups != nil):
 		return seedbed.Request{}, invalid("hold, protected, node, image, network and nics are for create and plan: they cannot be set with %s",
 			seedbed.Clip(p.Action))
 	}
@@ -89,7 +91,8 @@ func (p payload) request() (seedbed.Request, error) {
 	}
 	return seedbed.Request{
 		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: p.Network, NICs: p.NICs,
-		Hold: p.Hold, Protected: p.Protected, JobOptions: options,
+		SecurityGroups: p.Groups,
+		Hold:           p.Hold, Protected: p.Protected, JobOptions: options,
 	}, nil
 }
 

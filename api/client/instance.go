@@ -20,7 +20,8 @@ func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed
 
 // newInstance returns the part of a request that does not say what the instance is made from.
 func newInstance(r seedbed.Request) wire.NewInstance {
-	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node, Network: r.Network, NICs: r.NICs, Ready: r.Ready}
+	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node, Network: r.Network, NICs: r.NICs,
+		SecurityGroups: r.SecurityGroups, Ready: r.Ready}
 }
 
 // Instances lists all instances.

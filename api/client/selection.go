@@ -28,6 +28,11 @@ func (c *Client) ListNetworks(ctx context.Context, s Selection) ([]seedbed.Netwo
 	return selected[seedbed.Network](ctx, c, "/networks", s)
 }
 
+// ListSecurityGroups lists the security groups, as s selects them. It reads them page by page.
+func (c *Client) ListSecurityGroups(ctx context.Context, s Selection) ([]seedbed.SecurityGroup, error) {
+	return selected[seedbed.SecurityGroup](ctx, c, "/security-groups", s)
+}
+
 // ListLeases lists the DHCP leases, as s selects them. It reads them page by page.
 func (c *Client) ListLeases(ctx context.Context, s Selection) ([]seedbed.Lease, error) {
 	return selected[seedbed.Lease](ctx, c, "/leases", s)

@@ -73,6 +73,26 @@ func (c *Client) ChangeNetwork(ctx context.Context, name string, change wire.Net
 	return patch[seedbed.Network](ctx, c, at("/networks", name), change)
 }
 
+// CreateSecurityGroup makes a security group, and returns it.
+func (c *Client) CreateSecurityGroup(ctx context.Context, r wire.SecurityGroupRequest) (seedbed.SecurityGroup, error) {
+	return post[seedbed.SecurityGroup](ctx, c, "/security-groups", r)
+}
+
+// SecurityGroup returns a security group, or seedbed.ErrNotFound.
+func (c *Client) SecurityGroup(ctx context.Context, name string) (seedbed.SecurityGroup, error) {
+	return get[seedbed.SecurityGroup](ctx, c, at("/security-groups", name), nil)
+}
+
+// ChangeSecurityGroup changes a security group. Its nodes apply the change.
+func (c *Client) ChangeSecurityGroup(ctx context.Context, name string, change wire.SecurityGroupChange) (seedbed.SecurityGroup, error) {
+	return patch[seedbed.SecurityGroup](ctx, c, at("/security-groups", name), change)
+}
+
+// DeleteSecurityGroup removes a security group. It returns seedbed.ErrInUse, with what uses it, if something does.
+func (c *Client) DeleteSecurityGroup(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/security-groups", name))
+}
+
 // IdentityCertificate returns the certificate, in PEM, that verifies instance identity documents.
 func (c *Client) IdentityCertificate(ctx context.Context) ([]byte, error) {
 	var b []byte

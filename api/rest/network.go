@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -132,6 +133,85 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return server.Tagged(c, server.ContentTag(changed), changed)
+}
+
+func (r *router) newSecurityGroup(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.SecurityGroupRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	name, err := server.CallerOf(c).Qualified(securityGroup, req.Name)
+	if err != nil {
+		return err
+	}
+	g, err := r.Store.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: name, Description: req.Description, Rules: ruled(name, req.Rules)})
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/security-groups/"+url.PathEscape(g.Name), g)
+}
+
+// securityGroup is the noun of security groups in messages.
+const securityGroup = "security group"
+
+// ruled returns rules of a group, in which the groups of its project may be named without the project.
+func ruled(group string, rules []seedbed.SecurityRule) []seedbed.SecurityRule {
+	return server.Each(rules, func(r seedbed.SecurityRule) seedbed.SecurityRule {
+		if r.Group != "" {
+			r.Group = seedbed.QualifiedAll(seedbed.ProjectOf(group), []string{r.Group})[0]
+		}
+		return r
+	})
+}
+
+func (r *router) securityGroups() listing[seedbed.SecurityGroup] {
+	return listing[seedbed.SecurityGroup]{
+		kind: securityGroup, name: func(g seedbed.SecurityGroup) string { return g.Name },
+		read: inScope(r.Store.SecurityGroups, func(g seedbed.SecurityGroup) string { return seedbed.ProjectOf(g.Name) }),
+	}
+}
+
+func (r *router) securityGroup(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, securityGroup, r.Store.SecurityGroup, server.ContentTag)
+}
+
+func (r *router) removeSecurityGroup(ctx context.Context, c *fiber.Ctx) error {
+	return dropTagged(ctx, c, securityGroup, r.Store.DeleteSecurityGroup, server.ContentTag)
+}
+
+func (r *router) changeSecurityGroup(ctx context.Context, c *fiber.Ctx) error {
+	name, err := server.NameOf(c, securityGroup)
+	if err != nil {
+		return err
+	}
+	var req wire.SecurityGroupChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	g, err := r.Store.ChangeSecurityGroup(ctx, name, func(g *seedbed.SecurityGroup) error {
+		if err := server.Matches(c, server.ContentTag(*g)); err != nil {
+			return err
+		}
+		if req.Description != nil {
+			g.Description = *req.Description
+		}
+		if req.Rules != nil {
+			g.Rules = ruled(name, *req.Rules)
+		}
+		for _, r := range ruled(name, req.Revoke) {
+			at := slices.IndexFunc(g.Rules, func(o seedbed.SecurityRule) bool { return o.ID() == r.ID() })
+			if at < 0 {
+				return seedbed.Errorf(seedbed.ErrNotFound, "security group %q has no rule %q", g.Name, r)
+			}
+			g.Rules = slices.Delete(g.Rules, at, at+1)
+		}
+		g.Rules = append(g.Rules, ruled(name, req.Allow)...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(g), g)
 }
 
 // networkLeases lists the addresses of the network that the path names, as far as the caller sees their instances.

@@ -88,8 +88,8 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 		req.Action = seedbed.DoPlan
 	case req.Action != seedbed.DoRebuild:
 		return nil, server.Invalid("action %q: expected create or rebuild", seedbed.Clip(req.Action))
-	case req.Node != "" || req.Network != "" || req.NICs != nil:
-		return nil, server.Invalid("node, network and nics are only for a create: an instance stays where it is")
+	case req.Node != "" || req.Network != "" || req.NICs != nil || req.SecurityGroups != nil:
+		return nil, server.Invalid("node, network, nics and security_groups are only for a create: an instance stays where it is")
 	case req.Hold != nil || req.Protected != nil:
 		return nil, server.Invalid("hold and protected are only for a create (see seedbed vm protect)")
 	case req.Ready != "":

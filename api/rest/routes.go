@@ -93,6 +93,11 @@ func (r *router) projectRoutes() []route {
 		{get, "/networks", seedbed.ActionNetworkRead, call, r.networks().serve},
 		{get, "/networks/:name/leases", seedbed.ActionLeaseRead, call, r.networkLeases().serve},
 		{get, "/networks/:name", seedbed.ActionNetworkRead, call, r.network},
+		{get, "/security-groups", seedbed.ActionSecurityGroupRead, call, r.securityGroups().serve},
+		{post, "/security-groups", seedbed.ActionSecurityGroupManage, call, r.newSecurityGroup},
+		{get, "/security-groups/:name", seedbed.ActionSecurityGroupRead, call, r.securityGroup},
+		{patch, "/security-groups/:name", seedbed.ActionSecurityGroupManage, call, r.changeSecurityGroup},
+		{del, "/security-groups/:name", seedbed.ActionSecurityGroupManage, call, r.removeSecurityGroup},
 
 		// Profiles.
 		{get, "/profiles", seedbed.ActionProfileRead, call, r.profiles},

@@ -50,12 +50,33 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 				i.Tags[k] = *v
 			}
 		}
+		if err := regroup(i, req); err != nil {
+			return err
+		}
 		return changeOptions(i, req.Metadata)
 	})
 	if err != nil {
 		return err
 	}
 	return server.Tagged(c, server.InstanceTag(i), i)
+}
+
+// regroup sets the security groups of the NICs that the request is about.
+func regroup(i *seedbed.Instance, req wire.InstanceChange) error {
+	switch {
+	case req.SecurityGroups == nil && req.NIC == nil:
+		return nil
+	case req.SecurityGroups == nil:
+		return server.Invalid("nic is only given with security_groups")
+	case req.NIC != nil && (*req.NIC < 0 || *req.NIC >= len(i.NICs)):
+		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: it has %d", i.Name, *req.NIC, len(i.NICs))
+	}
+	for n := range i.NICs {
+		if req.NIC == nil || *req.NIC == n {
+			i.NICs[n].Groups = seedbed.QualifiedAll(i.Project, *req.SecurityGroups)
+		}
+	}
+	return nil
 }
 
 // changeOptions sets the options that o has. The form of the instance-id cannot be changed here:

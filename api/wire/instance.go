@@ -33,6 +33,8 @@ type NewInstance struct {
 	Network string `json:"network,omitempty"`
 	// NICs are all its NICs, in place of the profile's.
 	NICs []seedbed.NICRequest `json:"nics,omitempty"`
+	// SecurityGroups are the groups of its NICs that name none themselves.
+	SecurityGroups []string `json:"security_groups,omitempty"`
 	// Ready is when the job ends. Empty means the profile's value.
 	Ready seedbed.Ready `json:"ready,omitempty"`
 }
@@ -86,6 +88,9 @@ type InstanceChange struct {
 	Spot json.RawMessage `json:"spot,omitempty"`
 	// Protected says whether removing and rebuilding the instance require its name as confirmation.
 	Protected *bool `json:"protected,omitempty"`
+	// SecurityGroups replaces the groups of its NICs, or of the one with the index NIC.
+	SecurityGroups *[]string `json:"security_groups,omitempty"`
+	NIC            *int      `json:"nic,omitempty"`
 	// UserData says whether the instance's user-data follows its profile's.
 	UserData seedbed.Follow `json:"userdata,omitempty"`
 }

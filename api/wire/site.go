@@ -60,6 +60,22 @@ type MaintenanceRequest struct {
 	NotAfter    time.Time `json:"not_after,omitzero"`
 }
 
+// SecurityGroupRequest creates a security group. Its rules may name groups without the project.
+type SecurityGroupRequest struct {
+	Name        string                 `json:"name"`
+	Description string                 `json:"description,omitempty"`
+	Rules       []seedbed.SecurityRule `json:"rules,omitempty"`
+}
+
+// SecurityGroupChange changes a security group. Nil fields change nothing. Rules replaces all rules; Allow adds some, and
+// Revoke takes some away.
+type SecurityGroupChange struct {
+	Description *string                 `json:"description,omitempty"`
+	Rules       *[]seedbed.SecurityRule `json:"rules,omitempty"`
+	Allow       []seedbed.SecurityRule  `json:"allow,omitempty"`
+	Revoke      []seedbed.SecurityRule  `json:"revoke,omitempty"`
+}
+
 // NetworkRequest creates a network.
 type NetworkRequest struct {
 	Name string `json:"name"`

@@ -35,16 +35,17 @@ var requests = []struct {
 	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},
 	{wire.InstanceRequest{}, map[string]string{
 		"name": argument, "profile": asRequest, "image": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest,
-		"node": asRequest, "network": asRequest, "nics": asRequest, "ready": "create --ready",
+		"node": asRequest, "network": asRequest, "nics": asRequest, "security_groups": asRequest, "ready": "create --ready",
 		"arguments": "provisioner create --script-arg", "disks_only": "provisioner create --no-define",
 	}},
 	{wire.NewInstance{}, map[string]string{
-		"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest, "ready": "create --ready",
+		"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest,
+		"security_groups": asRequest, "ready": "create --ready",
 	}},
 	{wire.PlanRequest{}, map[string]string{
 		"action": "create and vm rebuild --dry-run", "name": argument, "profile": asRequest, "image": asRequest,
 		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest,
-		"ready": "create --ready",
+		"security_groups": asRequest, "ready": "create --ready",
 	}},
 	{seedbed.Request{}, map[string]string{
 		"action": "the command", "name": argument, "params": "create --param",
@@ -60,6 +61,7 @@ var requests = []struct {
 	{seedbed.AdoptRequest{}, nil},
 	{wire.InstanceChange{}, map[string]string{
 		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot", "protected": "vm protect",
+		"security_groups": "vm security-groups", "nic": "vm security-groups --nic",
 		"userdata": "no command changes it after the creation",
 	}},
 	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id"}},
@@ -69,6 +71,11 @@ var requests = []struct {
 	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon"}},
 	{wire.MaintenanceRequest{}, nil},
 	{wire.NetworkChange{}, nil},
+	{wire.SecurityGroupRequest{}, map[string]string{"name": argument, "rules": argument}},
+	{wire.SecurityGroupChange{}, map[string]string{
+		"description": "seedbed.SecurityGroup", "rules": "security-group allow and revoke", "allow": "security-group allow",
+		"revoke": "security-group revoke",
+	}},
 	{wire.NetworkRequest{}, map[string]string{"name": argument}},
 	{wire.ProjectRequest{}, map[string]string{"name": argument}},
 	{wire.ProjectChange{}, nil},

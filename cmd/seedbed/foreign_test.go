@@ -91,7 +91,8 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	for _, kind := range []string{"instance", "image", "network", "person", "held"} {
 		n[kind] = kind + suffix
 	}
-	for _, kind := range []string{"hook", "endpoint", "token", "profile", "system", "lan", "storage", "userdata", "script"} {
+	for _, kind := range []string{"hook", "endpoint", "token", "profile", "system", "lan", "storage", "userdata", "script",
+		"securitygroup"} {
 		n[kind] = seedbed.Qualified(project, kind+suffix)
 	}
 	n["held-of"] = seedbed.Qualified(project, n["held"])
@@ -106,6 +107,7 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	c.must(t, "security-group add securitygroup"+suffix+" in tcp"+in)
 	c.must(t, "network add "+n["held"]+" --kind isolated --prefix 10.78.0.0/24"+in)
 	for _, kind := range []string{"hook", "held"} {
 		c.must(t, "hook add "+n[kind]+" --no-save"+in)

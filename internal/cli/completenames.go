@@ -24,9 +24,13 @@ var (
 	// ComposedProfiles are the profiles that the provisioner commands know.
 	ComposedProfiles = matched(ScriptedProfiles, func(p seedbed.Profile) string { return p.Name })
 
-	Images    = listed((*client.Client).Images, func(i seedbed.Image) string { return i.Name })
-	Hooks     = listed((*client.Client).Hooks, func(h seedbed.Hook) string { return h.Name })
-	Networks  = listed((*client.Client).Networks, func(n seedbed.Network) string { return n.Name })
+	Images   = listed((*client.Client).Images, func(i seedbed.Image) string { return i.Name })
+	Hooks    = listed((*client.Client).Hooks, func(h seedbed.Hook) string { return h.Name })
+	Networks = listed((*client.Client).Networks, func(n seedbed.Network) string { return n.Name })
+	// SecurityGroups are the security groups that have rules of their own.
+	SecurityGroups = listed(func(c *client.Client, ctx context.Context) ([]seedbed.SecurityGroup, error) {
+		return c.ListSecurityGroups(ctx, client.Selection{})
+	}, func(g seedbed.SecurityGroup) string { return g.Name })
 	Nodes     = listed((*client.Client).Nodes, func(n seedbed.NodeStatus) string { return n.Name })
 	endpoints = listed((*client.Client).Endpoints, func(e seedbed.Endpoint) string { return e.Name })
 	projects  = listed((*client.Client).Projects, func(p seedbed.Project) string { return p.Name })

@@ -25,6 +25,11 @@ func (a *App) ShowPlanned(err error, plan any, pairs [][2]string, name string, p
 	return err
 }
 
+// InGroups returns the security groups of a NIC as the end of its line, unless it is in none but "open".
+func InGroups(n seedbed.NIC) string {
+	return When(len(n.Groups) > 0, ", in "+strings.Join(n.Groups, ", "))
+}
+
 // PlanPairs returns what a plan would make, and how.
 func PlanPairs(p seedbed.Plan) [][2]string {
 	var nics, volumes, nodes []string
@@ -36,7 +41,7 @@ func PlanPairs(p seedbed.Plan) [][2]string {
 		if n.MAC != (seedbed.MAC{}) {
 			words = append(words, n.MAC.String())
 		}
-		nics = append(nics, strings.Join(append(words, "on "+n.Network), " "))
+		nics = append(nics, strings.Join(append(words, "on "+n.Network), " ")+InGroups(n))
 	}
 	for _, v := range p.Volumes {
 		from := "blank"

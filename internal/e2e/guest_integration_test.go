@@ -154,6 +154,7 @@ func TestGuest(t *testing.T) {
 		t.Error("the report token is in a log")
 	}
 
+	inGroups(t, s, host, vm)
 	reportsAgain(t, s, vm)
 	removeInstance(t, s, "guest1")
 	for _, name := range s.Domains() {

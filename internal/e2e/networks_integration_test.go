@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,6 +80,32 @@ func twoNetworks(t *testing.T, s *lab.Stack, h *lab.Host) {
 		_, err := h.Try("ip", "link", "show", n.Bridge)
 		return err != nil
 	})
+}
+
+// inGroups puts a guest into security groups while it runs, and pings it from its node.
+func inGroups(t *testing.T, s *lab.Stack, h *lab.Host, vm seedbed.Instance) {
+	t.Helper()
+	for _, step := range []struct {
+		args  string
+		pings bool
+	}{
+		{"vm security-groups " + vm.Name, true},
+		{"security-group add closed out any", true},
+		{"vm security-groups " + vm.Name + " closed", false},
+		{"security-group allow closed in icmp 8 from " + vm.NICs[0].Addr.String() + "/32", false}, // from itself alone
+		{"security-group allow closed in icmp 8", true},
+		{"security-group revoke closed in icmp 8", false},
+		{"vm security-groups " + vm.Name + " open", true},
+		{"security-group remove closed -y", true},
+	} {
+		if out, stderr, status := s.CLI(strings.Fields(step.args)...); status != 0 {
+			t.Fatalf("seedbed %s: status %d: %s%s", step.args, status, out, stderr)
+		}
+		lab.Await(t, lab.Patience, fmt.Sprintf("%s: ping %t", step.args, step.pings), func() bool {
+			_, err := h.Try("ping", "-c1", "-W2", vm.NICs[0].Addr.String())
+			return (err == nil) == step.pings
+		})
+	}
 }
 
 const onWire = `#cloud-config

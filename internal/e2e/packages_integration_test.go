@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -171,7 +172,7 @@ func TestPackages(t *testing.T) {
 
 	in.upgrade(newer)
 	served("after the upgrade")
-	if got := in.instance("vm1"); got.ID != vm.ID || got.NICs[0] != nic {
+	if got := in.instance("vm1"); got.ID != vm.ID || !reflect.DeepEqual(got.NICs[0], nic) {
 		t.Errorf("after the upgrade the instance is %+v, was %+v", got, vm)
 	}
 	in.remove()

@@ -87,7 +87,7 @@ func TestFacts(t *testing.T) {
 	if err := json.Unmarshal([]byte(out[0].Text), &got); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(facts("tell"), got, cmp.Comparer(func(a, b seedbed.NIC) bool { return a == b })); d != "" {
+	if d := cmp.Diff(facts("tell"), got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Errorf("standard input (-want +got):\n%s", d)
 	}
 	var env []string

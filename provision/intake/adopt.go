@@ -76,7 +76,7 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 		names = append(names, fmt.Sprintf("%s (%s)", n.Name, n.Bridge))
 	}
 	for i, n := range f.NICs {
-		nic := seedbed.NIC{Index: i, MAC: n.MAC}
+		nic := seedbed.NIC{Index: i, MAC: n.MAC, Groups: []string{seedbed.OpenGroup}} // what it does goes on
 		network, ok := byBridge[n.Bridge]
 		if !ok {
 			problems = append(problems,

@@ -35,6 +35,7 @@ type Store interface {
 	// for none. It returns seedbed.ErrInvalid for one that no NIC may have, ErrExists for one that is taken,
 	// and ErrFull if none is free.
 	FreeAddr(ctx context.Context, network string, want netip.Addr) (netip.Addr, error)
+	SecurityGroup(ctx context.Context, name string) (seedbed.SecurityGroup, error)
 
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
 	// FindJob returns the job in a scope whose ID starts with prefix.
@@ -94,7 +95,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if (req.Network != "" || req.NICs != nil) && req.Action != seedbed.DoCreate {
+	if (req.Network != "" || req.NICs != nil || req.SecurityGroups != nil) && req.Action != seedbed.DoCreate {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no network and no nics: an instance keeps its NICs",
 			seedbed.Clip(req.Action))
 	}

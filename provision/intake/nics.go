@@ -3,6 +3,9 @@ package intake
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
+	"slices"
 
 	"seedbed"
 )
@@ -64,7 +67,39 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NICs %d and %d have the same address %s", other.Index, i, nic.Addr)
 			}
 		}
+		nic.Groups = seedbed.QualifiedAll(cmp.Or(req.Project, seedbed.DefaultProject), n.Groups)
 		all = append(all, nic)
 	}
 	return all, drawn, nil
+}
+
+// grouped adds the security groups of a request to the NICs that have none, and returns ErrInvalid for groups that do not
+// exist.
+func (in *Intake) grouped(ctx context.Context, req seedbed.Request, nics []seedbed.NIC) error {
+	project := cmp.Or(req.Project, seedbed.DefaultProject)
+	asked := map[string]bool{}
+	for i := range nics {
+		if len(nics[i].Groups) == 0 {
+			nics[i].Groups = seedbed.QualifiedAll(project, req.SecurityGroups)
+		}
+		for _, name := range nics[i].Groups {
+			asked[name] = seedbed.ShortName(name) != seedbed.OpenGroup
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if seedbed.ProjectOf(name) != project {
+			return seedbed.Errorf(seedbed.ErrInvalid, "security group %q is not one of project %s", seedbed.Clip(name), project)
+		}
+		if !asked[name] {
+			continue
+		}
+		_, err := in.store.SecurityGroup(ctx, name)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "%s", err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -158,9 +158,25 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 		if err := note(p, err); err != nil {
 			return err
 		}
+		if nic.Groups, err = in.joins(ctx, cmp.Or(p.Project, seedbed.DefaultProject), nic.Groups); err != nil {
+			return err
+		}
 		p.NICs = append(p.NICs, nic)
 	}
 	return nil
+}
+
+// joins returns the security groups that a new NIC which asks for some is in.
+func (in *Intake) joins(ctx context.Context, project string, asked []string) ([]string, error) {
+	if len(asked) > 0 {
+		return asked, nil
+	}
+	name := seedbed.Qualified(project, seedbed.DefaultGroup)
+	_, err := in.store.SecurityGroup(ctx, name)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil, nil
+	}
+	return []string{name}, err
 }
 
 // planName notes that another instance of the project has the name.

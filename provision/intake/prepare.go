@@ -86,6 +86,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if err != nil {
 		return made, err
 	}
+	if err := in.grouped(ctx, req, nics); err != nil {
+		return made, err
+	}
 	disks, err := in.disks(ctx, m, made.image, s.disk)
 	if err != nil {
 		return made, err

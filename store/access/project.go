@@ -19,37 +19,33 @@ func scanProject(r sqldb.Row) (p seedbed.Project, err error) {
 	return p, err
 }
 
-// CreateProject adds a project, and returns it with its number. It returns ErrExists if there is one
+// AddProject adds a project, and returns it with its number. It returns ErrExists if there is one
 // of that name, and ErrConflict if there was one: its jobs and its entries in the audit log stay.
-func (s *Store) CreateProject(ctx context.Context, p seedbed.Project) (made seedbed.Project, err error) {
+func AddProject(ctx context.Context, tx *sqldb.Tx, p seedbed.Project) (seedbed.Project, error) {
 	if err := p.Check(); err != nil {
-		return seedbed.Project{}, err
+		return p, err
 	}
-	err = s.db.Update(ctx, "create project "+p.Name, func(tx *sqldb.Tx) error {
-		former, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM project_removed WHERE name = $1`, p.Name)
-		if err != nil {
-			return err
-		}
-		if former != "" {
-			return seedbed.Errorf(seedbed.ErrConflict,
-				"a project %q was removed, and its jobs and audit entries have its name: choose another name", p.Name)
-		}
-		number, err := freeNumber(ctx, tx)
-		if err != nil {
-			return err
-		}
-		n, err := sqldb.Affect(ctx, tx, `INSERT INTO project (`+projectColumns+`) VALUES ($1, $2, $3, $4, 1, $5, $5) ON CONFLICT DO NOTHING`,
-			p.Name, number, sqldb.Clean(p.Description, 1000), sqldb.AsJSON(p.Quota), sqldb.Micros(sqldb.Now()))
-		if err == nil && n == 0 {
-			err = seedbed.Errorf(seedbed.ErrExists, "project %q exists already", p.Name)
-		}
-		if err != nil {
-			return err
-		}
-		made, err = readProject(ctx, tx, p.Name)
-		return err
-	})
-	return made, err
+	former, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM project_removed WHERE name = $1`, p.Name)
+	if err != nil {
+		return p, err
+	}
+	if former != "" {
+		return p, seedbed.Errorf(seedbed.ErrConflict,
+			"a project %q was removed, and its jobs and audit entries have its name: choose another name", p.Name)
+	}
+	number, err := freeNumber(ctx, tx)
+	if err != nil {
+		return p, err
+	}
+	n, err := sqldb.Affect(ctx, tx, `INSERT INTO project (`+projectColumns+`) VALUES ($1, $2, $3, $4, 1, $5, $5) ON CONFLICT DO NOTHING`,
+		p.Name, number, sqldb.Clean(p.Description, 1000), sqldb.AsJSON(p.Quota), sqldb.Micros(sqldb.Now()))
+	if err == nil && n == 0 {
+		err = seedbed.Errorf(seedbed.ErrExists, "project %q exists already", p.Name)
+	}
+	if err != nil {
+		return p, err
+	}
+	return readProject(ctx, tx, p.Name)
 }
 
 // freeNumber returns an account number that no project has or had.
@@ -137,31 +133,29 @@ func (s *Store) ChangeProject(ctx context.Context, name string, change func(*see
 	return p, err
 }
 
-// DeleteProject removes a project that has nothing, and what tokens of others may do in it. It returns ErrInUse, naming what it has, and
-// ErrConflict for the default project.
-func (s *Store) DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error {
-	return s.db.Update(ctx, "remove project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
-		p, err := LockProject(ctx, tx, name)
-		if err != nil {
-			return err
-		}
-		if err := sqldb.Pass(p, checks); err != nil {
-			return err
-		}
-		if name == seedbed.DefaultProject {
-			return seedbed.Errorf(seedbed.ErrConflict, "the project %s is the operators' own, and cannot be removed", name)
-		}
-		if err := projectIsEmpty(ctx, tx, name); err != nil {
-			return err
-		}
-		if err := dropGrants(ctx, tx, name); err != nil {
-			return err
-		}
-		if err := sqldb.Exec(ctx, tx, `INSERT INTO project_removed (name, number) VALUES ($1, $2)`, p.Name, p.Number); err != nil {
-			return err
-		}
-		return sqldb.Exec(ctx, tx, `DELETE FROM project WHERE name = $1`, name)
-	})
+// RemoveProject removes a project that has nothing, and what tokens of others may do in it. It returns ErrInUse, naming what
+// it has, ErrConflict for the default project, or the error of a check that the project does not pass.
+func RemoveProject(ctx context.Context, tx *sqldb.Tx, name string, checks []func(seedbed.Project) error) error {
+	p, err := LockProject(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	if err := sqldb.Pass(p, checks); err != nil {
+		return err
+	}
+	if name == seedbed.DefaultProject {
+		return seedbed.Errorf(seedbed.ErrConflict, "the project %s is the operators' own, and cannot be removed", name)
+	}
+	if err := projectIsEmpty(ctx, tx, name); err != nil {
+		return err
+	}
+	if err := dropGrants(ctx, tx, name); err != nil {
+		return err
+	}
+	if err := sqldb.Exec(ctx, tx, `INSERT INTO project_removed (name, number) VALUES ($1, $2)`, p.Name, p.Number); err != nil {
+		return err
+	}
+	return sqldb.Exec(ctx, tx, `DELETE FROM project WHERE name = $1`, name)
 }
 
 // projectIsEmpty returns ErrInUse, naming what a project has, unless it has nothing.

@@ -41,6 +41,11 @@ func Networks() Kind {
 		func(q seedbed.ObjectQuota) int64 { return q.Networks }}
 }
 
+// SecurityGroups is the kind of security groups, which no quota bounds.
+func SecurityGroups() Kind {
+	return Kind{"security groups", `SELECT COUNT(*) FROM security_group WHERE ` + inProject, func(seedbed.ObjectQuota) int64 { return 0 }}
+}
+
 // inProject is the condition that an object with a qualified name is in the project $1.
 const inProject = `CASE WHEN CAST($1 AS text) = '` + seedbed.DefaultProject + `'
 	THEN name NOT LIKE '%/%' ELSE name LIKE CAST($1 AS text) || '/%' END`

@@ -39,6 +39,9 @@ func (s *Store) FeedPage(ctx context.Context, node string, since int64, gen stri
 		if page.Networks, err = instances.ReadNetworks(ctx, tx); err != nil {
 			return err
 		}
+		if page.Groups, err = instances.ReadSecurityGroups(ctx, tx); err != nil {
+			return err
+		}
 		if page.Site, err = site(ctx, tx); err != nil {
 			return err
 		}

@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"seedbed"
 	"seedbed/store/instances"
 	"seedbed/store/sqldb"
 )
 
-// ChangeInstance changes what may change of an instance without a job: its metadata options, tags
-// and spot notice. change sets these. In the same transaction, on every node that serves the
+// ChangeInstance changes what may change of an instance without a job: its metadata options, tags,
+// spot notice and the security groups of its NICs. change sets these. In the same transaction, on every node that serves the
 // instance, render makes its new record from the instance and the current record. A job that is
 // about to publish the instance reads it again after its own record, so that no change is lost in
 // either order. Both functions may be called more than once and must not block. ChangeInstance
@@ -30,8 +31,12 @@ func (s *Store) ChangeInstance(
 		if inst, err = instances.ReadOne(ctx, tx, id); err != nil {
 			return err
 		}
+		nics := slices.Clone(inst.NICs)
 		if err := change(&inst); err != nil {
 			return err
+		}
+		if err := instances.Regroup(ctx, tx, inst, nics); err != nil {
+			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
 		if err := instances.CheckServed(inst); err != nil {
 			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)

@@ -74,6 +74,8 @@ type Change struct {
 	Ends bool
 	// Networks are those that the write takes addresses of. The batch locks all of its networks first.
 	Networks []string
+	// Groups are the security groups that its NICs may come to be in, which are locked next.
+	Groups []string
 	// Hook, Token and Project are those whose quotas the write counts against, if any. The batch locks
 	// all of them after the networks.
 	Hook, Token, Project string

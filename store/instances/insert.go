@@ -149,18 +149,22 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 	if err != nil {
 		return err
 	}
+	groups, err := joined(b, i.Project, n)
+	if err != nil {
+		return err
+	}
 	addr, err := s.assignAddr(ctx, b, network, n.Addr)
 	if err != nil {
 		return err
 	}
 	if !addr.IsValid() {
-		b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, nil)
+		b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, nil, sqldb.AsJSON(groups))
 		return nil
 	}
 	address := "address " + addr.String()
 	if err := unclaimed(ctx, b, job, i.Project, holdsAddr, address, belongs(address), n.Network, addr.String()); err != nil {
 		return err
 	}
-	b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, addr.String())
+	b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, addr.String(), sqldb.AsJSON(groups))
 	return nil
 }

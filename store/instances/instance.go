@@ -17,7 +17,7 @@ const (
 		`system, token, revision, created, changed`
 	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
-	nicColumns    = `instance, idx, mac, network, addr`
+	nicColumns    = `instance, idx, mac, network, addr, security_groups`
 	volumeColumns = `instance, name, pool, idx, size, image`
 )
 
@@ -50,11 +50,11 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 	ofThem := ` WHERE instance IN (SELECT id FROM instance WHERE ` + cond + `) ORDER BY instance, idx`
 	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
-		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID); err == nil {
+		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups)); err == nil {
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err
-	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id FROM nic`+ofThem, args...)
+	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -200,7 +200,7 @@ func guestOf(i seedbed.Instance) seedbed.Guest {
 	g := seedbed.Guest{ID: i.ID, Name: i.Name, Profile: i.Profile, Image: i.Image, VCPUs: i.VCPUs,
 		Memory: i.Memory, SSHKeys: i.SSHKeys, Created: i.Created, Node: i.Node}
 	for _, n := range i.NICs {
-		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: n.ID, MAC: n.MAC, Network: n.Network, Addr: n.Addr})
+		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: n.ID, MAC: n.MAC, Network: n.Network, Addr: n.Addr, Groups: n.Groups})
 	}
 	return g
 }

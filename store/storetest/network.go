@@ -21,6 +21,9 @@ var networkCases = map[string]func(*bench){
 	"bridged":          testBridged,
 	"overlap race":     testOverlapRace,
 	"removal race":     testNetworkRemovalRace,
+	"security groups":  testSecurityGroups,
+	"joined groups":    testJoinedGroups,
+	"group race":       testGroupRace,
 }
 
 // Everything may change but the name, the bridge and the addresses.
@@ -43,10 +46,7 @@ func testNetworkChanges(b *bench) {
 	want.Name, want.Bridge, want.Prefix, want.MAC, want.NAT, want.DNS = was.Name, was.Bridge, was.Prefix, was.MAC, false, []netip.Addr{}
 	b.equal(now, want)
 	b.equal(get(b.Network(ctx, "default"))(b), want)
-	_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
-		n.MTU = 10
-		return nil
-	})
+	_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { n.MTU = 10; return nil })
 	b.want(err, seedbed.ErrInvalid, "MTU 10")
 	_, err = b.ChangeNetwork(ctx, "none", change)
 	b.want(err, seedbed.ErrNotFound, `network "none"`)
@@ -280,4 +280,121 @@ func testBridged(b *bench) {
 	a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "lan", Addr: netip.MustParseAddr("10.1.0.5")}}
 	_, err = b.Accept(ctx, a)
 	b.want(err, seedbed.ErrInvalid, "whose addresses come from elsewhere")
+}
+
+func rules(b *bench, texts ...string) (all []seedbed.SecurityRule) {
+	for _, text := range texts {
+		all = append(all, get(seedbed.ParseSecurityRule(text))(b))
+	}
+	return all
+}
+
+// A group is made, changed and removed, and its rules name groups of its project alone.
+func testSecurityGroups(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.project("acme")
+	b.equal(get(b.SecurityGroup(ctx, "acme/default"))(b).Rules, seedbed.DefaultRules("acme/default"))
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acme/app", Rules: rules(b, "in tcp from group acme/app")}))(b)
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acme/web", Rules: rules(b, "in tcp from group acme/app")}))(b)
+	b.equal(len(get(b.SecurityGroups(ctx))(b)), 3)
+	for _, tt := range []struct {
+		group, rule string
+		kind        error
+		says        string
+	}{
+		{"acme/app", "in tcp", seedbed.ErrExists, `security group "acme/app" exists already`},
+		{"beta/app", "in tcp", seedbed.ErrInvalid, `project "beta" does not exist`},
+		{"acme/open", "in tcp", seedbed.ErrInvalid, "the built-in group"},
+		{"acme/new", "in tcp from group acme/none", seedbed.ErrInvalid, `security group "acme/none" does not exist`},
+		{"acme/new", "in tcp from group app", seedbed.ErrInvalid, `the group "app" of another project`},
+		{"acme/new", "in tcp from group acme/open", seedbed.ErrInvalid, "in which are all NICs that name none"},
+	} {
+		_, err := b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: tt.group, Rules: rules(b, tt.rule)})
+		b.want(err, tt.kind, tt.says)
+	}
+	before := get(b.FeedPage(ctx, "n", 0, ""))(b).Revision
+	app := get(b.ChangeSecurityGroup(ctx, "acme/app", func(g *seedbed.SecurityGroup) error {
+		g.Name, g.Description, g.Rules = "other", "servers", append(g.Rules, rules(b, "out any")...)
+		return nil
+	}))(b)
+	b.equal([]any{app.Name, app.Description, get(b.SecurityGroup(ctx, "acme/app"))(b)}, []any{"acme/app", "servers", app})
+	b.want(b.DeleteSecurityGroup(ctx, "acme/app"), seedbed.ErrInUse, "used by security group acme/web")
+	b.must(b.DeleteSecurityGroup(ctx, "acme/web"))
+	b.must(b.DeleteSecurityGroup(ctx, "acme/app"))
+	b.want(b.DeleteSecurityGroup(ctx, "acme/app"), seedbed.ErrNotFound, `security group "acme/app" does not exist`)
+	if after := get(b.FeedPage(ctx, "n", 0, ""))(b); after.Revision <= before && before > 0 || len(after.Groups) != 1 {
+		b.Errorf("the feed's page before was %d, and then %+v", before, after)
+	}
+	b.must(b.DeleteProject(ctx, "acme"))
+	b.equal(len(get(b.SecurityGroups(ctx))(b)), 0)
+}
+
+// A new NIC joins the groups that it asks for, or the group default of its project.
+func testJoinedGroups(b *bench) {
+	ctx := context.Background()
+	b.world()
+	joined := func(project, name string, asked ...string) ([]string, error) {
+		a := inProject(project, name)
+		a.Instance.NICs[0].Groups = asked
+		if _, err := b.Accept(ctx, a); err != nil {
+			return nil, err
+		}
+		return get(b.InstanceByName(ctx, seedbed.Named(project, name)))(b).NICs[0].Groups, nil
+	}
+	keep := func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
+	b.equal(len(get(joined("default", "web1"))(b)), 0)
+	b.project("acme")
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acme/web"}))(b)
+	b.equal(get(joined("acme", "web1"))(b), []string{"acme/default"})
+	b.equal(get(joined("acme", "web2", "acme/web", "acme/open"))(b), []string{"acme/web", "acme/open"})
+	for _, tt := range []struct {
+		asked []string
+		says  string
+	}{
+		{[]string{"acme/none"}, `security group "acme/none" does not exist`},
+		{[]string{"open"}, `security group "open" of NIC 0 is not one of project acme`},
+		{[]string{"acme/web", "acme/web"}, `in security group "acme/web" twice`},
+		{[]string{"acme/1", "acme/2", "acme/3", "acme/4", "acme/5", "acme/6"}, "expected at most 5"},
+	} {
+		_, err := joined("acme", "web3", tt.asked...)
+		b.want(err, seedbed.ErrInvalid, tt.says)
+		_, err = b.ChangeInstance(ctx, seedbed.Named("acme", "web1"), func(i *seedbed.Instance) error {
+			i.NICs[0].Groups = tt.asked
+			return nil
+		}, keep)
+		b.want(err, seedbed.ErrInvalid, tt.says)
+	}
+	b.want(b.DeleteSecurityGroup(ctx, "acme/default"), seedbed.ErrInUse, "used by instance web1.acme")
+	i := get(b.ChangeInstance(ctx, seedbed.Named("acme", "web1"), func(i *seedbed.Instance) error {
+		i.NICs[0].Groups = []string{"acme/web"}
+		return nil
+	}, keep))(b)
+	b.equal(i.NICs[0].Groups, []string{"acme/web"})
+	b.equal(get(b.InstanceByName(ctx, seedbed.Named("acme", "web1")))(b).NICs[0].Groups, []string{"acme/web"})
+	b.must(b.DeleteSecurityGroup(ctx, "acme/default"))
+	b.equal(len(get(joined("acme", "web4"))(b)), 0)
+}
+
+// A group is not removed while a NIC joins it.
+func testGroupRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for round := range 10 {
+		group := fmt.Sprintf("g%d", round)
+		get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: group}))(b)
+		var joined, removed error
+		each(2, func(i int) {
+			if i == 0 {
+				removed = b.turn().DeleteSecurityGroup(ctx, group)
+				return
+			}
+			a := createOf(group)
+			a.Instance.NICs[0].Groups = []string{group}
+			_, joined = b.Accept(ctx, a)
+		})
+		if (joined == nil) == (removed == nil) {
+			b.Fatalf("round %d: joined %v, removed %v: want one of them refused", round, joined, removed)
+		}
+	}
 }

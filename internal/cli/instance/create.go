@@ -46,7 +46,7 @@ If the profile declares parameters (seedbed profile show), --param sets one,
 A file keeps a secret off the command line, which other users can see.
 
 --file reads a whole definition, in YAML or JSON, with the keys name, project, profile or
-image, params, node, network, ready, hold and protected. Arguments and flags override it.`,
+image, params, node, network, nics, security_groups, ready, hold and protected. Arguments and flags override it.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 2 && req.Profile != "" {
 				return cli.Usagef("create %s: both profile %s and --profile %s are given: give only one", args[0], args[1], req.Profile)
@@ -126,8 +126,10 @@ image, params, node, network, ready, hold and protected. Arguments and flags ove
 		cli.Flag{Field: "profile", Usage: "`PROFILE` to create it from; same as the second argument"},
 		cli.Flag{Field: "image", Usage: "`IMAGE` to create it from, without a profile", Names: cli.Images},
 		cli.Flag{Field: "network", Usage: "`NETWORK` of its first NIC (default: the profile's, or the installation's own)", Names: cli.Networks},
-		cli.Flag{Field: "nics", Name: "nic", Usage: "a `NIC` as network=NETWORK,ip=ADDRESS,mac=ADDRESS, each optional; again for a further one",
-			Each: true, ParseAll: parseNICs},
+		cli.Flag{Field: "nics", Name: "nic", Usage: "a `NIC` as network=NETWORK,ip=ADDRESS,mac=ADDRESS,group=GROUP, each optional; " +
+			"again for a further one", Each: true, ParseAll: parseNICs},
+		cli.Flag{Field: "security_groups", Name: "security-group", Usage: "security `GROUPS` of its NICs, separated by commas (default: the " +
+			"project's group default if there is one, or else open)", Names: cli.SecurityGroups},
 		cli.Flag{Field: "node", Usage: "`NODE` to run it on (default: chosen by its system template and the installation's placement)"},
 		cli.Flag{Field: "hold", Usage: "define it without starting it; seedbed vm start starts it"},
 		cli.Flag{Field: "protected", Name: "protect", Usage: "require its name to be typed again before remove or rebuild"},

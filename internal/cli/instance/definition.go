@@ -21,6 +21,7 @@ type definition struct {
 	Node      string         `yaml:"node"`
 	Network   string         `yaml:"network"`
 	NICs      []nic          `yaml:"nics"`
+	Groups    []string       `yaml:"security_groups"`
 	Ready     string         `yaml:"ready"`
 	Hold      *bool          `yaml:"hold"`
 	Protected *bool          `yaml:"protected"`
@@ -31,6 +32,7 @@ type nic struct {
 	Network string      `yaml:"network"`
 	Addr    netip.Addr  `yaml:"addr"`
 	MAC     seedbed.MAC `yaml:"mac"`
+	Groups  []string    `yaml:"security_groups"`
 }
 
 // readDefinition reads a file, or standard input for "-". It returns an empty definition if path is
@@ -84,6 +86,9 @@ func (d definition) complete(req *seedbed.Request) {
 		for _, n := range d.NICs {
 			req.NICs = append(req.NICs, seedbed.NICRequest(n))
 		}
+	}
+	if req.SecurityGroups == nil {
+		req.SecurityGroups = d.Groups
 	}
 	if req.Hold == nil {
 		req.Hold = d.Hold

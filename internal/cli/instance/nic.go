@@ -17,9 +17,10 @@ func parseNICs(texts []string) (any, error) {
 		for part := range strings.SplitSeq(text, ",") {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok || value == "" || seen[key] {
-				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS and mac=ADDRESS, each at most once, separated by commas", text)
+				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS and mac=ADDRESS, each at most once, and group=GROUP, "+
+					"separated by commas", text)
 			}
-			seen[key] = true
+			seen[key] = key != "group"
 			var err error
 			switch key {
 			case "network":
@@ -28,8 +29,10 @@ func parseNICs(texts []string) (any, error) {
 				n.Addr, err = netip.ParseAddr(value)
 			case "mac":
 				n.MAC, err = seedbed.ParseMAC(value)
+			case "group":
+				n.Groups = append(n.Groups, value)
 			default:
-				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip or mac", text, key)
+				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, mac or group", text, key)
 			}
 			if err != nil {
 				return nil, cli.Usagef("--nic %q: %s is not an address of that kind", text, value)

@@ -23,7 +23,7 @@ func VMCommand(a *cli.App) *cobra.Command {
 		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a), vmWait(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
-		vmOptions(a), vmTag(a), vmSpot(a),
+		vmOptions(a), vmTag(a), vmGroups(a), vmSpot(a),
 		a.MaintenanceCommand("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance), vmPassword(a))
 	return c
 }
@@ -81,7 +81,7 @@ func standing(i seedbed.Instance) string {
 
 func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 	nics := cli.Each(i.NICs, func(n seedbed.NIC) string {
-		return fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap())
+		return fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap()) + cli.InGroups(n)
 	})
 	volumes := cli.Each(i.Volumes, func(v seedbed.Volume) string {
 		return fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size) + cli.When(v.Image != "", " from "+v.Image)

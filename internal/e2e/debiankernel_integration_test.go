@@ -12,8 +12,9 @@ import (
 	"seedbed/internal/lab"
 )
 
-// TestVLANs runs the tests of bridged networks in a machine whose kernel has VLANs.
-func TestVLANs(t *testing.T) {
+// TestDebianKernel runs the tests of bridged networks and of security groups in a machine with Debian's own kernel. It has
+// VLANs, and refuses rules that a newer one takes.
+func TestDebianKernel(t *testing.T) {
 	own := filepath.Join(lab.Dir(t), "netcfg.test")
 	build := exec.Command("go", "test", "-c", "-tags", "integration", "-o", own, "./netcfg")
 	build.Dir = lab.Root()
@@ -24,8 +25,9 @@ func TestVLANs(t *testing.T) {
 	// It is emulated, and this machine may have other work to do.
 	const modules = "bridge veth 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_masq"
 	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
-		" -test.run '^TestBridged$' -test.v")
-	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 {
+		" -test.run '^(TestBridged|TestGroups.*)$' -test.v")
+	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 ||
+		!strings.Contains(console, "--- PASS: TestGroups ") || !strings.Contains(console, "--- PASS: TestGroupsKeepConnections") {
 		t.Fatal(console)
 	}
 }

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+
+	"seedbed"
+	"seedbed/store/access"
+	"seedbed/store/instances"
+	"seedbed/store/sqldb"
+)
+
+// CreateProject adds a project with its security group "default", and returns it with its number. It returns ErrExists if
+// there is one of that name, and ErrConflict if there was one: its jobs and its entries in the audit log stay.
+func (db *DB) CreateProject(ctx context.Context, p seedbed.Project) (made seedbed.Project, err error) {
+	if err := p.Check(); err != nil {
+		return seedbed.Project{}, err
+	}
+	err = db.sql.Update(ctx, "create project "+p.Name, func(tx *sqldb.Tx) error {
+		if made, err = access.AddProject(ctx, tx, p); err != nil {
+			return err
+		}
+		group := seedbed.Qualified(p.Name, seedbed.DefaultGroup)
+		_, err := instances.AddSecurityGroup(ctx, tx, seedbed.SecurityGroup{Name: group, Rules: seedbed.DefaultRules(group),
+			Description: "of NICs that ask for no group"})
+		return err
+	})
+	return made, err
+}
+
+// DeleteProject removes a project that has nothing, with its security groups and what tokens of others may do in it. It
+// returns ErrInUse, naming what it has, and ErrConflict for the default project.
+func (db *DB) DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error {
+	return db.sql.Update(ctx, "remove project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		if err := access.RemoveProject(ctx, tx, name, checks); err != nil {
+			return err
+		}
+		return instances.DropSecurityGroups(ctx, tx, name)
+	})
+}

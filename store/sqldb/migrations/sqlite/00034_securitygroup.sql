@@ -1,0 +1,12 @@
+-- Security groups: what NICs may send and receive. A NIC of before is in the built-in group "open".
+
+-- +goose Up
+CREATE TABLE security_group (
+    name        text    NOT NULL PRIMARY KEY, -- qualified
+    description text    NOT NULL,
+    rules       text    NOT NULL, -- JSON
+    created     integer NOT NULL
+) STRICT;
+ALTER TABLE nic ADD COLUMN security_groups text NOT NULL DEFAULT '[]'; -- JSON
+
+UPDATE version SET schema = 34, min_program = 34;

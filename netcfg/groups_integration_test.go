@@ -78,7 +78,7 @@ func TestGroups(t *testing.T) {
 	ping := func(t *testing.T, from *netnstest.Namespace, to string, want bool) {
 		t.Helper()
 		from.Do(func() {
-			if err := netnstest.Try("ping", "-c1", "-W1", to); (err == nil) != want {
+			if err := netnstest.Try("ping", "-c1", map[bool]string{true: "-W20", false: "-W1"}[want], to); (err == nil) != want {
 				t.Errorf("ping to %s: %v, want %t", to, err, want)
 			}
 		})
@@ -160,7 +160,7 @@ func TestGroups(t *testing.T) {
 		pinged := func(want bool) {
 			t.Helper()
 			g2.Do(func() {
-				if err := netnstest.Try("ping", "-c1", "-W1", "-s", long, one); (err == nil) != want {
+				if err := netnstest.Try("ping", "-c1", map[bool]string{true: "-W20", false: "-W1"}[want], "-s", long, one); (err == nil) != want {
 					t.Errorf("a ping of %s bytes: %v, want %t", long, err, want)
 				}
 			})
@@ -263,4 +263,58 @@ func TestGroupsKeepConnections(t *testing.T) {
 	if d := cmp.Diff(before, ruleset(t)); d != "" {
 		t.Errorf("the same state changed the filters:\n%s", d)
 	}
+}
+
+// TestGroupsFlood has a guest begin more flows than it may. Those that it has, and the flows of others, are not affected.
+func TestGroupsFlood(t *testing.T) {
+	m := open(t)
+	s := state0()
+	s.Groups = []seedbed.SecurityGroup{group("all", "in any", "out any"), group("client", "out any")}
+	s.Ports[0].Groups, s.Ports[1].Groups = []string{"client"}, []string{"all"}
+	apply(t, m, s, Options{Connections: 16}) // 32 at once with the ping, and one a second
+	// With br_netfilter, the node tracks connections between guests too, and bounds them by itself.
+	netnstest.Try("sysctl", "-w", "net.bridge.bridge-nf-call-iptables=0")
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	serveIn(t, g2, ":8080")
+	var l net.PacketConn
+	g2.Do(func() {
+		var err error
+		if l, err = net.ListenPacket("udp4", ":9"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	defer l.Close()
+	began := time.Now()
+	g1.Run(t, "ping", "-c1", "-W20", ip2.String()) // so that no packet waits for ARP
+	var first net.Conn
+	g1.Do(func() {
+		for i := range 200 {
+			c, err := net.Dial("udp4", ip2.String()+":9")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if i == 0 {
+				first = c
+			}
+			c.Write([]byte("new"))
+		}
+		first.Write([]byte("old"))
+	})
+	passed, old := 0, false
+	for b := make([]byte, 8); ; {
+		l.SetReadDeadline(time.Now().Add(400 * time.Millisecond))
+		n, _, err := l.ReadFrom(b)
+		if err != nil {
+			break
+		}
+		if old = old || string(b[:n]) == "old"; string(b[:n]) == "new" {
+			passed++
+		}
+	}
+	if most := 33 + int(time.Since(began).Seconds()); passed < 31 || passed > most || !old {
+		t.Errorf("%d new flows passed, want 31 to %d; a packet of the first one after that: %t", passed, most, old)
+	}
+	ask(t, "a further flow", g1, ip2.String()+":8080", "")
+	netnstest.Run(t, "ping", "-c1", "-W5", ip2.String()) // another port's flow
 }

@@ -64,7 +64,7 @@ type Options struct {
 	MetadataPort int
 	// Connections is how many connections of one NIC the node tracks at a time: those through its
 	// NAT, and those to the node. The first packet of a further one is dropped. Where security groups
-	// restrict a NIC, it begins twice as many at once, and a sixteenth of them each second. 0 means
+	// restrict a NIC, it begins twice as many flows at once, and a sixteenth of them each second. 0 means
 	// DefaultConnections.
 	Connections int
 	// Fragments is how many fragments a second the node takes of one NIC, of packets to the node,

@@ -30,6 +30,9 @@ const (
 const (
 	// flowsSize bounds the flows of all ports, of each protocol.
 	flowsSize = 1 << 21
+	// manyHosts is how many times the flows that a port may begin may be begun to it, by all hosts together. One guest
+	// cannot use up what others may.
+	manyHosts = 8
 	// fragmentsSize bounds the packets of all ports whose further fragments pass, and fragmentedRate those of a port, each
 	// second.
 	fragmentsSize  = 1 << 19
@@ -97,7 +100,9 @@ func groupSets() []set {
 		{name: "members", key: mac, value: mark, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.mac[:]), string(markValue(t.class)), t.class != 0
 		}},
-		{name: "flow-rates", key: name, size: comersSize, timeout: sourceTime},
+		{name: "flow-rates-out", key: name, size: comersSize, timeout: sourceTime},
+		{name: "flow-rates-in", key: name, size: comersSize, timeout: sourceTime},
+		{name: "flow-rates-from", key: nftables.MustConcatSetType(name, mac), concat: true, size: comersSize, timeout: sourceTime},
 		{name: "fragmented-rates", key: name, size: comersSize, timeout: sourceTime},
 	}
 	for i := range seedbed.MaxSecurityGroups {
@@ -340,8 +345,18 @@ func newFlowRules(w way, f family, k flowKind, rate, burst uint32) []rule {
 	if k.set == "" {
 		return append(rules, rule{"allowed", pass})
 	}
+	tooMany := func(set string, times uint32, by ...expr.Any) exprs {
+		limit := &expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(times * rate), Unit: expr.LimitTimeSecond, Burst: times * burst, Over: true}
+		return cat(exprs{&expr.Meta{Key: w.name, Register: 1}}, by, exprs{&expr.Dynset{SrcRegKey: 1, SetName: set,
+			Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: []expr.Any{limit}}}, drop())
+	}
+	if w.direction == seedbed.DirectionOut {
+		rules = append(rules, rule{"too many new flows", tooMany("flow-rates-out", 1)})
+	} else {
+		rules = append(rules, rule{"too many new flows from one host", tooMany("flow-rates-from", 1, etherSaddr())},
+			rule{"too many new flows from all", tooMany("flow-rates-in", manyHosts)})
+	}
 	return append(rules, []rule{
-		{"too many new flows", cat(tooFastAt(w.name, "flow-rates", uint64(rate), expr.LimitTimeSecond, burst), drop())},
 		{"a new flow", cat(k.key, note(k.set, newFlowTime), pass)},
 		{"no room for another flow", drop()},
 	}...)

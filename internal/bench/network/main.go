@@ -34,13 +34,19 @@ func main() {
 	runs := flag.Int("runs", 3, "values of each figure")
 	networks := flag.Int("networks", 1000, "networks of the node")
 	dir := flag.String("apply", "", "apply them here, and write what was made to this directory (the measured process)")
+	part := flag.String("part", "", "join, filtered or bare: measure this here (the measured process)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	err := error(nil)
-	if *dir != "" {
+	switch {
+	case *dir != "":
 		err = apply(ctx, *dir, *networks, os.Stdout)
-	} else {
+	case *part == "join":
+		err = join(ctx, os.Stdout)
+	case *part != "":
+		err = transfer(ctx, *part == "filtered", os.Stdout)
+	default:
 		err = measure(ctx, *runs, *networks, os.Stdout)
 	}
 	if err != nil {
@@ -56,6 +62,10 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	joins, transfers, err := measureGroups(ctx, runs)
+	if err != nil {
+		return err
+	}
 	var ratios, again []float64
 	for range runs {
 		if err := settle(ctx); err != nil {
@@ -75,7 +85,45 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 		{Name: "apply_ratio", Unit: "times", Mark: bench.AtMost(2), Runs: ratios,
 			How: fmt.Sprintf("%d networks from nothing, to ip -batch and nft -f for the same", networks)},
 		{Name: "noop_apply_ms", Unit: "ms", Mark: bench.AtMost(200), Runs: again, How: "the same networks again"},
+		{Name: "group_apply_ms", Unit: "ms", Mark: bench.AtMost(50), Runs: joins,
+			How: fmt.Sprintf("a guest joins a group of %d that rules name", groupMembers)},
+		{Name: "throughput_ratio", Unit: "times", Mark: bench.AtLeast(0.93), Runs: transfers,
+			How: "TCP between two guests in security groups, to a bare bridge"},
 	})
+}
+
+// measureGroups has processes join a group, and transfer with and without filters by turns.
+func measureGroups(ctx context.Context, runs int) (joins, transfers []float64, err error) {
+	one := func(part string) (v float64, err error) {
+		said, err := inNamespace(ctx, "/proc/self/exe", "-part", part)
+		if err == nil {
+			_, err = fmt.Sscan(said, &v)
+		}
+		return v, err
+	}
+	const rounds = 3 // of each run
+	for range runs {
+		v, err := one("join")
+		if err != nil {
+			return nil, nil, err
+		}
+		joins = append(joins, v)
+		var filtered, bare float64
+		for range rounds {
+			for _, part := range []struct {
+				name string
+				sum  *float64
+			}{{"filtered", &filtered}, {"bare", &bare}} {
+				v, err := one(part.name)
+				if err != nil {
+					return nil, nil, err
+				}
+				*part.sum += v
+			}
+		}
+		transfers = append(transfers, filtered/bare)
+	}
+	return joins, transfers, nil
 }
 
 // settle waits until the kernel has taken down the namespaces of the run before: meanwhile it keeps others from changing

@@ -150,7 +150,7 @@ bench-scripts: ## what the sandbox adds to a provisioning script, beside the bar
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/scripts
 	@bin/bench/scripts
 
-bench-network: ## how fast a node's networks are configured, beside ip and nft: two figures, in two minutes (root; docs/reference/benchmarks.md)
+bench-network: ## a node's networks and security groups, beside ip, nft and a bare bridge: four figures, in four minutes (root; docs/reference/benchmarks.md)
 	@internal/lab/packages.sh bench
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/network

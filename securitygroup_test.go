@@ -79,3 +79,27 @@ func TestSecurityGroupCheck(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func FuzzParseSecurityRule(f *testing.F) {
+	for _, text := range []string{
+		"in tcp 443 from 10.0.0.0/8", "out any", "in icmp6 1/4 from group app", "out 47 to ::/0 # x", "in udp 1-65535",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := seedbed.ParseSecurityRule(text)
+		if err != nil {
+			if !errors.Is(err, seedbed.ErrInvalid) {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		if s := r.Targets(); s.First > s.Last || r.Protocols().First > r.Protocols().Last {
+			t.Fatalf("%q: ports %v, protocols %v", text, s, r.Protocols())
+		}
+		again, err := seedbed.ParseSecurityRule(r.String())
+		if again.Description = r.Description; err != nil || again != r {
+			t.Fatalf("%q: %+v, and again %+v, %v", text, r, again, err)
+		}
+	})
+}

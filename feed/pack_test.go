@@ -46,7 +46,8 @@ func TestPack(t *testing.T) {
 		}
 	}
 	v6 := guest(3)
-	v6.NICs = append(v6.NICs, seedbed.GuestNIC{ID: 1<<31 - 1, Network: "other", Addr: netip.MustParseAddr("fd00::1")},
+	v6.NICs = append(v6.NICs, seedbed.GuestNIC{ID: 1<<31 - 1, Network: "other", Addr: netip.MustParseAddr("fd00::1"),
+		Groups: []string{"acme/web", "acme/db"}},
 		seedbed.GuestNIC{Network: "none"})
 	for name, g := range map[string]seedbed.Guest{
 		"full": fullGuest(1), "usual": guest(2), "addresses": v6, "nothing": {ID: instance(4)},

@@ -95,6 +95,26 @@ func TestGroups(t *testing.T) {
 		tcp(t, g1, "198.51.100.2:8080", false)
 		ping(t, g1, "10.77.0.1", false)
 		ask(t, "metadata", g1, metadata, one+" mark 101")
+		var l net.PacketConn
+		g2.Do(func() {
+			var err error
+			if l, err = net.ListenPacket("udp4", ":67"); err != nil {
+				t.Fatal(err)
+			}
+		})
+		defer l.Close()
+		g1.Do(func() {
+			c, err := net.DialUDP("udp4", &net.UDPAddr{Port: 68}, &net.UDPAddr{IP: ip2.AsSlice(), Port: 67})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			c.Write([]byte("x"))
+		})
+		l.SetReadDeadline(time.Now().Add(400 * time.Millisecond))
+		if _, _, err := l.ReadFrom(make([]byte, 1)); err == nil {
+			t.Error("what looks like DHCP reached another guest")
+		}
 	})
 	t.Run("a group that is not known", func(t *testing.T) {
 		set(t, []string{"gone"}, nil)

@@ -173,8 +173,12 @@ func serviceRules(w way, f family) []rule {
 		client, server = 546, 547
 	}
 	dhcp := cat(sport(udp, server), dport(udp, client), accept())
-	if out {
-		dhcp = cat(sport(udp, client), dport(udp, server), accept())
+	if out { // to the whole link alone, so that it is no way around the rules: a client whose renewal is dropped asks so
+		link := ipDaddr(lastAddr)
+		if f.name == "6" {
+			link = masked(network(24, 0xff, 0x02), 0xff, 0xff)
+		}
+		dhcp = cat(link, sport(udp, client), dport(udp, server), accept())
 	}
 	rules := []rule{{"DHCP", dhcp}}
 	if f.name == "4" {

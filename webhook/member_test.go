@@ -78,6 +78,7 @@ func TestJobOptionsRefused(t *testing.T) {
 		"a rebuild kept":        {"rebuild", `, "on_failure": "keep"`, "cannot be kept"},
 		"a stop that is held":   {"stop", `, "hold": true`, "for create and plan"},
 		"a rebuild elsewhere":   {"rebuild", `, "node": "hv2"`, "for create and plan"},
+		"a rebuild in groups":   {"rebuild", `, "security_groups": ["web"]`, "for create and plan"},
 		"a start not protected": {"start", `, "protected": false`, "for create and plan"},
 	} {
 		p, err := decode(fmt.Appendf(nil, `{"action": %q, "name": "web1", "profile": "small"%s}`, test.action, test.more))

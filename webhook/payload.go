@@ -82,8 +82,8 @@ func (p payload) request() (seedbed.Request, error) {
 		return seedbed.Request{}, invalid("profile is missing: expected a profile or an image")
 	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+p.Network != "" || p.NICs != nil ||
 		p.Groups != nil):
-		return seedbed.Request{}, invalid("hold, protected, node, image, network and nics are for create and plan: they cannot be set with %s",
-			seedbed.Clip(p.Action))
+		return seedbed.Request{}, invalid("hold, protected, node, image, network, nics and security_groups are for create and plan: "+
+			"they cannot be set with %s", seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {

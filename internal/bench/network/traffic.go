@@ -70,8 +70,8 @@ func opened(ctx context.Context, first, guests int) (*netcfg.Manager, error) {
 	for i := range guests {
 		ports = append(ports, member(first+i))
 	}
-	return m, m.Apply(ctx, netcfg.State{Networks: []seedbed.Network{lan}, Groups: []seedbed.SecurityGroup{app, db}, Ports: slices.Values(ports)},
-		netcfg.Options{})
+	s := netcfg.State{Networks: []seedbed.Network{lan}, Groups: []seedbed.SecurityGroup{app, db}, Ports: slices.Values(ports)}
+	return m, m.Apply(ctx, s, netcfg.Options{})
 }
 
 // transfer says how many bytes a second two guests on a bridge transfer by TCP: with the filters and in groups, or on a

@@ -338,3 +338,23 @@ func TestGroupsFlood(t *testing.T) {
 	ask(t, "a further flow", g1, ip2.String()+":8080", "")
 	netnstest.Run(t, "ping", "-c1", "-W5", ip2.String()) // another port's flow
 }
+
+// TestGroupsOnWire: a host on a bridged network does not pass for a guest whose security group a rule names.
+func TestGroupsOnWire(t *testing.T) {
+	m := open(t)
+	w := newWire(t, "an interface")
+	s := state0()
+	w.bridged(&s, "10.79.0.0/24")
+	s.Groups = []seedbed.SecurityGroup{group("db", "in tcp from group app"), group("app", "out any")}
+	s.Ports[2].Groups, s.Ports[3].Groups = []string{"db"}, []string{"app"}
+	apply(t, m, s, Options{})
+	bridgedGuest(t, "sb3", "02:00:00:00:00:03", "10.79.0.3")
+	g4 := bridgedGuest(t, "sb4", "02:00:00:00:00:04", "10.79.0.4")
+	ask(t, "a member", g4, "10.79.0.3:8080", "10.79.0.4 mark 0")
+	ask(t, "a host on the network", w.Namespace, "10.79.0.3:8080", "")
+	netnstest.Run(t, "ip", "link", "set", "sb4", "down") // so that the host alone has the MAC
+	w.Run(t, "ip", "link", "set", w.device, "address", "02:00:00:00:00:04")
+	w.Run(t, "ip", "addr", "add", "10.79.0.4/24", "dev", w.device)
+	w.Run(t, "ip", "neigh", "replace", "10.79.0.3", "lladdr", "02:00:00:00:00:03", "dev", w.device)
+	ask(t, "a host with the MAC of a member", w.Namespace, "10.79.0.3:8080", "")
+}

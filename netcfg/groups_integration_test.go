@@ -354,6 +354,7 @@ func TestGroupsOnWire(t *testing.T) {
 	ask(t, "a host on the network", w.Namespace, "10.79.0.3:8080", "")
 	netnstest.Run(t, "ip", "link", "set", "sb4", "down") // so that the host alone has the MAC
 	w.Run(t, "ip", "link", "set", w.device, "address", "02:00:00:00:00:04")
+	w.Run(t, "ip", "addr", "flush", "dev", w.device)
 	w.Run(t, "ip", "addr", "add", "10.79.0.4/24", "dev", w.device)
 	w.Run(t, "ip", "neigh", "replace", "10.79.0.3", "lladdr", "02:00:00:00:00:03", "dev", w.device)
 	ask(t, "a host with the MAC of a member", w.Namespace, "10.79.0.3:8080", "")

@@ -240,9 +240,11 @@ type Profile struct {
 	VCPUs  int    `json:"vcpus"`
 	Memory Bytes  `json:"memory"`
 	// DiskSize is the size of the root disk; zero means the size of the image.
-	DiskSize Bytes    `json:"disk_size"`
-	Network  string   `json:"network"`
-	SSHKeys  []string `json:"ssh_keys"`
+	DiskSize Bytes  `json:"disk_size"`
+	Network  string `json:"network"`
+	// SecurityGroups are the groups of NICs, in the project of the instance, unless its request has others.
+	SecurityGroups []string `json:"security_groups,omitempty"`
+	SSHKeys        []string `json:"ssh_keys"`
 	// UserData is served byte for byte or, with Ready report, as the first part of a multipart
 	// document.
 	UserData []byte `json:"user_data"`

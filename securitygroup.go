@@ -79,6 +79,22 @@ func Open(groups []string) bool {
 	return len(groups) == 0 || slices.ContainsFunc(groups, func(g string) bool { return ShortName(g) == OpenGroup })
 }
 
+// CheckGroupNames returns ErrInvalid unless the names can be those of the groups of a NIC, without the project.
+func CheckGroupNames(names []string) error {
+	if len(names) > MaxSecurityGroups {
+		return Errorf(ErrInvalid, "there are %d security groups: expected at most %d", len(names), MaxSecurityGroups)
+	}
+	for i, name := range names {
+		if err := CheckName("security group", name); err != nil {
+			return err
+		}
+		if slices.Contains(names[:i], name) {
+			return Errorf(ErrInvalid, "security group %q is named twice", name)
+		}
+	}
+	return nil
+}
+
 // DefaultRules returns the rules with which the group "default" of a project begins. group is its qualified name.
 func DefaultRules(group string) []SecurityRule {
 	return []SecurityRule{

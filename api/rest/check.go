@@ -49,7 +49,7 @@ func (r *router) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 	if p.Follow, err = seedbed.ParseFollow(string(p.Follow), seedbed.FollowPinned); err != nil {
 		return err
 	}
-	if err := seedbed.CheckParams(p.Params); err != nil {
+	if err := cmp.Or(seedbed.CheckParams(p.Params), seedbed.CheckGroupNames(p.SecurityGroups)); err != nil {
 		return err
 	}
 	if p.Network == "" && p.NetworkTemplate == "" && p.OVA == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {

@@ -73,14 +73,17 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 	return all, drawn, nil
 }
 
-// grouped adds the security groups of a request to the NICs that have none, and returns ErrInvalid for groups that do not
-// exist.
-func (in *Intake) grouped(ctx context.Context, req seedbed.Request, nics []seedbed.NIC) error {
-	project := cmp.Or(req.Project, seedbed.DefaultProject)
+// grouped adds the security groups of a request, or else those of its profile, to the NICs that have none. It returns
+// ErrInvalid for groups that do not exist.
+func (in *Intake) grouped(ctx context.Context, req seedbed.Request, profiles []string, nics []seedbed.NIC) error {
+	project, groups := cmp.Or(req.Project, seedbed.DefaultProject), req.SecurityGroups
+	if len(groups) == 0 {
+		groups = profiles
+	}
 	asked := map[string]bool{}
 	for i := range nics {
 		if len(nics[i].Groups) == 0 {
-			nics[i].Groups = seedbed.QualifiedAll(project, req.SecurityGroups)
+			nics[i].Groups = seedbed.QualifiedAll(project, groups)
 		}
 		for _, name := range nics[i].Groups {
 			asked[name] = seedbed.ShortName(name) != seedbed.OpenGroup

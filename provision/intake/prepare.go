@@ -86,7 +86,7 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if err != nil {
 		return made, err
 	}
-	if err := in.grouped(ctx, req, nics); err != nil {
+	if err := in.grouped(ctx, req, m.SecurityGroups, nics); err != nil {
 		return made, err
 	}
 	disks, err := in.disks(ctx, m, made.image, s.disk)

@@ -34,6 +34,9 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	if err := seedbed.CheckParams(p.Params); err != nil {
 		return at(err)
 	}
+	if err := seedbed.CheckGroupNames(p.SecurityGroups); err != nil {
+		return at(err)
+	}
 	for field, text := range p.Expressions {
 		if err := plainText("expression of "+sqldb.Clean(field, 80), text, maxExpressionText); err != nil {
 			return at(err)
@@ -111,6 +114,19 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 			return orInvalid(err, "%s: network %q does not exist", place, sqldb.Clean(p.Network, 80))
 		}
 		p.Network = network
+	}
+	for _, name := range p.SecurityGroups {
+		if name == seedbed.OpenGroup {
+			continue
+		}
+		found, err := sqldb.LockOne(ctx, tx, sqldb.Value[string], nil,
+			`UPDATE security_group SET name = name WHERE name = $1 RETURNING name`, seedbed.Qualified(project, name))
+		if err != nil {
+			return err
+		}
+		if found == "" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "%s: security group %q does not exist", place, name)
+		}
 	}
 	for _, ref := range []struct {
 		kind seedbed.PublishedKind

@@ -51,6 +51,9 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
 		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups)); err == nil {
+			if len(n.Groups) == 0 {
+				n.Groups = nil
+			}
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err

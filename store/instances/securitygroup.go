@@ -179,6 +179,9 @@ func (s *Store) DeleteSecurityGroup(ctx context.Context, name string, checks ...
 		if err != nil {
 			return err
 		}
+		if err := groupProfiles(ctx, tx, &users, name); err != nil {
+			return err
+		}
 		all, err := ReadSecurityGroups(ctx, tx)
 		if err != nil {
 			return err
@@ -195,6 +198,20 @@ func (s *Store) DeleteSecurityGroup(ctx context.Context, name string, checks ...
 		}
 		return sqldb.Exec(ctx, tx, `DELETE FROM security_group WHERE name = $1`, name)
 	})
+}
+
+// groupProfiles adds the profiles that name a security group.
+func groupProfiles(ctx context.Context, tx *sqldb.Tx, users *catalogue.Uses, name string) error {
+	all, err := sqldb.List(ctx, tx, sqldb.Value[string],
+		`SELECT name FROM profile WHERE security_groups LIKE '%"' || CAST($1 AS text) || '"%' ORDER BY name`, seedbed.ShortName(name))
+	var by []catalogue.User
+	for _, profile := range all {
+		if seedbed.ProjectOf(profile) == seedbed.ProjectOf(name) {
+			by = append(by, catalogue.User{Project: seedbed.ProjectOf(profile), Name: profile})
+		}
+	}
+	users.Add(ctx, "profile", by)
+	return err
 }
 
 // DropSecurityGroups removes the security groups of a project that has no instances.

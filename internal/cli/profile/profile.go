@@ -116,7 +116,8 @@ func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
 func profilePairs(a *cli.App, p seedbed.Profile) [][2]string {
 	return [][2]string{
 		{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", cli.Size(p.Memory)},
-		{"disk", cli.Size(p.DiskSize)}, {"network", p.Network}, {"system template", p.System},
+		{"disk", cli.Size(p.DiskSize)}, {"network", p.Network},
+		{"security groups", strings.Join(p.SecurityGroups, ", ")}, {"system template", p.System},
 		{"network template", p.NetworkTemplate}, {"storage template", p.Storage},
 		{"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
 		{"expressions", flags.TagLine(p.Expressions)}, {"params", paramLines(p.Params)},

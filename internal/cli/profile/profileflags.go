@@ -29,6 +29,10 @@ func (f *profileFlags) add(a *cli.App, c *cobra.Command, p *seedbed.Profile) {
 			Usage: "public SSH key: a `FILE` or the key itself (repeatable)",
 		},
 		cli.Flag{
+			Field: "security_groups", Name: "security-group", Names: cli.SecurityGroups, ParseAll: cli.NotEmpty,
+			Usage: "security `GROUPS` of NICs, separated by commas (default: the project's group default, or else open); an empty one removes all",
+		},
+		cli.Flag{
 			Field: "ready", Usage: "when a create job has succeeded, as `CONDITION`: report, metadata (default) or started",
 			Parse: func(text string) (any, error) { return seedbed.ParseReady(text) },
 		},

@@ -8,5 +8,6 @@ CREATE TABLE security_group (
     created     bigint NOT NULL
 );
 ALTER TABLE nic ADD COLUMN security_groups text COLLATE "C" NOT NULL DEFAULT '[]'; -- JSON
+ALTER TABLE profile ADD COLUMN security_groups text COLLATE "C" NOT NULL DEFAULT '[]'; -- JSON, without the project
 
 UPDATE version SET schema = 34, min_program = 34;

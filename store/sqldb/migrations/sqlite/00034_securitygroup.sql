@@ -8,5 +8,6 @@ CREATE TABLE security_group (
     created     integer NOT NULL
 ) STRICT;
 ALTER TABLE nic ADD COLUMN security_groups text NOT NULL DEFAULT '[]'; -- JSON
+ALTER TABLE profile ADD COLUMN security_groups text NOT NULL DEFAULT '[]'; -- JSON, without the project
 
 UPDATE version SET schema = 34, min_program = 34;

@@ -19,16 +19,20 @@ type groups struct {
 	classes map[string]uint32   // by their groups, joined
 	members map[uint32][]string // the groups of classes
 	taken   map[uint32]bool     // numbers of classes
+	// wrong are groups that this program does not understand, and why; they allow nothing. A newer control host may have
+	// them.
+	wrong []error
 	// sum is what digest returns, once it was computed.
 	sum string
 }
 
-func newGroups(all []seedbed.SecurityGroup) (groups, error) {
+func newGroups(all []seedbed.SecurityGroup) groups {
 	g := groups{rules: map[string][]seedbed.SecurityRule{}, numbers: map[string]uint32{},
 		classes: map[string]uint32{}, members: map[uint32][]string{}, taken: map[uint32]bool{0: true}}
 	for _, group := range all {
 		if err := group.Check(); err != nil {
-			return g, err
+			g.wrong = append(g.wrong, err)
+			continue
 		}
 		g.rules[group.Name] = group.Rules
 	}
@@ -36,7 +40,7 @@ func newGroups(all []seedbed.SecurityGroup) (groups, error) {
 	for _, name := range slices.Sorted(maps.Keys(g.rules)) {
 		g.numbers[name] = numbered(name, taken)
 	}
-	return g, nil
+	return g
 }
 
 func numbered(name string, taken map[uint32]bool) uint32 {

@@ -121,6 +121,13 @@ func TestGroups(t *testing.T) {
 		tcp(t, g1, two+":8080", false)
 		tcp(t, g2, one+":8080", false)
 	})
+	t.Run("a group that is not understood", func(t *testing.T) {
+		newer := group("newer", "in any", "out any")
+		newer.Rules[0].Protocol = "quic"
+		set(t, []string{"newer"}, nil, newer)
+		tcp(t, g1, two+":8080", false)
+		tcp(t, g2, one+":8080", false)
+	})
 	t.Run("out alone", func(t *testing.T) {
 		set(t, []string{"client"}, nil, group("client", "out any"))
 		tcp(t, g1, two+":8080", true)

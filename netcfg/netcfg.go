@@ -32,7 +32,7 @@ type State struct {
 	Networks []seedbed.Network
 	// Ports are the guests' NICs; a port's interface need not exist yet. Nil means no ports.
 	Ports iter.Seq[Port]
-	// Groups are the security groups, in any order.
+	// Groups are the security groups, in any order. One that is not valid allows nothing, and is logged.
 	Groups []seedbed.SecurityGroup
 }
 
@@ -129,6 +129,12 @@ func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, err := range p.groups.wrong {
+		if text := err.Error(); !m.told[text] {
+			m.told[text] = true
+			m.log.Error("this version does not understand a security group: it allows nothing", "err", err)
+		}
+	}
 	return m.take(p)
 }
 

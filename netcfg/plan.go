@@ -62,10 +62,11 @@ func newPlan(s State, o Options) (*plan, error) {
 	if err := checkNetworks(p.networks); err != nil {
 		return nil, err
 	}
-	var err error
-	if p.groups, err = newGroups(s.Groups); err != nil || s.Ports == nil {
-		return p, err
+	p.groups = newGroups(s.Groups)
+	if s.Ports == nil {
+		return p, nil
 	}
+	var err error
 	p.ports, err = newPorts(s.Ports, p.networks, &p.groups)
 	return p, err
 }

@@ -175,7 +175,7 @@ func (s *Store) DeleteSecurityGroup(ctx context.Context, name string, checks ...
 		var users catalogue.Uses
 		err = users.Read(ctx, tx, []catalogue.UserKind{{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name
 			FROM nic JOIN instance ON instance.id = nic.instance
-			WHERE nic.security_groups LIKE '%"' || CAST($1 AS text) || '"%' ORDER BY full_name`}}, name)
+			WHERE ` + names("nic.security_groups") + ` ORDER BY full_name`}}, name)
 		if err != nil {
 			return err
 		}
@@ -200,10 +200,15 @@ func (s *Store) DeleteSecurityGroup(ctx context.Context, name string, checks ...
 	})
 }
 
+// names is the condition that the list of names in a column has the name $1.
+func names(column string) string {
+	return `REPLACE(` + column + `, '"' || CAST($1 AS text) || '"', '') <> ` + column
+}
+
 // groupProfiles adds the profiles that name a security group.
 func groupProfiles(ctx context.Context, tx *sqldb.Tx, users *catalogue.Uses, name string) error {
 	all, err := sqldb.List(ctx, tx, sqldb.Value[string],
-		`SELECT name FROM profile WHERE security_groups LIKE '%"' || CAST($1 AS text) || '"%' ORDER BY name`, seedbed.ShortName(name))
+		`SELECT name FROM profile WHERE `+names("security_groups")+` ORDER BY name`, seedbed.ShortName(name))
 	var by []catalogue.User
 	for _, profile := range all {
 		if seedbed.ProjectOf(profile) == seedbed.ProjectOf(name) {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // NetworkKind says what a network's guests reach, and from where they are reached.
@@ -234,7 +232,7 @@ func (n Network) checkOptions(bad complaint) error {
 			return bad("%q is kept out, which is not a part of %s", r, n.Prefix)
 		}
 	}
-	if len(n.Description) > maxDescription || strings.ContainsFunc(n.Description, unicode.IsControl) || !utf8.ValidString(n.Description) {
+	if !line(n.Description) {
 		return bad("its description is not one line of at most %d bytes", maxDescription)
 	}
 	if n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU) {

@@ -271,6 +271,7 @@ func (g SecurityGroup) Check() error {
 	return nil
 }
 
+// line reports whether s can be a description: one line of text that is not too long.
 func line(s string) bool {
 	return len(s) <= maxDescription && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

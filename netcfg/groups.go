@@ -214,12 +214,12 @@ func split(boxes []box, dim int) (out []box) {
 	}
 	var parts []box // of the last interval, whose boxes begin at out[at]
 	at := 0
-	cuts := cutsOf(boxes, dim)
+	cuts, last := cutsOf(boxes, dim), ""
+	for _, b := range boxes {
+		last = max(last, b[dim][1])
+	}
 	for i, from := range cuts {
-		to := boxes[0][dim][1]
-		for _, b := range boxes {
-			to = max(to, b[dim][1])
-		}
+		to := last
 		if i+1 < len(cuts) {
 			to = before(cuts[i+1])
 		}

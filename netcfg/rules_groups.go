@@ -309,9 +309,8 @@ func flowRules(w way, f family, k flowKind) []rule {
 		}, gotoChain(chain+"-pass"))})
 	}
 	allowed := gotoChain(chain + "-" + k.name + "-new")
-	zero := &expr.Immediate{Register: 1, Data: make([]byte, 4)}
 	rules = append(rules,
-		rule{"no group yet", exprs{zero, setMeta(groupAt), zero, setMeta(peerAt)}},
+		rule{"no group yet", noNumbers()},
 		rule{"the class of the peer", exprs{load(expr.PayloadBaseLLHeader, 1, w.peerMAC, 6),
 			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}, setMeta(peerAt)}})
 	for i := range seedbed.MaxSecurityGroups {
@@ -341,18 +340,21 @@ func setMeta(key expr.MetaKey) expr.Any {
 	return &expr.Meta{Key: key, SourceRegister: true, Register: 1}
 }
 
+// noNumbers takes both numbers away from the packet.
+func noNumbers() exprs {
+	zero := &expr.Immediate{Register: 1, Data: make([]byte, 4)}
+	return exprs{zero, setMeta(groupAt), zero, setMeta(peerAt)}
+}
+
 // newFlowRules note the flow of a packet that a rule allows.
 func newFlowRules(w way, f family, k flowKind, rate, burst uint32) []rule {
 	pass := gotoChain(string(w.direction) + f.name + "-pass")
-	zero := &expr.Immediate{Register: 1, Data: make([]byte, 4)}
-	rules := []rule{{"as it came", exprs{zero, setMeta(groupAt), zero, setMeta(peerAt)}}}
+	rules := []rule{{"as it came", noNumbers()}}
 	if k.set == "" {
 		return append(rules, rule{"allowed", pass})
 	}
 	tooMany := func(set string, times uint32, by ...expr.Any) exprs {
-		limit := &expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(times * rate), Unit: expr.LimitTimeSecond, Burst: times * burst, Over: true}
-		return cat(exprs{&expr.Meta{Key: w.name, Register: 1}}, by, exprs{&expr.Dynset{SrcRegKey: 1, SetName: set,
-			Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: []expr.Any{limit}}}, drop())
+		return cat(tooFastAt(w.name, set, uint64(times*rate), expr.LimitTimeSecond, times*burst, by...), drop())
 	}
 	if w.direction == seedbed.DirectionOut {
 		rules = append(rules, rule{"too many new flows", tooMany("flow-rates-out", 1)})

@@ -31,11 +31,11 @@ func tooFast(set string, rate uint64, unit expr.LimitTime, burst uint32) exprs {
 	return tooFastAt(expr.MetaKeyIIFNAME, set, rate, unit, burst)
 }
 
-// tooFastAt is tooFast for the port that the key names.
-func tooFastAt(port expr.MetaKey, set string, rate uint64, unit expr.LimitTime, burst uint32) exprs {
-	return exprs{&expr.Meta{Key: port, Register: 1},
+// tooFastAt is tooFast for the port that the key names, and what is loaded behind it.
+func tooFastAt(port expr.MetaKey, set string, rate uint64, unit expr.LimitTime, burst uint32, by ...expr.Any) exprs {
+	return cat(exprs{&expr.Meta{Key: port, Register: 1}}, by, exprs{
 		&expr.Dynset{SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_UPDATE,
-			Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Unit: unit, Burst: burst, Over: true}}}}
+			Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Unit: unit, Burst: burst, Over: true}}}})
 }
 
 // tooManyRequests matches a DHCP request above the rate of its port.

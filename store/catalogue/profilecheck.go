@@ -119,12 +119,11 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 		if name == seedbed.OpenGroup {
 			continue
 		}
-		found, err := sqldb.LockOne(ctx, tx, sqldb.Value[string], nil,
-			`UPDATE security_group SET name = name WHERE name = $1 RETURNING name`, seedbed.Qualified(project, name))
+		found, err := LockSecurityGroup(ctx, tx, seedbed.Qualified(project, name))
 		if err != nil {
 			return err
 		}
-		if found == "" {
+		if !found {
 			return seedbed.Errorf(seedbed.ErrInvalid, "%s: security group %q does not exist", place, name)
 		}
 	}
@@ -149,6 +148,14 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 		*ref.name = qualified
 	}
 	return nil
+}
+
+// LockSecurityGroup reports whether there is a security group of that qualified name, and locks its row, so that it is not
+// removed before the transaction ends.
+func LockSecurityGroup(ctx context.Context, tx *sqldb.Tx, name string) (bool, error) {
+	found, err := sqldb.LockOne(ctx, tx, sqldb.Value[string], nil,
+		`UPDATE security_group SET name = name WHERE name = $1 RETURNING name`, name)
+	return found != "", err
 }
 
 // noPart returns the error for an object that a profile names. One that does not exist, or that is not

@@ -81,20 +81,12 @@ func referred(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup) error 
 			return seedbed.Errorf(seedbed.ErrInvalid, "security group %q: a rule names the group %q of another project: expected a prefix",
 				g.Name, sqldb.Clean(name, 80))
 		}
-		found, err := lockGroup(ctx, tx, name)
+		found, err := catalogue.LockSecurityGroup(ctx, tx, name)
 		if err == nil && !found {
 			err = fmt.Errorf("security group %q: a rule is wrong: %w", g.Name, noGroup(seedbed.ErrInvalid, name))
 		}
 		return err
 	})
-}
-
-// lockGroup reports whether there is a group of that name, and locks its row, so that it is not removed before the
-// transaction ends.
-func lockGroup(ctx context.Context, tx *sqldb.Tx, name string) (bool, error) {
-	found, err := sqldb.LockOne(ctx, tx, sqldb.Value[string], nil,
-		`UPDATE security_group SET name = name WHERE name = $1 RETURNING name`, name)
-	return found != "", err
 }
 
 // SecurityGroup returns the security group called name.
@@ -238,7 +230,7 @@ func LockSecurityGroups(ctx context.Context, b *groupcommit.Batch, names []strin
 		if _, ok := (*known)[name]; ok || seedbed.CheckName("security group", seedbed.ShortName(name)) != nil {
 			return nil
 		}
-		found, err := lockGroup(ctx, b.Tx, name)
+		found, err := catalogue.LockSecurityGroup(ctx, b.Tx, name)
 		if err == nil {
 			(*known)[name] = found
 		}
@@ -308,7 +300,7 @@ func Regroup(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []
 		}
 		found := map[string]bool{}
 		err := sqldb.InOrder(slices.Clone(n.Groups), func(name string) (err error) {
-			found[name], err = lockGroup(ctx, tx, name)
+			found[name], err = catalogue.LockSecurityGroup(ctx, tx, name)
 			return err
 		})
 		if err != nil {

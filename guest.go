@@ -99,6 +99,8 @@ type GuestNIC struct {
 	Addr    netip.Addr `json:"addr"`
 	// Groups are its security groups, by their qualified names; see Open.
 	Groups []string `json:"security_groups,omitempty"`
+	// Forwards are the ports of the node that go to it.
+	Forwards []Forward `json:"forwards,omitempty"`
 }
 
 // Blob names a document by its content.

@@ -168,6 +168,8 @@ type NIC struct {
 	Addr    netip.Addr `json:"addr"`
 	// Groups are the security groups that it is in, by their qualified names. Without any, it is in the group "open".
 	Groups []string `json:"security_groups,omitempty"`
+	// Forwards are the ports of its node that go to it.
+	Forwards []Forward `json:"forwards,omitempty"`
 }
 
 // NICRequest is a NIC that a new instance is to have.

@@ -30,6 +30,9 @@ func (p *plan) digest() string {
 	for _, b := range slices.Sorted(maps.Keys(p.uplinks)) {
 		fmt.Fprintf(h, "uplink %s %s\n", b, p.uplinks[b].port)
 	}
+	for _, f := range p.forwards {
+		fmt.Fprintf(h, "forward %v\n", f)
+	}
 	fmt.Fprint(h, p.groups.digest())
 	var b []byte
 	for i := range p.ports {
@@ -92,7 +95,7 @@ func (s *set) between(before, after *plan) change {
 	alike := reflect.DeepEqual(before.networks, after.networks) && maps.Equal(before.groups.numbers, after.groups.numbers)
 	if s.of == nil {
 		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) &&
-			maps.Equal(before.uplinks, after.uplinks) {
+			maps.Equal(before.uplinks, after.uplinks) && slices.Equal(before.forwards, after.forwards) {
 			return c
 		}
 		have := map[string]string{}

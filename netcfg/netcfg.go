@@ -52,6 +52,9 @@ type Port struct {
 	// Groups are the security groups that it is in, by their names; see seedbed.Open. One that the state does not have
 	// allows nothing.
 	Groups []string
+	// Forwards are the ports of the node that go to the guest, if its network reaches outside. Of two ports that have
+	// forwards of the same port, the first by tap has it.
+	Forwards []seedbed.Forward
 }
 
 // NoBound as Options.Fragments takes all.

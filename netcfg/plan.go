@@ -11,6 +11,7 @@ import (
 type plan struct {
 	networks     []seedbed.Network // by bridge name
 	ports        []port            // by tap
+	forwards     []forward         // in their order
 	groups       groups            // security groups
 	metadataPort uint16
 	connections  uint32 // of one NIC
@@ -67,7 +68,7 @@ func newPlan(s State, o Options) (*plan, error) {
 		return p, nil
 	}
 	var err error
-	p.ports, err = newPorts(s.Ports, p.networks, &p.groups)
+	p.ports, p.forwards, err = newPorts(s.Ports, p.networks, &p.groups)
 	return p, err
 }
 

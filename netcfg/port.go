@@ -29,13 +29,14 @@ func (t *port) tapAndMAC() string { return string(t.tap[:]) + string(t.mac[:]) +
 
 func byTap(a, b port) int { return bytes.Compare(a.tap[:], b.tap[:]) }
 
-// newPorts checks and sorts the ports, and adds their classes to groups.
-func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) ([]port, error) {
+// newPorts checks and sorts the ports and their forwards, and adds their classes to groups.
+func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) ([]port, []forward, error) {
 	index := map[string]int32{}
 	for i, n := range networks {
 		index[n.Bridge] = int32(i)
 	}
 	var out []port
+	var forwards []forward
 	var err error
 	ports(func(t Port) bool {
 		at, ok := index[t.Bridge]
@@ -50,19 +51,20 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) 
 				one.addr = t.Addr.As4()
 			}
 			out = append(out, one)
+			forwards = append(forwards, newForwards(&t, &one, networks[at])...)
 		}
 		return err == nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.SortFunc(out, byTap)
 	for i := 1; i < len(out); i++ {
 		if out[i].tap == out[i-1].tap {
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "port %q: given twice", out[i].name())
+			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "port %q: given twice", out[i].name())
 		}
 	}
-	return out, uniqueMembers(out)
+	return out, sortedForwards(forwards), uniqueMembers(out)
 }
 
 // uniqueMembers returns ErrInvalid if two ports with security groups have the same MAC, by which rules know a member.
@@ -123,6 +125,9 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 			out.ports = append(out.ports, t)
 		}
 	}
+	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool {
+		return !slices.ContainsFunc(out.networks, func(n seedbed.Network) bool { return n.Bridge == f.bridge })
+	})
 	return &out
 }
 
@@ -143,11 +148,13 @@ func (p *plan) with(gone []string, ports []Port) (*plan, error) {
 		}
 	}
 	out.groups = p.groups.of(out.ports)
-	added, err := newPorts(slices.Values(ports), p.networks, &out.groups)
+	added, forwards, err := newPorts(slices.Values(ports), p.networks, &out.groups)
 	if err != nil {
 		return nil, err
 	}
 	out.ports = merged(out.ports, added)
+	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool { return leave[f.tap] })
+	out.forwards = sortedForwards(append(out.forwards, forwards...))
 	if slices.ContainsFunc(added, func(t port) bool { return t.class != 0 }) {
 		return &out, uniqueMembers(out.ports)
 	}

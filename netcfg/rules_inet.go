@@ -3,6 +3,7 @@ package netcfg
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -24,15 +25,17 @@ func inetTable(p *plan) *table {
 		sets: append([]set{
 			ports(),
 			connections(),
-		}, append(networkSets(), fragmentSets()...)...),
+		}, slices.Concat(networkSets(), fragmentSets(), forwardSets())...),
 		chains: []chain{
 			{name: "fragments", rules: fragmentRules(p)},
 			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},
 			{name: "tracking-out", typ: filter, hook: nftables.ChainHookOutput, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyOIFNAME)},
 			{name: "input", typ: filter, hook: nftables.ChainHookInput, prio: 0, rules: inputRules(p)},
 			{name: "forward", typ: filter, hook: nftables.ChainHookForward, prio: 0, rules: forwardRules(p)},
-			{name: "dnat", typ: nat, hook: nftables.ChainHookPrerouting, prio: -100, rules: dnatRules(p)},
-			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100, rules: snatRules()},
+			forwardChain(),
+			{name: "dnat", typ: nat, hook: nftables.ChainHookPrerouting, prio: -100, rules: append(dnatRules(p), toForwards()...)},
+			{name: "dnat-out", typ: nat, hook: nftables.ChainHookOutput, prio: -100, rules: []rule{{"to a forward", gotoChain("forwards")}}},
+			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100, rules: append(forwardedSNAT(), snatRules()...)},
 		},
 	}
 }
@@ -90,18 +93,21 @@ func forwardRules(p *plan) []rule {
 	within := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 2},
 		&expr.Lookup{SourceRegister: 1, SetName: "within"}}
 	out, into := notIn(expr.MetaKeyOIFNAME, "bridges"), notIn(expr.MetaKeyIIFNAME, "bridges")
-	return []rule{
+	rules := []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"not ours", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},
+	}
+	rules = append(rules, forwardedRules()...)
+	return append(rules, []rule{
 		{"within a network", cat(within, accept())},
 		{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())},
 		{"out of a network", cat(ipv4(), in(expr.MetaKeyIIFNAME, "outside"), out, pair(ipSource(), "prefixes"), accept())},
 		{"answers to a network with NAT", cat(in(expr.MetaKeyOIFNAME, "nat"), into, ctState(known), accept())},
 		{"into a routed network", cat(ipv4(), in(expr.MetaKeyOIFNAME, "routed"), into, accept())},
 		{"everything else", drop()},
-	}
+	}...)
 }
 
 // dnatRules redirect guests' metadata requests to the port of the server.

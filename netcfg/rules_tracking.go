@@ -35,6 +35,7 @@ func trackingRules(p *plan, key expr.MetaKey) []rule {
 		rules = append(rules, rule{"out of a network",
 			cat(ipv4(), in(key, "outside"), notPair(ipTarget(), "prefixes"), toAnotherHost(), accept())})
 	}
+	rules = append(rules, forwardZones(key)...)
 	return append(rules, rule{"the zone of a network", exprs{&expr.Meta{Key: key, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "zones", DestRegister: 1, IsDestRegSet: true},
 		&expr.Ct{Key: expr.CtKeyZONE, Register: 1, SourceRegister: true}}})

@@ -19,6 +19,7 @@ const (
 	ActionNetworkRead         Action = "network.read"
 	ActionNetworkManage       Action = "network.manage"
 	ActionNetworkPublish      Action = "network.publish"
+	ActionNetworkForward      Action = "network.forward"
 	ActionSecurityGroupRead   Action = "securitygroup.read"
 	ActionSecurityGroupManage Action = "securitygroup.manage"
 	ActionImageRead           Action = "image.read"
@@ -185,6 +186,7 @@ var actions = []ActionInfo{
 	{ActionNodeRead, RoleViewer, true, "see nodes and their maintenance"},
 	{ActionNodeManage, RoleAdmin, true, "add, change, cordon and remove nodes"},
 	{ActionNodeAnnounce, RoleAdmin, true, "announce, complete and cancel the maintenance of nodes"},
+	{ActionNetworkForward, RoleAdmin, true, "send what comes to ports of the nodes to instances"},
 	{ActionNetworkProtect, RoleAdmin, true, "choose the bridges of networks, how these identify guests, and what guests may send"},
 	{ActionScriptPrivilege, RoleAdmin, true, "let provisioning scripts out of their sandbox"},
 	{ActionOVARead, RoleViewer, false, "see OVA images"},

@@ -3,6 +3,7 @@ package seedbed
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -122,6 +123,15 @@ func ParseListen(s string) (Listen, error) {
 	return l, nil
 }
 
+// ParsePort parses the number of a TCP or UDP port. Any other text is ErrInvalid.
+func ParsePort(s string) (uint16, error) {
+	first, last, ok := parsePorts(s)
+	if !ok || first == 0 || last != first {
+		return 0, Errorf(ErrInvalid, "%q is not a port: expected 1 to 65535", Clip(s))
+	}
+	return first, nil
+}
+
 // String returns the text form; of the zero Listen, the empty string.
 func (l Listen) String() string {
 	if l.Protocol == "" {
@@ -147,6 +157,11 @@ func (l *Listen) UnmarshalText(b []byte) (err error) {
 // one at all addresses, and takes precedence.
 func (l Listen) Overlaps(other Listen) bool {
 	return l.Protocol == other.Protocol && l.Addr == other.Addr && l.First <= other.Last && other.First <= l.Last
+}
+
+// Key returns a text by which listens sort: by protocol, address and first port. No two that do not overlap have the same.
+func (l Listen) Key() string {
+	return fmt.Sprintf("%s %08x %05d", l.Protocol, l.Addr.AsSlice(), l.First)
 }
 
 // MaxForwards is how many forwards a NIC may have.

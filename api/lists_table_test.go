@@ -23,6 +23,7 @@ var listRoutes = map[string]string{
 	"GET /security-groups":             "",
 	"GET /security-groups/:name":       single,
 	"GET /networks/:name/leases":       "",
+	"GET /networks/:name/forwards":     "",
 	"GET /leases":                      "",
 	"GET /nodes":                       "",
 	"GET /nodes/:name":                 single,

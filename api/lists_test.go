@@ -45,6 +45,7 @@ func listable(t *testing.T) *server {
 		s.expect(t, "POST", one[0], one[1], map[bool]int{true: 202, false: 201}[one[0] == "/instances"])
 	}
 	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped})
+	s.expect(t, "PATCH", "/instances/web2", `{"forward":[{"listen":"tcp:80","port":80},{"listen":"udp:53","port":53}]}`, 200)
 	appliance := string(machine().Bytes())
 	if r := s.do(t, "POST", "/api/v1/ovas/vm2/content", appliance, "Content-Type", "application/octet-stream"); r.status != 202 {
 		t.Fatalf("%+v", r)

@@ -17,6 +17,7 @@ var routeAccess = map[string]access{
 	"GET /networks/:name":                         {401, 200, 200, 200, ""},
 	"POST /networks":                              {401, 403, 403, 415, ""},
 	"GET /networks/:name/leases":                  {401, 200, 200, 200, ""},
+	"GET /networks/:name/forwards":                {401, 200, 200, 200, ""},
 	"DELETE /networks/:name":                      {401, 403, 403, 404, ""},
 	"PATCH /networks/:name":                       {401, 403, 403, 404, ""},
 	"GET /security-groups":                        {401, 200, 200, 200, ""},

@@ -26,7 +26,7 @@ var (
 		"MaintenanceRequest": wire.MaintenanceRequest{}, "NetworkChange": wire.NetworkChange{},
 		"NetworkRequest": wire.NetworkRequest{}, "SecurityGroupRequest": wire.SecurityGroupRequest{},
 		"SecurityGroupChange": wire.SecurityGroupChange{}, "SecurityGroup": seedbed.SecurityGroup{}, "SecurityRule": seedbed.SecurityRule{},
-		"NetworkLease": seedbed.NetworkLease{}, "NodeChange": wire.NodeChange{},
+		"NetworkLease": seedbed.NetworkLease{}, "Forward": seedbed.Forward{}, "ForwardTo": seedbed.ForwardTo{}, "NodeChange": wire.NodeChange{},
 		"NodeRequest": wire.NodeRequest{}, "PlanRequest": wire.PlanRequest{}, "PowerRequest": wire.PowerRequest{},
 		"ProfileRequest": seedbed.Profile{},
 		"RebuildRequest": wire.RebuildRequest{}, "Replay": wire.ReplayRequest{}, "ResizeRequest": wire.ResizeRequest{},

@@ -27,7 +27,9 @@ func forwarding(t *testing.T, listen string, port uint16) seedbed.Forward {
 
 // forwarded is a node with a world outside, whose guest sb1 has forwards, a neighbour sb2, and a guest sb3 of another
 // network of a kind.
-func forwarded(t *testing.T, kind seedbed.NetworkKind, o Options, listens ...string) (m *Manager, s lists, w, g1, g2, g3 *netnstest.Namespace) {
+func forwarded(
+	t *testing.T, kind seedbed.NetworkKind, o Options, listens ...string,
+) (m *Manager, s lists, w, g1, g2, g3 *netnstest.Namespace) {
 	t.Helper()
 	m, s = open(t), state0()
 	for _, l := range listens {
@@ -60,7 +62,9 @@ func TestForwards(t *testing.T) {
 		"routed, bridged": {seedbed.NetworkRouted, "1", "", gateway},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withOption(t, "net/bridge/bridge-nf-call-iptables", tt.bridgeNF)
+			if key := "net/bridge/bridge-nf-call-iptables"; tt.bridgeNF == "1" || exists("/proc/sys/"+key) {
+				withOption(t, key, tt.bridgeNF)
+			}
 			_, _, w, g1, g2, g3 := forwarded(t, tt.kind, Options{}, "tcp:8000-8001", "tcp:198.51.100.1:8002")
 			serve(t, "169.254.169.254:80")
 			for _, port := range []string{"8000", "8002"} {

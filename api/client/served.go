@@ -68,6 +68,11 @@ func (c *Client) NetworkLeases(ctx context.Context, name string, s Selection) ([
 	return selected[seedbed.NetworkLease](ctx, c, at("/networks", name)+"/leases", s)
 }
 
+// NetworkForwards lists the forwards into a network, as s selects them.
+func (c *Client) NetworkForwards(ctx context.Context, name string, s Selection) ([]seedbed.ForwardTo, error) {
+	return selected[seedbed.ForwardTo](ctx, c, at("/networks", name)+"/forwards", s)
+}
+
 // ChangeNetwork changes a network. Its nodes apply the change.
 func (c *Client) ChangeNetwork(ctx context.Context, name string, change wire.NetworkChange) (seedbed.Network, error) {
 	return patch[seedbed.Network](ctx, c, at("/networks", name), change)

@@ -228,6 +228,20 @@ func (r *router) networkLeases() listing[seedbed.NetworkLease] {
 	}
 }
 
+// networkForwards lists the forwards into the network that the path names, as far as the caller sees their instances.
+func (r *router) networkForwards() listing[seedbed.ForwardTo] {
+	return listing[seedbed.ForwardTo]{
+		kind: "forward", place: func(f seedbed.ForwardTo) string { return f.Listen.Key() },
+		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.ForwardTo, error) {
+			n, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
+			if err != nil {
+				return nil, err
+			}
+			return r.Store.Forwards(ctx, server.CallerOf(c).Scope(), n)
+		},
+	}
+}
+
 func (r *router) removeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	n, err := r.Owned(ctx, c, seedbed.PublishedNetwork)
 	if err != nil {

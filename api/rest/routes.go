@@ -92,6 +92,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/projects/:name", seedbed.ActionProjectRead, call, r.project},
 		{get, "/networks", seedbed.ActionNetworkRead, call, r.networks().serve},
 		{get, "/networks/:name/leases", seedbed.ActionLeaseRead, call, r.networkLeases().serve},
+		{get, "/networks/:name/forwards", seedbed.ActionNetworkRead, call, r.networkForwards().serve},
 		{get, "/networks/:name", seedbed.ActionNetworkRead, call, r.network},
 		{get, "/security-groups", seedbed.ActionSecurityGroupRead, call, r.securityGroups().serve},
 		{post, "/security-groups", seedbed.ActionSecurityGroupManage, call, r.newSecurityGroup},

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/pem"
+	"slices"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -19,6 +20,11 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.InstanceChange
 	if err := server.Receive(c, &req); err != nil {
 		return err
+	}
+	if len(req.Forward) > 0 || len(req.Unforward) > 0 {
+		if err := server.CallerOf(c).Need(seedbed.ActionNetworkForward); err != nil {
+			return err
+		}
 	}
 	var err error
 	var spot *seedbed.Spot
@@ -50,7 +56,7 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 				i.Tags[k] = *v
 			}
 		}
-		if err := regroup(i, req); err != nil {
+		if err := changeNICs(i, req); err != nil {
 			return err
 		}
 		return changeOptions(i, req.Metadata)
@@ -61,21 +67,39 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, server.InstanceTag(i), i)
 }
 
-// regroup sets the security groups of the NICs that the request is about.
-func regroup(i *seedbed.Instance, req wire.InstanceChange) error {
+// changeNICs sets the security groups and forwards of the NICs that the request is about.
+func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
+	forwards := len(req.Forward) > 0 || len(req.Unforward) > 0
 	switch {
-	case req.SecurityGroups == nil && req.NIC == nil:
+	case req.SecurityGroups == nil && !forwards && req.NIC == nil:
 		return nil
-	case req.SecurityGroups == nil:
-		return server.Invalid("nic is only given with security_groups")
+	case req.SecurityGroups == nil && !forwards:
+		return server.Invalid("nic is only given with security_groups, forward or unforward")
 	case req.NIC != nil && (*req.NIC < 0 || *req.NIC >= len(i.NICs)):
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: it has %d", i.Name, *req.NIC, len(i.NICs))
+	case forwards && len(i.NICs) == 0:
+		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC to which a forward could go", i.Name)
 	}
 	for n := range i.NICs {
-		if req.NIC == nil || *req.NIC == n {
+		if req.SecurityGroups != nil && (req.NIC == nil || *req.NIC == n) {
 			i.NICs[n].Groups = seedbed.QualifiedAll(i.Project, *req.SecurityGroups)
 		}
 	}
+	if !forwards {
+		return nil
+	}
+	nic := &i.NICs[0]
+	if req.NIC != nil {
+		nic = &i.NICs[*req.NIC]
+	}
+	for _, l := range req.Unforward {
+		at := slices.IndexFunc(nic.Forwards, func(f seedbed.Forward) bool { return f.Listen == l })
+		if at < 0 {
+			return seedbed.Errorf(seedbed.ErrNotFound, "NIC %d of instance %s has no forward %s", nic.Index, i.Name, l)
+		}
+		nic.Forwards = slices.Concat(nic.Forwards[:at], nic.Forwards[at+1:])
+	}
+	nic.Forwards = slices.Concat(nic.Forwards, req.Forward)
 	return nil
 }
 

@@ -198,6 +198,8 @@ type Site interface {
 	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)
 	// NetworkLeases returns the addresses of a network that the instances of a scope have.
 	NetworkLeases(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error)
+	// Forwards returns the forwards into a network to the instances of a scope.
+	Forwards(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.ForwardTo, error)
 	// DeleteNetwork removes a network that nothing uses; otherwise it returns seedbed.ErrInUse.
 	DeleteNetwork(ctx context.Context, name string, checks ...func(seedbed.Network) error) error
 	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)

@@ -90,7 +90,10 @@ type InstanceChange struct {
 	Protected *bool `json:"protected,omitempty"`
 	// SecurityGroups replaces the groups of its NICs, or of the one with the index NIC.
 	SecurityGroups *[]string `json:"security_groups,omitempty"`
-	NIC            *int      `json:"nic,omitempty"`
+	// Forward adds forwards to the NIC with the index NIC, the first by default, and Unforward removes some.
+	Forward   []seedbed.Forward `json:"forward,omitempty"`
+	Unforward []seedbed.Listen  `json:"unforward,omitempty"`
+	NIC       *int              `json:"nic,omitempty"`
 	// UserData says whether the instance's user-data follows its profile's.
 	UserData seedbed.Follow `json:"userdata,omitempty"`
 }

@@ -61,7 +61,8 @@ var requests = []struct {
 	{seedbed.AdoptRequest{}, nil},
 	{wire.InstanceChange{}, map[string]string{
 		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot", "protected": "vm protect",
-		"security_groups": "vm security-groups", "nic": "vm security-groups --nic",
+		"security_groups": "vm security-groups", "nic": "vm security-groups --nic and network forward --nic",
+		"forward": "network forward add", "unforward": "network forward remove",
 		"userdata": "no command changes it after the creation",
 	}},
 	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id"}},

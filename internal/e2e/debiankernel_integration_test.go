@@ -12,8 +12,8 @@ import (
 	"seedbed/internal/lab"
 )
 
-// TestDebianKernel runs the tests of bridged networks and of security groups in a machine with Debian's own kernel. It has
-// VLANs, and refuses rules that a newer one takes.
+// TestDebianKernel runs tests of bridged networks, security groups and forwards in a machine with Debian's own kernel. It
+// has VLANs, and refuses rules that a newer one takes.
 func TestDebianKernel(t *testing.T) {
 	own := filepath.Join(lab.Dir(t), "netcfg.test")
 	build := exec.Command("go", "test", "-c", "-tags", "integration", "-o", own, "./netcfg")
@@ -23,12 +23,13 @@ func TestDebianKernel(t *testing.T) {
 	}
 	m := lab.NewMachine(t, own, "ip", "nft", "sysctl", "ping")
 	// It is emulated, and this machine may have other work to do.
-	const modules = "bridge veth 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_masq"
+	const modules = "bridge veth 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_nat nft_masq"
 	// Of the tests of groups, one of each kind of rule: they wait for what does not come.
-	const some = "^(a_bridge|an_interface|a_VLAN|nothing|members_of_groups|fragments|IPv6)"
+	const some = "^(a_bridge|an_interface|a_VLAN|nothing|members_of_groups|fragments|IPv6|nat$)"
 	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
-		" -test.run '^(TestBridged|TestGroups)$/"+some+"' -test.v")
-	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 || strings.Count(console, "--- PASS: TestGroups/") != 4 {
+		" -test.run '^(TestBridged|TestGroups|TestForwards)$/"+some+"' -test.v")
+	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 || strings.Count(console, "--- PASS: TestGroups/") != 4 ||
+		strings.Count(console, "--- PASS: TestForwards/nat") != 1 {
 		t.Fatal(console)
 	}
 }

@@ -108,6 +108,26 @@ func inGroups(t *testing.T, s *lab.Stack, h *lab.Host, vm seedbed.Instance) {
 	}
 }
 
+// forwarded connects to a guest's SSH by a port of its node, while the forward is there.
+func forwarded(t *testing.T, s *lab.Stack, h *lab.Host, vm seedbed.Instance, node string) {
+	t.Helper()
+	for _, step := range []struct {
+		args    string
+		answers bool
+	}{
+		{"network forward add " + vm.Name + " tcp:2222 22", true},
+		{"network forward remove " + vm.Name + " tcp:2222 -y", false},
+	} {
+		if out, stderr, status := s.CLI(strings.Fields(step.args)...); status != 0 {
+			t.Fatalf("seedbed %s: status %d: %s%s", step.args, status, out, stderr)
+		}
+		lab.Await(t, lab.Patience, fmt.Sprintf("%s: an answer: %t", step.args, step.answers), func() bool {
+			out, _ := h.Try("timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+node+"/2222 && head -c 4 <&3")
+			return (out == "SSH-") == step.answers
+		})
+	}
+}
+
 const onWire = `#cloud-config
 runcmd:
   - [sh, -c, 'ip -4 -o addr show scope global | sed "s/^/SEEDBED addr /" >/dev/console']

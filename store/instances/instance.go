@@ -50,14 +50,18 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 	ofThem := ` WHERE instance IN (SELECT id FROM instance WHERE ` + cond + `) ORDER BY instance, idx`
 	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
-		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups)); err == nil {
+		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups),
+			sqldb.ToJSON(&n.Forwards)); err == nil {
 			if len(n.Groups) == 0 {
 				n.Groups = nil
+			}
+			if len(n.Forwards) == 0 {
+				n.Forwards = nil
 			}
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err
-	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups FROM nic`+ofThem, args...)
+	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups, forwards FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}

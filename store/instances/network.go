@@ -201,6 +201,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			if err := apart(ctx, tx, n); err != nil {
 				return err
 			}
+			if err := closedTo(ctx, tx, n); err != nil {
+				return err
+			}
 		}
 		err := sqldb.Exec(ctx, tx,
 			`UPDATE network SET kind = $1, dns = $2, nat = $3, dhcp = $4, options = $5, identity = $6, allow = $7 WHERE name = $8`,

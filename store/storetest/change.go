@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"seedbed"
@@ -11,6 +12,8 @@ import (
 var changeCases = map[string]func(*bench){
 	"what a change sees":          testChangeSees,
 	"of many changes of one text": testChangeRace,
+	"forwards":                    testForwards,
+	"forward race":                testForwardRace,
 }
 
 func (b *bench) addNetwork(template, vni string, again bool) error {
@@ -142,5 +145,89 @@ func testChangeRace(b *bench) {
 	}
 	if d := get(b.UserDataDocuments(context.Background(), seedbed.ExactName("doc")))(b)[0]; len(d.Data) != n || d.Revision != n+1 {
 		b.Errorf("%d changes made revision %d with %q", n, d.Revision, d.Data)
+	}
+}
+
+// forwardTo returns a change that gives the first NIC of an instance forwards, in the text form of their listens.
+func forwardTo(listens ...string) func(*seedbed.Instance) error {
+	return func(i *seedbed.Instance) error {
+		i.NICs[0].Forwards = nil
+		for _, text := range listens {
+			l, err := seedbed.ParseListen(text)
+			if err != nil {
+				return err
+			}
+			i.NICs[0].Forwards = append(i.NICs[0].Forwards, seedbed.Forward{Listen: l, Port: 1000})
+		}
+		return nil
+	}
+}
+
+// Forwards are kept with the NIC, listed by network, and no two NICs have the same port.
+func testForwards(b *bench) {
+	ctx := context.Background()
+	b.world()
+	keep := func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
+	b.project("acme")
+	get(b.Accept(ctx, createOf("web1")))(b)
+	get(b.Accept(ctx, inProject("acme", "web2")))(b)
+	web1, web2 := seedbed.InDefault("web1"), seedbed.Named("acme", "web2")
+	listens := func(in seedbed.Scope) (all []string) {
+		for _, f := range get(b.Forwards(ctx, in, "default"))(b) {
+			all = append(all, f.Listen.String()+" "+f.Instance)
+		}
+		return all
+	}
+	b.equal(listens(seedbed.AllProjects()), []string(nil))
+	i := get(b.ChangeInstance(ctx, web1, forwardTo("udp:53", "tcp:8000-8010", "tcp:192.0.2.1:8005"), keep))(b)
+	b.equal(get(b.InstanceByName(ctx, web1))(b).NICs, i.NICs)
+	get(b.ChangeInstance(ctx, web2, forwardTo("tcp:192.0.2.2:8005", "tcp:53"), keep))(b)
+	b.equal(listens(seedbed.AllProjects()), []string{"tcp:53 web2.acme", "tcp:8000-8010 web1", "tcp:192.0.2.1:8005 web1",
+		"tcp:192.0.2.2:8005 web2.acme", "udp:53 web1"})
+	b.equal(listens(seedbed.InProject("acme")), []string{"tcp:53 web2.acme", "tcp:192.0.2.2:8005 web2.acme"})
+	for _, tt := range []struct {
+		listens []string
+		kind    error
+		says    string
+	}{
+		{[]string{"tcp:7990-8000"}, seedbed.ErrConflict,
+			"the forward tcp:7990-8000 shares ports with tcp:8000-8010, which goes to NIC 0 of instance web1"},
+		{[]string{"tcp:192.0.2.1:8005"}, seedbed.ErrConflict, "of instance web1"},
+		{[]string{"tcp:1", "tcp:1"}, seedbed.ErrConflict, "NIC 0 has the forward tcp:1 already"},
+		{[]string{"tcp:20-30"}, seedbed.ErrInvalid, "SSH"},
+		{slices.Repeat([]string{"tcp:1"}, 65), seedbed.ErrInvalid, "expected at most 64"},
+	} {
+		_, err := b.ChangeInstance(ctx, web2, forwardTo(tt.listens...), keep)
+		b.want(err, tt.kind, tt.says)
+	}
+	_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { n.Kind = seedbed.NetworkIsolated; return nil })
+	b.want(err, seedbed.ErrInUse, "remove those of instances")
+	get(b.ChangeInstance(ctx, web1, forwardTo(), keep))(b)
+	get(b.ChangeInstance(ctx, web2, forwardTo(), keep))(b)
+	get(b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { n.Kind = seedbed.NetworkIsolated; return nil }))(b)
+	_, err = b.ChangeInstance(ctx, web1, forwardTo("tcp:1"), keep)
+	b.want(err, seedbed.ErrInvalid, `network "default", which is isolated: expected a network of kind nat or routed`)
+}
+
+// Of two instances that take the same port at once, one has it.
+func testForwardRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	keep := func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
+	names := []string{"web1", "web2"}
+	for _, name := range names {
+		get(b.Accept(ctx, createOf(name)))(b)
+	}
+	for round := range 10 {
+		var refused [2]error
+		each(2, func(i int) {
+			_, refused[i] = b.turn().ChangeInstance(ctx, seedbed.InDefault(names[i]), forwardTo("tcp:80"), keep)
+		})
+		if (refused[0] == nil) == (refused[1] == nil) {
+			b.Fatalf("round %d: %v, %v: want one of them refused", round, refused[0], refused[1])
+		}
+		for _, name := range names {
+			get(b.ChangeInstance(ctx, seedbed.InDefault(name), forwardTo(), keep))(b)
+		}
 	}
 }

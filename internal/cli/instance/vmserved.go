@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -100,6 +101,15 @@ immediately, even while it runs. Connections that were allowed go on.`,
 	}
 	c.Flags().IntVar(&nic, "nic", -1, "change only the NIC with the index `N`, the first being 0 (default: all)")
 	return c
+}
+
+// forwarded returns the ports of the node that go to a NIC, as the end of its line.
+func forwarded(n seedbed.NIC) string {
+	var all strings.Builder
+	for _, f := range n.Forwards {
+		fmt.Fprintf(&all, ", %s to port %s", f.Listen, seedbed.Span{First: f.Port, Last: f.Port + f.Listen.Last - f.Listen.First})
+	}
+	return all.String()
 }
 
 // spotFlags are the flags for a spot notice.

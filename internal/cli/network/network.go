@@ -19,7 +19,8 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
 	r := networks()
-	c.AddCommand(add(a), r.List(a, "list", "List networks"), r.Show(a, "show NAME", "Show a network"), change(a), remove(a), leases(a))
+	c.AddCommand(add(a), r.List(a, "list", "List networks"), r.Show(a, "show NAME", "Show a network"), change(a), remove(a), leases(a),
+		forwardCommand(a))
 	return c
 }
 

@@ -181,6 +181,8 @@ func TestForwardsChange(t *testing.T) {
 			t.Errorf("%s: %v, want an answer: %t", what, err, want)
 		}
 	}
+	restarted := open(t) // lists the rules
+	apply(t, restarted, s, Options{})
 	move(0)
 	first, near := dial(w), dial(g2)
 	echoes("first", first, true)

@@ -12,7 +12,7 @@ import (
 // address of the node takes precedence over one at all its addresses. What comes from outside keeps its source. A guest
 // and the node get the gateway's, so that the answers come back here whoever asked.
 //
-// A connection ends with its forward: each packet must still match one.
+// A connection ends with its forward: each packet must still go where one does.
 
 // directionOriginal is IP_CT_DIR_ORIGINAL of linux/netfilter/nf_conntrack_tuple_common.h.
 const directionOriginal = 0
@@ -47,12 +47,12 @@ func forwardSets() []set {
 		{name: "forwards-at", key: portAt, concat: true, value: nftables.MustConcatSetType(ip, service), fixed: of(true, target)},
 		{name: "forward-zones", key: port, concat: true, value: nftables.TypeMark, fixed: of(false, zone)},
 		{name: "forward-zones-at", key: portAt, concat: true, value: nftables.TypeMark, fixed: of(true, zone)},
-		// Each forward as its connections show it: the guest, and the port of the node.
+		// Each forward as its packets to the guest show it.
 		{name: "forwarded", key: nftables.MustConcatSetType(name, ip, proto, service), concat: true,
 			fixed: func(p *plan, add func(key, value string)) {
 				seen := map[string]bool{}
 				for _, f := range p.forwards {
-					key := string(ifname(f.bridge)) + padded(f.to[:], []byte{f.protocol}, be16(f.port))
+					key := string(ifname(f.bridge)) + padded(f.to[:], []byte{f.protocol}, be16(f.toPort))
 					if !seen[key] {
 						add(key, "")
 					}
@@ -136,7 +136,7 @@ func forwardedRules() []rule {
 	ours := cat(ipv4(), ctStatus(statusDNAT), in(oif, "outside"))
 	still := exprs{&expr.Meta{Key: oif, Register: 1}, load(expr.PayloadBaseNetworkHeader, reg+4, 16, 4),
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 5},
-		&expr.Ct{Key: expr.CtKeyPROTODST, Register: reg + 6, Direction: directionOriginal},
+		load(expr.PayloadBaseTransportHeader, reg+6, 2, 2),
 		&expr.Lookup{SourceRegister: 1, SetName: "forwarded"}}
 	ofGuest := cat(in(iif, "outside"), pair(ipSource(), "prefixes"))
 	return []rule{

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -53,6 +54,78 @@ func (r *AddrRange) UnmarshalText(b []byte) (err error) {
 // Contains reports whether a is in the range.
 func (r AddrRange) Contains(a netip.Addr) bool {
 	return r.First.IsValid() && !a.Less(r.First) && !r.Last.Less(a)
+}
+
+// Reservation is an address of a network that only the NIC with a MAC address gets.
+type Reservation struct {
+	MAC  MAC        `json:"mac"`
+	Addr netip.Addr `json:"addr"`
+	// Description is one line for people.
+	Description string `json:"description,omitempty"`
+}
+
+// Asks returns the address that a new NIC asks for: want or, if that is the zero Addr, the one that is reserved for its MAC
+// address. It returns the zero Addr if the NIC gets any, and ErrInvalid if it cannot have what it asks for.
+func (n Network) Asks(mac MAC, want netip.Addr) (netip.Addr, error) {
+	for _, r := range n.Reservations {
+		switch {
+		case !want.IsValid() && r.MAC == mac:
+			return r.Addr, nil
+		case want.IsValid() && r.Addr == want && r.MAC != mac:
+			return want, Errorf(ErrInvalid, "address %s of network %q is reserved for the MAC address %s", want, n.Name, r.MAC)
+		}
+	}
+	if want.IsValid() {
+		return want, n.Takes(want)
+	}
+	return want, nil
+}
+
+// Reserve adds reservations and removes those of some MAC addresses. It returns ErrNotFound if there is none of one of these.
+// The caller checks the network.
+func (n *Network) Reserve(add []Reservation, remove []MAC) error {
+	for _, mac := range remove {
+		at := slices.IndexFunc(n.Reservations, func(r Reservation) bool { return r.MAC == mac })
+		if at < 0 {
+			return Errorf(ErrNotFound, "network %q has no reservation for the MAC address %s", n.Name, mac)
+		}
+		n.Reservations = slices.Concat(n.Reservations[:at], n.Reservations[at+1:])
+	}
+	n.Reservations = slices.Concat(n.Reservations, add)
+	slices.SortFunc(n.Reservations, func(a, b Reservation) int { return a.Addr.Compare(b.Addr) })
+	return nil
+}
+
+// reserved reports whether an address is reserved.
+func (n Network) reserved(a netip.Addr) bool {
+	return slices.ContainsFunc(n.Reservations, func(r Reservation) bool { return r.Addr == a })
+}
+
+// maxReservations bounds those of a network, which is read as a whole.
+const maxReservations = 1024
+
+func (n Network) checkReservations(bad complaint) error {
+	if len(n.Reservations) > maxReservations {
+		return bad("%d reservations: expected at most %d", len(n.Reservations), maxReservations)
+	}
+	macs, addrs := map[MAC]bool{}, map[netip.Addr]bool{}
+	for _, r := range n.Reservations {
+		switch {
+		case r.MAC[0]&1 != 0 || r.MAC == MAC{}:
+			return bad("an address is reserved for %s, which is not a unicast MAC address", r.MAC)
+		case macs[r.MAC]:
+			return Errorf(ErrExists, "network %q has a reservation for the MAC address %s already", Clip(n.Name), r.MAC)
+		case addrs[r.Addr]:
+			return Errorf(ErrExists, "network %q has a reservation of the address %s already", Clip(n.Name), r.Addr)
+		case !line(r.Description):
+			return bad("the description of a reservation is not one line of at most %d bytes", maxDescription)
+		}
+		if err := n.Takes(r.Addr); err != nil {
+			return err
+		}
+		macs[r.MAC], addrs[r.Addr] = true, true
+	}
+	return nil
 }
 
 // LastAddr returns the last address of a prefix.

@@ -70,6 +70,8 @@ type NetworkOptions struct {
 	Range AddrRange `json:"range,omitzero"`
 	// Kept are addresses that no NIC gets: those of hosts that Seedbed does not know.
 	Kept []AddrRange `json:"kept,omitempty"`
+	// Reservations are in the order of their addresses, which other NICs do not get. NICs that exist keep theirs.
+	Reservations []Reservation `json:"reservations,omitempty"`
 	// Description is one line for people.
 	Description string `json:"description,omitempty"`
 	// MTU is that of the bridge and of the guests' NICs, in bytes; 0 means the kernel's, 1,500.
@@ -90,6 +92,7 @@ type NetworkOptions struct {
 // Equal reports whether the options are the same.
 func (o NetworkOptions) Equal(other NetworkOptions) bool {
 	return o.Description == other.Description && o.Range == other.Range && slices.Equal(o.Kept, other.Kept) &&
+		slices.Equal(o.Reservations, other.Reservations) &&
 		o.MTU == other.MTU && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
 		o.BootServer == other.BootServer && o.BootFile == other.BootFile
@@ -181,8 +184,9 @@ func (n Network) checkUplink(bad complaint) error {
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a bridged network: expected tap")
 	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
-		len(n.Routes) > 0 || n.BootFile != ""):
-		return bad("without a prefix, its addresses come from elsewhere: expected no gateway, DHCP, range, kept addresses, routes and boot file")
+		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != ""):
+		return bad("without a prefix, its addresses come from elsewhere: " +
+			"expected no gateway, DHCP, range, kept addresses, reservations, routes and boot file")
 	}
 	return nil
 }
@@ -231,6 +235,9 @@ func (n Network) checkOptions(bad complaint) error {
 		if !n.Prefix.Contains(r.First) || !n.Prefix.Contains(r.Last) {
 			return bad("%q is kept out, which is not a part of %s", r, n.Prefix)
 		}
+	}
+	if err := n.checkReservations(bad); err != nil {
+		return err
 	}
 	if !line(n.Description) {
 		return bad("its description is not one line of at most %d bytes", maxDescription)
@@ -317,7 +324,7 @@ func (n Network) NextAddr(a netip.Addr) netip.Addr {
 		switch {
 		case i >= 0:
 			a = n.Kept[i].Last.Next()
-		case a == n.Gateway:
+		case a == n.Gateway || n.reserved(a):
 			a = a.Next()
 		default:
 			return a

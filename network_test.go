@@ -141,9 +141,12 @@ func TestNextAddr(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "kept") {
 			n.Kept = append(n.Kept, some("kept"))
 		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "reserved") {
+			n.Reservations = append(n.Reservations, seedbed.Reservation{MAC: seedbed.MAC{2, 5: byte(i)}, Addr: host("reservation")})
+		}
 		next := n.NextAddr(netip.Addr{})
 		for a := n.Prefix.Addr(); n.Prefix.Contains(a); a = a.Next() {
-			if n.Takes(a) != nil || n.Range.First.IsValid() && !n.Range.Contains(a) {
+			if _, err := n.Asks(seedbed.MAC{}, a); err != nil || n.Range.First.IsValid() && !n.Range.Contains(a) {
 				continue
 			}
 			if next != a {

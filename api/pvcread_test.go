@@ -112,6 +112,32 @@ func TestPVCNetwork(t *testing.T) {
 		{"PUT", "/network/none", "mtu=1400", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
 		{"PUT", "/network/2000", "ip6_network=fd00::/64", 400, msg("ERROR: IPv6 networks are not supported.")},
 		{"GET", "/network/2000/lease", "", 404, msg("Lease not found.")},
+		{
+			"POST", "/network/2000/lease", "macaddress=52:54:00:00:00:0A&ipaddress=10.88.0.20&hostname=printer", 200,
+			msg("DHCP reservation '52:54:00:00:00:0a' added successfully!"),
+		},
+		{
+			"POST", "/network/2000/lease/52:54:00:00:00:0b", "ipaddress=10.88.0.21", 200,
+			msg("DHCP reservation '52:54:00:00:00:0b' added successfully!"),
+		},
+		{"POST", "/network/2000/lease", "ipaddress=10.88.0.22", 400, lacks("macaddress", "A valid MAC address must be specified.")},
+		{
+			"POST", "/network/2000/lease/52:54:00:00:00:0A", "ipaddress=10.88.0.22", 400,
+			msg("ERROR: A reservation with MAC '52:54:00:00:00:0a' already exists!"),
+		},
+		{
+			"POST", "/network/2000/lease/52-54", "ipaddress=10.88.0.22", 400,
+			msg("ERROR: MAC address '52-54' is not valid! Always use ':' as a separator."),
+		},
+		{"POST", "/network/2000/lease/52:54:00:00:00:0c", "ipaddress=10.88", 400, msg("ERROR: IP address '10.88' is not valid!")},
+		{
+			"GET", "/network/2000/lease", "", 200,
+			`[{"hostname":"printer","ip4_address":"10.88.0.20","mac_address":"52:54:00:00:00:0a","timestamp":"static"},` +
+				`{"hostname":"","ip4_address":"10.88.0.21","mac_address":"52:54:00:00:00:0b","timestamp":"static"}]`,
+		},
+		{"DELETE", "/network/2000/lease/printer", "", 200, msg("DHCP static reservation '52:54:00:00:00:0a' removed successfully!")},
+		{"DELETE", "/network/2000/lease/10.88.0.21", "", 200, msg("DHCP static reservation '52:54:00:00:00:0b' removed successfully!")},
+		{"DELETE", "/network/2000/lease/printer", "", 400, msg("ERROR: No DHCP reservation or lease exists matching 'printer'!")},
 		{"GET", "/network/none/lease", "", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
 		{"DELETE", "/network/closed", "", 200, msg("Network 'closed' removed successfully!")},
 		{"DELETE", "/network/closed", "", 400, msg(`ERROR: Could not find network "closed" in the cluster!`)},

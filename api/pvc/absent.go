@@ -49,8 +49,6 @@ var absences = []absent{
 		"they exclude a node from the placement of new VMs, and include it. VMs that run stay where they are."},
 	{"POST", "/node/*/coordinator-state", "Nodes have no coordinator state that could be set: every seedbedd answers."},
 	{"", "/node/*/log", "Logs are in the journal of each host: \"journalctl -u seedbed-worker -u seedbed-metadata\" there."},
-	{"", "/network/*/lease/**", "Addresses are not reserved by MAC address: each VM keeps its own. " +
-		"\"seedbed create --nic network=NETWORK,ip=ADDRESS\" chooses one."},
 	{"", "/network/*/acl/**", "Networks have no rules of their own: use the firewall of the host, or of the guest."},
 	{"POST DELETE", "/storage/ceph/volume/*/*/clone/**", ofVolumes},
 	{"", "/storage/ceph/volume/*/*/upload/**",

@@ -109,6 +109,9 @@ func (r *router) netRoutes(p string, get, post, put, del routing) {
 	})
 	get(seedbed.ActionLeaseRead, p+"/:net/lease", r.netLeases)
 	get(seedbed.ActionLeaseRead, p+"/:net/lease/:mac", r.netLeases)
+	post(seedbed.ActionNetworkManage, p+"/:net/lease", r.addLease)
+	post(seedbed.ActionNetworkManage, p+"/:net/lease/:mac", r.addLease)
+	del(seedbed.ActionNetworkManage, p+"/:net/lease/:mac", r.removeLease)
 }
 
 // shownName is the name of a network in requests of its own project, and of the default project in those of others.

@@ -3,8 +3,6 @@ package pvc
 import (
 	"context"
 	"net/netip"
-	"regexp"
-	"slices"
 	"strconv"
 
 	"seedbed"
@@ -187,41 +185,4 @@ func netFields(f *fields, n *seedbed.Network) error {
 		n.Range = r
 	}
 	return f.err
-}
-
-// leaseRow is an address of a network as PVC shows it. All are reservations: an instance keeps its address.
-type leaseRow struct {
-	Hostname  string `json:"hostname"`
-	Addr      string `json:"ip4_address"`
-	MAC       string `json:"mac_address"`
-	Timestamp string `json:"timestamp"`
-}
-
-// netLeases answers the addresses of a network whose MAC addresses match the parameter limit, or the path.
-func (r *router) netLeases(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	text := f.text("limit")
-	if mac := server.Param(c, "mac"); mac != "" {
-		text = regexp.QuoteMeta(mac)
-	}
-	if f.err != nil {
-		return f.err
-	}
-	match, err := regexp.Compile("(?i)" + text)
-	if err != nil || len(text) > maxFields {
-		return refused(fiber.StatusBadRequest, "ERROR: The limit is not a regular expression.")
-	}
-	n, err := r.net(ctx, c)
-	if err != nil {
-		return refused(fiber.StatusBadRequest, `ERROR: Could not find network "%s" in the cluster!`, server.Param(c, "net"))
-	}
-	all, err := r.Store.NetworkLeases(ctx, server.CallerOf(c).Scope(), n.Name)
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(l seedbed.NetworkLease) bool { return !l.Addr.IsValid() || !match.MatchString(l.MAC.String()) })
-	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
-	row := func(l seedbed.NetworkLease) leaseRow {
-		return leaseRow{l.Instance, l.Addr.String(), l.MAC.String(), "static"}
-	}
-	return rows(c, all, row, "Lease not found.")
 }

@@ -124,8 +124,8 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 		was := n.Kind
-		if req.Apply(n); n.Kind == was {
-			return nil
+		if err := req.Apply(n); err != nil || n.Kind == was {
+			return err
 		}
 		return r.Places(server.CallerOf(c), *n)
 	})

@@ -101,25 +101,28 @@ type NetworkRequest struct {
 
 // NetworkChange changes a network. Nil fields change nothing. Lists and Allow replace the previous value.
 type NetworkChange struct {
-	Kind        *seedbed.NetworkKind        `json:"kind,omitempty"`
-	DNS         *[]netip.Addr               `json:"dns,omitempty"`
-	DHCP        *bool                       `json:"dhcp,omitempty"`
-	Description *string                     `json:"description,omitempty"`
-	Range       *seedbed.AddrRange          `json:"range,omitempty"`
-	Kept        *[]seedbed.AddrRange        `json:"kept,omitempty"`
-	MTU         *int                        `json:"mtu,omitempty"`
-	Domain      *string                     `json:"domain,omitempty"`
-	Search      *[]string                   `json:"search,omitempty"`
-	NTP         *[]netip.Addr               `json:"ntp,omitempty"`
-	Routes      *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
-	BootServer  *netip.Addr                 `json:"boot_server,omitempty"`
-	BootFile    *string                     `json:"boot_file,omitempty"`
-	Identity    *string                     `json:"identity,omitempty"`
-	Allow       *seedbed.NetworkPermissions `json:"allow,omitempty"`
+	Kind        *seedbed.NetworkKind `json:"kind,omitempty"`
+	DNS         *[]netip.Addr        `json:"dns,omitempty"`
+	DHCP        *bool                `json:"dhcp,omitempty"`
+	Description *string              `json:"description,omitempty"`
+	Range       *seedbed.AddrRange   `json:"range,omitempty"`
+	Kept        *[]seedbed.AddrRange `json:"kept,omitempty"`
+	// Reserve adds reservations, and Unreserve removes those of some MAC addresses.
+	Reserve    []seedbed.Reservation       `json:"reserve,omitempty"`
+	Unreserve  []seedbed.MAC               `json:"unreserve,omitempty"`
+	MTU        *int                        `json:"mtu,omitempty"`
+	Domain     *string                     `json:"domain,omitempty"`
+	Search     *[]string                   `json:"search,omitempty"`
+	NTP        *[]netip.Addr               `json:"ntp,omitempty"`
+	Routes     *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
+	BootServer *netip.Addr                 `json:"boot_server,omitempty"`
+	BootFile   *string                     `json:"boot_file,omitempty"`
+	Identity   *string                     `json:"identity,omitempty"`
+	Allow      *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
 
-// Apply makes the change to a network.
-func (c NetworkChange) Apply(n *seedbed.Network) {
+// Apply makes the change to a network. It returns ErrNotFound for a reservation to remove that does not exist.
+func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.Kind, c.Kind)
 	set(&n.DNS, c.DNS)
 	set(&n.DHCP, c.DHCP)
@@ -135,6 +138,7 @@ func (c NetworkChange) Apply(n *seedbed.Network) {
 	set(&n.BootFile, c.BootFile)
 	set(&n.Identity, c.Identity)
 	set(&n.Allow, c.Allow)
+	return n.Reserve(c.Reserve, c.Unreserve)
 }
 
 func set[T any](to, from *T) {

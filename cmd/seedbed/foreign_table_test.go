@@ -72,6 +72,8 @@ var objectCommands = map[string][]string{
 	"network set":            {"{network} --mtu 9000"},
 	"network list":           {"--name {network}"},
 	"network leases":         {"{network}"},
+	"network reserve":        {"{network} 52:54:00:00:00:77 10.99.0.77"},
+	"network unreserve":      {"{network} 52:54:00:00:00:77"},
 	"network remove":         {"{network}"},
 	"network forward list":   {"{network}"},
 	"network forward add":    {"{instance} tcp:8080"},

@@ -87,7 +87,7 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 		nic.Network = network.Name
 		if i < len(addresses) && addresses[i] != "" {
 			if nic.Addr, err = netip.ParseAddr(addresses[i]); err == nil {
-				err = network.Takes(nic.Addr)
+				_, err = network.Asks(nic.MAC, nic.Addr)
 			}
 			if err != nil {
 				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "address %q of NIC %s: %v", seedbed.Clip(addresses[i]), n.MAC, err)

@@ -34,7 +34,7 @@ type Store interface {
 	// FreeAddr returns the address of a network that a NIC would get which asks for want or, without want,
 	// for none. It returns seedbed.ErrInvalid for one that no NIC may have, ErrExists for one that is taken,
 	// and ErrFull if none is free.
-	FreeAddr(ctx context.Context, network string, want netip.Addr) (netip.Addr, error)
+	FreeAddr(ctx context.Context, network string, mac seedbed.MAC, want netip.Addr) (netip.Addr, error)
 	SecurityGroup(ctx context.Context, name string) (seedbed.SecurityGroup, error)
 
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)

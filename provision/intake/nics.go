@@ -54,10 +54,8 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 		if err != nil {
 			return nil, nil, err
 		}
-		if nic.Addr.IsValid() {
-			if err := network.Takes(nic.Addr); err != nil {
-				return nil, nil, err
-			}
+		if _, err := network.Asks(nic.MAC, nic.Addr); err != nil {
+			return nil, nil, err
 		}
 		if nic.MAC == (seedbed.MAC{}) {
 			nic.MAC, drawn = in.macs.draw(), append(drawn, i)

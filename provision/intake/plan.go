@@ -154,7 +154,7 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 				}
 			}
 		}
-		nic.Addr, err = in.store.FreeAddr(ctx, nic.Network, nic.Addr)
+		nic.Addr, err = in.store.FreeAddr(ctx, nic.Network, nic.MAC, nic.Addr)
 		if err := note(p, err); err != nil {
 			return err
 		}

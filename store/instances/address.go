@@ -94,30 +94,26 @@ func NetworksOf(i *seedbed.Instance) (names []string) {
 	return names
 }
 
-// assignAddr returns want, or the lowest free address if want is the zero Addr. The caller has
-// locked the network, and makes the claim. It returns the zero Addr in a network whose addresses come from elsewhere.
-func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
-	if want.IsValid() {
-		return want, n.Takes(want)
-	}
-	if !n.Addressed() {
-		return want, nil
+// assignAddr returns the address that a new NIC asks for, or a free one. The caller has locked the network, and makes the
+// claim. It returns the zero Addr in a network whose addresses come from elsewhere.
+func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, nic seedbed.NIC) (netip.Addr, error) {
+	a, err := n.Asks(nic.MAC, nic.Addr)
+	if err != nil || a.IsValid() || !n.Addressed() {
+		return a, err
 	}
 	return s.freeAddr(ctx, b, n)
 }
 
-// FreeAddr returns the address that a new NIC in the network would get which asks for want or, if want is the
-// zero Addr, for none. It returns ErrInvalid for one that no NIC may have, ErrExists for one that is taken, and
+// FreeAddr returns the address that a new NIC with a MAC address would get in the network which asks for want or, if want is
+// the zero Addr, for none. It returns ErrInvalid for one that no NIC may have, ErrExists for one that is taken, and
 // ErrFull if there is none. In a network whose addresses come from elsewhere, it returns the zero Addr.
-func (s *Store) FreeAddr(ctx context.Context, network string, want netip.Addr) (a netip.Addr, err error) {
+func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, want netip.Addr) (a netip.Addr, err error) {
 	n, err := s.Network(ctx, network)
 	if err != nil {
 		return a, err
 	}
-	if want.IsValid() {
-		if err := n.Takes(want); err != nil {
-			return a, err
-		}
+	if want, err = n.Asks(mac, want); err != nil {
+		return a, err
 	}
 	if !n.Addressed() {
 		return a, nil
@@ -138,6 +134,30 @@ func (s *Store) FreeAddr(ctx context.Context, network string, want netip.Addr) (
 		return err
 	})
 	return a, err
+}
+
+// reservable returns ErrInUse if an address that a network reserves, and did not before, is another NIC's. New NICs look for
+// the next address from the lowest one again, since one may be free.
+func (s *Store) reservable(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, before []seedbed.Reservation) error {
+	if slices.Equal(n.Reservations, before) {
+		return nil
+	}
+	s.next.forget()
+	for _, r := range n.Reservations {
+		if slices.Contains(before, r) {
+			continue
+		}
+		mac, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
+			`SELECT mac FROM nic WHERE network = $1 AND addr = $2 AND mac <> $3`, n.Name, r.Addr.String(), r.MAC.String())
+		if err == nil && mac != "" {
+			err = seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to the NIC %s: seedbed network leases says whose that is",
+				r.Addr, n.Name, mac)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // NetworkLeases returns the addresses of a network that the instances of a scope have, in their order, then by MAC

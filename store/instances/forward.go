@@ -50,8 +50,7 @@ func checkForwards(ctx context.Context, tx *sqldb.Tx, n seedbed.NIC) error {
 			return err
 		}
 	}
-	network, err := sqldb.LockOne(ctx, tx, scanNetwork, seedbed.PublishedNetwork.Missing(seedbed.ErrInvalid, n.Network),
-		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, n.Network)
+	network, err := lockNetwork(ctx, tx, n.Network)
 	if err == nil && !network.Kind.Outside() {
 		err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, which is %s: expected a network of kind nat or routed",
 			n.Index, n.Network, network.Kind)

@@ -153,7 +153,7 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 	if err != nil {
 		return err
 	}
-	addr, err := s.assignAddr(ctx, b, network, n.Addr)
+	addr, err := s.assignAddr(ctx, b, network, n)
 	if err != nil {
 		return err
 	}

@@ -205,6 +205,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 				return err
 			}
 		}
+		if err := s.reservable(ctx, tx, n, was.Reservations); err != nil {
+			return err
+		}
 		err := sqldb.Exec(ctx, tx,
 			`UPDATE network SET kind = $1, dns = $2, nat = $3, dhcp = $4, options = $5, identity = $6, allow = $7 WHERE name = $8`,
 			n.Kind, sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity,

@@ -370,12 +370,12 @@ func testFreeAddress(b *bench) {
 	ctx := context.Background()
 	b.image("debian")
 	b.network("default", "seedbed0", "10.99.0.0/29")
-	b.equal(get(b.FreeAddr(ctx, "default", netip.Addr{}))(b).String(), "10.99.0.2")
+	b.equal(get(b.FreeAddr(ctx, "default", seedbed.MAC{}, netip.Addr{}))(b).String(), "10.99.0.2")
 	for n := range 5 {
 		b.instance(nameN(n))
 	}
-	_, err := b.FreeAddr(ctx, "default", netip.Addr{})
+	_, err := b.FreeAddr(ctx, "default", seedbed.MAC{}, netip.Addr{})
 	b.want(err, seedbed.ErrFull)
-	_, err = b.FreeAddr(ctx, "none", netip.Addr{})
+	_, err = b.FreeAddr(ctx, "none", seedbed.MAC{}, netip.Addr{})
 	b.want(err, seedbed.ErrNotFound)
 }

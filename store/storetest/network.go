@@ -168,13 +168,13 @@ func testChosenAddresses(b *bench) {
 	b.want(err, seedbed.ErrExists, `address 10.99.0.77 already belongs to instance "one"`)
 	_, err = accept("two", at(""))
 	b.want(err, seedbed.ErrFull, "range 10.99.0.10-10.99.0.12")
-	_, err = b.FreeAddr(ctx, "default", netip.Addr{})
+	_, err = b.FreeAddr(ctx, "default", seedbed.MAC{}, netip.Addr{})
 	b.want(err, seedbed.ErrFull)
-	_, err = b.FreeAddr(ctx, "default", netip.MustParseAddr("10.99.0.77"))
+	_, err = b.FreeAddr(ctx, "default", seedbed.MAC{}, netip.MustParseAddr("10.99.0.77"))
 	b.want(err, seedbed.ErrExists, "address 10.99.0.77 is taken")
-	_, err = b.FreeAddr(ctx, "default", netip.MustParseAddr("10.99.0.12"))
+	_, err = b.FreeAddr(ctx, "default", seedbed.MAC{}, netip.MustParseAddr("10.99.0.12"))
 	b.want(err, seedbed.ErrInvalid, "keeps out")
-	b.equal(get(b.FreeAddr(ctx, "default", netip.MustParseAddr("10.99.0.78")))(b).String(), "10.99.0.78")
+	b.equal(get(b.FreeAddr(ctx, "default", seedbed.MAC{}, netip.MustParseAddr("10.99.0.78")))(b).String(), "10.99.0.78")
 }
 
 // Of many networks with the same prefix that reach outside, made at once by several programs, one comes about.
@@ -273,8 +273,8 @@ func testBridged(b *bench) {
 	slices.SortFunc(leases, func(a, b seedbed.NetworkLease) int { return bytes.Compare(a.MAC[:], b.MAC[:]) })
 	b.equal(get(b.NetworkLeases(ctx, seedbed.AllProjects(), "lan"))(b), leases)
 	b.equal(len(get(b.NetworkLeases(ctx, seedbed.AllProjects(), "storage"))(b)), 2)
-	b.equal(get(b.FreeAddr(ctx, "lan", netip.Addr{}))(b), netip.Addr{})
-	_, err = b.FreeAddr(ctx, "lan", netip.MustParseAddr("10.1.0.5"))
+	b.equal(get(b.FreeAddr(ctx, "lan", seedbed.MAC{}, netip.Addr{}))(b), netip.Addr{})
+	_, err = b.FreeAddr(ctx, "lan", seedbed.MAC{}, netip.MustParseAddr("10.1.0.5"))
 	b.want(err, seedbed.ErrInvalid, "whose addresses come from elsewhere")
 	a := createOf("three")
 	a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "lan", Addr: netip.MustParseAddr("10.1.0.5")}}

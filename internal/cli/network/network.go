@@ -20,7 +20,7 @@ func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
 	r := networks()
 	c.AddCommand(add(a), r.List(a, "list", "List networks"), r.Show(a, "show NAME", "Show a network"), change(a), remove(a), leases(a),
-		forwardCommand(a))
+		reserve(a), unreserve(a), forwardCommand(a))
 	return c
 }
 
@@ -42,7 +42,8 @@ func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 	return [][2]string{
 		{"name", n.Name}, {"description", n.Description}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()},
 		{"uplink", n.Uplink}, {"vlan", cli.Number(n.VLAN)}, {"prefix", text(n.Prefix)},
-		{"gateway", text(n.Gateway)}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"mtu", cli.Number(n.MTU)},
+		{"gateway", text(n.Gateway)}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"reservations", reservations(n)},
+		{"mtu", cli.Number(n.MTU)},
 		{"dhcp", cli.YesNo(n.DHCP)}, {"dns", texts(n.DNS)}, {"domain", n.Domain}, {"search", strings.Join(n.Search, ", ")}, {"ntp", texts(n.NTP)},
 		{"routes", texts(cli.Each(n.Routes, func(r seedbed.NetworkRoute) route { return route(r) }))},
 		{"boot file", n.BootFile}, {"boot server", cli.When(n.BootServer.IsValid(), n.BootServer.String())},

@@ -1,0 +1,57 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/api/wire"
+	"seedbed/internal/cli"
+)
+
+func reserve(a *cli.App) *cobra.Command {
+	var r seedbed.Reservation
+	c := &cobra.Command{
+		Use: "reserve NAME MAC ADDRESS", Short: "Reserve an address of a network for a MAC address",
+		Long: `Reserve an address of a network for the NIC with a MAC address, which gets it when it is
+made. No other NIC gets it. NICs that exist keep the addresses that they have. "network show"
+lists the reservations.`,
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (_ string, err error) {
+			if r.MAC, err = seedbed.ParseMAC(args[1]); err != nil {
+				return "", cli.Usagef("%v", err)
+			}
+			if r.Addr, err = netip.ParseAddr(args[2]); err != nil {
+				return "", cli.Usagef("%q is not an address: expected one such as 10.99.1.20", seedbed.Clip(args[2]))
+			}
+			_, err = api.ChangeNetwork(ctx, args[0], wire.NetworkChange{Reserve: []seedbed.Reservation{r}})
+			return cli.Done(err, "Reserved %s of network %q for %s.", r.Addr, args[0], r.MAC)
+		}),
+		ValidArgsFunction: a.Completion(cli.Networks),
+	}
+	c.Flags().StringVar(&r.Description, "description", "", "description as `TEXT`")
+	return c
+}
+
+func unreserve(a *cli.App) *cobra.Command {
+	return a.Removal("unreserve NAME MAC", "Remove the reservation for a MAC address", "Remove the reservation of network %s for %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			mac, err := seedbed.ParseMAC(args[1])
+			if err != nil {
+				return "", cli.Usagef("%v", err)
+			}
+			_, err = api.ChangeNetwork(ctx, args[0], wire.NetworkChange{Unreserve: []seedbed.MAC{mac}})
+			return cli.Done(err, "Removed the reservation for %s.", mac)
+		}, cli.Networks)
+}
+
+// reservations returns those of a network, one in a line.
+func reservations(n seedbed.Network) string {
+	return strings.Join(cli.Each(n.Reservations, func(r seedbed.Reservation) string {
+		return fmt.Sprintf("%s for %s", r.Addr, r.MAC) + cli.When(r.Description != "", " # "+r.Description)
+	}), "\n")
+}

@@ -50,6 +50,18 @@ func TestNetworksOfAProject(t *testing.T) {
 	if r := shop("GET", "/networks/acme%2Flan/leases", "", 200, `"instance":"web2.shop"`); strings.Contains(r.body, "web1") {
 		t.Errorf("another project's lease is shown: %s", r.body)
 	}
+	forward := `{"forward":[{"listen":"tcp:8080","port":80}]}`
+	shop("PATCH", "/instances/web2", forward, 403, "network.forward")
+	shop("PATCH", "/instances/web2", `{"unforward":["tcp:8080"]}`, 403, "network.forward")
+	if r := s.do(t, "PATCH", "/api/v1/instances/web2", forward, "Seedbed-Project", "shop"); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
+	shop("GET", "/networks/acme%2Flan/forwards", "", 200, `"instance":"web2.shop"`)
+	admin("GET", "/networks/lan/forwards", "", 200, `[]`)
+	admin("PATCH", "/networks/lan", `{"kind":"isolated"}`, 409, "forwards go into network", "remove those of other projects first")
+	if r := s.do(t, "PATCH", "/api/v1/instances/web2", `{"unforward":["tcp:8080"]}`, "Seedbed-Project", "shop"); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
 	admin("DELETE", "/networks/lan", "", 409, `used by instance web1.acme and other projects`)
 
 	// An administrator of the installation makes what a project cannot.

@@ -12,7 +12,7 @@ import (
 // address of the node takes precedence over one at all its addresses. What comes from outside keeps its source. A guest
 // and the node get the gateway's, so that the answers come back here whoever asked.
 //
-// A connection ends with its forward: each packet must still go where one does.
+// A connection into a network with NAT ends with its forward: each packet must still go where one does.
 
 // directionOriginal is IP_CT_DIR_ORIGINAL of linux/netfilter/nf_conntrack_tuple_common.h.
 const directionOriginal = 0
@@ -130,7 +130,8 @@ func forwardZones(key expr.MetaKey) []rule {
 	}
 }
 
-// forwardedRules let connections of forwards pass to a guest, and block those whose forward is gone.
+// forwardedRules let connections of forwards pass to a guest, and block those into a network with NAT whose forward is gone.
+// Into a routed network, other programs of the node may have redirected connections.
 func forwardedRules() []rule {
 	const iif, oif = expr.MetaKeyIIFNAME, expr.MetaKeyOIFNAME
 	ours := cat(ipv4(), ctStatus(statusDNAT), in(oif, "outside"))
@@ -138,13 +139,13 @@ func forwardedRules() []rule {
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 5},
 		load(expr.PayloadBaseTransportHeader, reg+6, 2, 2),
 		&expr.Lookup{SourceRegister: 1, SetName: "forwarded"}}
+	original := exprs{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, compare(expr.CmpOpEq, directionOriginal)}
 	ofGuest := cat(in(iif, "outside"), pair(ipSource(), "prefixes"))
 	return []rule{
 		{"of a forward, from outside", cat(ours, notIn(iif, "bridges"), still, accept())},
 		{"of a forward, from a guest", cat(ours, ofGuest, still, accept())},
-		{"answers of a forward, to a guest", cat(ours, ofGuest,
-			exprs{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, compare(expr.CmpOpNeq, directionOriginal)}, accept())},
-		{"of no forward any more", cat(ours, drop())},
+		{"answers of a forward, to a guest", cat(ours, ofGuest, not(original), accept())},
+		{"of no forward any more", cat(ours, in(oif, "nat"), original, drop())},
 	}
 }
 

@@ -1,0 +1,136 @@
+package seedbed
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Listen is where nodes take connections: the ports of a protocol at one of their addresses, or at all. Its text form is
+// "tcp:8080", "udp:60000-60100" or "tcp:192.0.2.1:8080".
+type Listen struct {
+	// Protocol is "tcp" or "udp".
+	Protocol string
+	// Addr is an IPv4 address of the node. Without one, it is any that is neither a loopback nor a link-local address.
+	Addr netip.Addr
+	// First and Last are the ports, both included.
+	First, Last uint16
+}
+
+// maxForwardPorts bounds the ports of one forward. Each is an element of a set in the kernel.
+const maxForwardPorts = 1024
+
+// ParseListen parses the text form of a Listen. Any other text is ErrInvalid.
+func ParseListen(s string) (Listen, error) {
+	bad := func(format string, args ...any) (Listen, error) {
+		return Listen{}, Errorf(ErrInvalid, "%q "+format+": expected such as tcp:8080, udp:60000-60100 or tcp:192.0.2.1:8080",
+			append([]any{Clip(s)}, args...)...)
+	}
+	protocol, rest, ok := strings.Cut(s, ":")
+	l := Listen{Protocol: protocol}
+	if !ok || protocol != "tcp" && protocol != "udp" {
+		return bad("has no protocol")
+	}
+	ports := rest
+	if at := strings.LastIndexByte(rest, ':'); at >= 0 {
+		var err error
+		l.Addr, err = netip.ParseAddr(rest[:at])
+		if err != nil || !l.Addr.Is4() || l.Addr.IsLoopback() || l.Addr.IsLinkLocalUnicast() || l.Addr.IsUnspecified() || l.Addr.IsMulticast() {
+			return bad("has no IPv4 address that other hosts reach")
+		}
+		ports = rest[at+1:]
+	}
+	first, last, ok := parsePorts(ports)
+	switch {
+	case !ok || first == 0:
+		return bad("has no ports from 1 to 65535")
+	case last-first >= maxForwardPorts:
+		return bad("has %d ports, and %d is the most", int(last-first)+1, maxForwardPorts)
+	}
+	l.First, l.Last = first, last
+	return l, nil
+}
+
+// ParsePort parses the number of a TCP or UDP port. Any other text is ErrInvalid.
+func ParsePort(s string) (uint16, error) {
+	first, last, ok := parsePorts(s)
+	if !ok || first == 0 || last != first {
+		return 0, Errorf(ErrInvalid, "%q is not a port: expected 1 to 65535", Clip(s))
+	}
+	return first, nil
+}
+
+// String returns the text form; of the zero Listen, the empty string.
+func (l Listen) String() string {
+	if l.Protocol == "" {
+		return ""
+	}
+	s := l.Protocol + ":"
+	if l.Addr.IsValid() {
+		s += l.Addr.String() + ":"
+	}
+	return s + Span{l.First, l.Last}.String()
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (l Listen) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Listen) UnmarshalText(b []byte) (err error) {
+	*l, err = ParseListen(string(b))
+	return err
+}
+
+// Overlaps reports whether both take the same ports at the same address. One at an address of its own may share ports with
+// one at all addresses, and takes precedence.
+func (l Listen) Overlaps(other Listen) bool {
+	return l.Protocol == other.Protocol && l.Addr == other.Addr && l.First <= other.Last && other.First <= l.Last
+}
+
+// Key returns a text by which listens sort: by protocol, address and first port. No two that do not overlap have the same.
+func (l Listen) Key() string {
+	return fmt.Sprintf("%s %08x %05d", l.Protocol, l.Addr.AsSlice(), l.First)
+}
+
+// MaxForwards is how many forwards a NIC may have.
+const MaxForwards = 64
+
+// Forward sends connections to ports of the node on which an instance runs to the instance.
+type Forward struct {
+	Listen Listen `json:"listen"`
+	// Port is the instance's port for the first one; the others follow.
+	Port uint16 `json:"port"`
+	// Description is one line for people.
+	Description string `json:"description,omitempty"`
+}
+
+// Check returns ErrInvalid, which says what would be right, unless the forward is usable.
+func (f Forward) Check() error {
+	if _, err := ParseListen(f.Listen.String()); err != nil {
+		return err
+	}
+	switch count := f.Listen.Last - f.Listen.First; {
+	case f.Port == 0 || f.Port+count < f.Port:
+		return Errorf(ErrInvalid, "forward %s: port %d of the instance: expected 1 to %d", f.Listen, f.Port, 65535-count)
+	case f.Listen.Protocol == "tcp" && !f.Listen.Addr.IsValid() && f.Listen.First <= sshPort && sshPort <= f.Listen.Last:
+		return Errorf(ErrInvalid, "forward %s: at port %d, nodes are administered by SSH: choose another, or name the address of a node",
+			f.Listen, sshPort)
+	case !line(f.Description):
+		return Errorf(ErrInvalid, "forward %s: its description is not one line of at most %d bytes", f.Listen, maxDescription)
+	}
+	return nil
+}
+
+const sshPort = 22
+
+// ForwardTo is a forward and the NIC that it goes to.
+type ForwardTo struct {
+	Forward
+	// Instance is the full name of the instance, and NIC the index of its NIC.
+	Instance string `json:"instance"`
+	NIC      int    `json:"nic"`
+	// Addr is the address of the NIC.
+	Addr netip.Addr `json:"addr"`
+	// Node is the node that takes the connections: that on which the instance runs.
+	Node string `json:"node"`
+}

@@ -218,11 +218,16 @@ func TestForwardsByGroup(t *testing.T) {
 	ask(t, "without a rule", w, "198.51.100.1:8000", "")
 }
 
-// TestForwardsUDP sends datagrams to a guest, with fragments.
+// TestForwardsUDP sends datagrams to a guest, with fragments. The guest learns that one did not arrive which it sent back.
 func TestForwardsUDP(t *testing.T) {
 	_, _, w, g1, _, _ := forwarded(t, seedbed.NetworkNAT, Options{}, "udp:8000")
-	var l net.PacketConn
+	var l, errs net.PacketConn
 	var err error
+	g1.Do(func() { errs, err = net.ListenPacket("ip4:icmp", "0.0.0.0") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errs.Close()
 	g1.Do(func() { l, err = net.ListenPacket("udp4", ":8080") })
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +254,19 @@ func TestForwardsUDP(t *testing.T) {
 		if n, err := c.Read(make([]byte, 1<<16)); n != size || err != nil {
 			t.Errorf("%d bytes came back of %d: %v", n, size, err)
 		}
+		to := c.LocalAddr()
 		c.Close()
+		if size > 1 {
+			continue
+		}
+		if _, err := l.WriteTo([]byte("late"), to); err != nil {
+			t.Error(err)
+		}
+		errs.SetDeadline(time.Now().Add(patience))
+		b := make([]byte, 1<<10)
+		if n, _, err := errs.ReadFrom(b); err != nil || n < 8 || b[0] != 3 {
+			t.Errorf("ICMP % x: %v; want that the port is unreachable", b[:max(n, 0)], err)
+		}
 	}
 }
 

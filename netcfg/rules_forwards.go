@@ -131,7 +131,8 @@ func forwardZones(key expr.MetaKey) []rule {
 }
 
 // forwardedRules let connections of forwards pass to a guest, and block those into a network with NAT whose forward is gone.
-// Into a routed network, other programs of the node may have redirected connections.
+// Errors about a connection, such as that a packet is too large, are no packets of it. Into a routed network, other programs
+// of the node may have redirected connections.
 func forwardedRules() []rule {
 	const iif, oif = expr.MetaKeyIIFNAME, expr.MetaKeyOIFNAME
 	ours := cat(ipv4(), ctStatus(statusDNAT), in(oif, "outside"))
@@ -145,7 +146,7 @@ func forwardedRules() []rule {
 		{"of a forward, from outside", cat(ours, notIn(iif, "bridges"), still, accept())},
 		{"of a forward, from a guest", cat(ours, ofGuest, still, accept())},
 		{"answers of a forward, to a guest", cat(ours, ofGuest, not(original), accept())},
-		{"of no forward any more", cat(ours, in(oif, "nat"), original, drop())},
+		{"of no forward any more", cat(ours, in(oif, "nat"), original, ctState(expr.CtStateBitNEW|expr.CtStateBitESTABLISHED), drop())},
 	}
 }
 

@@ -102,6 +102,8 @@ type GuestNIC struct {
 	Groups []string `json:"security_groups,omitempty"`
 	// Forwards are the ports of the node that go to it.
 	Forwards []Forward `json:"forwards,omitempty"`
+	// Floating is its floating address, if it has one.
+	Floating netip.Addr `json:"floating,omitzero"`
 }
 
 // Blob names a document by its content.

@@ -170,6 +170,8 @@ type NIC struct {
 	Groups []string `json:"security_groups,omitempty"`
 	// Forwards are the ports of its node that go to it.
 	Forwards []Forward `json:"forwards,omitempty"`
+	// Floating is its floating address, if it has one.
+	Floating netip.Addr `json:"floating,omitzero"`
 }
 
 // NICRequest is a NIC that a new instance is to have.

@@ -72,6 +72,10 @@ type NetworkOptions struct {
 	Kept []AddrRange `json:"kept,omitempty"`
 	// Reservations are in the order of their addresses, which other NICs do not get. NICs that exist keep theirs.
 	Reservations []Reservation `json:"reservations,omitempty"`
+	// Floating are the addresses that the network lends to NICs, so that other hosts reach them. FloatingUplink is the
+	// interface of each node that answers for them, which may have another name on a node.
+	Floating       []AddrRange `json:"floating,omitempty"`
+	FloatingUplink string      `json:"floating_uplink,omitempty"`
 	// Description is one line for people.
 	Description string `json:"description,omitempty"`
 	// MTU is that of the bridge and of the guests' NICs, in bytes; 0 means the kernel's, 1,500.
@@ -92,7 +96,8 @@ type NetworkOptions struct {
 // Equal reports whether the options are the same.
 func (o NetworkOptions) Equal(other NetworkOptions) bool {
 	return o.Description == other.Description && o.Range == other.Range && slices.Equal(o.Kept, other.Kept) &&
-		slices.Equal(o.Reservations, other.Reservations) &&
+		slices.Equal(o.Reservations, other.Reservations) && slices.Equal(o.Floating, other.Floating) &&
+		o.FloatingUplink == other.FloatingUplink &&
 		o.MTU == other.MTU && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
 		o.BootServer == other.BootServer && o.BootFile == other.BootFile

@@ -43,7 +43,7 @@ func changes(before, after seedbed.GuestPlaneState) (gone []string, ports []netc
 
 func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
 	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Mark: nic.ID.Mark(), Bridge: bridges[nic.Network],
-		Groups: nic.Groups, Forwards: nic.Forwards}
+		Groups: nic.Groups, Forwards: nic.Forwards, Floating: nic.Floating}
 }
 
 // bridgeNames returns the bridges by network.

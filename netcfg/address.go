@@ -23,6 +23,7 @@ type address struct {
 	flags  uint32       // IFA_F_…
 	metric uint32       // of the route that comes with it; IPv4 only
 	index  uint32       // of the interface
+	label  string       // IPv4 only
 	// avoided is true for an address that is not chosen as the source of other traffic. It is for
 	// IPv6 only, where the scope does not have that effect.
 	avoided bool
@@ -147,6 +148,8 @@ func parseAddr(b []byte) (address, bool) {
 			own, _ = netip.AddrFromSlice(v)
 		case unix.IFA_ADDRESS: // the peer's, if there is a local one
 			other, _ = netip.AddrFromSlice(v)
+		case unix.IFA_LABEL:
+			a.label = ad.String()
 		case unix.IFA_FLAGS:
 			if len(v) == 4 {
 				a.flags = binary.NativeEndian.Uint32(v)
@@ -178,6 +181,9 @@ func (r *route) setAddr(typ netlink.HeaderType, flags netlink.HeaderFlags, a add
 	ae.Uint32(unix.IFA_FLAGS, a.flags)
 	if ip.Is4() && a.prefix.Bits() < 31 {
 		ae.Bytes(unix.IFA_BROADCAST, seedbed.LastAddr(a.prefix).AsSlice())
+	}
+	if a.label != "" {
+		ae.String(unix.IFA_LABEL, a.label)
 	}
 	if a.metric != 0 {
 		ae.Uint32(unix.IFA_RT_PRIORITY, a.metric)

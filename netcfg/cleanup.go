@@ -45,6 +45,13 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	if err := m.retireUplinks(rt, &plan{}, links, true); err != nil {
 		return err
 	}
+	_, floating, err := m.floating(rt, &plan{}, links)
+	if err == nil {
+		err = m.takeFloating(rt, floating)
+	}
+	if err != nil {
+		return err
+	}
 	m.wanted, m.applied, m.filters = nil, nil, filters{}
 	return m.removeTables()
 }

@@ -10,10 +10,10 @@ import (
 	"seedbed"
 )
 
-// forward is one port of the node that goes to a guest.
+// forward is one port of the node that goes to a guest, or a floating address.
 type forward struct {
 	addr     [4]byte // of the node; zero for any
-	protocol byte
+	protocol byte    // zero for a floating address, which has no ports
 	port     uint16
 	// bridge, to and toPort are where it goes, and tap is the port that has it.
 	bridge string
@@ -22,7 +22,7 @@ type forward struct {
 	tap    [16]byte
 }
 
-// newForwards returns the forwards of a port that was checked, one for each port of the node: none into a network that
+// newForwards returns the forwards of a port that was checked, one for each port of the node, and its floating address: none into a network that
 // does not reach outside, and none that this version does not understand.
 func newForwards(t *Port, p *port, n seedbed.Network) (all []forward) {
 	for _, f := range t.Forwards {
@@ -41,8 +41,14 @@ func newForwards(t *Port, p *port, n seedbed.Network) (all []forward) {
 			all = append(all, one)
 		}
 	}
+	if t.Floating.IsValid() && n.Kind.Outside() && n.FloatingUplink != "" {
+		all = append(all, forward{addr: t.Floating.As4(), bridge: t.Bridge, to: p.addr, tap: p.tap})
+	}
 	return all
 }
+
+// floating reports whether the forward is a floating address.
+func (f forward) floating() bool { return f.protocol == 0 }
 
 // sortedForwards sorts forwards in place and returns them. Of those of the same port of the node, it leaves the first by tap.
 func sortedForwards(all []forward) []forward {

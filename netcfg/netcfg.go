@@ -55,6 +55,8 @@ type Port struct {
 	// Forwards are the ports of the node that go to the guest, if its network reaches outside. Of two ports that have
 	// forwards of the same port, the first by tap has it.
 	Forwards []seedbed.Forward
+	// Floating is the address by which other hosts reach the guest, and which they see, if its network lends such addresses.
+	Floating netip.Addr
 }
 
 // NoBound as Options.Fragments takes all.
@@ -222,7 +224,14 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 		return err
 	}
 	p, left := wanted.withoutForeign(links, routes, taken)
+	p, floating, err := m.floating(rt, p, links)
+	if err != nil {
+		return err
+	}
 	var problems []error
+	if err := m.takeFloating(rt, floating); err != nil {
+		problems = append(problems, err)
+	}
 	if err := m.retire(rt, p, links); err != nil {
 		problems = append(problems, err)
 	}
@@ -233,6 +242,9 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 		problems = append(problems, err)
 	}
 	problems = append(problems, m.ensureBridges(rt, p, links)...)
+	if err := m.addFloating(rt, floating); err != nil {
+		problems = append(problems, err)
+	}
 	m.applied = p
 	if len(problems) == 0 {
 		m.stats.Store(&Stats{Ports: len(p.ports), Networks: len(p.networks), Applied: time.Now()})

@@ -98,6 +98,8 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
 	case len(t.Groups) > seedbed.MaxSecurityGroups:
 		return badPort(t, "%d security groups: expected at most %d", len(t.Groups), seedbed.MaxSecurityGroups)
+	case t.Floating.IsValid() && !t.Floating.Is4():
+		return badPort(t, "floating address %s is not an IPv4 address", t.Floating)
 	case !n.Addressed() && t.Addr.IsValid():
 		return badPort(t, "address %s: expected none in network %s, whose addresses come from elsewhere", t.Addr, n.Name)
 	}

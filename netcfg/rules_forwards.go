@@ -24,16 +24,25 @@ func forwardSets() []set {
 	// of returns set.fixed of a set to which every forward adds an element; only those at an address, or only others.
 	of := func(at bool, value func(f forward, zone uint16) string) func(*plan, func(key, value string)) {
 		return func(p *plan, add func(key, value string)) {
-			zones := map[string]uint16{}
-			for i, zone := range p.zones() {
-				zones[p.networks[i].Bridge] = zone
-			}
+			zones := p.zonesByBridge()
 			for _, f := range p.forwards {
 				switch key := padded([]byte{f.protocol}, be16(f.port)); {
+				case f.floating():
 				case at && f.addr != [4]byte{}:
 					add(string(f.addr[:])+key, value(f, zones[f.bridge]))
 				case !at && f.addr == [4]byte{}:
 					add(key, value(f, zones[f.bridge]))
+				}
+			}
+		}
+	}
+	// floating returns set.fixed of a set to which every floating address adds an element.
+	floating := func(element func(f forward, zone uint16) (key, value string)) func(*plan, func(key, value string)) {
+		return func(p *plan, add func(key, value string)) {
+			zones := p.zonesByBridge()
+			for _, f := range p.forwards {
+				if f.floating() {
+					add(element(f, zones[f.bridge]))
 				}
 			}
 		}
@@ -52,6 +61,9 @@ func forwardSets() []set {
 			fixed: func(p *plan, add func(key, value string)) {
 				seen := map[string]bool{}
 				for _, f := range p.forwards {
+					if f.floating() {
+						continue
+					}
 					key := string(ifname(f.bridge)) + padded(f.to[:], []byte{f.protocol}, be16(f.toPort))
 					if !seen[key] {
 						add(key, "")
@@ -59,7 +71,27 @@ func forwardSets() []set {
 					seen[key] = true
 				}
 			}},
+		{name: "floating", key: ip, value: ip, fixed: floating(func(f forward, _ uint16) (string, string) {
+			return string(f.addr[:]), string(f.to[:])
+		})},
+		{name: "floating-zones", key: ip, value: nftables.TypeMark, fixed: floating(func(f forward, z uint16) (string, string) {
+			return string(f.addr[:]), zone(f, z)
+		})},
+		// The guests that have a floating address.
+		{name: "floating-out", key: nftables.MustConcatSetType(name, ip), concat: true, value: ip,
+			fixed: floating(func(f forward, _ uint16) (string, string) {
+				return string(ifname(f.bridge)) + string(f.to[:]), string(f.addr[:])
+			})},
 	}
+}
+
+// zonesByBridge returns the zones of the networks.
+func (p *plan) zonesByBridge() map[string]uint16 {
+	zones := map[string]uint16{}
+	for i, zone := range p.zones() {
+		zones[p.networks[i].Bridge] = zone
+	}
+	return zones
 }
 
 // padded joins parts of a key or value, each of which fills whole registers of four bytes.
@@ -99,8 +131,15 @@ func forwardChain() chain {
 	}
 	return chain{name: "forwards", rules: []rule{
 		{"a forward at an address", cat(toThisHost(), forwardPortAt(), target("forwards-at"), to)},
+		{"a floating address", cat(toThisHost(), floatingTarget("floating"),
+			exprs{&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})},
 		{"a forward", cat(toThisHost(), forwardPort(), target("forwards"), to)},
 	}}
+}
+
+// floatingTarget looks up the address that a packet is sent to, and loads what the map has.
+func floatingTarget(set string) exprs {
+	return exprs{load(expr.PayloadBaseNetworkHeader, 1, 16, 4), &expr.Lookup{SourceRegister: 1, SetName: set, DestRegister: 1, IsDestRegSet: true}}
 }
 
 // toForwards send what a guest of a network that reaches outside sends to the node, but not to its own gateway, and what
@@ -120,13 +159,14 @@ func forwardZones(key expr.MetaKey) []rule {
 	if key == expr.MetaKeyIIFNAME {
 		from = cat(ipv4(), in(key, "outside"), notPair(ipTarget(), "prefixes"))
 	}
+	set := cat(exprs{&expr.Ct{Key: expr.CtKeyZONE, Register: 1, SourceRegister: true}}, accept())
 	zone := func(set string) exprs {
-		return cat(exprs{&expr.Lookup{SourceRegister: reg, SetName: set, DestRegister: 1, IsDestRegSet: true},
-			&expr.Ct{Key: expr.CtKeyZONE, Register: 1, SourceRegister: true}}, accept())
+		return exprs{&expr.Lookup{SourceRegister: reg, SetName: set, DestRegister: 1, IsDestRegSet: true}}
 	}
 	return []rule{
-		{"the zone of a forward at an address", cat(from, toThisHost(), forwardPortAt(), zone("forward-zones-at"))},
-		{"the zone of a forward", cat(from, toThisHost(), forwardPort(), zone("forward-zones"))},
+		{"the zone of a forward at an address", cat(from, toThisHost(), forwardPortAt(), zone("forward-zones-at"), set)},
+		{"the zone of a floating address", cat(from, toThisHost(), floatingTarget("floating-zones"), set)},
+		{"the zone of a forward", cat(from, toThisHost(), forwardPort(), zone("forward-zones"), set)},
 	}
 }
 
@@ -140,9 +180,13 @@ func forwardedRules() []rule {
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 5},
 		load(expr.PayloadBaseTransportHeader, reg+6, 2, 2),
 		&expr.Lookup{SourceRegister: 1, SetName: "forwarded"}}
+	floating := exprs{&expr.Meta{Key: oif, Register: 1}, ipTarget(),
+		&expr.Lookup{SourceRegister: 1, SetName: "floating-out", DestRegister: 3, IsDestRegSet: true}}
 	original := exprs{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, compare(expr.CmpOpEq, directionOriginal)}
 	ofGuest := cat(in(iif, "outside"), pair(ipSource(), "prefixes"))
 	return []rule{
+		{"of a floating address, from outside", cat(ours, notIn(iif, "bridges"), floating, accept())},
+		{"of a floating address, from a guest", cat(ours, ofGuest, floating, accept())},
 		{"of a forward, from outside", cat(ours, notIn(iif, "bridges"), still, accept())},
 		{"of a forward, from a guest", cat(ours, ofGuest, still, accept())},
 		{"answers of a forward, to a guest", cat(ours, ofGuest, not(original), accept())},

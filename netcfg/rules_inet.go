@@ -135,6 +135,10 @@ func dnatRules(p *plan) []rule {
 // snatRules give what leaves a network with NAT the address of the node. The kernel says in postrouting by which
 // bridge a packet came, since Linux 5.7.
 func snatRules() []rule {
-	return []rule{{"NAT", cat(ipv4(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"), pair(ipSource(), "prefixes"),
+	return []rule{{"of a floating address", cat(ipv4(), in(expr.MetaKeyIIFNAME, "outside"), notIn(expr.MetaKeyOIFNAME, "bridges"), exprs{
+		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, ipSource(),
+		&expr.Lookup{SourceRegister: 1, SetName: "floating-out", DestRegister: 1, IsDestRegSet: true},
+		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1},
+	})}, {"NAT", cat(ipv4(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"), pair(ipSource(), "prefixes"),
 		exprs{&expr.Masq{}})}}
 }

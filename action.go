@@ -20,6 +20,8 @@ const (
 	ActionNetworkManage       Action = "network.manage"
 	ActionNetworkPublish      Action = "network.publish"
 	ActionNetworkForward      Action = "network.forward"
+	ActionAddressRead         Action = "address.read"
+	ActionAddressManage       Action = "address.manage"
 	ActionSecurityGroupRead   Action = "securitygroup.read"
 	ActionSecurityGroupManage Action = "securitygroup.manage"
 	ActionImageRead           Action = "image.read"
@@ -121,6 +123,8 @@ var actions = []ActionInfo{
 	{ActionNetworkRead, RoleViewer, false, "see networks"},
 	{ActionNetworkManage, RoleAdmin, false, "make, change and remove networks"},
 	{ActionNetworkPublish, RoleAdmin, false, "say which other projects may use networks"},
+	{ActionAddressRead, RoleViewer, false, "see floating addresses"},
+	{ActionAddressManage, RoleOperator, false, "allocate, associate and release floating addresses"},
 	{ActionSecurityGroupRead, RoleViewer, false, "see security groups"},
 	{ActionSecurityGroupManage, RoleOperator, false, "make, change and remove security groups"},
 	{ActionImageRead, RoleViewer, false, "see images"},

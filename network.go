@@ -244,6 +244,9 @@ func (n Network) checkOptions(bad complaint) error {
 	if err := n.checkReservations(bad); err != nil {
 		return err
 	}
+	if err := n.checkFloating(bad); err != nil {
+		return err
+	}
 	if !line(n.Description) {
 		return bad("its description is not one line of at most %d bytes", maxDescription)
 	}

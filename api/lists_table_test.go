@@ -20,6 +20,8 @@ var listRoutes = map[string]string{
 	"GET /certificates/identity":       bytes_,
 	"GET /networks":                    "",
 	"GET /networks/:name":              single,
+	"GET /addresses":                   "",
+	"GET /addresses/:name":             single,
 	"GET /security-groups":             "",
 	"GET /security-groups/:name":       single,
 	"GET /networks/:name/leases":       "",

@@ -54,6 +54,8 @@ var changingRoutes = map[string]matched{
 	"PUT /userdata/:name/published":          {object: "/userdata/u", path: "/published", body: `{"projects":["shop"]}`},
 	"PUT /scripts/:name/published":           {object: "/scripts/x", path: "/published", body: `{"projects":["shop"]}`},
 	"PUT /images/:name/published":            {object: "/images/spare", path: "/published", body: `{"projects":["shop"]}`},
+	"POST /addresses":                        {why: makes},
+	"DELETE /addresses/:name":                {object: "/addresses/203.0.113.16"},
 	"POST /security-groups":                  {why: makes},
 	"PATCH /security-groups/:name":           {object: "/security-groups/web", body: `{"allow":[{"direction":"in","protocol":"udp"}]}`},
 	"DELETE /security-groups/:name":          {object: "/security-groups/web"},

@@ -23,6 +23,8 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 	for _, one := range [][2]string{
 		{"/nodes", `{"name":"hv9","worker":"https://hv9.example:7375","cordoned":true}`},
 		{"/projects", `{"name":"acme"}`}, {"/networks", `{"name":"spare","prefix":"10.88.0.0/24"}`},
+		{"/networks", `{"name":"lent","prefix":"10.89.0.0/24","floating":["203.0.113.16-203.0.113.31"],"floating_uplink":"ext0"}`},
+		{"/addresses", `{"network":"lent"}`},
 		{"/security-groups", `{"name":"web","rules":[{"direction":"in","protocol":"tcp"}]}`},
 		{"/tokens", `{"name":"robot","role":"viewer"}`},
 		{"/roles", `{"name":"robots","actions":["instance.read"]}`},
@@ -142,7 +144,7 @@ var oneObject = regexp.MustCompile(`/:\w+$`)
 func TestEveryObjectHasAnETag(t *testing.T) {
 	t.Parallel()
 	s, job := changeable(t)
-	names := map[string]string{"networks": "default", "security-groups": "web",
+	names := map[string]string{"networks": "default", "security-groups": "web", "addresses": "203.0.113.16",
 		"nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
 		"images": "spare", "profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",

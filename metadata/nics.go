@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ func nics(r *record) []*node {
 			prefix = network.Prefix.Masked().String()
 		}
 		value := func(name, v string) *node { return text(name, func(*record) string { return v }) }
-		all = append(all, dir(nic.MAC.String(),
+		of := dir(nic.MAC.String(),
 			value("device-number", strconv.Itoa(i)),
 			value("interface-id", stableID("eni", nic.MAC.String())),
 			text("local-hostname", hostname),
@@ -44,9 +45,23 @@ func nics(r *record) []*node {
 			value("vpc-id", stableID("vpc", nic.Network)),
 			value("vpc-ipv4-cidr-block", prefix),
 			value("vpc-ipv4-cidr-blocks", prefix),
-		))
+		)
+		if public := addrText(nic.Floating); public != "" {
+			of.nodes = append(of.nodes, dir("ipv4-associations", value(public, addrText(nic.Addr))),
+				value("public-hostname", publicName(r, nic)), value("public-ipv4s", public))
+			slices.SortFunc(of.nodes, func(a, b *node) int { return strings.Compare(a.name, b.name) })
+		}
+		all = append(all, of)
 	}
 	return all
+}
+
+// publicName returns the name of a guest that is reached at a floating address. As OpenStack's, it is that of the guest.
+func publicName(r *record, nic seedbed.GuestNIC) string {
+	if !nic.Floating.IsValid() {
+		return ""
+	}
+	return hostname(r)
 }
 
 // groupNames returns the names of a NIC's security groups, one in a line.

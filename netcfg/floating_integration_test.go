@@ -13,7 +13,9 @@ import (
 )
 
 // withFloating is a node whose guest sb1 has a floating address, and which lends more.
-func withFloating(t *testing.T, kind seedbed.NetworkKind, bridgeNF string) (m *Manager, log *lines, s lists, w, g1, g2, g3 *netnstest.Namespace) {
+func withFloating(
+	t *testing.T, kind seedbed.NetworkKind, bridgeNF string,
+) (m *Manager, log *lines, s lists, w, g1, g2, g3 *netnstest.Namespace) {
 	t.Helper()
 	if key := "net/bridge/bridge-nf-call-iptables"; bridgeNF == "1" || exists("/proc/sys/"+key) {
 		withOption(t, key, bridgeNF)

@@ -139,7 +139,8 @@ func forwardChain() chain {
 
 // floatingTarget looks up the address that a packet is sent to, and loads what the map has.
 func floatingTarget(set string) exprs {
-	return exprs{load(expr.PayloadBaseNetworkHeader, 1, 16, 4), &expr.Lookup{SourceRegister: 1, SetName: set, DestRegister: 1, IsDestRegSet: true}}
+	return exprs{load(expr.PayloadBaseNetworkHeader, 1, 16, 4),
+		&expr.Lookup{SourceRegister: 1, SetName: set, DestRegister: 1, IsDestRegSet: true}}
 }
 
 // toForwards send what a guest of a network that reaches outside sends to the node, but not to its own gateway, and what

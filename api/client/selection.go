@@ -33,6 +33,11 @@ func (c *Client) ListSecurityGroups(ctx context.Context, s Selection) ([]seedbed
 	return selected[seedbed.SecurityGroup](ctx, c, "/security-groups", s)
 }
 
+// ListAddresses lists the floating addresses, as s selects them. It reads them page by page.
+func (c *Client) ListAddresses(ctx context.Context, s Selection) ([]seedbed.FloatingAddress, error) {
+	return selected[seedbed.FloatingAddress](ctx, c, "/addresses", s)
+}
+
 // ListLeases lists the DHCP leases, as s selects them. It reads them page by page.
 func (c *Client) ListLeases(ctx context.Context, s Selection) ([]seedbed.Lease, error) {
 	return selected[seedbed.Lease](ctx, c, "/leases", s)

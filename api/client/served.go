@@ -78,6 +78,21 @@ func (c *Client) ChangeNetwork(ctx context.Context, name string, change wire.Net
 	return patch[seedbed.Network](ctx, c, at("/networks", name), change)
 }
 
+// AllocateAddress allocates a floating address, and returns it.
+func (c *Client) AllocateAddress(ctx context.Context, r wire.AddressRequest) (seedbed.FloatingAddress, error) {
+	return post[seedbed.FloatingAddress](ctx, c, "/addresses", r)
+}
+
+// Address returns a floating address, or seedbed.ErrNotFound.
+func (c *Client) Address(ctx context.Context, addr string) (seedbed.FloatingAddress, error) {
+	return get[seedbed.FloatingAddress](ctx, c, at("/addresses", addr), nil)
+}
+
+// ReleaseAddress gives a floating address back. It returns seedbed.ErrInUse if an instance has it.
+func (c *Client) ReleaseAddress(ctx context.Context, addr string) error {
+	return c.remove(ctx, at("/addresses", addr))
+}
+
 // CreateSecurityGroup makes a security group, and returns it.
 func (c *Client) CreateSecurityGroup(ctx context.Context, r wire.SecurityGroupRequest) (seedbed.SecurityGroup, error) {
 	return post[seedbed.SecurityGroup](ctx, c, "/security-groups", r)

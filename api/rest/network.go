@@ -43,6 +43,9 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if n.Kind == seedbed.NetworkBridged {
 		confines.Kind = &n.Kind
 	}
+	if n.FloatingUplink != "" {
+		confines.FloatingUplink = &n.FloatingUplink
+	}
 	if err := protects(server.CallerOf(c), confines, req.Bridge); err != nil {
 		return err
 	}
@@ -89,10 +92,10 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	return n, n.Check()
 }
 
-// protects refuses the name of a bridge, a network bridged to another, and a change of how a network identifies and
+// protects refuses the name of a bridge, a network bridged to another, floating addresses, and a change of how a network identifies and
 // confines guests, unless the caller may decide that.
 func protects(who server.Caller, change wire.NetworkChange, bridge string) error {
-	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged
+	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged || change.Floating != nil || change.FloatingUplink != nil
 	if bridge == "" && !opens && change.Identity == nil && change.Allow == nil || who.Home && who.Project != seedbed.DefaultProject {
 		return nil
 	}
@@ -248,6 +251,72 @@ func (r *router) removeNetwork(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if err := r.Store.DeleteNetwork(ctx, n, server.IfMatch(c, server.ContentTag[seedbed.Network])); err != nil {
+		return err
+	}
+	c.Status(fiber.StatusNoContent)
+	return nil
+}
+
+const floatingAddress = "floating address"
+
+func (r *router) addresses() listing[seedbed.FloatingAddress] {
+	return listing[seedbed.FloatingAddress]{
+		kind: floatingAddress, place: func(a seedbed.FloatingAddress) string { return a.Addr.String() },
+		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.FloatingAddress, error) {
+			in, err := server.ScopeOf(c)
+			if err != nil {
+				return nil, err
+			}
+			return r.Store.FloatingAddresses(ctx, in)
+		},
+	}
+}
+
+func (r *router) newAddress(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.AddressRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	who := server.CallerOf(c)
+	network, err := r.Sees(ctx, who, seedbed.PublishedNetwork, req.Network)
+	if err != nil {
+		return err
+	}
+	a, err := r.Store.AllocateFloating(ctx, seedbed.FloatingAddress{Addr: req.Addr, Network: network, Project: who.Project,
+		Description: req.Description})
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/addresses/"+a.Addr.String(), a)
+}
+
+// addressNamed returns the floating address of the caller's project that the path names.
+func (r *router) addressNamed(ctx context.Context, who server.Caller, text string) (seedbed.FloatingAddress, error) {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return seedbed.FloatingAddress{}, server.Invalid("%q is not an address: expected one such as 203.0.113.16", seedbed.Clip(text))
+	}
+	a, err := r.Store.FloatingAddress(ctx, addr)
+	if err == nil && !who.Scope().Sees(a.Project) {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "floating address %s is not allocated", addr)
+	}
+	return a, err
+}
+
+func (r *router) address(ctx context.Context, c *fiber.Ctx) error {
+	a, err := r.addressNamed(ctx, server.CallerOf(c), c.Params("name"))
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(a), a)
+}
+
+func (r *router) releaseAddress(ctx context.Context, c *fiber.Ctx) error {
+	a, err := r.addressNamed(ctx, server.CallerOf(c), c.Params("name"))
+	if err != nil {
+		return err
+	}
+	if err := r.Store.ReleaseFloating(ctx, a.Addr, server.IfMatch(c, server.ContentTag[seedbed.FloatingAddress])); err != nil {
 		return err
 	}
 	c.Status(fiber.StatusNoContent)

@@ -26,6 +26,11 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 	}
+	if req.Floating != nil {
+		if err := server.CallerOf(c).Need(seedbed.ActionAddressManage); err != nil {
+			return err
+		}
+	}
 	var err error
 	var spot *seedbed.Spot
 	if req.Spot != nil && string(req.Spot) != "null" {
@@ -67,25 +72,25 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, server.InstanceTag(i), i)
 }
 
-// changeNICs sets the security groups and forwards of the NICs that the request is about.
+// changeNICs sets the security groups, forwards and floating addresses of the NICs that the request is about.
 func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
-	forwards := len(req.Forward) > 0 || len(req.Unforward) > 0
+	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil
 	switch {
-	case req.SecurityGroups == nil && !forwards && req.NIC == nil:
+	case req.SecurityGroups == nil && !one && req.NIC == nil:
 		return nil
-	case req.SecurityGroups == nil && !forwards:
-		return server.Invalid("nic is only given with security_groups, forward or unforward")
+	case req.SecurityGroups == nil && !one:
+		return server.Invalid("nic is only given with security_groups, forward, unforward or floating")
 	case req.NIC != nil && (*req.NIC < 0 || *req.NIC >= len(i.NICs)):
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: it has %d", i.Name, *req.NIC, len(i.NICs))
-	case forwards && len(i.NICs) == 0:
-		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC to which a forward could go", i.Name)
+	case one && len(i.NICs) == 0:
+		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC", i.Name)
 	}
 	for n := range i.NICs {
 		if req.SecurityGroups != nil && (req.NIC == nil || *req.NIC == n) {
 			i.NICs[n].Groups = seedbed.QualifiedAll(i.Project, *req.SecurityGroups)
 		}
 	}
-	if !forwards {
+	if !one {
 		return nil
 	}
 	nic := &i.NICs[0]
@@ -100,6 +105,9 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 		nic.Forwards = slices.Concat(nic.Forwards[:at], nic.Forwards[at+1:])
 	}
 	nic.Forwards = slices.Concat(nic.Forwards, req.Forward)
+	if req.Floating != nil {
+		nic.Floating = *req.Floating
+	}
 	return nil
 }
 

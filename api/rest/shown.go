@@ -25,6 +25,8 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 		return r.shownObject(ctx, who, parts)
 	case "networks":
 		return shownUsed(ctx, r, who, seedbed.PublishedNetwork, name, r.Store.Network)
+	case "addresses":
+		return r.addressNamed(ctx, who, name)
 	case "security-groups":
 		return shownOwned(ctx, who, securityGroup, name, r.Store.SecurityGroup)
 	case "nodes":

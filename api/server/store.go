@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"io"
+	"net/netip"
 	"time"
 
 	"seedbed"
@@ -196,9 +197,13 @@ type Site interface {
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)
-	// NetworkLeases returns the addresses of a network that the instances of a scope have.
+	// NetworkLeases and Forwards return the addresses and forwards of a network that the instances of a scope have.
 	NetworkLeases(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error)
-	// Forwards returns the forwards into a network to the instances of a scope.
+	// The floating addresses that networks lend, and projects have.
+	AllocateFloating(ctx context.Context, a seedbed.FloatingAddress) (seedbed.FloatingAddress, error)
+	FloatingAddresses(ctx context.Context, in seedbed.Scope) ([]seedbed.FloatingAddress, error)
+	FloatingAddress(ctx context.Context, addr netip.Addr) (seedbed.FloatingAddress, error)
+	ReleaseFloating(ctx context.Context, addr netip.Addr, checks ...func(seedbed.FloatingAddress) error) error
 	Forwards(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.ForwardTo, error)
 	// DeleteNetwork removes a network that nothing uses; otherwise it returns seedbed.ErrInUse.
 	DeleteNetwork(ctx context.Context, name string, checks ...func(seedbed.Network) error) error

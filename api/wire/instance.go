@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"net/netip"
 	"time"
 
 	"seedbed"
@@ -93,7 +94,9 @@ type InstanceChange struct {
 	// Forward adds forwards to the NIC with the index NIC, the first by default, and Unforward removes some.
 	Forward   []seedbed.Forward `json:"forward,omitempty"`
 	Unforward []seedbed.Listen  `json:"unforward,omitempty"`
-	NIC       *int              `json:"nic,omitempty"`
+	// Floating is the floating address of the NIC with the index NIC, the first by default. The zero Addr takes it away.
+	Floating *netip.Addr `json:"floating,omitempty"`
+	NIC      *int        `json:"nic,omitempty"`
 	// UserData says whether the instance's user-data follows its profile's.
 	UserData seedbed.Follow `json:"userdata,omitempty"`
 }

@@ -60,6 +60,15 @@ type MaintenanceRequest struct {
 	NotAfter    time.Time `json:"not_after,omitzero"`
 }
 
+// AddressRequest allocates a floating address.
+type AddressRequest struct {
+	// Network lends it.
+	Network string `json:"network"`
+	// Addr is the one that is asked for. Without it, it is the lowest that is free.
+	Addr        netip.Addr `json:"addr,omitzero"`
+	Description string     `json:"description,omitempty"`
+}
+
 // SecurityGroupRequest creates a security group. Its rules may name groups without the project.
 type SecurityGroupRequest struct {
 	Name        string                 `json:"name"`
@@ -106,7 +115,10 @@ type NetworkChange struct {
 	DHCP        *bool                `json:"dhcp,omitempty"`
 	Description *string              `json:"description,omitempty"`
 	Range       *seedbed.AddrRange   `json:"range,omitempty"`
-	Kept        *[]seedbed.AddrRange `json:"kept,omitempty"`
+	// Floating and FloatingUplink replace the addresses that it lends.
+	Floating       *[]seedbed.AddrRange `json:"floating,omitempty"`
+	FloatingUplink *string              `json:"floating_uplink,omitempty"`
+	Kept           *[]seedbed.AddrRange `json:"kept,omitempty"`
 	// Reserve adds reservations, and Unreserve removes those of some MAC addresses.
 	Reserve    []seedbed.Reservation       `json:"reserve,omitempty"`
 	Unreserve  []seedbed.MAC               `json:"unreserve,omitempty"`
@@ -127,6 +139,8 @@ func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.DNS, c.DNS)
 	set(&n.DHCP, c.DHCP)
 	set(&n.Description, c.Description)
+	set(&n.Floating, c.Floating)
+	set(&n.FloatingUplink, c.FloatingUplink)
 	set(&n.Range, c.Range)
 	set(&n.Kept, c.Kept)
 	set(&n.MTU, c.MTU)

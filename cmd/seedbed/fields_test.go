@@ -62,7 +62,7 @@ var requests = []struct {
 	{wire.InstanceChange{}, map[string]string{
 		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot", "protected": "vm protect",
 		"security_groups": "vm security-groups", "nic": "vm security-groups --nic and network forward --nic",
-		"forward": "network forward add", "unforward": "network forward remove",
+		"floating": "address associate and disassociate", "forward": "network forward add", "unforward": "network forward remove",
 		"userdata": "no command changes it after the creation",
 	}},
 	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id"}},
@@ -72,6 +72,7 @@ var requests = []struct {
 	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon"}},
 	{wire.MaintenanceRequest{}, nil},
 	{wire.NetworkChange{}, map[string]string{"reserve": "network reserve", "unreserve": "network unreserve"}},
+	{wire.AddressRequest{}, map[string]string{"network": argument}},
 	{wire.SecurityGroupRequest{}, map[string]string{"name": argument, "rules": argument}},
 	{wire.SecurityGroupChange{}, map[string]string{
 		"description": "seedbed.SecurityGroup", "rules": "security-group allow and revoke", "allow": "security-group allow",

@@ -96,7 +96,7 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 		n[kind] = seedbed.Qualified(project, kind+suffix)
 	}
 	n["held-of"] = seedbed.Qualified(project, n["held"])
-	in := " --project " + project
+	in, lent := " --project "+project, netip.MustParseAddr("203.0.113."+suffix)
 	disk := filepath.Join(c.dir, "disk")
 	for _, image := range []string{n["image"], n["held"]} {
 		c.must(t, "image add "+image+" "+disk+in)
@@ -104,7 +104,12 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	if _, err := c.world.db.CreateNetwork(t.Context(), seedbed.Network{
 		Name: n["network"], Bridge: "br" + suffix, MAC: seedbed.NewMAC(), NAT: true, DHCP: true,
 		Prefix: netip.MustParsePrefix("10.9." + suffix + ".0/24"), Gateway: netip.MustParseAddr("10.9." + suffix + ".1"),
+		NetworkOptions: seedbed.NetworkOptions{Floating: []seedbed.AddrRange{{First: lent, Last: lent}}, FloatingUplink: "ext0"},
 	}); err != nil {
+		t.Fatal(err)
+	}
+	n["address"] = lent.String()
+	if _, err := c.world.db.AllocateFloating(t.Context(), seedbed.FloatingAddress{Network: n["network"], Project: project}); err != nil {
 		t.Fatal(err)
 	}
 	c.must(t, "security-group add securitygroup"+suffix+" in tcp"+in)

@@ -31,6 +31,10 @@ var (
 	SecurityGroups = listed(func(c *client.Client, ctx context.Context) ([]seedbed.SecurityGroup, error) {
 		return c.ListSecurityGroups(ctx, client.Selection{})
 	}, func(g seedbed.SecurityGroup) string { return g.Name })
+	// Addresses are the floating addresses.
+	Addresses = listed(func(c *client.Client, ctx context.Context) ([]seedbed.FloatingAddress, error) {
+		return c.ListAddresses(ctx, client.Selection{})
+	}, func(a seedbed.FloatingAddress) string { return a.Addr.String() })
 	Nodes     = listed((*client.Client).Nodes, func(n seedbed.NodeStatus) string { return n.Name })
 	endpoints = listed((*client.Client).Endpoints, func(e seedbed.Endpoint) string { return e.Name })
 	projects  = listed((*client.Client).Projects, func(p seedbed.Project) string { return p.Name })

@@ -12,8 +12,8 @@ import (
 	"seedbed/internal/lab"
 )
 
-// TestDebianKernel runs tests of bridged networks, security groups and forwards in a machine with Debian's own kernel. It
-// has VLANs, and refuses rules that a newer one takes.
+// TestDebianKernel runs tests of bridged networks, security groups, forwards and floating addresses in a machine with Debian's
+// own kernel. It has VLANs, and refuses rules that a newer one takes.
 func TestDebianKernel(t *testing.T) {
 	own := filepath.Join(lab.Dir(t), "netcfg.test")
 	build := exec.Command("go", "test", "-c", "-tags", "integration", "-o", own, "./netcfg")
@@ -27,9 +27,9 @@ func TestDebianKernel(t *testing.T) {
 	// Of the tests of groups, one of each kind of rule: they wait for what does not come.
 	const some = "^(a_bridge|an_interface|a_VLAN|nothing|members_of_groups|fragments|IPv6|nat$)"
 	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
-		" -test.run '^(TestBridged|TestGroups|TestForwards)$/"+some+"' -test.v")
+		" -test.run '^(TestBridged|TestGroups|TestForwards|TestFloating)$/"+some+"' -test.v")
 	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 || strings.Count(console, "--- PASS: TestGroups/") != 4 ||
-		strings.Count(console, "--- PASS: TestForwards/nat") != 1 {
+		strings.Count(console, "--- PASS: TestForwards/nat") != 1 || strings.Count(console, "--- PASS: TestFloating/nat") != 1 {
 		t.Fatal(console)
 	}
 }

@@ -156,6 +156,7 @@ func TestGuest(t *testing.T) {
 
 	inGroups(t, s, host, vm)
 	forwarded(t, s, host, vm, gateway)
+	floating(t, s, host, vm)
 	reportsAgain(t, s, vm)
 	removeInstance(t, s, "guest1")
 	for _, name := range s.Domains() {

@@ -128,6 +128,30 @@ func forwarded(t *testing.T, s *lab.Stack, h *lab.Host, vm seedbed.Instance, nod
 	}
 }
 
+// floating reaches a guest's SSH at a floating address, which the node has on its own loopback interface.
+func floating(t *testing.T, s *lab.Stack, h *lab.Host, vm seedbed.Instance) {
+	t.Helper()
+	const addr = "203.0.113.16"
+	for _, step := range []struct {
+		args    string
+		answers bool
+	}{
+		{"network set default --floating " + addr + " --floating-uplink lo", false},
+		{"address allocate default", false},
+		{"address associate " + addr + " " + vm.Name, true},
+		{"address disassociate " + addr + " -y", false},
+		{"address release " + addr + " -y", false},
+	} {
+		if out, stderr, status := s.CLI(strings.Fields(step.args)...); status != 0 {
+			t.Fatalf("seedbed %s: status %d: %s%s", step.args, status, out, stderr)
+		}
+		lab.Await(t, lab.Patience, fmt.Sprintf("%s: an answer: %t", step.args, step.answers), func() bool {
+			out, _ := h.Try("timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+addr+"/22 && head -c 4 <&3")
+			return (out == "SSH-") == step.answers
+		})
+	}
+}
+
 const onWire = `#cloud-config
 runcmd:
   - [sh, -c, 'ip -4 -o addr show scope global | sed "s/^/SEEDBED addr /" >/dev/console']

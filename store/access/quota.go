@@ -46,6 +46,11 @@ func SecurityGroups() Kind {
 	return Kind{"security groups", `SELECT COUNT(*) FROM security_group WHERE ` + inProject, func(seedbed.ObjectQuota) int64 { return 0 }}
 }
 
+// FloatingAddresses is the kind of floating addresses, which no quota bounds.
+func FloatingAddresses() Kind {
+	return Kind{"floating addresses", `SELECT COUNT(*) FROM floating_address WHERE project = $1`, func(seedbed.ObjectQuota) int64 { return 0 }}
+}
+
 // inProject is the condition that an object with a qualified name is in the project $1.
 const inProject = `CASE WHEN CAST($1 AS text) = '` + seedbed.DefaultProject + `'
 	THEN name NOT LIKE '%/%' ELSE name LIKE CAST($1 AS text) || '/%' END`

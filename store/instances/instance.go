@@ -51,7 +51,7 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
 		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups),
-			sqldb.ToJSON(&n.Forwards)); err == nil {
+			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating)); err == nil {
 			if len(n.Groups) == 0 {
 				n.Groups = nil
 			}
@@ -61,7 +61,8 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 			at[id].NICs = append(at[id].NICs, n)
 		}
 		return n, err
-	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups, forwards FROM nic`+ofThem, args...)
+	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups, forwards,
+		COALESCE(floating, '') FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -115,17 +115,25 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q is the same VLAN of uplink %s as network %q: use that one",
 				n.Name, n.Uplink, other.Name)
 		}
+		if other.Name != n.Name && n.FloatingOverlaps(other) {
+			return seedbed.Errorf(seedbed.ErrConflict, "floating addresses of network %q are addresses of %s as well: choose others",
+				n.Name, otherNetwork(ctx, other))
+		}
 		if other.Name == n.Name || !n.OverlapsOutside(other) {
 			continue
 		}
-		by := "a network of another project"
-		if len(told(ctx, other.Name)) > 0 {
-			by = fmt.Sprintf("network %q (%s)", other.Name, other.Prefix)
-		}
 		return seedbed.Errorf(seedbed.ErrConflict, "prefix %s of network %q overlaps that of %s, and both reach other networks, from where "+
-			"answers could not be told apart: choose another prefix, or the kind isolated", n.Prefix, n.Name, by)
+			"answers could not be told apart: choose another prefix, or the kind isolated", n.Prefix, n.Name, otherNetwork(ctx, other))
 	}
 	return nil
+}
+
+// otherNetwork names a network as far as who asks for the change may learn of it.
+func otherNetwork(ctx context.Context, n seedbed.Network) string {
+	if len(told(ctx, n.Name)) > 0 {
+		return fmt.Sprintf("network %q (%s)", n.Name, n.Prefix)
+	}
+	return "a network of another project"
 }
 
 // Network returns the network called name.
@@ -194,7 +202,7 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			n.Identity == was.Identity && n.Allow == was.Allow {
 			return sqldb.ErrUnchanged
 		}
-		if n.Kind != was.Kind {
+		if n.Kind != was.Kind || !slices.Equal(n.Floating, was.Floating) {
 			if _, err := holdNetworks(ctx, tx, seedbed.DefaultProject); err != nil {
 				return err
 			}
@@ -202,6 +210,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 				return err
 			}
 			if err := closedTo(ctx, tx, n); err != nil {
+				return err
+			}
+			if err := lent(ctx, tx, n); err != nil {
 				return err
 			}
 		}
@@ -235,6 +246,7 @@ var networkUsers = []catalogue.UserKind{
 	{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name FROM nic
 		JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 ORDER BY full_name`},
 	{What: "profile", Query: `SELECT '', name FROM profile WHERE network = $1 ORDER BY name`},
+	{What: "floating address", Query: `SELECT project, addr FROM floating_address WHERE network = $1 ORDER BY addr`},
 	{What: "network template", Query: `SELECT DISTINCT '', t.name FROM network_template_net n
 		JOIN network_template t ON t.id = n.template WHERE n.vni = $1 ORDER BY t.name`},
 }

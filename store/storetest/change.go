@@ -16,6 +16,8 @@ var changeCases = map[string]func(*bench){
 	"reservations":                testReservations,
 	"forwards":                    testForwards,
 	"forward race":                testForwardRace,
+	"floating addresses":          testFloating,
+	"floating race":               testFloatingRace,
 }
 
 func (b *bench) addNetwork(template, vni string, again bool) error {
@@ -273,4 +275,115 @@ func testReservations(b *bench) {
 	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("second")))(b).NICs[0].Addr, addr("10.99.0.2"))
 	b.equal(get(create("fourth", newMAC(), netip.Addr{}))(b), "10.99.0.4")
 	b.equal(get(create("fifth", newMAC(), netip.Addr{}))(b), "10.99.0.6")
+}
+
+// lend has the network "default" lend some addresses.
+func (b *bench) lend(ranges ...string) error {
+	_, err := b.ChangeNetwork(context.Background(), "default", func(n *seedbed.Network) error {
+		n.Floating, n.FloatingUplink = nil, ""
+		for _, text := range ranges {
+			r, err := seedbed.ParseAddrRange(text)
+			if err != nil {
+				return err
+			}
+			n.Floating, n.FloatingUplink = append(n.Floating, r), "ext0"
+		}
+		return nil
+	})
+	return err
+}
+
+// floats gives the first NIC of an instance a floating address.
+func (b *bench) floats(name seedbed.InstanceName, addr string) error {
+	_, err := b.ChangeInstance(context.Background(), name, func(i *seedbed.Instance) error {
+		if i.NICs[0].Floating = (netip.Addr{}); addr != "" {
+			i.NICs[0].Floating = netip.MustParseAddr(addr)
+		}
+		return nil
+	}, func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g })
+	return err
+}
+
+// Floating addresses are lent by a network, allocated to a project, and of one NIC at a time.
+func testFloating(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.project("acme")
+	allocate := func(project, addr string) (string, error) {
+		a := seedbed.FloatingAddress{Network: "default", Project: project, Description: "the shop"}
+		if addr != "" {
+			a.Addr = netip.MustParseAddr(addr)
+		}
+		made, err := b.AllocateFloating(ctx, a)
+		return made.Addr.String(), err
+	}
+	_, err := allocate("default", "")
+	b.want(err, seedbed.ErrInvalid, `network "default" lends no floating addresses`)
+	b.must(b.lend("203.0.113.1-203.0.113.2", "198.51.100.7"))
+	b.equal(get(allocate("acme", "203.0.113.2"))(b), "203.0.113.2")
+	b.equal(get(allocate("default", ""))(b), "203.0.113.1")
+	b.equal(get(allocate("default", ""))(b), "198.51.100.7")
+	_, err = allocate("acme", "")
+	b.want(err, seedbed.ErrFull, "all of 203.0.113.1-203.0.113.2, 198.51.100.7 are allocated")
+	_, err = allocate("acme", "203.0.113.2")
+	b.want(err, seedbed.ErrExists, "203.0.113.2 is allocated already")
+	_, err = allocate("acme", "203.0.113.3")
+	b.want(err, seedbed.ErrInvalid, "does not lend the address 203.0.113.3")
+	_, err = allocate("none", "")
+	b.want(err, seedbed.ErrInvalid, `project "none"`)
+
+	get(b.Accept(ctx, createOf("web1")))(b)
+	get(b.Accept(ctx, inProject("acme", "web2")))(b)
+	web1, web2 := seedbed.InDefault("web1"), seedbed.Named("acme", "web2")
+	b.must(b.floats(web1, "203.0.113.1"))
+	b.equal(get(b.InstanceByName(ctx, web1))(b).NICs[0].Floating.String(), "203.0.113.1")
+	a := get(b.FloatingAddress(ctx, netip.MustParseAddr("203.0.113.1")))(b)
+	b.equal([]any{a.Network, a.Project, a.Instance, a.NIC, a.Description}, []any{"default", "default", "web1", 0, "the shop"})
+	b.equal(len(get(b.FloatingAddresses(ctx, seedbed.AllProjects()))(b)), 3)
+	b.equal(len(get(b.FloatingAddresses(ctx, seedbed.InProject("acme")))(b)), 1)
+	b.want(b.floats(web2, "203.0.113.1"), seedbed.ErrInvalid, "is not allocated") // to its project
+	b.want(b.floats(web2, "203.0.113.9"), seedbed.ErrInvalid, "is not allocated")
+	get(b.Accept(ctx, createOf("web3")))(b)
+	b.want(b.floats(seedbed.InDefault("web3"), "203.0.113.1"), seedbed.ErrInUse, "belongs to instance web1")
+	b.want(b.ReleaseFloating(ctx, a.Addr), seedbed.ErrInUse, "belongs to NIC 0 of instance web1")
+	b.want(b.lend("203.0.113.1"), seedbed.ErrInUse, "is allocated: release it first")
+	b.want(b.lend(), seedbed.ErrInUse, "is allocated: release it first")
+	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "floating address 203.0.113.2")
+
+	b.must(b.floats(web1, ""))
+	b.must(b.floats(seedbed.InDefault("web3"), "203.0.113.1"))
+	b.must(b.floats(seedbed.InDefault("web3"), ""))
+	b.must(b.ReleaseFloating(ctx, a.Addr))
+	b.want(b.ReleaseFloating(ctx, a.Addr), seedbed.ErrNotFound, "203.0.113.1 is not allocated")
+	b.equal(get(allocate("acme", ""))(b), "203.0.113.1")
+
+	other := seedbed.Network{Name: "lent", Bridge: "lent0", MAC: newMAC(), Prefix: netip.MustParsePrefix("10.60.0.0/24"),
+		Gateway: netip.MustParseAddr("10.60.0.1")}
+	other.Floating, other.FloatingUplink = []seedbed.AddrRange{{First: a.Addr, Last: a.Addr}}, "ext0"
+	_, err = b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, `floating addresses of network "lent" are addresses of network "default"`)
+	inside := netip.MustParseAddr("10.99.0.50")
+	other.Floating = []seedbed.AddrRange{{First: inside, Last: inside}}
+	_, err = b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, `floating addresses of network "lent" are addresses of network "default"`)
+}
+
+// Of projects that allocate at once, each gets an address of its own.
+func testFloatingRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.must(b.lend("203.0.113.1-203.0.113.8"))
+	made := make([]netip.Addr, 8)
+	each(len(made), func(i int) {
+		a, err := b.turn().AllocateFloating(ctx, seedbed.FloatingAddress{Network: "default", Project: "default"})
+		if err != nil {
+			b.Error(err)
+		}
+		made[i] = a.Addr
+	})
+	seen := map[netip.Addr]bool{}
+	for _, a := range made {
+		seen[a] = true
+	}
+	b.equal(len(seen), len(made))
 }

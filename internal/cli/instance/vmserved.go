@@ -106,6 +106,9 @@ immediately, even while it runs. Connections that were allowed go on.`,
 // forwarded returns the ports of the node that go to a NIC, as the end of its line.
 func forwarded(n seedbed.NIC) string {
 	var all strings.Builder
+	if n.Floating.IsValid() {
+		fmt.Fprintf(&all, ", reached at %s", n.Floating)
+	}
 	for _, f := range n.Forwards {
 		fmt.Fprintf(&all, ", %s to port %s", f.Listen, seedbed.Span{First: f.Port, Last: f.Port + f.Listen.Last - f.Listen.First})
 	}

@@ -1,0 +1,94 @@
+package network
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/api/wire"
+	"seedbed/internal/cli"
+)
+
+// AddressCommand returns the command address with its subcommands.
+func AddressCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "address", Aliases: []string{"addresses"},
+		Short: "Manage floating addresses, by which other hosts reach instances"})
+	r := cli.Resource[seedbed.FloatingAddress]{
+		Project: func(f seedbed.FloatingAddress) string { return f.Project },
+		Some:    cli.Selected((*client.Client).ListAddresses),
+		None:    "no floating addresses yet: seedbed address allocate NETWORK",
+		Head:    []string{"address", "network", "instance", "nic", "description"},
+		Row: func(f seedbed.FloatingAddress) []string {
+			return []string{f.Addr.String(), f.Network, f.Instance, cli.When(f.Instance != "", strconv.Itoa(f.NIC)), f.Description}
+		},
+		One: cli.Named((*client.Client).Address),
+		Pairs: func(a *cli.App, f seedbed.FloatingAddress) [][2]string {
+			return [][2]string{{"address", f.Addr.String()}, {"network", f.Network}, {"project", f.Project}, {"instance", f.Instance},
+				{"nic", cli.When(f.Instance != "", strconv.Itoa(f.NIC))}, {"description", f.Description}, {"created", a.Moment(f.Created)}}
+		},
+	}
+	c.AddCommand(allocate(a), r.List(a, "list", "List floating addresses"), r.Show(a, "show ADDRESS", "Show a floating address"),
+		associate(a), disassociate(a),
+		a.Removal("release ADDRESS", "Give a floating address back", "Release floating address %s",
+			func(ctx context.Context, api *client.Client, args []string) (string, error) {
+				return cli.Done(api.ReleaseAddress(ctx, args[0]), "Released %s.", args[0])
+			}, cli.Addresses))
+	return c
+}
+
+func allocate(a *cli.App) *cobra.Command {
+	var r wire.AddressRequest
+	c := &cobra.Command{
+		Use: "allocate NETWORK", Short: "Allocate a floating address",
+		Long: `Allocate a floating address of those that a network lends (seedbed network set NETWORK
+--floating). The project has it until it is released.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r.Network = args[0]
+			f, err := api.AllocateAddress(ctx, r)
+			return a.Tell(err, f, "Allocated %s.", f.Addr)
+		}),
+		ValidArgsFunction: a.Completion(cli.Networks),
+	}
+	a.Fill(c, &r, cli.Flag{Field: "addr", Name: "address", Usage: "this `ADDRESS` (default: the lowest that is free)"},
+		cli.Flag{Field: "description", Usage: "description as `TEXT`"})
+	return c
+}
+
+func associate(a *cli.App) *cobra.Command {
+	var nic int
+	c := &cobra.Command{
+		Use: "associate ADDRESS VM", Short: "Give an instance a floating address",
+		Long: `Give an instance a floating address: other hosts reach it there, and see it under that
+address. The NIC must be in the network that lends it. What its security groups allow comes
+in. The change takes effect immediately.`,
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			f, err := api.Address(ctx, args[0])
+			if err == nil {
+				_, err = api.ChangeInstance(ctx, args[1], wire.InstanceChange{Floating: &f.Addr, NIC: &nic})
+			}
+			return cli.Done(err, "%s is reached at %s now.", args[1], args[0])
+		}),
+		ValidArgsFunction: a.Completion(cli.Addresses, cli.Instances),
+	}
+	c.Flags().IntVar(&nic, "nic", 0, "give it to the NIC with the index `N`, the first being 0")
+	return c
+}
+
+func disassociate(a *cli.App) *cobra.Command {
+	return a.Removal("disassociate ADDRESS", "Take a floating address from its instance", "Take floating address %s from its instance",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			f, err := api.Address(ctx, args[0])
+			if err != nil {
+				return "", err
+			}
+			if f.Instance == "" {
+				return "", seedbed.Errorf(seedbed.ErrConflict, "no instance has %s", args[0])
+			}
+			_, err = api.ChangeInstance(ctx, seedbed.ParseInstanceName(f.Instance).Name, wire.InstanceChange{Floating: new(netip.Addr), NIC: &f.NIC})
+			return cli.Done(err, "Took %s from %s.", args[0], f.Instance)
+		}, cli.Addresses)
+}

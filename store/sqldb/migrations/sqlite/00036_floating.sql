@@ -1,0 +1,16 @@
+-- Floating addresses: what networks lend to projects, and the NICs that have them.
+
+-- +goose Up
+CREATE TABLE floating_address (
+    addr        text NOT NULL PRIMARY KEY,
+    network     text NOT NULL,
+    project     text NOT NULL,
+    description text NOT NULL,
+    created     integer NOT NULL
+) STRICT;
+CREATE INDEX floating_address_network ON floating_address (network);
+CREATE INDEX floating_address_project ON floating_address (project);
+ALTER TABLE nic ADD COLUMN floating text;
+CREATE UNIQUE INDEX nic_floating ON nic (floating) WHERE floating IS NOT NULL;
+
+UPDATE version SET schema = 36, min_program = 36;

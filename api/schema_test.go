@@ -28,7 +28,7 @@ var (
 		"SecurityGroupChange": wire.SecurityGroupChange{}, "SecurityGroup": seedbed.SecurityGroup{}, "SecurityRule": seedbed.SecurityRule{},
 		"NetworkLease": seedbed.NetworkLease{}, "Forward": seedbed.Forward{}, "FloatingAddress": seedbed.FloatingAddress{},
 		"AddressRequest": wire.AddressRequest{},
-		"Reservation": seedbed.Reservation{}, "ForwardTo": seedbed.ForwardTo{}, "NodeChange": wire.NodeChange{},
+		"Reservation":    seedbed.Reservation{}, "ForwardTo": seedbed.ForwardTo{}, "NodeChange": wire.NodeChange{},
 		"NodeRequest": wire.NodeRequest{}, "PlanRequest": wire.PlanRequest{}, "PowerRequest": wire.PowerRequest{},
 		"ProfileRequest": seedbed.Profile{},
 		"RebuildRequest": wire.RebuildRequest{}, "Replay": wire.ReplayRequest{}, "ResizeRequest": wire.ResizeRequest{},

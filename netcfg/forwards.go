@@ -196,7 +196,7 @@ func announce(l link, a netip.Addr) error {
 	to := &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_ARP), Ifindex: int(l.index), Halen: 6,
 		Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}
 	time.AfterFunc(announceInterval, func() {
-		unix.Sendto(fd, b, 0, to) // the interface may be gone
+		_ = unix.Sendto(fd, b, 0, to) // the interface may be gone
 		unix.Close(fd)
 	})
 	if err := unix.Sendto(fd, b, 0, to); err != nil && !errors.Is(err, unix.ENETDOWN) {

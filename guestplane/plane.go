@@ -192,8 +192,10 @@ func (p *Plane) networks() (networks []seedbed.Network, names, uplinks []string)
 	defer p.mu.Unlock()
 	for _, n := range p.state.Networks {
 		names = append(names, n.Bridge)
-		if n.Uplink != "" {
-			uplinks = append(uplinks, cmp.Or(p.uplinks[n.Uplink], n.Uplink))
+		for _, name := range []string{n.Uplink, n.FloatingUplink} {
+			if name != "" {
+				uplinks = append(uplinks, cmp.Or(p.uplinks[name], name))
+			}
 		}
 		if p.leftOut[n.Name] == nil {
 			networks = append(networks, n)

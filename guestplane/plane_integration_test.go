@@ -238,6 +238,29 @@ func TestForeignBridge(t *testing.T) {
 	}
 }
 
+// TestFloatingUplink: a floating address is on its interface as soon as the node has that, also when it was replaced.
+func TestFloatingUplink(t *testing.T) {
+	p := kernelPlane(t)
+	start(t, p)
+	n, g := network0(), guest0()
+	addr := netip.MustParseAddr("203.0.113.16")
+	n.Floating, n.FloatingUplink = []seedbed.AddrRange{{First: addr, Last: addr}}, "ext0"
+	g.NICs[0].Floating = addr
+	if err := p.Apply(t.Context(), stateWith([]seedbed.Network{n}, g)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		netnstest.Run(t, "ip", "link", "add", "ext0", "type", "bridge")
+		eventually(t, func() string {
+			if out := netnstest.Run(t, "ip", "-4", "-o", "addr", "show", "dev", "ext0"); !strings.Contains(out, addr.String()+"/32") {
+				return "ext0 has " + out
+			}
+			return ""
+		})
+		netnstest.Run(t, "ip", "link", "del", "ext0")
+	}
+}
+
 // TestTakeDown: once the daemon has ended, everything goes.
 func TestTakeDown(t *testing.T) {
 	p := kernelPlane(t)

@@ -42,7 +42,7 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if m.applied == nil { // the bridges are not known yet
 		return checks
 	}
-	return append(checks, checkBridges(p)...)
+	return append(append(checks, checkBridges(p)...), m.leftFloating...)
 }
 
 func passed(name, format string, args ...any) seedbed.Check {

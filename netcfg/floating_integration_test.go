@@ -5,6 +5,7 @@ package netcfg
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,7 @@ func withFloating(
 	log = &lines{}
 	m, s = openLog(t, log), state0()
 	s.Networks[0].FloatingUplink = "ext"
+	s.Networks[0].Floating = []seedbed.AddrRange{{First: netip.MustParseAddr("198.51.100.1"), Last: netip.MustParseAddr("198.51.100.99")}}
 	s.Ports[0].Floating = netip.MustParseAddr("198.51.100.50")
 	secondNetwork(&s, kind, "10.78.0.0/24")
 	w = world(t)
@@ -132,6 +134,9 @@ func TestFloatingLeftOut(t *testing.T) {
 	ask(t, "out", g1, "198.51.100.2:9000", "198.51.100.1 mark 0")
 	s.Ports[0].Floating = netip.MustParseAddr("198.51.100.60")
 	apply(t, m, s, Options{})
+	if i := slices.IndexFunc(m.Check(t.Context()), func(c seedbed.Check) bool { return c.Name == "floating address 198.51.100.60" }); i < 0 {
+		t.Error("no check says that the address is left out")
+	}
 	if log.count("it is this node's own, on uplink") != 1 || log.count("this node has no interface ext") != 1 {
 		t.Error(log.text)
 	}

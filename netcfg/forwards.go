@@ -76,9 +76,11 @@ type floats struct {
 }
 
 // floating returns the plan without the floating addresses that are the node's own or have no interface, and what differs on
-// the interfaces. Each address that is left out is logged, once.
+// the interfaces. Why others are left out is logged once, and Check says it.
 func (m *Manager) floating(rt *route, p *plan, links map[string]link) (*plan, floats, error) {
 	f := floats{links: map[uint32]link{}}
+	var left []seedbed.Check
+	defer func() { m.leaveFloating(left) }()
 	if !p.floats() && m.applied != nil && !m.applied.floats() {
 		return p, f, nil
 	}
@@ -111,12 +113,12 @@ func (m *Manager) floating(rt *route, p *plan, links map[string]link) (*plan, fl
 		holder, held := own[addr]
 		switch {
 		case held:
-			m.leaveFloating(addr, fmt.Sprintf("it is this node's own, on %s: keep it out of the network's", holder.name))
+			left = append(left, seedbed.Check{Name: floatingCheck(addr), Detail: "it is this node's own, on " + holder.name,
+				Hint: "keep it out of those that the network lends"})
 		case !exists:
-			m.leaveFloating(addr, fmt.Sprintf("this node has no interface %s: make it, or name the node's own in network.uplinks",
-				uplinks[w.bridge]))
+			left = append(left, seedbed.Check{Name: floatingCheck(addr), Detail: "this node has no interface " + uplinks[w.bridge],
+				Hint: "make it, or name the node's own in network.uplinks"})
 		default:
-			delete(m.told, leftFloating(addr))
 			kept := slices.ContainsFunc(ours[addr], func(a address) bool { return a.index == on.index })
 			if !kept {
 				f.missing = append(f.missing, address{prefix: netip.PrefixFrom(addr, 32), label: floatingLabel, index: on.index})
@@ -132,14 +134,16 @@ func (m *Manager) floating(rt *route, p *plan, links map[string]link) (*plan, fl
 	return &out, f, nil
 }
 
-func leftFloating(a netip.Addr) string { return "floating " + a.String() }
+func floatingCheck(a netip.Addr) string { return "floating address " + a.String() }
 
-// leaveFloating logs, once, why a floating address is left out.
-func (m *Manager) leaveFloating(a netip.Addr, why string) {
-	if what := leftFloating(a); !m.told[what] {
-		m.told[what] = true
-		m.log.Error("floating address left out", "address", a, "err", why)
+// leaveFloating notes which floating addresses are left out, and logs what is new.
+func (m *Manager) leaveFloating(left []seedbed.Check) {
+	for _, c := range left {
+		if !slices.Contains(m.leftFloating, c) {
+			m.log.Error(c.Name+" left out", "err", c.Detail, "hint", c.Hint)
+		}
 	}
+	m.leftFloating = left
 }
 
 // floats reports whether a port of the plan has a floating address.

@@ -96,6 +96,8 @@ type Manager struct {
 	// this node.
 	wanted, applied *plan
 	filters         filters
+	// leftFloating are the floating addresses that are left out, and why.
+	leftFloating []seedbed.Check
 	// told holds the problems and bridges that were already logged.
 	told map[string]bool
 }

@@ -152,6 +152,14 @@ type FloatingAddress struct {
 	Created     time.Time `json:"created"`
 }
 
+// Check returns ErrInvalid unless its description is usable.
+func (a FloatingAddress) Check() error {
+	if !line(a.Description) {
+		return Errorf(ErrInvalid, "the description of a floating address is not one line of at most %d bytes", maxDescription)
+	}
+	return nil
+}
+
 // MaxProjectFloating is how many floating addresses a project may have.
 const MaxProjectFloating = 256
 

@@ -92,8 +92,8 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	return n, n.Check()
 }
 
-// protects refuses the name of a bridge, a network bridged to another, floating addresses, and a change of how a network identifies and
-// confines guests, unless the caller may decide that.
+// protects refuses the name of a bridge, a network bridged to another, floating addresses, and a change of how a network
+// identifies and confines guests, unless the caller may decide that.
 func protects(who server.Caller, change wire.NetworkChange, bridge string) error {
 	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged || change.Floating != nil || change.FloatingUplink != nil
 	if bridge == "" && !opens && change.Identity == nil && change.Allow == nil || who.Home && who.Project != seedbed.DefaultProject {

@@ -29,6 +29,9 @@ func noFloating(kind error, a netip.Addr) error {
 // free, and ErrForbidden if the project has too many.
 func (s *Store) AllocateFloating(ctx context.Context, a seedbed.FloatingAddress) (made seedbed.FloatingAddress, err error) {
 	err = s.db.Update(ctx, "allocate floating address", func(tx *sqldb.Tx) error {
+		if err := a.Check(); err != nil {
+			return err
+		}
 		made = a
 		made.Instance, made.NIC, made.Created = "", 0, sqldb.Now()
 		if _, err := access.HoldProject(ctx, tx, a.Project); err != nil {

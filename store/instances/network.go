@@ -116,7 +116,7 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 				n.Name, n.Uplink, other.Name)
 		}
 		if other.Name != n.Name && n.FloatingOverlaps(other) {
-			return seedbed.Errorf(seedbed.ErrConflict, "floating addresses of network %q are addresses of %s as well: choose others",
+			return seedbed.Errorf(seedbed.ErrConflict, "network %q would share floating addresses with %s: choose others",
 				n.Name, otherNetwork(ctx, other))
 		}
 		if other.Name == n.Name || !n.OverlapsOutside(other) {

@@ -329,6 +329,8 @@ func testFloating(b *bench) {
 	b.want(err, seedbed.ErrExists, "203.0.113.2 is allocated already")
 	_, err = allocate("acme", "203.0.113.3")
 	b.want(err, seedbed.ErrInvalid, "does not lend the address 203.0.113.3")
+	_, err = b.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "default", Project: "acme", Description: "two\nlines"})
+	b.want(err, seedbed.ErrInvalid, "is not one line")
 	_, err = allocate("none", "")
 	b.want(err, seedbed.ErrInvalid, `project "none"`)
 
@@ -361,11 +363,11 @@ func testFloating(b *bench) {
 		Gateway: netip.MustParseAddr("10.60.0.1")}
 	other.Floating, other.FloatingUplink = []seedbed.AddrRange{{First: a.Addr, Last: a.Addr}}, "ext0"
 	_, err = b.CreateNetwork(ctx, other)
-	b.want(err, seedbed.ErrConflict, `floating addresses of network "lent" are addresses of network "default"`)
+	b.want(err, seedbed.ErrConflict, `network "lent" would share floating addresses with network "default"`)
 	inside := netip.MustParseAddr("10.99.0.50")
 	other.Floating = []seedbed.AddrRange{{First: inside, Last: inside}}
 	_, err = b.CreateNetwork(ctx, other)
-	b.want(err, seedbed.ErrConflict, `floating addresses of network "lent" are addresses of network "default"`)
+	b.want(err, seedbed.ErrConflict, `network "lent" would share floating addresses with network "default"`)
 }
 
 // Of projects that allocate at once, each gets an address of its own.

@@ -5,7 +5,7 @@
 // It uses rtnetlink, nftables and sock_diag directly and does not start processes. Everything
 // happens in the network namespace of the calling thread and needs CAP_NET_ADMIN. Managed bridges
 // have the alias "seedbed:<network>@<installation>"; the tables are "bridge seedbed", "inet seedbed"
-// and "arp seedbed".
+// and "arp seedbed". On interfaces that it does not make, it has floating addresses, of the label "seedbed".
 package netcfg
 
 import (

@@ -102,6 +102,12 @@ func everything(t *testing.T, db *DB) {
 	kept := do(db.InstanceByName(ctx, seedbed.InDefault("web4")))(t)
 	do(db.Accept(ctx, seedbed.Acceptance{
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobSnapshot, Instance: kept.ID, Spec: []byte(`{"name":"before"}`)}}))(t)
+	lent := seedbed.AddrRange{First: netip.MustParseAddr("203.0.113.16"), Last: netip.MustParseAddr("203.0.113.17")}
+	do(db.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+		n.Floating, n.FloatingUplink = []seedbed.AddrRange{lent}, "ext0"
+		return nil
+	}))(t)
+	do(db.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "default", Project: seedbed.DefaultProject, Description: "ö"}))(t)
 	do(db.AddMaintenance(ctx, "node", "", seedbed.Maintenance{Code: "system-reboot", NotBefore: time.Now()}))(t)
 	do(db.CronSlot(ctx, "mappings", time.Now()))(t)
 	do(db.CreateRole(asked(ctx), seedbed.CustomRole{Name: "looker", Actions: []string{"job.*"}}))(t)

@@ -11,12 +11,12 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// ChangeInstance changes what may change of an instance without a job: its metadata options, tags,
-// spot notice and, of its NICs, the security groups, forwards and floating address. change sets these. In the same
-// transaction, on every node that serves the instance, render makes its new record from the instance and the current record.
-// A job that is about to publish the instance reads it again after its own record, so that no change is lost in either order. Both functions may be called more than once and must not block. ChangeInstance
-// returns ErrNotFound, ErrInvalid, ErrConflict for a forward whose port another has, ErrInUse for a floating address
-// that another NIC has, or the error of change.
+// ChangeInstance changes what may change of an instance without a job: its metadata options, tags, spot notice and, of its
+// NICs, the security groups, forwards and floating address. change sets these. In the same transaction, on every node that
+// serves the instance, render makes its new record from the instance and the current record. A job that is about to publish
+// the instance reads it again after its own record, so that no change is lost in either order. Both functions may be called
+// more than once and must not block. ChangeInstance returns ErrNotFound, ErrInvalid, ErrConflict for a forward whose port
+// another has, ErrInUse for a floating address that another NIC has, or the error of change.
 func (s *Store) ChangeInstance(
 	ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error,
 	render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,

@@ -107,13 +107,16 @@ type Forward struct {
 	Description string `json:"description,omitempty"`
 }
 
+// Ports returns the ports of the instance that it goes to.
+func (f Forward) Ports() Span { return Span{f.Port, f.Port + f.Listen.Last - f.Listen.First} }
+
 // Check returns ErrInvalid, which says what would be right, unless the forward is usable.
 func (f Forward) Check() error {
 	if _, err := ParseListen(f.Listen.String()); err != nil {
 		return err
 	}
 	switch count := f.Listen.Last - f.Listen.First; {
-	case f.Port == 0 || f.Port+count < f.Port:
+	case f.Port == 0 || f.Ports().Last < f.Port:
 		return Errorf(ErrInvalid, "forward %s: port %d of the instance: expected 1 to %d", f.Listen, f.Port, 65535-count)
 	case f.Listen.Protocol == "tcp" && !f.Listen.Addr.IsValid() && f.Listen.First <= sshPort && sshPort <= f.Listen.Last:
 		return Errorf(ErrInvalid, "forward %s: at port %d, nodes are administered by SSH: choose another, or name the address of a node",
@@ -170,15 +173,16 @@ func (n Network) Lends(a netip.Addr) bool {
 
 // FloatingOverlaps reports whether the networks lend the same address, or one of them an address of the other's guests.
 func (n Network) FloatingOverlaps(other Network) bool {
-	overlap := func(r AddrRange, first, last netip.Addr) bool { return !r.Last.Less(first) && !last.Less(r.First) }
 	lends := func(a, b Network) bool {
 		return slices.ContainsFunc(a.Floating, func(r AddrRange) bool {
-			return b.Kind.Outside() && overlap(r, b.Prefix.Masked().Addr(), LastAddr(b.Prefix)) ||
-				slices.ContainsFunc(b.Floating, func(o AddrRange) bool { return overlap(r, o.First, o.Last) })
+			return b.Kind.Outside() && r.Overlaps(b.addrs()) || slices.ContainsFunc(b.Floating, r.Overlaps)
 		})
 	}
 	return lends(n, other) || lends(other, n)
 }
+
+// addrs returns the addresses of the network's prefix.
+func (n Network) addrs() AddrRange { return AddrRange{n.Prefix.Masked().Addr(), LastAddr(n.Prefix)} }
 
 // The bounds of the addresses that a network lends.
 const (
@@ -209,9 +213,9 @@ func (n Network) checkFloating(bad complaint) error {
 			return bad("floating addresses %s are %d: expected at most %d in a range", r, size, maxFloating)
 		case special(netip.PrefixFrom(r.First, 32)) || special(netip.PrefixFrom(r.Last, 32)):
 			return bad("floating addresses %s are not usable: expected none that are loopback, link-local, multicast or reserved", r)
-		case !r.Last.Less(n.Prefix.Masked().Addr()) && !LastAddr(n.Prefix).Less(r.First):
+		case r.Overlaps(n.addrs()):
 			return bad("floating addresses %s are in its prefix %s: expected addresses of the network behind the uplink", r, n.Prefix)
-		case slices.ContainsFunc(n.Floating[:i], func(o AddrRange) bool { return !r.Last.Less(o.First) && !o.Last.Less(r.First) }):
+		case slices.ContainsFunc(n.Floating[:i], r.Overlaps):
 			return bad("floating addresses %s are there twice", r)
 		}
 	}

@@ -55,6 +55,11 @@ func (r AddrRange) Contains(a netip.Addr) bool {
 	return r.First.IsValid() && !a.Less(r.First) && !r.Last.Less(a)
 }
 
+// Overlaps reports whether both ranges have an address in common. Neither is the zero AddrRange.
+func (r AddrRange) Overlaps(other AddrRange) bool {
+	return !r.Last.Less(other.First) && !other.Last.Less(r.First)
+}
+
 // Reservation is an address of a network that only the NIC with a MAC address gets.
 type Reservation struct {
 	MAC  MAC        `json:"mac"`
@@ -80,8 +85,8 @@ func (n Network) Asks(mac MAC, want netip.Addr) (netip.Addr, error) {
 	return want, nil
 }
 
-// Reserve adds reservations and removes those of some MAC addresses. It returns ErrNotFound if there is none of one of these.
-// The caller checks the network.
+// Reserve removes the reservations of some MAC addresses, and then adds others. It returns ErrNotFound if one of these MAC
+// addresses has none. The caller checks the network.
 func (n *Network) Reserve(add []Reservation, remove []MAC) error {
 	for _, mac := range remove {
 		at := slices.IndexFunc(n.Reservations, func(r Reservation) bool { return r.MAC == mac })

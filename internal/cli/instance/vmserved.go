@@ -110,7 +110,7 @@ func forwarded(n seedbed.NIC) string {
 		fmt.Fprintf(&all, ", reached at %s", n.Floating)
 	}
 	for _, f := range n.Forwards {
-		fmt.Fprintf(&all, ", %s to port %s", f.Listen, seedbed.Span{First: f.Port, Last: f.Port + f.Listen.Last - f.Listen.First})
+		fmt.Fprintf(&all, ", %s to port %s", f.Listen, f.Ports())
 	}
 	return all.String()
 }

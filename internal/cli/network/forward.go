@@ -34,10 +34,7 @@ func forwardCommand(a *cli.App) *cobra.Command {
 }
 
 // target returns where a forward goes: 10.99.0.2:80, or 10.99.0.2:8000-8010.
-func target(f seedbed.ForwardTo) string {
-	last := f.Port + f.Listen.Last - f.Listen.First
-	return fmt.Sprintf("%s:%s", f.Addr, seedbed.Span{First: f.Port, Last: last})
-}
+func target(f seedbed.ForwardTo) string { return fmt.Sprintf("%s:%s", f.Addr, f.Ports()) }
 
 func addForward(a *cli.App) *cobra.Command {
 	var nic int

@@ -221,27 +221,27 @@ func (r *router) changeSecurityGroup(ctx context.Context, c *fiber.Ctx) error {
 func (r *router) networkLeases() listing[seedbed.NetworkLease] {
 	return listing[seedbed.NetworkLease]{
 		kind: "address", place: func(l seedbed.NetworkLease) string { return string(l.Addr.AsSlice()) + string(l.MAC[:]) },
-		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.NetworkLease, error) {
-			n, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
-			if err != nil {
-				return nil, err
-			}
-			return r.Store.NetworkLeases(ctx, server.CallerOf(c).Scope(), n)
-		},
+		read: inNetwork(r, r.Store.NetworkLeases),
 	}
 }
 
 // networkForwards lists the forwards into the network that the path names, as far as the caller sees their instances.
 func (r *router) networkForwards() listing[seedbed.ForwardTo] {
 	return listing[seedbed.ForwardTo]{
-		kind: "forward", place: func(f seedbed.ForwardTo) string { return f.Listen.Key() },
-		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.ForwardTo, error) {
-			n, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
-			if err != nil {
-				return nil, err
-			}
-			return r.Store.Forwards(ctx, server.CallerOf(c).Scope(), n)
-		},
+		kind: "forward", place: func(f seedbed.ForwardTo) string { return f.Listen.Key() }, read: inNetwork(r, r.Store.Forwards),
+	}
+}
+
+// inNetwork makes a function that reads what instances of a scope have in a network one of the network that the path names.
+func inNetwork[T any](
+	r *router, read func(context.Context, seedbed.Scope, string) ([]T, error),
+) func(context.Context, *fiber.Ctx) ([]T, error) {
+	return func(ctx context.Context, c *fiber.Ctx) ([]T, error) {
+		n, err := r.Visible(ctx, c, seedbed.PublishedNetwork)
+		if err != nil {
+			return nil, err
+		}
+		return read(ctx, server.CallerOf(c).Scope(), n)
 	}
 }
 
@@ -257,11 +257,9 @@ func (r *router) removeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-const floatingAddress = "floating address"
-
 func (r *router) addresses() listing[seedbed.FloatingAddress] {
 	return listing[seedbed.FloatingAddress]{
-		kind: floatingAddress, place: func(a seedbed.FloatingAddress) string { return a.Addr.String() },
+		kind: "floating address", place: func(a seedbed.FloatingAddress) string { return a.Addr.String() },
 		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.FloatingAddress, error) {
 			in, err := server.ScopeOf(c)
 			if err != nil {

@@ -35,13 +35,7 @@ func (s *Store) ChangeInstance(
 		if err := change(&inst); err != nil {
 			return err
 		}
-		if err := instances.Regroup(ctx, tx, inst, nics); err != nil {
-			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
-		}
-		if err := instances.Reforward(ctx, tx, inst, nics); err != nil {
-			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
-		}
-		if err := instances.Refloat(ctx, tx, inst, nics); err != nil {
+		if err := instances.ChangeNICs(ctx, tx, inst, nics); err != nil {
 			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
 		if err := instances.CheckServed(inst); err != nil {

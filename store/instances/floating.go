@@ -120,10 +120,7 @@ func lent(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 
 // FloatingAddresses returns the floating addresses of a scope, in their order as text.
 func (s *Store) FloatingAddresses(ctx context.Context, in seedbed.Scope) (all []seedbed.FloatingAddress, err error) {
-	w := &sqldb.Where{}
-	if project, one := in.One(); one {
-		w.And("f.project = %s", project)
-	}
+	w := sqldb.InScope(in)
 	err = s.db.View(ctx, "list floating addresses", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, scanFloating, `SELECT `+floatingColumns+` WHERE `+w.String()+` ORDER BY f.addr`, w.Args...)
 		return err
@@ -174,9 +171,9 @@ func lockFloating(ctx context.Context, tx *sqldb.Tx, addr netip.Addr, missing er
 	}, noFloating(missing, addr), `UPDATE floating_address SET network = network WHERE addr = $1 RETURNING network, project`, addr.String())
 }
 
-// Refloat writes the floating addresses of an instance's NICs which differ from those of before. It returns ErrInvalid if a
+// refloat writes the floating addresses of an instance's NICs which differ from those of before. It returns ErrInvalid if a
 // NIC cannot have one, and ErrInUse if another NIC has it.
-func Refloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+func refloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i, n := range inst.NICs {
 		if n.Floating == before[i].Floating {
 			continue

@@ -14,9 +14,9 @@ import (
 // haveForwards is the condition that NICs have forwards, which few have; they have an index.
 const haveForwards = `nic.forwards <> '[]'`
 
-// Reforward writes the forwards of an instance's NICs which differ from those of before. It returns ErrInvalid if a NIC
+// reforward writes the forwards of an instance's NICs which differ from those of before. It returns ErrInvalid if a NIC
 // cannot have them, and ErrConflict if another has one of these ports.
-func Reforward(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+func reforward(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i, n := range inst.NICs {
 		if slices.Equal(n.Forwards, before[i].Forwards) {
 			continue

@@ -148,6 +148,19 @@ func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedb
 	return err
 }
 
+// ChangeNICs writes what may change of an instance's NICs, and differs from before: the security groups, forwards and floating
+// addresses. It returns ErrInvalid if a NIC cannot have one, ErrConflict for a forward whose port another has, and ErrInUse for
+// a floating address that another NIC has.
+func ChangeNICs(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+	if err := regroup(ctx, tx, inst, before); err != nil {
+		return err
+	}
+	if err := reforward(ctx, tx, inst, before); err != nil {
+		return err
+	}
+	return refloat(ctx, tx, inst, before)
+}
+
 // CheckServed returns an error if the instance has something that a guest cannot be served.
 func CheckServed(i seedbed.Instance) error {
 	return cmp.Or(

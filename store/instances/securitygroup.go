@@ -291,9 +291,9 @@ func checkJoined(project string, n seedbed.NIC, exists func(string) bool) error 
 	return nil
 }
 
-// Regroup writes the security groups of an instance's NICs which differ from those of before. It returns ErrInvalid if a
+// regroup writes the security groups of an instance's NICs which differ from those of before. It returns ErrInvalid if a
 // NIC cannot be in them.
-func Regroup(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+func regroup(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i, n := range inst.NICs {
 		if slices.Equal(n.Groups, before[i].Groups) {
 			continue

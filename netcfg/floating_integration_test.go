@@ -26,14 +26,7 @@ func withFloating(
 	s.Networks[0].FloatingUplink = "ext"
 	s.Networks[0].Floating = []seedbed.AddrRange{{First: netip.MustParseAddr("198.51.100.1"), Last: netip.MustParseAddr("198.51.100.99")}}
 	s.Ports[0].Floating = netip.MustParseAddr("198.51.100.50")
-	secondNetwork(&s, kind, "10.78.0.0/24")
-	w = world(t)
-	w.Run(t, "ip", "route", "del", "10.0.0.0/8")
-	apply(t, m, s, floatingOptions)
-	serveIn(t, w, "198.51.100.2:9000")
-	g1, g2 = guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
-	serveIn(t, g1, ":8080")
-	g3, _ = secondGuest(t, "10.78.0.0/24")
+	w, g1, g2, g3 = around(t, m, &s, kind, floatingOptions)
 	return m, log, s, w, g1, g2, g3
 }
 

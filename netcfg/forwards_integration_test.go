@@ -35,15 +35,23 @@ func forwarded(
 	for _, l := range listens {
 		s.Ports[0].Forwards = append(s.Ports[0].Forwards, forwarding(t, l, 8080))
 	}
-	secondNetwork(&s, kind, "10.78.0.0/24")
+	w, g1, g2, g3 = around(t, m, &s, kind, o)
+	return m, s, w, g1, g2, g3
+}
+
+// around adds a network of a kind to a state and applies it, with a world outside that does not know the way to guests, the
+// guests sb1 and sb2, and sb3 in the network.
+func around(t *testing.T, m *Manager, s *lists, kind seedbed.NetworkKind, o Options) (w, g1, g2, g3 *netnstest.Namespace) {
+	t.Helper()
+	secondNetwork(s, kind, "10.78.0.0/24")
 	w = world(t)
 	w.Run(t, "ip", "route", "del", "10.0.0.0/8")
-	apply(t, m, s, o)
+	apply(t, m, *s, o)
 	serveIn(t, w, "198.51.100.2:9000")
 	g1, g2 = guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
 	serveIn(t, g1, ":8080")
 	g3, _ = secondGuest(t, "10.78.0.0/24")
-	return m, s, w, g1, g2, g3
+	return w, g1, g2, g3
 }
 
 // TestForwards asks a guest by a port of its node: from outside, from the node, from a guest beside it, from itself and

@@ -202,11 +202,7 @@ func TestZones(t *testing.T) {
 		for _, b := range bridges {
 			p.networks = append(p.networks, seedbed.Network{Bridge: b})
 		}
-		zones := map[string]uint16{}
-		for i, z := range p.zones() {
-			zones[bridges[i]] = z
-		}
-		return zones
+		return p.zones()
 	}
 	var names []string
 	for n := range 1000 {

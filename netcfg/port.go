@@ -110,12 +110,14 @@ func checkPort(t *Port, n seedbed.Network) error {
 func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 	out := *p
 	out.networks, out.sum = nil, ""
+	bridges := map[string]bool{}
 	moved := make([]int32, len(p.networks))
 	for i, n := range p.networks {
 		moved[i] = -1
 		if keep(n) {
 			moved[i] = int32(len(out.networks))
 			out.networks = append(out.networks, n)
+			bridges[n.Bridge] = true
 		}
 	}
 	if len(out.networks) == len(p.networks) {
@@ -127,9 +129,7 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 			out.ports = append(out.ports, t)
 		}
 	}
-	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool {
-		return !slices.ContainsFunc(out.networks, func(n seedbed.Network) bool { return n.Bridge == f.bridge })
-	})
+	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool { return !bridges[f.bridge] })
 	return &out
 }
 

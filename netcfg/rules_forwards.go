@@ -1,8 +1,6 @@
 package netcfg
 
 import (
-	"encoding/binary"
-
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -10,7 +8,7 @@ import (
 
 // A forward takes what is sent to a port of the node, from outside, by a guest or by the node itself, to a guest. One at an
 // address of the node takes precedence over one at all its addresses. What comes from outside keeps its source. A guest
-// and the node get the gateway's, so that the answers come back here whoever asked.
+// and the node get the gateway's, so that the answers come back to the node.
 //
 // A connection into a network with NAT ends with its forward: each packet must still go where one does.
 
@@ -24,7 +22,7 @@ func forwardSets() []set {
 	// of returns set.fixed of a set to which every forward adds an element; only those at an address, or only others.
 	of := func(at bool, value func(f forward, zone uint16) string) func(*plan, func(key, value string)) {
 		return func(p *plan, add func(key, value string)) {
-			zones := p.zonesByBridge()
+			zones := p.zones()
 			for _, f := range p.forwards {
 				switch key := padded([]byte{f.protocol}, be16(f.port)); {
 				case f.floating():
@@ -39,7 +37,7 @@ func forwardSets() []set {
 	// floating returns set.fixed of a set to which every floating address adds an element.
 	floating := func(element func(f forward, zone uint16) (key, value string)) func(*plan, func(key, value string)) {
 		return func(p *plan, add func(key, value string)) {
-			zones := p.zonesByBridge()
+			zones := p.zones()
 			for _, f := range p.forwards {
 				if f.floating() {
 					add(element(f, zones[f.bridge]))
@@ -48,9 +46,7 @@ func forwardSets() []set {
 		}
 	}
 	target := func(f forward, _ uint16) string { return padded(f.to[:], be16(f.toPort)) }
-	zone := func(_ forward, zone uint16) string {
-		return string(binary.NativeEndian.AppendUint16(nil, zone)) + "\x00\x00"
-	}
+	zone := func(_ forward, zone uint16) string { return zoneValue(zone) }
 	return []set{
 		{name: "forwards", key: port, concat: true, value: nftables.MustConcatSetType(ip, service), fixed: of(false, target)},
 		{name: "forwards-at", key: portAt, concat: true, value: nftables.MustConcatSetType(ip, service), fixed: of(true, target)},
@@ -75,7 +71,7 @@ func forwardSets() []set {
 			return string(f.addr[:]), string(f.to[:])
 		})},
 		{name: "floating-zones", key: ip, value: nftables.TypeMark, fixed: floating(func(f forward, z uint16) (string, string) {
-			return string(f.addr[:]), zone(f, z)
+			return string(f.addr[:]), zoneValue(z)
 		})},
 		// The guests that have a floating address.
 		{name: "floating-out", key: nftables.MustConcatSetType(name, ip), concat: true, value: ip,
@@ -83,15 +79,6 @@ func forwardSets() []set {
 				return string(ifname(f.bridge)) + string(f.to[:]), string(f.addr[:])
 			})},
 	}
-}
-
-// zonesByBridge returns the zones of the networks.
-func (p *plan) zonesByBridge() map[string]uint16 {
-	zones := map[string]uint16{}
-	for i, zone := range p.zones() {
-		zones[p.networks[i].Bridge] = zone
-	}
-	return zones
 }
 
 // padded joins parts of a key or value, each of which fills whole registers of four bytes.
@@ -118,9 +105,7 @@ func forwardPortAt() exprs {
 
 // toThisHost matches packets to an address of the node by which other hosts reach it.
 func toThisHost() exprs {
-	return cat(ipv4(), not(network(16, 127)), not(network(16, 169, 254)),
-		exprs{&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
-			compare(expr.CmpOpEq, binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)...)})
+	return cat(ipv4(), not(network(16, 127)), not(network(16, 169, 254)), addressType(expr.Fib{FlagDADDR: true}, unix.RTN_LOCAL))
 }
 
 // forwardChain returns the chain that sends the first packet of a connection to a guest.
@@ -203,7 +188,6 @@ func forwardedSNAT() []rule {
 	return []rule{
 		{"a guest's connection to a forward", cat(ours, in(expr.MetaKeyIIFNAME, "bridges"), masquerade)},
 		{"a neighbour's connection to a forward, with br_netfilter", cat(ours, sameNetwork, masquerade)},
-		{"the node's connection to a forward", cat(ours, exprs{&expr.Fib{Register: 1, FlagSADDR: true, ResultADDRTYPE: true},
-			compare(expr.CmpOpEq, binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)...)}, masquerade)},
+		{"the node's connection to a forward", cat(ours, addressType(expr.Fib{FlagSADDR: true}, unix.RTN_LOCAL), masquerade)},
 	}
 }

@@ -1,7 +1,6 @@
 package netcfg
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"github.com/google/nftables"
@@ -82,10 +81,10 @@ func networkSets() []set {
 				add(bridge+string(d.AsSlice()), "")
 			}
 		})},
-		// A zone has two bytes; a mark, the least type of values, has four.
 		{name: "zones", key: name, value: nftables.TypeMark, fixed: func(p *plan, add adder) {
-			for i, zone := range p.zones() {
-				add(string(ifname(p.networks[i].Bridge)), string(binary.NativeEndian.AppendUint16(nil, zone))+"\x00\x00")
+			zones := p.zones()
+			for _, n := range p.networks {
+				add(string(ifname(n.Bridge)), zoneValue(zones[n.Bridge]))
 			}
 		}},
 	}

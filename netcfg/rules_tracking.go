@@ -59,12 +59,12 @@ func untracked(key expr.MetaKey) []rule {
 	return rules
 }
 
-// zones returns the zone of each network, which is never 0. It depends on the name of the bridge, so
+// zones returns the zone of each network, by its bridge, which is never 0. It depends on the name of the bridge, so
 // that connections outlive a change of the other networks; only of two names with the same hash does
 // one give way.
-func (p *plan) zones() []uint16 {
+func (p *plan) zones() map[string]uint16 {
 	taken := map[uint16]bool{0: true}
-	var out []uint16
+	out := map[string]uint16{}
 	for _, n := range p.networks {
 		h := fnv.New32a()
 		h.Write([]byte(n.Bridge))
@@ -74,13 +74,23 @@ func (p *plan) zones() []uint16 {
 			zone++
 		}
 		taken[zone] = true
-		out = append(out, zone)
+		out[n.Bridge] = zone
 	}
 	return out
 }
 
+// zoneValue returns a zone as the value of a map: a zone has two bytes, and a mark, the least type of values, four.
+func zoneValue(zone uint16) string {
+	return string(binary.NativeEndian.AppendUint16(nil, zone)) + "\x00\x00"
+}
+
 // toAnotherHost matches packets whose destination is neither the node nor a group.
 func toAnotherHost() exprs {
-	return exprs{&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
-		compare(expr.CmpOpEq, binary.NativeEndian.AppendUint32(nil, unix.RTN_UNICAST)...)}
+	return addressType(expr.Fib{FlagDADDR: true}, unix.RTN_UNICAST)
+}
+
+// addressType matches packets whose address, which of says, is of a type of the node's routes (RTN_…).
+func addressType(of expr.Fib, typ uint32) exprs {
+	of.Register, of.ResultADDRTYPE = 1, true
+	return exprs{&of, compare(expr.CmpOpEq, binary.NativeEndian.AppendUint32(nil, typ)...)}
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"seedbed/internal/ifbind"
 )
 
 // Listen opens the listener of one bridge: bound to it with SO_BINDTODEVICE, so that it accepts
@@ -21,19 +20,8 @@ func Listen(ctx context.Context, bridge string, addr netip.AddrPort) (net.Listen
 	}
 	// Keep-alive probes would cost four system calls per connection, a twelfth of its time. The
 	// limits close idle connections anyway.
-	lc := net.ListenConfig{KeepAlive: -1, Control: func(_, _ string, raw syscall.RawConn) error {
-		var inner error
-		err := raw.Control(func(fd uintptr) {
-			if inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); inner != nil {
-				return
-			}
-			inner = unix.BindToDevice(int(fd), bridge)
-		})
-		if err != nil {
-			return err
-		}
-		return inner
-	}}
+	lc := ifbind.ListenConfig(bridge)
+	lc.KeepAlive = -1
 	// A multipath connection could be joined from elsewhere after its caller was identified.
 	lc.SetMultipathTCP(false)
 	ln, err := lc.Listen(ctx, network, addr.String())

@@ -3,13 +3,13 @@ package dhcp
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"seedbed/internal/ifbind"
 )
 
 const (
@@ -20,15 +20,7 @@ const (
 // listen opens the server's port on one interface. Other servers can use the same port on other
 // interfaces.
 func listen(ctx context.Context, iface string) (net.PacketConn, error) {
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		var err error
-		ctlErr := c.Control(func(fd uintptr) {
-			err = errors.Join(
-				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
-				unix.BindToDevice(int(fd), iface))
-		})
-		return errors.Join(ctlErr, err)
-	}}
+	lc := ifbind.ListenConfig(iface)
 	return lc.ListenPacket(ctx, "udp4", fmt.Sprintf("0.0.0.0:%d", serverPort))
 }
 

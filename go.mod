@@ -40,6 +40,8 @@ require (
 	pgregory.net/rapid v1.2.0
 )
 
+require github.com/miekg/dns v1.1.73
+
 require (
 	cel.dev/expr v0.24.0 // indirect
 	github.com/andybalholm/brotli v1.2.1 // indirect

@@ -1,0 +1,194 @@
+// Package dns is the resolver of the guests on one bridge (RFC 1034, RFC 1035). It answers for the names and addresses of
+// their network, and asks the node's own resolvers for everything else, without a cache. It must run behind filters that
+// verify the source address of a query: it is what bounds how much a guest may ask.
+package dns
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"seedbed/internal/ifbind"
+)
+
+// Names are the names of a network's guests.
+type Names interface {
+	// Addrs returns the addresses of a name without the network's domain, in lower case: of a guest (web1), or a guest of
+	// another project than the network's (web1.shop). It returns true and no addresses for a name that only has names below
+	// it (shop), and false if there is no such name. It must be quick.
+	Addrs(name string) ([]netip.Addr, bool)
+	// Name returns the name of the guest that has an address, without the domain. It must be quick.
+	Name(addr netip.Addr) (string, bool)
+}
+
+// Zone is the names and addresses of one network.
+type Zone struct {
+	// Domain is that of the network, without a final dot.
+	Domain string
+	// Prefix is the subnet of the guests. The domain itself has the address Gateway.
+	Prefix  netip.Prefix
+	Gateway netip.Addr
+	Names   Names
+}
+
+// Config is what a server answers.
+type Config struct {
+	Zone
+	// Others returns the further networks of the guest that has an address: a guest sends the queries about all of its
+	// networks by one of them. It may be nil, and must be quick.
+	Others func(netip.Addr) []Zone
+	// Forwarder answers what is not about the network. Without one, such queries are refused.
+	Forwarder *Forwarder
+	// Counts counts the queries of this and other servers.
+	Counts *Counts
+}
+
+// Counts are numbers of queries by what became of them.
+type Counts struct {
+	// Answered were about the network, Forwarded were answered by the node's resolvers, and Failed should have been.
+	// Refused ask for what is not answered here, Limited came too fast, and Malformed are no queries.
+	Answered, Forwarded, Failed, Refused, Limited, Malformed atomic.Int64
+}
+
+// Server answers the guests of one network.
+type Server struct {
+	Config
+	clients clients
+}
+
+// New returns a server that can serve on several addresses.
+func New(c Config) *Server {
+	return &Server{Config: c, clients: clients{of: map[netip.Addr]*client{}}}
+}
+
+const (
+	// maxUDP is the largest answer by UDP, in bytes, which no path fragments (the DNS Flag Day 2020).
+	maxUDP = 1232
+	// tcpIdle is how long a connection may be idle, and tcpRead how long a query may take to come.
+	tcpIdle = 10 * time.Second
+	tcpRead = 5 * time.Second
+)
+
+// Serve answers by UDP and TCP at an address of the interface until ctx ends, and then returns nil. It needs CAP_NET_RAW
+// and CAP_NET_BIND_SERVICE. If the interface is removed, it must be called again.
+func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) error {
+	lc := ifbind.ListenConfig(iface)
+	pc, err := lc.ListenPacket(ctx, "udp4", addr.String())
+	if err != nil {
+		return fmt.Errorf("serve DNS on %s: %w", iface, err)
+	}
+	defer pc.Close()
+	ln, err := lc.Listen(ctx, "tcp4", addr.String())
+	if err != nil {
+		return fmt.Errorf("serve DNS on %s: %w", iface, err)
+	}
+	defer ln.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tcp := &dns.Server{Listener: &boundedListener{Listener: ln, clients: &s.clients}, Handler: dns.HandlerFunc(s.handleTCP(ctx)),
+		ReadTimeout: tcpRead, IdleTimeout: func() time.Duration { return tcpIdle }}
+	stop := context.AfterFunc(ctx, func() {
+		pc.Close()
+		ln.Close()
+		tcp.Shutdown() // what it returns is that it had not started, or had ended
+	})
+	defer stop()
+	ended := make(chan error, 2)
+	go func() { ended <- s.serveUDP(ctx, pc.(*net.UDPConn)) }()
+	go func() { ended <- tcp.ActivateAndServe() }()
+	err = <-ended
+	done := ctx.Err() != nil
+	cancel()
+	<-ended
+	if done {
+		return nil
+	}
+	return fmt.Errorf("serve DNS on %s: %w", iface, err)
+}
+
+// serveUDP answers what is about the network by itself, in the order of its arrival.
+func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
+	var forwarding sync.WaitGroup
+	defer forwarding.Wait()
+	buf := make([]byte, 4096) // longer queries are cut, and do not parse
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			return err
+		}
+		client := s.clients.get(from.Addr())
+		if !client.allow(time.Now()) {
+			s.Counts.Limited.Add(1)
+			continue
+		}
+		req := new(dns.Msg)
+		if err := req.Unpack(buf[:n]); err != nil || req.Response {
+			s.Counts.Malformed.Add(1) // an answer to an answer would never end
+			continue
+		}
+		reply, local := s.answer(from.Addr(), req)
+		if local {
+			send(conn, from, req, reply)
+			continue
+		}
+		if !client.begin() {
+			s.Counts.Limited.Add(1)
+			continue
+		}
+		forwarding.Go(func() {
+			defer client.end()
+			send(conn, from, req, s.forward(ctx, req, false))
+		})
+	}
+}
+
+// send sends a reply, cut to what the client takes. A reply that cannot be sent is as one that is lost: the client asks
+// again.
+func send(conn *net.UDPConn, to netip.AddrPort, req, reply *dns.Msg) {
+	size := dns.MinMsgSize
+	if opt := req.IsEdns0(); opt != nil {
+		size = min(max(size, int(opt.UDPSize())), maxUDP)
+	}
+	reply.Truncate(size)
+	if b, err := reply.Pack(); err == nil {
+		_, _ = conn.WriteToUDPAddrPort(b, to)
+	}
+}
+
+// handleTCP returns the handler of one query by TCP. ctx ends with the server.
+func (s *Server) handleTCP(ctx context.Context) func(dns.ResponseWriter, *dns.Msg) {
+	return func(w dns.ResponseWriter, req *dns.Msg) {
+		from := w.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		client := s.clients.get(from)
+		if !client.allow(time.Now()) || !client.begin() {
+			s.Counts.Limited.Add(1)
+			w.Close()
+			return
+		}
+		defer client.end()
+		reply, local := s.answer(from, req)
+		if !local {
+			reply = s.forward(ctx, req, true)
+		}
+		if err := w.WriteMsg(reply); err != nil {
+			w.Close()
+		}
+	}
+}
+
+// forward returns the answer of the node's resolvers, or SERVFAIL.
+func (s *Server) forward(ctx context.Context, req *dns.Msg, tcp bool) *dns.Msg {
+	reply, err := s.Forwarder.exchange(ctx, req, tcp)
+	if err != nil {
+		s.Counts.Failed.Add(1)
+		return replyTo(req, dns.RcodeServerFailure)
+	}
+	s.Counts.Forwarded.Add(1)
+	return reply
+}

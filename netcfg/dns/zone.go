@@ -1,0 +1,196 @@
+package dns
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// How long resolvers keep an answer, and that there is none, in seconds: a new guest is soon found.
+const (
+	ttl         = 60
+	negativeTTL = 5
+)
+
+// answer returns the reply to a query that is about a network of the guest that asks, or that nobody answers. It returns
+// false for one to forward.
+func (s *Server) answer(from netip.Addr, req *dns.Msg) (reply *dns.Msg, local bool) {
+	refuse := func(rcode int) (*dns.Msg, bool) {
+		s.Counts.Refused.Add(1)
+		return replyTo(req, rcode), true
+	}
+	switch opt := req.IsEdns0(); {
+	case req.Opcode != dns.OpcodeQuery:
+		return refuse(dns.RcodeNotImplemented)
+	case len(req.Question) != 1:
+		return refuse(dns.RcodeFormatError)
+	case opt != nil && opt.Version() != 0:
+		return refuse(dns.RcodeBadVers)
+	}
+	q := req.Question[0]
+	if q.Qclass != dns.ClassINET || q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
+		return refuse(dns.RcodeRefused)
+	}
+	zones := []Zone{s.Zone}
+	if reply = s.Zone.reply(req); reply == nil && s.Others != nil {
+		for _, z := range s.Others(from) {
+			zones = append(zones, z)
+			if reply = z.reply(req); reply != nil {
+				break
+			}
+		}
+	}
+	if name := dns.CanonicalName(q.Name); reply == nil && isHost(q, name) {
+		reply = fromHosts(req, strings.TrimSuffix(name, "."), zones)
+	}
+	switch {
+	case reply != nil:
+		s.Counts.Answered.Add(1)
+		return reply, true
+	case s.Forwarder == nil:
+		return refuse(dns.RcodeRefused)
+	}
+	return nil, false
+}
+
+// isHost reports whether a question is about the address of a host whose domain is left out. Such names are nowhere but
+// here, and the node's resolvers need not know of them.
+func isHost(q dns.Question, name string) bool {
+	return dns.CountLabel(name) == 1 && (q.Qtype == dns.TypeA || q.Qtype == dns.TypeAAAA)
+}
+
+// reply answers what is about the network, and returns nil for anything else.
+func (z Zone) reply(req *dns.Msg) *dns.Msg {
+	name, domain := dns.CanonicalName(req.Question[0].Name), dns.CanonicalName(z.Domain)
+	if dns.IsSubDomain(domain, name) {
+		return z.fromDomain(req, strings.TrimSuffix(strings.TrimSuffix(name, domain), "."), domain)
+	}
+	if reverse := reverseZone(z.Prefix); reverse != "" && dns.IsSubDomain(reverse, name) {
+		return z.fromReverse(req, name, domain, reverse)
+	}
+	return nil
+}
+
+// fromDomain answers for a name below the network's domain, or for the domain if it is empty.
+func (z Zone) fromDomain(req *dns.Msg, name, domain string) *dns.Msg {
+	addrs, ok := []netip.Addr{z.Gateway}, true
+	if name != "" {
+		addrs, ok = z.Names.Addrs(name)
+	}
+	q := req.Question[0]
+	m := authoritative(req, ok)
+	switch {
+	case name == "" && q.Qtype == dns.TypeSOA:
+		m.Answer = append(m.Answer, soa(domain, domain, ttl))
+	case name == "" && q.Qtype == dns.TypeNS:
+		m.Answer = append(m.Answer, &dns.NS{Hdr: header(q.Name, dns.TypeNS, ttl), Ns: domain})
+	default:
+		addAddrs(m, q, addrs)
+	}
+	return negative(m, domain, domain)
+}
+
+// fromHosts answers for a guest whose domain is left out, of the first network that has it.
+func fromHosts(req *dns.Msg, name string, zones []Zone) *dns.Msg {
+	m := authoritative(req, false)
+	for _, z := range zones {
+		if addrs, ok := z.Names.Addrs(name); ok {
+			m.Rcode = dns.RcodeSuccess
+			addAddrs(m, req.Question[0], addrs)
+			break
+		}
+	}
+	return m // without an SOA, since the root is not ours
+}
+
+func addAddrs(m *dns.Msg, q dns.Question, addrs []netip.Addr) {
+	if q.Qtype != dns.TypeA && q.Qtype != dns.TypeANY { // guests have IPv4 addresses alone
+		return
+	}
+	for _, a := range addrs {
+		m.Answer = append(m.Answer, &dns.A{Hdr: header(q.Name, dns.TypeA, ttl), A: a.AsSlice()})
+	}
+}
+
+// fromReverse answers for the name of an address of the prefix. It returns nil for other addresses of the reverse zone.
+func (z Zone) fromReverse(req *dns.Msg, name, domain, reverse string) *dns.Msg {
+	addr, ok := addrOf(name)
+	if !ok || !z.Prefix.Contains(addr) {
+		return nil
+	}
+	host, ok := z.Names.Name(addr)
+	if addr == z.Gateway {
+		host, ok = "", true
+	}
+	q := req.Question[0]
+	m := authoritative(req, ok)
+	if ok && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY) {
+		to := domain
+		if host != "" {
+			to = host + "." + domain
+		}
+		m.Answer = append(m.Answer, &dns.PTR{Hdr: header(q.Name, dns.TypePTR, ttl), Ptr: to})
+	}
+	return negative(m, reverse, domain)
+}
+
+// reverseZone returns the zone of the addresses of a prefix, which begins at an octet (RFC 1035 3.5).
+func reverseZone(p netip.Prefix) string {
+	if !p.IsValid() || !p.Addr().Is4() {
+		return ""
+	}
+	zone, octets := "in-addr.arpa.", p.Addr().As4()
+	for i := range p.Bits() / 8 {
+		zone = netip.AddrFrom4([4]byte{3: octets[i]}).String()[len("0.0.0."):] + "." + zone
+	}
+	return zone
+}
+
+// addrOf returns the address of a name such as 4.3.2.1.in-addr.arpa.
+func addrOf(name string) (netip.Addr, bool) {
+	labels := dns.SplitDomainName(name)
+	if len(labels) != 6 {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(labels[3] + "." + labels[2] + "." + labels[1] + "." + labels[0])
+	return a, err == nil && a.Is4()
+}
+
+// replyTo returns an empty reply to a query.
+func replyTo(req *dns.Msg, rcode int) *dns.Msg {
+	m := new(dns.Msg).SetRcode(req, rcode)
+	m.RecursionAvailable = true
+	if req.IsEdns0() != nil {
+		m.SetEdns0(maxUDP, false)
+	}
+	return m
+}
+
+func authoritative(req *dns.Msg, exists bool) *dns.Msg {
+	rcode := dns.RcodeSuccess
+	if !exists {
+		rcode = dns.RcodeNameError
+	}
+	m := replyTo(req, rcode)
+	m.Authoritative = true
+	return m
+}
+
+// negative adds to a reply without an answer how long that is so (RFC 2308).
+func negative(m *dns.Msg, zone, domain string) *dns.Msg {
+	if len(m.Answer) == 0 {
+		m.Ns = append(m.Ns, soa(zone, domain, negativeTTL))
+	}
+	return m
+}
+
+// soa returns the start of a zone. There are no secondaries for which its times would matter.
+func soa(zone, domain string, ttl uint32) dns.RR {
+	return &dns.SOA{Hdr: header(zone, dns.TypeSOA, ttl), Ns: domain, Mbox: "hostmaster." + domain, Serial: 1,
+		Refresh: 3600, Retry: 600, Expire: 86400, Minttl: negativeTTL}
+}
+
+func header(name string, typ uint16, ttl uint32) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: typ, Class: dns.ClassINET, Ttl: ttl}
+}

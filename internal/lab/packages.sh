@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what building, running and testing Seedbed needs on Debian, when it is
-# not there yet: packages.sh [WHAT…], each run, test, deb, bench, script, or an engine of a
-# larger installation: ceph, postgres, zookeeper. Needs root only if something is missing.
+# not there yet: packages.sh [WHAT…], each run, test, deb, bench, script, an engine of a
+# larger installation (ceph, postgres, zookeeper), or dnsmasq, which the guests' resolver
+# is measured beside. Needs root only if something is missing.
 set -eu
 
 run="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev libvirt-daemon libvirt-daemon-system libvirt-clients
@@ -10,6 +11,7 @@ deb="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev make dpkg-dev 
 ceph="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra"
 postgres=postgresql
 zookeeper="zookeeper default-jre-headless"
+dnsmasq=dnsmasq-base
 script="python3 debootstrap e2fsprogs xfsprogs btrfs-progs dosfstools fdisk"
 test="$run $deb $ceph $postgres $zookeeper $script
 	ovmf lintian systemd rbd-nbd busybox-static udhcpc isc-dhcp-client iputils-ping curl cloud-init cloud-guest-utils
@@ -18,10 +20,10 @@ test="$run $deb $ceph $postgres $zookeeper $script
 want=
 for what in "${@:-test}"; do
 	case $what in
-	run | deb | test | script | ceph | postgres | zookeeper) eval "want=\"\$want \$$what\"" ;;
+	run | deb | test | script | ceph | postgres | zookeeper | dnsmasq) eval "want=\"\$want \$$what\"" ;;
 	dir | sqlite | local) ;; # the embedded defaults need nothing
 	bench) ;;                # nothing but Go
-	*) echo "packages: expected run, test, deb, bench, script, ceph, postgres or zookeeper, not $what" >&2; exit 2 ;;
+	*) echo "packages: expected run, test, deb, bench, script, ceph, postgres, zookeeper or dnsmasq, not $what" >&2; exit 2 ;;
 	esac
 done
 

@@ -1,7 +1,8 @@
 // Command network measures how fast a node's networks are configured: a thousand of them from nothing, beside ip and
 // nft that make the same, and once more when nothing is left to do. It also measures security groups: how soon a guest
-// has joined one, and what TCP through them reaches, beside a bare bridge. docs/reference/benchmarks.md says what the
-// figures are. It needs root, works in network namespaces of its own, and leaves nothing.
+// has joined one, and what TCP through them reaches, beside a bare bridge; and the guests' resolver, beside dnsmasq.
+// docs/reference/benchmarks.md says what the figures are. It needs root, works in network namespaces of its own, and leaves
+// nothing.
 package main
 
 import (
@@ -35,7 +36,7 @@ func main() {
 	runs := flag.Int("runs", 3, "values of each figure")
 	networks := flag.Int("networks", 1000, "networks of the node")
 	dir := flag.String("apply", "", "apply them here, and write what was made to this directory (the measured process)")
-	part := flag.String("part", "", "join, filtered or bare: measure this here (the measured process)")
+	part := flag.String("part", "", "join, filtered, bare, names, dnsmasq or resolver: measure this here (the measured process)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
@@ -43,6 +44,10 @@ func main() {
 	switch {
 	case *dir != "":
 		err = apply(ctx, *dir, *networks, os.Stdout)
+	case *part == "resolver":
+		err = resolve(ctx)
+	case *part == "names" || *part == "dnsmasq":
+		err = queries(ctx, *part == "names", os.Stdout)
 	case *part == "join":
 		err = join(ctx, os.Stdout)
 	case *part != "":
@@ -67,7 +72,11 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var ratios, again []float64
+	names, err := ratios(ctx, runs, "names", "dnsmasq")
+	if err != nil {
+		return err
+	}
+	var applied, again []float64
 	for range runs {
 		if err := settle(ctx); err != nil {
 			return err
@@ -80,51 +89,62 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 		if _, err := fmt.Sscan(said, &first, &second, &bare); err != nil {
 			return fmt.Errorf("the process that applied said %q: %w", said, err)
 		}
-		ratios, again = append(ratios, first/bare), append(again, second)
+		applied, again = append(applied, first/bare), append(again, second)
 	}
 	return bench.Report(out, []bench.Figure{
-		{Name: "apply_ratio", Unit: "times", Mark: bench.AtMost(2), Runs: ratios,
+		{Name: "apply_ratio", Unit: "times", Mark: bench.AtMost(2), Runs: applied,
 			How: fmt.Sprintf("%d networks from nothing, to ip -batch and nft -f for the same", networks)},
 		{Name: "noop_apply_ms", Unit: "ms", Mark: bench.AtMost(200), Runs: again, How: "the same networks again"},
 		{Name: "group_apply_ms", Unit: "ms", Mark: bench.AtMost(50), Runs: joins,
 			How: fmt.Sprintf("a guest joins a group of %d that rules name", groupMembers)},
 		{Name: "throughput_ratio", Unit: "times", Mark: bench.AtLeast(0.93), Runs: transfers,
 			How: "TCP between two guests in security groups, to a bare bridge"},
+		{Name: "dns_ratio", Unit: "times", Mark: bench.AtLeast(1), Runs: names,
+			How: fmt.Sprintf("names of guests asked by %d of them, to dnsmasq", askers)},
 	})
 }
 
-// measureGroups has processes join a group, and transfer with and without filters by turns.
+// measureGroups has processes join a group, and transfer with and without filters.
 func measureGroups(ctx context.Context, runs int) (joins, transfers []float64, err error) {
-	one := func(part string) (v float64, err error) {
-		said, err := inNamespace(ctx, "/proc/self/exe", "-part", part)
-		if err == nil {
-			_, err = fmt.Sscan(said, &v)
-		}
-		return v, err
-	}
-	const rounds = 3 // of each run
 	for range runs {
-		v, err := one("join")
+		v, err := value(ctx, "join")
 		if err != nil {
 			return nil, nil, err
 		}
 		joins = append(joins, v)
-		var filtered, bare float64
-		for range rounds {
-			for _, part := range []struct {
-				name string
-				sum  *float64
-			}{{"filtered", &filtered}, {"bare", &bare}} {
-				v, err := one(part.name)
-				if err != nil {
-					return nil, nil, err
-				}
-				*part.sum += v
-			}
-		}
-		transfers = append(transfers, filtered/bare)
 	}
-	return joins, transfers, nil
+	transfers, err = ratios(ctx, runs, "filtered", "bare")
+	return joins, transfers, err
+}
+
+// ratios returns how much more one part reaches than another. Both are measured by turns.
+func ratios(ctx context.Context, runs int, part, other string) (all []float64, err error) {
+	const rounds = 3 // of each run
+	for range runs {
+		var sum, otherSum float64
+		for range rounds {
+			v, err := value(ctx, part)
+			if err != nil {
+				return nil, err
+			}
+			w, err := value(ctx, other)
+			if err != nil {
+				return nil, err
+			}
+			sum, otherSum = sum+v, otherSum+w
+		}
+		all = append(all, sum/otherSum)
+	}
+	return all, nil
+}
+
+// value has a process measure a part.
+func value(ctx context.Context, part string) (v float64, err error) {
+	said, err := inNamespace(ctx, "/proc/self/exe", "-part", part)
+	if err == nil {
+		_, err = fmt.Sscan(said, &v)
+	}
+	return v, err
 }
 
 // settle waits until the kernel has taken down the namespaces of the run before: meanwhile it keeps others from changing

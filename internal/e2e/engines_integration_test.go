@@ -146,7 +146,7 @@ func (e *engines) guest(t *testing.T, image string) {
 	addImage(t, e.Stack, "debian", image)
 	addProfile(t, e.Stack, seedbed.Profile{
 		Name: "web", Image: "debian", VCPUs: 2, Memory: 768 * seedbed.MiB, DiskSize: 3 * seedbed.GiB,
-		UserData: []byte(userData), Ready: seedbed.ReadyReport,
+		UserData: []byte("#cloud-config\n" + quickGuest), Ready: seedbed.ReadyReport,
 	})
 	e.forge = newSender(t, e.Stack, wire.HookRequest{Name: "mill", Profiles: []string{"web"}})
 	a := e.create(t, "guest2", "web")

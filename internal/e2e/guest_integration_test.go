@@ -22,6 +22,10 @@ const userData = `#cloud-config
 runcmd:
   - [sh, -c, 'echo "SEEDBED host $(hostname)" >/dev/console']
   - [sh, -c, 'ip -4 route show | sed "s/^/SEEDBED route /" >/dev/console']
+  - [sh, -c, 'ip -4 -o addr show scope global | sed "s/^/SEEDBED addr /" >/dev/console']
+  - [sh, -c, 'ip -o link show | sed "s/^/SEEDBED link /" >/dev/console']
+  - [sh, -c, 'getent ahostsv4 guest1 | head -1 | sed "s/^/SEEDBED short name /" >/dev/console']
+  - [sh, -c, 'getent ahostsv4 guest1.lab.internal | head -1 | sed "s/^/SEEDBED full name /" >/dev/console']
   - [sh, -c, 'cloud-init query platform cloud_name subplatform 2>/dev/null | tr "\n" " " | sed "s/^/SEEDBED query /" >/dev/console']
   - [sh, -c, 'sed "s/^/SEEDBED result /" /run/cloud-init/result.json >/dev/console || true']
   - [sh, -c, 'cut -c1-60 /root/.ssh/authorized_keys | sed "s/^/SEEDBED key /" >/dev/console || true']
@@ -47,7 +51,8 @@ runcmd:
 
 // TestGuest is the main path: one signed webhook boots an unmodified Debian
 // guest by its own boot loader, which finds its metadata, of which nothing is
-// told without a session token, runs its user-data and reports in.
+// told without a session token, runs its user-data and reports in. It has NICs on two networks, an address and a MAC address
+// chosen, whose cloud-init configures both from the metadata, and finds itself by name on both.
 func TestGuest(t *testing.T) {
 	beside(t)
 	image := lab.GuestImage(t)
@@ -61,9 +66,11 @@ func TestGuest(t *testing.T) {
 		SSHKeys: []string{key}, UserData: []byte(userData), Ready: seedbed.ReadyReport,
 		Metadata: seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, Tags: map[string]string{"role": "frontend"},
 	})
-	forge := newSender(t, s, wire.HookRequest{Name: "forge", Profiles: []string{"web"}})
+	forge := newSender(t, s, wire.HookRequest{Name: "forge"}) // of all profiles, with NICs of their own
 
-	body := `{"action":"create","name":"guest1","profile":"web","params":{"memory":"768MiB"}}`
+	inner := addNetwork(t, s)
+	body := `{"action":"create","name":"guest1","profile":"web","params":{"memory":"768MiB"},
+		"nics":[{"network":"default"},{"network":"lab","addr":"10.98.7.50","mac":"` + secondMAC + `"}]}`
 	sent := time.Now()
 	a := forge.post(t, "evt_guest1", sent, body)
 	if a.Status != 202 || a.Job == "" {
@@ -103,6 +110,9 @@ func TestGuest(t *testing.T) {
 		}
 	})
 	wants := []string{
+		`SEEDBED addr .* ` + regexp.QuoteMeta(vm.NICs[0].Addr.String()) + `/24`,
+		`SEEDBED addr .* 10\.98\.7\.50/24`, `SEEDBED route 10\.98\.8\.0/24 via 10\.98\.7\.9`, `SEEDBED link .* mtu 1400 .* ` + secondMAC,
+		`SEEDBED short name (` + regexp.QuoteMeta(vm.NICs[0].Addr.String()) + `|10\.98\.7\.50) `, `SEEDBED full name 10\.98\.7\.50 `,
 		`SEEDBED host guest1`,
 		`SEEDBED route default via ` + regexp.QuoteMeta(gateway),
 		`SEEDBED route 169\.254\.169\.254 via ` + regexp.QuoteMeta(gateway),
@@ -125,6 +135,10 @@ func TestGuest(t *testing.T) {
 		}
 		return true
 	})
+
+	if routes := regexp.MustCompile(`SEEDBED route default .*`).FindAllString(console, -1); len(routes) != 1 {
+		t.Errorf("default routes %q, want that of the network with NAT", routes)
+	}
 
 	events, err := s.API.Access(t.Context(), "guest1", client.AccessFilter{Max: 500})
 	if err != nil {
@@ -157,14 +171,17 @@ func TestGuest(t *testing.T) {
 	inGroups(t, s, host, vm)
 	forwarded(t, s, host, vm, gateway)
 	floating(t, s, host, vm)
-	reportsAgain(t, s, vm)
+	if sample.Long() { // minutes
+		reportsAgain(t, s, vm)
+	}
+	leased(t, s)
 	removeInstance(t, s, "guest1")
+	removeNetwork(t, s, host, inner)
 	for _, name := range s.Domains() {
 		if name == "guest1" {
 			t.Error("the domain is still there")
 		}
 	}
-	twoNetworks(t, s, host)
 	if sample.Long() { // minutes, with those that make the image
 		newestGuest(t, s)
 	}

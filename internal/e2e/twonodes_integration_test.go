@@ -20,9 +20,7 @@ import (
 
 // sentryData has a guest ask its metadata service without end, and say on the
 // console what it was answered.
-const sentryData = `#cloud-config
-locale: C.UTF-8
-ssh_genkeytypes: [ed25519]
+const sentryData = "#cloud-config\n" + quickGuest + `
 write_files:
   - path: /root/sentry
     content: |

@@ -51,11 +51,12 @@ var layout = map[string]string{
 	"internal/command":            "",
 
 	// The guest plane.
-	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp",
+	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp netcfg/dns",
 	"feed":              "internal/durable internal/httpserve internal/mtls internal/sleep",
-	"metadata":          "",
+	"metadata":          "internal/ifbind",
 	"netcfg":            "",
-	"netcfg/dhcp":       "",
+	"netcfg/dhcp":       "internal/ifbind",
+	"netcfg/dns":        "internal/ifbind",
 	"netcfg/netnstest":  "",
 	"internal/feedtest": "*",
 
@@ -79,7 +80,7 @@ var layout = map[string]string{
 	"cmd/seedbed":          "internal/cli internal/cli/*",
 	"cmd/seedbedd":         "*",
 	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run provision/*",
-	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dhcp",
+	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dns",
 	// The command line: what commands share, the flags that several have, and the commands by noun.
 	"internal/cli":          "api/client api/wire internal/build internal/config internal/durable internal/mtls",
 	"internal/cli/flags":    forCLI,
@@ -102,6 +103,7 @@ var layout = map[string]string{
 	"internal/mtls":      "internal/durable internal/reload",
 	"internal/reload":    "",
 	"internal/run":       "internal/build internal/config internal/httpserve",
+	"internal/ifbind":    "",
 	"internal/sleep":     "",
 	"internal/throttle":  "",
 	"internal/userdata":  "",
@@ -138,6 +140,7 @@ var outside = map[string]string{
 	"libvirt.org/go/libvirt":     "provision/libvirt internal/bench/*",
 	"github.com/ceph/go-ceph":    "provision/ceph internal/bench/*",
 	"github.com/spf13/cobra":     "cmd/seedbed internal/cli internal/cli/*",
+	"github.com/miekg/dns":       "netcfg/dns internal/bench/*",
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
 	"github.com/coreos/go-oidc":  "api/signin",
 	"golang.org/x/oauth2":        "api/signin",

@@ -154,3 +154,21 @@ func ValidInterface(s string) bool {
 	return s != "" && len(s) <= ifnameSize && s != "." && s != ".." &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ':' })
 }
+
+// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
+var ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
+
+// Resolves reports whether the nodes are a resolver of the guests.
+func (n Network) Resolves() bool { return slices.Contains(n.DNS, ResolverAddr) }
+
+// GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and
+// NAME.PROJECT.internal for the network of another project than the default one. It is empty if there is none.
+func (n Network) GuestDomain() string {
+	switch project := ProjectOf(n.Name); {
+	case n.Domain != "" || !n.Resolves():
+		return n.Domain
+	case project != DefaultProject:
+		return ShortName(n.Name) + "." + project + ".internal"
+	}
+	return n.Name + ".internal"
+}

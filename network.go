@@ -47,7 +47,7 @@ type Network struct {
 	Uplink string `json:"uplink,omitempty"`
 	// VLAN is the tag of the network on the uplink (IEEE 802.1Q); 0 means untagged.
 	VLAN int `json:"vlan,omitempty"`
-	// DNS are the resolvers that DHCP hands out.
+	// DNS are the resolvers that DHCP hands out. With ResolverAddr among them, each node is one, there and at the gateway.
 	DNS []netip.Addr `json:"dns"`
 	// NAT is set for the kind nat. Nodes of releases before 0.4.0 read it instead of Kind.
 	NAT  bool `json:"nat"`
@@ -186,6 +186,8 @@ func (n Network) checkUplink(bad complaint) error {
 			Clip(n.Uplink), ifnameSize)
 	case n.VLAN < 0 || n.VLAN > maxVLAN:
 		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
+	case n.Resolves():
+		return bad("a bridged network has no resolver at %s: expected others", ResolverAddr)
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a bridged network: expected tap")
 	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||

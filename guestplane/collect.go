@@ -11,6 +11,7 @@ import (
 	"seedbed/feed"
 	"seedbed/metadata"
 	"seedbed/netcfg"
+	"seedbed/netcfg/dns"
 )
 
 // collector exports the guest plane's metrics to Prometheus.
@@ -19,13 +20,13 @@ type collector struct {
 	client  *feed.Client
 	spool   *feed.Spool
 	network *netcfg.Manager
+	queries *dns.Counts
 	state   string // the directory of the feed's snapshot
 }
 
-// NewCollector returns a Prometheus collector of the guest plane's metrics.
-func NewCollector(guests *metadata.Server, client *feed.Client, spool *feed.Spool, network *netcfg.Manager,
-	state string) prometheus.Collector {
-	return collector{guests, client, spool, network, state}
+// NewCollector returns a Prometheus collector of the metrics of a plane, its feed and its network.
+func NewCollector(p *Plane, client *feed.Client, network *netcfg.Manager, state string) prometheus.Collector {
+	return collector{p.guests, client, p.spool, network, &p.queries, state}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -53,13 +54,14 @@ var (
 	droppedDesc = describe("spool_dropped_bytes_total",
 		"Bytes of guest events that were dropped from the disk unsent, because there were too many.")
 	waitingDesc  = describe("spool_waiting_bytes", "Bytes of guest events that wait for seedbedd.")
+	queriesDesc  = describe("dns_queries_total", "Queries of guests to the node's resolver, by what became of them.", "result")
 	portsDesc    = describe("filter_ports", "Ports of guests with filters in the kernel.")
 	networksDesc = describe("filter_networks", "Networks that are applied.")
 	appliedDesc  = describe("filter_applied_age_seconds",
 		"Seconds since the host's network was last made to match, or found to match, the feed; -1 before that.")
 	allCollectors = []*prometheus.Desc{requestsDesc, noTokenDesc, delayedDesc, latencyDesc, callersDesc, connsDesc, unknownDesc, waitsDesc,
 		guestsDesc,
-		revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, droppedDesc, waitingDesc, portsDesc, networksDesc, appliedDesc}
+		revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, droppedDesc, waitingDesc, queriesDesc, portsDesc, networksDesc, appliedDesc}
 )
 
 // Describe implements prometheus.Collector.
@@ -101,6 +103,13 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(lostDesc, int64(up.Lost))
 	count(droppedDesc, int64(up.Dropped))
 	gauge(waitingDesc, float64(up.Waiting))
+	q := c.queries
+	count(queriesDesc, q.Answered.Load(), "answered")
+	count(queriesDesc, q.Forwarded.Load(), "forwarded")
+	count(queriesDesc, q.Failed.Load(), "failed")
+	count(queriesDesc, q.Refused.Load(), "refused")
+	count(queriesDesc, q.Limited.Load(), "limited")
+	count(queriesDesc, q.Malformed.Load(), "malformed")
 	f := c.network.Stats()
 	gauge(portsDesc, float64(f.Ports))
 	gauge(networksDesc, float64(f.Networks))

@@ -65,10 +65,11 @@ func TestFeedAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := testPlane(&fakeKernel{})
+	p.spool = spool
 	client := feed.NewClient(feed.ClientConfig{Socket: filepath.Join(dir, "feed.sock"), Node: "node1", Dir: dir, Applier: p, Log: quiet})
 	value := func(name string) float64 {
 		t.Helper()
-		v, err := strconv.ParseFloat(scrape(t, NewCollector(p.guests, client, spool, k, dir))[name], 64)
+		v, err := strconv.ParseFloat(scrape(t, NewCollector(p, client, k, dir))[name], 64)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -273,7 +273,7 @@ func TestPortIsTaken(t *testing.T) {
 	if found != 2 {
 		t.Errorf("%d checks of ports, want one per protocol", found)
 	}
-	if err := p.explain(p.addrs(1)[2], io.EOF); !strings.Contains(err.Error(), "python3 (pid") {
+	if err := p.explain(p.addrs(1)[2], io.EOF, redirectHint); !strings.Contains(err.Error(), "python3 (pid") {
 		t.Errorf("an error of listening on the link-local address says %v", err)
 	}
 	python.Stop()

@@ -113,7 +113,8 @@ func (p person) address(t *testing.T, v4, v6 string) {
 	p.ns.Run(t, "ip", "addr", "flush", "dev", "eth0")
 	p.ns.Run(t, "ip", "addr", "add", v4+"/24", "dev", "eth0")
 	p.ns.Run(t, "ip", "-6", "addr", "add", v6+"/64", "dev", "eth0", "nodad")
-	p.ns.Run(t, "ip", "route", "replace", "default", "via", "10.77.0.1")
+	subnet := netip.PrefixFrom(netip.MustParseAddr(v4), 24).Masked()
+	p.ns.Run(t, "ip", "route", "replace", "default", "via", subnet.Addr().Next().String())
 	p.ns.Run(t, "ip", "-6", "route", "replace", "fd00:ec2::254/128", "dev", "eth0")
 }
 

@@ -14,6 +14,7 @@ import (
 	"seedbed/feed"
 	"seedbed/metadata"
 	"seedbed/netcfg"
+	"seedbed/netcfg/dns"
 )
 
 // Kernel applies desired state to the node's network.
@@ -44,6 +45,7 @@ type Plane struct {
 	// connections and fragments are bounds of each NIC; see Config.
 	connections, fragments int
 	uplinks                map[string]string
+	forwarder              *dns.Forwarder
 
 	// applying keeps an older state from being applied over a newer one.
 	applying sync.Mutex
@@ -58,6 +60,9 @@ type Plane struct {
 	state   seedbed.GuestPlaneState     // as last applied, and what the directory has
 	leftOut map[string]error            // why networks are left out, by name
 	awaited map[seedbed.InstanceID]bool // new instances without a bridge; see Held
+
+	names   names
+	queries dns.Counts // of the resolvers
 
 	changed chan struct{}
 	probes  chan chan<- error // by Alive
@@ -81,7 +86,9 @@ type Config struct {
 	Fragments int
 	// Uplinks are the interfaces of this node for uplinks of another name; see netcfg.Options.
 	Uplinks map[string]string
-	Log     *slog.Logger
+	// Forwarder asks the resolvers of the node what guests want to know of other networks.
+	Forwarder *dns.Forwarder
+	Log       *slog.Logger
 }
 
 // New returns a plane that has not applied anything yet.
@@ -89,7 +96,8 @@ func New(c Config) *Plane {
 	return &Plane{
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
 		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks,
-		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
+		forwarder: c.Forwarder,
+		awaited:   map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }
 
@@ -115,6 +123,11 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	}
 	if err := p.directory.Apply(state); err != nil {
 		return err
+	}
+	if small {
+		p.names.change(before, state)
+	} else {
+		p.names.replace(state)
 	}
 	p.whole = false
 	p.await(before, state)

@@ -19,6 +19,7 @@ import (
 	"seedbed/internal/config"
 	"seedbed/metadata"
 	"seedbed/netcfg"
+	"seedbed/netcfg/dns"
 )
 
 // fakeKernel fails as it is told, and is otherwise content.
@@ -170,7 +171,7 @@ func testPlane(k interface {
 }) *Plane {
 	directory := metadata.NewDirectory()
 	return New(Config{Kernel: k, Host: k, Directory: directory, Guests: metadata.New(metadata.Config{Directory: directory, Log: quiet}),
-		Port: config.Metadata{Listen: config.MetadataAddr}.Port(), Log: quiet})
+		Port: config.Metadata{Listen: config.MetadataAddr}.Port(), Forwarder: dns.NewForwarder(nil, dns.ResolvConf), Log: quiet})
 }
 
 // start runs the plane until stop or the end of the test; stop gives what run returned.

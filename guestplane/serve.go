@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"seedbed/metadata"
 	"seedbed/netcfg"
 	"seedbed/netcfg/dhcp"
+	"seedbed/netcfg/dns"
 )
 
 // leaseTime is the lifetime of a DHCP lease. The instance keeps its address for life; a short lease
@@ -33,6 +35,19 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 			p.persist(ctx, "DHCP", network.Bridge, func(ctx context.Context) error { return p.serveDHCP(ctx, network) })
 		})
 	}
+	if network.Resolves() {
+		resolver := p.resolver(network)
+		for _, addr := range resolverAddrs(network) {
+			servers.Go(func() {
+				p.persist(ctx, "DNS", network.Bridge, func(ctx context.Context) error {
+					if err := resolver.Serve(ctx, network.Bridge, addr); err != nil {
+						return p.explain(addr, err, dnsHint)
+					}
+					return nil
+				})
+			})
+		}
+	}
 	for _, addr := range p.addrs(index) {
 		servers.Go(func() {
 			if addr.Addr().Is6() && !p.awaitIPv6(ctx, network.Bridge) {
@@ -41,6 +56,33 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 			p.persist(ctx, "metadata", network.Bridge, func(ctx context.Context) error { return p.serveMetadata(ctx, network.Bridge, addr) })
 		})
 	}
+}
+
+// resolver returns the resolver of a network's guests. Those of an isolated one learn nothing of other networks.
+func (p *Plane) resolver(n seedbed.Network) *dns.Server {
+	c := dns.Config{Zone: p.zone(n), Counts: &p.queries, Others: func(a netip.Addr) (others []dns.Zone) {
+		state := p.lastState()
+		of := p.names.networksOf(n.Name, a)
+		for _, o := range state.Networks {
+			if slices.Contains(of, o.Name) {
+				others = append(others, p.zone(o))
+			}
+		}
+		return others
+	}}
+	if n.Kind.Outside() {
+		c.Forwarder = p.forwarder
+	}
+	return dns.New(c)
+}
+
+func (p *Plane) zone(n seedbed.Network) dns.Zone {
+	return dns.Zone{Domain: n.GuestDomain(), Prefix: n.Prefix, Gateway: n.Gateway, Names: zoneOf{&p.names, n.Name}}
+}
+
+// resolverAddrs returns the addresses at which a node resolves names for a network.
+func resolverAddrs(n seedbed.Network) []netip.AddrPort {
+	return []netip.AddrPort{netip.AddrPortFrom(seedbed.ResolverAddr, 53), netip.AddrPortFrom(n.Gateway, 53)}
 }
 
 // addrs returns the addresses at which metadata is served on the interface with that index. The
@@ -67,7 +109,7 @@ func (p *Plane) awaitIPv6(ctx context.Context, bridge string) bool {
 func (p *Plane) serveMetadata(ctx context.Context, bridge string, addr netip.AddrPort) error {
 	ln, err := metadata.Listen(ctx, bridge, addr)
 	if err != nil {
-		return p.explain(addr, err)
+		return p.explain(addr, err, redirectHint)
 	}
 	return p.guests.Serve(ctx, ln)
 }
@@ -92,13 +134,19 @@ func (p *Plane) persist(ctx context.Context, what, bridge string, serve func(con
 	}
 }
 
-// explain adds the holder of the port to an error of listening.
-func (p *Plane) explain(addr netip.AddrPort, err error) error {
+// redirectHint says what to do about another program at the port of the metadata service.
+const redirectHint = "stop it, or set metadata.listen to redirect"
+
+// dnsHint is the same for the node's resolver.
+const dnsHint = "stop it, or give the network other DNS (seedbed network set NAME --dns ADDRESS)"
+
+// explain adds the holder of the port to an error of listening, and what to do about it.
+func (p *Plane) explain(addr netip.AddrPort, err error, hint string) error {
 	holder, lookErr := p.host.PortHolder(addr)
 	if lookErr != nil || holder == "" {
 		return err
 	}
-	return seedbed.Errorf(seedbed.ErrUnavailable, "%s is held by %s: stop it, or set metadata.listen to redirect", addr, holder)
+	return seedbed.Errorf(seedbed.ErrUnavailable, "%s is held by %s: %s", addr, holder, hint)
 }
 
 // serveDHCP answers DHCP on the bridge of a network.
@@ -113,10 +161,12 @@ func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 			if network.Kind == seedbed.NetworkBridged { // its gateway is another host
 				server = netcfg.MetadataAddr
 			}
+			options := network.NetworkOptions
+			options.Domain = network.GuestDomain()
 			return dhcp.Offer{
 				Server: server, Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS,
 				Hostname: guest.Name, Lease: leaseTime,
-				Isolated: network.Kind == seedbed.NetworkIsolated, Options: network.NetworkOptions,
+				Isolated: network.Kind == seedbed.NetworkIsolated, Options: options,
 			}, true
 		},
 		OnLease: func(mac seedbed.MAC, addr netip.Addr, until time.Time) {

@@ -3,6 +3,9 @@ package guestplane
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -71,7 +74,8 @@ func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
 	return append(p.host.Check(ctx), p.portChecks()...)
 }
 
-// portChecks report what keeps a metadata address from being bound. An address that is on every
+// portChecks report what keeps an address of the metadata service or the resolver from being bound, and whether the
+// resolver has others to ask. An address that is on every
 // bridge has the same holder on all of them.
 func (p *Plane) portChecks() []seedbed.Check {
 	networks, _, _ := p.networks()
@@ -80,18 +84,43 @@ func (p *Plane) portChecks() []seedbed.Check {
 	}
 	var checks []seedbed.Check
 	for _, addr := range p.addrs(0)[:2] {
-		if addr.Addr().Is6() && !p.host.HasIPv6(networks[0].Bridge) {
-			continue
+		if addr.Addr().Is4() || p.host.HasIPv6(networks[0].Bridge) {
+			checks = append(checks, p.portCheck(addr, redirectHint))
 		}
-		check := seedbed.Check{Name: fmt.Sprintf("port %s", addr), OK: true, Detail: "no other program uses it"}
-		holder, err := p.host.PortHolder(addr)
-		if err != nil {
-			check.OK, check.Detail = false, err.Error()
-		} else if holder != "" {
-			check.OK, check.Detail = false, "it is held by "+holder
-			check.Hint = "stop it, or set metadata.listen to redirect"
-		}
-		checks = append(checks, check)
 	}
-	return checks
+	i := slices.IndexFunc(networks, seedbed.Network.Resolves)
+	if i < 0 {
+		return checks
+	}
+	for _, addr := range resolverAddrs(networks[i]) {
+		checks = append(checks, p.portCheck(addr, dnsHint))
+	}
+	forwarders := seedbed.Check{Name: "DNS forwarders", OK: true}
+	if servers, err := p.forwarder.Servers(); err != nil {
+		forwarders.Detail = err.Error()
+		forwarders.Hint = "guests find no names outside of their network: list resolvers there, or in network.forwarders of seedbed.yaml"
+	} else {
+		forwarders.Detail = fmt.Sprintf("names outside of the networks are asked of %s", joined(servers))
+	}
+	return append(checks, forwarders)
+}
+
+// portCheck reports whether another program keeps an address from being bound.
+func (p *Plane) portCheck(addr netip.AddrPort, hint string) seedbed.Check {
+	check := seedbed.Check{Name: fmt.Sprintf("port %s", addr), OK: true, Detail: "no other program uses it"}
+	holder, err := p.host.PortHolder(addr)
+	if err != nil {
+		check.OK, check.Detail = false, err.Error()
+	} else if holder != "" {
+		check.OK, check.Detail, check.Hint = false, "it is held by "+holder, hint
+	}
+	return check
+}
+
+func joined(servers []netip.AddrPort) string {
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = s.Addr().String()
+	}
+	return strings.Join(all, ", ")
 }

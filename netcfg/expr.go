@@ -109,8 +109,11 @@ func notIn(key expr.MetaKey, set string) exprs {
 }
 
 // pair looks up the interface name and a part of the packet; notPair is its opposite.
-func pair(p *expr.Payload, set string) exprs {
-	return exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, p, &expr.Lookup{SourceRegister: 1, SetName: set}}
+func pair(p *expr.Payload, set string) exprs { return pairOf(expr.MetaKeyIIFNAME, p, set) }
+
+// pairOf is pair for the interface by which a packet comes or goes.
+func pairOf(iface expr.MetaKey, p *expr.Payload, set string) exprs {
+	return exprs{&expr.Meta{Key: iface, Register: 1}, p, &expr.Lookup{SourceRegister: 1, SetName: set}}
 }
 
 func notPair(p *expr.Payload, set string) exprs {

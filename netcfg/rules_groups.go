@@ -182,8 +182,10 @@ func serviceRules(w way, f family) []rule {
 	}
 	rules := []rule{{"DHCP", dhcp}}
 	if f.name == "4" {
-		at := network(w.remote4, MetadataAddr.AsSlice()...)
-		return append(rules, rule{"metadata", cat(at, accept())}, rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
+		return append(rules,
+			rule{"metadata", cat(network(w.remote4, MetadataAddr.AsSlice()...), accept())},
+			rule{"the node's resolver", cat(network(w.remote4, seedbed.ResolverAddr.AsSlice()...), accept())},
+			rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
 	}
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata at " + a.String(), cat(network(w.remote6, a.AsSlice()...), accept())})

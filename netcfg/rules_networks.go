@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -79,6 +80,16 @@ func networkSets() []set {
 		{name: "dns", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
 			for _, d := range n.DNS {
 				add(bridge+string(d.AsSlice()), "")
+			}
+			if n.Resolves() && !slices.Contains(n.DNS, n.Gateway) {
+				add(bridge+string(n.Gateway.AsSlice()), "")
+			}
+		})},
+		// Where a node itself is the resolver.
+		{name: "resolvers", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
+			if n.Resolves() {
+				add(bridge+string(seedbed.ResolverAddr.AsSlice()), "")
+				add(bridge+string(n.Gateway.AsSlice()), "")
 			}
 		})},
 		{name: "zones", key: name, value: nftables.TypeMark, fixed: func(p *plan, add adder) {

@@ -23,13 +23,14 @@ const beforeDefrag nftables.ChainPriority = -450
 // the bridge. Only one of overlapping networks reaches outside, and forwardRules keep other guests out of
 // them.
 //
-// Connections to the metadata service at port 80 are not tracked at all. NAT to another port needs
+// Connections to the metadata service at port 80 and to the node's resolver are not tracked at all. NAT to another port needs
 // the table. Fragments of guests are counted first.
 func trackingRules(p *plan, key expr.MetaKey) []rule {
 	var rules []rule
 	if p.metadataPort == 80 {
 		rules = untracked(key)
 	}
+	rules = append(rules, untrackedDNS(key)...)
 	if key == expr.MetaKeyIIFNAME {
 		rules = append(rules, toFragments()...)
 		rules = append(rules, rule{"out of a network",
@@ -55,6 +56,21 @@ func untracked(key expr.MetaKey) []rule {
 	rules := []rule{match(v4, port, ipv4(), MetadataAddr)}
 	for _, a := range metadata6() {
 		rules = append(rules, match(v6, port, ipv6(), a))
+	}
+	return rules
+}
+
+// untrackedDNS keeps the queries of guests to the node's resolver out of the connection table: each query is one more
+// connection.
+func untrackedDNS(key expr.MetaKey) []rule {
+	addr, port := ipTarget(), dport
+	if key == expr.MetaKeyOIFNAME {
+		addr, port = ipSource(), sport
+	}
+	var rules []rule
+	for _, p := range []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP} {
+		rules = append(rules, rule{"the node's resolver", cat(ipv4(), port(p, 53), pairOf(key, addr, "resolvers"), exprs{&expr.Notrack{}},
+			accept())})
 	}
 	return rules
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 
 	"seedbed"
@@ -15,6 +16,7 @@ import (
 	"seedbed/internal/run"
 	"seedbed/metadata"
 	"seedbed/netcfg"
+	"seedbed/netcfg/dns"
 )
 
 // serve runs the guest plane until ctx ends. The bridges and filters stay.
@@ -43,7 +45,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	})
 	p := guestplane.New(guestplane.Config{
 		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(),
-		Connections: c.Metadata.TrackedConnections, Fragments: fragments(c.Metadata), Uplinks: c.Network.Uplinks, Log: log,
+		Connections: c.Metadata.TrackedConnections, Fragments: fragments(c.Metadata), Uplinks: c.Network.Uplinks,
+		Forwarder: forwarder(c.Network), Log: log,
 	})
 	client := feed.NewClient(feed.ClientConfig{
 		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.Held, Log: log,
@@ -55,7 +58,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	defer health.Close()
 
 	registry := run.NewRegistry()
-	registry.MustRegister(guestplane.NewCollector(guests, client, spool, network, c.Metadata.State))
+	registry.MustRegister(guestplane.NewCollector(p, client, network, c.Metadata.State))
 	group := run.NewGroup(log)
 	group.Add("spool", spool.Run)
 	group.Add("feed", client.Run)
@@ -99,6 +102,15 @@ func checks(p *guestplane.Plane, client *feed.Client, spool *feed.Spool, state s
 		return slices.Concat(p.Checks(ctx), guestplane.FeedChecks(client.Status()),
 			guestplane.SpoolChecks(spool.Stats(), state), certificate(ctx))
 	}
+}
+
+// forwarder returns what asks the node's resolvers for guests.
+func forwarder(c config.Network) *dns.Forwarder {
+	var resolvers []netip.AddrPort
+	for _, a := range c.Forwarders {
+		resolvers = append(resolvers, netip.AddrPortFrom(a, 53))
+	}
+	return dns.NewForwarder(resolvers, dns.ResolvConf)
 }
 
 // fragments returns netcfg.Options.Fragments of a configuration.

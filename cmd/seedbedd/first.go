@@ -56,13 +56,13 @@ func newNetwork(ctx context.Context, c config.Network, log *slog.Logger) (seedbe
 		}
 	}
 	gateway := prefix.Masked().Addr().Next()
-	dns, err := c.Resolvers()
-	if err != nil {
-		return seedbed.Network{}, err
-	}
 	kind := seedbed.NetworkIsolated
 	if c.NAT {
 		kind = seedbed.NetworkNAT
+	}
+	dns, err := c.Resolvers(kind)
+	if err != nil {
+		return seedbed.Network{}, err
 	}
 	return seedbed.Network{
 		Name: c.Name, Kind: kind, Bridge: c.Bridge, MAC: seedbed.NewMAC(), Prefix: prefix.Masked(),

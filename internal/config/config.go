@@ -176,6 +176,9 @@ type Network struct {
 	// ProjectPrefixes are the prefixes in which projects other than the default one may make networks. Guests of a
 	// network take its addresses from the nodes, so without any, only administrators of the installation make some.
 	ProjectPrefixes []netip.Prefix `yaml:"project_prefixes"`
+	// Forwarders are the resolvers that this node asks what guests want to know of other networks; if there are none, those of
+	// /etc/resolv.conf.
+	Forwarders []netip.Addr `yaml:"forwarders"`
 	// Uplinks are the interfaces of this node for uplinks of bridged networks that have another name here.
 	Uplinks map[string]string `yaml:"uplinks"`
 	// PVCUplink is the uplink of the bridged networks that PVC's clients make, whose VLAN is their VNI.

@@ -39,8 +39,9 @@ func initial() Config {
 			ImportDirs: []string{}},
 		Libvirt: Libvirt{URI: "qemu:///system", DomainType: "auto", ConsoleDir: "/var/log/seedbed-console"},
 		Scripts: defaultScripts(),
-		Network: Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}, ProjectPrefixes: []netip.Prefix{},
-			Uplinks: map[string]string{}},
+		Network: Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}, Forwarders: []netip.Addr{},
+			ProjectPrefixes: []netip.Prefix{},
+			Uplinks:         map[string]string{}},
 		Jobs: Jobs{
 			Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5, MaxQueued: 100_000, Hooks: []seedbed.StageHook{},
 		},

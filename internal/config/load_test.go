@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,21 @@ func TestResolvers(t *testing.T) {
 	}
 	if diff := cmp.Diff([]netip.Addr{netip.MustParseAddr("192.0.2.1")}, got, compare); diff != "" {
 		t.Error(diff)
+	}
+	own, given := []netip.Addr{seedbed.ResolverAddr}, []netip.Addr{netip.MustParseAddr("192.0.2.2")}
+	for _, c := range []struct {
+		dns, want []netip.Addr
+		kind      seedbed.NetworkKind
+	}{
+		{nil, own, seedbed.NetworkNAT}, {nil, own, seedbed.NetworkIsolated},
+		{given, given, seedbed.NetworkRouted}, {given, given, seedbed.NetworkBridged},
+	} {
+		if got, err := (Network{DNS: c.dns}).Resolvers(c.kind); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s with %v: %v, %v, want %v", c.kind, c.dns, got, err, c.want)
+		}
+	}
+	if got, err := (Network{DNS: own}).Resolvers(seedbed.NetworkBridged); err != nil || slices.Contains(got, seedbed.ResolverAddr) {
+		t.Errorf("of a bridged network: %v, %v", got, err)
 	}
 }
 

@@ -7,16 +7,21 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"seedbed"
 )
 
 // resolvConf is the file that lists the host's resolvers (resolv.conf(5)).
 const resolvConf = "/etc/resolv.conf"
 
-// Resolvers returns the DNS servers that DHCP offers: those of the configuration, or else the
-// host's own, except those that only the host can reach. The result may be empty.
-func (n Network) Resolvers() ([]netip.Addr, error) {
-	if len(n.DNS) > 0 {
+// Resolvers returns the DNS servers of a new network of a kind: those of the configuration, or else Seedbed's own. On a
+// bridged network, which has none of Seedbed, they are those of the host that others can reach; the result may be empty.
+func (n Network) Resolvers(kind seedbed.NetworkKind) ([]netip.Addr, error) {
+	switch {
+	case len(n.DNS) > 0 && (kind != seedbed.NetworkBridged || !slices.Contains(n.DNS, seedbed.ResolverAddr)):
 		return n.DNS, nil
+	case kind != seedbed.NetworkBridged:
+		return []netip.Addr{seedbed.ResolverAddr}, nil
 	}
 	f, err := os.Open(resolvConf)
 	if os.IsNotExist(err) {

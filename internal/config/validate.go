@@ -204,6 +204,11 @@ func (k *checker) network(n Network) {
 	for i, a := range n.DNS {
 		k.need(a.Is4() && !a.IsLoopback() && !a.IsUnspecified(), fmt.Sprintf("network.dns[%d]", i), a, "an IPv4 address that guests can reach")
 	}
+	k.need(len(n.Forwarders) <= 3, "network.forwarders", n.Forwarders, "at most 3 addresses")
+	for i, a := range n.Forwarders {
+		k.need(a.IsValid() && !a.IsUnspecified() && a != seedbed.ResolverAddr, fmt.Sprintf("network.forwarders[%d]", i), a,
+			"the address of a resolver that this host can reach")
+	}
 	for name, iface := range n.Uplinks {
 		k.need(ifname.MatchString(name) && ifname.MatchString(iface), "network.uplinks."+name, iface, "the name of an interface, such as eno1")
 	}

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/rfc1035label"
+
+	"seedbed"
 )
 
 // maxDNS bounds option 6, so that an answer fits the 576 bytes that every client accepts.
@@ -154,6 +157,9 @@ func (o Offer) routes() []*dhcpv4.Route {
 		next = netip.IPv4Unspecified()
 	}
 	all := []*dhcpv4.Route{via(netip.PrefixFrom(MetadataAddr, 32), next)}
+	if slices.Contains(o.DNS, seedbed.ResolverAddr) {
+		all = append(all, via(netip.PrefixFrom(seedbed.ResolverAddr, 32), next))
+	}
 	for _, r := range o.Options.Routes {
 		all = append(all, via(r.Prefix, r.Via))
 	}

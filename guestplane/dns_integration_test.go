@@ -1,0 +1,184 @@
+//go:build integration
+
+package guestplane
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"seedbed"
+	"seedbed/netcfg"
+	"seedbed/netcfg/netnstest"
+
+	resolver "seedbed/netcfg/dns"
+)
+
+// outside answers on the node as its resolver would.
+func outside(t *testing.T) netip.AddrPort {
+	t.Helper()
+	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) {
+		m := new(dns.Msg).SetReply(req)
+		if req.Question[0].Name == "example.org." && req.Question[0].Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: "example.org.", Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 9},
+				A: net.IPv4(192, 0, 2, 80)})
+		}
+		_ = w.WriteMsg(m) // the guest sees that it did not come
+	})}
+	go s.ActivateAndServe()
+	t.Cleanup(func() { s.Shutdown() })
+	return pc.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+// asks returns what a guest is told, as its addresses or its code. It asks from ports of its own.
+func (p person) asks(t *testing.T, network, server, name string, typ uint16) string {
+	t.Helper()
+	var m *dns.Msg
+	err := error(nil)
+	for range 2 { // the first may be lost while neighbours are found
+		var c net.Conn
+		if p.ns.Do(func() { c, err = net.DialTimeout(network, server+":53", time.Second) }); err != nil {
+			continue
+		}
+		m, _, err = (&dns.Client{Timeout: time.Second}).ExchangeWithConn(new(dns.Msg).SetQuestion(name, typ), &dns.Conn{Conn: c})
+		c.Close()
+		if err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return "no answer"
+	}
+	var said []string
+	for _, r := range m.Answer {
+		said = append(said, strings.Fields(r.String())[4])
+	}
+	if len(said) == 0 {
+		return dns.RcodeToString[m.Rcode]
+	}
+	return strings.Join(said, " ")
+}
+
+// TestDNS: guests find each other by name on their network, and the rest of the world by the node's resolvers, whatever
+// their security groups are.
+func TestDNS(t *testing.T) {
+	p := realPlane(t)
+	p.forwarder = resolver.NewForwarder([]netip.AddrPort{outside(t)}, "")
+	p.connections = 16 // fewer than the queries below
+	lab, apart, old := network0(), network0(), network0()
+	lab.Kind, lab.DNS, lab.Domain = seedbed.NetworkNAT, []netip.Addr{seedbed.ResolverAddr}, "lab.example"
+	apart.Name, apart.Kind, apart.Bridge, apart.MAC[5], apart.NAT = "apart", seedbed.NetworkIsolated, "seedbed1", 2, false
+	apart.Prefix, apart.Gateway, apart.DNS = netip.MustParsePrefix("10.78.0.0/24"), netip.MustParseAddr("10.78.0.1"), lab.DNS
+	old.Name, old.Kind, old.Bridge, old.MAC[5], old.NAT = "old", seedbed.NetworkRouted, "seedbed2", 3, false
+	old.Prefix, old.Gateway, old.DNS = netip.MustParsePrefix("10.79.0.0/24"), netip.MustParseAddr("10.79.0.1"), nil
+	web, db, lone, former := record(1, "default", "10.77.0.11"), record(2, "default", "10.77.0.12"), record(3, "apart", "10.78.0.13"),
+		record(4, "old", "10.79.0.14")
+	web.NICs[0].Groups = []string{"closed"}
+	web.NICs = append(web.NICs, seedbed.GuestNIC{ID: 190, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 90}, Network: "apart",
+		Addr: netip.MustParseAddr("10.78.0.90")})
+	state := stateWith([]seedbed.Network{lab, apart, old}, web, db, lone, former)
+	state.Groups = []seedbed.SecurityGroup{{Name: "closed"}}
+	serveState(t, p, state)
+	var people []person
+	for _, g := range []struct {
+		seedbed.Guest
+		bridge string
+	}{{web, "seedbed0"}, {db, "seedbed0"}, {lone, "seedbed1"}, {former, "seedbed2"}} {
+		people = append(people, attach(t, g.Guest, g.bridge, g.NICs[0].ID.Tap()))
+	}
+	web1, db1, lone1, former1 := people[0], people[1], people[2], people[3]
+	const amazon = "169.254.169.253"
+	for _, c := range []struct {
+		who                person
+		server, name, want string
+		typ                uint16
+	}{
+		{web1, amazon, "guest-2.lab.example.", "10.77.0.12", dns.TypeA},
+		{web1, amazon, "12.0.77.10.in-addr.arpa.", "guest-2.lab.example.", dns.TypePTR},
+		{web1, amazon, "example.org.", "192.0.2.80", dns.TypeA},
+		{web1, amazon, "guest-3.lab.example.", "NXDOMAIN", dns.TypeA},
+		{web1, amazon, "guest-3.apart.internal.", "10.78.0.13", dns.TypeA}, // its second NIC is there
+		{db1, "10.77.0.1", "guest-1.lab.example.", "10.77.0.11", dns.TypeA},
+		{db1, "10.77.0.1", "guest-3.apart.internal.", "NOERROR", dns.TypeA}, // of the node's resolver
+		{lone1, amazon, "guest-3.apart.internal.", "10.78.0.13", dns.TypeA},
+		{lone1, "10.78.0.1", "guest-3.", "10.78.0.13", dns.TypeA},
+		{lone1, amazon, "example.org.", "REFUSED", dns.TypeA},
+		{lone1, amazon, "guest-1.lab.example.", "REFUSED", dns.TypeA},
+		{lone1, "10.77.0.1", "guest-1.lab.example.", "no answer", dns.TypeA}, // another network's gateway
+		{former1, amazon, "example.org.", "no answer", dns.TypeA},
+		{former1, "10.79.0.1", "example.org.", "no answer", dns.TypeA},
+	} {
+		for _, network := range []string{"udp4", "tcp4"} {
+			if network == "tcp4" && (c.name == "example.org." && c.want != "REFUSED" || c.want == "NOERROR") {
+				continue // the node's resolver of this test has no TCP
+			}
+			if got := c.who.asks(t, network, c.server, c.name, c.typ); got != c.want {
+				t.Errorf("%s asks %s of %s by %s: %s, want %s", c.who.Name, c.name, c.server, network, got, c.want)
+			}
+		}
+	}
+	for i := range 4 * p.connections { // the node tracks none of them
+		if got := db1.asks(t, "udp4", amazon, "guest-1.lab.example.", dns.TypeA); got != "10.77.0.11" {
+			t.Fatalf("query %d: %s", i, got)
+		}
+	}
+	script := filepath.Join(t.TempDir(), "lease")
+	const say = "#!/bin/sh\n[ \"$1\" = bound ] && echo \"$dns, $domain, $staticroutes\"\nexit 0\n"
+	if err := os.WriteFile(script, []byte(say), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		who  person
+		want string
+	}{{db1, "169.254.169.253, lab.example, 169.254.169.254/32 10.77.0.1 169.254.169.253/32 10.77.0.1 0.0.0.0/0 10.77.0.1"},
+		{lone1, "169.254.169.253, apart.internal, 169.254.169.254/32 10.78.0.1 169.254.169.253/32 10.78.0.1"}} {
+		out := c.who.ns.Run(t, "busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "5", "-O", "staticroutes", "-s", script)
+		if !strings.Contains(out, c.want+"\n") {
+			t.Errorf("%s was offered\n%s\nwant %s", c.who.Name, out, c.want)
+		}
+	}
+
+	// A guest that came is found, and one that went is not.
+	newcomer := record(5, "default", "10.77.0.15")
+	next := stateWith([]seedbed.Network{lab, apart, old}, web, newcomer, lone, former)
+	next.Groups, next.Revision, next.Since, next.Changed = state.Groups, 2, 1, []seedbed.InstanceID{db.ID, newcomer.ID}
+	if err := p.Apply(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"guest-5.lab.example.": "10.77.0.15", "guest-2.lab.example.": "NXDOMAIN"} {
+		if got := web1.asks(t, "udp4", amazon, name, dns.TypeA); got != want {
+			t.Errorf("after a change, %s: %s, want %s", name, got, want)
+		}
+	}
+	if out := web1.ns.Run(t, "busybox", "nslookup", "guest-5.lab.example", amazon); !strings.Contains(out, "10.77.0.15") {
+		t.Errorf("nslookup:\n%s", out)
+	}
+
+	// Without the resolver, its address goes, and nothing answers.
+	lab.DNS = nil
+	plain := stateWith([]seedbed.Network{lab, apart, old}, web, newcomer, lone, former)
+	plain.Revision = 3
+	if err := p.Apply(context.Background(), plain); err != nil {
+		t.Fatal(err)
+	}
+	if out := netnstest.Run(t, "ip", "-4", "addr", "show", "dev", "seedbed0"); strings.Contains(out, amazon) {
+		t.Errorf("the address stays:\n%s", out)
+	}
+	if got := web1.asks(t, "udp4", "10.77.0.1", "guest-5.lab.example.", dns.TypeA); got != "no answer" {
+		t.Errorf("the gateway still answers: %s", got)
+	}
+	if addr := netcfg.MetadataAddr.String() + ":80"; web1.get(t, addr).status != 200 {
+		t.Error("metadata went as well")
+	}
+}

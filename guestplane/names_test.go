@@ -1,0 +1,115 @@
+package guestplane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+)
+
+// TestNames: names that follow changes are those of the whole state.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	lab, shop, old := network0(), network0(), network0()
+	lab.Name, shop.Name, old.Name = "lab", "shop/web", "old"
+	lab.DNS, shop.DNS = []netip.Addr{seedbed.ResolverAddr}, []netip.Addr{seedbed.ResolverAddr}
+	networks := []seedbed.Network{lab, shop, old}
+	random := rand.New(rand.NewPCG(1, 2))
+	one := func(i int) seedbed.Guest {
+		g := seedbed.Guest{ID: seedbed.InstanceID(fmt.Sprint(i)), Name: fmt.Sprintf("Web%d", random.IntN(6)),
+			Project: []string{"", "shop", "sea"}[random.IntN(3)]}
+		for range random.IntN(4) {
+			nic := seedbed.GuestNIC{Network: networks[random.IntN(3)].Name, Addr: netip.AddrFrom4([4]byte{10, 0, byte(i), byte(random.IntN(250))})}
+			if random.IntN(8) == 0 {
+				nic.Addr = netip.Addr{}
+			}
+			g.NICs = append(g.NICs, nic)
+		}
+		return g
+	}
+	guests := map[int]seedbed.Guest{}
+	state := func(changed []seedbed.InstanceID) seedbed.GuestPlaneState {
+		var all []seedbed.Guest
+		for i := range 20 {
+			if g, ok := guests[i]; ok {
+				all = append(all, g)
+			}
+		}
+		s := stateWith(networks, all...)
+		s.Changed = changed
+		return s
+	}
+	before := state(nil)
+	var followed names
+	followed.replace(before)
+	for range 300 {
+		var changed []seedbed.InstanceID
+		for range 1 + random.IntN(3) {
+			i := random.IntN(20)
+			if delete(guests, i); random.IntN(3) > 0 {
+				guests[i] = one(i)
+			}
+			changed = append(changed, seedbed.InstanceID(fmt.Sprint(i)))
+		}
+		after := state(unique(changed))
+		followed.change(before, after)
+		var whole names
+		whole.replace(after)
+		sorted := cmp.Transformer("sorted", func(all []netip.Addr) map[netip.Addr]int {
+			count := map[netip.Addr]int{}
+			for _, a := range all {
+				count[a]++
+			}
+			return count
+		})
+		same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+		if diff := cmp.Diff(whole.of, followed.of, cmp.AllowUnexported(zone{}), sorted, same); diff != "" {
+			t.Fatalf("after %v (-whole +followed):\n%s", changed, diff)
+		}
+		before = after
+	}
+}
+
+func unique(ids []seedbed.InstanceID) (all []seedbed.InstanceID) {
+	seen := map[seedbed.InstanceID]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			all = append(all, id)
+		}
+		seen[id] = true
+	}
+	return all
+}
+
+func TestZoneOf(t *testing.T) {
+	t.Parallel()
+	shared := network0()
+	shared.Name, shared.DNS = "lab", []netip.Addr{seedbed.ResolverAddr}
+	nic := func(addr string) seedbed.GuestNIC {
+		return seedbed.GuestNIC{Network: "lab", Addr: netip.MustParseAddr(addr)}
+	}
+	var all names
+	all.replace(stateWith([]seedbed.Network{shared},
+		seedbed.Guest{ID: "1", Name: "web", NICs: []seedbed.GuestNIC{nic("10.0.0.1"), nic("10.0.0.2")}},
+		seedbed.Guest{ID: "2", Name: "web", Project: "shop", NICs: []seedbed.GuestNIC{nic("10.0.0.3")}}))
+	z := zoneOf{&all, "lab"}
+	for name, want := range map[string]string{
+		"web": "[10.0.0.1 10.0.0.2] true", "web.shop": "[10.0.0.3] true", "shop": "[] true", "other": "[] false",
+	} {
+		if addrs, ok := z.Addrs(name); fmt.Sprint(addrs, ok) != want {
+			t.Errorf("%s: %v %t, want %s", name, addrs, ok, want)
+		}
+	}
+	for addr, want := range map[string]string{"10.0.0.2": "web", "10.0.0.3": "web.shop", "10.0.0.4": ""} {
+		if name, ok := z.Name(netip.MustParseAddr(addr)); name != want || ok != (want != "") {
+			t.Errorf("%s: %q %t, want %q", addr, name, ok, want)
+		}
+	}
+	if addrs, ok := (zoneOf{&all, "none"}).Addrs("web"); ok {
+		t.Errorf("of a network that is not served: %v", addrs)
+	}
+}

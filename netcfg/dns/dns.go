@@ -117,6 +117,7 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
 	var forwarding sync.WaitGroup
 	defer forwarding.Wait()
 	buf := make([]byte, 4096) // longer queries are cut, and do not parse
+	out := make([]byte, 4096)
 	for {
 		n, from, err := conn.ReadFromUDPAddrPort(buf)
 		if err != nil {
@@ -134,7 +135,7 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
 		}
 		reply, local := s.answer(from.Addr(), req)
 		if local {
-			send(conn, from, req, reply)
+			send(conn, from, req, reply, out)
 			continue
 		}
 		if !client.begin() {
@@ -143,20 +144,24 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
 		}
 		forwarding.Go(func() {
 			defer client.end()
-			send(conn, from, req, s.forward(ctx, req, false))
+			send(conn, from, req, s.forward(ctx, req, false), nil)
 		})
 	}
 }
 
 // send sends a reply, cut to what the client takes. A reply that cannot be sent is as one that is lost: the client asks
-// again.
-func send(conn *net.UDPConn, to netip.AddrPort, req, reply *dns.Msg) {
+// again. buf may hold it meanwhile.
+func send(conn *net.UDPConn, to netip.AddrPort, req, reply *dns.Msg, buf []byte) {
 	size := dns.MinMsgSize
 	if opt := req.IsEdns0(); opt != nil {
 		size = min(max(size, int(opt.UDPSize())), maxUDP)
 	}
-	reply.Truncate(size)
-	if b, err := reply.Pack(); err == nil {
+	b, err := reply.PackBuffer(buf)
+	if err == nil && len(b) > size {
+		reply.Truncate(size)
+		b, err = reply.PackBuffer(buf)
+	}
+	if err == nil {
 		_, _ = conn.WriteToUDPAddrPort(b, to)
 	}
 }

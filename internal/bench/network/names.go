@@ -23,7 +23,7 @@ import (
 const (
 	// namedGuests is how many guests have names, and askers how many of them ask at a time, each from its own address.
 	namedGuests = 1000
-	askers      = 256
+	askers      = 128
 	askTime     = 3 * time.Second
 	zone        = "lan.internal"
 )

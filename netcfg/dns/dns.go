@@ -96,16 +96,17 @@ func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) e
 	stop := context.AfterFunc(ctx, func() {
 		pc.Close()
 		ln.Close()
-		tcp.Shutdown() // what it returns is that it had not started, or had ended
+		_ = tcp.Shutdown() // it had not started, or had ended
 	})
 	defer stop()
 	ended := make(chan error, 2)
-	go func() { ended <- s.serveUDP(ctx, pc.(*net.UDPConn)) }()
-	go func() { ended <- tcp.ActivateAndServe() }()
+	var both sync.WaitGroup
+	both.Go(func() { ended <- s.serveUDP(ctx, pc.(*net.UDPConn)) })
+	both.Go(func() { ended <- tcp.ActivateAndServe() })
 	err = <-ended
 	done := ctx.Err() != nil
 	cancel()
-	<-ended
+	both.Wait()
 	if done {
 		return nil
 	}

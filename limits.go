@@ -126,6 +126,10 @@ type ObjectQuota struct {
 	Snapshots int64 `json:"max_snapshots,omitempty"`
 	Images    int64 `json:"max_images,omitempty"`
 	Networks  int64 `json:"max_networks,omitempty"`
+	// SecurityGroups and Floating are at most MaxProjectGroups and MaxProjectFloating, which bound them without a quota as well.
+	SecurityGroups int64 `json:"max_security_groups,omitempty"`
+	// Floating bounds the floating addresses.
+	Floating  int64 `json:"max_floating_addresses,omitempty"`
 	Tokens    int64 `json:"max_tokens,omitempty"`
 	Hooks     int64 `json:"max_hooks,omitempty"`
 	Endpoints int64 `json:"max_endpoints,omitempty"`
@@ -152,8 +156,18 @@ const maxQuotaPools = 100
 
 // Check returns ErrInvalid if a bound is negative, or the name of a pool cannot be used.
 func (q ProjectQuota) Check() error {
-	if q.Addresses < 0 || q.Jobs < 0 || q.Snapshots < 0 || q.Images < 0 || q.Networks < 0 || q.Tokens < 0 || q.Hooks < 0 || q.Endpoints < 0 {
-		return errNegativeQuota
+	for _, n := range []int64{
+		q.Addresses, q.Jobs, q.Snapshots, q.Images, q.Networks, q.SecurityGroups, q.Floating, q.Tokens, q.Hooks, q.Endpoints,
+	} {
+		if n < 0 {
+			return errNegativeQuota
+		}
+	}
+	switch {
+	case q.SecurityGroups > MaxProjectGroups:
+		return Errorf(ErrInvalid, "max_security_groups is %d: expected at most %d", q.SecurityGroups, MaxProjectGroups)
+	case q.Floating > MaxProjectFloating:
+		return Errorf(ErrInvalid, "max_floating_addresses is %d: expected at most %d", q.Floating, MaxProjectFloating)
 	}
 	if len(q.DiskIn) > maxQuotaPools {
 		return Errorf(ErrInvalid, "max_disk_in names %d pools: expected at most %d", len(q.DiskIn), maxQuotaPools)
@@ -186,9 +200,12 @@ type Use struct {
 	Snapshots int64 `json:"snapshots"`
 	Images    int64 `json:"images"`
 	Networks  int64 `json:"networks"`
-	Tokens    int64 `json:"tokens"`
-	Hooks     int64 `json:"hooks"`
-	Endpoints int64 `json:"endpoints"`
+	// SecurityGroups and Floating count security groups and floating addresses.
+	SecurityGroups int64 `json:"security_groups"`
+	Floating       int64 `json:"floating_addresses"`
+	Tokens         int64 `json:"tokens"`
+	Hooks          int64 `json:"hooks"`
+	Endpoints      int64 `json:"endpoints"`
 }
 
 // AddDisk adds the size of a disk, which may be negative.

@@ -327,6 +327,7 @@ func (db *DB) ProjectUse(ctx context.Context, name string) (u seedbed.Use, err e
 		}{
 			{access.Snapshots(), &u.Snapshots}, {access.Images(), &u.Images}, {access.Tokens(), &u.Tokens},
 			{access.Hooks(), &u.Hooks}, {access.Endpoints(), &u.Endpoints}, {access.Networks(), &u.Networks},
+			{access.SecurityGroups(), &u.SecurityGroups}, {access.FloatingAddresses(), &u.Floating},
 		} {
 			if *c.into, err = c.kind.Count(ctx, tx, name); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 
 	"seedbed"
@@ -41,14 +42,16 @@ func Networks() Kind {
 		func(q seedbed.ObjectQuota) int64 { return q.Networks }}
 }
 
-// SecurityGroups is the kind of security groups, which no quota bounds.
+// SecurityGroups is the kind of security groups.
 func SecurityGroups() Kind {
-	return Kind{"security groups", `SELECT COUNT(*) FROM security_group WHERE ` + inProject, func(seedbed.ObjectQuota) int64 { return 0 }}
+	return Kind{"security groups", `SELECT COUNT(*) FROM security_group WHERE ` + inProject,
+		func(q seedbed.ObjectQuota) int64 { return cmp.Or(q.SecurityGroups, seedbed.MaxProjectGroups) }}
 }
 
-// FloatingAddresses is the kind of floating addresses, which no quota bounds.
+// FloatingAddresses is the kind of floating addresses.
 func FloatingAddresses() Kind {
-	return Kind{"floating addresses", `SELECT COUNT(*) FROM floating_address WHERE project = $1`, func(seedbed.ObjectQuota) int64 { return 0 }}
+	return Kind{"floating addresses", `SELECT COUNT(*) FROM floating_address WHERE project = $1`,
+		func(q seedbed.ObjectQuota) int64 { return cmp.Or(q.Floating, seedbed.MaxProjectFloating) }}
 }
 
 // inProject is the condition that an object with a qualified name is in the project $1.

@@ -34,7 +34,8 @@ func (s *Store) AllocateFloating(ctx context.Context, a seedbed.FloatingAddress)
 		}
 		made = a
 		made.Instance, made.NIC, made.Created = "", 0, sqldb.Now()
-		if _, err := access.HoldProject(ctx, tx, a.Project); err != nil {
+		project, err := access.HoldProject(ctx, tx, a.Project)
+		if err != nil {
 			return err
 		}
 		n, err := lockNetwork(ctx, tx, a.Network)
@@ -53,12 +54,7 @@ func (s *Store) AllocateFloating(ctx context.Context, a seedbed.FloatingAddress)
 		if err != nil {
 			return err
 		}
-		have, err := access.FloatingAddresses().Count(ctx, tx, a.Project)
-		if err == nil && have > seedbed.MaxProjectFloating {
-			err = seedbed.Errorf(seedbed.ErrForbidden, "project %q has %d floating addresses, and that is the most: release some",
-				a.Project, seedbed.MaxProjectFloating)
-		}
-		return err
+		return access.FloatingAddresses().Hold(ctx, tx, project)
 	})
 	return made, err
 }

@@ -41,8 +41,8 @@ func AddSecurityGroup(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup
 	if err := g.Check(); err != nil {
 		return g, err
 	}
-	project := seedbed.ProjectOf(g.Name)
-	if _, err := access.HoldProject(ctx, tx, project); err != nil {
+	project, err := access.HoldProject(ctx, tx, seedbed.ProjectOf(g.Name))
+	if err != nil {
 		return g, err
 	}
 	made, err := sqldb.Affect(ctx, tx, `INSERT INTO security_group (`+groupColumns+`) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
@@ -53,12 +53,7 @@ func AddSecurityGroup(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup
 	if err != nil {
 		return g, err
 	}
-	n, err := access.SecurityGroups().Count(ctx, tx, project)
-	if err == nil && n > seedbed.MaxProjectGroups {
-		err = seedbed.Errorf(seedbed.ErrForbidden, "project %q has %d security groups, and that is the most: remove some",
-			project, seedbed.MaxProjectGroups)
-	}
-	if err != nil {
+	if err := access.SecurityGroups().Hold(ctx, tx, project); err != nil {
 		return g, err
 	}
 	return g, referred(ctx, tx, g)

@@ -40,27 +40,33 @@ var objectMakers = map[string]func(db *store.DB, project, name string) error{
 		_, err := db.CreateEndpoint(context.Background(), e)
 		return err
 	},
+	"security groups": func(db *store.DB, project, name string) error {
+		_, err := db.CreateSecurityGroup(context.Background(), seedbed.SecurityGroup{Name: seedbed.Qualified(project, name)})
+		return err
+	},
 }
 
 func testObjectQuota(b *bench) {
 	ctx := context.Background()
-	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 2, Hooks: 2, Endpoints: 2, Networks: 2}})
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 2, Hooks: 2, Endpoints: 2, Networks: 2,
+		SecurityGroups: 3}}) // a project begins with one
 	for kind, make := range objectMakers {
 		b.must(make(b.DB, "acme", "one"))
 		b.must(make(b.DB, "acme", "two"))
 		b.want(make(b.DB, "acme", "three"), seedbed.ErrForbidden,
-			fmt.Sprintf(`project "acme" is over its quota of %s: it would have 3, and 2 is the most`, kind))
+			fmt.Sprintf(`project "acme" is over its quota of %s: it would have `, kind), " is the most")
 		b.want(make(b.DB, "acme", "two"), seedbed.ErrExists) // also at the limit
 		b.must(make(b.DB, seedbed.DefaultProject, "three"))  // the quota of one project does not concern another
 	}
 	u := get(b.ProjectUse(ctx, "acme"))(b)
-	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints, u.Networks}, []int64{2, 2, 2, 2})
+	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints, u.Networks, u.SecurityGroups}, []int64{2, 2, 2, 2, 3})
 
 	// What was removed makes room.
 	b.must(b.DeleteToken(ctx, "acme/one"))
 	b.must(b.DeleteHook(ctx, "acme/one"))
 	b.must(b.DeleteEndpoint(ctx, "acme/one"))
 	b.must(b.DeleteNetwork(ctx, "acme/one"))
+	b.must(b.DeleteSecurityGroup(ctx, "acme/one"))
 	for _, make := range objectMakers {
 		b.must(make(b.DB, "acme", "three"))
 	}
@@ -75,6 +81,27 @@ func testObjectQuota(b *bench) {
 	h.Name = "declared"
 	b.must(b.DeclareHooks(ctx, []seedbed.Hook{h}))
 	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Hooks, int64(2))
+}
+
+// Floating addresses count from their allocation to their release.
+func testFloatingQuota(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.must(b.lend("203.0.113.1-203.0.113.8"))
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Floating: 1}})
+	allocate := func(project string) (seedbed.FloatingAddress, error) {
+		return b.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "default", Project: project})
+	}
+	first := get(allocate("acme"))(b)
+	_, err := allocate("acme")
+	b.want(err, seedbed.ErrForbidden, `project "acme" is over its quota of floating addresses: it would have 2, and 1 is the most`)
+	get(allocate(seedbed.DefaultProject))(b)
+	b.equal(get(b.ProjectUse(ctx, "acme"))(b).Floating, int64(1))
+	b.must(b.ReleaseFloating(ctx, first.Addr))
+	get(allocate("acme"))(b)
+	for _, q := range []seedbed.ObjectQuota{{Floating: 257}, {SecurityGroups: 501}, {Floating: -1}, {SecurityGroups: -1}} {
+		b.want(seedbed.ProjectQuota{ObjectQuota: q}.Check(), seedbed.ErrInvalid)
+	}
 }
 
 // Images count from the acceptance of their import until they are removed.
@@ -107,7 +134,8 @@ func testImageQuota(b *bench) {
 func testObjectQuotaRace(b *bench) {
 	ctx := context.Background()
 	b.world()
-	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 7, Hooks: 6, Endpoints: 5, Networks: 3}})
+	b.bounded(seedbed.ProjectQuota{ObjectQuota: seedbed.ObjectQuota{Tokens: 7, Hooks: 6, Endpoints: 5, Networks: 3,
+		SecurityGroups: 5}})
 	get(b.ChangeProject(ctx, seedbed.DefaultProject, func(p *seedbed.Project) error {
 		p.Quota.Images = 5
 		return nil
@@ -130,9 +158,10 @@ func testObjectQuotaRace(b *bench) {
 		count("images", err)
 	})
 	u := get(b.ProjectUse(ctx, "acme"))(b)
-	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints, u.Networks}, []int64{7, 6, 5, 3})
+	b.equal([]int64{u.Tokens, u.Hooks, u.Endpoints, u.Networks, u.SecurityGroups}, []int64{7, 6, 5, 3, 5})
 	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Images, int64(5))
-	for kind, most := range map[string]int64{"tokens": 7, "hooks": 6, "endpoints": 5, "networks": 3, "images": 4} { // there was one image
+	for kind, most := range map[string]int64{"tokens": 7, "hooks": 6, "endpoints": 5, "networks": 3, "security groups": 4,
+		"images": 4} { // there was one image
 		b.equal(made[kind].Load(), most)
 	}
 }

@@ -163,6 +163,7 @@ var projectQuotaCases = map[string]func(*bench){
 	"of jobs":               testJobQuota,
 	"of resizes":            testProjectResizeQuota,
 	"of objects":            testObjectQuota,
+	"of floating addresses": testFloatingQuota,
 	"of images":             testImageQuota,
 	"of snapshots":          testSnapshotQuota,
 	"snapshots of rebuilds": testRebuiltSnapshots,
@@ -268,12 +269,12 @@ func testProjectUse(b *bench) {
 	ctx := context.Background()
 	b.world()
 	b.bounded(seedbed.ProjectQuota{})
-	b.equal(get(b.ProjectUse(ctx, "acme"))(b), seedbed.Use{DiskIn: map[string]seedbed.Bytes{}})
+	b.equal(get(b.ProjectUse(ctx, "acme"))(b), seedbed.Use{DiskIn: map[string]seedbed.Bytes{}, SecurityGroups: 1})
 	get(b.Accept(ctx, inProject("acme", "web1")))(b)
 	get(b.Accept(ctx, createOf("web1")))(b)
 	b.equal(get(b.ProjectUse(ctx, "acme"))(b), seedbed.Use{
 		Instances: 1, VCPUs: 2, Memory: seedbed.GiB, Disk: 10 * seedbed.GiB, DiskIn: map[string]seedbed.Bytes{"default": 10 * seedbed.GiB},
-		Addresses: 1, Jobs: 1,
+		Addresses: 1, Jobs: 1, SecurityGroups: 1,
 	})
 }
 

@@ -89,6 +89,8 @@ func useRows(p wire.ProjectStatus) (rows [][]string) {
 	add("snapshots", u.Snapshots, q.Snapshots, number)
 	add("images", u.Images, q.Images, number)
 	add("networks", u.Networks, q.Networks, number)
+	add("security groups", u.SecurityGroups, q.SecurityGroups, number)
+	add("floating addresses", u.Floating, q.Floating, number)
 	add("tokens", u.Tokens, q.Tokens, number)
 	add("hooks", u.Hooks, q.Hooks, number)
 	add("endpoints", u.Endpoints, q.Endpoints, number)
@@ -118,6 +120,10 @@ func projectQuotaFlags(prefix string) []cli.Flag {
 		{Field: prefix + "max_snapshots", Usage: "at most `N` snapshots of instances; 0: no limit"},
 		{Field: prefix + "max_images", Usage: "at most `N` images; 0: no limit"},
 		{Field: prefix + "max_networks", Usage: "at most `N` networks; 0: no limit"},
+		{Field: prefix + "max_security_groups", Usage: fmt.Sprintf("at most `N` security groups, which are %d at most; 0: that many",
+			seedbed.MaxProjectGroups)},
+		{Field: prefix + "max_floating_addresses", Usage: fmt.Sprintf("at most `N` floating addresses, which are %d at most; 0: that many",
+			seedbed.MaxProjectFloating)},
 		{Field: prefix + "max_tokens", Usage: "at most `N` tokens; 0: no limit"},
 		{Field: prefix + "max_hooks", Usage: "at most `N` hooks; 0: no limit"},
 		{Field: prefix + "max_endpoints", Usage: "at most `N` endpoints; 0: no limit"},

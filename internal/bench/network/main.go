@@ -1,6 +1,6 @@
 // Command network measures how fast a node's networks are configured: a thousand of them from nothing, beside ip and
 // nft that make the same, and once more when nothing is left to do. It also measures security groups: how soon a guest
-// has joined one, and what TCP through them reaches, beside a bare bridge; and the guests' resolver, beside dnsmasq.
+// has joined one, and what TCP through them reaches, beside a bare bridge; and DHCP and the guests' resolver, beside dnsmasq.
 // docs/reference/benchmarks.md says what the figures are. It needs root, works in network namespaces of its own, and leaves
 // nothing.
 package main
@@ -36,7 +36,7 @@ func main() {
 	runs := flag.Int("runs", 3, "values of each figure")
 	networks := flag.Int("networks", 1000, "networks of the node")
 	dir := flag.String("apply", "", "apply them here, and write what was made to this directory (the measured process)")
-	part := flag.String("part", "", "join, filtered, bare, names, dnsmasq or resolver: measure this here (the measured process)")
+	part := flag.String("part", "", "join, filtered, bare, leases, names and so on: measure this here (the measured process)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
@@ -48,6 +48,10 @@ func main() {
 		err = resolve(ctx)
 	case *part == "names" || *part == "dnsmasq":
 		err = queries(ctx, *part == "names", os.Stdout)
+	case *part == "lender":
+		err = lend(ctx)
+	case *part == "leases" || *part == "dnsmasq-leases":
+		err = leases(ctx, *part == "leases", os.Stdout)
 	case *part == "join":
 		err = join(ctx, os.Stdout)
 	case *part != "":
@@ -76,6 +80,10 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	lent, waits, err := measureLeases(ctx, runs)
+	if err != nil {
+		return err
+	}
 	var applied, again []float64
 	for range runs {
 		if err := settle(ctx); err != nil {
@@ -99,6 +107,9 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 			How: fmt.Sprintf("a guest joins a group of %d that rules name", groupMembers)},
 		{Name: "throughput_ratio", Unit: "times", Mark: bench.AtLeast(0.93), Runs: transfers,
 			How: "TCP between two guests in security groups, to a bare bridge"},
+		{Name: "dhcp_p99_ms", Unit: "ms", Mark: bench.AtMost(10), Runs: waits,
+			How: fmt.Sprintf("from DISCOVER to ACK, of %d clients, %d at a time", leaseClients, leasesAtOnce)},
+		{Name: "dhcp_ratio", Unit: "times", Mark: bench.AtLeast(1), Runs: lent, How: "the leases a second of them, to dnsmasq"},
 		{Name: "dns_ratio", Unit: "times", Mark: bench.AtLeast(1), Runs: names,
 			How: fmt.Sprintf("names of guests asked by %d of them, to dnsmasq", askers)},
 	})
@@ -107,11 +118,11 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 // measureGroups has processes join a group, and transfer with and without filters.
 func measureGroups(ctx context.Context, runs int) (joins, transfers []float64, err error) {
 	for range runs {
-		v, err := value(ctx, "join")
+		v, err := values(ctx, "join", 1)
 		if err != nil {
 			return nil, nil, err
 		}
-		joins = append(joins, v)
+		joins = append(joins, v[0])
 	}
 	transfers, err = ratios(ctx, runs, "filtered", "bare")
 	return joins, transfers, err
@@ -123,28 +134,52 @@ func ratios(ctx context.Context, runs int, part, other string) (all []float64, e
 	for range runs {
 		var sum, otherSum float64
 		for range rounds {
-			v, err := value(ctx, part)
+			v, err := values(ctx, part, 1)
 			if err != nil {
 				return nil, err
 			}
-			w, err := value(ctx, other)
+			w, err := values(ctx, other, 1)
 			if err != nil {
 				return nil, err
 			}
-			sum, otherSum = sum+v, otherSum+w
+			sum, otherSum = sum+v[0], otherSum+w[0]
 		}
 		all = append(all, sum/otherSum)
 	}
 	return all, nil
 }
 
-// value has a process measure a part.
-func value(ctx context.Context, part string) (v float64, err error) {
-	said, err := inNamespace(ctx, "/proc/self/exe", "-part", part)
-	if err == nil {
-		_, err = fmt.Sscan(said, &v)
+// measureLeases returns how many more leases a second clients get than of dnsmasq, and how long the slowest wait.
+func measureLeases(ctx context.Context, runs int) (all, waits []float64, err error) {
+	for range runs {
+		v, err := values(ctx, "leases", 2)
+		if err != nil {
+			return nil, nil, err
+		}
+		w, err := values(ctx, "dnsmasq-leases", 2)
+		if err != nil {
+			return nil, nil, err
+		}
+		all, waits = append(all, v[0]/w[0]), append(waits, v[1])
 	}
-	return v, err
+	return all, waits, nil
+}
+
+// values has a process measure a part, which says n values.
+func values(ctx context.Context, part string, n int) ([]float64, error) {
+	said, err := inNamespace(ctx, "/proc/self/exe", "-part", part)
+	if err != nil {
+		return nil, err
+	}
+	v := make([]float64, n)
+	into := make([]any, n)
+	for i := range v {
+		into[i] = &v[i]
+	}
+	if _, err := fmt.Sscan(said, into...); err != nil {
+		return nil, fmt.Errorf("%s said %q: %w", part, said, err)
+	}
+	return v, nil
 }
 
 // settle waits until the kernel has taken down the namespaces of the run before: meanwhile it keeps others from changing

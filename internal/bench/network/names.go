@@ -68,24 +68,33 @@ func queries(ctx context.Context, own bool, out io.Writer) error {
 	if own {
 		cmd = exec.CommandContext(ctx, "/proc/self/exe", "-part", "resolver")
 	}
+	return beside(cmd, func() error {
+		if err := answers(ctx); err != nil {
+			return err
+		}
+		n, err := askAll()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, float64(n)/askTime.Seconds())
+		return err
+	})
+}
+
+// beside measures while a server runs.
+func beside(server *exec.Cmd, measure func() error) error {
 	var said strings.Builder
-	cmd.Stderr, cmd.SysProcAttr = &said, &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	server.Stderr, server.SysProcAttr = &said, &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if err := server.Start(); err != nil {
 		return err
 	}
-	defer func() {
-		_ = cmd.Process.Kill() // and how it then ends says nothing
-		_ = cmd.Wait()
-	}()
-	if err := answers(ctx); err != nil {
-		return fmt.Errorf("%s: %w: %s", cmd.Path, err, said.String())
-	}
-	n, err := askAll()
+	err := measure()
+	_ = server.Process.Kill() // and how it then ends says nothing
+	_ = server.Wait()
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w: %s", server.Path, err, said.String())
 	}
-	_, err = fmt.Fprintln(out, float64(n)/askTime.Seconds())
-	return err
+	return nil
 }
 
 // answers waits until the resolver answers.

@@ -61,9 +61,11 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 // resolver returns the resolver of a network's guests. Those of an isolated one learn nothing of other networks.
 func (p *Plane) resolver(n seedbed.Network) *dns.Server {
 	c := dns.Config{Zone: p.zone(n), Counts: &p.queries, Others: func(a netip.Addr) (others []dns.Zone) {
-		state := p.lastState()
 		of := p.names.networksOf(n.Name, a)
-		for _, o := range state.Networks {
+		if len(of) == 0 {
+			return nil
+		}
+		for _, o := range p.lastState().Networks {
 			if slices.Contains(of, o.Name) {
 				others = append(others, p.zone(o))
 			}

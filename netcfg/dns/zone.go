@@ -33,18 +33,10 @@ func (s *Server) answer(from netip.Addr, req *dns.Msg) (reply *dns.Msg, local bo
 		return refuse(dns.RcodeRefused)
 	}
 	zones := []Zone{s.Zone}
-	if reply = s.Zone.reply(req); reply == nil && s.Others != nil {
-		for _, z := range s.Others(from) {
-			zones = append(zones, z)
-			if reply = z.reply(req); reply != nil {
-				break
-			}
-		}
+	if s.Others != nil {
+		zones = append(zones, s.Others(from)...)
 	}
-	if name := dns.CanonicalName(q.Name); reply == nil && isHost(q, name) {
-		reply = fromHosts(req, strings.TrimSuffix(name, "."), zones)
-	}
-	switch {
+	switch reply = answerFrom(zones, req); {
 	case reply != nil:
 		s.Counts.Answered.Add(1)
 		return reply, true
@@ -60,14 +52,29 @@ func isHost(q dns.Question, name string) bool {
 	return dns.CountLabel(name) == 1 && (q.Qtype == dns.TypeA || q.Qtype == dns.TypeAAAA)
 }
 
-// reply answers what is about the network, and returns nil for anything else.
-func (z Zone) reply(req *dns.Msg) *dns.Msg {
-	name, domain := dns.CanonicalName(req.Question[0].Name), dns.CanonicalName(z.Domain)
-	if dns.IsSubDomain(domain, name) {
-		return z.fromDomain(req, strings.TrimSuffix(strings.TrimSuffix(name, domain), "."), domain)
+// answerFrom answers a query about one of the networks, and returns nil for any other. Of domains within each other the
+// longest counts, and the first of equal ones.
+func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
+	name := dns.CanonicalName(req.Question[0].Name)
+	var of Zone
+	var longest string
+	for _, z := range zones {
+		if domain := dns.CanonicalName(z.Domain); dns.IsSubDomain(domain, name) && len(domain) > len(longest) {
+			of, longest = z, domain
+		}
 	}
-	if reverse := reverseZone(z.Prefix); reverse != "" && dns.IsSubDomain(reverse, name) {
-		return z.fromReverse(req, name, domain, reverse)
+	if longest != "" {
+		return of.fromDomain(req, strings.TrimSuffix(strings.TrimSuffix(name, longest), "."), longest)
+	}
+	for _, z := range zones {
+		if reverse := reverseZone(z.Prefix); reverse != "" && dns.IsSubDomain(reverse, name) {
+			if reply := z.fromReverse(req, name, dns.CanonicalName(z.Domain), reverse); reply != nil {
+				return reply
+			}
+		}
+	}
+	if isHost(req.Question[0], name) {
+		return fromHosts(req, strings.TrimSuffix(name, "."), zones)
 	}
 	return nil
 }

@@ -122,13 +122,17 @@ func TestOtherNetworks(t *testing.T) {
 		if a != asker {
 			return nil
 		}
-		return []Zone{{Domain: "db.internal", Prefix: netip.MustParsePrefix("10.90.0.0/24"), Gateway: netip.MustParseAddr("10.90.0.1"),
-			Names: guests{"pg1": {"10.90.0.7"}, "web1": {"10.90.0.8"}}}}
+		return []Zone{
+			{Domain: "internal", Gateway: netip.MustParseAddr("10.91.0.1"), Names: guests{}},
+			{Domain: "db.internal", Prefix: netip.MustParsePrefix("10.90.0.0/24"), Gateway: netip.MustParseAddr("10.90.0.1"),
+				Names: guests{"pg1": {"10.90.0.7"}, "web1": {"10.90.0.8"}}},
+		}
 	}
 	for name, want := range map[string]string{
 		"pg1.db.internal.": "NOERROR, A 10.90.0.7", "web1.db.internal.": "NOERROR, A 10.90.0.8", "pg1.": "NOERROR, A 10.90.0.7",
 		"web1.": "NOERROR, A 10.80.16.11, A 10.80.17.12", "pg2.db.internal.": "NXDOMAIN, SOA of db.internal.", "pg2.": "NXDOMAIN",
-		"example.org.": "REFUSED",
+		"example.org.":       "REFUSED",
+		"web1.lab.internal.": "NOERROR, A 10.80.16.11, A 10.80.17.12", "other.internal.": "NXDOMAIN, SOA of internal.",
 	} {
 		if reply, _ := s.answer(asker, ask(name, dns.TypeA)); said(reply) != want {
 			t.Errorf("%s: %s, want %s", name, said(reply), want)

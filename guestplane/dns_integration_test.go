@@ -70,6 +70,37 @@ func (p person) asks(t *testing.T, network, server, name string, typ uint16) str
 	return strings.Join(said, " ")
 }
 
+// passesFor reports whether another guest receives what this one sends from an address and port 53.
+func (p person) passesFor(t *testing.T, addr string, other person) bool {
+	t.Helper()
+	p.ns.Run(t, "ip", "addr", "add", addr+"/32", "dev", "eth0")
+	defer p.ns.Run(t, "ip", "addr", "del", addr+"/32", "dev", "eth0")
+	p.ns.Run(t, "ip", "neigh", "replace", other.NICs[0].Addr.String(), "lladdr", other.NICs[0].MAC.String(), "dev", "eth0") // without ARP
+	var to net.PacketConn
+	var from net.Conn
+	var err, dialErr error
+	other.ns.Do(func() { to, err = net.ListenPacket("udp4", ":5353") })
+	p.ns.Do(func() {
+		d := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(addr), Port: 53}}
+		from, dialErr = d.Dial("udp4", other.NICs[0].Addr.String()+":5353")
+	})
+	if err != nil || dialErr != nil {
+		t.Fatal(err, dialErr)
+	}
+	defer to.Close()
+	defer from.Close()
+	for range 3 {
+		if _, err := from.Write([]byte("from the resolver")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := to.SetReadDeadline(time.Now().Add(shortly)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = to.ReadFrom(make([]byte, 64))
+	return err == nil
+}
+
 // TestDNS: guests find each other by name on their network, and the rest of the world by the node's resolvers, whatever
 // their security groups are.
 func TestDNS(t *testing.T) {
@@ -78,6 +109,7 @@ func TestDNS(t *testing.T) {
 	p.connections = 16 // fewer than the queries below
 	lab, apart, old := network0(), network0(), network0()
 	lab.Kind, lab.DNS, lab.Domain = seedbed.NetworkNAT, []netip.Addr{seedbed.ResolverAddr}, "lab.example"
+	lab.Allow.Addresses = true // but for the resolver's
 	apart.Name, apart.Kind, apart.Bridge, apart.MAC[5], apart.NAT = "apart", seedbed.NetworkIsolated, "seedbed1", 2, false
 	apart.Prefix, apart.Gateway, apart.DNS = netip.MustParsePrefix("10.78.0.0/24"), netip.MustParseAddr("10.78.0.1"), lab.DNS
 	old.Name, old.Kind, old.Bridge, old.MAC[5], old.NAT = "old", seedbed.NetworkRouted, "seedbed2", 3, false
@@ -132,6 +164,9 @@ func TestDNS(t *testing.T) {
 		if got := db1.asks(t, "udp4", amazon, "guest-1.lab.example.", dns.TypeA); got != "10.77.0.11" {
 			t.Fatalf("query %d: %s", i, got)
 		}
+	}
+	if db1.passesFor(t, amazon, web1) {
+		t.Error("a guest passes for the resolver to one whose security group lets nothing in")
 	}
 	script := filepath.Join(t.TempDir(), "lease")
 	const say = "#!/bin/sh\n[ \"$1\" = bound ] && echo \"$dns, $domain, $staticroutes\"\nexit 0\n"

@@ -35,6 +35,9 @@ const (
 	ownDHCP = "own-dhcp"
 )
 
+// resolved is the set of ports on networks where the node is the resolver.
+const resolved = "resolved"
+
 // The sets of ports whose network has a protection turned off (seedbed.NetworkPermissions).
 const (
 	mayAddress   = "may-address"
@@ -106,6 +109,7 @@ func bridgeSets() []set {
 		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || t.addr == [4]byte{} }),
 		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
 		some(ownDHCP, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged && n.DHCP }),
+		some(resolved, func(n *seedbed.Network, _ *port) bool { return n.Resolves() }),
 		// The bridges' ports to the networks that they are bridged to.
 		{name: "uplinks", key: name, fixed: func(p *plan, add func(key, value string)) {
 			for _, u := range p.uplinks {
@@ -179,6 +183,7 @@ func ip4Rules() []rule {
 		{"DHCP for another", cat(dport(udp, 67), mayNot(mayDHCP), drop())},
 		{"the metadata address as its own", cat(ipSaddr(MetadataAddr), may(mayClaim), accept())},
 		{"from the metadata address", cat(ipSaddr(MetadataAddr), drop())},
+		{"from the node's resolver", cat(ipSaddr(seedbed.ResolverAddr), may(resolved), drop())},
 		{"another's address", cat(notPair(ipSource(), "addrs"), mayNot(mayAddress), drop())},
 		{"ICMP redirects", cat(icmp(5), mayNot(mayAdvertise), drop())},
 		{"IGMP queries", cat(l4proto(unix.IPPROTO_IGMP), transport(0, igmpQuery), mayNot(mayAdvertise), drop())},
@@ -215,6 +220,9 @@ func arpRules() []rule {
 		{"ARP claim of the metadata address, allowed", cat(claim, may(mayClaim), accept())},
 		{"ARP claim of the metadata address", cat(claim, drop())},
 		{"ARP probe of the metadata address", cat(probe, mayNot(mayClaim), drop())},
+		{"ARP claim of the resolver's address", cat(network(14, seedbed.ResolverAddr.AsSlice()...), may(resolved), drop())},
+		{"ARP probe of the resolver's address", cat(network(14, 0, 0, 0, 0), network(24, seedbed.ResolverAddr.AsSlice()...), may(resolved),
+			drop())},
 		{"ARP for the metadata address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),
 			pair(arpSpa(), "addrs"), markAndTake(), accept())},
 		{"ARP for the metadata address, from any address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),

@@ -184,7 +184,7 @@ func serviceRules(w way, f family) []rule {
 	if f.name == "4" {
 		return append(rules,
 			rule{"metadata", cat(network(w.remote4, MetadataAddr.AsSlice()...), accept())},
-			rule{"the node's resolver", cat(network(w.remote4, seedbed.ResolverAddr.AsSlice()...), accept())},
+			rule{"the node's resolver", cat(network(w.remote4, seedbed.ResolverAddr.AsSlice()...), in(w.name, resolved), accept())},
 			rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
 	}
 	for _, a := range metadata6() {

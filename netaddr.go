@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -159,7 +160,9 @@ func ValidInterface(s string) bool {
 var ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
 
 // Resolves reports whether the nodes are a resolver of the guests.
-func (n Network) Resolves() bool { return slices.Contains(n.DNS, ResolverAddr) }
+func (n Network) Resolves() bool {
+	return n.Kind != NetworkBridged && slices.Contains(n.DNS, ResolverAddr)
+}
 
 // GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and
 // NAME.PROJECT.internal for the network of another project than the default one. It is empty if there is none.
@@ -168,7 +171,15 @@ func (n Network) GuestDomain() string {
 	case n.Domain != "" || !n.Resolves():
 		return n.Domain
 	case project != DefaultProject:
-		return ShortName(n.Name) + "." + project + ".internal"
+		return DNSLabel(ShortName(n.Name)) + "." + DNSLabel(project) + ".internal"
 	}
-	return n.Name + ".internal"
+	return DNSLabel(n.Name) + ".internal"
+}
+
+var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
+
+// DNSLabel returns a name as a label of DNS (RFC 1123 2.1): in lower case, with "-" in place of what is neither a letter nor
+// a digit.
+func DNSLabel(name string) string {
+	return strings.Trim(notInLabel.ReplaceAllLiteralString(strings.ToLower(name), "-"), "-")
 }

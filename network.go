@@ -186,7 +186,7 @@ func (n Network) checkUplink(bad complaint) error {
 			Clip(n.Uplink), ifnameSize)
 	case n.VLAN < 0 || n.VLAN > maxVLAN:
 		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
-	case n.Resolves():
+	case slices.Contains(n.DNS, ResolverAddr):
 		return bad("a bridged network has no resolver at %s: expected others", ResolverAddr)
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a bridged network: expected tap")

@@ -119,6 +119,8 @@ func TestDNS(t *testing.T) {
 	web.NICs[0].Groups = []string{"closed"}
 	web.NICs = append(web.NICs, seedbed.GuestNIC{ID: 190, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 90}, Network: "apart",
 		Addr: netip.MustParseAddr("10.78.0.90")})
+	lone.NICs = append(lone.NICs, seedbed.GuestNIC{ID: 191, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 91}, Network: "default",
+		Addr: netip.MustParseAddr("10.77.0.91")})
 	state := stateWith([]seedbed.Network{lab, apart, old}, web, db, lone, former)
 	state.Groups = []seedbed.SecurityGroup{{Name: "closed"}}
 	serveState(t, p, state)
@@ -139,14 +141,15 @@ func TestDNS(t *testing.T) {
 		{web1, amazon, "guest-2.lab.example.", "10.77.0.12", dns.TypeA},
 		{web1, amazon, "12.0.77.10.in-addr.arpa.", "guest-2.lab.example.", dns.TypePTR},
 		{web1, amazon, "example.org.", "192.0.2.80", dns.TypeA},
-		{web1, amazon, "guest-3.lab.example.", "NXDOMAIN", dns.TypeA},
-		{web1, amazon, "guest-3.apart.internal.", "10.78.0.13", dns.TypeA}, // its second NIC is there
+		{web1, amazon, "guest-4.lab.example.", "NXDOMAIN", dns.TypeA},
+		{web1, amazon, "guest-3.apart.internal.", "NOERROR", dns.TypeA}, // it could be another guest, since addresses are free
 		{db1, "10.77.0.1", "guest-1.lab.example.", "10.77.0.11", dns.TypeA},
 		{db1, "10.77.0.1", "guest-3.apart.internal.", "NOERROR", dns.TypeA}, // of the node's resolver
 		{lone1, amazon, "guest-3.apart.internal.", "10.78.0.13", dns.TypeA},
 		{lone1, "10.78.0.1", "guest-3.", "10.78.0.13", dns.TypeA},
 		{lone1, amazon, "example.org.", "REFUSED", dns.TypeA},
-		{lone1, amazon, "guest-1.lab.example.", "REFUSED", dns.TypeA},
+		{lone1, amazon, "guest-1.lab.example.", "10.77.0.11", dns.TypeA}, // its second NIC is there
+		{lone1, amazon, "guest-4.old.internal.", "REFUSED", dns.TypeA},
 		{lone1, "10.77.0.1", "guest-1.lab.example.", "no answer", dns.TypeA}, // another network's gateway
 		{former1, amazon, "example.org.", "no answer", dns.TypeA},
 		{former1, "10.79.0.1", "example.org.", "no answer", dns.TypeA},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 
 	"seedbed"
@@ -158,10 +157,10 @@ func (n *names) others(g seedbed.Guest, but string) (all []string) {
 // nameIn returns the name of a guest in a network, without the domain: its own, and that of its project if the network is
 // another's.
 func nameIn(g seedbed.Guest, network string) (name, project string) {
-	name = strings.ToLower(g.Name)
+	name = seedbed.DNSLabel(g.Name)
 	if project = cmp.Or(g.Project, seedbed.DefaultProject); project == seedbed.ProjectOf(network) {
 		return name, ""
 	}
-	project = strings.ToLower(project)
+	project = seedbed.DNSLabel(project)
 	return name + "." + project, project
 }

@@ -109,6 +109,13 @@ func TestZoneOf(t *testing.T) {
 			t.Errorf("%s: %q %t, want %q", addr, name, ok, want)
 		}
 	}
+	for name, want := range map[string]string{
+		"lab": "lab.internal", "a..b": "a-b.internal", "Lab.": "lab.internal", "shop/my_net": "my-net.shop.internal",
+	} {
+		if n := (seedbed.Network{Name: name, Kind: seedbed.NetworkNAT, DNS: shared.DNS}); n.GuestDomain() != want {
+			t.Errorf("%s: %s, want %s", name, n.GuestDomain(), want)
+		}
+	}
 	if addrs, ok := (zoneOf{&all, "none"}).Addrs("web"); ok {
 		t.Errorf("of a network that is not served: %v", addrs)
 	}

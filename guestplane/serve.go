@@ -60,22 +60,35 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 
 // resolver returns the resolver of a network's guests. Those of an isolated one learn nothing of other networks.
 func (p *Plane) resolver(n seedbed.Network) *dns.Server {
-	c := dns.Config{Zone: p.zone(n), Counts: &p.queries, Others: func(a netip.Addr) (others []dns.Zone) {
+	c := dns.Config{Zone: p.zone(n), Counts: &p.queries}
+	if !n.Allow.Addresses && n.Identity != seedbed.IdentityMAC { // nobody asks with another's address
+		c.Others = p.others(n)
+	}
+	if n.Kind.Outside() {
+		c.Forwarder = p.forwarder
+	}
+	return dns.New(c)
+}
+
+// others returns dns.Config.Others for the guests of a network. Another project does not choose the domains that they ask
+// for, so its networks have those that follow from their names.
+func (p *Plane) others(n seedbed.Network) func(netip.Addr) []dns.Zone {
+	return func(a netip.Addr) (others []dns.Zone) {
 		of := p.names.networksOf(n.Name, a)
 		if len(of) == 0 {
 			return nil
 		}
 		for _, o := range p.lastState().Networks {
-			if slices.Contains(of, o.Name) {
-				others = append(others, p.zone(o))
+			if !slices.Contains(of, o.Name) {
+				continue
 			}
+			if project := seedbed.ProjectOf(o.Name); project != seedbed.ProjectOf(n.Name) && project != seedbed.DefaultProject {
+				o.Domain = ""
+			}
+			others = append(others, p.zone(o))
 		}
 		return others
-	}}
-	if n.Kind.Outside() {
-		c.Forwarder = p.forwarder
 	}
-	return dns.New(c)
 }
 
 func (p *Plane) zone(n seedbed.Network) dns.Zone {

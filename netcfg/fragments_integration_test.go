@@ -87,6 +87,10 @@ func TestFragmentsOfOneGuest(t *testing.T) {
 			b := altered(unfinished(ip1, gw, 1472), 6, be16(0x2000|100)...)
 			return ether(network0().MAC, mac1, unix.ETH_P_IP, resum(b))
 		}, many, "0", queueSize / 4},
+		"to the node's resolver": {func(int) []byte {
+			b := altered(unfinished(ip1, seedbed.ResolverAddr, 1472), 22, be16(53)...)
+			return ether(network0().MAC, mac1, unix.ETH_P_IP, b)
+		}, many, "0", 0},
 		"past the bridge":                        {to(past, gw, 1472), many, "0", 0},
 		"to the neighbour":                       {to(mac2, ip2, 1472), many, "0", 0},
 		"to the neighbour, through br_netfilter": {to(mac2, ip2, 1472), many, "1", queueSize / 4},
@@ -97,7 +101,9 @@ func TestFragmentsOfOneGuest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withOption(t, "net/bridge/bridge-nf-call-iptables", tt.bridgeNF)
 			m := open(t)
-			apply(t, m, state0(), Options{})
+			s := state0()
+			s.Networks[0].DNS = []netip.Addr{seedbed.ResolverAddr}
+			apply(t, m, s, Options{})
 			g1, g2, w := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2), world(t)
 			netnstest.Run(t, "ip", "link", "set", "sb1", "mtu", "65535")
 			g1.Run(t, "ip", "link", "set", "eth0", "mtu", "65535")

@@ -190,6 +190,10 @@ func ip4Rules() []rule {
 		{"fragments to the metadata address", cat(ipDaddr(MetadataAddr), ipFragment(), drop())},
 		{"too many connections to metadata", cat(ipDaddr(MetadataAddr), dport(tcp, 80), tooManyCalls(), drop())},
 		{"metadata: mark, and off the wire", cat(ipDaddr(MetadataAddr), dport(tcp, 80), markAndTake())},
+		{"fragments to the node's resolver", cat(ipDaddr(seedbed.ResolverAddr), may(resolved), ipFragment(), drop())},
+		{"too many queries", cat(ipDaddr(seedbed.ResolverAddr), may(resolved), tooManyQueries(), drop())},
+		{"too many connections to the node's resolver", cat(ipDaddr(seedbed.ResolverAddr), may(resolved), dport(tcp, 53), tooManyCalls(),
+			drop())},
 	}
 }
 

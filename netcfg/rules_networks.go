@@ -85,11 +85,10 @@ func networkSets() []set {
 				add(bridge+string(n.Gateway.AsSlice()), "")
 			}
 		})},
-		// Where a node itself is the resolver.
+		// Where a node itself is the resolver. At the gateway it is tracked, as other servers there are.
 		{name: "resolvers", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
 			if n.Resolves() {
 				add(bridge+string(seedbed.ResolverAddr.AsSlice()), "")
-				add(bridge+string(n.Gateway.AsSlice()), "")
 			}
 		})},
 		{name: "zones", key: name, value: nftables.TypeMark, fixed: func(p *plan, add adder) {

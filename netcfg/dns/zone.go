@@ -52,15 +52,18 @@ func isHost(q dns.Question, name string) bool {
 	return dns.CountLabel(name) == 1 && (q.Qtype == dns.TypeA || q.Qtype == dns.TypeAAAA)
 }
 
-// answerFrom answers a query about one of the networks, and returns nil for any other. Of domains within each other the
-// longest counts, and the first of equal ones.
+// answerFrom answers a query about one of the networks, and returns nil for any other. The first takes precedence, and of
+// the others' domains the longest.
 func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 	name := dns.CanonicalName(req.Question[0].Name)
 	var of Zone
 	var longest string
-	for _, z := range zones {
+	for i, z := range zones {
 		if domain := dns.CanonicalName(z.Domain); dns.IsSubDomain(domain, name) && len(domain) > len(longest) {
 			of, longest = z, domain
+		}
+		if i == 0 && longest != "" {
+			break
 		}
 	}
 	if longest != "" {

@@ -123,6 +123,7 @@ func TestOtherNetworks(t *testing.T) {
 			return nil
 		}
 		return []Zone{
+			{Domain: "other.lab.internal", Names: guests{"a": {"10.92.0.1"}}}, // below the one that is asked by
 			{Domain: "internal", Gateway: netip.MustParseAddr("10.91.0.1"), Names: guests{}},
 			{Domain: "db.internal", Prefix: netip.MustParsePrefix("10.90.0.0/24"), Gateway: netip.MustParseAddr("10.90.0.1"),
 				Names: guests{"pg1": {"10.90.0.7"}, "web1": {"10.90.0.8"}}},
@@ -133,6 +134,7 @@ func TestOtherNetworks(t *testing.T) {
 		"web1.": "NOERROR, A 10.80.16.11, A 10.80.17.12", "pg2.db.internal.": "NXDOMAIN, SOA of db.internal.", "pg2.": "NXDOMAIN",
 		"example.org.":       "REFUSED",
 		"web1.lab.internal.": "NOERROR, A 10.80.16.11, A 10.80.17.12", "other.internal.": "NXDOMAIN, SOA of internal.",
+		"a.other.lab.internal.": "NXDOMAIN, SOA of lab.internal.",
 	} {
 		if reply, _ := s.answer(asker, ask(name, dns.TypeA)); said(reply) != want {
 			t.Errorf("%s: %s, want %s", name, said(reply), want)

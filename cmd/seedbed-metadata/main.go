@@ -1,5 +1,5 @@
 // Command seedbed-metadata is the guest plane of one node. It creates the bridges and filters,
-// answers DHCP, and serves each guest its own metadata. It needs CAP_NET_ADMIN, CAP_NET_RAW and
+// answers DHCP and DNS, and serves each guest its own metadata. It needs CAP_NET_ADMIN, CAP_NET_RAW and
 // CAP_NET_BIND_SERVICE, and links no C code.
 package main
 
@@ -18,7 +18,7 @@ func main() {
 	var cleanup, force bool
 	os.Exit(run.Program{
 		Name:    "seedbed-metadata",
-		Summary: "Seedbed's guest plane on a node: metadata, DHCP, bridges, filters",
+		Summary: "Seedbed's guest plane on a node: metadata, DHCP, DNS, bridges, filters",
 		Flags: func(f *flag.FlagSet) {
 			f.BoolVar(&cleanup, "cleanup", false,
 				"remove bridges, addresses and filters, and exit; stop seedbed-metadata first; refused while something is attached")

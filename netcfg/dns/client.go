@@ -23,7 +23,7 @@ const (
 	// have.
 	maxWaiting = 32
 	maxConns   = 16
-	// maxClients bounds the memory. Beyond it all are forgotten, which only begins their bounds anew.
+	// maxClients bounds the memory. Beyond it, all of them are forgotten, which only resets their bounds.
 	maxClients = 1 << 16
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// How long resolvers keep an answer, and that there is none, in seconds: a new guest is soon found.
+// How long resolvers keep an answer and a negative answer, in seconds: a new guest is soon found.
 const (
 	ttl         = 60
 	negativeTTL = 5

@@ -117,7 +117,7 @@ var layout = map[string]string{
 	"internal/ovatest":  "",
 	"internal/soak":     "",
 	"internal/sample":   "",
-	"internal/testdb":   "internal/lab store store/sqldb",
+	"internal/testdb":   "internal/lab internal/sample store store/sqldb",
 }
 
 // forCLI is what commands are made with; never the store, nor what makes instances.

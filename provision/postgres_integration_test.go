@@ -8,5 +8,6 @@ import (
 	"seedbed/internal/testdb"
 )
 
-// TestOnPostgres runs every test of this package that has a store on PostgreSQL, too.
-func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, "^Test") }
+// TestOnPostgres runs some of the tests of this package on PostgreSQL, too. What the store does there is
+// shown by its own contract.
+func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, 16) }

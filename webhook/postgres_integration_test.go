@@ -8,5 +8,5 @@ import (
 	"seedbed/internal/testdb"
 )
 
-// Every test of this package that has a store passes on PostgreSQL too.
-func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, "^Test") }
+// TestOnPostgres runs some of the tests of this package on PostgreSQL, too.
+func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, 24) }

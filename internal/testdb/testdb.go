@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"seedbed/internal/lab"
+	"seedbed/internal/sample"
 	"seedbed/store"
 )
 
@@ -116,30 +118,36 @@ func newDatabase(t testing.TB, dsn string) string {
 	return dsn + " dbname=" + name
 }
 
-// Again reports whether the tests run again, on PostgreSQL.
-func Again() bool { return os.Getenv(dsnVar) != "" }
-
-// OnPostgres runs the tests of this binary whose names match run again, on a
-// PostgreSQL server of their own. It needs root.
-func OnPostgres(t *testing.T, run string) {
+// OnPostgres runs n of the tests of this binary that have a store again, on a PostgreSQL server of
+// their own, or all of them with SEEDBED_LONG=1. It needs root.
+func OnPostgres(t *testing.T, n int) {
 	t.Helper()
 	s := lab.Postgres(t, lab.Ephemeral...)
 	template := s.Database(t, "")
 	if err := store.Migrate(t.Context(), store.Config{DSN: s.DSN(template), Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout=25m", "-test.run="+run,
-		"-test.skip=Postgres")
+	chosen := sample.Of(t, tests(t), n)
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout=25m",
+		"-test.run=^("+strings.Join(chosen, "|")+")$")
 	again.Env = append(os.Environ(), dsnVar+"="+s.DSN("postgres"), templateVar+"="+template)
 	out, err := again.CombinedOutput()
 	if err != nil {
 		t.Errorf("on PostgreSQL: %v\n%s", err, quiet(out))
 	}
-	passed := strings.Count(string(out), "\n--- PASS: ")
-	if passed == 0 {
-		t.Errorf("no test matches %s", run)
+	if passed := strings.Count(string(out), "\n--- PASS: "); passed != len(chosen) && err == nil {
+		t.Errorf("%d tests passed on PostgreSQL, not %d", passed, len(chosen))
 	}
-	t.Logf("%d tests passed on PostgreSQL", passed)
+}
+
+// tests returns the names of the tests of this binary, except those that bring a PostgreSQL server.
+func tests(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.list=^Test").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return strings.Contains(name, "Postgres") })
 }
 
 // quiet leaves out what a verbose run says of tests that go on or have passed.

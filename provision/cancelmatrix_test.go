@@ -68,7 +68,7 @@ func (l *lab) cancelAt(
 // is refused.
 func TestCancelMatrix(t *testing.T) {
 	t.Parallel()
-	for _, c := range matrix() {
+	for _, c := range matrix(t) {
 		if c.job.Kind.Forward() {
 			continue
 		}
@@ -110,7 +110,7 @@ func TestCancelMatrix(t *testing.T) {
 // The engine sees the cancel before it is refused.
 func TestCancelAtTheLastMoment(t *testing.T) {
 	t.Parallel()
-	for _, c := range matrix() {
+	for _, c := range matrix(t) {
 		plan := c.plan()
 		last := lastCancelled(plan)
 		if c.job.Kind.Forward() || last.Name == plan[len(plan)-1].Name {
@@ -147,7 +147,7 @@ func TestCancelAtTheLastMoment(t *testing.T) {
 // the job can no longer be undone.
 func TestCancelAtACommit(t *testing.T) {
 	t.Parallel()
-	for _, c := range matrix() {
+	for _, c := range matrix(t) {
 		if c.job.Kind.Forward() {
 			continue
 		}
@@ -211,7 +211,7 @@ func lastCancelled(plan []engine.Stage) (s engine.Stage) {
 // the effect of that stage.
 func TestKillWhileUndoing(t *testing.T) {
 	t.Parallel()
-	for _, c := range matrix() {
+	for _, c := range matrix(t) {
 		last := lastCancelled(c.plan())
 		if c.job.Kind.Forward() || !slices.ContainsFunc(c.plan(), func(s engine.Stage) bool { return s.Undo != nil }) {
 			continue

@@ -10,7 +10,6 @@ import (
 
 	"seedbed"
 	"seedbed/internal/sample"
-	"seedbed/internal/testdb"
 	"seedbed/provision/engine"
 	"seedbed/provision/plans"
 )
@@ -33,15 +32,8 @@ type caseJob struct {
 
 func (c jobCase) plan() []engine.Stage { return plans.Of(&c.job).Stages }
 
-// stages returns the stages of the plan that a matrix goes through: all of them or, on PostgreSQL
-// and in a short run, three by the seed.
-func (c jobCase) stages(t *testing.T) []engine.Stage {
-	t.Helper()
-	if testdb.Again() || testing.Short() {
-		return sample.Of(t, c.plan(), 3)
-	}
-	return c.plan()
-}
+// stages returns the stages of the plan that a matrix goes through: three by the seed, or all of them.
+func (c jobCase) stages(t *testing.T) []engine.Stage { return sample.Of(t, c.plan(), 3) }
 
 // begin prepares what the case needs, and requests its job.
 func (c jobCase) begin(l *lab) caseJob {
@@ -55,16 +47,20 @@ func (c jobCase) begin(l *lab) caseJob {
 	return a
 }
 
-// matrix returns the cases of the matrices: all of them or, on PostgreSQL and in a short run, the
-// first of each plan.
-func matrix() (cases []jobCase) {
-	there := map[string]bool{}
+// matrix returns the cases of the matrices: one of each plan by the seed, or all of them.
+func matrix(t *testing.T) (cases []jobCase) {
+	t.Helper()
+	var keys []string
+	of := map[string][]jobCase{}
 	for _, c := range jobCases {
 		key := fmt.Sprint(c.job.Kind, plans.StageNames(&c.job))
-		if !testdb.Again() && !testing.Short() || !there[key] {
-			cases = append(cases, c)
+		if of[key] == nil {
+			keys = append(keys, key)
 		}
-		there[key] = true
+		of[key] = append(of[key], c)
+	}
+	for _, key := range keys {
+		cases = append(cases, sample.Of(t, of[key], 1)...)
 	}
 	return cases
 }

@@ -159,7 +159,7 @@ func (c jobCase) rehearse(t *testing.T) map[string][]string {
 // twice or left behind.
 func TestKillMatrix(t *testing.T) {
 	t.Parallel()
-	for _, c := range matrix() {
+	for _, c := range matrix(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			found := c.rehearse(t)

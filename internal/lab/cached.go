@@ -42,6 +42,7 @@ func (c *cached) path(t T) string {
 
 var (
 	image       = cached{script: "guest-image.sh", name: "debian.qcow2"}
+	smallImage  = cached{script: "small-image.sh", name: "small.qcow2"}
 	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}}
 	newestInit  = cached{script: "cloud-init.sh", name: "cloud-init-" + newestSuite, args: []string{newestSuite}}
 	cluster     = cached{script: "postgres-cluster.sh", name: "postgres-" + pgVersion, args: []string{pgBin}}
@@ -49,6 +50,11 @@ var (
 
 // GuestImage is the Debian guest image, made once and cached in the tree.
 func GuestImage(t testing.TB) string { t.Helper(); return image.path(t) }
+
+// SmallGuestImage is an image of a small guest with the kernel of the Debian guest image: it takes a
+// lease, reads its metadata, runs user-data that are a shell script, phones home and obeys the power
+// button, but has no systemd and no cloud-init. It boots in a tenth of the time.
+func SmallGuestImage(t testing.TB) string { t.Helper(); GuestImage(t); return smallImage.path(t) }
 
 // NewestGuestImage is the same of the newest Debian release that tests know. It takes two minutes to
 // make.

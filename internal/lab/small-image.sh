@@ -1,0 +1,55 @@
+#!/bin/sh
+# Makes a bootable image of a small guest: small-image.sh DIR/small.qcow2
+# It is the boot loader and the kernel of the Debian guest image, DIR/debian.qcow2, with a root of
+# busybox in memory, whose process 1 is small-init.sh. Under emulation it boots in a tenth of the
+# time that systemd and cloud-init take. Nothing is mounted.
+set -eu
+
+out=$1 guest=${1%/*}/debian.qcow2
+here=$(dirname "$(readlink -f "$0")")
+work=$(mktemp -d /var/tmp/seedbed-small.XXXXXX)
+trap 'rm -rf "$work"' EXIT INT TERM
+root=$work/root disk=$work/disk.raw
+at='?offset=1048576' # of the image's only partition
+
+qemu-img convert -f qcow2 -O raw "$guest" "$work/guest.raw"
+from() { debugfs -R "$*" "$work/guest.raw$at" 2>/dev/null; }
+version=$(from ls -p /usr/lib/modules | cut -d/ -f6 | grep '^[0-9]' | head -n 1)
+mkdir -p "$root/bin" "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$work/disk/boot/grub" "$work/usr/lib/modules"
+from rdump "/usr/lib/modules/$version" "$work/usr/lib/modules"
+from dump "/boot/vmlinuz-$version" "$work/disk/vmlinuz"
+
+# The drivers that are not in the kernel itself, in the order in which they are loaded: what one needs is behind it.
+modules=$work/usr/lib/modules/$version
+for driver in virtio_pci virtio_net button evdev; do
+	sed -n "s|:||; /^[^ ]*\\/$driver\\.ko/p" "$modules/modules.dep" | tr ' ' '\n' | tac
+done | awk 'NF && !seen[$0]++' | while read -r file; do
+	cp "$modules/$file" "$root/etc/"
+	echo "/etc/${file##*/}" >>"$root/etc/drivers"
+done
+cp /bin/busybox "$root/bin/"
+printf 'hosts: files\nservices: files\n' >"$root/etc/nsswitch.conf" # a static program cannot load others
+install -m 755 "$here/small-init.sh" "$root/init"
+ln -s /init "$root/etc/lease"
+(cd "$root" && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >"$work/disk/initrd.img"
+cat >"$work/disk/boot/grub/grub.cfg" <<'CFG'
+set timeout=0
+serial --unit=0 --speed=115200
+terminal_output serial
+linux /vmlinuz console=ttyS0 quiet net.ifnames=0 rdinit=/init
+initrd /initrd.img
+boot
+CFG
+
+truncate -s 64M "$disk"
+echo 'start=2048, type=83, bootable' | sfdisk -q "$disk"
+mkfs.ext4 -q -E offset=1048576 -d "$work/disk" "$disk" 63M
+grub-mkimage -O i386-pc -p '(hd0,msdos1)/boot/grub' -o "$work/core.img" \
+	biosdisk part_msdos ext2 normal linux configfile serial terminal boot
+# boot.img without its partition table goes to the MBR, core.img to the gap behind it.
+dd if=/usr/lib/grub/i386-pc/boot.img of="$disk" bs=440 count=1 conv=notrunc status=none
+dd if="$work/core.img" of="$disk" bs=512 seek=1 conv=notrunc status=none
+
+mkdir -p "$(dirname "$out")"
+qemu-img convert -f raw -O qcow2 "$disk" "$out.new"
+mv "$out.new" "$out"

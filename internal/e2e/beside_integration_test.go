@@ -14,11 +14,12 @@ import (
 )
 
 // lengthy are the tests that boot guests, take servers away or install a Debian, the longest first.
-var lengthy = []string{"TestScriptGuest", "TestGuest", "TestEngines", "TestPackages", "TestTwoNodes", "TestMachines", "TestTour",
-	"TestBridgedGuest"}
+var lengthy = []string{"TestEngines", "TestPackages", "TestGuest", "TestDebianKernel", "TestTour", "TestTwoNodes",
+	"TestMachines", "TestBridgedGuest"}
 
-// places are those of tests that run beside each other, as many as there are processors.
-var places = queue{free: runtime.GOMAXPROCS(0)}
+// places are those of tests that run beside each other: one more than there are processors, since some
+// wait much of the time.
+var places = queue{free: runtime.GOMAXPROCS(0) + 1}
 
 // queue gives places to tests. The longest of those that wait is first, so that it is not left to
 // run alone in the end.

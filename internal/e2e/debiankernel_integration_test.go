@@ -15,6 +15,7 @@ import (
 // TestDebianKernel runs tests of bridged networks, security groups, forwards and floating addresses in a machine with Debian's
 // own kernel. It has VLANs, and refuses rules that a newer one takes.
 func TestDebianKernel(t *testing.T) {
+	beside(t)
 	own := filepath.Join(lab.Dir(t), "netcfg.test")
 	build := exec.Command("go", "test", "-c", "-tags", "integration", "-o", own, "./netcfg")
 	build.Dir = lab.Root()

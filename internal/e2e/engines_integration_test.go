@@ -58,7 +58,7 @@ func newEngines(t *testing.T) *engines {
 // each of them away in turn; then it kills daemons.
 func TestEngines(t *testing.T) {
 	beside(t)
-	image := lab.GuestImage(t)
+	image := lab.SmallGuestImage(t)
 	e := newEngines(t)
 	t.Run("well", e.well)
 	t.Run("monitor", e.monitorStops)
@@ -143,10 +143,9 @@ func (e *engines) well(t *testing.T) {
 
 // guest: a webhook boots a real guest from an RBD clone, and its rows are in PostgreSQL.
 func (e *engines) guest(t *testing.T, image string) {
-	addImage(t, e.Stack, "debian", image)
+	addImage(t, e.Stack, "guest", image)
 	addProfile(t, e.Stack, seedbed.Profile{
-		Name: "web", Image: "debian", VCPUs: 2, Memory: 768 * seedbed.MiB, DiskSize: 3 * seedbed.GiB,
-		UserData: []byte("#cloud-config\n" + quickGuest), Ready: seedbed.ReadyReport,
+		Name: "web", Image: "guest", VCPUs: 2, Memory: 128 * seedbed.MiB, DiskSize: seedbed.GiB, Ready: seedbed.ReadyReport,
 	})
 	e.forge = newSender(t, e.Stack, wire.HookRequest{Name: "mill", Profiles: []string{"web"}})
 	a := e.create(t, "guest2", "web")

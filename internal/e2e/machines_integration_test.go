@@ -27,7 +27,7 @@ import (
 // UEFI. The first two are real guests.
 func TestMachines(t *testing.T) {
 	beside(t)
-	image := lab.GuestImage(t)
+	image := lab.SmallGuestImage(t)
 	s := hostStack(t, lab.StackOptions{})
 	packing := pack(t, image, filepath.Join(s.Dir, "disk.vmdk"))
 	efi := startEFI(t, s)
@@ -128,8 +128,8 @@ func pack(t *testing.T, image, vmdk string) (finish func() ovatest.OVA) {
 			t.Fatal(err)
 		}
 		return ovatest.OVA{
-			VCPUs: 1, MemoryMB: 640, Manifest: "SHA256",
-			Disks: []ovatest.Disk{{Name: "disk1.vmdk", Content: content, Capacity: 2048}},
+			VCPUs: 1, MemoryMB: 128, Manifest: "SHA256",
+			Disks: []ovatest.Disk{{Name: "disk1.vmdk", Content: content, Capacity: 64}},
 		}
 	}
 }
@@ -162,7 +162,7 @@ func fromOVA(t *testing.T, s *lab.Stack, o ovatest.OVA) guest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if vm.VCPUs != 1 || vm.Memory != 640*seedbed.MiB || len(vm.Volumes) != 1 || vm.Volumes[0].Image != "ova_appliance_sda" {
+	if vm.VCPUs != 1 || vm.Memory != 128*seedbed.MiB || len(vm.Volumes) != 1 || vm.Volumes[0].Image != "ova_appliance_sda" {
 		t.Errorf("%s has %d vcpus, %s and the volumes %+v, want what the OVA says", g.name, vm.VCPUs, vm.Memory, vm.Volumes)
 	}
 	return g
@@ -172,9 +172,9 @@ func fromOVA(t *testing.T, s *lab.Stack, o ovatest.OVA) guest {
 // takes it back, with its disk and under another address, once it is off.
 func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	t.Helper()
-	addImage(t, s, "debian", image)
+	addImage(t, s, "small", image)
 	const name = "kept1"
-	cli(t, s, "create", name, "--image", "debian", "--memory", "640MiB", "--disk", "3GiB", "--ready", "started")
+	cli(t, s, "create", name, "--image", "small", "--memory", "128MiB", "--disk", "1GiB", "--ready", "started")
 	before, err := s.API.Instance(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func adoptAgain(t *testing.T, s *lab.Stack, image string) guest {
 	}
 	if after.ID != before.ID || after.State != seedbed.InstanceStopped || after.NICs[0].MAC != before.NICs[0].MAC ||
 		after.NICs[0].Addr != g.addr ||
-		after.Tags["from"] != "test" || len(after.Volumes) != 1 || after.Volumes[0].Image != "debian" {
+		after.Tags["from"] != "test" || len(after.Volumes) != 1 || after.Volumes[0].Image != "small" {
 		t.Errorf("adopted as %+v, was %+v", after, before)
 	}
 	if _, err := os.Stat(old); !os.IsNotExist(err) {

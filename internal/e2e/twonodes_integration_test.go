@@ -20,18 +20,10 @@ import (
 
 // sentryData has a guest ask its metadata service without end, and say on the
 // console what it was answered.
-const sentryData = "#cloud-config\n" + quickGuest + `
-write_files:
-  - path: /root/sentry
-    content: |
-      while sleep 1; do
-        exec 3<>/dev/tcp/169.254.169.254/80
-        printf 'GET /latest/meta-data/local-hostname HTTP/1.0\r\n\r\n' >&3
-        read -r _ status _ <&3
-        echo "SEEDBED served $status" >/dev/console
-      done
-runcmd:
-  - [sh, -c, 'setsid bash /root/sentry &']
+const sentryData = `#!/bin/sh
+while sleep 1; do
+	wget -q -O /dev/null http://169.254.169.254/latest/meta-data/local-hostname && echo "SEEDBED served 200"
+done &
 `
 
 // stageTime is how long the stages may take that a link holds up that stays cut.
@@ -70,13 +62,13 @@ func newTwoNodes(t *testing.T) *twoNodes {
 // kills what is there and cuts the link to it, and takes it all away from here.
 func TestTwoNodes(t *testing.T) {
 	beside(t)
-	image := lab.GuestImage(t)
+	image := lab.SmallGuestImage(t)
 	w := newTwoNodes(t)
 	addImage(t, w.Stack, "blank", lab.BlankImage(t, w.Dir))
-	addImage(t, w.Stack, "debian", image)
+	addImage(t, w.Stack, "guest", image)
 	addProfile(t, w.Stack, seedbed.Profile{Name: "small", Image: "blank", VCPUs: 1, Memory: 64 * seedbed.MiB, Ready: seedbed.ReadyStarted})
 	addProfile(t, w.Stack, seedbed.Profile{
-		Name: "web", Image: "debian", VCPUs: 1, Memory: 640 * seedbed.MiB, DiskSize: 3 * seedbed.GiB,
+		Name: "web", Image: "guest", VCPUs: 1, Memory: 128 * seedbed.MiB, DiskSize: seedbed.GiB,
 		UserData: []byte(sentryData), Ready: seedbed.ReadyReport,
 	})
 	forge := newSender(t, w.Stack, wire.HookRequest{Name: "forge", Profiles: []string{"web"}})

@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 empty :=
 space := $(empty) $(empty)
+comma := ,
 export PATH := $(PATH):/usr/local/go/bin:$(subst $(space),:,$(wildcard /usr/lib/go-1.2?/bin))
 export GOTOOLCHAIN := auto
 
@@ -29,14 +30,16 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
-# another. The others run side by side after them, those that take longest first.
+# another, and beside them one that mostly waits. The others run side by side after them, those that take longest first.
+WAITS  := provision/ceph
 ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox
-LONG   := provision/ceph provision store provision/script/python
+LONG   := provision store provision/script/python
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
 GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
-	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --packages "$(2)" -- -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)
+	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --packages "$(2)" -- -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)$(LONG_TAG)
 LIMIT  := 40m
+LONG_TAG := $(if $(SEEDBED_LONG),$(comma)long)
 TIMES  := .cache/times
 # A test takes a few cases of each large matrix, chosen by SEEDBED_SEED, or all with SEEDBED_LONG=1 (internal/sample).
 test: export SEEDBED_SEED ?= $(shell date +%s)
@@ -46,16 +49,18 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
 	status=0; \
-	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(ALONE) $(LONG))"); \
+	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(WAITS) $(ALONE) $(LONG))"); \
+	$(call GOTEST,waits,$(addprefix ./,$(WAITS))) >$(TIMES)/waits 2>&1 & waits=$$!; \
 	$(call GOTEST,alone,$(addprefix ./,$(ALONE))) -p 1 2>&1 | tee $(TIMES)/alone || status=1; \
 	$(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3 2>&1 | tee $(TIMES)/beside || status=1; \
+	wait $$waits || status=1; cat $(TIMES)/waits; \
 	echo 'where the time went:'; \
-	cat $(TIMES)/alone $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
+	cat $(TIMES)/alone $(TIMES)/waits $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
 		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \
 	if cat $(TIMES)/again-* 2>/dev/null | grep .; then echo 'The tests above failed and ran again. A test that passes only then is a fault: mend it.'; fi; \
 	exit $$status
 
-test-long: ## like test, with all cases of the large matrices and guests of the newest Debian; an hour
+test-long: ## like test, with all cases of the large matrices, a guest that a script installs, and guests of the newest Debian; two hours
 	@SEEDBED_LONG=1 $(MAKE) --no-print-directory test LIMIT=6h
 
 # How long the disturbances last. The rest takes up to two minutes more.
@@ -84,21 +89,23 @@ $(LINT) $(GOTESTSUM):
 	GOBIN="$$dir" CGO_ENABLED=0 go install $(module); \
 	mv "$$dir"/* $@
 
-check: vet lint ## the fast part: format, vet, lint, unit tests with fewer cases of the matrices; needs C's headers for lint (make packages), no root, no network
-	CGO_ENABLED=0 go test -short ./...
+check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's headers for lint (make packages), no root, no network
+	CGO_ENABLED=0 go test ./...
 
 # What has goroutines that share memory. The race detector needs C and makes tests several times slower.
 RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
-	./webhook/... ./api/... ./internal/cgate ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
-# Of the store and the engine, what is about concurrent requests and jobs: all of it would take ten minutes.
+	./webhook/... ./api/client ./api/pvc ./api/rest ./api/server ./api/signin ./internal/cgate ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
+# Of the store, the engine and the API, what is about concurrent requests and jobs: all of it would take ten minutes.
 RACE_STORE  := ^(TestContract|TestSharedCreates|TestJobChangesInABatch|TestHintIsForCommits|TestGuestEventsBounded)$$/^race$$
 RACE_ENGINE := ^Test(CreateAndRemove|ManyAtOnce|UnavailableIsRetried|Panic|CrashLoop|Zombie|Lease|SoftStop|Cancel|WaitingCounts|FollowDomains)$$
+RACE_API    := ^Test(Share|Once|Events|Stream|ImageUpload|OVA|Session|SignInOf|PVCTogether|PVCStop|Guesses|Closed|Panic|IfMatch|Endpoint|Metrics|Life)
 # SQLite is C that was translated to Go: the detector would only make it slow.
 RACETEST = CGO_ENABLED=1 go test -race -gcflags='modernc.org/...=-race=false' -timeout 20m
 race: ## unit tests of the packages with goroutines, with the race detector
 	$(RACETEST) $(RACE)
 	$(RACETEST) -run '$(RACE_STORE)' ./store
 	$(RACETEST) -run '$(RACE_ENGINE)' ./provision
+	$(RACETEST) -run '$(RACE_API)' ./api
 
 build: ## the four programs, in bin/
 	@mkdir -p bin

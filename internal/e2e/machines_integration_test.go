@@ -128,7 +128,7 @@ func pack(t *testing.T, image, vmdk string) (finish func() ovatest.OVA) {
 			t.Fatal(err)
 		}
 		return ovatest.OVA{
-			VCPUs: 1, MemoryMB: 128, Manifest: "SHA256",
+			VCPUs: 1, MemoryMB: 640, Manifest: "SHA256",
 			Disks: []ovatest.Disk{{Name: "disk1.vmdk", Content: content, Capacity: 64}},
 		}
 	}
@@ -162,7 +162,7 @@ func fromOVA(t *testing.T, s *lab.Stack, o ovatest.OVA) guest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if vm.VCPUs != 1 || vm.Memory != 128*seedbed.MiB || len(vm.Volumes) != 1 || vm.Volumes[0].Image != "ova_appliance_sda" {
+	if vm.VCPUs != 1 || vm.Memory != 640*seedbed.MiB || len(vm.Volumes) != 1 || vm.Volumes[0].Image != "ova_appliance_sda" {
 		t.Errorf("%s has %d vcpus, %s and the volumes %+v, want what the OVA says", g.name, vm.VCPUs, vm.Memory, vm.Volumes)
 	}
 	return g

@@ -35,16 +35,22 @@ func Root() string {
 // everything takes long at times. It only ends tests that hang.
 const Patience = 2 * time.Minute
 
-// Await polls cond every 20 ms until it is true, and fails the test with what
-// after timeout.
+// Await polls cond every 20 ms until it is true, and fails the test with what after timeout. A condition that takes
+// long itself, such as one that runs programs, is polled less often, so that it leaves the processors to what it
+// waits for.
 func Await(t T, timeout time.Duration, what string, cond func() bool) {
 	t.Helper()
+	const pause, most, share = 20 * time.Millisecond, time.Second, 4
 	deadline := time.Now().Add(timeout)
-	for !cond() {
+	for {
+		began := time.Now()
+		if cond() {
+			return
+		}
 		if time.Now().After(deadline) {
 			t.Fatalf("after %s still not: %s", timeout, what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(min(max(pause, share*time.Since(began)), most))
 	}
 }
 

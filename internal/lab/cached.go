@@ -21,9 +21,8 @@ type cached struct {
 	err          error
 }
 
-// path makes what is not there yet.
-func (c *cached) path(t T) string {
-	t.Helper()
+// made makes what is not there yet, and returns its path.
+func (c *cached) made() (string, error) {
 	path := filepath.Join(Root(), ".cache", c.name)
 	c.once.Do(func() {
 		if _, err := os.Stat(path); err == nil {
@@ -34,8 +33,14 @@ func (c *cached) path(t T) string {
 			c.err = fmt.Errorf("%s: %w\n%s", c.script, err, out)
 		}
 	})
-	if c.err != nil {
-		t.Fatal(c.err)
+	return path, c.err
+}
+
+func (c *cached) path(t T) string {
+	t.Helper()
+	path, err := c.made()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -44,7 +49,8 @@ var (
 	image       = cached{script: "guest-image.sh", name: "debian.qcow2"}
 	smallImage  = cached{script: "small-image.sh", name: "small.qcow2"}
 	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}}
-	newestInit  = cached{script: "cloud-init.sh", name: "cloud-init-" + newestSuite, args: []string{newestSuite}}
+	newestInit  = cached{script: "unpacked.sh", name: "cloud-init-" + newestSuite, args: []string{"cloud-init", newestSuite}}
+	chrony      = cached{script: "unpacked.sh", name: "chrony", args: []string{"chrony"}}
 	cluster     = cached{script: "postgres-cluster.sh", name: "postgres-" + pgVersion, args: []string{pgBin}}
 )
 
@@ -59,6 +65,13 @@ func SmallGuestImage(t testing.TB) string { t.Helper(); GuestImage(t); return sm
 // NewestGuestImage is the same of the newest Debian release that tests know. It takes two minutes to
 // make.
 func NewestGuestImage(t testing.TB) string { t.Helper(); return newestImage.path(t) }
+
+// Chronyd is the path of chrony's daemon, whose package would take the place of the machine's own time service. It is
+// fetched once, which needs the network.
+func Chronyd() (string, error) {
+	dir, err := chrony.made()
+	return filepath.Join(dir, "usr/sbin/chronyd"), err
+}
 
 // NewestCloudInit is a folder with the files of cloud-init's package in the newest Debian release
 // that tests know, fetched once and cached in the tree. Its programs run on this machine's Python.

@@ -156,12 +156,22 @@ func ValidInterface(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ':' })
 }
 
-// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
-var ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
+var (
+	// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
+	ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
+	// TimeAddr is the address at which guests reach their node's own time server, on networks that have it among their NTP.
+	// Amazon's time service has it too.
+	TimeAddr = netip.AddrFrom4([4]byte{169, 254, 169, 123})
+)
 
 // Resolves reports whether the nodes are a resolver of the guests.
 func (n Network) Resolves() bool {
 	return n.Kind != NetworkBridged && slices.Contains(n.DNS, ResolverAddr)
+}
+
+// KeepsTime reports whether guests reach the time servers of the nodes.
+func (n Network) KeepsTime() bool {
+	return n.Kind != NetworkBridged && slices.Contains(n.NTP, TimeAddr)
 }
 
 // GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and

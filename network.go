@@ -83,7 +83,7 @@ type NetworkOptions struct {
 	// Domain is the DNS domain of the guests, and Search are the domains in which they look up short names.
 	Domain string   `json:"domain,omitempty"`
 	Search []string `json:"search,omitempty"`
-	// NTP are time servers.
+	// NTP are time servers. With TimeAddr among them, guests reach that of their node there.
 	NTP []netip.Addr `json:"ntp,omitempty"`
 	// Routes are further routes of the guests.
 	Routes []NetworkRoute `json:"routes,omitempty"`
@@ -188,6 +188,8 @@ func (n Network) checkUplink(bad complaint) error {
 		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
 	case slices.Contains(n.DNS, ResolverAddr):
 		return bad("a bridged network has no resolver at %s: expected others", ResolverAddr)
+	case slices.Contains(n.NTP, TimeAddr):
+		return bad("a bridged network has no time server at %s: expected others", TimeAddr)
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a bridged network: expected tap")
 	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||

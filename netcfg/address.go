@@ -40,8 +40,10 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 		}
 		want = append([]address{gateway}, want...)
 	}
-	if n.Resolves() {
-		want = append(want, address{prefix: netip.PrefixFrom(seedbed.ResolverAddr, 32), scope: unix.RT_SCOPE_LINK})
+	for _, s := range services {
+		if s.on(n) {
+			want = append(want, address{prefix: netip.PrefixFrom(s.addr, 32), scope: unix.RT_SCOPE_LINK})
+		}
 	}
 	if v6 {
 		// Every bridge has the same ones, and no other host may claim them, so they are not probed.

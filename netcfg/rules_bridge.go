@@ -35,9 +35,6 @@ const (
 	ownDHCP = "own-dhcp"
 )
 
-// resolved is the set of ports on networks where the node is the resolver.
-const resolved = "resolved"
-
 // The sets of ports whose network has a protection turned off (seedbed.NetworkPermissions).
 const (
 	mayAddress   = "may-address"
@@ -87,6 +84,10 @@ func bridgeSets() []set {
 	allowed := func(of string, in func(seedbed.NetworkPermissions) bool) set {
 		return some(of, func(n *seedbed.Network, _ *port) bool { return in(n.Allow) })
 	}
+	var served []set
+	for _, s := range services {
+		served = append(served, some(s.ports, func(n *seedbed.Network, _ *port) bool { return s.on(*n) }))
+	}
 	return append([]set{
 		// The known ports; the value is the MAC of the port's bridge.
 		{name: "gates", key: name, value: mac, of: func(p *plan, t *port) (string, string, bool) {
@@ -109,7 +110,6 @@ func bridgeSets() []set {
 		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || t.addr == [4]byte{} }),
 		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
 		some(ownDHCP, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged && n.DHCP }),
-		some(resolved, func(n *seedbed.Network, _ *port) bool { return n.Resolves() }),
 		// The bridges' ports to the networks that they are bridged to.
 		{name: "uplinks", key: name, fixed: func(p *plan, add func(key, value string)) {
 			for _, u := range p.uplinks {
@@ -121,7 +121,7 @@ func bridgeSets() []set {
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
 		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
 		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
-	}, slices.Concat(sourceSets(), rateSets(), groupSets())...)
+	}, slices.Concat(served, sourceSets(), rateSets(), groupSets())...)
 }
 
 // may and mayNot match whether the frame's port is in one of the sets of allowances.
@@ -169,7 +169,7 @@ func guestRules() []rule {
 // rules do not see the ports, but a neighbour that reads frames itself may, as DHCP clients do.
 func ip4Rules() []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
-	return []rule{
+	rules := []rule{
 		{"a guest as DHCP server", cat(sport(udp, 67), mayNot(mayDHCP), drop())},
 		{"to DHCP clients", cat(dport(udp, 68), mayNot(mayDHCP), drop())},
 		{"too many DHCP requests", cat(tooManyRequests(), drop())},
@@ -183,18 +183,29 @@ func ip4Rules() []rule {
 		{"DHCP for another", cat(dport(udp, 67), mayNot(mayDHCP), drop())},
 		{"the metadata address as its own", cat(ipSaddr(MetadataAddr), may(mayClaim), accept())},
 		{"from the metadata address", cat(ipSaddr(MetadataAddr), drop())},
-		{"from the node's resolver", cat(ipSaddr(seedbed.ResolverAddr), may(resolved), drop())},
+	}
+	rules = append(rules, ofServices(func(s service) []rule {
+		return []rule{{"from " + s.name, cat(ipSaddr(s.addr), may(s.ports), drop())}}
+	})...)
+	rules = append(rules, []rule{
 		{"another's address", cat(notPair(ipSource(), "addrs"), mayNot(mayAddress), drop())},
 		{"ICMP redirects", cat(icmp(5), mayNot(mayAdvertise), drop())},
 		{"IGMP queries", cat(l4proto(unix.IPPROTO_IGMP), transport(0, igmpQuery), mayNot(mayAdvertise), drop())},
 		{"fragments to the metadata address", cat(ipDaddr(MetadataAddr), ipFragment(), drop())},
 		{"too many connections to metadata", cat(ipDaddr(MetadataAddr), dport(tcp, 80), tooManyCalls(), drop())},
 		{"metadata: mark, and off the wire", cat(ipDaddr(MetadataAddr), dport(tcp, 80), markAndTake())},
-		{"fragments to the node's resolver", cat(ipDaddr(seedbed.ResolverAddr), may(resolved), ipFragment(), drop())},
-		{"too many queries", cat(ipDaddr(seedbed.ResolverAddr), may(resolved), tooManyQueries(), drop())},
-		{"too many connections to the node's resolver", cat(ipDaddr(seedbed.ResolverAddr), may(resolved), dport(tcp, 53), tooManyCalls(),
-			drop())},
-	}
+	}...)
+	return append(rules, ofServices(func(s service) []rule {
+		to := cat(ipDaddr(s.addr), may(s.ports))
+		rules := []rule{
+			{"fragments to " + s.name, cat(to, ipFragment(), drop())},
+			{"too many queries to " + s.name, cat(to, tooManyQueries(s), drop())},
+		}
+		if slices.Contains(s.protocols, tcp) {
+			rules = append(rules, rule{"too many connections to " + s.name, cat(to, dport(tcp, s.port), tooManyCalls(), drop())})
+		}
+		return rules
+	})...)
 }
 
 // markAndTake sets the port's mark on the packet and delivers the frame to the bridge itself,
@@ -218,15 +229,21 @@ func markAndTake() exprs {
 // for the guest's own.
 func arpRules() []rule {
 	claim, probe := network(14, MetadataAddr.AsSlice()...), cat(network(14, 0, 0, 0, 0), network(24, MetadataAddr.AsSlice()...))
-	return []rule{
+	rules := []rule{
 		{"ARP of another kind than IPv4 on Ethernet", cat(not(network(0, 0, 1, 8, 0, 6, 4)), drop())},
 		{"ARP with another's MAC", cat(notPair(arpSha(), "macs"), drop())},
 		{"ARP claim of the metadata address, allowed", cat(claim, may(mayClaim), accept())},
 		{"ARP claim of the metadata address", cat(claim, drop())},
 		{"ARP probe of the metadata address", cat(probe, mayNot(mayClaim), drop())},
-		{"ARP claim of the resolver's address", cat(network(14, seedbed.ResolverAddr.AsSlice()...), may(resolved), drop())},
-		{"ARP probe of the resolver's address", cat(network(14, 0, 0, 0, 0), network(24, seedbed.ResolverAddr.AsSlice()...), may(resolved),
-			drop())},
+	}
+	rules = append(rules, ofServices(func(s service) []rule {
+		a := s.addr.AsSlice()
+		return []rule{
+			{"ARP claim of " + s.name, cat(network(14, a...), may(s.ports), drop())},
+			{"ARP probe of " + s.name, cat(network(14, 0, 0, 0, 0), network(24, a...), may(s.ports), drop())},
+		}
+	})...)
+	return append(rules, []rule{
 		{"ARP for the metadata address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),
 			pair(arpSpa(), "addrs"), markAndTake(), accept())},
 		{"ARP for the metadata address, from any address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),
@@ -234,7 +251,7 @@ func arpRules() []rule {
 		{"ARP from its own address", cat(pair(arpSpa(), "addrs"), accept())},
 		{"ARP probe of its own address", cat(network(14, 0, 0, 0, 0), pair(arpTpa(), "addrs"), accept())},
 		{"ARP for another's address", cat(mayNot(mayAddress), drop())},
-	}
+	}...)
 }
 
 // localRules close the path around the bridge: frames to 01:80:c2:00:00:0X skip prerouting and

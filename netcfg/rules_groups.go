@@ -182,10 +182,12 @@ func serviceRules(w way, f family) []rule {
 	}
 	rules := []rule{{"DHCP", dhcp}}
 	if f.name == "4" {
-		return append(rules,
+		rules = append(rules,
 			rule{"metadata", cat(network(w.remote4, MetadataAddr.AsSlice()...), accept())},
-			rule{"the node's resolver", cat(network(w.remote4, seedbed.ResolverAddr.AsSlice()...), in(w.name, resolved), accept())},
 			rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
+		return append(rules, ofServices(func(s service) []rule {
+			return []rule{{s.name, cat(network(w.remote4, s.addr.AsSlice()...), in(w.name, s.ports), accept())}}
+		})...)
 	}
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata at " + a.String(), cat(network(w.remote6, a.AsSlice()...), accept())})

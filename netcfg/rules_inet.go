@@ -82,6 +82,7 @@ func inputRules(p *plan) []rule {
 			pair(ipSource(), "prefixes"), accept())},
 		rule{"DNS", cat(ipv4(), dport(udp, 53), pair(ipTarget(), "dns"), accept())},
 		rule{"DNS over TCP", cat(ipv4(), dport(tcp, 53), pair(ipTarget(), "dns"), accept())},
+		rule{"NTP", cat(ipv4(), dport(udp, 123), pair(ipTarget(), "ntp"), accept())},
 		rule{"the host is closed to guests", drop()})
 }
 

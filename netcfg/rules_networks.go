@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
@@ -36,6 +37,31 @@ func wired() set {
 // fromWire matches what a host on a bridged network sends to the node.
 func fromWire() exprs {
 	return cat(in(expr.MetaKeyIIFNAME, "wired"), meta(expr.MetaKeyMARK, 0, 0, 0, 0))
+}
+
+// service is what a node offers its guests besides metadata, at an address that every bridge of a network with it has.
+type service struct {
+	name string
+	addr netip.Addr
+	port uint16
+	// protocols are unix.IPPROTO_….
+	protocols []byte
+	// ports is the set of the ports of networks that have it.
+	ports string
+	on    func(seedbed.Network) bool
+}
+
+var services = []service{
+	{"the node's resolver", seedbed.ResolverAddr, 53, []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP}, "resolved", seedbed.Network.Resolves},
+	{"the node's time server", seedbed.TimeAddr, 123, []byte{unix.IPPROTO_UDP}, "timed", seedbed.Network.KeepsTime},
+}
+
+// ofServices returns some rules for each service.
+func ofServices(rules func(s service) []rule) (all []rule) {
+	for _, s := range services {
+		all = append(all, rules(s)...)
+	}
+	return all
 }
 
 // networkSets returns the sets of the inet table that say what the networks are, by their bridges.
@@ -85,10 +111,17 @@ func networkSets() []set {
 				add(bridge+string(n.Gateway.AsSlice()), "")
 			}
 		})},
-		// Where a node itself is the resolver. At the gateway it is tracked, as other servers there are.
-		{name: "resolvers", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
-			if n.Resolves() {
-				add(bridge+string(seedbed.ResolverAddr.AsSlice()), "")
+		{name: "ntp", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
+			for _, s := range n.NTP {
+				add(bridge+string(s.AsSlice()), "")
+			}
+		})},
+		// What a node itself offers. At the gateway it is tracked, as other servers there are.
+		{name: "services", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
+			for _, s := range services {
+				if s.on(n) {
+					add(bridge+string(s.addr.AsSlice()), "")
+				}
 			}
 		})},
 		{name: "zones", key: name, value: nftables.TypeMark, fixed: func(p *plan, add adder) {

@@ -16,7 +16,7 @@ const (
 	// be on a connection of its own. The burst fits into the queue of the socket.
 	callBurst = 1024
 	callRate  = 2000
-	// The resolver allows an address as many. The burst fits into the queue of the socket.
+	// The resolver allows an address as many; the time server has the rest. The burst fits into the queue of the socket.
 	queryBurst = 256
 	queryRate  = 1024
 )
@@ -46,9 +46,9 @@ func tooManyRequests() exprs {
 	return cat(dport(unix.IPPROTO_UDP, 67), tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst))
 }
 
-// tooManyQueries matches a DNS query by UDP above the rate of its port.
-func tooManyQueries() exprs {
-	return cat(dport(unix.IPPROTO_UDP, 53), tooFast("query-rates", queryRate, expr.LimitTimeSecond, queryBurst))
+// tooManyQueries matches a packet to a service by UDP above the rate of its port.
+func tooManyQueries(s service) exprs {
+	return cat(dport(unix.IPPROTO_UDP, s.port), tooFast("query-rates", queryRate, expr.LimitTimeSecond, queryBurst))
 }
 
 // tooManyCalls matches the first packet of a TCP connection above the rate of its port.

@@ -23,14 +23,14 @@ const beforeDefrag nftables.ChainPriority = -450
 // the bridge. Only one of overlapping networks reaches outside, and forwardRules keep other guests out of
 // them.
 //
-// Connections to the metadata service at port 80 and to the node's resolver are not tracked at all. NAT to another port needs
+// Connections to the metadata service at port 80 and to what else the node offers are not tracked at all. NAT to another port needs
 // the table. Fragments of guests are counted first.
 func trackingRules(p *plan, key expr.MetaKey) []rule {
 	var rules []rule
 	if p.metadataPort == 80 {
 		rules = untracked(key)
 	}
-	rules = append(rules, untrackedDNS(key)...)
+	rules = append(rules, untrackedServices(key)...)
 	if key == expr.MetaKeyIIFNAME {
 		rules = append(rules, toFragments()...)
 		rules = append(rules, rule{"out of a network",
@@ -60,19 +60,19 @@ func untracked(key expr.MetaKey) []rule {
 	return rules
 }
 
-// untrackedDNS keeps the queries of guests to the node's resolver out of the connection table: each query is one more
+// untrackedServices keeps the queries of guests to the node's services out of the connection table: each query is one more
 // connection.
-func untrackedDNS(key expr.MetaKey) []rule {
+func untrackedServices(key expr.MetaKey) []rule {
 	addr, port := ipTarget(), dport
 	if key == expr.MetaKeyOIFNAME {
 		addr, port = ipSource(), sport
 	}
-	var rules []rule
-	for _, p := range []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP} {
-		rules = append(rules, rule{"the node's resolver", cat(ipv4(), port(p, 53), pairOf(key, addr, "resolvers"), exprs{&expr.Notrack{}},
-			accept())})
-	}
-	return rules
+	return ofServices(func(s service) (rules []rule) {
+		for _, p := range s.protocols {
+			rules = append(rules, rule{s.name, cat(ipv4(), port(p, s.port), pairOf(key, addr, "services"), exprs{&expr.Notrack{}}, accept())})
+		}
+		return rules
+	})
 }
 
 // zones returns the zone of each network, by its bridge, which is never 0. It depends on the name of the bridge, so

@@ -160,6 +160,9 @@ func (o Offer) routes() []*dhcpv4.Route {
 	if slices.Contains(o.DNS, seedbed.ResolverAddr) {
 		all = append(all, via(netip.PrefixFrom(seedbed.ResolverAddr, 32), next))
 	}
+	if slices.Contains(o.Options.NTP, seedbed.TimeAddr) {
+		all = append(all, via(netip.PrefixFrom(seedbed.TimeAddr, 32), next))
+	}
 	for _, r := range o.Options.Routes {
 		all = append(all, via(r.Prefix, r.Via))
 	}

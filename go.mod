@@ -42,6 +42,8 @@ require (
 
 require github.com/miekg/dns v1.1.73
 
+require github.com/beevik/ntp v1.4.3
+
 require (
 	cel.dev/expr v0.24.0 // indirect
 	github.com/andybalholm/brotli v1.2.1 // indirect

@@ -141,6 +141,7 @@ var outside = map[string]string{
 	"github.com/ceph/go-ceph":    "provision/ceph internal/bench/*",
 	"github.com/spf13/cobra":     "cmd/seedbed internal/cli internal/cli/*",
 	"github.com/miekg/dns":       "netcfg/dns internal/bench/*",
+	"github.com/beevik/ntp":      "guestplane",
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
 	"github.com/coreos/go-oidc":  "api/signin",
 	"golang.org/x/oauth2":        "api/signin",

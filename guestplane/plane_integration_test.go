@@ -17,10 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
+	engines "seedbed/internal/lab"
 	"seedbed/feed"
 	"seedbed/netcfg"
 	"seedbed/netcfg/netnstest"
 )
+
+// chronyd is fetched before TestMain leaves the machine's network.
+var chronyd, chronydErr = engines.Chronyd()
 
 func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
 

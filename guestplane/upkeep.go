@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/beevik/ntp"
+
 	"seedbed"
 )
 
@@ -75,8 +77,7 @@ func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
 }
 
 // portChecks report what keeps an address of the metadata service or the resolver from being bound, and whether the
-// resolver has others to ask. An address that is on every
-// bridge has the same holder on all of them.
+// services of the node can answer. An address that is on every bridge has the same holder on all of them.
 func (p *Plane) portChecks() []seedbed.Check {
 	networks, _, _ := p.networks()
 	if len(networks) == 0 {
@@ -88,21 +89,47 @@ func (p *Plane) portChecks() []seedbed.Check {
 			checks = append(checks, p.portCheck(addr, redirectHint))
 		}
 	}
-	i := slices.IndexFunc(networks, seedbed.Network.Resolves)
-	if i < 0 {
-		return checks
+	if i := slices.IndexFunc(networks, seedbed.Network.Resolves); i >= 0 {
+		for _, addr := range resolverAddrs(networks[i]) {
+			checks = append(checks, p.portCheck(addr, dnsHint))
+		}
+		checks = append(checks, p.forwarderCheck())
 	}
-	for _, addr := range resolverAddrs(networks[i]) {
-		checks = append(checks, p.portCheck(addr, dnsHint))
+	if i := slices.IndexFunc(networks, seedbed.Network.KeepsTime); i >= 0 {
+		checks = append(checks, timeCheck(networks[i]))
 	}
-	forwarders := seedbed.Check{Name: "DNS forwarders", OK: true}
-	if servers, err := p.forwarder.Servers(); err != nil {
-		forwarders.Detail = err.Error()
-		forwarders.Hint = "guests find no names outside of their network: list resolvers there, or in network.forwarders of seedbed.yaml"
-	} else {
-		forwarders.Detail = fmt.Sprintf("names outside of the networks are asked of %s", joined(servers))
+	return checks
+}
+
+// forwarderCheck reports whether the resolver has others to ask.
+func (p *Plane) forwarderCheck() seedbed.Check {
+	servers, err := p.forwarder.Servers()
+	if err != nil {
+		return seedbed.Check{Name: "DNS forwarders", Detail: err.Error(),
+			Hint: "guests find no names outside of their network: list resolvers there, or in network.forwarders of seedbed.yaml"}
 	}
-	return append(checks, forwarders)
+	return seedbed.Check{Name: "DNS forwarders", OK: true,
+		Detail: fmt.Sprintf("names outside of the networks are asked of %s", joined(servers))}
+}
+
+// timeWait is how long the node's time server may take to answer the node itself.
+const timeWait = time.Second
+
+// timeCheck reports whether the node's time server knows the time and tells it to the guests of a network.
+func timeCheck(n seedbed.Network) seedbed.Check {
+	check := seedbed.Check{Name: "time server " + seedbed.TimeAddr.String(), Hint: fmt.Sprintf(
+		"run chrony on this node, with a line \"allow %s\" in chrony.conf, or give the network other time servers "+
+			"(seedbed network set %s --ntp ADDRESS)", n.Prefix.Masked(), n.Name)}
+	answer, err := ntp.QueryWithOptions(seedbed.TimeAddr.String(), ntp.QueryOptions{Timeout: timeWait, LocalAddress: n.Gateway.String()})
+	if err == nil {
+		err = answer.Validate()
+	}
+	if err != nil {
+		check.Detail = fmt.Sprintf("it does not tell guests of %s the time: %v", n.Name, err)
+		return check
+	}
+	check.OK, check.Hint, check.Detail = true, "", fmt.Sprintf("it tells guests the time, at stratum %d", answer.Stratum)
+	return check
 }
 
 // portCheck reports whether another program keeps an address from being bound.

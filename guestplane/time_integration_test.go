@@ -1,0 +1,90 @@
+//go:build integration
+
+package guestplane
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"seedbed"
+)
+
+// TestTime: chrony of the node tells guests the time at Amazon's address, whatever their security groups are, on networks
+// that have it among their time servers.
+func TestTime(t *testing.T) {
+	if chronydErr != nil {
+		t.Fatal(chronydErr)
+	}
+	p := realPlane(t)
+	kept, other := network0(), network0()
+	kept.Kind, kept.NTP = seedbed.NetworkNAT, []netip.Addr{seedbed.TimeAddr}
+	other.Name, other.Kind, other.Bridge, other.MAC[5], other.NAT = "other", seedbed.NetworkRouted, "seedbed1", 2, false
+	other.Prefix, other.Gateway = netip.MustParsePrefix("10.78.0.0/24"), netip.MustParseAddr("10.78.0.1")
+	web, db, lone := record(1, "default", "10.77.0.11"), record(2, "default", "10.77.0.12"), record(3, "other", "10.78.0.13")
+	web.NICs[0].Groups = []string{"closed"}
+	state := stateWith([]seedbed.Network{kept, other}, web, db, lone)
+	state.Groups = []seedbed.SecurityGroup{{Name: "closed"}}
+	serveState(t, p, state)
+	web1, db1, lone1 := attach(t, web, "seedbed0", web.NICs[0].ID.Tap()), attach(t, db, "seedbed0", db.NICs[0].ID.Tap()),
+		attach(t, lone, "seedbed1", lone.NICs[0].ID.Tap())
+
+	clock := func() seedbed.Check {
+		checks := p.portChecks()
+		return checks[len(checks)-1]
+	}
+	if c := clock(); c.OK || c.Name != "time server 169.254.169.123" || !strings.Contains(c.Hint, "chrony") {
+		t.Errorf("without a time server: %+v", c)
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "chrony.conf")
+	text := "local stratum 3\nallow 10.77.0.0/24\nallow 10.78.0.0/24\ncmdport 0\nbindcmdaddress " + dir + "/socket\npidfile " + dir + "/pid\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// -x: the clock itself stays as it is.
+	server := exec.Command(chronyd, "-d", "-x", "-u", "root", "-F", "0", "-f", conf)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	eventually(t, func() string {
+		if c := clock(); !c.OK || !strings.Contains(c.Detail, "stratum 3") {
+			return c.Detail
+		}
+		return ""
+	})
+
+	asks := func(who person) bool {
+		var out []byte
+		who.ns.Do(func() { // it fails if it was not answered
+			out, _ = exec.Command(chronyd, "-Q", "-t", "4", "-u", "root", "-F", "0", "server 169.254.169.123 iburst maxsamples 1",
+				"pidfile "+filepath.Join(dir, who.Name), "cmdport 0", "bindcmdaddress /").CombinedOutput()
+		})
+		return strings.Contains(string(out), "System clock wrong by")
+	}
+	for _, c := range []struct {
+		who  person
+		want bool
+	}{{web1, true}, {db1, true}, {lone1, false}} {
+		if got := asks(c.who); got != c.want {
+			t.Errorf("%s is told the time: %t, want %t", c.who.Name, got, c.want)
+		}
+	}
+	if db1.passesFor(t, seedbed.TimeAddr.String(), 123, web1) {
+		t.Error("a guest passes for the time server to one whose security group lets nothing in")
+	}
+	script := filepath.Join(dir, "lease")
+	const say = "#!/bin/sh\n[ \"$1\" = bound ] && echo \"$ntpsrv, $staticroutes\"\nexit 0\n"
+	if err := os.WriteFile(script, []byte(say), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const want = "169.254.169.123, 169.254.169.254/32 10.77.0.1 169.254.169.123/32 10.77.0.1 0.0.0.0/0 10.77.0.1\n"
+	out := db1.ns.Run(t, "busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "5", "-O", "staticroutes", "-O", "ntpsrv", "-s", script)
+	if !strings.Contains(out, want) {
+		t.Errorf("the guest was offered\n%s\nwant %s", out, want)
+	}
+}

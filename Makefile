@@ -30,10 +30,10 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
-# another, and beside them one that mostly waits. The others run side by side after them, those that take longest first.
+# another. Beside them runs one that mostly waits. The others run side by side after them, those that take longest first.
 WAITS  := provision/ceph
-ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox
-LONG   := provision store provision/script/python
+ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox provision/script/python
+LONG   := provision store
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
 GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
@@ -98,7 +98,7 @@ RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./prov
 # Of the store, the engine and the API, what is about concurrent requests and jobs: all of it would take ten minutes.
 RACE_STORE  := ^(TestContract|TestSharedCreates|TestJobChangesInABatch|TestHintIsForCommits|TestGuestEventsBounded)$$/^race$$
 RACE_ENGINE := ^Test(CreateAndRemove|ManyAtOnce|UnavailableIsRetried|Panic|CrashLoop|Zombie|Lease|SoftStop|Cancel|WaitingCounts|FollowDomains)$$
-RACE_API    := ^Test(Share|Once|Events|Stream|ImageUpload|OVA|Session|SignInOf|PVCTogether|PVCStop|Guesses|Closed|Panic|IfMatch|Endpoint|Metrics|Life)
+RACE_API    := ^Test(Share|Once|Events|Stream|PVCTogether|PVCStop|Guesses|Closed|Panic|IfMatch)
 # SQLite is C that was translated to Go: the detector would only make it slow.
 RACETEST = CGO_ENABLED=1 go test -race -gcflags='modernc.org/...=-race=false' -timeout 20m
 race: ## unit tests of the packages with goroutines, with the race detector

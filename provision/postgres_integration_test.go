@@ -10,4 +10,4 @@ import (
 
 // TestOnPostgres runs some of the tests of this package on PostgreSQL, too. What the store does there is
 // shown by its own contract.
-func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, 16) }
+func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, 8) }

@@ -9,4 +9,4 @@ import (
 )
 
 // TestOnPostgres runs some of the tests of this package on PostgreSQL, too.
-func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, 24) }
+func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, 12) }

@@ -22,7 +22,7 @@ func (p *plan) digest() string {
 	}
 	h := sha256.New()
 	for _, n := range p.networks {
-		fmt.Fprintf(h, "network %s %s %v %s %t %t %s %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.DHCP, n.Prefix, n.DNS)
+		fmt.Fprintf(h, "network %s %s %v %s %t %t %s %v %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.DHCP, n.Prefix, n.DNS, n.NTP)
 	}
 	for _, b := range p.closed {
 		fmt.Fprintf(h, "closed %s\n", b)

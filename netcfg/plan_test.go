@@ -147,6 +147,36 @@ func TestVersion(t *testing.T) {
 }
 
 // TestWith: the ports of a plan after some came, changed and went.
+// TestDigestOfNetworks checks that a change of a network that the sets depend on is one of the digest, without which the
+// rules of a running node would stay as they are.
+func TestDigestOfNetworks(t *testing.T) {
+	t.Parallel()
+	digest := func(change func(*seedbed.Network)) string {
+		n := testNetwork()
+		n.Kind, n.NAT = seedbed.NetworkRouted, false
+		change(&n)
+		p, err := newPlan(lists{Networks: []seedbed.Network{n}, Ports: []Port{testPort()}}.state(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.digest()
+	}
+	before := digest(func(*seedbed.Network) {})
+	for name, change := range map[string]func(*seedbed.Network){
+		"MAC":         func(n *seedbed.Network) { n.MAC[5]++ },
+		"kind":        func(n *seedbed.Network) { n.Kind = seedbed.NetworkIsolated },
+		"NAT":         func(n *seedbed.Network) { n.Kind, n.NAT = seedbed.NetworkNAT, true },
+		"DHCP":        func(n *seedbed.Network) { n.DHCP = !n.DHCP },
+		"DNS":         func(n *seedbed.Network) { n.DNS = []netip.Addr{seedbed.ResolverAddr} },
+		"NTP":         func(n *seedbed.Network) { n.NTP = []netip.Addr{seedbed.TimeAddr} },
+		"permissions": func(n *seedbed.Network) { n.Allow.Addresses = true },
+	} {
+		if digest(change) == before {
+			t.Errorf("another %s has the same digest", name)
+		}
+	}
+}
+
 func TestWith(t *testing.T) {
 	t.Parallel()
 	port := func(tap string, mark uint32) Port {

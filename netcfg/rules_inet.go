@@ -53,7 +53,7 @@ const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 const statusDNAT = 1 << 5
 
 // inputRules let guests reach ping, DHCP and metadata on the node, and those of their DNS servers
-// that are addresses of the node. Over IPv6, guests reach metadata and the neighbour discovery that
+// that are addresses of the node, and its time server where the network has it. Over IPv6, guests reach metadata and the neighbour discovery that
 // it needs. A port outside its bridge does not reach anything.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
@@ -82,7 +82,7 @@ func inputRules(p *plan) []rule {
 			pair(ipSource(), "prefixes"), accept())},
 		rule{"DNS", cat(ipv4(), dport(udp, 53), pair(ipTarget(), "dns"), accept())},
 		rule{"DNS over TCP", cat(ipv4(), dport(tcp, 53), pair(ipTarget(), "dns"), accept())},
-		rule{"NTP", cat(ipv4(), dport(udp, 123), pair(ipTarget(), "ntp"), accept())},
+		rule{"NTP", cat(ipv4(), dport(udp, 123), pair(ipTarget(), "clocks"), pair(ipSource(), "prefixes"), accept())},
 		rule{"the host is closed to guests", drop()})
 }
 

@@ -111,9 +111,9 @@ func networkSets() []set {
 				add(bridge+string(n.Gateway.AsSlice()), "")
 			}
 		})},
-		{name: "ntp", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
-			for _, s := range n.NTP {
-				add(bridge+string(s.AsSlice()), "")
+		{name: "clocks", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
+			if n.KeepsTime() {
+				add(bridge+string(seedbed.TimeAddr.AsSlice()), "")
 			}
 		})},
 		// What a node itself offers. At the gateway it is tracked, as other servers there are.

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
-	engines "seedbed/internal/lab"
 	"seedbed/feed"
+	engines "seedbed/internal/lab"
 	"seedbed/netcfg"
 	"seedbed/netcfg/netnstest"
 )

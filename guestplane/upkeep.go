@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/beevik/ntp"
@@ -95,10 +96,7 @@ func (p *Plane) portChecks() []seedbed.Check {
 		}
 		checks = append(checks, p.forwarderCheck())
 	}
-	if i := slices.IndexFunc(networks, seedbed.Network.KeepsTime); i >= 0 {
-		checks = append(checks, timeCheck(networks[i]))
-	}
-	return checks
+	return append(checks, timeChecks(networks)...)
 }
 
 // forwarderCheck reports whether the resolver has others to ask.
@@ -115,20 +113,34 @@ func (p *Plane) forwarderCheck() seedbed.Check {
 // timeWait is how long the node's time server may take to answer the node itself.
 const timeWait = time.Second
 
-// timeCheck reports whether the node's time server knows the time and tells it to the guests of a network.
-func timeCheck(n seedbed.Network) seedbed.Check {
-	check := seedbed.Check{Name: "time server " + seedbed.TimeAddr.String(), Hint: fmt.Sprintf(
-		"run chrony on this node, with a line \"allow %s\" in chrony.conf, or give the network other time servers "+
-			"(seedbed network set %s --ntp ADDRESS)", n.Prefix.Masked(), n.Name)}
-	answer, err := ntp.QueryWithOptions(seedbed.TimeAddr.String(), ntp.QueryOptions{Timeout: timeWait, LocalAddress: n.Gateway.String()})
-	if err == nil {
-		err = answer.Validate()
+// timeChecks report, for each network whose guests reach it, whether the node's time server knows the time and tells it
+// to callers of the network. Whether the rules let guests pass they do not show: the node asks.
+func timeChecks(networks []seedbed.Network) []seedbed.Check {
+	networks = slices.DeleteFunc(slices.Clone(networks), func(n seedbed.Network) bool { return !n.KeepsTime() })
+	checks := make([]seedbed.Check, len(networks))
+	var all sync.WaitGroup
+	for i, n := range networks {
+		all.Go(func() { checks[i] = timeCheck(n) })
 	}
+	all.Wait()
+	return checks
+}
+
+func timeCheck(n seedbed.Network) seedbed.Check {
+	check := seedbed.Check{Name: fmt.Sprintf("time server %s of %s", seedbed.TimeAddr, n.Name)}
+	answer, err := ntp.QueryWithOptions(seedbed.TimeAddr.String(), ntp.QueryOptions{Timeout: timeWait, LocalAddress: n.Gateway.String()})
 	if err != nil {
-		check.Detail = fmt.Sprintf("it does not tell guests of %s the time: %v", n.Name, err)
+		check.Detail = fmt.Sprintf("it does not answer: %v", err)
+		check.Hint = fmt.Sprintf("run chrony on this node, with a line \"allow %s\" in chrony.conf, or give the network other time "+
+			"servers (seedbed network set %s --ntp ADDRESS)", n.Prefix.Masked(), n.Name)
 		return check
 	}
-	check.OK, check.Hint, check.Detail = true, "", fmt.Sprintf("it tells guests the time, at stratum %d", answer.Stratum)
+	if err := answer.Validate(); err != nil {
+		check.Detail = fmt.Sprintf("it does not know the time: %v", err)
+		check.Hint = "give it time servers of its own that it can reach (chronyc sources)"
+		return check
+	}
+	check.OK, check.Detail = true, fmt.Sprintf("it tells the time, at stratum %d", answer.Stratum)
 	return check
 }
 

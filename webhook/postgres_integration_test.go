@@ -3,10 +3,11 @@
 package webhook_test
 
 import (
+	"math"
 	"testing"
 
 	"seedbed/internal/testdb"
 )
 
-// TestOnPostgres runs some of the tests of this package on PostgreSQL, too.
-func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, 12) }
+// TestOnPostgres runs the tests of this package on PostgreSQL, too.
+func TestOnPostgres(t *testing.T) { testdb.OnPostgres(t, math.MaxInt) }

@@ -118,8 +118,8 @@ func newDatabase(t testing.TB, dsn string) string {
 	return dsn + " dbname=" + name
 }
 
-// OnPostgres runs n of the tests of this binary that have a store again, on a PostgreSQL server of
-// their own, or all of them with SEEDBED_LONG=1. It needs root.
+// OnPostgres runs n of the tests of this binary again with a PostgreSQL server of their own as their
+// store, or all of them with SEEDBED_LONG=1. It needs root.
 func OnPostgres(t *testing.T, n int) {
 	t.Helper()
 	s := lab.Postgres(t, lab.Ephemeral...)
@@ -128,7 +128,11 @@ func OnPostgres(t *testing.T, n int) {
 		t.Fatal(err)
 	}
 	chosen := sample.Of(t, tests(t), n)
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout=25m",
+	limit := 25 * time.Minute
+	if end, ok := t.Deadline(); ok {
+		limit = time.Until(end)
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout="+limit.String(),
 		"-test.run=^("+strings.Join(chosen, "|")+")$")
 	again.Env = append(os.Environ(), dsnVar+"="+s.DSN("postgres"), templateVar+"="+template)
 	out, err := again.CombinedOutput()

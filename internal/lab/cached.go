@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -18,14 +19,19 @@ type cached struct {
 	once         sync.Once
 	script, name string
 	args         []string
-	err          error
+	// of are files of this package that it is made of, besides what the script is given. It is made again if one is newer.
+	of  []string
+	err error
 }
 
 // made makes what is not there yet, and returns its path.
 func (c *cached) made() (string, error) {
 	path := filepath.Join(Root(), ".cache", c.name)
 	c.once.Do(func() {
-		if _, err := os.Stat(path); err == nil {
+		if made, err := os.Stat(path); err == nil && !slices.ContainsFunc(c.of, func(name string) bool {
+			from, err := os.Stat(filepath.Join(Root(), "internal/lab", name))
+			return err == nil && from.ModTime().After(made.ModTime())
+		}) {
 			return
 		}
 		args := append([]string{path}, c.args...)
@@ -47,7 +53,7 @@ func (c *cached) path(t T) string {
 
 var (
 	image       = cached{script: "guest-image.sh", name: "debian.qcow2"}
-	smallImage  = cached{script: "small-image.sh", name: "small.qcow2"}
+	smallImage  = cached{script: "small-image.sh", name: "small.qcow2", of: []string{"small-image.sh", "small-init.sh", "../../.cache/debian.qcow2"}}
 	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}}
 	newestInit  = cached{script: "unpacked.sh", name: "cloud-init-" + newestSuite, args: []string{"cloud-init", newestSuite}}
 	chrony      = cached{script: "unpacked.sh", name: "chrony", args: []string{"chrony"}}

@@ -18,10 +18,17 @@ version=$(from ls -p /usr/lib/modules | cut -d/ -f6 | grep '^[0-9]' | head -n 1)
 mkdir -p "$root/bin" "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$work/disk/boot/grub" "$work/usr/lib/modules"
 from rdump "/usr/lib/modules/$version" "$work/usr/lib/modules"
 from dump "/boot/vmlinuz-$version" "$work/disk/vmlinuz"
+# debugfs succeeds also if it finds nothing.
+[ -n "$version" ] && [ -s "$work/disk/vmlinuz" ] || { echo "small-image: $guest has no kernel where Debian has it" >&2; exit 1; }
 
 # The drivers that are not in the kernel itself, in the order in which they are loaded: what one needs is behind it.
 modules=$work/usr/lib/modules/$version
-for driver in virtio_pci virtio_net button evdev; do
+drivers='virtio_pci virtio_net button evdev'
+for driver in $drivers; do
+	grep -qE "/$driver\\.ko" "$modules/modules.dep" "$modules/modules.builtin" ||
+		{ echo "small-image: the kernel $version has no $driver" >&2; exit 1; }
+done
+for driver in $drivers; do
 	sed -n "s|:||; /^[^ ]*\\/$driver\\.ko/p" "$modules/modules.dep" | tr ' ' '\n' | tac
 done | awk 'NF && !seen[$0]++' | while read -r file; do
 	cp "$modules/$file" "$root/etc/"

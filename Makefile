@@ -39,7 +39,7 @@ LONG   := provision store
 GOTEST  = CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
 	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --packages "$(2)" -- -count=1 -timeout $(LIMIT) -tags integration,$(TAGS)$(LONG_TAG)
 LIMIT  := 40m
-LONG_TAG := $(if $(SEEDBED_LONG),$(comma)long)
+LONG_TAG := $(if $(filter 1,$(SEEDBED_LONG)),$(comma)long)
 TIMES  := .cache/times
 # A test takes a few cases of each large matrix, chosen by SEEDBED_SEED, or all with SEEDBED_LONG=1 (internal/sample).
 test: export SEEDBED_SEED ?= $(shell date +%s)
@@ -51,9 +51,10 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	status=0; \
 	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(WAITS) $(ALONE) $(LONG))"); \
 	$(call GOTEST,waits,$(addprefix ./,$(WAITS))) >$(TIMES)/waits 2>&1 & waits=$$!; \
+	trap 'kill $$waits 2>/dev/null || :' EXIT; \
 	$(call GOTEST,alone,$(addprefix ./,$(ALONE))) -p 1 2>&1 | tee $(TIMES)/alone || status=1; \
 	$(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3 2>&1 | tee $(TIMES)/beside || status=1; \
-	wait $$waits || status=1; cat $(TIMES)/waits; \
+	wait $$waits || status=1; trap - EXIT; cat $(TIMES)/waits; \
 	echo 'where the time went:'; \
 	cat $(TIMES)/alone $(TIMES)/waits $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
 		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \

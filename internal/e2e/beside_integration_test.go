@@ -14,7 +14,7 @@ import (
 )
 
 // lengthy are the tests that boot guests, take servers away or install a Debian, the longest first.
-var lengthy = []string{"TestEngines", "TestPackages", "TestGuest", "TestDebianKernel", "TestTour", "TestTwoNodes",
+var lengthy = []string{"TestScriptGuest", "TestEngines", "TestPackages", "TestGuest", "TestDebianKernel", "TestTour", "TestTwoNodes",
 	"TestMachines", "TestBridgedGuest"}
 
 // places are those of tests that run beside each other: one more than there are processors, since some

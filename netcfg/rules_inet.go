@@ -52,9 +52,9 @@ const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 // statusDNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.
 const statusDNAT = 1 << 5
 
-// inputRules let guests reach ping, DHCP and metadata on the node, and those of their DNS servers
-// that are addresses of the node, and its time server where the network has it. Over IPv6, guests reach metadata and the neighbour discovery that
-// it needs. A port outside its bridge does not reach anything.
+// inputRules let guests reach ping, DHCP and metadata on the node, those of their DNS servers that are addresses of the
+// node, and its time server where the network has it. Over IPv6, guests reach metadata and the neighbour discovery that it
+// needs. A port outside its bridge does not reach anything.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	marked := exprs{}

@@ -115,7 +115,7 @@ build: ## the four programs, in bin/
 
 image: $(IMAGE) ## the Debian guest image that run and test boot
 
-$(IMAGE): internal/lab/guest-image.sh
+$(IMAGE): internal/lab/guest-image.sh internal/lab/bootable.sh
 	@echo 'making a Debian guest image (once, about two minutes)'
 	@internal/lab/guest-image.sh $@
 

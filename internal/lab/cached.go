@@ -54,7 +54,7 @@ func (c *cached) path(t T) string {
 var (
 	image      = cached{script: "guest-image.sh", name: "debian.qcow2"}
 	smallImage = cached{script: "small-image.sh", name: "small.qcow2",
-		of: []string{"small-image.sh", "small-init.sh", "../../.cache/debian.qcow2"}}
+		of: []string{"small-image.sh", "small-init.sh", "bootable.sh", "../../.cache/debian.qcow2"}}
 	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}}
 	newestInit  = cached{script: "unpacked.sh", name: "cloud-init-" + newestSuite, args: []string{"cloud-init", newestSuite}}
 	chrony      = cached{script: "unpacked.sh", name: "chrony", args: []string{"chrony"}}

@@ -9,13 +9,13 @@ out=$1 guest=${1%/*}/debian.qcow2
 here=$(dirname "$(readlink -f "$0")")
 work=$(mktemp -d /var/tmp/seedbed-small.XXXXXX)
 trap 'rm -rf "$work"' EXIT INT TERM
-root=$work/root disk=$work/disk.raw
+root=$work/root
 at='?offset=1048576' # of the image's only partition
 
 qemu-img convert -f qcow2 -O raw "$guest" "$work/guest.raw"
 from() { debugfs -R "$*" "$work/guest.raw$at" 2>/dev/null; }
 version=$(from ls -p /usr/lib/modules | cut -d/ -f6 | grep '^[0-9]' | head -n 1)
-mkdir -p "$root/bin" "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$work/disk/boot/grub" "$work/usr/lib/modules"
+mkdir -p "$root/bin" "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$work/disk" "$work/usr/lib/modules"
 from rdump "/usr/lib/modules/$version" "$work/usr/lib/modules"
 from dump "/boot/vmlinuz-$version" "$work/disk/vmlinuz"
 # debugfs succeeds also if it finds nothing.
@@ -39,24 +39,4 @@ printf 'hosts: files\nservices: files\n' >"$root/etc/nsswitch.conf" # a static p
 install -m 755 "$here/small-init.sh" "$root/init"
 ln -s /init "$root/etc/lease"
 (cd "$root" && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >"$work/disk/initrd.img"
-cat >"$work/disk/boot/grub/grub.cfg" <<'CFG'
-set timeout=0
-serial --unit=0 --speed=115200
-terminal_output serial
-linux /vmlinuz console=ttyS0 quiet net.ifnames=0 rdinit=/init
-initrd /initrd.img
-boot
-CFG
-
-truncate -s 64M "$disk"
-echo 'start=2048, type=83, bootable' | sfdisk -q "$disk"
-mkfs.ext4 -q -E offset=1048576 -d "$work/disk" "$disk" 63M
-grub-mkimage -O i386-pc -p '(hd0,msdos1)/boot/grub' -o "$work/core.img" \
-	biosdisk part_msdos ext2 normal linux configfile serial terminal boot
-# boot.img without its partition table goes to the MBR, core.img to the gap behind it.
-dd if=/usr/lib/grub/i386-pc/boot.img of="$disk" bs=440 count=1 conv=notrunc status=none
-dd if="$work/core.img" of="$disk" bs=512 seek=1 conv=notrunc status=none
-
-mkdir -p "$(dirname "$out")"
-qemu-img convert -f raw -O qcow2 "$disk" "$out.new"
-mv "$out.new" "$out"
+"$here/bootable.sh" "$work/disk" 64 "$out" net.ifnames=0 rdinit=/init

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -116,6 +117,20 @@ func (p person) address(t *testing.T, v4, v6 string) {
 	subnet := netip.PrefixFrom(netip.MustParseAddr(v4), 24).Masked()
 	p.ns.Run(t, "ip", "route", "replace", "default", "via", subnet.Addr().Next().String())
 	p.ns.Run(t, "ip", "-6", "route", "replace", "fd00:ec2::254/128", "dev", "eth0")
+}
+
+// offered returns what udhcpc prints when it has a lease: say, a text with its variables. It asks for options besides its own.
+func (p person) offered(t *testing.T, say string, options ...string) string {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "lease")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$1\" = bound ] && echo \""+say+"\"\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "5", "-s", script}
+	for _, o := range options {
+		args = append(args, "-O", o)
+	}
+	return p.ns.Run(t, "busybox", args...)
 }
 
 func linkLocal(m seedbed.MAC) string {

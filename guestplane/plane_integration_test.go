@@ -23,10 +23,16 @@ import (
 	"seedbed/netcfg/netnstest"
 )
 
-// chronyd is fetched before TestMain leaves the machine's network.
-var chronyd, chronydErr = engines.Chronyd()
+var (
+	chronyd    string
+	chronydErr error
+)
 
-func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
+// TestMain fetches chrony before it leaves the machine's network.
+func TestMain(m *testing.M) {
+	chronyd, chronydErr = engines.Chronyd()
+	os.Exit(netnstest.Main(m))
+}
 
 // kernelPlane is a plane on the namespace's kernel; what it made is gone after the test.
 func kernelPlane(t *testing.T) *Plane {

@@ -21,9 +21,10 @@ import (
 )
 
 // TestPostgresCrashesAtCommits crashes PostgreSQL at every fourth commit of an instance's jobs, with
-// SEEDBED_LONG=1 at each, from the webhook that requests it to the end of its removal: before the server received the commit, and
-// after the commit was done but before the client learned of it. Each delivery must nevertheless
-// have one job, which succeeds, and everything must exist once, and later not at all.
+// SEEDBED_LONG=1 at each, from the webhook that requests it to the end of its removal: before the
+// server received the commit, and after the commit was done but before the client learned of it.
+// Each delivery must nevertheless have one job, which succeeds, and everything must exist once, and
+// later not at all.
 func TestPostgresCrashesAtCommits(t *testing.T) {
 	for _, when := range []struct {
 		name  string

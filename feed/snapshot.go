@@ -24,13 +24,15 @@ const snapshotMagic = "seedbed-feed 2\n"
 // saved is the head of feed.snapshot. Like the records (report tokens), it contains a secret (the
 // token key).
 type saved struct {
-	Node        string                `json:"node"`
-	Generation  string                `json:"generation"`
-	Revision    int64                 `json:"revision"`
-	Networks    []seedbed.Network     `json:"networks"`
-	TokenKey    []byte                `json:"token_key"`
-	Site        seedbed.Site          `json:"site,omitzero"`
-	Maintenance []seedbed.Maintenance `json:"maintenance,omitempty"`
+	Node       string            `json:"node"`
+	Generation string            `json:"generation"`
+	Revision   int64             `json:"revision"`
+	Networks   []seedbed.Network `json:"networks"`
+	// Groups are the security groups.
+	Groups      []seedbed.SecurityGroup `json:"security_groups,omitempty"`
+	TokenKey    []byte                  `json:"token_key"`
+	Site        seedbed.Site            `json:"site,omitzero"`
+	Maintenance []seedbed.Maintenance   `json:"maintenance,omitempty"`
 	// Guests is set only in the first version of the file.
 	Guests []seedbed.Guest `json:"guests,omitempty"`
 }
@@ -38,7 +40,7 @@ type saved struct {
 func (s saved) state() *state {
 	p := newState()
 	p.generation, p.revision, p.networks, p.tokenKey = s.Generation, s.Revision, s.Networks, s.TokenKey
-	p.site, p.maintenance = s.Site, s.Maintenance
+	p.site, p.maintenance, p.groups = s.Site, s.Maintenance, s.Groups
 	return p
 }
 
@@ -46,7 +48,7 @@ func writeSnapshot(w io.Writer, node string, p *state) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 256<<10)
 	head, err := json.Marshal(saved{Node: node, Generation: p.generation, Revision: p.revision, Networks: p.networks,
-		TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance})
+		Groups: p.groups, TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ func TestSnapshotFile(t *testing.T) {
 		fullGuest(2), guest(3), {ID: instance(600)}}} {
 		page := seedbed.FeedPage{Snapshot: true, Generation: "g", Revision: 7, TokenKey: bytes.Repeat([]byte{1}, 32),
 			Networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, Site: seedbed.Site{Domain: "d", Certificate: []byte{1}},
-			Maintenance: []seedbed.Maintenance{{ID: "instance-event-1", NotBefore: time.Unix(1, 0).UTC()}}}
+			Maintenance: []seedbed.Maintenance{{ID: "instance-event-1", NotBefore: time.Unix(1, 0).UTC()}},
+			Groups:      []seedbed.SecurityGroup{{Name: "db", Rules: []seedbed.SecurityRule{{Direction: seedbed.DirectionIn, Group: "web"}}}}}
 		for _, g := range guests {
 			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
 		}
@@ -40,7 +41,7 @@ func TestSnapshotFile(t *testing.T) {
 			t.Errorf("%s: guests (-want +got):\n%s", name, diff)
 		}
 		if _, changed, err := got.after(packedPage{FeedPage: seedbed.FeedPage{Generation: "g", Revision: 7, TokenKey: page.TokenKey,
-			Networks: page.Networks, Site: page.Site, Maintenance: page.Maintenance}}); err != nil || changed {
+			Networks: page.Networks, Site: page.Site, Maintenance: page.Maintenance, Groups: page.Groups}}); err != nil || changed {
 			t.Errorf("%s: the same page is a change, %v", name, err)
 		}
 		if len(got.templates) != len(want.templates) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -68,6 +69,17 @@ func (g Guest) Hostname() string {
 		return g.Name
 	}
 	return full
+}
+
+// Peer returns what other nodes are told of the guest: who it is, and its NICs in the given networks.
+func (g Guest) Peer(networks []string) Guest {
+	out := Guest{ID: g.ID, Name: g.Name, Project: g.Project, Node: g.Node}
+	for _, nic := range g.NICs {
+		if slices.Contains(networks, nic.Network) {
+			out.NICs = append(out.NICs, GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Groups: nic.Groups})
+		}
+	}
+	return out
 }
 
 // GuestDisk is a disk as the guest sees it.
@@ -141,6 +153,19 @@ type FeedPage struct {
 	Site     Site   `json:"site,omitzero"`
 	// Maintenance holds the maintenance events of the node, which are served to every guest on it.
 	Maintenance []Maintenance `json:"maintenance,omitempty"`
+	// Peers is what changed of the node's peers; nil if nothing did, or if the client does not follow them.
+	Peers *PeerPage `json:"peers,omitempty"`
+}
+
+// PeerPage is what changed of a node's peers: the guests of other nodes in networks that reach several nodes. Their
+// records are those that [Guest.Peer] returns. A feed has its revisions of peers apart from those of guests, and nobody
+// waits until a node has applied them.
+type PeerPage struct {
+	// Snapshot is true if Changes holds every peer.
+	Snapshot bool `json:"snapshot"`
+	// Revision is that of the peers once the page is applied.
+	Revision int64        `json:"revision"`
+	Changes  []FeedChange `json:"changes"`
 }
 
 // GuestEvent is one thing that a guest did, spooled by the guest plane and delivered at least once;
@@ -228,11 +253,16 @@ type GuestPlaneState struct {
 	Site   Site
 	// Maintenance holds the maintenance events of the node, which are served to every guest.
 	Maintenance []Maintenance
-	// Since and Changed say what is new. A receiver that serves the state of revision Since has
-	// every record but those of Changed, which were added, changed or removed. Since is -1 if
-	// everything may be new.
-	Since   int64
-	Changed []InstanceID
+	// Peers are the guests of other nodes in networks that reach several nodes, as [Guest.Peer] returns them, and Peer
+	// finds one of them. One may be among Guests as well for a moment, when it has come to this node.
+	Peers iter.Seq2[InstanceID, Guest]
+	Peer  func(InstanceID) (Guest, bool)
+	// Since and Changed say what is new. A receiver that serves the state of revision Since that came
+	// before this one has every record but those of Changed, which were added, changed or removed, and every peer but
+	// those of ChangedPeers. Since is -1 if everything may be new.
+	Since        int64
+	Changed      []InstanceID
+	ChangedPeers []InstanceID
 }
 
 // MaxDocument bounds a user-data or vendor-data document whatever the configuration, because the

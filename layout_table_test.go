@@ -156,7 +156,7 @@ var (
 		"access": "audit keyed_request project project_removed role session sign_in token",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile published script " +
 			"storage_template storage_template_disk system_template userdata",
-		"feed":      "blob feed feed_node guest_event lease maintenance",
+		"feed":      "blob feed feed_node guest_event lease maintenance peer peer_head",
 		"hooks":     "delivery delivery_other delivery_rejected hook hook_key hook_profile",
 		"instances": "floating_address instance network nic security_group snapshot volume",
 		"jobs":      "event_order job job_event job_output job_stage orphan",

@@ -23,14 +23,23 @@ func publisher(t *testing.T, db *DB, name string) (seedbed.JobRef, seedbed.Guest
 		Instance: &seedbed.Instance{ID: id, Name: name, VCPUs: 1, Memory: seedbed.GiB},
 	}))(t)
 	j := do(db.ClaimJob(ctx, "test", time.Hour))(t)
-	return j.Ref(), seedbed.Guest{ID: id, Name: name}
+	return j.Ref(), seedbed.Guest{ID: id, Name: name, NICs: []seedbed.GuestNIC{{Network: "lan"}}}
 }
 
-// A node keeps its newest tombstones. A follower that has not read the older ones gets a snapshot.
+// withLAN is fresh with a network that reaches several nodes.
+func withLAN(t *testing.T) *DB {
+	t.Helper()
+	db := fresh(t)
+	do(db.CreateNetwork(t.Context(), seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "lan0",
+		MAC: seedbed.MAC{0x52, 0x54}, Uplink: "br0"}))(t)
+	return db
+}
+
+// A node keeps its newest tombstones, and so do its peers. A follower that has not read the older ones gets a snapshot.
 func TestTombstones(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	db := fresh(t)
+	db := withLAN(t)
 	db.Limits.Tombstones = 3
 	gen := do(db.FeedPage(ctx, "node", 0, ""))(t).Generation
 	const guests = 5
@@ -45,6 +54,9 @@ func TestTombstones(t *testing.T) {
 		if page.Snapshot != snapshot || page.Revision != 2*guests {
 			t.Errorf("since %d: %+v", since, page)
 		}
+		if page := do(db.Peers(ctx, "node2", since, gen))(t); page.Snapshot != snapshot || page.Revision != 2*guests {
+			t.Errorf("peers since %d: %+v", since, page)
+		}
 	}
 	if n := len(do(db.FeedPage(ctx, "node", 4, gen))(t).Changes); n != 3 {
 		t.Errorf("%d tombstones", n)
@@ -58,7 +70,7 @@ func TestTombstones(t *testing.T) {
 func TestLongPage(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	db := fresh(t)
+	db := withLAN(t)
 	db.Limits.Page = 3
 	gen := do(db.FeedPage(ctx, "node", 0, ""))(t).Generation
 	for n := range 7 {
@@ -69,6 +81,10 @@ func TestLongPage(t *testing.T) {
 		page := do(db.FeedPage(ctx, "node", since, gen))(t)
 		if got := [2]int64{int64(len(page.Changes)), page.Revision}; got != want || page.Snapshot {
 			t.Errorf("since %d: %d changes up to %d, want %v", since, got[0], got[1], want)
+		}
+		peers := do(db.Peers(ctx, "node2", since, gen))(t)
+		if got := [2]int64{int64(len(peers.Changes)), peers.Revision}; got != want || peers.Snapshot {
+			t.Errorf("since %d: %d peers up to %d, want %v", since, got[0], got[1], want)
 		}
 	}
 	if page := do(db.FeedPage(ctx, "node", 0, ""))(t); len(page.Changes) != 7 || page.Revision != 7 {

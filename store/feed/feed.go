@@ -77,7 +77,10 @@ func (s *Store) Publish(
 		if err != nil {
 			return nil, err
 		}
-		return nil, retireBlobs(ctx, tx, old)
+		if err := retireBlobs(ctx, tx, old); err != nil {
+			return nil, err
+		}
+		return nil, setPeer(ctx, tx, node, g)
 	})
 	if err != nil {
 		return 0, err
@@ -141,8 +144,10 @@ func (s *Store) Retract(ctx context.Context, ref seedbed.JobRef, node string, id
 		if revision = old.revision; old.record == "" {
 			return nil, sqldb.ErrUnchanged
 		}
-		revision, err = bury(ctx, tx, node, id, old, s.Limits.Tombstones)
-		return nil, err
+		if revision, err = bury(ctx, tx, node, id, old, s.Limits.Tombstones); err != nil {
+			return nil, err
+		}
+		return nil, retractPeer(ctx, tx, node, id, s.Limits.Tombstones)
 	})
 	if err != nil {
 		return 0, err
@@ -189,6 +194,11 @@ func RetractAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep i
 			return err
 		}
 		if _, err := bury(ctx, tx, node, id, old, keep); err != nil {
+			return err
+		}
+	}
+	for _, node := range nodes {
+		if err := retractPeer(ctx, tx, node, id, keep); err != nil {
 			return err
 		}
 	}

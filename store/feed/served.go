@@ -147,8 +147,12 @@ func rewrite(
 	if revision, err = nextRevision(ctx, tx, node); err != nil {
 		return 0, false, err
 	}
-	return revision, true, sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`,
+	err = sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`,
 		revision, string(record), node, id)
+	if err != nil {
+		return 0, false, err
+	}
+	return revision, true, changePeer(ctx, tx, node, g)
 }
 
 // setPassword stores the password that a guest posted, encrypted with the guest's own key. Only the

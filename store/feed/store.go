@@ -1,6 +1,6 @@
 // Package feed keeps what nodes serve to guests: each node's records with their revisions, the
-// documents, what the nodes have applied, maintenance events, and what guests did. It is the only
-// writer of the tables feed, feed_node, blob, maintenance, guest_event and lease. It also writes
+// documents, the peers of nodes, what the nodes have applied, maintenance events, and what guests did. It
+// is the only writer of the tables feed, feed_node, peer, peer_head, blob, maintenance, guest_event and lease. It also writes
 // to table instance what guests report, live user-data, and changes that need no job.
 package feed
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -19,6 +20,8 @@ var feedCases = map[string]func(*bench){
 	"interleaved":         testInterleaved,
 	"another's instance":  testForeignPublish,
 	"what a node may see": testNodeDocuments,
+	"peers":               testPeers,
+	"peers that move":     testMovedPeers,
 }
 
 func (b *bench) generation() string {
@@ -243,4 +246,107 @@ func testForeignPublish(b *bench) {
 	b.want(err, seedbed.ErrInvalid, string(one.ID))
 	_, err = b.Retract(ctx, k.Ref(), node, one.ID)
 	b.want(err, seedbed.ErrInvalid, string(one.ID))
+}
+
+// lan creates a network that reaches several nodes.
+func (b *bench) lan() {
+	b.Helper()
+	p := netip.MustParsePrefix("10.88.0.0/24")
+	get(b.CreateNetwork(context.Background(), seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "lan0", MAC: newMAC(),
+		Uplink: "br0", Prefix: p, Gateway: p.Addr().Next(), DHCP: true}))(b)
+}
+
+// runningIn is running for an instance with a NIC in each of some networks.
+func (b *bench) runningIn(name string, networks ...string) (seedbed.Job, seedbed.Instance) {
+	b.Helper()
+	a := createOf(name)
+	a.Instance.NICs = nil
+	for _, n := range networks {
+		a.Instance.NICs = append(a.Instance.NICs, seedbed.NIC{MAC: newMAC(), Network: n, Index: len(a.Instance.NICs)})
+	}
+	get(b.Accept(context.Background(), a))(b)
+	return b.claim(), get(b.Instance(context.Background(), a.Instance.ID))(b)
+}
+
+// peers are the peers of a node that changed, as "+name" or "-id".
+func (b *bench) peers(of string, since int64) (all []string, head int64) {
+	b.Helper()
+	ctx := context.Background()
+	page := get(b.Peers(ctx, of, since, b.generation()))(b)
+	for _, c := range feedtest.Changes(b, seedbed.FeedPage{Changes: page.Changes}) {
+		if c.Guest == nil {
+			all = append(all, "-"+get(b.Instance(ctx, c.Instance))(b).Name)
+		} else {
+			all = append(all, "+"+c.Guest.Name)
+		}
+	}
+	if page.Snapshot {
+		all = append(all, "snapshot")
+	}
+	return all, page.Revision
+}
+
+// Other nodes are told of guests in networks that reach them, of these NICs alone, and of their security groups.
+func testPeers(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.lan()
+	j, i := b.runningIn("web1", "default", "lan")
+	k, own := b.runningIn("web2", "default")
+	g := guestOf(i)
+	g.SSHKeys = []string{"ssh-ed25519 AAAA"}
+	get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{UserData: []byte("data")}))(b)
+	get(b.Publish(ctx, k.Ref(), node, guestOf(own), seedbed.Documents{}))(b)
+	page := get(b.Peers(ctx, "node2", 0, b.generation()))(b)
+	want := seedbed.Guest{ID: i.ID, Name: "web1", Node: i.Node, NICs: guestOf(i).NICs[1:]}
+	b.equal(feedtest.Changes(b, seedbed.FeedPage{Changes: page.Changes}), []feedtest.Change{{Revision: 1, Instance: i.ID, Guest: &want}})
+	b.equal([]any{page.Snapshot, page.Revision}, []any{false, int64(1)})
+	all, head := b.peers(node, 0)
+	b.equal([]any{all, head}, []any{[]string{"-web1"}, int64(1)})
+
+	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{}))(b) // nothing that a peer sees
+	all, head = b.peers("node2", 1)
+	b.equal([]any{len(all), head}, []any{0, int64(1)})
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "db"}))(b)
+	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error {
+		i.NICs[1].Groups = []string{"db"}
+		return nil
+	}, func(i seedbed.Instance, _ seedbed.Guest) seedbed.Guest { return guestOf(i) }))(b)
+	page = get(b.Peers(ctx, "node2", 1, b.generation()))(b)
+	want.NICs[0].Groups = []string{"db"}
+	b.equal(feedtest.Changes(b, seedbed.FeedPage{Changes: page.Changes}), []feedtest.Change{{Revision: 2, Instance: i.ID, Guest: &want}})
+
+	get(b.Retract(ctx, j.Ref(), node, i.ID))(b)
+	all, head = b.peers("node2", 2)
+	b.equal([]any{all, head}, []any{[]string{"-web1"}, int64(3)})
+	for name, at := range map[string]struct {
+		since int64
+		gen   string
+	}{
+		"another generation": {3, "other"}, "after the head": {4, b.generation()}, "before the start": {-1, b.generation()},
+	} {
+		if page := get(b.Peers(ctx, "node2", at.since, at.gen))(b); !page.Snapshot || page.Revision != 3 || len(page.Changes) != 0 {
+			b.Errorf("%s: %+v", name, page)
+		}
+	}
+	_, err := b.Peers(ctx, "", 0, "")
+	b.want(err, seedbed.ErrInvalid)
+}
+
+// A guest that another node serves is that node's, also if the first node retracts it afterwards, and it is no peer there.
+func testMovedPeers(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.lan()
+	j, i := b.runningIn("web1", "lan")
+	publish := func(on string) {
+		get(b.Publish(ctx, j.Ref(), on, guestOf(i), seedbed.Documents{}))(b)
+	}
+	publish(node)
+	publish("node2")
+	get(b.Retract(ctx, j.Ref(), node, i.ID))(b)
+	for of, want := range map[string][]string{node: {"+web1"}, "node2": {"-web1"}, "node3": {"+web1"}} {
+		all, head := b.peers(of, 0)
+		b.equal([]any{of, all, head}, []any{of, want, int64(2)})
+	}
 }

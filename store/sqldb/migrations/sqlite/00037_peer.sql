@@ -1,0 +1,20 @@
+-- Peers: what nodes are told of guests of other nodes, in networks that reach several. No release has had such
+-- networks with guests, so there is nothing to carry over.
+
+-- +goose Up
+-- A row without a record is a tombstone.
+CREATE TABLE peer (
+    instance text    NOT NULL PRIMARY KEY,
+    node     text    NOT NULL,
+    revision integer NOT NULL UNIQUE,
+    record   text
+) STRICT;
+
+-- The one row, of the first peer on, has the last revision of peers, and that from before which a resume would miss tombstones.
+CREATE TABLE peer_head (
+    id       integer NOT NULL PRIMARY KEY CHECK (id = 1),
+    revision integer NOT NULL,
+    floor    integer NOT NULL
+) STRICT;
+
+UPDATE version SET schema = 37, min_program = 37;

@@ -143,7 +143,7 @@ func (c *Client) follow(ctx context.Context) error {
 	var retry backoff
 	for {
 		began, before := time.Now(), c.state
-		page, err := c.up.page(ctx, c.cfg.Node, c.state.revision, c.state.generation, wait)
+		page, err := c.up.page(ctx, c.cfg.Node, c.state.position(), wait)
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (c *Client) applyPage(ctx context.Context, page packedPage) error {
 // startOver makes the next request ask for a snapshot. What is served does not change.
 func (c *Client) startOver(cause error) error {
 	p := *c.state
-	p.generation, p.revision = "", 0
+	p.generation, p.revision, p.peersRevision = "", 0, 0
 	c.state = &p
 	return fmt.Errorf("ask for a snapshot: %w", cause)
 }

@@ -2,7 +2,8 @@
 // a node, and events of the guests back up. It uses HTTP and JSON over a unix socket, or TLS
 // between hosts.
 //
-//	GET  /v1/feed?node=N&since=R&generation=G&wait=30s   a seedbed.FeedPage; waits for something newer than R
+//	GET  /v1/feed?node=N&since=R&generation=G&peers=P&wait=30s
+//	                                                     a seedbed.FeedPage; waits for something newer than R, or peers than P
 //	GET  /v1/blobs/{sha256}                              a document
 //	POST /v1/applied {"node","revision"}                 the node serves everything up to revision
 //	POST /v1/events  {"node","spool","events":[…]}       what guests did, at least once

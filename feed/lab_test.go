@@ -61,6 +61,7 @@ type memory struct {
 	floor      int64
 	live       map[seedbed.InstanceID]seedbed.Guest
 	changes    []seedbed.FeedChange
+	peers      []seedbed.FeedChange // what changed, with the last revision as their number
 	blobs      map[string][]byte
 	networks   []seedbed.Network
 	site       seedbed.Site
@@ -147,6 +148,26 @@ func (m *memory) FeedPage(_ context.Context, _ string, since int64, generation s
 			p.Changes = append(p.Changes, c)
 		}
 	}
+	return p, nil
+}
+
+// peer tells of a peer, or that it is gone.
+func (m *memory) peer(id seedbed.InstanceID, record json.RawMessage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.peers = append(m.peers, seedbed.FeedChange{Revision: int64(len(m.peers)) + 1, Instance: id, Record: record})
+	m.wrote()
+}
+
+func (m *memory) Peers(_ context.Context, _ string, since int64, generation string) (seedbed.PeerPage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head := int64(len(m.peers))
+	p := seedbed.PeerPage{Revision: head, Snapshot: generation != m.generation || since > head}
+	if p.Snapshot {
+		since = 0
+	}
+	p.Changes = m.peers[since:]
 	return p, nil
 }
 

@@ -84,11 +84,11 @@ func TestThisNode(t *testing.T) {
 	background(t, func(ctx context.Context) error { return NewServer(m, quiet).ServeNode(ctx, ln, "node1", m) })
 	up := newUpstream(socket, nil)
 	t.Cleanup(up.close)
-	if _, err := up.page(t.Context(), "node2", 0, "", 0); !errors.Is(err, seedbed.ErrForbidden) ||
+	if _, err := up.page(t.Context(), "node2", position{"", 0, 0}, 0); !errors.Is(err, seedbed.ErrForbidden) ||
 		!strings.Contains(err.Error(), "this host is node node1") {
 		t.Errorf("another's feed: %v", err)
 	}
-	if page, err := up.page(t.Context(), "node1", 0, "", 0); err != nil || len(page.changes) != 2 {
+	if page, err := up.page(t.Context(), "node1", position{"", 0, 0}, 0); err != nil || len(page.changes) != 2 {
 		t.Errorf("its feed: %d guests, %v", len(page.changes), err)
 	}
 	if b, err := up.blob(t.Context(), mine); string(b) != "mine" || err != nil {
@@ -180,7 +180,7 @@ func TestRolesOfTheFeed(t *testing.T) {
 		"another authority":        {remotesAs(identityBy(t, elsewhere, mtls.Metadata, "node1"), socket), "was not signed by the authority"},
 	} {
 		up := newUpstream("", tt.remotes)
-		_, err := up.page(t.Context(), "node1", 0, "", 0)
+		_, err := up.page(t.Context(), "node1", position{"", 0, 0}, 0)
 		if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(),
 			tt.remotes[0].Addr) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
@@ -200,7 +200,7 @@ func TestOnASocketOfAnother(t *testing.T) {
 	background(t, func(ctx context.Context) error { return NewServer(m, quiet).ServeNodes(ctx, ln, m) })
 	up := newUpstream(socket, nil)
 	t.Cleanup(up.close)
-	if _, err := up.page(t.Context(), "node1", 0, "", 0); err == nil || !strings.Contains(err.Error(), "internal error") {
+	if _, err := up.page(t.Context(), "node1", position{"", 0, 0}, 0); err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func TestWaitingPolls(t *testing.T) {
 		ended := make(chan end, 32)
 		ask := func(poll int, node string, wait time.Duration) {
 			go func() {
-				page, err := s.poll(t.Context(), node, 0, "g1", wait)
+				page, err := s.poll(t.Context(), node, position{"g1", 0, noPeers}, wait)
 				if err != nil {
 					t.Error(err)
 				}
@@ -75,7 +75,10 @@ func TestWaitingPolls(t *testing.T) {
 		}
 		// Each that has ended has left its place to another.
 		for n := range maxPolls {
-			go func() { _, _ = s.poll(t.Context(), "node1", 1, "g1", time.Second); ended <- end{poll: n} }()
+			go func() {
+				_, _ = s.poll(t.Context(), "node1", position{"g1", 1, noPeers}, time.Second)
+				ended <- end{poll: n}
+			}()
 		}
 		synctest.Wait()
 		if len(ended) != 0 {

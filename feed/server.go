@@ -23,6 +23,9 @@ type Source interface {
 	// FeedPage returns everything newer than since for the node, or a snapshot if that is not known
 	// or the generation differs.
 	FeedPage(ctx context.Context, node string, since int64, generation string) (seedbed.FeedPage, error)
+	// Peers returns the node's peers that changed after revision since, or a snapshot if that is not known or the
+	// generation differs.
+	Peers(ctx context.Context, node string, since int64, generation string) (seedbed.PeerPage, error)
 	// Hint is closed at the next committed write of this process.
 	Hint() <-chan struct{}
 	// FeedHint is closed at the next write of a record that a job waits for. Other writes may also
@@ -110,15 +113,21 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 	if err := callerOf(c).about(node); err != nil {
 		return err
 	}
-	since, err := strconv.ParseInt(c.Query("since", "0"), 10, 64)
-	if err != nil || since < 0 {
+	at := position{generation: strings.Clone(c.Query("generation")), peers: noPeers}
+	var err error
+	if at.revision, err = strconv.ParseInt(c.Query("since", "0"), 10, 64); err != nil || at.revision < 0 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "since %.40q is not a revision", c.Query("since"))
+	}
+	if peers := c.Query("peers"); peers != "" {
+		if at.peers, err = strconv.ParseInt(peers, 10, 64); err != nil || at.peers < 0 {
+			return seedbed.Errorf(seedbed.ErrInvalid, "peers %.40q is not a revision", peers)
+		}
 	}
 	wait, err := time.ParseDuration(c.Query("wait", "0s"))
 	if err != nil || wait < 0 {
 		return seedbed.Errorf(seedbed.ErrInvalid, "wait %.40q is not a duration such as 30s", c.Query("wait"))
 	}
-	page, err := s.poll(ctx, node, since, strings.Clone(c.Query("generation")), min(wait, maxWait))
+	page, err := s.poll(ctx, node, at, min(wait, maxWait))
 	if err != nil {
 		return err
 	}
@@ -131,11 +140,22 @@ func (s *Server) feed(ctx context.Context, c *fiber.Ctx) error {
 	return nil
 }
 
-// poll answers at once if something is newer than since. Otherwise it answers at the next change,
+// position is how far a client has followed the feed.
+type position struct {
+	generation string
+	revision   int64
+	peers      int64 // the revision of its peers, or noPeers
+}
+
+// noPeers is the position of a client that does not follow peers, because it is of a release before 0.4.0.
+const noPeers = -1
+
+// poll answers at once if something is newer than the position. Otherwise it answers at the next change,
 // after wait, at the end of ctx, or when too many other polls of the node have begun to wait. It
 // sends at once what a job waits for: the guest plane polls again after applying that, and then
-// gets what has come since.
-func (s *Server) poll(ctx context.Context, node string, since int64, generation string, wait time.Duration) (seedbed.FeedPage, error) {
+// gets what has come since. It looks for peers at first and then once in pollEvery, and answers for them alone only
+// then, so that changes of other nodes cost this one at most that many pages.
+func (s *Server) poll(ctx context.Context, node string, at position, wait time.Duration) (seedbed.FeedPage, error) {
 	var superseded <-chan struct{}
 	if wait > 0 {
 		place, leave := s.polls.enter(node)
@@ -146,15 +166,20 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 	defer over.Stop()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	peers, err := s.peers(ctx, node, at)
+	if err != nil {
+		return seedbed.FeedPage{}, err
+	}
+	ticked := false
 	for {
 		news, hint := s.store.FeedHint(), s.store.Hint() // before reading, so that no write falls between
-		reading, cancel := context.WithTimeout(ctx, storeTime)
-		page, err := s.store.FeedPage(reading, node, since, generation)
-		cancel()
+		page, err := s.page(ctx, node, at)
 		if err != nil {
 			return page, err
 		}
-		if page.Snapshot || len(page.Changes) > 0 || page.Revision != since || page.Generation != generation {
+		page.Peers = peers
+		if page.Snapshot || len(page.Changes) > 0 || page.Revision != at.revision || page.Generation != at.generation ||
+			ticked && peers != nil {
 			return page, nil
 		}
 		select {
@@ -162,6 +187,10 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 		case <-hint:
 			sleepUntil(ctx, news, settle)
 		case <-tick.C:
+			ticked = true
+			if peers, err = s.peers(ctx, node, at); err != nil {
+				return page, err
+			}
 		case <-over.C:
 			return page, nil
 		case <-superseded:
@@ -170,6 +199,26 @@ func (s *Server) poll(ctx context.Context, node string, since int64, generation 
 			return page, nil
 		}
 	}
+}
+
+func (s *Server) page(ctx context.Context, node string, at position) (seedbed.FeedPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return s.store.FeedPage(ctx, node, at.revision, at.generation)
+}
+
+// peers returns what is new of the node's peers, or nil.
+func (s *Server) peers(ctx context.Context, node string, at position) (*seedbed.PeerPage, error) {
+	if at.peers == noPeers {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	page, err := s.store.Peers(ctx, node, at.peers, at.generation)
+	if err != nil || !page.Snapshot && page.Revision == at.peers {
+		return nil, err
+	}
+	return &page, nil
 }
 
 // sleepUntil waits for d, news or the end of ctx.

@@ -138,7 +138,7 @@ func TestPoll(t *testing.T) {
 	up := newUpstream(socketIn(dir), remotes(t, "node1", socketIn(dir)))
 	t.Cleanup(up.close)
 	began := time.Now()
-	page, err := up.page(t.Context(), "node1", 1, "g1", 100*time.Millisecond)
+	page, err := up.page(t.Context(), "node1", position{"g1", 1, 0}, 100*time.Millisecond)
 	if err != nil || len(page.changes) != 0 || page.Revision != 1 || page.Snapshot {
 		t.Errorf("page %+v, %v", page, err)
 	}
@@ -151,7 +151,7 @@ func TestPoll(t *testing.T) {
 	}
 	got := make(chan result, 1)
 	go func() {
-		page, err := up.page(context.Background(), "node1", 1, "g1", time.Minute)
+		page, err := up.page(context.Background(), "node1", position{"g1", 1, 0}, time.Minute)
 		got <- result{whole(t, page), err}
 	}()
 	m.publish(guest(2), []byte("two"))
@@ -184,7 +184,7 @@ func TestBurst(t *testing.T) {
 		s := NewServer(c, quiet)
 		got := make(chan seedbed.FeedPage)
 		go func() {
-			page, err := s.poll(t.Context(), "node1", 0, "g1", time.Minute)
+			page, err := s.poll(t.Context(), "node1", position{"g1", 0, noPeers}, time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -218,7 +218,7 @@ func TestAwaited(t *testing.T) {
 		for n := range 3 {
 			got := make(chan seedbed.FeedPage)
 			go func() {
-				page, err := s.poll(t.Context(), "node1", int64(n), "g1", time.Minute)
+				page, err := s.poll(t.Context(), "node1", position{"g1", int64(n), noPeers}, time.Minute)
 				if err != nil {
 					t.Error(err)
 				}

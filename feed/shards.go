@@ -32,6 +32,56 @@ func (s *shards) all() iter.Seq2[uuid, packed] {
 	}
 }
 
+// each returns the records, as unpack makes them.
+func (s *shards) each(unpack unpacker) iter.Seq2[seedbed.InstanceID, seedbed.Guest] {
+	return func(yield func(seedbed.InstanceID, seedbed.Guest) bool) {
+		for u, packed := range s.all() {
+			if g, ok := unpack(u, packed); ok && !yield(g.ID, g) {
+				return
+			}
+		}
+	}
+}
+
+// one returns a function that finds a record.
+func (s *shards) one(unpack unpacker) func(seedbed.InstanceID) (seedbed.Guest, bool) {
+	return func(id seedbed.InstanceID) (seedbed.Guest, bool) {
+		u, ok := parseUUID(id)
+		if !ok {
+			return seedbed.Guest{}, false
+		}
+		packed, ok := s.find(u)
+		if !ok {
+			return seedbed.Guest{}, false
+		}
+		return unpack(u, packed)
+	}
+}
+
+// unpacker returns a record as it is served; ok is false if it cannot be.
+type unpacker = func(uuid, packed) (g seedbed.Guest, ok bool)
+
+// records are packed records with the templates that they share. They do not change once they are made.
+type records struct {
+	guests    *shards
+	templates map[string]templateUse // by the template's text
+}
+
+func newRecords() records { return records{&shards{}, map[string]templateUse{}} }
+
+// after returns the records with changes. If all is set, the changes are all there is.
+func (r records) after(all bool, changes []change) records {
+	b := r.builder(all)
+	for _, c := range changes {
+		if c.gone {
+			b.remove(c.id)
+		} else {
+			b.put(c.id, c.guest)
+		}
+	}
+	return b.records
+}
+
 // templateUse is a template and the number of guests that have it.
 type templateUse struct {
 	template *template
@@ -40,18 +90,17 @@ type templateUse struct {
 
 // builder is a copy of the shards and their templates that is being changed. The original does not change.
 type builder struct {
-	guests    *shards
-	templates map[string]templateUse // by the template's text
-	copied    [256]bool              // shards that are copies already
+	records
+	copied [256]bool // shards that are copies already
 }
 
-// builder begins a change of p, or an empty state if empty is set.
-func (st *state) builder(empty bool) *builder {
+// builder begins a change of r, or of nothing if empty is set.
+func (r records) builder(empty bool) *builder {
 	if empty {
-		return &builder{guests: &shards{}, templates: map[string]templateUse{}}
+		return &builder{records: newRecords()}
 	}
-	guests := *st.guests
-	return &builder{guests: &guests, templates: maps.Clone(st.templates)}
+	guests := *r.guests
+	return &builder{records: records{&guests, maps.Clone(r.templates)}}
 }
 
 func (b *builder) shard(u uuid) map[uuid]packed {
@@ -105,7 +154,7 @@ type change struct {
 // packedPage is a seedbed.FeedPage with its changes packed.
 type packedPage struct {
 	seedbed.FeedPage // without Changes
-	changes          []change
+	changes, peers   []change
 	templates        map[string]*template
 }
 
@@ -115,35 +164,33 @@ type guestChange struct {
 	Guest    *seedbed.Guest     `json:"guest"`
 }
 
-// add checks and packs one record.
-func (p *packedPage) add(c guestChange) error {
+// pack checks and packs one record.
+func (p *packedPage) pack(c guestChange) (change, error) {
 	u, ok := parseUUID(c.Instance)
 	if !ok {
-		return fmt.Errorf("feed: %.80q is not an instance's ID", c.Instance)
+		return change{}, fmt.Errorf("feed: %.80q is not an instance's ID", c.Instance)
 	}
 	if c.Guest == nil {
-		p.changes = append(p.changes, change{id: u, gone: true})
-		return nil
+		return change{id: u, gone: true}, nil
 	}
 	if err := checkGuest(c); err != nil {
-		return err
+		return change{}, err
 	}
 	data, text, err := pack(*c.Guest)
 	if err != nil {
-		return fmt.Errorf("feed: instance %s: %w", c.Instance, err)
+		return change{}, fmt.Errorf("feed: instance %s: %w", c.Instance, err)
 	}
 	t, ok := p.templates[text]
 	if !ok {
 		if t, err = newTemplate(text); err != nil {
-			return fmt.Errorf("feed: instance %s: %w", c.Instance, err)
+			return change{}, fmt.Errorf("feed: instance %s: %w", c.Instance, err)
 		}
 		if p.templates == nil {
 			p.templates = map[string]*template{}
 		}
 		p.templates[text] = t
 	}
-	p.changes = append(p.changes, change{id: u, guest: packed{data, t}})
-	return nil
+	return change{id: u, guest: packed{data, t}}, nil
 }
 
 func checkGuest(c guestChange) error {

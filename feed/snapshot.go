@@ -16,9 +16,9 @@ import (
 
 // snapshotMagic begins a feed.snapshot. It is followed by a text of JSON (saved); the number of
 // templates and each as a text of JSON; the number of guests and each as 16 bytes of ID, the number
-// of its template and its own text (pack); and the SHA-256 of everything from the JSON on. Numbers
-// are uvarints, and each text follows its length. The format is fast to load, because guests are
-// served from it after a restart.
+// of its template and its own text (pack); the same of its peers, if there are any; and the SHA-256 of everything
+// from the JSON on. Numbers are uvarints, and each text follows its length. The format is fast to load, because guests
+// are served from it after a restart.
 const snapshotMagic = "seedbed-feed 2\n"
 
 // saved is the head of feed.snapshot. Like the records (report tokens), it contains a secret (the
@@ -33,6 +33,8 @@ type saved struct {
 	TokenKey    []byte                  `json:"token_key"`
 	Site        seedbed.Site            `json:"site,omitzero"`
 	Maintenance []seedbed.Maintenance   `json:"maintenance,omitempty"`
+	// Peers is the revision of the peers.
+	Peers int64 `json:"peers,omitempty"`
 	// Guests is set only in the first version of the file.
 	Guests []seedbed.Guest `json:"guests,omitempty"`
 }
@@ -40,7 +42,7 @@ type saved struct {
 func (s saved) state() *state {
 	p := newState()
 	p.generation, p.revision, p.networks, p.tokenKey = s.Generation, s.Revision, s.Networks, s.TokenKey
-	p.site, p.maintenance, p.groups = s.Site, s.Maintenance, s.Groups
+	p.site, p.maintenance, p.groups, p.peersRevision = s.Site, s.Maintenance, s.Groups, s.Peers
 	return p
 }
 
@@ -48,34 +50,40 @@ func writeSnapshot(w io.Writer, node string, p *state) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 256<<10)
 	head, err := json.Marshal(saved{Node: node, Generation: p.generation, Revision: p.revision, Networks: p.networks,
-		Groups: p.groups, TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance})
+		Groups: p.groups, TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance, Peers: p.peersRevision})
 	if err != nil {
 		return err
 	}
 	if _, err := io.WriteString(w, snapshotMagic); err != nil {
 		return err
 	}
-	b := appendText(nil, string(head))
-	b = binary.AppendUvarint(b, uint64(len(p.templates)))
-	_, _ = buf.Write(b)
-	numbers := make(map[*template]uint64, len(p.templates))
-	for text, s := range p.templates {
-		numbers[s.template] = uint64(len(numbers))
-		_, _ = buf.Write(appendText(nil, text))
-	}
-	_, _ = buf.Write(binary.AppendUvarint(nil, uint64(p.guests.size)))
-	for u, g := range p.guests.all() {
-		b = append(b[:0], u[:]...)
-		b = appendText(binary.AppendUvarint(b, numbers[g.template]), g.data)
-		if _, err := buf.Write(b); err != nil {
-			return err
-		}
+	_, _ = buf.Write(appendText(nil, string(head)))
+	p.records.write(buf)
+	if p.peers.guests.size > 0 {
+		p.peers.write(buf)
 	}
 	if err := buf.Flush(); err != nil {
 		return err
 	}
 	_, err = w.Write(sum.Sum(nil))
 	return err
+}
+
+// write writes the templates and the records. An error is kept by w.
+func (r records) write(w *bufio.Writer) {
+	_, _ = w.Write(binary.AppendUvarint(nil, uint64(len(r.templates))))
+	numbers := make(map[*template]uint64, len(r.templates))
+	for text, s := range r.templates {
+		numbers[s.template] = uint64(len(numbers))
+		_, _ = w.Write(appendText(nil, text))
+	}
+	_, _ = w.Write(binary.AppendUvarint(nil, uint64(r.guests.size)))
+	var b []byte
+	for u, g := range r.guests.all() {
+		b = append(b[:0], u[:]...)
+		b = appendText(binary.AppendUvarint(b, numbers[g.template]), g.data)
+		_, _ = w.Write(b)
+	}
 }
 
 // readSnapshot reads what follows the magic, and returns the node that it is for.
@@ -114,16 +122,33 @@ func readBody(body string) (*state, string, error) {
 		return nil, "", fmt.Errorf("its head: %w", err)
 	}
 	p := head.state()
+	var err error
+	if p.records, err = readRecords(&r); err != nil {
+		return nil, "", err
+	}
+	if !r.bad && r.s != "" {
+		if p.peers, err = readRecords(&r); err != nil {
+			return nil, "", fmt.Errorf("peers: %w", err)
+		}
+	}
+	if r.bad || r.s != "" {
+		return nil, "", errors.New("it is truncated, or has more data than it declares")
+	}
+	return p, head.Node, nil
+}
+
+// readRecords reads what records.write wrote.
+func readRecords(r *reader) (records, error) {
 	templates := make([]*template, r.count())
 	for i := range templates {
 		t, err := newTemplate(r.text())
 		if err != nil {
-			return nil, "", fmt.Errorf("template %d of %d: %w", i+1, len(templates), err)
+			return records{}, fmt.Errorf("template %d of %d: %w", i+1, len(templates), err)
 		}
 		templates[i] = t
 	}
 	n := r.count()
-	d := p.builder(true)
+	d := newRecords().builder(true)
 	d.expect(n)
 	for i := range n {
 		var u uuid
@@ -131,19 +156,15 @@ func readBody(body string) (*state, string, error) {
 		k := r.uvarint()
 		g := packed{data: r.text()}
 		if r.bad || k >= uint64(len(templates)) {
-			return nil, "", fmt.Errorf("record %d of %d is cut", i+1, n)
+			return records{}, fmt.Errorf("record %d of %d is cut", i+1, n)
 		}
 		g.template = templates[k]
 		if _, err := g.unpack(u); err != nil {
-			return nil, "", fmt.Errorf("record %d of %d: %w", i+1, n, err)
+			return records{}, fmt.Errorf("record %d of %d: %w", i+1, n, err)
 		}
 		d.put(u, g)
 	}
-	if r.bad || r.s != "" {
-		return nil, "", errors.New("it is truncated, or has more data than it declares")
-	}
-	p.guests, p.templates = d.guests, d.templates
-	return p, head.Node, nil
+	return d.records, nil
 }
 
 // expect allocates room for n guests.
@@ -170,15 +191,13 @@ func readFirstForm(s string) (*state, string, error) {
 	}
 	var page packedPage
 	for i := range old.Guests {
-		if err := page.add(guestChange{Instance: old.Guests[i].ID, Guest: &old.Guests[i]}); err != nil {
+		packed, err := page.pack(guestChange{Instance: old.Guests[i].ID, Guest: &old.Guests[i]})
+		if err != nil {
 			return nil, "", err
 		}
+		page.changes = append(page.changes, packed)
 	}
 	p := old.state()
-	d := p.builder(true)
-	for _, c := range page.changes {
-		d.put(c.id, c.guest)
-	}
-	p.guests, p.templates = d.guests, d.templates
+	p.records = newRecords().after(true, page.changes)
 	return p, old.Node, nil
 }

@@ -25,8 +25,11 @@ func TestSnapshotFile(t *testing.T) {
 			Networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, Site: seedbed.Site{Domain: "d", Certificate: []byte{1}},
 			Maintenance: []seedbed.Maintenance{{ID: "instance-event-1", NotBefore: time.Unix(1, 0).UTC()}},
 			Groups:      []seedbed.SecurityGroup{{Name: "db", Rules: []seedbed.SecurityRule{{Direction: seedbed.DirectionIn, Group: "web"}}}}}
+		page.Peers = &seedbed.PeerPage{Snapshot: true, Revision: 9}
 		for _, g := range guests {
 			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
+			peer := guest(700)
+			page.Peers.Changes = append(page.Peers.Changes, seedbed.FeedChange{Instance: peer.ID, Record: recordOf(peer)})
 		}
 		want := mustAfter(t, newState(), page)
 		var b bytes.Buffer
@@ -43,6 +46,9 @@ func TestSnapshotFile(t *testing.T) {
 		if _, changed, err := got.after(packedPage{FeedPage: seedbed.FeedPage{Generation: "g", Revision: 7, TokenKey: page.TokenKey,
 			Networks: page.Networks, Site: page.Site, Maintenance: page.Maintenance, Groups: page.Groups}}); err != nil || changed {
 			t.Errorf("%s: the same page is a change, %v", name, err)
+		}
+		if diff := cmp.Diff(peersOf(want.view(false)), peersOf(got.view(false))); diff != "" || got.peersRevision != 9 {
+			t.Errorf("%s: peers of revision %d (-want +got):\n%s", name, got.peersRevision, diff)
 		}
 		if len(got.templates) != len(want.templates) {
 			t.Errorf("%s: %d templates, want %d", name, len(got.templates), len(want.templates))
@@ -104,10 +110,11 @@ func TestFirstForm(t *testing.T) {
 // FuzzSnapshot: no content makes the reader panic, and what it takes it can write and take again.
 func FuzzSnapshot(f *testing.F) {
 	for _, guests := range [][]seedbed.Guest{nil, {fullGuest(1), guest(2)}} {
-		page := seedbed.FeedPage{Snapshot: true}
+		page := seedbed.FeedPage{Snapshot: true, Peers: &seedbed.PeerPage{Snapshot: true}}
 		for _, g := range guests {
 			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
 		}
+		page.Peers.Changes = page.Changes
 		packed, err := packPage(page)
 		if err != nil {
 			f.Fatal(err)
@@ -152,12 +159,13 @@ func FuzzPage(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte(`{"changes":null,"snapshot":true}`))
 	f.Add([]byte(`{"changes":[{}]}`))
+	f.Add([]byte(`{"changes":[],"peers":{"snapshot":true,"changes":[{}]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		page, err := decodePage(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
-		for _, c := range page.changes {
+		for _, c := range append(page.changes, page.peers...) {
 			if c.gone {
 				continue
 			}

@@ -17,14 +17,18 @@ type state struct {
 	tokenKey    []byte
 	site        seedbed.Site
 	maintenance []seedbed.Maintenance
-	guests      *shards
-	templates   map[string]templateUse
+	records     // of the node's guests
 	blobs       map[string][]byte
+
+	peers         records
+	peersRevision int64
 }
 
 func newState() *state {
-	return &state{guests: &shards{}, templates: map[string]templateUse{}, blobs: map[string][]byte{}}
+	return &state{records: newRecords(), peers: newRecords(), blobs: map[string][]byte{}}
 }
+
+func (st *state) position() position { return position{st.generation, st.revision, st.peersRevision} }
 
 // after returns the state that a page makes of p, without new documents, and whether it differs.
 func (st *state) after(page packedPage) (next *state, changed bool, err error) {
@@ -36,15 +40,10 @@ func (st *state) after(page packedPage) (next *state, changed bool, err error) {
 	}
 	next = &state{generation: page.Generation, revision: page.Revision, networks: page.Networks, groups: page.Groups, tokenKey: page.TokenKey,
 		site: page.Site, maintenance: page.Maintenance}
-	d := st.builder(page.Snapshot)
-	for _, c := range page.changes {
-		if c.gone {
-			d.remove(c.id)
-		} else {
-			d.put(c.id, c.guest)
-		}
+	next.records = st.records.after(page.Snapshot, page.changes)
+	if err := st.nextPeers(page, next); err != nil {
+		return nil, false, err
 	}
-	next.guests, next.templates = d.guests, d.templates
 	next.blobs = make(map[string][]byte, len(st.blobs))
 	for _, s := range next.templates {
 		for _, b := range s.template.blobs() {
@@ -53,17 +52,32 @@ func (st *state) after(page packedPage) (next *state, changed bool, err error) {
 			}
 		}
 	}
-	changed = page.Snapshot || len(page.changes) > 0 || page.Revision != st.revision ||
+	changed = page.Snapshot || len(page.changes) > 0 || page.Revision != st.revision || page.Peers != nil ||
 		!bytes.Equal(page.TokenKey, st.tokenKey) || !reflect.DeepEqual(page.Site, st.site) ||
 		!reflect.DeepEqual(page.Maintenance, st.maintenance) || !reflect.DeepEqual(page.Networks, st.networks) ||
 		!reflect.DeepEqual(page.Groups, st.groups)
 	return next, changed, nil
 }
 
+// nextPeers sets the peers of the state that a page makes.
+func (st *state) nextPeers(page packedPage, next *state) error {
+	switch {
+	case page.Peers == nil && page.Generation != st.generation: // by a server that does not send any
+		next.peers = newRecords()
+	case page.Peers == nil:
+		next.peers, next.peersRevision = st.peers, st.peersRevision
+	case !page.Peers.Snapshot && (page.Generation != st.generation || page.Peers.Revision < st.peersRevision):
+		return fmt.Errorf("feed: peers of revision %d came without a snapshot, after %d", page.Peers.Revision, st.peersRevision)
+	default:
+		next.peers, next.peersRevision = st.peers.after(page.Peers.Snapshot, page.peers), page.Peers.Revision
+	}
+	return nil
+}
+
 // follows reports whether p is a later revision of the same generation as old. A server that sends
 // only such pages is asked again without backoff.
 func (st *state) follows(old *state) bool {
-	return st.generation == old.generation && st.revision > old.revision
+	return st.generation == old.generation && (st.revision > old.revision || st.peersRevision > old.peersRevision)
 }
 
 // missing returns the documents that are named but missing.
@@ -99,26 +113,8 @@ func (st *state) view(inSync bool) seedbed.GuestPlaneState {
 		guest, err := g.unpack(u)
 		return guest, err == nil // what is stored was packed here, or checked when it was loaded
 	}
-	guests := st.guests
 	return seedbed.GuestPlaneState{
-		Guests: func(yield func(seedbed.InstanceID, seedbed.Guest) bool) {
-			for u, packed := range guests.all() {
-				if g, ok := unpack(u, packed); ok && !yield(g.ID, g) {
-					return
-				}
-			}
-		},
-		Guest: func(id seedbed.InstanceID) (seedbed.Guest, bool) {
-			u, ok := parseUUID(id)
-			if !ok {
-				return seedbed.Guest{}, false
-			}
-			packed, ok := guests.find(u)
-			if !ok {
-				return seedbed.Guest{}, false
-			}
-			return unpack(u, packed)
-		},
+		Guests: st.guests.each(unpack), Guest: st.guests.one(unpack), Peers: st.peers.guests.each(unpack), Peer: st.peers.guests.one(unpack),
 		Networks: st.networks, Groups: st.groups, TokenKey: st.tokenKey, Site: st.site, Maintenance: st.maintenance,
 		Blob:     func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
 		Revision: st.revision, InSync: inSync, Since: -1,
@@ -128,12 +124,15 @@ func (st *state) view(inSync bool) seedbed.GuestPlaneState {
 // viewAfter returns the state for a receiver that serves old, which page changed to p.
 func (st *state) viewAfter(old *state, page packedPage) seedbed.GuestPlaneState {
 	s := st.view(true)
-	if page.Snapshot || len(old.missing()) > 0 {
+	if page.Snapshot || page.Peers != nil && page.Peers.Snapshot || len(old.missing()) > 0 {
 		return s
 	}
 	s.Since = old.revision
 	for _, c := range page.changes {
 		s.Changed = append(s.Changed, c.id.id())
+	}
+	for _, c := range page.peers {
+		s.ChangedPeers = append(s.ChangedPeers, c.id.id())
 	}
 	return s
 }

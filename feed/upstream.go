@@ -96,9 +96,10 @@ func (u *upstream) next(n int) {
 	}
 }
 
-// page requests what is newer than since, and waits for it at most wait.
-func (u *upstream) page(ctx context.Context, node string, since int64, generation string, wait time.Duration) (p packedPage, err error) {
-	q := url.Values{"node": {node}, "since": {strconv.FormatInt(since, 10)}, "generation": {generation}, "wait": {wait.String()}}
+// page requests what is newer than a position, and waits for it at most wait.
+func (u *upstream) page(ctx context.Context, node string, at position, wait time.Duration) (p packedPage, err error) {
+	q := url.Values{"node": {node}, "since": {strconv.FormatInt(at.revision, 10)}, "generation": {at.generation},
+		"peers": {strconv.FormatInt(at.peers, 10)}, "wait": {wait.String()}}
 	err = u.call(ctx, wait+4*callTime, "GET", "/v1/feed?"+q.Encode(), nil, func(r io.Reader) error {
 		p, err = decodePage(io.LimitReader(r, maxPageBody))
 		return err

@@ -115,7 +115,10 @@ func decodePage(r io.Reader) (packedPage, error) {
 	if err != nil {
 		return packedPage{}, err
 	}
-	return p, json.Unmarshal(head, &p.FeedPage)
+	if err := json.Unmarshal(head, &p.FeedPage); err != nil {
+		return packedPage{}, err
+	}
+	return p, p.packPeers()
 }
 
 func (p *packedPage) readChanges(d *json.Decoder) error {
@@ -131,11 +134,35 @@ func (p *packedPage) readChanges(d *json.Decoder) error {
 		if err := d.Decode(&c); err != nil {
 			return err
 		}
-		if err := p.add(c); err != nil {
+		packed, err := p.pack(c)
+		if err != nil {
 			return err
 		}
+		p.changes = append(p.changes, packed)
 	}
 	return expect(d, ']')
+}
+
+// packPeers packs the records of the peers.
+func (p *packedPage) packPeers() error {
+	if p.Peers == nil {
+		return nil
+	}
+	for _, c := range p.Peers.Changes {
+		one := guestChange{Instance: c.Instance}
+		if c.Record != nil {
+			if err := json.Unmarshal(c.Record, &one.Guest); err != nil {
+				return fmt.Errorf("feed: peer %.80q: %w", c.Instance, err)
+			}
+		}
+		packed, err := p.pack(one)
+		if err != nil {
+			return err
+		}
+		p.peers = append(p.peers, packed)
+	}
+	p.Peers.Changes = nil
+	return nil
 }
 
 func expect(d *json.Decoder, want json.Delim) error {

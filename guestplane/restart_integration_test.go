@@ -58,6 +58,9 @@ func (c *crowd) FeedPage(_ context.Context, _ string, since int64, generation st
 	}
 	return c.page, nil
 }
+func (c *crowd) Peers(context.Context, string, int64, string) (seedbed.PeerPage, error) {
+	return seedbed.PeerPage{}, nil
+}
 func (c *crowd) NodeBlob(context.Context, string, string) ([]byte, error) { return c.doc, nil }
 func (c *crowd) NodeGuests(_ context.Context, _ string, ids []seedbed.InstanceID) ([]seedbed.InstanceID, error) {
 	return ids, nil

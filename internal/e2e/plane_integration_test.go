@@ -189,6 +189,11 @@ func (p *guestPlane) FeedPage(_ context.Context, _ string, since int64, generati
 	return page, nil
 }
 
+// Peers implements feed.Source: there is one node.
+func (p *guestPlane) Peers(context.Context, string, int64, string) (seedbed.PeerPage, error) {
+	return seedbed.PeerPage{}, nil
+}
+
 // NodeBlob implements feed.Guests.
 func (p *guestPlane) NodeBlob(_ context.Context, _, sum string) ([]byte, error) {
 	if b, ok := p.blobs[sum]; ok {

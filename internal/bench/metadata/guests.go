@@ -144,6 +144,11 @@ func (in *installation) FeedPage(_ context.Context, _ string, since int64, gener
 	return p, nil
 }
 
+// Peers implements feed.Source: there is one node.
+func (in *installation) Peers(context.Context, string, int64, string) (seedbed.PeerPage, error) {
+	return seedbed.PeerPage{}, nil
+}
+
 // NodeBlob implements feed.Guests.
 func (in *installation) NodeBlob(_ context.Context, _, sum string) ([]byte, error) {
 	if b, ok := in.blobs[sum]; ok {

@@ -3,6 +3,8 @@ package guestplane
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
+	"slices"
 
 	"seedbed"
 	"seedbed/netcfg"
@@ -19,26 +21,81 @@ func desired(state seedbed.GuestPlaneState) netcfg.State {
 				}
 			}
 		}
+	}, Peers: func(yield func(netcfg.Peer) bool) {
+		for g := range peers(state) {
+			for _, nic := range g.NICs {
+				if !yield(peer(nic, bridges)) {
+					return
+				}
+			}
+		}
 	}}
 }
 
-// changes returns the taps of the ports that after removes, and the ports that it adds or changes.
-// after.Changed must be relative to before.
-func changes(before, after seedbed.GuestPlaneState) (gone []string, ports []netcfg.Port) {
+// changes returns what after changes of the node's network. What it says is new must be relative to before.
+func changes(before, after seedbed.GuestPlaneState) (d netcfg.Diff) {
 	bridges := bridgeNames(after)
 	for _, id := range after.Changed {
 		if g, ok := before.Guest(id); ok {
 			for _, nic := range g.NICs {
-				gone = append(gone, nic.ID.Tap())
+				d.Gone = append(d.Gone, nic.ID.Tap())
 			}
 		}
 		if g, ok := after.Guest(id); ok {
 			for _, nic := range g.NICs {
-				ports = append(ports, port(nic, bridges))
+				d.Ports = append(d.Ports, port(nic, bridges))
 			}
 		}
 	}
-	return gone, ports
+	for _, id := range touched(after) {
+		if g, ok := peerOf(before, id); ok {
+			for _, nic := range g.NICs {
+				d.GonePeers = append(d.GonePeers, nic.MAC)
+			}
+		}
+		if g, ok := peerOf(after, id); ok {
+			for _, nic := range g.NICs {
+				d.Peers = append(d.Peers, peer(nic, bridges))
+			}
+		}
+	}
+	return d
+}
+
+// peers returns the guests of other nodes: the peers of a state that are not its guests as well.
+func peers(state seedbed.GuestPlaneState) iter.Seq[seedbed.Guest] {
+	return func(yield func(seedbed.Guest) bool) {
+		if state.Peers == nil {
+			return
+		}
+		for id, g := range state.Peers {
+			if _, own := state.Guest(id); !own && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// peerOf returns one of those that peers returns.
+func peerOf(state seedbed.GuestPlaneState, id seedbed.InstanceID) (g seedbed.Guest, ok bool) {
+	if state.Peer == nil {
+		return g, false
+	}
+	if _, own := state.Guest(id); own {
+		return g, false
+	}
+	return state.Peer(id)
+}
+
+// touched returns what may have changed in a state as a peer, or become one.
+func touched(after seedbed.GuestPlaneState) []seedbed.InstanceID {
+	all := slices.Concat(after.Changed, after.ChangedPeers)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func peer(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Peer {
+	return netcfg.Peer{MAC: nic.MAC, Bridge: bridges[nic.Network], Groups: nic.Groups}
 }
 
 func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {

@@ -79,29 +79,41 @@ func (n *names) replace(state seedbed.GuestPlaneState) {
 		for _, g := range state.Guests {
 			next.add(g)
 		}
+		for g := range peers(state) {
+			next.add(g)
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.of = all
 }
 
-// change takes the guests that after.Changed names from before to after.
+// change takes the guests and peers that after names as changed from before to after.
 func (n *names) change(before, after seedbed.GuestPlaneState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.of) == 0 {
 		return
 	}
-	for _, id := range after.Changed { // first all that go: another guest may take a name or an address
-		if g, ok := before.Guest(id); ok {
+	ids := touched(after)
+	for _, id := range ids { // first all that go: another guest may take a name or an address
+		if g, ok := anywhere(before, id); ok {
 			n.remove(g)
 		}
 	}
-	for _, id := range after.Changed {
-		if g, ok := after.Guest(id); ok {
+	for _, id := range ids {
+		if g, ok := anywhere(after, id); ok {
 			n.add(g)
 		}
 	}
+}
+
+// anywhere returns a guest of this node, or a peer.
+func anywhere(state seedbed.GuestPlaneState, id seedbed.InstanceID) (seedbed.Guest, bool) {
+	if g, ok := state.Guest(id); ok {
+		return g, true
+	}
+	return peerOf(state, id)
 }
 
 func (n *names) add(g seedbed.Guest) {

@@ -31,31 +31,38 @@ func TestNames(t *testing.T) {
 		}
 		return g
 	}
-	guests := map[int]seedbed.Guest{}
-	state := func(changed []seedbed.InstanceID) seedbed.GuestPlaneState {
-		var all []seedbed.Guest
+	guests, others := map[int]seedbed.Guest{}, map[int]seedbed.Guest{}
+	values := func(of map[int]seedbed.Guest) (all []seedbed.Guest) {
 		for i := range 20 {
-			if g, ok := guests[i]; ok {
+			if g, ok := of[i]; ok {
 				all = append(all, g)
 			}
 		}
-		s := stateWith(networks, all...)
-		s.Changed = changed
+		return all
+	}
+	state := func(changed, peers []seedbed.InstanceID) seedbed.GuestPlaneState {
+		s := withPeers(stateWith(networks, values(guests)...), values(others)...)
+		s.Changed, s.ChangedPeers = changed, peers
 		return s
 	}
-	before := state(nil)
+	change := func(of map[int]seedbed.Guest, i int) seedbed.InstanceID {
+		if delete(of, i); random.IntN(3) > 0 {
+			of[i] = one(i)
+		}
+		return seedbed.InstanceID(fmt.Sprint(i))
+	}
+	before := state(nil, nil)
 	var followed names
 	followed.replace(before)
 	for range 300 {
-		var changed []seedbed.InstanceID
-		for range 1 + random.IntN(3) {
-			i := random.IntN(20)
-			if delete(guests, i); random.IntN(3) > 0 {
-				guests[i] = one(i)
-			}
-			changed = append(changed, seedbed.InstanceID(fmt.Sprint(i)))
+		var changed, peers []seedbed.InstanceID
+		for range random.IntN(3) {
+			changed = append(changed, change(guests, random.IntN(20)))
 		}
-		after := state(unique(changed))
+		for range random.IntN(3) {
+			peers = append(peers, change(others, random.IntN(20)))
+		}
+		after := state(unique(changed), unique(peers))
 		followed.change(before, after)
 		var whole names
 		whole.replace(after)

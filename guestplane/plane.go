@@ -20,7 +20,7 @@ import (
 // Kernel applies desired state to the node's network.
 type Kernel interface {
 	Apply(ctx context.Context, s netcfg.State, o netcfg.Options) error
-	Change(ctx context.Context, gone []string, ports []netcfg.Port) error
+	Change(ctx context.Context, d netcfg.Diff) error
 	Restore(ctx context.Context) error
 	Verify(ctx context.Context) error
 }
@@ -113,8 +113,8 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	p.whole = true // until both have the new state
 	var err error
 	if small {
-		gone, ports := changes(before, state)
-		err = p.settle(func() error { return p.kernel.Change(ctx, gone, ports) })
+		diff := changes(before, state)
+		err = p.settle(func() error { return p.kernel.Change(ctx, diff) })
 	} else {
 		err = p.settle(func() error { return p.kernel.Apply(ctx, desired(state), p.options(state)) })
 	}
@@ -145,7 +145,7 @@ func (p *Plane) lastState() seedbed.GuestPlaneState {
 }
 
 func (p *Plane) setState(state seedbed.GuestPlaneState) {
-	state.Changed = nil // only needed for this call
+	state.Changed, state.ChangedPeers = nil, nil // only needed for this call
 	p.mu.Lock()
 	p.state = state
 	p.mu.Unlock()

@@ -79,14 +79,14 @@ func (k *fakeKernel) Apply(_ context.Context, s netcfg.State, _ netcfg.Options) 
 	return k.outcome()
 }
 
-func (k *fakeKernel) Change(_ context.Context, gone []string, ports []netcfg.Port) error {
-	if err := k.do(fmt.Sprintf("change -%d +%d", len(gone), len(ports))); err != nil {
+func (k *fakeKernel) Change(_ context.Context, d netcfg.Diff) error {
+	if err := k.do(fmt.Sprintf("change -%d +%d", len(d.Gone), len(d.Ports))); err != nil {
 		return err
 	}
-	for _, tap := range gone {
+	for _, tap := range d.Gone {
 		delete(k.ports, tap)
 	}
-	for _, p := range ports {
+	for _, p := range d.Ports {
 		k.ports[p.Tap] = p.Mark
 	}
 	return k.outcome()

@@ -44,7 +44,7 @@ func (d *Directory) Apply(s seedbed.GuestPlaneState) error {
 	defer d.apply.Unlock()
 	old := d.current.Load()
 	changed := slices.Compact(slices.Sorted(slices.Values(s.Changed)))
-	s.Changed = nil // the rest of s is kept for long
+	s.Changed, s.ChangedPeers = nil, nil // the rest of s is kept for long
 	b := newIndex(s, old)
 	small := old.state.Guest != nil && s.Since == old.state.Revision && reflect.DeepEqual(s.Networks, old.state.Networks)
 	var err error

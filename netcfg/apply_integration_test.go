@@ -297,7 +297,7 @@ func TestBelievedInVain(t *testing.T) {
 	if listed(t, s.Ports[0]) {
 		t.Fatal("the element was not believed to be there, so that this test shows nothing")
 	}
-	if err := m.Change(t.Context(), []string{"sb1", "sb2"}, nil); err != nil {
+	if err := m.Change(t.Context(), Diff{Gone: []string{"sb1", "sb2"}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{false, false, true} {
@@ -308,7 +308,7 @@ func TestBelievedInVain(t *testing.T) {
 	if log.count("the filters differ from what was written") != 1 {
 		t.Error("nobody was told")
 	}
-	if err := m.Change(t.Context(), nil, s.Ports[:1]); err != nil || !listed(t, s.Ports[0]) {
+	if err := m.Change(t.Context(), Diff{Ports: s.Ports[:1]}); err != nil || !listed(t, s.Ports[0]) {
 		t.Errorf("a change after that: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package netcfg
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -43,21 +42,28 @@ func (p *plan) digest() string {
 		b = binary.LittleEndian.AppendUint32(b, t.class)
 		h.Write(b)
 	}
+	for _, q := range p.peers {
+		fmt.Fprintf(h, "peer %s %d %s\n", q.mac, q.class, q.bridge)
+	}
 	p.sum = hex.EncodeToString(h.Sum(nil)[:12])
 	return p.sum
 }
 
-// each calls fn with every element of the set, ports by tap.
+// each calls fn with every element of the set, ports by tap and then peers by address. Only the rules fill a set with a size.
 func (s *set) each(p *plan, fn func(key, value string)) {
-	switch {
-	case s.size != 0:
-		return // only the rules fill it
-	case s.of == nil:
+	if s.fixed != nil {
 		s.fixed(p, fn)
+	}
+	eachOf(p, p.ports, s.of, fn)
+	eachOf(p, p.peers, s.peer, fn)
+}
+
+func eachOf[T any](p *plan, all []T, of func(*plan, *T) (key, value string, ok bool), fn func(key, value string)) {
+	if of == nil {
 		return
 	}
-	for i := range p.ports {
-		if key, value, ok := s.of(p, &p.ports[i]); ok {
+	for i := range all {
+		if key, value, ok := of(p, &all[i]); ok {
 			fn(key, value)
 		}
 	}
@@ -93,7 +99,7 @@ func (s *set) valueOf(e nftables.SetElement) string {
 func (s *set) between(before, after *plan) change {
 	c := change{of: s}
 	alike := reflect.DeepEqual(before.networks, after.networks) && maps.Equal(before.groups.numbers, after.groups.numbers)
-	if s.of == nil {
+	if s.fixed != nil {
 		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) &&
 			maps.Equal(before.uplinks, after.uplinks) && slices.Equal(before.forwards, after.forwards) {
 			return c
@@ -102,9 +108,27 @@ func (s *set) between(before, after *plan) change {
 		s.each(before, func(k, v string) { have[k] = v })
 		return s.against(after, have)
 	}
-	a, b := before.ports, after.ports
+	differ(&c, both[port]{before, after, before.ports, after.ports, alike}, byTap, s.of)
+	differ(&c, both[peer]{before, after, before.peers, after.peers, maps.Equal(before.uplinks, after.uplinks)}, byMAC, s.peer)
+	return c
+}
+
+// both are the ports or peers of two plans.
+type both[T comparable] struct {
+	before, after *plan
+	a, b          []T
+	// alike is whether equal ones have equal elements.
+	alike bool
+}
+
+// differ adds the difference between the elements of two sorted lists.
+func differ[T comparable](c *change, p both[T], by func(a, b T) int, of func(*plan, *T) (key, value string, ok bool)) {
+	if of == nil {
+		return
+	}
+	a, b := p.a, p.b
 	for len(a) > 0 || len(b) > 0 {
-		if alike && len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		if p.alike && len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 			a, b = a[1:], b[1:]
 			continue
 		}
@@ -115,16 +139,16 @@ func (s *set) between(before, after *plan) change {
 		case len(b) == 0:
 			order = -1
 		default:
-			order = bytes.Compare(a[0].tap[:], b[0].tap[:])
+			order = by(a[0], b[0])
 		}
 		var oldKey, oldValue, newKey, newValue string
 		var had, has bool
 		if order <= 0 {
-			oldKey, oldValue, had = s.of(before, &a[0])
+			oldKey, oldValue, had = of(p.before, &a[0])
 			a = a[1:]
 		}
 		if order >= 0 {
-			newKey, newValue, has = s.of(after, &b[0])
+			newKey, newValue, has = of(p.after, &b[0])
 			b = b[1:]
 		}
 		if had && has && oldKey == newKey && oldValue == newValue {
@@ -137,7 +161,6 @@ func (s *set) between(before, after *plan) change {
 			c.add(newKey, newValue)
 		}
 	}
-	return c
 }
 
 // against returns the difference between the elements in the kernel and those of the plan.

@@ -89,7 +89,7 @@ func TestFloatingMoves(t *testing.T) {
 	}
 	ask(t, "of nobody", w, at, "")
 	s.Ports[1].Floating = netip.MustParseAddr("198.51.100.50")
-	if err := m.Change(t.Context(), nil, s.Ports[1:2]); err != nil {
+	if err := m.Change(t.Context(), Diff{Ports: s.Ports[1:2]}); err != nil {
 		t.Fatal(err)
 	}
 	ask(t, "of another guest", w, at, "198.51.100.2 mark 0")

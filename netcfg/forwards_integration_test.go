@@ -162,7 +162,7 @@ func TestForwardsChange(t *testing.T) {
 		if to >= 0 {
 			s.Ports[to].Forwards = []seedbed.Forward{forwarding(t, "tcp:8000", 7000)}
 		}
-		if err := m.Change(t.Context(), nil, s.Ports[:2]); err != nil {
+		if err := m.Change(t.Context(), Diff{Ports: s.Ports[:2]}); err != nil {
 			t.Fatal(err)
 		}
 	}

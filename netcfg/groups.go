@@ -1,8 +1,10 @@
 package netcfg
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -69,18 +71,77 @@ func (g *groups) class(names []string) uint32 {
 	return n
 }
 
-// of returns groups with the classes of some ports alone, to which others can be added.
-func (g *groups) of(ports []port) groups {
+// of returns groups with the classes of some ports and peers alone, to which others can be added.
+func (g *groups) of(ports []port, peers []peer) groups {
 	out := *g
 	out.classes, out.members, out.taken, out.sum = map[string]uint32{}, map[uint32][]string{}, map[uint32]bool{0: true}, ""
-	for _, t := range ports {
-		if out.taken[t.class] {
-			continue
+	add := func(class uint32) {
+		if out.taken[class] {
+			return
 		}
-		names := g.members[t.class]
-		out.classes[strings.Join(names, " ")], out.members[t.class], out.taken[t.class] = t.class, names, true
+		names := g.members[class]
+		out.classes[strings.Join(names, " ")], out.members[class], out.taken[class] = class, names, true
+	}
+	for i := range ports {
+		add(ports[i].class)
+	}
+	for i := range peers {
+		add(peers[i].class)
 	}
 	return out
+}
+
+// peer is the compact form of a Peer in a plan.
+type peer struct {
+	mac    seedbed.MAC
+	class  uint32
+	bridge string
+}
+
+func byMAC(a, b peer) int { return bytes.Compare(a.mac[:], b.mac[:]) }
+
+// newPeers returns those peers that rules can tell: members of groups in a bridged network, in the order of their
+// addresses. It adds their classes to groups.
+func newPeers(peers iter.Seq[Peer], networks []seedbed.Network, groups *groups) (out []peer) {
+	if peers == nil {
+		return nil
+	}
+	bridged := map[string]string{}
+	for _, n := range networks {
+		if n.Kind == seedbed.NetworkBridged {
+			bridged[n.Bridge] = n.Bridge
+		}
+	}
+	for p := range peers {
+		bridge, ok := bridged[p.Bridge]
+		if ok && unicast(p.MAC) && len(p.Groups) > 0 && len(p.Groups) <= seedbed.MaxSecurityGroups {
+			out = append(out, peer{p.MAC, groups.class(p.Groups), bridge})
+		}
+	}
+	return sortedPeers(out)
+}
+
+// sortedPeers sorts peers, and leaves out all but the first of those with the same address.
+func sortedPeers(peers []peer) []peer {
+	slices.SortStableFunc(peers, byMAC)
+	return slices.CompactFunc(peers, func(a, b peer) bool { return a.mac == b.mac })
+}
+
+// others returns the peers without those that have the address of a port: it is the port's.
+func others(peers []peer, ports []port) []peer {
+	if len(peers) == 0 {
+		return nil
+	}
+	own := map[seedbed.MAC]bool{}
+	for i := range ports {
+		if _, ok := slices.BinarySearchFunc(peers, peer{mac: ports[i].mac}, byMAC); ok {
+			own[ports[i].mac] = true
+		}
+	}
+	if len(own) == 0 {
+		return peers
+	}
+	return slices.DeleteFunc(slices.Clone(peers), func(p peer) bool { return own[p.mac] })
 }
 
 // slot returns the number of the i-th known group of a class; 0 for none.

@@ -271,7 +271,7 @@ func TestGroupsKeepConnections(t *testing.T) {
 	apply(t, m, s, Options{})
 	alive("without the rule")
 	other := Port{Tap: "sb1", MAC: mac1, Addr: ip1, Mark: 101, Bridge: "seedbed0", Groups: []string{"other"}}
-	if err := m.Change(t.Context(), nil, []Port{other}); err != nil {
+	if err := m.Change(t.Context(), Diff{Ports: []Port{other}}); err != nil {
 		t.Fatal(err)
 	}
 	alive("in another group")

@@ -32,6 +32,8 @@ type State struct {
 	Networks []seedbed.Network
 	// Ports are the guests' NICs; a port's interface need not exist yet. Nil means no ports.
 	Ports iter.Seq[Port]
+	// Peers are the guests of other nodes in bridged networks of this one. Nil means none.
+	Peers iter.Seq[Peer]
 	// Groups are the security groups, in any order. One that is not valid allows nothing, and is logged.
 	Groups []seedbed.SecurityGroup
 }
@@ -57,6 +59,25 @@ type Port struct {
 	Forwards []seedbed.Forward
 	// Floating is the address by which other hosts reach the guest, and which they see, if its network lends such addresses.
 	Floating netip.Addr
+}
+
+// Peer is a NIC of a guest of another node, in a bridged network. Rules of security groups that name one of its groups
+// mean it as well. Who sends is told by the MAC and the uplink of the network, beyond which a node can prove nothing.
+type Peer struct {
+	MAC seedbed.MAC
+	// Bridge is that of the network on this node.
+	Bridge string
+	Groups []string
+}
+
+// Diff is what changes in a state.
+type Diff struct {
+	// Gone are the taps of ports that go, and Ports those that come or are replaced.
+	Gone  []string
+	Ports []Port
+	// GonePeers and Peers are the same of peers.
+	GonePeers []seedbed.MAC
+	Peers     []Peer
 }
 
 // NoBound as Options.Fragments takes all.
@@ -145,10 +166,9 @@ func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	return m.take(p)
 }
 
-// Change applies the last state that Apply accepted, without the ports of the taps in gone and with
-// the new or changed ones in ports. It returns ErrInvalid and changes nothing if the resulting
-// state is invalid, or if there is no last state.
-func (m *Manager) Change(ctx context.Context, gone []string, ports []Port) error {
+// Change applies the last state that Apply accepted, with a difference. It returns ErrInvalid and changes nothing if the
+// resulting state is invalid, or if there is no last state.
+func (m *Manager) Change(ctx context.Context, d Diff) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -157,7 +177,7 @@ func (m *Manager) Change(ctx context.Context, gone []string, ports []Port) error
 	if m.wanted == nil {
 		return seedbed.Errorf(seedbed.ErrInvalid, "no state was applied yet: apply one first")
 	}
-	p, err := m.wanted.with(gone, ports)
+	p, err := m.wanted.with(d)
 	if err != nil {
 		return err
 	}

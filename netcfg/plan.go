@@ -12,7 +12,9 @@ type plan struct {
 	networks     []seedbed.Network // by bridge name
 	ports        []port            // by tap
 	forwards     []forward         // in their order
-	groups       groups            // security groups
+	known        []peer            // by address, and without those that have the address of a port:
+	peers        []peer
+	groups       groups // security groups
 	metadataPort uint16
 	connections  uint32 // of one NIC
 	fragments    uint32 // of one NIC, in a second; 0 is no bound
@@ -64,12 +66,15 @@ func newPlan(s State, o Options) (*plan, error) {
 		return nil, err
 	}
 	p.groups = newGroups(s.Groups)
-	if s.Ports == nil {
-		return p, nil
+	if s.Ports != nil {
+		var err error
+		if p.ports, p.forwards, err = newPorts(s.Ports, p.networks, &p.groups); err != nil {
+			return nil, err
+		}
 	}
-	var err error
-	p.ports, p.forwards, err = newPorts(s.Ports, p.networks, &p.groups)
-	return p, err
+	p.known = newPeers(s.Peers, p.networks, &p.groups)
+	p.peers = others(p.known, p.ports)
+	return p, nil
 }
 
 // kinds returns a copy of the networks in which each has a kind. A control host of a release before 0.4.0 sends

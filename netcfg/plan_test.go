@@ -23,10 +23,11 @@ type lists struct {
 	Groups   []seedbed.SecurityGroup
 	Networks []seedbed.Network
 	Ports    []Port
+	Peers    []Peer
 }
 
 func (l lists) state() State {
-	return State{Networks: l.Networks, Ports: slices.Values(l.Ports), Groups: l.Groups}
+	return State{Networks: l.Networks, Ports: slices.Values(l.Ports), Groups: l.Groups, Peers: slices.Values(l.Peers)}
 }
 
 func testPort() Port {
@@ -203,7 +204,7 @@ func TestWith(t *testing.T) {
 		{"some go", []string{"sb6", "sb2", "sb9"}, nil, "sb4=4"},
 		{"all go", []string{"sb6", "sb2", "sb4"}, nil, ""},
 	} {
-		out, err := p.with(tt.gone, tt.ports)
+		out, err := p.with(Diff{Gone: tt.gone, Ports: tt.ports})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -219,7 +220,7 @@ func TestWith(t *testing.T) {
 			t.Errorf("%s: the digest is the same: %v", tt.name, same)
 		}
 	}
-	if _, err := p.with(nil, []Port{port("sb8", 0)}); !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := p.with(Diff{Ports: []Port{port("sb8", 0)}}); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("a port without mark: %v", err)
 	}
 }

@@ -130,37 +130,59 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 		}
 	}
 	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool { return !bridges[f.bridge] })
+	out.known = slices.DeleteFunc(slices.Clone(p.known), func(q peer) bool { return !bridges[q.bridge] })
+	out.peers = others(out.known, out.ports)
 	return &out
 }
 
-// with returns the plan without the ports of the taps in gone and with ports added or replaced.
-func (p *plan) with(gone []string, ports []Port) (*plan, error) {
-	leave := make(map[[16]byte]bool, len(gone)+len(ports))
-	for _, tap := range gone {
+// with returns the plan with a difference.
+func (p *plan) with(d Diff) (*plan, error) {
+	leave := make(map[[16]byte]bool, len(d.Gone)+len(d.Ports))
+	for _, tap := range d.Gone {
 		leave[[16]byte(ifname(tap))] = true
 	}
-	for _, t := range ports {
+	for _, t := range d.Ports {
 		leave[[16]byte(ifname(t.Tap))] = true
 	}
 	out := *p
-	out.sum, out.ports = "", make([]port, 0, len(p.ports)+len(ports))
+	out.sum, out.ports = "", make([]port, 0, len(p.ports)+len(d.Ports))
 	for _, t := range p.ports {
 		if !leave[t.tap] {
 			out.ports = append(out.ports, t)
 		}
 	}
-	out.groups = p.groups.of(out.ports)
-	added, forwards, err := newPorts(slices.Values(ports), p.networks, &out.groups)
+	out.known = p.knownWithout(d)
+	out.groups = p.groups.of(out.ports, out.known)
+	if len(d.Peers) > 0 {
+		out.known = sortedPeers(append(newPeers(slices.Values(d.Peers), p.networks, &out.groups), out.known...))
+	}
+	added, forwards, err := newPorts(slices.Values(d.Ports), p.networks, &out.groups)
 	if err != nil {
 		return nil, err
 	}
 	out.ports = merged(out.ports, added)
+	out.peers = others(out.known, out.ports)
 	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool { return leave[f.tap] })
 	out.forwards = sortedForwards(append(out.forwards, forwards...))
 	if slices.ContainsFunc(added, func(t port) bool { return t.class != 0 }) {
 		return &out, uniqueMembers(out.ports)
 	}
 	return &out, nil
+}
+
+// knownWithout returns the known peers without those that a difference replaces or removes.
+func (p *plan) knownWithout(d Diff) []peer {
+	leave := make(map[seedbed.MAC]bool, len(d.GonePeers)+len(d.Peers))
+	for _, mac := range d.GonePeers {
+		leave[mac] = true
+	}
+	for _, q := range d.Peers {
+		leave[q.MAC] = true
+	}
+	if len(leave) == 0 {
+		return p.known
+	}
+	return slices.DeleteFunc(slices.Clone(p.known), func(q peer) bool { return leave[q.mac] })
 }
 
 // merged returns both lists of ports in the order of their taps. The first has room for both.

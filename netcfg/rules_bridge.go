@@ -138,12 +138,12 @@ func preRules() []rule {
 	}
 }
 
-// wireRules keep hosts on a bridged network from answering for the metadata service, and from passing for a guest of this
-// node, whose MAC tells its security groups.
+// wireRules keep hosts on a bridged network from answering for the metadata service, and from passing for a guest whose MAC
+// tells its security groups, unless that one is on another node of the network.
 func wireRules() []rule {
 	rules := []rule{
 		{"a MAC of a member of security groups", cat(exprs{load(expr.PayloadBaseLLHeader, 1, 6, 6),
-			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}}, drop())},
+			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}}, notPair(etherSaddr(), "peers"), drop())},
 		{"ARP claim of the metadata address", cat(ethertype(unix.ETH_P_ARP), network(14, MetadataAddr.AsSlice()...), drop())},
 		{"from the metadata address", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), drop())},
 	}

@@ -99,6 +99,13 @@ func groupSets() []set {
 		// The classes of guests, by MAC.
 		{name: "members", key: mac, value: mark, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.mac[:]), string(markValue(t.class)), t.class != 0
+		}, peer: func(_ *plan, q *peer) (string, string, bool) {
+			return string(q.mac[:]), string(markValue(q.class)), true
+		}},
+		// The members on other nodes, by the uplink that they come from.
+		{name: "peers", key: nftables.MustConcatSetType(name, mac), concat: true, peer: func(p *plan, q *peer) (string, string, bool) {
+			port := p.uplinks[q.bridge].port
+			return string(ifname(port)) + pad(string(q.mac[:])), "", port != ""
 		}},
 		{name: "flow-rates-out", key: name, size: comersSize, timeout: sourceTime},
 		{name: "flow-rates-in", key: name, size: comersSize, timeout: sourceTime},

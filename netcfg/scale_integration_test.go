@@ -79,7 +79,7 @@ func TestHundredThousandPorts(t *testing.T) {
 	has(s.Ports[n-1], true)
 	quick("one port changed by Change", func() error {
 		s.Ports[n-1].Addr = s.Ports[n-1].Addr.Next()
-		return m.Change(t.Context(), []string{s.Ports[n-2].Tap}, s.Ports[n-1:])
+		return m.Change(t.Context(), Diff{Gone: []string{s.Ports[n-2].Tap}, Ports: s.Ports[n-1:]})
 	})
 	s.Ports = append(s.Ports[:n-2], s.Ports[n-1])
 	has(s.Ports[n-2], true)

@@ -33,6 +33,7 @@ const stageTime = 4 * time.Second
 // they share a directory pool, and nothing but a cable else.
 type twoNodes struct {
 	*lab.Stack
+	home     *lab.Host
 	other    *lab.Node
 	libvirtd *lab.Process // the other's
 	pool     string
@@ -43,7 +44,7 @@ func newTwoNodes(t *testing.T) *twoNodes {
 	home := lab.NewHost(t)
 	far := home.Neighbour()
 	home.Libvirt()
-	w := &twoNodes{libvirtd: far.Libvirt(), pool: filepath.Join(lab.Dir(t), "pool")}
+	w := &twoNodes{home: home, libvirtd: far.Libvirt(), pool: filepath.Join(lab.Dir(t), "pool")}
 	w.Stack = lab.NewStack(t, lab.StackOptions{
 		Host: home, Cluster: far.Peer, Storage: fmt.Sprintf("{pools: [{name: default, type: dir, path: %q, shared: true}]}", w.pool),
 		Jobs: lasting,
@@ -77,6 +78,7 @@ func TestTwoNodes(t *testing.T) {
 	t.Run("strangers", w.strangers)
 	t.Run("interrupted", w.interrupted)
 	w.booted(t, job)
+	t.Run("shared network", w.shared)
 	t.Run("away", w.away)
 	t.Run("operated", w.operated)
 }

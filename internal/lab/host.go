@@ -94,6 +94,16 @@ func (h *Host) connect(far shell) {
 	h.Link(true)
 }
 
+// Cable connects two hosts by one more cable, and names its end on each.
+func (h *Host) Cable(far *Host, name string) {
+	h.t.Helper()
+	pid := func(h *Host) string { return strconv.Itoa(h.init.Cmd.Process.Pid) }
+	IP(h.t, "link", "add", name, "netns", pid(h), "type", "veth", "peer", "name", name, "netns", pid(far))
+	for _, end := range []*Host{h, far} {
+		end.Run("ip", "link", "set", name, "up")
+	}
+}
+
 // Link puts the cable in or out.
 func (h *Host) Link(in bool) {
 	h.t.Helper()

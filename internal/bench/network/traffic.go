@@ -50,7 +50,7 @@ func join(ctx context.Context, out io.Writer) error {
 	}
 	defer m.Close()
 	began := time.Now()
-	if err := m.Change(ctx, nil, []netcfg.Port{member(groupMembers + 2)}); err != nil {
+	if err := m.Change(ctx, netcfg.Diff{Ports: []netcfg.Port{member(groupMembers + 2)}}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(out, milliseconds(time.Since(began)))

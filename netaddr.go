@@ -165,9 +165,10 @@ var (
 )
 
 // Resolves reports whether the nodes are a resolver of the guests.
-func (n Network) Resolves() bool {
-	return n.Kind != NetworkBridged && slices.Contains(n.DNS, ResolverAddr)
-}
+func (n Network) Resolves() bool { return n.Addressed() && slices.Contains(n.DNS, ResolverAddr) }
+
+// ResolvesAtGateway reports whether they are so at the gateway as well, which is the node unless the network is bridged.
+func (n Network) ResolvesAtGateway() bool { return n.Resolves() && n.Kind != NetworkBridged }
 
 // KeepsTime reports whether guests reach the time servers of the nodes.
 func (n Network) KeepsTime() bool {

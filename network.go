@@ -186,8 +186,8 @@ func (n Network) checkUplink(bad complaint) error {
 			Clip(n.Uplink), ifnameSize)
 	case n.VLAN < 0 || n.VLAN > maxVLAN:
 		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
-	case slices.Contains(n.DNS, ResolverAddr):
-		return bad("a bridged network has no resolver at %s: expected others", ResolverAddr)
+	case !n.Addressed() && slices.Contains(n.DNS, ResolverAddr):
+		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
 	case slices.Contains(n.NTP, TimeAddr):
 		return bad("a bridged network has no time server at %s: expected others", TimeAddr)
 	case n.Identity == IdentityMAC:

@@ -196,7 +196,7 @@ func (s *server) config() api.Config {
 		},
 		DefaultNetwork: "default", DefaultPool: "default", PVCUplink: "br-pvc",
 		NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")},
-		Resolvers: func(seedbed.NetworkKind) ([]netip.Addr, error) {
+		Resolvers: func(bool) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("192.0.2.53")}, nil
 		},
 		Token: []byte(token + "\n"), Version: "1.2.3", Node: testNode,

@@ -64,7 +64,7 @@ func (p *Plane) resolver(n seedbed.Network) *dns.Server {
 	if !n.Allow.Addresses && n.Identity != seedbed.IdentityMAC { // nobody asks with another's address
 		c.Others = p.others(n)
 	}
-	if n.Kind.Outside() {
+	if n.Kind != seedbed.NetworkIsolated {
 		c.Forwarder = p.forwarder
 	}
 	return dns.New(c)
@@ -97,7 +97,11 @@ func (p *Plane) zone(n seedbed.Network) dns.Zone {
 
 // resolverAddrs returns the addresses at which a node resolves names for a network.
 func resolverAddrs(n seedbed.Network) []netip.AddrPort {
-	return []netip.AddrPort{netip.AddrPortFrom(seedbed.ResolverAddr, 53), netip.AddrPortFrom(n.Gateway, 53)}
+	all := []netip.AddrPort{netip.AddrPortFrom(seedbed.ResolverAddr, 53)}
+	if n.ResolvesAtGateway() {
+		all = append(all, netip.AddrPortFrom(n.Gateway, 53))
+	}
+	return all
 }
 
 // addrs returns the addresses at which metadata is served on the interface with that index. The

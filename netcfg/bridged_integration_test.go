@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	resolver = "169.254.169.253:53"
 	wireMAC  = "52:54:00:ee:00:02"
 	wireAddr = "10.79.0.254" // also the router of that network
 )
@@ -73,6 +74,7 @@ func (w wire) bridged(s *lists, prefix string) {
 		{Tap: "sb4", MAC: seedbed.MAC{2, 0, 0, 0, 0, 4}, Mark: 104, Bridge: "sb-lan"},
 	}
 	if prefix != "" {
+		n.DNS = []netip.Addr{seedbed.ResolverAddr}
 		n.Prefix, n.Gateway = netip.MustParsePrefix(prefix), netip.MustParseAddr(wireAddr)
 		ports[0].Addr, ports[1].Addr = netip.MustParseAddr("10.79.0.3"), netip.MustParseAddr("10.79.0.4")
 	}
@@ -107,14 +109,24 @@ func TestBridged(t *testing.T) {
 				ask(t, "in", w.Namespace, "10.79.0.3:8080", wireAddr+" mark 0")
 				ask(t, "to a neighbour", g3, "10.79.0.4:8080", "10.79.0.3 mark 0")
 				overheard := w.overhear(t)
-				serveOnBridge(t, "sb-lan")
+				serveOnBridge(t, "sb-lan", metadata)
 				ask(t, "metadata by the router", g3, metadata, "10.79.0.3 mark 103")
 				g4.Run(t, "ip", "route", "add", "169.254.169.254", "dev", "eth0")
 				ask(t, "metadata on the link", g4, metadata, "10.79.0.4 mark 104")
 				ask(t, "another port of the metadata address", g4, "169.254.169.254:8080", "")
-				if frames := overheard(); len(frames) > 0 {
-					t.Errorf("what the network saw of requests for metadata: %v", frames)
+				if prefix != "" {
+					serveOnBridge(t, "sb-lan", resolver)
+					ask(t, "the resolver by the router", g3, resolver, "10.79.0.3 mark 103")
+					g4.Run(t, "ip", "route", "add", "169.254.169.253", "dev", "eth0")
+					ask(t, "the resolver on the link", g4, resolver, "10.79.0.4 mark 104")
 				}
+				if frames := overheard(); len(frames) > 0 {
+					t.Errorf("what the network saw of requests for metadata and names: %v", frames)
+				}
+				w.Run(t, "ip", "route", "add", "169.254.169.253", "dev", w.device)
+				w.Run(t, "ip", "neigh", "replace", "169.254.169.253", "lladdr", "52:54:00:b0:00:03", "dev", w.device)
+				ask(t, "the resolver from the network", w.Namespace, resolver, "")
+				w.forges(t, g3, prefix == "")
 				w.Run(t, "ip", "route", "add", "169.254.169.254", "dev", w.device)
 				w.Run(t, "ip", "neigh", "replace", "169.254.169.254", "lladdr", "52:54:00:b0:00:03", "dev", w.device)
 				ask(t, "metadata from the network", w.Namespace, metadata, "")
@@ -147,22 +159,51 @@ func TestBridged(t *testing.T) {
 	}
 }
 
-// serveOnBridge answers at the metadata address on one bridge, as the metadata server listens.
-func serveOnBridge(t *testing.T, bridge string) {
+// serveOnBridge answers at an address on one bridge, as the metadata server listens.
+func serveOnBridge(t *testing.T, bridge, addr string) {
 	t.Helper()
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), bridge) })
 		return err
 	}}
-	l, err := c.Listen(t.Context(), "tcp4", "169.254.169.254:80")
+	l, err := c.Listen(t.Context(), "tcp4", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	serveOn(t, l)
 }
 
+// forges has the host on the network send to a guest from the address of the resolver.
+func (w wire) forges(t *testing.T, g *netnstest.Namespace, arrives bool) {
+	t.Helper()
+	w.Run(t, "ip", "addr", "add", "169.254.169.253/32", "dev", w.device)
+	defer w.Run(t, "ip", "addr", "del", "169.254.169.253/32", "dev", w.device)
+	var to net.PacketConn
+	var from net.Conn
+	var err, dialErr error
+	g.Do(func() { to, err = net.ListenPacket("udp4", ":5353") })
+	w.Do(func() {
+		d := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(169, 254, 169, 253), Port: 53}}
+		from, dialErr = d.Dial("udp4", "10.79.0.3:5353")
+	})
+	if err != nil || dialErr != nil {
+		t.Fatal(err, dialErr)
+	}
+	defer to.Close()
+	defer from.Close()
+	from.Write([]byte("x"))
+	wait := 400 * time.Millisecond
+	if arrives {
+		wait = patience
+	}
+	to.SetReadDeadline(time.Now().Add(wait))
+	if _, _, err := to.ReadFrom(make([]byte, 1)); (err == nil) != arrives {
+		t.Errorf("from the resolver's address on the network: %v, want that it arrives: %t", err, arrives)
+	}
+}
+
 // overhear returns a function that returns the frames since on the network which are from the node's bridge, or about
-// the metadata address.
+// the addresses of its services.
 func (w wire) overhear(t *testing.T) func() []string {
 	t.Helper()
 	var fd int
@@ -176,7 +217,7 @@ func (w wire) overhear(t *testing.T) func() []string {
 				continue
 			}
 			frame := string(b[:n])
-			if strings.Contains(frame, "\x52\x54\x00\xb0\x00\x03") || strings.Contains(frame, "\xa9\xfe\xa9\xfe") {
+			if strings.Contains(frame, "\x52\x54\x00\xb0\x00\x03") || strings.Contains(frame, "\xa9\xfe\xa9") {
 				heard = append(heard, net.HardwareAddr(b[6:12]).String()+" "+strings.ToUpper(frame[12:14]))
 			}
 		}
@@ -200,8 +241,8 @@ func TestEqualBridged(t *testing.T) {
 	port.Tap, port.MAC[5], port.Mark, port.Bridge = "sb5", 5, 105, "sb-lan2"
 	s.Networks, s.Ports = append(s.Networks, second), append(s.Ports, port)
 	apply(t, m, s, Options{Uplinks: map[string]string{"far": "other"}})
-	serveOnBridge(t, "sb-lan")
-	serveOnBridge(t, "sb-lan2")
+	serveOnBridge(t, "sb-lan", metadata)
+	serveOnBridge(t, "sb-lan2", metadata)
 	g3 := bridgedGuest(t, "sb3", "02:00:00:00:00:03", "10.79.0.3")
 	g5 := bridgedGuest(t, "sb5", "02:00:00:00:00:05", "10.79.0.3")
 	netnstest.Run(t, "ip", "link", "set", "sb5", "master", "sb-lan2")
@@ -264,7 +305,7 @@ func TestUplinkGoesAway(t *testing.T) {
 	s := state0()
 	w.bridged(&s, "")
 	apply(t, m, s, Options{})
-	serveOnBridge(t, "sb-lan")
+	serveOnBridge(t, "sb-lan", metadata)
 	g3, g4 := bridgedGuest(t, "sb3", "02:00:00:00:00:03", "10.79.0.3"), bridgedGuest(t, "sb4", "02:00:00:00:00:04", "10.79.0.4")
 	g3.Run(t, "ip", "route", "add", "169.254.169.254", "dev", "eth0")
 	told := make(chan bool, 100)

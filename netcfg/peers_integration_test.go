@@ -3,7 +3,10 @@
 package netcfg
 
 import (
+	"net"
+	"net/netip"
 	"testing"
+	"time"
 
 	"seedbed"
 	"seedbed/netcfg/netnstest"
@@ -92,4 +95,57 @@ func TestPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	reached(t, "after a repair", true)
+}
+
+// TestGroupsToServices: a guest whose groups let nothing out does not reach another one by the addresses of the node's
+// services, whatever the destination of its frames, and still reaches these.
+func TestGroupsToServices(t *testing.T) {
+	m := open(t)
+	s := state0()
+	s.Networks[0].DNS = []netip.Addr{seedbed.ResolverAddr}
+	s.Networks[0].NTP = []netip.Addr{seedbed.TimeAddr}
+	s.Groups = []seedbed.SecurityGroup{group("none")}
+	s.Ports[0].Groups, s.Ports[1].Groups = []string{"none"}, nil
+	apply(t, m, s, Options{})
+	serve(t, "169.254.169.254:80")
+	serve(t, resolver)
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	for _, addr := range []string{"169.254.169.254", "169.254.169.253", "169.254.169.123"} {
+		g1.Run(t, "ip", "route", "replace", addr, "dev", "eth0")
+	}
+	ask(t, "metadata", g1, metadata, ip1.String()+" mark 101")
+	ask(t, "the resolver", g1, resolver, ip1.String()+" mark 101")
+
+	g2.Run(t, "ip", "link", "set", "lo", "up")
+	addrs := map[string]string{"169.254.169.254": "4", "169.254.169.253": "4", "169.254.169.123": "4",
+		"fd00:ec2::254": "6"}
+	for addr, family := range addrs {
+		bits := map[string]string{"4": "/32", "6": "/128"}[family]
+		g2.Run(t, "ip", "addr", "add", addr+bits, "dev", "lo")
+		g1.Run(t, "ip", "neigh", "replace", addr, "lladdr", mac2.String(), "dev", "eth0")
+		if family == "6" {
+			g1.Run(t, "ip", "route", "replace", addr, "dev", "eth0")
+		}
+		for _, port := range []string{"9", "53", "80", "123"} {
+			var l net.PacketConn
+			var err error
+			g2.Do(func() { l, err = net.ListenPacket("udp"+family, net.JoinHostPort("", port)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			g1.Do(func() {
+				c, err := net.Dial("udp"+family, net.JoinHostPort(addr, port))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				c.Write([]byte("x"))
+			})
+			l.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+			if _, _, err := l.ReadFrom(make([]byte, 1)); err == nil {
+				t.Errorf("what was sent to %s, port %s, reached another guest", addr, port)
+			}
+			l.Close()
+		}
+	}
 }

@@ -118,6 +118,17 @@ func bridgeSets() []set {
 				}
 			}
 		}},
+		// The addresses at which a node serves a bridged network, by its uplink.
+		{name: "uplink-services", key: nftables.MustConcatSetType(name, nftables.TypeIPAddr), concat: true,
+			fixed: func(p *plan, add func(key, value string)) {
+				for _, n := range p.networks {
+					for _, s := range services {
+						if port := p.uplinks[n.Bridge].port; port != "" && s.on(n) {
+							add(string(ifname(port))+string(s.addr.AsSlice()), "")
+						}
+					}
+				}
+			}},
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
 		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
 		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
@@ -138,7 +149,7 @@ func preRules() []rule {
 	}
 }
 
-// wireRules keep hosts on a bridged network from answering for the metadata service, and from passing for a guest whose MAC
+// wireRules keep hosts on a bridged network from answering for the services of the node, and from passing for a guest whose MAC
 // tells its security groups, unless that one is on another node of the network.
 func wireRules() []rule {
 	rules := []rule{
@@ -146,6 +157,8 @@ func wireRules() []rule {
 			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}}, notPair(etherSaddr(), "peers"), drop())},
 		{"ARP claim of the metadata address", cat(ethertype(unix.ETH_P_ARP), network(14, MetadataAddr.AsSlice()...), drop())},
 		{"from the metadata address", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), drop())},
+		{"ARP claim of a service of the node", cat(ethertype(unix.ETH_P_ARP), pair(arpSpa(), "uplink-services"), drop())},
+		{"from a service of the node", cat(ethertype(unix.ETH_P_IP), pair(ipSource(), "uplink-services"), drop())},
 	}
 	for _, a := range metadata6() {
 		rules = append(rules,
@@ -204,6 +217,9 @@ func ip4Rules() []rule {
 		if slices.Contains(s.protocols, tcp) {
 			rules = append(rules, rule{"too many connections to " + s.name, cat(to, dport(tcp, s.port), tooManyCalls(), drop())})
 		}
+		for _, p := range s.protocols {
+			rules = append(rules, rule{s.name + ": mark, and off the wire", cat(to, dport(p, s.port), markAndTake())})
+		}
 		return rules
 	})...)
 }
@@ -241,6 +257,10 @@ func arpRules() []rule {
 		return []rule{
 			{"ARP claim of " + s.name, cat(network(14, a...), may(s.ports), drop())},
 			{"ARP probe of " + s.name, cat(network(14, 0, 0, 0, 0), network(24, a...), may(s.ports), drop())},
+			{"ARP for " + s.name + ": mark, and off the wire", cat(may(onWire), network(24, a...), may(s.ports), pair(arpSpa(), "addrs"),
+				markAndTake(), accept())},
+			{"ARP for " + s.name + ", from any address: mark, and off the wire", cat(may(onWire), network(24, a...), may(s.ports),
+				may(mayAddress), markAndTake(), accept())},
 		}
 	})...)
 	return append(rules, []rule{

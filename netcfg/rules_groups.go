@@ -171,7 +171,8 @@ func groupChains(rate, burst uint32) []chain {
 }
 
 // serviceRules let pass what a guest needs of its node and its link, whatever its groups are. The rules that prove who
-// sent a frame decide on it.
+// sent a frame decide on it. What a guest sends to the node's services passes if those rules have taken it off the wire, and
+// so marked it: to the same address, but another port or another host, its groups decide.
 func serviceRules(w way, f family) []rule {
 	const udp = unix.IPPROTO_UDP
 	out := w.direction == seedbed.DirectionOut
@@ -188,16 +189,20 @@ func serviceRules(w way, f family) []rule {
 		dhcp = cat(link, sport(udp, client), dport(udp, server), accept())
 	}
 	rules := []rule{{"DHCP", dhcp}}
+	taken := exprs{}
+	if out {
+		taken = not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
+	}
 	if f.name == "4" {
 		rules = append(rules,
-			rule{"metadata", cat(network(w.remote4, MetadataAddr.AsSlice()...), accept())},
+			rule{"metadata", cat(network(w.remote4, MetadataAddr.AsSlice()...), taken, accept())},
 			rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
 		return append(rules, ofServices(func(s service) []rule {
-			return []rule{{s.name, cat(network(w.remote4, s.addr.AsSlice()...), in(w.name, s.ports), accept())}}
+			return []rule{{s.name, cat(network(w.remote4, s.addr.AsSlice()...), in(w.name, s.ports), taken, accept())}}
 		})...)
 	}
 	for _, a := range metadata6() {
-		rules = append(rules, rule{"metadata at " + a.String(), cat(network(w.remote6, a.AsSlice()...), accept())})
+		rules = append(rules, rule{"metadata at " + a.String(), cat(network(w.remote6, a.AsSlice()...), taken, accept())})
 	}
 	return append(rules,
 		rule{"multicast listeners", cat(icmp6Types(mldQuery, mldDone), accept())},

@@ -107,7 +107,7 @@ func networkSets() []set {
 			for _, d := range n.DNS {
 				add(bridge+string(d.AsSlice()), "")
 			}
-			if n.Resolves() && !slices.Contains(n.DNS, n.Gateway) {
+			if n.ResolvesAtGateway() && !slices.Contains(n.DNS, n.Gateway) {
 				add(bridge+string(n.Gateway.AsSlice()), "")
 			}
 		})},

@@ -46,7 +46,7 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	n.Bridge, n.Gateway = seedbed.BridgeOf(n.Name), n.Prefix.Masked().Addr().Next()
-	if n.DNS, err = r.DefaultResolvers(n.Kind); err != nil {
+	if n.DNS, err = r.DefaultResolvers(n); err != nil {
 		return err
 	}
 	if n.DHCP && (f.text("dhcp4_start") == "" || f.text("dhcp4_end") == "") {

@@ -82,7 +82,7 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	n.DNS = []netip.Addr{}
 	if n.Addressed() {
 		var err error
-		if n.DNS, err = r.DefaultResolvers(n.Kind); err != nil {
+		if n.DNS, err = r.DefaultResolvers(n); err != nil {
 			return n, err
 		}
 	}

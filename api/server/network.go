@@ -7,12 +7,12 @@ import (
 	"seedbed"
 )
 
-// DefaultResolvers returns the resolvers of a network of a kind that is given none.
-func (r *Router) DefaultResolvers(kind seedbed.NetworkKind) ([]netip.Addr, error) {
+// DefaultResolvers returns the resolvers of a network that is given none.
+func (r *Router) DefaultResolvers(n seedbed.Network) ([]netip.Addr, error) {
 	if r.Resolvers == nil {
 		return []netip.Addr{}, nil
 	}
-	return r.Resolvers(kind)
+	return r.Resolvers(n.Addressed())
 }
 
 // Places refuses a network of a project whose addresses the project may not choose: guests of a network take

@@ -60,7 +60,7 @@ func newNetwork(ctx context.Context, c config.Network, log *slog.Logger) (seedbe
 	if c.NAT {
 		kind = seedbed.NetworkNAT
 	}
-	dns, err := c.Resolvers(kind)
+	dns, err := c.Resolvers(true)
 	if err != nil {
 		return seedbed.Network{}, err
 	}

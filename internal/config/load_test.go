@@ -246,17 +246,18 @@ func TestResolvers(t *testing.T) {
 	own, given := []netip.Addr{seedbed.ResolverAddr}, []netip.Addr{netip.MustParseAddr("192.0.2.2")}
 	for _, c := range []struct {
 		dns, want []netip.Addr
-		kind      seedbed.NetworkKind
+		addressed bool
 	}{
-		{nil, own, seedbed.NetworkNAT}, {nil, own, seedbed.NetworkIsolated},
-		{given, given, seedbed.NetworkRouted}, {given, given, seedbed.NetworkBridged},
+		{nil, own, true}, {given, given, true}, {given, given, false},
 	} {
-		if got, err := (Network{DNS: c.dns}).Resolvers(c.kind); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s with %v: %v, %v, want %v", c.kind, c.dns, got, err, c.want)
+		if got, err := (Network{DNS: c.dns}).Resolvers(c.addressed); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("addressed %t, with %v: %v, %v, want %v", c.addressed, c.dns, got, err, c.want)
 		}
 	}
-	if got, err := (Network{DNS: own}).Resolvers(seedbed.NetworkBridged); err != nil || slices.Contains(got, seedbed.ResolverAddr) {
-		t.Errorf("of a bridged network: %v, %v", got, err)
+	for _, dns := range [][]netip.Addr{own, nil} {
+		if got, err := (Network{DNS: dns}).Resolvers(false); err != nil || slices.Contains(got, seedbed.ResolverAddr) {
+			t.Errorf("of a network with addresses from elsewhere: %v, %v", got, err)
+		}
 	}
 }
 

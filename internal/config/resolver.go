@@ -14,13 +14,14 @@ import (
 // resolvConf is the file that lists the host's resolvers (resolv.conf(5)).
 const resolvConf = "/etc/resolv.conf"
 
-// Resolvers returns the DNS servers of a new network of a kind: those of the configuration, or else Seedbed's own. On a
-// bridged network, which has none of Seedbed, they are those of the host that others can reach; the result may be empty.
-func (n Network) Resolvers(kind seedbed.NetworkKind) ([]netip.Addr, error) {
+// Resolvers returns the DNS servers of a new network: those of the configuration, or else Seedbed's own. On one whose
+// addresses come from elsewhere, where Seedbed is none, they are those of the host that others can reach; the result may be
+// empty.
+func (n Network) Resolvers(addressed bool) ([]netip.Addr, error) {
 	switch {
-	case len(n.DNS) > 0 && (kind != seedbed.NetworkBridged || !slices.Contains(n.DNS, seedbed.ResolverAddr)):
+	case len(n.DNS) > 0 && (addressed || !slices.Contains(n.DNS, seedbed.ResolverAddr)):
 		return n.DNS, nil
-	case kind != seedbed.NetworkBridged:
+	case addressed:
 		return []netip.Addr{seedbed.ResolverAddr}, nil
 	}
 	f, err := os.Open(resolvConf)

@@ -84,9 +84,13 @@ func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 
 // fromDomain answers for a name below the network's domain, or for the domain if it is empty.
 func (z Zone) fromDomain(req *dns.Msg, name, domain string) *dns.Msg {
-	addrs, ok := []netip.Addr{z.Gateway}, true
-	if name != "" {
+	var addrs []netip.Addr
+	ok := true
+	switch {
+	case name != "":
 		addrs, ok = z.Names.Addrs(name)
+	case z.Gateway.IsValid():
+		addrs = []netip.Addr{z.Gateway}
 	}
 	q := req.Question[0]
 	m := authoritative(req, ok)

@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"seedbed"
 	"seedbed/netcfg/netnstest"
 )
 
 // TestBridgedNetwork: on a bridged network, guests get their addresses from the node, whatever DHCP server is on it, or
-// from that server, and their metadata from the node in both cases.
+// from that server, and their metadata from the node in both cases. Where the node gives addresses, it knows the names of
+// guests of all nodes.
 func TestBridgedNetwork(t *testing.T) {
 	p := realPlane(t)
 	far := netnstest.New(t)
@@ -47,7 +50,7 @@ func TestBridgedNetwork(t *testing.T) {
 		want    string
 	}{
 		"addresses of the node": {seedbed.Network{DHCP: true, Prefix: netip.MustParsePrefix("10.79.0.0/24"),
-			Gateway: netip.MustParseAddr("10.79.0.1")}, "10.79.0.7", "got 10.79.0.7 by 169.254.169.254, router 10.79.0.1"},
+			DNS: []netip.Addr{seedbed.ResolverAddr}, Gateway: netip.MustParseAddr("10.79.0.1")}, "10.79.0.7", "got 10.79.0.7 by 169.254.169.254, router 10.79.0.1"},
 		"addresses from elsewhere": {seedbed.Network{}, "", "got 10.79.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +60,8 @@ func TestBridgedNetwork(t *testing.T) {
 			if tt.addr == "" {
 				g.NICs[0].Addr = netip.Addr{}
 			}
-			serveState(t, p, stateWith([]seedbed.Network{network0(), n}, g))
+			other := record(8, "lan", "10.79.0.8")
+			serveState(t, p, withPeers(stateWith([]seedbed.Network{network0(), n}, g), other.Peer([]string{"lan"})))
 			ns := netnstest.New(t)
 			tap := g.NICs[0].ID.Tap()
 			netnstest.Veth(t, tap, ns, g.NICs[0].MAC.String())
@@ -66,7 +70,15 @@ func TestBridgedNetwork(t *testing.T) {
 			if !strings.Contains(out, tt.want) {
 				t.Errorf("udhcpc:\n%s\nwant %q", out, tt.want)
 			}
-			person{g, ns}.served(t, "after DHCP", ask4, ask6link)
+			who := person{g, ns}
+			who.served(t, "after DHCP", ask4, ask6link)
+			if tt.addr != "" {
+				for _, of := range []seedbed.Guest{g, other} {
+					if got := who.asks(t, "udp", "169.254.169.253", seedbed.DNSLabel(of.Name)+".lan.internal.", dns.TypeA); got != of.NICs[0].Addr.String() {
+						t.Errorf("%s has the address %s, want %s", of.Name, got, of.NICs[0].Addr)
+					}
+				}
+			}
 			netnstest.Run(t, "ip", "link", "del", tap)
 		})
 	}

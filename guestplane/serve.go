@@ -92,7 +92,8 @@ func (p *Plane) others(n seedbed.Network) func(netip.Addr) []dns.Zone {
 }
 
 func (p *Plane) zone(n seedbed.Network) dns.Zone {
-	return dns.Zone{Domain: n.GuestDomain(), Prefix: n.Prefix, Gateway: n.Gateway, Names: zoneOf{&p.names, n.Name}}
+	return dns.Zone{Domain: n.GuestDomain(), Prefix: n.Prefix, Gateway: n.Gateway, Names: zoneOf{&p.names, n.Name},
+		Shared: n.Kind == seedbed.NetworkBridged}
 }
 
 // resolverAddrs returns the addresses at which a node resolves names for a network.

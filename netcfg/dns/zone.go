@@ -82,15 +82,15 @@ func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 	return nil
 }
 
-// fromDomain answers for a name below the network's domain, or for the domain if it is empty.
+// fromDomain answers for a name below the network's domain, or for the domain if it is empty. It returns nil for what others
+// may know.
 func (z Zone) fromDomain(req *dns.Msg, name, domain string) *dns.Msg {
-	var addrs []netip.Addr
-	ok := true
-	switch {
-	case name != "":
+	addrs, ok := []netip.Addr{z.Gateway}, !z.Shared
+	if name != "" {
 		addrs, ok = z.Names.Addrs(name)
-	case z.Gateway.IsValid():
-		addrs = []netip.Addr{z.Gateway}
+	}
+	if z.Shared && !ok {
+		return nil
 	}
 	q := req.Question[0]
 	m := authoritative(req, ok)
@@ -127,14 +127,18 @@ func addAddrs(m *dns.Msg, q dns.Question, addrs []netip.Addr) {
 	}
 }
 
-// fromReverse answers for the name of an address of the prefix. It returns nil for other addresses of the reverse zone.
+// fromReverse answers for the name of an address of the prefix. It returns nil for other addresses of the reverse zone, and
+// for those that others may know.
 func (z Zone) fromReverse(req *dns.Msg, name, domain, reverse string) *dns.Msg {
 	addr, ok := addrOf(name)
 	if !ok || !z.Prefix.Contains(addr) {
 		return nil
 	}
 	host, ok := z.Names.Name(addr)
-	if addr == z.Gateway {
+	switch {
+	case z.Shared && !ok:
+		return nil
+	case addr == z.Gateway && !z.Shared:
 		host, ok = "", true
 	}
 	q := req.Question[0]

@@ -223,3 +223,27 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// TestSharedNetwork: in a network with other hosts, what is not known of guests is asked elsewhere.
+func TestSharedNetwork(t *testing.T) {
+	t.Parallel()
+	s := testServer(NewForwarder(nil, ResolvConf))
+	s.Shared = true
+	for name, want := range map[string]string{
+		"web1.lab.internal.": "NOERROR, A 10.80.16.11, A 10.80.17.12", "web1.": "NOERROR, A 10.80.16.11, A 10.80.17.12",
+		"printer.lab.internal.": "", "lab.internal.": "", "example.org.": "", "printer.": "NXDOMAIN",
+	} {
+		reply, local := s.answer(asker, ask(name, dns.TypeA))
+		if local != (want != "") || local && said(reply) != want {
+			t.Errorf("%s: %v, want %q", name, reply, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"11.16.80.10.in-addr.arpa.": "NOERROR, PTR web1.lab.internal.", "1.16.80.10.in-addr.arpa.": "", "99.16.80.10.in-addr.arpa.": "",
+	} {
+		reply, local := s.answer(asker, ask(name, dns.TypePTR))
+		if local != (want != "") || local && said(reply) != want {
+			t.Errorf("%s: %v, want %q", name, reply, want)
+		}
+	}
+}

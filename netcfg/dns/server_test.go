@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,18 +23,30 @@ type resolver struct {
 	asked atomic.Int32
 }
 
+// listen listens at a port that is free for both UDP and TCP.
+func listen(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for {
+		pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.Listen("tcp4", pc.LocalAddr().String())
+		if err == nil {
+			return pc, ln
+		}
+		pc.Close()
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // newResolver starts a resolver by UDP and TCP that answers with what answer returns; nil is no answer.
 func newResolver(t *testing.T, answer func(*dns.Msg) *dns.Msg) *resolver {
 	t.Helper()
-	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc, ln := listen(t)
 	r := &resolver{addr: pc.LocalAddr().(*net.UDPAddr).AddrPort()}
-	ln, err := net.Listen("tcp4", r.addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, req *dns.Msg) {
 		r.asked.Add(1)
 		if m := answer(req); m != nil {

@@ -50,7 +50,8 @@ func TestBridgedNetwork(t *testing.T) {
 		want    string
 	}{
 		"addresses of the node": {seedbed.Network{DHCP: true, Prefix: netip.MustParsePrefix("10.79.0.0/24"),
-			DNS: []netip.Addr{seedbed.ResolverAddr}, Gateway: netip.MustParseAddr("10.79.0.1")}, "10.79.0.7", "got 10.79.0.7 by 169.254.169.254, router 10.79.0.1"},
+			DNS: []netip.Addr{seedbed.ResolverAddr}, Gateway: netip.MustParseAddr("10.79.0.1")}, "10.79.0.7",
+			"got 10.79.0.7 by 169.254.169.254, router 10.79.0.1"},
 		"addresses from elsewhere": {seedbed.Network{}, "", "got 10.79.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +75,9 @@ func TestBridgedNetwork(t *testing.T) {
 			who.served(t, "after DHCP", ask4, ask6link)
 			if tt.addr != "" {
 				for _, of := range []seedbed.Guest{g, other} {
-					if got := who.asks(t, "udp", "169.254.169.253", seedbed.DNSLabel(of.Name)+".lan.internal.", dns.TypeA); got != of.NICs[0].Addr.String() {
-						t.Errorf("%s has the address %s, want %s", of.Name, got, of.NICs[0].Addr)
+					got := who.asks(t, "udp", "169.254.169.253", seedbed.DNSLabel(of.Name)+".lan.internal.", dns.TypeA)
+					if want := of.NICs[0].Addr.String(); got != want {
+						t.Errorf("%s has the address %s, want %s", of.Name, got, want)
 					}
 				}
 			}

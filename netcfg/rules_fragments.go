@@ -72,3 +72,28 @@ func fragmentRules(p *plan) []rule {
 		rule{"too many bytes in fragments",
 			cat(nic, over("fragment-bytes", expr.LimitTypePktBytes, fragmentBytes, fragmentBurst-1), drop())})
 }
+
+func laterFragment(f family) exprs {
+	if f.name == "6" {
+		return ip6LaterFragment()
+	}
+	return not(masked(network(6, 0, 0), 0x1f, 0xff))
+}
+
+// firstFragment matches a packet that is only the beginning of one.
+func firstFragment(f family) exprs {
+	if f.name == "6" {
+		return ip6Fragment()
+	}
+	return ipFragment()
+}
+
+// fragmentKey loads what the fragments of a packet have in common: the port, the addresses and the identification.
+func fragmentKey(w way, f family) exprs {
+	key := flowKey(w, f)
+	at := reg + 1 + 2*f.addr.Bytes/4
+	if f.name == "6" {
+		return append(key, &expr.Exthdr{DestRegister: at, Type: unix.IPPROTO_FRAGMENT, Offset: 4, Len: 4, Op: expr.ExthdrOpIpv6})
+	}
+	return append(key, load(expr.PayloadBaseNetworkHeader, at, 4, 2))
+}

@@ -233,31 +233,6 @@ func protocolRules(w way, f family) []rule {
 		rule{"other protocols", gotoChain(chain + "-other")})
 }
 
-func laterFragment(f family) exprs {
-	if f.name == "6" {
-		return ip6LaterFragment()
-	}
-	return not(masked(network(6, 0, 0), 0x1f, 0xff))
-}
-
-// firstFragment matches a packet that is only the beginning of one.
-func firstFragment(f family) exprs {
-	if f.name == "6" {
-		return ip6Fragment()
-	}
-	return ipFragment()
-}
-
-// fragmentKey loads what the fragments of a packet have in common: the port, the addresses and the identification.
-func fragmentKey(w way, f family) exprs {
-	key := flowKey(w, f)
-	at := reg + 1 + 2*f.addr.Bytes/4
-	if f.name == "6" {
-		return append(key, &expr.Exthdr{DestRegister: at, Type: unix.IPPROTO_FRAGMENT, Offset: 4, Len: 4, Op: expr.ExthdrOpIpv6})
-	}
-	return append(key, load(expr.PayloadBaseNetworkHeader, at, 4, 2))
-}
-
 // flowKey loads the port and both addresses; what follows is loaded into the next register.
 func flowKey(w way, f family) exprs {
 	return exprs{&expr.Meta{Key: w.index, Register: reg},

@@ -318,7 +318,7 @@ func TestMalformedRequestsCount(t *testing.T) {
 		var log bytes.Buffer
 		s := testServer()
 		s.Log = slog.New(slog.NewTextHandler(&log, nil))
-		l := loop{server: s, link: &net.Interface{Name: "br0", MTU: 1500}, sessions: newSessions()}
+		l := loop{server: s, iface: "br0", mtu: func(string) (int, error) { return 1500, nil }, sessions: newSessions()}
 		now := time.Unix(1000, 0)
 		malformed := request(t, dhcpv4.MessageTypeDiscover).ToBytes()[:236] // without its options
 		for range tt.before {

@@ -51,9 +51,9 @@ type Server struct {
 	Log     *slog.Logger
 }
 
-// checkInterval is the interval at which the interface is checked: for its MTU, and whether it is
-// still the one that the sockets are bound to.
-const checkInterval = 2 * time.Second
+// checkInterval is the interval at which is checked whether the interface is still the one that the sockets are bound
+// to.
+const checkInterval = 10 * time.Second
 
 // Serve answers on the interface until ctx ends, and then returns nil. It returns ErrUnavailable if
 // the interface does not exist, or was removed or replaced while serving; it can then be called
@@ -76,7 +76,7 @@ func (s *Server) Serve(ctx context.Context, iface string) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	l := loop{server: s, conn: conn, out: out, link: link, sessions: newSessions()}
+	l := loop{server: s, conn: conn, out: out, iface: iface, sessions: newSessions(), mtu: out.mtu}
 	return l.run(ctx)
 }
 
@@ -85,8 +85,10 @@ type loop struct {
 	server   *Server
 	conn     net.PacketConn
 	out      *sender
-	link     *net.Interface
+	iface    string
 	sessions *sessions
+	// mtu returns the MTU of the interface.
+	mtu func(iface string) (int, error)
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -111,7 +113,7 @@ func (l *loop) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return fmt.Errorf("read DHCP request on %s: %w", l.link.Name, err)
+			return fmt.Errorf("read DHCP request on %s: %w", l.iface, err)
 		}
 		l.handle(buf[:n], time.Now())
 	}
@@ -120,26 +122,29 @@ func (l *loop) run(ctx context.Context) error {
 // check returns an error if the interface was replaced: the sockets would stay bound to the old one
 // and never receive anything.
 func (l *loop) check() error {
-	link, err := net.InterfaceByName(l.link.Name)
-	if err != nil || link.Index != l.link.Index {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "serve DHCP on %s: the interface was removed or replaced", l.link.Name)
+	if index, err := l.out.indexOf(l.iface); err != nil || index != l.out.index {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "serve DHCP on %s: the interface was removed or replaced", l.iface)
 	}
-	l.link = link
 	return nil
 }
 
 func (l *loop) handle(packet []byte, now time.Time) {
-	a, err := l.server.answer(packet, l.link.MTU, func(mac seedbed.MAC) bool { return l.sessions.allow(mac, now) })
+	mtu, err := l.mtu(l.iface)
 	if err != nil {
-		l.server.Log.Debug("DHCP request ignored", "interface", l.link.Name, "err", err)
+		l.server.Log.Debug("DHCP request not answered", "interface", l.iface, "err", err)
+		return
+	}
+	a, err := l.server.answer(packet, mtu, func(mac seedbed.MAC) bool { return l.sessions.allow(mac, now) })
+	if err != nil {
+		l.server.Log.Debug("DHCP request ignored", "interface", l.iface, "err", err)
 		return
 	}
 	if a.declined && l.sessions.complaint(a.mac, now) {
-		l.server.Log.Warn("DHCP client says that its address is in use", "interface", l.link.Name, "mac", a.mac, "addr", a.addr)
+		l.server.Log.Warn("DHCP client says that its address is in use", "interface", l.iface, "mac", a.mac, "addr", a.addr)
 	}
 	if a.reply != nil {
 		if err := l.out.send(a); err != nil {
-			l.server.Log.Debug("DHCP answer was not sent", "interface", l.link.Name, "mac", a.mac, "err", err)
+			l.server.Log.Debug("DHCP answer was not sent", "interface", l.iface, "mac", a.mac, "err", err)
 			return
 		}
 	}

@@ -41,6 +41,20 @@ func openSender(index int) (*sender, error) {
 
 func (s *sender) Close() error { return unix.Close(s.fd) }
 
+// indexOf and mtu ask the kernel for one interface. The functions of package net list all interfaces for that, of which a
+// node may have thousands.
+func (s *sender) indexOf(iface string) (int, error) { return s.ask(iface, unix.SIOCGIFINDEX) }
+func (s *sender) mtu(iface string) (int, error)     { return s.ask(iface, unix.SIOCGIFMTU) }
+
+func (s *sender) ask(iface string, what uint) (int, error) {
+	r, err := unix.NewIfreq(iface)
+	if err != nil {
+		return 0, err
+	}
+	err = unix.IoctlIfreq(s.fd, what, r)
+	return int(r.Uint32()), err
+}
+
 func (s *sender) send(a *action) error {
 	to := &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IP), Ifindex: s.index, Halen: 6}
 	copy(to.Addr[:], a.hw[:])

@@ -1,6 +1,7 @@
 // Command network measures how fast a node's networks are configured: a thousand of them from nothing, beside ip and
 // nft that make the same, and once more when nothing is left to do. It also measures security groups: how soon a guest
-// has joined one, and what TCP through them reaches, beside a bare bridge; and DHCP and the guests' resolver, beside dnsmasq.
+// has joined one, and what TCP through them reaches, beside a bare bridge; DHCP and the guests' resolver, beside dnsmasq; and
+// what a node takes whose guests ask for nothing.
 // docs/reference/benchmarks.md says what the figures are. It needs root, works in network namespaces of its own, and leaves
 // nothing.
 package main
@@ -52,6 +53,8 @@ func main() {
 		err = lend(ctx)
 	case *part == "leases" || *part == "dnsmasq-leases":
 		err = leases(ctx, *part == "leases", os.Stdout)
+	case *part == "idle":
+		err = idle(ctx, os.Stdout)
 	case *part == "join":
 		err = join(ctx, os.Stdout)
 	case *part != "":
@@ -84,6 +87,10 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	idles, err := values(ctx, "idle", 1)
+	if err != nil {
+		return err
+	}
 	var applied, again []float64
 	for range runs {
 		if err := settle(ctx); err != nil {
@@ -112,6 +119,8 @@ func measure(ctx context.Context, runs, networks int, out io.Writer) error {
 		{Name: "dhcp_ratio", Unit: "times", Mark: bench.AtLeast(1), Runs: lent, How: "the leases a second of them, to dnsmasq"},
 		{Name: "dns_ratio", Unit: "times", Mark: bench.AtLeast(1), Runs: names,
 			How: fmt.Sprintf("names of guests asked by %d of them, to dnsmasq", askers)},
+		{Name: "idle_cpu_pct", Unit: "%", Mark: bench.AtMost(0.5), Runs: idles,
+			How: fmt.Sprintf("the guest plane of %d guests that ask for nothing, of one processor", idleTaps)},
 	})
 }
 

@@ -15,14 +15,35 @@ type names struct {
 	of map[string]*zone
 }
 
-// zone has the names of one network.
+// zone has the names of one network. Two guests may have a name or an address for a moment: the node learns later of
+// peers than of its own guests, so one that is gone may be known beside the next that has its address.
 type zone struct {
-	addrs map[string][]netip.Addr
-	names map[netip.Addr]string
-	// others are the other networks of guests that have several.
-	others map[netip.Addr][]string
+	names map[string][]named
+	addrs map[netip.Addr][]named
 	// projects counts the names of guests of other projects than the network's.
 	projects map[string]int
+}
+
+// named is a guest's NIC in a network.
+type named struct {
+	id   seedbed.InstanceID
+	name string
+	addr netip.Addr
+	// others are the other networks of a guest of this node that has several.
+	others []string
+	peer   bool
+}
+
+// holder returns who has an address: a guest of this node rather than a peer.
+func (z *zone) holder(a netip.Addr) (named, bool) {
+	all := z.addrs[a]
+	if i := slices.IndexFunc(all, func(n named) bool { return !n.peer }); i >= 0 {
+		return all[i], true
+	}
+	if len(all) == 0 {
+		return named{}, false
+	}
+	return all[0], true
 }
 
 // zoneOf is dns.Names of one network.
@@ -38,8 +59,14 @@ func (z zoneOf) Addrs(name string) ([]netip.Addr, bool) {
 	if of == nil {
 		return nil, false
 	}
-	if addrs, ok := of.addrs[name]; ok {
-		return slices.Clone(addrs), true
+	if all, ok := of.names[name]; ok {
+		var addrs []netip.Addr
+		for _, n := range all {
+			if !slices.Contains(addrs, n.addr) {
+				addrs = append(addrs, n.addr)
+			}
+		}
+		return addrs, true
 	}
 	return nil, of.projects[name] > 0
 }
@@ -51,8 +78,8 @@ func (z zoneOf) Name(a netip.Addr) (string, bool) {
 	if of == nil {
 		return "", false
 	}
-	name, ok := of.names[a]
-	return name, ok
+	n, ok := of.holder(a)
+	return n.name, ok
 }
 
 // networksOf returns the other networks of the guest with an address in a network.
@@ -60,7 +87,8 @@ func (n *names) networksOf(network string, a netip.Addr) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if z := n.of[network]; z != nil {
-		return z.others[a]
+		of, _ := z.holder(a)
+		return of.others
 	}
 	return nil
 }
@@ -70,17 +98,16 @@ func (n *names) replace(state seedbed.GuestPlaneState) {
 	all := map[string]*zone{}
 	for _, network := range state.Networks {
 		if network.Resolves() {
-			all[network.Name] = &zone{addrs: map[string][]netip.Addr{}, names: map[netip.Addr]string{},
-				others: map[netip.Addr][]string{}, projects: map[string]int{}}
+			all[network.Name] = &zone{names: map[string][]named{}, addrs: map[netip.Addr][]named{}, projects: map[string]int{}}
 		}
 	}
 	next := names{of: all}
 	if len(all) > 0 {
 		for _, g := range state.Guests {
-			next.add(g)
+			next.add(g, false)
 		}
 		for g := range peers(state) {
-			next.add(g)
+			next.add(g, true)
 		}
 	}
 	n.mu.Lock()
@@ -97,37 +124,39 @@ func (n *names) change(before, after seedbed.GuestPlaneState) {
 	}
 	ids := touched(after)
 	for _, id := range ids { // first all that go: another guest may take a name or an address
-		if g, ok := anywhere(before, id); ok {
+		if g, _, ok := anywhere(before, id); ok {
 			n.remove(g)
 		}
 	}
 	for _, id := range ids {
-		if g, ok := anywhere(after, id); ok {
-			n.add(g)
+		if g, peer, ok := anywhere(after, id); ok {
+			n.add(g, peer)
 		}
 	}
 }
 
 // anywhere returns a guest of this node, or a peer.
-func anywhere(state seedbed.GuestPlaneState, id seedbed.InstanceID) (seedbed.Guest, bool) {
+func anywhere(state seedbed.GuestPlaneState, id seedbed.InstanceID) (g seedbed.Guest, peer, ok bool) {
 	if g, ok := state.Guest(id); ok {
-		return g, true
+		return g, false, true
 	}
-	return peerOf(state, id)
+	g, ok = peerOf(state, id)
+	return g, true, ok
 }
 
-func (n *names) add(g seedbed.Guest) {
+func (n *names) add(g seedbed.Guest, peer bool) {
 	for _, nic := range g.NICs {
 		z := n.of[nic.Network]
 		if z == nil || !nic.Addr.IsValid() {
 			continue
 		}
 		name, project := nameIn(g, nic.Network)
-		z.addrs[name] = append(z.addrs[name], nic.Addr)
-		z.names[nic.Addr] = name
-		if others := n.others(g, nic.Network); len(others) > 0 {
-			z.others[nic.Addr] = others
+		one := named{id: g.ID, name: name, addr: nic.Addr, peer: peer}
+		if !peer {
+			one.others = n.others(g, nic.Network)
 		}
+		z.names[name] = append(z.names[name], one)
+		z.addrs[nic.Addr] = append(z.addrs[nic.Addr], one)
 		if project != "" {
 			z.projects[project]++
 		}
@@ -141,18 +170,20 @@ func (n *names) remove(g seedbed.Guest) {
 			continue
 		}
 		name, project := nameIn(g, nic.Network)
-		if z.addrs[name] = slices.DeleteFunc(z.addrs[name], func(a netip.Addr) bool { return a == nic.Addr }); len(z.addrs[name]) == 0 {
-			delete(z.addrs, name)
-		}
-		if z.names[nic.Addr] == name {
-			delete(z.names, nic.Addr)
-			delete(z.others, nic.Addr)
-		}
+		without(z.names, name, g.ID)
+		without(z.addrs, nic.Addr, g.ID)
 		if project != "" {
 			if z.projects[project]--; z.projects[project] == 0 {
 				delete(z.projects, project)
 			}
 		}
+	}
+}
+
+// without removes what a guest has under a key.
+func without[K comparable](from map[K][]named, key K, id seedbed.InstanceID) {
+	if from[key] = slices.DeleteFunc(from[key], func(n named) bool { return n.id == id }); len(from[key]) == 0 {
+		delete(from, key)
 	}
 }
 

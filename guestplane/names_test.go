@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
 )
@@ -23,7 +24,7 @@ func TestNames(t *testing.T) {
 		g := seedbed.Guest{ID: seedbed.InstanceID(fmt.Sprint(i)), Name: fmt.Sprintf("Web%d", random.IntN(6)),
 			Project: []string{"", "shop", "sea"}[random.IntN(3)]}
 		for range random.IntN(4) {
-			nic := seedbed.GuestNIC{Network: networks[random.IntN(3)].Name, Addr: netip.AddrFrom4([4]byte{10, 0, byte(i), byte(random.IntN(250))})}
+			nic := seedbed.GuestNIC{Network: networks[random.IntN(3)].Name, Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(40))})}
 			if random.IntN(8) == 0 {
 				nic.Addr = netip.Addr{}
 			}
@@ -66,15 +67,9 @@ func TestNames(t *testing.T) {
 		followed.change(before, after)
 		var whole names
 		whole.replace(after)
-		sorted := cmp.Transformer("sorted", func(all []netip.Addr) map[netip.Addr]int {
-			count := map[netip.Addr]int{}
-			for _, a := range all {
-				count[a]++
-			}
-			return count
-		})
+		sorted := cmpopts.SortSlices(func(a, b named) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
 		same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-		if diff := cmp.Diff(whole.of, followed.of, cmp.AllowUnexported(zone{}), sorted, same); diff != "" {
+		if diff := cmp.Diff(whole.of, followed.of, cmp.AllowUnexported(zone{}, named{}), sorted, same); diff != "" {
 			t.Fatalf("after %v (-whole +followed):\n%s", changed, diff)
 		}
 		before = after
@@ -125,5 +120,45 @@ func TestZoneOf(t *testing.T) {
 	}
 	if addrs, ok := (zoneOf{&all, "none"}).Addrs("web"); ok {
 		t.Errorf("of a network that is not served: %v", addrs)
+	}
+}
+
+// TestNameOfAnother: a peer that is gone, but not yet known to be, has no part in what is known of the guest of this node
+// that has its address now.
+func TestNameOfAnother(t *testing.T) {
+	t.Parallel()
+	lan, other := network0(), network0()
+	lan.Name, other.Name = "lan", "other"
+	lan.DNS, other.DNS = []netip.Addr{seedbed.ResolverAddr}, []netip.Addr{seedbed.ResolverAddr}
+	networks := []seedbed.Network{lan, other}
+	nic := func(network, addr string) seedbed.GuestNIC {
+		return seedbed.GuestNIC{Network: network, Addr: netip.MustParseAddr(addr)}
+	}
+	gone := seedbed.Guest{ID: "1", Name: "web", NICs: []seedbed.GuestNIC{nic("lan", "10.0.0.1"), nic("other", "10.0.0.9")}}
+	for name, came := range map[string]seedbed.Guest{
+		"of the same name": {ID: "2", Name: "web", NICs: []seedbed.GuestNIC{nic("lan", "10.0.0.1")}},
+		"of another name":  {ID: "2", Name: "db", NICs: []seedbed.GuestNIC{nic("lan", "10.0.0.1")}},
+	} {
+		first := withPeers(stateWith(networks), gone)
+		both := withPeers(stateWith(networks, came), gone)
+		both.Changed = []seedbed.InstanceID{"2"}
+		last := withPeers(stateWith(networks, came))
+		last.ChangedPeers = []seedbed.InstanceID{"1"}
+		var all names
+		all.replace(first)
+		all.change(first, both)
+		check := func(when string) {
+			z := zoneOf{&all, "lan"}
+			addrs, _ := z.Addrs(came.Name)
+			got, _ := z.Name(came.NICs[0].Addr)
+			if fmt.Sprint(addrs) != "[10.0.0.1]" || got != came.Name || len(all.networksOf("lan", came.NICs[0].Addr)) > 0 {
+				t.Errorf("one %s, %s: addresses %v, name %q, networks %v", name, when, addrs, got, all.networksOf("lan", came.NICs[0].Addr))
+			}
+		}
+		check("beside the peer")
+		all.replace(both)
+		check("beside the peer, from the whole state")
+		all.change(both, last)
+		check("after the peer")
 	}
 }

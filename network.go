@@ -47,7 +47,7 @@ type Network struct {
 	Uplink string `json:"uplink,omitempty"`
 	// VLAN is the tag of the network on the uplink (IEEE 802.1Q); 0 means untagged.
 	VLAN int `json:"vlan,omitempty"`
-	// DNS are the resolvers that DHCP hands out. With ResolverAddr among them, each node is one, there and at the gateway.
+	// DNS are the resolvers that DHCP hands out. With ResolverAddr among them, each node is one; see Resolves.
 	DNS []netip.Addr `json:"dns"`
 	// NAT is set for the kind nat. Nodes of releases before 0.4.0 read it instead of Kind.
 	NAT  bool `json:"nat"`

@@ -196,10 +196,8 @@ func (s *server) config() api.Config {
 		},
 		DefaultNetwork: "default", DefaultPool: "default", PVCUplink: "br-pvc",
 		NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")},
-		Resolvers: func(bool) ([]netip.Addr, error) {
-			return []netip.Addr{netip.MustParseAddr("192.0.2.53")}, nil
-		},
-		Token: []byte(token + "\n"), Version: "1.2.3", Node: testNode,
+		Resolvers:       []netip.Addr{netip.MustParseAddr("192.0.2.53")},
+		Token:           []byte(token + "\n"), Version: "1.2.3", Node: testNode,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 }

@@ -93,7 +93,7 @@ func (p *Plane) others(n seedbed.Network) func(netip.Addr) []dns.Zone {
 
 func (p *Plane) zone(n seedbed.Network) dns.Zone {
 	return dns.Zone{Domain: n.GuestDomain(), Prefix: n.Prefix, Gateway: n.Gateway, Names: zoneOf{&p.names, n.Name},
-		Shared: n.Kind == seedbed.NetworkBridged}
+		SharedPrefix: n.Kind == seedbed.NetworkBridged, SharedDomain: n.Kind == seedbed.NetworkBridged && n.Domain != ""}
 }
 
 // resolverAddrs returns the addresses at which a node resolves names for a network.

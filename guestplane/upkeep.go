@@ -90,7 +90,11 @@ func (p *Plane) portChecks() []seedbed.Check {
 			checks = append(checks, p.portCheck(addr, redirectHint))
 		}
 	}
-	if i := slices.IndexFunc(networks, seedbed.Network.Resolves); i >= 0 {
+	i := slices.IndexFunc(networks, seedbed.Network.ResolvesAtGateway)
+	if i < 0 {
+		i = slices.IndexFunc(networks, seedbed.Network.Resolves)
+	}
+	if i >= 0 {
 		for _, addr := range resolverAddrs(networks[i]) {
 			checks = append(checks, p.portCheck(addr, dnsHint))
 		}

@@ -46,9 +46,7 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	n.Bridge, n.Gateway = seedbed.BridgeOf(n.Name), n.Prefix.Masked().Addr().Next()
-	if n.DNS, err = r.DefaultResolvers(n); err != nil {
-		return err
-	}
+	n.DNS = append([]netip.Addr{}, r.Resolvers...)
 	if n.DHCP && (f.text("dhcp4_start") == "" || f.text("dhcp4_end") == "") {
 		return refused(fiber.StatusBadRequest, "ERROR: DHCPv4 start and end addresses are required for a DHCPv4-enabled network.")
 	}

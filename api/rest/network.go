@@ -81,10 +81,7 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	}
 	n.DNS = []netip.Addr{}
 	if n.Addressed() {
-		var err error
-		if n.DNS, err = r.DefaultResolvers(n); err != nil {
-			return n, err
-		}
+		n.DNS = append(n.DNS, r.Resolvers...)
 	}
 	if req.DNS != nil {
 		n.DNS = *req.DNS

@@ -7,14 +7,6 @@ import (
 	"seedbed"
 )
 
-// DefaultResolvers returns the resolvers of a network that is given none.
-func (r *Router) DefaultResolvers(n seedbed.Network) ([]netip.Addr, error) {
-	if r.Resolvers == nil {
-		return []netip.Addr{}, nil
-	}
-	return r.Resolvers(n.Addressed())
-}
-
 // Places refuses a network of a project whose addresses the project may not choose: guests of a network take
 // these addresses from the nodes. Those of a bridged network without a prefix come from elsewhere.
 func (r *Router) Places(who Caller, n seedbed.Network) error {

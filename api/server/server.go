@@ -97,9 +97,9 @@ type Config struct {
 	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are the defaults of requests that name none.
 	DefaultNetwork, DefaultPool string
-	// Resolvers returns those of a new network that names none; nil means none. NetworkPrefixes are those in which
+	// Resolvers are those of a new network with a prefix that names none. NetworkPrefixes are those in which
 	// projects other than the default one may make networks.
-	Resolvers       func(addressed bool) ([]netip.Addr, error)
+	Resolvers       []netip.Addr
 	NetworkPrefixes []netip.Prefix
 	// PVCUplink is the uplink of the bridged networks that PVC's clients make; without it, they make none.
 	PVCUplink string

@@ -60,13 +60,9 @@ func newNetwork(ctx context.Context, c config.Network, log *slog.Logger) (seedbe
 	if c.NAT {
 		kind = seedbed.NetworkNAT
 	}
-	dns, err := c.Resolvers(true)
-	if err != nil {
-		return seedbed.Network{}, err
-	}
 	return seedbed.Network{
 		Name: c.Name, Kind: kind, Bridge: c.Bridge, MAC: seedbed.NewMAC(), Prefix: prefix.Masked(),
-		Gateway: gateway, DNS: dns, DHCP: c.DHCP, Published: &seedbed.Publication{All: true},
+		Gateway: gateway, DNS: c.Resolvers(), DHCP: c.DHCP, Published: &seedbed.Publication{All: true},
 	}, nil
 }
 

@@ -172,7 +172,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 		Deliveries: p.outbox, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(p.hooks),
 		CheckProfile: p.intake.CheckProfile, CheckDocument: p.intake.CheckDocument,
 		MaxUserData: c.Metadata.MaxUserData,
-		Resolvers:   c.Network.Resolvers, NetworkPrefixes: c.Network.ProjectPrefixes, PVCUplink: c.Network.PVCUplink,
+		Resolvers:   c.Network.Resolvers(), NetworkPrefixes: c.Network.ProjectPrefixes, PVCUplink: c.Network.PVCUplink,
 		DefaultNetwork: c.Network.Name, DefaultPool: c.Storage.Pools[0].Name, Pools: p.serving.Pools,
 		Token: token, TLS: listener, Version: build.Version(), Node: c.Node, Log: p.log,
 	})

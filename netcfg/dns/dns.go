@@ -35,9 +35,9 @@ type Zone struct {
 	Prefix  netip.Prefix
 	Gateway netip.Addr
 	Names   Names
-	// Shared is whether other hosts are in the network as well, whose names somebody else knows. Only what is known of guests
-	// is answered then.
-	Shared bool
+	// SharedPrefix and SharedDomain are whether there are other hosts in the prefix and the domain, whose names somebody else
+	// knows. Only what is known of guests is answered then.
+	SharedPrefix, SharedDomain bool
 }
 
 // Config is what a server answers.

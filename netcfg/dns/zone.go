@@ -2,6 +2,7 @@ package dns
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -53,21 +54,18 @@ func isHost(q dns.Question, name string) bool {
 }
 
 // answerFrom answers a query about one of the networks, and returns nil for any other. The first takes precedence, and of
-// the others' domains the longest.
+// the others' domains the longest. One that shares its domain with others leaves to the next what it does not know.
 func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 	name := dns.CanonicalName(req.Question[0].Name)
-	var of Zone
-	var longest string
-	for i, z := range zones {
-		if domain := dns.CanonicalName(z.Domain); dns.IsSubDomain(domain, name) && len(domain) > len(longest) {
-			of, longest = z, domain
-		}
-		if i == 0 && longest != "" {
-			break
-		}
+	of := slices.DeleteFunc(slices.Clone(zones), func(z Zone) bool { return !dns.IsSubDomain(dns.CanonicalName(z.Domain), name) })
+	if len(of) > 0 && of[0].Domain != zones[0].Domain {
+		slices.SortStableFunc(of, func(a, b Zone) int { return len(b.Domain) - len(a.Domain) })
 	}
-	if longest != "" {
-		return of.fromDomain(req, strings.TrimSuffix(strings.TrimSuffix(name, longest), "."), longest)
+	for _, z := range of {
+		domain := dns.CanonicalName(z.Domain)
+		if reply := z.fromDomain(req, strings.TrimSuffix(strings.TrimSuffix(name, domain), "."), domain); reply != nil {
+			return reply
+		}
 	}
 	for _, z := range zones {
 		if reverse := reverseZone(z.Prefix); reverse != "" && dns.IsSubDomain(reverse, name) {
@@ -85,11 +83,15 @@ func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 // fromDomain answers for a name below the network's domain, or for the domain if it is empty. It returns nil for what others
 // may know.
 func (z Zone) fromDomain(req *dns.Msg, name, domain string) *dns.Msg {
-	addrs, ok := []netip.Addr{z.Gateway}, !z.Shared
-	if name != "" {
+	var addrs []netip.Addr
+	ok := !z.SharedDomain
+	switch {
+	case name != "":
 		addrs, ok = z.Names.Addrs(name)
+	case z.Gateway.IsValid():
+		addrs = []netip.Addr{z.Gateway}
 	}
-	if z.Shared && !ok {
+	if z.SharedDomain && !ok {
 		return nil
 	}
 	q := req.Question[0]
@@ -136,9 +138,9 @@ func (z Zone) fromReverse(req *dns.Msg, name, domain, reverse string) *dns.Msg {
 	}
 	host, ok := z.Names.Name(addr)
 	switch {
-	case z.Shared && !ok:
+	case z.SharedPrefix && !ok:
 		return nil
-	case addr == z.Gateway && !z.Shared:
+	case addr == z.Gateway && !z.SharedPrefix:
 		host, ok = "", true
 	}
 	q := req.Question[0]

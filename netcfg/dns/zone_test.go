@@ -224,26 +224,38 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// TestSharedNetwork: in a network with other hosts, what is not known of guests is asked elsewhere.
+// TestSharedNetwork: in a prefix or domain with other hosts, what is not known of guests is asked elsewhere, or of another
+// network of the guest.
 func TestSharedNetwork(t *testing.T) {
 	t.Parallel()
 	s := testServer(NewForwarder(nil, ResolvConf))
-	s.Shared = true
-	for name, want := range map[string]string{
-		"web1.lab.internal.": "NOERROR, A 10.80.16.11, A 10.80.17.12", "web1.": "NOERROR, A 10.80.16.11, A 10.80.17.12",
-		"printer.lab.internal.": "", "lab.internal.": "", "example.org.": "", "printer.": "NXDOMAIN",
-	} {
-		reply, local := s.answer(asker, ask(name, dns.TypeA))
-		if local != (want != "") || local && said(reply) != want {
-			t.Errorf("%s: %v, want %q", name, reply, want)
+	said := func(name string, typ uint16) string {
+		if reply, local := s.answer(asker, ask(name, typ)); local {
+			return said(reply)
+		}
+		return "asked elsewhere"
+	}
+	check := func(what string, typ uint16, want map[string]string) {
+		t.Helper()
+		for name, want := range want {
+			if got := said(name, typ); got != want {
+				t.Errorf("%s: %s: %s, want %s", what, name, got, want)
+			}
 		}
 	}
-	for name, want := range map[string]string{
-		"11.16.80.10.in-addr.arpa.": "NOERROR, PTR web1.lab.internal.", "1.16.80.10.in-addr.arpa.": "", "99.16.80.10.in-addr.arpa.": "",
-	} {
-		reply, local := s.answer(asker, ask(name, dns.TypePTR))
-		if local != (want != "") || local && said(reply) != want {
-			t.Errorf("%s: %v, want %q", name, reply, want)
-		}
+	const elsewhere, web1 = "asked elsewhere", "NOERROR, A 10.80.16.11, A 10.80.17.12"
+	s.SharedPrefix = true
+	check("a shared prefix", dns.TypeA, map[string]string{"web1.lab.internal.": web1, "web1.": web1, "example.org.": elsewhere,
+		"printer.lab.internal.": "NXDOMAIN, SOA of lab.internal.", "lab.internal.": "NOERROR, A 10.80.16.1", "printer.": "NXDOMAIN"})
+	check("a shared prefix", dns.TypePTR, map[string]string{"11.16.80.10.in-addr.arpa.": "NOERROR, PTR web1.lab.internal.",
+		"1.16.80.10.in-addr.arpa.": elsewhere, "99.16.80.10.in-addr.arpa.": elsewhere})
+	s.SharedDomain = true
+	s.Others = func(netip.Addr) []Zone {
+		return []Zone{{Domain: "db.lab.internal", Names: guests{"pg1": {"10.90.0.7"}}}}
 	}
+	check("a shared domain", dns.TypeA, map[string]string{"web1.lab.internal.": web1, "printer.lab.internal.": elsewhere,
+		"lab.internal.": elsewhere, "printer.": "NXDOMAIN", "pg1.db.lab.internal.": "NOERROR, A 10.90.0.7",
+		"pg2.db.lab.internal.": "NXDOMAIN, SOA of db.lab.internal."})
+	s.Gateway, s.SharedDomain = netip.Addr{}, false
+	check("no gateway", dns.TypeA, map[string]string{"lab.internal.": "NOERROR, SOA of lab.internal."})
 }

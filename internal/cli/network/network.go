@@ -149,7 +149,8 @@ func settings() []cli.Flag {
 		{Field: "kind", Usage: "`KIND`: nat, routed, isolated or bridged"},
 		{Field: "description", Usage: "description as `TEXT`"},
 		{Field: "dhcp", Usage: "whether guests get their addresses by DHCP"},
-		{Field: "dns", Usage: "resolvers that DHCP announces, as `ADDRESSES` separated by commas (default: those of the control host)",
+		{Field: "dns", Usage: "resolvers that DHCP announces, as `ADDRESSES` separated by commas (default: network.dns, or " +
+			"169.254.169.253)",
 			ParseAll: list("dns", netip.ParseAddr)},
 		{Field: "floating", Usage: "`ADDRESSES` or ranges that the network lends to instances as floating ones, separated by commas",
 			ParseAll: list("floating", seedbed.ParseAddrRange)},

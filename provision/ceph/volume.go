@@ -13,12 +13,18 @@ import (
 	"seedbed/provision/pooltag"
 )
 
+// cloneTimeouts is how many timeouts of one operation a clone may take. It is a dozen small operations, of which each has a
+// timeout, but librbd sometimes waits without end if the monitors go away in the middle.
+const cloneTimeouts = 8
+
 // CloneVolume implements worker.Cloner. The volume is a copy-on-write clone of the image's
 // snapshot, in clone format 2, which does not require a protected snapshot.
 func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error) {
 	if err := pooltag.CheckSpec(spec); err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, cloneTimeouts*p.cfg.Timeout)
+	defer cancel()
 	return call(
 		ctx,
 		p,

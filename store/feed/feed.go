@@ -197,12 +197,11 @@ func RetractAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep i
 			return err
 		}
 	}
-	for _, node := range nodes {
-		if err := retractPeer(ctx, tx, node, id, keep); err != nil {
-			return err
-		}
+	old, err := readPeer(ctx, tx, id)
+	if err != nil {
+		return err
 	}
-	return nil
+	return dropPeer(ctx, tx, old.node, id, old, keep)
 }
 
 // bury replaces a record with a tombstone. The node keeps only its newest tombstones; a follower

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"seedbed"
@@ -39,10 +40,7 @@ func (s *Store) Peers(ctx context.Context, node string, since int64, gen string)
 		// One that came to this node is a peer no more.
 		page.Changes, err = sqldb.List(ctx, tx, scanChange, `
 			SELECT revision, instance, CASE WHEN node = $1 THEN NULL ELSE record END FROM peer
-			WHERE revision > $2 ORDER BY revision LIMIT $3`, node, since, s.Limits.Page)
-		if n := len(page.Changes); n == s.Limits.Page {
-			page.Revision = page.Changes[n-1].Revision
-		}
+			WHERE revision > $2 ORDER BY revision`, node, since)
 		return err
 	})
 	return page, err
@@ -84,11 +82,24 @@ func setPeer(ctx context.Context, tx *sqldb.Tx, node string, g seedbed.Guest) er
 	return err
 }
 
-// changePeer is setPeer for a guest that node may not serve any more as the last one.
-func changePeer(ctx context.Context, tx *sqldb.Tx, node string, g seedbed.Guest) error {
-	old, err := readPeer(ctx, tx, g.ID)
-	if err != nil || old.record == "" || old.node != node {
+// changePeer is setPeer after a change of the guest's record on any node.
+func changePeer(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+	old, err := readPeer(ctx, tx, id)
+	if err != nil || old.record == "" {
 		return err
+	}
+	return setServed(ctx, tx, old.node, id)
+}
+
+// setServed is setPeer with the record that node serves.
+func setServed(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) error {
+	s, err := readServed(ctx, tx, node, id)
+	if err != nil || s.record == "" {
+		return err
+	}
+	var g seedbed.Guest
+	if err := json.Unmarshal([]byte(s.record), &g); err != nil {
+		return fmt.Errorf("record of instance %s: %w", id, err)
 	}
 	return setPeer(ctx, tx, node, g)
 }
@@ -126,11 +137,20 @@ func dropPeer(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Instanc
 	return sqldb.Exec(ctx, tx, `UPDATE peer_head SET floor = $1`, floor)
 }
 
-// retractPeer is dropPeer for a node that may have served the guest last.
+// retractPeer tells the other nodes that node no longer serves a guest. The guest is then another node's that still serves
+// it, if there is one.
 func retractPeer(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, keep int) error {
 	old, err := readPeer(ctx, tx, id)
+	if err != nil || old.record == "" || old.node != node {
+		return err
+	}
+	other, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
+		`SELECT node FROM feed WHERE instance = $1 AND record IS NOT NULL ORDER BY node LIMIT 1`, id)
 	if err != nil {
 		return err
+	}
+	if other != "" {
+		return setServed(ctx, tx, other, id)
 	}
 	return dropPeer(ctx, tx, node, id, old, keep)
 }

@@ -72,10 +72,13 @@ func (s *Store) Refresh(
 		}
 		changed := false
 		revision, changed, err = rewrite(ctx, tx, node, id, func(old seedbed.Guest) seedbed.Guest { return render(inst, old) })
-		if err == nil && !changed {
+		switch {
+		case err != nil:
+			return err
+		case !changed:
 			return sqldb.ErrUnchanged
 		}
-		return err
+		return changePeer(ctx, tx, id)
 	})
 	if err != nil {
 		return 0, err
@@ -112,7 +115,7 @@ func rewriteAll(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, render
 			return err
 		}
 	}
-	return nil
+	return changePeer(ctx, tx, id)
 }
 
 // rewrite replaces the served record with the result of render. The documents and maintenance
@@ -147,12 +150,8 @@ func rewrite(
 	if revision, err = nextRevision(ctx, tx, node); err != nil {
 		return 0, false, err
 	}
-	err = sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`,
+	return revision, true, sqldb.Exec(ctx, tx, `UPDATE feed SET revision = $1, record = $2 WHERE node = $3 AND instance = $4`,
 		revision, string(record), node, id)
-	if err != nil {
-		return 0, false, err
-	}
-	return revision, true, changePeer(ctx, tx, node, g)
 }
 
 // setPassword stores the password that a guest posted, encrypted with the guest's own key. Only the

@@ -349,4 +349,10 @@ func testMovedPeers(b *bench) {
 		all, head := b.peers(of, 0)
 		b.equal([]any{of, all, head}, []any{of, want, int64(2)})
 	}
+	publish(node)
+	get(b.Retract(ctx, j.Ref(), node, i.ID))(b) // which node2 has served all the time
+	for of, want := range map[string][]string{node: {"+web1"}, "node2": {"-web1"}} {
+		all, head := b.peers(of, 2)
+		b.equal([]any{of, all, head}, []any{of, want, int64(4)})
+	}
 }

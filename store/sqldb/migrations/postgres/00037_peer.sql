@@ -9,6 +9,7 @@ CREATE TABLE peer (
     revision bigint NOT NULL UNIQUE,
     record text COLLATE "C"
 );
+CREATE INDEX peer_gone ON peer (revision) WHERE record IS NULL;
 
 -- The one row, of the first peer on, has the last revision of peers, and that from before which a resume would miss tombstones.
 CREATE TABLE peer_head (

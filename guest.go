@@ -71,12 +71,13 @@ func (g Guest) Hostname() string {
 	return full
 }
 
-// Peer returns what other nodes are told of the guest: who it is, and its NICs in the given networks.
+// Peer returns what other nodes are told of the guest: its ID, name and project, and of its NICs in the given networks the
+// MAC, the address and the security groups.
 func (g Guest) Peer(networks []string) Guest {
-	out := Guest{ID: g.ID, Name: g.Name, Project: g.Project, Node: g.Node}
+	out := Guest{ID: g.ID, Name: g.Name, Project: g.Project}
 	for _, nic := range g.NICs {
 		if slices.Contains(networks, nic.Network) {
-			out.NICs = append(out.NICs, GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Groups: nic.Groups})
+			out.NICs = append(out.NICs, GuestNIC{MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Groups: nic.Groups})
 		}
 	}
 	return out

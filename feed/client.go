@@ -74,7 +74,9 @@ type Status struct {
 	// process.
 	Revision, Acked int64
 	InSync          bool
-	Guests          int
+	// Guests are those of this node, and Peers those of others; PeersRevision is applied of the latter.
+	Guests, Peers int
+	PeersRevision int64
 }
 
 // NewClient returns a client. Nothing runs before Run.
@@ -107,6 +109,7 @@ func (c *Client) Run(ctx context.Context) error {
 	c.state = loaded
 	c.mu.Lock()
 	c.status.Revision, c.status.Guests = loaded.revision, loaded.guests.size
+	c.status.Peers, c.status.PeersRevision = loaded.peers.guests.size, loaded.peersRevision
 	c.mu.Unlock()
 	var restoring sync.WaitGroup
 	defer restoring.Wait()
@@ -193,6 +196,7 @@ func (c *Client) applyPage(ctx context.Context, page packedPage) error {
 	}
 	missing := next.missing()
 	if !changed && c.synced && len(missing) == 0 {
+		c.state = next // its peers may be of a later revision
 		return nil
 	}
 	for _, b := range missing {
@@ -246,7 +250,7 @@ func (c *Client) connected(held string) {
 	}
 	c.logged = nil
 	c.status = Status{Connected: true, Held: held, Contact: time.Now(), Revision: c.state.revision, Acked: c.acked,
-		InSync: c.synced, Guests: c.state.guests.size}
+		InSync: c.synced, Guests: c.state.guests.size, Peers: c.state.peers.guests.size, PeersRevision: c.state.peersRevision}
 }
 
 // maxLogged is how many errors are logged without a contact between them.

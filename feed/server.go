@@ -166,16 +166,16 @@ func (s *Server) poll(ctx context.Context, node string, at position, wait time.D
 	defer over.Stop()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	peers, err := s.peers(ctx, node, at)
-	if err != nil {
-		return seedbed.FeedPage{}, err
-	}
-	ticked := false
+	var peers *seedbed.PeerPage
+	look, ticked := true, false
 	for {
 		news, hint := s.store.FeedHint(), s.store.Hint() // before reading, so that no write falls between
 		page, err := s.page(ctx, node, at)
 		if err != nil {
 			return page, err
+		}
+		if look {
+			peers, look = s.peers(ctx, node, at), false
 		}
 		page.Peers = peers
 		if page.Snapshot || len(page.Changes) > 0 || page.Revision != at.revision || page.Generation != at.generation ||
@@ -187,10 +187,7 @@ func (s *Server) poll(ctx context.Context, node string, at position, wait time.D
 		case <-hint:
 			sleepUntil(ctx, news, settle)
 		case <-tick.C:
-			ticked = true
-			if peers, err = s.peers(ctx, node, at); err != nil {
-				return page, err
-			}
+			look, ticked = true, true
 		case <-over.C:
 			return page, nil
 		case <-superseded:
@@ -207,18 +204,22 @@ func (s *Server) page(ctx context.Context, node string, at position) (seedbed.Fe
 	return s.store.FeedPage(ctx, node, at.revision, at.generation)
 }
 
-// peers returns what is new of the node's peers, or nil.
-func (s *Server) peers(ctx context.Context, node string, at position) (*seedbed.PeerPage, error) {
+// peers returns what is new of the node's peers, or nil. If they cannot be read, the node waits for them, but not for its own
+// guests.
+func (s *Server) peers(ctx context.Context, node string, at position) *seedbed.PeerPage {
 	if at.peers == noPeers {
-		return nil, nil
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	page, err := s.store.Peers(ctx, node, at.peers, at.generation)
-	if err != nil || !page.Snapshot && page.Revision == at.peers {
-		return nil, err
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("read peers", "node", node, "err", err)
 	}
-	return &page, nil
+	if err != nil || !page.Snapshot && page.Revision == at.peers {
+		return nil
+	}
+	return &page
 }
 
 // sleepUntil waits for d, news or the end of ctx.

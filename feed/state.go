@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"seedbed"
 )
@@ -52,11 +53,19 @@ func (st *state) after(page packedPage) (next *state, changed bool, err error) {
 			}
 		}
 	}
-	changed = page.Snapshot || len(page.changes) > 0 || page.Revision != st.revision || page.Peers != nil ||
+	changed = page.Snapshot || len(page.changes) > 0 || page.Revision != st.revision || st.touches(page) ||
 		!bytes.Equal(page.TokenKey, st.tokenKey) || !reflect.DeepEqual(page.Site, st.site) ||
 		!reflect.DeepEqual(page.Maintenance, st.maintenance) || !reflect.DeepEqual(page.Networks, st.networks) ||
 		!reflect.DeepEqual(page.Groups, st.groups)
 	return next, changed, nil
+}
+
+// touches reports whether a page changes the peers. It names as gone what the node has come to serve itself.
+func (st *state) touches(page packedPage) bool {
+	return page.Peers != nil && (page.Peers.Snapshot || slices.ContainsFunc(page.peers, func(c change) bool {
+		_, known := st.peers.guests.find(c.id)
+		return known || !c.gone
+	}))
 }
 
 // nextPeers sets the peers of the state that a page makes.

@@ -90,79 +90,86 @@ func decodePage(r io.Reader) (packedPage, error) {
 	if err := expect(d, '{'); err != nil {
 		return packedPage{}, err
 	}
+	rest, err := p.readRest(d, map[string]func() error{
+		"changes": func() (err error) { p.changes, err = p.readChanges(d); return err },
+		"peers":   func() error { return p.readPeers(d) },
+	})
+	if err != nil {
+		return packedPage{}, err
+	}
+	peers := p.Peers
+	if err := json.Unmarshal(rest, &p.FeedPage); err != nil {
+		return packedPage{}, err
+	}
+	p.Peers = peers
+	return p, nil
+}
+
+// readRest reads an object whose beginning was read, and returns it without the members that functions read.
+func (p *packedPage) readRest(d *json.Decoder, by map[string]func() error) ([]byte, error) {
 	rest := map[string]json.RawMessage{}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return packedPage{}, err
+			return nil, err
 		}
-		if key == "changes" {
-			if err := p.readChanges(d); err != nil {
-				return packedPage{}, err
+		if read := by[key.(string)]; read != nil {
+			if err := read(); err != nil {
+				return nil, err
 			}
 			continue
 		}
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
-			return packedPage{}, err
+			return nil, err
 		}
 		rest[key.(string)] = raw
 	}
 	if err := expect(d, '}'); err != nil {
-		return packedPage{}, err
+		return nil, err
 	}
-	head, err := json.Marshal(rest)
-	if err != nil {
-		return packedPage{}, err
-	}
-	if err := json.Unmarshal(head, &p.FeedPage); err != nil {
-		return packedPage{}, err
-	}
-	return p, p.packPeers()
+	return json.Marshal(rest)
 }
 
-func (p *packedPage) readChanges(d *json.Decoder) error {
+// readPeers reads the page of peers, or null.
+func (p *packedPage) readPeers(d *json.Decoder) error {
 	t, err := d.Token()
 	if err != nil || t == nil {
-		return err // null is an empty list
+		return err
+	}
+	if t != json.Delim('{') {
+		return fmt.Errorf("feed: peers begin with %v, expected an object", t)
+	}
+	rest, err := p.readRest(d, map[string]func() error{
+		"changes": func() (err error) { p.peers, err = p.readChanges(d); return err },
+	})
+	if err != nil {
+		return err
+	}
+	p.Peers = &seedbed.PeerPage{}
+	return json.Unmarshal(rest, p.Peers)
+}
+
+func (p *packedPage) readChanges(d *json.Decoder) (all []change, err error) {
+	t, err := d.Token()
+	if err != nil || t == nil {
+		return nil, err // null is an empty list
 	}
 	if t != json.Delim('[') {
-		return fmt.Errorf("feed: changes begin with %v, expected a list", t)
+		return nil, fmt.Errorf("feed: changes begin with %v, expected a list", t)
 	}
 	for d.More() {
 		var c guestChange
 		if err := d.Decode(&c); err != nil {
-			return err
+			return nil, err
 		}
 		packed, err := p.pack(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p.changes = append(p.changes, packed)
+		all = append(all, packed)
 	}
-	return expect(d, ']')
-}
-
-// packPeers packs the records of the peers.
-func (p *packedPage) packPeers() error {
-	if p.Peers == nil {
-		return nil
-	}
-	for _, c := range p.Peers.Changes {
-		one := guestChange{Instance: c.Instance}
-		if c.Record != nil {
-			if err := json.Unmarshal(c.Record, &one.Guest); err != nil {
-				return fmt.Errorf("feed: peer %.80q: %w", c.Instance, err)
-			}
-		}
-		packed, err := p.pack(one)
-		if err != nil {
-			return err
-		}
-		p.peers = append(p.peers, packed)
-	}
-	p.Peers.Changes = nil
-	return nil
+	return all, expect(d, ']')
 }
 
 func expect(d *json.Decoder, want json.Delim) error {

@@ -53,15 +53,18 @@ var (
 	lostDesc    = describe("spool_lost_total", "Guest events that were dropped under overload.")
 	droppedDesc = describe("spool_dropped_bytes_total",
 		"Bytes of guest events that were dropped from the disk unsent, because there were too many.")
-	waitingDesc  = describe("spool_waiting_bytes", "Bytes of guest events that wait for seedbedd.")
-	queriesDesc  = describe("dns_queries_total", "Queries of guests to the node's resolver, by what became of them.", "result")
-	portsDesc    = describe("filter_ports", "Ports of guests with filters in the kernel.")
-	networksDesc = describe("filter_networks", "Networks that are applied.")
-	appliedDesc  = describe("filter_applied_age_seconds",
+	waitingDesc       = describe("spool_waiting_bytes", "Bytes of guest events that wait for seedbedd.")
+	peersDesc         = describe("feed_peers", "Guests of other nodes that this one knows.")
+	peersRevisionDesc = describe("feed_peers_revision", "Revision of them that is applied.")
+	queriesDesc       = describe("dns_queries_total", "Queries of guests to the node's resolver, by what became of them.", "result")
+	portsDesc         = describe("filter_ports", "Ports of guests with filters in the kernel.")
+	networksDesc      = describe("filter_networks", "Networks that are applied.")
+	appliedDesc       = describe("filter_applied_age_seconds",
 		"Seconds since the host's network was last made to match, or found to match, the feed; -1 before that.")
 	allCollectors = []*prometheus.Desc{requestsDesc, noTokenDesc, delayedDesc, latencyDesc, callersDesc, connsDesc, unknownDesc, waitsDesc,
 		guestsDesc,
-		revisionDesc, syncDesc, ageDesc, sentDesc, lostDesc, droppedDesc, waitingDesc, queriesDesc, portsDesc, networksDesc, appliedDesc}
+		revisionDesc, syncDesc, ageDesc, peersDesc, peersRevisionDesc, sentDesc, lostDesc, droppedDesc, waitingDesc,
+		queriesDesc, portsDesc, networksDesc, appliedDesc}
 )
 
 // Describe implements prometheus.Collector.
@@ -98,6 +101,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(revisionDesc, float64(s.Revision))
 	gauge(syncDesc, map[bool]float64{true: 1}[s.InSync])
 	gauge(ageDesc, c.feedAge())
+	status := c.client.Status()
+	gauge(peersDesc, float64(status.Peers))
+	gauge(peersRevisionDesc, float64(status.PeersRevision))
 	up := c.spool.Stats()
 	count(sentDesc, int64(up.Sent))
 	count(lostDesc, int64(up.Lost))

@@ -21,6 +21,7 @@ type groups struct {
 	classes map[string]uint32   // by their groups, joined
 	members map[uint32][]string // the groups of classes
 	taken   map[uint32]bool     // numbers of classes
+	ports   map[uint32]bool     // the classes that ports have, and not peers alone
 	// wrong are groups that this program does not understand, and why; they allow nothing. A newer control host may have
 	// them.
 	wrong []error
@@ -30,7 +31,8 @@ type groups struct {
 
 func newGroups(all []seedbed.SecurityGroup) groups {
 	g := groups{rules: map[string][]seedbed.SecurityRule{}, numbers: map[string]uint32{},
-		classes: map[string]uint32{}, members: map[uint32][]string{}, taken: map[uint32]bool{0: true}}
+		classes: map[string]uint32{}, members: map[uint32][]string{}, taken: map[uint32]bool{0: true},
+		ports: map[uint32]bool{}}
 	for _, group := range all {
 		if err := group.Check(); err != nil {
 			g.wrong = append(g.wrong, err)
@@ -71,10 +73,20 @@ func (g *groups) class(names []string) uint32 {
 	return n
 }
 
+// portClass is class for the groups of a port.
+func (g *groups) portClass(names []string) uint32 {
+	n := g.class(names)
+	if n != 0 && !g.ports[n] {
+		g.ports[n], g.sum = true, ""
+	}
+	return n
+}
+
 // of returns groups with the classes of some ports and peers alone, to which others can be added.
 func (g *groups) of(ports []port, peers []peer) groups {
 	out := *g
 	out.classes, out.members, out.taken, out.sum = map[string]uint32{}, map[uint32][]string{}, map[uint32]bool{0: true}, ""
+	out.ports = map[uint32]bool{}
 	add := func(class uint32) {
 		if out.taken[class] {
 			return
@@ -83,7 +95,10 @@ func (g *groups) of(ports []port, peers []peer) groups {
 		out.classes[strings.Join(names, " ")], out.members[class], out.taken[class] = class, names, true
 	}
 	for i := range ports {
-		add(ports[i].class)
+		if class := ports[i].class; class != 0 {
+			add(class)
+			out.ports[class] = true
+		}
 	}
 	for i := range peers {
 		add(peers[i].class)
@@ -162,11 +177,11 @@ func (g *groups) slot(class uint32, i int) uint32 {
 // restricted reports whether the rules of a class decide on what its ports send and receive.
 func (g *groups) restricted(class uint32) bool { return class != 0 && !seedbed.Open(g.members[class]) }
 
-// inUse returns the known groups of restricted classes, sorted.
+// inUse returns the known groups of restricted classes that ports have, sorted.
 func (g *groups) inUse() []string {
 	used := map[string]bool{}
-	for class, names := range g.members {
-		for _, name := range names {
+	for class := range g.ports {
+		for _, name := range g.members[class] {
 			if _, ok := g.numbers[name]; ok && g.restricted(class) {
 				used[name] = true
 			}
@@ -175,7 +190,25 @@ func (g *groups) inUse() []string {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// digest identifies the rules that are in use and the classes.
+// met returns the classes that a rule in use may mean: those with a group that such a rule names. They are sorted.
+func (g *groups) met() []uint32 {
+	named := map[string]bool{}
+	for _, name := range g.inUse() {
+		for _, r := range g.rules[name] {
+			named[r.Group] = r.Group != ""
+		}
+	}
+	var met []uint32
+	for class, names := range g.members {
+		if slices.ContainsFunc(names, func(name string) bool { return named[name] }) {
+			met = append(met, class)
+		}
+	}
+	slices.Sort(met)
+	return met
+}
+
+// digest identifies the rules that are in use and the classes that they are about.
 func (g *groups) digest() string {
 	if g.sum != "" {
 		return g.sum
@@ -187,8 +220,11 @@ func (g *groups) digest() string {
 			fmt.Fprintln(&b, r.ID())
 		}
 	}
-	for _, class := range slices.Sorted(maps.Keys(g.members)) {
+	for _, class := range slices.Sorted(maps.Keys(g.ports)) {
 		fmt.Fprintf(&b, "class %d %s\n", class, g.members[class])
+	}
+	for _, class := range g.met() {
+		fmt.Fprintf(&b, "met %d %s\n", class, g.members[class])
 	}
 	g.sum = "groups\n" + b.String()
 	return g.sum
@@ -223,7 +259,7 @@ func (g *groups) prefixRules(d seedbed.Direction, size int, add func(key, value 
 // peerRules adds the elements of the set that says what the groups allow in one direction to members of others:
 // group . class of the peer . protocol . port.
 func (g *groups) peerRules(d seedbed.Direction, add func(key, value string)) {
-	classes := slices.Sorted(maps.Keys(g.members))
+	classes := g.met()
 	for _, name := range g.inUse() {
 		for _, class := range classes {
 			var boxes []box

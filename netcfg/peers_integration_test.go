@@ -127,25 +127,36 @@ func TestGroupsToServices(t *testing.T) {
 			g1.Run(t, "ip", "route", "replace", addr, "dev", "eth0")
 		}
 		for _, port := range []string{"9", "53", "80", "123"} {
-			var l net.PacketConn
-			var err error
-			g2.Do(func() { l, err = net.ListenPacket("udp"+family, net.JoinHostPort("", port)) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			g1.Do(func() {
-				c, err := net.Dial("udp"+family, net.JoinHostPort(addr, port))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer c.Close()
-				c.Write([]byte("x"))
-			})
-			l.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-			if _, _, err := l.ReadFrom(make([]byte, 1)); err == nil {
+			if reaches(t, g1, g2, "udp"+family, net.JoinHostPort(addr, port), 200*time.Millisecond) {
 				t.Errorf("what was sent to %s, port %s, reached another guest", addr, port)
 			}
-			l.Close()
 		}
 	}
+	s.Ports[0].Groups = nil
+	apply(t, m, s, Options{})
+	for addr, family := range addrs {
+		if !reaches(t, g1, g2, "udp"+family, net.JoinHostPort(addr, "9"), patience) {
+			t.Errorf("what a guest that may send anything sends to %s does not reach another guest", addr)
+		}
+	}
+}
+
+// reaches reports whether a guest receives what another sends to an address that it has as well.
+func reaches(t *testing.T, from, to *netnstest.Namespace, network, addr string, within time.Duration) bool {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(addr)
+	var l net.PacketConn
+	var c net.Conn
+	var err, dialErr error
+	to.Do(func() { l, err = net.ListenPacket(network, net.JoinHostPort("", port)) })
+	from.Do(func() { c, dialErr = net.Dial(network, addr) })
+	if err != nil || dialErr != nil {
+		t.Fatal(err, dialErr)
+	}
+	defer l.Close()
+	defer c.Close()
+	c.Write([]byte("x"))
+	l.SetReadDeadline(time.Now().Add(within))
+	_, _, err = l.ReadFrom(make([]byte, 1))
+	return err == nil
 }

@@ -46,7 +46,7 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) 
 			err = checkPort(&t, networks[at])
 		}
 		if err == nil {
-			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at, class: groups.class(t.Groups)}
+			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at, class: groups.portClass(t.Groups)}
 			if t.Addr.IsValid() {
 				one.addr = t.Addr.As4()
 			}

@@ -4,6 +4,7 @@ package netcfg
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"runtime"
 	"testing"
@@ -29,6 +30,39 @@ func manyState(n int) lists {
 			Addr: a, Mark: id.Mark(), Bridge: "seedbed0"}
 	}
 	return s
+}
+
+// TestManyPeers: guests that come and go on other nodes cost a node little, however many there are.
+func TestManyPeers(t *testing.T) {
+	const n = 50_000
+	m := open(t)
+	w := newWire(t, "a bridge")
+	s := state0()
+	w.bridged(&s, "10.79.0.0/24")
+	for i := range 100 {
+		s.Groups = append(s.Groups, group(fmt.Sprintf("g%d", i), fmt.Sprintf("in tcp from group g%d", i)))
+	}
+	s.Ports[2].Groups = []string{"g7"}
+	one := func(i int) Peer {
+		return Peer{MAC: seedbed.MAC{2, 1, 0, byte(i >> 16), byte(i >> 8), byte(i)}, Bridge: "sb-lan",
+			Groups: []string{fmt.Sprintf("g%d", i%100), fmt.Sprintf("g%d", i/100%100)}}
+	}
+	for i := range n {
+		s.Peers = append(s.Peers, one(i))
+	}
+	apply(t, m, s, Options{})
+	best := time.Hour
+	for i := range 10 {
+		began := time.Now()
+		if err := m.Change(t.Context(), Diff{GonePeers: []seedbed.MAC{one(i).MAC}, Peers: []Peer{one(n + i)}}); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(began))
+	}
+	t.Logf("one of %d peers goes, and another comes: %v", n, best)
+	if best > 2*time.Second {
+		t.Errorf("one of %d peers goes, and another comes: %v", n, best)
+	}
 }
 
 // TestHundredThousandPorts: all of them are written at once, and afterwards what is written follows

@@ -19,6 +19,9 @@ for port in 8080 8081; do
 	while :; do
 		echo hello | nc -l -p $port
 	done >/dev/null &
+	until [ "$(timeout 3 nc 127.0.0.1 $port </dev/null)" = hello ]; do
+		sleep 1
+	done
 done
 `
 	asking = `#!/bin/sh

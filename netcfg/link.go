@@ -54,9 +54,18 @@ type link struct {
 }
 
 // links returns the interfaces of the namespace by name.
-func (r *route) links() (map[string]link, error) {
+func (r *route) links() (map[string]link, error) { return r.linksOf("") }
+
+// linksOf returns the interfaces of a kind, by name; all for none.
+func (r *route) linksOf(kind string) (map[string]link, error) {
 	ae := netlink.NewAttributeEncoder()
 	ae.Uint32(unix.IFLA_EXT_MASK, rtextFilterSkipStats)
+	if kind != "" {
+		ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
+			ae.String(unix.IFLA_INFO_KIND, kind)
+			return nil
+		})
+	}
 	msgs, err := r.link(unix.RTM_GETLINK, netlink.Dump, link{}, 0, ae)
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)

@@ -68,7 +68,7 @@ func idle(ctx context.Context, out io.Writer) error {
 	var links strings.Builder
 	for i := range idleTaps {
 		tap := member(2 + i).Tap
-		fmt.Fprintf(&links, "link add %s type veth peer name p%d\nlink set %s master %s up\nlink set p%d up\n", tap, i, tap, lan.Bridge, i)
+		fmt.Fprintf(&links, "tuntap add dev %[1]s mode tap\nlink set %[1]s master %[2]s up\n", tap, lan.Bridge)
 	}
 	cmd := exec.CommandContext(ctx, "ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(links.String())

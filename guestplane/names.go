@@ -18,8 +18,10 @@ type names struct {
 // zone has the names of one network. Two guests may have a name or an address for a moment: the node learns later of
 // peers than of its own guests, so one that is gone may be known beside the next that has its address.
 type zone struct {
-	names map[string][]named
-	addrs map[netip.Addr][]named
+	// project is the label of the project that the network is of.
+	project string
+	names   map[string][]named
+	addrs   map[netip.Addr][]named
 	// projects counts the names of guests of other projects than the network's.
 	projects map[string]int
 }
@@ -59,16 +61,33 @@ func (z zoneOf) Addrs(name string) ([]netip.Addr, bool) {
 	if of == nil {
 		return nil, false
 	}
-	if all, ok := of.names[name]; ok {
-		var addrs []netip.Addr
-		for _, n := range all {
-			if !slices.Contains(addrs, n.addr) {
-				addrs = append(addrs, n.addr)
-			}
-		}
+	if addrs, ok := of.addrsOf(name); ok {
 		return addrs, true
 	}
 	return nil, of.projects[name] > 0
+}
+
+func (z zoneOf) Host(name, project string) ([]netip.Addr, bool) {
+	z.names.mu.RLock()
+	defer z.names.mu.RUnlock()
+	of := z.names.of[z.network]
+	switch {
+	case of == nil:
+		return nil, false
+	case project == of.project:
+		return of.addrsOf(name)
+	}
+	return of.addrsOf(name + "." + project)
+}
+
+// addrsOf returns the addresses of a guest.
+func (z *zone) addrsOf(name string) (addrs []netip.Addr, ok bool) {
+	for _, n := range z.names[name] {
+		if !slices.Contains(addrs, n.addr) {
+			addrs = append(addrs, n.addr)
+		}
+	}
+	return addrs, len(addrs) > 0
 }
 
 func (z zoneOf) Name(a netip.Addr) (string, bool) {
@@ -98,7 +117,8 @@ func (n *names) replace(state seedbed.GuestPlaneState) {
 	all := map[string]*zone{}
 	for _, network := range state.Networks {
 		if network.Resolves() {
-			all[network.Name] = &zone{names: map[string][]named{}, addrs: map[netip.Addr][]named{}, projects: map[string]int{}}
+			all[network.Name] = &zone{project: seedbed.DNSLabel(seedbed.ProjectOf(network.Name)), names: map[string][]named{},
+				addrs: map[netip.Addr][]named{}, projects: map[string]int{}}
 		}
 	}
 	next := names{of: all}

@@ -106,6 +106,14 @@ func TestZoneOf(t *testing.T) {
 			t.Errorf("%s: %v %t, want %s", name, addrs, ok, want)
 		}
 	}
+	for host, want := range map[[2]string]string{
+		{"web", "default"}: "[10.0.0.1 10.0.0.2] true", {"web", "shop"}: "[10.0.0.3] true", {"db", "shop"}: "[] false",
+		{"web", "sea"}: "[] false",
+	} {
+		if addrs, ok := z.Host(host[0], host[1]); fmt.Sprint(addrs, ok) != want {
+			t.Errorf("%v: %v %t, want %s", host, addrs, ok, want)
+		}
+	}
 	for addr, want := range map[string]string{"10.0.0.2": "web", "10.0.0.3": "web.shop", "10.0.0.4": ""} {
 		if name, ok := z.Name(netip.MustParseAddr(addr)); name != want || ok != (want != "") {
 			t.Errorf("%s: %q %t, want %q", addr, name, ok, want)

@@ -25,6 +25,9 @@ type Names interface {
 	Addrs(name string) ([]netip.Addr, bool)
 	// Name returns the name of the guest that has an address, without the domain. It must be quick.
 	Name(addr netip.Addr) (string, bool)
+	// Host returns the addresses of the guest of a project, whosever the network is. It returns false if there is none. It must
+	// be quick.
+	Host(name, project string) ([]netip.Addr, bool)
 }
 
 // Zone is the names and addresses of one network.

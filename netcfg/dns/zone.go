@@ -67,6 +67,9 @@ func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 			return reply
 		}
 	}
+	if reply := fromHostname(req, name, zones); reply != nil {
+		return reply
+	}
 	for _, z := range zones {
 		if reverse := reverseZone(z.Prefix); reverse != "" && dns.IsSubDomain(reverse, name) {
 			if reply := z.fromReverse(req, name, dns.CanonicalName(z.Domain), reverse); reply != nil {
@@ -105,6 +108,23 @@ func (z Zone) fromDomain(req *dns.Msg, name, domain string) *dns.Msg {
 		addAddrs(m, q, addrs)
 	}
 	return negative(m, domain, domain)
+}
+
+// fromHostname answers for the name by which a guest of a project calls itself, such as web1.shop.internal (see
+// [seedbed.Guest.Hostname]), of the first network that has it. It returns nil for any other name.
+func fromHostname(req *dns.Msg, name string, zones []Zone) *dns.Msg {
+	labels := dns.SplitDomainName(name)
+	if len(labels) != 3 || labels[2] != "internal" {
+		return nil
+	}
+	for _, z := range zones {
+		if addrs, ok := z.Names.Host(labels[0], labels[1]); ok {
+			m := authoritative(req, true)
+			addAddrs(m, req.Question[0], addrs)
+			return m // without an SOA, since the domain is not of one network
+		}
+	}
+	return nil
 }
 
 // fromHosts answers for a guest whose domain is left out, of the first network that has it.

@@ -21,6 +21,10 @@ func (g guests) Addrs(name string) (addrs []netip.Addr, ok bool) {
 	return addrs, ok
 }
 
+func (g guests) Host(name, project string) ([]netip.Addr, bool) {
+	return g.Addrs(name + "." + project)
+}
+
 func (g guests) Name(a netip.Addr) (string, bool) {
 	for name, addrs := range g {
 		if slices.Contains(addrs, a.String()) {
@@ -77,6 +81,11 @@ func TestAnswer(t *testing.T) {
 		{"lab.internal.", dns.TypeMX, "NOERROR, SOA of lab.internal."},
 		{"web1.", dns.TypeA, "NOERROR, A 10.80.16.11, A 10.80.17.12"},
 		{"web1.", dns.TypeAAAA, "NOERROR"},
+		{"db.shop.internal.", dns.TypeA, "NOERROR, A 10.80.18.13"},
+		{"DB.Shop.internal.", dns.TypeAAAA, "NOERROR"},
+		{"web1.shop.internal.", dns.TypeA, forward},
+		{"a.db.shop.internal.", dns.TypeA, forward},
+		{"db.shop.external.", dns.TypeA, forward},
 		{"web2.", dns.TypeA, "NXDOMAIN"},
 		{"11.16.80.10.in-addr.arpa.", dns.TypePTR, "NOERROR, PTR web1.lab.internal."},
 		{"13.18.80.10.IN-ADDR.arpa.", dns.TypePTR, "NOERROR, PTR db.shop.lab.internal."},

@@ -226,3 +226,26 @@ func addrNumber(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.BigEndian.Uint32(b[:])
 }
+
+// Trace is the way of a packet that an instance sends, as the records of the installation say it.
+type Trace struct {
+	// NIC is the index of the NIC that sends it.
+	NIC int `json:"nic"`
+	// To is where it is sent. It is not valid for DHCP, which goes to the whole link.
+	To netip.Addr `json:"to,omitzero"`
+	// Protocol is "tcp", "udp" or "icmp" (an echo request), and Port the destination port of the former two.
+	Protocol string `json:"protocol"`
+	Port     uint16 `json:"port,omitempty"`
+	// Reaches is whether it passes all hops.
+	Reaches bool  `json:"reaches"`
+	Hops    []Hop `json:"hops"`
+}
+
+// Hop is a place that a packet passes, or not.
+type Hop struct {
+	// At is the place, such as "security groups of web1".
+	At     string `json:"at"`
+	Passes bool   `json:"passes"`
+	// Detail says why, and what would change it.
+	Detail string `json:"detail"`
+}

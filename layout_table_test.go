@@ -10,7 +10,8 @@ var layout = map[string]string{
 	// routes, which do not know each other, and what both stand on.
 	"api":        "api/wire api/rest api/pvc api/server internal/httpserve",
 	"api/wire":   "",
-	"api/rest":   "api/wire api/server api/signin internal/httpserve",
+	"api/reach":  "",
+	"api/rest":   "api/reach api/wire api/server api/signin internal/httpserve",
 	"api/pvc":    "api/wire api/server internal/httpserve",
 	"api/server": "api/signin api/wire internal/header internal/httpserve internal/sleep internal/throttle internal/userdata",
 	"api/signin": "",

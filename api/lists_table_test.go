@@ -74,6 +74,7 @@ var listRoutes = map[string]string{
 	"GET /instances/:name":             single,
 	"GET /instances/:name/console":     bytes_,
 	"GET /instances/:name/access":      "",
+	"GET /instances/:name/trace":       short,
 	"GET /instances/:name/metadata":    bytes_,
 	"GET /instances/:name/maintenance": short,
 	"GET /instances/:name/snapshots":   "",

@@ -150,6 +150,7 @@ var routeAccess = map[string]access{
 	"DELETE /instances/:name":                     {401, 403, 404, 404, ""},
 	"GET /instances/:name/console":                {401, 403, 200, 200, ""},
 	"GET /instances/:name/access":                 {401, 200, 200, 200, "password report"},
+	"GET /instances/:name/trace":                  {401, 200, 200, 200, ""},
 	"GET /instances/:name/metadata":               {401, 403, 200, 200, ""},
 	"GET /instances/:name/maintenance":            {401, 200, 200, 200, ""},
 	"POST /instances/:name/maintenance":           {401, 403, 415, 415, ""},

@@ -85,6 +85,15 @@ func TestLife(t *testing.T) {
 	expect("GET", "/instances", "", 200, `"name":"web1"`, `"vcpus":2`)
 	expect("GET", "/instances/web1", "", 200, `"state":"provisioning"`, `"addr":"10.99.0.2"`)
 	expect("GET", "/instances/web1/console?tail=14", "", 200) // the console is still empty
+	expect("GET", "/instances/web1/trace", "", 200, `"protocol":"udp","port":67,"reaches":`)
+	expect("GET", "/instances/web1/trace?to=192.0.2.1&port=443", "", 200, `"to":"192.0.2.1","protocol":"tcp","port":443`)
+	expect("GET", "/instances/web1/trace?to=10.99.0.2", "", 200, `"protocol":"icmp"`, "NIC 0 of web1")
+	for query, want := range map[string]string{
+		"nic=9": "nic", "nic=x": "nic", "port=80": "to is missing", "to=web2": "is not an address", "to=::1&port=80": "IPv4",
+		"to=192.0.2.1&port=0": "port", "to=192.0.2.1&protocol=udp": "port is missing", "to=192.0.2.1&protocol=sctp": "tcp, udp or icmp",
+	} {
+		expect("GET", "/instances/web1/trace?"+query, "", 422, want)
+	}
 	if r := expect("GET", "/instances/web1/console?tail=1KiB", "", 200); r.body != "login: \xff<script>" ||
 		r.header.Get("Content-Type") != "text/plain; charset=utf-8" || r.header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("console %+v", r)

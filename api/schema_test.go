@@ -26,6 +26,7 @@ var (
 		"MaintenanceRequest": wire.MaintenanceRequest{}, "NetworkChange": wire.NetworkChange{},
 		"NetworkRequest": wire.NetworkRequest{}, "SecurityGroupRequest": wire.SecurityGroupRequest{},
 		"SecurityGroupChange": wire.SecurityGroupChange{}, "SecurityGroup": seedbed.SecurityGroup{}, "SecurityRule": seedbed.SecurityRule{},
+		"Trace": seedbed.Trace{}, "Hop": seedbed.Hop{},
 		"NetworkLease": seedbed.NetworkLease{}, "Forward": seedbed.Forward{}, "FloatingAddress": seedbed.FloatingAddress{},
 		"AddressRequest": wire.AddressRequest{},
 		"Reservation":    seedbed.Reservation{}, "ForwardTo": seedbed.ForwardTo{}, "NodeChange": wire.NodeChange{},

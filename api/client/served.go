@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -144,4 +145,28 @@ func (f AccessFilter) query() url.Values {
 		q.Set("since", f.Since.UTC().Format(time.RFC3339))
 	}
 	return q
+}
+
+// TraceQuery says which packet of an instance is traced. Without an address, it is what every guest needs.
+type TraceQuery struct {
+	NIC int
+	To  netip.Addr
+	// Protocol is "tcp", "udp" or "icmp". Empty means tcp with a port, and icmp without.
+	Protocol string
+	Port     uint16
+}
+
+// Trace returns the ways of packets of an instance, and what stops them.
+func (c *Client) Trace(ctx context.Context, name string, q TraceQuery) ([]seedbed.Trace, error) {
+	v := url.Values{"nic": {strconv.Itoa(q.NIC)}}
+	if q.To.IsValid() {
+		v.Set("to", q.To.String())
+	}
+	if q.Protocol != "" {
+		v.Set("protocol", q.Protocol)
+	}
+	if q.Port != 0 {
+		v.Set("port", strconv.Itoa(int(q.Port)))
+	}
+	return get[[]seedbed.Trace](ctx, c, at("/instances", name)+"/trace", v)
 }

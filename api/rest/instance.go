@@ -3,11 +3,13 @@ package rest
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
 	"seedbed"
+	"seedbed/api/reach"
 	"seedbed/api/server"
 	"seedbed/api/wire"
 
@@ -184,4 +186,85 @@ func guestBytes(c *fiber.Ctx, contentType string, b []byte) error {
 	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox")
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	return c.Status(fiber.StatusOK).Send(b)
+}
+
+// trace returns the ways of packets of an instance: of one to an address, or of those that every guest needs.
+func (r *router) trace(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	p, err := packet(c, i)
+	if err != nil {
+		return err
+	}
+	w := reach.World{Holder: func(ctx context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
+		return r.holder(ctx, server.CallerOf(c).Scope(), network, a)
+	}}
+	if w.Networks, err = r.Store.Networks(ctx); err != nil {
+		return err
+	}
+	if w.Groups, err = r.Store.SecurityGroups(ctx); err != nil {
+		return err
+	}
+	if !p.To.IsValid() {
+		all, err := w.Needs(ctx, i, p.NIC)
+		if err != nil {
+			return err
+		}
+		return c.JSON(all)
+	}
+	one, err := w.Trace(ctx, p)
+	if err != nil {
+		return err
+	}
+	return c.JSON([]seedbed.Trace{one})
+}
+
+// packet reads the packet of an instance that is asked about. Without an address, it has none.
+func packet(c *fiber.Ctx, i seedbed.Instance) (p reach.Packet, err error) {
+	p.From, p.Protocol = i, strings.Clone(c.Query("protocol"))
+	if p.NIC, err = strconv.Atoi(c.Query("nic", "0")); err != nil || p.NIC < 0 || p.NIC >= len(i.NICs) {
+		return p, server.Invalid("nic %q: expected the index of a NIC of %s, 0 to %d", seedbed.Clip(c.Query("nic")), i.Name, len(i.NICs)-1)
+	}
+	to, port := c.Query("to"), c.Query("port")
+	if to == "" {
+		if port != "" || p.Protocol != "" {
+			return p, server.Invalid("to is missing: expected the address that protocol and port are about")
+		}
+		return p, nil
+	}
+	if p.To, err = netip.ParseAddr(to); err != nil {
+		return p, server.Invalid("to %q is not an address such as 10.99.0.2", seedbed.Clip(to))
+	}
+	if port != "" {
+		if p.Port, err = seedbed.ParsePort(port); err != nil {
+			return p, err
+		}
+	}
+	if p.Protocol == "" {
+		if p.Protocol = "icmp"; port != "" {
+			p.Protocol = "tcp"
+		}
+	}
+	return p, p.Check()
+}
+
+// holder returns the instance of a scope that has an address in a network, and the index of its NIC.
+func (r *router) holder(
+	ctx context.Context, in seedbed.Scope, network string, a netip.Addr,
+) (i seedbed.Instance, nic int, ok bool, err error) {
+	all, err := r.Store.NetworkLeases(ctx, in, network)
+	if err != nil {
+		return i, 0, false, err
+	}
+	at := slices.IndexFunc(all, func(l seedbed.NetworkLease) bool { return l.Addr == a })
+	if at < 0 {
+		return i, 0, false, nil
+	}
+	i, err = r.Store.InstanceByName(ctx, seedbed.ParseInstanceName(all[at].Instance))
+	if errors.Is(err, seedbed.ErrNotFound) { // it was removed meanwhile
+		return i, 0, false, nil
+	}
+	return i, all[at].NIC, err == nil && all[at].NIC < len(i.NICs), err
 }

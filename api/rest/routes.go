@@ -132,6 +132,7 @@ func (r *router) projectRoutes() []route {
 		{del, "/instances/:name", seedbed.ActionInstanceRemove, call, r.acceptOn(r.removeInstance)},
 		{get, "/instances/:name/console", seedbed.ActionConsoleRead, call, r.console},
 		{get, "/instances/:name/access", seedbed.ActionInstanceRead, call, r.access},
+		{get, "/instances/:name/trace", seedbed.ActionInstanceRead, call, r.trace},
 		{get, "/instances/:name/metadata", seedbed.ActionMetadataRead, call, r.metadata},
 		{get, "/instances/:name/maintenance", seedbed.ActionInstanceRead, call, r.maintenance(r.instanceOf)},
 		{post, "/instances/:name/maintenance", seedbed.ActionInstanceAnnounce, call, r.announce(r.instanceOf)},

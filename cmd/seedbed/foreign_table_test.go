@@ -78,6 +78,7 @@ var objectCommands = map[string][]string{
 	"network set":            {"{network} --mtu 9000"},
 	"network list":           {"--name {network}"},
 	"network leases":         {"{network}"},
+	"network trace":          {"{instance}", "{instance} 192.0.2.1:80"},
 	"network reserve":        {"{network} 52:54:00:00:00:77 10.99.0.77"},
 	"network unreserve":      {"{network} 52:54:00:00:00:77"},
 	"network remove":         {"{network}"},

@@ -35,6 +35,7 @@ type guestNames map[string][]netip.Addr
 
 func (g guestNames) Addrs(name string) ([]netip.Addr, bool) { a, ok := g[name]; return a, ok }
 func (g guestNames) Name(netip.Addr) (name string, ok bool) { return "", false }
+func (g guestNames) Host(_, _ string) ([]netip.Addr, bool)  { return nil, false }
 
 func guestAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 77, byte(i >> 8), byte(i)}) }
 

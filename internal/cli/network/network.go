@@ -20,7 +20,7 @@ func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
 	r := networks()
 	c.AddCommand(add(a), r.List(a, "list", "List networks"), r.Show(a, "show NAME", "Show a network"), change(a), remove(a), leases(a),
-		reserve(a), unreserve(a), forwardCommand(a))
+		reserve(a), unreserve(a), forwardCommand(a), traceCommand(a))
 	return c
 }
 
@@ -95,7 +95,7 @@ func add(a *cli.App) *cobra.Command {
 		Long: "Make a network; each node makes a bridge for it. " + kinds +
 			`Guests of two networks do not reach each other. The prefixes of networks may overlap
 unless both reach outside. The guests of a network on different nodes do not see each
-other.`,
+other, unless it is bridged.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			if r.Name = args[0]; !r.Prefix.IsValid() && r.Kind != seedbed.NetworkBridged {
 				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24")

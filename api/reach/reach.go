@@ -1,0 +1,299 @@
+// Package reach says which way a packet of a guest takes, and what stops it, from the records of the installation. It asks
+// nobody: what a node has really applied, seedbed doctor says.
+package reach
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"seedbed"
+)
+
+// MetadataAddr is where guests find their metadata.
+var MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
+
+// World is what a trace is made from.
+type World struct {
+	Networks []seedbed.Network
+	Groups   []seedbed.SecurityGroup
+	// Holder returns the instance that has an address in a network, and the index of its NIC. It returns false if there is
+	// none that the caller may see.
+	Holder func(ctx context.Context, network string, a netip.Addr) (i seedbed.Instance, nic int, ok bool, err error)
+}
+
+// Packet is what is traced.
+type Packet struct {
+	From seedbed.Instance
+	NIC  int
+	// To, Protocol and Port are those of seedbed.Trace.
+	To       netip.Addr
+	Protocol string
+	Port     uint16
+}
+
+// Check returns ErrInvalid unless the packet can be traced.
+func (p Packet) Check() error {
+	ports := p.Protocol == "tcp" || p.Protocol == "udp"
+	switch {
+	case p.NIC < 0 || p.NIC >= len(p.From.NICs):
+		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: expected 0 to %d", p.From.Name, p.NIC, len(p.From.NICs)-1)
+	case !p.To.Is4():
+		return seedbed.Errorf(seedbed.ErrInvalid, "to %s is not an IPv4 address", p.To)
+	case !ports && p.Protocol != "icmp":
+		return seedbed.Errorf(seedbed.ErrInvalid, "protocol %q: expected tcp, udp or icmp", seedbed.Clip(p.Protocol))
+	case ports && p.Port == 0:
+		return seedbed.Errorf(seedbed.ErrInvalid, "port is missing: expected 1 to 65535 for %s", p.Protocol)
+	case !ports && p.Port != 0:
+		return seedbed.Errorf(seedbed.ErrInvalid, "port %d: expected none for icmp", p.Port)
+	}
+	return nil
+}
+
+// Needs returns traces of what every guest needs by its first NIC: DHCP, metadata and names.
+func (w World) Needs(ctx context.Context, i seedbed.Instance, nic int) ([]seedbed.Trace, error) {
+	t, n, err := w.begin(Packet{From: i, NIC: nic, Protocol: "udp", Port: 67})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !n.Addressed():
+		t.pass("network "+n.Name, "its addresses come from elsewhere: another DHCP server answers")
+	case !n.DHCP:
+		t.stop("network "+n.Name, "it has no DHCP: turn it on (seedbed network set %s --dhcp), or configure the guest", n.Name)
+	default:
+		t.pass("node "+i.Node, "its DHCP server answers, whatever the security groups are")
+	}
+	all := []seedbed.Trace{t.Trace}
+	packets := []Packet{{From: i, NIC: nic, To: MetadataAddr, Protocol: "tcp", Port: 80}}
+	if len(n.DNS) > 0 {
+		packets = append(packets, Packet{From: i, NIC: nic, To: n.DNS[0], Protocol: "udp", Port: 53})
+	}
+	for _, p := range packets {
+		one, err := w.Trace(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// Trace returns the way of a packet. It goes on behind a hop that stops the packet, as far as is known.
+func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
+	if err := p.Check(); err != nil {
+		return seedbed.Trace{}, err
+	}
+	t, n, err := w.begin(p)
+	if err != nil {
+		return seedbed.Trace{}, err
+	}
+	if t.service(p, n) {
+		return t.Trace, nil
+	}
+	if n.Addressed() && n.Prefix.Contains(p.To) {
+		return t.Trace, w.within(ctx, &t, p, n)
+	}
+	t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
+	w.outside(&t, p, n)
+	return t.Trace, nil
+}
+
+// trace is a Trace that is being made.
+type trace struct{ seedbed.Trace }
+
+func (t *trace) pass(at, format string, args ...any) {
+	t.Hops = append(t.Hops, seedbed.Hop{At: at, Passes: true, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (t *trace) stop(at, format string, args ...any) {
+	t.Hops = append(t.Hops, seedbed.Hop{At: at, Detail: fmt.Sprintf(format, args...)})
+	t.Reaches = false
+}
+
+// begin returns a trace that has left the instance, and its network.
+func (w World) begin(p Packet) (t trace, n seedbed.Network, err error) {
+	t.NIC, t.To, t.Protocol, t.Port, t.Reaches = p.NIC, p.To, p.Protocol, p.Port, true
+	nic := p.From.NICs[p.NIC]
+	i := slices.IndexFunc(w.Networks, func(n seedbed.Network) bool { return n.Name == nic.Network })
+	if i < 0 {
+		return t, n, seedbed.Errorf(seedbed.ErrConflict, "network %s of instance %s does not exist any more", nic.Network, p.From.Name)
+	}
+	t.running(p.From)
+	addr := "an address from elsewhere"
+	if nic.Addr.IsValid() {
+		addr = nic.Addr.String()
+	}
+	t.pass(fmt.Sprintf("NIC %d of %s", p.NIC, p.From.Name), "%s in network %s, on node %s", addr, nic.Network, p.From.Node)
+	return t, w.Networks[i], nil
+}
+
+func (t *trace) running(i seedbed.Instance) {
+	if i.State != seedbed.InstanceRunning {
+		t.stop("instance "+i.Name, "it is %s", i.State)
+	}
+}
+
+// service adds the last hop of a packet to what the node offers, or of one to the node itself. It returns false for any
+// other.
+func (t *trace) service(p Packet, n seedbed.Network) bool {
+	node := "node " + p.From.Node
+	is := func(protocol string, port uint16) bool { return p.Protocol == protocol && p.Port == port }
+	dns := is("udp", 53) || is("tcp", 53)
+	answers := func(what string) { t.pass(node, "%s answers, whatever the security groups are", what) }
+	switch {
+	case p.To == MetadataAddr && is("tcp", 80) && p.From.Metadata.Endpoint == seedbed.MetadataDisabled:
+		t.stop(node, "the metadata service is disabled for %s (seedbed vm metadata-options %[1]s --endpoint enabled)", p.From.Name)
+	case p.To == MetadataAddr && is("tcp", 80):
+		answers("the metadata service")
+	case p.To == seedbed.ResolverAddr && n.Resolves() && dns:
+		answers("the resolver")
+	case p.To == seedbed.TimeAddr && n.KeepsTime() && is("udp", 123):
+		answers("the time server of the node")
+	case p.To == MetadataAddr || p.To == seedbed.ResolverAddr && n.Resolves() || p.To == seedbed.TimeAddr && n.KeepsTime():
+		t.stop(node, "at this address, only port %d answers",
+			map[netip.Addr]int{MetadataAddr: 80, seedbed.ResolverAddr: 53, seedbed.TimeAddr: 123}[p.To])
+	case p.To.IsLinkLocalUnicast():
+		t.stop(node, "network %s offers nothing there; --dns %s and --ntp %s of seedbed network set do", n.Name,
+			seedbed.ResolverAddr, seedbed.TimeAddr)
+	default:
+		return false
+	}
+	return true
+}
+
+// within adds the hops to another address of the network.
+func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network) error {
+	if p.To == n.Gateway && n.Kind != seedbed.NetworkBridged {
+		t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
+		switch {
+		case p.Protocol == "icmp":
+			t.pass("node "+p.From.Node, "it answers as the gateway")
+		case p.Port == 53 && (n.ResolvesAtGateway() || slices.Contains(n.DNS, n.Gateway)):
+			t.pass("node "+p.From.Node, "the resolver at the gateway answers")
+		default:
+			t.stop("node "+p.From.Node, "the gateway is the node, which is closed to guests but for ping, DHCP, metadata and DNS")
+		}
+		return nil
+	}
+	to, nic, ok, err := w.Holder(ctx, n.Name, p.To)
+	switch {
+	case err != nil:
+		return err
+	case !ok && n.Kind == seedbed.NetworkBridged:
+		t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
+		t.pass("network "+n.Name, "no instance that you see has this address; a host on the wire may")
+		return nil
+	case !ok:
+		t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
+		t.stop("network "+n.Name, "no instance that you see has this address")
+		return nil
+	}
+	t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, to.NICs[nic].Groups})
+	switch {
+	case to.Node != p.From.Node && n.Kind != seedbed.NetworkBridged:
+		t.stop("network "+n.Name, "%s is on node %s, and a network of the kind %s ends at its node: only a bridged one reaches others",
+			to.Name, to.Node, n.Kind)
+	default:
+		t.pass("network "+n.Name, "NIC %d of %s on node %s has this address", nic, to.Name, to.Node)
+	}
+	t.groups(w, to, nic, end{seedbed.DirectionIn, p, p.From.NICs[p.NIC].Addr, p.From.NICs[p.NIC].Groups})
+	t.running(to)
+	return nil
+}
+
+// outside adds the hop of a packet that leaves the network.
+func (w World) outside(t *trace, p Packet, n seedbed.Network) {
+	node := "node " + p.From.Node
+	other := slices.IndexFunc(w.Networks, func(o seedbed.Network) bool {
+		return o.Name != n.Name && o.Kind.Outside() && o.Prefix.Contains(p.To)
+	})
+	floating := p.From.NICs[p.NIC].Floating
+	switch {
+	case n.Kind == seedbed.NetworkIsolated:
+		t.stop("network "+n.Name, "an isolated network reaches no other")
+	case n.Kind == seedbed.NetworkBridged && !n.Gateway.IsValid() && n.Addressed():
+		t.stop("network "+n.Name, "it has no gateway, so guests have no route there")
+	case n.Kind == seedbed.NetworkBridged:
+		t.pass("network "+n.Name, "it goes out by uplink %s to %s", n.Uplink, cmp.Or(text(n.Gateway), "the router that its DHCP server names"))
+	case other >= 0:
+		t.stop(node, "guests of two networks do not reach each other, and this address is one of another network of the nodes")
+	case n.Kind == seedbed.NetworkRouted:
+		t.pass(node, "it leaves with its own address; the routers around the node must know the way back")
+	case floating.IsValid():
+		t.pass(node, "it leaves with its floating address %s", floating)
+	default:
+		t.pass(node, "it leaves with an address of the node (NAT)")
+	}
+}
+
+func text(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return "its router " + a.String()
+}
+
+// end is what the security groups at one end of the way see.
+type end struct {
+	direction seedbed.Direction
+	Packet
+	other  netip.Addr // not valid if it is not known
+	groups []string   // of the NIC at the other end, in the same network
+}
+
+// groups adds the hop of the security groups of a NIC.
+func (t *trace) groups(w World, i seedbed.Instance, nic int, e end) {
+	at := "security groups of " + i.Name
+	names := i.NICs[nic].Groups
+	if seedbed.Open(names) {
+		t.pass(at, "open allows everything")
+		return
+	}
+	for _, g := range w.Groups {
+		if !slices.Contains(names, g.Name) {
+			continue
+		}
+		for _, r := range g.Rules {
+			if e.allowed(r) {
+				t.pass(at, "%s: %s", seedbed.ShortName(g.Name), r)
+				return
+			}
+		}
+	}
+	rule := fmt.Sprintf("%s %s", e.direction, e.Protocol)
+	switch {
+	case e.Port != 0:
+		rule += fmt.Sprintf(" %d", e.Port)
+	default:
+		rule += " 8"
+	}
+	short := make([]string, len(names))
+	for j, name := range names {
+		short[j] = seedbed.ShortName(name)
+	}
+	t.stop(at, "no rule of %s allows it: seedbed security-group allow %s %s", strings.Join(short, ", "), short[0], rule)
+}
+
+// echoRequest is the type of ICMP, with code 0, as rules compare it.
+const echoRequest = 8 << 8
+
+// allowed reports whether a rule allows the packet.
+func (e end) allowed(r seedbed.SecurityRule) bool {
+	number := map[string]uint16{"icmp": 1, "tcp": 6, "udp": 17}[e.Protocol]
+	target := e.Port
+	if e.Protocol == "icmp" {
+		target = echoRequest
+	}
+	within := func(s seedbed.Span, v uint16) bool { return s.First <= v && v <= s.Last }
+	switch {
+	case r.Direction != e.direction || !within(r.Protocols(), number) || !within(r.Targets(), target):
+		return false
+	case r.Group != "":
+		return slices.Contains(e.groups, r.Group)
+	}
+	return !r.Prefix.IsValid() || e.other.IsValid() && r.Prefix.Contains(e.other)
+}

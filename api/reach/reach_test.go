@@ -1,0 +1,202 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"seedbed"
+)
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func group(t *testing.T, name string, rules ...string) seedbed.SecurityGroup {
+	t.Helper()
+	g := seedbed.SecurityGroup{Name: name}
+	for _, text := range rules {
+		r, err := seedbed.ParseSecurityRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Rules = append(g.Rules, r)
+	}
+	return g
+}
+
+// world has an instance in each kind of network, and others in two of them.
+func world(t *testing.T) (World, map[string]seedbed.Instance) {
+	t.Helper()
+	network := func(name, prefix string, kind seedbed.NetworkKind) seedbed.Network {
+		p := netip.MustParsePrefix(prefix)
+		return seedbed.Network{Name: name, Kind: kind, Prefix: p, Gateway: p.Addr().Next(), DHCP: true, DNS: []netip.Addr{seedbed.ResolverAddr}}
+	}
+	lan := network("lan", "10.3.0.0/24", seedbed.NetworkBridged)
+	lan.Uplink = "br0"
+	dark := network("dark", "10.4.0.0/24", seedbed.NetworkIsolated)
+	dark.DNS, dark.DHCP = nil, false
+	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br1"}
+	instances := map[string]seedbed.Instance{}
+	add := func(name, node, network, a string, groups ...string) {
+		nic := seedbed.NIC{Network: network, Groups: groups}
+		if a != "" {
+			nic.Addr = addr(a)
+		}
+		instances[name] = seedbed.Instance{Name: name, Node: node, State: seedbed.InstanceRunning, NICs: []seedbed.NIC{nic}}
+	}
+	add("web", "hv1", "nat", "10.1.0.2", "web")
+	add("db", "hv1", "nat", "10.1.0.3", "db")
+	add("far", "hv2", "nat", "10.1.0.4", "db")
+	add("routed", "hv1", "routed", "10.2.0.2")
+	add("app", "hv1", "lan", "10.3.0.2", "web")
+	add("store", "hv2", "lan", "10.3.0.3", "db")
+	add("dark", "hv1", "dark", "10.4.0.2")
+	add("wired", "hv1", "wire", "")
+	add("stopped", "hv1", "nat", "10.1.0.5")
+	stopped := instances["stopped"]
+	stopped.State = seedbed.InstanceStopped
+	instances["stopped"] = stopped
+	return World{
+		Networks: []seedbed.Network{network("nat", "10.1.0.0/24", seedbed.NetworkNAT), network("routed", "10.2.0.0/24", seedbed.NetworkRouted),
+			lan, dark, wire},
+		Groups: []seedbed.SecurityGroup{group(t, "web", "out tcp 443 to 192.0.2.0/24", "out tcp 5432 to group db", "out udp 53", "out icmp 8"),
+			group(t, "db", "in tcp 5432 from group web", "in icmp 8 from 10.1.0.2/32")},
+		Holder: func(_ context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
+			for _, i := range instances {
+				if i.NICs[0].Network == network && i.NICs[0].Addr == a {
+					return i, 0, true, nil
+				}
+			}
+			return seedbed.Instance{}, 0, false, nil
+		},
+	}, instances
+}
+
+// hops are the details of the hops behind the NIC, the stopped ones with an exclamation mark.
+func hops(tr seedbed.Trace) string {
+	var all []string
+	for _, h := range tr.Hops {
+		if strings.HasPrefix(h.At, "NIC ") {
+			all = nil
+			continue
+		}
+		text := h.At + ": " + h.Detail
+		if !h.Passes {
+			text = "! " + text
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	w, instances := world(t)
+	for _, tt := range []struct {
+		from, to, protocol string
+		port               uint16
+		reaches            bool
+		want               []string // parts of the hops, in their order
+	}{
+		{"web", "192.0.2.7", "tcp", 443, true, []string{"groups of web: web: out tcp 443 to 192.0.2.0/24", "an address of the node (NAT)"}},
+		{"web", "198.51.100.7", "tcp", 443, false, []string{"! security groups of web: no rule of web allows it: " +
+			"seedbed security-group allow web out tcp 443", "(NAT)"}},
+		{"web", "10.1.0.3", "tcp", 5432, true, []string{"web: out tcp 5432 to group db", "NIC 0 of db on node hv1",
+			"db: in tcp 5432 from group web"}},
+		{"web", "10.1.0.3", "icmp", 0, true, []string{"out icmp 8", "in icmp 8 from 10.1.0.2/32"}},
+		{"db", "10.1.0.2", "icmp", 0, false, []string{"! security groups of db: no rule of db", "! security groups of web: no rule of web"}},
+		{"web", "10.1.0.4", "tcp", 5432, false, []string{"! network nat: far is on node hv2, and a network of the kind nat " +
+			"ends at its node"}},
+		{"app", "10.3.0.3", "tcp", 5432, true, []string{"NIC 0 of store on node hv2"}},
+		{"app", "10.3.0.77", "udp", 53, true, []string{"a host on the wire may"}},
+		{"routed", "10.1.0.2", "tcp", 80, false, []string{"open allows everything",
+			"! node hv1: guests of two networks do not reach each other"}},
+		{"routed", "192.0.2.1", "tcp", 80, true, []string{"with its own address"}},
+		{"app", "192.0.2.1", "tcp", 443, true, []string{"by uplink br0 to its router 10.3.0.1"}},
+		{"wired", "192.0.2.1", "tcp", 80, true, []string{"the router that its DHCP server names"}},
+		{"dark", "192.0.2.1", "tcp", 80, false, []string{"! network dark: an isolated network reaches no other"}},
+		{"dark", "10.4.0.9", "tcp", 80, false, []string{"! network dark: no instance that you see has this address"}},
+		{"routed", "10.2.0.1", "icmp", 0, true, []string{"it answers as the gateway"}},
+		{"routed", "10.2.0.1", "tcp", 53, true, []string{"the resolver at the gateway"}},
+		{"routed", "10.2.0.1", "tcp", 22, false, []string{"! node hv1: the gateway is the node, which is closed"}},
+		{"app", "10.3.0.1", "icmp", 0, true, []string{"a host on the wire may"}},
+		{"web", "169.254.169.254", "tcp", 80, true, []string{"the metadata service answers"}},
+		{"web", "169.254.169.254", "tcp", 81, false, []string{"! node hv1: at this address, only port 80 answers"}},
+		{"web", "169.254.169.253", "udp", 53, true, []string{"the resolver answers"}},
+		{"dark", "169.254.169.253", "udp", 53, false, []string{"! node hv1: network dark offers nothing there"}},
+		{"web", "169.254.169.123", "udp", 123, false, []string{"! node hv1: network nat offers nothing there"}},
+		{"routed", "10.2.0.2", "tcp", 80, true, []string{"NIC 0 of routed"}},
+	} {
+		tr, err := w.Trace(t.Context(), Packet{From: instances[tt.from], To: addr(tt.to), Protocol: tt.protocol, Port: tt.port})
+		if err != nil {
+			t.Errorf("%s to %s: %v", tt.from, tt.to, err)
+			continue
+		}
+		got := hops(tr)
+		rest := got
+		for _, part := range tt.want {
+			_, after, ok := strings.Cut(rest, part)
+			if !ok {
+				t.Errorf("%s to %s:\n%s\nwant %q", tt.from, tt.to, got, part)
+			}
+			rest = after
+		}
+		if tr.Reaches != tt.reaches || tr.Reaches == strings.Contains(got, "! ") {
+			t.Errorf("%s to %s: reaches %t, want %t:\n%s", tt.from, tt.to, tr.Reaches, tt.reaches, got)
+		}
+	}
+	tr, err := w.Trace(t.Context(), Packet{From: instances["stopped"], To: addr("192.0.2.1"), Protocol: "icmp"})
+	if err != nil || tr.Reaches || tr.Hops[0].Detail != "it is stopped" {
+		t.Errorf("of a stopped instance: %+v, %v", tr, err)
+	}
+	off := instances["web"]
+	off.Metadata.Endpoint = seedbed.MetadataDisabled
+	if tr, err = w.Trace(t.Context(), Packet{From: off, To: MetadataAddr, Protocol: "tcp", Port: 80}); err != nil || tr.Reaches {
+		t.Errorf("to the metadata service that is off: %+v, %v", tr, err)
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	w, instances := world(t)
+	for name, want := range map[string]string{
+		"web":   "true true true",
+		"dark":  "false true",
+		"wired": "true true",
+	} {
+		all, err := w.Needs(t.Context(), instances[name], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, tr := range all {
+			got = append(got, map[bool]string{true: "true", false: "false"}[tr.Reaches])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %+v, want %s", name, all, want)
+		}
+	}
+}
+
+func TestBadPacket(t *testing.T) {
+	t.Parallel()
+	w, instances := world(t)
+	for want, p := range map[string]Packet{
+		"has no NIC 1":           {NIC: 1, To: addr("192.0.2.1"), Protocol: "icmp"},
+		"is not an IPv4 address": {To: addr("::1"), Protocol: "icmp"},
+		"expected tcp, udp":      {To: addr("192.0.2.1"), Protocol: "sctp"},
+		"port is missing":        {To: addr("192.0.2.1"), Protocol: "udp"},
+		"none for icmp":          {To: addr("192.0.2.1"), Protocol: "icmp", Port: 8},
+	} {
+		p.From = instances["web"]
+		if _, err := w.Trace(t.Context(), p); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	w.Networks = nil
+	p := Packet{From: instances["web"], To: addr("192.0.2.1"), Protocol: "icmp"}
+	if _, err := w.Trace(t.Context(), p); !errors.Is(err, seedbed.ErrConflict) {
+		t.Errorf("of a network that is gone: %v", err)
+	}
+}

@@ -78,8 +78,7 @@ func setPeer(ctx context.Context, tx *sqldb.Tx, node string, g seedbed.Guest) er
 	if old == (peer{node, string(raw)}) {
 		return nil
 	}
-	_, err = writePeer(ctx, tx, node, g.ID, string(raw))
-	return err
+	return writePeer(ctx, tx, node, g.ID, string(raw))
 }
 
 // changePeer is setPeer after a change of the guest's record on any node.
@@ -104,15 +103,15 @@ func setServed(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Instan
 	return setPeer(ctx, tx, node, g)
 }
 
-// writePeer stores a record, or a tombstone if record is empty, and returns its revision.
-func writePeer(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, record string) (revision int64, err error) {
+// writePeer stores a record, or a tombstone if record is empty.
+func writePeer(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, record string) error {
 	// The row is locked until the transaction ends, so that no revision becomes visible before a lower one.
-	revision, err = sqldb.One(ctx, tx, sqldb.Value[int64], nil, `INSERT INTO peer_head (id, revision, floor) VALUES (1, 1, 0)
+	revision, err := sqldb.One(ctx, tx, sqldb.Value[int64], nil, `INSERT INTO peer_head (id, revision, floor) VALUES (1, 1, 0)
 		ON CONFLICT (id) DO UPDATE SET revision = peer_head.revision + 1 RETURNING revision`)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return revision, sqldb.Exec(ctx, tx, `INSERT INTO peer (instance, node, revision, record) VALUES ($1, $2, $3, $4)
+	return sqldb.Exec(ctx, tx, `INSERT INTO peer (instance, node, revision, record) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (instance) DO UPDATE SET node = excluded.node, revision = excluded.revision, record = excluded.record`,
 		id, node, revision, sqldb.Null(record))
 }
@@ -123,7 +122,7 @@ func dropPeer(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.Instanc
 	if old.record == "" || old.node != node {
 		return nil
 	}
-	if _, err := writePeer(ctx, tx, node, id, ""); err != nil || keep == 0 {
+	if err := writePeer(ctx, tx, node, id, ""); err != nil || keep == 0 {
 		return err
 	}
 	floor, err := sqldb.One(ctx, tx, sqldb.Value[int64], nil,

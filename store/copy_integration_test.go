@@ -57,6 +57,8 @@ func everything(t *testing.T, db *DB) {
 		do(db.CreateProject(ctx, seedbed.Project{Name: name, Description: "ö"}))(t)
 	}
 	must(db.DeleteProject(ctx, "former"))
+	do(db.CreateNetwork(ctx, seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "lan0", MAC: seedbed.MAC{0x52, 0x54},
+		Uplink: "br0"}))(t)
 	for n := range 40 {
 		id := seedbed.NewInstanceID()
 		a := seedbed.Acceptance{
@@ -79,7 +81,8 @@ func everything(t *testing.T, db *DB) {
 			must(db.SetScriptDomain(ctx, j.Ref(), "<domain/>"))
 		}
 		i := do(db.Instance(ctx, id))(t)
-		do(db.Publish(ctx, j.Ref(), "node", seedbed.Guest{ID: id, Name: i.Name}, seedbed.Documents{UserData: i.UserData}))(t)
+		do(db.Publish(ctx, j.Ref(), "node", seedbed.Guest{ID: id, Name: i.Name, NICs: []seedbed.GuestNIC{{Network: "lan"}}},
+			seedbed.Documents{UserData: i.UserData}))(t)
 		must(db.AddGuestEvents(ctx, "node", "spool", []seedbed.GuestEvent{
 			{Seq: int64(n), Instance: id, Kind: seedbed.GuestLease, MAC: i.NICs[0].MAC, Addr: i.NICs[0].Addr,
 				At: time.Now(), Until: time.Now().Add(time.Hour)}}))

@@ -57,14 +57,14 @@ func isHost(q dns.Question, name string) bool {
 // the others' domains the longest. One that shares its domain with others leaves to the next what it does not know.
 func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 	name := dns.CanonicalName(req.Question[0].Name)
-	of := slices.DeleteFunc(slices.Clone(zones), func(z Zone) bool { return !dns.IsSubDomain(dns.CanonicalName(z.Domain), name) })
-	if len(of) > 0 && of[0].Domain != zones[0].Domain {
-		slices.SortStableFunc(of, func(a, b Zone) int { return len(b.Domain) - len(a.Domain) })
+	if reply := zones[0].fromName(req, name); reply != nil {
+		return reply
 	}
-	for _, z := range of {
-		domain := dns.CanonicalName(z.Domain)
-		if reply := z.fromDomain(req, strings.TrimSuffix(strings.TrimSuffix(name, domain), "."), domain); reply != nil {
-			return reply
+	if others := zones[1:]; len(others) > 0 {
+		for _, z := range slices.SortedStableFunc(slices.Values(others), func(a, b Zone) int { return len(b.Domain) - len(a.Domain) }) {
+			if reply := z.fromName(req, name); reply != nil {
+				return reply
+			}
 		}
 	}
 	if reply := fromHostname(req, name, zones); reply != nil {
@@ -81,6 +81,15 @@ func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 		return fromHosts(req, strings.TrimSuffix(name, "."), zones)
 	}
 	return nil
+}
+
+// fromName is fromDomain for a whole name. It returns nil also for one of another domain.
+func (z Zone) fromName(req *dns.Msg, name string) *dns.Msg {
+	domain := dns.CanonicalName(z.Domain)
+	if !dns.IsSubDomain(domain, name) {
+		return nil
+	}
+	return z.fromDomain(req, strings.TrimSuffix(strings.TrimSuffix(name, domain), "."), domain)
 }
 
 // fromDomain answers for a name below the network's domain, or for the domain if it is empty. It returns nil for what others

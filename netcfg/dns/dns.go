@@ -25,8 +25,8 @@ type Names interface {
 	Addrs(name string) ([]netip.Addr, bool)
 	// Name returns the name of the guest that has an address, without the domain. It must be quick.
 	Name(addr netip.Addr) (string, bool)
-	// Host returns the addresses of the guest of a project, whosever the network is. It returns false if there is none. It must
-	// be quick.
+	// Host returns the addresses of a guest of a project, also if the network is another project's. It returns false if there
+	// is no such guest. It must be quick.
 	Host(name, project string) ([]netip.Addr, bool)
 }
 
@@ -38,8 +38,8 @@ type Zone struct {
 	Prefix  netip.Prefix
 	Gateway netip.Addr
 	Names   Names
-	// SharedPrefix and SharedDomain are whether there are other hosts in the prefix and the domain, whose names somebody else
-	// knows. Only what is known of guests is answered then.
+	// SharedPrefix and SharedDomain report whether the prefix and the domain also have other hosts, whose names other
+	// resolvers know. The server then answers only about guests.
 	SharedPrefix, SharedDomain bool
 }
 

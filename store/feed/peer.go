@@ -13,7 +13,7 @@ import (
 )
 
 // A peer has one row, whichever nodes serve it: that of the node that served it last. Its revisions are those of
-// all peers, so that each node reads what changed since, whoever made the change. Peers are written last in a
+// all peers, so that a node asks for what changed since the last one that it has. Peers are written last in a
 // transaction, after the rows of nodes and blobs.
 
 // Peers returns the peers of node that changed after revision since, in the order of revisions. It returns a snapshot

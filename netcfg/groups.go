@@ -121,16 +121,13 @@ func newPeers(peers iter.Seq[Peer], networks []seedbed.Network, groups *groups) 
 	if peers == nil {
 		return nil
 	}
-	bridged := map[string]string{}
+	bridged := map[string]bool{}
 	for _, n := range networks {
-		if n.Kind == seedbed.NetworkBridged {
-			bridged[n.Bridge] = n.Bridge
-		}
+		bridged[n.Bridge] = n.Kind == seedbed.NetworkBridged
 	}
 	for p := range peers {
-		bridge, ok := bridged[p.Bridge]
-		if ok && unicast(p.MAC) && len(p.Groups) > 0 && len(p.Groups) <= seedbed.MaxSecurityGroups {
-			out = append(out, peer{p.MAC, groups.class(p.Groups), bridge})
+		if bridged[p.Bridge] && unicast(p.MAC) && len(p.Groups) > 0 && len(p.Groups) <= seedbed.MaxSecurityGroups {
+			out = append(out, peer{p.MAC, groups.class(p.Groups), p.Bridge})
 		}
 	}
 	return sortedPeers(out)

@@ -157,6 +157,8 @@ func ValidInterface(s string) bool {
 }
 
 var (
+	// MetadataAddr is where guests find their metadata over IPv4. Every managed bridge has it.
+	MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
 	// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
 	ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
 	// TimeAddr is the address at which guests reach their node's own time server, on networks that have it among their NTP.

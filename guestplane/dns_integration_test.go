@@ -13,7 +13,6 @@ import (
 	"github.com/miekg/dns"
 
 	"seedbed"
-	"seedbed/netcfg"
 	"seedbed/netcfg/netnstest"
 
 	resolver "seedbed/netcfg/dns"
@@ -208,7 +207,7 @@ func TestDNS(t *testing.T) {
 	if got := web1.asks(t, "udp4", "10.77.0.1", "guest-5.lab.example.", dns.TypeA); got != "no answer" {
 		t.Errorf("the gateway still answers: %s", got)
 	}
-	if addr := netcfg.MetadataAddr.String() + ":80"; web1.get(t, addr).status != 200 {
+	if addr := seedbed.MetadataAddr.String() + ":80"; web1.get(t, addr).status != 200 {
 		t.Error("metadata went as well")
 	}
 }

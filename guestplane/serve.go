@@ -109,7 +109,7 @@ func resolverAddrs(n seedbed.Network) []netip.AddrPort {
 // zone is the index, because package net caches the names of interfaces for a minute.
 func (p *Plane) addrs(index int) []netip.AddrPort {
 	return []netip.AddrPort{
-		netip.AddrPortFrom(netcfg.MetadataAddr, p.port),
+		netip.AddrPortFrom(seedbed.MetadataAddr, p.port),
 		netip.AddrPortFrom(netcfg.MetadataAddr6, p.port),
 		netip.AddrPortFrom(netcfg.MetadataAddr6LinkLocal.WithZone(strconv.Itoa(index)), p.port),
 	}
@@ -179,7 +179,7 @@ func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 			}
 			var server netip.Addr
 			if network.Kind == seedbed.NetworkBridged { // its gateway is another host
-				server = netcfg.MetadataAddr
+				server = seedbed.MetadataAddr
 			}
 			options := network.NetworkOptions
 			options.Domain = network.GuestDomain()

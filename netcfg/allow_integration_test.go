@@ -85,13 +85,13 @@ func TestAllowance(t *testing.T) {
 	frames := []frame{
 		{"UDP from another's address", "addresses", ipEther(ip4(ip2, everybody, 17, 0, udp(1000, 2000, []byte("hello"))))},
 		{"UDP with another's MAC", never, ether(broadcast, mac2, unix.ETH_P_IP, ip4(ip1, everybody, 17, 0, udp(1000, 2000, []byte("hello"))))},
-		{"UDP from the metadata address", "claim", ipEther(ip4(MetadataAddr, everybody, 17, 0, udp(1000, 2000, []byte("hello"))))},
+		{"UDP from the metadata address", "claim", ipEther(ip4(seedbed.MetadataAddr, everybody, 17, 0, udp(1000, 2000, []byte("hello"))))},
 		{"ARP for another's address", "addresses", arpEther(arp(2, mac1, ip2, ip1))},
 		{"ARP for the gateway's address", "addresses", arpEther(arp(1, mac1, gw, gw))},
 		{"ARP with another's MAC inside", never, arpEther(arp(2, mac2, ip1, ip2))},
-		{"ARP claim of the metadata address", "claim", arpEther(arp(2, mac1, MetadataAddr, ip2))},
-		{"gratuitous ARP claim of the metadata address", "claim", arpEther(arp(1, mac1, MetadataAddr, MetadataAddr))},
-		{"ARP question for the metadata address", always, arpEther(arp(1, mac1, ip1, MetadataAddr))},
+		{"ARP claim of the metadata address", "claim", arpEther(arp(2, mac1, seedbed.MetadataAddr, ip2))},
+		{"gratuitous ARP claim of the metadata address", "claim", arpEther(arp(1, mac1, seedbed.MetadataAddr, seedbed.MetadataAddr))},
+		{"ARP question for the metadata address", always, arpEther(arp(1, mac1, ip1, seedbed.MetadataAddr))},
 		{"DHCP server", "dhcp", ipEther(ip4(ip1, everybody, 17, 0, udp(67, 68, make([]byte, 300))))},
 		{"DHCP server from another port", "dhcp", ipEther(ip4(ip1, everybody, 17, 0, udp(6767, 68, make([]byte, 300))))},
 		{"DHCP request for another", "dhcp", ipEther(ip4(ip1, everybody, 17, 0, udp(68, 67, dhcpRequest(mac2))))},
@@ -265,7 +265,7 @@ func until(t *testing.T, what string, ok func() bool) {
 // forbidden are frames that no allowance of this test permits; permitted is one that all do.
 func forbidden() [][]byte {
 	return [][]byte{
-		ether(broadcast, mac1, unix.ETH_P_ARP, arp(2, mac1, MetadataAddr, ip2)),
+		ether(broadcast, mac1, unix.ETH_P_ARP, arp(2, mac1, seedbed.MetadataAddr, ip2)),
 		ether(broadcast, mac2, unix.ETH_P_IP, ip4(ip2, everybody, 17, 0, udp(7, 7, []byte("forged")))),
 		ether(broadcast, mac1, unix.ETH_P_IPV6, ip6From(linkLocalOf(mac1), netip.MustParseAddr("ff02::1"), 58, nd(136,
 			MetadataAddr6, ndOption(2, mac1)))),

@@ -71,7 +71,7 @@ func permittedFrames() []hostileFrame {
 		{"UDP to all", toAll(unix.ETH_P_IP, fineUDP), all},
 		{"UDP to the node", toNode(unix.ETH_P_IP, ip4(ip1, gw, unix.IPPROTO_UDP, 0, udp(1000, 2000, []byte("hello")))), bridged},
 		{"ARP question for the gateway", toAll(unix.ETH_P_ARP, fineARP), all | node | answered},
-		{"ARP question for the metadata address", toAll(unix.ETH_P_ARP, arp(1, mac1, ip1, MetadataAddr)), all | node | answered},
+		{"ARP question for the metadata address", toAll(unix.ETH_P_ARP, arp(1, mac1, ip1, seedbed.MetadataAddr)), all | node | answered},
 		{"ARP question for another address of the node", toAll(unix.ETH_P_ARP, arp(1, mac1, ip1, netip.MustParseAddr("192.0.2.1"))), all | node},
 		{"ARP question for a neighbour", toAll(unix.ETH_P_ARP, arp(1, mac1, ip1, ip2)), all | node},
 		{"DHCP request", toAll(unix.ETH_P_IP, ip4(zeroAddr, everybody, unix.IPPROTO_UDP, 0, dhcpClient)), all | node},

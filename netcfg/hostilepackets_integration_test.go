@@ -36,10 +36,10 @@ func ip4Frames() []hostileFrame {
 	for _, n := range []int{0, 1, 4, 9, 12, 15, 16, 19} {
 		out = append(out, hostileFrame{fmt.Sprintf("%d bytes of a header", n), toAll(unix.ETH_P_IP, fineUDP[:n]), nobody})
 	}
-	for name, source := range map[string]netip.Addr{"the neighbour": ip2, "the gateway": gw, "the metadata address": MetadataAddr,
+	for name, source := range map[string]netip.Addr{"the neighbour": ip2, "the gateway": gw, "the metadata address": seedbed.MetadataAddr,
 		"nowhere": zeroAddr, "all": everybody, "a group": netip.MustParseAddr("224.0.0.1"), "the loopback": netip.MustParseAddr("127.0.0.1"),
 		"the node's uplink": netip.MustParseAddr("192.0.2.1"), "outside": netip.MustParseAddr("203.0.113.9")} {
-		for _, to := range []netip.Addr{everybody, gw, MetadataAddr} {
+		for _, to := range []netip.Addr{everybody, gw, seedbed.MetadataAddr} {
 			b := ip4(source, to, unix.IPPROTO_UDP, 0, udp(1000, 2000, []byte("hello")))
 			out = append(out, hostileFrame{fmt.Sprintf("from %s to %s", name, to), toAll(unix.ETH_P_IP, b), nobody})
 		}
@@ -91,10 +91,10 @@ func fragmentFrames() []hostileFrame {
 		{"DHCP server, first", fragment(ip1, everybody, more, dhcpServer[:200]), nobody},
 		{"DHCP request, without the client", fragment(ip1, everybody, more, dhcpClient[:32]), nobody},
 		{"DHCP request of another, first", fragment(ip1, everybody, more, dhcpStranger[:200]), nobody},
-		{"first, to metadata", fragment(ip1, MetadataAddr, more, tcp), nobody},
-		{"later, to metadata", fragment(ip1, MetadataAddr, 3, tcp), nobody},
-		{"first of TCP, to metadata", toNode(unix.ETH_P_IP, ip4(ip1, MetadataAddr, unix.IPPROTO_TCP, more, tcp)), nobody},
-		{"later of TCP, to metadata", toNode(unix.ETH_P_IP, ip4(ip1, MetadataAddr, unix.IPPROTO_TCP, 1, tcp)), nobody},
+		{"first, to metadata", fragment(ip1, seedbed.MetadataAddr, more, tcp), nobody},
+		{"later, to metadata", fragment(ip1, seedbed.MetadataAddr, 3, tcp), nobody},
+		{"first of TCP, to metadata", toNode(unix.ETH_P_IP, ip4(ip1, seedbed.MetadataAddr, unix.IPPROTO_TCP, more, tcp)), nobody},
+		{"later of TCP, to metadata", toNode(unix.ETH_P_IP, ip4(ip1, seedbed.MetadataAddr, unix.IPPROTO_TCP, 1, tcp)), nobody},
 		{"first, to the node", toNode(unix.ETH_P_IP, ip4(ip1, gw, unix.IPPROTO_ICMP, more, []byte{8, 0, 0, 0, 0, 9, 0, 0})), bridged},
 	}
 }
@@ -117,8 +117,8 @@ func arpFrames() []hostileFrame {
 		{"with more behind it", toAll(unix.ETH_P_ARP, append(slices.Clone(fineARP), make([]byte, 1000)...)), all | node | answered},
 		{"from the neighbour's address", toAll(unix.ETH_P_ARP, arp(1, mac1, ip2, gw)), nobody},
 		{"from the gateway", toAll(unix.ETH_P_ARP, arp(2, mac1, gw, ip2)), nobody},
-		{"from the metadata address", toAll(unix.ETH_P_ARP, arp(2, mac1, MetadataAddr, ip2)), nobody},
-		{"probe of the metadata address", toAll(unix.ETH_P_ARP, arp(1, mac1, zeroAddr, MetadataAddr)), nobody},
+		{"from the metadata address", toAll(unix.ETH_P_ARP, arp(2, mac1, seedbed.MetadataAddr, ip2)), nobody},
+		{"probe of the metadata address", toAll(unix.ETH_P_ARP, arp(1, mac1, zeroAddr, seedbed.MetadataAddr)), nobody},
 		{"probe of the neighbour's address", toAll(unix.ETH_P_ARP, arp(1, mac1, zeroAddr, ip2)), nobody},
 		{"probe of its own address", toAll(unix.ETH_P_ARP, arp(1, mac1, zeroAddr, ip1)), all | node},
 		{"from all", toAll(unix.ETH_P_ARP, arp(1, mac1, everybody, gw)), nobody},

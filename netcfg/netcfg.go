@@ -21,9 +21,6 @@ import (
 	"seedbed"
 )
 
-// MetadataAddr is where guests find their metadata over IPv4. Every managed bridge has it as a /32.
-var MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
-
 // State is the desired state of a node's network.
 type State struct {
 	// Networks are the managed bridges. Prefixes may overlap or be equal if at most one of these

@@ -121,10 +121,10 @@ func TestListenerBlocks(t *testing.T) {
 		{"all IPv4", listener{family: unix.AF_INET, addr: v4}, true},
 		{"dual stack", listener{family: unix.AF_INET6, addr: v6}, true},
 		{"IPv6 alone", listener{family: unix.AF_INET6, addr: v6, v6only: true}, false},
-		{"the address", listener{family: unix.AF_INET, addr: MetadataAddr}, true},
+		{"the address", listener{family: unix.AF_INET, addr: seedbed.MetadataAddr}, true},
 		{"another address", listener{family: unix.AF_INET, addr: netip.MustParseAddr("127.0.0.1")}, false},
 	} {
-		if got := tt.l.blocks(MetadataAddr); got != tt.want {
+		if got := tt.l.blocks(seedbed.MetadataAddr); got != tt.want {
 			t.Errorf("%s: blocks = %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
+	"seedbed"
 	"seedbed/netcfg/netnstest"
 )
 
@@ -103,7 +104,7 @@ func TestRateOfConnections(t *testing.T) {
 		b := make([]byte, 20)
 		binary.BigEndian.PutUint16(b, uint16(10_000+n%50_000))
 		b[3], b[12], b[13], b[14] = 80, 5<<4, 2, 16
-		return ether(network0().MAC, mac1, unix.ETH_P_IP, ip4(ip1, MetadataAddr, unix.IPPROTO_TCP, 0, b))
+		return ether(network0().MAC, mac1, unix.ETH_P_IP, ip4(ip1, seedbed.MetadataAddr, unix.IPPROTO_TCP, 0, b))
 	}
 	call6 := func(n int) []byte { return syn(linkLocalOf(mac1), mac1, uint16(10_000+n%50_000)) }
 	for name, tt := range map[string]struct {

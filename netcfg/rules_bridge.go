@@ -155,8 +155,8 @@ func wireRules() []rule {
 	rules := []rule{
 		{"a MAC of a member of security groups", cat(exprs{load(expr.PayloadBaseLLHeader, 1, 6, 6),
 			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}}, notPair(etherSaddr(), "peers"), drop())},
-		{"ARP claim of the metadata address", cat(ethertype(unix.ETH_P_ARP), network(14, MetadataAddr.AsSlice()...), drop())},
-		{"from the metadata address", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), drop())},
+		{"ARP claim of the metadata address", cat(ethertype(unix.ETH_P_ARP), network(14, seedbed.MetadataAddr.AsSlice()...), drop())},
+		{"from the metadata address", cat(ethertype(unix.ETH_P_IP), ipSaddr(seedbed.MetadataAddr), drop())},
 		{"ARP claim of a service of the node", cat(ethertype(unix.ETH_P_ARP), pair(arpSpa(), "uplink-services"), drop())},
 		{"from a service of the node", cat(ethertype(unix.ETH_P_IP), pair(ipSource(), "uplink-services"), drop())},
 	}
@@ -194,8 +194,8 @@ func ip4Rules() []rule {
 		{"DHCP for itself", cat(dport(udp, 67), pair(dhcpChaddr(), "macs"), pair(ipSource(), "addrs"), accept())},
 		{"DHCP for itself, any address", cat(dport(udp, 67), may(mayAddress), pair(dhcpChaddr(), "macs"), accept())},
 		{"DHCP for another", cat(dport(udp, 67), mayNot(mayDHCP), drop())},
-		{"the metadata address as its own", cat(ipSaddr(MetadataAddr), may(mayClaim), accept())},
-		{"from the metadata address", cat(ipSaddr(MetadataAddr), drop())},
+		{"the metadata address as its own", cat(ipSaddr(seedbed.MetadataAddr), may(mayClaim), accept())},
+		{"from the metadata address", cat(ipSaddr(seedbed.MetadataAddr), drop())},
 	}
 	rules = append(rules, ofServices(func(s service) []rule {
 		return []rule{{"from " + s.name, cat(ipSaddr(s.addr), may(s.ports), drop())}}
@@ -204,9 +204,9 @@ func ip4Rules() []rule {
 		{"another's address", cat(notPair(ipSource(), "addrs"), mayNot(mayAddress), drop())},
 		{"ICMP redirects", cat(icmp(5), mayNot(mayAdvertise), drop())},
 		{"IGMP queries", cat(l4proto(unix.IPPROTO_IGMP), transport(0, igmpQuery), mayNot(mayAdvertise), drop())},
-		{"fragments to the metadata address", cat(ipDaddr(MetadataAddr), ipFragment(), drop())},
-		{"too many connections to metadata", cat(ipDaddr(MetadataAddr), dport(tcp, 80), tooManyCalls(), drop())},
-		{"metadata: mark, and off the wire", cat(ipDaddr(MetadataAddr), dport(tcp, 80), markAndTake())},
+		{"fragments to the metadata address", cat(ipDaddr(seedbed.MetadataAddr), ipFragment(), drop())},
+		{"too many connections to metadata", cat(ipDaddr(seedbed.MetadataAddr), dport(tcp, 80), tooManyCalls(), drop())},
+		{"metadata: mark, and off the wire", cat(ipDaddr(seedbed.MetadataAddr), dport(tcp, 80), markAndTake())},
 	}...)
 	return append(rules, ofServices(func(s service) []rule {
 		to := cat(ipDaddr(s.addr), may(s.ports))
@@ -244,7 +244,8 @@ func markAndTake() exprs {
 // metadata address or a neighbour's. A probe (RFC 5227) has no sender address; it too may only ask
 // for the guest's own.
 func arpRules() []rule {
-	claim, probe := network(14, MetadataAddr.AsSlice()...), cat(network(14, 0, 0, 0, 0), network(24, MetadataAddr.AsSlice()...))
+	a := seedbed.MetadataAddr.AsSlice()
+	claim, probe := network(14, a...), cat(network(14, 0, 0, 0, 0), network(24, a...))
 	rules := []rule{
 		{"ARP of another kind than IPv4 on Ethernet", cat(not(network(0, 0, 1, 8, 0, 6, 4)), drop())},
 		{"ARP with another's MAC", cat(notPair(arpSha(), "macs"), drop())},
@@ -264,9 +265,9 @@ func arpRules() []rule {
 		}
 	})...)
 	return append(rules, []rule{
-		{"ARP for the metadata address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),
+		{"ARP for the metadata address: mark, and off the wire", cat(may(onWire), network(24, a...),
 			pair(arpSpa(), "addrs"), markAndTake(), accept())},
-		{"ARP for the metadata address, from any address: mark, and off the wire", cat(may(onWire), network(24, MetadataAddr.AsSlice()...),
+		{"ARP for the metadata address, from any address: mark, and off the wire", cat(may(onWire), network(24, a...),
 			may(mayAddress), markAndTake(), accept())},
 		{"ARP from its own address", cat(pair(arpSpa(), "addrs"), accept())},
 		{"ARP probe of its own address", cat(network(14, 0, 0, 0, 0), pair(arpTpa(), "addrs"), accept())},
@@ -300,7 +301,7 @@ func answerRules() []rule {
 		&expr.Lookup{SourceRegister: 1, SetName: "answers", Invert: true}}
 	rules := []rule{
 		{"of the node, to a bridged network", cat(in(expr.MetaKeyOIFNAME, "uplinks"), drop())},
-		{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(MetadataAddr), sport(unix.IPPROTO_TCP, 80), marked,
+		{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(seedbed.MetadataAddr), sport(unix.IPPROTO_TCP, 80), marked,
 			elsewhere, drop())},
 	}
 	for _, a := range metadata6() {

@@ -195,7 +195,7 @@ func serviceRules(w way, f family) []rule {
 	}
 	if f.name == "4" {
 		rules = append(rules,
-			rule{"metadata", cat(network(w.remote4, MetadataAddr.AsSlice()...), taken, accept())},
+			rule{"metadata", cat(network(w.remote4, seedbed.MetadataAddr.AsSlice()...), taken, accept())},
 			rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
 		return append(rules, ofServices(func(s service) []rule {
 			return []rule{{s.name, cat(network(w.remote4, s.addr.AsSlice()...), in(w.name, s.ports), taken, accept())}}

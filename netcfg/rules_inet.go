@@ -8,6 +8,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"seedbed"
 )
 
 var zeroAddr = netip.IPv4Unspecified()
@@ -78,7 +80,7 @@ func inputRules(p *plan) []rule {
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
 		rule{"ping", cat(icmp(8), accept())},
 		rule{"DHCP", cat(dport(udp, 67), accept())},
-		rule{"metadata, from the link", cat(ipv4(), ipDaddr(MetadataAddr), dport(tcp, p.metadataPort), marked,
+		rule{"metadata, from the link", cat(ipv4(), ipDaddr(seedbed.MetadataAddr), dport(tcp, p.metadataPort), marked,
 			pair(ipSource(), "prefixes"), accept())},
 		rule{"DNS", cat(ipv4(), dport(udp, 53), pair(ipTarget(), "dns"), accept())},
 		rule{"DNS over TCP", cat(ipv4(), dport(tcp, 53), pair(ipTarget(), "dns"), accept())},
@@ -124,8 +126,8 @@ func dnatRules(p *plan) []rule {
 		}
 	}
 	bridges := in(expr.MetaKeyIIFNAME, "bridges")
-	rules := []rule{{"metadata on another port", cat(bridges, ipv4(), ipDaddr(MetadataAddr), dport(unix.IPPROTO_TCP, 80),
-		to(MetadataAddr, unix.NFPROTO_IPV4))}}
+	rules := []rule{{"metadata on another port", cat(bridges, ipv4(), ipDaddr(seedbed.MetadataAddr), dport(unix.IPPROTO_TCP, 80),
+		to(seedbed.MetadataAddr, unix.NFPROTO_IPV4))}}
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata at " + a.String() + " on another port",
 			cat(bridges, ipv6(), ip6Daddr(a), dport(unix.IPPROTO_TCP, 80), to(a, unix.NFPROTO_IPV6))})

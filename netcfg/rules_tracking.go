@@ -8,6 +8,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"seedbed"
 )
 
 // beforeDefrag is NF_IP_PRI_RAW_BEFORE_DEFRAG of linux/netfilter_ipv4.h. Fragments are put together
@@ -53,7 +55,7 @@ func untracked(key expr.MetaKey) []rule {
 	if key == expr.MetaKeyOIFNAME {
 		v4, v6, port = ipSaddr, ip6Saddr, sport
 	}
-	rules := []rule{match(v4, port, ipv4(), MetadataAddr)}
+	rules := []rule{match(v4, port, ipv4(), seedbed.MetadataAddr)}
 	for _, a := range metadata6() {
 		rules = append(rules, match(v6, port, ipv6(), a))
 	}

@@ -13,9 +13,6 @@ import (
 	"seedbed"
 )
 
-// MetadataAddr is where guests find their metadata.
-var MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
-
 // World is what a trace is made from.
 type World struct {
 	Networks []seedbed.Network
@@ -68,7 +65,7 @@ func (w World) Needs(ctx context.Context, i seedbed.Instance, nic int) ([]seedbe
 		t.pass("node "+i.Node, "its DHCP server answers, whatever the security groups are")
 	}
 	all := []seedbed.Trace{t.Trace}
-	packets := []Packet{{From: i, NIC: nic, To: MetadataAddr, Protocol: "tcp", Port: 80}}
+	packets := []Packet{{From: i, NIC: nic, To: seedbed.MetadataAddr, Protocol: "tcp", Port: 80}}
 	if len(n.DNS) > 0 {
 		packets = append(packets, Packet{From: i, NIC: nic, To: n.DNS[0], Protocol: "udp", Port: 53})
 	}
@@ -145,17 +142,17 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 	dns := is("udp", 53) || is("tcp", 53)
 	answers := func(what string) { t.pass(node, "%s answers, whatever the security groups are", what) }
 	switch {
-	case p.To == MetadataAddr && is("tcp", 80) && p.From.Metadata.Endpoint == seedbed.MetadataDisabled:
+	case p.To == seedbed.MetadataAddr && is("tcp", 80) && p.From.Metadata.Endpoint == seedbed.MetadataDisabled:
 		t.stop(node, "the metadata service is disabled for %s (seedbed vm metadata-options %[1]s --endpoint enabled)", p.From.Name)
-	case p.To == MetadataAddr && is("tcp", 80):
+	case p.To == seedbed.MetadataAddr && is("tcp", 80):
 		answers("the metadata service")
 	case p.To == seedbed.ResolverAddr && n.Resolves() && dns:
 		answers("the resolver")
 	case p.To == seedbed.TimeAddr && n.KeepsTime() && is("udp", 123):
 		answers("the time server of the node")
-	case p.To == MetadataAddr || p.To == seedbed.ResolverAddr && n.Resolves() || p.To == seedbed.TimeAddr && n.KeepsTime():
+	case p.To == seedbed.MetadataAddr || p.To == seedbed.ResolverAddr && n.Resolves() || p.To == seedbed.TimeAddr && n.KeepsTime():
 		t.stop(node, "at this address, only port %d answers",
-			map[netip.Addr]int{MetadataAddr: 80, seedbed.ResolverAddr: 53, seedbed.TimeAddr: 123}[p.To])
+			map[netip.Addr]int{seedbed.MetadataAddr: 80, seedbed.ResolverAddr: 53, seedbed.TimeAddr: 123}[p.To])
 	case p.To.IsLinkLocalUnicast():
 		t.stop(node, "network %s offers nothing there; --dns %s and --ntp %s of seedbed network set do", n.Name,
 			seedbed.ResolverAddr, seedbed.TimeAddr)
@@ -167,8 +164,9 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 
 // within adds the hops to another address of the network.
 func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network) error {
+	out := end{seedbed.DirectionOut, p, p.To, nil}
 	if p.To == n.Gateway && n.Kind != seedbed.NetworkBridged {
-		t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
+		t.groups(w, p.From, p.NIC, out)
 		switch {
 		case p.Protocol == "icmp":
 			t.pass("node "+p.From.Node, "it answers as the gateway")
@@ -180,20 +178,20 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 		return nil
 	}
 	to, nic, ok, err := w.Holder(ctx, n.Name, p.To)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if ok {
+		out.groups = to.NICs[nic].Groups
+	}
+	t.groups(w, p.From, p.NIC, out)
+	switch {
 	case !ok && n.Kind == seedbed.NetworkBridged:
-		t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
 		t.pass("network "+n.Name, "no instance that you see has this address; a host on the wire may")
 		return nil
 	case !ok:
-		t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
 		t.stop("network "+n.Name, "no instance that you see has this address")
 		return nil
-	}
-	t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, to.NICs[nic].Groups})
-	switch {
 	case to.Node != p.From.Node && n.Kind != seedbed.NetworkBridged:
 		t.stop("network "+n.Name, "%s is on node %s, and a network of the kind %s ends at its node: only a bridged one reaches others",
 			to.Name, to.Node, n.Kind)
@@ -264,18 +262,16 @@ func (t *trace) groups(w World, i seedbed.Instance, nic int, e end) {
 			}
 		}
 	}
-	rule := fmt.Sprintf("%s %s", e.direction, e.Protocol)
-	switch {
-	case e.Port != 0:
-		rule += fmt.Sprintf(" %d", e.Port)
-	default:
-		rule += " 8"
+	target := int(e.Port)
+	if e.Protocol == "icmp" {
+		target = echoRequest >> 8
 	}
 	short := make([]string, len(names))
 	for j, name := range names {
 		short[j] = seedbed.ShortName(name)
 	}
-	t.stop(at, "no rule of %s allows it: seedbed security-group allow %s %s", strings.Join(short, ", "), short[0], rule)
+	t.stop(at, "no rule of %s allows it: seedbed security-group allow %s %s %s %d", strings.Join(short, ", "), short[0],
+		e.direction, e.Protocol, target)
 }
 
 // echoRequest is the type of ICMP, with code 0, as rules compare it.

@@ -152,7 +152,7 @@ func TestTrace(t *testing.T) {
 	}
 	off := instances["web"]
 	off.Metadata.Endpoint = seedbed.MetadataDisabled
-	if tr, err = w.Trace(t.Context(), Packet{From: off, To: MetadataAddr, Protocol: "tcp", Port: 80}); err != nil || tr.Reaches {
+	if tr, err = w.Trace(t.Context(), Packet{From: off, To: seedbed.MetadataAddr, Protocol: "tcp", Port: 80}); err != nil || tr.Reaches {
 		t.Errorf("to the metadata service that is off: %+v, %v", tr, err)
 	}
 }

@@ -261,7 +261,7 @@ func TestForeignRouter(t *testing.T) {
 		"without a router": {netip.Addr{}, nil, []byte{32, 169, 254, 169, 254, 0, 0, 0, 0}},
 	} {
 		o := testOffer()
-		o.Server, o.Gateway = MetadataAddr, tt.gateway
+		o.Server, o.Gateway = seedbed.MetadataAddr, tt.gateway
 		s := testServer()
 		s.Lookup = func(seedbed.MAC) (Offer, bool) { return o, true }
 		a, err := s.answer(request(t, dhcpv4.MessageTypeDiscover).ToBytes(), 1500, always)
@@ -275,10 +275,10 @@ func TestForeignRouter(t *testing.T) {
 				t.Errorf("%s: option %d is %v, want %v", name, code, got[code], value)
 			}
 		}
-		if a.server != MetadataAddr {
+		if a.server != seedbed.MetadataAddr {
 			t.Errorf("%s: sent from %s", name, a.server)
 		}
-		renewal := request(t, dhcpv4.MessageTypeRequest, option(dhcpv4.OptServerIdentifier(MetadataAddr.AsSlice())),
+		renewal := request(t, dhcpv4.MessageTypeRequest, option(dhcpv4.OptServerIdentifier(seedbed.MetadataAddr.AsSlice())),
 			option(dhcpv4.OptRequestedIPAddress(addr1.AsSlice())))
 		if a, err := s.answer(renewal.ToBytes(), 1500, always); err != nil || a.lease == 0 {
 			t.Errorf("%s: the request is answered with %+v, %v", name, a, err)

@@ -16,9 +16,6 @@ import (
 	"seedbed"
 )
 
-// MetadataAddr is the address that every client gets a route to.
-var MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
-
 // Offer is the configuration of one client.
 type Offer struct {
 	Addr netip.Addr

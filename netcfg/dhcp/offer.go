@@ -156,7 +156,7 @@ func (o Offer) routes() []*dhcpv4.Route {
 	if !next.IsValid() {
 		next = netip.IPv4Unspecified()
 	}
-	all := []*dhcpv4.Route{via(netip.PrefixFrom(MetadataAddr, 32), next)}
+	all := []*dhcpv4.Route{via(netip.PrefixFrom(seedbed.MetadataAddr, 32), next)}
 	if slices.Contains(o.DNS, seedbed.ResolverAddr) {
 		all = append(all, via(netip.PrefixFrom(seedbed.ResolverAddr, 32), next))
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // AddrRange is a range of IPv4 addresses, both ends included. Its text form is "10.9.0.10-10.9.0.99", or
@@ -131,6 +132,23 @@ func (n Network) checkReservations(bad complaint) error {
 		macs[r.MAC], addrs[r.Addr] = true, true
 	}
 	return nil
+}
+
+// NetworkRoute is a route of guests: to a prefix, by a router in their network.
+type NetworkRoute struct {
+	Prefix netip.Prefix `json:"prefix"`
+	Via    netip.Addr   `json:"via"`
+}
+
+// NetworkLease is an address of a network that an instance has, from the acceptance of its create job on.
+type NetworkLease struct {
+	Addr netip.Addr `json:"addr"`
+	MAC  MAC        `json:"mac"`
+	// Instance is the full name of the instance, and NIC the index of its NIC.
+	Instance string `json:"instance"`
+	NIC      int    `json:"nic"`
+	// Until is the end of its DHCP lease as last reported; zero if the guest has not asked for one.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // LastAddr returns the last address of a prefix.

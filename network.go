@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 )
 
 // NetworkKind says what a network's guests reach, and from where they are reached.
@@ -101,23 +100,6 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 		o.MTU == other.MTU && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
 		o.BootServer == other.BootServer && o.BootFile == other.BootFile
-}
-
-// NetworkRoute is a route of guests: to a prefix, by a router in their network.
-type NetworkRoute struct {
-	Prefix netip.Prefix `json:"prefix"`
-	Via    netip.Addr   `json:"via"`
-}
-
-// NetworkLease is an address of a network that an instance has, from the acceptance of its create job on.
-type NetworkLease struct {
-	Addr netip.Addr `json:"addr"`
-	MAC  MAC        `json:"mac"`
-	// Instance is the full name of the instance, and NIC the index of its NIC.
-	Instance string `json:"instance"`
-	NIC      int    `json:"nic"`
-	// Until is the end of its DHCP lease as last reported; zero if the guest has not asked for one.
-	Until time.Time `json:"until,omitzero"`
 }
 
 // The bounds of a network's settings. DHCP has room for no more.

@@ -187,6 +187,18 @@ var (
 // Resolves reports whether the nodes are a resolver of the guests.
 func (n Network) Resolves() bool { return n.Addressed() && slices.Contains(n.DNS, ResolverAddr) }
 
+// Wide reports whether guests of different nodes reach each other in the network.
+func (n Network) Wide() bool { return n.Kind == NetworkBridged || n.VNI != 0 }
+
+// VXLANOverhead returns how many bytes a frame of an overlay grows by between nodes: an Ethernet, a VXLAN and a UDP header,
+// and the IP header of the family of their addresses.
+func VXLANOverhead(node netip.Addr) int {
+	if node.Is6() {
+		return 14 + 8 + 8 + 40
+	}
+	return 14 + 8 + 8 + 20
+}
+
 // ResolvesAtGateway reports whether they are so at the gateway as well, which is the node unless the network is bridged.
 func (n Network) ResolvesAtGateway() bool { return n.Resolves() && n.Kind != NetworkBridged }
 

@@ -46,6 +46,9 @@ type Network struct {
 	Uplink string `json:"uplink,omitempty"`
 	// VLAN is the tag of the network on the uplink (IEEE 802.1Q); 0 means untagged.
 	VLAN int `json:"vlan,omitempty"`
+	// VNI is the number of an overlay, 1 to 16,777,215: the bridges of all nodes are then one, by VXLAN (RFC 7348). 0 means
+	// that the network of each node is its own, or that it is bridged.
+	VNI int `json:"vni,omitempty"`
 	// DNS are the resolvers that DHCP hands out. With ResolverAddr among them, each node is one; see Resolves.
 	DNS []netip.Addr `json:"dns"`
 	// NAT is set for the kind nat. Nodes of releases before 0.4.0 read it instead of Kind.
@@ -106,6 +109,7 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 const (
 	minMTU, maxMTU  = 1280, 9216 // IPv6 needs at least 1,280 (RFC 8200 5)
 	maxVLAN         = 4094       // IEEE 802.1Q 9.6
+	MaxVNI          = 1<<24 - 1  // RFC 7348 5
 	maxNetworkDNS   = 8
 	maxNetworkNTP   = 4
 	maxNetworkKept  = 64
@@ -139,6 +143,14 @@ func (n Network) Check() error {
 		return bad("the MAC address %s of its bridge is not a unicast address", n.MAC)
 	case n.Identity != "" && n.Identity != IdentityTap && n.Identity != IdentityMAC:
 		return bad("identity is %q: expected tap or mac", Clip(n.Identity))
+	}
+	switch {
+	case n.VNI < 0 || n.VNI > MaxVNI:
+		return bad("VNI %d: expected 1 to %d, or 0 for a network that is no overlay", n.VNI, MaxVNI)
+	case n.VNI != 0 && n.Kind == NetworkBridged:
+		return bad("a bridged network has no VNI: it reaches all nodes by its uplink")
+	case n.VNI != 0 && n.Identity == IdentityMAC:
+		return bad("identity is mac, which is not for overlays: expected tap")
 	}
 	if err := n.checkUplink(bad); err != nil {
 		return err

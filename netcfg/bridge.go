@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -12,8 +11,8 @@ import (
 )
 
 // aliasPrefix begins the alias of every managed bridge. The name of the network follows, and then
-// markBefore with the mark of the installation. Of a bridged network, uplinkBefore follows with the
-// name of the bridge's port to its uplink.
+// markBefore with the mark of the installation. Of a bridged network or an overlay, uplinkBefore
+// follows with the name of the bridge's port to the other nodes.
 const (
 	aliasPrefix  = "seedbed:"
 	markBefore   = "@"
@@ -27,7 +26,7 @@ func mtuOf(n seedbed.Network) int { return cmp.Or(n.MTU, defaultMTU) }
 
 func (p *plan) alias(n seedbed.Network) string {
 	alias := aliasPrefix + n.Name
-	if p.installation != "" || n.Kind == seedbed.NetworkBridged {
+	if p.installation != "" || n.Wide() {
 		alias += markBefore + p.installation
 	}
 	return alias
@@ -59,8 +58,8 @@ func (l link) madeFor() (network, installation string, ok bool) {
 
 // withoutForeign returns the plan without the networks whose bridge name is taken by a foreign
 // bridge or, if the bridge is to be made, whose prefix the node reaches another way or which the node does not reach,
-// and the reasons. taken is that of takenLinks.
-func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, taken map[uint32]netip.Prefix) (*plan, *LeftOut) {
+// and the reasons. addrs are those of ownAddrs.
+func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, addrs []address) (*plan, *LeftOut) {
 	left := &LeftOut{Networks: map[string]error{}}
 	foreign, uplinks, cutOff, ports := map[string]error{}, map[string]uplink{}, map[string]error{}, map[string]string{}
 	out := p.only(func(n seedbed.Network) bool {
@@ -69,8 +68,8 @@ func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, taken m
 		if !ok {
 			err = unrouted(n, routes)
 		}
-		if err == nil && n.Kind == seedbed.NetworkBridged {
-			u, problem := p.uplinkOf(n, links, taken)
+		if err == nil && n.Wide() {
+			u, problem := p.wayOut(n, links, addrs)
 			if other, used := ports[u.port]; used && problem == nil {
 				problem = seedbed.Errorf(seedbed.ErrConflict, "interface %s, the uplink of network %s, is that of network %s: choose a VLAN, "+
 					"or make a bridge that has the interface, and name that one", u.on, n.Name, other)
@@ -78,6 +77,8 @@ func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, taken m
 			switch {
 			case problem == nil:
 				uplinks[n.Bridge], ports[u.port] = u, n.Name
+			case n.VNI != 0:
+				cutOff[n.Bridge] = problem
 			case ok:
 				// Its guests still reach each other and their metadata.
 				uplinks[n.Bridge], cutOff[n.Bridge] = uplink{port: l.uplinkPort()}, problem
@@ -92,6 +93,14 @@ func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, taken m
 	})
 	out.foreign, out.closed, out.uplinks, out.cutOff = foreign, nil, uplinks, cutOff
 	return out, left
+}
+
+// wayOut finds how the bridge of a network reaches hosts that are not on this node.
+func (p *plan) wayOut(n seedbed.Network, links map[string]link, addrs []address) (uplink, error) {
+	if n.VNI != 0 {
+		return p.overlayOf(n, links, addrs)
+	}
+	return p.uplinkOf(n, links, addrs)
 }
 
 // adoptable returns nil if bridge l was made for n. A bridge with n's MAC and without an alias is
@@ -179,10 +188,11 @@ func attached(bridge link, links map[string]link) []string {
 
 // ensureBridges makes the bridges of the plan exist as they should, and returns what went wrong with each. links are
 // those before.
-func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (problems []error) {
+func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link, thorough bool) (problems []error) {
 	failed := func(n seedbed.Network, err error) {
 		problems = append(problems, fmt.Errorf("network %s: %w", n.Name, err))
 	}
+	maps.DeleteFunc(m.reached, func(bridge string, _ reached) bool { return p.uplinks[bridge].made != madeVXLAN })
 	fresh := map[string]bool{}
 	for _, n := range p.networks {
 		if _, ok := links[n.Bridge]; ok {
@@ -233,12 +243,10 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 			continue
 		}
 		if err := p.cutOff[n.Bridge]; err != nil {
-			problems = append(problems, err)
+			m.once(err.Error(), "a network does not reach beyond this node; what is on the node works", "network", n.Name, "err", err)
 		}
-		if u := p.uplinks[n.Bridge]; u.on != "" {
-			if err := m.ensureUplink(rt, l, u, p.alias(n), now); err != nil {
-				failed(n, err)
-			}
+		if err := m.ensureWayOut(rt, n, l, p, now, thorough); err != nil {
+			failed(n, err)
 		}
 		if fresh[n.Bridge] {
 			if err := rt.reattach(l, p, links); err != nil {
@@ -270,7 +278,7 @@ func (m *Manager) ensureBridge(
 		}
 	}
 	// A bridge whose MTU was never set has the smallest of its ports.
-	if want := mtuOf(n); l.mtu != want || fresh && n.Kind == seedbed.NetworkBridged {
+	if want := mtuOf(n); l.mtu != want || fresh && n.Wide() {
 		if err := rt.setMTU(l, want); err != nil {
 			return fmt.Errorf("set MTU %d of %s: %w", want, n.Bridge, err)
 		}

@@ -52,7 +52,7 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
-	m.wanted, m.applied, m.filters = nil, nil, filters{}
+	m.wanted, m.applied, m.filters, m.reached = nil, nil, filters{}, map[string]reached{}
 	return m.removeTables()
 }
 

@@ -21,14 +21,16 @@ func (p *plan) digest() string {
 	}
 	h := sha256.New()
 	for _, n := range p.networks {
-		fmt.Fprintf(h, "network %s %s %v %s %t %t %s %v %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.DHCP, n.Prefix, n.DNS, n.NTP)
+		fmt.Fprintf(h, "network %s %s %v %s %t %t %s %v %v %d\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.DHCP, n.Prefix, n.DNS, n.NTP,
+			n.VNI)
 	}
 	for _, b := range p.closed {
 		fmt.Fprintf(h, "closed %s\n", b)
 	}
 	for _, b := range slices.Sorted(maps.Keys(p.uplinks)) {
-		fmt.Fprintf(h, "uplink %s %s\n", b, p.uplinks[b].port)
+		fmt.Fprintf(h, "uplink %s %s %s\n", b, p.uplinks[b].port, p.uplinks[b].made)
 	}
+	fmt.Fprintf(h, "nodes %v\n", p.nodes)
 	for _, f := range p.forwards {
 		fmt.Fprintf(h, "forward %v\n", f)
 	}
@@ -101,7 +103,8 @@ func (s *set) between(before, after *plan) change {
 	alike := reflect.DeepEqual(before.networks, after.networks) && maps.Equal(before.groups.numbers, after.groups.numbers)
 	if s.fixed != nil {
 		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) &&
-			maps.Equal(before.uplinks, after.uplinks) && slices.Equal(before.forwards, after.forwards) {
+			maps.Equal(before.uplinks, after.uplinks) && slices.Equal(before.nodes, after.nodes) &&
+			slices.Equal(before.forwards, after.forwards) {
 			return c
 		}
 		have := map[string]string{}

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -108,27 +109,34 @@ func (g *groups) of(ports []port, peers []peer) groups {
 
 // peer is the compact form of a Peer in a plan.
 type peer struct {
-	mac    seedbed.MAC
-	class  uint32
-	bridge string
+	mac        seedbed.MAC
+	class      uint32 // of its security groups; 0 for none
+	bridge     string
+	addr, node netip.Addr
 }
 
 func byMAC(a, b peer) int { return bytes.Compare(a.mac[:], b.mac[:]) }
 
-// newPeers returns those peers that rules can tell: members of groups in a bridged network, in the order of their
-// addresses. It adds their classes to groups.
+// newPeers returns those peers that matter: all in an overlay, and the members of groups in a bridged network, in the order
+// of their MACs. It adds their classes to groups.
 func newPeers(peers iter.Seq[Peer], networks []seedbed.Network, groups *groups) (out []peer) {
 	if peers == nil {
 		return nil
 	}
-	bridged := map[string]bool{}
+	wide, overlay := map[string]bool{}, map[string]bool{}
 	for _, n := range networks {
-		bridged[n.Bridge] = n.Kind == seedbed.NetworkBridged
+		wide[n.Bridge], overlay[n.Bridge] = n.Wide(), n.VNI != 0
 	}
 	for p := range peers {
-		if bridged[p.Bridge] && unicast(p.MAC) && len(p.Groups) > 0 && len(p.Groups) <= seedbed.MaxSecurityGroups {
-			out = append(out, peer{p.MAC, groups.class(p.Groups), p.Bridge})
+		grouped := len(p.Groups) > 0 && len(p.Groups) <= seedbed.MaxSecurityGroups
+		if !wide[p.Bridge] || !unicast(p.MAC) || !grouped && !overlay[p.Bridge] {
+			continue
 		}
+		one := peer{mac: p.MAC, bridge: p.Bridge, addr: p.Addr, node: p.Node}
+		if grouped {
+			one.class = groups.class(p.Groups)
+		}
+		out = append(out, one)
 	}
 	return sortedPeers(out)
 }

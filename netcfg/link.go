@@ -51,6 +51,8 @@ type link struct {
 	// learnsPast is whether a bridge learns the senders of frames to link-local group addresses, which
 	// reach the node past the bridge table.
 	learnsPast bool
+	vxlan      vxlan
+	port       quietPort // of a bridge
 }
 
 // links returns the interfaces of the namespace by name.
@@ -206,6 +208,10 @@ func parseLink(b []byte) (link, error) {
 						ad.Nested(l.parseBridge)
 					case ad.Type() == unix.IFLA_INFO_DATA && l.kind == madeVLAN:
 						ad.Nested(l.parseVLAN)
+					case ad.Type() == unix.IFLA_INFO_DATA && l.kind == madeVXLAN:
+						ad.Nested(l.parseVXLAN)
+					case ad.Type() == unix.IFLA_INFO_SLAVE_DATA && l.kind == madeVXLAN:
+						ad.Nested(l.parsePort)
 					}
 				}
 				return nil

@@ -29,8 +29,12 @@ type State struct {
 	Networks []seedbed.Network
 	// Ports are the guests' NICs; a port's interface need not exist yet. Nil means no ports.
 	Ports iter.Seq[Port]
-	// Peers are the guests of other nodes in bridged networks of this one. Nil means none.
+	// Peers are the guests of other nodes in networks that reach several. Nil means none.
 	Peers iter.Seq[Peer]
+	// Address is where other nodes send the frames of overlays. It is the zero Addr while it is not known; overlays then
+	// end at this node. Nodes are the addresses of all nodes. Nobody else may send frames of overlays.
+	Address netip.Addr
+	Nodes   []netip.Addr
 	// Groups are the security groups, in any order. One that is not valid allows nothing, and is logged.
 	Groups []seedbed.SecurityGroup
 }
@@ -58,13 +62,18 @@ type Port struct {
 	Floating netip.Addr
 }
 
-// Peer is a NIC of a guest of another node, in a bridged network. Rules of security groups that name one of its groups
-// mean it as well. Who sends is told by the MAC and the uplink of the network, beyond which a node can prove nothing.
+// Peer is a NIC of a guest of another node, in a bridged network or an overlay. Rules of security groups that name one of
+// its groups mean it as well. Who sends is told by the MAC and the uplink of the network, beyond which a node can prove
+// nothing. In an overlay, only peers send frames from other nodes.
 type Peer struct {
 	MAC seedbed.MAC
+	// Addr is its address, or the zero Addr.
+	Addr netip.Addr
 	// Bridge is that of the network on this node.
 	Bridge string
 	Groups []string
+	// Node is the address of its node, where frames of an overlay go to. Without one, they go nowhere.
+	Node netip.Addr
 }
 
 // Diff is what changes in a state.
@@ -118,6 +127,8 @@ type Manager struct {
 	leftFloating []seedbed.Check
 	// told holds the problems and bridges that were already logged.
 	told map[string]bool
+	// reached holds what was written of overlays, by bridge.
+	reached map[string]reached
 }
 
 // Open returns a Manager for the network namespace of the calling thread. It changes nothing.
@@ -126,7 +137,7 @@ func Open(log *slog.Logger) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
-	return &Manager{log: log, neigh: n, told: map[string]bool{}}, nil
+	return &Manager{log: log, neigh: n, told: map[string]bool{}, reached: map[string]reached{}}, nil
 }
 
 // Close releases the sockets. It does not change the network.
@@ -238,11 +249,11 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err != nil {
 		return err
 	}
-	taken, err := rt.takenLinks(wanted)
+	addrs, err := rt.ownAddrs(wanted)
 	if err != nil {
 		return err
 	}
-	p, left := wanted.withoutForeign(links, routes, taken)
+	p, left := wanted.withoutForeign(links, routes, addrs)
 	p, floating, err := m.floating(rt, p, links)
 	if err != nil {
 		return err
@@ -260,7 +271,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err := m.hostSysctls(p); err != nil {
 		problems = append(problems, err)
 	}
-	problems = append(problems, m.ensureBridges(rt, p, links)...)
+	problems = append(problems, m.ensureBridges(rt, p, links, thorough)...)
 	if err := m.addFloating(rt, floating); err != nil {
 		problems = append(problems, err)
 	}

@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,6 +25,11 @@ type plan struct {
 	// cutOff why others do not at present.
 	uplinks map[string]uplink
 	cutOff  map[string]error
+	// address is where other nodes send the frames of overlays, and nodes are those of all.
+	address netip.Addr
+	nodes   []netip.Addr
+	// far is what remotes returned.
+	far map[string][]remote
 	// closed are managed bridges without a network that could not be removed.
 	closed []string
 	// foreign holds the reason why the bridge of a network was not changed, by the network's name.
@@ -34,7 +40,8 @@ type plan struct {
 
 func newPlan(s State, o Options) (*plan, error) {
 	p := &plan{networks: kinds(s.Networks), metadataPort: 80, connections: DefaultConnections, fragments: DefaultFragments,
-		installation: o.Installation, names: o.Uplinks}
+		installation: o.Installation, names: o.Uplinks, address: s.Address, nodes: slices.SortedFunc(slices.Values(s.Nodes), netip.Addr.Compare)}
+	p.nodes = slices.Compact(p.nodes)
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: expected 1 to 65535", o.MetadataPort)

@@ -24,10 +24,13 @@ type lists struct {
 	Networks []seedbed.Network
 	Ports    []Port
 	Peers    []Peer
+	Address  netip.Addr
+	Nodes    []netip.Addr
 }
 
 func (l lists) state() State {
-	return State{Networks: l.Networks, Ports: slices.Values(l.Ports), Groups: l.Groups, Peers: slices.Values(l.Peers)}
+	return State{Networks: l.Networks, Ports: slices.Values(l.Ports), Groups: l.Groups, Peers: slices.Values(l.Peers),
+		Address: l.Address, Nodes: l.Nodes}
 }
 
 func testPort() Port {

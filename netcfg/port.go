@@ -109,7 +109,7 @@ func checkPort(t *Port, n seedbed.Network) error {
 // only returns the plan with the networks that keep selects, and their ports.
 func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 	out := *p
-	out.networks, out.sum = nil, ""
+	out.networks, out.sum, out.far = nil, "", nil
 	bridges := map[string]bool{}
 	moved := make([]int32, len(p.networks))
 	for i, n := range p.networks {
@@ -145,7 +145,7 @@ func (p *plan) with(d Diff) (*plan, error) {
 		leave[[16]byte(ifname(t.Tap))] = true
 	}
 	out := *p
-	out.sum, out.ports = "", make([]port, 0, len(p.ports)+len(d.Ports))
+	out.sum, out.far, out.ports = "", nil, make([]port, 0, len(p.ports)+len(d.Ports))
 	for _, t := range p.ports {
 		if !leave[t.tap] {
 			out.ports = append(out.ports, t)

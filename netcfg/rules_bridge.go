@@ -69,6 +69,8 @@ func bridgeTable(p *plan) *table {
 			{name: "sources", rules: sourceRules("sources", load(expr.PayloadBaseNetworkHeader, 2, 8, 16))},
 			{name: "sources4", rules: sourceRules("sources4", ipSource())},
 			{name: "sources-arp", rules: sourceRules("sources4", arpSpa())},
+			{name: "any-address", rules: anyAddressRules()},
+			{name: "onto-overlay", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPostrouting, prio: -300, rules: overlayRules()},
 			{name: "answers", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, prio: -300, rules: answerRules()},
 		}, groupChains(max(1, p.connections/16), 2*p.connections)...),
 	}
@@ -118,7 +120,7 @@ func bridgeSets() []set {
 				}
 			}
 		}},
-		// The addresses at which a node serves a bridged network, by its uplink.
+		// The addresses at which a node serves a bridged network or an overlay, by its uplink.
 		{name: "uplink-services", key: nftables.MustConcatSetType(name, nftables.TypeIPAddr), concat: true,
 			fixed: func(p *plan, add func(key, value string)) {
 				for _, n := range p.networks {
@@ -127,12 +129,15 @@ func bridgeSets() []set {
 							add(string(ifname(port))+string(s.addr.AsSlice()), "")
 						}
 					}
+					if port := p.uplinks[n.Bridge].port; port != "" && n.VNI != 0 {
+						add(string(ifname(port))+string(n.Gateway.AsSlice()), "")
+					}
 				}
 			}},
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
 		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
 		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
-	}, slices.Concat(served, sourceSets(), rateSets(), groupSets())...)
+	}, slices.Concat(served, sourceSets(), rateSets(), groupSets(), overlaySets())...)
 }
 
 // may and mayNot match whether the frame's port is in one of the sets of allowances.
@@ -153,6 +158,7 @@ func preRules() []rule {
 // tells its security groups, unless that one is on another node of the network.
 func wireRules() []rule {
 	rules := []rule{
+		{"no guest of the overlay", cat(in(expr.MetaKeyIIFNAME, overlayPorts), notPair(etherSaddr(), "peers"), drop())},
 		{"a MAC of a member of security groups", cat(exprs{load(expr.PayloadBaseLLHeader, 1, 6, 6),
 			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}}, notPair(etherSaddr(), "peers"), drop())},
 		{"ARP claim of the metadata address", cat(ethertype(unix.ETH_P_ARP), network(14, seedbed.MetadataAddr.AsSlice()...), drop())},
@@ -201,7 +207,7 @@ func ip4Rules() []rule {
 		return []rule{{"from " + s.name, cat(ipSaddr(s.addr), may(s.ports), drop())}}
 	})...)
 	rules = append(rules, []rule{
-		{"another's address", cat(notPair(ipSource(), "addrs"), mayNot(mayAddress), drop())},
+		{"another's address", cat(notPair(ipSource(), "addrs"), jumpChain("any-address"))},
 		{"ICMP redirects", cat(icmp(5), mayNot(mayAdvertise), drop())},
 		{"IGMP queries", cat(l4proto(unix.IPPROTO_IGMP), transport(0, igmpQuery), mayNot(mayAdvertise), drop())},
 		{"fragments to the metadata address", cat(ipDaddr(seedbed.MetadataAddr), ipFragment(), drop())},
@@ -222,6 +228,15 @@ func ip4Rules() []rule {
 		}
 		return rules
 	})...)
+}
+
+// anyAddressRules decide on packets that are not from the guest's own address. No guest passes for a node, which others
+// believe what it sends for overlays.
+func anyAddressRules() []rule {
+	return []rule{
+		{"another's address", cat(mayNot(mayAddress), drop())},
+		{"a node's address", cat(exprs{ipSource(), &expr.Lookup{SourceRegister: 2, SetName: nodeAddrs}}, drop())},
+	}
 }
 
 // markAndTake sets the port's mark on the packet and delivers the frame to the bridge itself,
@@ -283,6 +298,7 @@ func localRules() []rule {
 	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
 	return []rule{
+		{"of another node, by an overlay", cat(in(expr.MetaKeyIIFNAME, overlayPorts), drop())},
 		{"link-local group addresses", cat(listed, toGroup(), drop())},
 		{"link-local group addresses from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"IPv6 of a guest to the host", cat(ethertype(unix.ETH_P_IPV6), listed, gotoChain("sources"))},

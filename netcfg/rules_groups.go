@@ -100,9 +100,9 @@ func groupSets() []set {
 		{name: "members", key: mac, value: mark, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.mac[:]), string(markValue(t.class)), t.class != 0
 		}, peer: func(_ *plan, q *peer) (string, string, bool) {
-			return string(q.mac[:]), string(markValue(q.class)), true
+			return string(q.mac[:]), string(markValue(q.class)), q.class != 0
 		}},
-		// The members on other nodes, by the uplink that they come from.
+		// The members on other nodes, and the guests of overlays, by the uplink that they come from.
 		{name: "peers", key: nftables.MustConcatSetType(name, mac), concat: true, peer: func(p *plan, q *peer) (string, string, bool) {
 			port := p.uplinks[q.bridge].port
 			return string(ifname(port)) + pad(string(q.mac[:])), "", port != ""

@@ -27,7 +27,8 @@ func inetTable(p *plan) *table {
 		sets: append([]set{
 			ports(),
 			connections(),
-		}, slices.Concat(networkSets(), fragmentSets(), forwardSets())...),
+			vniSet(),
+		}, slices.Concat(networkSets(), fragmentSets(), forwardSets(), nodeSets())...),
 		chains: []chain{
 			{name: "fragments", rules: fragmentRules(p)},
 			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},
@@ -67,11 +68,13 @@ func inputRules(p *plan) []rule {
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"from a bridged network", cat(fromWire(), drop())},
+	}
+	rules = append(append(rules, fromStrangers()...), []rule{
 		{"not from a managed bridge", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), accept())},
 		{"answers", cat(ctState(known), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},
 		{"neighbour discovery", cat(ipv6(), icmp6Types(neighbourSolicitation, neighbourAdvertisement), accept())},
-	}
+	}...)
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata at " + a.String() + ", from the link", cat(ipv6(), linkLocal(), ip6Daddr(a),
 			dport(tcp, p.metadataPort), marked, accept())})
@@ -102,7 +105,7 @@ func forwardRules(p *plan) []rule {
 		{"not ours", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},
 	}
-	rules = append(rules, forwardedRules()...)
+	rules = append(append(rules, forwardedRules()...), guestsToNodes()...)
 	return append(rules, []rule{
 		{"within a network", cat(within, accept())},
 		{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())},

@@ -28,8 +28,10 @@ func bridgesOf(called string, which func(seedbed.Network) bool) set {
 // the node has no mark, and what a guest sends has one: see markAndTake.
 func wired() set {
 	return set{name: "wired", key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
-		for bridge := range p.uplinks {
-			add(string(ifname(bridge)), "")
+		for bridge, u := range p.uplinks {
+			if u.made != madeVXLAN { // the bridge table keeps what comes by an overlay from the node
+				add(string(ifname(bridge)), "")
+			}
 		}
 	}}
 }

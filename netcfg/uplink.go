@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -17,19 +18,23 @@ import (
 	"seedbed"
 )
 
-// uplink is how the bridge of a bridged network reaches that network on this node.
+// uplink is how the bridge of a bridged network or an overlay reaches that network on this node.
 type uplink struct {
-	// on is the interface of the node, which Apply does not make. It is empty if the bridge stays as it is, because
-	// the uplink is not usable.
+	// on is the interface of the node, which Apply does not make. It is empty for an overlay, and if the bridge stays as
+	// it is, because the uplink is not usable.
 	on string
 	// port is the port of the bridge to it: on itself, or a link that Apply makes, of the kind made.
 	port, made string
+	// local and vni are the address of this node and the number of an overlay.
+	local netip.Addr
+	vni   int
 }
 
-// The kinds of links that Apply makes for uplinks: a pair of interfaces to a bridge of the node, and a VLAN.
+// The kinds of links that Apply makes for uplinks: a pair of interfaces to a bridge of the node, a VLAN, and a VXLAN.
 const (
-	madePair = "veth"
-	madeVLAN = "vlan"
+	madePair  = "veth"
+	madeVLAN  = "vlan"
+	madeVXLAN = "vxlan"
 )
 
 // The names of these links are one of these and digits of a digest. The second is the end of a pair that is a port of
@@ -48,7 +53,7 @@ func linkDigits(bridge string) string {
 }
 
 // uplinkOf finds how the bridge of a bridged network reaches it. It returns ErrConflict if it cannot.
-func (p *plan) uplinkOf(n seedbed.Network, links map[string]link, taken map[uint32]netip.Prefix) (uplink, error) {
+func (p *plan) uplinkOf(n seedbed.Network, links map[string]link, addrs []address) (uplink, error) {
 	u := uplink{on: cmp.Or(p.names[n.Uplink], n.Uplink)}
 	on, ok := links[u.on]
 	_, _, ours := on.madeFor()
@@ -69,56 +74,43 @@ func (p *plan) uplinkOf(n seedbed.Network, links map[string]link, taken map[uint
 		u.port, u.made = uplinkPrefix+linkDigits(n.Bridge), madePair
 	default:
 		u.port = u.on
-		return u, free(n, on, links, taken)
+		return u, free(n, on, links, addrs)
 	}
 	return u, nil
 }
 
 // free returns ErrConflict if an interface cannot become a port of n's bridge, since the node uses it.
-func free(n seedbed.Network, on link, links map[string]link, taken map[uint32]netip.Prefix) error {
+func free(n seedbed.Network, on link, links map[string]link, addrs []address) error {
 	bridge, there := links[n.Bridge]
-	addr, used := taken[on.index]
+	used := slices.IndexFunc(addrs, func(a address) bool { return a.index == on.index })
 	switch {
 	case there && on.master == bridge.index:
 		return nil
 	case on.master != 0:
 		return seedbed.Errorf(seedbed.ErrConflict,
 			"interface %s, the uplink of network %s, is a port of another interface: name that one, or a VLAN", on.name, n.Name)
-	case used:
+	case used >= 0:
 		return seedbed.Errorf(seedbed.ErrConflict,
 			"interface %s, the uplink of network %s, has the address %s of this node, which would lose it: "+
-				"make a bridge that has the interface and its addresses, and name that one, or choose a VLAN", on.name, n.Name, addr)
+				"make a bridge that has the interface and its addresses, and name that one, or choose a VLAN", on.name, n.Name, addrs[used].prefix)
 	}
 	return nil
 }
 
-func (p *plan) bridged() bool {
-	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind == seedbed.NetworkBridged })
-}
-
-// takenLinks returns an address of each interface that has one which is not link-local. If the plan has no bridged
-// network, it is not needed and takenLinks returns none.
-func (r *route) takenLinks(p *plan) (map[uint32]netip.Prefix, error) {
-	if !p.bridged() {
+// ownAddrs returns the addresses of the node that are not link-local. If no network of the plan reaches several nodes, they
+// are not needed and ownAddrs returns none.
+func (r *route) ownAddrs(p *plan) ([]address, error) {
+	if !slices.ContainsFunc(p.networks, seedbed.Network.Wide) {
 		return nil, nil
 	}
 	all, err := r.addrs()
-	if err != nil {
-		return nil, err
-	}
-	taken := map[uint32]netip.Prefix{}
-	for _, a := range all {
-		if !a.prefix.Addr().IsLinkLocalUnicast() {
-			taken[a.index] = a.prefix
-		}
-	}
-	return taken, nil
+	return slices.DeleteFunc(all, func(a address) bool { return a.prefix.Addr().IsLinkLocalUnicast() }), err
 }
 
 // ofUplink reports whether l is a link that Apply makes for an uplink. One without an alias is what a crash between
 // making it and setting the alias leaves.
 func (l link) ofUplink() bool {
-	return (l.kind == madePair || l.kind == madeVLAN) && len(l.name) == len(uplinkPrefix)+linkDigitsLen &&
+	return (l.kind == madePair || l.kind == madeVLAN || l.kind == madeVXLAN) && len(l.name) == len(uplinkPrefix)+linkDigitsLen &&
 		(strings.HasPrefix(l.name, uplinkPrefix) || strings.HasPrefix(l.name, peerPrefix)) &&
 		(l.alias == "" || strings.HasPrefix(l.alias, aliasPrefix))
 }
@@ -129,8 +121,11 @@ func (u uplink) right(n seedbed.Network, links map[string]link) bool {
 	if !ok || l.kind != u.made {
 		return false
 	}
-	if u.made == madeVLAN {
+	switch u.made {
+	case madeVLAN:
 		return l.parent == links[u.on].index && l.vlan == n.VLAN
+	case madeVXLAN:
+		return l.vxlan == vxlan{u.vni, u.local, vxlanPort}
 	}
 	_, ok = links[u.peer()]
 	return ok
@@ -140,7 +135,7 @@ func (u uplink) peer() string { return peerPrefix + strings.TrimPrefix(u.port, u
 
 // makeUplink makes the link of an uplink, unless it exists as it should. It reports whether it did.
 func (r *route) makeUplink(n seedbed.Network, u uplink, links map[string]link) (bool, error) {
-	if u.on == "" || u.made == "" || u.right(n, links) {
+	if u.made == "" || u.right(n, links) {
 		return false, nil
 	}
 	if l, ok := links[u.port]; ok {
@@ -162,8 +157,11 @@ func (r *route) makeUplink(n seedbed.Network, u uplink, links map[string]link) (
 		return nil
 	})
 	_, err := r.link(unix.RTM_NEWLINK, netlink.Create|netlink.Excl|netlink.Acknowledge, link{}, 0, ae)
+	if errors.Is(err, unix.EEXIST) && u.made == madeVXLAN {
+		return false, seedbed.Errorf(seedbed.ErrConflict, "VXLAN %d is another's on this node: make a network of another VNI", u.vni)
+	}
 	if err != nil {
-		return false, fmt.Errorf("make %s, a %s, for uplink %s: %w (the kernel needs the module %s)", u.port, u.made, u.on, err, u.module())
+		return false, fmt.Errorf("make %s, a %s: %w (the kernel needs the module %s)", u.port, u.made, err, u.module())
 	}
 	return true, nil
 }
@@ -175,10 +173,14 @@ func (u uplink) module() string {
 	return u.made
 }
 
-// data adds what a link of the kind is made with: VETH_INFO_PEER of linux/veth.h, or IFLA_VLAN_ID of linux/if_link.h.
+// data adds what a link of the kind is made with: VETH_INFO_PEER of linux/veth.h, or what linux/if_link.h has.
 func (u uplink) data(n seedbed.Network, ae *netlink.AttributeEncoder) error {
-	if u.made == madeVLAN {
+	switch u.made {
+	case madeVLAN:
 		ae.Uint16(unix.IFLA_VLAN_ID, uint16(n.VLAN))
+		return nil
+	case madeVXLAN:
+		u.vxlanData(ae)
 		return nil
 	}
 	const vethInfoPeer = 1
@@ -187,6 +189,17 @@ func (u uplink) data(n seedbed.Network, ae *netlink.AttributeEncoder) error {
 	attrs, err := peer.Encode()
 	ae.Bytes(vethInfoPeer, append(make([]byte, unix.SizeofIfInfomsg), attrs...))
 	return err
+}
+
+// ensureWayOut attaches the bridge of a network that reaches several nodes to that network.
+func (m *Manager) ensureWayOut(rt *route, n seedbed.Network, bridge link, p *plan, links map[string]link, thorough bool) error {
+	switch u := p.uplinks[n.Bridge]; {
+	case u.made == madeVXLAN:
+		return m.ensureOverlay(rt, n, bridge, p, links, thorough)
+	case u.on != "":
+		return m.ensureUplink(rt, bridge, u, p.alias(n), links)
+	}
+	return nil
 }
 
 // ensureUplink attaches a bridge to its uplink. It changes of the interface that the node has only that it is up and,

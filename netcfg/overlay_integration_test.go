@@ -1,0 +1,359 @@
+//go:build integration
+
+package netcfg
+
+import (
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+	"seedbed/netcfg/netnstest"
+)
+
+const testVNI = 4711
+
+// site is two nodes on one wire: the test's own namespace, and another.
+type site struct {
+	far         *netnstest.Namespace
+	here, there *Manager
+	a, b        lists
+}
+
+var (
+	nodeA, nodeB = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	overlayGW    = netip.MustParseAddr("10.81.0.1")
+)
+
+func overlayNet(kind seedbed.NetworkKind) seedbed.Network {
+	return seedbed.Network{Name: "wide", Kind: kind, NAT: kind == seedbed.NetworkNAT, Bridge: "sb-wide", VNI: testVNI,
+		MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 8}, Prefix: netip.MustParsePrefix("10.81.0.0/24"), Gateway: overlayGW, DHCP: true,
+		NetworkOptions: seedbed.NetworkOptions{MTU: 1450}, DNS: []netip.Addr{seedbed.ResolverAddr}}
+}
+
+func overlayMAC(n byte) seedbed.MAC { return seedbed.MAC{2, 0, 0, 0, 1, n} }
+func overlayAddr(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 81, 0, n}) }
+
+func overlayPort(n byte) Port {
+	return Port{Tap: "sb" + string('0'+rune(n)), MAC: overlayMAC(n), Addr: overlayAddr(n), Mark: 100 + uint32(n), Bridge: "sb-wide"}
+}
+
+func overlayPeer(n byte, node netip.Addr) Peer {
+	return Peer{MAC: overlayMAC(n), Addr: overlayAddr(n), Bridge: "sb-wide", Node: node}
+}
+
+func newSite(t *testing.T, kind seedbed.NetworkKind) *site {
+	t.Helper()
+	s := &site{far: netnstest.New(t), here: open(t)}
+	netnstest.Veth(t, "wire", s.far, wireMAC)
+	netnstest.Run(t, "ip", "addr", "add", nodeA.String()+"/24", "dev", "wire")
+	s.far.Run(t, "ip", "addr", "add", nodeB.String()+"/24", "dev", "eth0")
+	var err error
+	s.far.Do(func() { s.there, err = Open(slog.New(slog.NewTextHandler(io.Discard, nil))) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.there.Close() })
+	nodes := []netip.Addr{nodeA, nodeB}
+	s.a = lists{Networks: []seedbed.Network{overlayNet(kind)}, Address: nodeA, Nodes: nodes}
+	s.b = lists{Networks: []seedbed.Network{overlayNet(kind)}, Address: nodeB, Nodes: nodes}
+	return s
+}
+
+func (s *site) apply(t *testing.T) {
+	t.Helper()
+	apply(t, s.here, s.a, Options{})
+	var err error
+	s.far.Do(func() { err = s.there.Apply(t.Context(), s.b.state(), Options{}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// guest is one of the node in which it is made.
+func (s *site) guest(t *testing.T, n byte, far bool) *netnstest.Namespace {
+	t.Helper()
+	g := netnstest.New(t)
+	run := func(args ...string) { netnstest.Run(t, "ip", args...) }
+	if far {
+		run = func(args ...string) { s.far.Run(t, "ip", args...) }
+	}
+	p := overlayPort(n)
+	run("link", "add", p.Tap, "type", "veth", "peer", "name", "eth0", "netns", g.PID(), "address", p.MAC.String())
+	t.Cleanup(func() { netnstest.Try("ip", "link", "del", p.Tap) })
+	run("link", "set", p.Tap, "master", "sb-wide", "mtu", "1450")
+	run("link", "set", p.Tap, "up")
+	g.Run(t, "ip", "link", "set", "eth0", "up", "mtu", "1450")
+	g.Run(t, "ip", "addr", "add", p.Addr.String()+"/24", "dev", "eth0")
+	g.Run(t, "ip", "route", "add", "default", "via", overlayGW.String())
+	serveIn(t, g, ":8080")
+	return g
+}
+
+// TestOverlay: guests of two nodes are neighbours in an overlay, each with its own node as gateway and for its metadata.
+func TestOverlay(t *testing.T) {
+	for _, kind := range []seedbed.NetworkKind{seedbed.NetworkNAT, seedbed.NetworkIsolated} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := newSite(t, kind)
+			s.a.Ports, s.b.Ports = []Port{overlayPort(3), overlayPort(4)}, []Port{overlayPort(5)}
+			s.a.Peers, s.b.Peers = []Peer{overlayPeer(5, nodeB)}, []Peer{overlayPeer(3, nodeA), overlayPeer(4, nodeA)}
+			s.apply(t)
+			g3, g4, g5 := s.guest(t, 3, false), s.guest(t, 4, false), s.guest(t, 5, true)
+			ask(t, "a guest of the other node", g3, "10.81.0.5:8080", "10.81.0.3 mark 0")
+			ask(t, "from a guest of the other node", g5, "10.81.0.4:8080", "10.81.0.5 mark 0")
+			serveOnBridge(t, "sb-wide", metadata)
+			ask(t, "metadata of this node", g3, metadata, "10.81.0.3 mark 103")
+			ask(t, "metadata of a node that does not serve it, by the other", g5, metadata, "")
+			if out := g5.Run(t, "ping", "-c1", "-W2", overlayGW.String()); !strings.Contains(out, "1 received") {
+				t.Error(out)
+			}
+			g4.Run(t, "ping", "-c1", "-W2", overlayGW.String())
+			v6 := strings.Fields(strings.Split(g5.Run(t, "ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "link"), "inet6 ")[1])[0]
+			v6, _, _ = strings.Cut(v6, "/")
+			time.Sleep(2 * time.Second) // until the address is no longer tentative
+			g3.Run(t, "ping", "-c1", "-W5", v6+"%eth0")
+
+			// A packet of the whole MTU arrives.
+			g3.Run(t, "ping", "-c1", "-W2", "-M", "do", "-s", "1422", "10.81.0.5")
+
+			// A guest moves, with its connections: nobody has to learn anything.
+			g4.Run(t, "ip", "neigh", "replace", "10.81.0.3", "lladdr", overlayMAC(3).String(), "dev", "eth0", "nud", "permanent")
+			netnstest.Run(t, "ip", "link", "del", "sb3")
+			s.a.Ports, s.b.Ports = []Port{overlayPort(4)}, []Port{overlayPort(5), overlayPort(3)}
+			s.a.Peers, s.b.Peers = []Peer{overlayPeer(5, nodeB), overlayPeer(3, nodeB)}, []Peer{overlayPeer(4, nodeA)}
+			change := Diff{Gone: []string{"sb3"}, Peers: []Peer{overlayPeer(3, nodeB)}}
+			if err := s.here.Change(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			s.apply(t)
+			s.guest(t, 3, true)
+			ask(t, "a guest that moved, with a warm ARP entry", g4, "10.81.0.3:8080", "10.81.0.4 mark 0")
+
+			// What others change comes back.
+			netnstest.Run(t, "bridge", "fdb", "del", overlayMAC(5).String(), "dev", uplinkPrefix+linkDigits("sb-wide"), "self")
+			netnstest.Run(t, "ip", "neigh", "flush", "dev", "sb-wide", "nud", "permanent")
+			netnstest.Run(t, "nft", "flush", "set", "bridge", "seedbed", "peers")
+			ask(t, "after its entries are gone", g4, "10.81.0.5:8080", "")
+			if err := s.here.Verify(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ask(t, "after a repair", g4, "10.81.0.5:8080", "10.81.0.4 mark 0")
+			netnstest.Run(t, "ip", "link", "del", uplinkPrefix+linkDigits("sb-wide"))
+			if err := s.here.Restore(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ask(t, "after its VXLAN was deleted", g4, "10.81.0.5:8080", "10.81.0.4 mark 0")
+
+			// The address of the other node changes.
+			s.far.Run(t, "ip", "addr", "add", "192.0.2.9/24", "dev", "eth0")
+			s.b.Address = netip.MustParseAddr("192.0.2.9")
+			s.a.Nodes = []netip.Addr{nodeA, s.b.Address}
+			s.b.Nodes = s.a.Nodes
+			s.a.Peers = []Peer{overlayPeer(5, s.b.Address), overlayPeer(3, s.b.Address)}
+			s.apply(t)
+			s.far.Run(t, "ip", "addr", "flush", "dev", "eth0")
+			s.far.Run(t, "ip", "addr", "add", "192.0.2.9/24", "dev", "eth0")
+			ask(t, "after the other node got another address", g4, "10.81.0.5:8080", "10.81.0.4 mark 0")
+
+			// Without an address, the network ends at the node.
+			s.a.Address = netip.Addr{}
+			apply(t, s.here, s.a, Options{})
+			ask(t, "without an address of the node", g4, "10.81.0.5:8080", "")
+			ask(t, "metadata without an address of the node", g4, metadata, "10.81.0.4 mark 104")
+			if err := s.here.Cleanup(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			if out := netnstest.Run(t, "ip", "link"); strings.Contains(out, uplinkPrefix) || strings.Contains(out, "sb-wide") {
+				t.Errorf("left after the cleanup:\n%s", out)
+			}
+		})
+	}
+}
+
+// TestOverlayQuiet: requests to a node stay there: DHCP, and ARP for the gateway and for peers. Other broadcasts reach the
+// guests of other nodes.
+func TestOverlayQuiet(t *testing.T) {
+	s := newSite(t, seedbed.NetworkIsolated)
+	s.a.Ports, s.a.Peers = []Port{overlayPort(3)}, []Peer{overlayPeer(5, nodeB)}
+	s.b.Networks = nil
+	s.apply(t)
+	g3 := s.guest(t, 3, false)
+	var fd int
+	s.far.Do(func() { fd = rawSocketOn(t, "eth0") })
+	defer unix.Close(fd)
+	// crosses reports whether the wire sees an Ethernet frame in VXLAN, of a type and with a text, after send.
+	crosses := func(within time.Duration, etherType uint16, text string, send func()) bool {
+		send()
+		const inner = 14 + 20 + 8 + 8
+		b := make([]byte, 2000)
+		for end := time.Now().Add(within); time.Now().Before(end); {
+			n, _, err := unix.Recvfrom(fd, b, 0)
+			if err == nil && n > inner+14 && binary.BigEndian.Uint16(b[inner+12:]) == etherType && strings.Contains(string(b[inner:n]), text) {
+				return true
+			}
+		}
+		return false
+	}
+	broadcast := func(port string) func() {
+		return func() {
+			g3.Do(func() {
+				c, err := net.Dial("udp4", "10.81.0.255:"+port)
+				if err == nil {
+					c.Write([]byte("SEEDBED " + port))
+					c.Close()
+				}
+			})
+		}
+	}
+	arping := func(addr string) func() {
+		return func() {
+			g3.Run(t, "ip", "neigh", "flush", "dev", "eth0")
+			g3.Do(func() {
+				if c, err := net.Dial("udp4", addr+":9"); err == nil {
+					c.Write([]byte("x"))
+					c.Close()
+				}
+			})
+		}
+	}
+	const short = 300 * time.Millisecond
+	asks := func(addr string) string { return string(netip.MustParseAddr(addr).AsSlice()) }
+	if !crosses(patience, unix.ETH_P_IP, "SEEDBED 99", broadcast("99")) {
+		t.Error("a broadcast does not cross")
+	}
+	if !crosses(patience, unix.ETH_P_ARP, asks("10.81.0.77"), arping("10.81.0.77")) {
+		t.Error("ARP for an unknown address does not cross")
+	}
+	for what, c := range map[string]struct {
+		etherType uint16
+		text      string
+		send      func()
+	}{
+		"DHCP":                {unix.ETH_P_IP, "SEEDBED 67", broadcast("67")},
+		"an answer of DHCP":   {unix.ETH_P_IP, "SEEDBED 68", broadcast("68")},
+		"ARP for the gateway": {unix.ETH_P_ARP, asks("10.81.0.1"), arping("10.81.0.1")},
+		"ARP for a peer":      {unix.ETH_P_ARP, asks("10.81.0.5"), arping("10.81.0.5")},
+	} {
+		if crosses(short, c.etherType, c.text, c.send) {
+			t.Errorf("%s crosses", what)
+		}
+	}
+}
+
+// TestOverlayStrangers: nobody but the nodes sends frames for an overlay, and of these only guests that are there.
+func TestOverlayStrangers(t *testing.T) {
+	s := newSite(t, seedbed.NetworkNAT)
+	s.a.Ports = []Port{overlayPort(3)}
+	s.a.Peers = []Peer{overlayPeer(5, nodeB)}
+	s.b.Networks = nil
+	s.apply(t)
+	g3 := s.guest(t, 3, false)
+	s.far.Run(t, "ip", "addr", "add", "192.0.2.66/24", "dev", "eth0")
+	send := func(from netip.Addr, vni int, frame []byte) {
+		t.Helper()
+		var err error
+		s.far.Do(func() { err = sendVXLAN(from, nodeA, vni, frame) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := udpFrame(overlayMAC(5), overlayMAC(3), overlayAddr(5), overlayAddr(3))
+	if !receives(t, g3, patience, func() { send(nodeB, testVNI, good) }) {
+		t.Fatal("a frame of a peer does not arrive")
+	}
+	short := 300 * time.Millisecond
+	if receives(t, g3, short, func() { send(netip.MustParseAddr("192.0.2.66"), testVNI, good) }) {
+		t.Error("a frame from a host that is no node arrives")
+	}
+	if receives(t, g3, short, func() { send(nodeB, testVNI+1, good) }) {
+		t.Error("a frame of another overlay arrives")
+	}
+	for what, frame := range map[string][]byte{
+		"no guest's MAC":         udpFrame(overlayMAC(9), overlayMAC(3), overlayAddr(5), overlayAddr(3)),
+		"the gateway's MAC":      udpFrame(s.a.Networks[0].MAC, overlayMAC(3), overlayGW, overlayAddr(3)),
+		"the MAC of this guest":  udpFrame(overlayMAC(3), overlayMAC(3), overlayAddr(5), overlayAddr(3)),
+		"the gateway's address":  udpFrame(overlayMAC(5), overlayMAC(3), overlayGW, overlayAddr(3)),
+		"the metadata address":   udpFrame(overlayMAC(5), overlayMAC(3), seedbed.MetadataAddr, overlayAddr(3)),
+		"the resolver's address": udpFrame(overlayMAC(5), overlayMAC(3), seedbed.ResolverAddr, overlayAddr(3)),
+	} {
+		if receives(t, g3, short, func() { send(nodeB, testVNI, frame) }) {
+			t.Errorf("a frame with %s arrives", what)
+		}
+	}
+	// A guest cannot speak as its node.
+	arrives := func(port string) bool {
+		var l net.PacketConn
+		var err error
+		s.far.Do(func() { l, err = net.ListenPacket("udp4", nodeB.String()+":"+port) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		g3.Do(func() {
+			var c net.Conn
+			if c, err = net.Dial("udp4", nodeB.String()+":"+port); err == nil {
+				c.Write([]byte("x"))
+				c.Close()
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetReadDeadline(time.Now().Add(time.Second))
+		_, _, err = l.ReadFrom(make([]byte, 9))
+		return err == nil
+	}
+	if !arrives("4790") {
+		t.Error("what a guest sends to the other node does not arrive")
+	}
+	if arrives("4789") {
+		t.Error("a guest reaches the VXLAN of the other node through its NAT")
+	}
+}
+
+// receives reports whether the guest gets a datagram at port 9000 after send.
+func receives(t *testing.T, g *netnstest.Namespace, within time.Duration, send func()) bool {
+	t.Helper()
+	var l net.PacketConn
+	var err error
+	g.Do(func() { l, err = net.ListenPacket("udp4", ":9000") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	send()
+	l.SetReadDeadline(time.Now().Add(within))
+	_, _, err = l.ReadFrom(make([]byte, 9))
+	return err == nil
+}
+
+func sendVXLAN(from, to netip.Addr, vni int, frame []byte) error {
+	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: to.AsSlice(), Port: vxlanPort})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	packet := append([]byte{8, 0, 0, 0}, binary.BigEndian.AppendUint32(nil, uint32(vni)<<8)...)
+	_, err = c.Write(append(packet, frame...))
+	return err
+}
+
+// udpFrame is a datagram of one byte to port 9000.
+func udpFrame(src, dst seedbed.MAC, from, to netip.Addr) []byte {
+	udp := []byte{0x23, 0x28, 0x23, 0x28, 0, 9, 0, 0, 'x'}
+	ip := []byte{0x45, 0, 0, byte(20 + len(udp)), 0, 0, 0, 0, 64, 17, 0, 0}
+	ip = append(append(ip, from.AsSlice()...), to.AsSlice()...)
+	sum := uint32(0)
+	for i := 0; i < 20; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
+	}
+	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum+sum>>16))
+	return append(append(append(append(dst[:], src[:]...), 8, 0), ip...), udp...)
+}

@@ -71,10 +71,10 @@ func (g Guest) Hostname() string {
 	return full
 }
 
-// Peer returns what other nodes are told of the guest: its ID, name and project, and of its NICs in the given networks the
-// MAC, the address and the security groups.
-func (g Guest) Peer(networks []string) Guest {
-	out := Guest{ID: g.ID, Name: g.Name, Project: g.Project}
+// Peer returns what other nodes are told of the guest that a node serves: its ID, name, project and node, and of its NICs in
+// the given networks the MAC, the address and the security groups.
+func (g Guest) Peer(node string, networks []string) Guest {
+	out := Guest{ID: g.ID, Name: g.Name, Project: g.Project, Node: node}
 	for _, nic := range g.NICs {
 		if slices.Contains(networks, nic.Network) {
 			out.NICs = append(out.NICs, GuestNIC{MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Groups: nic.Groups})
@@ -156,6 +156,8 @@ type FeedPage struct {
 	Maintenance []Maintenance `json:"maintenance,omitempty"`
 	// Peers is what changed of the node's peers; nil if nothing did, or if the client does not follow them.
 	Peers *PeerPage `json:"peers,omitempty"`
+	// Nodes are the addresses of the nodes that have one, by name, if there are overlays.
+	Nodes map[string]netip.Addr `json:"nodes,omitempty"`
 }
 
 // PeerPage is what changed of a node's peers: the guests of other nodes in networks that reach several nodes. Their
@@ -258,6 +260,8 @@ type GuestPlaneState struct {
 	// finds one of them. One may be among Guests as well for a moment, when it has come to this node.
 	Peers iter.Seq2[InstanceID, Guest]
 	Peer  func(InstanceID) (Guest, bool)
+	// Nodes are the addresses of nodes, by name: where each gets the frames of overlays.
+	Nodes map[string]netip.Addr
 	// Since and Changed say what is new. A receiver that serves the state of revision Since that came
 	// before this one has every record but those of Changed, which were added, changed or removed, and every peer but
 	// those of ChangedPeers. Since is -1 if everything may be new.

@@ -107,7 +107,8 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 
 // The bounds of a network's settings. DHCP has room for no more.
 const (
-	minMTU, maxMTU  = 1280, 9216 // IPv6 needs at least 1,280 (RFC 8200 5)
+	EthernetMTU     = 1500       // RFC 894
+	MinMTU, MaxMTU  = 1280, 9216 // IPv6 needs at least 1,280 (RFC 8200 5)
 	maxVLAN         = 4094       // IEEE 802.1Q 9.6
 	MaxVNI          = 1<<24 - 1  // RFC 7348 5
 	maxNetworkDNS   = 8
@@ -248,8 +249,8 @@ func (n Network) checkOptions(bad complaint) error {
 	if !line(n.Description) {
 		return bad("its description is not one line of at most %d bytes", maxDescription)
 	}
-	if n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU) {
-		return bad("MTU %d: expected %d to %d, or 0 for the default", n.MTU, minMTU, maxMTU)
+	if n.MTU != 0 && (n.MTU < MinMTU || n.MTU > MaxMTU) {
+		return bad("MTU %d: expected %d to %d, or 0 for the default", n.MTU, MinMTU, MaxMTU)
 	}
 	if n.Domain != "" && !validDomain(n.Domain) {
 		return bad("domain %q is not a DNS name", Clip(n.Domain))

@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -77,6 +78,10 @@ type NodeReport struct {
 	// HighestNIC is the highest number that an interface of a guest has on the node, or 0. New NICs
 	// get higher numbers, also if the database is older than the guests.
 	HighestNIC NICID `json:"highest_nic,omitempty"`
+	// Address is where other nodes send the frames of overlays (network.address), and AddressMTU the MTU of the interface
+	// that has it, or 0. It is the zero Addr if the node has none.
+	Address    netip.Addr `json:"address,omitzero"`
+	AddressMTU int        `json:"address_mtu,omitempty"`
 }
 
 // The selectors say how one of several nodes is chosen (PVC's manual, "Node selectors").

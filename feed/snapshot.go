@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 
 	"seedbed"
@@ -35,6 +36,8 @@ type saved struct {
 	Maintenance []seedbed.Maintenance   `json:"maintenance,omitempty"`
 	// Peers is the revision of the peers.
 	Peers int64 `json:"peers,omitempty"`
+	// Nodes are the addresses of nodes, by name.
+	Nodes map[string]netip.Addr `json:"nodes,omitempty"`
 	// Guests is set only in the first version of the file.
 	Guests []seedbed.Guest `json:"guests,omitempty"`
 }
@@ -43,6 +46,7 @@ func (s saved) state() *state {
 	p := newState()
 	p.generation, p.revision, p.networks, p.tokenKey = s.Generation, s.Revision, s.Networks, s.TokenKey
 	p.site, p.maintenance, p.groups, p.peersRevision = s.Site, s.Maintenance, s.Groups, s.Peers
+	p.nodes = s.Nodes
 	return p
 }
 
@@ -50,7 +54,8 @@ func writeSnapshot(w io.Writer, node string, p *state) error {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 256<<10)
 	head, err := json.Marshal(saved{Node: node, Generation: p.generation, Revision: p.revision, Networks: p.networks,
-		Groups: p.groups, TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance, Peers: p.peersRevision})
+		Groups: p.groups, TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance, Peers: p.peersRevision,
+		Nodes: p.nodes})
 	if err != nil {
 		return err
 	}

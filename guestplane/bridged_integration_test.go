@@ -62,7 +62,7 @@ func TestBridgedNetwork(t *testing.T) {
 				g.NICs[0].Addr = netip.Addr{}
 			}
 			other := record(8, "lan", "10.79.0.8")
-			serveState(t, p, withPeers(stateWith([]seedbed.Network{network0(), n}, g), other.Peer([]string{"lan"})))
+			serveState(t, p, withPeers(stateWith([]seedbed.Network{network0(), n}, g), other.Peer("hv2", []string{"lan"})))
 			ns := netnstest.New(t)
 			tap := g.NICs[0].ID.Tap()
 			netnstest.Veth(t, tap, ns, g.NICs[0].MAC.String())

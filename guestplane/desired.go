@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"iter"
+	"maps"
+	"net/netip"
 	"slices"
 
 	"seedbed"
@@ -11,25 +13,26 @@ import (
 )
 
 // desired returns the desired state of the node's network.
-func desired(state seedbed.GuestPlaneState) netcfg.State {
+func (p *Plane) desired(state seedbed.GuestPlaneState) netcfg.State {
 	bridges := bridgeNames(state)
-	return netcfg.State{Networks: state.Networks, Groups: state.Groups, Ports: func(yield func(netcfg.Port) bool) {
-		for _, g := range state.Guests {
-			for _, nic := range g.NICs {
-				if !yield(port(nic, bridges)) {
-					return
+	return netcfg.State{Networks: state.Networks, Groups: state.Groups, Address: state.Nodes[p.node],
+		Nodes: slices.Collect(maps.Values(state.Nodes)), Ports: func(yield func(netcfg.Port) bool) {
+			for _, g := range state.Guests {
+				for _, nic := range g.NICs {
+					if !yield(port(nic, bridges)) {
+						return
+					}
 				}
 			}
-		}
-	}, Peers: func(yield func(netcfg.Peer) bool) {
-		for g := range peers(state) {
-			for _, nic := range g.NICs {
-				if !yield(peer(nic, bridges)) {
-					return
+		}, Peers: func(yield func(netcfg.Peer) bool) {
+			for g := range peers(state) {
+				for _, nic := range g.NICs {
+					if !yield(peer(g.Node, nic, bridges, state.Nodes)) {
+						return
+					}
 				}
 			}
-		}
-	}}
+		}}
 }
 
 // changes returns what after changes of the node's network. What it says is new must be relative to before.
@@ -55,7 +58,7 @@ func changes(before, after seedbed.GuestPlaneState) (d netcfg.Diff) {
 		}
 		if g, ok := peerOf(after, id); ok {
 			for _, nic := range g.NICs {
-				d.Peers = append(d.Peers, peer(nic, bridges))
+				d.Peers = append(d.Peers, peer(g.Node, nic, bridges, after.Nodes))
 			}
 		}
 	}
@@ -94,8 +97,8 @@ func touched(after seedbed.GuestPlaneState) []seedbed.InstanceID {
 	return slices.Compact(all)
 }
 
-func peer(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Peer {
-	return netcfg.Peer{MAC: nic.MAC, Bridge: bridges[nic.Network], Groups: nic.Groups}
+func peer(node string, nic seedbed.GuestNIC, bridges map[string]string, nodes map[string]netip.Addr) netcfg.Peer {
+	return netcfg.Peer{MAC: nic.MAC, Addr: nic.Addr, Bridge: bridges[nic.Network], Groups: nic.Groups, Node: nodes[node]}
 }
 
 func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {

@@ -3,6 +3,7 @@ package guestplane
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestDesiredGroups(t *testing.T) {
 	g.NICs[0].Groups = []string{"acme/web"}
 	state := stateWith([]seedbed.Network{network0()}, g)
 	state.Groups = []seedbed.SecurityGroup{{Name: "acme/web"}}
-	s := desired(state)
+	s := testPlane(&fakeKernel{}).desired(state)
 	ports := slices.Collect(s.Ports)
 	if len(s.Groups) != 1 || len(ports) != 1 || !slices.Equal(ports[0].Groups, g.NICs[0].Groups) {
 		t.Errorf("desired %+v with ports %+v", s, ports)
@@ -75,7 +76,8 @@ func TestDesiredPeers(t *testing.T) {
 		return all
 	}
 	before := withPeers(stateWith(networks, one(1), one(2)), one(2), one(3), one(4))
-	if got := macs(slices.Collect(desired(before).Peers)); !slices.Equal(got, []string{"02:00:00:00:00:03", "02:00:00:00:00:04"}) {
+	plane := testPlane(&fakeKernel{})
+	if got := macs(slices.Collect(plane.desired(before).Peers)); !slices.Equal(got, []string{"02:00:00:00:00:03", "02:00:00:00:00:04"}) {
 		t.Errorf("peers %v", got)
 	}
 	// 2 goes elsewhere, 3 comes here and is a peer for a moment yet, 4 ends, and 5 begins.
@@ -90,5 +92,45 @@ func TestDesiredPeers(t *testing.T) {
 	}
 	if len(d.Gone) != 1 || len(d.Ports) != 1 {
 		t.Errorf("ports: %v go, %v come", d.Gone, d.Ports)
+	}
+}
+
+// TestDesiredOverlay: the kernel is told where the nodes get frames of overlays, and on which node a peer is. A change of that
+// makes the plane apply the whole state.
+func TestDesiredOverlay(t *testing.T) {
+	t.Parallel()
+	n := network0()
+	n.VNI = 7
+	far := guest0()
+	far.ID, far.Node = "far", "hv2"
+	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
+	state := withPeers(stateWith([]seedbed.Network{n}), far)
+	state.Nodes = map[string]netip.Addr{"hv1": a, "hv2": b}
+	k := &fakeKernel{}
+	plane := testPlane(k)
+	s := plane.desired(state)
+	peers := slices.Collect(s.Peers)
+	if s.Address != a || len(s.Nodes) != 2 || len(peers) != 1 || peers[0].Node != b || peers[0].Addr != far.NICs[0].Addr {
+		t.Errorf("desired %+v with peers %+v", s, peers)
+	}
+	if err := plane.Apply(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	next := state
+	next.Since, next.Revision, next.ChangedPeers = state.Revision, state.Revision+1, []seedbed.InstanceID{"far"}
+	if d := changes(state, next); len(d.Peers) != 1 || d.Peers[0].Node != b {
+		t.Errorf("changes %+v", d)
+	}
+	for i, nodes := range []map[string]netip.Addr{state.Nodes, {"hv1": a, "hv2": c}} {
+		next.Nodes, next.Since, next.Revision = nodes, next.Revision, next.Revision+1
+		if i == 0 {
+			next.Since = state.Revision
+		}
+		if err := plane.Apply(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		if whole := k.tries[len(k.tries)-1] == "apply"; whole != (i == 1) {
+			t.Errorf("nodes %v: the whole state was applied: %t", nodes, whole)
+		}
 	}
 }

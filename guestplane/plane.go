@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -45,6 +46,7 @@ type Plane struct {
 	// connections and fragments are bounds of each NIC; see Config.
 	connections, fragments int
 	uplinks                map[string]string
+	node                   string
 	forwarder              *dns.Forwarder
 
 	// applying keeps an older state from being applied over a newer one.
@@ -86,6 +88,8 @@ type Config struct {
 	Fragments int
 	// Uplinks are the interfaces of this node for uplinks of another name; see netcfg.Options.
 	Uplinks map[string]string
+	// Node is the name of this node.
+	Node string
 	// Forwarder asks the resolvers of the node what guests want to know of other networks.
 	Forwarder *dns.Forwarder
 	Log       *slog.Logger
@@ -96,8 +100,8 @@ func New(c Config) *Plane {
 	return &Plane{
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
 		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks,
-		forwarder: c.Forwarder,
-		awaited:   map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
+		forwarder: c.Forwarder, node: c.Node,
+		awaited: map[seedbed.InstanceID]bool{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }
 
@@ -108,7 +112,7 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	defer p.applying.Unlock()
 	before := p.lastState()
 	small := !p.whole && state.Since == before.Revision && reflect.DeepEqual(state.Networks, before.Networks) &&
-		reflect.DeepEqual(state.Groups, before.Groups) &&
+		reflect.DeepEqual(state.Groups, before.Groups) && maps.Equal(state.Nodes, before.Nodes) &&
 		slices.Equal(state.TokenKey, before.TokenKey)
 	p.whole = true // until both have the new state
 	var err error
@@ -116,7 +120,7 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 		diff := changes(before, state)
 		err = p.settle(func() error { return p.kernel.Change(ctx, diff) })
 	} else {
-		err = p.settle(func() error { return p.kernel.Apply(ctx, desired(state), p.options(state)) })
+		err = p.settle(func() error { return p.kernel.Apply(ctx, p.desired(state), p.options(state)) })
 	}
 	if err != nil {
 		return fmt.Errorf("network: %w", err)

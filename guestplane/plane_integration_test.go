@@ -174,7 +174,7 @@ func TestReplacedInAGap(t *testing.T) {
 		t.Helper()
 		before := number(t)
 		netnstest.Run(t, "ip", "link", "del", "seedbed0")
-		if err := k.Apply(t.Context(), desired(state), p.options(state)); err != nil {
+		if err := k.Apply(t.Context(), p.desired(state), p.options(state)); err != nil {
 			t.Fatal(err)
 		}
 		if number(t) == before {

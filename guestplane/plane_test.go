@@ -171,7 +171,8 @@ func testPlane(k interface {
 }) *Plane {
 	directory := metadata.NewDirectory()
 	return New(Config{Kernel: k, Host: k, Directory: directory, Guests: metadata.New(metadata.Config{Directory: directory, Log: quiet}),
-		Port: config.Metadata{Listen: config.MetadataAddr}.Port(), Forwarder: dns.NewForwarder(nil, dns.ResolvConf), Log: quiet})
+		Port: config.Metadata{Listen: config.MetadataAddr}.Port(), Node: "hv1",
+		Forwarder: dns.NewForwarder(nil, dns.ResolvConf), Log: quiet})
 }
 
 // start runs the plane until stop or the end of the test; stop gives what run returned.

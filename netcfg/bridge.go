@@ -19,10 +19,7 @@ const (
 	uplinkBefore = ":"
 )
 
-// defaultMTU is the MTU of Ethernet (RFC 894), which a bridge has that is not told another.
-const defaultMTU = 1500
-
-func mtuOf(n seedbed.Network) int { return cmp.Or(n.MTU, defaultMTU) }
+func mtuOf(n seedbed.Network) int { return cmp.Or(n.MTU, seedbed.EthernetMTU) }
 
 func (p *plan) alias(n seedbed.Network) string {
 	alias := aliasPrefix + n.Name

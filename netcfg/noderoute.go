@@ -1,8 +1,11 @@
 package netcfg
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -61,4 +64,45 @@ func unrouted(n seedbed.Network, routes []nodeRoute) error {
 		}
 	}
 	return nil
+}
+
+// NodeAddress returns where other nodes send the frames of overlays, and the MTU of the interface that has the address, or 0
+// if none has. Unless it is given, it is the address from which the node reaches other networks. It is the zero Addr if the
+// node reaches none. Nothing is sent.
+func NodeAddress(given netip.Addr) (addr netip.Addr, mtu int, err error) {
+	if addr = given; !addr.IsValid() {
+		addr = cmp.Or(sourceTo("udp4", "192.0.2.1"), sourceTo("udp6", "2001:db8::1")) // of RFC 5737 and RFC 3849: no host has it
+	}
+	if !addr.IsValid() {
+		return addr, 0, nil
+	}
+	rt, err := dialRoute()
+	if err != nil {
+		return addr, 0, err
+	}
+	defer rt.Close()
+	all, err := rt.addrs()
+	if err != nil {
+		return addr, 0, err
+	}
+	i := slices.IndexFunc(all, func(a address) bool { return a.prefix.Addr() == addr })
+	if i < 0 {
+		return addr, 0, nil
+	}
+	msgs, err := rt.link(unix.RTM_GETLINK, 0, link{index: all[i].index}, 0, nil)
+	if err != nil || len(msgs) == 0 {
+		return addr, 0, err
+	}
+	l, err := parseLink(msgs[0].Data)
+	return addr, l.mtu, err
+}
+
+// sourceTo returns the address from which the node would send to another.
+func sourceTo(network, to string) netip.Addr {
+	c, err := net.Dial(network, net.JoinHostPort(to, "9"))
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }

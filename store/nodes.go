@@ -48,7 +48,10 @@ func (db *DB) RemoveNode(ctx context.Context, name string, checks ...func(seedbe
 		if err := feed.DropMaintenance(ctx, tx, name, ""); err != nil {
 			return err
 		}
-		return nodes.DropNode(ctx, tx, name)
+		if err := nodes.DropNode(ctx, tx, name); err != nil {
+			return err
+		}
+		return feed.TouchNodes(ctx, tx)
 	})
 }
 

@@ -46,7 +46,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	p := guestplane.New(guestplane.Config{
 		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(),
 		Connections: c.Metadata.TrackedConnections, Fragments: fragments(c.Metadata), Uplinks: c.Network.Uplinks,
-		Forwarder: forwarder(c.Network), Log: log,
+		Node: c.Node, Forwarder: forwarder(c.Network), Log: log,
 	})
 	client := feed.NewClient(feed.ClientConfig{
 		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.Held, Log: log,

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"net/netip"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -39,6 +41,9 @@ func (s *Store) FeedPage(ctx context.Context, node string, since int64, gen stri
 		if page.Networks, err = instances.ReadNetworks(ctx, tx); err != nil {
 			return err
 		}
+		if page.Nodes, err = overlayNodes(ctx, tx, page.Networks); err != nil {
+			return err
+		}
 		if page.Groups, err = instances.ReadSecurityGroups(ctx, tx); err != nil {
 			return err
 		}
@@ -62,6 +67,14 @@ func (s *Store) FeedPage(ctx context.Context, node string, since int64, gen stri
 		return err
 	})
 	return page, err
+}
+
+// overlayNodes returns the addresses of nodes, by name, if one of the networks is an overlay.
+func overlayNodes(ctx context.Context, tx *sqldb.Tx, networks []seedbed.Network) (map[string]netip.Addr, error) {
+	if !slices.ContainsFunc(networks, func(n seedbed.Network) bool { return n.VNI != 0 }) {
+		return nil, nil
+	}
+	return nodes.ReadAddresses(ctx, tx)
 }
 
 func scanChange(r sqldb.Row) (c seedbed.FeedChange, err error) {

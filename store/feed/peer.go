@@ -71,7 +71,7 @@ func setPeer(ctx context.Context, tx *sqldb.Tx, node string, g seedbed.Guest) er
 	if len(wide) == 0 {
 		return dropPeer(ctx, tx, node, g.ID, old, 0)
 	}
-	raw, err := json.Marshal(g.Peer(wide))
+	raw, err := json.Marshal(g.Peer(node, wide))
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func wideNetworks(ctx context.Context, tx *sqldb.Tx, nics []seedbed.GuestNIC) ([
 	if len(names) == 0 {
 		return nil, nil
 	}
-	w.And("kind = %s", seedbed.NetworkBridged)
+	w.And("(kind = %s OR vni > 0)", seedbed.NetworkBridged)
 	w.And("name IN (%s"+strings.Repeat(", %s", len(names)-1)+")", names...)
 	return sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM network WHERE `+w.String(), w.Args...)
 }

@@ -12,12 +12,12 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const networkColumns = `name, kind, bridge, mac, prefix, gateway, dns, nat, dhcp, options, identity, allow, uplink, vlan`
+const networkColumns = `name, kind, bridge, mac, prefix, gateway, dns, nat, dhcp, options, identity, allow, uplink, vlan, vni`
 
 func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
 	err = r.Scan(&n.Name, &n.Kind, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway),
 		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, sqldb.ToJSON(&n.NetworkOptions), &n.Identity, sqldb.ToJSON(&n.Allow),
-		&n.Uplink, &n.VLAN)
+		&n.Uplink, &n.VLAN, &n.VNI)
 	return n, err
 }
 
@@ -79,10 +79,11 @@ func holdNetworks(ctx context.Context, tx *sqldb.Tx, project string) (in seedbed
 
 func insertNetwork(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 	made, err := sqldb.Affect(ctx, tx,
-		`INSERT INTO network (`+networkColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
+		`INSERT INTO network (`+networkColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`,
 		n.Name, n.Kind, n.Bridge, n.MAC.String(), sqldb.Text(n.Prefix), sqldb.Text(n.Gateway), sqldb.AsJSON(n.DNS),
 		sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity, sqldb.AsJSON(n.Allow),
-		n.Uplink, n.VLAN)
+		n.Uplink, n.VLAN, n.VNI)
 	if err != nil || made == 1 {
 		return err
 	}
@@ -104,7 +105,7 @@ func told(ctx context.Context, names ...string) []string {
 }
 
 // apart returns ErrConflict if a network and another overlap and both reach outside, or both are the same VLAN of an
-// uplink.
+// uplink or the same overlay.
 func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 	all, err := ReadNetworks(ctx, tx)
 	if err != nil {
@@ -114,6 +115,10 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		if other.Name != n.Name && n.Kind == seedbed.NetworkBridged && n.Uplink == other.Uplink && n.VLAN == other.VLAN {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q is the same VLAN of uplink %s as network %q: use that one",
 				n.Name, n.Uplink, other.Name)
+		}
+		if other.Name != n.Name && n.VNI != 0 && n.VNI == other.VNI {
+			return seedbed.Errorf(seedbed.ErrConflict, "network %q would have the VNI %d of %s: choose another", n.Name, n.VNI,
+				otherNetwork(ctx, other))
 		}
 		if other.Name != n.Name && n.FloatingOverlaps(other) {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q would share floating addresses with %s: choose others",
@@ -191,7 +196,7 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		}
 		n = settled(n)
 		n.Name, n.Bridge, n.MAC, n.Prefix, n.Gateway, n.Published = was.Name, was.Bridge, was.MAC, was.Prefix, was.Gateway, was.Published
-		n.Uplink, n.VLAN = was.Uplink, was.VLAN
+		n.Uplink, n.VLAN, n.VNI = was.Uplink, was.VLAN, was.VNI
 		if n.Kind != was.Kind && (n.Kind == seedbed.NetworkBridged || was.Kind == seedbed.NetworkBridged) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "network %q is %s and cannot become %s: make another network", n.Name, was.Kind, n.Kind)
 		}

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 	"time"
 
 	"seedbed"
@@ -202,6 +203,9 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		if err == nil && report.HighestNIC > was.Report.HighestNIC {
 			err = s.skipNICs(ctx, tx, report.HighestNIC)
 		}
+		if err == nil && problem == "" {
+			err = s.noteAddress(ctx, tx, name, report.Address)
+		}
 		news := ofNode(was, problem)
 		if told = len(news) > 0; err != nil || !told {
 			return err
@@ -216,6 +220,30 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		s.db.Wake()
 	}
 	return err
+}
+
+// noteAddress records where a node gets the frames of overlays. A node that does not know it for a moment keeps the last one.
+func (s *Store) noteAddress(ctx context.Context, tx *sqldb.Tx, name string, addr netip.Addr) error {
+	if !addr.IsValid() {
+		return nil
+	}
+	changed, err := sqldb.Affect(ctx, tx, `UPDATE node SET address = $1 WHERE name = $2 AND address <> $1`, addr.String(), name)
+	if err != nil || changed == 0 {
+		return err
+	}
+	return s.touch(ctx, tx)
+}
+
+// ReadAddresses returns where nodes get the frames of overlays, by name, of those of which it is known.
+func ReadAddresses(ctx context.Context, tx *sqldb.Tx) (map[string]netip.Addr, error) {
+	all := map[string]netip.Addr{}
+	_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (addr netip.Addr, err error) {
+		var name string
+		err = r.Scan(&name, sqldb.ToText(&addr))
+		all[name] = addr
+		return addr, err
+	}, `SELECT name, address FROM node WHERE address <> '' ORDER BY name`)
+	return all, err
 }
 
 // skipNICs makes new NICs get numbers above highest, unless that is too far ahead to be Seedbed's.

@@ -3,6 +3,7 @@
 package nodes
 
 import (
+	"context"
 	"sync/atomic"
 
 	"seedbed/store/sqldb"
@@ -12,10 +13,14 @@ import (
 type Store struct {
 	db      *sqldb.DB
 	changes atomic.Int64
+	// touch notifies every node, in a transaction, that the address of one changed.
+	touch func(context.Context, *sqldb.Tx) error
 }
 
-// New returns the store in a database.
-func New(db *sqldb.DB) *Store { return &Store{db: db} }
+// New returns the store in a database. touch notifies every node, in a transaction, that the address of one changed.
+func New(db *sqldb.DB, touch func(context.Context, *sqldb.Tx) error) *Store {
+	return &Store{db: db, touch: touch}
+}
 
 // NodeChanges returns a number that grows with each change of the nodes that this process made, once
 // it is committed: nodes added, changed and removed, and those that answer again or no longer.

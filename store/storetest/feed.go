@@ -298,7 +298,7 @@ func testPeers(b *bench) {
 	get(b.Publish(ctx, j.Ref(), node, g, seedbed.Documents{UserData: []byte("data")}))(b)
 	get(b.Publish(ctx, k.Ref(), node, guestOf(own), seedbed.Documents{}))(b)
 	page := get(b.Peers(ctx, "node2", 0, b.generation()))(b)
-	want := seedbed.Guest{ID: i.ID, Name: "web1", NICs: guestOf(i).NICs[1:]}
+	want := seedbed.Guest{ID: i.ID, Name: "web1", Node: node, NICs: guestOf(i).NICs[1:]}
 	want.NICs[0].ID = 0
 	b.equal(feedtest.Changes(b, seedbed.FeedPage{Changes: page.Changes}), []feedtest.Change{{Revision: 1, Instance: i.ID, Guest: &want}})
 	b.equal([]any{page.Snapshot, page.Revision}, []any{false, int64(1)})

@@ -2,10 +2,12 @@ package storetest
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"time"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 var guestCases = map[string]func(*bench){
@@ -17,6 +19,7 @@ var guestCases = map[string]func(*bench){
 	"hostile texts":      testHostile,
 	"hint":               testGuestHint,
 	"too many in a call": testTooMany,
+	"of overlays":        testOverlays,
 }
 
 var day = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -199,4 +202,64 @@ func testTooMany(b *bench) {
 	b.want(b.AddGuestEvents(ctx, node, "s", make([]seedbed.GuestEvent, 10001)), seedbed.ErrInvalid, "10000")
 	b.want(b.AddGuestEvents(ctx, "", "s", nil), seedbed.ErrInvalid)
 	b.want(b.AddGuestEvents(ctx, node, strings.Repeat("s", 200), nil), seedbed.ErrInvalid)
+}
+
+// An overlay keeps its number, which no other has. The feed says where the nodes get its frames, as they report it, and on
+// which node a guest of it is.
+func testOverlays(b *bench) {
+	ctx := context.Background()
+	b.world()
+	j, i := b.running("web1")
+	get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{}))(b)
+	at := func(a string, name string) {
+		b.Helper()
+		b.must(b.NoteNode(ctx, name, seedbed.NodeReport{Address: netip.MustParseAddr(a), AddressMTU: 1500}, "", time.Now()))
+	}
+	page := func() seedbed.FeedPage {
+		b.Helper()
+		return get(b.FeedPage(ctx, node, 0, b.generation()))(b)
+	}
+	get(b.AddNode(ctx, seedbed.Node{Name: node}))(b)
+	at("192.0.2.1", node)
+	b.equal(len(page().Nodes), 0) // there is no overlay
+	wide := seedbed.Network{Name: "wide", Kind: seedbed.NetworkIsolated, Bridge: "wide0", MAC: newMAC(), VNI: 4711, DHCP: true,
+		Identity: seedbed.IdentityTap, DNS: []netip.Addr{}, Published: &seedbed.Publication{Projects: []string{}},
+		Prefix: netip.MustParsePrefix("10.98.0.0/24"), Gateway: netip.MustParseAddr("10.98.0.1")}
+	b.equal(get(b.CreateNetwork(ctx, wide))(b), wide)
+	other := wide
+	other.Name, other.Bridge = "other", "other0"
+	_, err := b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, "VNI 4711", `"wide"`)
+	get(b.ChangeNetwork(ctx, "wide", func(n *seedbed.Network) error {
+		n.VNI, n.MTU = 4712, 1400
+		return nil
+	}))(b)
+	wide.MTU = 1400
+	b.equal(get(b.Network(ctx, "wide"))(b), wide)
+
+	before := page()
+	b.equal(before.Nodes, map[string]netip.Addr{node: netip.MustParseAddr("192.0.2.1")})
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://node2.example:7375"}))(b)
+	at("192.0.2.2", "node2")
+	after := page()
+	b.equal(after.Nodes["node2"], netip.MustParseAddr("192.0.2.2"))
+	if after.Revision <= before.Revision {
+		b.Errorf("revision %d after a node got an address, %d before", after.Revision, before.Revision)
+	}
+	at("192.0.2.2", "node2") // nothing new
+	b.must(b.NoteNode(ctx, "node2", seedbed.NodeReport{}, "", time.Now()))
+	b.equal([]any{page().Nodes, page().Revision}, []any{after.Nodes, after.Revision})
+
+	k, own := b.runningIn("web2", "wide")
+	get(b.Publish(ctx, k.Ref(), node, guestOf(own), seedbed.Documents{}))(b)
+	peers := feedtest.Changes(b, seedbed.FeedPage{Changes: get(b.Peers(ctx, "node2", 0, b.generation()))(b).Changes})
+	b.equal([]any{len(peers), peers[0].Guest.Name, peers[0].Guest.Node}, []any{1, "web2", node})
+
+	get(b.ChangeNode(ctx, "node2", func(n *seedbed.Node) error { n.Cordoned = true; return nil }))(b)
+	b.must(b.RemoveNode(ctx, "node2"))
+	gone := page()
+	b.equal(gone.Nodes, before.Nodes)
+	if gone.Revision <= after.Revision {
+		b.Errorf("revision %d after a node went, %d before", gone.Revision, after.Revision)
+	}
 }

@@ -80,7 +80,7 @@ var layout = map[string]string{
 	// The programs are wiring.
 	"cmd/seedbed":          "internal/cli internal/cli/*",
 	"cmd/seedbedd":         "*",
-	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run provision/*",
+	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run netcfg provision/*",
 	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dns",
 	// The command line: what commands share, the flags that several have, and the commands by noun.
 	"internal/cli":          "api/client api/wire internal/build internal/config internal/durable internal/mtls",

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 
 	"seedbed/internal/config"
 	"seedbed/internal/run"
+	"seedbed/netcfg"
 	"seedbed/provision/ceph"
 	"seedbed/provision/dir"
 	"seedbed/provision/image"
@@ -67,7 +69,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		defer ln.Close()
 	}
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
-		Hooks: hookScripts(c, log), Checks: checks, Log: log})
+		Address: func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
+		Hooks:   hookScripts(c, log), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {
 		return err

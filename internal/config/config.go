@@ -181,6 +181,9 @@ type Network struct {
 	Forwarders []netip.Addr `yaml:"forwarders"`
 	// Uplinks are the interfaces of this node for uplinks of bridged networks that have another name here.
 	Uplinks map[string]string `yaml:"uplinks"`
+	// Address is where other nodes send the frames of overlays; by default, the address from which this one reaches other
+	// networks.
+	Address netip.Addr `yaml:"address"`
 	// PVCUplink is the uplink of the bridged networks that PVC's clients make, whose VLAN is their VNI.
 	PVCUplink string `yaml:"pvc_uplink"`
 }

@@ -22,6 +22,11 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 		return r, err
 	}
 	r.PrivilegedScripts = s.privileged
+	if s.address != nil {
+		if r.Address, r.AddressMTU, err = s.address(); err != nil {
+			s.log.Warn("the address of the node for overlays is not known", "err", err)
+		}
+	}
 	names := s.poolNames()
 	r.Pools = make([]seedbed.PoolInfo, len(names))
 	ctx, cancel := context.WithTimeout(ctx, poolTime)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -30,6 +31,9 @@ type Config struct {
 	Scripts Scripts
 	// Privileged is whether Scripts runs privileged scripts. It is reported.
 	Privileged bool
+	// Address returns where other nodes send the frames of overlays, and the MTU of that interface. It is reported. Nil means
+	// that there is none.
+	Address func() (netip.Addr, int, error)
 	// Hooks runs scripts before and after stages; nil if the worker runs none.
 	Hooks Hooks
 	// Checks are added to those of the drivers; nil adds none.
@@ -49,6 +53,7 @@ type Server struct {
 	hypervisor Hypervisor
 	scripts    Scripts
 	privileged bool
+	address    func() (netip.Addr, int, error)
 	hooks      Hooks
 	checks     func(context.Context) []seedbed.Check
 	log        *slog.Logger
@@ -77,7 +82,7 @@ const (
 func New(c Config) *Server {
 	s := &Server{
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
-		hooks: c.Hooks, checks: c.Checks, log: c.Log,
+		address: c.Address, hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()

@@ -1,8 +1,11 @@
 package api_test
 
 import (
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"seedbed"
 )
@@ -34,6 +37,9 @@ func TestNetworksOfAProject(t *testing.T) {
 		admin("POST", "/networks", `{"name":"open","prefix":"10.200.1.0/24",`+member+`}`, 403, "network.protect")
 	}
 	admin("POST", "/networks", `{"name":"wire","kind":"bridged","uplink":"br0"}`, 403, "network.protect")
+	admin("POST", "/networks", `{"name":"wide","prefix":"10.200.1.0/24","vni":7}`, 403, "network.protect")
+	admin("POST", "/networks", `{"name":"wide","prefix":"10.200.1.0/24","overlay":true}`, 201, `"vni":`, `"mtu":1450`)
+	admin("DELETE", "/networks/wide", "", 204)
 	admin("PATCH", "/networks/lan", `{"allow":{"dhcp_server":true}}`, 403, "network.protect")
 	admin("PATCH", "/networks/default", `{"mtu":1400}`, 403, "belongs to project default")
 	admin("DELETE", "/networks/default", "", 403, "belongs to project default")
@@ -91,4 +97,35 @@ func TestNetworksOfAProject(t *testing.T) {
 	admin("DELETE", "/networks/wan", "", 204)
 	admin("POST", "/networks", `{"name":"three","kind":"isolated","prefix":"10.200.0.0/24"}`, 201)
 	s.expect(t, "GET", "/projects/acme", "", 200, `"networks":2`)
+}
+
+// TestOverlay: an overlay has a number of its own, and the largest MTU that the interfaces of all nodes have room for.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	add := func(name, more, want string) {
+		t.Helper()
+		s.expect(t, "POST", "/networks", fmt.Sprintf(`{"name":%q,"kind":"isolated","prefix":"10.97.0.0/24"%s}`, name, more), 201, want)
+	}
+	add("one", `,"overlay":true`, `"mtu":1450`)
+	for name, report := range map[string]seedbed.NodeReport{
+		"hv2": {Address: netip.MustParseAddr("192.0.2.2"), AddressMTU: 9000},
+		"hv3": {Address: netip.MustParseAddr("2001:db8::3"), AddressMTU: 8000},
+		"hv4": {Address: netip.MustParseAddr("192.0.2.4")},
+	} {
+		s.expect(t, "POST", "/nodes", fmt.Sprintf(`{"name":%q,"worker":"https://%[1]s.example:7375"}`, name), 201)
+		if err := s.db.NoteNode(t.Context(), name, report, "", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("two", `,"vni":2`, `"mtu":7930`)
+	add("three", `,"vni":3,"overlay":true,"mtu":1400`, `"mtu":1400`)
+	add("four", ``, `"dhcp":true`)
+	if r := s.do(t, "GET", "/api/v1/networks/four", ""); strings.Contains(r.body, "vni") || strings.Contains(r.body, "mtu") {
+		t.Errorf("a network that is no overlay: %s", r.body)
+	}
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":2}`, 409, "the VNI 2 of network")
+	s.expect(t, "POST", "/networks", `{"name":"five","kind":"bridged","uplink":"br0","overlay":true}`, 422, "has no VNI")
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":2,"identity":"mac"}`, 422, "expected tap")
+	s.expect(t, "GET", "/nodes/hv3", "", 200, `"address":"2001:db8::3"`, `"address_mtu":8000`)
 }

@@ -45,13 +45,11 @@ const (
 	noNet = "Network not found."
 	// none is the text that PVC's client takes for an absent value.
 	none = "None"
-	// ethernetMTU is the MTU of bridges that are told no other.
-	ethernetMTU = 1500
 )
 
 func netInfoOf(n seedbed.Network) netInfo {
 	i := netInfo{VNI: vniOf(n.Name), Description: cmp.Or(n.Description, shownName(n)), Type: "managed",
-		MTU: cmp.Or(n.MTU, ethernetMTU), Domain: cmp.Or(n.Domain, none),
+		MTU: cmp.Or(n.MTU, seedbed.EthernetMTU), Domain: cmp.Or(n.Domain, none),
 		NameServers: server.Each(n.DNS, netip.Addr.String), IP6: netIP6{none, none, "False"},
 		IP4: netIP4{none, none, "False", none, none}}
 	if n.Kind == seedbed.NetworkBridged {

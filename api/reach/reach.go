@@ -192,9 +192,9 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 	case !ok:
 		t.stop("network "+n.Name, "no instance that you see has this address")
 		return nil
-	case to.Node != p.From.Node && n.Kind != seedbed.NetworkBridged:
-		t.stop("network "+n.Name, "%s is on node %s, and a network of the kind %s ends at its node: only a bridged one reaches others",
-			to.Name, to.Node, n.Kind)
+	case to.Node != p.From.Node && !n.Wide():
+		t.stop("network "+n.Name, "%s is on node %s, and the network ends at its node: only an overlay or a bridged one reaches others",
+			to.Name, to.Node)
 	default:
 		t.pass("network "+n.Name, "NIC %d of %s on node %s has this address", nic, to.Name, to.Node)
 	}

@@ -36,6 +36,8 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	lan.Uplink = "br0"
 	dark := network("dark", "10.4.0.0/24", seedbed.NetworkIsolated)
 	dark.DNS, dark.DHCP = nil, false
+	wide := network("wide", "10.5.0.0/24", seedbed.NetworkNAT)
+	wide.VNI = 7
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br1"}
 	instances := map[string]seedbed.Instance{}
 	add := func(name, node, network, a string, groups ...string) {
@@ -53,13 +55,15 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	add("store", "hv2", "lan", "10.3.0.3", "db")
 	add("dark", "hv1", "dark", "10.4.0.2")
 	add("wired", "hv1", "wire", "")
+	add("one", "hv1", "wide", "10.5.0.2")
+	add("two", "hv2", "wide", "10.5.0.3")
 	add("stopped", "hv1", "nat", "10.1.0.5")
 	stopped := instances["stopped"]
 	stopped.State = seedbed.InstanceStopped
 	instances["stopped"] = stopped
 	return World{
 		Networks: []seedbed.Network{network("nat", "10.1.0.0/24", seedbed.NetworkNAT), network("routed", "10.2.0.0/24", seedbed.NetworkRouted),
-			lan, dark, wire},
+			lan, dark, wire, wide},
 		Groups: []seedbed.SecurityGroup{group(t, "web", "out tcp 443 to 192.0.2.0/24", "out tcp 5432 to group db", "out udp 53", "out icmp 8"),
 			group(t, "db", "in tcp 5432 from group web", "in icmp 8 from 10.1.0.2/32")},
 		Holder: func(_ context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
@@ -106,8 +110,11 @@ func TestTrace(t *testing.T) {
 			"db: in tcp 5432 from group web"}},
 		{"web", "10.1.0.3", "icmp", 0, true, []string{"out icmp 8", "in icmp 8 from 10.1.0.2/32"}},
 		{"db", "10.1.0.2", "icmp", 0, false, []string{"! security groups of db: no rule of db", "! security groups of web: no rule of web"}},
-		{"web", "10.1.0.4", "tcp", 5432, false, []string{"! network nat: far is on node hv2, and a network of the kind nat " +
-			"ends at its node"}},
+		{"web", "10.1.0.4", "tcp", 5432, false, []string{"! network nat: far is on node hv2, and the network ends at its " +
+			"node"}},
+		{"one", "10.5.0.3", "tcp", 80, true, []string{"NIC 0 of two on node hv2"}},
+		{"one", "10.5.0.1", "icmp", 0, true, []string{"it answers as the gateway"}},
+		{"one", "10.5.0.9", "tcp", 80, false, []string{"! network wide: no instance that you see has this address"}},
 		{"app", "10.3.0.3", "tcp", 5432, true, []string{"NIC 0 of store on node hv2"}},
 		{"app", "10.3.0.77", "udp", 53, true, []string{"a host on the wire may"}},
 		{"routed", "10.1.0.2", "tcp", 80, false, []string{"open allows everything",

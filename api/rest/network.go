@@ -46,7 +46,7 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if n.FloatingUplink != "" {
 		confines.FloatingUplink = &n.FloatingUplink
 	}
-	if err := protects(server.CallerOf(c), confines, req.Bridge); err != nil {
+	if err := protects(server.CallerOf(c), confines, req.Bridge, req.VNI); err != nil {
 		return err
 	}
 	made, err := r.Store.CreateNetwork(ctx, n)
@@ -66,7 +66,7 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	}
 	n := seedbed.Network{
 		Name: seedbed.Qualified(server.CallerOf(c).Project, req.Name), Kind: cmp.Or(req.Kind, seedbed.NetworkNAT), MAC: seedbed.NewMAC(),
-		Prefix: req.Prefix, Gateway: req.Gateway, Bridge: req.Bridge, Uplink: req.Uplink, VLAN: req.VLAN,
+		Prefix: req.Prefix, Gateway: req.Gateway, Bridge: req.Bridge, Uplink: req.Uplink, VLAN: req.VLAN, VNI: req.VNI,
 		NetworkOptions: req.NetworkOptions, Identity: req.Identity, Allow: req.Allow,
 	}
 	n.NAT = n.Kind == seedbed.NetworkNAT
@@ -79,6 +79,15 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	if n.Bridge == "" {
 		n.Bridge = seedbed.BridgeOf(n.Name)
 	}
+	if n.VNI == 0 && req.Overlay {
+		n.VNI = seedbed.VNIOf(n.Name)
+	}
+	if n.VNI != 0 && n.MTU == 0 {
+		var err error
+		if n.MTU, err = r.overlayMTU(c.UserContext()); err != nil {
+			return n, err
+		}
+	}
 	n.DNS = []netip.Addr{}
 	if n.Addressed() {
 		n.DNS = append(n.DNS, r.Resolvers...)
@@ -89,11 +98,30 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	return n, n.Check()
 }
 
-// protects refuses the name of a bridge, a network bridged to another, floating addresses, and a change of how a network
-// identifies and confines guests, unless the caller may decide that.
-func protects(who server.Caller, change wire.NetworkChange, bridge string) error {
+// overlayMTU returns the largest MTU of an overlay that the interfaces of all nodes have room for.
+func (r *router) overlayMTU(ctx context.Context) (int, error) {
+	nodes, err := r.Store.Nodes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	mtu := 0
+	for _, n := range nodes {
+		if room := n.Report.AddressMTU - seedbed.VXLANOverhead(n.Report.Address); n.Report.AddressMTU != 0 && (mtu == 0 || room < mtu) {
+			mtu = room
+		}
+	}
+	if mtu == 0 {
+		mtu = seedbed.EthernetMTU - seedbed.VXLANOverhead(netip.IPv4Unspecified())
+	}
+	return max(seedbed.MinMTU, min(mtu, seedbed.MaxMTU)), nil
+}
+
+// protects refuses the name of a bridge, the number of an overlay, a network bridged to another, floating addresses, and a
+// change of how a network identifies and confines guests, unless the caller may decide that.
+func protects(who server.Caller, change wire.NetworkChange, bridge string, vni int) error {
 	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged || change.Floating != nil || change.FloatingUplink != nil
-	if bridge == "" && !opens && change.Identity == nil && change.Allow == nil || who.Home && who.Project != seedbed.DefaultProject {
+	plain := bridge == "" && vni == 0 && !opens && change.Identity == nil && change.Allow == nil
+	if plain || who.Home && who.Project != seedbed.DefaultProject {
 		return nil
 	}
 	return who.Need(seedbed.ActionNetworkProtect)
@@ -116,7 +144,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	if err := protects(server.CallerOf(c), req, ""); err != nil {
+	if err := protects(server.CallerOf(c), req, "", 0); err != nil {
 		return err
 	}
 	changed, err := r.Store.ChangeNetwork(ctx, n, func(n *seedbed.Network) error {

@@ -65,6 +65,7 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 			{"cpus", strconv.Itoa(r.CPUs)}, {"load", fmt.Sprintf("%.2f", r.Load)},
 			{"memory", fmt.Sprintf("%s, %s free", gib(r.Memory), gib(r.MemoryFree))},
 			{"domains", fmt.Sprintf("%d running, including foreign ones", r.Domains)}, {"hypervisor", r.Hypervisor + " on " + r.Arch},
+			{"overlay address", overlayAddress(r)},
 		}...)
 	}
 	for _, p := range n.Report.Pools {
@@ -75,6 +76,14 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 		pairs = append(pairs, [2]string{"pool " + p.Name, p.Type + cli.When(p.Shared, ", shared") + ", " + room})
 	}
 	return pairs
+}
+
+// overlayAddress returns where other nodes send the frames of overlays, with the MTU of the interface.
+func overlayAddress(r seedbed.NodeReport) string {
+	if r.AddressMTU == 0 {
+		return cli.When(r.Address.IsValid(), r.Address.String())
+	}
+	return fmt.Sprintf("%s, MTU %d", r.Address, r.AddressMTU)
 }
 
 func nodeAdd(a *cli.App) *cobra.Command {

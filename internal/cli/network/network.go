@@ -41,7 +41,7 @@ func networks() cli.Resource[seedbed.Network] {
 func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 	return [][2]string{
 		{"name", n.Name}, {"description", n.Description}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()},
-		{"uplink", n.Uplink}, {"vlan", cli.Number(n.VLAN)}, {"prefix", text(n.Prefix)},
+		{"uplink", n.Uplink}, {"vlan", cli.Number(n.VLAN)}, {"vni", cli.Number(n.VNI)}, {"prefix", text(n.Prefix)},
 		{"gateway", text(n.Gateway)}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"reservations", reservations(n)},
 		{"floating", texts(n.Floating)}, {"floating uplink", n.FloatingUplink}, {"mtu", cli.Number(n.MTU)},
 		{"dhcp", cli.YesNo(n.DHCP)}, {"dns", texts(n.DNS)}, {"domain", n.GuestDomain()}, {"search", strings.Join(n.Search, ", ")},
@@ -60,10 +60,13 @@ func text[T interface {
 	return cli.When(v.IsValid(), v.String())
 }
 
-// uplink returns the uplink of a network with its VLAN.
+// uplink returns the uplink of a network with its VLAN, or the number of an overlay.
 func uplink(n seedbed.Network) string {
-	if n.VLAN != 0 {
+	switch {
+	case n.VLAN != 0:
 		return n.Uplink + " VLAN " + strconv.Itoa(n.VLAN)
+	case n.VNI != 0:
+		return "overlay " + strconv.Itoa(n.VNI)
 	}
 	return n.Uplink
 }
@@ -95,7 +98,8 @@ func add(a *cli.App) *cobra.Command {
 		Long: "Make a network; each node makes a bridge for it. " + kinds +
 			`Guests of two networks do not reach each other. The prefixes of networks may overlap
 unless both reach outside. The guests of a network on different nodes do not see each
-other, unless it is bridged.`,
+other, unless it is bridged or an overlay: with --overlay, the bridges of all nodes are
+one network, by VXLAN over UDP port 4789 between the nodes.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			if r.Name = args[0]; !r.Prefix.IsValid() && r.Kind != seedbed.NetworkBridged {
 				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24")
@@ -110,6 +114,8 @@ other, unless it is bridged.`,
 		{Field: "gateway", Usage: "`ADDRESS` of the bridge (default: the first of the prefix), or of the router of a bridged network"},
 		{Field: "uplink", Usage: "`INTERFACE` of the nodes by which a bridged network is reached"},
 		{Field: "vlan", Usage: "`TAG` of a bridged network on its uplink, 1 to 4094"},
+		{Field: "overlay", Usage: "whether guests of all nodes are in one network, by VXLAN"},
+		{Field: "vni", Usage: "`NUMBER` of the overlay, 1 to 16777215 (default with --overlay: chosen)"},
 		{Field: "bridge", Usage: "`NAME` of the interface on the nodes (default: chosen)"},
 	}, settings()...)...)
 	return c
@@ -157,7 +163,7 @@ func settings() []cli.Flag {
 		{Field: "floating_uplink", Usage: "`INTERFACE` of the nodes that answers for floating addresses"},
 		{Field: "range", Usage: "`FIRST-LAST` addresses from which NICs get one that do not ask for one (default: the whole prefix)"},
 		{Field: "kept", Usage: "`ADDRESSES` or ranges that no NIC gets, separated by commas", ParseAll: list("kept", seedbed.ParseAddrRange)},
-		{Field: "mtu", Usage: "`MTU` of the bridge and the NICs, 1280 to 9216"},
+		{Field: "mtu", Usage: "`MTU` of the bridge and the NICs, 1280 to 9216 (default: 1500; of an overlay, what the nodes have room for)"},
 		{Field: "domain", Usage: "DNS `DOMAIN` of the guests"},
 		{Field: "search", Usage: "`DOMAINS` in which guests look up short names, separated by commas",
 			ParseAll: list("search", func(s string) (string, error) { return s, nil })},

@@ -12,8 +12,8 @@ import (
 	"seedbed/internal/lab"
 )
 
-// TestDebianKernel runs tests of bridged networks, security groups, forwards and floating addresses in a machine with Debian's
-// own kernel. It has VLANs, and refuses rules that a newer one takes.
+// TestDebianKernel runs tests of bridged networks, overlays, security groups, forwards and floating addresses in a machine with
+// Debian's own kernel. It has VLANs, and refuses rules that a newer one takes.
 func TestDebianKernel(t *testing.T) {
 	beside(t)
 	own := filepath.Join(lab.Dir(t), "netcfg.test")
@@ -22,15 +22,17 @@ func TestDebianKernel(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	m := lab.NewMachine(t, own, "ip", "nft", "sysctl", "ping")
+	m := lab.NewMachine(t, own, "ip", "bridge", "nft", "sysctl", "ping")
 	// It is emulated, and this machine may have other work to do.
-	const modules = "bridge veth 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_nat nft_masq"
+	const modules = "bridge veth vxlan 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_nat nft_masq"
 	// Of the tests of groups, one of each kind of rule: they wait for what does not come.
 	const some = "^(a_bridge|an_interface|a_VLAN|nothing|members_of_groups|fragments|IPv6|nat$)"
 	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
-		" -test.run '^(TestBridged|TestGroups|TestForwards|TestFloating)$/"+some+"' -test.v")
-	if !ok || strings.Count(console, "--- PASS: TestBridged/a_VLAN") != 4 || strings.Count(console, "--- PASS: TestGroups/") != 4 ||
-		strings.Count(console, "--- PASS: TestForwards/nat") != 1 || strings.Count(console, "--- PASS: TestFloating/nat") != 1 {
+		" -test.run '^(TestBridged|TestGroups|TestForwards|TestFloating|TestOverlay.*)$/"+some+"' -test.v")
+	passed := func(test string) int { return strings.Count(console, "--- PASS: "+test) }
+	if !ok || passed("TestBridged/a_VLAN") != 4 || passed("TestGroups/") != 4 || passed("TestForwards/nat") != 1 ||
+		passed("TestFloating/nat") != 1 || passed("TestOverlay/nat") != 1 || passed("TestOverlayStrangers") != 1 ||
+		passed("TestOverlayQuiet") != 1 {
 		t.Fatal(console)
 	}
 }

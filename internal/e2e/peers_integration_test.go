@@ -25,7 +25,7 @@ for port in 8080 8081; do
 done
 `
 	asking = `#!/bin/sh
-until addr=$(nslookup db1.lan.internal 169.254.169.253 | awk '/^Name:/ { on = 1 } on && /^Address/ { print $NF }') && [ -n "$addr" ]; do
+until addr=$(nslookup db1.NETWORK.internal 169.254.169.253 | awk '/^Name:/ { on = 1 } on && /^Address/ { print $NF }') && [ -n "$addr" ]; do
 	sleep 1
 done
 until [ "$(timeout 3 nc "$addr" 8080 </dev/null)" = hello ]; do
@@ -37,24 +37,33 @@ echo 'SEEDBED done'
 `
 )
 
-// shared: on a network that both hosts are bridged to, a guest finds that of the other host by name, and reaches it as far
-// as a rule about their security groups allows.
+// shared: on a network that reaches both hosts, a guest finds that of the other host by name, and reaches it as far as a
+// rule about their security groups allows.
 func (w *twoNodes) shared(t *testing.T) {
 	w.home.Cable(w.other.Host, "wire")
+	w.across(t, "lan", "10.97.4", "--kind", "bridged", "--uplink", "wire")
+}
+
+// overlay is shared in an overlay, of which the hosts' own network sees only VXLAN.
+func (w *twoNodes) overlay(t *testing.T) {
+	w.across(t, "app", "10.97.5", "--kind", "isolated", "--overlay")
+}
+
+func (w *twoNodes) across(t *testing.T, network, prefix string, flags ...string) {
 	dir := t.TempDir()
 	document := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "NETWORK", network)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
 	create := func(name, node, group, userData string) []string {
 		return []string{"create", name, "--image", "guest", "--memory", "128MiB", "--user-data", document(name, userData), "--ready", "report",
-			"--node", node, "--nic", "network=lan", "--security-group", group}
+			"--node", node, "--nic", "network=" + network, "--security-group", group}
 	}
 	for _, args := range [][]string{
-		{"network", "add", "lan", "--kind", "bridged", "--uplink", "wire", "--prefix", "10.97.4.0/24"},
+		append([]string{"network", "add", network, "--prefix", prefix + ".0/24"}, flags...),
 		{"security-group", "add", "app", "out any"},
 		{"security-group", "add", "db", "in tcp 8080 from group app"},
 		create("db1", "lab", "db", answering),
@@ -71,13 +80,14 @@ func (w *twoNodes) shared(t *testing.T) {
 		console = string(b)
 		return err == nil && strings.Contains(console, "SEEDBED done")
 	})
-	if !regexp.MustCompile(`SEEDBED hello from 10\.97\.4\.\d+ at 8080`).MatchString(console) || strings.Contains(console, "SEEDBED at 8081") {
+	hello := regexp.MustCompile(`SEEDBED hello from ` + regexp.QuoteMeta(prefix) + `\.\d+ at 8080`)
+	if !hello.MatchString(console) || strings.Contains(console, "SEEDBED at 8081") {
 		t.Errorf("console:\n%s", console[max(0, len(console)-4<<10):])
 	}
 	for _, name := range []string{"db1", "app1"} {
 		removeInstance(t, w.Stack, name)
 	}
-	for _, args := range [][]string{{"network", "remove", "lan", "-y"}, {"security-group", "remove", "db", "-y"},
+	for _, args := range [][]string{{"network", "remove", network, "-y"}, {"security-group", "remove", "db", "-y"},
 		{"security-group", "remove", "app", "-y"}} {
 		cli(t, w.Stack, args...)
 	}

@@ -79,6 +79,7 @@ func TestTwoNodes(t *testing.T) {
 	t.Run("interrupted", w.interrupted)
 	w.booted(t, job)
 	t.Run("shared network", w.shared)
+	t.Run("overlay", w.overlay)
 	t.Run("away", w.away)
 	t.Run("operated", w.operated)
 }

@@ -48,7 +48,7 @@ func (s *Stack) AddNode(h *Host, name string) *Node {
 	n := &Node{Daemons: newDaemons(s.t, h, Dir(s.t), Worker, Metadata), Host: h, Name: name}
 	tls, port := s.issue(name, "worker,metadata", h.Addr), FreePort(s.t)
 	n.URL = fmt.Sprintf("https://%s:%d", h.Addr, port)
-	s.write(n.Config, s.shared+fmt.Sprintf(`node: %[1]s
+	s.write(n.Config, s.shared+s.network(h.Addr)+fmt.Sprintf(`node: %[1]s
 data_dir: %[2]s
 run_dir: %[2]s/run
 metadata: {health: "127.0.0.1:%[3]d"}

@@ -27,9 +27,10 @@ type Stack struct {
 	Hooks  string         // URL of the webhook listener
 	Feed   string         // address for the guest planes of other hosts
 
-	shared  string // configuration of all hosts
-	control string // configuration of control hosts
-	webhook string // more of its section
+	cluster netip.Addr // StackOptions.Cluster
+	shared  string     // configuration of all hosts
+	control string     // configuration of control hosts
+	webhook string     // more of its section
 	uri     string
 }
 
@@ -77,12 +78,11 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 	}
 	o.Pool = cmp.Or(o.Pool, filepath.Join(dir, "pools", "default"))
 	s.uri, s.webhook = cmp.Or(o.URI, "qemu:///system"), o.Webhook
-	s.shared = fmt.Sprintf("storage: %s\nnetwork: {bridge: %s}\n",
-		cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)), s.Bridge)
+	s.shared = fmt.Sprintf("storage: %s\n", cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)))
 	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\n", cmp.Or(o.Store, "{}"),
 		cmp.Or(o.Coordination, "{}"),
 		cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"), cmp.Or(o.Scripts, "{}"))
-	if o.Cluster.IsValid() {
+	if s.cluster = o.Cluster; s.cluster.IsValid() {
 		s.control += s.authority(o.Cluster)
 	}
 	s.configure(s.Config, dir, api, hooks,
@@ -105,10 +105,18 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 	return s
 }
 
+// network is the section network, with the host's address for overlays if there is one.
+func (s *Stack) network(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return fmt.Sprintf("network: {bridge: %s}\n", s.Bridge)
+	}
+	return fmt.Sprintf("network: {bridge: %s, address: %q}\n", s.Bridge, addr)
+}
+
 // configure writes the configuration of a control host: what all have, and what is below dir.
 func (s *Stack) configure(file, dir, api, hooks, worker string) {
 	s.t.Helper()
-	s.write(file, s.shared+s.control+fmt.Sprintf(`node: lab
+	s.write(file, s.shared+s.network(s.cluster)+s.control+fmt.Sprintf(`node: lab
 data_dir: %[1]s
 run_dir: %[1]s/run
 api: {listen: %[2]q}

@@ -150,6 +150,8 @@ func (n Network) Check() error {
 		return bad("VNI %d: expected 1 to %d, or 0 for a network that is no overlay", n.VNI, MaxVNI)
 	case n.VNI != 0 && n.Kind == NetworkBridged:
 		return bad("a bridged network has no VNI: it reaches all nodes by its uplink")
+	case n.VNI != 0 && n.MTU == 0:
+		return bad("an overlay needs an MTU, which leaves room for VXLAN between the nodes: expected one such as 1450")
 	case n.VNI != 0 && n.Identity == IdentityMAC:
 		return bad("identity is mac, which is not for overlays: expected tap")
 	}

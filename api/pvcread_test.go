@@ -94,6 +94,15 @@ func TestPVCNetwork(t *testing.T) {
 				`"name_servers":["9.9.9.9","1.1.1.1"],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 				`"ip4":{"network":"10.88.0.0/24","gateway":"10.88.0.1","dhcp_flag":"True","dhcp_start":"10.88.0.100","dhcp_end":"10.88.0.199"}}]`,
 		},
+		{
+			"POST", "/network", "vni=2002&description=wide&nettype=managed&ip4_network=10.87.0.0/24", 200,
+			msg("Network 'wide' added successfully!"),
+		},
+		{
+			"GET", "/network/2002", "", 200, `[{"vni":2002,"description":"wide","type":"managed","mtu":1450,"domain":"None",` +
+				`"name_servers":["192.0.2.53"],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
+				`"ip4":{"network":"10.87.0.0/24","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`,
+		},
 		{"POST", "/network", lab, 400, msg("ERROR: A network with VNI '2000' already exists!")},
 		{
 			"POST", "/network", strings.Replace(lab, "2000", "2001", 1), 400,
@@ -144,6 +153,7 @@ func TestPVCNetwork(t *testing.T) {
 	} {
 		s.pvc(t, c)
 	}
+	s.expect(t, "GET", "/networks/2002", "", 200, `"vni":2002`)
 }
 
 func TestPVCVolume(t *testing.T) {

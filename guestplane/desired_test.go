@@ -100,7 +100,7 @@ func TestDesiredPeers(t *testing.T) {
 func TestDesiredOverlay(t *testing.T) {
 	t.Parallel()
 	n := network0()
-	n.VNI = 7
+	n.VNI, n.MTU = 7, 1450
 	far := guest0()
 	far.ID, far.Node = "far", "hv2"
 	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")

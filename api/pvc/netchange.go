@@ -11,15 +11,12 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// maxVNI is the largest identifier of a VXLAN (RFC 7348 5).
-const maxVNI = 1<<24 - 1
-
 // createNet makes a network as PVC's client asks for it. Its name is the VNI. A managed one has NAT with a gateway, and
 // is isolated without. The VNI of a bridged one is its VLAN on the uplink that the configuration names for them.
 func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	vni, description := f.must("vni", "A valid VNI must be specified."), f.must("description", "A valid description must be specified.")
 	kind := f.must("nettype", "A valid nettype must be specified.")
-	if number, err := strconv.Atoi(vni); f.err == nil && (err != nil || number < 1 || number > maxVNI || strconv.Itoa(number) != vni) {
+	if number, err := strconv.Atoi(vni); f.err == nil && (err != nil || number < 1 || number > seedbed.MaxVNI || strconv.Itoa(number) != vni) {
 		f.wrong("vni", "A valid VNI must be specified.")
 	}
 	if f.err == nil && kind != "managed" && kind != "bridged" {
@@ -53,7 +50,22 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err := netFields(f, &n); err != nil {
 		return err
 	}
+	if n.VNI = overlayNumber(server.CallerOf(c), n.Name, vni); n.MTU == 0 {
+		if n.MTU, err = r.OverlayMTU(ctx); err != nil {
+			return err
+		}
+	}
 	return r.addNet(ctx, c, n)
+}
+
+// overlayNumber returns the VNI of a managed network, which is an overlay: its own, if the caller may choose one. Networks of
+// different projects may have the same.
+func overlayNumber(who server.Caller, name, vni string) int {
+	number, err := strconv.Atoi(vni)
+	if err != nil || seedbed.ProjectOf(name) != seedbed.DefaultProject || who.Need(seedbed.ActionNetworkProtect) != nil {
+		return seedbed.VNIOf(name)
+	}
+	return number
 }
 
 // createBridged makes a network on a VLAN, whose addresses come from elsewhere. n has its description.

@@ -84,7 +84,7 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	}
 	if n.VNI != 0 && n.MTU == 0 {
 		var err error
-		if n.MTU, err = r.overlayMTU(c.UserContext()); err != nil {
+		if n.MTU, err = r.OverlayMTU(c.UserContext()); err != nil {
 			return n, err
 		}
 	}
@@ -96,24 +96,6 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 		n.DNS = *req.DNS
 	}
 	return n, n.Check()
-}
-
-// overlayMTU returns the largest MTU of an overlay that the interfaces of all nodes have room for.
-func (r *router) overlayMTU(ctx context.Context) (int, error) {
-	nodes, err := r.Store.Nodes(ctx)
-	if err != nil {
-		return 0, err
-	}
-	mtu := 0
-	for _, n := range nodes {
-		if room := n.Report.AddressMTU - seedbed.VXLANOverhead(n.Report.Address); n.Report.AddressMTU != 0 && (mtu == 0 || room < mtu) {
-			mtu = room
-		}
-	}
-	if mtu == 0 {
-		mtu = seedbed.EthernetMTU - seedbed.VXLANOverhead(netip.IPv4Unspecified())
-	}
-	return max(seedbed.MinMTU, min(mtu, seedbed.MaxMTU)), nil
 }
 
 // protects refuses the name of a bridge, the number of an overlay, a network bridged to another, floating addresses, and a

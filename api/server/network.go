@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 
@@ -20,6 +21,24 @@ func (r *Router) Places(who Caller, n seedbed.Network) error {
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
 		who.Name, who.Project, n.Prefix, joined(r.NetworkPrefixes))
+}
+
+// OverlayMTU returns the largest MTU of an overlay that the interfaces of all nodes have room for.
+func (r *Router) OverlayMTU(ctx context.Context) (int, error) {
+	nodes, err := r.Store.Nodes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	mtu := 0
+	for _, n := range nodes {
+		if room := n.Report.AddressMTU - seedbed.VXLANOverhead(n.Report.Address); n.Report.AddressMTU != 0 && (mtu == 0 || room < mtu) {
+			mtu = room
+		}
+	}
+	if mtu == 0 {
+		mtu = seedbed.EthernetMTU - seedbed.VXLANOverhead(netip.IPv4Unspecified())
+	}
+	return max(seedbed.MinMTU, min(mtu, seedbed.MaxMTU)), nil
 }
 
 func joined(all []netip.Prefix) (text string) {

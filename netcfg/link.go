@@ -3,6 +3,7 @@ package netcfg
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/jsimonetti/rtnetlink/v2"
 	"github.com/mdlayher/netlink"
@@ -16,6 +17,8 @@ import (
 type route struct {
 	nl *netlink.Conn
 	rt *rtnetlink.Conn
+	// known is what entries returned at its first call.
+	known func() (map[uint32][]entry, error)
 }
 
 func dialRoute() (*route, error) {
@@ -28,7 +31,9 @@ func dialRoute() (*route, error) {
 		nl.Close()
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
-	return &route{nl: nl, rt: rt}, nil
+	r := &route{nl: nl, rt: rt}
+	r.known = sync.OnceValues(r.entries)
+	return r, nil
 }
 
 func (r *route) Close() {

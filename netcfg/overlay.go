@@ -125,12 +125,15 @@ func (m *Manager) ensureOverlay(rt *route, n seedbed.Network, bridge link, p *pl
 	known, ok := m.reached[n.Bridge]
 	ok = ok && known.ends == at && !thorough
 	now := p.remotes()[n.Bridge]
-	var err error
 	gone, added := changedEntries(known.remotes, now)
 	if !ok {
-		added = entriesOf(now)
-		if gone, err = rt.entries(at); err != nil {
+		all, err := rt.known()
+		if err != nil {
 			return err
+		}
+		gone, added = map[entry]bool{}, entriesOf(now)
+		for _, e := range slices.Concat(all[at.port], all[at.bridge]) {
+			gone[e] = true
 		}
 	}
 	if err := rt.reach(at, gone, added); err != nil {
@@ -313,9 +316,9 @@ func (r *route) setEntry(at ends, e entry, there bool) error {
 	return err
 }
 
-// entries returns what the kernel knows at the ends of an overlay.
-func (r *route) entries(at ends) (map[entry]bool, error) {
-	all := map[entry]bool{}
+// entries returns what the kernel knows of guests of other nodes, by the indexes of bridges and VXLANs.
+func (r *route) entries() (map[uint32][]entry, error) {
+	all := map[uint32][]entry{}
 	for _, family := range []byte{unix.AF_BRIDGE, unix.AF_INET} {
 		b := make([]byte, unix.SizeofNdMsg)
 		b[0] = family
@@ -325,23 +328,23 @@ func (r *route) entries(at ends) (map[entry]bool, error) {
 			return nil, fmt.Errorf("list neighbours: %w", err)
 		}
 		for _, m := range msgs {
-			if e, ok := at.parse(m.Data); ok {
-				all[e] = true
+			if index, e, ok := parseEntry(m.Data); ok {
+				all[index] = append(all[index], e)
 			}
 		}
 	}
 	return all, nil
 }
 
-// parse returns the entry of a message, if it is one of such an overlay.
-func (at ends) parse(b []byte) (e entry, ok bool) {
+// parseEntry returns the entry of a message, and its interface. It returns false for what is no entry of an overlay.
+func parseEntry(b []byte) (index uint32, e entry, ok bool) {
 	if len(b) < unix.SizeofNdMsg {
-		return e, false
+		return 0, e, false
 	}
 	index, state, flags := binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint16(b[8:]), b[10]
 	ad, err := netlink.NewAttributeDecoder(b[unix.SizeofNdMsg:])
 	if err != nil {
-		return e, false
+		return 0, e, false
 	}
 	for ad.Next() {
 		switch a := ad.Bytes(); {
@@ -351,16 +354,17 @@ func (at ends) parse(b []byte) (e entry, ok bool) {
 			e.addr, _ = netip.AddrFromSlice(a)
 		}
 	}
+	permanent := state&unix.NUD_PERMANENT != 0
 	switch {
 	case ad.Err() != nil:
-		return e, false
+		return 0, e, false
 	case b[0] != unix.AF_BRIDGE:
 		e.kind = neighbourEntry
-		return e, index == at.bridge && state&unix.NUD_PERMANENT != 0
+		return index, e, permanent
 	case flags&unix.NTF_SELF != 0:
 		e.kind = tunnelEntry
-		return e, index == at.port && e.addr.IsValid()
+		return index, e, e.addr.IsValid()
 	}
-	e.kind = memberEntry
-	return e, index == at.port && state&unix.NUD_PERMANENT == 0
+	e.kind, e.addr = memberEntry, netip.Addr{}
+	return index, e, !permanent
 }

@@ -91,6 +91,54 @@ func (b *Bytes) UnmarshalJSON(t []byte) error {
 	return b.UnmarshalText([]byte(text))
 }
 
+// BitRate is a rate in bits a second.
+type BitRate int64
+
+// bitUnits are decimal, as in networks.
+var bitUnits = []struct {
+	suffix string
+	size   BitRate
+}{{"Gbit", 1_000_000_000}, {"Mbit", 1_000_000}, {"kbit", 1_000}, {"bit", 1}, {"", 1}}
+
+// ParseBitRate parses a rate: a whole number and a unit, bit, kbit, Mbit or Gbit, as tc(8) writes it. "100Mbit" and
+// "100000000" are the same rate. Any other text is ErrInvalid.
+func ParseBitRate(s string) (BitRate, error) {
+	for _, u := range bitUnits {
+		n, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
+		if err != nil || v < 0 || v > math.MaxInt64/int64(u.size) {
+			break
+		}
+		return BitRate(v) * u.size, nil
+	}
+	return 0, Errorf(ErrInvalid, "%q is not a rate: expected a whole number and a unit, such as 100Mbit or 1Gbit", Clip(s))
+}
+
+// String returns the exact rate in the largest unit that divides it.
+func (r BitRate) String() string {
+	for _, u := range bitUnits[:3] {
+		if r != 0 && r%u.size == 0 {
+			return strconv.FormatInt(int64(r/u.size), 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(r), 10) + "bit"
+}
+
+// MarshalText implements encoding.TextMarshaler with the exact form.
+func (r BitRate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *BitRate) UnmarshalText(t []byte) error {
+	v, err := ParseBitRate(string(t))
+	if err == nil {
+		*r = v
+	}
+	return err
+}
+
 // longUnits are the units of a duration that package time does not have. A day has 24 hours.
 var longUnits = []struct {
 	suffix string

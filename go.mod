@@ -44,6 +44,8 @@ require github.com/miekg/dns v1.1.73
 
 require github.com/beevik/ntp v1.4.3
 
+require github.com/florianl/go-tc v0.4.5-0.20240822175159-7926c32f7299
+
 require (
 	cel.dev/expr v0.24.0 // indirect
 	github.com/andybalholm/brotli v1.2.1 // indirect

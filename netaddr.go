@@ -152,6 +152,29 @@ type NetworkLease struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
+// special reports whether a prefix has addresses that are no host's (RFC 6890).
+func special(p netip.Prefix) bool {
+	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
+		if p.Overlaps(netip.MustParsePrefix(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// validDomain reports whether s is a host name of RFC 1123 2.1 in lower case, without a dot at its end.
+func validDomain(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if CheckInstanceName(label) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // LastAddr returns the last address of a prefix.
 func LastAddr(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr().AsSlice()

@@ -82,6 +82,9 @@ type NetworkOptions struct {
 	Description string `json:"description,omitempty"`
 	// MTU is that of the bridge and of the guests' NICs, in bytes; 0 means the kernel's, 1,500.
 	MTU int `json:"mtu,omitempty"`
+	// BandwidthIn is how fast each NIC may receive, and BandwidthOut how fast it may send; 0 means as fast as it can.
+	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
+	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 	// Domain is the DNS domain of the guests, and Search are the domains in which they look up short names.
 	Domain string   `json:"domain,omitempty"`
 	Search []string `json:"search,omitempty"`
@@ -100,7 +103,7 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 	return o.Description == other.Description && o.Range == other.Range && slices.Equal(o.Kept, other.Kept) &&
 		slices.Equal(o.Reservations, other.Reservations) && slices.Equal(o.Floating, other.Floating) &&
 		o.FloatingUplink == other.FloatingUplink &&
-		o.MTU == other.MTU && o.Domain == other.Domain &&
+		o.MTU == other.MTU && o.BandwidthIn == other.BandwidthIn && o.BandwidthOut == other.BandwidthOut && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
 		o.BootServer == other.BootServer && o.BootFile == other.BootFile
 }
@@ -109,8 +112,10 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 const (
 	EthernetMTU     = 1500       // RFC 894
 	MinMTU, MaxMTU  = 1280, 9216 // IPv6 needs at least 1,280 (RFC 8200 5)
-	maxVLAN         = 4094       // IEEE 802.1Q 9.6
-	MaxVNI          = 1<<24 - 1  // RFC 7348 5
+	minBandwidth    = BitRate(64_000)
+	maxBandwidth    = BitRate(32_000_000_000) // tc-tbf(8) counts bytes a second in 32 bits
+	maxVLAN         = 4094                    // IEEE 802.1Q 9.6
+	MaxVNI          = 1<<24 - 1               // RFC 7348 5
 	maxNetworkDNS   = 8
 	maxNetworkNTP   = 4
 	maxNetworkKept  = 64
@@ -254,6 +259,11 @@ func (n Network) checkOptions(bad complaint) error {
 	if n.MTU != 0 && (n.MTU < MinMTU || n.MTU > MaxMTU) {
 		return bad("MTU %d: expected %d to %d, or 0 for the default", n.MTU, MinMTU, MaxMTU)
 	}
+	for _, r := range []BitRate{n.BandwidthIn, n.BandwidthOut} {
+		if r != 0 && (r < minBandwidth || r > maxBandwidth) {
+			return bad("bandwidth %s: expected %s to %s, or 0 for no limit", r, minBandwidth, maxBandwidth)
+		}
+	}
 	if n.Domain != "" && !validDomain(n.Domain) {
 		return bad("domain %q is not a DNS name", Clip(n.Domain))
 	}
@@ -346,29 +356,6 @@ func (n Network) NextAddr(a netip.Addr) netip.Addr {
 // answers from outside could not be told apart.
 func (n Network) OverlapsOutside(other Network) bool {
 	return n.Kind.Outside() && other.Kind.Outside() && n.Prefix.Overlaps(other.Prefix)
-}
-
-// special reports whether a prefix has addresses that are no host's (RFC 6890).
-func special(p netip.Prefix) bool {
-	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
-		if p.Overlaps(netip.MustParsePrefix(s)) {
-			return true
-		}
-	}
-	return false
-}
-
-// validDomain reports whether s is a host name of RFC 1123 2.1 in lower case, without a dot at its end.
-func validDomain(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if CheckInstanceName(label) != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // The values of Network.Identity.

@@ -33,7 +33,7 @@ func TestNetworksOfAProject(t *testing.T) {
 	admin("POST", "/networks", `{"name":"far","prefix":"10.1.0.0/24"}`, 403,
 		"cannot have the prefix 10.1.0.0/24: expected one within 10.128.0.0/9")
 	admin("POST", "/networks", `{"name":"far","kind":"isolated","prefix":"8.8.8.0/24"}`, 403, "cannot have the prefix")
-	for _, member := range []string{`"bridge":"eth0"`, `"identity":"mac"`, `"allow":{"addresses":true}`} {
+	for _, member := range []string{`"bandwidth_in":"1Gbit"`, `"bridge":"eth0"`, `"identity":"mac"`, `"allow":{"addresses":true}`} {
 		admin("POST", "/networks", `{"name":"open","prefix":"10.200.1.0/24",`+member+`}`, 403, "network.protect")
 	}
 	admin("POST", "/networks", `{"name":"wire","kind":"bridged","uplink":"br0"}`, 403, "network.protect")
@@ -41,6 +41,7 @@ func TestNetworksOfAProject(t *testing.T) {
 	admin("POST", "/networks", `{"name":"wide","prefix":"10.200.1.0/24","overlay":true}`, 201, `"vni":`, `"mtu":1450`)
 	admin("DELETE", "/networks/wide", "", 204)
 	admin("PATCH", "/networks/lan", `{"allow":{"dhcp_server":true}}`, 403, "network.protect")
+	admin("PATCH", "/networks/lan", `{"bandwidth_out":"0"}`, 403, "network.protect")
 	admin("PATCH", "/networks/default", `{"mtu":1400}`, 403, "belongs to project default")
 	admin("DELETE", "/networks/default", "", 403, "belongs to project default")
 	admin("PATCH", "/networks/lan", `{"mtu":1400}`, 200, `"mtu":1400`)

@@ -9,13 +9,16 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"seedbed"
 )
 
 // Follow calls fn for each of the bridges with its current state, and then whenever that changes.
 // up is true while the interface exists, is up, and was made by Apply, so a foreign bridge of that
 // name is never reported as up. A bridge that was removed and made again is reported as false and
 // then true, however quickly that happened, so that sockets can be bound again. An interface in
-// uplinks, which Apply does not make, is reported as false each time that it arrives. Follow returns nil
+// uplinks, which Apply does not make, is reported as false each time that it arrives. Meanwhile the rates of guests'
+// interfaces are limited as these come. Follow returns nil
 // when ctx ends, and otherwise the error that broke the subscription. fn runs in Follow's own
 // goroutine; while it runs, the kernel queues changes.
 func (m *Manager) Follow(ctx context.Context, bridges, uplinks []string, fn func(bridge string, up bool)) error {
@@ -27,7 +30,7 @@ func (m *Manager) Follow(ctx context.Context, bridges, uplinks []string, fn func
 	stop := context.AfterFunc(ctx, func() { events.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	w := &watch{bridges: bridges, uplinks: uplinks, index: map[string]uint32{}, told: map[string]bool{}, fn: fn}
+	w := &watch{bridges: bridges, uplinks: uplinks, index: map[string]uint32{}, told: map[string]bool{}, fn: fn, guest: m.reshape}
 	if err := w.resync(); err != nil {
 		return err
 	}
@@ -56,6 +59,7 @@ type watch struct {
 	index   map[string]uint32 // of those that exist
 	told    map[string]bool
 	fn      func(string, bool)
+	guest   func(link) // called for each interface of a guest that came or went, and with the zero link if any may have
 }
 
 // resync compares with a listing.
@@ -69,6 +73,7 @@ func (w *watch) resync() error {
 	if err != nil {
 		return err
 	}
+	w.guest(link{})
 	for _, b := range slices.Concat(w.bridges, w.uplinks) {
 		if l, ok := links[b]; ok {
 			w.present(l)
@@ -87,6 +92,12 @@ func (w *watch) event(msg netlink.Message) {
 	l, err := parseLink(msg.Data)
 	if err != nil {
 		return
+	}
+	if _, ok := seedbed.NICOfTap(l.name); ok {
+		if msg.Header.Type == unix.RTM_DELLINK {
+			l.index = 0
+		}
+		w.guest(l)
 	}
 	for name, index := range w.index { // a renamed bridge is gone as well
 		if index == l.index && (name != l.name || msg.Header.Type == unix.RTM_DELLINK) {

@@ -2,7 +2,7 @@
 // addresses, and the nftables rules that prove which guest sent a frame. The caller passes the
 // whole desired state; Apply compares it with the kernel and changes what differs.
 //
-// It uses rtnetlink, nftables and sock_diag directly and does not start processes. Everything
+// It uses rtnetlink, nftables, tc and sock_diag directly and does not start processes. Everything
 // happens in the network namespace of the calling thread and needs CAP_NET_ADMIN. Managed bridges
 // have the alias "seedbed:<network>@<installation>"; the tables are "bridge seedbed", "inet seedbed"
 // and "arp seedbed". On interfaces that it does not make, it has floating addresses, of the label "seedbed".
@@ -127,6 +127,8 @@ type Manager struct {
 	leftFloating []seedbed.Check
 	// told holds the problems and bridges that were already logged.
 	told map[string]bool
+	// shaped are the interfaces of guests whose rates are limited, by name; nil before the first Apply.
+	shaped map[string]shape
 	// reached holds what was written of overlays, by bridge.
 	reached map[string]reached
 }
@@ -273,6 +275,9 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	}
 	problems = append(problems, m.ensureBridges(rt, p, links, thorough)...)
 	if err := m.addFloating(rt, floating); err != nil {
+		problems = append(problems, err)
+	}
+	if err := m.ensureShapes(rt, p, links); err != nil {
 		problems = append(problems, err)
 	}
 	m.applied = p

@@ -43,6 +43,7 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if n.Kind == seedbed.NetworkBridged {
 		confines.Kind = &n.Kind
 	}
+	confines.BandwidthIn, confines.BandwidthOut = orNil(req.BandwidthIn), orNil(req.BandwidthOut)
 	if n.FloatingUplink != "" {
 		confines.FloatingUplink = &n.FloatingUplink
 	}
@@ -98,10 +99,11 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	return n, n.Check()
 }
 
-// protects refuses the name of a bridge, the number of an overlay, a network bridged to another, floating addresses, and a
-// change of how a network identifies and confines guests, unless the caller may decide that.
+// protects refuses the name of a bridge, the number of an overlay, a network bridged to another, floating addresses, rates,
+// and a change of how a network identifies and confines guests, unless the caller may decide that.
 func protects(who server.Caller, change wire.NetworkChange, bridge string, vni int) error {
-	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged || change.Floating != nil || change.FloatingUplink != nil
+	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged || change.Floating != nil || change.FloatingUplink != nil ||
+		change.BandwidthIn != nil || change.BandwidthOut != nil
 	plain := bridge == "" && vni == 0 && !opens && change.Identity == nil && change.Allow == nil
 	if plain || who.Home && who.Project != seedbed.DefaultProject {
 		return nil

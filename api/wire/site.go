@@ -123,17 +123,20 @@ type NetworkChange struct {
 	FloatingUplink *string              `json:"floating_uplink,omitempty"`
 	Kept           *[]seedbed.AddrRange `json:"kept,omitempty"`
 	// Reserve adds reservations, and Unreserve removes those of some MAC addresses.
-	Reserve    []seedbed.Reservation       `json:"reserve,omitempty"`
-	Unreserve  []seedbed.MAC               `json:"unreserve,omitempty"`
-	MTU        *int                        `json:"mtu,omitempty"`
-	Domain     *string                     `json:"domain,omitempty"`
-	Search     *[]string                   `json:"search,omitempty"`
-	NTP        *[]netip.Addr               `json:"ntp,omitempty"`
-	Routes     *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
-	BootServer *netip.Addr                 `json:"boot_server,omitempty"`
-	BootFile   *string                     `json:"boot_file,omitempty"`
-	Identity   *string                     `json:"identity,omitempty"`
-	Allow      *seedbed.NetworkPermissions `json:"allow,omitempty"`
+	Reserve   []seedbed.Reservation `json:"reserve,omitempty"`
+	Unreserve []seedbed.MAC         `json:"unreserve,omitempty"`
+	MTU       *int                  `json:"mtu,omitempty"`
+	// BandwidthIn and BandwidthOut limit the rate of each NIC; 0 takes a limit away.
+	BandwidthIn  *seedbed.BitRate            `json:"bandwidth_in,omitempty"`
+	BandwidthOut *seedbed.BitRate            `json:"bandwidth_out,omitempty"`
+	Domain       *string                     `json:"domain,omitempty"`
+	Search       *[]string                   `json:"search,omitempty"`
+	NTP          *[]netip.Addr               `json:"ntp,omitempty"`
+	Routes       *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
+	BootServer   *netip.Addr                 `json:"boot_server,omitempty"`
+	BootFile     *string                     `json:"boot_file,omitempty"`
+	Identity     *string                     `json:"identity,omitempty"`
+	Allow        *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
 
 // Apply makes the change to a network. It returns ErrNotFound for a reservation to remove that does not exist.
@@ -147,6 +150,8 @@ func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.Range, c.Range)
 	set(&n.Kept, c.Kept)
 	set(&n.MTU, c.MTU)
+	set(&n.BandwidthIn, c.BandwidthIn)
+	set(&n.BandwidthOut, c.BandwidthOut)
 	set(&n.Domain, c.Domain)
 	set(&n.Search, c.Search)
 	set(&n.NTP, c.NTP)

@@ -1,0 +1,129 @@
+//go:build integration
+
+package netcfg
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"seedbed"
+	"seedbed/netcfg/netnstest"
+)
+
+// rate is how many bits a second a guest sends another for a while, by TCP.
+func rate(t *testing.T, from, to *netnstest.Namespace, addr string) seedbed.BitRate {
+	t.Helper()
+	var l net.Listener
+	var c net.Conn
+	var err error
+	to.Do(func() { l, err = net.Listen("tcp4", addr) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	from.Do(func() { c, err = net.DialTimeout("tcp4", addr, patience) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const lasting = time.Second
+	began := time.Now()
+	c.SetDeadline(began.Add(lasting))
+	r.SetDeadline(began.Add(lasting))
+	go func() {
+		block := make([]byte, 1<<16)
+		for {
+			if _, err := c.Write(block); err != nil {
+				return
+			}
+		}
+	}()
+	n, _ := io.Copy(io.Discard, r)
+	return seedbed.BitRate(float64(8*n) / time.Since(began).Seconds())
+}
+
+// TestBandwidth: the guests of a network send and receive no faster than it says, as this changes and as their interfaces
+// come and go.
+func TestBandwidth(t *testing.T) {
+	m := open(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	s := state0()
+	apply(t, m, s, Options{})
+	go func() { done <- m.Follow(ctx, []string{"seedbed0"}, nil, func(string, bool) {}) }()
+	t.Cleanup(func() { stop(); <-done })
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	const limit, free = 20_000_000, 200_000_000
+	check := func(t *testing.T, what string, out, in bool) {
+		t.Helper()
+		for way, of := range map[string]struct {
+			limited bool
+			rate    seedbed.BitRate
+		}{"sends": {out, rate(t, g1, g2, ip2.String()+":5001")}, "receives": {in, rate(t, g2, g1, ip1.String()+":5001")}} {
+			if of.limited && (of.rate > 2*limit || of.rate < limit/4) || !of.limited && of.rate < free {
+				t.Errorf("%s: a guest %s %s, limited: %t", what, way, of.rate, of.limited)
+			}
+		}
+	}
+	set := func(in, out seedbed.BitRate) {
+		t.Helper()
+		s.Networks[0].BandwidthIn, s.Networks[0].BandwidthOut = in, out
+		apply(t, m, s, Options{})
+	}
+	check(t, "without limits", false, false)
+	set(0, limit)
+	check(t, "guests that send slowly", true, true) // what one does not send, the other does not receive
+	set(limit, 0)
+	check(t, "guests that receive slowly", true, true)
+	set(limit, limit)
+	again := open(t)
+	apply(t, again, s, Options{})
+	check(t, "after a restart", true, true)
+
+	// A guest's interface comes and goes.
+	netnstest.Run(t, "ip", "link", "del", "sb1")
+	await(t, "the shaper of an interface that went", func() bool {
+		return !strings.Contains(netnstest.Run(t, "ip", "link"), "sl1:")
+	})
+	g1 = guest(t, "sb1", mac1, ip1)
+	await(t, "the shaper of an interface that came", func() bool {
+		return strings.Contains(netnstest.Run(t, "tc", "filter", "show", "dev", "sb1", "parent", "ffff:"), "mirred") &&
+			strings.Contains(netnstest.Run(t, "tc", "qdisc", "show", "dev", "sb1"), "tbf")
+	})
+	check(t, "after its interface came again", true, true)
+
+	third := open(t)
+	s.Networks[0].BandwidthIn, s.Networks[0].BandwidthOut = 0, 0
+	apply(t, third, s, Options{})
+	check(t, "without limits again, after a restart", false, false)
+	set(0, 0)
+	if left := netnstest.Run(t, "ip", "link"); strings.Contains(left, shapedPrefix+"1:") || strings.Contains(left, shapedPrefix+"2:") {
+		t.Errorf("interfaces are left:\n%s", left)
+	}
+	set(limit, limit)
+	if err := m.Cleanup(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	left := netnstest.Run(t, "ip", "link") + netnstest.Run(t, "tc", "qdisc", "show", "dev", "sb1")
+	if strings.Contains(left, shapedPrefix+"1:") || strings.Contains(left, "tbf") || strings.Contains(left, "ingress") {
+		t.Errorf("left after the cleanup:\n%s", left)
+	}
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}

@@ -110,8 +110,9 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 
 // The bounds of a network's settings. DHCP has room for no more.
 const (
-	EthernetMTU     = 1500       // RFC 894
-	MinMTU, MaxMTU  = 1280, 9216 // IPv6 needs at least 1,280 (RFC 8200 5)
+	EthernetMTU     = 1500 // RFC 894
+	MinMTU          = 1280 // IPv6 needs as much (RFC 8200 5)
+	MaxMTU          = 9216
 	minBandwidth    = BitRate(64_000)
 	maxBandwidth    = BitRate(32_000_000_000) // tc-tbf(8) counts bytes a second in 32 bits
 	maxVLAN         = 4094                    // IEEE 802.1Q 9.6

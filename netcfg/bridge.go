@@ -132,7 +132,11 @@ func (m *Manager) retire(rt *route, p *plan, links map[string]link) error {
 		if ports := attached(l, links); len(ports) > 0 {
 			p.closed = append(p.closed, l.name)
 			if port := l.uplinkPort(); port != "" {
-				p.uplinks[l.name] = uplink{port: port}
+				u := uplink{port: port}
+				if links[port].kind == madeVXLAN {
+					u.made = madeVXLAN // and nobody is its peer
+				}
+				p.uplinks[l.name] = u
 			}
 			m.once("left "+l.name, "bridge without a network is left, because ports are attached", "bridge", l.name, "ports", ports)
 			continue

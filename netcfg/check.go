@@ -42,6 +42,9 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if m.applied == nil { // the bridges are not known yet
 		return checks
 	}
+	if m.unshaped != nil {
+		checks = append(checks, failed("bandwidth", m.unshaped, "it is tried again when the network is next applied"))
+	}
 	return append(append(checks, checkBridges(p)...), m.leftFloating...)
 }
 

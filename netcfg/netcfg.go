@@ -129,6 +129,8 @@ type Manager struct {
 	told map[string]bool
 	// shaped are the interfaces of guests whose rates are limited, by name; nil before the first Apply.
 	shaped map[string]shape
+	// unshaped is why some could not be limited.
+	unshaped error
 	// reached holds what was written of overlays, by bridge.
 	reached map[string]reached
 }
@@ -277,9 +279,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err := m.addFloating(rt, floating); err != nil {
 		problems = append(problems, err)
 	}
-	if err := m.ensureShapes(rt, p, links); err != nil {
-		problems = append(problems, err)
-	}
+	m.noteShapes(m.ensureShapes(rt, p, links))
 	m.applied = p
 	if len(problems) == 0 {
 		m.stats.Store(&Stats{Ports: len(p.ports), Networks: len(p.networks), Applied: time.Now()})

@@ -318,6 +318,38 @@ func TestOverlayStrangers(t *testing.T) {
 	}
 }
 
+// TestNoGuestIsANode: a guest that may use any address does not use that of a node, if there are overlays.
+func TestNoGuestIsANode(t *testing.T) {
+	m := open(t)
+	n := network0()
+	n.Allow.Addresses = true
+	s := state0()
+	s.Networks = []seedbed.Network{n, overlayNet(seedbed.NetworkIsolated)}
+	s.Address, s.Nodes = nodeA, []netip.Addr{nodeA, nodeB, netip.MustParseAddr("2001:db8::2")}
+	apply(t, m, s, Options{})
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	g2.Run(t, "ip", "addr", "add", "192.0.2.50/24", "dev", "eth0")
+	g2.Run(t, "ip", "addr", "add", "2001:db8::50/64", "dev", "eth0", "nodad")
+	for from, want := range map[string]bool{"192.0.2.9/24": true, "192.0.2.2/24": false, "2001:db8::9/64": true, "2001:db8::2/64": false} {
+		args := []string{"addr", "add", from, "dev", "eth0"}
+		network, to := "udp4", "192.0.2.50:9"
+		if strings.Contains(from, ":") {
+			args, network, to = append(args, "nodad"), "udp6", "[2001:db8::50]:9"
+		}
+		g1.Run(t, "ip", args...)
+		g1.Run(t, "ip", "neigh", "replace", netip.MustParseAddrPort(to).Addr().String(), "lladdr", mac2.String(), "dev", "eth0")
+		within := patience
+		if !want {
+			within = 300 * time.Millisecond
+		}
+		if got := reaches(t, g1, g2, network, to, within); got != want {
+			t.Errorf("what a guest sends from %s arrives: %t, want %t", from, got, want)
+		}
+		args[1] = "del"
+		g1.Run(t, "ip", args[:5]...)
+	}
+}
+
 // receives reports whether the guest gets a datagram at port 9000 after send.
 func receives(t *testing.T, g *netnstest.Namespace, within time.Duration, send func()) bool {
 	t.Helper()

@@ -69,7 +69,8 @@ func bridgeTable(p *plan) *table {
 			{name: "sources", rules: sourceRules("sources", load(expr.PayloadBaseNetworkHeader, 2, 8, 16))},
 			{name: "sources4", rules: sourceRules("sources4", ipSource())},
 			{name: "sources-arp", rules: sourceRules("sources4", arpSpa())},
-			{name: "any-address", rules: anyAddressRules()},
+			{name: "any-address", rules: anyAddressRules(12, 4, nodeAddrs)},
+			{name: "any-address6", rules: anyAddressRules(8, 16, nodeAddrs6)},
 			{name: "onto-overlay", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPostrouting, prio: -300, rules: overlayRules()},
 			{name: "answers", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, prio: -300, rules: answerRules()},
 		}, groupChains(max(1, p.connections/16), 2*p.connections)...),
@@ -230,12 +231,13 @@ func ip4Rules() []rule {
 	})...)
 }
 
-// anyAddressRules decide on packets that are not from the guest's own address. No guest passes for a node, which others
-// believe what it sends for overlays.
-func anyAddressRules() []rule {
+// anyAddressRules decide on packets that are not from the guest's own address. No guest passes for a node: the others
+// believe what that sends for overlays. The source is at an offset, and nodes are the addresses of nodes.
+func anyAddressRules(offset, size uint32, nodes string) []rule {
 	return []rule{
 		{"another's address", cat(mayNot(mayAddress), drop())},
-		{"a node's address", cat(exprs{ipSource(), &expr.Lookup{SourceRegister: 2, SetName: nodeAddrs}}, drop())},
+		{"a node's address", cat(exprs{load(expr.PayloadBaseNetworkHeader, 1, offset, size),
+			&expr.Lookup{SourceRegister: 1, SetName: nodes}}, drop())},
 	}
 }
 

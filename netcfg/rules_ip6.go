@@ -73,7 +73,7 @@ func ip6Rules() []rule {
 		rule{"duplicate address detection", cat(ip6Saddr(zero6), icmp6(neighbourSolicitation), gotoChain("nd"))},
 		rule{"group reports before there is an address", cat(ip6Saddr(zero6), icmp6Types(mldReport, mldDone), accept())},
 		rule{"group reports before there is an address, MLDv2", cat(ip6Saddr(zero6), icmp6(mld2Report), accept())},
-		rule{"no link-local address", cat(not(linkLocal()), mayNot(mayAddress), drop())})
+		rule{"no link-local address", cat(not(linkLocal()), jumpChain("any-address6"))})
 	for _, a := range metadata6() {
 		name := a.String()
 		rules = append(rules,

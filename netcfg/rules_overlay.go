@@ -21,6 +21,7 @@ const (
 	overlayVNIs  = "vnis"
 )
 
+// overlaySets returns those of the bridge table.
 func overlaySets() []set {
 	return append([]set{{name: overlayPorts, key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
 		for _, u := range p.uplinks {
@@ -28,7 +29,7 @@ func overlaySets() []set {
 				add(string(ifname(u.port)), "")
 			}
 		}
-	}}}, nodeSets()[0])
+	}}}, nodeSets()...)
 }
 
 // nodeSets returns the sets of the addresses of nodes, if there are overlays.

@@ -109,7 +109,8 @@ func (m *Manager) reshape(l link) {
 	if m.applied == nil || !slices.ContainsFunc(m.applied.networks, limited) {
 		return
 	}
-	if had, ok := m.shaped[l.name]; l.name != "" && (ok && had.index == l.index || !ok && l.index == 0) {
+	had, ok := m.shaped[l.name]
+	if l.name != "" && (ok && had.index == l.index || !ok && (l.index == 0 || !m.applied.limits(l.name))) {
 		return
 	}
 	rt, err := dialRoute()
@@ -120,9 +121,21 @@ func (m *Manager) reshape(l link) {
 			err = m.ensureShapes(rt, m.applied, links)
 		}
 	}
+	m.noteShapes(err)
+}
+
+// noteShapes keeps why rates could not be limited, for Check. The network is applied nevertheless: it is tried again.
+func (m *Manager) noteShapes(err error) {
 	if err != nil {
-		m.log.Error("the rates of guests' interfaces could not be limited; trying again", "err", err)
+		m.once(err.Error(), "rates of guests' interfaces could not be limited; trying again", "err", err)
 	}
+	m.unshaped = err
+}
+
+// limits reports whether an interface is that of a port whose rate is limited.
+func (p *plan) limits(name string) bool {
+	i, ok := slices.BinarySearchFunc(p.ports, port{tap: [16]byte(ifname(name))}, byTap)
+	return ok && limited(p.networks[p.ports[i].network])
 }
 
 // sizeofTcMsg is the size of struct tcmsg of linux/rtnetlink.h: the family, the interface, the handle, the parent and more.

@@ -224,7 +224,7 @@ func testOverlays(b *bench) {
 	b.equal(len(page().Nodes), 0) // there is no overlay
 	wide := seedbed.Network{Name: "wide", Kind: seedbed.NetworkIsolated, Bridge: "wide0", MAC: newMAC(), VNI: 4711, DHCP: true,
 		NetworkOptions: seedbed.NetworkOptions{MTU: 1450},
-		Identity: seedbed.IdentityTap, DNS: []netip.Addr{}, Published: &seedbed.Publication{Projects: []string{}},
+		Identity:       seedbed.IdentityTap, DNS: []netip.Addr{}, Published: &seedbed.Publication{Projects: []string{}},
 		Prefix: netip.MustParsePrefix("10.98.0.0/24"), Gateway: netip.MustParseAddr("10.98.0.1")}
 	b.equal(get(b.CreateNetwork(ctx, wide))(b), wide)
 	other := wide

@@ -2,8 +2,8 @@ package seedbed
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -192,12 +192,11 @@ func BridgeOf(network string) string {
 	return "sb-" + hex.EncodeToString(sum[:6])
 }
 
-// VNIOf returns the number of an overlay that was given none: from the digest of the network's qualified name, so that two
-// installations on one wire hardly have the same ones. It is above the numbers that people choose.
-func VNIOf(network string) int {
+// NewVNI returns a random number for an overlay, so that two installations on one wire hardly have the same ones. It is above
+// the numbers that people choose.
+func NewVNI() int {
 	const least = 1 << 20
-	sum := sha256.Sum256([]byte("vni " + network))
-	return least + int(binary.BigEndian.Uint32(sum[:])%(MaxVNI+1-least))
+	return least + rand.IntN(MaxVNI+1-least)
 }
 
 // ValidInterface reports whether s can be the name of a network interface. It is the kernel's dev_valid_name (net/core/dev.c), in ASCII.

@@ -59,6 +59,7 @@ func (l link) madeFor() (network, installation string, ok bool) {
 func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, addrs []address) (*plan, *LeftOut) {
 	left := &LeftOut{Networks: map[string]error{}}
 	foreign, uplinks, cutOff, ports := map[string]error{}, map[string]uplink{}, map[string]error{}, map[string]string{}
+	p.strayed = false
 	out := p.only(func(n seedbed.Network) bool {
 		l, ok := links[n.Bridge]
 		err := adoptable(l, n)
@@ -88,7 +89,7 @@ func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, addrs [
 		}
 		return err == nil
 	})
-	out.foreign, out.closed, out.uplinks, out.cutOff = foreign, nil, uplinks, cutOff
+	out.foreign, out.closed, out.uplinks, out.cutOff, out.strayed = foreign, nil, uplinks, cutOff, p.strayed
 	return out, left
 }
 
@@ -189,7 +190,7 @@ func attached(bridge link, links map[string]link) []string {
 
 // ensureBridges makes the bridges of the plan exist as they should, and returns what went wrong with each. links are
 // those before.
-func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link, thorough bool) (problems []error) {
+func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (problems []error) {
 	failed := func(n seedbed.Network, err error) {
 		problems = append(problems, fmt.Errorf("network %s: %w", n.Name, err))
 	}
@@ -210,7 +211,10 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link, thoro
 	for _, n := range p.networks {
 		if u, ok := p.uplinks[n.Bridge]; ok {
 			added, err := rt.makeUplink(n, u, links)
-			if err != nil {
+			switch {
+			case err != nil && n.VNI != 0: // others can have its number: no other network waits for it
+				p.cutOff[n.Bridge] = err
+			case err != nil:
 				failed(n, err)
 			}
 			made = made || added
@@ -243,11 +247,11 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link, thoro
 			failed(n, err)
 			continue
 		}
+		if err := m.ensureWayOut(rt, n, l, p, now); err != nil {
+			failed(n, err)
+		}
 		if err := p.cutOff[n.Bridge]; err != nil {
 			m.once(err.Error(), "a network does not reach beyond this node; what is on the node works", "network", n.Name, "err", err)
-		}
-		if err := m.ensureWayOut(rt, n, l, p, now, thorough); err != nil {
-			failed(n, err)
 		}
 		if fresh[n.Bridge] {
 			if err := rt.reattach(l, p, links); err != nil {

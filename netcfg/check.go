@@ -45,7 +45,7 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if m.unshaped != nil {
 		checks = append(checks, failed("bandwidth", m.unshaped, "it is tried again when the network is next applied"))
 	}
-	return append(append(checks, checkBridges(p)...), m.leftFloating...)
+	return slices.Concat(checks, checkBridges(p), p.checkOverlays(), m.leftFloating)
 }
 
 func passed(name, format string, args ...any) seedbed.Check {

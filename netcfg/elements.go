@@ -30,7 +30,7 @@ func (p *plan) digest() string {
 	for _, b := range slices.Sorted(maps.Keys(p.uplinks)) {
 		fmt.Fprintf(h, "uplink %s %s %s\n", b, p.uplinks[b].port, p.uplinks[b].made)
 	}
-	fmt.Fprintf(h, "nodes %v\n", p.nodes)
+	fmt.Fprintf(h, "nodes %s %v\n", p.address, p.nodes)
 	for _, f := range p.forwards {
 		fmt.Fprintf(h, "forward %v\n", f)
 	}
@@ -100,10 +100,11 @@ func (s *set) valueOf(e nftables.SetElement) string {
 // kernel.
 func (s *set) between(before, after *plan) change {
 	c := change{of: s}
-	alike := reflect.DeepEqual(before.networks, after.networks) && maps.Equal(before.groups.numbers, after.groups.numbers)
+	alike := reflect.DeepEqual(before.networks, after.networks) && maps.Equal(before.groups.numbers, after.groups.numbers) &&
+		slices.Equal(before.nodes, after.nodes)
 	if s.fixed != nil {
 		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) &&
-			maps.Equal(before.uplinks, after.uplinks) && slices.Equal(before.nodes, after.nodes) &&
+			maps.Equal(before.uplinks, after.uplinks) && before.address == after.address &&
 			slices.Equal(before.forwards, after.forwards) {
 			return c
 		}

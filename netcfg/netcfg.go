@@ -158,7 +158,8 @@ func (m *Manager) Close() error { return m.neigh.Close() }
 // It returns ErrInvalid for an invalid state, before it changes anything. A network whose bridge
 // name is taken by a foreign bridge, whose guests would take addresses from the node's own links, or whose uplink the
 // node does not have, is left out and its ports are closed, while the others are still applied. The error is then a *[LeftOut],
-// which is ErrConflict. Change, Restore and Verify return it as well.
+// which is ErrConflict. Change, Restore and Verify return it as well. A network whose bridge works, but does not reach other
+// nodes or hosts at present, is no error: Check says so.
 func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	p, err := newPlan(s, o)
 	if err != nil {
@@ -228,6 +229,7 @@ func (m *Manager) again(ctx context.Context, thorough bool) error {
 		return nil
 	}
 	if thorough {
+		m.reached = map[string]reached{} // to be listed
 		g, err := generation()
 		if err != nil {
 			return err
@@ -275,7 +277,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err := m.hostSysctls(p); err != nil {
 		problems = append(problems, err)
 	}
-	problems = append(problems, m.ensureBridges(rt, p, links, thorough)...)
+	problems = append(problems, m.ensureBridges(rt, p, links)...)
 	if err := m.addFloating(rt, floating); err != nil {
 		problems = append(problems, err)
 	}

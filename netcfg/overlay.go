@@ -20,6 +20,19 @@ import (
 // vxlanPort is the UDP port of VXLAN.
 const vxlanPort = 4789
 
+// checkOverlays reports what keeps guests of other nodes from being reached.
+func (p *plan) checkOverlays() (checks []seedbed.Check) {
+	if p.strayed {
+		checks = append(checks, failed("overlays", fmt.Errorf("no interface has the address %s, where other nodes send the frames for this one",
+			p.address), "give an interface the address, or name another in network.address"))
+	}
+	if p.remotes(); p.unreached > 0 {
+		checks = append(checks, failed("overlays", fmt.Errorf("%s of other nodes cannot be reached from %s: their nodes have no address, "+
+			"this one, or one of the other family", count(p.unreached, "NIC"), p.address), "seedbed node show has the address of each node"))
+	}
+	return checks
+}
+
 // overlayOf returns how the bridge of an overlay reaches those of the other nodes. It returns ErrUnavailable while this
 // node has no address for that.
 func (p *plan) overlayOf(n seedbed.Network, links map[string]link, addrs []address) (uplink, error) {
@@ -29,7 +42,7 @@ func (p *plan) overlayOf(n seedbed.Network, links map[string]link, addrs []addre
 			"the node reports it within a minute, unless it has none; name one in network.address", n.Name)
 	}
 	at := slices.IndexFunc(addrs, func(a address) bool { return a.prefix.Addr() == p.address })
-	if at < 0 {
+	if p.strayed = at < 0; p.strayed {
 		return u, nil // it may come
 	}
 	for _, l := range links {
@@ -75,16 +88,19 @@ func (l *link) parseVXLAN(ad *netlink.AttributeDecoder) error {
 	return nil
 }
 
-// quietPort is whether a bridge learns nothing from a port and asks it for no address that it knows itself.
-type quietPort struct{ learns, suppresses bool }
+// quietPort is how a bridge uses a port: whether it learns from it, sends it the frames for MACs that it does not know, and
+// asks it for no address that it knows itself.
+type quietPort struct{ learns, floods, suppresses bool }
 
-var quiet = quietPort{learns: false, suppresses: true}
+var quiet = quietPort{suppresses: true}
 
 func (l *link) parsePort(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		switch b := ad.Bytes(); {
 		case ad.Type() == unix.IFLA_BRPORT_LEARNING && len(b) == 1:
 			l.port.learns = b[0] != 0
+		case ad.Type() == unix.IFLA_BRPORT_UNICAST_FLOOD && len(b) == 1:
+			l.port.floods = b[0] != 0
 		case ad.Type() == unix.IFLA_BRPORT_NEIGH_SUPPRESS && len(b) == 1:
 			l.port.suppresses = b[0] != 0
 		}
@@ -98,6 +114,7 @@ func (r *route) setQuiet(l link) error {
 		ae.String(unix.IFLA_INFO_SLAVE_KIND, "bridge")
 		ae.Nested(unix.IFLA_INFO_SLAVE_DATA, func(ae *netlink.AttributeEncoder) error {
 			ae.Uint8(unix.IFLA_BRPORT_LEARNING, 0)
+			ae.Uint8(unix.IFLA_BRPORT_UNICAST_FLOOD, 0)
 			ae.Uint8(unix.IFLA_BRPORT_NEIGH_SUPPRESS, 1)
 			return nil
 		})
@@ -107,23 +124,23 @@ func (r *route) setQuiet(l link) error {
 }
 
 // ensureOverlay attaches a bridge to its VXLAN, and tells the kernel of the guests of other nodes.
-func (m *Manager) ensureOverlay(rt *route, n seedbed.Network, bridge link, p *plan, links map[string]link, thorough bool) error {
+func (m *Manager) ensureOverlay(rt *route, n seedbed.Network, bridge link, p *plan, links map[string]link) error {
 	u := p.uplinks[n.Bridge]
 	port := links[u.port]
 	if port.index == 0 {
-		return seedbed.Errorf(seedbed.ErrConflict, "interface %s vanished while the bridge was attached to it", u.port)
+		return seedbed.Errorf(seedbed.ErrConflict, "interface %s is not there", u.port)
 	}
 	if err := m.attach(rt, attach{port, bridge.index, true}, p.alias(n), mtuOf(n)); err != nil {
 		return fmt.Errorf("attach %s: %w", port.name, err)
 	}
 	if port.master != bridge.index || port.port != quiet {
 		if err := rt.setQuiet(port); err != nil {
-			return fmt.Errorf("set learning off and neigh_suppress on at %s: %w", port.name, err)
+			return fmt.Errorf("set learning and flooding off and neigh_suppress on at %s: %w", port.name, err)
 		}
 	}
 	at := ends{bridge.index, port.index}
 	known, ok := m.reached[n.Bridge]
-	ok = ok && known.ends == at && !thorough
+	ok = ok && known.ends == at && port.master == bridge.index && port.up && bridge.up // the kernel forgets without these
 	now := p.remotes()[n.Bridge]
 	gone, added := changedEntries(known.remotes, now)
 	if !ok {
@@ -165,11 +182,28 @@ func (p *plan) remotes() map[string][]remote {
 	if p.far != nil {
 		return p.far
 	}
-	p.far = map[string][]remote{}
-	for _, q := range p.peers {
-		if p.uplinks[q.bridge].made == madeVXLAN && q.node.IsValid() && q.node != p.address && q.node.Is4() == p.address.Is4() {
-			p.far[q.bridge] = append(p.far[q.bridge], remote{q.mac, q.addr, q.node})
+	p.far, p.unreached = map[string][]remote{}, 0
+	type place struct {
+		bridge string
+		addr   netip.Addr
+	}
+	own := map[place]bool{}
+	for _, t := range p.ports {
+		if n := &p.networks[t.network]; n.VNI != 0 {
+			own[place{n.Bridge, netip.AddrFrom4(t.addr)}] = true
 		}
+	}
+	for _, q := range p.peers {
+		switch {
+		case p.uplinks[q.bridge].made != madeVXLAN:
+			continue
+		case !q.node.IsValid() || q.node == p.address || q.node.Is4() != p.address.Is4():
+			p.unreached++
+			continue
+		case own[place{q.bridge, q.addr}]: // a guest of this node has it now
+			q.addr = netip.Addr{}
+		}
+		p.far[q.bridge] = append(p.far[q.bridge], remote{q.mac, q.addr, q.node})
 	}
 	return p.far
 }

@@ -3,11 +3,14 @@
 package netcfg
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,13 +140,26 @@ func TestOverlay(t *testing.T) {
 			ask(t, "a guest that moved, with a warm ARP entry", g4, "10.81.0.3:8080", "10.81.0.4 mark 0")
 
 			// What others change comes back.
-			netnstest.Run(t, "bridge", "fdb", "del", overlayMAC(5).String(), "dev", uplinkPrefix+linkDigits("sb-wide"), "self")
-			netnstest.Run(t, "ip", "neigh", "flush", "dev", "sb-wide", "nud", "permanent")
-			netnstest.Run(t, "nft", "flush", "set", "bridge", "seedbed", "peers")
-			ask(t, "after its entries are gone", g4, "10.81.0.5:8080", "")
-			if err := s.here.Verify(t.Context()); err != nil {
-				t.Fatal(err)
+			link := uplinkPrefix + linkDigits("sb-wide")
+			whole := knownOf(t, link)
+			repaired := func(what string, repair func(context.Context) error, args ...string) {
+				t.Helper()
+				netnstest.Run(t, args[0], args[1:]...)
+				if len(knownOf(t, link)) == len(whole) {
+					t.Errorf("%s changes nothing:\n%s", what, whole)
+				}
+				if err := repair(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if now := knownOf(t, link); now != whole {
+					t.Errorf("after %s, the kernel knows\n%s\nand not\n%s", what, now, whole)
+				}
 			}
+			repaired("the tunnel went", s.here.Verify, "bridge", "fdb", "del", overlayMAC(5).String(), "dev", link, "self")
+			repaired("the member went", s.here.Verify, "bridge", "fdb", "del", overlayMAC(5).String(), "dev", link, "master")
+			repaired("the neighbours went", s.here.Verify, "ip", "neigh", "flush", "dev", "sb-wide", "nud", "permanent")
+			repaired("a stranger came", s.here.Verify, "ip", "neigh", "add", "10.81.0.99", "lladdr", "02:00:00:00:00:99", "dev", "sb-wide")
+			repaired("the port left", s.here.Restore, "ip", "link", "set", link, "nomaster")
 			ask(t, "after a repair", g4, "10.81.0.5:8080", "10.81.0.4 mark 0")
 			netnstest.Run(t, "ip", "link", "del", uplinkPrefix+linkDigits("sb-wide"))
 			if err := s.here.Restore(t.Context()); err != nil {
@@ -177,12 +193,23 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
+// knownOf is what the kernel knows of the guests of other nodes in the overlay.
+func knownOf(t *testing.T, link string) string {
+	t.Helper()
+	lines := strings.Split(netnstest.Run(t, "bridge", "fdb", "show", "dev", link), "\n")
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, "permanent") && !strings.Contains(l, "dst") })
+	lines = append(lines, strings.Split(netnstest.Run(t, "ip", "neigh", "show", "dev", "sb-wide", "nud", "permanent"), "\n")...)
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
 // TestOverlayQuiet: requests to a node stay there: DHCP, and ARP for the gateway and for peers. Other broadcasts reach the
 // guests of other nodes.
 func TestOverlayQuiet(t *testing.T) {
 	s := newSite(t, seedbed.NetworkIsolated)
 	s.a.Ports, s.a.Peers = []Port{overlayPort(3)}, []Peer{overlayPeer(5, nodeB)}
 	s.b.Networks = nil
+	s.a.Networks[0].Allow = seedbed.NetworkPermissions{DHCPServer: true, RouterAdvertisements: true} // its own port lets all pass
 	s.apply(t)
 	g3 := s.guest(t, 3, false)
 	var fd int
@@ -190,10 +217,14 @@ func TestOverlayQuiet(t *testing.T) {
 	defer unix.Close(fd)
 	// crosses reports whether the wire sees an Ethernet frame in VXLAN, of a type and with a text, after send.
 	crosses := func(within time.Duration, etherType uint16, text string, send func()) bool {
-		send()
 		const inner = 14 + 20 + 8 + 8
 		b := make([]byte, 2000)
+		var sent time.Time
 		for end := time.Now().Add(within); time.Now().Before(end); {
+			if time.Since(sent) > 200*time.Millisecond { // again: an address may be tentative yet
+				sent = time.Now()
+				send()
+			}
 			n, _, err := unix.Recvfrom(fd, b, 0)
 			if err == nil && n > inner+14 && binary.BigEndian.Uint16(b[inner+12:]) == etherType && strings.Contains(string(b[inner:n]), text) {
 				return true
@@ -212,15 +243,20 @@ func TestOverlayQuiet(t *testing.T) {
 			})
 		}
 	}
-	arping := func(addr string) func() {
+	to6 := func(to string) func() {
 		return func() {
-			g3.Run(t, "ip", "neigh", "flush", "dev", "eth0")
 			g3.Do(func() {
-				if c, err := net.Dial("udp4", addr+":9"); err == nil {
-					c.Write([]byte("x"))
+				if c, err := net.Dial("udp6", to); err == nil {
+					c.Write([]byte("SEEDBED " + to))
 					c.Close()
 				}
 			})
+		}
+	}
+	arping := func(addr string) func() {
+		return func() {
+			g3.Run(t, "ip", "neigh", "flush", "dev", "eth0")
+			g3.Do(func() { sendTo(addr + ":9") })
 		}
 	}
 	const short = 300 * time.Millisecond
@@ -228,8 +264,15 @@ func TestOverlayQuiet(t *testing.T) {
 	if !crosses(patience, unix.ETH_P_IP, "SEEDBED 99", broadcast("99")) {
 		t.Error("a broadcast does not cross")
 	}
+	if !crosses(patience, unix.ETH_P_IPV6, "SEEDBED [ff02::1%eth0]:99", to6("[ff02::1%eth0]:99")) {
+		t.Error("multicast does not cross")
+	}
 	if !crosses(patience, unix.ETH_P_ARP, asks("10.81.0.77"), arping("10.81.0.77")) {
 		t.Error("ARP for an unknown address does not cross")
+	}
+	g3.Run(t, "ip", "neigh", "replace", "10.81.0.88", "lladdr", "02:00:00:00:09:09", "dev", "eth0")
+	if crosses(short, unix.ETH_P_IP, asks("10.81.0.88"), func() { g3.Do(func() { sendTo("10.81.0.88:9") }) }) {
+		t.Error("a frame for a MAC of nobody crosses")
 	}
 	for what, c := range map[string]struct {
 		etherType uint16
@@ -238,12 +281,21 @@ func TestOverlayQuiet(t *testing.T) {
 	}{
 		"DHCP":                {unix.ETH_P_IP, "SEEDBED 67", broadcast("67")},
 		"an answer of DHCP":   {unix.ETH_P_IP, "SEEDBED 68", broadcast("68")},
+		"DHCPv6":              {unix.ETH_P_IPV6, "SEEDBED [ff02::1:2%eth0]:547", to6("[ff02::1:2%eth0]:547")},
+		"an answer of DHCPv6": {unix.ETH_P_IPV6, "SEEDBED [ff02::1%eth0]:546", to6("[ff02::1%eth0]:546")},
 		"ARP for the gateway": {unix.ETH_P_ARP, asks("10.81.0.1"), arping("10.81.0.1")},
 		"ARP for a peer":      {unix.ETH_P_ARP, asks("10.81.0.5"), arping("10.81.0.5")},
 	} {
 		if crosses(short, c.etherType, c.text, c.send) {
 			t.Errorf("%s crosses", what)
 		}
+	}
+}
+
+func sendTo(addr string) {
+	if c, err := net.Dial("udp4", addr); err == nil {
+		c.Write([]byte("x"))
+		c.Close()
 	}
 }
 
@@ -269,6 +321,16 @@ func TestOverlayStrangers(t *testing.T) {
 		t.Fatal("a frame of a peer does not arrive")
 	}
 	short := 300 * time.Millisecond
+	netnstest.Run(t, "ip", "addr", "add", "192.0.2.77/24", "dev", "wire")
+	at := func(to string) func() {
+		return func() { s.far.Do(func() { sendVXLAN(nodeB, netip.MustParseAddr(to), testVNI, good) }) }
+	}
+	if receives(t, g3, short, at("192.0.2.77")) {
+		t.Error("a frame to another address of the node arrives")
+	}
+	if out := netnstest.Run(t, "sh", "-c", "cat /proc/net/nf_conntrack 2>/dev/null || true"); strings.Contains(out, "dport=4789") {
+		t.Errorf("frames of overlays are tracked:\n%s", out)
+	}
 	if receives(t, g3, short, func() { send(netip.MustParseAddr("192.0.2.66"), testVNI, good) }) {
 		t.Error("a frame from a host that is no node arrives")
 	}
@@ -316,6 +378,22 @@ func TestOverlayStrangers(t *testing.T) {
 	if arrives("4789") {
 		t.Error("a guest reaches the VXLAN of the other node through its NAT")
 	}
+	s.a.Networks, s.a.Nodes = append(s.a.Networks, network0()), nil // a node that does not know of the others
+	apply(t, s.here, s.a, Options{})
+	if arrives("4789") {
+		t.Error("a guest reaches the VXLAN of a node that its own does not know")
+	}
+
+	// The bridge becomes another's, while the guest is attached.
+	s.a.Networks[0].MAC[5]++
+	s.a.Nodes = []netip.Addr{nodeA, nodeB}
+	var left *LeftOut
+	if err := s.here.Apply(t.Context(), s.a.state(), Options{}); !errors.As(err, &left) {
+		t.Errorf("Apply = %v, want the overlay left out", err)
+	}
+	if receives(t, g3, short, func() { send(nodeB, testVNI, good) }) {
+		t.Error("a frame arrives at a bridge that is another's")
+	}
 }
 
 // TestNoGuestIsANode: a guest that may use any address does not use that of a node, if there are overlays.
@@ -348,6 +426,32 @@ func TestNoGuestIsANode(t *testing.T) {
 		args[1] = "del"
 		g1.Run(t, "ip", args[:5]...)
 	}
+}
+
+// TestOverlayRefused: an overlay that the kernel does not make ends at the node, and no other network waits for it. Nor does a
+// guest speak as a node whose address it was given.
+func TestOverlayRefused(t *testing.T) {
+	m := open(t)
+	netnstest.Run(t, "ip", "link", "add", "theirs", "type", "vxlan", "id", "4711", "dstport", "4789")
+	t.Cleanup(func() { netnstest.Try("ip", "link", "del", "theirs") })
+	s := state0()
+	s.Networks = append(s.Networks, overlayNet(seedbed.NetworkIsolated))
+	s.Address, s.Nodes = nodeA, []netip.Addr{nodeA, ip2}
+	apply(t, m, s, Options{})
+	for _, want := range []string{"VXLAN 4711 is another's", "no interface has the address 192.0.2.1"} {
+		if !slices.ContainsFunc(m.Check(t.Context()), func(c seedbed.Check) bool { return !c.OK && strings.Contains(c.Detail, want) }) {
+			t.Errorf("no check says %q", want)
+		}
+	}
+	serve(t, "169.254.169.254:80")
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	ask(t, "metadata in another network", g1, metadata, "10.77.0.11 mark 101")
+	ask(t, "metadata with the address of a node", g2, metadata, "")
+	netnstest.Run(t, "ip", "link", "del", "theirs")
+	if err := m.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	netnstest.Run(t, "ip", "link", "show", uplinkPrefix+linkDigits("sb-wide"))
 }
 
 // receives reports whether the guest gets a datagram at port 9000 after send.

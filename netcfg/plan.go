@@ -28,8 +28,10 @@ type plan struct {
 	// address is where other nodes send the frames of overlays, and nodes are those of all.
 	address netip.Addr
 	nodes   []netip.Addr
-	// far is what remotes returned.
-	far map[string][]remote
+	// far is what remotes returned, and unreached how many peers are not in it. strayed is whether no interface has address.
+	far       map[string][]remote
+	unreached int
+	strayed   bool
 	// closed are managed bridges without a network that could not be removed.
 	closed []string
 	// foreign holds the reason why the bridge of a network was not changed, by the network's name.
@@ -127,6 +129,12 @@ func checkNetworks(networks []seedbed.Network) error {
 // outside reports whether guests of any network reach other networks.
 func (p *plan) outside() bool {
 	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind.Outside() })
+}
+
+// node reports whether an IPv4 address is that of a node.
+func (p *plan) node(addr [4]byte) bool {
+	_, ok := slices.BinarySearchFunc(p.nodes, netip.AddrFrom4(addr), netip.Addr.Compare)
+	return ok
 }
 
 func unicast(m seedbed.MAC) bool { return m[0]&1 == 0 && m != seedbed.MAC{} }

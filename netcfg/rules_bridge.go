@@ -104,8 +104,8 @@ func bridgeSets() []set {
 		{name: "who", key: nftables.MustConcatSetType(name, mac), concat: true, value: mark, of: func(_ *plan, t *port) (string, string, bool) {
 			return t.tapAndMAC(), string(markValue(t.mark)), true
 		}},
-		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{}
+		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(p *plan, t *port) (string, string, bool) {
+			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.node(t.addr) // no guest passes for a node
 		}},
 		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
@@ -152,6 +152,8 @@ func preRules() []rule {
 		{"a guest's port", cat(listed, gotoChain("guest"))},
 		{"a guest's port that is not listed", cat(iifGuest(), drop())},
 		{"an uplink", cat(in(expr.MetaKeyIIFNAME, "uplinks"), gotoChain("wire"))},
+		{"an uplink of Seedbed's making that is not listed", cat(exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+			&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte(uplinkPrefix + "0"), ToData: []byte(uplinkPrefix + "f")}}, drop())},
 	}
 }
 
@@ -236,8 +238,7 @@ func ip4Rules() []rule {
 func anyAddressRules(offset, size uint32, nodes string) []rule {
 	return []rule{
 		{"another's address", cat(mayNot(mayAddress), drop())},
-		{"a node's address", cat(exprs{load(expr.PayloadBaseNetworkHeader, 1, offset, size),
-			&expr.Lookup{SourceRegister: 1, SetName: nodes}}, drop())},
+		{"a node's address", cat(addrIn(offset, size, nodes), drop())},
 	}
 }
 

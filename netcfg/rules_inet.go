@@ -28,7 +28,7 @@ func inetTable(p *plan) *table {
 			ports(),
 			connections(),
 			vniSet(),
-		}, slices.Concat(networkSets(), fragmentSets(), forwardSets(), nodeSets())...),
+		}, slices.Concat(networkSets(), fragmentSets(), forwardSets(), nodeSets(), ownSets())...),
 		chains: []chain{
 			{name: "fragments", rules: fragmentRules(p)},
 			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},

@@ -3,7 +3,6 @@ package netcfg
 import (
 	"encoding/binary"
 	"net/netip"
-	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -12,12 +11,14 @@ import (
 	"seedbed"
 )
 
-// The sets of the ports of bridges to overlays, of the addresses of nodes, and of the numbers of overlays as they are in a
-// packet.
+// The sets of the ports of bridges to overlays, of the addresses of all nodes and of this one, and of the numbers of overlays
+// as they are in a packet.
 const (
 	overlayPorts = "overlays"
 	nodeAddrs    = "nodes"
 	nodeAddrs6   = "nodes6"
+	ownAddr      = "own-node"
+	ownAddr6     = "own-node6"
 	overlayVNIs  = "vnis"
 )
 
@@ -32,22 +33,28 @@ func overlaySets() []set {
 	}}}, nodeSets()...)
 }
 
-// nodeSets returns the sets of the addresses of nodes, if there are overlays.
+// nodeSets returns the sets of the addresses of nodes.
 func nodeSets() []set {
-	some := func(name string, key nftables.SetDatatype, of func(netip.Addr) bool) set {
-		return set{name: name, key: key, fixed: func(p *plan, add func(key, value string)) {
-			for _, a := range p.nodes {
-				if of(a) && p.overlaid() {
-					add(string(a.AsSlice()), "")
-				}
-			}
-		}}
+	return []set{
+		addrSet(nodeAddrs, nftables.TypeIPAddr, netip.Addr.Is4, func(p *plan) []netip.Addr { return p.nodes }),
+		addrSet(nodeAddrs6, nftables.TypeIP6Addr, netip.Addr.Is6, func(p *plan) []netip.Addr { return p.nodes }),
 	}
-	return []set{some(nodeAddrs, nftables.TypeIPAddr, netip.Addr.Is4), some(nodeAddrs6, nftables.TypeIP6Addr, netip.Addr.Is6)}
 }
 
-func (p *plan) overlaid() bool {
-	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.VNI != 0 })
+// ownSets returns the sets of the address at which this node gets the frames of overlays.
+func ownSets() []set {
+	own := func(p *plan) []netip.Addr { return []netip.Addr{p.address} }
+	return []set{addrSet(ownAddr, nftables.TypeIPAddr, netip.Addr.Is4, own), addrSet(ownAddr6, nftables.TypeIP6Addr, netip.Addr.Is6, own)}
+}
+
+func addrSet(name string, key nftables.SetDatatype, which func(netip.Addr) bool, of func(*plan) []netip.Addr) set {
+	return set{name: name, key: key, fixed: func(p *plan, add func(key, value string)) {
+		for _, a := range of(p) {
+			if which(a) {
+				add(string(a.AsSlice()), "")
+			}
+		}
+	}}
 }
 
 // vniSet has the last four bytes of the VXLAN header of each overlay: three of its number, and a reserved one.
@@ -61,23 +68,45 @@ func vniSet() set {
 	}}
 }
 
-// fromStrangers drops what comes for an overlay from elsewhere than a node. Other uses of VXLAN on the node are not affected.
+// fromStrangers drops what comes for an overlay from elsewhere than a node, or to another address of this one: the kernel
+// takes it at all of them. Other uses of VXLAN on the node are not affected.
 func fromStrangers() []rule {
 	ours := cat(dport(unix.IPPROTO_UDP, vxlanPort), exprs{load(expr.PayloadBaseTransportHeader, 1, 12, 4),
 		&expr.Lookup{SourceRegister: 1, SetName: overlayVNIs}})
-	stranger := func(offset, size uint32, set string) exprs {
-		return exprs{load(expr.PayloadBaseNetworkHeader, 1, offset, size), &expr.Lookup{SourceRegister: 1, SetName: set, Invert: true}}
-	}
 	return []rule{
-		{"for an overlay, not from a node", cat(ipv4(), ours, stranger(12, 4, nodeAddrs), drop())},
-		{"for an overlay, not from a node, over IPv6", cat(ipv6(), ours, stranger(8, 16, nodeAddrs6), drop())},
+		{"for an overlay, not from a node", cat(ipv4(), ours, addrNotIn(12, 4, nodeAddrs), drop())},
+		{"for an overlay, at another address", cat(ipv4(), ours, addrNotIn(16, 4, ownAddr), drop())},
+		{"for an overlay, not from a node, over IPv6", cat(ipv6(), ours, addrNotIn(8, 16, nodeAddrs6), drop())},
+		{"for an overlay, at another address, over IPv6", cat(ipv6(), ours, addrNotIn(24, 16, ownAddr6), drop())},
 	}
 }
 
-// guestsToNodes drops what guests send to the VXLAN of a node: behind NAT it would come from one.
+// addrIn matches packets that have, at an offset, what is in a set; addrNotIn is its opposite.
+func addrIn(offset, size uint32, set string) exprs {
+	return exprs{load(expr.PayloadBaseNetworkHeader, 1, offset, size), &expr.Lookup{SourceRegister: 1, SetName: set}}
+}
+
+func addrNotIn(offset, size uint32, set string) exprs {
+	return exprs{load(expr.PayloadBaseNetworkHeader, 1, offset, size), &expr.Lookup{SourceRegister: 1, SetName: set, Invert: true}}
+}
+
+// guestsToNodes drops what guests send to the VXLAN of a node, and behind NAT to that of anyone: it would come from a node.
 func guestsToNodes() []rule {
-	return []rule{{"a guest to the overlays of a node", cat(ipv4(), in(expr.MetaKeyIIFNAME, "bridges"), dport(unix.IPPROTO_UDP, vxlanPort),
-		exprs{ipTarget(), &expr.Lookup{SourceRegister: 2, SetName: nodeAddrs}}, drop())}}
+	vxlan := dport(unix.IPPROTO_UDP, vxlanPort)
+	return []rule{
+		{"VXLAN of a guest behind NAT", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "nat"), drop())},
+		{"VXLAN of a guest to a node", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "bridges"), addrIn(16, 4, nodeAddrs), drop())},
+	}
+}
+
+// untrackedOverlays keep the frames of overlays out of the connection table: a guest could fill it with broadcasts, each of
+// which goes to every node by a port of its own.
+func untrackedOverlays() []rule {
+	between := cat(dport(unix.IPPROTO_UDP, vxlanPort), exprs{&expr.Notrack{}}, accept())
+	return []rule{
+		{"overlays", cat(ipv4(), masked(network(6, 0, 0), 0x3f, 0xff), addrIn(12, 4, nodeAddrs), addrIn(16, 4, nodeAddrs), between)},
+		{"overlays, over IPv6", cat(ipv6(), addrIn(8, 16, nodeAddrs6), addrIn(24, 16, nodeAddrs6), network(6, unix.IPPROTO_UDP), between)},
+	}
 }
 
 // overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests.

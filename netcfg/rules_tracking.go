@@ -32,7 +32,7 @@ func trackingRules(p *plan, key expr.MetaKey) []rule {
 	if p.metadataPort == 80 {
 		rules = untracked(key)
 	}
-	rules = append(rules, untrackedServices(key)...)
+	rules = append(append(rules, untrackedServices(key)...), untrackedOverlays()...)
 	if key == expr.MetaKeyIIFNAME {
 		rules = append(rules, toFragments()...)
 		rules = append(rules, rule{"out of a network",

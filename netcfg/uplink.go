@@ -192,10 +192,11 @@ func (u uplink) data(n seedbed.Network, ae *netlink.AttributeEncoder) error {
 }
 
 // ensureWayOut attaches the bridge of a network that reaches several nodes to that network.
-func (m *Manager) ensureWayOut(rt *route, n seedbed.Network, bridge link, p *plan, links map[string]link, thorough bool) error {
+func (m *Manager) ensureWayOut(rt *route, n seedbed.Network, bridge link, p *plan, links map[string]link) error {
 	switch u := p.uplinks[n.Bridge]; {
+	case p.cutOff[n.Bridge] != nil:
 	case u.made == madeVXLAN:
-		return m.ensureOverlay(rt, n, bridge, p, links, thorough)
+		p.cutOff[n.Bridge] = m.ensureOverlay(rt, n, bridge, p, links)
 	case u.on != "":
 		return m.ensureUplink(rt, bridge, u, p.alias(n), links)
 	}
@@ -275,7 +276,9 @@ func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all b
 		l, ok := links[name]
 		digits := strings.TrimPrefix(strings.TrimPrefix(name, uplinkPrefix), peerPrefix)
 		_, mark := parseAlias(l.alias)
-		if !ok || !l.ofUplink() || keep[digits] || !all && l.alias != "" && mark != p.installation {
+		// An overlay does not stay attached to a bridge that is another's now.
+		kept := keep[digits] && (l.kind != madeVXLAN || p.attaches(name))
+		if !ok || !l.ofUplink() || kept || !all && l.alias != "" && mark != p.installation {
 			continue
 		}
 		if err := rt.deleteLink(l); err != nil {
@@ -286,6 +289,16 @@ func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all b
 		m.log.Info("uplink removed", "interface", name)
 	}
 	return nil
+}
+
+// attaches reports whether a bridge of the plan has a port of that name to the other nodes.
+func (p *plan) attaches(port string) bool {
+	for _, u := range p.uplinks {
+		if u.port == port {
+			return true
+		}
+	}
+	return false
 }
 
 // parseVLAN reads which VLAN a link is.

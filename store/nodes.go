@@ -51,7 +51,7 @@ func (db *DB) RemoveNode(ctx context.Context, name string, checks ...func(seedbe
 		if err := nodes.DropNode(ctx, tx, name); err != nil {
 			return err
 		}
-		return feed.TouchNodes(ctx, tx)
+		return feed.TouchForOverlays(ctx, tx)
 	})
 }
 

@@ -50,10 +50,13 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err := netFields(f, &n); err != nil {
 		return err
 	}
-	if n.VNI = overlayNumber(server.CallerOf(c), n.Name, vni); n.MTU == 0 {
-		if n.MTU, err = r.OverlayMTU(ctx); err != nil {
-			return err
-		}
+	n.VNI = overlayNumber(server.CallerOf(c), n.Name, vni)
+	nodes, err := r.Store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := server.FitOverlay(&n, nodes); err != nil {
+		return err
 	}
 	return r.addNet(ctx, c, n)
 }
@@ -63,7 +66,7 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 func overlayNumber(who server.Caller, name, vni string) int {
 	number, err := strconv.Atoi(vni)
 	if err != nil || seedbed.ProjectOf(name) != seedbed.DefaultProject || who.Need(seedbed.ActionNetworkProtect) != nil {
-		return seedbed.VNIOf(name)
+		return seedbed.NewVNI()
 	}
 	return number
 }
@@ -134,6 +137,10 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if gateway := f.text("ip4_gateway"); f.err == nil && gateway != "" && gateway != n.Gateway.String() {
 		return refused(fiber.StatusBadRequest, "ERROR: The IPv4 gateway cannot be another address: the VMs have routes by it.")
 	}
+	nodes, err := r.Store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
 	_, err = r.Store.ChangeNetwork(ctx, n.Name, func(n *seedbed.Network) error {
 		if f.has("description") {
 			n.Description = f.text("description")
@@ -145,8 +152,16 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 			n.DHCP = f.flag("dhcp4")
 		}
 		was := n.Kind
-		if err := netFields(f, n); err != nil || n.Kind == was {
+		if err := netFields(f, n); err != nil {
 			return err
+		}
+		if f.has("mtu") {
+			if err := server.FitOverlay(n, nodes); err != nil {
+				return err
+			}
+		}
+		if n.Kind == was {
+			return nil
 		}
 		return r.Places(server.CallerOf(c), *n)
 	})

@@ -80,14 +80,19 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	if n.Bridge == "" {
 		n.Bridge = seedbed.BridgeOf(n.Name)
 	}
-	if n.VNI == 0 && req.Overlay {
-		n.VNI = seedbed.VNIOf(n.Name)
+	overlay := req.Overlay != nil && *req.Overlay
+	switch {
+	case req.VNI != 0 && req.Overlay != nil && !overlay:
+		return n, server.Invalid("overlay is false, and there is a vni: expected one of them")
+	case req.VNI == 0 && overlay:
+		n.VNI = seedbed.NewVNI()
 	}
-	if n.VNI != 0 && n.MTU == 0 {
-		var err error
-		if n.MTU, err = r.OverlayMTU(c.UserContext()); err != nil {
-			return n, err
-		}
+	nodes, err := r.Store.Nodes(c.UserContext())
+	if err != nil {
+		return n, err
+	}
+	if err := server.FitOverlay(&n, nodes); err != nil {
+		return n, err
 	}
 	n.DNS = []netip.Addr{}
 	if n.Addressed() {
@@ -131,13 +136,25 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err := protects(server.CallerOf(c), req, "", 0); err != nil {
 		return err
 	}
+	nodes, err := r.Store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
 	changed, err := r.Store.ChangeNetwork(ctx, n, func(n *seedbed.Network) error {
 		if err := server.Matches(c, server.ContentTag(*n)); err != nil {
 			return err
 		}
 		was := n.Kind
-		if err := req.Apply(n); err != nil || n.Kind == was {
+		if err := req.Apply(n); err != nil {
 			return err
+		}
+		if req.MTU != nil && *req.MTU != 0 {
+			if err := server.FitOverlay(n, nodes); err != nil {
+				return err
+			}
+		}
+		if n.Kind == was {
+			return nil
 		}
 		return r.Places(server.CallerOf(c), *n)
 	})

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 
@@ -23,22 +22,32 @@ func (r *Router) Places(who Caller, n seedbed.Network) error {
 		who.Name, who.Project, n.Prefix, joined(r.NetworkPrefixes))
 }
 
-// OverlayMTU returns the largest MTU of an overlay that the interfaces of all nodes have room for.
-func (r *Router) OverlayMTU(ctx context.Context) (int, error) {
-	nodes, err := r.Store.Nodes(ctx)
-	if err != nil {
-		return 0, err
+// FitOverlay gives an overlay without an MTU the largest that the interfaces of all nodes have room for, and refuses a larger
+// one.
+func FitOverlay(n *seedbed.Network, nodes []seedbed.Node) error {
+	if n.VNI == 0 {
+		return nil
 	}
-	mtu := 0
-	for _, n := range nodes {
-		if room := n.Report.AddressMTU - seedbed.VXLANOverhead(n.Report.Address); n.Report.AddressMTU != 0 && (mtu == 0 || room < mtu) {
-			mtu = room
+	room := 0
+	for _, node := range nodes {
+		here := node.Report.AddressMTU - seedbed.VXLANOverhead(node.Report.Address)
+		switch {
+		case node.Report.AddressMTU == 0:
+		case n.MTU > here:
+			return seedbed.Errorf(seedbed.ErrInvalid, "MTU %d is more than VXLAN leaves of the %d of the interface of node %s: expected at most %d",
+				n.MTU, node.Report.AddressMTU, node.Name, here)
+		case room == 0 || here < room:
+			room = here
 		}
 	}
-	if mtu == 0 {
-		mtu = seedbed.EthernetMTU - seedbed.VXLANOverhead(netip.IPv4Unspecified())
+	if n.MTU != 0 {
+		return nil
 	}
-	return max(seedbed.MinMTU, min(mtu, seedbed.MaxMTU)), nil
+	if room == 0 {
+		room = seedbed.EthernetMTU - seedbed.VXLANOverhead(netip.IPv4Unspecified())
+	}
+	n.MTU = max(seedbed.MinMTU, min(room, seedbed.MaxMTU))
+	return nil
 }
 
 func joined(all []netip.Prefix) (text string) {

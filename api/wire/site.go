@@ -96,8 +96,8 @@ type NetworkRequest struct {
 	Uplink string `json:"uplink,omitempty"`
 	VLAN   int    `json:"vlan,omitempty"`
 	// Overlay makes the networks of all nodes one. VNI is its number; 0 leaves the choice to Seedbed.
-	Overlay bool `json:"overlay,omitempty"`
-	VNI     int  `json:"vni,omitempty"`
+	Overlay *bool `json:"overlay,omitempty"`
+	VNI     int   `json:"vni,omitempty"`
 	// Gateway is the first address of the prefix by default; none for a bridged network.
 	Gateway netip.Addr `json:"gateway,omitzero"`
 	// Bridge is the name of the interface on the nodes. Empty leaves the choice to Seedbed.

@@ -24,7 +24,7 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 	r.PrivilegedScripts = s.privileged
 	if s.address != nil {
 		if r.Address, r.AddressMTU, err = s.address(); err != nil {
-			s.log.Warn("the address of the node for overlays is not known", "err", err)
+			s.addressless.Do(func() { s.log.Warn("the address of the node for overlays is not known", "err", err) })
 		}
 	}
 	names := s.poolNames()

@@ -48,20 +48,21 @@ type Config struct {
 
 // Server carries out the effects that clients request, with the drivers.
 type Server struct {
-	node       string
-	pools      map[string]Pool
-	hypervisor Hypervisor
-	scripts    Scripts
-	privileged bool
-	address    func() (netip.Addr, int, error)
-	hooks      Hooks
-	checks     func(context.Context) []seedbed.Check
-	log        *slog.Logger
-	fence      *fence
-	table      effects.Handlers
-	keepalive  time.Duration
-	grace      time.Duration
-	calls      sync.WaitGroup
+	node        string
+	pools       map[string]Pool
+	hypervisor  Hypervisor
+	scripts     Scripts
+	privileged  bool
+	address     func() (netip.Addr, int, error)
+	addressless sync.Once // logged that it is not known
+	hooks       Hooks
+	checks      func(context.Context) []seedbed.Check
+	log         *slog.Logger
+	fence       *fence
+	table       effects.Handlers
+	keepalive   time.Duration
+	grace       time.Duration
+	calls       sync.WaitGroup
 }
 
 const (

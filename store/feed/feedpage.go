@@ -69,6 +69,15 @@ func (s *Store) FeedPage(ctx context.Context, node string, since int64, gen stri
 	return page, err
 }
 
+// TouchForOverlays gives every node of the feed a new revision after a change of the nodes' addresses, if there are overlays.
+func TouchForOverlays(ctx context.Context, tx *sqldb.Tx) error {
+	some, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT 1 FROM network WHERE vni > 0 LIMIT 1`)
+	if err != nil || some == 0 {
+		return err
+	}
+	return TouchNodes(ctx, tx)
+}
+
 // overlayNodes returns the addresses of nodes, by name, if one of the networks is an overlay.
 func overlayNodes(ctx context.Context, tx *sqldb.Tx, networks []seedbed.Network) (map[string]netip.Addr, error) {
 	if !slices.ContainsFunc(networks, func(n seedbed.Network) bool { return n.VNI != 0 }) {

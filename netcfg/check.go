@@ -125,6 +125,19 @@ func checkBridges(p *plan) []seedbed.Check {
 	return checks
 }
 
+// checkOverlays reports what keeps guests of other nodes from being reached.
+func (p *plan) checkOverlays() (checks []seedbed.Check) {
+	if p.strayed {
+		checks = append(checks, failed("overlays", fmt.Errorf("no interface has the address %s, where other nodes send the frames for this one",
+			p.address), "give an interface the address, or name another in network.address"))
+	}
+	if p.remotes(); p.unreached > 0 {
+		checks = append(checks, failed("overlays", fmt.Errorf("%s of other nodes cannot be reached from %s: their nodes have no address, "+
+			"this one, or one of the other family", count(p.unreached, "NIC"), p.address), "seedbed node show has the address of each node"))
+	}
+	return checks
+}
+
 func plural(n int) string {
 	if n == 1 {
 		return "1 port is"

@@ -20,19 +20,6 @@ import (
 // vxlanPort is the UDP port of VXLAN.
 const vxlanPort = 4789
 
-// checkOverlays reports what keeps guests of other nodes from being reached.
-func (p *plan) checkOverlays() (checks []seedbed.Check) {
-	if p.strayed {
-		checks = append(checks, failed("overlays", fmt.Errorf("no interface has the address %s, where other nodes send the frames for this one",
-			p.address), "give an interface the address, or name another in network.address"))
-	}
-	if p.remotes(); p.unreached > 0 {
-		checks = append(checks, failed("overlays", fmt.Errorf("%s of other nodes cannot be reached from %s: their nodes have no address, "+
-			"this one, or one of the other family", count(p.unreached, "NIC"), p.address), "seedbed node show has the address of each node"))
-	}
-	return checks
-}
-
 // overlayOf returns how the bridge of an overlay reaches those of the other nodes. It returns ErrUnavailable while this
 // node has no address for that.
 func (p *plan) overlayOf(n seedbed.Network, links map[string]link, addrs []address) (uplink, error) {

@@ -212,8 +212,9 @@ func (k *checker) network(n Network) {
 	for name, iface := range n.Uplinks {
 		k.need(ifname.MatchString(name) && ifname.MatchString(iface), "network.uplinks."+name, iface, "the name of an interface, such as eno1")
 	}
-	k.need(!n.Address.IsValid() || n.Address == n.Address.Unmap().WithZone("") && !n.Address.IsLoopback() && !n.Address.IsUnspecified() && !n.Address.IsMulticast() &&
-		!n.Address.IsLinkLocalUnicast(), "network.address", n.Address, "an address of this host that the other nodes reach")
+	k.need(!n.Address.IsValid() || n.Address == n.Address.Unmap().WithZone("") && !n.Address.IsLoopback() &&
+		!n.Address.IsUnspecified() && !n.Address.IsMulticast() && !n.Address.IsLinkLocalUnicast(),
+		"network.address", n.Address, "an address of this host that the other nodes reach")
 	k.need(n.PVCUplink == "" || ifname.MatchString(n.PVCUplink), "network.pvc_uplink", n.PVCUplink, "the name of an uplink, such as br0")
 	for i, p := range n.ProjectPrefixes {
 		k.need(p.Addr().Is4() && p == p.Masked() && p.Bits() >= 8, fmt.Sprintf("network.project_prefixes[%d]", i), p,

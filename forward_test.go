@@ -38,7 +38,7 @@ func TestForwardCheck(t *testing.T) {
 		{"tcp:8080", 80, ""}, {"udp:60000-60100", 65435, ""}, {"tcp:192.0.2.1:22", 22, ""}, {"udp:22", 22, ""},
 		{"tcp:8080", 0, "port 0 of the instance: expected 1 to 65535"},
 		{"udp:60000-60100", 65436, "port 65436 of the instance: expected 1 to 65435"},
-		{"tcp:22", 22, "SSH"}, {"tcp:1-30", 1, "SSH"},
+		{"tcp:22", 22, "SSH"}, {"udp:4000-5000", 4000, "overlays"}, {"tcp:1-30", 1, "SSH"},
 	} {
 		l, err := seedbed.ParseListen(tt.listen)
 		if err != nil {

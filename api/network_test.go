@@ -128,5 +128,11 @@ func TestOverlay(t *testing.T) {
 	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":2}`, 409, "the VNI 2 of network")
 	s.expect(t, "POST", "/networks", `{"name":"five","kind":"bridged","uplink":"br0","overlay":true}`, 422, "has no VNI")
 	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":2,"identity":"mac"}`, 422, "expected tap")
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":5,"overlay":false}`, 422, "overlay is false")
+	tooMuch := "MTU 8000 is more than VXLAN leaves of the 8000 of the interface of node hv3: expected at most 7930"
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":5,"mtu":8000}`, 422, tooMuch)
+	s.expect(t, "PATCH", "/networks/two", `{"mtu":8000}`, 422, tooMuch)
+	s.expect(t, "PATCH", "/networks/two", `{"mtu":1400}`, 200, `"mtu":1400`)
+	s.expect(t, "PATCH", "/networks/four", `{"mtu":9000}`, 200, `"mtu":9000`)
 	s.expect(t, "GET", "/nodes/hv3", "", 200, `"address":"2001:db8::3"`, `"address_mtu":8000`)
 }

@@ -123,6 +123,9 @@ func TestNoGuestIsANode(t *testing.T) {
 	s.Address, s.Nodes = nodeA, []netip.Addr{nodeA, nodeB, netip.MustParseAddr("2001:db8::2")}
 	apply(t, m, s, Options{})
 	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	if !reaches(t, g1, g2, "udp4", ip2.String()+":4789", patience) {
+		t.Error("guests of a network do not use VXLAN among themselves")
+	}
 	g2.Run(t, "ip", "addr", "add", "192.0.2.50/24", "dev", "eth0")
 	g2.Run(t, "ip", "addr", "add", "2001:db8::50/64", "dev", "eth0", "nodad")
 	for from, want := range map[string]bool{"192.0.2.9/24": true, "192.0.2.2/24": false, "2001:db8::9/64": true, "2001:db8::2/64": false} {

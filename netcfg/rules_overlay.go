@@ -90,9 +90,10 @@ func addrNotIn(offset, size uint32, set string) exprs {
 	return exprs{load(expr.PayloadBaseNetworkHeader, 1, offset, size), &expr.Lookup{SourceRegister: 1, SetName: set, Invert: true}}
 }
 
-// guestsToNodes drops what guests send to the VXLAN of a node, and behind NAT to that of anyone: it would come from a node.
+// guestsToNodes drops what guests send to the VXLAN of a node, and behind NAT to that of any host outside of their network: it
+// would come from a node.
 func guestsToNodes() []rule {
-	vxlan := dport(unix.IPPROTO_UDP, vxlanPort)
+	vxlan := cat(dport(unix.IPPROTO_UDP, vxlanPort), notIn(expr.MetaKeyOIFNAME, "bridges"))
 	return []rule{
 		{"VXLAN of a guest behind NAT", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "nat"), drop())},
 		{"VXLAN of a guest to a node", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "bridges"), addrIn(16, 4, nodeAddrs), drop())},

@@ -121,12 +121,18 @@ func (f Forward) Check() error {
 	case f.Listen.Protocol == "tcp" && !f.Listen.Addr.IsValid() && f.Listen.First <= sshPort && sshPort <= f.Listen.Last:
 		return Errorf(ErrInvalid, "forward %s: at port %d, nodes are administered by SSH: choose another, or name the address of a node",
 			f.Listen, sshPort)
-	case f.Listen.Protocol == "udp" && f.Listen.First <= vxlanPort && vxlanPort <= f.Listen.Last:
-		return Errorf(ErrInvalid, "forward %s: at port %d, nodes get the frames of overlays: choose another", f.Listen, vxlanPort)
 	case !line(f.Description):
 		return Errorf(ErrInvalid, "forward %s: its description is not one line of at most %d bytes", f.Listen, maxDescription)
 	}
 	return nil
+}
+
+// CheckNew returns the error of Check, and ErrInvalid for a forward that takes a port of the nodes which earlier releases let go.
+func (f Forward) CheckNew() error {
+	if f.Listen.Protocol == "udp" && f.Listen.First <= vxlanPort && vxlanPort <= f.Listen.Last {
+		return Errorf(ErrInvalid, "forward %s: at port %d, nodes get the frames of overlays: choose another", f.Listen, vxlanPort)
+	}
+	return f.Check()
 }
 
 // The ports that the nodes need themselves.

@@ -38,7 +38,7 @@ func TestForwardCheck(t *testing.T) {
 		{"tcp:8080", 80, ""}, {"udp:60000-60100", 65435, ""}, {"tcp:192.0.2.1:22", 22, ""}, {"udp:22", 22, ""},
 		{"tcp:8080", 0, "port 0 of the instance: expected 1 to 65535"},
 		{"udp:60000-60100", 65436, "port 65436 of the instance: expected 1 to 65435"},
-		{"tcp:22", 22, "SSH"}, {"udp:4000-5000", 4000, "overlays"}, {"tcp:1-30", 1, "SSH"},
+		{"tcp:22", 22, "SSH"}, {"tcp:1-30", 1, "SSH"},
 	} {
 		l, err := seedbed.ParseListen(tt.listen)
 		if err != nil {
@@ -85,4 +85,16 @@ func FuzzParseListen(f *testing.F) {
 			t.Errorf("%q is %q, which is %q: %v", s, l, again, err)
 		}
 	})
+}
+
+// TestForwardOfOverlays: no new forward takes the port of overlays, and one that is there still counts.
+func TestForwardOfOverlays(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"udp:4000-5000": false, "udp:4789": false, "udp:4790": true, "tcp:4789": true} {
+		l, err := seedbed.ParseListen(text)
+		f := seedbed.Forward{Listen: l, Port: 4000}
+		if err != nil || f.Check() != nil || (f.CheckNew() == nil) != want {
+			t.Errorf("%s: %v, %v, %v; want a new one: %t", text, err, f.Check(), f.CheckNew(), want)
+		}
+	}
 }

@@ -113,7 +113,7 @@ const (
 	EthernetMTU     = 1500 // RFC 894
 	MinMTU          = 1280 // IPv6 needs as much (RFC 8200 5)
 	MaxMTU          = 9216
-	minBandwidth    = BitRate(64_000)
+	minBandwidth    = BitRate(1_000_000)
 	maxBandwidth    = BitRate(32_000_000_000) // tc-tbf(8) counts bytes a second in 32 bits
 	maxVLAN         = 4094                    // IEEE 802.1Q 9.6
 	MaxVNI          = 1<<24 - 1               // RFC 7348 5

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/google/nftables"
@@ -128,12 +129,19 @@ func checkBridges(p *plan) []seedbed.Check {
 // checkOverlays reports what keeps guests of other nodes from being reached.
 func (p *plan) checkOverlays() (checks []seedbed.Check) {
 	if p.strayed {
-		checks = append(checks, failed("overlays", fmt.Errorf("no interface has the address %s, where other nodes send the frames for this one",
-			p.address), "give an interface the address, or name another in network.address"))
+		err := fmt.Errorf("no interface has the address %s, where other nodes send the frames for this one", p.address)
+		checks = append(checks, failed("overlay address", err, "give an interface the address, or name another in network.address"))
 	}
 	if p.remotes(); p.unreached > 0 {
-		checks = append(checks, failed("overlays", fmt.Errorf("%s of other nodes cannot be reached from %s: their nodes have no address, "+
+		checks = append(checks, failed("overlay peers", fmt.Errorf("%s of other nodes cannot be reached from %s: their nodes have no address, "+
 			"this one, or one of the other family", count(p.unreached, "NIC"), p.address), "seedbed node show has the address of each node"))
+	}
+	for i := range p.ports {
+		if t := &p.ports[i]; p.passes(t) {
+			err := fmt.Errorf("the guest has the address %s of a node: nothing that it sends passes", netip.AddrFrom4(t.addr))
+			checks = append(checks, failed("address of "+t.name(), err,
+				"give it another address, and keep those of nodes out of the network (seedbed network set --kept)"))
+		}
 	}
 	return checks
 }

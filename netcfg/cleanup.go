@@ -45,7 +45,8 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	if err := m.retireUplinks(rt, &plan{}, links, true); err != nil {
 		return err
 	}
-	if err := m.ensureShapes(rt, &plan{}, links); err != nil {
+	m.shaped = nil
+	if err := m.ensureShapes(rt, &plan{}, links, true); err != nil {
 		return err
 	}
 	_, floating, err := m.floating(rt, &plan{}, links)

@@ -229,7 +229,7 @@ func (m *Manager) again(ctx context.Context, thorough bool) error {
 		return nil
 	}
 	if thorough {
-		m.reached = map[string]reached{} // to be listed
+		m.reached, m.shaped = map[string]reached{}, nil // to be listed
 		g, err := generation()
 		if err != nil {
 			return err
@@ -281,7 +281,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err := m.addFloating(rt, floating); err != nil {
 		problems = append(problems, err)
 	}
-	m.noteShapes(m.ensureShapes(rt, p, links))
+	m.noteShapes(m.ensureShapes(rt, p, links, false))
 	m.applied = p
 	if len(problems) == 0 {
 		m.stats.Store(&Stats{Ports: len(p.ports), Networks: len(p.networks), Applied: time.Now()})

@@ -131,9 +131,13 @@ func (p *plan) outside() bool {
 	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind.Outside() })
 }
 
-// node reports whether an IPv4 address is that of a node.
-func (p *plan) node(addr [4]byte) bool {
-	_, ok := slices.BinarySearchFunc(p.nodes, netip.AddrFrom4(addr), netip.Addr.Compare)
+// passes reports whether a port would pass for a node: it has the address of one, in a network whose guests reach other hosts
+// with their own addresses.
+func (p *plan) passes(t *port) bool {
+	if kind := p.networks[t.network].Kind; kind != seedbed.NetworkRouted && kind != seedbed.NetworkBridged {
+		return false
+	}
+	_, ok := slices.BinarySearchFunc(p.nodes, netip.AddrFrom4(t.addr), netip.Addr.Compare)
 	return ok
 }
 

@@ -105,7 +105,7 @@ func bridgeSets() []set {
 			return t.tapAndMAC(), string(markValue(t.mark)), true
 		}},
 		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(p *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.node(t.addr) // no guest passes for a node
+			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.passes(t)
 		}},
 		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
@@ -152,8 +152,6 @@ func preRules() []rule {
 		{"a guest's port", cat(listed, gotoChain("guest"))},
 		{"a guest's port that is not listed", cat(iifGuest(), drop())},
 		{"an uplink", cat(in(expr.MetaKeyIIFNAME, "uplinks"), gotoChain("wire"))},
-		{"an uplink of Seedbed's making that is not listed", cat(exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
-			&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte(uplinkPrefix + "0"), ToData: []byte(uplinkPrefix + "f")}}, drop())},
 	}
 }
 

@@ -96,6 +96,7 @@ func guestsToNodes() []rule {
 	vxlan := cat(dport(unix.IPPROTO_UDP, vxlanPort), notIn(expr.MetaKeyOIFNAME, "bridges"))
 	return []rule{
 		{"VXLAN of a guest behind NAT", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "nat"), drop())},
+		{"VXLAN of a guest as the answer to a forward", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "outside"), ctStatus(statusDNAT), drop())},
 		{"VXLAN of a guest to a node", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "bridges"), addrIn(16, 4, nodeAddrs), drop())},
 	}
 }

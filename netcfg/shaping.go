@@ -29,18 +29,18 @@ const shaperHandle = 0x5eed
 const (
 	// shapedDelay is how long packets wait at most, and bucketTime how long a burst lasts at the full rate, in seconds.
 	shapedDelay, bucketTime = 0.05, 0.01
-	leastBucket             = 64 << 10 // of bytes: one packet as TCP hands it to the interface
+	leastBucket             = 16 << 10 // of bytes: more than a packet of the largest MTU
 )
 
-// shape is how fast a guest's interface may be, on the interface of an index.
+// shape is how fast a guest's interface of an index may be, in bytes a second; 0 is no limit. shaper is the index of its ifb.
 type shape struct {
-	index   uint32
-	in, out seedbed.BitRate
+	index, shaper uint32
+	in, out       uint32
 }
 
 func shapedName(tap string) string { return shapedPrefix + strings.TrimPrefix(tap, "sb") }
 
-// shapes returns the shapes of the ports that are there, by tap. Interfaces of other names than guests' have none.
+// shapes returns the shapes of the ports that are there, by tap, without their ifb.
 func (p *plan) shapes(links map[string]link) map[string]shape {
 	if !slices.ContainsFunc(p.networks, limited) {
 		return nil
@@ -49,8 +49,8 @@ func (p *plan) shapes(links map[string]link) map[string]shape {
 	for i := range p.ports {
 		t := &p.ports[i]
 		n := &p.networks[t.network]
-		if l, ok := links[t.name()]; ok && limited(*n) && strings.HasPrefix(l.name, "sb") {
-			want[l.name] = shape{l.index, n.BandwidthIn, n.BandwidthOut}
+		if l, ok := links[t.name()]; ok && limited(*n) && guestLink(l.name) {
+			want[l.name] = shape{index: l.index, in: uint32(n.BandwidthIn / 8), out: uint32(n.BandwidthOut / 8)}
 		}
 	}
 	return want
@@ -58,8 +58,28 @@ func (p *plan) shapes(links map[string]link) map[string]shape {
 
 func limited(n seedbed.Network) bool { return n.BandwidthIn != 0 || n.BandwidthOut != 0 }
 
-// ensureShapes gives the interfaces of guests the rates of their networks, and takes those of others away.
-func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link) error {
+func guestLink(name string) bool {
+	_, ok := seedbed.NICOfTap(name)
+	return ok
+}
+
+// kept reports whether an interface has a shape as far as its links show: its ifb may have gone or be down.
+func (s shape) kept(want shape, links map[string]link) bool {
+	want.shaper = s.shaper
+	if s != want || s.out == 0 {
+		return s == want
+	}
+	for _, l := range links {
+		if l.index == s.shaper {
+			return l.up && l.kind == "ifb"
+		}
+	}
+	return false
+}
+
+// ensureShapes gives the interfaces of guests the rates of their networks, and takes those of others away, also those of other
+// installations if all is set.
+func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link, all bool) error {
 	want := p.shapes(links)
 	if len(want) == 0 && m.shaped != nil && len(m.shaped) == 0 {
 		return nil
@@ -69,9 +89,9 @@ func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link) error 
 		return fmt.Errorf("open traffic control: %w", err)
 	}
 	defer c.Close()
-	s := shaper{c, rt, links}
+	s := shaper{c, rt, links, p.installation}
 	if m.shaped == nil {
-		if m.shaped, err = s.found(); err != nil {
+		if m.shaped, err = s.found(all); err != nil {
 			return err
 		}
 	}
@@ -80,23 +100,22 @@ func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link) error 
 		if _, ok := want[tap]; ok {
 			continue
 		}
-		if err := s.clear(tap); err != nil {
+		if left, err := s.set(tap, m.shaped[tap], shape{index: links[tap].index}); err != nil {
+			m.shaped[tap] = left
 			problems = append(problems, fmt.Errorf("take the rate of %s away: %w", tap, err))
 			continue
 		}
 		delete(m.shaped, tap)
 	}
 	for _, tap := range slices.Sorted(maps.Keys(want)) {
-		if m.shaped[tap] == want[tap] {
+		if had, ok := m.shaped[tap]; ok && had.kept(want[tap], links) {
 			continue
 		}
-		delete(m.shaped, tap)
-		if err := s.set(tap, want[tap]); err != nil {
+		made, err := s.set(tap, m.shaped[tap], want[tap])
+		if err != nil {
 			problems = append(problems, fmt.Errorf("limit the rate of %s: %w", tap, err))
-			m.shaped[tap] = shape{} // to be set again, or cleared
-			continue
 		}
-		m.shaped[tap] = want[tap]
+		m.shaped[tap] = made
 	}
 	return errors.Join(problems...)
 }
@@ -109,6 +128,7 @@ func (m *Manager) reshape(l link) {
 	if m.applied == nil || !slices.ContainsFunc(m.applied.networks, limited) {
 		return
 	}
+	// One that failed is tried again by Restore.
 	had, ok := m.shaped[l.name]
 	if l.name != "" && (ok && had.index == l.index || !ok && (l.index == 0 || !m.applied.limits(l.name))) {
 		return
@@ -118,7 +138,7 @@ func (m *Manager) reshape(l link) {
 		defer rt.Close()
 		var links map[string]link
 		if links, err = rt.links(); err == nil {
-			err = m.ensureShapes(rt, m.applied, links)
+			err = m.ensureShapes(rt, m.applied, links, false)
 		}
 	}
 	m.noteShapes(err)
@@ -143,67 +163,74 @@ const sizeofTcMsg = 20
 
 // shaper changes the traffic control of a node.
 type shaper struct {
-	tc    *tc.Tc
-	rt    *route
-	links map[string]link
+	tc           *tc.Tc
+	rt           *route
+	links        map[string]link
+	installation string
 }
 
-// found returns the interfaces of guests that an earlier process limited, with unknown rates.
-func (s shaper) found() (map[string]shape, error) {
-	all := map[string]shape{}
-	for name, l := range s.links {
-		if l.ofShaper() {
-			all["sb"+strings.TrimPrefix(name, shapedPrefix)] = shape{}
-		}
-	}
-	names := map[uint32]string{}
-	for name, l := range s.links {
-		names[l.index] = name
-	}
+// found returns the shapes that the interfaces of guests have, by name, which an earlier process may have made: those of this
+// installation, or all.
+func (s shaper) found(all bool) (map[string]shape, error) {
 	msgs, err := s.rt.nl.Execute(netlink.Message{Header: netlink.Header{Type: unix.RTM_GETQDISC, Flags: netlink.Request | netlink.Dump},
 		Data: make([]byte, sizeofTcMsg)})
 	if err != nil {
 		return nil, fmt.Errorf("list queueing disciplines: %w", err)
 	}
+	rates := map[uint32]uint32{} // of token buckets of ours, by interface
 	for _, m := range msgs {
-		if len(m.Data) < sizeofTcMsg {
-			continue
-		}
-		name, handle := names[binary.NativeEndian.Uint32(m.Data[4:])], binary.NativeEndian.Uint32(m.Data[8:])
-		if handle == core.BuildHandle(shaperHandle, 0) && strings.HasPrefix(name, "sb") {
-			all[name] = shape{}
+		if len(m.Data) >= sizeofTcMsg && binary.NativeEndian.Uint32(m.Data[8:]) == core.BuildHandle(shaperHandle, 0) {
+			rates[binary.NativeEndian.Uint32(m.Data[4:])] = bucketRate(m.Data[sizeofTcMsg:])
 		}
 	}
-	return all, nil
-}
-
-// ofShaper reports whether l is an ifb that Apply makes.
-func (l link) ofShaper() bool {
-	return l.kind == "ifb" && strings.HasPrefix(l.name, shapedPrefix) && l.alias == aliasPrefix+l.name
-}
-
-// clear takes the rate of a guest's interface away, which may be gone.
-func (s shaper) clear(tap string) error {
-	if l, ok := s.links[tap]; ok {
-		for _, d := range []tc.Object{
-			{Msg: rootOf(l), Attribute: tc.Attribute{Kind: "tbf", Tbf: &tc.Tbf{Parms: &tc.TbfQopt{}}}},
-			{Msg: ingressOf(l), Attribute: tc.Attribute{Kind: "ingress"}},
-		} {
-			if err := s.tc.Qdisc().Delete(&d); err != nil && !absent(err) {
-				return err
+	shapes := map[string]shape{}
+	for name, l := range s.links {
+		switch tap := "sb" + strings.TrimPrefix(name, shapedPrefix); {
+		case l.ofShaper() && (all || l.alias == "" || l.alias == s.alias(name)):
+			had := shapes[tap]
+			had.index, had.shaper = s.links[tap].index, l.index
+			if l.alias != "" { // it was finished
+				had.out = rates[l.index]
 			}
+			shapes[tap] = had
+		case guestLink(name) && rates[l.index] != 0:
+			had := shapes[name]
+			had.index, had.in = l.index, rates[l.index]
+			shapes[name] = had
 		}
 	}
-	l, ok := s.links[shapedName(tap)]
-	if !ok || !l.ofShaper() {
-		return nil
-	}
-	if err := s.rt.deleteLink(l); err != nil && !errors.Is(err, unix.ENODEV) {
-		return err
-	}
-	delete(s.links, l.name)
-	return nil
+	return shapes, nil
 }
+
+// bucketRate returns the rate of a token bucket in bytes a second, from its attributes.
+func bucketRate(attrs []byte) (rate uint32) {
+	const options, parms, at = 2, 1, 8 // TCA_OPTIONS, TCA_TBF_PARMS, and the rate in struct tc_tbf_qopt of linux/pkt_sched.h
+	ad, err := netlink.NewAttributeDecoder(attrs)
+	if err != nil {
+		return 0
+	}
+	for ad.Next() {
+		if ad.Type() == options {
+			ad.Nested(func(ad *netlink.AttributeDecoder) error {
+				for ad.Next() {
+					if b := ad.Bytes(); ad.Type() == parms && len(b) >= at+4 {
+						rate = binary.NativeEndian.Uint32(b[at:])
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return rate
+}
+
+// ofShaper reports whether l is an ifb that Apply makes. One without an alias is not finished.
+func (l link) ofShaper() bool {
+	return l.kind == "ifb" && strings.HasPrefix(l.name, shapedPrefix) && guestLink("sb"+strings.TrimPrefix(l.name, shapedPrefix)) &&
+		(l.alias == "" || strings.HasPrefix(l.alias, aliasPrefix))
+}
+
+func (s shaper) alias(name string) string { return aliasPrefix + name + markBefore + s.installation }
 
 // absent reports whether an error says that there is nothing to delete: no such discipline, or the kernel's own.
 func absent(err error) bool {
@@ -218,44 +245,114 @@ func ingressOf(l link) tc.Msg {
 	return tc.Msg{Family: unix.AF_UNSPEC, Ifindex: l.index, Handle: core.BuildHandle(0xffff, 0), Parent: tc.HandleIngress}
 }
 
-// set gives a guest's interface its rates, in place of former ones.
-func (s shaper) set(tap string, to shape) error {
-	if err := s.clear(tap); err != nil {
-		return err
+// set gives a guest's interface, which may be gone, another shape than it has, and returns the one that it then has.
+func (s shaper) set(tap string, has, to shape) (shape, error) {
+	l, there := s.links[tap]
+	if has.index != to.index { // it is another one, without limits
+		has.index, has.in = to.index, 0
 	}
-	l := s.links[tap]
-	if to.in != 0 {
-		if err := s.bucket(l, to.in); err != nil {
+	if there && has.in != to.in {
+		if err := s.limit(l, to.in); err != nil {
+			return has, err
+		}
+	}
+	has.in = to.in
+	at, made := s.links[shapedName(tap)]
+	if made && at.ofShaper() && at.up && at.index == has.shaper && there && has.out != 0 && to.out != 0 {
+		if has.out != to.out {
+			if err := s.limit(at, to.out); err != nil {
+				return has, err
+			}
+		}
+		has.out = to.out
+		return has, nil
+	}
+	if has.shaper != 0 || made {
+		if err := s.collect(tap); err != nil {
+			return has, err
+		}
+		has.shaper, has.out = 0, 0
+	}
+	if to.out == 0 || !there {
+		return has, nil
+	}
+	at, err := s.divertTo(l, shapedName(tap), to.out)
+	if err != nil {
+		return has, err
+	}
+	has.shaper, has.out = at.index, to.out
+	return has, nil
+}
+
+// collect removes the ifb of a guest's interface, and what diverts to it.
+func (s shaper) collect(tap string) error {
+	if l, ok := s.links[tap]; ok {
+		err := s.tc.Qdisc().Delete(&tc.Object{Msg: ingressOf(l), Attribute: tc.Attribute{Kind: "ingress"}})
+		if err != nil && !absent(err) {
 			return err
 		}
 	}
-	if to.out == 0 {
+	l, ok := s.links[shapedName(tap)]
+	if !ok || !l.ofShaper() {
 		return nil
 	}
-	at, err := s.rt.createIFB(shapedName(tap))
-	if err != nil {
-		return fmt.Errorf("make %s: %w (the kernel needs the module ifb)", shapedName(tap), err)
-	}
-	s.links[at.name] = at
-	if err := s.bucket(at, to.out); err != nil {
+	if err := s.rt.deleteLink(l); err != nil && !errors.Is(err, unix.ENODEV) {
 		return err
 	}
+	delete(s.links, l.name)
+	return nil
+}
+
+// divertTo makes an ifb of a rate, and sends what comes in by an interface through it. The alias of the ifb says that all is
+// done.
+func (s shaper) divertTo(l link, name string, rate uint32) (link, error) {
+	at, err := s.rt.createIFB(name)
+	if errors.Is(err, unix.EEXIST) {
+		return at, seedbed.Errorf(seedbed.ErrConflict, "interface %s exists and was not made by Seedbed: remove it", name)
+	}
+	if err != nil {
+		return at, fmt.Errorf("make %s: %w (the kernel needs the module ifb)", name, err)
+	}
+	s.links[name] = at
+	if err := s.limit(at, rate); err != nil {
+		return at, err
+	}
 	if err := s.rt.setUp(at); err != nil {
-		return fmt.Errorf("bring %s up: %w", at.name, err)
+		return at, fmt.Errorf("bring %s up: %w", name, err)
 	}
-	ingress := tc.Object{Msg: ingressOf(l), Attribute: tc.Attribute{Kind: "ingress"}}
-	if err := s.tc.Qdisc().Replace(&ingress); err != nil {
-		return fmt.Errorf("add the discipline ingress: %w", err)
+	err = s.tc.Qdisc().Add(&tc.Object{Msg: ingressOf(l), Attribute: tc.Attribute{Kind: "ingress"}})
+	if err != nil {
+		return at, fmt.Errorf("add the discipline ingress: %w (there may be another's)", err)
 	}
-	return s.divert(l, at)
+	if err := s.divert(l, at); err != nil {
+		return at, err
+	}
+	if at.alias = s.alias(name); s.rt.setAlias(at, at.alias) != nil {
+		return at, fmt.Errorf("set the alias of %s", name)
+	}
+	at.up = true
+	s.links[name] = at
+	return at, nil
+}
+
+// limit gives an interface a token bucket of a rate, in place of another, or none.
+func (s shaper) limit(l link, rate uint32) error {
+	if rate != 0 {
+		return s.bucket(l, rate)
+	}
+	err := s.tc.Qdisc().Delete(&tc.Object{Msg: rootOf(l), Attribute: tc.Attribute{Kind: "tbf", Tbf: &tc.Tbf{Parms: &tc.TbfQopt{}}}})
+	if err != nil && !absent(err) {
+		return fmt.Errorf("remove the discipline tbf: %w", err)
+	}
+	return nil
 }
 
 // bucket makes the token bucket of a rate at an interface.
-func (s shaper) bucket(l link, rate seedbed.BitRate) error {
-	bytes := float64(rate) / 8
-	burst := uint32(max(bytes*bucketTime, leastBucket))
+func (s shaper) bucket(l link, rate uint32) error {
+	burst := uint32(max(float64(rate)*bucketTime, leastBucket))
+	queue := uint32(max(float64(rate)*shapedDelay, float64(2*burst)))
 	err := s.tc.Qdisc().Replace(&tc.Object{Msg: rootOf(l), Attribute: tc.Attribute{Kind: "tbf", Tbf: &tc.Tbf{
-		Parms: &tc.TbfQopt{Rate: tc.RateSpec{Rate: uint32(bytes), Linklayer: 1}, Limit: uint32(bytes*shapedDelay) + burst, Buffer: burst},
+		Parms: &tc.TbfQopt{Rate: tc.RateSpec{Rate: rate, Linklayer: 1}, Limit: queue, Buffer: burst},
 		Burst: &burst,
 	}}})
 	if err != nil {
@@ -284,7 +381,6 @@ func (s shaper) divert(from, through link) error {
 func (r *route) createIFB(name string) (link, error) {
 	ae := netlink.NewAttributeEncoder()
 	ae.String(unix.IFLA_IFNAME, name)
-	ae.String(unix.IFLA_IFALIAS, aliasPrefix+name)
 	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
 		ae.String(unix.IFLA_INFO_KIND, "ifb")
 		return nil
@@ -298,10 +394,5 @@ func (r *route) createIFB(name string) (link, error) {
 	if err != nil || len(msgs) == 0 {
 		return link{}, errors.Join(err, errors.New("it vanished"))
 	}
-	l, err := parseLink(msgs[0].Data)
-	if err == nil && l.alias != aliasPrefix+name {
-		l.alias = aliasPrefix + name
-		err = r.setAlias(l, l.alias)
-	}
-	return l, err
+	return parseLink(msgs[0].Data)
 }

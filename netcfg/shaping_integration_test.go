@@ -85,9 +85,32 @@ func TestBandwidth(t *testing.T) {
 	set(limit, 0)
 	check(t, "guests that receive slowly", true, true)
 	set(limit, limit)
-	again := open(t)
-	apply(t, again, s, Options{})
-	check(t, "after a restart", true, true)
+	sl1 := linkOf(t, "sl1")
+	m.shaped = nil // as a new process has it
+	apply(t, m, s, Options{})
+	if now := linkOf(t, "sl1"); now != sl1 {
+		t.Errorf("a restart made the shaper anew: %s, was %s", now, sl1)
+	}
+	for what, c := range map[string]struct {
+		repair func(context.Context) error
+		args   []string
+	}{
+		"the shaper went":           {m.Restore, []string{"ip", "link", "del", "sl1"}},
+		"the shaper is down":        {m.Restore, []string{"ip", "link", "set", "sl1", "down"}},
+		"the token bucket went":     {m.Verify, []string{"tc", "qdisc", "del", "dev", "sb1", "root"}},
+		"the other bucket went":     {m.Verify, []string{"tc", "qdisc", "del", "dev", "sl1", "root"}},
+		"the shaper is half made":   {m.Verify, []string{"sh", "-c", "ip link set sl1 alias '' && tc qdisc del dev sb1 ingress"}},
+		"nothing but its name left": {m.Verify, []string{"sh", "-c", "ip link del sl1 && ip link add sl1 type ifb"}},
+	} {
+		netnstest.Run(t, c.args[0], c.args[1:]...)
+		if err := c.repair(t.Context()); err != nil || m.unshaped != nil {
+			t.Fatal(err, m.unshaped)
+		}
+		if !shapedBoth(t) {
+			t.Errorf("%s, and it is not repaired", what)
+		}
+	}
+	check(t, "after repairs", true, true)
 
 	// A guest's interface comes and goes.
 	netnstest.Run(t, "ip", "link", "del", "sb1")
@@ -95,17 +118,12 @@ func TestBandwidth(t *testing.T) {
 		return !strings.Contains(netnstest.Run(t, "ip", "link"), "sl1:")
 	})
 	g1 = guest(t, "sb1", mac1, ip1)
-	await(t, "the shaper of an interface that came", func() bool {
-		return strings.Contains(netnstest.Run(t, "tc", "filter", "show", "dev", "sb1", "parent", "ffff:"), "mirred") &&
-			strings.Contains(netnstest.Run(t, "tc", "qdisc", "show", "dev", "sb1"), "tbf")
-	})
+	await(t, "the shaper of an interface that came", func() bool { return shapedBoth(t) })
 	check(t, "after its interface came again", true, true)
 
-	third := open(t)
-	s.Networks[0].BandwidthIn, s.Networks[0].BandwidthOut = 0, 0
-	apply(t, third, s, Options{})
-	check(t, "without limits again, after a restart", false, false)
+	m.shaped = nil
 	set(0, 0)
+	check(t, "without limits again, after a restart", false, false)
 	if left := netnstest.Run(t, "ip", "link"); strings.Contains(left, shapedPrefix+"1:") || strings.Contains(left, shapedPrefix+"2:") {
 		t.Errorf("interfaces are left:\n%s", left)
 	}
@@ -117,6 +135,23 @@ func TestBandwidth(t *testing.T) {
 	if strings.Contains(left, shapedPrefix+"1:") || strings.Contains(left, "tbf") || strings.Contains(left, "ingress") {
 		t.Errorf("left after the cleanup:\n%s", left)
 	}
+}
+
+// linkOf is the line that ip has about a link, with its index.
+func linkOf(t *testing.T, name string) string {
+	t.Helper()
+	return netnstest.Run(t, "ip", "-o", "link", "show", name)
+}
+
+// shapedBoth reports whether the interface of the first guest is limited both ways.
+func shapedBoth(t *testing.T) bool {
+	t.Helper()
+	if netnstest.Try("ip", "link", "show", "sl1", "up") != nil || netnstest.Try("ip", "link", "show", "sb1") != nil {
+		return false
+	}
+	return strings.Contains(netnstest.Run(t, "tc", "filter", "show", "dev", "sb1", "parent", "ffff:"), "mirred") &&
+		strings.Contains(netnstest.Run(t, "tc", "qdisc", "show", "dev", "sb1"), "tbf") &&
+		strings.Contains(netnstest.Run(t, "tc", "qdisc", "show", "dev", "sl1"), "tbf")
 }
 
 func await(t *testing.T, what string, done func() bool) {

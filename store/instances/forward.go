@@ -46,7 +46,7 @@ func checkForwards(ctx context.Context, tx *sqldb.Tx, n seedbed.NIC) error {
 			n.Index, len(n.Forwards), seedbed.MaxForwards)
 	}
 	for _, f := range n.Forwards {
-		if err := f.Check(); err != nil {
+		if err := f.CheckNew(); err != nil {
 			return err
 		}
 	}

@@ -76,6 +76,8 @@ func (g *Group) Run(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // also if all have ended meanwhile
 		g.notify(daemon.SdNotifyStopping)
 		g.awaitStop(ended, func() string {
 			mu.Lock()

@@ -63,18 +63,10 @@ func guestLink(name string) bool {
 	return ok
 }
 
-// kept reports whether an interface has a shape as far as its links show: its ifb may have gone or be down.
-func (s shape) kept(want shape, links map[string]link) bool {
+// kept reports whether an interface has a shape as far as its ifb shows, which may have gone or be down.
+func (s shape) kept(want shape, ifb link) bool {
 	want.shaper = s.shaper
-	if s != want || s.out == 0 {
-		return s == want
-	}
-	for _, l := range links {
-		if l.index == s.shaper {
-			return l.up && l.kind == "ifb"
-		}
-	}
-	return false
+	return s == want && (s.out == 0 || ifb.index == s.shaper && ifb.up)
 }
 
 // ensureShapes gives the interfaces of guests the rates of their networks, and takes those of others away, also those of other
@@ -108,7 +100,7 @@ func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link, all bo
 		delete(m.shaped, tap)
 	}
 	for _, tap := range slices.Sorted(maps.Keys(want)) {
-		if had, ok := m.shaped[tap]; ok && had.kept(want[tap], links) {
+		if had, ok := m.shaped[tap]; ok && had.kept(want[tap], links[shapedName(tap)]) {
 			continue
 		}
 		made, err := s.set(tap, m.shaped[tap], want[tap])

@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -19,10 +20,36 @@ const (
 	TiB
 )
 
-var units = []struct {
+// unit is what a number in a text may be followed by.
+type unit[T ~int64] struct {
 	suffix string
-	size   Bytes
-}{
+	size   T
+}
+
+// inUnits parses a whole number with one of the units, which are tried in their order. It returns false for any other text.
+func inUnits[T ~int64](s string, units []unit[T]) (T, bool) {
+	for _, u := range units {
+		n, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
+		return T(v) * u.size, err == nil && v >= 0 && v <= math.MaxInt64/int64(u.size)
+	}
+	return 0, false
+}
+
+// largest returns the number and the suffix of the first of some units that divides v, or v itself.
+func largest[T ~int64](v T, units []unit[T]) (T, string) {
+	for _, u := range units {
+		if v != 0 && v%u.size == 0 {
+			return v / u.size, u.suffix
+		}
+	}
+	return v, ""
+}
+
+var units = []unit[Bytes]{
 	{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB},
 	{"T", TiB}, {"G", GiB}, {"M", MiB}, {"K", KiB},
 	{"B", 1}, {"", 1},
@@ -31,28 +58,16 @@ var units = []struct {
 // ParseBytes parses a size: a whole number and an optional unit, KiB to TiB or K to T, all binary.
 // "10GiB", "10G" and "10737418240" are the same size. Any other text is ErrInvalid.
 func ParseBytes(s string) (Bytes, error) {
-	for _, u := range units {
-		n, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
-		}
-		v, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
-		if err != nil || v < 0 || v > math.MaxInt64/int64(u.size) {
-			break
-		}
-		return Bytes(v) * u.size, nil
+	if b, ok := inUnits(s, units); ok {
+		return b, nil
 	}
 	return 0, Errorf(ErrInvalid, "%q is not a size: expected a whole number and a unit, such as 512MiB or 10GiB", Clip(s))
 }
 
 // String returns the exact size in the largest unit that divides it.
 func (b Bytes) String() string {
-	for _, u := range units[:4] {
-		if b != 0 && b%u.size == 0 {
-			return strconv.FormatInt(int64(b/u.size), 10) + u.suffix
-		}
-	}
-	return strconv.FormatInt(int64(b), 10)
+	n, suffix := largest(b, units[:4])
+	return strconv.FormatInt(int64(n), 10) + suffix
 }
 
 // Human returns the size for people to read: to a tenth, in the largest unit that it reaches.
@@ -95,36 +110,21 @@ func (b *Bytes) UnmarshalJSON(t []byte) error {
 type BitRate int64
 
 // bitUnits are decimal, as in networks.
-var bitUnits = []struct {
-	suffix string
-	size   BitRate
-}{{"Gbit", 1_000_000_000}, {"Mbit", 1_000_000}, {"kbit", 1_000}, {"bit", 1}, {"", 1}}
+var bitUnits = []unit[BitRate]{{"Gbit", 1_000_000_000}, {"Mbit", 1_000_000}, {"kbit", 1_000}, {"bit", 1}, {"", 1}}
 
 // ParseBitRate parses a rate: a whole number and a unit, bit, kbit, Mbit or Gbit, as tc(8) writes it. "100Mbit" and
 // "100000000" are the same rate. Any other text is ErrInvalid.
 func ParseBitRate(s string) (BitRate, error) {
-	for _, u := range bitUnits {
-		n, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
-		}
-		v, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
-		if err != nil || v < 0 || v > math.MaxInt64/int64(u.size) {
-			break
-		}
-		return BitRate(v) * u.size, nil
+	if r, ok := inUnits(s, bitUnits); ok {
+		return r, nil
 	}
 	return 0, Errorf(ErrInvalid, "%q is not a rate: expected a whole number and a unit, such as 100Mbit or 1Gbit", Clip(s))
 }
 
 // String returns the exact rate in the largest unit that divides it.
 func (r BitRate) String() string {
-	for _, u := range bitUnits[:3] {
-		if r != 0 && r%u.size == 0 {
-			return strconv.FormatInt(int64(r/u.size), 10) + u.suffix
-		}
-	}
-	return strconv.FormatInt(int64(r), 10) + "bit"
+	n, suffix := largest(r, bitUnits[:3])
+	return strconv.FormatInt(int64(n), 10) + cmp.Or(suffix, "bit")
 }
 
 // MarshalText implements encoding.TextMarshaler with the exact form.

@@ -129,17 +129,13 @@ func (f Forward) Check() error {
 
 // CheckNew returns the error of Check, and ErrInvalid for a forward that takes a port of the nodes which earlier releases let go.
 func (f Forward) CheckNew() error {
-	if f.Listen.Protocol == "udp" && f.Listen.First <= vxlanPort && vxlanPort <= f.Listen.Last {
-		return Errorf(ErrInvalid, "forward %s: at port %d, nodes get the frames of overlays: choose another", f.Listen, vxlanPort)
+	if f.Listen.Protocol == "udp" && f.Listen.First <= VXLANPort && VXLANPort <= f.Listen.Last {
+		return Errorf(ErrInvalid, "forward %s: at port %d, nodes get the frames of overlays: choose another", f.Listen, VXLANPort)
 	}
 	return f.Check()
 }
 
-// The ports that the nodes need themselves.
-const (
-	sshPort   = 22
-	vxlanPort = 4789 // RFC 7348 5
-)
+const sshPort = 22
 
 // ForwardTo is a forward and the NIC that it goes to.
 type ForwardTo struct {

@@ -221,6 +221,9 @@ func (n Network) Resolves() bool { return n.Addressed() && slices.Contains(n.DNS
 // Wide reports whether guests of different nodes reach each other in the network.
 func (n Network) Wide() bool { return n.Kind == NetworkBridged || n.VNI != 0 }
 
+// VXLANPort is the UDP port at which nodes get the frames of overlays (RFC 7348 5).
+const VXLANPort = 4789
+
 // VXLANOverhead returns how many bytes a frame of an overlay grows by between nodes: an Ethernet, a VXLAN and a UDP header,
 // and the IP header of the family of their addresses.
 func VXLANOverhead(node netip.Addr) int {

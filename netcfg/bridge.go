@@ -59,7 +59,7 @@ func (l link) madeFor() (network, installation string, ok bool) {
 func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, addrs []address) (*plan, *LeftOut) {
 	left := &LeftOut{Networks: map[string]error{}}
 	foreign, uplinks, cutOff, ports := map[string]error{}, map[string]uplink{}, map[string]error{}, map[string]string{}
-	p.strayed = false
+	under := p.underlay(links, addrs)
 	out := p.only(func(n seedbed.Network) bool {
 		l, ok := links[n.Bridge]
 		err := adoptable(l, n)
@@ -67,7 +67,13 @@ func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, addrs [
 			err = unrouted(n, routes)
 		}
 		if err == nil && n.Wide() {
-			u, problem := p.wayOut(n, links, addrs)
+			var u uplink
+			var problem error
+			if n.VNI != 0 {
+				u, problem = p.overlayOf(n, under)
+			} else {
+				u, problem = p.uplinkOf(n, links, addrs)
+			}
 			if other, used := ports[u.port]; used && problem == nil {
 				problem = seedbed.Errorf(seedbed.ErrConflict, "interface %s, the uplink of network %s, is that of network %s: choose a VLAN, "+
 					"or make a bridge that has the interface, and name that one", u.on, n.Name, other)
@@ -89,16 +95,9 @@ func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, addrs [
 		}
 		return err == nil
 	})
-	out.foreign, out.closed, out.uplinks, out.cutOff, out.strayed = foreign, nil, uplinks, cutOff, p.strayed
+	out.foreign, out.closed, out.uplinks, out.cutOff = foreign, nil, uplinks, cutOff
+	out.strayed = under.index == 0 && p.address.IsValid() && slices.ContainsFunc(out.networks, overlaid)
 	return out, left
-}
-
-// wayOut finds how the bridge of a network reaches hosts that are not on this node.
-func (p *plan) wayOut(n seedbed.Network, links map[string]link, addrs []address) (uplink, error) {
-	if n.VNI != 0 {
-		return p.overlayOf(n, links, addrs)
-	}
-	return p.uplinkOf(n, links, addrs)
 }
 
 // adoptable returns nil if bridge l was made for n. A bridge with n's MAC and without an alias is

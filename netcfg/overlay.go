@@ -17,40 +17,45 @@ import (
 // for guests of other nodes in UDP. Which node has which MAC, and which MAC an address, is known from the peers. Nothing is
 // learned from frames, and the bridge answers ARP for peers itself.
 
-// vxlanPort is the UDP port of VXLAN.
-const vxlanPort = 4789
-
-// overlayOf returns how the bridge of an overlay reaches those of the other nodes. It returns ErrUnavailable while this
-// node has no address for that.
-func (p *plan) overlayOf(n seedbed.Network, links map[string]link, addrs []address) (uplink, error) {
-	u := uplink{port: uplinkPrefix + linkDigits(n.Bridge), made: madeVXLAN, local: p.address, vni: n.VNI}
-	if !p.address.IsValid() {
+// overlayOf returns how the bridge of an overlay reaches those of the other nodes. under is the interface that has this
+// node's address, or the zero link while none has: one may come. It returns ErrUnavailable while the address is not known.
+func (p *plan) overlayOf(n seedbed.Network, under link) (uplink, error) {
+	u := uplink{port: uplinkPrefix + linkDigits(n.Bridge), made: madeVXLAN, local: p.address}
+	room := under.mtu - seedbed.VXLANOverhead(p.address)
+	switch {
+	case !p.address.IsValid():
 		return u, seedbed.Errorf(seedbed.ErrUnavailable, "network %s is an overlay, and the address of this node for it is not known: "+
 			"the node reports it within a minute, unless it has none; name one in network.address", n.Name)
-	}
-	at := slices.IndexFunc(addrs, func(a address) bool { return a.prefix.Addr() == p.address })
-	if p.strayed = at < 0; p.strayed {
-		return u, nil // it may come
-	}
-	for _, l := range links {
-		if room := l.mtu - seedbed.VXLANOverhead(p.address); l.index == addrs[at].index && room < mtuOf(n) {
-			return u, seedbed.Errorf(seedbed.ErrConflict, "MTU %d of network %s is more than the %d of interface %s, which has "+
-				"this node's address %s, leaves for VXLAN: set a network's of %d, or an interface's of %d",
-				mtuOf(n), n.Name, l.mtu, l.name, p.address, room, mtuOf(n)+seedbed.VXLANOverhead(p.address))
-		}
+	case under.index != 0 && room < mtuOf(n):
+		return u, seedbed.Errorf(seedbed.ErrConflict, "MTU %d of network %s is more than the %d of interface %s, which has "+
+			"this node's address %s, leaves for VXLAN: set a network's of %d, or an interface's of %d",
+			mtuOf(n), n.Name, under.mtu, under.name, p.address, room, mtuOf(n)+seedbed.VXLANOverhead(p.address))
 	}
 	return u, nil
 }
 
+// underlay returns the interface that has the address at which this node gets the frames of overlays, or the zero link.
+func (p *plan) underlay(links map[string]link, addrs []address) link {
+	at := slices.IndexFunc(addrs, func(a address) bool { return a.prefix.Addr() == p.address })
+	for _, l := range links {
+		if at >= 0 && l.index == addrs[at].index {
+			return l
+		}
+	}
+	return link{}
+}
+
+func overlaid(n seedbed.Network) bool { return n.VNI != 0 }
+
 // vxlanData adds what a VXLAN is made with.
-func (u uplink) vxlanData(ae *netlink.AttributeEncoder) {
-	ae.Uint32(unix.IFLA_VXLAN_ID, uint32(u.vni))
+func (u uplink) vxlanData(n seedbed.Network, ae *netlink.AttributeEncoder) {
+	ae.Uint32(unix.IFLA_VXLAN_ID, uint32(n.VNI))
 	local := uint16(unix.IFLA_VXLAN_LOCAL)
 	if u.local.Is6() {
 		local = unix.IFLA_VXLAN_LOCAL6
 	}
 	ae.Bytes(local, u.local.AsSlice())
-	ae.Bytes(unix.IFLA_VXLAN_PORT, be16(vxlanPort))
+	ae.Bytes(unix.IFLA_VXLAN_PORT, be16(seedbed.VXLANPort))
 	ae.Uint8(unix.IFLA_VXLAN_LEARNING, 0)
 }
 

@@ -71,7 +71,7 @@ func vniSet() set {
 // fromStrangers drops what comes for an overlay from elsewhere than a node, or to another address of this one: the kernel
 // takes it at all of them. Other uses of VXLAN on the node are not affected.
 func fromStrangers() []rule {
-	ours := cat(dport(unix.IPPROTO_UDP, vxlanPort), exprs{load(expr.PayloadBaseTransportHeader, 1, 12, 4),
+	ours := cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), exprs{load(expr.PayloadBaseTransportHeader, 1, 12, 4),
 		&expr.Lookup{SourceRegister: 1, SetName: overlayVNIs}})
 	return []rule{
 		{"for an overlay, not from a node", cat(ipv4(), ours, addrNotIn(12, 4, nodeAddrs), drop())},
@@ -93,7 +93,7 @@ func addrNotIn(offset, size uint32, set string) exprs {
 // guestsToNodes drops what guests send to the VXLAN of a node, and behind NAT to that of any host outside of their network: it
 // would come from a node.
 func guestsToNodes() []rule {
-	vxlan := cat(dport(unix.IPPROTO_UDP, vxlanPort), notIn(expr.MetaKeyOIFNAME, "bridges"))
+	vxlan := cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), notIn(expr.MetaKeyOIFNAME, "bridges"))
 	return []rule{
 		{"VXLAN of a guest behind NAT", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "nat"), drop())},
 		{"VXLAN of a guest as the answer to a forward", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "outside"), ctStatus(statusDNAT), drop())},
@@ -104,7 +104,7 @@ func guestsToNodes() []rule {
 // untrackedOverlays keep the frames of overlays out of the connection table: a guest could fill it with broadcasts, each of
 // which goes to every node by a port of its own.
 func untrackedOverlays() []rule {
-	between := cat(dport(unix.IPPROTO_UDP, vxlanPort), exprs{&expr.Notrack{}}, accept())
+	between := cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), exprs{&expr.Notrack{}}, accept())
 	return []rule{
 		{"overlays", cat(ipv4(), masked(network(6, 0, 0), 0x3f, 0xff), addrIn(12, 4, nodeAddrs), addrIn(16, 4, nodeAddrs), between)},
 		{"overlays, over IPv6", cat(ipv6(), addrIn(8, 16, nodeAddrs6), addrIn(24, 16, nodeAddrs6), network(6, unix.IPPROTO_UDP), between)},

@@ -25,9 +25,8 @@ type uplink struct {
 	on string
 	// port is the port of the bridge to it: on itself, or a link that Apply makes, of the kind made.
 	port, made string
-	// local and vni are the address of this node and the number of an overlay.
+	// local is the address at which this node gets the frames of an overlay.
 	local netip.Addr
-	vni   int
 }
 
 // The kinds of links that Apply makes for uplinks: a pair of interfaces to a bridge of the node, a VLAN, and a VXLAN.
@@ -125,7 +124,7 @@ func (u uplink) right(n seedbed.Network, links map[string]link) bool {
 	case madeVLAN:
 		return l.parent == links[u.on].index && l.vlan == n.VLAN
 	case madeVXLAN:
-		return l.vxlan == vxlan{u.vni, u.local, vxlanPort}
+		return l.vxlan == vxlan{n.VNI, u.local, seedbed.VXLANPort}
 	}
 	_, ok = links[u.peer()]
 	return ok
@@ -158,7 +157,7 @@ func (r *route) makeUplink(n seedbed.Network, u uplink, links map[string]link) (
 	})
 	_, err := r.link(unix.RTM_NEWLINK, netlink.Create|netlink.Excl|netlink.Acknowledge, link{}, 0, ae)
 	if errors.Is(err, unix.EEXIST) && u.made == madeVXLAN {
-		return false, seedbed.Errorf(seedbed.ErrConflict, "VXLAN %d is another's on this node: make a network of another VNI", u.vni)
+		return false, seedbed.Errorf(seedbed.ErrConflict, "VXLAN %d is another's on this node: make a network of another VNI", n.VNI)
 	}
 	if err != nil {
 		return false, fmt.Errorf("make %s, a %s: %w (the kernel needs the module %s)", u.port, u.made, err, u.module())
@@ -180,7 +179,7 @@ func (u uplink) data(n seedbed.Network, ae *netlink.AttributeEncoder) error {
 		ae.Uint16(unix.IFLA_VLAN_ID, uint16(n.VLAN))
 		return nil
 	case madeVXLAN:
-		u.vxlanData(ae)
+		u.vxlanData(n, ae)
 		return nil
 	}
 	const vethInfoPeer = 1
@@ -265,19 +264,19 @@ func (m *Manager) attach(rt *route, a attach, alias string, mtu int) error {
 // retireUplinks removes the links that Apply made for uplinks of bridges that are no longer there. Those of another
 // installation stay, unless all is set.
 func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all bool) error {
-	keep := map[string]bool{}
+	keep, foreign := map[string]bool{}, map[string]bool{}
 	for _, u := range p.uplinks {
 		keep[strings.TrimPrefix(u.port, uplinkPrefix)] = true
 	}
 	for bridge := range p.foreign {
-		keep[linkDigits(bridge)] = true
+		foreign[linkDigits(bridge)] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(links)) {
 		l, ok := links[name]
 		digits := strings.TrimPrefix(strings.TrimPrefix(name, uplinkPrefix), peerPrefix)
 		_, mark := parseAlias(l.alias)
 		// An overlay does not stay attached to a bridge that is another's now.
-		kept := keep[digits] && (l.kind != madeVXLAN || p.attaches(name))
+		kept := keep[digits] || foreign[digits] && l.kind != madeVXLAN
 		if !ok || !l.ofUplink() || kept || !all && l.alias != "" && mark != p.installation {
 			continue
 		}
@@ -289,16 +288,6 @@ func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all b
 		m.log.Info("uplink removed", "interface", name)
 	}
 	return nil
-}
-
-// attaches reports whether a bridge of the plan has a port of that name to the other nodes.
-func (p *plan) attaches(port string) bool {
-	for _, u := range p.uplinks {
-		if u.port == port {
-			return true
-		}
-	}
-	return false
 }
 
 // parseVLAN reads which VLAN a link is.

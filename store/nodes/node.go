@@ -203,7 +203,7 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		if err == nil && report.HighestNIC > was.Report.HighestNIC {
 			err = s.skipNICs(ctx, tx, report.HighestNIC)
 		}
-		if err == nil && problem == "" {
+		if err == nil && problem == "" && report.Address != was.Report.Address {
 			err = s.noteAddress(ctx, tx, name, report.Address)
 		}
 		news := ofNode(was, problem)

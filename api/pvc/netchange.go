@@ -51,11 +51,7 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	n.VNI = overlayNumber(server.CallerOf(c), n.Name, vni)
-	nodes, err := r.Store.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	if err := server.FitOverlay(&n, nodes); err != nil {
+	if err := r.Fit(ctx, &n); err != nil {
 		return err
 	}
 	return r.addNet(ctx, c, n)

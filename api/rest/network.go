@@ -87,11 +87,7 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	case req.VNI == 0 && overlay:
 		n.VNI = seedbed.NewVNI()
 	}
-	nodes, err := r.Store.Nodes(c.UserContext())
-	if err != nil {
-		return n, err
-	}
-	if err := server.FitOverlay(&n, nodes); err != nil {
+	if err := r.Fit(c.UserContext(), &n); err != nil {
 		return n, err
 	}
 	n.DNS = []netip.Addr{}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 
@@ -20,6 +21,18 @@ func (r *Router) Places(who Caller, n seedbed.Network) error {
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
 		who.Name, who.Project, n.Prefix, joined(r.NetworkPrefixes))
+}
+
+// Fit is FitOverlay with the nodes of the installation, for a network that is to be made.
+func (r *Router) Fit(ctx context.Context, n *seedbed.Network) error {
+	if n.VNI == 0 {
+		return nil
+	}
+	nodes, err := r.Store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	return FitOverlay(n, nodes)
 }
 
 // FitOverlay gives an overlay without an MTU the largest that the interfaces of all nodes have room for, and refuses a larger

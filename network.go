@@ -153,7 +153,7 @@ func (n Network) Check() error {
 	}
 	switch {
 	case n.VNI < 0 || n.VNI > MaxVNI:
-		return bad("VNI %d: expected 1 to %d, or 0 for a network that is no overlay", n.VNI, MaxVNI)
+		return bad("VNI %d: expected 1 to %d, or 0 for a network that is not an overlay", n.VNI, MaxVNI)
 	case n.VNI != 0 && n.Kind == NetworkBridged:
 		return bad("a bridged network has no VNI: it reaches all nodes by its uplink")
 	case n.VNI != 0 && n.MTU == 0:

@@ -123,7 +123,7 @@ func TestOverlay(t *testing.T) {
 	add("three", `,"vni":3,"overlay":true,"mtu":1400`, `"mtu":1400`)
 	add("four", ``, `"dhcp":true`)
 	if r := s.do(t, "GET", "/api/v1/networks/four", ""); strings.Contains(r.body, "vni") || strings.Contains(r.body, "mtu") {
-		t.Errorf("a network that is no overlay: %s", r.body)
+		t.Errorf("a network that is not an overlay: %s", r.body)
 	}
 	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":2}`, 409, "the VNI 2 of network")
 	s.expect(t, "POST", "/networks", `{"name":"five","kind":"bridged","uplink":"br0","overlay":true}`, 422, "has no VNI")

@@ -159,7 +159,7 @@ func (m *Manager) Close() error { return m.neigh.Close() }
 // name is taken by a foreign bridge, whose guests would take addresses from the node's own links, or whose uplink the
 // node does not have, is left out and its ports are closed, while the others are still applied. The error is then a *[LeftOut],
 // which is ErrConflict. Change, Restore and Verify return it as well. A network whose bridge works, but does not reach other
-// nodes or hosts at present, is no error: Check says so.
+// nodes or hosts at present, is not an error: Check says so.
 func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	p, err := newPlan(s, o)
 	if err != nil {

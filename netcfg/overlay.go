@@ -362,7 +362,7 @@ func (r *route) entries() (map[uint32][]entry, error) {
 	return all, nil
 }
 
-// parseEntry returns the entry of a message, and its interface. It returns false for what is no entry of an overlay.
+// parseEntry returns the entry of a message, and its interface. It returns false for what is not an entry of an overlay.
 func parseEntry(b []byte) (index uint32, e entry, ok bool) {
 	if len(b) < unix.SizeofNdMsg {
 		return 0, e, false

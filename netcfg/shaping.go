@@ -32,7 +32,7 @@ const (
 	leastBucket             = 16 << 10 // of bytes: more than a packet of the largest MTU
 )
 
-// shape is how fast a guest's interface of an index may be, in bytes a second; 0 is no limit. shaper is the index of its ifb.
+// shape is how fast a guest's interface of an index may be, in bytes a second; 0 means no limit. shaper is the index of its ifb.
 type shape struct {
 	index, shaper uint32
 	in, out       uint32

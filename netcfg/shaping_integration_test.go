@@ -89,7 +89,7 @@ func TestBandwidth(t *testing.T) {
 	m.shaped = nil // as a new process has it
 	apply(t, m, s, Options{})
 	if now := linkOf(t, "sl1"); now != sl1 {
-		t.Errorf("a restart made the shaper anew: %s, was %s", now, sl1)
+		t.Errorf("a restart made the shaper again: %s, was %s", now, sl1)
 	}
 	for what, c := range map[string]struct {
 		repair func(context.Context) error

@@ -93,12 +93,23 @@ const rtextFilterSkipStats = 1 << 3
 
 // createBridge creates a bridge that is down and does not run the spanning tree protocol.
 func (r *route) createBridge(name string, mac seedbed.MAC) error {
+	return r.create(name, "bridge", bridgeData, func(ae *netlink.AttributeEncoder) { ae.Bytes(unix.IFLA_ADDRESS, mac[:]) })
+}
+
+// create makes a link of a kind, with what is particular to the kind and other attributes; either may be nil.
+func (r *route) create(
+	name, kind string, data func(*netlink.AttributeEncoder) error, others func(*netlink.AttributeEncoder),
+) error {
 	ae := netlink.NewAttributeEncoder()
 	ae.String(unix.IFLA_IFNAME, name)
-	ae.Bytes(unix.IFLA_ADDRESS, mac[:])
+	if others != nil {
+		others(ae)
+	}
 	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
-		ae.String(unix.IFLA_INFO_KIND, "bridge")
-		ae.Nested(unix.IFLA_INFO_DATA, bridgeData)
+		ae.String(unix.IFLA_INFO_KIND, kind)
+		if data != nil {
+			ae.Nested(unix.IFLA_INFO_DATA, data)
+		}
 		return nil
 	})
 	_, err := r.link(unix.RTM_NEWLINK, netlink.Create|netlink.Excl|netlink.Acknowledge, link{}, 0, ae)

@@ -371,16 +371,10 @@ func (s shaper) divert(from, through link) error {
 
 // createIFB makes an interface that passes on to the node what is sent to it, as if it came where it did.
 func (r *route) createIFB(name string) (link, error) {
-	ae := netlink.NewAttributeEncoder()
-	ae.String(unix.IFLA_IFNAME, name)
-	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
-		ae.String(unix.IFLA_INFO_KIND, "ifb")
-		return nil
-	})
-	if _, err := r.link(unix.RTM_NEWLINK, netlink.Create|netlink.Excl|netlink.Acknowledge, link{}, 0, ae); err != nil {
+	if err := r.create(name, "ifb", nil, nil); err != nil {
 		return link{}, err
 	}
-	ae = netlink.NewAttributeEncoder()
+	ae := netlink.NewAttributeEncoder()
 	ae.String(unix.IFLA_IFNAME, name)
 	msgs, err := r.link(unix.RTM_GETLINK, 0, link{}, 0, ae)
 	if err != nil || len(msgs) == 0 {

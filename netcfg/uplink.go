@@ -145,17 +145,11 @@ func (r *route) makeUplink(n seedbed.Network, u uplink, links map[string]link) (
 			return false, fmt.Errorf("remove %s: %w", u.port, err)
 		}
 	}
-	ae := netlink.NewAttributeEncoder()
-	ae.String(unix.IFLA_IFNAME, u.port)
-	if u.made == madeVLAN {
-		ae.Uint32(unix.IFLA_LINK, links[u.on].index)
-	}
-	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
-		ae.String(unix.IFLA_INFO_KIND, u.made)
-		ae.Nested(unix.IFLA_INFO_DATA, func(ae *netlink.AttributeEncoder) error { return u.data(n, ae) })
-		return nil
+	err := r.create(u.port, u.made, func(ae *netlink.AttributeEncoder) error { return u.data(n, ae) }, func(ae *netlink.AttributeEncoder) {
+		if u.made == madeVLAN {
+			ae.Uint32(unix.IFLA_LINK, links[u.on].index)
+		}
 	})
-	_, err := r.link(unix.RTM_NEWLINK, netlink.Create|netlink.Excl|netlink.Acknowledge, link{}, 0, ae)
 	if errors.Is(err, unix.EEXIST) && u.made == madeVXLAN {
 		return false, seedbed.Errorf(seedbed.ErrConflict, "VXLAN %d is another's on this node: make a network of another VNI", n.VNI)
 	}

@@ -47,6 +47,11 @@ require github.com/beevik/ntp v1.4.3
 require github.com/florianl/go-tc v0.4.5-0.20240822175159-7926c32f7299
 
 require (
+	github.com/mdlayher/ndp v1.1.0
+	golang.org/x/net v0.59.0
+)
+
+require (
 	cel.dev/expr v0.24.0 // indirect
 	github.com/andybalholm/brotli v1.2.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.0 // indirect
@@ -93,7 +98,6 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	golang.org/x/exp v0.0.0-20250620022241-b7579e27df2b // indirect
-	golang.org/x/net v0.59.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/tools v0.50.0 // indirect

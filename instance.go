@@ -166,6 +166,8 @@ type NIC struct {
 	MAC     MAC        `json:"mac"`
 	Network string     `json:"network"`
 	Addr    netip.Addr `json:"addr"`
+	// Addr6 is its IPv6 address, which follows from its MAC; see Network.Addr6. It is only shown.
+	Addr6 netip.Addr `json:"addr6,omitzero"`
 	// Groups are the security groups that it is in, by their qualified names. Without any, it is in the group "open".
 	Groups []string `json:"security_groups,omitempty"`
 	// Forwards are the ports of its node that go to it.

@@ -52,11 +52,13 @@ var layout = map[string]string{
 	"internal/command":            "",
 
 	// The guest plane.
-	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp netcfg/dns",
+	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp netcfg/dhcp6 netcfg/dns netcfg/ra",
 	"feed":              "internal/durable internal/httpserve internal/mtls internal/sleep",
 	"metadata":          "internal/ifbind",
 	"netcfg":            "",
 	"netcfg/dhcp":       "internal/ifbind",
+	"netcfg/dhcp6":      "internal/ifbind",
+	"netcfg/ra":         "",
 	"netcfg/dns":        "internal/ifbind",
 	"netcfg/netnstest":  "",
 	"internal/feedtest": "*",
@@ -143,6 +145,7 @@ var outside = map[string]string{
 	"github.com/spf13/cobra":     "cmd/seedbed internal/cli internal/cli/*",
 	"github.com/miekg/dns":       "netcfg/dns internal/bench/*",
 	"github.com/beevik/ntp":      "guestplane",
+	"github.com/mdlayher/ndp":    "netcfg/ra",
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
 	"github.com/coreos/go-oidc":  "api/signin",
 	"golang.org/x/oauth2":        "api/signin",

@@ -148,8 +148,52 @@ type NetworkLease struct {
 	// Instance is the full name of the instance, and NIC the index of its NIC.
 	Instance string `json:"instance"`
 	NIC      int    `json:"nic"`
+	// Addr6 is its IPv6 address, if the network has a prefix of these.
+	Addr6 netip.Addr `json:"addr6,omitzero"`
 	// Until is the end of its DHCP lease as last reported; zero if the guest has not asked for one.
 	Until time.Time `json:"until,omitzero"`
+}
+
+// prefix6Bits is the length of the prefix of a link whose hosts make their addresses from their MAC addresses (RFC 4291 2.5.1).
+const prefix6Bits = 64
+
+// checkPrefix6 checks the IPv6 prefix.
+func (n Network) checkPrefix6(bad complaint) error {
+	p := n.Prefix6
+	switch {
+	case n.Prefix6 == netip.Prefix{} && n.SLAAC:
+		return bad("guests cannot choose addresses without an IPv6 prefix: give it one")
+	case n.Prefix6 == netip.Prefix{}:
+		return nil
+	case !p.IsValid() || !p.Addr().Is6() || p.Addr().Is4In6() || p.Bits() != prefix6Bits || p != p.Masked():
+		return bad("IPv6 prefix %s is not usable: expected a /%d, such as fd12:3456:789a:1::/64", p, prefix6Bits)
+	}
+	for _, s := range []string{"::/8", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::/64"} {
+		if p.Overlaps(netip.MustParsePrefix(s)) {
+			return bad("IPv6 prefix %s is not usable: expected none in %s, which has addresses of another meaning", p, s)
+		}
+	}
+	return nil
+}
+
+// Addr6 returns the IPv6 address of the NIC with a MAC address, in Prefix6: the one that hosts choose of themselves, with the
+// modified EUI-64 of the MAC address as its interface identifier (RFC 4291 A). It is the zero Addr if there is no prefix.
+func (n Network) Addr6(m MAC) netip.Addr {
+	if !n.Prefix6.IsValid() {
+		return netip.Addr{}
+	}
+	a := n.Prefix6.Addr().As16()
+	copy(a[8:], []byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
+	return netip.AddrFrom16(a)
+}
+
+// Gateway6 returns the address of the node in Prefix6, the first. It is the zero Addr if there is no prefix, and in a bridged
+// network, whose routers are not Seedbed's. Guests learn of the router by its link-local address.
+func (n Network) Gateway6() netip.Addr {
+	if !n.Prefix6.IsValid() || n.Kind == NetworkBridged {
+		return netip.Addr{}
+	}
+	return n.Prefix6.Addr().Next()
 }
 
 // special reports whether a prefix has addresses that are no host's (RFC 6890).
@@ -208,15 +252,36 @@ func ValidInterface(s string) bool {
 var (
 	// MetadataAddr is where guests find their metadata over IPv4. Every managed bridge has it.
 	MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
+	// MetadataAddr6 and MetadataAddr6LinkLocal are where they find it over IPv6: Amazon's address, and OpenStack's, which is
+	// link-local and needs no route. The second is also that of the node as a router.
+	MetadataAddr6          = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x54})
+	MetadataAddr6LinkLocal = netip.AddrFrom16([16]byte{0xfe, 0x80, 12: 0xa9, 13: 0xfe, 14: 0xa9, 15: 0xfe})
 	// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
 	ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
 	// TimeAddr is the address at which guests reach their node's own time server, on networks that have it among their NTP.
 	// Amazon's time service has it too.
 	TimeAddr = netip.AddrFrom4([4]byte{169, 254, 169, 123})
+	// ResolverAddr6 is what ResolverAddr is over IPv6, in networks with an IPv6 prefix. Amazon's resolver has it too.
+	ResolverAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x53})
 )
 
 // Resolves reports whether the nodes are a resolver of the guests.
 func (n Network) Resolves() bool { return n.Addressed() && slices.Contains(n.DNS, ResolverAddr) }
+
+// Resolves6 reports whether they are so over IPv6 as well.
+func (n Network) Resolves6() bool { return n.Resolves() && n.Prefix6.IsValid() }
+
+// DNS6 returns the resolvers of the guests that have IPv6 addresses.
+func (n Network) DNS6() []netip.Addr {
+	all := slices.DeleteFunc(slices.Clone(n.DNS), netip.Addr.Is4)
+	if n.Resolves6() {
+		all = append([]netip.Addr{ResolverAddr6}, all...)
+	}
+	return all
+}
+
+// DNS4 returns those that have IPv4 addresses.
+func (n Network) DNS4() []netip.Addr { return slices.DeleteFunc(slices.Clone(n.DNS), netip.Addr.Is6) }
 
 // Wide reports whether guests of different nodes reach each other in the network.
 func (n Network) Wide() bool { return n.Kind == NetworkBridged || n.VNI != 0 }

@@ -96,6 +96,10 @@ type NetworkOptions struct {
 	// without one, a URL.
 	BootServer netip.Addr `json:"boot_server,omitzero"`
 	BootFile   string     `json:"boot_file,omitempty"`
+	// Prefix6 is the IPv6 subnet of the guests, a /64; see Addr6. Without one, guests have link-local IPv6 addresses alone.
+	Prefix6 netip.Prefix `json:"prefix6,omitzero"`
+	// SLAAC makes guests choose their addresses in Prefix6 by router advertisements (RFC 4862). Otherwise they ask DHCPv6.
+	SLAAC bool `json:"slaac,omitempty"`
 }
 
 // Equal reports whether the options are the same.
@@ -105,7 +109,7 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 		o.FloatingUplink == other.FloatingUplink &&
 		o.MTU == other.MTU && o.BandwidthIn == other.BandwidthIn && o.BandwidthOut == other.BandwidthOut && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
-		o.BootServer == other.BootServer && o.BootFile == other.BootFile
+		o.BootServer == other.BootServer && o.BootFile == other.BootFile && o.Prefix6 == other.Prefix6 && o.SLAAC == other.SLAAC
 }
 
 // The bounds of a network's settings. DHCP has room for no more.
@@ -169,7 +173,10 @@ func (n Network) Check() error {
 			return err
 		}
 	}
-	if err := checkServers("DNS", n.DNS, maxNetworkDNS, bad); err != nil {
+	if err := n.checkPrefix6(bad); err != nil {
+		return err
+	}
+	if err := checkServers("DNS", n.DNS, maxNetworkDNS, n.Prefix6.IsValid(), bad); err != nil {
 		return err
 	}
 	return n.checkOptions(bad)
@@ -196,9 +203,9 @@ func (n Network) checkUplink(bad complaint) error {
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a bridged network: expected tap")
 	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
-		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != ""):
+		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != "" || n.Prefix6.IsValid()):
 		return bad("without a prefix, its addresses come from elsewhere: " +
-			"expected no gateway, DHCP, range, kept addresses, reservations, routes and boot file")
+			"expected no gateway, DHCP, range, kept addresses, reservations, routes, boot file and IPv6 prefix")
 	}
 	return nil
 }
@@ -224,12 +231,16 @@ func (n Network) Addressed() bool { return n.Kind != NetworkBridged || n.Prefix.
 
 type complaint = func(format string, args ...any) error
 
-func checkServers(what string, all []netip.Addr, most int, bad complaint) error {
+// checkServers checks the addresses of servers. v6 is whether they may have IPv6 addresses.
+func checkServers(what string, all []netip.Addr, most int, v6 bool, bad complaint) error {
 	if len(all) > most {
 		return bad("%d %s servers: expected at most %d", len(all), what, most)
 	}
 	for _, a := range all {
-		if !a.Is4() || a.IsUnspecified() || a.IsMulticast() {
+		switch {
+		case a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is6() && (a.Is4In6() || a.IsLinkLocalUnicast() || a.IsLoopback()):
+			return bad("%s server %s is not the address of a host", what, a)
+		case !a.Is4() && !v6:
 			return bad("%s server %s is not the IPv4 address of a host", what, a)
 		}
 	}
@@ -276,7 +287,7 @@ func (n Network) checkOptions(bad complaint) error {
 			return bad("search domain %q is not a DNS name", Clip(d))
 		}
 	}
-	if err := checkServers("time", n.NTP, maxNetworkNTP, bad); err != nil {
+	if err := checkServers("time", n.NTP, maxNetworkNTP, false, bad); err != nil {
 		return err
 	}
 	if len(n.Routes) > maxRoutes {
@@ -298,7 +309,7 @@ func (n Network) checkBoot(bad complaint) error {
 	case file == "" || len(file) > maxBootFile || strings.ContainsFunc(file, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return bad("boot file %q: expected 1 to %d printable characters", Clip(file), maxBootFile)
 	case server.IsValid():
-		return checkServers("boot", []netip.Addr{server}, 1, bad)
+		return checkServers("boot", []netip.Addr{server}, 1, false, bad)
 	case !strings.HasPrefix(file, "http://") && !strings.HasPrefix(file, "https://"):
 		return bad("boot file %q: expected an http or https URL, or a boot server with it", file)
 	}
@@ -356,7 +367,7 @@ func (n Network) NextAddr(a netip.Addr) netip.Addr {
 // OverlapsOutside reports whether both networks reach other networks and have addresses in common, so that
 // answers from outside could not be told apart.
 func (n Network) OverlapsOutside(other Network) bool {
-	return n.Kind.Outside() && other.Kind.Outside() && n.Prefix.Overlaps(other.Prefix)
+	return n.Kind.Outside() && other.Kind.Outside() && (n.Prefix.Overlaps(other.Prefix) || n.Prefix6.Overlaps(other.Prefix6))
 }
 
 // The values of Network.Identity.

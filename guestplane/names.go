@@ -18,6 +18,7 @@ type names struct {
 // zone has the names of one network. Two guests may have a name or an address for a moment: the node learns later of
 // peers than of its own guests, so one that is gone may be known beside the next that has its address.
 type zone struct {
+	network seedbed.Network
 	// project is the label of the project that the network is of.
 	project string
 	names   map[string][]named
@@ -30,7 +31,8 @@ type zone struct {
 type named struct {
 	id   seedbed.InstanceID
 	name string
-	addr netip.Addr
+	// addrs are its addresses in the network: an IPv4 address, an IPv6 address or both.
+	addrs []netip.Addr
 	// others are the other networks of a guest of this node that has several.
 	others []string
 	peer   bool
@@ -83,8 +85,10 @@ func (z zoneOf) Host(name, project string) ([]netip.Addr, bool) {
 // addrsOf returns the addresses of a guest.
 func (z *zone) addrsOf(name string) (addrs []netip.Addr, ok bool) {
 	for _, n := range z.names[name] {
-		if !slices.Contains(addrs, n.addr) {
-			addrs = append(addrs, n.addr)
+		for _, a := range n.addrs {
+			if !slices.Contains(addrs, a) {
+				addrs = append(addrs, a)
+			}
 		}
 	}
 	return addrs, len(addrs) > 0
@@ -117,7 +121,7 @@ func (n *names) replace(state seedbed.GuestPlaneState) {
 	all := map[string]*zone{}
 	for _, network := range state.Networks {
 		if network.Resolves() {
-			all[network.Name] = &zone{project: seedbed.DNSLabel(seedbed.ProjectOf(network.Name)), names: map[string][]named{},
+			all[network.Name] = &zone{network: network, project: seedbed.DNSLabel(seedbed.ProjectOf(network.Name)), names: map[string][]named{},
 				addrs: map[netip.Addr][]named{}, projects: map[string]int{}}
 		}
 	}
@@ -171,12 +175,14 @@ func (n *names) add(g seedbed.Guest, peer bool) {
 			continue
 		}
 		name, project := nameIn(g, nic.Network)
-		one := named{id: g.ID, name: name, addr: nic.Addr, peer: peer}
+		one := named{id: g.ID, name: name, addrs: z.addrsIn(nic), peer: peer}
 		if !peer {
 			one.others = n.others(g, nic.Network)
 		}
 		z.names[name] = append(z.names[name], one)
-		z.addrs[nic.Addr] = append(z.addrs[nic.Addr], one)
+		for _, a := range one.addrs {
+			z.addrs[a] = append(z.addrs[a], one)
+		}
 		if project != "" {
 			z.projects[project]++
 		}
@@ -191,13 +197,23 @@ func (n *names) remove(g seedbed.Guest) {
 		}
 		name, project := nameIn(g, nic.Network)
 		without(z.names, name, g.ID)
-		without(z.addrs, nic.Addr, g.ID)
+		for _, a := range z.addrsIn(nic) {
+			without(z.addrs, a, g.ID)
+		}
 		if project != "" {
 			if z.projects[project]--; z.projects[project] == 0 {
 				delete(z.projects, project)
 			}
 		}
 	}
+}
+
+// addrsIn returns the addresses of a NIC in the network.
+func (z *zone) addrsIn(nic seedbed.GuestNIC) []netip.Addr {
+	if a := z.network.Addr6(nic.MAC); a.IsValid() {
+		return []netip.Addr{nic.Addr, a}
+	}
+	return []netip.Addr{nic.Addr}
 }
 
 // without removes what a guest has under a key.

@@ -12,9 +12,10 @@ import (
 	"seedbed"
 	"seedbed/internal/sleep"
 	"seedbed/metadata"
-	"seedbed/netcfg"
 	"seedbed/netcfg/dhcp"
+	"seedbed/netcfg/dhcp6"
 	"seedbed/netcfg/dns"
+	"seedbed/netcfg/ra"
 )
 
 // leaseTime is the lifetime of a DHCP lease. The instance keeps its address for life; a short lease
@@ -24,7 +25,7 @@ const leaseTime = time.Hour
 // ipv6Wait is the interval at which a bridge is checked for IPv6.
 const ipv6Wait = 5 * time.Second
 
-// serveNetwork serves metadata and DHCP on the bridge of a network, the interface with that index,
+// serveNetwork serves metadata, DHCP and DNS, and advertises the node, on the bridge of a network, the interface with that index,
 // until ctx ends. A server that fails, for example because its port is taken, is restarted every
 // second.
 func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index int) {
@@ -35,10 +36,14 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 			p.persist(ctx, "DHCP", network.Bridge, func(ctx context.Context) error { return p.serveDHCP(ctx, network) })
 		})
 	}
+	servers.Go(func() { p.serve6(ctx, network) })
 	if network.Resolves() {
 		resolver := p.resolver(network)
 		for _, addr := range resolverAddrs(network) {
 			servers.Go(func() {
+				if addr.Addr().Is6() && !p.awaitIPv6(ctx, network.Bridge) {
+					return
+				}
 				p.persist(ctx, "DNS", network.Bridge, func(ctx context.Context) error {
 					if err := resolver.Serve(ctx, network.Bridge, addr); err != nil {
 						return p.explain(addr, err, dnsHint)
@@ -56,6 +61,31 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 			p.persist(ctx, "metadata", network.Bridge, func(ctx context.Context) error { return p.serveMetadata(ctx, network.Bridge, addr) })
 		})
 	}
+}
+
+// serve6 advertises the node on the bridge of a network, and answers DHCPv6 there, once the bridge has IPv6.
+func (p *Plane) serve6(ctx context.Context, n seedbed.Network) {
+	if !p.awaitIPv6(ctx, n.Bridge) {
+		return
+	}
+	var servers sync.WaitGroup
+	defer servers.Wait()
+	link := ra.LinkOf(n)
+	servers.Go(func() {
+		p.persist(ctx, "router advertisements", n.Bridge, func(ctx context.Context) error { return link.Serve(ctx, n.Bridge, p.log) })
+	})
+	if !n.DHCP || !n.Prefix6.IsValid() {
+		return
+	}
+	server := dhcp6.Server{MAC: n.MAC, Lookup: func(mark uint32) (dhcp6.Offer, bool) {
+		_, nic, ok := p.directory.FindMark(n.Bridge, mark)
+		o := dhcp6.Offer{Addr: n.Addr6(nic.MAC), Prefix: n.Prefix6, DNS: link.DNS, Search: link.Search, Lease: leaseTime}
+		if !n.BootServer.IsValid() {
+			o.BootURL = n.BootFile
+		}
+		return o, ok
+	}, Log: p.log}
+	p.persist(ctx, "DHCPv6", n.Bridge, func(ctx context.Context) error { return server.Serve(ctx, n.Bridge) })
 }
 
 // resolver returns the resolver of a network's guests. Those of an isolated one learn nothing of other networks.
@@ -92,13 +122,17 @@ func (p *Plane) others(n seedbed.Network) func(netip.Addr) []dns.Zone {
 }
 
 func (p *Plane) zone(n seedbed.Network) dns.Zone {
-	return dns.Zone{Domain: n.GuestDomain(), Prefix: n.Prefix, Gateway: n.Gateway, Names: zoneOf{&p.names, n.Name},
+	return dns.Zone{Domain: n.GuestDomain(), Prefixes: []netip.Prefix{n.Prefix, n.Prefix6},
+		Gateways: []netip.Addr{n.Gateway, n.Gateway6()}, Names: zoneOf{&p.names, n.Name},
 		SharedPrefix: n.Kind == seedbed.NetworkBridged, SharedDomain: n.Kind == seedbed.NetworkBridged && n.Domain != ""}
 }
 
 // resolverAddrs returns the addresses at which a node resolves names for a network.
 func resolverAddrs(n seedbed.Network) []netip.AddrPort {
 	all := []netip.AddrPort{netip.AddrPortFrom(seedbed.ResolverAddr, 53)}
+	if n.Resolves6() {
+		all = append(all, netip.AddrPortFrom(seedbed.ResolverAddr6, 53))
+	}
 	if n.ResolvesAtGateway() {
 		all = append(all, netip.AddrPortFrom(n.Gateway, 53))
 	}
@@ -110,8 +144,8 @@ func resolverAddrs(n seedbed.Network) []netip.AddrPort {
 func (p *Plane) addrs(index int) []netip.AddrPort {
 	return []netip.AddrPort{
 		netip.AddrPortFrom(seedbed.MetadataAddr, p.port),
-		netip.AddrPortFrom(netcfg.MetadataAddr6, p.port),
-		netip.AddrPortFrom(netcfg.MetadataAddr6LinkLocal.WithZone(strconv.Itoa(index)), p.port),
+		netip.AddrPortFrom(seedbed.MetadataAddr6, p.port),
+		netip.AddrPortFrom(seedbed.MetadataAddr6LinkLocal.WithZone(strconv.Itoa(index)), p.port),
 	}
 }
 
@@ -184,7 +218,7 @@ func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 			options := network.NetworkOptions
 			options.Domain = network.GuestDomain()
 			return dhcp.Offer{
-				Server: server, Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS,
+				Server: server, Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS4(),
 				Hostname: guest.Name, Lease: leaseTime,
 				Isolated: network.Kind == seedbed.NetworkIsolated, Options: options,
 			}, true

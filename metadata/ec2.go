@@ -14,8 +14,7 @@ import (
 // ec2Tree is everything below a version, compiled once, in alphabetical order as Amazon lists it.
 // The top level is listed without slashes, as there.
 //
-// It omits what Seedbed has no source for: ancestor-ami-ids, elastic-*, iam, ipv6,
-// kernel-id, product-codes, public-*, ramdisk-id.
+// It omits what Seedbed has no source for: ancestor-ami-ids, elastic-*, iam, kernel-id, product-codes, public-*, ramdisk-id.
 //
 // Source: EC2 user guide, "Instance metadata categories" and "Dynamic data categories".
 var ec2Tree = dir("",
@@ -40,6 +39,7 @@ var ec2Tree = dir("",
 		text("instance-id", func(r *record) string { return r.id }),
 		text("instance-life-cycle", lifeCycle),
 		text("instance-type", func(r *record) string { return r.guest.Profile }),
+		text("ipv6", func(r *record) string { return addrText6(primaryAddr6(r)) }),
 		text("local-hostname", hostname),
 		text("local-ipv4", func(r *record) string { return addrText(primary(r).Addr) }),
 		text("mac", func(r *record) string { return macText(primary(r).MAC) }),
@@ -121,6 +121,21 @@ func primary(r *record) seedbed.GuestNIC {
 
 func addrText(a netip.Addr) string {
 	if !a.Is4() {
+		return ""
+	}
+	return a.String()
+}
+
+// primaryAddr6 returns the IPv6 address of the first NIC; the zero Addr if there is none.
+func primaryAddr6(r *record) netip.Addr {
+	if len(r.networks) == 0 || r.networks[0] == nil {
+		return netip.Addr{}
+	}
+	return r.networks[0].Addr6(primary(r).MAC)
+}
+
+func addrText6(a netip.Addr) string {
+	if !a.Is6() {
 		return ""
 	}
 	return a.String()

@@ -46,11 +46,17 @@ func nics(r *record) []*node {
 			value("vpc-ipv4-cidr-block", prefix),
 			value("vpc-ipv4-cidr-blocks", prefix),
 		)
+		if v6 := network.Addr6(nic.MAC); v6.IsValid() {
+			of.nodes = append(of.nodes, value("ipv6s", v6.String()),
+				value("subnet-ipv6-cidr-block", network.Prefix6.String()), // as cloud-init asks for it
+				value("subnet-ipv6-cidr-blocks", network.Prefix6.String()),
+				value("vpc-ipv6-cidr-blocks", network.Prefix6.String()))
+		}
 		if public := addrText(nic.Floating); public != "" {
 			of.nodes = append(of.nodes, dir("ipv4-associations", value(public, addrText(nic.Addr))),
 				value("public-hostname", publicName(r, nic)), value("public-ipv4s", public))
-			slices.SortFunc(of.nodes, func(a, b *node) int { return strings.Compare(a.name, b.name) })
 		}
+		slices.SortFunc(of.nodes, func(a, b *node) int { return strings.Compare(a.name, b.name) })
 		all = append(all, of)
 	}
 	return all

@@ -46,8 +46,8 @@ func nocloudMeta(r *record) ([]byte, bool) {
 }
 
 // nocloudNetwork returns network-config in version 2 (cloud-init, "Networking config version 2"): for
-// each NIC whose network is known, DHCP if the network has it, else the address. Only the first NIC
-// has a default route, or the best one. It is empty if there is no such NIC.
+// each NIC whose network is known, DHCP if the network has it, else the address, of IPv4 and of IPv6. Only the first NIC
+// has a default route, or the best one. What router advertisements tell is not in it. It is empty if there is no such NIC.
 //
 // cloud-init 22.4 does not read it. Later releases do in their second stage, when the first NIC has
 // an address already; it is the further NICs that they learn of here. Talos reads nothing else of
@@ -70,11 +70,19 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 			b = append(b, "version: 2\nethernets:\n"...)
 		}
 		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", i, nic.MAC, !static)
+		v6 := network.Addr6(nic.MAC)
+		if v6.IsValid() && network.DHCP && !network.SLAAC {
+			b = append(b, "    dhcp6: true\n"...)
+		}
 		switch {
 		case !static && len(r.guest.NICs) > 1:
 			b = fmt.Appendf(b, "    dhcp4-overrides: {route-metric: %d}\n", 100*(i+1)) // as DataSourceEc2.py has it
 		case static:
-			b = fmt.Appendf(b, "    addresses: [%q]\n", netip.PrefixFrom(nic.Addr, network.Prefix.Bits()))
+			addrs := []netip.Prefix{netip.PrefixFrom(nic.Addr, network.Prefix.Bits())}
+			if v6.IsValid() && !network.SLAAC {
+				addrs = append(addrs, netip.PrefixFrom(v6, network.Prefix6.Bits()))
+			}
+			b = append(append(append(b, "    addresses: "...), asJSON(addrs)...), '\n')
 			if i == 0 && network.Gateway.Is4() {
 				b = fmt.Appendf(b, "    routes: [{to: \"0.0.0.0/0\", via: %q}]\n", network.Gateway)
 			}

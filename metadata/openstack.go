@@ -112,7 +112,7 @@ type (
 )
 
 // openstackNetwork returns network_data.json: DHCP if the network has it, else the address, with a
-// default route only for the first NIC.
+// default route only for the first NIC. The IPv6 addresses of a NIC are a network of their own, whose router advertises itself.
 func openstackNetwork(r *record) ([]byte, bool) {
 	links, networks, services := []openstackLink{}, []openstackNet{}, []openstackService{}
 	for i, nic := range r.guest.NICs {
@@ -134,6 +134,16 @@ func openstackNetwork(r *record) ([]byte, bool) {
 			}
 		}
 		networks = append(networks, n)
+		if v6 := network.Addr6(nic.MAC); v6.IsValid() {
+			n := openstackNet{ID: n.ID + "-6", NetworkID: n.NetworkID, Link: link, Type: "ipv6_dhcp"}
+			switch {
+			case network.SLAAC:
+				n.Type = "ipv6_slaac"
+			case !network.DHCP:
+				n.Type, n.Address, n.Netmask = "ipv6", v6.String(), "ffff:ffff:ffff:ffff::"
+			}
+			networks = append(networks, n)
+		}
 	}
 	return asJSON(struct {
 		Links    []openstackLink    `json:"links"`

@@ -21,7 +21,7 @@ type address struct {
 	prefix netip.Prefix // the address itself with its prefix length
 	scope  uint8        // IPv4 only
 	flags  uint32       // IFA_F_…
-	metric uint32       // of the route that comes with it; IPv4 only
+	metric uint32       // of the route that comes with it
 	index  uint32       // of the interface
 	label  string       // IPv4 only
 	// avoided is true for an address that is not chosen as the source of other traffic. It is for
@@ -41,17 +41,40 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 		want = append([]address{gateway}, want...)
 	}
 	for _, s := range services {
-		if s.on(n) {
+		switch {
+		case !s.on(n) || s.addr.Is6() && !v6:
+		case s.addr.Is6():
+			want = append(want, serviceAddr6(s.addr))
+		default:
 			want = append(want, address{prefix: netip.PrefixFrom(s.addr, 32), scope: unix.RT_SCOPE_LINK})
 		}
 	}
 	if v6 {
-		// Every bridge has the same ones, and no other host may claim them, so they are not probed.
-		want = append(want,
-			address{prefix: netip.PrefixFrom(MetadataAddr6, 128), flags: unix.IFA_F_NODAD | unix.IFA_F_NOPREFIXROUTE, avoided: true},
-			address{prefix: netip.PrefixFrom(MetadataAddr6LinkLocal, 64), flags: unix.IFA_F_NODAD})
+		want = append(want, serviceAddr6(seedbed.MetadataAddr6), address{prefix: netip.PrefixFrom(seedbed.MetadataAddr6LinkLocal, 64), flags: unix.IFA_F_NODAD})
+	}
+	if v6 && n.Prefix6.IsValid() {
+		// Another route of the node to the prefix takes precedence: an IPv6 prefix may come to a network that exists.
+		want = append(want, address{prefix: netip.PrefixFrom(nodeAddr6(n), n.Prefix6.Bits()), flags: unix.IFA_F_NODAD,
+			metric: plainMetric, avoided: true})
 	}
 	return want
+}
+
+// serviceAddr6 returns an address that every bridge has and no other host may claim, so that it is not probed.
+func serviceAddr6(a netip.Addr) address {
+	return address{prefix: netip.PrefixFrom(a, 128), flags: unix.IFA_F_NODAD | unix.IFA_F_NOPREFIXROUTE, avoided: true}
+}
+
+// nodeAddr6 returns the address that a node has in the IPv6 prefix of a network, with which comes its route to the guests. In a
+// bridged network it ends as that of the metadata service, since the first addresses are those of other hosts. There, nobody
+// sees it: answers to guests have other addresses.
+func nodeAddr6(n seedbed.Network) netip.Addr {
+	if g := n.Gateway6(); g.IsValid() {
+		return g
+	}
+	a, link := n.Prefix6.Addr().As16(), seedbed.MetadataAddr6LinkLocal.As16()
+	copy(a[8:], link[8:])
+	return netip.AddrFrom16(a)
 }
 
 // addrsByLink returns the addresses of all interfaces, by index.
@@ -160,7 +183,7 @@ func parseAddr(b []byte) (address, bool) {
 				a.flags = binary.NativeEndian.Uint32(v)
 			}
 		case unix.IFA_RT_PRIORITY:
-			if len(v) == 4 && b[0] == unix.AF_INET {
+			if len(v) == 4 {
 				a.metric = binary.NativeEndian.Uint32(v)
 			}
 		}
@@ -209,15 +232,9 @@ func (r *route) setAddr(typ netlink.HeaderType, flags netlink.HeaderFlags, a add
 	return err
 }
 
-// The IPv6 addresses at which guests find their metadata: Amazon's, as a /128, and OpenStack's,
-// which is link-local and needs no route. Every managed bridge has both, unless IPv6 is disabled
-// there.
-var (
-	MetadataAddr6          = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x54})
-	MetadataAddr6LinkLocal = netip.AddrFrom16([16]byte{0xfe, 0x80, 12: 0xa9, 13: 0xfe, 14: 0xa9, 15: 0xfe})
-)
-
-func metadata6() []netip.Addr { return []netip.Addr{MetadataAddr6, MetadataAddr6LinkLocal} }
+func metadata6() []netip.Addr {
+	return []netip.Addr{seedbed.MetadataAddr6, seedbed.MetadataAddr6LinkLocal}
+}
 
 var zero6 = netip.IPv6Unspecified()
 

@@ -288,7 +288,7 @@ func (m *Manager) ensureBridge(
 		}
 	}
 	// Set the sysctls first: some affect how addresses behave.
-	if err := m.bridgeSysctls(n.Bridge, fresh, filtered); err != nil {
+	if err := m.bridgeSysctls(n, fresh, filtered); err != nil {
 		return err
 	}
 	v6 := hasIPv6(n.Bridge)

@@ -137,10 +137,13 @@ func (p *plan) checkOverlays() (checks []seedbed.Check) {
 			"this one, or one of the other family", count(p.unreached, "NIC"), p.address), "seedbed node show has the address of each node"))
 	}
 	for i := range p.ports {
-		if t := &p.ports[i]; p.passes(t) {
-			err := fmt.Errorf("the guest has the address %s of a node: nothing that it sends passes", netip.AddrFrom4(t.addr))
-			checks = append(checks, failed("address of "+t.name(), err,
-				"give it another address, and keep those of nodes out of the network (seedbed network set --kept)"))
+		t := &p.ports[i]
+		for _, a := range []netip.Addr{netip.AddrFrom4(t.addr), p.addr6(t)} {
+			if p.passes(t, a) {
+				err := fmt.Errorf("the guest has the address %s of a node: nothing that it sends from there passes", a)
+				checks = append(checks, failed("address of "+t.name(), err,
+					"give it another address, and keep those of nodes out of the network (seedbed network set --kept)"))
+			}
 		}
 	}
 	return checks

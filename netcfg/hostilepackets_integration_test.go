@@ -170,7 +170,7 @@ func ip6Frames() []hostileFrame {
 		{"from a global address", to(ip6From(netip.MustParseAddr("2001:db8::5"), everyNode, unix.IPPROTO_UDP, fine[40:])), nobody},
 		{"from nowhere", to(ip6From(zero6, everyNode, unix.IPPROTO_UDP, fine[40:])), nobody},
 		{"from a group", to(ip6From(everyNode, everyNode, unix.IPPROTO_UDP, fine[40:])), nobody},
-		{"from the metadata address", to(ip6From(MetadataAddr6, everyNode, unix.IPPROTO_UDP, fine[40:])), nobody},
+		{"from the metadata address", to(ip6From(seedbed.MetadataAddr6, everyNode, unix.IPPROTO_UDP, fine[40:])), nobody},
 		{"from IPv4 in IPv6", to(ip6From(netip.MustParseAddr("::ffff:10.77.0.12"), everyNode, unix.IPPROTO_UDP, fine[40:])), nobody},
 		{"router advertisement", to(ip6From(ll1, everyNode, 58, ra)), nobody},
 		{"router advertisement behind eight headers", to(ip6From(ll1, everyNode, 60, append(append(slices.Repeat(
@@ -199,7 +199,7 @@ func mldQueryFrom(src netip.Addr) []byte {
 
 func ndFrames() []hostileFrame {
 	ll1, ll2 := linkLocalOf(mac1), linkLocalOf(mac2)
-	asked := MetadataAddr6LinkLocal
+	asked := seedbed.MetadataAddr6LinkLocal
 	group := netip.MustParseAddr("ff02::1:fffe:a9fe")
 	// plain is ICMPv6 with its checksum, from guest 1 to those who may have the metadata address.
 	plain := func(src netip.Addr, b []byte) []byte {
@@ -223,7 +223,7 @@ func ndFrames() []hostileFrame {
 		{"solicitation from a global address", plain(netip.MustParseAddr("2001:db8::5"), solicit), nobody},
 		{"probe of the metadata address", plain(zero6, nd(135, asked)), nobody},
 		{"advertisement of the metadata address", plain(ll1, nd(136, asked, ndOption(2, mac1))), nobody},
-		{"advertisement of Amazon's address", plain(ll1, nd(136, MetadataAddr6, ndOption(2, mac1))), nobody},
+		{"advertisement of Amazon's address", plain(ll1, nd(136, seedbed.MetadataAddr6, ndOption(2, mac1))), nobody},
 		{"advertisement with the neighbour's MAC", plain(ll1, nd(136, ll2, ndOption(2, mac2))), nobody},
 		{"router advertisement", plain(ll1, append([]byte{134, 0, 0, 0}, make([]byte, 12)...)), nobody},
 		{"redirect", plain(ll1, append([]byte{137, 0, 0, 0}, make([]byte, 36)...)), nobody},

@@ -245,3 +245,23 @@ func (l *link) parseBridge(ad *netlink.AttributeDecoder) error {
 	}
 	return nil
 }
+
+// quietPort is how a bridge uses a port: whether it learns from it, sends it the frames for MACs that it does not know, and
+// asks it for no address that it knows itself.
+type quietPort struct{ learns, floods, suppresses bool }
+
+var quiet = quietPort{suppresses: true}
+
+func (l *link) parsePort(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		switch b := ad.Bytes(); {
+		case ad.Type() == unix.IFLA_BRPORT_LEARNING && len(b) == 1:
+			l.port.learns = b[0] != 0
+		case ad.Type() == unix.IFLA_BRPORT_UNICAST_FLOOD && len(b) == 1:
+			l.port.floods = b[0] != 0
+		case ad.Type() == unix.IFLA_BRPORT_NEIGH_SUPPRESS && len(b) == 1:
+			l.port.suppresses = b[0] != 0
+		}
+	}
+	return nil
+}

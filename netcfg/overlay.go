@@ -80,26 +80,6 @@ func (l *link) parseVXLAN(ad *netlink.AttributeDecoder) error {
 	return nil
 }
 
-// quietPort is how a bridge uses a port: whether it learns from it, sends it the frames for MACs that it does not know, and
-// asks it for no address that it knows itself.
-type quietPort struct{ learns, floods, suppresses bool }
-
-var quiet = quietPort{suppresses: true}
-
-func (l *link) parsePort(ad *netlink.AttributeDecoder) error {
-	for ad.Next() {
-		switch b := ad.Bytes(); {
-		case ad.Type() == unix.IFLA_BRPORT_LEARNING && len(b) == 1:
-			l.port.learns = b[0] != 0
-		case ad.Type() == unix.IFLA_BRPORT_UNICAST_FLOOD && len(b) == 1:
-			l.port.floods = b[0] != 0
-		case ad.Type() == unix.IFLA_BRPORT_NEIGH_SUPPRESS && len(b) == 1:
-			l.port.suppresses = b[0] != 0
-		}
-	}
-	return nil
-}
-
 func (r *route) setQuiet(l link) error {
 	ae := netlink.NewAttributeEncoder()
 	ae.Nested(unix.IFLA_LINKINFO, func(ae *netlink.AttributeEncoder) error {
@@ -166,7 +146,9 @@ type reached struct {
 type remote struct {
 	mac  seedbed.MAC
 	addr netip.Addr // not valid if it is not known
-	node netip.Addr
+	// addr6 is not valid if the network has no IPv6 addresses.
+	addr6 netip.Addr
+	node  netip.Addr
 }
 
 // remotes returns the peers in overlays, by bridge and in the order of their MACs: those on nodes that this one reaches.
@@ -185,6 +167,10 @@ func (p *plan) remotes() map[string][]remote {
 			own[place{n.Bridge, netip.AddrFrom4(t.addr)}] = true
 		}
 	}
+	networks := map[string]*seedbed.Network{}
+	for i := range p.networks {
+		networks[p.networks[i].Bridge] = &p.networks[i]
+	}
 	for _, q := range p.peers {
 		switch {
 		case p.uplinks[q.bridge].made != madeVXLAN:
@@ -195,7 +181,7 @@ func (p *plan) remotes() map[string][]remote {
 		case own[place{q.bridge, q.addr}]: // a guest of this node has it now
 			q.addr = netip.Addr{}
 		}
-		p.far[q.bridge] = append(p.far[q.bridge], remote{q.mac, q.addr, q.node})
+		p.far[q.bridge] = append(p.far[q.bridge], remote{q.mac, q.addr, networks[q.bridge].Addr6(q.mac), q.node})
 	}
 	return p.far
 }
@@ -230,8 +216,10 @@ func (e entry) key() entry {
 func (r remote) entries(add func(entry)) {
 	add(entry{tunnelEntry, r.mac, r.node})
 	add(entry{memberEntry, r.mac, netip.Addr{}})
-	if r.addr.IsValid() {
-		add(entry{neighbourEntry, r.mac, r.addr})
+	for _, a := range []netip.Addr{r.addr, r.addr6} {
+		if a.IsValid() {
+			add(entry{neighbourEntry, r.mac, a})
+		}
 	}
 }
 
@@ -345,7 +333,7 @@ func (r *route) setEntry(at ends, e entry, there bool) error {
 // entries returns what the kernel knows of guests of other nodes, by the indexes of bridges and VXLANs.
 func (r *route) entries() (map[uint32][]entry, error) {
 	all := map[uint32][]entry{}
-	for _, family := range []byte{unix.AF_BRIDGE, unix.AF_INET} {
+	for _, family := range []byte{unix.AF_BRIDGE, unix.AF_INET, unix.AF_INET6} {
 		b := make([]byte, unix.SizeofNdMsg)
 		b[0] = family
 		msgs, err := r.nl.Execute(netlink.Message{

@@ -131,14 +131,17 @@ func (p *plan) outside() bool {
 	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind.Outside() })
 }
 
-// passes reports whether a port would pass for a node: it has the address of one, in a network whose guests reach other hosts
-// with their own addresses.
-func (p *plan) passes(t *port) bool {
+// passes reports whether a port with an address would pass for a node: it is that of one, in a network whose guests reach other
+// hosts with their own addresses.
+func (p *plan) passes(t *port, addr netip.Addr) bool {
 	if kind := p.networks[t.network].Kind; kind != seedbed.NetworkRouted && kind != seedbed.NetworkBridged {
 		return false
 	}
-	_, ok := slices.BinarySearchFunc(p.nodes, netip.AddrFrom4(t.addr), netip.Addr.Compare)
+	_, ok := slices.BinarySearchFunc(p.nodes, addr, netip.Addr.Compare)
 	return ok
 }
+
+// addr6 returns the IPv6 address of a port that is not link-local; the zero Addr if its network has none.
+func (p *plan) addr6(t *port) netip.Addr { return p.networks[t.network].Addr6(t.mac) }
 
 func unicast(m seedbed.MAC) bool { return m[0]&1 == 0 && m != seedbed.MAC{} }

@@ -115,7 +115,7 @@ func TestRateOfConnections(t *testing.T) {
 	}{
 		"IPv4": {"ip4", "too many connections to metadata", call, metadata,
 			func(n int) string { return []netip.Addr{ip1, ip2}[n].String() + " mark " + strconv.Itoa(101+n) }},
-		"IPv6": {"ip6", "too many connections to metadata at " + MetadataAddr6LinkLocal.String(), call6, metadata6Link,
+		"IPv6": {"ip6", "too many connections to metadata at " + seedbed.MetadataAddr6LinkLocal.String(), call6, metadata6Link,
 			func(n int) string { return []string{said(mac1, 101), said(mac2, 102)}[n] }},
 	} {
 		took := sendMany(t, g1, many, tt.frame)

@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/google/nftables"
@@ -33,6 +34,8 @@ const arpLength = 28
 const (
 	onWire  = "on-wire"
 	ownDHCP = "own-dhcp"
+	// ownDHCP6 is that of DHCPv6.
+	ownDHCP6 = "own-dhcp6"
 )
 
 // The sets of ports whose network has a protection turned off (seedbed.NetworkPermissions).
@@ -44,7 +47,7 @@ const (
 )
 
 // bridgeTable returns the table that proves who sent a frame. A guest's port passes only frames
-// with the port's own MAC and its own IPv4 address or a link-local IPv6 address. Those to the
+// with the port's own MAC and its own IPv4 and IPv6 address or a link-local IPv6 address. Those to the
 // metadata addresses get the port's mark. The rules are the same on every node. The sets say who
 // may send what, so that an exception for one network does not open a port of another.
 //
@@ -71,6 +74,7 @@ func bridgeTable(p *plan) *table {
 			{name: "sources-arp", rules: sourceRules("sources4", arpSpa())},
 			{name: "any-address", rules: anyAddressRules(12, 4, nodeAddrs)},
 			{name: "any-address6", rules: anyAddressRules(8, 16, nodeAddrs6)},
+			{name: "any-target6", rules: anyAddressRules(ndTargetAt, 16, nodeAddrs6)},
 			{name: "onto-overlay", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPostrouting, prio: -300, rules: overlayRules()},
 			{name: "answers", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, prio: -300, rules: answerRules()},
 		}, groupChains(max(1, p.connections/16), 2*p.connections)...),
@@ -78,7 +82,8 @@ func bridgeTable(p *plan) *table {
 }
 
 func bridgeSets() []set {
-	name, mac, ip, mark := nftables.TypeIFName, nftables.TypeEtherAddr, nftables.TypeIPAddr, nftables.TypeMark
+	name, mac, mark := nftables.TypeIFName, nftables.TypeEtherAddr, nftables.TypeMark
+	ip, ip6 := nftables.TypeIPAddr, nftables.TypeIP6Addr
 	some := func(of string, which func(n *seedbed.Network, t *port) bool) set {
 		return set{name: of, key: name, of: func(p *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]), "", which(&p.networks[t.network], t)
@@ -105,7 +110,14 @@ func bridgeSets() []set {
 			return t.tapAndMAC(), string(markValue(t.mark)), true
 		}},
 		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(p *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.passes(t)
+			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.passes(t, netip.AddrFrom4(t.addr))
+		}},
+		{name: "addrs6", key: nftables.MustConcatSetType(name, ip6), concat: true, of: func(p *plan, t *port) (string, string, bool) {
+			a := p.addr6(t)
+			if !a.IsValid() || p.passes(t, a) {
+				return "", "", false
+			}
+			return string(t.tap[:]) + string(a.AsSlice()), "", true
 		}},
 		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
@@ -113,6 +125,9 @@ func bridgeSets() []set {
 		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || t.addr == [4]byte{} }),
 		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
 		some(ownDHCP, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged && n.DHCP }),
+		some(ownDHCP6, func(n *seedbed.Network, _ *port) bool {
+			return n.Kind == seedbed.NetworkBridged && n.DHCP && n.Prefix6.IsValid()
+		}),
 		// The bridges' ports to the networks that they are bridged to.
 		{name: "uplinks", key: name, fixed: func(p *plan, add func(key, value string)) {
 			for _, u := range p.uplinks {
@@ -126,12 +141,25 @@ func bridgeSets() []set {
 			fixed: func(p *plan, add func(key, value string)) {
 				for _, n := range p.networks {
 					for _, s := range services {
-						if port := p.uplinks[n.Bridge].port; port != "" && s.on(n) {
+						if port := p.uplinks[n.Bridge].port; port != "" && s.on(n) && s.addr.Is4() {
 							add(string(ifname(port))+string(s.addr.AsSlice()), "")
 						}
 					}
 					if port := p.uplinks[n.Bridge].port; port != "" && n.VNI != 0 {
 						add(string(ifname(port))+string(n.Gateway.AsSlice()), "")
+					}
+				}
+			}},
+		{name: "uplink-services6", key: nftables.MustConcatSetType(name, ip6), concat: true,
+			fixed: func(p *plan, add func(key, value string)) {
+				for _, n := range p.networks {
+					port := p.uplinks[n.Bridge].port
+					if port == "" {
+						continue
+					}
+					offered(netip.Addr.Is6)(n, string(ifname(port)), add)
+					if g := n.Gateway6(); g.IsValid() {
+						add(string(ifname(port))+string(g.AsSlice()), "")
 					}
 				}
 			}},
@@ -172,7 +200,10 @@ func wireRules() []rule {
 			rule{"from " + a.String(), cat(ethertype(unix.ETH_P_IPV6), ip6Saddr(a), drop())},
 			rule{"advertisement of " + a.String(), cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourAdvertisement), ndTarget(a), drop())})
 	}
-	return rules
+	return append(rules,
+		rule{"from an IPv6 service of the node", cat(ethertype(unix.ETH_P_IPV6), pair(ip6Source(), "uplink-services6"), drop())},
+		rule{"advertisement of an IPv6 service of the node", cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourAdvertisement),
+			pair(ndTargetAny(), "uplink-services6"), drop())})
 }
 
 func guestRules() []rule {
@@ -243,16 +274,20 @@ func anyAddressRules(offset, size uint32, nodes string) []rule {
 // markAndTake sets the port's mark on the packet and delivers the frame to the bridge itself,
 // whatever gateway the guest sent it to.
 func markAndTake() exprs {
-	iif := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
-	return exprs{
-		iif, etherSaddr(),
-		&expr.Lookup{SourceRegister: 1, SetName: "who", DestRegister: 3, IsDestRegSet: true},
-		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 3},
-		iif,
+	return append(mark(),
+		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true},
 		&expr.Payload{OperationType: expr.PayloadWrite, SourceRegister: 3, Base: expr.PayloadBaseLLHeader, Offset: 0, Len: 6},
 		&expr.Immediate{Register: 3, Data: []byte{unix.PACKET_HOST}},
-		&expr.Meta{Key: expr.MetaKeyPKTTYPE, SourceRegister: true, Register: 3},
+		&expr.Meta{Key: expr.MetaKeyPKTTYPE, SourceRegister: true, Register: 3})
+}
+
+// mark sets the port's mark on the packet.
+func mark() exprs {
+	return exprs{
+		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, etherSaddr(),
+		&expr.Lookup{SourceRegister: 1, SetName: "who", DestRegister: 3, IsDestRegSet: true},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 3},
 	}
 }
 

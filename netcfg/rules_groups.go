@@ -204,6 +204,9 @@ func serviceRules(w way, f family) []rule {
 	for _, a := range metadata6() {
 		rules = append(rules, rule{"metadata at " + a.String(), cat(network(w.remote6, a.AsSlice()...), taken, accept())})
 	}
+	rules = append(rules, ofServices6(func(s service) []rule {
+		return []rule{{s.name, cat(network(w.remote6, s.addr.AsSlice()...), in(w.name, s.ports), taken, accept())}}
+	})...)
 	return append(rules,
 		rule{"multicast listeners", cat(icmp6Types(mldQuery, mldDone), accept())},
 		rule{"multicast listeners, MLDv2", cat(icmp6(mld2Report), accept())},

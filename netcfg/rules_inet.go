@@ -56,8 +56,8 @@ const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 const statusDNAT = 1 << 5
 
 // inputRules let guests reach ping, DHCP and metadata on the node, those of their DNS servers that are addresses of the
-// node, and its time server where the network has it. Over IPv6, guests reach metadata and the neighbour discovery that it
-// needs. A port outside its bridge does not reach anything.
+// node, and its time server where the network has it. Over IPv6 they reach the same, but for the time server, and neighbour
+// discovery with the node as a router. A port outside its bridge does not reach anything.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	marked := exprs{}
@@ -74,12 +74,19 @@ func inputRules(p *plan) []rule {
 		{"answers", cat(ctState(known), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},
 		{"neighbour discovery", cat(ipv6(), icmp6Types(neighbourSolicitation, neighbourAdvertisement), accept())},
+		{"router solicitations", cat(ipv6(), icmp6(routerSolicitation), accept())},
 	}...)
 	for _, a := range metadata6() {
-		rules = append(rules, rule{"metadata at " + a.String() + ", from the link", cat(ipv6(), linkLocal(), ip6Daddr(a),
-			dport(tcp, p.metadataPort), marked, accept())})
+		to := cat(ip6Daddr(a), dport(tcp, p.metadataPort), marked)
+		rules = append(rules,
+			rule{"metadata at " + a.String() + ", from the link", cat(ipv6(), linkLocal(), to, accept())},
+			rule{"metadata at " + a.String() + ", from the prefix", cat(ipv6(), to, pair(ip6Source(), "prefixes6"), accept())})
 	}
 	return append(rules,
+		rule{"ping over IPv6", cat(ipv6(), icmp6(128), accept())},
+		rule{"DHCPv6", cat(ipv6(), linkLocal(), dport(udp, 547), accept())},
+		rule{"DNS over IPv6", cat(ipv6(), dport(udp, 53), pair(ip6Target(), "dns6"), accept())},
+		rule{"DNS over TCP and IPv6", cat(ipv6(), dport(tcp, 53), pair(ip6Target(), "dns6"), accept())},
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
 		rule{"ping", cat(icmp(8), accept())},
 		rule{"DHCP", cat(dport(udp, 67), accept())},
@@ -110,8 +117,11 @@ func forwardRules(p *plan) []rule {
 		{"within a network", cat(within, accept())},
 		{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())},
 		{"out of a network", cat(ipv4(), in(expr.MetaKeyIIFNAME, "outside"), out, pair(ipSource(), "prefixes"), accept())},
+		{"out of a network over IPv6", cat(ipv6(), in(expr.MetaKeyIIFNAME, "outside"), out, pair(ip6Source(), "prefixes6"), accept())},
 		{"answers to a network with NAT", cat(in(expr.MetaKeyOIFNAME, "nat"), into, ctState(known), accept())},
 		{"into a routed network", cat(ipv4(), in(expr.MetaKeyOIFNAME, "routed"), into, accept())},
+		{"into a routed network over IPv6", cat(ipv6(), in(expr.MetaKeyOIFNAME, "routed"), into,
+			pairOf(expr.MetaKeyOIFNAME, ip6Target(), "prefixes6"), accept())},
 		{"everything else", drop()},
 	}...)
 }
@@ -146,5 +156,6 @@ func snatRules() []rule {
 		&expr.Lookup{SourceRegister: 1, SetName: "floating-out", DestRegister: 1, IsDestRegSet: true},
 		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1},
 	})}, {"NAT", cat(ipv4(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"), pair(ipSource(), "prefixes"),
-		exprs{&expr.Masq{}})}}
+		exprs{&expr.Masq{}})}, {"NAT over IPv6", cat(ipv6(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"),
+		pair(ip6Source(), "prefixes6"), exprs{&expr.Masq{}})}}
 }

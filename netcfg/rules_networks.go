@@ -41,7 +41,8 @@ func fromWire() exprs {
 	return cat(in(expr.MetaKeyIIFNAME, "wired"), meta(expr.MetaKeyMARK, 0, 0, 0, 0))
 }
 
-// service is what a node offers its guests besides metadata, at an address that every bridge of a network with it has.
+// service is what a node offers its guests besides metadata, at an address that every bridge of a network with it has: an
+// IPv4 or an IPv6 one.
 type service struct {
 	name string
 	addr netip.Addr
@@ -55,13 +56,20 @@ type service struct {
 
 var services = []service{
 	{"the node's resolver", seedbed.ResolverAddr, 53, []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP}, "resolved", seedbed.Network.Resolves},
+	{"the node's resolver over IPv6", seedbed.ResolverAddr6, 53, []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP}, "resolved6",
+		seedbed.Network.Resolves6},
 	{"the node's time server", seedbed.TimeAddr, 123, []byte{unix.IPPROTO_UDP}, "timed", seedbed.Network.KeepsTime},
 }
 
-// ofServices returns some rules for each service.
-func ofServices(rules func(s service) []rule) (all []rule) {
+// ofServices returns some rules for each service that has an IPv4 address, and ofServices6 for each other.
+func ofServices(rules func(s service) []rule) []rule  { return rulesOf(netip.Addr.Is4, rules) }
+func ofServices6(rules func(s service) []rule) []rule { return rulesOf(netip.Addr.Is6, rules) }
+
+func rulesOf(which func(netip.Addr) bool, rules func(s service) []rule) (all []rule) {
 	for _, s := range services {
-		all = append(all, rules(s)...)
+		if which(s.addr) {
+			all = append(all, rules(s)...)
+		}
 	}
 	return all
 }
@@ -69,7 +77,7 @@ func ofServices(rules func(s service) []rule) (all []rule) {
 // networkSets returns the sets of the inet table that say what the networks are, by their bridges.
 func networkSets() []set {
 	name := nftables.TypeIFName
-	nameAndAddr := nftables.MustConcatSetType(name, nftables.TypeIPAddr)
+	nameAndAddr, nameAndAddr6 := nftables.MustConcatSetType(name, nftables.TypeIPAddr), nftables.MustConcatSetType(name, nftables.TypeIP6Addr)
 	type adder = func(key, value string)
 	// each returns set.fixed of a set to which every network, with its bridge, adds its own elements.
 	each := func(of func(n seedbed.Network, bridge string, add adder)) func(*plan, adder) {
@@ -105,12 +113,23 @@ func networkSets() []set {
 				}
 				add(bridge+string(first.AsSlice()), bridge+string(last.AsSlice()))
 			})},
+		{name: "prefixes6", key: nameAndAddr6, concat: true, interval: true,
+			fixed: each(func(n seedbed.Network, bridge string, add adder) {
+				if p := n.Prefix6; p.IsValid() {
+					add(bridge+string(p.Addr().AsSlice()), bridge+string(seedbed.LastAddr(p).AsSlice()))
+				}
+			})},
 		{name: "dns", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
-			for _, d := range n.DNS {
+			for _, d := range n.DNS4() {
 				add(bridge+string(d.AsSlice()), "")
 			}
 			if n.ResolvesAtGateway() && !slices.Contains(n.DNS, n.Gateway) {
 				add(bridge+string(n.Gateway.AsSlice()), "")
+			}
+		})},
+		{name: "dns6", key: nameAndAddr6, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
+			for _, d := range n.DNS6() {
+				add(bridge+string(d.AsSlice()), "")
 			}
 		})},
 		{name: "clocks", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
@@ -119,18 +138,24 @@ func networkSets() []set {
 			}
 		})},
 		// What a node itself offers. At the gateway it is tracked, as other servers there are.
-		{name: "services", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
-			for _, s := range services {
-				if s.on(n) {
-					add(bridge+string(s.addr.AsSlice()), "")
-				}
-			}
-		})},
+		{name: "services", key: nameAndAddr, concat: true, fixed: each(offered(netip.Addr.Is4))},
+		{name: "services6", key: nameAndAddr6, concat: true, fixed: each(offered(netip.Addr.Is6))},
 		{name: "zones", key: name, value: nftables.TypeMark, fixed: func(p *plan, add adder) {
 			zones := p.zones()
 			for _, n := range p.networks {
 				add(string(ifname(n.Bridge)), zoneValue(zones[n.Bridge]))
 			}
 		}},
+	}
+}
+
+// offered returns a function that adds the addresses of the services that a network has, those of a version of IP.
+func offered(which func(netip.Addr) bool) func(n seedbed.Network, bridge string, add func(key, value string)) {
+	return func(n seedbed.Network, bridge string, add func(key, value string)) {
+		for _, s := range services {
+			if s.on(n) && which(s.addr) {
+				add(bridge+string(s.addr.AsSlice()), "")
+			}
+		}
 	}
 }

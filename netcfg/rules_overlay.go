@@ -98,6 +98,8 @@ func guestsToNodes() []rule {
 		{"VXLAN of a guest behind NAT", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "nat"), drop())},
 		{"VXLAN of a guest as the answer to a forward", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "outside"), ctStatus(statusDNAT), drop())},
 		{"VXLAN of a guest to a node", cat(ipv4(), vxlan, in(expr.MetaKeyIIFNAME, "bridges"), addrIn(16, 4, nodeAddrs), drop())},
+		{"VXLAN of a guest behind NAT, over IPv6", cat(ipv6(), vxlan, in(expr.MetaKeyIIFNAME, "nat"), drop())},
+		{"VXLAN of a guest to a node, over IPv6", cat(ipv6(), vxlan, in(expr.MetaKeyIIFNAME, "bridges"), addrIn(24, 16, nodeAddrs6), drop())},
 	}
 }
 
@@ -128,5 +130,6 @@ func overlayRules() []rule {
 		rules = append(rules, rule{"solicitation of " + a.String(), cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourSolicitation),
 			ndTarget(a), drop())})
 	}
-	return rules
+	return append(rules, rule{"solicitation of the node", cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourSolicitation),
+		pairOf(expr.MetaKeyOIFNAME, ndTargetAny(), "uplink-services6"), drop())})
 }

@@ -36,7 +36,9 @@ func trackingRules(p *plan, key expr.MetaKey) []rule {
 	if key == expr.MetaKeyIIFNAME {
 		rules = append(rules, toFragments()...)
 		rules = append(rules, rule{"out of a network",
-			cat(ipv4(), in(key, "outside"), notPair(ipTarget(), "prefixes"), toAnotherHost(), accept())})
+			cat(ipv4(), in(key, "outside"), notPair(ipTarget(), "prefixes"), toAnotherHost(), accept())},
+			rule{"out of a network over IPv6",
+				cat(ipv6(), in(key, "outside"), notPair(ip6Target(), "prefixes6"), toAnotherHost(), accept())})
 	}
 	rules = append(rules, forwardZones(key)...)
 	return append(rules, rule{"the zone of a network", exprs{&expr.Meta{Key: key, Register: 1},
@@ -65,16 +67,19 @@ func untracked(key expr.MetaKey) []rule {
 // untrackedServices keeps the queries of guests to the node's services out of the connection table: each query is one more
 // connection.
 func untrackedServices(key expr.MetaKey) []rule {
-	addr, port := ipTarget(), dport
+	addr, addr6, port := ipTarget(), ip6Target(), dport
 	if key == expr.MetaKeyOIFNAME {
-		addr, port = ipSource(), sport
+		addr, addr6, port = ipSource(), ip6Source(), sport
 	}
-	return ofServices(func(s service) (rules []rule) {
-		for _, p := range s.protocols {
-			rules = append(rules, rule{s.name, cat(ipv4(), port(p, s.port), pairOf(key, addr, "services"), exprs{&expr.Notrack{}}, accept())})
+	of := func(version exprs, addr *expr.Payload, set string) func(s service) []rule {
+		return func(s service) (rules []rule) {
+			for _, p := range s.protocols {
+				rules = append(rules, rule{s.name, cat(version, port(p, s.port), pairOf(key, addr, set), exprs{&expr.Notrack{}}, accept())})
+			}
+			return rules
 		}
-		return rules
-	})
+	}
+	return append(ofServices(of(ipv4(), addr, "services")), ofServices6(of(ipv6(), addr6, "services6"))...)
 }
 
 // zones returns the zone of each network, by its bridge, which is never 0. It depends on the name of the bridge, so

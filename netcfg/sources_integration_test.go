@@ -36,7 +36,7 @@ func packet6(src, dst netip.Addr, next byte, payload []byte, checksumAt int) []b
 
 // solicitation asks for the metadata address, and says the sender's MAC.
 func solicitation(from netip.Addr, mac seedbed.MAC) []byte {
-	b := append([]byte{neighbourSolicitation, 0, 0, 0, 0, 0, 0, 0}, MetadataAddr6LinkLocal.AsSlice()...)
+	b := append([]byte{neighbourSolicitation, 0, 0, 0, 0, 0, 0, 0}, seedbed.MetadataAddr6LinkLocal.AsSlice()...)
 	b = append(append(b, 1, 1), mac[:]...)
 	group := netip.MustParseAddr("ff02::1:fffe:a9fe")
 	return ether(seedbed.MAC{0x33, 0x33, 0xff, 0xfe, 0xa9, 0xfe}, mac, unix.ETH_P_IPV6, packet6(from, group, unix.IPPROTO_ICMPV6, b, 2))
@@ -47,7 +47,7 @@ func syn(from netip.Addr, mac seedbed.MAC, port uint16) []byte {
 	b := make([]byte, 20)
 	binary.BigEndian.PutUint16(b, port)
 	b[3], b[12], b[13], b[14] = 80, 5<<4, 2, 16
-	return ether(network0().MAC, mac, unix.ETH_P_IPV6, packet6(from, MetadataAddr6LinkLocal, unix.IPPROTO_TCP, b, 16))
+	return ether(network0().MAC, mac, unix.ETH_P_IPV6, packet6(from, seedbed.MetadataAddr6LinkLocal, unix.IPPROTO_TCP, b, 16))
 }
 
 func sourceOf(n int) netip.Addr {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,7 @@ const (
 	keyFwmarkAccept = "net/ipv4/tcp_fwmark_accept"
 	keyForward      = "net/ipv4/ip_forward"
 	keyRPFilterAll  = "net/ipv4/conf/all/rp_filter"
+	keyForward6     = "net/ipv6/conf/all/forwarding"
 )
 
 func keyConf(iface, name string) string { return "net/ipv4/conf/" + iface + "/" + name }
@@ -35,18 +37,54 @@ func (m *Manager) hostSysctls(p *plan) error {
 		return err
 	}
 	if p.outside() {
-		return m.setSysctl(keyForward, 1, m.applied == nil)
+		if err := m.setSysctl(keyForward, 1, m.applied == nil); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(p.networks, routes6) && hasIPv6("all") {
+		return m.forward6()
 	}
 	return nil
 }
 
+// routes6 reports whether the node is an IPv6 router of the guests of a network.
+func routes6(n seedbed.Network) bool { return n.Kind.Outside() && n.Prefix6.IsValid() }
+
+// forward6 makes the node an IPv6 router. A router ignores the advertisements of others, so that it would lose its own default
+// route, unless an interface takes them all the same (accept_ra 2). Each interface that took them before continues to.
+func (m *Manager) forward6() error {
+	if on, err := readSysctl(keyForward6); err != nil || on == 1 {
+		return err
+	}
+	interfaces, err := os.ReadDir(sysctlPath("net/ipv6/conf"))
+	if err != nil {
+		return err
+	}
+	for _, i := range interfaces {
+		key := keyConf6(i.Name(), "accept_ra")
+		takes, err := readSysctl(key)
+		if i.Name() == "all" || takes != 1 || isAbsent(err) {
+			continue
+		}
+		if err == nil {
+			err = m.setSysctl(key, 2, true)
+		}
+		if err != nil && !isAbsent(err) { // it may go away meanwhile
+			return err
+		}
+	}
+	return m.setSysctl(keyForward6, 1, m.applied == nil)
+}
+
 // bridgeSysctls sets the sysctls of one bridge; fresh says whether the bridge is new, and all is the rp_filter of all
 // interfaces.
-func (m *Manager) bridgeSysctls(bridge string, fresh bool, all int) error {
-	want := []struct {
+func (m *Manager) bridgeSysctls(n seedbed.Network, fresh bool, all int) error {
+	bridge := n.Bridge
+	type sysctl struct {
 		key   string
 		value int
-	}{
+	}
+	want := []sysctl{
 		{keyConf(bridge, "accept_local"), 1},
 		{keyConf(bridge, "rp_filter"), wantRPFilter(all)},
 		// The bridge announces only its own addresses, because another address of the node may be a
@@ -59,6 +97,9 @@ func (m *Manager) bridgeSysctls(bridge string, fresh bool, all int) error {
 		{keyConf6(bridge, "accept_ra"), 0},
 		{keyConf6(bridge, "autoconf"), 0},
 		{keyConf6(bridge, "accept_redirects"), 0},
+	}
+	if routes6(n) { // guests take for a router only who says so of itself (RFC 4861 7.2.5)
+		want = append(want, sysctl{keyConf6(bridge, "forwarding"), 1})
 	}
 	for _, w := range want {
 		err := m.setSysctl(w.key, w.value, fresh || m.applied == nil)

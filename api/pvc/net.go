@@ -61,6 +61,15 @@ func netInfoOf(n seedbed.Network) netInfo {
 	if n.Gateway.IsValid() && n.Kind != seedbed.NetworkIsolated {
 		i.IP4.Gateway = n.Gateway.String()
 	}
+	if n.Prefix6.IsValid() {
+		i.IP6 = netIP6{n.Prefix6.String(), none, "False"}
+		if g := n.Gateway6(); g.IsValid() && n.Kind != seedbed.NetworkIsolated {
+			i.IP6.Gateway = g.String()
+		}
+		if n.DHCP {
+			i.IP6.DHCP = "True"
+		}
+	}
 	if n.DHCP {
 		last := n.Range.Last
 		if !last.IsValid() {

@@ -170,8 +170,8 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 // netFields sets the MTU, the resolvers, the gateway and the range that a request has. An empty gateway isolates the
 // network.
 func netFields(f *fields, n *seedbed.Network) error {
-	if f.text("ip6_network") != "" || f.text("ip6_gateway") != "" {
-		return refused(fiber.StatusBadRequest, "ERROR: IPv6 networks are not supported.")
+	if err := netFields6(f, n); err != nil {
+		return err
 	}
 	if f.text("mtu") != "" {
 		n.MTU = f.number("mtu", "ERROR: The MTU must be an integer.")
@@ -206,4 +206,27 @@ func netFields(f *fields, n *seedbed.Network) error {
 		n.Range = r
 	}
 	return f.err
+}
+
+// netFields6 sets the IPv6 prefix that a request has. Its gateway is the first address, and no other.
+func netFields6(f *fields, n *seedbed.Network) error {
+	if f.has("ip6_network") {
+		n.Prefix6 = netip.Prefix{}
+		if text := f.text("ip6_network"); text != "" {
+			p, err := netip.ParsePrefix(text)
+			if err != nil {
+				return refused(fiber.StatusBadRequest, `ERROR: The IPv6 network "%s" is not a prefix such as fd12:3456:789a:1::/64.`,
+					seedbed.Clip(text))
+			}
+			n.Prefix6 = p
+		}
+	}
+	gateway := f.text("ip6_gateway")
+	if gateway == "" || f.err != nil {
+		return f.err
+	}
+	if a, err := netip.ParseAddr(gateway); err != nil || a != n.Gateway6() {
+		return refused(fiber.StatusBadRequest, "ERROR: The IPv6 gateway must be %s, the first address of the network.", n.Gateway6())
+	}
+	return nil
 }

@@ -38,8 +38,8 @@ func (p Packet) Check() error {
 	switch {
 	case p.NIC < 0 || p.NIC >= len(p.From.NICs):
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: expected 0 to %d", p.From.Name, p.NIC, len(p.From.NICs)-1)
-	case !p.To.Is4():
-		return seedbed.Errorf(seedbed.ErrInvalid, "to %s is not an IPv4 address", p.To)
+	case p.To.Is4In6() || p.To.Zone() != "" || p.To.IsMulticast():
+		return seedbed.Errorf(seedbed.ErrInvalid, "to %s is not the address of one host", p.To)
 	case !ports && p.Protocol != "icmp":
 		return seedbed.Errorf(seedbed.ErrInvalid, "protocol %q: expected tcp, udp or icmp", seedbed.Clip(p.Protocol))
 	case ports && p.Port == 0:
@@ -91,7 +91,11 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 	if t.service(p, n) {
 		return t.Trace, nil
 	}
-	if n.Addressed() && n.Prefix.Contains(p.To) {
+	if p.To.Is6() && !n.Prefix6.IsValid() {
+		t.stop("network "+n.Name, "it has no IPv6 prefix: give it one (seedbed network set %s --prefix6 PREFIX)", n.Name)
+		return t.Trace, nil
+	}
+	if n.Addressed() && (n.Prefix.Contains(p.To) || n.Prefix6.Contains(p.To)) {
 		return t.Trace, w.within(ctx, &t, p, n)
 	}
 	t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
@@ -121,7 +125,10 @@ func (w World) begin(p Packet) (t trace, n seedbed.Network, err error) {
 	}
 	t.running(p.From)
 	addr := "an address from elsewhere"
-	if nic.Addr.IsValid() {
+	switch v6 := w.Networks[i].Addr6(nic.MAC); {
+	case p.To.Is6() && v6.IsValid():
+		addr = v6.String()
+	case nic.Addr.IsValid():
 		addr = nic.Addr.String()
 	}
 	t.pass(fmt.Sprintf("NIC %d of %s", p.NIC, p.From.Name), "%s in network %s, on node %s", addr, nic.Network, p.From.Node)
@@ -140,19 +147,26 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 	node := "node " + p.From.Node
 	is := func(protocol string, port uint16) bool { return p.Protocol == protocol && p.Port == port }
 	dns := is("udp", 53) || is("tcp", 53)
+	metadata := p.To == seedbed.MetadataAddr || p.To == seedbed.MetadataAddr6 || p.To == seedbed.MetadataAddr6LinkLocal
+	resolver := p.To == seedbed.ResolverAddr && n.Resolves() || p.To == seedbed.ResolverAddr6 && n.Resolves6()
 	answers := func(what string) { t.pass(node, "%s answers, whatever the security groups are", what) }
 	switch {
-	case p.To == seedbed.MetadataAddr && is("tcp", 80) && p.From.Metadata.Endpoint == seedbed.MetadataDisabled:
+	case metadata && is("tcp", 80) && p.From.Metadata.Endpoint == seedbed.MetadataDisabled:
 		t.stop(node, "the metadata service is disabled for %s (seedbed vm metadata-options %[1]s --endpoint enabled)", p.From.Name)
-	case p.To == seedbed.MetadataAddr && is("tcp", 80):
+	case metadata && is("tcp", 80):
 		answers("the metadata service")
-	case p.To == seedbed.ResolverAddr && n.Resolves() && dns:
+	case resolver && dns:
 		answers("the resolver")
 	case p.To == seedbed.TimeAddr && n.KeepsTime() && is("udp", 123):
 		answers("the time server of the node")
-	case p.To == seedbed.MetadataAddr || p.To == seedbed.ResolverAddr && n.Resolves() || p.To == seedbed.TimeAddr && n.KeepsTime():
-		t.stop(node, "at this address, only port %d answers",
-			map[netip.Addr]int{seedbed.MetadataAddr: 80, seedbed.ResolverAddr: 53, seedbed.TimeAddr: 123}[p.To])
+	case metadata:
+		t.stop(node, "at this address, only port 80 answers")
+	case resolver:
+		t.stop(node, "at this address, only port 53 answers")
+	case p.To == seedbed.TimeAddr && n.KeepsTime():
+		t.stop(node, "at this address, only port 123 answers")
+	case p.To.Is6() && p.To.IsLinkLocalUnicast():
+		t.stop(node, "guests choose their link-local addresses, so it is not known whose this is")
 	case p.To.IsLinkLocalUnicast():
 		t.stop(node, "network %s offers nothing there; --dns %s and --ntp %s of seedbed network set do", n.Name,
 			seedbed.ResolverAddr, seedbed.TimeAddr)
@@ -165,12 +179,12 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 // within adds the hops to another address of the network.
 func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network) error {
 	out := end{seedbed.DirectionOut, p, p.To, nil}
-	if p.To == n.Gateway && n.Kind != seedbed.NetworkBridged {
+	if (p.To == n.Gateway || p.To == n.Gateway6()) && n.Kind != seedbed.NetworkBridged {
 		t.groups(w, p.From, p.NIC, out)
 		switch {
 		case p.Protocol == "icmp":
 			t.pass("node "+p.From.Node, "it answers as the gateway")
-		case p.Port == 53 && (n.ResolvesAtGateway() || slices.Contains(n.DNS, n.Gateway)):
+		case p.Port == 53 && p.To.Is4() && (n.ResolvesAtGateway() || slices.Contains(n.DNS, n.Gateway)):
 			t.pass("node "+p.From.Node, "the resolver at the gateway answers")
 		default:
 			t.stop("node "+p.From.Node, "the gateway is the node, which is closed to guests but for ping, DHCP, metadata and DNS")
@@ -198,7 +212,11 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 	default:
 		t.pass("network "+n.Name, "NIC %d of %s on node %s has this address", nic, to.Name, to.Node)
 	}
-	t.groups(w, to, nic, end{seedbed.DirectionIn, p, p.From.NICs[p.NIC].Addr, p.From.NICs[p.NIC].Groups})
+	from := p.From.NICs[p.NIC]
+	if p.To.Is6() {
+		from.Addr = n.Addr6(from.MAC)
+	}
+	t.groups(w, to, nic, end{seedbed.DirectionIn, p, from.Addr, from.Groups})
 	t.running(to)
 	return nil
 }
@@ -207,12 +225,14 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 func (w World) outside(t *trace, p Packet, n seedbed.Network) {
 	node := "node " + p.From.Node
 	other := slices.IndexFunc(w.Networks, func(o seedbed.Network) bool {
-		return o.Name != n.Name && o.Kind.Outside() && o.Prefix.Contains(p.To)
+		return o.Name != n.Name && o.Kind.Outside() && (o.Prefix.Contains(p.To) || o.Prefix6.Contains(p.To))
 	})
 	floating := p.From.NICs[p.NIC].Floating
 	switch {
 	case n.Kind == seedbed.NetworkIsolated:
 		t.stop("network "+n.Name, "an isolated network reaches no other")
+	case n.Kind == seedbed.NetworkBridged && p.To.Is6():
+		t.pass("network "+n.Name, "it goes out by uplink %s to the router that advertises itself there", n.Uplink)
 	case n.Kind == seedbed.NetworkBridged && !n.Gateway.IsValid() && n.Addressed():
 		t.stop("network "+n.Name, "it has no gateway, so guests have no route there")
 	case n.Kind == seedbed.NetworkBridged:
@@ -221,7 +241,7 @@ func (w World) outside(t *trace, p Packet, n seedbed.Network) {
 		t.stop(node, "guests of two networks do not reach each other, and this address is one of another network of the nodes")
 	case n.Kind == seedbed.NetworkRouted:
 		t.pass(node, "it leaves with its own address; the routers around the node must know the way back")
-	case floating.IsValid():
+	case floating.IsValid() && p.To.Is4():
 		t.pass(node, "it leaves with its floating address %s", floating)
 	default:
 		t.pass(node, "it leaves with an address of the node (NAT)")
@@ -263,25 +283,32 @@ func (t *trace) groups(w World, i seedbed.Instance, nic int, e end) {
 		}
 	}
 	target := int(e.Port)
+	protocol, echo := e.Protocol, echoRequest
+	if e.To.Is6() && protocol == "icmp" {
+		protocol, echo = "icmp6", echoRequest6
+	}
 	if e.Protocol == "icmp" {
-		target = echoRequest >> 8
+		target = echo >> 8
 	}
 	short := make([]string, len(names))
 	for j, name := range names {
 		short[j] = seedbed.ShortName(name)
 	}
 	t.stop(at, "no rule of %s allows it: seedbed security-group allow %s %s %s %d", strings.Join(short, ", "), short[0],
-		e.direction, e.Protocol, target)
+		e.direction, protocol, target)
 }
 
-// echoRequest is the type of ICMP, with code 0, as rules compare it.
-const echoRequest = 8 << 8
+// echoRequest and echoRequest6 are the types of ICMP and ICMPv6, with code 0, as rules compare them.
+const echoRequest, echoRequest6 = 8 << 8, 128 << 8
 
 // allowed reports whether a rule allows the packet.
 func (e end) allowed(r seedbed.SecurityRule) bool {
 	number := map[string]uint16{"icmp": 1, "tcp": 6, "udp": 17}[e.Protocol]
 	target := e.Port
-	if e.Protocol == "icmp" {
+	switch {
+	case e.Protocol == "icmp" && e.To.Is6():
+		number, target = 58, echoRequest6
+	case e.Protocol == "icmp":
 		target = echoRequest
 	}
 	within := func(s seedbed.Span, v uint16) bool { return s.First <= v && v <= s.Last }

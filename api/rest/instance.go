@@ -91,7 +91,28 @@ func (r *router) instance(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	return r.tagged(ctx, c, i)
+}
+
+// tagged answers with an instance.
+func (r *router) tagged(ctx context.Context, c *fiber.Ctx, i seedbed.Instance) error {
+	if err := r.showAddrs6(ctx, i); err != nil {
+		return err
+	}
 	return server.Tagged(c, server.InstanceTag(i), i)
+}
+
+// showAddrs6 sets the IPv6 addresses of an instance's NICs.
+func (r *router) showAddrs6(ctx context.Context, i seedbed.Instance) error {
+	for at := range i.NICs {
+		nic := &i.NICs[at]
+		n, err := r.Store.Network(ctx, nic.Network)
+		if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // it was removed meanwhile
+			return err
+		}
+		nic.Addr6 = n.Addr6(nic.MAC)
+	}
+	return nil
 }
 
 func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
@@ -258,7 +279,7 @@ func (r *router) holder(
 	if err != nil {
 		return i, 0, false, err
 	}
-	at := slices.IndexFunc(all, func(l seedbed.NetworkLease) bool { return l.Addr == a })
+	at := slices.IndexFunc(all, func(l seedbed.NetworkLease) bool { return l.Addr == a || l.Addr6 == a })
 	if at < 0 {
 		return i, 0, false, nil
 	}

@@ -73,7 +73,11 @@ func (r *router) instances(ctx context.Context, c *fiber.Ctx) error {
 	}
 	return server.Page(c, q.Limit, func(i seedbed.Instance) string { return i.FullName().String() }, func(n int) ([]seedbed.Instance, error) {
 		q.Limit = n
-		return r.Store.ListInstances(ctx, q)
+		all, err := r.Store.ListInstances(ctx, q)
+		for i := 0; err == nil && i < len(all); i++ {
+			err = r.showAddrs6(ctx, all[i])
+		}
+		return all, err
 	})
 }
 

@@ -69,7 +69,7 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return server.Tagged(c, server.InstanceTag(i), i)
+	return r.tagged(ctx, c, i)
 }
 
 // changeNICs sets the security groups, forwards and floating addresses of the NICs that the request is about.

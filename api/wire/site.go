@@ -127,16 +127,19 @@ type NetworkChange struct {
 	Unreserve []seedbed.MAC         `json:"unreserve,omitempty"`
 	MTU       *int                  `json:"mtu,omitempty"`
 	// BandwidthIn and BandwidthOut limit the rate of each NIC; 0 takes a limit away.
-	BandwidthIn  *seedbed.BitRate            `json:"bandwidth_in,omitempty"`
-	BandwidthOut *seedbed.BitRate            `json:"bandwidth_out,omitempty"`
-	Domain       *string                     `json:"domain,omitempty"`
-	Search       *[]string                   `json:"search,omitempty"`
-	NTP          *[]netip.Addr               `json:"ntp,omitempty"`
-	Routes       *[]seedbed.NetworkRoute     `json:"routes,omitempty"`
-	BootServer   *netip.Addr                 `json:"boot_server,omitempty"`
-	BootFile     *string                     `json:"boot_file,omitempty"`
-	Identity     *string                     `json:"identity,omitempty"`
-	Allow        *seedbed.NetworkPermissions `json:"allow,omitempty"`
+	BandwidthIn  *seedbed.BitRate        `json:"bandwidth_in,omitempty"`
+	BandwidthOut *seedbed.BitRate        `json:"bandwidth_out,omitempty"`
+	Domain       *string                 `json:"domain,omitempty"`
+	Search       *[]string               `json:"search,omitempty"`
+	NTP          *[]netip.Addr           `json:"ntp,omitempty"`
+	Routes       *[]seedbed.NetworkRoute `json:"routes,omitempty"`
+	BootServer   *netip.Addr             `json:"boot_server,omitempty"`
+	BootFile     *string                 `json:"boot_file,omitempty"`
+	// Prefix6 is the IPv6 prefix of the guests; an empty one takes it away.
+	Prefix6  *netip.Prefix               `json:"prefix6,omitempty"`
+	SLAAC    *bool                       `json:"slaac,omitempty"`
+	Identity *string                     `json:"identity,omitempty"`
+	Allow    *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
 
 // Apply makes the change to a network. It returns ErrNotFound for a reservation to remove that does not exist.
@@ -158,6 +161,8 @@ func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.Routes, c.Routes)
 	set(&n.BootServer, c.BootServer)
 	set(&n.BootFile, c.BootFile)
+	set(&n.Prefix6, c.Prefix6)
+	set(&n.SLAAC, c.SLAAC)
 	set(&n.Identity, c.Identity)
 	set(&n.Allow, c.Allow)
 	return n.Reserve(c.Reserve, c.Unreserve)

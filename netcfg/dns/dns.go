@@ -34,10 +34,11 @@ type Names interface {
 type Zone struct {
 	// Domain is that of the network, without a final dot.
 	Domain string
-	// Prefix is the subnet of the guests. The domain itself has the address Gateway.
-	Prefix  netip.Prefix
-	Gateway netip.Addr
-	Names   Names
+	// Prefixes are the subnets of the guests, an IPv4 and an IPv6 one. The domain itself has the addresses Gateways. One that
+	// is not valid does not count.
+	Prefixes []netip.Prefix
+	Gateways []netip.Addr
+	Names    Names
 	// SharedPrefix and SharedDomain report whether the prefix and the domain also have other hosts, whose names other
 	// resolvers know. The server then answers only about guests.
 	SharedPrefix, SharedDomain bool
@@ -86,12 +87,16 @@ const (
 // and CAP_NET_BIND_SERVICE. If the interface is removed, it must be called again.
 func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) error {
 	lc := ifbind.ListenConfig(iface)
-	pc, err := lc.ListenPacket(ctx, "udp4", addr.String())
+	udp, stream := "udp4", "tcp4"
+	if addr.Addr().Is6() {
+		udp, stream = "udp6", "tcp6"
+	}
+	pc, err := lc.ListenPacket(ctx, udp, addr.String())
 	if err != nil {
 		return fmt.Errorf("serve DNS on %s: %w", iface, err)
 	}
 	defer pc.Close()
-	ln, err := lc.Listen(ctx, "tcp4", addr.String())
+	ln, err := lc.Listen(ctx, stream, addr.String())
 	if err != nil {
 		return fmt.Errorf("serve DNS on %s: %w", iface, err)
 	}

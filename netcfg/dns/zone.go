@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"encoding/hex"
 	"net/netip"
 	"slices"
 	"strings"
@@ -71,9 +72,11 @@ func answerFrom(zones []Zone, req *dns.Msg) *dns.Msg {
 		return reply
 	}
 	for _, z := range zones {
-		if reverse := reverseZone(z.Prefix); reverse != "" && dns.IsSubDomain(reverse, name) {
-			if reply := z.fromReverse(req, name, dns.CanonicalName(z.Domain), reverse); reply != nil {
-				return reply
+		for _, p := range z.Prefixes {
+			if reverse := reverseZone(p); reverse != "" && dns.IsSubDomain(reverse, name) {
+				if reply := z.fromReverse(req, name, p, reverse); reply != nil {
+					return reply
+				}
 			}
 		}
 	}
@@ -100,8 +103,8 @@ func (z Zone) fromDomain(req *dns.Msg, name, domain string) *dns.Msg {
 	switch {
 	case name != "":
 		addrs, ok = z.Names.Addrs(name)
-	case z.Gateway.IsValid():
-		addrs = []netip.Addr{z.Gateway}
+	default:
+		addrs = z.Gateways
 	}
 	if z.SharedDomain && !ok {
 		return nil
@@ -150,26 +153,30 @@ func fromHosts(req *dns.Msg, name string, zones []Zone) *dns.Msg {
 }
 
 func addAddrs(m *dns.Msg, q dns.Question, addrs []netip.Addr) {
-	if q.Qtype != dns.TypeA && q.Qtype != dns.TypeANY { // guests have IPv4 addresses alone
-		return
-	}
+	asks := func(typ uint16) bool { return q.Qtype == typ || q.Qtype == dns.TypeANY }
 	for _, a := range addrs {
-		m.Answer = append(m.Answer, &dns.A{Hdr: header(q.Name, dns.TypeA, ttl), A: a.AsSlice()})
+		switch {
+		case a.Is4() && asks(dns.TypeA):
+			m.Answer = append(m.Answer, &dns.A{Hdr: header(q.Name, dns.TypeA, ttl), A: a.AsSlice()})
+		case a.Is6() && asks(dns.TypeAAAA):
+			m.Answer = append(m.Answer, &dns.AAAA{Hdr: header(q.Name, dns.TypeAAAA, ttl), AAAA: a.AsSlice()})
+		}
 	}
 }
 
 // fromReverse answers for the name of an address of the prefix. It returns nil for other addresses of the reverse zone, and
 // for those that others may know.
-func (z Zone) fromReverse(req *dns.Msg, name, domain, reverse string) *dns.Msg {
+func (z Zone) fromReverse(req *dns.Msg, name string, prefix netip.Prefix, reverse string) *dns.Msg {
+	domain := dns.CanonicalName(z.Domain)
 	addr, ok := addrOf(name)
-	if !ok || !z.Prefix.Contains(addr) {
+	if !ok || !prefix.Contains(addr) {
 		return nil
 	}
 	host, ok := z.Names.Name(addr)
 	switch {
 	case z.SharedPrefix && !ok:
 		return nil
-	case addr == z.Gateway && !z.SharedPrefix:
+	case slices.Contains(z.Gateways, addr) && !z.SharedPrefix:
 		host, ok = "", true
 	}
 	q := req.Question[0]
@@ -184,10 +191,19 @@ func (z Zone) fromReverse(req *dns.Msg, name, domain, reverse string) *dns.Msg {
 	return negative(m, reverse, domain)
 }
 
-// reverseZone returns the zone of the addresses of a prefix, which begins at an octet (RFC 1035 3.5).
+// reverseZone returns the zone of the addresses of a prefix, which begins at an octet (RFC 1035 3.5), or at four bits of an IPv6
+// address (RFC 3596 2.5).
 func reverseZone(p netip.Prefix) string {
-	if !p.IsValid() || !p.Addr().Is4() {
+	if !p.IsValid() {
 		return ""
+	}
+	if p.Addr().Is6() {
+		name, err := dns.ReverseAddr(p.Addr().String())
+		labels := dns.SplitDomainName(name)
+		if err != nil {
+			return ""
+		}
+		return dns.Fqdn(strings.Join(labels[(p.Addr().BitLen()-p.Bits())/4:], "."))
 	}
 	zone, octets := "in-addr.arpa.", p.Addr().As4()
 	for i := range p.Bits() / 8 {
@@ -196,9 +212,19 @@ func reverseZone(p netip.Prefix) string {
 	return zone
 }
 
-// addrOf returns the address of a name such as 4.3.2.1.in-addr.arpa.
+// addrOf returns the address of a name such as 4.3.2.1.in-addr.arpa, or of one of 32 hexadecimal digits in ip6.arpa.
 func addrOf(name string) (netip.Addr, bool) {
 	labels := dns.SplitDomainName(name)
+	if len(labels) == 34 {
+		slices.Reverse(labels)
+		text := strings.Join(labels[2:], "")
+		if len(text) != 32 {
+			return netip.Addr{}, false
+		}
+		b, err := hex.DecodeString(text)
+		a, _ := netip.AddrFromSlice(b)
+		return a, err == nil
+	}
 	if len(labels) != 6 {
 		return netip.Addr{}, false
 	}

@@ -35,9 +35,9 @@ func (g guests) Name(a netip.Addr) (string, bool) {
 }
 
 func testServer(f *Forwarder) *Server {
-	return New(Config{Zone: Zone{Domain: "lab.internal", Prefix: netip.MustParsePrefix("10.80.16.0/20"),
-		Gateway: netip.MustParseAddr("10.80.16.1"),
-		Names:   guests{"web1": {"10.80.16.11", "10.80.17.12"}, "db.shop": {"10.80.18.13"}, "shop": nil}},
+	return New(Config{Zone: Zone{Domain: "lab.internal", Prefixes: []netip.Prefix{netip.MustParsePrefix("10.80.16.0/20")},
+		Gateways: []netip.Addr{netip.MustParseAddr("10.80.16.1")},
+		Names:    guests{"web1": {"10.80.16.11", "10.80.17.12"}, "db.shop": {"10.80.18.13"}, "shop": nil}},
 		Counts: &Counts{}, Forwarder: f})
 }
 
@@ -133,9 +133,10 @@ func TestOtherNetworks(t *testing.T) {
 		}
 		return []Zone{
 			{Domain: "other.lab.internal", Names: guests{"a": {"10.92.0.1"}}}, // below the one that is asked by
-			{Domain: "internal", Gateway: netip.MustParseAddr("10.91.0.1"), Names: guests{}},
-			{Domain: "db.internal", Prefix: netip.MustParsePrefix("10.90.0.0/24"), Gateway: netip.MustParseAddr("10.90.0.1"),
-				Names: guests{"pg1": {"10.90.0.7"}, "web1": {"10.90.0.8"}}},
+			{Domain: "internal", Gateways: []netip.Addr{netip.MustParseAddr("10.91.0.1")}, Names: guests{}},
+			{Domain: "db.internal", Prefixes: []netip.Prefix{netip.MustParsePrefix("10.90.0.0/24")},
+				Gateways: []netip.Addr{netip.MustParseAddr("10.90.0.1")},
+				Names:    guests{"pg1": {"10.90.0.7"}, "web1": {"10.90.0.8"}}},
 		}
 	}
 	for name, want := range map[string]string{
@@ -265,6 +266,6 @@ func TestSharedNetwork(t *testing.T) {
 	check("a shared domain", dns.TypeA, map[string]string{"web1.lab.internal.": web1, "printer.lab.internal.": elsewhere,
 		"lab.internal.": elsewhere, "printer.": "NXDOMAIN", "pg1.db.lab.internal.": "NOERROR, A 10.90.0.7",
 		"pg2.db.lab.internal.": "NXDOMAIN, SOA of db.lab.internal."})
-	s.Gateway, s.SharedDomain = netip.Addr{}, false
+	s.Gateways, s.SharedDomain = nil, false
 	check("no gateway", dns.TypeA, map[string]string{"lab.internal.": "NOERROR, SOA of lab.internal."})
 }

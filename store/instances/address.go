@@ -165,9 +165,14 @@ func (s *Store) reservable(ctx context.Context, tx *sqldb.Tx, n seedbed.Network,
 func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network string) (all []seedbed.NetworkLease, err error) {
 	w := sqldb.InScope(in)
 	w.And("nic.network = %s", network)
+	n, err := s.Network(ctx, network)
+	if err != nil {
+		return nil, err
+	}
 	err = s.db.View(ctx, "list the leases of a network", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.NetworkLease, err error) {
 			err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC, sqldb.ToTime(&l.Until))
+			l.Addr6 = n.Addr6(l.MAC)
 			return l, err
 		}, `SELECT COALESCE(nic.addr, ''), nic.mac, `+FullName+`, nic.idx, lease.until FROM nic
 			JOIN instance ON instance.id = nic.instance LEFT JOIN lease ON lease.mac = nic.mac WHERE `+w.String(), w.Args...)

@@ -127,8 +127,12 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		if other.Name == n.Name || !n.OverlapsOutside(other) {
 			continue
 		}
+		p := n.Prefix
+		if !p.Overlaps(other.Prefix) {
+			p = n.Prefix6
+		}
 		return seedbed.Errorf(seedbed.ErrConflict, "prefix %s of network %q overlaps that of %s, and both reach other networks, from where "+
-			"answers could not be told apart: choose another prefix, or the kind isolated", n.Prefix, n.Name, otherNetwork(ctx, other))
+			"answers could not be told apart: choose another prefix, or the kind isolated", p, n.Name, otherNetwork(ctx, other))
 	}
 	return nil
 }
@@ -207,7 +211,7 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			n.Identity == was.Identity && n.Allow == was.Allow {
 			return sqldb.ErrUnchanged
 		}
-		if n.Kind != was.Kind || !slices.Equal(n.Floating, was.Floating) {
+		if n.Kind != was.Kind || !slices.Equal(n.Floating, was.Floating) || n.Prefix6 != was.Prefix6 {
 			if _, err := holdNetworks(ctx, tx, seedbed.DefaultProject); err != nil {
 				return err
 			}

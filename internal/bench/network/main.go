@@ -307,8 +307,8 @@ func links(networks []seedbed.Network) string {
 		fmt.Fprintf(&b, "link set %s alias seedbed:%s mtu 1500\n", n.Bridge, n.Name)
 		fmt.Fprintf(&b, "addr add %s dev %s\n", netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), n.Bridge)
 		fmt.Fprintf(&b, "addr add %s/32 dev %s scope link\n", seedbed.MetadataAddr, n.Bridge)
-		fmt.Fprintf(&b, "addr add %s/128 dev %s nodad noprefixroute preferred_lft 0\n", netcfg.MetadataAddr6, n.Bridge)
-		fmt.Fprintf(&b, "addr add %s/64 dev %s nodad\n", netcfg.MetadataAddr6LinkLocal, n.Bridge)
+		fmt.Fprintf(&b, "addr add %s/128 dev %s nodad noprefixroute preferred_lft 0\n", seedbed.MetadataAddr6, n.Bridge)
+		fmt.Fprintf(&b, "addr add %s/64 dev %s nodad\n", seedbed.MetadataAddr6LinkLocal, n.Bridge)
 		fmt.Fprintf(&b, "link set %s up\n", n.Bridge)
 	}
 	return b.String()

@@ -45,7 +45,8 @@ func resolve(ctx context.Context) error {
 	for i := range namedGuests {
 		names[fmt.Sprintf("guest%d", i)] = []netip.Addr{guestAddr(i)}
 	}
-	s := resolver.New(resolver.Config{Zone: resolver.Zone{Domain: zone, Prefix: lan.Prefix, Gateway: lan.Gateway, Names: names},
+	s := resolver.New(resolver.Config{Zone: resolver.Zone{Domain: zone, Prefixes: []netip.Prefix{lan.Prefix},
+		Gateways: []netip.Addr{lan.Gateway}, Names: names},
 		Counts: &resolver.Counts{}})
 	return s.Serve(ctx, "lo", askedAt)
 }

@@ -4,6 +4,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,8 +32,10 @@ func VMCommand(a *cli.App) *cobra.Command {
 func addresses(i seedbed.Instance) string {
 	var addrs []string
 	for _, n := range i.NICs {
-		if n.Addr.IsValid() {
-			addrs = append(addrs, n.Addr.String())
+		for _, a := range []netip.Addr{n.Addr, n.Addr6} {
+			if a.IsValid() {
+				addrs = append(addrs, a.String())
+			}
 		}
 	}
 	return strings.Join(addrs, ", ")

@@ -42,7 +42,9 @@ func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 	return [][2]string{
 		{"name", n.Name}, {"description", n.Description}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()},
 		{"uplink", n.Uplink}, {"vlan", cli.Number(n.VLAN)}, {"vni", cli.Number(n.VNI)}, {"prefix", text(n.Prefix)},
-		{"gateway", text(n.Gateway)}, {"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"reservations", reservations(n)},
+		{"gateway", text(n.Gateway)}, {"ipv6 prefix", text(n.Prefix6)}, {"ipv6 gateway", text(n.Gateway6())},
+		{"slaac", cli.When(n.Prefix6.IsValid(), cli.YesNo(n.SLAAC))},
+		{"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"reservations", reservations(n)},
 		{"floating", texts(n.Floating)}, {"floating uplink", n.FloatingUplink}, {"mtu", cli.Number(n.MTU)},
 		{"bandwidth in", cli.When(n.BandwidthIn != 0, n.BandwidthIn.String())},
 		{"bandwidth out", cli.When(n.BandwidthOut != 0, n.BandwidthOut.String())},
@@ -168,6 +170,9 @@ func settings() []cli.Flag {
 		{Field: "mtu", Usage: "`MTU` of the bridge and the NICs, 1280 to 9216 (default: 1500; of an overlay, what the nodes have room for)"},
 		{Field: "bandwidth_in", Usage: "`RATE` at which each NIC may receive, such as 100Mbit; 0 for no limit"},
 		{Field: "bandwidth_out", Usage: "`RATE` at which each NIC may send; 0 for no limit"},
+		{Field: "prefix6", Usage: "IPv6 `PREFIX` of the guests, a /64 such as fd12:3456:789a:1::/64; none takes it away",
+			Parse: parsePrefix6},
+		{Field: "slaac", Usage: "whether guests choose their IPv6 addresses by router advertisements (default: DHCPv6 has them)"},
 		{Field: "domain", Usage: "DNS `DOMAIN` of the guests"},
 		{Field: "search", Usage: "`DOMAINS` in which guests look up short names, separated by commas",
 			ParseAll: list("search", func(s string) (string, error) { return s, nil })},
@@ -213,6 +218,18 @@ func parseRoute(text string) (r seedbed.NetworkRoute, err error) {
 	return r, err
 }
 
+// parsePrefix6 parses a prefix; "none" is the zero Prefix.
+func parsePrefix6(text string) (any, error) {
+	if text == none {
+		return netip.Prefix{}, nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return nil, cli.Usagef("--prefix6 %q: expected an IPv6 prefix such as fd12:3456:789a:1::/64, or none", text)
+	}
+	return p, nil
+}
+
 func remove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a network that nothing uses", "Remove network %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
@@ -225,9 +242,10 @@ func leases(a *cli.App) *cobra.Command {
 		Some: func(api *client.Client, ctx context.Context, args []string, s client.Selection) ([]seedbed.NetworkLease, error) {
 			return api.NetworkLeases(ctx, args[0], s)
 		},
-		Head: []string{"address", "mac", "instance", "nic", "lease until"}, None: "no instance has a NIC in the network ARG",
+		Head: []string{"address", "ipv6", "mac", "instance", "nic", "lease until"}, None: "no instance has a NIC in the network ARG",
 		Row: func(l seedbed.NetworkLease) []string {
-			return []string{text(l.Addr), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), cli.When(!l.Until.IsZero(), a.Moment(l.Until))}
+			until := cli.When(!l.Until.IsZero(), a.Moment(l.Until))
+			return []string{text(l.Addr), text(l.Addr6), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), until}
 		},
 	}
 	c := r.List(a, "leases NAME", "List the addresses of a network that instances have")

@@ -1,0 +1,204 @@
+// Package ra advertises the node to the guests of one bridge as an IPv6 router (RFC 4861, RFC 8106), or only what is on their
+// link. It must run behind filters that keep guests from advertising anything and that bound how often they ask.
+package ra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/mdlayher/ndp"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/time/rate"
+
+	"seedbed"
+)
+
+// Link is what guests learn of their link.
+type Link struct {
+	// MAC is that of the bridge.
+	MAC seedbed.MAC
+	// MTU is that of the link; 0 leaves it out.
+	MTU int
+	// Router is whether the guests' default route goes to the node.
+	Router bool
+	// Prefix is the IPv6 subnet on the link; the zero Prefix if there is none, or if other routers advertise it. SLAAC makes
+	// guests choose an address in it.
+	Prefix netip.Prefix
+	SLAAC  bool
+	// Managed makes guests ask DHCPv6 for their addresses.
+	Managed bool
+	// Hosts are the addresses of the node's services, which guests reach without a router.
+	Hosts []netip.Addr
+	// DNS are resolvers, and Search the domains in which guests look up short names.
+	DNS    []netip.Addr
+	Search []string
+}
+
+// How long guests believe an advertisement, and how often they get one (RFC 4861 6.2.1). What they know stays while the daemon
+// is restarted, and ends some time after the node is gone.
+const (
+	routerLifetime    = 9000 * time.Second // the most that is allowed
+	preferredLifetime = 4 * time.Hour
+	validLifetime     = 24 * time.Hour
+	dnsLifetime       = 2 * maxInterval
+	minInterval       = 200 * time.Second
+	maxInterval       = 600 * time.Second
+	// groupPause is the least time between two advertisements to all guests (MIN_DELAY_BETWEEN_RAS of RFC 4861 10).
+	groupPause = 3 * time.Second
+)
+
+// Answers to one guest are of a rate that no number of guests that start exceeds, and that costs little.
+const (
+	answerRate  = 500
+	answerBurst = 1000
+)
+
+var (
+	allNodes   = netip.MustParseAddr("ff02::1")
+	allRouters = netip.MustParseAddr("ff02::2")
+)
+
+// Advertisement returns what guests are told of a link.
+func (l Link) Advertisement() *ndp.RouterAdvertisement {
+	m := &ndp.RouterAdvertisement{ManagedConfiguration: l.Managed}
+	if l.Router {
+		m.CurrentHopLimit, m.RouterLifetime = 64, routerLifetime
+	}
+	m.Options = append(m.Options, &ndp.LinkLayerAddress{Direction: ndp.Source, Addr: net.HardwareAddr(l.MAC[:])})
+	if l.MTU != 0 {
+		m.Options = append(m.Options, ndp.NewMTU(uint32(l.MTU)))
+	}
+	if l.Prefix.IsValid() {
+		m.Options = append(m.Options, &ndp.PrefixInformation{PrefixLength: uint8(l.Prefix.Bits()), OnLink: true,
+			AutonomousAddressConfiguration: l.SLAAC, ValidLifetime: validLifetime, PreferredLifetime: preferredLifetime,
+			Prefix: l.Prefix.Masked().Addr()})
+	}
+	for _, a := range l.Hosts {
+		m.Options = append(m.Options, &ndp.PrefixInformation{PrefixLength: uint8(a.BitLen()), OnLink: true,
+			ValidLifetime: validLifetime, PreferredLifetime: preferredLifetime, Prefix: a})
+	}
+	if len(l.DNS) > 0 {
+		m.Options = append(m.Options, &ndp.RecursiveDNSServer{Lifetime: dnsLifetime, Servers: l.DNS})
+	}
+	if len(l.Search) > 0 {
+		m.Options = append(m.Options, &ndp.DNSSearchList{Lifetime: dnsLifetime, DomainNames: l.Search})
+	}
+	return m
+}
+
+// Serve advertises the link on the interface until ctx ends, and then returns nil. It returns ErrUnavailable if the interface
+// does not exist, or has no address of the metadata service; it can then be called again. It needs CAP_NET_RAW.
+func (l Link) Serve(ctx context.Context, iface string, log *slog.Logger) error {
+	ifi, err := net.InterfaceByName(iface)
+	if err != nil {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)
+	}
+	conn, _, err := ndp.Listen(ifi, ndp.Addr(seedbed.MetadataAddr6LinkLocal.String()))
+	if err != nil {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)
+	}
+	defer conn.Close()
+	var only ipv6.ICMPFilter
+	only.SetAll(true)
+	only.Accept(ipv6.ICMPTypeRouterSolicitation)
+	if err := errors.Join(conn.SetICMPFilter(&only), conn.JoinGroup(allRouters)); err != nil {
+		return fmt.Errorf("advertise on %s: %w", iface, err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	a := advertiser{conn: conn, message: l.Advertisement(), answers: rate.NewLimiter(answerRate, answerBurst), log: log}
+	return a.run(ctx, iface)
+}
+
+// conn is an ndp.Conn.
+type conn interface {
+	ReadFrom() (ndp.Message, *ipv6.ControlMessage, netip.Addr, error)
+	WriteTo(m ndp.Message, cm *ipv6.ControlMessage, to netip.Addr) error
+	SetReadDeadline(time.Time) error
+}
+
+// advertiser is one run of Serve.
+type advertiser struct {
+	conn    conn
+	message *ndp.RouterAdvertisement
+	answers *rate.Limiter
+	// last is when all guests got the last one, and next when they get the next.
+	last, next time.Time
+	log        *slog.Logger
+}
+
+func (a *advertiser) run(ctx context.Context, iface string) error {
+	for {
+		if now := time.Now(); !now.Before(a.next) {
+			if err := a.conn.WriteTo(a.message, nil, allNodes); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)
+			}
+			a.last, a.next = now, now.Add(minInterval+rand.N(maxInterval-minInterval))
+		}
+		a.conn.SetReadDeadline(a.next)
+		if ctx.Err() != nil { // also if the deadline that ends the loop was just overwritten
+			return nil
+		}
+		m, _, from, err := a.conn.ReadFrom()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("advertise on %s: %w", iface, err)
+		case err != nil:
+			a.log.Debug("router solicitation not read", "interface", iface, "err", err)
+			if !a.answers.Allow() { // an error that stays must not keep a processor busy
+				return fmt.Errorf("advertise on %s: %w", iface, err)
+			}
+			continue
+		}
+		if _, asks := m.(*ndp.RouterSolicitation); asks {
+			a.answer(from, iface)
+		}
+	}
+}
+
+// answer answers one solicitation: to the guest that asks or, if it has no address yet, soon to all.
+func (a *advertiser) answer(from netip.Addr, iface string) {
+	if from.IsUnspecified() {
+		if soon := a.last.Add(groupPause); soon.Before(a.next) {
+			a.next = soon
+		}
+		return
+	}
+	if !a.answers.Allow() {
+		return
+	}
+	if err := a.conn.WriteTo(a.message, nil, from); err != nil {
+		a.log.Debug("advertisement was not sent", "interface", iface, "to", from, "err", err)
+	}
+}
+
+// LinkOf returns what the guests of a network are told.
+func LinkOf(n seedbed.Network) Link {
+	l := Link{MAC: n.MAC, Hosts: []netip.Addr{seedbed.MetadataAddr6}, Managed: n.Prefix6.IsValid() && n.DHCP && !n.SLAAC}
+	if n.Resolves6() {
+		l.Hosts = append(l.Hosts, seedbed.ResolverAddr6)
+	}
+	if n.Prefix6.IsValid() {
+		l.DNS = n.DNS6()
+		l.Search = slices.Clone(n.Search)
+		if d := n.GuestDomain(); d != "" && !slices.Contains(l.Search, d) && len(l.DNS) > 0 {
+			l.Search = slices.Insert(l.Search, 0, d)
+		}
+	}
+	if n.Kind != seedbed.NetworkBridged { // its own routers tell the rest
+		l.MTU, l.Prefix, l.SLAAC, l.Router = n.MTU, n.Prefix6, n.SLAAC, n.Kind.Outside() && n.Prefix6.IsValid()
+	}
+	return l
+}

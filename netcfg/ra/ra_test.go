@@ -1,0 +1,171 @@
+package ra
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/mdlayher/ndp"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/time/rate"
+
+	"seedbed"
+)
+
+var prefix = netip.MustParsePrefix("fd12:3456:789a:1::/64")
+
+func lan() seedbed.Network {
+	return seedbed.Network{Name: "lan", Kind: seedbed.NetworkNAT, NAT: true, MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 1}, DHCP: true,
+		Prefix: netip.MustParsePrefix("10.80.0.0/24"), Gateway: netip.MustParseAddr("10.80.0.1"),
+		DNS:            []netip.Addr{seedbed.ResolverAddr, netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")},
+		NetworkOptions: seedbed.NetworkOptions{Prefix6: prefix, Search: []string{"example.org"}}}
+}
+
+func TestLinkOf(t *testing.T) {
+	t.Parallel()
+	metadata, resolver := seedbed.MetadataAddr6, seedbed.ResolverAddr6
+	whole := Link{MAC: lan().MAC, Router: true, Prefix: prefix, Managed: true, Hosts: []netip.Addr{metadata, resolver},
+		DNS: []netip.Addr{resolver, netip.MustParseAddr("2001:db8::53")}, Search: []string{"lan.internal", "example.org"}}
+	for name, tt := range map[string]struct {
+		network func(n *seedbed.Network)
+		link    func(l *Link)
+	}{
+		"nat":      {func(*seedbed.Network) {}, func(*Link) {}},
+		"isolated": {func(n *seedbed.Network) { n.Kind, n.NAT = seedbed.NetworkIsolated, false }, func(l *Link) { l.Router = false }},
+		"slaac":    {func(n *seedbed.Network) { n.SLAAC = true }, func(l *Link) { l.SLAAC, l.Managed = true, false }},
+		"no DHCP":  {func(n *seedbed.Network) { n.DHCP = false }, func(l *Link) { l.Managed = false }},
+		"bridged": {func(n *seedbed.Network) { n.Kind, n.NAT, n.MTU = seedbed.NetworkBridged, false, 9000 },
+			func(l *Link) { l.Router, l.Prefix = false, netip.Prefix{} }},
+		"no IPv6 prefix": {func(n *seedbed.Network) { n.Prefix6, n.MTU = netip.Prefix{}, 1400 },
+			func(l *Link) { *l = Link{MAC: lan().MAC, MTU: 1400, Hosts: []netip.Addr{metadata}} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, want := lan(), whole
+			tt.network(&n)
+			want.Hosts, want.DNS, want.Search = slices.Clone(want.Hosts), slices.Clone(want.DNS), slices.Clone(want.Search)
+			tt.link(&want)
+			if d := cmp.Diff(want, LinkOf(n), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); d != "" {
+				t.Errorf("link (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// TestAdvertisement: what is on the wire parses to what was meant.
+func TestAdvertisement(t *testing.T) {
+	t.Parallel()
+	l := LinkOf(lan())
+	l.MTU = 1450
+	b, err := ndp.MarshalMessage(l.Advertisement())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ndp.ParseMessage(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(l.Advertisement(), m, cmpopts.EquateComparable(netip.Addr{})); d != "" {
+		t.Errorf("advertisement (-want +got):\n%s", d)
+	}
+	a := m.(*ndp.RouterAdvertisement)
+	if a.RouterLifetime != 9000*time.Second || !a.ManagedConfiguration || a.CurrentHopLimit != 64 {
+		t.Errorf("it is %+v, want a router for 9000 s, whose clients ask DHCPv6", a)
+	}
+	for _, o := range a.Options {
+		if p, ok := o.(*ndp.PrefixInformation); ok && (!p.OnLink || p.AutonomousAddressConfiguration) {
+			t.Errorf("prefix %s/%d: on the link %t, for addresses %t, want only the first", p.Prefix, p.PrefixLength, p.OnLink,
+				p.AutonomousAddressConfiguration)
+		}
+	}
+}
+
+// wire is a conn on which a test asks.
+type wire struct {
+	asks     chan netip.Addr
+	deadline time.Time
+	start    time.Time
+	sent     []sent
+}
+
+type sent struct {
+	After time.Duration
+	To    string
+}
+
+func (w *wire) SetReadDeadline(t time.Time) error {
+	w.deadline = t
+	return nil
+}
+
+func (w *wire) ReadFrom() (ndp.Message, *ipv6.ControlMessage, netip.Addr, error) {
+	select {
+	case from := <-w.asks:
+		return &ndp.RouterSolicitation{}, nil, from, nil
+	case <-time.After(time.Until(w.deadline)):
+		return nil, nil, netip.Addr{}, os.ErrDeadlineExceeded
+	}
+}
+
+func (w *wire) WriteTo(_ ndp.Message, _ *ipv6.ControlMessage, to netip.Addr) error {
+	w.sent = append(w.sent, sent{time.Since(w.start), to.String()})
+	return nil
+}
+
+// TestAnswers: a guest is answered at once, one without an address by an advertisement to all, of which there is one in three
+// seconds, and all are told again within ten minutes.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &wire{asks: make(chan netip.Addr), start: time.Now()}
+		a := advertiser{conn: w, message: LinkOf(lan()).Advertisement(), answers: rate.NewLimiter(1, 2), log: slog.New(slog.DiscardHandler)}
+		ended := make(chan error, 1)
+		go func() { ended <- a.run(ctx, "lan") }()
+		synctest.Wait()
+		guest := netip.MustParseAddr("fe80::1")
+		for range 5 { // two are allowed
+			w.asks <- guest
+		}
+		time.Sleep(time.Second)
+		for range 5 {
+			w.asks <- netip.IPv6Unspecified()
+		}
+		time.Sleep(4 * time.Second)
+		want := []sent{{0, "ff02::1"}, {0, "fe80::1"}, {0, "fe80::1"}, {3 * time.Second, "ff02::1"}}
+		if d := cmp.Diff(want, w.sent); d != "" {
+			t.Errorf("sent (-want +got):\n%s", d)
+		}
+		time.Sleep(maxInterval)
+		if last := w.sent[len(w.sent)-1]; len(w.sent) < 5 || last.To != "ff02::1" || last.After < minInterval {
+			t.Errorf("later it sent %v, want one more to all after %s to %s", w.sent[4:], minInterval, maxInterval)
+		}
+		cancel()
+		w.asks <- guest
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// FuzzSolicitation: whatever a guest sends parses or does not.
+func FuzzSolicitation(f *testing.F) {
+	f.Add([]byte{133, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0x52, 0x54, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := ndp.ParseMessage(b)
+		if err != nil {
+			return
+		}
+		if _, asks := m.(*ndp.RouterSolicitation); asks != (b[0] == 133) {
+			t.Errorf("type %d: is a solicitation: %t", b[0], asks)
+		}
+	})
+}

@@ -119,7 +119,18 @@ func TestPVCNetwork(t *testing.T) {
 			msg("ERROR: The IPv4 network cannot be changed: the VMs have addresses of it."),
 		},
 		{"PUT", "/network/none", "mtu=1400", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
-		{"PUT", "/network/2000", "ip6_network=fd00::/64", 400, msg("ERROR: IPv6 networks are not supported.")},
+		{"PUT", "/network/2000", "ip6_network=fd00::", 400,
+			msg("ERROR: The IPv6 network \"fd00::\" is not a prefix such as fd12:3456:789a:1::/64.")},
+		{"PUT", "/network/2000", "ip6_network=fd12:3456:789a:1::/64&ip6_gateway=fd12:3456:789a:1::9", 400,
+			msg("ERROR: The IPv6 gateway must be fd12:3456:789a:1::1, the first address of the network.")},
+		{"PUT", "/network/2000", "ip6_network=fd12:3456:789a:1::/64&ip6_gateway=fd12:3456:789a:1::1", 200,
+			msg("Network '2000' modified successfully!")},
+		{
+			"GET", "/network?limit=^closed", "", 200, `[{"vni":2000,"description":"closed","type":"managed","mtu":9000,"domain":"lab.local",` +
+				`"name_servers":["9.9.9.9","1.1.1.1"],"ip6":{"network":"fd12:3456:789a:1::/64","gateway":"None","dhcp_flag":"True"},` +
+				`"ip4":{"network":"10.88.0.0/24","gateway":"None","dhcp_flag":"True","dhcp_start":"10.88.0.100","dhcp_end":"10.88.0.199"}}]`,
+		},
+		{"PUT", "/network/2000", "ip6_network=", 200, msg("Network '2000' modified successfully!")},
 		{"GET", "/network/2000/lease", "", 404, msg("Lease not found.")},
 		{
 			"POST", "/network/2000/lease", "macaddress=52:54:00:00:00:0A&ipaddress=10.88.0.20&hostname=printer", 200,

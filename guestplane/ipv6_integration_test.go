@@ -3,11 +3,13 @@
 package guestplane
 
 import (
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -98,6 +100,175 @@ func TestIPv6(t *testing.T) {
 		want := n.Addr6(guest.NICs[0].MAC).String()
 		if got := who.asks(t, "udp", "[fd00:ec2::253]", guest.Name+".default.internal.", dns.TypeAAAA); got != want {
 			t.Errorf("%s has the address %s, want %s", guest.Name, got, want)
+		}
+	}
+}
+
+// world6 is a host behind an uplink of the node, which is the router between it and the guests, and has learned its own default
+// route from it.
+func world6(t *testing.T) *netnstest.Namespace {
+	t.Helper()
+	w := netnstest.New(t)
+	netnstest.Run(t, "sysctl", "-w", "net.ipv6.conf.all.forwarding=0")
+	netnstest.Veth(t, "up0", w, "52:54:00:ee:00:09")
+	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "up0") })
+	netnstest.Run(t, "sysctl", "-w", "net.ipv6.conf.up0.accept_dad=0", "net.ipv6.conf.up0.accept_ra=1")
+	netnstest.Run(t, "ip", "-6", "addr", "add", "2001:db8:9::1/64", "dev", "up0", "nodad")
+	w.Run(t, "sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.all.forwarding=1")
+	w.Run(t, "ip", "-6", "addr", "add", "2001:db8:9::2/64", "dev", "eth0", "nodad")
+	w.Run(t, "ip", "-6", "addr", "add", "fe80::9/64", "dev", "eth0", "nodad")
+	w.Run(t, "ip", "-6", "route", "add", prefix6.String(), "via", "2001:db8:9::1")
+	return w
+}
+
+// pings reports whether a host gets an echo.
+func pings(t *testing.T, from *netnstest.Namespace, to string) bool {
+	t.Helper()
+	var err error
+	from.Do(func() { err = netnstest.Try("ping", "-6", "-c", "1", "-W", "2", to) })
+	return err == nil
+}
+
+// TestIPv6Kinds: what guests reach outside, and from where they are reached, depends on the kind of the network. The node keeps
+// the default route that another router advertises to it.
+func TestIPv6Kinds(t *testing.T) {
+	p := realPlane(t)
+	w := world6(t)
+	w.Do(func() {
+		netnstest.Background(t, "sh", "-c", `radvd -n -m stderr -C "$0" -p "$1" & echo started; cat >/dev/null; kill $!; wait`,
+			file(t, "radvd.conf", "interface eth0 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; AdvDefaultLifetime 1800; };"),
+			filepath.Join(t.TempDir(), "pid"))
+	})
+	defaultRoute := func() string {
+		if out := netnstest.Run(t, "ip", "-6", "route", "show", "default"); !strings.Contains(out, "via fe80::9 dev up0") {
+			return "no default route: " + out
+		}
+		return ""
+	}
+	eventually(t, defaultRoute)
+	l, err := net.Listen("tcp6", "[::]:8080") // which is open on the node
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, tt := range []struct {
+		kind    seedbed.NetworkKind
+		out, in bool
+	}{{seedbed.NetworkIsolated, false, false}, {seedbed.NetworkNAT, true, false}, {seedbed.NetworkRouted, true, true}} {
+		n := network6(tt.kind)
+		n.SLAAC = true
+		g, next := record(7, n.Name, "10.77.0.7"), record(8, n.Name, "10.77.0.8")
+		serveState(t, p, stateWith([]seedbed.Network{n}, g, next))
+		who, other := boot6(t, g, n.Bridge), boot6(t, next, n.Bridge)
+		own := n.Addr6(g.NICs[0].MAC).String()
+		eventually(t, func() string {
+			out := who.ns.Run(t, "ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "global")
+			if !strings.Contains(out, own+"/64") {
+				return "no address of its own by SLAAC: " + out
+			}
+			return ""
+		})
+		who.served(t, string(tt.kind), ask6, ask6link)
+		if d := cmp.Diff(map[string]bool{"a neighbour": true, "the gateway": true, "outside": tt.out, "from outside": tt.in,
+			"a port of the node": false, "a port of its other address": false, "a forged source": false}, map[string]bool{
+			"a neighbour": pings(t, other.ns, own), "the gateway": pings(t, who.ns, n.Gateway6().String()),
+			"outside": pings(t, who.ns, "2001:db8:9::2"), "from outside": pings(t, w, own),
+			"a port of the node": who.dials(t, n.Gateway6().String()), "a port of its other address": who.dials(t, "2001:db8:9::1"),
+			"a forged source": who.pingsFrom(t, "fd12:3456:789a:1::99"),
+		}); d != "" {
+			t.Errorf("%s: who gets an echo (-want +got):\n%s", tt.kind, d)
+		}
+		if problem := defaultRoute(); problem != "" {
+			t.Errorf("%s: the node has %s", tt.kind, problem)
+		}
+		serveState(t, p, stateWith([]seedbed.Network{n}))
+		netnstest.Run(t, "ip", "link", "del", g.NICs[0].ID.Tap())
+		netnstest.Run(t, "ip", "link", "del", next.NICs[0].ID.Tap())
+	}
+	eventually(t, defaultRoute) // also by advertisements that came since
+}
+
+// dials reports whether a guest reaches the port 8080 of an address within a second.
+func (p person) dials(t *testing.T, addr string) bool {
+	t.Helper()
+	var c net.Conn
+	var err error
+	p.ns.Do(func() { c, err = net.DialTimeout("tcp6", "["+addr+"]:8080", time.Second) })
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
+// pingsFrom reports whether a guest gets an echo of its gateway at an address that is not its own.
+func (p person) pingsFrom(t *testing.T, addr string) bool {
+	t.Helper()
+	p.ns.Run(t, "ip", "-6", "addr", "add", addr+"/128", "dev", "eth0", "nodad")
+	defer p.ns.Run(t, "ip", "-6", "addr", "del", addr+"/128", "dev", "eth0")
+	var err error
+	p.ns.Do(func() {
+		err = netnstest.Try("ping", "-6", "-c", "1", "-W", "1", "-I", addr, prefix6.Addr().Next().String())
+	})
+	return err == nil
+}
+
+// file writes a file of a test, and returns its path.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestIPv6Bridged: beside a foreign router, whose advertisements give guests their default route and make them choose an address,
+// guests find their metadata and the resolver of the node, and DHCPv6 of the node has the same address.
+func TestIPv6Bridged(t *testing.T) {
+	p := realPlane(t)
+	far := netnstest.New(t)
+	netnstest.Veth(t, "wire", far, "52:54:00:ee:00:02")
+	netnstest.Run(t, "ip", "link", "add", "br0", "type", "bridge")
+	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "br0") })
+	netnstest.Run(t, "ip", "link", "set", "wire", "master", "br0")
+	netnstest.Run(t, "ip", "link", "set", "br0", "up")
+	far.Run(t, "sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.all.forwarding=1")
+	far.Run(t, "ip", "-6", "addr", "add", "fe80::9/64", "dev", "eth0", "nodad")
+	far.Run(t, "ip", "-6", "addr", "add", prefix6.Addr().Next().String()+"/64", "dev", "eth0", "nodad")
+	far.Do(func() {
+		netnstest.Background(t, "sh", "-c", `radvd -n -m stderr -C "$0" -p "$1" & echo started; cat >/dev/null; kill $!; wait`,
+			file(t, "radvd.conf", "interface eth0 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; prefix "+prefix6.String()+" {}; };"),
+			filepath.Join(t.TempDir(), "pid"))
+	})
+	n := network6(seedbed.NetworkBridged)
+	n.Name, n.Bridge, n.Uplink = "lan", "sb-lan", "br0"
+	g := record(7, "lan", "10.77.0.7")
+	serveState(t, p, stateWith([]seedbed.Network{n}, g))
+	who := boot6(t, g, n.Bridge)
+	own := n.Addr6(g.NICs[0].MAC).String()
+	eventually(t, func() string {
+		return cmp.Diff("fd00:ec2::253, fd00:ec2::254, fd12:3456:789a:1::/64, default via fe80::9", who.routes6(t))
+	})
+	who.served(t, "by SLAAC of another router", ask6, ask6link)
+	if !pings(t, who.ns, prefix6.Addr().Next().String()) || !pings(t, far, own) {
+		t.Error("the guest and the host on the wire do not reach each other")
+	}
+	want := "got " + own + " resolvers fd00:ec2::253 search lan.internal."
+	who.ns.Run(t, "ip", "-6", "addr", "flush", "dev", "eth0", "scope", "global")
+	if d := cmp.Diff(want, who.leased6(t)); d != "" {
+		t.Errorf("DHCPv6 (-want +got):\n%s", d)
+	}
+	if got := who.asks(t, "tcp", "[fd00:ec2::253]", "guest-7.lan.internal.", dns.TypeAAAA); got != own {
+		t.Errorf("its name has the address %s, want %s", got, own)
+	}
+	// The host on the wire sees no advertisement of the node, and gets nothing from it.
+	if out := far.Run(t, "ip", "-6", "neigh", "show", "dev", "eth0"); strings.Contains(out, "fe80::a9fe:a9fe") {
+		t.Errorf("the host on the wire knows the node:\n%s", out)
+	}
+	for _, a := range []string{"fd00:ec2::254", "fd00:ec2::253"} {
+		far.Run(t, "ip", "-6", "route", "replace", a+"/128", "dev", "eth0")
+		if pings(t, far, a) {
+			t.Errorf("the host on the wire gets an echo of %s", a)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 		var whole names
 		whole.replace(after)
 		sorted := cmpopts.SortSlices(func(a, b named) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
-		same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+		same := cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 		if diff := cmp.Diff(whole.of, followed.of, cmp.AllowUnexported(zone{}, named{}), sorted, same); diff != "" {
 			t.Fatalf("after %v (-whole +followed):\n%s", changed, diff)
 		}

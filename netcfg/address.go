@@ -50,7 +50,8 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 		}
 	}
 	if v6 {
-		want = append(want, serviceAddr6(seedbed.MetadataAddr6), address{prefix: netip.PrefixFrom(seedbed.MetadataAddr6LinkLocal, 64), flags: unix.IFA_F_NODAD})
+		want = append(want, serviceAddr6(seedbed.MetadataAddr6),
+			address{prefix: netip.PrefixFrom(seedbed.MetadataAddr6LinkLocal, 64), flags: unix.IFA_F_NODAD})
 	}
 	if v6 && n.Prefix6.IsValid() {
 		// Another route of the node to the prefix takes precedence: an IPv6 prefix may come to a network that exists.

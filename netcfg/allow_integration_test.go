@@ -49,6 +49,8 @@ func TestAllowance(t *testing.T) {
 	s := state0()
 	open := lab()
 	open.Allow = seedbed.NetworkPermissions{Addresses: true, DHCPServer: true, RouterAdvertisements: true, MetadataAddresses: true}
+	s.Networks[0].Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
+	open.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:2::/64")
 	s.Networks = append(s.Networks, open)
 	s.Ports = append(s.Ports, Port{Tap: "sb3", MAC: seedbed.MAC{2, 0, 0, 0, 0, 3}, Addr: netip.MustParseAddr("10.78.0.13"),
 		Mark: 103, Bridge: "seedbed1"})
@@ -64,7 +66,8 @@ func TestAllowance(t *testing.T) {
 
 	const always, never = "always", "never"
 	ll1, ll2, zero, all := linkLocalOf(mac1), linkLocalOf(mac2), netip.IPv6Unspecified(), netip.MustParseAddr("ff02::1")
-	global := netip.MustParseAddr("2001:db8::5")
+	global, own6, another6, gateway6 := netip.MustParseAddr("2001:db8::5"), s.Networks[0].Addr6(mac1), s.Networks[0].Addr6(mac2),
+		s.Networks[0].Gateway6()
 	arpEther := func(payload []byte) []byte { return ether(broadcast, mac1, unix.ETH_P_ARP, payload) }
 	ipEther := func(payload []byte) []byte { return ether(broadcast, mac1, unix.ETH_P_IP, payload) }
 	icmp6From := func(src netip.Addr, payload []byte) []byte {
@@ -100,6 +103,10 @@ func TestAllowance(t *testing.T) {
 		{"IPv6 from its link-local address", always, udp6(ll1, 1000, 2000)},
 		{"IPv6 from a stable private address", always, udp6(netip.MustParseAddr("fe80::1234:5678:9abc:def0"), 1000, 2000)},
 		{"IPv6 from a global address", "addresses", udp6(global, 1000, 2000)},
+		{"IPv6 from its own address", always, udp6(own6, 1000, 2000)},
+		{"IPv6 from another's address", "addresses", udp6(another6, 1000, 2000)},
+		{"IPv6 from its address in another network", "addresses", udp6(open.Addr6(mac1), 1000, 2000)},
+		{"IPv6 from the gateway's address", "addresses", udp6(gateway6, 1000, 2000)},
 		{"IPv6 from nowhere", "addresses", udp6(zero, 1000, 2000)},
 		{"IPv6 from Amazon's metadata address", "claim", udp6(seedbed.MetadataAddr6, 1000, 2000)},
 		{"IPv6 from the link-local metadata address", "claim", udp6(seedbed.MetadataAddr6LinkLocal, 1000, 2000)},
@@ -115,6 +122,14 @@ func TestAllowance(t *testing.T) {
 		{"duplicate address detection of Amazon's", "claim", icmp6From(zero, nd(135, seedbed.MetadataAddr6))},
 		{"duplicate address detection of the link-local one", "claim", icmp6From(zero, nd(135, seedbed.MetadataAddr6LinkLocal))},
 		{"advertisement", always, icmp6From(ll1, nd(136, ll1, ndOption(2, mac1)))},
+		{"advertisement of its own address", always, icmp6From(own6, nd(136, own6, ndOption(2, mac1)))},
+		{"advertisement of its own address, from the link", always, icmp6From(ll1, nd(136, own6, ndOption(2, mac1)))},
+		{"advertisement of another's address", "addresses", icmp6From(ll1, nd(136, another6, ndOption(2, mac1)))},
+		{"advertisement of the gateway's address", "addresses", icmp6From(own6, nd(136, gateway6, ndOption(2, mac1)))},
+		{"solicitation from its own address", always, icmp6From(own6, nd(135, another6, ndOption(1, mac1)))},
+		{"solicitation from another's address", "addresses", icmp6From(another6, nd(135, own6, ndOption(1, mac1)))},
+		{"duplicate address detection of its own", always, icmp6From(zero, nd(135, own6))},
+		{"duplicate address detection of another's", "addresses", icmp6From(zero, nd(135, another6))},
 		{"advertisement with another's MAC", never, icmp6From(ll1, nd(136, ll1, ndOption(2, mac2)))},
 		{"advertisement of Amazon's", "claim", icmp6From(ll1, nd(136, seedbed.MetadataAddr6, ndOption(2, mac1)))},
 		{"advertisement of the link-local one", "claim", icmp6From(ll1, nd(136, seedbed.MetadataAddr6LinkLocal, ndOption(2, mac1)))},

@@ -38,12 +38,15 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	dark.DNS, dark.DHCP = nil, false
 	wide := network("wide", "10.5.0.0/24", seedbed.NetworkNAT)
 	wide.VNI = 7
+	wide.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br1"}
 	instances := map[string]seedbed.Instance{}
 	add := func(name, node, network, a string, groups ...string) {
 		nic := seedbed.NIC{Network: network, Groups: groups}
 		if a != "" {
 			nic.Addr = addr(a)
+			ip := nic.Addr.As4()
+			nic.MAC = seedbed.MAC{0x52, 0x54, 0, ip[1], ip[2], ip[3]}
 		}
 		instances[name] = seedbed.Instance{Name: name, Node: node, State: seedbed.InstanceRunning, NICs: []seedbed.NIC{nic}}
 	}
@@ -68,7 +71,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 			group(t, "db", "in tcp 5432 from group web", "in icmp 8 from 10.1.0.2/32")},
 		Holder: func(_ context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
 			for _, i := range instances {
-				if i.NICs[0].Network == network && i.NICs[0].Addr == a {
+				if nic := i.NICs[0]; nic.Network == network && (nic.Addr == a || network == "wide" && wide.Addr6(nic.MAC) == a) {
 					return i, 0, true, nil
 				}
 			}
@@ -191,7 +194,7 @@ func TestBadPacket(t *testing.T) {
 	w, instances := world(t)
 	for want, p := range map[string]Packet{
 		"has no NIC 1":           {NIC: 1, To: addr("192.0.2.1"), Protocol: "icmp"},
-		"is not an IPv4 address": {To: addr("::1"), Protocol: "icmp"},
+		"not the address of one": {To: addr("ff02::1"), Protocol: "icmp"},
 		"expected tcp, udp":      {To: addr("192.0.2.1"), Protocol: "sctp"},
 		"port is missing":        {To: addr("192.0.2.1"), Protocol: "udp"},
 		"none for icmp":          {To: addr("192.0.2.1"), Protocol: "icmp", Port: 8},

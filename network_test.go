@@ -75,6 +75,23 @@ func TestNetworkCheck(t *testing.T) {
 		{"route by another network", func(n *seedbed.Network) {
 			n.Routes = []seedbed.NetworkRoute{{Prefix: prefix("10.10.0.0/16"), Via: addr("10.8.0.2")}}
 		}, "via 10.8.0.2"},
+		{"IPv6", func(n *seedbed.Network) {
+			n.Prefix6, n.SLAAC, n.DNS = prefix("fd12:3456:789a:1::/64"), true, []netip.Addr{addr("9.9.9.9"), addr("2620:fe::fe")}
+		}, ""},
+		{"IPv6 resolver without a prefix", func(n *seedbed.Network) { n.DNS = []netip.Addr{addr("2620:fe::fe")} }, "IPv4 address of a host"},
+		{"link-local resolver", func(n *seedbed.Network) {
+			n.Prefix6, n.DNS = prefix("fd12:3456:789a:1::/64"), []netip.Addr{addr("fe80::1")}
+		}, "DNS server fe80::1 is not the address of a host"},
+		{"long IPv6 prefix", func(n *seedbed.Network) { n.Prefix6 = prefix("fd12:3456:789a:1::/80") }, "expected a /64"},
+		{"IPv6 prefix with a host", func(n *seedbed.Network) { n.Prefix6 = prefix("fd12:3456:789a:1::1/64") }, "expected a /64"},
+		{"IPv4 as an IPv6 prefix", func(n *seedbed.Network) { n.Prefix6 = prefix("10.9.0.0/24") }, "expected a /64"},
+		{"link-local IPv6 prefix", func(n *seedbed.Network) { n.Prefix6 = prefix("fe80::/64") }, "expected none in fe80::/10"},
+		{"the IPv6 prefix of metadata", func(n *seedbed.Network) { n.Prefix6 = prefix("fd00:ec2::/64") }, "expected none in fd00:ec2::/64"},
+		{"SLAAC without a prefix", func(n *seedbed.Network) { n.SLAAC = true }, "without an IPv6 prefix"},
+		{"IPv6 without IPv4", func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Prefix, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}
+			n.Prefix6 = prefix("fd12:3456:789a:1::/64")
+		}, "without a prefix, its addresses come from elsewhere"},
 		{"boot without a server", func(n *seedbed.Network) { n.BootFile = "pxelinux.0" }, "expected an http or https URL"},
 		{"boot server alone", func(n *seedbed.Network) { n.BootServer = addr("10.9.0.5") }, "boot file"},
 	} {
@@ -86,6 +103,26 @@ func TestNetworkCheck(t *testing.T) {
 				t.Errorf("Check = %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestAddr6(t *testing.T) {
+	t.Parallel()
+	mac := seedbed.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
+	n := lan(func(n *seedbed.Network) { n.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64") })
+	if got, want := n.Addr6(mac), netip.MustParseAddr("fd12:3456:789a:1:5054:ff:fe12:3456"); got != want {
+		t.Errorf("Addr6 = %s, want %s", got, want)
+	}
+	if got, want := n.Gateway6(), netip.MustParseAddr("fd12:3456:789a:1::1"); got != want {
+		t.Errorf("Gateway6 = %s, want %s", got, want)
+	}
+	n.Kind = seedbed.NetworkBridged
+	if got := n.Gateway6(); got.IsValid() {
+		t.Errorf("Gateway6 of a bridged network = %s, want none", got)
+	}
+	n.Prefix6 = netip.Prefix{}
+	if got := n.Addr6(mac); got.IsValid() {
+		t.Errorf("Addr6 without a prefix = %s, want none", got)
 	}
 }
 

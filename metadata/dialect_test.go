@@ -110,6 +110,8 @@ func TestStaticNetwork(t *testing.T) {
 		{"id": "network0", "network_id": stableID("subnet", "other"), "link": "nic0", "type": "ipv4", "ip_address": "10.9.0.7",
 			"netmask": "255.255.0.0",
 			"routes":  []any{map[string]any{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.9.0.1"}}, "services": []any{dns}},
+		{"id": "network0-6", "network_id": stableID("subnet", "other"), "link": "nic0", "type": "ipv6",
+			"ip_address": "fd12:3456:789a:1:5054:ff:fe00:c", "netmask": "ffff:ffff:ffff:ffff::"},
 		{"id": "network1", "network_id": stableID("subnet", "default"), "link": "nic1", "type": "ipv4_dhcp"},
 	}
 	if diff := cmp.Diff(want, got.Networks); diff != "" {

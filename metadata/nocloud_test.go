@@ -17,6 +17,11 @@ func TestNoCloudNetwork(t *testing.T) {
 	lan := seedbed.Network{Name: "lan", Prefix: netip.MustParsePrefix("10.9.0.0/16"), Gateway: addr("10.9.0.1"), DHCP: true}
 	fixed := seedbed.Network{Name: "fixed", Prefix: netip.MustParsePrefix("10.8.0.0/24"), Gateway: addr("10.8.0.1"),
 		DNS: []netip.Addr{addr("10.8.0.53"), addr("10.8.0.54")}}
+	lan6, slaac, fixed6 := lan, lan, fixed
+	lan6.Name, slaac.Name, slaac.SLAAC, fixed6.Name = "lan6", "slaac", true, "fixed6"
+	for _, n := range []*seedbed.Network{&lan6, &slaac, &fixed6} {
+		n.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
+	}
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br0"}
 	nic := func(n byte, network, a string) seedbed.GuestNIC {
 		g := seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network}
@@ -44,6 +49,18 @@ func TestNoCloudNetwork(t *testing.T) {
 				"routes":      []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"}},
 				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
 		}},
+		{"IPv6 by DHCP", []seedbed.GuestNIC{nic(0x10, "lan6", "10.9.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": true, "dhcp6": true},
+		}},
+		{"IPv6 by SLAAC", []seedbed.GuestNIC{nic(0x10, "slaac", "10.9.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": true},
+		}},
+		{"IPv6 without DHCP", []seedbed.GuestNIC{nic(0x10, "fixed6", "10.8.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": false,
+				"addresses":   []any{"10.8.0.7/24", "fd12:3456:789a:1:5054:ff:fe12:3410/64"},
+				"routes":      []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"}},
+				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
+		}},
 		{"three", []seedbed.GuestNIC{nic(0x10, "lan", "10.9.0.7"), nic(0x11, "fixed", "10.8.0.7"), nic(0x12, "lan", "10.9.0.8")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": true, "dhcp4-overrides": map[string]any{"route-metric": uint64(100)}},
 			"nic1": map[string]any{"match": match("11"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
@@ -53,7 +70,7 @@ func TestNoCloudNetwork(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			view := View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed, wire}}
+			view := View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6}}
 			body, _, ok := Render(view, "/nocloud/network-config")
 			if !ok || tt.want == nil {
 				if !ok || len(body) > 0 {

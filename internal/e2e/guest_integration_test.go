@@ -23,6 +23,9 @@ runcmd:
   - [sh, -c, 'echo "SEEDBED host $(hostname)" >/dev/console']
   - [sh, -c, 'ip -4 route show | sed "s/^/SEEDBED route /" >/dev/console']
   - [sh, -c, 'ip -4 -o addr show scope global | sed "s/^/SEEDBED addr /" >/dev/console']
+  - [sh, -c, 'ip -6 route show | sed "s/^/SEEDBED route6 /" >/dev/console']
+  - [sh, -c, 'ip -6 -o addr show scope global | sed "s/^/SEEDBED addr6 /" >/dev/console']
+  - [sh, -c, 'getent ahostsv6 guest1.lab.internal | head -1 | sed "s/^/SEEDBED full name6 /" >/dev/console']
   - [sh, -c, 'ip -o link show | sed "s/^/SEEDBED link /" >/dev/console']
   - [sh, -c, 'getent ahostsv4 guest1 | head -1 | sed "s/^/SEEDBED short name /" >/dev/console']
   - [sh, -c, 'getent ahostsv4 guest1.lab.internal | head -1 | sed "s/^/SEEDBED full name /" >/dev/console']
@@ -47,6 +50,7 @@ runcmd:
       get = lambda host, path: ask(host, "GET", path, X_aws_ec2_metadata_token=token)
       say("tag", *get(v4, "/latest/meta-data/tags/instance/role"))
       say("IPv6", *get("fe80::a9fe:a9fe%" + nic, "/latest/meta-data/local-hostname"))
+      say("Amazon's IPv6", *get("fd00:ec2::254", "/latest/meta-data/ipv6"))
 `
 
 // TestGuest is the main path: one signed webhook boots an unmodified Debian
@@ -121,6 +125,9 @@ func TestGuest(t *testing.T) {
 		`SEEDBED imds through another 403`,
 		`SEEDBED imds tag 200 frontend`,
 		`SEEDBED imds IPv6 200 guest1`,
+		`SEEDBED imds Amazon's IPv6 200 ` + vm.NICs[0].Addr6.String(),
+		`SEEDBED addr6 .* ` + vm.NICs[0].Addr6.String() + `/`, `SEEDBED addr6 .* ` + secondAddr6 + `/`,
+		`SEEDBED route6 default via fe80::a9fe:a9fe `, `SEEDBED full name6 ` + secondAddr6,
 	}
 	lab.Await(t, lab.Patience, "the console shows what user-data printed", func() bool {
 		b, err := s.API.Console(t.Context(), "guest1", seedbed.MiB)

@@ -17,6 +17,13 @@ import (
 // secondMAC is the MAC address of a guest's second NIC.
 const secondMAC = "52:54:00:98:07:50"
 
+// The IPv6 prefixes of the networks of a guest's NICs, and the address of the second NIC.
+const (
+	outerPrefix6 = "fd12:3456:789a:1::/64"
+	innerPrefix6 = "fd12:3456:789a:2::/64"
+	secondAddr6  = "fd12:3456:789a:2:5054:ff:fe98:750"
+)
+
 // must runs a command of the operator.
 func must(t *testing.T, s *lab.Stack, args ...string) string {
 	t.Helper()
@@ -27,10 +34,11 @@ func must(t *testing.T, s *lab.Stack, args ...string) string {
 	return out
 }
 
-// addNetwork makes an isolated network, lab.
+// addNetwork makes an isolated network, lab, and gives it and the network default IPv6 prefixes.
 func addNetwork(t *testing.T, s *lab.Stack) seedbed.Network {
 	t.Helper()
-	must(t, s, "network", "add", "lab", "--kind", "isolated", "--prefix", "10.98.7.0/24", "--mtu", "1400", "--route", "10.98.8.0/24=10.98.7.9")
+	must(t, s, "network", "set", "default", "--prefix6", outerPrefix6)
+	must(t, s, "network", "add", "lab", "--kind", "isolated", "--prefix", "10.98.7.0/24", "--prefix6", innerPrefix6, "--mtu", "1400", "--route", "10.98.8.0/24=10.98.7.9")
 	n, err := s.API.Network(t.Context(), "lab")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +49,7 @@ func addNetwork(t *testing.T, s *lab.Stack) seedbed.Network {
 // leased fails unless a guest's second NIC has the lease of its address.
 func leased(t *testing.T, s *lab.Stack) {
 	t.Helper()
-	lease := regexp.MustCompile(`10\.98\.7\.50 +` + secondMAC + ` +guest1 +1 +\S+`)
+	lease := regexp.MustCompile(`10\.98\.7\.50 +` + secondAddr6 + ` +` + secondMAC + ` +guest1 +1 +\S+`)
 	if out := must(t, s, "network", "leases", "lab"); !lease.MatchString(out) {
 		t.Errorf("leases:\n%s", out)
 	}

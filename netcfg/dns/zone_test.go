@@ -35,8 +35,8 @@ func (g guests) Name(a netip.Addr) (string, bool) {
 }
 
 func testServer(f *Forwarder) *Server {
-	return New(Config{Zone: Zone{Domain: "lab.internal", Prefixes: []netip.Prefix{netip.MustParsePrefix("10.80.16.0/20")},
-		Gateways: []netip.Addr{netip.MustParseAddr("10.80.16.1")},
+	return New(Config{Zone: Zone{Domain: "lab.internal", Prefixes: []netip.Prefix{netip.MustParsePrefix("10.80.16.0/20"), {}},
+		Gateways: []netip.Addr{netip.MustParseAddr("10.80.16.1"), {}},
 		Names:    guests{"web1": {"10.80.16.11", "10.80.17.12"}, "db.shop": {"10.80.18.13"}, "shop": nil}},
 		Counts: &Counts{}, Forwarder: f})
 }
@@ -119,6 +119,39 @@ func TestAnswer(t *testing.T) {
 			case reply.Question[0].Name != c.name:
 				t.Errorf("%s: the question came back as %s", what, reply.Question[0].Name)
 			}
+		}
+	}
+}
+
+// TestAnswer6: a guest with both kinds of addresses is found by each, and by its name in the reverse zone of the IPv6 prefix.
+func TestAnswer6(t *testing.T) {
+	t.Parallel()
+	s := testServer(nil)
+	s.Prefixes[1], s.Gateways[1] = netip.MustParsePrefix("fd12:3456:789a:1::/64"), netip.MustParseAddr("fd12:3456:789a:1::1")
+	s.Names = guests{"web1": {"10.80.16.11", "fd12:3456:789a:1::b"}}
+	const reverse = "0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.0.0.a.9.8.7.6.5.4.3.2.1.d.f.ip6.arpa."
+	const zone = "1.0.0.0.a.9.8.7.6.5.4.3.2.1.d.f.ip6.arpa."
+	for _, c := range []struct {
+		name string
+		typ  uint16
+		want string
+	}{
+		{"web1.lab.internal.", dns.TypeA, "NOERROR, A 10.80.16.11"},
+		{"web1.lab.internal.", dns.TypeAAAA, "NOERROR, AAAA fd12:3456:789a:1::b"},
+		{"web1.lab.internal.", dns.TypeANY, "NOERROR, A 10.80.16.11, AAAA fd12:3456:789a:1::b"},
+		{"web1.", dns.TypeAAAA, "NOERROR, AAAA fd12:3456:789a:1::b"},
+		{"lab.internal.", dns.TypeAAAA, "NOERROR, AAAA fd12:3456:789a:1::1"},
+		{"b." + reverse, dns.TypePTR, "NOERROR, PTR web1.lab.internal."},
+		{"1." + reverse, dns.TypePTR, "NOERROR, PTR lab.internal."},
+		{"c." + reverse, dns.TypePTR, "NXDOMAIN, SOA of " + zone},
+		{"B." + strings.ToUpper(reverse), dns.TypePTR, "NOERROR, PTR web1.lab.internal."},
+		{reverse, dns.TypePTR, "REFUSED"},         // no address
+		{"bb." + reverse, dns.TypePTR, "REFUSED"}, // nor this
+		{"g." + reverse, dns.TypePTR, "REFUSED"},
+		{"11.16.80.10.in-addr.arpa.", dns.TypePTR, "NOERROR, PTR web1.lab.internal."},
+	} {
+		if reply, _ := s.answer(asker, ask(c.name, c.typ)); said(reply) != c.want {
+			t.Errorf("%s %s: %s, want %s", c.name, dns.TypeToString[c.typ], said(reply), c.want)
 		}
 	}
 }

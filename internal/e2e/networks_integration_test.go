@@ -38,7 +38,8 @@ func must(t *testing.T, s *lab.Stack, args ...string) string {
 func addNetwork(t *testing.T, s *lab.Stack) seedbed.Network {
 	t.Helper()
 	must(t, s, "network", "set", "default", "--prefix6", outerPrefix6)
-	must(t, s, "network", "add", "lab", "--kind", "isolated", "--prefix", "10.98.7.0/24", "--prefix6", innerPrefix6, "--mtu", "1400", "--route", "10.98.8.0/24=10.98.7.9")
+	must(t, s, "network", "add", "lab", "--kind", "isolated", "--prefix", "10.98.7.0/24", "--prefix6", innerPrefix6, "--mtu", "1400",
+		"--route", "10.98.8.0/24=10.98.7.9")
 	n, err := s.API.Network(t.Context(), "lab")
 	if err != nil {
 		t.Fatal(err)

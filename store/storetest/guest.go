@@ -264,3 +264,33 @@ func testOverlays(b *bench) {
 		b.Errorf("revision %d after a node went, %d before", gone.Revision, after.Revision)
 	}
 }
+
+// Networks that reach outside have IPv6 prefixes of their own, and any other may have the same.
+func testOverlap6(b *bench) {
+	ctx := context.Background()
+	b.world()
+	prefix6 := func(name string, p netip.Prefix) error {
+		_, err := b.ChangeNetwork(ctx, name, func(n *seedbed.Network) error {
+			n.Prefix6 = p
+			return nil
+		})
+		return err
+	}
+	p6 := netip.MustParsePrefix("fd12:3456:789a:1::/64")
+	n := seedbed.Network{Name: "lab", Kind: seedbed.NetworkIsolated, Bridge: "lab0", MAC: seedbed.NewMAC(),
+		Prefix: netip.MustParsePrefix("10.98.0.0/24"), Gateway: netip.MustParseAddr("10.98.0.1")}
+	n.Prefix6 = p6
+	get(b.CreateNetwork(ctx, n))(b)
+	b.must(prefix6("default", p6)) // the other is isolated
+	b.equal(get(b.Network(ctx, "default"))(b).Prefix6, p6)
+	n.Name, n.Bridge, n.Kind, n.Prefix, n.Gateway = "more", "more0", seedbed.NetworkRouted, netip.MustParsePrefix("10.97.0.0/24"),
+		netip.MustParseAddr("10.97.0.1")
+	const overlaps = `prefix fd12:3456:789a:1::/64 of network "more" overlaps that of network "default"`
+	_, err := b.CreateNetwork(ctx, n)
+	b.want(err, seedbed.ErrConflict, overlaps)
+	n.Prefix6 = netip.Prefix{}
+	get(b.CreateNetwork(ctx, n))(b)
+	b.want(prefix6("more", p6), seedbed.ErrConflict, overlaps)
+	b.must(prefix6("default", netip.Prefix{}))
+	b.must(prefix6("more", p6))
+}

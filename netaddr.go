@@ -252,9 +252,9 @@ func ValidInterface(s string) bool {
 var (
 	// MetadataAddr is where guests find their metadata over IPv4. Every managed bridge has it.
 	MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
-	// MetadataAddr6 and MetadataAddr6LinkLocal are where they find it over IPv6: Amazon's address, and OpenStack's, which is
-	// link-local and needs no route. The second is also that of the node as a router.
-	MetadataAddr6          = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x54})
+	// MetadataAddr6 is where they find it over IPv6, at Amazon's address.
+	MetadataAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x54})
+	// MetadataAddr6LinkLocal is OpenStack's address of it, which needs no route. It is also that of the node as a router.
 	MetadataAddr6LinkLocal = netip.AddrFrom16([16]byte{0xfe, 0x80, 12: 0xa9, 13: 0xfe, 14: 0xa9, 15: 0xfe})
 	// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
 	ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})

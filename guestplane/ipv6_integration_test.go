@@ -104,6 +104,46 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
+// TestIPv6Changes: guests learn at once of a prefix that comes, changes and goes while they run.
+func TestIPv6Changes(t *testing.T) {
+	p := realPlane(t)
+	n := network6(seedbed.NetworkNAT)
+	n.SLAAC, n.Prefix6 = false, netip.Prefix{}
+	g := record(7, n.Name, "10.77.0.7")
+	serveState(t, p, stateWith([]seedbed.Network{n}, g))
+	who := boot6(t, g, n.Bridge)
+	preferred := func() string {
+		var all []string
+		for line := range strings.Lines(who.ns.Run(t, "ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "global", "-deprecated")) {
+			all = append(all, strings.Fields(line)[3])
+		}
+		return strings.Join(all, ", ")
+	}
+	const hosts = "fd00:ec2::253, fd00:ec2::254"
+	for _, tt := range []struct{ prefix, addrs, routes string }{
+		{"", "", "fd00:ec2::254"},
+		{"fd12:3456:789a:1::/64", "fd12:3456:789a:1:5054:ff:fe00:7/64", hosts + ", fd12:3456:789a:1::/64, default via fe80::a9fe:a9fe"},
+		{"fd12:3456:789a:2::/64", "fd12:3456:789a:2:5054:ff:fe00:7/64", hosts + ", fd12:3456:789a:2::/64, default via fe80::a9fe:a9fe"},
+		{"", "", hosts},
+	} {
+		n.Prefix6, n.SLAAC = netip.Prefix{}, tt.prefix != ""
+		if tt.prefix != "" {
+			n.Prefix6 = netip.MustParsePrefix(tt.prefix)
+		}
+		serveState(t, p, stateWith([]seedbed.Network{n}, g))
+		eventually(t, func() string {
+			return cmp.Diff([]string{tt.addrs, tt.routes}, []string{preferred(), who.routes6(t)})
+		})
+		who.served(t, "with prefix "+tt.prefix, ask6link)
+		if tt.prefix != "" {
+			who.served(t, "with prefix "+tt.prefix, ask6)
+		}
+		if tt.prefix != "" && !pings(t, who.ns, n.Gateway6().String()) {
+			t.Errorf("with %s: the gateway does not answer", tt.prefix)
+		}
+	}
+}
+
 // world6 is a host behind an uplink of the node, which is the router between it and the guests, and has learned its own default
 // route from it.
 func world6(t *testing.T) *netnstest.Namespace {

@@ -71,6 +71,7 @@ func (p *Plane) serve6(ctx context.Context, n seedbed.Network) {
 	var servers sync.WaitGroup
 	defer servers.Wait()
 	link := ra.LinkOf(n)
+	link.Former = p.formerPrefixes(n)
 	servers.Go(func() {
 		p.persist(ctx, "router advertisements", n.Bridge, func(ctx context.Context) error { return link.Serve(ctx, n.Bridge, p.log) })
 	})
@@ -86,6 +87,22 @@ func (p *Plane) serve6(ctx context.Context, n seedbed.Network) {
 		return o, ok
 	}, Log: p.log}
 	p.persist(ctx, "DHCPv6", n.Bridge, func(ctx context.Context) error { return server.Serve(ctx, n.Bridge) })
+}
+
+// maxFormer bounds the prefixes of before that a network's guests are told of.
+const maxFormer = 4
+
+// formerPrefixes returns the IPv6 prefixes that a network had before, as far as this process knows, and notes the present one.
+func (p *Plane) formerPrefixes(n seedbed.Network) []netip.Prefix {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.prefixes[n.Name]
+	if n.Prefix6.IsValid() && n.Kind != seedbed.NetworkBridged {
+		all = append(slices.DeleteFunc(all, func(o netip.Prefix) bool { return o == n.Prefix6 }), n.Prefix6)
+		all = all[max(0, len(all)-maxFormer-1):]
+		p.prefixes[n.Name] = all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(o netip.Prefix) bool { return o == n.Prefix6 })
 }
 
 // resolver returns the resolver of a network's guests. Those of an isolated one learn nothing of other networks.

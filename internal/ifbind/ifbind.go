@@ -23,3 +23,19 @@ func ListenConfig(iface string) net.ListenConfig {
 		return errors.Join(err, inner)
 	}}
 }
+
+// Index returns the index of an interface by a socket. The functions of package net list all interfaces for that, of which a node
+// may have thousands.
+func Index(socket syscall.Conn, iface string) (int, error) {
+	request, err := unix.NewIfreq(iface)
+	if err != nil {
+		return 0, err
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) { inner = unix.IoctlIfreq(int(fd), unix.SIOCGIFINDEX, request) })
+	return int(request.Uint32()), errors.Join(err, inner)
+}

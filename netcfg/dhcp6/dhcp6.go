@@ -70,7 +70,7 @@ func (s *Server) Serve(ctx context.Context, iface string) error {
 	buf, control := make([]byte, 1500), make([]byte, 64) // a longer request is cut, and does not parse
 	for next := time.Now(); ; {
 		if now := time.Now(); !now.Before(next) {
-			if i, err := net.InterfaceByIndex(ifi.Index); err != nil || i.Name != iface {
+			if index, err := ifbind.Index(conn, iface); err != nil || index != ifi.Index {
 				return seedbed.Errorf(seedbed.ErrUnavailable, "serve DHCPv6 on %s: the interface was removed or replaced", iface)
 			}
 			next = now.Add(checkInterval)

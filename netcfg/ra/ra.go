@@ -33,6 +33,8 @@ type Link struct {
 	// guests choose an address in it.
 	Prefix netip.Prefix
 	SLAAC  bool
+	// Former are prefixes of before, whose addresses guests cease to use.
+	Former []netip.Prefix
 	// Managed makes guests ask DHCPv6 for their addresses.
 	Managed bool
 	// Hosts are the addresses of the node's services, which guests reach without a router.
@@ -80,6 +82,10 @@ func (l Link) Advertisement() *ndp.RouterAdvertisement {
 		m.Options = append(m.Options, &ndp.PrefixInformation{PrefixLength: uint8(l.Prefix.Bits()), OnLink: true,
 			AutonomousAddressConfiguration: l.SLAAC, ValidLifetime: validLifetime, PreferredLifetime: preferredLifetime,
 			Prefix: l.Prefix.Masked().Addr()})
+	}
+	for _, p := range l.Former { // which guests process only of a prefix for addresses
+		m.Options = append(m.Options, &ndp.PrefixInformation{PrefixLength: uint8(p.Bits()), OnLink: true,
+			AutonomousAddressConfiguration: true, Prefix: p.Masked().Addr()})
 	}
 	for _, a := range l.Hosts {
 		m.Options = append(m.Options, &ndp.PrefixInformation{PrefixLength: uint8(a.BitLen()), OnLink: true,

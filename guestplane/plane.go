@@ -103,7 +103,8 @@ func New(c Config) *Plane {
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
 		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks,
 		forwarder: c.Forwarder, node: c.Node,
-		awaited: map[seedbed.InstanceID]bool{}, prefixes: map[string][]netip.Prefix{}, changed: make(chan struct{}, 1), probes: make(chan chan<- error),
+		awaited: map[seedbed.InstanceID]bool{}, prefixes: map[string][]netip.Prefix{},
+		changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }
 

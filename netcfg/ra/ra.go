@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/mdlayher/ndp"
@@ -107,6 +108,8 @@ func (l Link) Serve(ctx context.Context, iface string, log *slog.Logger) error {
 	if err != nil {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)
 	}
+	// The zone of addresses is the index, because package net caches the names of interfaces for a minute.
+	ifi.Name = strconv.Itoa(ifi.Index)
 	conn, _, err := ndp.Listen(ifi, ndp.Addr(seedbed.MetadataAddr6LinkLocal.String()))
 	if err != nil {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)

@@ -134,7 +134,9 @@ func ndRules() []rule {
 		{"router solicitation with another's MAC", cat(solicitations, ip6Length(8+soleOptionSize), isLinkLayerOption(8), ndOptionMAC(8), drop())},
 	}
 	rules = append(rules,
-		rule{"a claim of " + seedbed.MetadataAddr6.String() + ", allowed", cat(icmp6Types(neighbourSolicitation, neighbourAdvertisement),
+		rule{"advertisement of " + seedbed.MetadataAddr6.String() + ", allowed", cat(icmp6(neighbourAdvertisement),
+			ndTarget(seedbed.MetadataAddr6), may(mayClaim), accept())},
+		rule{"probe of " + seedbed.MetadataAddr6.String() + ", allowed", cat(ip6Saddr(zero6), icmp6(neighbourSolicitation),
 			ndTarget(seedbed.MetadataAddr6), may(mayClaim), accept())},
 		rule{"advertisement of another's address", cat(icmp6(neighbourAdvertisement), not(ofLink()), notPair(ndTargetAny(), "addrs6"),
 			jumpChain("any-target6"))},

@@ -259,7 +259,7 @@ func apply(ctx context.Context, dir string, networks int, out io.Writer) error {
 
 // unreadable is in the few rules that nft lists in a form that it does not read: of a range of interfaces, of bytes by
 // their offset, and of zones, whose map has no type in nft. None of them is about a single network.
-var unreadable = regexp.MustCompile(`"sb0\*"-|@ll,|ct zone set`)
+var unreadable = regexp.MustCompile(`"sb0\*"-|@ll,|@vnis|ct zone set`)
 
 // keyword is a chain whose name nft lists and does not read.
 var keyword = regexp.MustCompile(`(?m)^\tchain (snat|dnat) \{$`)

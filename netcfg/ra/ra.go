@@ -54,6 +54,8 @@ const (
 	dnsLifetime       = 2 * maxInterval
 	minInterval       = 200 * time.Second
 	maxInterval       = 600 * time.Second
+	// retryPause is the time until an advertisement that could not be sent is tried again.
+	retryPause = 10 * time.Second
 	// groupPause is the least time between two advertisements to all guests (MIN_DELAY_BETWEEN_RAS of RFC 4861 10).
 	groupPause = 3 * time.Second
 )
@@ -102,7 +104,8 @@ func (l Link) Advertisement() *ndp.RouterAdvertisement {
 }
 
 // Serve advertises the link on the interface until ctx ends, and then returns nil. It returns ErrUnavailable if the interface
-// does not exist, or has no address of the metadata service; it can then be called again. It needs CAP_NET_RAW.
+// does not exist, or has no address of the metadata service; it can then be called again. If the interface is removed, it must be
+// called again. It needs CAP_NET_RAW.
 func (l Link) Serve(ctx context.Context, iface string, log *slog.Logger) error {
 	ifi, err := net.InterfaceByName(iface)
 	if err != nil {
@@ -147,10 +150,11 @@ type advertiser struct {
 func (a *advertiser) run(ctx context.Context, iface string) error {
 	for {
 		if now := time.Now(); !now.Before(a.next) {
-			if err := a.conn.WriteTo(a.message, nil, allNodes); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-				return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)
-			}
 			a.last, a.next = now, now.Add(minInterval+rand.N(maxInterval-minInterval))
+			if err := a.conn.WriteTo(a.message, nil, allNodes); err != nil { // such as on a bridge that no guest is on yet
+				a.log.Debug("guests were not told of the router; trying again", "interface", iface, "err", err)
+				a.next = now.Add(retryPause)
+			}
 		}
 		a.conn.SetReadDeadline(a.next)
 		if ctx.Err() != nil { // also if the deadline that ends the loop was just overwritten

@@ -93,6 +93,7 @@ type wire struct {
 	deadline time.Time
 	start    time.Time
 	sent     []sent
+	fail     int // how many are not sent
 }
 
 type sent struct {
@@ -115,6 +116,10 @@ func (w *wire) ReadFrom() (ndp.Message, *ipv6.ControlMessage, netip.Addr, error)
 }
 
 func (w *wire) WriteTo(_ ndp.Message, _ *ipv6.ControlMessage, to netip.Addr) error {
+	if w.fail > 0 {
+		w.fail--
+		return os.ErrInvalid
+	}
 	w.sent = append(w.sent, sent{time.Since(w.start), to.String()})
 	return nil
 }
@@ -150,6 +155,29 @@ func TestAnswers(t *testing.T) {
 		}
 		cancel()
 		w.asks <- guest
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNobodyThere: what cannot be sent, such as on a bridge without a guest, is tried again, and guests that ask are answered.
+func TestNobodyThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &wire{asks: make(chan netip.Addr), start: time.Now(), fail: 3}
+		a := advertiser{conn: w, message: LinkOf(lan()).Advertisement(), answers: rate.NewLimiter(1, 2), log: slog.New(slog.DiscardHandler)}
+		ended := make(chan error, 1)
+		go func() { ended <- a.run(ctx, "lan") }()
+		time.Sleep(time.Minute)
+		w.asks <- netip.MustParseAddr("fe80::1")
+		synctest.Wait()
+		if d := cmp.Diff([]sent{{3 * retryPause, "ff02::1"}, {time.Minute, "fe80::1"}}, w.sent); d != "" {
+			t.Errorf("sent (-want +got):\n%s", d)
+		}
+		cancel()
+		w.asks <- netip.MustParseAddr("fe80::1")
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

@@ -2,11 +2,16 @@
 package ifbind
 
 import (
+	"context"
 	"errors"
 	"net"
+	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"seedbed"
 )
 
 // ListenConfig returns a configuration whose sockets receive only what arrives at an interface, and send only by it
@@ -24,14 +29,56 @@ func ListenConfig(iface string) net.ListenConfig {
 	}}
 }
 
-// Index returns the index of an interface by a socket. The functions of package net list all interfaces for that, of which a node
-// may have thousands.
-func Index(socket syscall.Conn, iface string) (int, error) {
-	request, err := unix.NewIfreq(iface)
+// Loop is a server's reading of a socket that is bound to an interface.
+type Loop struct {
+	// What it does begins its errors, such as "serve DHCP".
+	What  string
+	Iface *net.Interface
+	Conn  interface {
+		syscall.Conn
+		SetReadDeadline(time.Time) error
+	}
+}
+
+// checkInterval is the interval at which is checked whether the interface is still the one that the socket is bound to.
+const checkInterval = 10 * time.Second
+
+// Run calls receive, which reads from the socket once, until ctx ends, and then returns nil. It returns the first error of receive,
+// unless that is of the deadline by which Run interrupts it, and ErrUnavailable once the interface was removed or replaced:
+// the socket would stay bound to the old one and never receive anything.
+func (l Loop) Run(ctx context.Context, receive func() error) error {
+	stop := context.AfterFunc(ctx, func() { l.Conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for next := time.Now(); ; {
+		if now := time.Now(); !now.Before(next) {
+			if i, err := l.index(); err != nil || i != l.Iface.Index {
+				return seedbed.Errorf(seedbed.ErrUnavailable, "%s on %s: the interface was removed or replaced", l.What, l.Iface.Name)
+			}
+			next = now.Add(checkInterval)
+			l.Conn.SetReadDeadline(next)
+		}
+		if ctx.Err() != nil { // also if the deadline that ends the loop was just overwritten
+			return nil
+		}
+		err := receive()
+		switch {
+		case err == nil || errors.Is(err, os.ErrDeadlineExceeded):
+		case ctx.Err() != nil:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// index returns the index of the interface of that name. The functions of package net list all interfaces for that, of which a
+// node may have thousands.
+func (l Loop) index() (int, error) {
+	request, err := unix.NewIfreq(l.Iface.Name)
 	if err != nil {
 		return 0, err
 	}
-	raw, err := socket.SyscallConn()
+	raw, err := l.Conn.SyscallConn()
 	if err != nil {
 		return 0, err
 	}

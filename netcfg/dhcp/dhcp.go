@@ -5,15 +5,14 @@ package dhcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"seedbed"
+	"seedbed/internal/ifbind"
 )
 
 // Offer is the configuration of one client.
@@ -48,10 +47,6 @@ type Server struct {
 	Log     *slog.Logger
 }
 
-// checkInterval is the interval at which is checked whether the interface is still the one that the sockets are bound
-// to.
-const checkInterval = 10 * time.Second
-
 // Serve answers on the interface until ctx ends, and then returns nil. It returns ErrUnavailable if
 // the interface does not exist, or was removed or replaced while serving; it can then be called
 // again. It needs CAP_NET_RAW and CAP_NET_BIND_SERVICE.
@@ -70,59 +65,26 @@ func (s *Server) Serve(ctx context.Context, iface string) error {
 		return fmt.Errorf("serve DHCP on %s: %w", iface, err)
 	}
 	defer out.Close()
-	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-
-	l := loop{server: s, conn: conn, out: out, iface: iface, sessions: newSessions(), mtu: out.mtu}
-	return l.run(ctx)
+	l := loop{server: s, out: out, iface: iface, sessions: newSessions(), mtu: out.mtu}
+	buf := make([]byte, 1500) // longer requests are truncated, and the parser then rejects them
+	return ifbind.Loop{What: "serve DHCP", Iface: link, Conn: conn}.Run(ctx, func() error {
+		n, _, err := conn.ReadFrom(buf)
+		if err != nil {
+			return fmt.Errorf("read DHCP request on %s: %w", iface, err)
+		}
+		l.handle(buf[:n], time.Now())
+		return nil
+	})
 }
 
 // loop is the one goroutine of a running server.
 type loop struct {
 	server   *Server
-	conn     net.PacketConn
 	out      *sender
 	iface    string
 	sessions *sessions
 	// mtu returns the MTU of the interface.
 	mtu func(iface string) (int, error)
-}
-
-func (l *loop) run(ctx context.Context) error {
-	buf := make([]byte, 1500) // longer requests are truncated, and the parser then rejects them
-	next := time.Now()
-	for {
-		now := time.Now()
-		if !now.Before(next) {
-			if err := l.check(); err != nil {
-				return err
-			}
-			next = now.Add(checkInterval)
-			l.conn.SetReadDeadline(next)
-		}
-		if ctx.Err() != nil { // also if the deadline that ends the loop was just overwritten
-			return nil
-		}
-		n, _, err := l.conn.ReadFrom(buf)
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			continue
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return fmt.Errorf("read DHCP request on %s: %w", l.iface, err)
-		}
-		l.handle(buf[:n], time.Now())
-	}
-}
-
-// check returns an error if the interface was replaced: the sockets would stay bound to the old one
-// and never receive anything.
-func (l *loop) check() error {
-	if index, err := l.out.indexOf(l.iface); err != nil || index != l.out.index {
-		return seedbed.Errorf(seedbed.ErrUnavailable, "serve DHCP on %s: the interface was removed or replaced", l.iface)
-	}
-	return nil
 }
 
 func (l *loop) handle(packet []byte, now time.Time) {

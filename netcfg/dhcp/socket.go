@@ -19,9 +19,13 @@ const (
 
 // listen opens the server's port on one interface. Other servers can use the same port on other
 // interfaces.
-func listen(ctx context.Context, iface string) (net.PacketConn, error) {
+func listen(ctx context.Context, iface string) (*net.UDPConn, error) {
 	lc := ifbind.ListenConfig(iface)
-	return lc.ListenPacket(ctx, "udp4", fmt.Sprintf("0.0.0.0:%d", serverPort))
+	pc, err := lc.ListenPacket(ctx, "udp4", fmt.Sprintf("0.0.0.0:%d", serverPort))
+	if err != nil {
+		return nil, err
+	}
+	return pc.(*net.UDPConn), nil
 }
 
 // sender writes frames to one interface. A client without an address does not answer ARP, so
@@ -41,17 +45,14 @@ func openSender(index int) (*sender, error) {
 
 func (s *sender) Close() error { return unix.Close(s.fd) }
 
-// indexOf and mtu ask the kernel for one interface. The functions of package net list all interfaces for that, of which a
-// node may have thousands.
-func (s *sender) indexOf(iface string) (int, error) { return s.ask(iface, unix.SIOCGIFINDEX) }
-func (s *sender) mtu(iface string) (int, error)     { return s.ask(iface, unix.SIOCGIFMTU) }
-
-func (s *sender) ask(iface string, what uint) (int, error) {
+// mtu asks the kernel for one interface. The functions of package net list all interfaces for that, of which a node may have
+// thousands.
+func (s *sender) mtu(iface string) (int, error) {
 	r, err := unix.NewIfreq(iface)
 	if err != nil {
 		return 0, err
 	}
-	err = unix.IoctlIfreq(s.fd, what, r)
+	err = unix.IoctlIfreq(s.fd, unix.SIOCGIFMTU, r)
 	return int(r.Uint32()), err
 }
 

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"syscall"
 	"time"
 
@@ -49,9 +48,6 @@ const serverPort, clientPort = 547, 546
 // allServers is the group to which clients send (All_DHCP_Relay_Agents_and_Servers of RFC 8415 7.1).
 var allServers = net.ParseIP("ff02::1:2")
 
-// checkInterval is the interval at which is checked whether the interface is still the one that the socket is bound to.
-const checkInterval = 10 * time.Second
-
 // Serve answers on the interface until ctx ends, and then returns nil. It returns ErrUnavailable if the interface does not
 // exist, or was removed or replaced while serving; it can then be called again. It needs CAP_NET_RAW and CAP_NET_BIND_SERVICE,
 // and Linux 5.19.
@@ -65,31 +61,15 @@ func (s *Server) Serve(ctx context.Context, iface string) error {
 		return fmt.Errorf("serve DHCPv6 on %s: %w", iface, err)
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
 	buf, control := make([]byte, 1500), make([]byte, 64) // a longer request is cut, and does not parse
-	for next := time.Now(); ; {
-		if now := time.Now(); !now.Before(next) {
-			if index, err := ifbind.Index(conn, iface); err != nil || index != ifi.Index {
-				return seedbed.Errorf(seedbed.ErrUnavailable, "serve DHCPv6 on %s: the interface was removed or replaced", iface)
-			}
-			next = now.Add(checkInterval)
-			conn.SetReadDeadline(next)
-		}
-		if ctx.Err() != nil { // also if the deadline that ends the loop was just overwritten
-			return nil
-		}
+	return ifbind.Loop{What: "serve DHCPv6", Iface: ifi, Conn: conn}.Run(ctx, func() error {
 		n, cn, _, from, err := conn.ReadMsgUDPAddrPort(buf, control)
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			continue
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("read DHCPv6 request on %s: %w", iface, err)
 		}
 		s.handle(conn, buf[:n], markOf(control[:cn]), from, iface)
-	}
+		return nil
+	})
 }
 
 func (s *Server) handle(conn *net.UDPConn, packet []byte, mark uint32, from netip.AddrPort, iface string) {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,8 +93,10 @@ type wire struct {
 	asks     chan netip.Addr
 	deadline time.Time
 	start    time.Time
-	sent     []sent
-	fail     int // how many are not sent
+
+	mu   sync.Mutex
+	fail int // how many are not sent
+	log  []sent
 }
 
 type sent struct {
@@ -116,12 +119,22 @@ func (w *wire) ReadFrom() (ndp.Message, *ipv6.ControlMessage, netip.Addr, error)
 }
 
 func (w *wire) WriteTo(_ ndp.Message, _ *ipv6.ControlMessage, to netip.Addr) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.fail > 0 {
 		w.fail--
 		return os.ErrInvalid
 	}
-	w.sent = append(w.sent, sent{time.Since(w.start), to.String()})
+	w.log = append(w.log, sent{time.Since(w.start), to.String()})
 	return nil
+}
+
+// sent returns what was sent until now.
+func (w *wire) sent() []sent {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.log)
 }
 
 // TestAnswers: a guest is answered at once, one without an address by an advertisement to all, of which there is one in three
@@ -146,12 +159,13 @@ func TestAnswers(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		want := []sent{{0, "ff02::1"}, {0, "fe80::1"}, {0, "fe80::1"}, {3 * time.Second, "ff02::1"}}
-		if d := cmp.Diff(want, w.sent); d != "" {
+		if d := cmp.Diff(want, w.sent()); d != "" {
 			t.Errorf("sent (-want +got):\n%s", d)
 		}
 		time.Sleep(maxInterval)
-		if last := w.sent[len(w.sent)-1]; len(w.sent) < 5 || last.To != "ff02::1" || last.After < minInterval {
-			t.Errorf("later it sent %v, want one more to all after %s to %s", w.sent[4:], minInterval, maxInterval)
+		all := w.sent()
+		if last := all[len(all)-1]; len(all) < 5 || last.To != "ff02::1" || last.After < minInterval {
+			t.Errorf("later it sent %v, want one more to all after %s to %s", all[4:], minInterval, maxInterval)
 		}
 		cancel()
 		w.asks <- guest
@@ -172,8 +186,7 @@ func TestNobodyThere(t *testing.T) {
 		go func() { ended <- a.run(ctx, "lan") }()
 		time.Sleep(time.Minute)
 		w.asks <- netip.MustParseAddr("fe80::1")
-		synctest.Wait()
-		if d := cmp.Diff([]sent{{3 * retryPause, "ff02::1"}, {time.Minute, "fe80::1"}}, w.sent); d != "" {
+		if d := cmp.Diff([]sent{{3 * retryPause, "ff02::1"}, {time.Minute, "fe80::1"}}, w.sent()); d != "" {
 			t.Errorf("sent (-want +got):\n%s", d)
 		}
 		cancel()

@@ -15,17 +15,24 @@ import (
 	"seedbed/netcfg/netnstest"
 )
 
-// TestBridgedNetwork: on a bridged network, guests get their addresses from the node, whatever DHCP server is on it, or
-// from that server, and their metadata from the node in both cases. Where the node gives addresses, it knows the names of
-// guests of all nodes.
-func TestBridgedNetwork(t *testing.T) {
-	p := realPlane(t)
+// onWire is a host on the network behind the bridge br0 of the node.
+func onWire(t *testing.T) *netnstest.Namespace {
+	t.Helper()
 	far := netnstest.New(t)
 	netnstest.Veth(t, "wire", far, "52:54:00:ee:00:02")
 	netnstest.Run(t, "ip", "link", "add", "br0", "type", "bridge")
 	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "br0") })
 	netnstest.Run(t, "ip", "link", "set", "wire", "master", "br0")
 	netnstest.Run(t, "ip", "link", "set", "br0", "up")
+	return far
+}
+
+// TestBridgedNetwork: on a bridged network, guests get their addresses from the node, whatever DHCP server is on it, or
+// from that server, and their metadata from the node in both cases. Where the node gives addresses, it knows the names of
+// guests of all nodes.
+func TestBridgedNetwork(t *testing.T) {
+	p := realPlane(t)
+	far := onWire(t)
 	far.Run(t, "ip", "addr", "add", "10.79.0.1/24", "dev", "eth0")
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -161,6 +161,16 @@ func world6(t *testing.T) *netnstest.Namespace {
 	return w
 }
 
+// advertises has a host be a router that advertises itself on its eth0, with further settings of radvd.
+func advertises(t *testing.T, host *netnstest.Namespace, settings string) {
+	t.Helper()
+	conf := file(t, "radvd.conf", "interface eth0 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; "+settings+" };")
+	pid := filepath.Join(t.TempDir(), "pid")
+	host.Do(func() {
+		netnstest.Background(t, "sh", "-c", `radvd -n -m stderr -C "$0" -p "$1" & echo started; cat >/dev/null; kill $!; wait`, conf, pid)
+	})
+}
+
 // pings reports whether a host gets an echo.
 func pings(t *testing.T, from *netnstest.Namespace, to string) bool {
 	t.Helper()
@@ -174,11 +184,7 @@ func pings(t *testing.T, from *netnstest.Namespace, to string) bool {
 func TestIPv6Kinds(t *testing.T) {
 	p := realPlane(t)
 	w := world6(t)
-	w.Do(func() {
-		netnstest.Background(t, "sh", "-c", `radvd -n -m stderr -C "$0" -p "$1" & echo started; cat >/dev/null; kill $!; wait`,
-			file(t, "radvd.conf", "interface eth0 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; AdvDefaultLifetime 1800; };"),
-			filepath.Join(t.TempDir(), "pid"))
-	})
+	advertises(t, w, "AdvDefaultLifetime 1800;")
 	defaultRoute := func() string {
 		if out := netnstest.Run(t, "ip", "-6", "route", "show", "default"); !strings.Contains(out, "via fe80::9 dev up0") {
 			return "no default route: " + out
@@ -266,20 +272,11 @@ func file(t *testing.T, name, text string) string {
 // guests find their metadata and the resolver of the node, and DHCPv6 of the node has the same address.
 func TestIPv6Bridged(t *testing.T) {
 	p := realPlane(t)
-	far := netnstest.New(t)
-	netnstest.Veth(t, "wire", far, "52:54:00:ee:00:02")
-	netnstest.Run(t, "ip", "link", "add", "br0", "type", "bridge")
-	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "br0") })
-	netnstest.Run(t, "ip", "link", "set", "wire", "master", "br0")
-	netnstest.Run(t, "ip", "link", "set", "br0", "up")
+	far := onWire(t)
 	far.Run(t, "sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.all.forwarding=1")
 	far.Run(t, "ip", "-6", "addr", "add", "fe80::9/64", "dev", "eth0", "nodad")
 	far.Run(t, "ip", "-6", "addr", "add", prefix6.Addr().Next().String()+"/64", "dev", "eth0", "nodad")
-	far.Do(func() {
-		netnstest.Background(t, "sh", "-c", `radvd -n -m stderr -C "$0" -p "$1" & echo started; cat >/dev/null; kill $!; wait`,
-			file(t, "radvd.conf", "interface eth0 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; prefix "+prefix6.String()+" {}; };"),
-			filepath.Join(t.TempDir(), "pid"))
-	})
+	advertises(t, far, "prefix "+prefix6.String()+" {};")
 	n := network6(seedbed.NetworkBridged)
 	n.Name, n.Bridge, n.Uplink = "lan", "sb-lan", "br0"
 	g := record(7, "lan", "10.77.0.7")

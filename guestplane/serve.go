@@ -41,10 +41,7 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 		resolver := p.resolver(network)
 		for _, addr := range resolverAddrs(network) {
 			servers.Go(func() {
-				if addr.Addr().Is6() && !p.awaitIPv6(ctx, network.Bridge) {
-					return
-				}
-				p.persist(ctx, "DNS", network.Bridge, func(ctx context.Context) error {
+				p.persistAt(ctx, addr, "DNS", network.Bridge, func(ctx context.Context) error {
 					if err := resolver.Serve(ctx, network.Bridge, addr); err != nil {
 						return p.explain(addr, err, dnsHint)
 					}
@@ -55,10 +52,9 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 	}
 	for _, addr := range p.addrs(index) {
 		servers.Go(func() {
-			if addr.Addr().Is6() && !p.awaitIPv6(ctx, network.Bridge) {
-				return
-			}
-			p.persist(ctx, "metadata", network.Bridge, func(ctx context.Context) error { return p.serveMetadata(ctx, network.Bridge, addr) })
+			p.persistAt(ctx, addr, "metadata", network.Bridge, func(ctx context.Context) error {
+				return p.serveMetadata(ctx, network.Bridge, addr)
+			})
 		})
 	}
 }
@@ -183,6 +179,13 @@ func (p *Plane) serveMetadata(ctx context.Context, bridge string, addr netip.Add
 		return p.explain(addr, err, redirectHint)
 	}
 	return p.guests.Serve(ctx, ln)
+}
+
+// persistAt is persist for a server at an address, from when the bridge can have it.
+func (p *Plane) persistAt(ctx context.Context, addr netip.AddrPort, what, bridge string, serve func(context.Context) error) {
+	if addr.Addr().Is4() || p.awaitIPv6(ctx, bridge) {
+		p.persist(ctx, what, bridge, serve)
+	}
 }
 
 // persist runs one server until ctx ends. It restarts the server whenever it fails, and logs each

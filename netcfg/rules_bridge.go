@@ -136,37 +136,32 @@ func bridgeSets() []set {
 				}
 			}
 		}},
-		// The addresses at which a node serves a bridged network or an overlay, by its uplink.
-		{name: "uplink-services", key: nftables.MustConcatSetType(name, nftables.TypeIPAddr), concat: true,
-			fixed: func(p *plan, add func(key, value string)) {
-				for _, n := range p.networks {
-					for _, s := range services {
-						if port := p.uplinks[n.Bridge].port; port != "" && s.on(n) && s.addr.Is4() {
-							add(string(ifname(port))+string(s.addr.AsSlice()), "")
-						}
-					}
-					if port := p.uplinks[n.Bridge].port; port != "" && n.VNI != 0 {
-						add(string(ifname(port))+string(n.Gateway.AsSlice()), "")
-					}
-				}
-			}},
-		{name: "uplink-services6", key: nftables.MustConcatSetType(name, ip6), concat: true,
-			fixed: func(p *plan, add func(key, value string)) {
-				for _, n := range p.networks {
-					port := p.uplinks[n.Bridge].port
-					if port == "" {
-						continue
-					}
-					offered(netip.Addr.Is6)(n, string(ifname(port)), add)
-					if g := n.Gateway6(); g.IsValid() {
-						add(string(ifname(port))+string(g.AsSlice()), "")
-					}
-				}
-			}},
+		uplinkServices("uplink-services", ip, netip.Addr.Is4),
+		uplinkServices("uplink-services6", ip6, netip.Addr.Is6),
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
 		allowed(mayAdvertise, func(a seedbed.NetworkPermissions) bool { return a.RouterAdvertisements }),
 		allowed(mayClaim, func(a seedbed.NetworkPermissions) bool { return a.MetadataAddresses }),
 	}, slices.Concat(served, sourceSets(), rateSets(), groupSets(), overlaySets())...)
+}
+
+// uplinkServices returns the set of the addresses of a version of IP at which a node serves a bridged network or an overlay, by
+// its uplink: those of its services, and in an overlay its own.
+func uplinkServices(called string, addr nftables.SetDatatype, which func(netip.Addr) bool) set {
+	return set{name: called, key: nftables.MustConcatSetType(nftables.TypeIFName, addr), concat: true,
+		fixed: func(p *plan, add func(key, value string)) {
+			for _, n := range p.networks {
+				port := p.uplinks[n.Bridge].port
+				if port == "" {
+					continue
+				}
+				offered(which)(n, string(ifname(port)), add)
+				for _, a := range []netip.Addr{n.Gateway, n.Gateway6()} {
+					if n.VNI != 0 && which(a) {
+						add(string(ifname(port))+string(a.AsSlice()), "")
+					}
+				}
+			}
+		}}
 }
 
 // may and mayNot match whether the frame's port is in one of the sets of allowances.
@@ -223,7 +218,7 @@ func ip4Rules() []rule {
 	rules := []rule{
 		{"a guest as DHCP server", cat(sport(udp, 67), mayNot(mayDHCP), drop())},
 		{"to DHCP clients", cat(dport(udp, 68), mayNot(mayDHCP), drop())},
-		{"too many DHCP requests", cat(tooManyRequests(), drop())},
+		{"too many DHCP requests", cat(tooManyRequests(dport(udp, 67)), drop())},
 		{"DHCP that the node answers, no address yet", cat(may(ownDHCP), dport(udp, 67), ipSaddr(zeroAddr), pair(dhcpChaddr(), "macs"),
 			markAndTake(), accept())},
 		{"DHCP that the node answers", cat(may(ownDHCP), dport(udp, 67), pair(dhcpChaddr(), "macs"), pair(ipSource(), "addrs"),
@@ -246,20 +241,7 @@ func ip4Rules() []rule {
 		{"too many connections to metadata", cat(ipDaddr(seedbed.MetadataAddr), dport(tcp, 80), tooManyCalls(), drop())},
 		{"metadata: mark, and off the wire", cat(ipDaddr(seedbed.MetadataAddr), dport(tcp, 80), markAndTake())},
 	}...)
-	return append(rules, ofServices(func(s service) []rule {
-		to := cat(ipDaddr(s.addr), may(s.ports))
-		rules := []rule{
-			{"fragments to " + s.name, cat(to, ipFragment(), drop())},
-			{"too many queries to " + s.name, cat(to, tooManyQueries(s), drop())},
-		}
-		if slices.Contains(s.protocols, tcp) {
-			rules = append(rules, rule{"too many connections to " + s.name, cat(to, dport(tcp, s.port), tooManyCalls(), drop())})
-		}
-		for _, p := range s.protocols {
-			rules = append(rules, rule{s.name + ": mark, and off the wire", cat(to, dport(p, s.port), markAndTake())})
-		}
-		return rules
-	})...)
+	return append(rules, ofServices(func(s service) []rule { return s.taken(ipDaddr(s.addr), ipFragment()) })...)
 }
 
 // anyAddressRules decide on packets that are not from the guest's own address. No guest passes for a node: the others

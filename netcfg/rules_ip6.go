@@ -86,9 +86,8 @@ func ip6Rules() []rule {
 		rule{"MLD queries", cat(icmp6(mldQuery), mayNot(mayAdvertise), drop())},
 		rule{"a guest as DHCPv6 server", cat(sport(udp, 547), mayNot(mayDHCP), drop())},
 		rule{"to DHCPv6 clients", cat(dport(udp, 546), mayNot(mayDHCP), drop())},
-		rule{"too many DHCPv6 requests", cat(dport(udp, 547), tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst), drop())},
-		rule{"too many router solicitations", cat(icmp6(routerSolicitation), tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst),
-			drop())},
+		rule{"too many DHCPv6 requests", cat(tooManyRequests(dport(udp, 547)), drop())},
+		rule{"too many router solicitations", cat(tooManyRequests(icmp6(routerSolicitation)), drop())},
 		rule{"DHCPv6 that the node answers: mark, and off the wire", cat(may(ownDHCP6), linkLocal(), dport(udp, 547), markAndTake(), accept())},
 		rule{"DHCPv6: mark", cat(linkLocal(), dport(udp, 547), mark(), accept())},
 		rule{"solicitations before there is an address", cat(ip6Saddr(zero6), icmp6(routerSolicitation), gotoChain("nd"))},
@@ -103,18 +102,7 @@ func ip6Rules() []rule {
 			rule{"too many connections to metadata at " + name, cat(ip6Daddr(a), dport(tcp, 80), tooManyCalls(), drop())},
 			rule{"metadata at " + name + ": mark, and off the wire", cat(ip6Daddr(a), dport(tcp, 80), markAndTake())})
 	}
-	rules = append(rules, ofServices6(func(s service) []rule {
-		to := cat(ip6Daddr(s.addr), may(s.ports))
-		rules := []rule{
-			{"fragments to " + s.name, cat(to, ip6Fragment(), drop())},
-			{"too many queries to " + s.name, cat(to, tooManyQueries(s), drop())},
-			{"too many connections to " + s.name, cat(to, dport(tcp, s.port), tooManyCalls(), drop())},
-		}
-		for _, p := range s.protocols {
-			rules = append(rules, rule{s.name + ": mark, and off the wire", cat(to, dport(p, s.port), markAndTake())})
-		}
-		return rules
-	})...)
+	rules = append(rules, ofServices6(func(s service) []rule { return s.taken(ip6Daddr(s.addr), ip6Fragment()) })...)
 	return append(rules, rule{"the rest", gotoChain("nd")})
 }
 

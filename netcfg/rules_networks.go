@@ -74,6 +74,23 @@ func rulesOf(which func(netip.Addr) bool, rules func(s service) []rule) (all []r
 	return all
 }
 
+// taken returns the rules that take what a guest sends to the service off the wire, and bound it. to matches its address, and
+// fragment a fragment of that version of IP.
+func (s service) taken(to, fragment exprs) []rule {
+	to = cat(to, may(s.ports))
+	rules := []rule{
+		{"fragments to " + s.name, cat(to, fragment, drop())},
+		{"too many queries to " + s.name, cat(to, tooManyQueries(s), drop())},
+	}
+	if slices.Contains(s.protocols, unix.IPPROTO_TCP) {
+		rules = append(rules, rule{"too many connections to " + s.name, cat(to, dport(unix.IPPROTO_TCP, s.port), tooManyCalls(), drop())})
+	}
+	for _, p := range s.protocols {
+		rules = append(rules, rule{s.name + ": mark, and off the wire", cat(to, dport(p, s.port), markAndTake())})
+	}
+	return rules
+}
+
 // networkSets returns the sets of the inet table that say what the networks are, by their bridges.
 func networkSets() []set {
 	name := nftables.TypeIFName

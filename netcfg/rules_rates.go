@@ -41,9 +41,9 @@ func tooFastAt(port expr.MetaKey, set string, rate uint64, unit expr.LimitTime, 
 			Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Unit: unit, Burst: burst, Over: true}}}})
 }
 
-// tooManyRequests matches a DHCP request above the rate of its port.
-func tooManyRequests() exprs {
-	return cat(dport(unix.IPPROTO_UDP, 67), tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst))
+// tooManyRequests matches a request of DHCP, DHCPv6 or for router advertisements above the rate of its port, which is one for all.
+func tooManyRequests(request exprs) exprs {
+	return cat(request, tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst))
 }
 
 // tooManyQueries matches a packet to a service by UDP above the rate of its port.

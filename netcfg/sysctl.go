@@ -51,7 +51,7 @@ func (m *Manager) hostSysctls(p *plan) error {
 func routes6(n seedbed.Network) bool { return n.Kind.Outside() && n.Prefix6.IsValid() }
 
 // forward6 makes the node an IPv6 router. A router ignores the advertisements of others, so that it would lose its own default
-// route, unless an interface takes them all the same (accept_ra 2). Each interface that took them before continues to.
+// route, unless an interface takes them anyway (accept_ra 2). Each interface that took them before continues to.
 func (m *Manager) forward6() error {
 	if on, err := readSysctl(keyForward6); err != nil || on == 1 {
 		return err

@@ -282,13 +282,9 @@ func (t *trace) groups(w World, i seedbed.Instance, nic int, e end) {
 			}
 		}
 	}
-	target := int(e.Port)
-	protocol, echo := e.Protocol, echoRequest
-	if e.To.Is6() && protocol == "icmp" {
-		protocol, echo = "icmp6", echoRequest6
-	}
+	protocol, _, target := e.compared()
 	if e.Protocol == "icmp" {
-		target = echo >> 8
+		target >>= 8 // without the code
 	}
 	short := make([]string, len(names))
 	for j, name := range names {
@@ -298,19 +294,21 @@ func (t *trace) groups(w World, i seedbed.Instance, nic int, e end) {
 		e.direction, protocol, target)
 }
 
-// echoRequest and echoRequest6 are the types of ICMP and ICMPv6, with code 0, as rules compare them.
-const echoRequest, echoRequest6 = 8 << 8, 128 << 8
+// compared returns what rules compare of the packet: its protocol by name and number, and its port or, of an echo request, type and
+// code.
+func (e end) compared() (protocol string, number, target uint16) {
+	switch {
+	case e.Protocol == "icmp" && e.To.Is6():
+		return "icmp6", 58, 128 << 8
+	case e.Protocol == "icmp":
+		return "icmp", 1, 8 << 8
+	}
+	return e.Protocol, map[string]uint16{"tcp": 6, "udp": 17}[e.Protocol], e.Port
+}
 
 // allowed reports whether a rule allows the packet.
 func (e end) allowed(r seedbed.SecurityRule) bool {
-	number := map[string]uint16{"icmp": 1, "tcp": 6, "udp": 17}[e.Protocol]
-	target := e.Port
-	switch {
-	case e.Protocol == "icmp" && e.To.Is6():
-		number, target = 58, echoRequest6
-	case e.Protocol == "icmp":
-		target = echoRequest
-	}
+	_, number, target := e.compared()
 	within := func(s seedbed.Span, v uint16) bool { return s.First <= v && v <= s.Last }
 	switch {
 	case r.Direction != e.direction || !within(r.Protocols(), number) || !within(r.Targets(), target):

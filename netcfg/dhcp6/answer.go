@@ -78,7 +78,7 @@ func (s *Server) reply(req *dhcpv6.Message, o Offer) (*dhcpv6.Message, error) {
 			code = iana.StatusNotOnLink
 		}
 		reply.AddOption(status(code))
-	case (t == dhcpv6.MessageTypeRelease || t == dhcpv6.MessageTypeDecline) && toOne: // it keeps its address all the same
+	case (t == dhcpv6.MessageTypeRelease || t == dhcpv6.MessageTypeDecline) && toOne: // it keeps its address anyway
 		reply.AddOption(status(iana.StatusSuccess))
 	case t == dhcpv6.MessageTypeInformationRequest && len(req.Options.IANA()) == 0 && len(req.Options.IAPD()) == 0:
 	default:

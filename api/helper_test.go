@@ -195,7 +195,7 @@ func (s *server) config() api.Config {
 			return s.db.ChangeInstance(ctx, name, change, record.Renderer{}.Of)
 		},
 		DefaultNetwork: "default", DefaultPool: "default", PVCUplink: "br-pvc",
-		NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")},
+		NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9"), netip.MustParsePrefix("fd12:3456:789a::/48")},
 		Resolvers:       []netip.Addr{netip.MustParseAddr("192.0.2.53")},
 		Token:           []byte(token + "\n"), Version: "1.2.3", Node: testNode,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),

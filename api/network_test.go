@@ -40,6 +40,12 @@ func TestNetworksOfAProject(t *testing.T) {
 	admin("POST", "/networks", `{"name":"wide","prefix":"10.200.1.0/24","vni":7}`, 403, "network.protect")
 	admin("POST", "/networks", `{"name":"wide","prefix":"10.200.1.0/24","overlay":true}`, 201, `"vni":`, `"mtu":1450`)
 	admin("DELETE", "/networks/wide", "", 204)
+	const v6 = `{"prefix6":"2001:db8:1::/64"}`
+	admin("PATCH", "/networks/lan", v6, 403, "cannot have the prefix 2001:db8:1::/64: expected one within 10.128.0.0/9, fd12:3456:789a::/48")
+	admin("PUT", "/network/lan?ip6_network=2001:db8:1::/64", "", 403, "cannot have the prefix 2001:db8:1::/64")
+	admin("POST", "/networks", `{"name":"far","prefix":"10.200.1.0/24","prefix6":"2001:db8:1::/64"}`, 403, "cannot have the prefix")
+	admin("PATCH", "/networks/lan", `{"prefix6":"fd12:3456:789a:7::/64","slaac":true}`, 200, `"prefix6":"fd12:3456:789a:7::/64"`)
+	admin("PATCH", "/networks/lan", `{"prefix6":""}`, 200)
 	admin("PATCH", "/networks/lan", `{"allow":{"dhcp_server":true}}`, 403, "network.protect")
 	admin("PATCH", "/networks/lan", `{"bandwidth_out":"0"}`, 403, "network.protect")
 	admin("PATCH", "/networks/default", `{"mtu":1400}`, 403, "belongs to project default")

@@ -147,7 +147,7 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		if f.has("dhcp4") {
 			n.DHCP = f.flag("dhcp4")
 		}
-		was := n.Kind
+		was := *n
 		if err := netFields(f, n); err != nil {
 			return err
 		}
@@ -156,10 +156,7 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 				return err
 			}
 		}
-		if n.Kind == was {
-			return nil
-		}
-		return r.Places(server.CallerOf(c), *n)
+		return r.PlacesChange(server.CallerOf(c), was, *n)
 	})
 	if err != nil {
 		return err
@@ -211,7 +208,7 @@ func netFields(f *fields, n *seedbed.Network) error {
 // netFields6 sets the IPv6 prefix that a request has. Its gateway is the first address, and no other.
 func netFields6(f *fields, n *seedbed.Network) error {
 	if f.has("ip6_network") {
-		n.Prefix6 = netip.Prefix{}
+		n.Prefix6, n.SLAAC = netip.Prefix{}, n.SLAAC && f.text("ip6_network") != ""
 		if text := f.text("ip6_network"); text != "" {
 			p, err := netip.ParsePrefix(text)
 			if err != nil {
@@ -224,6 +221,9 @@ func netFields6(f *fields, n *seedbed.Network) error {
 	gateway := f.text("ip6_gateway")
 	if gateway == "" || f.err != nil {
 		return f.err
+	}
+	if !n.Gateway6().IsValid() {
+		return refused(fiber.StatusBadRequest, "ERROR: An IPv6 gateway needs an IPv6 network.")
 	}
 	if a, err := netip.ParseAddr(gateway); err != nil || a != n.Gateway6() {
 		return refused(fiber.StatusBadRequest, "ERROR: The IPv6 gateway must be %s, the first address of the network.", n.Gateway6())

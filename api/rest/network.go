@@ -140,7 +140,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 		if err := server.Matches(c, server.ContentTag(*n)); err != nil {
 			return err
 		}
-		was := n.Kind
+		was := *n
 		if err := req.Apply(n); err != nil {
 			return err
 		}
@@ -149,10 +149,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 				return err
 			}
 		}
-		if n.Kind == was {
-			return nil
-		}
-		return r.Places(server.CallerOf(c), *n)
+		return r.PlacesChange(server.CallerOf(c), was, *n)
 	})
 	if err != nil {
 		return err

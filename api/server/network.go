@@ -11,16 +11,30 @@ import (
 // Places refuses a network of a project whose addresses the project may not choose: guests of a network take
 // these addresses from the nodes. Those of a bridged network without a prefix come from elsewhere.
 func (r *Router) Places(who Caller, n seedbed.Network) error {
-	within := func(p netip.Prefix) bool { return p.Bits() <= n.Prefix.Bits() && p.Contains(n.Prefix.Addr()) }
-	switch {
-	case who.Home || !n.Addressed() || slices.ContainsFunc(r.NetworkPrefixes, within):
+	if who.Home {
 		return nil
-	case len(r.NetworkPrefixes) == 0:
-		return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+
-			"(network.project_prefixes is empty): an administrator of the installation can make one for the project", who.Name, who.Project)
 	}
-	return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
-		who.Name, who.Project, n.Prefix, joined(r.NetworkPrefixes))
+	for _, p := range []netip.Prefix{n.Prefix, n.Prefix6} {
+		within := func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) }
+		switch {
+		case !p.IsValid() || slices.ContainsFunc(r.NetworkPrefixes, within):
+		case len(r.NetworkPrefixes) == 0:
+			return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+
+				"(network.project_prefixes is empty): an administrator of the installation can make one for the project", who.Name, who.Project)
+		default:
+			return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
+				who.Name, who.Project, p, joined(r.NetworkPrefixes))
+		}
+	}
+	return nil
+}
+
+// PlacesChange is Places for a network that was another: it refuses only what the change brings.
+func (r *Router) PlacesChange(who Caller, was, n seedbed.Network) error {
+	if n.Kind == was.Kind && (n.Prefix6 == was.Prefix6 || !n.Prefix6.IsValid()) {
+		return nil
+	}
+	return r.Places(who, n)
 }
 
 // Fit is FitOverlay with the nodes of the installation, for a network that is to be made.

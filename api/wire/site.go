@@ -161,7 +161,9 @@ func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.Routes, c.Routes)
 	set(&n.BootServer, c.BootServer)
 	set(&n.BootFile, c.BootFile)
-	set(&n.Prefix6, c.Prefix6)
+	if set(&n.Prefix6, c.Prefix6); !n.Prefix6.IsValid() && c.SLAAC == nil {
+		n.SLAAC = false
+	}
 	set(&n.SLAAC, c.SLAAC)
 	set(&n.Identity, c.Identity)
 	set(&n.Allow, c.Allow)

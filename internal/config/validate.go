@@ -217,8 +217,12 @@ func (k *checker) network(n Network) {
 		"network.address", n.Address, "an address of this host that the other nodes reach")
 	k.need(n.PVCUplink == "" || ifname.MatchString(n.PVCUplink), "network.pvc_uplink", n.PVCUplink, "the name of an uplink, such as br0")
 	for i, p := range n.ProjectPrefixes {
-		k.need(p.Addr().Is4() && p == p.Masked() && p.Bits() >= 8, fmt.Sprintf("network.project_prefixes[%d]", i), p,
-			"an IPv4 subnet of at least 8 bits without host bits, such as 10.128.0.0/9")
+		least := 8
+		if p.Addr().Is6() {
+			least = 16
+		}
+		k.need(p == p.Masked() && !p.Addr().Is4In6() && p.Bits() >= least, fmt.Sprintf("network.project_prefixes[%d]", i), p,
+			"an IPv4 subnet of at least 8 bits or an IPv6 one of at least 16, without host bits, such as 10.128.0.0/9 or fd12:3456:789a::/48")
 	}
 }
 

@@ -240,6 +240,8 @@ func checkServers(what string, all []netip.Addr, most int, v6 bool, bad complain
 		switch {
 		case a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is6() && (a.Is4In6() || a.IsLinkLocalUnicast() || a.IsLoopback()):
 			return bad("%s server %s is not the address of a host", what, a)
+		case a == ResolverAddr6:
+			return bad("%s server %s is another address of the resolver: expected %s, with which guests learn of both", what, a, ResolverAddr)
 		case !a.Is4() && !v6:
 			return bad("%s server %s is not the IPv4 address of a host", what, a)
 		}

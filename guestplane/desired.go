@@ -98,12 +98,13 @@ func touched(after seedbed.GuestPlaneState) []seedbed.InstanceID {
 }
 
 func peer(node string, nic seedbed.GuestNIC, bridges map[string]string, nodes map[string]netip.Addr) netcfg.Peer {
-	return netcfg.Peer{MAC: nic.MAC, Addr: nic.Addr, Bridge: bridges[nic.Network], Groups: nic.Groups, Node: nodes[node]}
+	return netcfg.Peer{MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Bridge: bridges[nic.Network],
+		Groups: nic.Groups, Node: nodes[node]}
 }
 
 func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
-	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Mark: nic.ID.Mark(), Bridge: bridges[nic.Network],
-		Groups: nic.Groups, Forwards: nic.Forwards, Floating: nic.Floating}
+	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Mark: nic.ID.Mark(),
+		Bridge: bridges[nic.Network], Groups: nic.Groups, Forwards: nic.Forwards, Floating: nic.Floating}
 }
 
 // bridgeNames returns the bridges by network.

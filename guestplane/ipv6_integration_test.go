@@ -298,6 +298,11 @@ func TestIPv6Bridged(t *testing.T) {
 	if got := who.asks(t, "tcp", "[fd00:ec2::253]", "guest-7.lan.internal.", dns.TypeAAAA); got != own {
 		t.Errorf("its name has the address %s, want %s", got, own)
 	}
+	// Also while only the node has forgotten the guest, and asks for it from the address of the resolver.
+	netnstest.Run(t, "ip", "-6", "neigh", "flush", "dev", n.Bridge)
+	if got := who.asks(t, "udp", "[fd00:ec2::253]", "guest-7.lan.internal.", dns.TypeAAAA); got != own {
+		t.Errorf("once the node has forgotten the guest, its name has the address %s, want %s", got, own)
+	}
 	// The host on the wire sees no advertisement of the node, and gets nothing from it.
 	if out := far.Run(t, "ip", "-6", "neigh", "show", "dev", "eth0"); strings.Contains(out, "fe80::a9fe:a9fe") {
 		t.Errorf("the host on the wire knows the node:\n%s", out)

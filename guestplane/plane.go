@@ -140,6 +140,7 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	p.await(before, state)
 	p.setState(state)
 	if !small {
+		p.forgetPrefixes(state.Networks)
 		returnMemory() // of the temporary forms of records and filters
 	}
 	return nil

@@ -3,6 +3,7 @@ package guestplane
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -99,6 +100,15 @@ func (p *Plane) formerPrefixes(n seedbed.Network) []netip.Prefix {
 		p.prefixes[n.Name] = all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(o netip.Prefix) bool { return o == n.Prefix6 })
+}
+
+// forgetPrefixes forgets the prefixes of networks that are no more: one that is made under the same name is another.
+func (p *Plane) forgetPrefixes(networks []seedbed.Network) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.prefixes, func(name string, _ []netip.Prefix) bool {
+		return !slices.ContainsFunc(networks, func(n seedbed.Network) bool { return n.Name == name })
+	})
 }
 
 // resolver returns the resolver of a network's guests. Those of an isolated one learn nothing of other networks.

@@ -54,9 +54,13 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 			address{prefix: netip.PrefixFrom(seedbed.MetadataAddr6LinkLocal, 64), flags: unix.IFA_F_NODAD})
 	}
 	if v6 && n.Prefix6.IsValid() {
-		// Another route of the node to the prefix takes precedence: an IPv6 prefix may come to a network that exists.
-		want = append(want, address{prefix: netip.PrefixFrom(nodeAddr6(n), n.Prefix6.Bits()), flags: unix.IFA_F_NODAD,
-			metric: plainMetric, avoided: true})
+		// Another route of the node to the prefix takes precedence, since a prefix may come to a network that exists, and
+		// after it that of a network which reaches outside, where answers to its guests come from.
+		node := address{prefix: netip.PrefixFrom(nodeAddr6(n), n.Prefix6.Bits()), flags: unix.IFA_F_NODAD, metric: plainMetric, avoided: true}
+		if n.Kind.Outside() {
+			node.metric = plainMetric - 1
+		}
+		want = append(want, node)
 	}
 	return want
 }

@@ -38,7 +38,10 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 		checks = append(checks, checkForeignChains(bridged))
 	}
 	if p.outside() {
-		checks = append(checks, checkForwarding())
+		checks = append(checks, checkForwarding("ip_forward", keyForward))
+	}
+	if slices.ContainsFunc(p.networks, routes6) {
+		checks = append(checks, checkForwarding("IPv6 forwarding", keyForward6))
 	}
 	if m.applied == nil { // the bridges are not known yet
 		return checks
@@ -46,7 +49,7 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if m.unshaped != nil {
 		checks = append(checks, failed("bandwidth", m.unshaped, "it is tried again when the network is next applied"))
 	}
-	return slices.Concat(checks, checkBridges(p), p.checkOverlays(), m.leftFloating)
+	return slices.Concat(checks, checkBridges(p), p.checkOverlays(), p.checkPrefixes6(), m.leftFloating)
 }
 
 func passed(name, format string, args ...any) seedbed.Check {
@@ -136,14 +139,21 @@ func (p *plan) checkOverlays() (checks []seedbed.Check) {
 		checks = append(checks, failed("overlay peers", fmt.Errorf("%s of other nodes cannot be reached from %s: their nodes have no address, "+
 			"this one, or one of the other family", count(p.unreached, "NIC"), p.address), "seedbed node show has the address of each node"))
 	}
+	node := func(tap [16]byte, network int32, a netip.Addr) {
+		if p.passes(network, a) {
+			err := fmt.Errorf("the guest has the address %s of a node: nothing that it sends from there passes", a)
+			checks = append(checks, failed("address of "+tapName(tap), err,
+				"give it another address, and keep those of nodes out of the network (seedbed network set --kept)"))
+		}
+	}
 	for i := range p.ports {
 		t := &p.ports[i]
-		for _, a := range []netip.Addr{netip.AddrFrom4(t.addr), p.addr6(t)} {
-			if p.passes(t, a) {
-				err := fmt.Errorf("the guest has the address %s of a node: nothing that it sends from there passes", a)
-				checks = append(checks, failed("address of "+t.name(), err,
-					"give it another address, and keep those of nodes out of the network (seedbed network set --kept)"))
-			}
+		node(t.tap, t.network, netip.AddrFrom4(t.addr))
+		node(t.tap, t.network, p.addr6(t))
+	}
+	for _, s := range p.secondaries {
+		if !s.far() {
+			node(s.tap, s.network, netip.AddrFrom4(s.addr))
 		}
 	}
 	return checks

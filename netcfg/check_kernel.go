@@ -54,15 +54,15 @@ func checkNeighbours(family string, ports int) seedbed.Check {
 	return passed(name, "large enough for %s", count(ports, "guest port"))
 }
 
-func checkForwarding() seedbed.Check {
-	v, err := readSysctl(keyForward)
+func checkForwarding(name, key string) seedbed.Check {
+	v, err := readSysctl(key)
 	if err == nil && v != 1 {
-		err = fmt.Errorf("%s is %d", sysctlName(keyForward), v)
+		err = fmt.Errorf("%s is %d", sysctlName(key), v)
 	}
 	if err != nil {
-		return failed("ip_forward", err, "sysctl -w net.ipv4.ip_forward=1: guests reach nothing outside without it")
+		return failed(name, err, fmt.Sprintf("sysctl -w %s=1: guests reach nothing outside without it", sysctlName(key)))
 	}
-	return passed("ip_forward", "%s is 1", sysctlName(keyForward))
+	return passed(name, "%s is 1", sysctlName(key))
 }
 
 // bridgedByNetfilter reports whether br_netfilter passes frames between two ports of a bridge to

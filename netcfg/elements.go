@@ -44,19 +44,24 @@ func (p *plan) digest() string {
 		b = binary.LittleEndian.AppendUint32(b, t.class)
 		h.Write(b)
 	}
+	for _, s := range p.secondaries {
+		fmt.Fprintf(h, "secondary %v\n", s)
+	}
 	for _, q := range p.peers {
-		fmt.Fprintf(h, "peer %s %d %s\n", q.mac, q.class, q.bridge)
+		fmt.Fprintf(h, "peer %s %d %s %s\n", q.mac, q.class, q.bridge, q.addr)
 	}
 	p.sum = hex.EncodeToString(h.Sum(nil)[:12])
 	return p.sum
 }
 
-// each calls fn with every element of the set, ports by tap and then peers by address. Only the rules fill a set with a size.
+// each calls fn with every element of the set: those of ports by tap, then those of further addresses, then those of peers by
+// MAC. Only the rules fill a set with a size.
 func (s *set) each(p *plan, fn func(key, value string)) {
 	if s.fixed != nil {
 		s.fixed(p, fn)
 	}
 	eachOf(p, p.ports, s.of, fn)
+	eachOf(p, p.secondaries, s.secondary, fn)
 	eachOf(p, p.peers, s.peer, fn)
 }
 
@@ -80,6 +85,20 @@ type change struct {
 
 func (c *change) take(key, value string) { c.gone = append(c.gone, c.of.element(key, value)) }
 func (c *change) add(key, value string)  { c.added = append(c.added, c.of.element(key, value)) }
+
+// keep leaves in the set what the plan still has from another port or peer.
+func (c *change) keep(p *plan) {
+	still := map[string]bool{}
+	for _, e := range c.gone {
+		still[string(e.Key)] = false
+	}
+	c.of.each(p, func(key, _ string) {
+		if _, ok := still[key]; ok {
+			still[key] = true
+		}
+	})
+	c.gone = slices.DeleteFunc(c.gone, func(e nftables.SetElement) bool { return still[string(e.Key)] })
+}
 
 func (s *set) element(key, value string) nftables.SetElement {
 	if s.interval {
@@ -113,7 +132,11 @@ func (s *set) between(before, after *plan) change {
 		return s.against(after, have)
 	}
 	differ(&c, both[port]{before, after, before.ports, after.ports, alike}, byTap, s.of)
-	differ(&c, both[peer]{before, after, before.peers, after.peers, maps.Equal(before.uplinks, after.uplinks)}, byMAC, s.peer)
+	differ(&c, both[secondary]{before, after, before.secondaries, after.secondaries, alike}, bySecondary, s.secondary)
+	differ(&c, both[peer]{before, after, before.peers, after.peers, alike && maps.Equal(before.uplinks, after.uplinks)}, byMAC, s.peer)
+	if s.shared && len(c.gone) > 0 {
+		c.keep(after)
+	}
 	return c
 }
 

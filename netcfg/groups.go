@@ -113,6 +113,7 @@ type peer struct {
 	class      uint32 // of its security groups; 0 for none
 	bridge     string
 	addr, node netip.Addr
+	further    string // its secondary addresses, packed
 }
 
 func byMAC(a, b peer) int { return bytes.Compare(a.mac[:], b.mac[:]) }
@@ -132,7 +133,7 @@ func newPeers(peers iter.Seq[Peer], networks []seedbed.Network, groups *groups) 
 		if !wide[p.Bridge] || !unicast(p.MAC) || !grouped && !overlay[p.Bridge] {
 			continue
 		}
-		one := peer{mac: p.MAC, bridge: p.Bridge, addr: p.Addr, node: p.Node}
+		one := peer{mac: p.MAC, bridge: p.Bridge, addr: p.Addr, further: packed(p.Secondary), node: p.Node}
 		if grouped {
 			one.class = groups.class(p.Groups)
 		}

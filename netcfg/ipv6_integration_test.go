@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -184,8 +185,20 @@ func TestThief6(t *testing.T) {
 	ask(t, "with another's address", g1, metadata6Link, said(mac2, 101))
 	// The host believes that guest 2's address is guest 1's: the answer to guest 2 goes to neither.
 	ask(t, "the owner, robbed of its neighbour entry", g2, metadata6Link, "")
-	if out := netnstest.Run(t, "nft", "list", "chain", "bridge", "seedbed", "answers"); strings.Count(out, "packets 0 ") == 4 {
-		t.Errorf("no answer was stopped:\n%s", out)
+	stopped := func(what string) bool {
+		out := netnstest.Run(t, "nft", "list", "chain", "bridge", "seedbed", "answers")
+		return regexp.MustCompile(`packets [1-9].* comment "` + what).MatchString(out)
+	}
+	if !stopped("metadata of another guest, from fe80::a9fe:a9fe") {
+		t.Error("no answer was stopped")
+	}
+	sendMarked(t, linkLocalOf(mac2), 101) // to whom the host believes it is
+	if stopped("DHCPv6 of another guest") {
+		t.Error("an answer of DHCPv6 to the guest that asked was stopped")
+	}
+	sendMarked(t, linkLocalOf(mac2), 102)
+	if !stopped("DHCPv6 of another guest") {
+		t.Error("an answer of DHCPv6 to another guest was not stopped")
 	}
 	netnstest.Run(t, "ip", "-6", "neigh", "del", linkLocalOf(mac2).String(), "dev", "seedbed0")
 	g1.Run(t, "ip", "-6", "addr", "del", linkLocalOf(mac2).String()+"/64", "dev", "eth0")

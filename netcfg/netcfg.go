@@ -48,6 +48,8 @@ type Port struct {
 	// Addr is the only IPv4 source address that the port may use, unless its network allows others. It is the zero
 	// Addr in a network whose addresses come from elsewhere, and the port may then use any.
 	Addr netip.Addr
+	// Secondary are further IPv4 source addresses that the port may use.
+	Secondary []netip.Addr
 	// Mark is set on its packets to the metadata address, where SO_MARK reads it. It is never 0.
 	Mark uint32
 	// Bridge is the bridge of a network of the same state.
@@ -67,8 +69,9 @@ type Port struct {
 // nothing. In an overlay, only peers send frames from other nodes.
 type Peer struct {
 	MAC seedbed.MAC
-	// Addr is its address, or the zero Addr.
-	Addr netip.Addr
+	// Addr is its address, or the zero Addr, and Secondary are its further ones.
+	Addr      netip.Addr
+	Secondary []netip.Addr
 	// Bridge is that of the network on this node.
 	Bridge string
 	Groups []string
@@ -123,6 +126,8 @@ type Manager struct {
 	// this node.
 	wanted, applied *plan
 	filters         filters
+	// listening are the settings of the interfaces that take router advertisements; nil before the node is an IPv6 router.
+	listening []string
 	// leftFloating are the floating addresses that are left out, and why.
 	leftFloating []seedbed.Check
 	// told holds the problems and bridges that were already logged.
@@ -251,7 +256,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err != nil {
 		return err
 	}
-	routes, err := m.nodeRoutes(rt, wanted, links)
+	routes, err := rt.routesFor(wanted, links)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func TestChange(t *testing.T) {
 		for i := range ports {
 			ports[i].Bridge, ports[i].MAC[0], ports[i].Addr = n.Bridge, 2, n.Gateway.Next()
 		}
-		if p.ports, _, err = newPorts(slices.Values(ports), p.networks, &p.groups); err != nil {
+		if p.guests, err = newPorts(slices.Values(ports), p.networks, &p.groups); err != nil {
 			t.Fatal(err)
 		}
 		return p

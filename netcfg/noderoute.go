@@ -20,24 +20,25 @@ type nodeRoute struct {
 	onLink bool
 }
 
-// nodeRoutes returns the node's IPv4 routes in the main table, without default routes and those to managed
-// bridges. If no bridge is to be made, they are not needed and it returns none.
-func (m *Manager) nodeRoutes(rt *route, p *plan, links map[string]link) ([]nodeRoute, error) {
-	needed := false
+// routesFor returns the routes of nodeRoutes if a bridge is to be made. If none is, they are not needed and it returns none.
+func (r *route) routesFor(p *plan, links map[string]link) ([]nodeRoute, error) {
 	for _, n := range p.networks {
-		_, there := links[n.Bridge]
-		needed = needed || !there && n.Kind.Outside()
+		if _, there := links[n.Bridge]; !there && (n.Kind.Outside() || n.Prefix6.IsValid()) {
+			return r.nodeRoutes(links)
+		}
 	}
-	if !needed {
-		return nil, nil
-	}
+	return nil, nil
+}
+
+// nodeRoutes returns the node's routes in the main table, without default routes and those to managed bridges.
+func (r *route) nodeRoutes(links map[string]link) ([]nodeRoute, error) {
 	names := map[uint32]string{}
 	for _, l := range links {
 		if _, _, ours := l.madeFor(); !ours {
 			names[l.index] = l.name
 		}
 	}
-	all, err := rt.rt.Route.List()
+	all, err := r.rt.Route.List()
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
@@ -45,6 +46,9 @@ func (m *Manager) nodeRoutes(rt *route, p *plan, links map[string]link) ([]nodeR
 	for _, one := range all {
 		to, ok := destination(one)
 		iface, foreign := names[one.Attributes.OutIface]
+		if !ok {
+			to, ok = destination6(one)
+		}
 		if ok && foreign && one.Table == unix.RT_TABLE_MAIN && one.Type == unix.RTN_UNICAST {
 			routes = append(routes, nodeRoute{to, iface, one.Attributes.Gateway == nil})
 		}
@@ -55,8 +59,15 @@ func (m *Manager) nodeRoutes(rt *route, p *plan, links map[string]link) ([]nodeR
 // unrouted returns ErrConflict if a new network that reaches outside would take from the node the way to hosts
 // that are not guests: to its neighbours, or to a prefix for which it has a route as exact. A shorter route to
 // a router, such as one to all private addresses, may have such a network cut out of it.
+//
+// An IPv6 prefix is such a network's in any kind if the address that the node has in it may be a neighbour's.
 func unrouted(n seedbed.Network, routes []nodeRoute) error {
 	for _, r := range routes {
+		if takes6(n, r) {
+			return seedbed.Errorf(seedbed.ErrConflict,
+				"IPv6 prefix %s of network %s overlaps %s, which this node reaches on %s: choose another prefix",
+				n.Prefix6, n.Name, r.to, r.iface)
+		}
 		if n.Kind.Outside() && r.to.Overlaps(n.Prefix) && (r.onLink || r.to.Bits() >= n.Prefix.Bits()) {
 			return seedbed.Errorf(seedbed.ErrConflict,
 				"prefix %s of network %s overlaps %s, which this node reaches on %s: choose another prefix, or the kind isolated",
@@ -64,6 +75,40 @@ func unrouted(n seedbed.Network, routes []nodeRoute) error {
 		}
 	}
 	return nil
+}
+
+// takes6 reports whether the IPv6 prefix of a network would take from the node what it reaches by a route.
+func takes6(n seedbed.Network, r nodeRoute) bool {
+	return n.Kind.Outside() && r.to.Overlaps(n.Prefix6) && (r.onLink || r.to.Bits() >= n.Prefix6.Bits()) ||
+		r.onLink && r.to.Contains(n.Gateway6())
+}
+
+// checkPrefixes6 reports IPv6 prefixes that came to networks which exist, and take from the node what it reaches.
+func (p *plan) checkPrefixes6() (checks []seedbed.Check) {
+	if !slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Gateway6().IsValid() }) {
+		return nil
+	}
+	rt, err := dialRoute()
+	if err != nil {
+		return []seedbed.Check{failed("IPv6 prefixes", err, "")}
+	}
+	defer rt.Close()
+	links, err := rt.links()
+	if err != nil {
+		return []seedbed.Check{failed("IPv6 prefixes", err, "")}
+	}
+	routes, err := rt.nodeRoutes(links)
+	if err != nil {
+		return []seedbed.Check{failed("IPv6 prefixes", err, "")}
+	}
+	for _, n := range p.networks {
+		if i := slices.IndexFunc(routes, func(r nodeRoute) bool { return takes6(n, r) }); i >= 0 {
+			checks = append(checks, failed("IPv6 prefix of network "+n.Name,
+				fmt.Errorf("%s overlaps %s, which this node reaches on %s", n.Prefix6, routes[i].to, routes[i].iface),
+				"give the network another (seedbed network set "+n.Name+" --prefix6)"))
+		}
+	}
+	return checks
 }
 
 // NodeAddress returns where other nodes send the frames of overlays, and the MTU of the interface that has the address, or 0

@@ -146,6 +146,8 @@ type reached struct {
 type remote struct {
 	mac  seedbed.MAC
 	addr netip.Addr // not valid if it is not known
+	// further are its secondary addresses, packed.
+	further string
 	// addr6 is not valid if the network has no IPv6 addresses.
 	addr6 netip.Addr
 	node  netip.Addr
@@ -167,6 +169,11 @@ func (p *plan) remotes() map[string][]remote {
 			own[place{n.Bridge, netip.AddrFrom4(t.addr)}] = true
 		}
 	}
+	for _, s := range p.secondaries {
+		if !s.far() {
+			own[place{p.networks[s.network].Bridge, netip.AddrFrom4(s.addr)}] = true
+		}
+	}
 	networks := map[string]*seedbed.Network{}
 	for i := range p.networks {
 		networks[p.networks[i].Bridge] = &p.networks[i]
@@ -178,10 +185,15 @@ func (p *plan) remotes() map[string][]remote {
 		case !q.node.IsValid() || q.node == p.address || q.node.Is4() != p.address.Is4():
 			p.unreached++
 			continue
-		case own[place{q.bridge, q.addr}]: // a guest of this node has it now
+		}
+		here := func(a netip.Addr) bool { return own[place{q.bridge, a}] } // a guest of this node has it now
+		if here(q.addr) {
 			q.addr = netip.Addr{}
 		}
-		p.far[q.bridge] = append(p.far[q.bridge], remote{q.mac, q.addr, networks[q.bridge].Addr6(q.mac), q.node})
+		if q.further != "" {
+			q.further = packed(slices.DeleteFunc(unpacked(q.further), here))
+		}
+		p.far[q.bridge] = append(p.far[q.bridge], remote{q.mac, q.addr, q.further, networks[q.bridge].Addr6(q.mac), q.node})
 	}
 	return p.far
 }
@@ -216,7 +228,7 @@ func (e entry) key() entry {
 func (r remote) entries(add func(entry)) {
 	add(entry{tunnelEntry, r.mac, r.node})
 	add(entry{memberEntry, r.mac, netip.Addr{}})
-	for _, a := range []netip.Addr{r.addr, r.addr6} {
+	for _, a := range append(unpacked(r.further), r.addr, r.addr6) {
 		if a.IsValid() {
 			add(entry{neighbourEntry, r.mac, a})
 		}

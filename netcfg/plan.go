@@ -10,10 +10,10 @@ import (
 
 // plan is a State that was checked and sorted, so that equal states make equal plans.
 type plan struct {
-	networks     []seedbed.Network // by bridge name
-	ports        []port            // by tap
-	forwards     []forward         // in their order
-	known        []peer            // by address, and without those that have the address of a port:
+	networks []seedbed.Network // by bridge name
+	index    map[string]int32  // of each network, by its bridge
+	guests
+	known        []peer // by address, and without those that have the address of a port:
 	peers        []peer
 	groups       groups // security groups
 	metadataPort uint16
@@ -74,16 +74,27 @@ func newPlan(s State, o Options) (*plan, error) {
 	if err := checkNetworks(p.networks); err != nil {
 		return nil, err
 	}
+	p.index = indexOf(p.networks)
 	p.groups = newGroups(s.Groups)
 	if s.Ports != nil {
 		var err error
-		if p.ports, p.forwards, err = newPorts(s.Ports, p.networks, &p.groups); err != nil {
+		if p.guests, err = newPorts(s.Ports, p.networks, &p.groups); err != nil {
 			return nil, err
 		}
 	}
 	p.known = newPeers(s.Peers, p.networks, &p.groups)
 	p.peers = others(p.known, p.ports)
+	p.addFurther()
 	return p, nil
+}
+
+// indexOf returns the index of each network by its bridge.
+func indexOf(networks []seedbed.Network) map[string]int32 {
+	index := map[string]int32{}
+	for i, n := range networks {
+		index[n.Bridge] = int32(i)
+	}
+	return index
 }
 
 // kinds returns a copy of the networks in which each has a kind. A control host of a release before 0.4.0 sends
@@ -131,10 +142,10 @@ func (p *plan) outside() bool {
 	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind.Outside() })
 }
 
-// passes reports whether a port with an address would pass for a node: it is that of one, in a network whose guests reach other
-// hosts with their own addresses.
-func (p *plan) passes(t *port, addr netip.Addr) bool {
-	if kind := p.networks[t.network].Kind; kind != seedbed.NetworkRouted && kind != seedbed.NetworkBridged {
+// passes reports whether a port with an address in a network would pass for a node: it is that of one, in a network whose guests
+// reach other hosts with their own addresses.
+func (p *plan) passes(network int32, addr netip.Addr) bool {
+	if kind := p.networks[network].Kind; kind != seedbed.NetworkRouted && kind != seedbed.NetworkBridged {
 		return false
 	}
 	_, ok := slices.BinarySearchFunc(p.nodes, addr, netip.Addr.Compare)

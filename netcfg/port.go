@@ -2,7 +2,9 @@ package netcfg
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
+	"net/netip"
 	"slices"
 
 	"seedbed"
@@ -19,9 +21,15 @@ type port struct {
 	class   uint32 // of its security groups; 0 for none
 }
 
-func (t *port) name() string {
-	n := bytes.IndexByte(t.tap[:], 0)
-	return string(t.tap[:n])
+func (t *port) name() string { return tapName(t.tap) }
+
+func tapName(tap [16]byte) string { return string(tap[:bytes.IndexByte(tap[:], 0)]) }
+
+// guests is what a plan has of the ports: these by tap, their forwards, and their further addresses by tap and address.
+type guests struct {
+	ports       []port
+	forwards    []forward
+	secondaries []secondary
 }
 
 // tapAndMAC returns the key of the port in sets of both; a MAC is padded to whole registers.
@@ -29,15 +37,9 @@ func (t *port) tapAndMAC() string { return string(t.tap[:]) + string(t.mac[:]) +
 
 func byTap(a, b port) int { return bytes.Compare(a.tap[:], b.tap[:]) }
 
-// newPorts checks and sorts the ports and their forwards, and adds their classes to groups.
-func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) ([]port, []forward, error) {
-	index := map[string]int32{}
-	for i, n := range networks {
-		index[n.Bridge] = int32(i)
-	}
-	var out []port
-	var forwards []forward
-	var err error
+// newPorts checks and sorts the ports and what they have, and adds their classes to groups.
+func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) (g guests, err error) {
+	index := indexOf(networks)
 	ports(func(t Port) bool {
 		at, ok := index[t.Bridge]
 		if !ok {
@@ -50,21 +52,23 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) 
 			if t.Addr.IsValid() {
 				one.addr = t.Addr.As4()
 			}
-			out = append(out, one)
-			forwards = append(forwards, newForwards(&t, &one, networks[at])...)
+			g.ports = append(g.ports, one)
+			g.forwards = append(g.forwards, newForwards(&t, &one, networks[at])...)
+			g.secondaries = append(g.secondaries, newSecondaries(&t, &one)...)
 		}
 		return err == nil
 	})
 	if err != nil {
-		return nil, nil, err
+		return guests{}, err
 	}
-	slices.SortFunc(out, byTap)
-	for i := 1; i < len(out); i++ {
-		if out[i].tap == out[i-1].tap {
-			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "port %q: given twice", out[i].name())
+	slices.SortFunc(g.ports, byTap)
+	for i := 1; i < len(g.ports); i++ {
+		if g.ports[i].tap == g.ports[i-1].tap {
+			return guests{}, seedbed.Errorf(seedbed.ErrInvalid, "port %q: given twice", g.ports[i].name())
 		}
 	}
-	return out, sortedForwards(forwards), uniqueMembers(out)
+	g.forwards = sortedForwards(g.forwards)
+	return g, uniqueMembers(g.ports)
 }
 
 // uniqueMembers returns ErrInvalid if two ports with security groups have the same MAC, by which rules know a member.
@@ -100,6 +104,8 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "%d security groups: expected at most %d", len(t.Groups), seedbed.MaxSecurityGroups)
 	case t.Floating.IsValid() && !t.Floating.Is4():
 		return badPort(t, "floating address %s is not an IPv4 address", t.Floating)
+	case slices.ContainsFunc(t.Secondary, func(a netip.Addr) bool { return !n.Addressed() || !n.Host(a) || a == n.Gateway }):
+		return badPort(t, "secondary addresses %v: expected those of guests in %s", t.Secondary, n.Prefix)
 	case !n.Addressed() && t.Addr.IsValid():
 		return badPort(t, "address %s: expected none in network %s, whose addresses come from elsewhere", t.Addr, n.Name)
 	}
@@ -123,10 +129,16 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 	if len(out.networks) == len(p.networks) {
 		return &out
 	}
-	out.ports = nil
+	out.index = indexOf(out.networks)
+	out.ports, out.secondaries = nil, nil
 	for _, t := range p.ports {
 		if t.network = moved[t.network]; t.network >= 0 {
 			out.ports = append(out.ports, t)
+		}
+	}
+	for _, s := range p.secondaries {
+		if s.network = moved[s.network]; s.network >= 0 {
+			out.secondaries = append(out.secondaries, s)
 		}
 	}
 	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool { return !bridges[f.bridge] })
@@ -156,15 +168,18 @@ func (p *plan) with(d Diff) (*plan, error) {
 	if len(d.Peers) > 0 {
 		out.known = sortedPeers(append(newPeers(slices.Values(d.Peers), p.networks, &out.groups), out.known...))
 	}
-	added, forwards, err := newPorts(slices.Values(d.Ports), p.networks, &out.groups)
+	added, err := newPorts(slices.Values(d.Ports), p.networks, &out.groups)
 	if err != nil {
 		return nil, err
 	}
-	out.ports = merged(out.ports, added)
+	out.ports = merged(out.ports, added.ports)
 	out.peers = others(out.known, out.ports)
 	out.forwards = slices.DeleteFunc(slices.Clone(p.forwards), func(f forward) bool { return leave[f.tap] })
-	out.forwards = sortedForwards(append(out.forwards, forwards...))
-	if slices.ContainsFunc(added, func(t port) bool { return t.class != 0 }) {
+	out.forwards = sortedForwards(append(out.forwards, added.forwards...))
+	out.secondaries = slices.DeleteFunc(slices.Clone(p.secondaries), func(s secondary) bool { return leave[s.tap] || s.far() })
+	out.secondaries = append(out.secondaries, added.secondaries...)
+	out.addFurther()
+	if slices.ContainsFunc(added.ports, func(t port) bool { return t.class != 0 }) {
 		return &out, uniqueMembers(out.ports)
 	}
 	return &out, nil
@@ -197,4 +212,61 @@ func merged(ports, added []port) []port {
 		}
 	}
 	return ports
+}
+
+// secondary is a further address of a port or, without a tap, of a peer.
+type secondary struct {
+	tap     [16]byte
+	addr    [4]byte
+	network int32 // index into the plan's networks
+}
+
+// newSecondaries returns the further addresses of a port that was checked.
+func newSecondaries(t *Port, p *port) (all []secondary) {
+	for _, a := range t.Secondary {
+		if a != t.Addr {
+			all = append(all, secondary{tap: p.tap, addr: a.As4(), network: p.network})
+		}
+	}
+	return all
+}
+
+// far reports whether it is a peer's.
+func (s secondary) far() bool { return s.tap == [16]byte{} }
+
+// addFurther adds the further addresses of peers, and sorts all.
+func (p *plan) addFurther() {
+	for _, q := range p.peers {
+		i, ok := p.index[q.bridge]
+		for _, a := range unpacked(q.further) {
+			if ok {
+				p.secondaries = append(p.secondaries, secondary{addr: a.As4(), network: i})
+			}
+		}
+	}
+	slices.SortFunc(p.secondaries, bySecondary)
+	p.secondaries = slices.Compact(p.secondaries)
+}
+
+func bySecondary(a, b secondary) int {
+	return cmp.Or(bytes.Compare(a.tap[:], b.tap[:]), cmp.Compare(a.network, b.network), bytes.Compare(a.addr[:], b.addr[:]))
+}
+
+// packed returns IPv4 addresses as a string of four bytes for each, which can be compared.
+func packed(addrs []netip.Addr) string {
+	var b []byte
+	for _, a := range addrs {
+		if a.Is4() {
+			b = append(b, a.AsSlice()...)
+		}
+	}
+	return string(b)
+}
+
+// unpacked is the opposite of packed.
+func unpacked(s string) (addrs []netip.Addr) {
+	for ; len(s) >= 4; s = s[4:] {
+		addrs = append(addrs, netip.AddrFrom4([4]byte([]byte(s[:4]))))
+	}
+	return addrs
 }

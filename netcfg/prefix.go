@@ -97,3 +97,12 @@ func destination(m rtnetlink.RouteMessage) (netip.Prefix, bool) {
 	}
 	return netip.PrefixFrom(addr, int(m.DstLength)).Masked(), true
 }
+
+// destination6 is destination for IPv6, without what is on each link.
+func destination6(m rtnetlink.RouteMessage) (netip.Prefix, bool) {
+	addr, ok := netip.AddrFromSlice(m.Attributes.Dst)
+	if m.Family != unix.AF_INET6 || m.DstLength < 8 || !ok || addr.IsLinkLocalUnicast() || addr.IsMulticast() {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(addr, int(m.DstLength)).Masked(), true
+}

@@ -34,10 +34,14 @@ type set struct {
 	// of returns the element of a port, whose key begins with its tap; ok is false if the port has
 	// none. It is nil for a set that does not depend on ports.
 	of func(p *plan, t *port) (key, value string, ok bool)
+	// secondary returns the element of a further address of a port. It is nil for a set that has none.
+	secondary func(p *plan, s *secondary) (key, value string, ok bool)
 	// peer returns the element of a peer. It is nil for a set that does not depend on peers.
 	peer func(p *plan, q *peer) (key, value string, ok bool)
 	// fixed adds the elements of a set without of and peer.
 	fixed func(p *plan, add func(key, value string))
+	// shared is whether ports and peers may have the same element, as while an address goes from one to another.
+	shared bool
 	// size bounds a set that the rules fill, which has none of them; zero for any other.
 	// timeout is how long such a set keeps an element; zero if its rule decides.
 	size    uint32

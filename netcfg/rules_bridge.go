@@ -110,11 +110,13 @@ func bridgeSets() []set {
 			return t.tapAndMAC(), string(markValue(t.mark)), true
 		}},
 		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(p *plan, t *port) (string, string, bool) {
-			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.passes(t, netip.AddrFrom4(t.addr))
+			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.passes(t.network, netip.AddrFrom4(t.addr))
+		}, secondary: func(p *plan, s *secondary) (string, string, bool) {
+			return string(s.tap[:]) + string(s.addr[:]), "", !s.far() && !p.passes(s.network, netip.AddrFrom4(s.addr))
 		}},
 		{name: "addrs6", key: nftables.MustConcatSetType(name, ip6), concat: true, of: func(p *plan, t *port) (string, string, bool) {
 			a := p.addr6(t)
-			if !a.IsValid() || p.passes(t, a) {
+			if !a.IsValid() || p.passes(t.network, a) {
 				return "", "", false
 			}
 			return string(t.tap[:]) + string(a.AsSlice()), "", true
@@ -325,7 +327,7 @@ func localRules() []rule {
 	}
 }
 
-// answerRules let an answer of the metadata service leave only by the port that the connection's
+// answerRules let an answer of the metadata service or of DHCPv6 leave only by the port that the connection's or the request's
 // mark names. No other guest receives it, even if a neighbour took over the guest's link-local
 // address or the bridge floods the frame. Answers without a mark are for callers that did not pass
 // the rules. To a bridged network, the node sends nothing: it is not a host there.
@@ -342,5 +344,6 @@ func answerRules() []rule {
 		rules = append(rules, rule{"metadata of another guest, from " + a.String(),
 			cat(ethertype(unix.ETH_P_IPV6), ip6Saddr(a), sport(unix.IPPROTO_TCP, 80), marked, elsewhere, drop())})
 	}
-	return rules
+	return append(rules, rule{"DHCPv6 of another guest",
+		cat(ethertype(unix.ETH_P_IPV6), sport(unix.IPPROTO_UDP, 547), marked, elsewhere, drop())})
 }

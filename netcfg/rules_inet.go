@@ -28,7 +28,7 @@ func inetTable(p *plan) *table {
 			ports(),
 			connections(),
 			vniSet(),
-		}, slices.Concat(networkSets(), fragmentSets(), forwardSets(), nodeSets(), ownSets())...),
+		}, slices.Concat(networkSets(), unknownSets(), fragmentSets(), forwardSets(), nodeSets(), ownSets())...),
 		chains: []chain{
 			{name: "fragments", rules: fragmentRules(p)},
 			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},
@@ -113,7 +113,9 @@ func forwardRules(p *plan) []rule {
 		{"too many connections", cat(tooManyConnections(p), drop())},
 	}
 	rules = append(append(rules, forwardedRules()...), guestsToNodes()...)
-	return append(rules, []rule{
+	return append(append(rules, unknownGuests()...), []rule{
+		{"from outside with an address of the network", cat(into, ipv4(), pairOf(expr.MetaKeyOIFNAME, ipSource(), "prefixes"), drop())},
+		{"from outside with an IPv6 address of the network", cat(into, ipv6(), pairOf(expr.MetaKeyOIFNAME, ip6Source(), "prefixes6"), drop())},
 		{"within a network", cat(within, accept())},
 		{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())},
 		{"out of a network", cat(ipv4(), in(expr.MetaKeyIIFNAME, "outside"), out, pair(ipSource(), "prefixes"), accept())},
@@ -158,4 +160,94 @@ func snatRules() []rule {
 	})}, {"NAT", cat(ipv4(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"), pair(ipSource(), "prefixes"),
 		exprs{&expr.Masq{}})}, {"NAT over IPv6", cat(ipv6(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"),
 		pair(ip6Source(), "prefixes6"), exprs{&expr.Masq{}})}}
+}
+
+// neighbourBits is how many bits of host addresses a prefix may have before its addresses are more than the neighbour table of a
+// kernel has room for (gc_thresh3, 1024 by default).
+const neighbourBits = 10
+
+// crowded reports whether the node forwards to known guests alone into a prefix of a network: the node would ask for each address
+// that somebody sends to, and soon have no room for the neighbours that it needs. Where guests may use any address, it
+// does not know them.
+func crowded(n seedbed.Network, p netip.Prefix) bool {
+	return p.IsValid() && p.Addr().BitLen()-p.Bits() > neighbourBits && !n.Allow.Addresses
+}
+
+// unknownSets returns the sets of the known guests of crowded networks, by bridge and address, and what tells a packet that the
+// node forwards.
+func unknownSets() []set {
+	name := nftables.TypeIFName
+	key := func(n seedbed.Network, a netip.Addr) (string, string, bool) {
+		return string(ifname(n.Bridge)) + string(a.AsSlice()), "", a.IsValid()
+	}
+	first := func(p *plan, network int32, a netip.Addr) (string, string, bool) {
+		n := p.networks[network]
+		if !crowded(n, n.Prefix) {
+			return "", "", false
+		}
+		return key(n, a)
+	}
+	return []set{
+		bridgesOf("crowded", func(n seedbed.Network) bool { return crowded(n, n.Prefix) }),
+		bridgesOf("crowded6", func(n seedbed.Network) bool { return crowded(n, n.Prefix6) }),
+		{name: "bridge-macs", key: nftables.MustConcatSetType(name, nftables.TypeEtherAddr), concat: true,
+			fixed: func(p *plan, add func(key, value string)) {
+				for _, n := range p.networks {
+					add(string(ifname(n.Bridge))+string(n.MAC[:])+"\x00\x00", "")
+				}
+			}},
+		{name: "guests", key: nftables.MustConcatSetType(name, nftables.TypeIPAddr), concat: true, shared: true,
+			of: func(p *plan, t *port) (string, string, bool) {
+				if t.addr == ([4]byte{}) {
+					return "", "", false
+				}
+				return first(p, t.network, netip.AddrFrom4(t.addr))
+			},
+			secondary: func(p *plan, s *secondary) (string, string, bool) {
+				return first(p, s.network, netip.AddrFrom4(s.addr))
+			},
+			peer: func(p *plan, q *peer) (string, string, bool) {
+				i, ok := p.index[q.bridge]
+				if !ok || !q.addr.Is4() {
+					return "", "", false
+				}
+				return first(p, i, q.addr)
+			}},
+		{name: "guests6", key: nftables.MustConcatSetType(name, nftables.TypeIP6Addr), concat: true, shared: true,
+			of: func(p *plan, t *port) (string, string, bool) {
+				n := p.networks[t.network]
+				return key(n, n.Addr6(t.mac))
+			},
+			peer: func(p *plan, q *peer) (string, string, bool) {
+				i, ok := p.index[q.bridge]
+				if !ok {
+					return "", "", false
+				}
+				return key(p.networks[i], p.networks[i].Addr6(q.mac))
+			}},
+	}
+}
+
+// unknownGuests drop what the node would forward to an address of a crowded network that no guest has: from outside, or of a guest
+// that sends to a neighbour by way of the node.
+func unknownGuests() (rules []rule) {
+	destination := &expr.Payload{DestRegister: 2, Base: expr.PayloadBaseLLHeader, Offset: 0, Len: 6}
+	for _, v := range []struct {
+		version                   exprs
+		target                    *expr.Payload
+		crowded, prefixes, guests string
+	}{
+		{ipv4(), ipTarget(), "crowded", "prefixes", "guests"},
+		{ipv6(), ip6Target(), "crowded6", "prefixes6", "guests6"},
+	} {
+		to := func(set string, invert bool) exprs {
+			return exprs{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1}, v.target,
+				&expr.Lookup{SourceRegister: 1, SetName: set, Invert: invert}}
+		}
+		nobody := cat(in(expr.MetaKeyOIFNAME, v.crowded), to(v.prefixes, false), to(v.guests, true))
+		rules = append(rules,
+			rule{"to an address that no guest has, from outside", cat(v.version, notIn(expr.MetaKeyIIFNAME, "bridges"), nobody, drop())},
+			rule{"to an address that no guest has, by way of the node", cat(v.version, pair(destination, "bridge-macs"), nobody, drop())})
+	}
+	return rules
 }

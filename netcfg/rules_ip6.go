@@ -63,14 +63,14 @@ const (
 // A packet whose header chain does not end in its first fragment cannot be classified (RFC 7113).
 // It is dropped, and so are its other fragments.
 func ip6Rules() []rule {
-	const udp, tcp, nobody = unix.IPPROTO_UDP, unix.IPPROTO_TCP, mayClaim
+	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	var rules []rule
 	for _, a := range metadata6() {
 		name := a.String()
 		rules = append(rules,
-			rule{"from " + name, cat(ip6Saddr(a), mayNot(nobody), drop())},
-			rule{"advertisement of " + name, cat(icmp6(neighbourAdvertisement), ndTarget(a), mayNot(nobody), drop())},
-			rule{"probe of " + name, cat(icmp6(neighbourSolicitation), ip6Saddr(zero6), ndTarget(a), mayNot(nobody), drop())},
+			rule{"from " + name, cat(ip6Saddr(a), mayNot(mayClaim), drop())},
+			rule{"advertisement of " + name, cat(icmp6(neighbourAdvertisement), ndTarget(a), mayNot(mayClaim), drop())},
+			rule{"probe of " + name, cat(icmp6(neighbourSolicitation), ip6Saddr(zero6), ndTarget(a), mayNot(mayClaim), drop())},
 			rule{"claimed: " + name, cat(ip6Saddr(a), gotoChain("nd"))})
 	}
 	rules = append(rules, ofServices6(func(s service) []rule {
@@ -132,8 +132,12 @@ func ndRules() []rule {
 			jumpChain("any-target6"))},
 		rule{"router solicitation: mark", cat(icmp6(routerSolicitation), mark())})
 	rules = append(rules, ofServices6(func(s service) []rule {
-		return []rule{{"solicitation of " + s.name + ": mark, and off the wire", cat(may(onWire), may(s.ports), icmp6(neighbourSolicitation),
-			ndTarget(s.addr), markAndTake(), accept())}}
+		return []rule{
+			{"solicitation of " + s.name + ": mark, and off the wire", cat(may(onWire), may(s.ports), icmp6(neighbourSolicitation),
+				ndTarget(s.addr), markAndTake(), accept())},
+			{"advertisement to " + s.name + ": mark, and off the wire", cat(may(onWire), may(s.ports), icmp6(neighbourAdvertisement),
+				ip6Daddr(s.addr), markAndTake(), accept())},
+		}
 	})...)
 	for _, a := range metadata6() {
 		rules = append(rules,

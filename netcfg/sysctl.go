@@ -53,9 +53,14 @@ func routes6(n seedbed.Network) bool { return n.Kind.Outside() && n.Prefix6.IsVa
 // forward6 makes the node an IPv6 router. A router ignores the advertisements of others, so that it would lose its own default
 // route, unless an interface takes them anyway (accept_ra 2). Each interface that took them before continues to.
 func (m *Manager) forward6() error {
-	if on, err := readSysctl(keyForward6); err != nil || on == 1 {
+	on, err := readSysctl(keyForward6)
+	if err != nil {
 		return err
 	}
+	if on == 1 && m.listening != nil {
+		return m.listen6()
+	}
+	m.listening = []string{}
 	interfaces, err := os.ReadDir(sysctlPath("net/ipv6/conf"))
 	if err != nil {
 		return err
@@ -63,17 +68,34 @@ func (m *Manager) forward6() error {
 	for _, i := range interfaces {
 		key := keyConf6(i.Name(), "accept_ra")
 		takes, err := readSysctl(key)
-		if i.Name() == "all" || takes != 1 || isAbsent(err) {
+		switch {
+		case i.Name() == "all" || isAbsent(err): // it may go away meanwhile
 			continue
+		case err != nil:
+			return err
+		case takes != 0:
+			m.listening = append(m.listening, key)
 		}
-		if err == nil {
+	}
+	if err := m.listen6(); err != nil {
+		return err
+	}
+	return m.setSysctl(keyForward6, 1, m.applied == nil)
+}
+
+// listen6 makes the interfaces that take advertisements take them although the node is a router, also after others set what is
+// the default again.
+func (m *Manager) listen6() error {
+	for _, key := range m.listening {
+		takes, err := readSysctl(key)
+		if err == nil && takes == 1 {
 			err = m.setSysctl(key, 2, true)
 		}
-		if err != nil && !isAbsent(err) { // it may go away meanwhile
+		if err != nil && !isAbsent(err) {
 			return err
 		}
 	}
-	return m.setSysctl(keyForward6, 1, m.applied == nil)
+	return nil
 }
 
 // bridgeSysctls sets the sysctls of one bridge; fresh says whether the bridge is new, and all is the rp_filter of all

@@ -74,8 +74,8 @@ func (s *Server) Serve(ctx context.Context, iface string) error {
 
 func (s *Server) handle(conn *net.UDPConn, packet []byte, mark uint32, from netip.AddrPort, iface string) {
 	reply, err := s.answer(packet, mark)
-	if err == nil {
-		_, err = conn.WriteToUDPAddrPort(reply, netip.AddrPortFrom(from.Addr(), clientPort))
+	if err == nil { // to the NIC with the mark, and to no other that has the address
+		_, _, err = conn.WriteMsgUDPAddrPort(reply, controlOf(mark), netip.AddrPortFrom(from.Addr(), clientPort))
 	}
 	if err != nil {
 		s.Log.Debug("DHCPv6 request not answered", "interface", iface, "from", from.Addr(), "err", err)
@@ -104,6 +104,19 @@ func listen(ctx context.Context, ifi *net.Interface) (*net.UDPConn, error) {
 		return nil, err
 	}
 	return pc.(*net.UDPConn), nil
+}
+
+// controlOf returns the control message that sets the mark of a packet (cmsg(3), SO_MARK of socket(7)).
+func controlOf(mark uint32) []byte {
+	b := make([]byte, unix.CmsgSpace(4))
+	h := unix.Cmsghdr{Level: unix.SOL_SOCKET, Type: unix.SO_MARK}
+	h.SetLen(unix.CmsgLen(4))
+	n, err := binary.Encode(b, binary.NativeEndian, h)
+	if err != nil {
+		panic(err) // a header has a fixed size, and b has room for it
+	}
+	binary.NativeEndian.PutUint32(b[n:], mark)
+	return b
 }
 
 // markOf returns the mark of a packet from its control messages; 0 if it has none.

@@ -36,8 +36,8 @@ type Link struct {
 	SLAAC  bool
 	// Former are prefixes of before, whose addresses guests cease to use.
 	Former []netip.Prefix
-	// Managed makes guests ask DHCPv6 for their addresses.
-	Managed bool
+	// Managed makes guests ask DHCPv6 for their addresses, and Other for other things alone.
+	Managed, Other bool
 	// Hosts are the addresses of the node's services, which guests reach without a router.
 	Hosts []netip.Addr
 	// DNS are resolvers, and Search the domains in which guests look up short names.
@@ -54,6 +54,9 @@ const (
 	dnsLifetime       = 2 * maxInterval
 	minInterval       = 200 * time.Second
 	maxInterval       = 600 * time.Second
+	// The first three go out soon after each other, since one may be lost (MAX_INITIAL_RTR_ADVERTISEMENTS of RFC 4861 10).
+	initialCount    = 3
+	initialInterval = 16 * time.Second
 	// retryPause is the time until an advertisement that could not be sent is tried again.
 	retryPause = 10 * time.Second
 	// groupPause is the least time between two advertisements to all guests (MIN_DELAY_BETWEEN_RAS of RFC 4861 10).
@@ -73,7 +76,7 @@ var (
 
 // Advertisement returns what guests are told of a link.
 func (l Link) Advertisement() *ndp.RouterAdvertisement {
-	m := &ndp.RouterAdvertisement{ManagedConfiguration: l.Managed}
+	m := &ndp.RouterAdvertisement{ManagedConfiguration: l.Managed, OtherConfiguration: l.Other}
 	if l.Router {
 		m.CurrentHopLimit, m.RouterLifetime = 64, routerLifetime
 	}
@@ -86,7 +89,7 @@ func (l Link) Advertisement() *ndp.RouterAdvertisement {
 			AutonomousAddressConfiguration: l.SLAAC, ValidLifetime: validLifetime, PreferredLifetime: preferredLifetime,
 			Prefix: l.Prefix.Masked().Addr()})
 	}
-	for _, p := range l.Former { // which guests process only of a prefix for addresses
+	for _, p := range l.Former { // guests heed the lifetimes only of a prefix for addresses
 		m.Options = append(m.Options, &ndp.PrefixInformation{PrefixLength: uint8(p.Bits()), OnLink: true,
 			AutonomousAddressConfiguration: true, Prefix: p.Masked().Addr()})
 	}
@@ -148,9 +151,12 @@ type advertiser struct {
 }
 
 func (a *advertiser) run(ctx context.Context, iface string) error {
-	for {
+	for first := 0; ; {
 		if now := time.Now(); !now.Before(a.next) {
 			a.last, a.next = now, now.Add(minInterval+rand.N(maxInterval-minInterval))
+			if first++; first < initialCount {
+				a.next = now.Add(initialInterval)
+			}
 			if err := a.conn.WriteTo(a.message, nil, allNodes); err != nil { // such as on a bridge that no guest is on yet
 				a.log.Debug("guests were not told of the router; trying again", "interface", iface, "err", err)
 				a.next = now.Add(retryPause)
@@ -199,7 +205,8 @@ func (a *advertiser) answer(from netip.Addr, iface string) {
 
 // LinkOf returns what the guests of a network are told.
 func LinkOf(n seedbed.Network) Link {
-	l := Link{MAC: n.MAC, Hosts: []netip.Addr{seedbed.MetadataAddr6}, Managed: n.Prefix6.IsValid() && n.DHCP && !n.SLAAC}
+	l := Link{MAC: n.MAC, Hosts: []netip.Addr{seedbed.MetadataAddr6}, Managed: n.Prefix6.IsValid() && n.DHCP && !n.SLAAC,
+		Other: n.Prefix6.IsValid() && n.DHCP && n.SLAAC}
 	if n.Resolves6() {
 		l.Hosts = append(l.Hosts, seedbed.ResolverAddr6)
 	}

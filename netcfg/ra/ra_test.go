@@ -40,7 +40,7 @@ func TestLinkOf(t *testing.T) {
 	}{
 		"nat":      {func(*seedbed.Network) {}, func(*Link) {}},
 		"isolated": {func(n *seedbed.Network) { n.Kind, n.NAT = seedbed.NetworkIsolated, false }, func(l *Link) { l.Router = false }},
-		"slaac":    {func(n *seedbed.Network) { n.SLAAC = true }, func(l *Link) { l.SLAAC, l.Managed = true, false }},
+		"slaac":    {func(n *seedbed.Network) { n.SLAAC = true }, func(l *Link) { l.SLAAC, l.Managed, l.Other = true, false, true }},
 		"no DHCP":  {func(n *seedbed.Network) { n.DHCP = false }, func(l *Link) { l.Managed = false }},
 		"bridged": {func(n *seedbed.Network) { n.Kind, n.NAT, n.MTU = seedbed.NetworkBridged, false, 9000 },
 			func(l *Link) { l.Router, l.Prefix = false, netip.Prefix{} }},
@@ -158,7 +158,7 @@ func TestAnswers(t *testing.T) {
 			w.asks <- netip.IPv6Unspecified()
 		}
 		time.Sleep(4 * time.Second)
-		want := []sent{{0, "ff02::1"}, {0, "fe80::1"}, {0, "fe80::1"}, {3 * time.Second, "ff02::1"}}
+		want := []sent{{0, "ff02::1"}, {0, "fe80::1"}, {0, "fe80::1"}, {groupPause, "ff02::1"}}
 		if d := cmp.Diff(want, w.sent()); d != "" {
 			t.Errorf("sent (-want +got):\n%s", d)
 		}

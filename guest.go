@@ -72,12 +72,12 @@ func (g Guest) Hostname() string {
 }
 
 // Peer returns what other nodes are told of the guest that a node serves: its ID, name, project and node, and of its NICs in
-// the given networks the MAC, the address and the security groups.
+// the given networks the MAC, the addresses and the security groups.
 func (g Guest) Peer(node string, networks []string) Guest {
 	out := Guest{ID: g.ID, Name: g.Name, Project: g.Project, Node: node}
 	for _, nic := range g.NICs {
 		if slices.Contains(networks, nic.Network) {
-			out.NICs = append(out.NICs, GuestNIC{MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Groups: nic.Groups})
+			out.NICs = append(out.NICs, GuestNIC{MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Secondary: nic.Secondary, Groups: nic.Groups})
 		}
 	}
 	return out
@@ -111,6 +111,8 @@ type GuestNIC struct {
 	MAC     MAC        `json:"mac"`
 	Network string     `json:"network"`
 	Addr    netip.Addr `json:"addr"`
+	// Secondary are its further addresses.
+	Secondary []netip.Addr `json:"secondary,omitempty"`
 	// Groups are its security groups, by their qualified names; see Open.
 	Groups []string `json:"security_groups,omitempty"`
 	// Forwards are the ports of the node that go to it.

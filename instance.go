@@ -168,6 +168,8 @@ type NIC struct {
 	Addr    netip.Addr `json:"addr"`
 	// Addr6 is its IPv6 address, which follows from its MAC; see Network.Addr6. It is only shown.
 	Addr6 netip.Addr `json:"addr6,omitzero"`
+	// Secondary are the further addresses of its network that it has, in their order.
+	Secondary []netip.Addr `json:"secondary,omitempty"`
 	// Groups are the security groups that it is in, by their qualified names. Without any, it is in the group "open".
 	Groups []string `json:"security_groups,omitempty"`
 	// Forwards are the ports of its node that go to it.

@@ -88,6 +88,9 @@ func (n Network) Asks(mac MAC, want netip.Addr) (netip.Addr, error) {
 	return want, nil
 }
 
+// MaxSecondary is how many secondary addresses a NIC may have.
+const MaxSecondary = 32
+
 // Reserve removes the reservations of some MAC addresses, and then adds others. It returns ErrNotFound if one of these MAC
 // addresses has none. The caller checks the network.
 func (n *Network) Reserve(add []Reservation, remove []MAC) error {
@@ -150,6 +153,8 @@ type NetworkLease struct {
 	NIC      int    `json:"nic"`
 	// Addr6 is its IPv6 address, if the network has a prefix of these.
 	Addr6 netip.Addr `json:"addr6,omitzero"`
+	// Secondary is whether Addr is a secondary address of the NIC. It has no DHCP lease then, and Addr6 is not repeated.
+	Secondary bool `json:"secondary,omitempty"`
 	// Until is the end of its DHCP lease as last reported; zero if the guest has not asked for one.
 	Until time.Time `json:"until,omitzero"`
 }

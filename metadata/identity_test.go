@@ -22,7 +22,10 @@ func TestResolve(t *testing.T) {
 	onOther.NICs = []seedbed.GuestNIC{{ID: 102, MAC: macB, Network: "other", Addr: addrA}} // the same address on another bridge
 	onWire := guestB()
 	onWire.ID, onWire.NICs = "ec2a0b1c-2d3e-4f56-8789-0123456789ff", []seedbed.GuestNIC{{ID: 103, MAC: macB, Network: "wire"}}
-	state := stateOf(nil, guestA(), onOther, onWire)
+	second := netip.MustParseAddr("10.99.0.40")
+	several := guestA()
+	several.NICs[0].Secondary = []netip.Addr{second}
+	state := stateOf(nil, several, onOther, onWire)
 	state.Networks = append(state.Networks, seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Bridge: "sb-wire", Uplink: "br0"})
 	if err := d.Apply(state); err != nil {
 		t.Fatal(err)
@@ -34,6 +37,8 @@ func TestResolve(t *testing.T) {
 		want  seedbed.InstanceID
 	}{
 		{"marked", Facts{"seedbed0", 101, addrA, macA}, idA},
+		{"from a secondary address", Facts{"seedbed0", 101, second, macA}, idA},
+		{"from another's secondary address", Facts{"seedbed1", 102, second, macB}, ""},
 		{"same address, other bridge", Facts{"seedbed1", 102, addrA, macB}, idB},
 		{"an address from elsewhere", Facts{"sb-wire", 103, addrA, macB}, onWire.ID},
 		{"an address from elsewhere without the MAC", Facts{"sb-wire", 103, addrA, macA}, ""},

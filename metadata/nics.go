@@ -33,7 +33,7 @@ func nics(r *record) []*node {
 			value("device-number", strconv.Itoa(i)),
 			value("interface-id", stableID("eni", nic.MAC.String())),
 			text("local-hostname", hostname),
-			value("local-ipv4s", addrText(nic.Addr)),
+			value("local-ipv4s", addrTexts(nic)),
 			value("mac", nic.MAC.String()),
 			constant("network-card", "0"),       // as amazon-ec2-net-utils and cloud-init ask for it
 			constant("network-card-index", "0"), // as Amazon's guide has it
@@ -60,6 +60,15 @@ func nics(r *record) []*node {
 		all = append(all, of)
 	}
 	return all
+}
+
+// addrTexts returns the IPv4 addresses of a NIC, one in a line: its first, which DHCP gives it, and then the secondary ones.
+func addrTexts(nic seedbed.GuestNIC) string {
+	lines := []string{addrText(nic.Addr)}
+	for _, a := range nic.Secondary {
+		lines = append(lines, addrText(a))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // publicName returns the name of a guest that is reached at a floating address. As OpenStack's, it is that of the guest.

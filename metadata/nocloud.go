@@ -46,7 +46,8 @@ func nocloudMeta(r *record) ([]byte, bool) {
 }
 
 // nocloudNetwork returns network-config in version 2 (cloud-init, "Networking config version 2"): for
-// each NIC whose network is known, DHCP if the network has it, else the address, of IPv4 and of IPv6. Only the first NIC
+// each NIC whose network is known, DHCP if the network has it, else the address, of IPv4 and of IPv6, and its secondary
+// addresses. Only the first NIC
 // has a default route, or the best one. What router advertisements tell is not in it. It is empty if there is no such NIC.
 //
 // cloud-init 22.4 does not read it. Later releases do in their second stage, when the first NIC has
@@ -74,15 +75,23 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 		if v6.IsValid() && network.DHCP && !network.SLAAC {
 			b = append(b, "    dhcp6: true\n"...)
 		}
-		switch {
-		case !static && len(r.guest.NICs) > 1:
+		if !static && len(r.guest.NICs) > 1 {
 			b = fmt.Appendf(b, "    dhcp4-overrides: {route-metric: %d}\n", 100*(i+1)) // as DataSourceEc2.py has it
-		case static:
-			addrs := []netip.Prefix{netip.PrefixFrom(nic.Addr, network.Prefix.Bits())}
-			if v6.IsValid() && !network.SLAAC {
-				addrs = append(addrs, netip.PrefixFrom(v6, network.Prefix6.Bits()))
-			}
+		}
+		var addrs []netip.Prefix
+		if static {
+			addrs = append(addrs, netip.PrefixFrom(nic.Addr, network.Prefix.Bits()))
+		}
+		for _, a := range nic.Secondary {
+			addrs = append(addrs, netip.PrefixFrom(a, network.Prefix.Bits()))
+		}
+		if static && v6.IsValid() && !network.SLAAC {
+			addrs = append(addrs, netip.PrefixFrom(v6, network.Prefix6.Bits()))
+		}
+		if addrs != nil {
 			b = append(append(append(b, "    addresses: "...), asJSON(addrs)...), '\n')
+		}
+		if static {
 			if i == 0 && network.Gateway.Is4() {
 				b = fmt.Appendf(b, "    routes: [{to: \"0.0.0.0/0\", via: %q}]\n", network.Gateway)
 			}

@@ -134,6 +134,10 @@ func openstackNetwork(r *record) ([]byte, bool) {
 			}
 		}
 		networks = append(networks, n)
+		for j, a := range nic.Secondary {
+			networks = append(networks, openstackNet{ID: n.ID + "-secondary" + strconv.Itoa(j), NetworkID: n.NetworkID, Link: link,
+				Type: "ipv4", Address: a.String(), Netmask: netmask(network.Prefix)})
+		}
 		if v6 := network.Addr6(nic.MAC); v6.IsValid() {
 			n := openstackNet{ID: n.ID + "-6", NetworkID: n.NetworkID, Link: link, Type: "ipv6_dhcp"}
 			switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -43,10 +44,17 @@ func (x *index) resolve(f Facts) (p port, reason string) {
 		return port{}, "the NIC is on another bridge"
 	case p.mac != f.MAC:
 		return port{}, "the MAC is not the NIC's"
-	case !f.Peer.Is6() && x.state.Networks[p.network].Addressed() && p.addr != f.Peer:
+	case !f.Peer.Is6() && x.state.Networks[p.network].Addressed() && p.addr != f.Peer && !x.secondary(p, f.Peer):
 		return port{}, "the address is not the NIC's"
 	}
 	return p, ""
+}
+
+// secondary reports whether an address is a secondary one of a NIC.
+func (x *index) secondary(p port, a netip.Addr) bool {
+	g, _ := x.state.Guest(p.instance)
+	i := slices.IndexFunc(g.NICs, func(nic seedbed.GuestNIC) bool { return nic.MAC == p.mac })
+	return i >= 0 && slices.Contains(g.NICs[i].Secondary, a)
 }
 
 // resolve finds the NIC of the facts in x. An unmarked caller is never a NIC whose tap is on this

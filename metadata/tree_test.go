@@ -53,6 +53,7 @@ func guestC() seedbed.Guest {
 	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other",
 		Addr: netip.MustParseAddr("10.9.0.7")})
 	g.NICs[0].Floating = netip.MustParseAddr("203.0.113.16")
+	g.NICs[0].Secondary = []netip.Addr{netip.MustParseAddr("10.99.0.40"), netip.MustParseAddr("10.99.0.41")}
 	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID, TargetState: "Warmed:Running"}
 	g.Action, g.Password = seedbed.ActionShutdown, "posted=="
 	g.Spot = &seedbed.Spot{Action: "terminate", Time: at, Rebalance: at.Add(-time.Hour)}

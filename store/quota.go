@@ -190,6 +190,25 @@ func holdDisk(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, v seedbed.V
 	return nil
 }
 
+// holdAddresses returns ErrForbidden if more addresses for an instance exceed a quota.
+func holdAddresses(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, more int) error {
+	bounded, err := quotas(ctx, groupcommit.Alone(tx), i)
+	if err != nil {
+		return err
+	}
+	for _, q := range bounded {
+		q.most = seedbed.ProjectQuota{Addresses: q.most.Addresses}
+		has, err := q.of.use(ctx, tx, "", q.bounds())
+		if err == nil {
+			err = q.refuse(has, seedbed.Use{Addresses: int64(more)})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // holdJobs returns ErrFull if a project has as many jobs that have not ended as its quota allows.
 func holdJobs(ctx context.Context, b *groupcommit.Batch, project string) error {
 	p, err := lockProject(ctx, b, project)
@@ -217,7 +236,7 @@ func ownersOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed
 
 // useOf returns what one instance uses.
 func useOf(i seedbed.Instance) seedbed.Use {
-	u := seedbed.Use{Instances: 1, VCPUs: int64(i.VCPUs), Memory: i.Memory, Addresses: int64(len(i.NICs))}
+	u := seedbed.Use{Instances: 1, VCPUs: int64(i.VCPUs), Memory: i.Memory, Addresses: int64(instances.Addresses(i.NICs))}
 	for _, v := range i.Volumes {
 		u.AddDisk(v.Pool, v.Size)
 	}
@@ -244,8 +263,8 @@ func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID, of
 		return has, err
 	}
 	if of.addresses {
-		has.Addresses, err = sqldb.Value[int64](tx.QueryRowContext(ctx,
-			`SELECT COUNT(*) FROM instance JOIN nic ON nic.instance = instance.id WHERE `+where, o.name, but))
+		has.Addresses, err = sqldb.Value[int64](tx.QueryRowContext(ctx, `SELECT COUNT(*) + COUNT(s.addr) - COUNT(DISTINCT s.nic)
+			FROM instance JOIN nic ON nic.instance = instance.id LEFT JOIN secondary_address s ON s.nic = nic.id WHERE `+where, o.name, but))
 		if err != nil {
 			return has, err
 		}

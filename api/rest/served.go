@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/pem"
+	"net/netip"
 	"slices"
 
 	"seedbed"
@@ -72,14 +73,15 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	return r.tagged(ctx, c, i)
 }
 
-// changeNICs sets the security groups, forwards and floating addresses of the NICs that the request is about.
+// changeNICs sets the security groups, forwards, secondary and floating addresses of the NICs that the request is about.
 func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
-	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil
+	secondary := len(req.Assign) > 0 || req.AssignCount != 0 || len(req.Unassign) > 0
+	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil || secondary
 	switch {
 	case req.SecurityGroups == nil && !one && req.NIC == nil:
 		return nil
 	case req.SecurityGroups == nil && !one:
-		return server.Invalid("nic is only given with security_groups, forward, unforward or floating")
+		return server.Invalid("nic is only given with security_groups, forward, unforward, assign, assign_count, unassign or floating")
 	case req.NIC != nil && (*req.NIC < 0 || *req.NIC >= len(i.NICs)):
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: it has %d", i.Name, *req.NIC, len(i.NICs))
 	case one && len(i.NICs) == 0:
@@ -108,6 +110,27 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	if req.Floating != nil {
 		nic.Floating = *req.Floating
 	}
+	return changeSecondary(i, nic, req)
+}
+
+// changeSecondary sets the secondary addresses of a NIC. The zero Addr asks for a free one.
+func changeSecondary(i *seedbed.Instance, nic *seedbed.NIC, req wire.InstanceChange) error {
+	if req.AssignCount < 0 || req.AssignCount > seedbed.MaxSecondary {
+		return server.Invalid("assign_count is %d: expected 1 to %d", req.AssignCount, seedbed.MaxSecondary)
+	}
+	for _, a := range req.Unassign {
+		at := slices.Index(nic.Secondary, a)
+		if at < 0 {
+			return seedbed.Errorf(seedbed.ErrNotFound, "NIC %d of instance %s has no secondary address %s", nic.Index, i.Name, a)
+		}
+		nic.Secondary = slices.Concat(nic.Secondary[:at], nic.Secondary[at+1:])
+	}
+	for _, a := range req.Assign {
+		if !a.IsValid() {
+			return server.Invalid("assign has an empty address: assign_count asks for free ones")
+		}
+	}
+	nic.Secondary = slices.Concat(nic.Secondary, req.Assign, make([]netip.Addr, req.AssignCount))
 	return nil
 }
 

@@ -94,6 +94,11 @@ type InstanceChange struct {
 	// Forward adds forwards to the NIC with the index NIC, the first by default, and Unforward removes some.
 	Forward   []seedbed.Forward `json:"forward,omitempty"`
 	Unforward []seedbed.Listen  `json:"unforward,omitempty"`
+	// Assign gives secondary addresses to the NIC with the index NIC, the first by default, AssignCount as many that are free,
+	// and Unassign takes some away.
+	Assign      []netip.Addr `json:"assign,omitempty"`
+	AssignCount int          `json:"assign_count,omitempty"`
+	Unassign    []netip.Addr `json:"unassign,omitempty"`
 	// Floating is the floating address of the NIC with the index NIC, the first by default. The zero Addr takes it away.
 	Floating *netip.Addr `json:"floating,omitempty"`
 	NIC      *int        `json:"nic,omitempty"`

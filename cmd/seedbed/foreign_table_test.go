@@ -82,6 +82,8 @@ var objectCommands = map[string][]string{
 	"network reserve":        {"{network} 52:54:00:00:00:77 10.99.0.77"},
 	"network unreserve":      {"{network} 52:54:00:00:00:77"},
 	"network remove":         {"{network}"},
+	"address assign":         {"{instance}"},
+	"address unassign":       {"{instance} 10.99.0.77"},
 	"network forward list":   {"{network}"},
 	"network forward add":    {"{instance} tcp:8080"},
 	"network forward remove": {"{instance} tcp:8080"},

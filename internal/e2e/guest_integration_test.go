@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -83,6 +84,10 @@ func TestGuest(t *testing.T) {
 	if again := forge.post(t, "evt_guest1", time.Now(), body); again.Status != 202 || again.Job != a.Job || !again.Duplicate {
 		t.Errorf("the same delivery again: %+v, want 202 with job %s", again, a.Job)
 	}
+	second, nic := netip.MustParseAddr("10.98.7.60"), 1 // assigned long before the guest asks
+	if _, err := s.API.ChangeInstance(t.Context(), "guest1", wire.InstanceChange{Assign: []netip.Addr{second}, NIC: &nic}); err != nil {
+		t.Fatal(err)
+	}
 	job := waitJob(t, s, a.Job)
 	if job.State != seedbed.JobSucceeded {
 		console, _ := s.API.Console(t.Context(), "guest1", 8*seedbed.KiB)
@@ -115,7 +120,8 @@ func TestGuest(t *testing.T) {
 	})
 	wants := []string{
 		`SEEDBED addr .* ` + regexp.QuoteMeta(vm.NICs[0].Addr.String()) + `/24`,
-		`SEEDBED addr .* 10\.98\.7\.50/24`, `SEEDBED route 10\.98\.8\.0/24 via 10\.98\.7\.9`, `SEEDBED link .* mtu 1400 .* ` + secondMAC,
+		`SEEDBED addr .* 10\.98\.7\.50/24`, `SEEDBED addr .* 10\.98\.7\.60/24`,
+		`SEEDBED route 10\.98\.8\.0/24 via 10\.98\.7\.9`, `SEEDBED link .* mtu 1400 .* ` + secondMAC,
 		`SEEDBED short name (` + regexp.QuoteMeta(vm.NICs[0].Addr.String()) + `|10\.98\.7\.50) `, `SEEDBED full name 10\.98\.7\.50 `,
 		`SEEDBED host guest1`,
 		`SEEDBED route default via ` + regexp.QuoteMeta(gateway),

@@ -36,8 +36,8 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		g.Action = seedbed.ActionShutdown
 	}
 	for _, nic := range inst.NICs {
-		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Groups: nic.Groups,
-			Forwards: nic.Forwards, Floating: nic.Floating})
+		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr,
+			Secondary: nic.Secondary, Groups: nic.Groups, Forwards: nic.Forwards, Floating: nic.Floating})
 	}
 	for i, v := range inst.Volumes {
 		device := inst.System.Disk(i)

@@ -12,11 +12,12 @@ import (
 )
 
 // ChangeInstance changes what may change of an instance without a job: its metadata options, tags, spot notice and, of its
-// NICs, the security groups, forwards and floating address. change sets these. In the same transaction, on every node that
-// serves the instance, render makes its new record from the instance and the current record. A job that is about to publish
-// the instance reads it again after its own record, so that no change is lost in either order. Both functions may be called
-// more than once and must not block. ChangeInstance returns ErrNotFound, ErrInvalid, ErrConflict for a forward whose port
-// another has, ErrInUse for a floating address that another NIC has, or the error of change.
+// NICs, the secondary addresses, security groups, forwards and floating address. change sets these; a secondary address that is
+// the zero Addr becomes a free one. In the same transaction, on every node that serves the instance, render makes its new
+// record from the instance and the current record. A job that is about to publish the instance reads it again after its own
+// record, so that no change is lost in either order. Both functions may be called more than once and must not block.
+// ChangeInstance returns ErrNotFound, ErrInvalid, ErrConflict for a forward whose port another has, ErrInUse for an address that
+// another NIC has, ErrFull if no address is free, ErrForbidden for more addresses than a quota allows, or the error of change.
 func (s *Store) ChangeInstance(
 	ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error,
 	render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
@@ -34,6 +35,11 @@ func (s *Store) ChangeInstance(
 		nics := slices.Clone(inst.NICs)
 		if err := change(&inst); err != nil {
 			return err
+		}
+		if more := instances.Addresses(inst.NICs) - instances.Addresses(nics); more > 0 {
+			if err := s.holdAddresses(ctx, tx, inst, more); err != nil {
+				return err
+			}
 		}
 		if err := instances.ChangeNICs(ctx, tx, inst, nics); err != nil {
 			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)

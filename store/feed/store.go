@@ -5,6 +5,7 @@
 package feed
 
 import (
+	"context"
 	"sync"
 
 	"seedbed"
@@ -14,8 +15,9 @@ import (
 
 // Store reads and writes the tables of this package. Its methods are safe for concurrent use.
 type Store struct {
-	db     *sqldb.DB
-	writes *groupcommit.Writer
+	db            *sqldb.DB
+	writes        *groupcommit.Writer
+	holdAddresses func(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, more int) error
 	// Limits bounds what would otherwise grow without end.
 	Limits Limits
 
@@ -29,10 +31,13 @@ type Store struct {
 	SinceCut map[seedbed.InstanceID]int
 }
 
-// New returns the store in a database, whose shared transactions writes commits.
-func New(db *sqldb.DB, writes *groupcommit.Writer) *Store {
+// New returns the store in a database, whose shared transactions writes commits. holdAddresses must return ErrForbidden if
+// more addresses for an instance exceed a quota.
+func New(
+	db *sqldb.DB, writes *groupcommit.Writer, holdAddresses func(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, more int) error,
+) *Store {
 	return &Store{
-		db: db, writes: writes,
+		db: db, writes: writes, holdAddresses: holdAddresses,
 		Limits:   Limits{Tombstones: 1000, Page: 1000, GuestEvents: 10000, GuestMargin: 1000, Guests: 10000},
 		SinceCut: map[seedbed.InstanceID]int{},
 	}

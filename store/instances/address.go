@@ -98,8 +98,11 @@ func NetworksOf(i *seedbed.Instance) (names []string) {
 // claim. It returns the zero Addr in a network whose addresses come from elsewhere.
 func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, nic seedbed.NIC) (netip.Addr, error) {
 	a, err := n.Asks(nic.MAC, nic.Addr)
-	if err != nil || a.IsValid() || !n.Addressed() {
+	switch {
+	case err != nil || !n.Addressed():
 		return a, err
+	case a.IsValid():
+		return a, notSecondary(ctx, b.Tx, n.Name, a)
 	}
 	return s.freeAddr(ctx, b, n)
 }
@@ -121,8 +124,8 @@ func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, w
 	err = s.db.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
 		if want.IsValid() {
 			a = want
-			taken, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT 1 FROM nic WHERE network = $1 AND addr = $2`, n.Name, want.String())
-			if err == nil && taken == 1 {
+			h, err := holderOf(ctx, tx, n.Name, want)
+			if err == nil && h.name != "" {
 				err = seedbed.Errorf(seedbed.ErrExists, "address %s is taken in network %q", want, n.Name)
 			}
 			return err
@@ -147,11 +150,10 @@ func (s *Store) reservable(ctx context.Context, tx *sqldb.Tx, n seedbed.Network,
 		if slices.Contains(before, r) {
 			continue
 		}
-		mac, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
-			`SELECT mac FROM nic WHERE network = $1 AND addr = $2 AND mac <> $3`, n.Name, r.Addr.String(), r.MAC.String())
-		if err == nil && mac != "" {
+		h, err := holderOf(ctx, tx, n.Name, r.Addr)
+		if err == nil && h.name != "" && h.mac != r.MAC {
 			err = seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to the NIC %s: seedbed network leases says whose that is",
-				r.Addr, n.Name, mac)
+				r.Addr, n.Name, h.mac)
 		}
 		if err != nil {
 			return err
@@ -176,6 +178,16 @@ func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network str
 			return l, err
 		}, `SELECT COALESCE(nic.addr, ''), nic.mac, `+FullName+`, nic.idx, lease.until FROM nic
 			JOIN instance ON instance.id = nic.instance LEFT JOIN lease ON lease.mac = nic.mac WHERE `+w.String(), w.Args...)
+		if err != nil {
+			return err
+		}
+		further, err := sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.NetworkLease, err error) {
+			l.Secondary = true
+			err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC)
+			return l, err
+		}, `SELECT s.addr, nic.mac, `+FullName+`, nic.idx FROM secondary_address s JOIN nic ON nic.id = s.nic
+			JOIN instance ON instance.id = nic.instance WHERE `+w.String(), w.Args...)
+		all = append(all, further...)
 		return err
 	})
 	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int {
@@ -209,7 +221,8 @@ func noAddress(n seedbed.Network) error {
 
 // takenAddrs returns the addresses of a network that instances have.
 func takenAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
-	texts, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT addr FROM nic WHERE network = $1`, n.Name)
+	texts, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT addr FROM nic WHERE network = $1 AND addr IS NOT NULL
+		UNION ALL SELECT addr FROM secondary_address WHERE network = $1`, n.Name)
 	if err != nil {
 		return nil, err
 	}

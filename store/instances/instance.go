@@ -50,19 +50,22 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 	ofThem := ` WHERE instance IN (SELECT id FROM instance WHERE ` + cond + `) ORDER BY instance, idx`
 	_, err = sqldb.List(ctx, tx, func(r sqldb.Row) (n seedbed.NIC, err error) {
 		var id seedbed.InstanceID
+		var secondary string
 		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups),
-			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating)); err == nil {
+			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating), &secondary); err == nil {
 			if len(n.Groups) == 0 {
 				n.Groups = nil
 			}
 			if len(n.Forwards) == 0 {
 				n.Forwards = nil
 			}
-			at[id].NICs = append(at[id].NICs, n)
+			if n.Secondary, err = parseSecondary(secondary); err == nil {
+				at[id].NICs = append(at[id].NICs, n)
+			}
 		}
 		return n, err
 	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups, forwards,
-		COALESCE(floating, '') FROM nic`+ofThem, args...)
+		COALESCE(floating, ''), `+secondaryOfNIC+` FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -148,14 +151,18 @@ func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedb
 	return err
 }
 
-// ChangeNICs writes what may change of an instance's NICs, and differs from before: the security groups, forwards and floating
-// addresses. It returns ErrInvalid if a NIC cannot have one, ErrConflict for a forward whose port another has, and ErrInUse for
-// a floating address that another NIC has.
+// ChangeNICs writes what may change of an instance's NICs, and differs from before: the secondary addresses, security groups,
+// forwards and floating addresses. It replaces secondary addresses that are the zero Addr by free ones. It returns ErrInvalid if
+// a NIC cannot have one, ErrConflict for a forward whose port another has, ErrInUse for an address that another NIC has, and
+// ErrFull if no address is free.
 func ChangeNICs(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	if err := regroup(ctx, tx, inst, before); err != nil {
 		return err
 	}
 	if err := reforward(ctx, tx, inst, before); err != nil {
+		return err
+	}
+	if err := readdress(ctx, tx, inst, before); err != nil {
 		return err
 	}
 	return refloat(ctx, tx, inst, before)

@@ -51,7 +51,8 @@ const candidates = 64
 // the index, because PostgreSQL, while it has no statistics, would read all addresses of the
 // network if they were a list.
 var takenAmong = `WITH one (addr) AS (VALUES ` + sqldb.RowsOfOne(2, candidates) + `)
-	SELECT one.addr FROM one WHERE (SELECT 1 FROM nic WHERE nic.network = $1 AND nic.addr = one.addr) = 1`
+	SELECT one.addr FROM one WHERE (SELECT 1 FROM nic WHERE nic.network = $1 AND nic.addr = one.addr) = 1
+		OR (SELECT 1 FROM secondary_address s WHERE s.network = $1 AND s.addr = one.addr) = 1`
 
 // freeAddr assigns the next free address of a locked network: the lowest above the one that was
 // assigned last, or the lowest of all if none of those is free.

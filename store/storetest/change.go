@@ -16,6 +16,8 @@ var changeCases = map[string]func(*bench){
 	"reservations":                testReservations,
 	"forwards":                    testForwards,
 	"forward race":                testForwardRace,
+	"secondary addresses":         testSecondary,
+	"secondary race":              testSecondaryRace,
 	"floating addresses":          testFloating,
 	"floating race":               testFloatingRace,
 }

@@ -103,9 +103,12 @@ immediately, even while it runs. Connections that were allowed go on.`,
 	return c
 }
 
-// forwarded returns the ports of the node that go to a NIC, as the end of its line.
+// forwarded returns the further addresses of a NIC, and the ports of the node that go to it, as the end of its line.
 func forwarded(n seedbed.NIC) string {
 	var all strings.Builder
+	for _, a := range n.Secondary {
+		fmt.Fprintf(&all, ", also %s", a)
+	}
 	if n.Floating.IsValid() {
 		fmt.Fprintf(&all, ", reached at %s", n.Floating)
 	}

@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ import (
 // AddressCommand returns the command address with its subcommands.
 func AddressCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "address", Aliases: []string{"addresses"},
-		Short: "Manage floating addresses, by which other hosts reach instances"})
+		Short: "Manage floating addresses, by which other hosts reach instances, and secondary ones"})
 	r := cli.Resource[seedbed.FloatingAddress]{
 		Project: func(f seedbed.FloatingAddress) string { return f.Project },
 		Some:    cli.Selected((*client.Client).ListAddresses),
@@ -32,7 +33,7 @@ func AddressCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	c.AddCommand(allocate(a), r.List(a, "list", "List floating addresses"), r.Show(a, "show ADDRESS", "Show a floating address"),
-		associate(a), disassociate(a),
+		associate(a), disassociate(a), assign(a), unassign(a),
 		a.Removal("release ADDRESS", "Give a floating address back", "Release floating address %s",
 			func(ctx context.Context, api *client.Client, args []string) (string, error) {
 				return cli.Done(api.ReleaseAddress(ctx, args[0]), "Released %s.", args[0])
@@ -91,4 +92,60 @@ func disassociate(a *cli.App) *cobra.Command {
 			_, err = api.ChangeInstance(ctx, seedbed.ParseInstanceName(f.Instance).Name, wire.InstanceChange{Floating: new(netip.Addr), NIC: &f.NIC})
 			return cli.Done(err, "Took %s from %s.", args[0], f.Instance)
 		}, cli.Addresses)
+}
+
+func assign(a *cli.App) *cobra.Command {
+	var nic, count int
+	c := &cobra.Command{
+		Use: "assign VM [ADDRESS...]", Short: "Give a NIC secondary addresses",
+		Long: `Give a NIC of an instance secondary addresses of its network: those ADDRESSes, or free ones.
+The guest may use them at once. Its metadata lists them at local-ipv4s, from which many
+guests configure them when they boot; DHCP gives only the first address of a NIC.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r := wire.InstanceChange{NIC: &nic, AssignCount: count}
+			for _, text := range args[1:] {
+				addr, err := netip.ParseAddr(text)
+				if err != nil {
+					return cli.Usagef("%q is not an address", text)
+				}
+				r.Assign = append(r.Assign, addr)
+			}
+			if len(r.Assign) == 0 && count == 0 {
+				r.AssignCount = 1
+			}
+			before, err := api.Instance(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			i, err := api.ChangeInstance(ctx, args[0], r)
+			if err != nil {
+				return err
+			}
+			var had []netip.Addr
+			if nic < len(before.NICs) {
+				had = before.NICs[nic].Secondary
+			}
+			added := slices.DeleteFunc(slices.Clone(i.NICs[nic].Secondary), func(a netip.Addr) bool { return slices.Contains(had, a) })
+			return a.Tell(nil, i.NICs[nic], "Assigned %s to NIC %d of %s.", texts(added), nic, i.Name)
+		}),
+		ValidArgsFunction: a.Completion(cli.Instances),
+	}
+	c.Flags().IntVar(&nic, "nic", 0, "give them to the NIC with the index `N`, the first being 0")
+	c.Flags().IntVar(&count, "count", 0, "give it `N` that are free, besides those ADDRESSes (default: 1 without any)")
+	return c
+}
+
+func unassign(a *cli.App) *cobra.Command {
+	var nic int
+	c := a.Removal("unassign VM ADDRESS", "Take a secondary address from a NIC", "Take address %[2]s from %[1]s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			addr, err := netip.ParseAddr(args[1])
+			if err != nil {
+				return "", cli.Usagef("%q is not an address", args[1])
+			}
+			_, err = api.ChangeInstance(ctx, args[0], wire.InstanceChange{Unassign: []netip.Addr{addr}, NIC: &nic})
+			return cli.Done(err, "Took %s from %s.", addr, args[0])
+		}, cli.Instances)
+	c.Flags().IntVar(&nic, "nic", 0, "take it from the NIC with the index `N`, the first being 0")
+	return c
 }

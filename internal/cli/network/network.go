@@ -244,7 +244,7 @@ func leases(a *cli.App) *cobra.Command {
 		},
 		Head: []string{"address", "ipv6", "mac", "instance", "nic", "lease until"}, None: "no instance has a NIC in the network ARG",
 		Row: func(l seedbed.NetworkLease) []string {
-			until := cli.When(!l.Until.IsZero(), a.Moment(l.Until))
+			until := cli.When(!l.Until.IsZero(), a.Moment(l.Until)) + cli.When(l.Secondary, "secondary")
 			return []string{text(l.Addr), text(l.Addr6), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), until}
 		},
 	}

@@ -1,0 +1,132 @@
+package instances
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// secondaryOfNIC is the secondary addresses of a NIC in a query, for parseSecondary.
+const secondaryOfNIC = `COALESCE((SELECT string_agg(s.addr, ' ') FROM secondary_address s WHERE s.nic = nic.id), '')`
+
+func parseSecondary(s string) (all []netip.Addr, err error) {
+	for text := range strings.FieldsSeq(s) {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all, nil
+}
+
+// Addresses returns how many addresses NICs have, or would have if they had all that they ask for.
+func Addresses(nics []seedbed.NIC) (n int) {
+	for _, nic := range nics {
+		n += 1 + len(nic.Secondary)
+	}
+	return n
+}
+
+// readdress writes the secondary addresses of an instance's NICs that differ from those of before. It replaces those that are
+// the zero Addr by the lowest free ones of the network. It returns ErrInvalid if a NIC cannot have an address, ErrInUse if
+// another NIC has it, and ErrFull if none is free.
+func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+	for i := range inst.NICs {
+		nic := &inst.NICs[i]
+		if slices.Equal(nic.Secondary, before[i].Secondary) {
+			continue
+		}
+		if len(nic.Secondary) > seedbed.MaxSecondary {
+			return seedbed.Errorf(seedbed.ErrInvalid, "NIC %d would have %d secondary addresses: expected at most %d",
+				nic.Index, len(nic.Secondary), seedbed.MaxSecondary)
+		}
+		network, err := lockNetwork(ctx, tx, nic.Network)
+		if err != nil {
+			return err
+		}
+		for _, a := range before[i].Secondary {
+			if !slices.Contains(nic.Secondary, a) {
+				if err := sqldb.Exec(ctx, tx, `DELETE FROM secondary_address WHERE network = $1 AND addr = $2`, network.Name, a.String()); err != nil {
+					return err
+				}
+			}
+		}
+		// Those that are asked for come first, so that none of them is given as a free one.
+		nic.Secondary = slices.SortedFunc(slices.Values(nic.Secondary), func(a, b netip.Addr) int { return b.Compare(a) })
+		for j, a := range nic.Secondary {
+			if a.IsValid() && slices.Contains(before[i].Secondary, a) && !slices.Contains(nic.Secondary[:j], a) {
+				continue
+			}
+			if nic.Secondary[j], err = assign(ctx, tx, inst.Project, network, *nic, a); err != nil {
+				return err
+			}
+		}
+		slices.SortFunc(nic.Secondary, netip.Addr.Compare)
+	}
+	return nil
+}
+
+// assign gives a NIC of a project a secondary address, a free one if want is the zero Addr. The network is locked.
+func assign(
+	ctx context.Context, tx *sqldb.Tx, project string, n seedbed.Network, nic seedbed.NIC, want netip.Addr,
+) (netip.Addr, error) {
+	if !n.Addressed() {
+		return want, seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, whose addresses come from elsewhere: expected one of a "+
+			"network with a prefix", nic.Index, n.Name)
+	}
+	if want.IsValid() {
+		if _, err := n.Asks(nic.MAC, want); err != nil {
+			return want, err
+		}
+		h, err := holderOf(ctx, tx, n.Name, want)
+		switch {
+		case err != nil:
+			return want, err
+		case h.name != "" && h.project != project:
+			return want, seedbed.Errorf(seedbed.ErrInUse, "address %s is taken in network %q", want, n.Name)
+		case h.name != "":
+			return want, seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to NIC %d of instance %s", want, n.Name, h.nic, h.name)
+		}
+	} else {
+		free, err := lowestAddrs(ctx, tx, n, 1)
+		if err != nil {
+			return want, err
+		}
+		want = free[0]
+	}
+	return want, sqldb.Exec(ctx, tx, `INSERT INTO secondary_address (network, addr, nic) VALUES ($1, $2, $3)`, n.Name, want.String(), nic.ID)
+}
+
+// holder is the NIC that has an address.
+type holder struct {
+	project, name string // of the instance, and its full name
+	nic           int
+	mac           seedbed.MAC
+}
+
+// holderOf returns the NIC that has an address of a network, as its first or a secondary one. Its name is empty if none has.
+func holderOf(ctx context.Context, tx *sqldb.Tx, network string, a netip.Addr) (holder, error) {
+	return sqldb.One(ctx, tx, func(r sqldb.Row) (h holder, err error) {
+		err = r.Scan(&h.project, &h.name, &h.nic, sqldb.ToText(&h.mac))
+		return h, err
+	}, nil, `SELECT instance.project, `+FullName+`, nic.idx, nic.mac FROM nic JOIN instance ON instance.id = nic.instance
+		WHERE nic.id = COALESCE((SELECT s.nic FROM secondary_address s WHERE s.network = $1 AND s.addr = $2),
+			(SELECT n.id FROM nic n WHERE n.network = $1 AND n.addr = $2))`, network, a.String())
+}
+
+// notSecondary returns ErrExists if an address of a locked network is a NIC's secondary one. The unique key of first addresses
+// does not refuse it.
+func notSecondary(ctx context.Context, tx *sqldb.Tx, network string, a netip.Addr) error {
+	taken, err := sqldb.One(ctx, tx, sqldb.Value[int], nil,
+		`SELECT 1 FROM secondary_address WHERE network = $1 AND addr = $2`, network, a.String())
+	if err == nil && taken == 1 {
+		err = seedbed.Errorf(seedbed.ErrExists, "address %s is taken in network %q: it is a secondary address of another NIC", a, network)
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+
+	"seedbed"
+)
+
+// assign returns a change that gives the first NIC of an instance secondary addresses in place of those that it has; "" is a free one.
+func assign(addrs ...string) func(*seedbed.Instance) error {
+	return func(i *seedbed.Instance) error {
+		i.NICs[0].Secondary = nil
+		for _, text := range addrs {
+			var a netip.Addr
+			if text != "" {
+				a = netip.MustParseAddr(text)
+			}
+			i.NICs[0].Secondary = append(i.NICs[0].Secondary, a)
+		}
+		return nil
+	}
+}
+
+func addrs(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+func keepRecord(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
+
+// Secondary addresses belong to one NIC, are no other's first address, and are free again with the NIC.
+func testSecondary(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.project("acme")
+	get(b.Accept(ctx, createOf("web1")))(b)          // 10.99.0.2
+	get(b.Accept(ctx, inProject("acme", "web2")))(b) // 10.99.0.3
+	web1, web2 := seedbed.InDefault("web1"), seedbed.Named("acme", "web2")
+	i := get(b.ChangeInstance(ctx, web1, assign("10.99.0.9", "", "10.99.0.4", ""), keepRecord))(b)
+	b.equal(i.NICs[0].Secondary, addrs("10.99.0.4", "10.99.0.5", "10.99.0.6", "10.99.0.9"))
+	b.equal(get(b.InstanceByName(ctx, web1))(b).NICs, i.NICs)
+	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Addresses, int64(5))
+	b.equal(get(b.ProjectUse(ctx, "acme"))(b).Addresses, int64(1))
+	for _, tt := range []struct {
+		addrs []string
+		kind  error
+		says  string
+	}{
+		{[]string{"10.99.0.5"}, seedbed.ErrInUse, `address 10.99.0.5 is taken in network "default"`},
+		{[]string{"10.99.0.2"}, seedbed.ErrInUse, `address 10.99.0.2 is taken in network "default"`},
+		{[]string{"10.99.0.3"}, seedbed.ErrInUse, "belongs to NIC 0 of instance web2.acme"},
+		{[]string{"10.99.0.40", "10.99.0.40"}, seedbed.ErrInUse, "belongs to NIC 0 of instance web2.acme"},
+		{[]string{"10.99.0.1"}, seedbed.ErrInvalid, "10.99.0.1"},
+		{[]string{"10.98.0.9"}, seedbed.ErrInvalid, "10.98.0.9"},
+		{make([]string, seedbed.MaxSecondary+1), seedbed.ErrInvalid, "expected at most 32"},
+	} {
+		_, err := b.ChangeInstance(ctx, web2, assign(tt.addrs...), keepRecord)
+		b.want(err, tt.kind, tt.says)
+		b.equal(get(b.InstanceByName(ctx, web2))(b).NICs[0].Secondary, []netip.Addr(nil))
+	}
+
+	// New NICs get others.
+	get(b.Accept(ctx, createOf("web3")))(b)
+	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("web3")))(b).NICs[0].Addr, netip.MustParseAddr("10.99.0.7"))
+	asks := createOf("web4")
+	asks.Instance.NICs[0].Addr = netip.MustParseAddr("10.99.0.9")
+	_, err := b.Accept(ctx, asks)
+	b.want(err, seedbed.ErrExists, "it is a secondary address of another NIC")
+	_, err = b.FreeAddr(ctx, "default", seedbed.MAC{2}, netip.MustParseAddr("10.99.0.9"))
+	b.want(err, seedbed.ErrExists, "address 10.99.0.9 is taken")
+	b.equal(get(b.FreeAddr(ctx, "default", seedbed.MAC{2}, netip.Addr{}))(b), netip.MustParseAddr("10.99.0.8"))
+	_, err = b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+		return n.Reserve([]seedbed.Reservation{{MAC: seedbed.MAC{2}, Addr: netip.MustParseAddr("10.99.0.9")}}, nil)
+	})
+	b.want(err, seedbed.ErrInUse, "address 10.99.0.9")
+
+	// The network lists them.
+	var listed []string
+	for _, l := range get(b.NetworkLeases(ctx, seedbed.InProject(seedbed.DefaultProject), "default"))(b) {
+		if l.Secondary {
+			listed = append(listed, l.Addr.String()+" "+l.Instance)
+		}
+	}
+	b.equal(listed, []string{"10.99.0.4 web1", "10.99.0.5 web1", "10.99.0.6 web1", "10.99.0.9 web1"})
+
+	// A quota bounds them with the others.
+	get(b.ChangeProject(ctx, "acme", func(p *seedbed.Project) error { p.Quota.Addresses = 2; return nil }))(b)
+	_, err = b.ChangeInstance(ctx, web2, assign("", ""), keepRecord)
+	b.want(err, seedbed.ErrForbidden, "addresses: it has 1, this wants 2 more, and 2 is the most")
+	get(b.ChangeInstance(ctx, web2, assign(""), keepRecord))(b)
+
+	// What is taken back is free.
+	get(b.ChangeInstance(ctx, web1, assign("10.99.0.9"), keepRecord))(b)
+	i = get(b.ChangeInstance(ctx, web2, assign("10.99.0.4"), keepRecord))(b)
+	b.equal(i.NICs[0].Secondary, addrs("10.99.0.4"))
+}
+
+// Of many that ask for one address, one gets it, whether as its first or as a secondary one.
+func testSecondaryRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	const n = 8
+	for i := range n {
+		get(b.Accept(ctx, createOf("web"+string(rune('a'+i)))))(b)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, 2*n)
+	for i := range n {
+		wg.Go(func() {
+			_, errs[i] = b.ChangeInstance(ctx, seedbed.InDefault("web"+string(rune('a'+i))), assign("10.99.0.99"), keepRecord)
+		})
+		wg.Go(func() {
+			a := createOf("new" + string(rune('a'+i)))
+			a.Instance.NICs[0].Addr = netip.MustParseAddr("10.99.0.99")
+			_, errs[n+i] = b.Accept(ctx, a)
+		})
+	}
+	wg.Wait()
+	got := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			got++
+		case !errors.Is(err, seedbed.ErrInUse) && !errors.Is(err, seedbed.ErrExists):
+			b.Errorf("%v, want that the address is taken", err)
+		}
+	}
+	if got != 1 {
+		b.Errorf("%d NICs got one address", got)
+	}
+}

@@ -121,6 +121,16 @@ func ParseBitRate(s string) (BitRate, error) {
 	return 0, Errorf(ErrInvalid, "%q is not a rate: expected a whole number and a unit, such as 100Mbit or 1Gbit", Clip(s))
 }
 
+// CheckBandwidth returns ErrInvalid unless NICs can be kept to the rates, of which 0 is none.
+func CheckBandwidth(rates ...BitRate) error {
+	for _, r := range rates {
+		if r != 0 && (r < minBandwidth || r > maxBandwidth) {
+			return Errorf(ErrInvalid, "bandwidth %s: expected %s to %s, or 0 for no limit", r, minBandwidth, maxBandwidth)
+		}
+	}
+	return nil
+}
+
 // String returns the exact rate in the largest unit that divides it.
 func (r BitRate) String() string {
 	n, suffix := largest(r, bitUnits[:3])

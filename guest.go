@@ -115,6 +115,9 @@ type GuestNIC struct {
 	Secondary []netip.Addr `json:"secondary,omitempty"`
 	// Groups are its security groups, by their qualified names; see Open.
 	Groups []string `json:"security_groups,omitempty"`
+	// BandwidthIn and BandwidthOut are its own rates.
+	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
+	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 	// Forwards are the ports of the node that go to it.
 	Forwards []Forward `json:"forwards,omitempty"`
 	// Floating is its floating address, if it has one.

@@ -172,6 +172,9 @@ type NIC struct {
 	Secondary []netip.Addr `json:"secondary,omitempty"`
 	// Groups are the security groups that it is in, by their qualified names. Without any, it is in the group "open".
 	Groups []string `json:"security_groups,omitempty"`
+	// BandwidthIn and BandwidthOut are its own rates, besides those of its network.
+	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
+	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 	// Forwards are the ports of its node that go to it.
 	Forwards []Forward `json:"forwards,omitempty"`
 	// Floating is its floating address, if it has one.
@@ -189,6 +192,9 @@ type NICRequest struct {
 	// Groups are its security groups. Without any, it is in the group "default" of its project if there is one, and
 	// otherwise in "open".
 	Groups []string `json:"security_groups,omitempty"`
+	// BandwidthIn and BandwidthOut are its own rates.
+	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
+	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 }
 
 // Volume is one disk of an instance.

@@ -273,10 +273,8 @@ func (n Network) checkOptions(bad complaint) error {
 	if n.MTU != 0 && (n.MTU < MinMTU || n.MTU > MaxMTU) {
 		return bad("MTU %d: expected %d to %d, or 0 for the default", n.MTU, MinMTU, MaxMTU)
 	}
-	for _, r := range []BitRate{n.BandwidthIn, n.BandwidthOut} {
-		if r != 0 && (r < minBandwidth || r > maxBandwidth) {
-			return bad("bandwidth %s: expected %s to %s, or 0 for no limit", r, minBandwidth, maxBandwidth)
-		}
+	if err := CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
+		return bad("%v", err)
 	}
 	if n.Domain != "" && !validDomain(n.Domain) {
 		return bad("domain %q is not a DNS name", Clip(n.Domain))

@@ -106,8 +106,8 @@ func pack(g seedbed.Guest) (data, text string, err error) {
 			return "", "", err
 		}
 		b = appendText(b, string(addr))
-		shared[i] = seedbed.GuestNIC{Network: nic.Network, Secondary: nic.Secondary, Groups: nic.Groups, Forwards: nic.Forwards,
-			Floating: nic.Floating}
+		shared[i] = seedbed.GuestNIC{Network: nic.Network, Secondary: nic.Secondary, Groups: nic.Groups, BandwidthIn: nic.BandwidthIn,
+			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating}
 	}
 	b = binary.AppendUvarint(b, uint64(len(g.Tags)))
 	for _, k := range slices.SortedFunc(maps.Keys(g.Tags), cmp.Compare) {

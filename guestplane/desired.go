@@ -104,7 +104,8 @@ func peer(node string, nic seedbed.GuestNIC, bridges map[string]string, nodes ma
 
 func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
 	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Mark: nic.ID.Mark(),
-		Bridge: bridges[nic.Network], Groups: nic.Groups, Forwards: nic.Forwards, Floating: nic.Floating}
+		Bridge: bridges[nic.Network], Groups: nic.Groups, In: nic.BandwidthIn, Out: nic.BandwidthOut,
+		Forwards: nic.Forwards, Floating: nic.Floating}
 }
 
 // bridgeNames returns the bridges by network.

@@ -57,6 +57,8 @@ type Port struct {
 	// Groups are the security groups that it is in, by their names; see seedbed.Open. One that the state does not have
 	// allows nothing.
 	Groups []string
+	// In and Out are how fast it may receive and send, if its network does not limit it to less; 0 is no limit.
+	In, Out seedbed.BitRate
 	// Forwards are the ports of the node that go to the guest, if its network reaches outside. Of two ports that have
 	// forwards of the same port, the first by tap has it.
 	Forwards []seedbed.Forward

@@ -19,6 +19,7 @@ type port struct {
 	mark    uint32
 	network int32  // index into the plan's networks
 	class   uint32 // of its security groups; 0 for none
+	in, out uint32 // its rates in bytes a second; 0 for no limit
 }
 
 func (t *port) name() string { return tapName(t.tap) }
@@ -48,7 +49,8 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) 
 			err = checkPort(&t, networks[at])
 		}
 		if err == nil {
-			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at, class: groups.portClass(t.Groups)}
+			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at, class: groups.portClass(t.Groups),
+				in: least(t.In, networks[at].BandwidthIn), out: least(t.Out, networks[at].BandwidthOut)}
 			if t.Addr.IsValid() {
 				one.addr = t.Addr.As4()
 			}
@@ -102,6 +104,8 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
 	case len(t.Groups) > seedbed.MaxSecurityGroups:
 		return badPort(t, "%d security groups: expected at most %d", len(t.Groups), seedbed.MaxSecurityGroups)
+	case seedbed.CheckBandwidth(t.In, t.Out) != nil:
+		return badPort(t, "%v", seedbed.CheckBandwidth(t.In, t.Out))
 	case t.Floating.IsValid() && !t.Floating.Is4():
 		return badPort(t, "floating address %s is not an IPv4 address", t.Floating)
 	case slices.ContainsFunc(t.Secondary, func(a netip.Addr) bool { return !n.Addressed() || !n.Host(a) || a == n.Gateway }):

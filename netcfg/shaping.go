@@ -42,21 +42,31 @@ func shapedName(tap string) string { return shapedPrefix + strings.TrimPrefix(ta
 
 // shapes returns the shapes of the ports that are there, by tap, without their ifb.
 func (p *plan) shapes(links map[string]link) map[string]shape {
-	if !slices.ContainsFunc(p.networks, limited) {
+	if !slices.ContainsFunc(p.ports, port.limited) {
 		return nil
 	}
 	want := map[string]shape{}
 	for i := range p.ports {
 		t := &p.ports[i]
-		n := &p.networks[t.network]
-		if l, ok := links[t.name()]; ok && limited(*n) && guestLink(l.name) {
-			want[l.name] = shape{index: l.index, in: uint32(n.BandwidthIn / 8), out: uint32(n.BandwidthOut / 8)}
+		if !t.limited() {
+			continue
+		}
+		if l, ok := links[t.name()]; ok && guestLink(l.name) {
+			want[l.name] = shape{index: l.index, in: t.in, out: t.out}
 		}
 	}
 	return want
 }
 
-func limited(n seedbed.Network) bool { return n.BandwidthIn != 0 || n.BandwidthOut != 0 }
+func (t port) limited() bool { return t.in != 0 || t.out != 0 }
+
+// least returns the lower of two rates, of which 0 is none, in bytes a second.
+func least(a, b seedbed.BitRate) uint32 {
+	if a == 0 || b != 0 && b < a {
+		a = b
+	}
+	return uint32(a / 8)
+}
 
 func guestLink(name string) bool {
 	_, ok := seedbed.NICOfTap(name)
@@ -69,7 +79,7 @@ func (s shape) kept(want shape, ifb link) bool {
 	return s == want && (s.out == 0 || ifb.index == s.shaper && ifb.up)
 }
 
-// ensureShapes gives the interfaces of guests the rates of their networks, and takes those of others away, also those of other
+// ensureShapes gives the interfaces of guests their rates, and takes those of others away, also those of other
 // installations if all is set.
 func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link, all bool) error {
 	want := p.shapes(links)
@@ -117,7 +127,7 @@ func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link, all bo
 func (m *Manager) reshape(l link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.applied == nil || !slices.ContainsFunc(m.applied.networks, limited) {
+	if m.applied == nil || !slices.ContainsFunc(m.applied.ports, port.limited) {
 		return
 	}
 	// One that failed is tried again by Restore.
@@ -147,7 +157,7 @@ func (m *Manager) noteShapes(err error) {
 // limits reports whether an interface is that of a port whose rate is limited.
 func (p *plan) limits(name string) bool {
 	i, ok := slices.BinarySearchFunc(p.ports, port{tap: [16]byte(ifname(name))}, byTap)
-	return ok && limited(p.networks[p.ports[i].network])
+	return ok && p.ports[i].limited()
 }
 
 // sizeofTcMsg is the size of struct tcmsg of linux/rtnetlink.h: the family, the interface, the handle, the parent and more.

@@ -80,6 +80,22 @@ func TestBandwidth(t *testing.T) {
 		apply(t, m, s, Options{})
 	}
 	check(t, "without limits", false, false)
+	own := func(in, out seedbed.BitRate) {
+		t.Helper()
+		s.Ports[0].In, s.Ports[0].Out = in, out
+		if err := m.Change(t.Context(), Diff{Gone: []string{"sb1"}, Ports: s.Ports[:1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own(0, limit)
+	check(t, "one guest that sends slowly", true, false)
+	own(limit, 0)
+	check(t, "one guest that receives slowly", false, true)
+	set(2*free, 2*free)
+	check(t, "one guest that receives slowly in a network with a limit", false, true)
+	own(0, 0)
+	set(0, 0)
+	check(t, "without limits again", false, false)
 	set(0, limit)
 	check(t, "guests that send slowly", true, true) // what one does not send, the other does not receive
 	set(limit, 0)

@@ -73,15 +73,17 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	return r.tagged(ctx, c, i)
 }
 
-// changeNICs sets the security groups, forwards, secondary and floating addresses of the NICs that the request is about.
+// changeNICs sets the security groups, forwards, rates, secondary and floating addresses of the NICs that the request is about.
 func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	secondary := len(req.Assign) > 0 || req.AssignCount != 0 || len(req.Unassign) > 0
-	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil || secondary
+	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil || secondary || req.BandwidthIn != nil ||
+		req.BandwidthOut != nil
 	switch {
 	case req.SecurityGroups == nil && !one && req.NIC == nil:
 		return nil
 	case req.SecurityGroups == nil && !one:
-		return server.Invalid("nic is only given with security_groups, forward, unforward, assign, assign_count, unassign or floating")
+		return server.Invalid("nic is only given with security_groups, forward, unforward, assign, assign_count, unassign, bandwidth_in, " +
+			"bandwidth_out or floating")
 	case req.NIC != nil && (*req.NIC < 0 || *req.NIC >= len(i.NICs)):
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: it has %d", i.Name, *req.NIC, len(i.NICs))
 	case one && len(i.NICs) == 0:
@@ -109,6 +111,12 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	nic.Forwards = slices.Concat(nic.Forwards, req.Forward)
 	if req.Floating != nil {
 		nic.Floating = *req.Floating
+	}
+	if req.BandwidthIn != nil {
+		nic.BandwidthIn = *req.BandwidthIn
+	}
+	if req.BandwidthOut != nil {
+		nic.BandwidthOut = *req.BandwidthOut
 	}
 	return changeSecondary(i, nic, req)
 }

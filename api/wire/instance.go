@@ -99,6 +99,9 @@ type InstanceChange struct {
 	Assign      []netip.Addr `json:"assign,omitempty"`
 	AssignCount int          `json:"assign_count,omitempty"`
 	Unassign    []netip.Addr `json:"unassign,omitempty"`
+	// BandwidthIn and BandwidthOut are the rates of the NIC with the index NIC, the first by default; 0 is no limit.
+	BandwidthIn  *seedbed.BitRate `json:"bandwidth_in,omitempty"`
+	BandwidthOut *seedbed.BitRate `json:"bandwidth_out,omitempty"`
 	// Floating is the floating address of the NIC with the index NIC, the first by default. The zero Addr takes it away.
 	Floating *netip.Addr `json:"floating,omitempty"`
 	NIC      *int        `json:"nic,omitempty"`

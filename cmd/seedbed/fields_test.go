@@ -63,6 +63,7 @@ var requests = []struct {
 		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot", "protected": "vm protect",
 		"security_groups": "vm security-groups", "nic": "vm security-groups --nic and network forward --nic",
 		"floating": "address associate and disassociate", "forward": "network forward add", "unforward": "network forward remove",
+		"bandwidth_in": "vm bandwidth --in", "bandwidth_out": "vm bandwidth --out",
 		"assign": "address assign", "assign_count": "address assign --count", "unassign": "address unassign",
 		"userdata": "no command changes it after the creation",
 	}},

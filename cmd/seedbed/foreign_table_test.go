@@ -28,6 +28,7 @@ var objectCommands = map[string][]string{
 	"vm adoptable":            {"--node {node}"},
 	"vm protect":              {"{instance}"},
 	"vm unprotect":            {"{instance}"},
+	"vm bandwidth":            {"{instance}", "{instance} --in 1Gbit"},
 	"vm security-groups":      {"{instance}", "{instance} open"},
 	"vm tag":                  {"{instance}", "{instance} a=b"},
 	"vm spot":                 {"{instance}", "{instance} --rebalance"},

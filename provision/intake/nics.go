@@ -24,6 +24,9 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 		return bad("profile %s has a script, which makes those of its network template: expected none", p.Name)
 	}
 	for i, n := range req.NICs {
+		if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
+			return bad("NIC %d: %v", i, err)
+		}
 		if n.MAC[0]&1 != 0 {
 			return bad("MAC address %s of NIC %d is not a unicast address", n.MAC, i)
 		}
@@ -39,7 +42,7 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 // requestedNICs returns the NICs that a request asks for. Those in drawn have random MACs, which may be replaced.
 func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Request) (all []seedbed.NIC, drawn []int, err error) {
 	for i, n := range req.NICs {
-		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr}
+		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr, BandwidthIn: n.BandwidthIn, BandwidthOut: n.BandwidthOut}
 		switch {
 		case n.Network == "" && m.Network != "":
 			nic.Network = m.Network

@@ -37,7 +37,8 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	}
 	for _, nic := range inst.NICs {
 		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr,
-			Secondary: nic.Secondary, Groups: nic.Groups, Forwards: nic.Forwards, Floating: nic.Floating})
+			Secondary: nic.Secondary, Groups: nic.Groups, BandwidthIn: nic.BandwidthIn,
+			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating})
 	}
 	for i, v := range inst.Volumes {
 		device := inst.System.Disk(i)

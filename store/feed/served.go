@@ -12,7 +12,7 @@ import (
 )
 
 // ChangeInstance changes what may change of an instance without a job: its metadata options, tags, spot notice and, of its
-// NICs, the secondary addresses, security groups, forwards and floating address. change sets these; a secondary address that is
+// NICs, the secondary addresses, rates, security groups, forwards and floating address. change sets these; a secondary address that is
 // the zero Addr becomes a free one. In the same transaction, on every node that serves the instance, render makes its new
 // record from the instance and the current record. A job that is about to publish the instance reads it again after its own
 // record, so that no change is lost in either order. Both functions may be called more than once and must not block.

@@ -153,18 +153,20 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 	if err != nil {
 		return err
 	}
+	if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
+		return err
+	}
 	addr, err := s.assignAddr(ctx, b, network, n)
 	if err != nil {
 		return err
 	}
-	if !addr.IsValid() {
-		b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, nil, sqldb.AsJSON(groups))
-		return nil
+	if addr.IsValid() {
+		address := "address " + addr.String()
+		if err := unclaimed(ctx, b, job, i.Project, holdsAddr, address, belongs(address), n.Network, addr.String()); err != nil {
+			return err
+		}
 	}
-	address := "address " + addr.String()
-	if err := unclaimed(ctx, b, job, i.Project, holdsAddr, address, belongs(address), n.Network, addr.String()); err != nil {
-		return err
-	}
-	b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, addr.String(), sqldb.AsJSON(groups))
+	b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, sqldb.Null(sqldb.Text(addr)), sqldb.AsJSON(groups),
+		int64(n.BandwidthIn), int64(n.BandwidthOut))
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 		`system, token, revision, created, changed`
 	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
-	nicColumns    = `instance, idx, mac, network, addr, security_groups`
+	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out`
 	volumeColumns = `instance, name, pool, idx, size, image`
 )
 
@@ -52,7 +52,7 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 		var id seedbed.InstanceID
 		var secondary string
 		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups),
-			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating), &secondary); err == nil {
+			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating), &secondary, &n.BandwidthIn, &n.BandwidthOut); err == nil {
 			if len(n.Groups) == 0 {
 				n.Groups = nil
 			}
@@ -65,7 +65,7 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 		}
 		return n, err
 	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups, forwards,
-		COALESCE(floating, ''), `+secondaryOfNIC+` FROM nic`+ofThem, args...)
+		COALESCE(floating, ''), `+secondaryOfNIC+`, bandwidth_in, bandwidth_out FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedb
 	return err
 }
 
-// ChangeNICs writes what may change of an instance's NICs, and differs from before: the secondary addresses, security groups,
+// ChangeNICs writes what may change of an instance's NICs, and differs from before: the secondary addresses, rates, security groups,
 // forwards and floating addresses. It replaces secondary addresses that are the zero Addr by free ones. It returns ErrInvalid if
 // a NIC cannot have one, ErrConflict for a forward whose port another has, ErrInUse for an address that another NIC has, and
 // ErrFull if no address is free.
@@ -160,6 +160,9 @@ func ChangeNICs(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before
 		return err
 	}
 	if err := reforward(ctx, tx, inst, before); err != nil {
+		return err
+	}
+	if err := rerate(ctx, tx, inst, before); err != nil {
 		return err
 	}
 	if err := readdress(ctx, tx, inst, before); err != nil {

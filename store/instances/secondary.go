@@ -130,3 +130,22 @@ func notSecondary(ctx context.Context, tx *sqldb.Tx, network string, a netip.Add
 	}
 	return err
 }
+
+// rerate writes the rates of an instance's NICs that differ from those of before. It returns ErrInvalid for one that no NIC can
+// be kept to.
+func rerate(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+	for i, n := range inst.NICs {
+		if n.BandwidthIn == before[i].BandwidthIn && n.BandwidthOut == before[i].BandwidthOut {
+			continue
+		}
+		if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
+			return err
+		}
+		err := sqldb.Exec(ctx, tx, `UPDATE nic SET bandwidth_in = $1, bandwidth_out = $2 WHERE instance = $3 AND idx = $4`,
+			n.BandwidthIn, n.BandwidthOut, inst.ID, n.Index)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -17,6 +17,7 @@ var changeCases = map[string]func(*bench){
 	"forwards":                    testForwards,
 	"forward race":                testForwardRace,
 	"secondary addresses":         testSecondary,
+	"rates of NICs":               testBandwidth,
 	"secondary race":              testSecondaryRace,
 	"floating addresses":          testFloating,
 	"floating race":               testFloatingRace,

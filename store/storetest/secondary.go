@@ -100,6 +100,29 @@ func testSecondary(b *bench) {
 	b.equal(i.NICs[0].Secondary, addrs("10.99.0.4"))
 }
 
+// The rates of a NIC are its own, and kept.
+func testBandwidth(b *bench) {
+	ctx := context.Background()
+	b.world()
+	a := createOf("web1")
+	a.Instance.NICs[0].BandwidthOut = 20_000_000
+	get(b.Accept(ctx, a))(b)
+	web1 := seedbed.InDefault("web1")
+	rates := func() [2]seedbed.BitRate {
+		nic := get(b.InstanceByName(ctx, web1))(b).NICs[0]
+		return [2]seedbed.BitRate{nic.BandwidthIn, nic.BandwidthOut}
+	}
+	b.equal(rates(), [2]seedbed.BitRate{0, 20_000_000})
+	set := func(in, out seedbed.BitRate) func(*seedbed.Instance) error {
+		return func(i *seedbed.Instance) error { i.NICs[0].BandwidthIn, i.NICs[0].BandwidthOut = in, out; return nil }
+	}
+	get(b.ChangeInstance(ctx, web1, set(1_000_000_000, 0), keepRecord))(b)
+	b.equal(rates(), [2]seedbed.BitRate{1_000_000_000, 0})
+	_, err := b.ChangeInstance(ctx, web1, set(1, 0), keepRecord)
+	b.want(err, seedbed.ErrInvalid, "bandwidth 1bit: expected 1Mbit to 32Gbit")
+	b.equal(rates(), [2]seedbed.BitRate{1_000_000_000, 0})
+}
+
 // Of many that ask for one address, one gets it, whether as its first or as a secondary one.
 func testSecondaryRace(b *bench) {
 	ctx := context.Background()

@@ -33,6 +33,9 @@ type nic struct {
 	Addr    netip.Addr  `yaml:"addr"`
 	MAC     seedbed.MAC `yaml:"mac"`
 	Groups  []string    `yaml:"security_groups"`
+
+	BandwidthIn  seedbed.BitRate `yaml:"bandwidth_in"`
+	BandwidthOut seedbed.BitRate `yaml:"bandwidth_out"`
 }
 
 // readDefinition reads a file, or standard input for "-". It returns an empty definition if path is

@@ -17,8 +17,8 @@ func parseNICs(texts []string) (any, error) {
 		for part := range strings.SplitSeq(text, ",") {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok || value == "" || seen[key] {
-				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS and mac=ADDRESS, each at most once, and group=GROUP, "+
-					"separated by commas", text)
+				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS, mac=ADDRESS, in=RATE and out=RATE, each at most once, and "+
+					"group=GROUP, separated by commas", text)
 			}
 			seen[key] = key != "group"
 			var err error
@@ -29,13 +29,17 @@ func parseNICs(texts []string) (any, error) {
 				n.Addr, err = netip.ParseAddr(value)
 			case "mac":
 				n.MAC, err = seedbed.ParseMAC(value)
+			case "in":
+				n.BandwidthIn, err = seedbed.ParseBitRate(value)
+			case "out":
+				n.BandwidthOut, err = seedbed.ParseBitRate(value)
 			case "group":
 				n.Groups = append(n.Groups, value)
 			default:
-				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, mac or group", text, key)
+				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, mac, in, out or group", text, key)
 			}
 			if err != nil {
-				return nil, cli.Usagef("--nic %q: %s is not an address of that kind", text, value)
+				return nil, cli.Usagef("--nic %q: %s is not a value of %s", text, value, key)
 			}
 		}
 		nics = append(nics, n)

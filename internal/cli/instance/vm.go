@@ -24,7 +24,7 @@ func VMCommand(a *cli.App) *cobra.Command {
 		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a), vmWait(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
-		vmOptions(a), vmTag(a), vmGroups(a), vmSpot(a),
+		vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),
 		a.MaintenanceCommand("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance), vmPassword(a))
 	return c
 }

@@ -103,11 +103,61 @@ immediately, even while it runs. Connections that were allowed go on.`,
 	return c
 }
 
-// forwarded returns the further addresses of a NIC, and the ports of the node that go to it, as the end of its line.
+func vmBandwidth(a *cli.App) *cobra.Command {
+	var (
+		nic     int
+		in, out string
+	)
+	c := &cobra.Command{
+		Use: "bandwidth VM", Short: "Show or change how fast an instance's NICs may be",
+		Long: `Show the rates of an instance's NICs or, with --in or --out, change those of one. Changes take
+effect immediately, even while it runs. If its network limits its NICs as well, the lower
+rate counts.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			change := wire.InstanceChange{}
+			for _, f := range []struct {
+				text string
+				into **seedbed.BitRate
+			}{{in, &change.BandwidthIn}, {out, &change.BandwidthOut}} {
+				if f.text == "" {
+					continue
+				}
+				r, err := seedbed.ParseBitRate(f.text)
+				if err != nil {
+					return cli.Usagef("%v", err)
+				}
+				*f.into, change.NIC = &r, &nic
+			}
+			i, err := changed(ctx, api, args[0], change.NIC != nil, change)
+			rate := func(r seedbed.BitRate) string {
+				if r == 0 {
+					return "no limit"
+				}
+				return r.String()
+			}
+			pairs := cli.Each(i.NICs, func(n seedbed.NIC) [2]string {
+				return [2]string{"nic " + strconv.Itoa(n.Index), fmt.Sprintf("in %s, out %s", rate(n.BandwidthIn), rate(n.BandwidthOut))}
+			})
+			return a.ShowPairs(err, i.NICs, pairs)
+		}),
+	}
+	c.Flags().IntVar(&nic, "nic", 0, "change the NIC with the index `N`, the first being 0")
+	c.Flags().StringVar(&in, "in", "", "how fast it may receive, as a `RATE` such as 100Mbit; 0 for no limit")
+	c.Flags().StringVar(&out, "out", "", "how fast it may send, as a `RATE`")
+	return c
+}
+
+// forwarded returns the further addresses of a NIC, its rates, and the ports of the node that go to it, as the end of its line.
 func forwarded(n seedbed.NIC) string {
 	var all strings.Builder
 	for _, a := range n.Secondary {
 		fmt.Fprintf(&all, ", also %s", a)
+	}
+	if n.BandwidthIn != 0 {
+		fmt.Fprintf(&all, ", %s in", n.BandwidthIn)
+	}
+	if n.BandwidthOut != 0 {
+		fmt.Fprintf(&all, ", %s out", n.BandwidthOut)
 	}
 	if n.Floating.IsValid() {
 		fmt.Fprintf(&all, ", reached at %s", n.Floating)

@@ -91,7 +91,7 @@ func TestNoCloudIsYAML(t *testing.T) {
 	}
 }
 
-// TestStaticNetwork: where Seedbed gives no DHCP, OpenStack's network_data has the address.
+// TestStaticNetwork: where Seedbed gives no DHCP, OpenStack's network_data has the address, and it has secondary ones anyway.
 func TestStaticNetwork(t *testing.T) {
 	t.Parallel()
 	networks := stateOf(nil).Networks
@@ -113,6 +113,10 @@ func TestStaticNetwork(t *testing.T) {
 		{"id": "network0-6", "network_id": stableID("subnet", "other"), "link": "nic0", "type": "ipv6",
 			"ip_address": "fd12:3456:789a:1:5054:ff:fe00:c", "netmask": "ffff:ffff:ffff:ffff::"},
 		{"id": "network1", "network_id": stableID("subnet", "default"), "link": "nic1", "type": "ipv4_dhcp"},
+		{"id": "network1-secondary0", "network_id": stableID("subnet", "default"), "link": "nic1", "type": "ipv4", "ip_address": "10.99.0.40",
+			"netmask": "255.255.255.0"},
+		{"id": "network1-secondary1", "network_id": stableID("subnet", "default"), "link": "nic1", "type": "ipv4", "ip_address": "10.99.0.41",
+			"netmask": "255.255.255.0"},
 	}
 	if diff := cmp.Diff(want, got.Networks); diff != "" {
 		t.Errorf("networks (-want +got):\n%s", diff)

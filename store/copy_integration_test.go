@@ -111,6 +111,10 @@ func everything(t *testing.T, db *DB) {
 		return nil
 	}))(t)
 	do(db.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "default", Project: seedbed.DefaultProject, Description: "ö"}))(t)
+	do(db.ChangeInstance(ctx, seedbed.InDefault("web4"), func(i *seedbed.Instance) error {
+		i.NICs[0].Secondary, i.NICs[0].BandwidthOut = make([]netip.Addr, 2), 100_000_000
+		return nil
+	}, func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }))(t)
 	do(db.AddMaintenance(ctx, "node", "", seedbed.Maintenance{Code: "system-reboot", NotBefore: time.Now()}))(t)
 	do(db.CronSlot(ctx, "mappings", time.Now()))(t)
 	do(db.CreateRole(asked(ctx), seedbed.CustomRole{Name: "looker", Actions: []string{"job.*"}}))(t)

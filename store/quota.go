@@ -263,8 +263,9 @@ func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID, of
 		return has, err
 	}
 	if of.addresses {
-		has.Addresses, err = sqldb.Value[int64](tx.QueryRowContext(ctx, `SELECT COUNT(DISTINCT nic.id) + COUNT(s.addr)
-			FROM instance JOIN nic ON nic.instance = instance.id LEFT JOIN secondary_address s ON s.nic = nic.id WHERE `+where, o.name, but))
+		has.Addresses, err = sqldb.Value[int64](tx.QueryRowContext(ctx, `SELECT COUNT(DISTINCT nic.id) + COUNT(s.addr) FROM instance
+			JOIN nic ON nic.instance = instance.id LEFT JOIN secondary_address s ON s.instance = nic.instance AND s.nic = nic.idx
+			WHERE `+where, o.name, but))
 		if err != nil {
 			return has, err
 		}

@@ -185,8 +185,7 @@ func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network str
 			l.Secondary = true
 			err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC)
 			return l, err
-		}, `SELECT s.addr, nic.mac, `+FullName+`, nic.idx FROM secondary_address s JOIN nic ON nic.id = s.nic
-			JOIN instance ON instance.id = nic.instance WHERE `+w.String(), w.Args...)
+		}, `SELECT s.addr, nic.mac, `+FullName+`, nic.idx FROM `+secondaryJoin+` WHERE `+w.String(), w.Args...)
 		all = append(all, further...)
 		return err
 	})

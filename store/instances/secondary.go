@@ -11,7 +11,12 @@ import (
 )
 
 // secondaryOfNIC is the secondary addresses of a NIC in a query, for parseSecondary.
-const secondaryOfNIC = `COALESCE((SELECT string_agg(s.addr, ' ') FROM secondary_address s WHERE s.nic = nic.id), '')`
+const secondaryOfNIC = `COALESCE((SELECT string_agg(s.addr, ' ') FROM secondary_address s
+	WHERE s.instance = nic.instance AND s.nic = nic.idx), '')`
+
+// secondaryJoin joins the NICs with their secondary addresses in a query.
+const secondaryJoin = `secondary_address s JOIN nic ON nic.instance = s.instance AND nic.idx = s.nic
+	JOIN instance ON instance.id = nic.instance`
 
 func parseSecondary(s string) (all []netip.Addr, err error) {
 	for text := range strings.FieldsSeq(s) {
@@ -63,7 +68,7 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 			if a.IsValid() && slices.Contains(before[i].Secondary, a) && !slices.Contains(nic.Secondary[:j], a) {
 				continue
 			}
-			if nic.Secondary[j], err = assign(ctx, tx, inst.Project, network, *nic, a); err != nil {
+			if nic.Secondary[j], err = assign(ctx, tx, inst, network, *nic, a); err != nil {
 				return err
 			}
 		}
@@ -72,9 +77,9 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 	return nil
 }
 
-// assign gives a NIC of a project a secondary address, a free one if want is the zero Addr. The network is locked.
+// assign gives a NIC of an instance a secondary address, a free one if want is the zero Addr. The network is locked.
 func assign(
-	ctx context.Context, tx *sqldb.Tx, project string, n seedbed.Network, nic seedbed.NIC, want netip.Addr,
+	ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, want netip.Addr,
 ) (netip.Addr, error) {
 	if !n.Addressed() {
 		return want, seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, whose addresses come from elsewhere: expected one of a "+
@@ -88,7 +93,7 @@ func assign(
 		switch {
 		case err != nil:
 			return want, err
-		case h.name != "" && h.project != project:
+		case h.name != "" && h.project != inst.Project:
 			return want, seedbed.Errorf(seedbed.ErrInUse, "address %s is taken in network %q", want, n.Name)
 		case h.name != "":
 			return want, seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to NIC %d of instance %s", want, n.Name, h.nic, h.name)
@@ -100,7 +105,8 @@ func assign(
 		}
 		want = free[0]
 	}
-	return want, sqldb.Exec(ctx, tx, `INSERT INTO secondary_address (network, addr, nic) VALUES ($1, $2, $3)`, n.Name, want.String(), nic.ID)
+	return want, sqldb.Exec(ctx, tx, `INSERT INTO secondary_address (network, addr, instance, nic) VALUES ($1, $2, $3, $4)`,
+		n.Name, want.String(), inst.ID, nic.Index)
 }
 
 // holder is the NIC that has an address.
@@ -116,8 +122,9 @@ func holderOf(ctx context.Context, tx *sqldb.Tx, network string, a netip.Addr) (
 		err = r.Scan(&h.project, &h.name, &h.nic, sqldb.ToText(&h.mac))
 		return h, err
 	}, nil, `SELECT instance.project, `+FullName+`, nic.idx, nic.mac FROM nic JOIN instance ON instance.id = nic.instance
-		WHERE nic.id = COALESCE((SELECT s.nic FROM secondary_address s WHERE s.network = $1 AND s.addr = $2),
-			(SELECT n.id FROM nic n WHERE n.network = $1 AND n.addr = $2))`, network, a.String())
+		WHERE nic.network = $1 AND nic.addr = $2
+		UNION ALL SELECT instance.project, `+FullName+`, nic.idx, nic.mac FROM `+secondaryJoin+`
+		WHERE s.network = $1 AND s.addr = $2`, network, a.String())
 }
 
 // notSecondary returns ErrExists if an address of a locked network is a NIC's secondary one. The unique key of first addresses

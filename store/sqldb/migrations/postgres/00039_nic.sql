@@ -2,12 +2,14 @@
 
 -- +goose Up
 CREATE TABLE secondary_address (
-    network text COLLATE "C" NOT NULL,
-    addr    text COLLATE "C" NOT NULL,
-    nic     bigint NOT NULL REFERENCES nic (id) ON DELETE CASCADE,
-    PRIMARY KEY (network, addr)
+    network  text COLLATE "C" NOT NULL,
+    addr     text COLLATE "C" NOT NULL,
+    instance text COLLATE "C" NOT NULL,
+    nic      bigint NOT NULL,
+    PRIMARY KEY (network, addr),
+    FOREIGN KEY (instance, nic) REFERENCES nic (instance, idx) ON DELETE CASCADE
 );
-CREATE INDEX secondary_address_nic ON secondary_address (nic);
+CREATE INDEX secondary_address_nic ON secondary_address (instance, nic);
 ALTER TABLE nic ADD COLUMN bandwidth_in bigint NOT NULL DEFAULT 0;
 ALTER TABLE nic ADD COLUMN bandwidth_out bigint NOT NULL DEFAULT 0;
 

@@ -23,7 +23,7 @@ type nodeRoute struct {
 // routesFor returns the routes of nodeRoutes if a bridge is to be made. If none is, they are not needed and it returns none.
 func (r *route) routesFor(p *plan, links map[string]link) ([]nodeRoute, error) {
 	for _, n := range p.networks {
-		if _, there := links[n.Bridge]; !there && (n.Kind.Outside() || n.Prefix6.IsValid()) {
+		if _, there := links[n.Bridge]; !there && n.Kind.Outside() {
 			return r.nodeRoutes(links)
 		}
 	}
@@ -59,15 +59,8 @@ func (r *route) nodeRoutes(links map[string]link) ([]nodeRoute, error) {
 // unrouted returns ErrConflict if a new network that reaches outside would take from the node the way to hosts
 // that are not guests: to its neighbours, or to a prefix for which it has a route as exact. A shorter route to
 // a router, such as one to all private addresses, may have such a network cut out of it.
-//
-// An IPv6 prefix is such a network's in any kind if the address that the node has in it may be a neighbour's.
 func unrouted(n seedbed.Network, routes []nodeRoute) error {
 	for _, r := range routes {
-		if takes6(n, r) {
-			return seedbed.Errorf(seedbed.ErrConflict,
-				"IPv6 prefix %s of network %s overlaps %s, which this node reaches on %s: choose another prefix",
-				n.Prefix6, n.Name, r.to, r.iface)
-		}
 		if n.Kind.Outside() && r.to.Overlaps(n.Prefix) && (r.onLink || r.to.Bits() >= n.Prefix.Bits()) {
 			return seedbed.Errorf(seedbed.ErrConflict,
 				"prefix %s of network %s overlaps %s, which this node reaches on %s: choose another prefix, or the kind isolated",
@@ -77,13 +70,15 @@ func unrouted(n seedbed.Network, routes []nodeRoute) error {
 	return nil
 }
 
-// takes6 reports whether the IPv6 prefix of a network would take from the node what it reaches by a route.
+// takes6 reports whether the IPv6 prefix of a network takes from the node what it reaches by a route: other hosts or, whatever the
+// kind of the network is, a neighbour that has the address of the node in it.
 func takes6(n seedbed.Network, r nodeRoute) bool {
 	return n.Kind.Outside() && r.to.Overlaps(n.Prefix6) && (r.onLink || r.to.Bits() >= n.Prefix6.Bits()) ||
 		r.onLink && r.to.Contains(n.Gateway6())
 }
 
-// checkPrefixes6 reports IPv6 prefixes that came to networks which exist, and take from the node what it reaches.
+// checkPrefixes6 reports IPv6 prefixes that take from the node what it reaches. They are applied, since one may come to a
+// network whose guests run, and a route to them.
 func (p *plan) checkPrefixes6() (checks []seedbed.Check) {
 	if !slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Gateway6().IsValid() }) {
 		return nil

@@ -312,13 +312,16 @@ func arpRules() []rule {
 
 // localRules close the path around the bridge: frames to 01:80:c2:00:00:0X skip prerouting and
 // reach the node as if the port were not bridged (br_handle_frame). Those to :0e skip these rules
-// as well: the inet table drops the packets that they carry, and arpTable their ARP. IPv6 packets to
+// as well: the inet table drops the packets that they carry, and arpTable their ARP. Frames to the MAC of the port itself
+// are made frames to the bridge, by whose MAC the inet table knows what the node forwards for guests. IPv6 packets to
 // the node are checked again, see sourceRules.
 func localRules() []rule {
 	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
 	return []rule{
 		{"of another node, by an overlay", cat(in(expr.MetaKeyIIFNAME, overlayPorts), drop())},
+		{"to the bridge, whatever MAC of the node it is sent to", cat(listed, masked(eth(0, 0), 1), exprs{&expr.Payload{
+			OperationType: expr.PayloadWrite, SourceRegister: 3, Base: expr.PayloadBaseLLHeader, Offset: 0, Len: 6}})},
 		{"link-local group addresses", cat(listed, toGroup(), drop())},
 		{"link-local group addresses from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"IPv6 of a guest to the host", cat(ethertype(unix.ETH_P_IPV6), listed, gotoChain("sources"))},

@@ -162,9 +162,9 @@ func snatRules() []rule {
 		pair(ip6Source(), "prefixes6"), exprs{&expr.Masq{}})}}
 }
 
-// neighbourBits is how many bits of host addresses a prefix may have before its addresses are more than the neighbour table of a
-// kernel has room for (gc_thresh3, 1024 by default).
-const neighbourBits = 10
+// neighbourBits is how many bits of host addresses a prefix may have before its addresses take a large part of the neighbour table
+// of a kernel (gc_thresh3, 1024 by default).
+const neighbourBits = 8
 
 // crowded reports whether the node forwards to known guests alone into a prefix of a network: the node would ask for each address
 // that somebody sends to, and soon have no room for the neighbours that it needs. Where guests may use any address, it

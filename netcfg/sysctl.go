@@ -51,7 +51,8 @@ func (m *Manager) hostSysctls(p *plan) error {
 func routes6(n seedbed.Network) bool { return n.Kind.Outside() && n.Prefix6.IsValid() }
 
 // forward6 makes the node an IPv6 router. A router ignores the advertisements of others, so that it would lose its own default
-// route, unless an interface takes them anyway (accept_ra 2). Each interface that took them before continues to.
+// route, unless an interface takes them anyway (accept_ra 2). Each interface that took them before continues to; on a node that was
+// a router already, none is changed.
 func (m *Manager) forward6() error {
 	on, err := readSysctl(keyForward6)
 	if err != nil {
@@ -73,7 +74,7 @@ func (m *Manager) forward6() error {
 			continue
 		case err != nil:
 			return err
-		case takes != 0:
+		case takes == 2 || takes == 1 && on != 1: // a router ignores 1
 			m.listening = append(m.listening, key)
 		}
 	}

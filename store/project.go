@@ -37,3 +37,30 @@ func (db *DB) DeleteProject(ctx context.Context, name string, checks ...func(see
 		return instances.DropSecurityGroups(ctx, tx, name)
 	})
 }
+
+// ProjectUse returns what a project has, or was promised.
+func (db *DB) ProjectUse(ctx context.Context, name string) (u seedbed.Use, err error) {
+	err = db.sql.View(ctx, "read the use of a project", func(tx *sqldb.Tx) error {
+		if u, err = (owner{"project", name}).use(ctx, tx, "", resources{addresses: true, disks: true}); err != nil {
+			return err
+		}
+		u.DiskIn = sqldb.OrEmptyMap(u.DiskIn)
+		if u.Jobs, err = liveJobs(ctx, tx, name); err != nil {
+			return err
+		}
+		for _, c := range []struct {
+			kind access.Kind
+			into *int64
+		}{
+			{access.Snapshots(), &u.Snapshots}, {access.Images(), &u.Images}, {access.Tokens(), &u.Tokens},
+			{access.Hooks(), &u.Hooks}, {access.Endpoints(), &u.Endpoints}, {access.Networks(), &u.Networks},
+			{access.SecurityGroups(), &u.SecurityGroups}, {access.FloatingAddresses(), &u.Floating},
+		} {
+			if *c.into, err = c.kind.Count(ctx, tx, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return u, err
+}

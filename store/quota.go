@@ -165,44 +165,54 @@ func holdDisk(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, v seedbed.V
 	if err != nil {
 		return err
 	}
-	bounded, err := quotas(ctx, groupcommit.Alone(tx), of)
-	if err != nil {
-		return err
+	var has, wants seedbed.Use
+	for _, w := range i.Volumes {
+		has.AddDisk(w.Pool, w.Size)
 	}
-	for _, q := range bounded {
-		q.most = seedbed.ProjectQuota{TokenQuota: seedbed.TokenQuota{Disk: q.most.Disk}, DiskIn: q.most.DiskIn}
-		if !q.most.BoundsWork() {
-			continue
-		}
-		has, err := q.of.use(ctx, tx, i.ID, q.bounds())
-		if err != nil {
-			return err
-		}
-		for _, w := range i.Volumes {
-			has.AddDisk(w.Pool, w.Size)
-		}
-		var wants seedbed.Use
-		wants.AddDisk(v.Pool, v.Size)
-		if err := q.refuse(has, wants); err != nil {
-			return sqldb.Within(fmt.Sprintf("volume %s of instance %q", v.Name, i.Name), err)
-		}
+	wants.AddDisk(v.Pool, v.Size)
+	err = holdMore(ctx, tx, of, has, wants, func(most seedbed.ProjectQuota) seedbed.ProjectQuota {
+		return seedbed.ProjectQuota{TokenQuota: seedbed.TokenQuota{Disk: most.Disk}, DiskIn: most.DiskIn}
+	})
+	if err != nil {
+		return sqldb.Within(fmt.Sprintf("volume %s of instance %q", v.Name, i.Name), err)
 	}
 	return nil
 }
 
-// holdAddresses returns ErrForbidden if more addresses for an instance exceed a quota.
-func holdAddresses(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, more int) error {
+// readdressed returns ErrForbidden if more addresses for an instance exceed a quota.
+func (db *DB) readdressed(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, has, wants int) error {
+	if wants < has {
+		db.AddressesFreed()
+		return nil
+	}
+	return holdMore(ctx, tx, i, seedbed.Use{Addresses: int64(has)}, seedbed.Use{Addresses: int64(wants - has)},
+		func(most seedbed.ProjectQuota) seedbed.ProjectQuota {
+			return seedbed.ProjectQuota{Addresses: most.Addresses}
+		})
+}
+
+// holdMore returns ErrForbidden if what an instance wants besides what it has exceeds a quota of its owners. Of such a quota, only
+// what about returns counts.
+func holdMore(
+	ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, has, wants seedbed.Use, about func(seedbed.ProjectQuota) seedbed.ProjectQuota,
+) error {
 	bounded, err := quotas(ctx, groupcommit.Alone(tx), i)
 	if err != nil {
 		return err
 	}
 	for _, q := range bounded {
-		q.most = seedbed.ProjectQuota{Addresses: q.most.Addresses}
-		has, err := q.of.use(ctx, tx, "", q.bounds())
-		if err == nil {
-			err = q.refuse(has, seedbed.Use{Addresses: int64(more)})
+		if q.most = about(q.most); !q.most.BoundsWork() {
+			continue
 		}
+		all, err := q.of.use(ctx, tx, i.ID, q.bounds())
 		if err != nil {
+			return err
+		}
+		all.Addresses += has.Addresses
+		for pool, size := range has.DiskIn {
+			all.AddDisk(pool, size)
+		}
+		if err := q.refuse(all, wants); err != nil {
 			return err
 		}
 	}
@@ -329,33 +339,6 @@ func (q quota) refuse(has, wants seedbed.Use) error {
 	}
 	return seedbed.Errorf(seedbed.ErrForbidden, "%s %q is over its quota of %s: remove some instances, or raise it (seedbed %s quota)",
 		q.of.kind, q.of.name, strings.Join(over, "; of "), q.of.kind)
-}
-
-// ProjectUse returns what a project has, or was promised.
-func (db *DB) ProjectUse(ctx context.Context, name string) (u seedbed.Use, err error) {
-	err = db.sql.View(ctx, "read the use of a project", func(tx *sqldb.Tx) error {
-		if u, err = (owner{"project", name}).use(ctx, tx, "", resources{addresses: true, disks: true}); err != nil {
-			return err
-		}
-		u.DiskIn = sqldb.OrEmptyMap(u.DiskIn)
-		if u.Jobs, err = liveJobs(ctx, tx, name); err != nil {
-			return err
-		}
-		for _, c := range []struct {
-			kind access.Kind
-			into *int64
-		}{
-			{access.Snapshots(), &u.Snapshots}, {access.Images(), &u.Images}, {access.Tokens(), &u.Tokens},
-			{access.Hooks(), &u.Hooks}, {access.Endpoints(), &u.Endpoints}, {access.Networks(), &u.Networks},
-			{access.SecurityGroups(), &u.SecurityGroups}, {access.FloatingAddresses(), &u.Floating},
-		} {
-			if *c.into, err = c.kind.Count(ctx, tx, name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return u, err
 }
 
 // addGrowth adds to has what the live jobs of an owner's instances, except the instance but, will add.

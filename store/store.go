@@ -83,7 +83,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	db.writes = groupcommit.NewWriter(one, prepare)
 	db.instanceStore = instances.New(one, feed.TouchNodes)
 	db.hookStore = hooks.New(one, db.writes)
-	db.feedStore = feed.New(one, db.writes, holdAddresses)
+	db.feedStore = feed.New(one, db.writes, db.readdressed)
 	db.nodeStore = nodes.New(one, feed.TouchForOverlays)
 	db.jobStore = jobs.New(one, db.writes)
 	db.catalogueStore = catalogue.New(one, db.updateTogether)

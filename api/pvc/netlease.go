@@ -41,7 +41,7 @@ func (r *router) leaseRows(ctx context.Context, who server.Caller, n seedbed.Net
 	}
 	var others []leaseRow
 	for _, l := range leases {
-		if !l.Addr.IsValid() {
+		if !l.Addr.IsValid() || l.Secondary { // PVC knows one address of a NIC
 			continue
 		}
 		if row := reserved[l.MAC.String()+" "+l.Addr.String()]; row != nil {

@@ -124,7 +124,7 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 // changeSecondary sets the secondary addresses of a NIC. The zero Addr asks for a free one.
 func changeSecondary(i *seedbed.Instance, nic *seedbed.NIC, req wire.InstanceChange) error {
 	if req.AssignCount < 0 || req.AssignCount > seedbed.MaxSecondary {
-		return server.Invalid("assign_count is %d: expected 1 to %d", req.AssignCount, seedbed.MaxSecondary)
+		return server.Invalid("assign_count is %d: expected 0 to %d", req.AssignCount, seedbed.MaxSecondary)
 	}
 	for _, a := range req.Unassign {
 		at := slices.Index(nic.Secondary, a)

@@ -34,6 +34,9 @@ func (r *Router) PlacesChange(who Caller, was, n seedbed.Network) error {
 	if n.Kind == was.Kind && (n.Prefix6 == was.Prefix6 || !n.Prefix6.IsValid()) {
 		return nil
 	}
+	if n.Kind == was.Kind {
+		n.Prefix = netip.Prefix{} // stays
+	}
 	return r.Places(who, n)
 }
 

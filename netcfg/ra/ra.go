@@ -154,10 +154,12 @@ func (a *advertiser) run(ctx context.Context, iface string) error {
 	for first := 0; ; {
 		if now := time.Now(); !now.Before(a.next) {
 			a.last, a.next = now, now.Add(minInterval+rand.N(maxInterval-minInterval))
-			if first++; first < initialCount {
+			if first+1 < initialCount {
 				a.next = now.Add(initialInterval)
 			}
+			first++
 			if err := a.conn.WriteTo(a.message, nil, allNodes); err != nil { // such as on a bridge that no guest is on yet
+				first--
 				a.log.Debug("guests were not told of the router; trying again", "interface", iface, "err", err)
 				a.next = now.Add(retryPause)
 			}

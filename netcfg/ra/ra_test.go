@@ -186,7 +186,8 @@ func TestNobodyThere(t *testing.T) {
 		go func() { ended <- a.run(ctx, "lan") }()
 		time.Sleep(time.Minute)
 		w.asks <- netip.MustParseAddr("fe80::1")
-		if d := cmp.Diff([]sent{{3 * retryPause, "ff02::1"}, {time.Minute, "fe80::1"}}, w.sent()); d != "" {
+		if d := cmp.Diff([]sent{{3 * retryPause, "ff02::1"}, {3*retryPause + initialInterval, "ff02::1"},
+			{time.Minute, "fe80::1"}}, w.sent()); d != "" {
 			t.Errorf("sent (-want +got):\n%s", d)
 		}
 		cancel()

@@ -36,12 +36,14 @@ func (s *Store) ChangeInstance(
 		if err := change(&inst); err != nil {
 			return err
 		}
-		if more := instances.Addresses(inst.NICs) - instances.Addresses(nics); more > 0 {
-			if err := s.holdAddresses(ctx, tx, inst, more); err != nil {
-				return err
+		err = instances.ChangeNICs(ctx, tx, inst, nics, func() error {
+			has, wants := instances.Addresses(nics), instances.Addresses(inst.NICs)
+			if has == wants {
+				return nil
 			}
-		}
-		if err := instances.ChangeNICs(ctx, tx, inst, nics); err != nil {
+			return s.readdressed(ctx, tx, inst, has, wants)
+		})
+		if err != nil {
 			return sqldb.Within(fmt.Sprintf("instance %q", inst.Name), err)
 		}
 		if err := instances.CheckServed(inst); err != nil {

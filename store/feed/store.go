@@ -15,9 +15,9 @@ import (
 
 // Store reads and writes the tables of this package. Its methods are safe for concurrent use.
 type Store struct {
-	db            *sqldb.DB
-	writes        *groupcommit.Writer
-	holdAddresses func(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, more int) error
+	db          *sqldb.DB
+	writes      *groupcommit.Writer
+	readdressed func(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, has, wants int) error
 	// Limits bounds what would otherwise grow without end.
 	Limits Limits
 
@@ -31,13 +31,13 @@ type Store struct {
 	SinceCut map[seedbed.InstanceID]int
 }
 
-// New returns the store in a database, whose shared transactions writes commits. holdAddresses must return ErrForbidden if
-// more addresses for an instance exceed a quota.
+// New returns the store in a database, whose shared transactions writes commits. readdressed is called before an instance
+// has another number of addresses. It must return ErrForbidden if they exceed a quota.
 func New(
-	db *sqldb.DB, writes *groupcommit.Writer, holdAddresses func(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, more int) error,
+	db *sqldb.DB, writes *groupcommit.Writer, readdressed func(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, has, wants int) error,
 ) *Store {
 	return &Store{
-		db: db, writes: writes, holdAddresses: holdAddresses,
+		db: db, writes: writes, readdressed: readdressed,
 		Limits:   Limits{Tombstones: 1000, Page: 1000, GuestEvents: 10000, GuestMargin: 1000, Guests: 10000},
 		SinceCut: map[seedbed.InstanceID]int{},
 	}

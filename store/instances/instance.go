@@ -154,9 +154,16 @@ func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedb
 // ChangeNICs writes what may change of an instance's NICs, and differs from before: the secondary addresses, rates, security groups,
 // forwards and floating addresses. It replaces secondary addresses that are the zero Addr by free ones. It returns ErrInvalid if
 // a NIC cannot have one, ErrConflict for a forward whose port another has, ErrInUse for an address that another NIC has, and
-// ErrFull if no address is free.
-func ChangeNICs(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+// ErrFull if no address is free. It calls hold once it has locked the networks and groups, which others lock first as well, and
+// returns its error.
+func ChangeNICs(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC, hold func() error) error {
+	if err := lockReaddressed(ctx, tx, inst, before); err != nil {
+		return err
+	}
 	if err := regroup(ctx, tx, inst, before); err != nil {
+		return err
+	}
+	if err := hold(); err != nil {
 		return err
 	}
 	if err := reforward(ctx, tx, inst, before); err != nil {

@@ -38,13 +38,27 @@ func Addresses(nics []seedbed.NIC) (n int) {
 	return n
 }
 
+// lockReaddressed locks the networks of NICs whose secondary addresses differ from those of before, in one order.
+func lockReaddressed(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
+	var names []string
+	for i, nic := range inst.NICs {
+		if !slices.Equal(nic.Secondary, before[i].Secondary) {
+			names = append(names, nic.Network)
+		}
+	}
+	return sqldb.InOrder(names, func(name string) error {
+		_, err := lockNetwork(ctx, tx, name)
+		return err
+	})
+}
+
 // readdress writes the secondary addresses of an instance's NICs that differ from those of before. It replaces those that are
 // the zero Addr by the lowest free ones of the network. It returns ErrInvalid if a NIC cannot have an address, ErrInUse if
-// another NIC has it, and ErrFull if none is free.
+// another NIC has it, and ErrFull if too few are free.
 func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i := range inst.NICs {
-		nic := &inst.NICs[i]
-		if slices.Equal(nic.Secondary, before[i].Secondary) {
+		nic, had := &inst.NICs[i], before[i].Secondary
+		if slices.Equal(nic.Secondary, had) {
 			continue
 		}
 		if len(nic.Secondary) > seedbed.MaxSecondary {
@@ -55,58 +69,83 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 		if err != nil {
 			return err
 		}
-		for _, a := range before[i].Secondary {
+		for _, a := range had {
 			if !slices.Contains(nic.Secondary, a) {
-				if err := sqldb.Exec(ctx, tx, `DELETE FROM secondary_address WHERE network = $1 AND addr = $2`, network.Name, a.String()); err != nil {
+				err := sqldb.Exec(ctx, tx, `DELETE FROM secondary_address WHERE network = $1 AND addr = $2`, network.Name, a.String())
+				if err != nil {
 					return err
 				}
 			}
 		}
-		// Those that are asked for come first, so that none of them is given as a free one.
-		nic.Secondary = slices.SortedFunc(slices.Values(nic.Secondary), func(a, b netip.Addr) int { return b.Compare(a) })
-		for j, a := range nic.Secondary {
-			if a.IsValid() && slices.Contains(before[i].Secondary, a) && !slices.Contains(nic.Secondary[:j], a) {
-				continue
+		var all []netip.Addr
+		for _, a := range nic.Secondary {
+			if a.IsValid() && (!slices.Contains(had, a) || slices.Contains(all, a)) {
+				if err := assign(ctx, tx, inst, network, *nic, a); err != nil {
+					return err
+				}
 			}
-			if nic.Secondary[j], err = assign(ctx, tx, inst, network, *nic, a); err != nil {
-				return err
+			if a.IsValid() {
+				all = append(all, a)
 			}
 		}
+		if want := len(nic.Secondary) - len(all); want > 0 {
+			free, err := someFree(ctx, tx, network, *nic, want)
+			if err != nil {
+				return err
+			}
+			for _, a := range free {
+				if err := insertSecondary(ctx, tx, inst, network, *nic, a); err != nil {
+					return err
+				}
+			}
+			all = append(all, free...)
+		}
+		nic.Secondary = all
 		slices.SortFunc(nic.Secondary, netip.Addr.Compare)
 	}
 	return nil
 }
 
-// assign gives a NIC of an instance a secondary address, a free one if want is the zero Addr. The network is locked.
-func assign(
-	ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, want netip.Addr,
-) (netip.Addr, error) {
+// someFree returns some free addresses of a locked network.
+func someFree(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, count int) ([]netip.Addr, error) {
 	if !n.Addressed() {
-		return want, seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, whose addresses come from elsewhere: expected one of a "+
-			"network with a prefix", nic.Index, n.Name)
+		return nil, unaddressed(n, nic)
 	}
-	if want.IsValid() {
-		if _, err := n.Asks(nic.MAC, want); err != nil {
-			return want, err
-		}
-		h, err := holderOf(ctx, tx, n.Name, want)
-		switch {
-		case err != nil:
-			return want, err
-		case h.name != "" && h.project != inst.Project:
-			return want, seedbed.Errorf(seedbed.ErrInUse, "address %s is taken in network %q", want, n.Name)
-		case h.name != "":
-			return want, seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to NIC %d of instance %s", want, n.Name, h.nic, h.name)
-		}
-	} else {
-		free, err := lowestAddrs(ctx, tx, n, 1)
-		if err != nil {
-			return want, err
-		}
-		want = free[0]
+	free, err := lowestAddrs(ctx, tx, n, count)
+	if err == nil && len(free) < count {
+		err = seedbed.Errorf(seedbed.ErrFull, "network %q has %d free addresses, and NIC %d asks for %d", n.Name, len(free), nic.Index, count)
 	}
-	return want, sqldb.Exec(ctx, tx, `INSERT INTO secondary_address (network, addr, instance, nic) VALUES ($1, $2, $3, $4)`,
-		n.Name, want.String(), inst.ID, nic.Index)
+	return free, err
+}
+
+func unaddressed(n seedbed.Network, nic seedbed.NIC) error {
+	return seedbed.Errorf(seedbed.ErrInvalid,
+		"NIC %d is in network %q, whose addresses come from elsewhere: expected one of a network with a prefix", nic.Index, n.Name)
+}
+
+// assign gives a NIC of an instance a secondary address. The network is locked.
+func assign(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
+	if !n.Addressed() {
+		return unaddressed(n, nic)
+	}
+	if _, err := n.Asks(nic.MAC, a); err != nil {
+		return err
+	}
+	h, err := holderOf(ctx, tx, n.Name, a)
+	switch {
+	case err != nil:
+		return err
+	case h.name != "" && h.project != inst.Project:
+		return seedbed.Errorf(seedbed.ErrInUse, "address %s is taken in network %q", a, n.Name)
+	case h.name != "":
+		return seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to NIC %d of instance %s", a, n.Name, h.nic, h.name)
+	}
+	return insertSecondary(ctx, tx, inst, n, nic, a)
+}
+
+func insertSecondary(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
+	return sqldb.Exec(ctx, tx, `INSERT INTO secondary_address (network, addr, instance, nic) VALUES ($1, $2, $3, $4)`,
+		n.Name, a.String(), inst.ID, nic.Index)
 }
 
 // holder is the NIC that has an address.

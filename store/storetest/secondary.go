@@ -127,6 +127,8 @@ func testBandwidth(b *bench) {
 func testSecondaryRace(b *bench) {
 	ctx := context.Background()
 	b.world()
+	// A quota, whose rows are locked as well.
+	get(b.ChangeProject(ctx, seedbed.DefaultProject, func(p *seedbed.Project) error { p.Quota.Addresses = 100; return nil }))(b)
 	const n = 8
 	for i := range n {
 		get(b.Accept(ctx, createOf("web"+string(rune('a'+i)))))(b)

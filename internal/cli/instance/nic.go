@@ -38,8 +38,11 @@ func parseNICs(texts []string) (any, error) {
 			default:
 				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, mac, in, out or group", text, key)
 			}
-			if err != nil {
-				return nil, cli.Usagef("--nic %q: %s is not a value of %s", text, value, key)
+			switch {
+			case err != nil && (key == "in" || key == "out"):
+				return nil, cli.Usagef("--nic %q: %v", text, err)
+			case err != nil:
+				return nil, cli.Usagef("--nic %q: %s is not an address of that kind", text, value)
 			}
 		}
 		nics = append(nics, n)

@@ -84,7 +84,7 @@ func standing(i seedbed.Instance) string {
 
 func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 	nics := cli.Each(i.NICs, func(n seedbed.NIC) string {
-		return fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap()) + cli.InGroups(n) + forwarded(n)
+		return fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap()) + cli.InGroups(n) + besides(n)
 	})
 	volumes := cli.Each(i.Volumes, func(v seedbed.Volume) string {
 		return fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size) + cli.When(v.Image != "", " from "+v.Image)

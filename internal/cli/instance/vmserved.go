@@ -147,8 +147,8 @@ rate counts.`,
 	return c
 }
 
-// forwarded returns the further addresses of a NIC, its rates, and the ports of the node that go to it, as the end of its line.
-func forwarded(n seedbed.NIC) string {
+// besides returns the further addresses of a NIC, its rates, and the ports of the node that go to it, as the end of its line.
+func besides(n seedbed.NIC) string {
 	var all strings.Builder
 	for _, a := range n.Secondary {
 		fmt.Fprintf(&all, ", also %s", a)

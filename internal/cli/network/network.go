@@ -242,7 +242,7 @@ func leases(a *cli.App) *cobra.Command {
 		Some: func(api *client.Client, ctx context.Context, args []string, s client.Selection) ([]seedbed.NetworkLease, error) {
 			return api.NetworkLeases(ctx, args[0], s)
 		},
-		Head: []string{"address", "ipv6", "mac", "instance", "nic", "lease until"}, None: "no instance has a NIC in the network ARG",
+		Head: []string{"address", "ipv6", "mac", "instance", "nic", "lease"}, None: "no instance has a NIC in the network ARG",
 		Row: func(l seedbed.NetworkLease) []string {
 			until := cli.When(!l.Until.IsZero(), a.Moment(l.Until)) + cli.When(l.Secondary, "secondary")
 			return []string{text(l.Addr), text(l.Addr6), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), until}

@@ -133,7 +133,7 @@ func TestRemoveStopsAtStop(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)
 			l.runUntil(l.create("web1"), seedbed.JobSucceeded)
-			l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts, c.StageTimeout["stop"] = 2, 10*time.Second }
+			l.tune = func(c *engine.Config, _ *engine.Intervals) { c.Attempts, c.StageTimeout["stop"] = 2, 20*time.Second }
 			l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
 				if name == "DestroyDomain" && at == drivertest.Before {
 					return tt.err

@@ -42,9 +42,6 @@ func shapedName(tap string) string { return shapedPrefix + strings.TrimPrefix(ta
 
 // shapes returns the shapes of the ports that are there, by tap, without their ifb.
 func (p *plan) shapes(links map[string]link) map[string]shape {
-	if !slices.ContainsFunc(p.ports, port.limited) {
-		return nil
-	}
 	want := map[string]shape{}
 	for i := range p.ports {
 		t := &p.ports[i]
@@ -127,7 +124,7 @@ func (m *Manager) ensureShapes(rt *route, p *plan, links map[string]link, all bo
 func (m *Manager) reshape(l link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.applied == nil || !slices.ContainsFunc(m.applied.ports, port.limited) {
+	if m.applied == nil || l.name == "" && len(m.shaped) == 0 {
 		return
 	}
 	// One that failed is tried again by Restore.

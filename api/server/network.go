@@ -31,10 +31,11 @@ func (r *Router) Places(who Caller, n seedbed.Network) error {
 
 // PlacesChange is Places for a network that was another: it refuses only what the change brings.
 func (r *Router) PlacesChange(who Caller, was, n seedbed.Network) error {
-	if n.Kind == was.Kind && (n.Prefix6 == was.Prefix6 || !n.Prefix6.IsValid()) {
+	switch {
+	case n.Kind != was.Kind:
+	case n.Prefix6 == was.Prefix6:
 		return nil
-	}
-	if n.Kind == was.Kind {
+	default:
 		n.Prefix = netip.Prefix{} // stays
 	}
 	return r.Places(who, n)

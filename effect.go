@@ -1,6 +1,9 @@
 package seedbed
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Call names the job on whose behalf an effect is requested. The worker refuses an epoch lower than
 // the highest it has seen for the job. It ends a running call of a lower epoch before it starts one
@@ -217,4 +220,19 @@ type Check struct {
 	// Detail is what was found. Hint is what to do about it if the check is not OK.
 	Detail string `json:"detail,omitempty"`
 	Hint   string `json:"hint,omitempty"`
+}
+
+// AddressProbe asks whether hosts use addresses on the network that a bridge reaches by its uplink.
+type AddressProbe struct {
+	Bridge string `json:"bridge"`
+	// MAC is that of the NIC which is to have the addresses. The requests are sent from it.
+	MAC   MAC          `json:"mac"`
+	Addrs []netip.Addr `json:"addrs"`
+}
+
+// AddressUse is an address that a host uses, and the MAC address of that host.
+type AddressUse struct {
+	Bridge string     `json:"bridge"`
+	Addr   netip.Addr `json:"addr"`
+	MAC    MAC        `json:"mac"`
 }

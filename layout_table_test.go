@@ -58,6 +58,7 @@ var layout = map[string]string{
 	"netcfg":            "",
 	"netcfg/dhcp":       "internal/ifbind",
 	"netcfg/dhcp6":      "internal/ifbind",
+	"netcfg/probe":      "netcfg",
 	"netcfg/ra":         "",
 	"netcfg/dns":        "internal/ifbind",
 	"netcfg/netnstest":  "",
@@ -82,7 +83,7 @@ var layout = map[string]string{
 	// The programs are wiring.
 	"cmd/seedbed":          "internal/cli internal/cli/*",
 	"cmd/seedbedd":         "*",
-	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run netcfg provision/*",
+	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run netcfg netcfg/probe provision/*",
 	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dns",
 	// The command line: what commands share, the flags that several have, and the commands by noun.
 	"internal/cli":          "api/client api/wire internal/build internal/config internal/durable internal/mtls",
@@ -145,7 +146,7 @@ var outside = map[string]string{
 	"github.com/spf13/cobra":     "cmd/seedbed internal/cli internal/cli/*",
 	"github.com/miekg/dns":       "netcfg/dns internal/bench/*",
 	"github.com/beevik/ntp":      "guestplane",
-	"github.com/mdlayher/ndp":    "netcfg/ra",
+	"github.com/mdlayher/ndp":    "netcfg/probe netcfg/ra",
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
 	"github.com/coreos/go-oidc":  "api/signin",
 	"golang.org/x/oauth2":        "api/signin",

@@ -100,6 +100,8 @@ type NetworkOptions struct {
 	Prefix6 netip.Prefix `json:"prefix6,omitzero"`
 	// SLAAC makes guests choose their addresses in Prefix6 by router advertisements (RFC 4862). Otherwise they ask DHCPv6.
 	SLAAC bool `json:"slaac,omitempty"`
+	// NoProbe gives guests of a bridged network their addresses without asking on the wire whether a host uses them.
+	NoProbe bool `json:"no_probe,omitempty"`
 }
 
 // Equal reports whether the options are the same.
@@ -109,7 +111,8 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 		o.FloatingUplink == other.FloatingUplink &&
 		o.MTU == other.MTU && o.BandwidthIn == other.BandwidthIn && o.BandwidthOut == other.BandwidthOut && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
-		o.BootServer == other.BootServer && o.BootFile == other.BootFile && o.Prefix6 == other.Prefix6 && o.SLAAC == other.SLAAC
+		o.BootServer == other.BootServer && o.BootFile == other.BootFile && o.Prefix6 == other.Prefix6 && o.SLAAC == other.SLAAC &&
+		o.NoProbe == other.NoProbe
 }
 
 // The bounds of a network's settings. DHCP has room for no more.
@@ -187,6 +190,8 @@ func (n Network) checkUplink(bad complaint) error {
 	switch {
 	case n.Kind != NetworkBridged && (n.Uplink != "" || n.VLAN != 0):
 		return bad("a %s network has no uplink and no VLAN: expected the kind bridged with them", n.Kind)
+	case n.Kind != NetworkBridged && n.NoProbe:
+		return bad("no_probe is for bridged networks: nobody is asked in a %s one", n.Kind)
 	case n.Kind != NetworkBridged:
 		return nil
 	case n.Uplink == "":
@@ -228,6 +233,9 @@ func (n Network) checkPrefix(bad complaint) error {
 // Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged network may
 // have them from elsewhere.
 func (n Network) Addressed() bool { return n.Kind != NetworkBridged || n.Prefix.IsValid() }
+
+// Probed reports whether hosts that Seedbed does not know may use the addresses of its NICs, so that they are asked first.
+func (n Network) Probed() bool { return n.Kind == NetworkBridged && n.Addressed() && !n.NoProbe }
 
 type complaint = func(format string, args ...any) error
 

@@ -130,6 +130,26 @@ func (u uplink) right(n seedbed.Network, links map[string]link) bool {
 	return ok
 }
 
+// UplinkPort returns the index of the port by which a bridge that Apply made reaches the network that it is bridged to. It
+// returns ErrNotFound if the bridge is not such a one, or has lost its uplink.
+func UplinkPort(bridge string) (int, error) {
+	rt, err := dialRoute()
+	if err != nil {
+		return 0, err
+	}
+	defer rt.Close()
+	links, err := rt.links()
+	if err != nil {
+		return 0, err
+	}
+	on := links[bridge]
+	port := links[on.uplinkPort()]
+	if _, _, ours := on.madeFor(); !ours || port.index == 0 || port.master != on.index || port.kind == madeVXLAN {
+		return 0, seedbed.Errorf(seedbed.ErrNotFound, "interface %s is not a bridge with an uplink", bridge)
+	}
+	return int(port.index), nil
+}
+
 func (u uplink) peer() string { return peerPrefix + strings.TrimPrefix(u.port, uplinkPrefix) }
 
 // makeUplink makes the link of an uplink, unless it exists as it should. It reports whether it did.

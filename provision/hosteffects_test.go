@@ -79,6 +79,12 @@ func (h *host) handlers() effects.Handlers {
 		return effects.None{}, h.DropUpload(ctx, a.Pool, a.ID)
 	})
 	h.handleDomains(t)
+	effects.ProbeAddresses.Handle(t, func(_ context.Context, asked []seedbed.AddressProbe) ([]seedbed.AddressUse, error) {
+		if h.probe == nil { // as a worker.Server says it
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "there is no such effect: is this worker older than its seedbedd?")
+		}
+		return h.probe(asked), nil
+	})
 	effects.Inventory.Handle(t, func(ctx context.Context, _ effects.None) (seedbed.Inventory, error) { return h.Inventory(ctx) })
 	return t
 }

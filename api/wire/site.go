@@ -138,6 +138,7 @@ type NetworkChange struct {
 	// Prefix6 is the IPv6 prefix of the guests; an empty one takes it away.
 	Prefix6  *netip.Prefix               `json:"prefix6,omitempty"`
 	SLAAC    *bool                       `json:"slaac,omitempty"`
+	NoProbe  *bool                       `json:"no_probe,omitempty"`
 	Identity *string                     `json:"identity,omitempty"`
 	Allow    *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
@@ -165,6 +166,7 @@ func (c NetworkChange) Apply(n *seedbed.Network) error {
 		n.SLAAC = false
 	}
 	set(&n.SLAAC, c.SLAAC)
+	set(&n.NoProbe, c.NoProbe)
 	set(&n.Identity, c.Identity)
 	set(&n.Allow, c.Allow)
 	return n.Reserve(c.Reserve, c.Unreserve)

@@ -13,6 +13,7 @@ import (
 	"seedbed/internal/config"
 	"seedbed/internal/run"
 	"seedbed/netcfg"
+	"seedbed/netcfg/probe"
 	"seedbed/provision/ceph"
 	"seedbed/provision/dir"
 	"seedbed/provision/image"
@@ -70,6 +71,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	}
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
 		Address: func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
+		Probe:   probe.Used,
 		Hooks:   hookScripts(c, log), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {

@@ -193,8 +193,26 @@ func TestBridgedGuest(t *testing.T) {
 	if out, stderr, status := s.CLI("network", "remove", "wire", "-y"); status != 0 {
 		t.Fatal(out, stderr)
 	}
+	refusedOnWire(t, s)
 	lab.Await(t, lab.Patience, "nothing of the network is left but the host's own bridge", func() bool {
 		out := h.Run("ip", "-o", "link")
 		return !strings.Contains(out, " su-") && !strings.Contains(out, " sp-") && strings.Contains(out, " br-lan")
 	})
+}
+
+// refusedOnWire makes a network on the same bridge, whose addresses are Seedbed's, and an instance with the address that the
+// host of the bridge has there.
+func refusedOnWire(t *testing.T, s *lab.Stack) {
+	t.Helper()
+	must(t, s, "network", "add", "fixed", "--kind", "bridged", "--uplink", "br-lan", "--prefix", "10.97.3.0/24")
+	create := []string{"create", "second", "--image", "small", "--memory", "128MiB", "--ready", "started",
+		"--nic", "network=fixed,ip=10.97.3.1"}
+	out, stderr, status := s.CLI(create...)
+	if want := "address 10.97.3.1 of network fixed is used by a host with the MAC address "; status == 0 || !strings.Contains(stderr, want) {
+		t.Errorf("status %d: %s%s; want %q", status, out, stderr, want)
+	}
+	must(t, s, "network", "set", "fixed", "--no-probe")
+	must(t, s, create...)
+	removeInstance(t, s, "second")
+	must(t, s, "network", "remove", "fixed", "-y")
 }

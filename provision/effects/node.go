@@ -11,4 +11,6 @@ var (
 	Health = Query[None, []seedbed.Check]{"health"}
 	// Report returns what the node has for guests.
 	Report = Query[None, seedbed.NodeReport]{"report"}
+	// ProbeAddresses returns the addresses that hosts outside the node answer for.
+	ProbeAddresses = Query[[]seedbed.AddressProbe, []seedbed.AddressUse]{"probe-addresses"}
 )

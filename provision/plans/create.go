@@ -36,7 +36,7 @@ func (t *task) definedStages() []engine.Stage {
 	return []engine.Stage{
 		{Name: "volumes", Run: t.makeVolumes, Undo: t.undoVolumes, Limit: t.volumesLimit, Made: t.madeVolumes},
 		{Name: "define", Run: t.defineDomain, Undo: t.undefineDomain, Made: t.madeDomain},
-		{Name: "publish", Run: t.publish, Undo: t.retract},
+		{Name: "publish", Run: t.publishNew, Undo: t.retract},
 		{Name: "start", Run: t.startUnlessHeld, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
 			Guards: "not undone, because the domain could not be switched off"},
 		{Name: "ready", Run: t.awaitGuest},

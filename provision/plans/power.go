@@ -15,7 +15,21 @@ import (
 
 // startPlan starts the domain of an existing instance.
 func (t *task) startPlan() engine.Plan {
-	return engine.Plan{Stages: []engine.Stage{{Name: "start", Run: t.restartDomain, State: seedbed.InstanceRunning}}}
+	return engine.Plan{Stages: []engine.Stage{{Name: "start", Run: t.startAgain, State: seedbed.InstanceRunning}}}
+}
+
+// startAgain starts a domain that may have been off for long.
+func (t *task) startAgain(ctx context.Context) error {
+	off, err := t.isOff(ctx)
+	if err != nil {
+		return err
+	}
+	if off { // else the guest itself would answer for its addresses
+		if err := t.refuseUsed(ctx); err != nil {
+			return err
+		}
+	}
+	return t.restartDomain(ctx)
 }
 
 // stopPlan shuts down the guest of an instance, or switches it off. The instance stays defined, and

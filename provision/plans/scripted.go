@@ -24,7 +24,7 @@ var scriptSteps = []string{"setup", "create", "prepare", "install", "cleanup"}
 func (t *task) scriptedStages() []engine.Stage {
 	return append(t.scriptStages(),
 		engine.Stage{Name: "general-cleanup", Run: t.endScript, Undo: t.undefineDomain, Made: t.madeDomain},
-		engine.Stage{Name: "publish", Run: t.publish, Undo: t.retract},
+		engine.Stage{Name: "publish", Run: t.publishNew, Undo: t.retract},
 		engine.Stage{Name: "start", Run: t.startUnlessHeld, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
 			Guards: "not undone, because the domain could not be switched off"},
 		engine.Stage{Name: "finish", Run: t.awaitGuest},

@@ -34,6 +34,8 @@ type Config struct {
 	// Address returns where other nodes send the frames of overlays, and the MTU of that interface. It is reported. Nil means
 	// that there is none.
 	Address func() (netip.Addr, int, error)
+	// Probe returns the addresses that hosts outside the node answer for. Nil means that nobody is asked.
+	Probe func(context.Context, []seedbed.AddressProbe) ([]seedbed.AddressUse, error)
 	// Hooks runs scripts before and after stages; nil if the worker runs none.
 	Hooks Hooks
 	// Checks are added to those of the drivers; nil adds none.
@@ -55,6 +57,7 @@ type Server struct {
 	privileged  bool
 	address     func() (netip.Addr, int, error)
 	addressless sync.Once // logged that it is not known
+	probe       func(context.Context, []seedbed.AddressProbe) ([]seedbed.AddressUse, error)
 	hooks       Hooks
 	checks      func(context.Context) []seedbed.Check
 	log         *slog.Logger
@@ -83,7 +86,7 @@ const (
 func New(c Config) *Server {
 	s := &Server{
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
-		address: c.Address, hooks: c.Hooks, checks: c.Checks, log: c.Log,
+		address: c.Address, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()

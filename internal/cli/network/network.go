@@ -52,6 +52,7 @@ func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 		{"ntp", texts(n.NTP)},
 		{"routes", texts(cli.Each(n.Routes, func(r seedbed.NetworkRoute) route { return route(r) }))},
 		{"boot file", n.BootFile}, {"boot server", cli.When(n.BootServer.IsValid(), n.BootServer.String())},
+		{"no probe", cli.When(n.NoProbe, cli.YesNo(n.NoProbe))},
 		{"identity", n.Identity}, {"allows", allowed(n.Allow)}, {"published", cli.PublishedTo(n.Published)},
 	}
 }
@@ -173,6 +174,7 @@ func settings() []cli.Flag {
 		{Field: "prefix6", Usage: "IPv6 `PREFIX` of the guests, a /64 such as fd12:3456:789a:1::/64; none takes it away",
 			Parse: parsePrefix6},
 		{Field: "slaac", Usage: "whether guests choose their IPv6 addresses by router advertisements (default: DHCPv6 has them)"},
+		{Field: "no_probe", Usage: "whether guests of a bridged network get addresses without a probe of whether a host uses them"},
 		{Field: "domain", Usage: "DNS `DOMAIN` of the guests"},
 		{Field: "search", Usage: "`DOMAINS` in which guests look up short names, separated by commas",
 			ParseAll: list("search", func(s string) (string, error) { return s, nil })},

@@ -1,0 +1,78 @@
+package provision
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"seedbed"
+)
+
+// TestProbe checks that no instance is made, and none started, with an address that a host on the wire has; that nothing is
+// left of it; and what is not asked.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	ctx := t.Context()
+	lan := seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "sb-lan", MAC: seedbed.NewMAC(), DHCP: true, Uplink: "br0",
+		Prefix: netip.MustParsePrefix("10.79.0.0/24")}
+	lan.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
+	_, err := l.db.CreateNetwork(ctx, lan)
+	l.ok(err)
+	create := func(nics ...seedbed.NICRequest) seedbed.JobID {
+		return l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "small", NICs: nics}, nil))
+	}
+	taken, user := netip.MustParseAddr("10.79.0.7"), seedbed.MAC{0x52, 0x54, 0, 0xee, 0, 2}
+	on := seedbed.NICRequest{Network: "lan", Addr: taken}
+	beside := seedbed.NICRequest{Network: "default"}
+	remove := func() { l.runUntil(l.asked(seedbed.DoRemove, "web1"), seedbed.JobSucceeded) }
+
+	job := l.runUntil(create(on), seedbed.JobSucceeded)
+	if says := l.history(job.ID); !strings.Contains(says, "addresses of the instance are not probed: ") {
+		t.Errorf("a worker that cannot probe: %s", says)
+	}
+	remove()
+
+	var inUse atomic.Bool
+	var asked atomic.Pointer[[]seedbed.AddressProbe]
+	l.host.probe = func(all []seedbed.AddressProbe) (used []seedbed.AddressUse) {
+		asked.Store(&all)
+		for _, p := range all {
+			if inUse.Load() && slices.Contains(p.Addrs, taken) {
+				used = append(used, seedbed.AddressUse{Bridge: p.Bridge, Addr: taken, MAC: user})
+			}
+		}
+		return used
+	}
+	inUse.Store(true)
+	const refusal = "address 10.79.0.7 of network lan is used by a host with the MAC address 52:54:00:ee:00:02"
+	job = l.runUntil(create(beside, on), seedbed.JobRolledBack)
+	if !strings.Contains(job.Error, refusal) {
+		t.Errorf("the job says %q; want %q", job.Error, refusal)
+	}
+	if p := *asked.Load(); len(p) != 1 || p[0].Bridge != "sb-lan" || len(p[0].Addrs) != 2 || p[0].Addrs[1] != lan.Addr6(p[0].MAC) {
+		t.Errorf("asked %+v; want both addresses of the NIC on the bridged network", p)
+	}
+	if all, err := l.db.Instances(context.WithoutCancel(ctx)); err != nil || len(all) > 0 {
+		t.Errorf("left: %v, %v", all, err)
+	}
+
+	inUse.Store(false)
+	l.runUntil(create(on), seedbed.JobSucceeded)
+	inUse.Store(true)
+	l.runUntil(l.asked(seedbed.DoStart, "web1"), seedbed.JobSucceeded) // it runs, and would answer for its own address
+	l.runUntil(l.asked(seedbed.DoStop, "web1"), seedbed.JobSucceeded)
+	job = l.runUntil(l.asked(seedbed.DoStart, "web1"), seedbed.JobRolledBack)
+	if !strings.Contains(job.Error, refusal) {
+		t.Errorf("the start says %q; want %q", job.Error, refusal)
+	}
+	_, err = l.db.ChangeNetwork(ctx, "lan", func(n *seedbed.Network) error {
+		n.NoProbe = true
+		return nil
+	})
+	l.ok(err)
+	l.runUntil(l.asked(seedbed.DoStart, "web1"), seedbed.JobSucceeded)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -294,18 +295,31 @@ func parsed(f Flag, t reflect.Type, text string) (any, error) {
 func (b *Bound) field(path string) reflect.Value {
 	v := b.to
 	for name := range strings.SplitSeq(path, ".") {
-		found := false
-		for _, f := range reflect.VisibleFields(v.Type()) {
-			if JSONName(f) == name {
-				v, found = v.FieldByIndex(f.Index), true
-				break
-			}
-		}
+		index, found := fieldsOf(v.Type())[name]
 		if !found {
 			panic(fmt.Sprintf("%s has no field %q", b.to.Type(), path))
 		}
+		v = v.FieldByIndex(index)
 	}
 	return v
+}
+
+// fields are the results of fieldsOf, by type: each run of the tool asks hundreds of times.
+var fields sync.Map
+
+// fieldsOf returns the indexes of a struct's fields, by their names in JSON.
+func fieldsOf(t reflect.Type) map[string][]int {
+	if known, ok := fields.Load(t); ok {
+		return known.(map[string][]int)
+	}
+	all := map[string][]int{}
+	for _, f := range reflect.VisibleFields(t) {
+		if name := JSONName(f); name != "" && all[name] == nil {
+			all[name] = f.Index
+		}
+	}
+	fields.Store(t, all)
+	return all
 }
 
 // JSONName returns a field's name in JSON, or an empty string if it has none.

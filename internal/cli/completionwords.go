@@ -55,9 +55,10 @@ func ofList(words []string) cobra.CompletionFunc {
 // completeWords completes the flags that accept fixed words, and those that name a previous job. A
 // flag with a completion of its own keeps it.
 func (a *App) completeWords(root *cobra.Command) {
+	single, listed := flagWords(), listWords()
 	for _, c := range CommandsOf(root) {
 		path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
-		for key, words := range flagWords() {
+		for key, words := range single {
 			command, flag := "", key
 			if at := strings.LastIndexByte(key, ' '); at >= 0 {
 				command, flag = key[:at], key[at+1:]
@@ -66,7 +67,7 @@ func (a *App) completeWords(root *cobra.Command) {
 				completeFlag(c, flag, fixed(words))
 			}
 		}
-		for flag, words := range listWords() {
+		for flag, words := range listed {
 			if f := c.Flags().Lookup(flag); f != nil && f.Value.Type() == "stringSlice" {
 				completeFlag(c, flag, ofList(words))
 			}

@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/server"
+	"seedbed/provision/network"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -51,7 +52,7 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	n.VNI = overlayNumber(server.CallerOf(c), n.Name, vni)
-	if err := r.Fit(ctx, &n); err != nil {
+	if err := network.FitNew(ctx, &n, r.Store.Nodes); err != nil {
 		return err
 	}
 	return r.addNet(ctx, c, n)
@@ -91,7 +92,7 @@ func (r *router) addNet(ctx context.Context, c *fiber.Ctx, n seedbed.Network) er
 	if err := r.freeNet(ctx, server.CallerOf(c), n); err != nil {
 		return err
 	}
-	if err := r.Places(server.CallerOf(c), n); err != nil {
+	if err := r.Networks().Places(server.CallerOf(c).Asker(), n); err != nil {
 		return err
 	}
 	if _, err := r.Store.CreateNetwork(ctx, n); err != nil {
@@ -152,11 +153,11 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 			return err
 		}
 		if f.has("mtu") {
-			if err := server.FitOverlay(n, nodes); err != nil {
+			if err := network.Fit(n, nodes); err != nil {
 				return err
 			}
 		}
-		return r.PlacesChange(server.CallerOf(c), was, *n)
+		return r.Networks().PlacesChange(server.CallerOf(c).Asker(), was, *n)
 	})
 	if err != nil {
 		return err

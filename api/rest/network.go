@@ -10,6 +10,7 @@ import (
 	"seedbed"
 	"seedbed/api/server"
 	"seedbed/api/wire"
+	"seedbed/provision/network"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -36,7 +37,7 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Places(server.CallerOf(c), n); err != nil {
+	if err := r.Networks().Places(server.CallerOf(c).Asker(), n); err != nil {
 		return err
 	}
 	confines := wire.NetworkChange{Identity: orNil(req.Identity), Allow: orNil(req.Allow)}
@@ -87,7 +88,7 @@ func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Netwo
 	case req.VNI == 0 && overlay:
 		n.VNI = seedbed.NewVNI()
 	}
-	if err := r.Fit(c.UserContext(), &n); err != nil {
+	if err := network.FitNew(c.UserContext(), &n, r.Store.Nodes); err != nil {
 		return n, err
 	}
 	n.DNS = []netip.Addr{}
@@ -145,11 +146,11 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 		if req.MTU != nil && *req.MTU != 0 {
-			if err := server.FitOverlay(n, nodes); err != nil {
+			if err := network.Fit(n, nodes); err != nil {
 				return err
 			}
 		}
-		return r.PlacesChange(server.CallerOf(c), was, *n)
+		return r.Networks().PlacesChange(server.CallerOf(c).Asker(), was, *n)
 	})
 	if err != nil {
 		return err

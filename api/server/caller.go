@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/provision/network"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -71,6 +72,16 @@ func (w Caller) Need(a seedbed.Action) error {
 			w.Name, w.Project, a)
 	}
 	return w.Grant.Lacks(w.Name, a)
+}
+
+// Asker returns the caller as one who asks for a network.
+func (w Caller) Asker() network.Asker {
+	return network.Asker{Name: w.Name, Project: w.Project, Home: w.Home, Protect: w.Need(seedbed.ActionNetworkProtect)}
+}
+
+// Networks returns what the installation says about networks.
+func (r *Router) Networks() network.Rules {
+	return network.Rules{Resolvers: r.Resolvers, Prefixes: r.NetworkPrefixes}
 }
 
 // Scope returns the scope in which the caller sees an object by its ID: the project that it acts in

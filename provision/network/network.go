@@ -1,4 +1,5 @@
-package server
+// Package network checks requests to make and change networks, for all who may ask for that: callers of the API, and hooks.
+package network
 
 import (
 	"context"
@@ -8,29 +9,48 @@ import (
 	"seedbed"
 )
 
+// Asker is who asks for a network or for a change of one.
+type Asker struct {
+	// Name is what messages call it, such as "token ci".
+	Name string
+	// Project is the project that it acts in. Home reports whether it does so by what it may do in the default project.
+	Project string
+	Home    bool
+	// Protect is why it may not do what needs the action network.protect; nil if it may.
+	Protect error
+}
+
+// Rules are what an installation says about networks.
+type Rules struct {
+	// Resolvers are those of a new network with a prefix that names none.
+	Resolvers []netip.Addr
+	// Prefixes are those in which projects other than the default one may have networks.
+	Prefixes []netip.Prefix
+}
+
 // Places refuses a network of a project whose addresses the project may not choose: guests of a network take
 // these addresses from the nodes. Those of a bridged network without a prefix come from elsewhere.
-func (r *Router) Places(who Caller, n seedbed.Network) error {
+func (r Rules) Places(who Asker, n seedbed.Network) error {
 	if who.Home {
 		return nil
 	}
 	for _, p := range []netip.Prefix{n.Prefix, n.Prefix6} {
 		within := func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) }
 		switch {
-		case !p.IsValid() || slices.ContainsFunc(r.NetworkPrefixes, within):
-		case len(r.NetworkPrefixes) == 0:
+		case !p.IsValid() || slices.ContainsFunc(r.Prefixes, within):
+		case len(r.Prefixes) == 0:
 			return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+
 				"(network.project_prefixes is empty): an administrator of the installation can make one for the project", who.Name, who.Project)
 		default:
 			return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
-				who.Name, who.Project, p, joined(r.NetworkPrefixes))
+				who.Name, who.Project, p, joined(r.Prefixes))
 		}
 	}
 	return nil
 }
 
 // PlacesChange is Places for a network that was another: it refuses only what the change brings.
-func (r *Router) PlacesChange(who Caller, was, n seedbed.Network) error {
+func (r Rules) PlacesChange(who Asker, was, n seedbed.Network) error {
 	switch {
 	case n.Kind != was.Kind:
 	case n.Prefix6 == was.Prefix6:
@@ -41,21 +61,21 @@ func (r *Router) PlacesChange(who Caller, was, n seedbed.Network) error {
 	return r.Places(who, n)
 }
 
-// Fit is FitOverlay with the nodes of the installation, for a network that is to be made.
-func (r *Router) Fit(ctx context.Context, n *seedbed.Network) error {
+// FitNew is Fit for a network that is to be made. It asks for the nodes of the installation only for an overlay.
+func FitNew(ctx context.Context, n *seedbed.Network, nodes func(context.Context) ([]seedbed.Node, error)) error {
 	if n.VNI == 0 {
 		return nil
 	}
-	nodes, err := r.Store.Nodes(ctx)
+	all, err := nodes(ctx)
 	if err != nil {
 		return err
 	}
-	return FitOverlay(n, nodes)
+	return Fit(n, all)
 }
 
-// FitOverlay gives an overlay without an MTU the largest that the interfaces of all nodes have room for, and refuses a larger
+// Fit gives an overlay without an MTU the largest that the interfaces of all nodes have room for, and refuses a larger
 // one.
-func FitOverlay(n *seedbed.Network, nodes []seedbed.Node) error {
+func Fit(n *seedbed.Network, nodes []seedbed.Node) error {
 	if n.VNI == 0 {
 		return nil
 	}

@@ -11,7 +11,7 @@ var layout = map[string]string{
 	"api":        "api/wire api/rest api/pvc api/server internal/httpserve",
 	"api/wire":   "",
 	"api/reach":  "",
-	"api/rest":   "api/reach api/wire api/server api/signin internal/httpserve provision/network",
+	"api/rest":   "api/reach api/wire api/server api/signin internal/httpserve",
 	"api/pvc":    "api/wire api/server internal/httpserve provision/network",
 	"api/server": "api/signin api/wire internal/header internal/httpserve internal/sleep internal/throttle internal/userdata " +
 		"provision/network",
@@ -30,7 +30,7 @@ var layout = map[string]string{
 	"provision/plans":     "internal/sleep provision/effects provision/engine provision/record",
 	"provision/cleanup":   "internal/sleep provision/effects",
 	"provision/record":    "internal/sleep",
-	"provision/network":   "",
+	"provision/network":   "api/wire",
 	"provision/placement": "",
 	"provision/template":  "",
 

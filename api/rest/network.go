@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
 	"net/url"
@@ -10,7 +9,6 @@ import (
 	"seedbed"
 	"seedbed/api/server"
 	"seedbed/api/wire"
-	"seedbed/provision/network"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -33,22 +31,8 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	n, err := r.requested(c, req)
+	n, err := r.Networks().New(ctx, server.CallerOf(c).Asker(), req, r.Store.Nodes)
 	if err != nil {
-		return err
-	}
-	if err := r.Networks().Places(server.CallerOf(c).Asker(), n); err != nil {
-		return err
-	}
-	confines := wire.NetworkChange{Identity: orNil(req.Identity), Allow: orNil(req.Allow)}
-	if n.Kind == seedbed.NetworkBridged {
-		confines.Kind = &n.Kind
-	}
-	confines.BandwidthIn, confines.BandwidthOut = orNil(req.BandwidthIn), orNil(req.BandwidthOut)
-	if n.FloatingUplink != "" {
-		confines.FloatingUplink = &n.FloatingUplink
-	}
-	if err := protects(server.CallerOf(c), confines, req.Bridge, req.VNI); err != nil {
 		return err
 	}
 	made, err := r.Store.CreateNetwork(ctx, n)
@@ -56,69 +40,6 @@ func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return server.Created(c, "/networks/"+url.PathEscape(made.Name), made)
-}
-
-// requested returns the network that a request asks for, with the defaults of what it leaves open.
-func (r *router) requested(c *fiber.Ctx, req wire.NetworkRequest) (seedbed.Network, error) {
-	if err := seedbed.CheckName("network", req.Name); err != nil {
-		return seedbed.Network{}, err
-	}
-	if !req.Prefix.IsValid() && req.Kind != seedbed.NetworkBridged {
-		return seedbed.Network{}, server.Invalid("prefix is missing: expected an IPv4 subnet such as 10.99.1.0/24")
-	}
-	n := seedbed.Network{
-		Name: seedbed.Qualified(server.CallerOf(c).Project, req.Name), Kind: cmp.Or(req.Kind, seedbed.NetworkNAT), MAC: seedbed.NewMAC(),
-		Prefix: req.Prefix, Gateway: req.Gateway, Bridge: req.Bridge, Uplink: req.Uplink, VLAN: req.VLAN, VNI: req.VNI,
-		NetworkOptions: req.NetworkOptions, Identity: req.Identity, Allow: req.Allow,
-	}
-	n.NAT = n.Kind == seedbed.NetworkNAT
-	if n.DHCP = n.Addressed(); req.DHCP != nil {
-		n.DHCP = *req.DHCP
-	}
-	if !n.Gateway.IsValid() && n.Kind != seedbed.NetworkBridged {
-		n.Gateway = n.Prefix.Masked().Addr().Next()
-	}
-	if n.Bridge == "" {
-		n.Bridge = seedbed.BridgeOf(n.Name)
-	}
-	overlay := req.Overlay != nil && *req.Overlay
-	switch {
-	case req.VNI != 0 && req.Overlay != nil && !overlay:
-		return n, server.Invalid("overlay is false, and there is a vni: expected one of them")
-	case req.VNI == 0 && overlay:
-		n.VNI = seedbed.NewVNI()
-	}
-	if err := network.FitNew(c.UserContext(), &n, r.Store.Nodes); err != nil {
-		return n, err
-	}
-	n.DNS = []netip.Addr{}
-	if n.Addressed() {
-		n.DNS = append(n.DNS, r.Resolvers...)
-	}
-	if req.DNS != nil {
-		n.DNS = *req.DNS
-	}
-	return n, n.Check()
-}
-
-// protects refuses the name of a bridge, the number of an overlay, a network bridged to another, floating addresses, rates,
-// and a change of how a network identifies and confines guests, unless the caller may decide that.
-func protects(who server.Caller, change wire.NetworkChange, bridge string, vni int) error {
-	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged || change.Floating != nil || change.FloatingUplink != nil ||
-		change.BandwidthIn != nil || change.BandwidthOut != nil
-	plain := bridge == "" && vni == 0 && !opens && change.Identity == nil && change.Allow == nil
-	if plain || who.Home && who.Project != seedbed.DefaultProject {
-		return nil
-	}
-	return who.Need(seedbed.ActionNetworkProtect)
-}
-
-// orNil returns nil for the zero value.
-func orNil[T comparable](v T) *T {
-	if v == *new(T) {
-		return nil
-	}
-	return &v
 }
 
 func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
@@ -130,10 +51,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	if err := protects(server.CallerOf(c), req, "", 0); err != nil {
-		return err
-	}
-	nodes, err := r.Store.Nodes(ctx)
+	change, err := r.Networks().Change(ctx, server.CallerOf(c).Asker(), req, r.Store.Nodes)
 	if err != nil {
 		return err
 	}
@@ -141,16 +59,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 		if err := server.Matches(c, server.ContentTag(*n)); err != nil {
 			return err
 		}
-		was := *n
-		if err := req.Apply(n); err != nil {
-			return err
-		}
-		if req.MTU != nil && *req.MTU != 0 {
-			if err := network.Fit(n, nodes); err != nil {
-				return err
-			}
-		}
-		return r.Networks().PlacesChange(server.CallerOf(c).Asker(), was, *n)
+		return change(n)
 	})
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (r Rules) PlacesChange(who Asker, was, n seedbed.Network) error {
 }
 
 // FitNew is Fit for a network that is to be made. It asks for the nodes of the installation only for an overlay.
-func FitNew(ctx context.Context, n *seedbed.Network, nodes func(context.Context) ([]seedbed.Node, error)) error {
+func FitNew(ctx context.Context, n *seedbed.Network, nodes Nodes) error {
 	if n.VNI == 0 {
 		return nil
 	}

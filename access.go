@@ -78,6 +78,9 @@ type Change struct {
 	Quota TokenQuota
 	// Keyed is the request if it has an idempotency key, or nil.
 	Keyed *KeyedRequest
+	// Delivery is the webhook that asks for a change without a job; nil for all else. The store records it as done in the
+	// transaction of the change, which fails with ErrExists if it was recorded before.
+	Delivery *Delivery
 	// Match returns an error if the request is not about this version of the object that a job is to
 	// work on. It is nil for a request about any version. The object is an [Image], or an [Instance] or
 	// an [OVA] with what identifies its version. The store calls it in the transaction that accepts the

@@ -11,6 +11,7 @@ const (
 	DecisionIgnored  Decision = "ignored"  // the hook's rule did not match
 	DecisionRefused  Decision = "refused"  // it asked for something impossible or not allowed
 	DecisionPlanned  Decision = "planned"  // it asked for a plan
+	DecisionDone     Decision = "done"     // it was carried out without a job
 )
 
 // Delivery is one verified webhook as it is recorded.
@@ -22,7 +23,7 @@ type Delivery struct {
 	SHA256   Digest    `json:"sha256"`
 	Received time.Time `json:"received"`
 	Decision Decision  `json:"decision"`
-	// Detail is the reason for a decision other than accepted.
+	// Detail is what was done, or the reason for a decision other than accepted.
 	Detail string `json:"detail,omitempty"`
 	// Job is set if it was accepted.
 	Job JobID `json:"job,omitempty"`

@@ -8,11 +8,11 @@ var layout = map[string]string{
 
 	// The API: requests and answers that server, client and command line share, the two kinds of
 	// routes, which do not know each other, and what both stand on.
-	"api":        "api/wire api/rest api/pvc api/server internal/httpserve",
-	"api/wire":   "",
-	"api/reach":  "",
-	"api/rest":   "api/reach api/wire api/server api/signin internal/httpserve",
-	"api/pvc":    "api/wire api/server internal/httpserve provision/network",
+	"api":       "api/wire api/rest api/pvc api/server internal/httpserve",
+	"api/wire":  "",
+	"api/reach": "",
+	"api/rest":  "api/reach api/wire api/server api/signin internal/httpserve",
+	"api/pvc":   "api/wire api/server internal/httpserve provision/network",
 	"api/server": "api/signin api/wire internal/header internal/httpserve internal/sleep internal/throttle internal/userdata " +
 		"provision/network",
 	"api/signin": "",

@@ -178,7 +178,7 @@ func OutgoingStates() []OutgoingState {
 
 // Decisions returns all decisions about received deliveries.
 func Decisions() []Decision {
-	return []Decision{DecisionAccepted, DecisionIgnored, DecisionRefused, DecisionPlanned}
+	return []Decision{DecisionAccepted, DecisionIgnored, DecisionRefused, DecisionPlanned, DecisionDone}
 }
 
 // NodeStates returns all states of nodes.

@@ -71,7 +71,7 @@ type (
 // Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
 // former process.
 func Open(ctx context.Context, c Config) (*DB, error) {
-	one, err := sqldb.Open(ctx, c, access.Record)
+	one, err := sqldb.Open(ctx, c, record)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +95,12 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// record records in the transaction of a change who asked for it and, if that was a hook, the delivery.
+func record(tx *sqldb.Tx, c *seedbed.Change, what string) {
+	access.Record(tx, c, what)
+	hooks.AddDone(tx, c)
 }
 
 // Migrate migrates the schema of a PostgreSQL database; see [sqldb.Migrate].

@@ -13,13 +13,14 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// The history is kept in two tables: deliveries that have a job, whose id is used up, and all
-// others. A list leaves out the payloads. A delivery that was accepted in the end hides the earlier
+// The history is kept in two tables: deliveries that have a job or were carried out without one, whose
+// id is used up, and all others. A list leaves out the payloads. A delivery that was accepted in the end hides the earlier
 // decisions about it.
 const (
 	deliveryColumns = `hook, id, sha256, received, peer, headers` // which both tables have
 	deliveryRows    = `
-		SELECT ` + deliveryColumns + `, 'accepted' AS decision, '' AS detail, job, %s AS payload FROM delivery WHERE %s
+		SELECT ` + deliveryColumns + `, CASE job WHEN '' THEN 'done' ELSE 'accepted' END AS decision, detail, job, %s AS payload
+			FROM delivery WHERE %s
 		UNION ALL
 		SELECT ` + deliveryColumns + `, decision, detail, '' AS job, %s AS payload FROM delivery_other WHERE %s
 			AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.hook = delivery_other.hook AND delivery.id = delivery_other.id)`
@@ -58,7 +59,9 @@ func (s *Store) Deliveries(ctx context.Context, q seedbed.DeliveryQuery) (all []
 	switch q.Decision {
 	case "":
 	case seedbed.DecisionAccepted:
-		others = "1 = 0"
+		accepted, others = accepted+" AND job <> ''", "1 = 0"
+	case seedbed.DecisionDone:
+		accepted, others = accepted+" AND job = ''", "1 = 0"
 	default:
 		accepted = "1 = 0"
 		w.And("decision = %s", q.Decision)
@@ -113,8 +116,24 @@ func AddDelivery(tx *sqldb.Tx, a seedbed.Acceptance) {
 	tx.Add(deliveryTable, append(deliveryValues(d), string(a.Job.ID), sqldb.Blob(d.Payload))...)
 }
 
+// doneTable is where AddDone adds rows.
+var doneTable = sqldb.Table{Rank: 1, Into: `delivery (` + deliveryColumns + `, job, payload, detail)`}
+
+// AddDone uses up the id of the delivery that asks for a change, in the transaction of the change. The
+// transaction fails if it is used up.
+func AddDone(tx *sqldb.Tx, c *seedbed.Change) {
+	if c != nil && c.Delivery != nil {
+		tx.Add(doneTable, doneValues(*c.Delivery)...)
+	}
+}
+
+// doneValues returns the values of the columns of doneTable.
+func doneValues(d seedbed.Delivery) []any {
+	return append(deliveryValues(d), "", sqldb.Blob(d.Payload), sqldb.Clean(d.Detail, sqldb.MaxText))
+}
+
 // EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was not.
-// It returns ErrConflict if the delivery's ID was accepted with another body.
+// That of one that was carried out without a job has none. It returns ErrConflict if the delivery's ID was accepted with another body.
 func (s *Store) EarlierReceipt(ctx context.Context, d seedbed.Delivery) (r *seedbed.Receipt, err error) {
 	err = s.db.View(ctx, "read receipt", func(tx *sqldb.Tx) error {
 		r, err = ReadReceipt(ctx, tx, d)
@@ -127,13 +146,17 @@ func (s *Store) EarlierReceipt(ctx context.Context, d seedbed.Delivery) (r *seed
 func ReadReceipt(ctx context.Context, tx *sqldb.Tx, d seedbed.Delivery) (*seedbed.Receipt, error) {
 	var sum []byte
 	var r seedbed.Receipt
-	err := tx.QueryRowContext(ctx, `SELECT delivery.sha256, job.id, job.state FROM delivery JOIN job ON job.id = delivery.job
-		WHERE delivery.hook = $1 AND delivery.id = $2`, d.Hook, d.ID).Scan(&sum, &r.Job, &r.State)
+	err := tx.QueryRowContext(ctx, `SELECT delivery.sha256, delivery.job, COALESCE(job.state, '')
+		FROM delivery LEFT JOIN job ON job.id = delivery.job
+		WHERE delivery.hook = $1 AND delivery.id = $2 AND (delivery.job = '' OR job.id IS NOT NULL)`, d.Hook, d.ID).Scan(&sum, &r.Job, &r.State)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
 	case err != nil:
 		return nil, err
+	case string(sum) != string(d.SHA256[:]) && r.Job == "":
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "delivery %q was received before with another body: a new request needs a new webhook-id",
+			d.ID)
 	case string(sum) != string(d.SHA256[:]):
 		return nil, seedbed.Errorf(seedbed.ErrConflict,
 			"delivery %q was received before with another body (job %s): a new request needs a new webhook-id", d.ID, r.Job.Short())
@@ -143,13 +166,19 @@ func ReadReceipt(ctx context.Context, tx *sqldb.Tx, d seedbed.Delivery) (*seedbe
 }
 
 // RecordDelivery adds to the history a delivery that led to no job. If the sender sends it again,
-// it is evaluated again, and the last decision is kept.
+// it is evaluated again, and the last decision is kept. The id of one that is done is used up; it is not
+// recorded again.
 func (s *Store) RecordDelivery(ctx context.Context, d seedbed.Delivery) error {
 	if err := CheckDelivery(d); err != nil {
 		return err
 	}
 	return s.writes.Together(ctx, "record delivery",
 		groupcommit.Change{Do: func(_ context.Context, b *groupcommit.Batch) ([]outbox.Event, error) {
+			if d.Decision == seedbed.DecisionDone {
+				b.Later(`INSERT INTO delivery (`+deliveryColumns+`, job, payload, detail) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+				ON CONFLICT DO NOTHING`, doneValues(d)...)
+				return nil, nil
+			}
 			b.Later(`
 			INSERT INTO delivery_other (`+deliveryColumns+`, decision, detail, payload)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)

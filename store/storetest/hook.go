@@ -19,6 +19,7 @@ var hookCases = map[string]func(*bench){
 	"keys":          testHookKeys,
 	"declared":      testDeclaredHooks,
 	"history":       testHistory,
+	"done":          testDone,
 	"rejections":    testRejections,
 	"quotas":        testQuotas,
 	"quota race":    testQuotaRace,

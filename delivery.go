@@ -67,6 +67,8 @@ type DryRun struct {
 	Matched bool `json:"matched"`
 	// Request is what the delivery asks for; nil if the rule did not match.
 	Request *Request `json:"request,omitempty"`
+	// Network is what becomes of the network that it makes or changes. If it is made, Seedbed may choose other numbers.
+	Network *Network `json:"network,omitempty"`
 	// Problem is why it would be refused; empty if it would be accepted.
 	Problem string `json:"problem,omitempty"`
 	// Plan is what a create request would make.

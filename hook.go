@@ -39,11 +39,23 @@ const (
 
 	DoReboot  = "reboot"  // stop it, and start it again
 	DoRebuild = "rebuild" // give it fresh disks; its name and addresses stay
+
+	// These make no job.
+	DoNetworkAdd          = "network-add"          // make a network
+	DoNetworkSet          = "network-set"          // change its settings
+	DoNetworkRemove       = "network-remove"       // remove it
+	DoAddressAssociate    = "address-associate"    // give an instance a floating address
+	DoAddressDisassociate = "address-disassociate" // take it from its instance
 )
 
 // Actions returns all actions.
 func Actions() []string {
-	return []string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan}
+	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan}, JoblessActions()...)
+}
+
+// JoblessActions returns the actions that change networks and addresses without a job.
+func JoblessActions() []string {
+	return []string{DoNetworkAdd, DoNetworkSet, DoNetworkRemove, DoAddressAssociate, DoAddressDisassociate}
 }
 
 // Hook is a receiver of webhooks.

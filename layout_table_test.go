@@ -11,7 +11,7 @@ var layout = map[string]string{
 	"api":       "api/wire api/rest api/pvc api/server internal/httpserve",
 	"api/wire":  "",
 	"api/reach": "",
-	"api/rest":  "api/reach api/wire api/server api/signin internal/httpserve",
+	"api/rest":  "api/reach api/wire api/server api/signin internal/httpserve provision/network",
 	"api/pvc":   "api/wire api/server internal/httpserve provision/network",
 	"api/server": "api/signin api/wire internal/header internal/httpserve internal/sleep internal/throttle internal/userdata " +
 		"provision/network",
@@ -19,7 +19,7 @@ var layout = map[string]string{
 	"api/client": "api/wire internal/sleep",
 
 	// Deliveries that come in and go out.
-	"webhook":           "internal/header internal/httpserve internal/throttle webhook/signature",
+	"webhook":           "api/wire internal/header internal/httpserve internal/throttle provision/network webhook/signature",
 	"webhook/outbox":    "internal/build webhook/signature",
 	"webhook/signature": "internal/header",
 

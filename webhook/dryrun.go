@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"strings"
 	"sync"
 
@@ -38,9 +39,19 @@ func (r *Server) DryRun(ctx context.Context, h seedbed.Hook, s seedbed.SampleDel
 	if !matched || req.Action == "" {
 		return t, nil
 	}
-	t.Request = &req
-	if err == nil && makes(req.Action) {
-		plan, err := r.Intake.Plan(ctx, req)
+	t.Request = &req.Request
+	switch {
+	case err != nil:
+	case req.change != nil:
+		c, err := r.check(ctx, d.hook, req)
+		if _, known := errors.AsType[*seedbed.Error](err); err != nil && (!known || errors.Is(err, seedbed.ErrUnavailable)) {
+			return t, err
+		}
+		if t.Network = c.after; err != nil {
+			t.Network, t.Problem = nil, err.Error()
+		}
+	case makes(req.Action):
+		plan, err := r.Intake.Plan(ctx, req.Request)
 		if err != nil {
 			return t, err
 		}

@@ -45,7 +45,15 @@ var members = []member{
 		return ok
 	}},
 	stringMember("node", func(p *payload) *string { return &p.Node }, nil),
-	stringMember("network", func(p *payload) *string { return &p.Network }, nil),
+	{
+		name: "network", want: "a string or, with network-add and network-set, a map", kinds: []types.Kind{types.StringKind, types.MapKind},
+		set: func(p *payload, v any) bool {
+			p.Network = v
+			_, isMap := v.(map[string]any)
+			_, isText := v.(string)
+			return isMap || isText
+		},
+	},
 	{name: "nics", want: "a list of maps", kinds: []types.Kind{types.ListKind}, set: func(p *payload, v any) bool {
 		var err error
 		p.NICs, err = parseNICs(v)
@@ -79,6 +87,13 @@ var members = []member{
 	stringMember("after", func(p *payload) *string { return &p.After }, nil),
 	boolMember("hold", func(p *payload) **bool { return &p.Hold }),
 	boolMember("protected", func(p *payload) **bool { return &p.Protected }),
+	stringMember("instance", func(p *payload) *string { return &p.Instance }, nil),
+	{name: "nic", want: "a whole number", kinds: []types.Kind{types.IntKind, types.UintKind}, set: func(p *payload, v any) bool {
+		whole, ok := v.(int64)
+		index := int(whole)
+		p.NIC = &index
+		return ok
+	}},
 }
 
 // errNoList marks a value that is not a list.

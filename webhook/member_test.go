@@ -48,7 +48,7 @@ func TestJobOptions(t *testing.T) {
 			continue
 		}
 		got, err := p.request()
-		if d := cmp.Diff(want, got); err != nil || d != "" {
+		if d := cmp.Diff(want, got.Request); err != nil || d != "" {
 			t.Errorf("%s: a body: %v (-want +got):\n%s", name, err, d)
 		}
 		r, err := compile("", text)
@@ -59,7 +59,7 @@ func TestJobOptions(t *testing.T) {
 		if p, err = r.request(t.Context(), push(t)); err == nil {
 			got, err = p.request()
 		}
-		if d := cmp.Diff(want, got); err != nil || d != "" {
+		if d := cmp.Diff(want, got.Request); err != nil || d != "" {
 			t.Errorf("%s: a mapping: %v (-want +got):\n%s", name, err, d)
 		}
 	}
@@ -94,7 +94,7 @@ func TestJobOptionsRefused(t *testing.T) {
 		`{"hold":"yes"}`:   "member /hold has the wrong type: expected true or false",
 		`{"on_failure":1}`: "member /on_failure has the wrong type: expected a string",
 		`{"job":{"after":1}}`: "expected action, name, profile, image, params, node, network, nics, security_groups, " +
-			"on_failure, priority, after, hold and protected",
+			"on_failure, priority, after, hold, protected, instance and nic",
 	} {
 		if _, err := decode([]byte(body)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", body, err, says)

@@ -17,7 +17,7 @@ import (
 
 // The decisions that are counted in addition to those in the history.
 const (
-	duplicate = "duplicate" // answered with the job that it already has
+	duplicate = "duplicate" // answered as it was before
 	deferred  = "deferred"  // to be tried again later
 )
 
@@ -33,6 +33,7 @@ type counts struct {
 // counted holds the counts of one hook's verified deliveries.
 type counted struct {
 	accepted, repeated, ignored, planned prometheus.Counter
+	done, doneBefore                     prometheus.Counter
 	took                                 prometheus.Observer
 }
 
@@ -40,7 +41,7 @@ func (c *counts) make() {
 	c.received = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seedbed_webhook_received_total",
 		Help: "Deliveries received, by hook (empty for one that does not exist), " +
-			"decision (accepted, duplicate, ignored, planned, refused or deferred) and status.",
+			"decision (accepted, done, duplicate, ignored, planned, refused or deferred) and status.",
 	}, []string{"hook", "decision", "status"})
 	c.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "seedbed_webhook_seconds",
@@ -65,6 +66,7 @@ func (c *counts) hook(name string) *counted {
 		all[name] = &counted{
 			accepted: of(string(seedbed.DecisionAccepted), fiber.StatusAccepted), repeated: of(duplicate, fiber.StatusAccepted),
 			ignored: of(string(seedbed.DecisionIgnored), fiber.StatusAccepted), planned: of(string(seedbed.DecisionPlanned), fiber.StatusOK),
+			done: of(string(seedbed.DecisionDone), fiber.StatusOK), doneBefore: of(duplicate, fiber.StatusOK),
 			took: c.took.WithLabelValues(name),
 		}
 		c.of.Store(&all)
@@ -86,6 +88,10 @@ func (c *counts) count(d *delivered, a outcome, err error, took time.Duration) {
 		of.ignored.Inc()
 	case a.decision == seedbed.DecisionPlanned:
 		of.planned.Inc()
+	case a.decision == seedbed.DecisionDone && a.receipt.Duplicate:
+		of.doneBefore.Inc()
+	case a.decision == seedbed.DecisionDone:
+		of.done.Inc()
 	case a.receipt.Duplicate:
 		of.repeated.Inc()
 	default:

@@ -14,15 +14,19 @@ import (
 // payload is the body of a delivery:
 // {"action":"create","name":"web1","profile":"small","params":{"vcpus":2}}.
 type payload struct {
-	Action  string               `json:"action"`
-	Name    string               `json:"name"`
-	Profile string               `json:"profile"`
-	Image   string               `json:"image"`
-	Params  map[string]any       `json:"params"`
-	Node    string               `json:"node"`
-	Network string               `json:"network"`
+	Action  string         `json:"action"`
+	Name    string         `json:"name"`
+	Profile string         `json:"profile"`
+	Image   string         `json:"image"`
+	Params  map[string]any `json:"params"`
+	Node    string         `json:"node"`
+	// Network is a name or, for network-add and network-set, a map.
+	Network any                  `json:"network"`
 	NICs    []seedbed.NICRequest `json:"nics"`
 	Groups  []string             `json:"security_groups"`
+	// For address-associate; nil means the first NIC.
+	Instance string `json:"instance"`
+	NIC      *int   `json:"nic"`
 	// The job options, as text; Priority may be a whole number.
 	OnFailure string `json:"on_failure"`
 	Priority  any    `json:"priority"`
@@ -72,28 +76,37 @@ func place(p jsontext.Pointer) string {
 
 // request checks that all required members are set, and parses the job options. ErrInvalid names
 // the member.
-func (p payload) request() (seedbed.Request, error) {
+func (p payload) request() (asked, error) {
 	switch {
 	case p.Action == "":
-		return seedbed.Request{}, invalid("action is missing: expected one of %s", strings.Join(seedbed.Actions(), ", "))
+		return asked{}, invalid("action is missing: expected one of %s", strings.Join(seedbed.Actions(), ", "))
 	case p.Name == "":
-		return seedbed.Request{}, invalid("name is missing")
+		return asked{}, invalid("name is missing")
+	case jobless(p.Action):
+		return p.changeRequest()
+	}
+	network, isName := p.Network.(string)
+	switch {
+	case p.Network != nil && !isName:
+		return asked{}, invalid("network is of another type: expected the name of a network with %s", seedbed.Clip(p.Action))
+	case p.Instance != "" || p.NIC != nil:
+		return asked{}, invalid("instance and nic are for %s: they cannot be set with %s", seedbed.DoAddressAssociate, seedbed.Clip(p.Action))
 	case makes(p.Action) && p.Profile == "" && p.Image == "":
-		return seedbed.Request{}, invalid("profile is missing: expected a profile or an image")
-	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+p.Network != "" || p.NICs != nil ||
+		return asked{}, invalid("profile is missing: expected a profile or an image")
+	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+network != "" || p.NICs != nil ||
 		p.Groups != nil):
-		return seedbed.Request{}, invalid("hold, protected, node, image, network, nics and security_groups are for create and plan: "+
+		return asked{}, invalid("hold, protected, node, image, network, nics and security_groups are for create and plan: "+
 			"they cannot be set with %s", seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {
-		return seedbed.Request{}, err
+		return asked{}, err
 	}
-	return seedbed.Request{
-		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: p.Network, NICs: p.NICs,
+	return asked{Request: seedbed.Request{
+		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: network, NICs: p.NICs,
 		SecurityGroups: p.Groups,
 		Hold:           p.Hold, Protected: p.Protected, JobOptions: options,
-	}, nil
+	}}, nil
 }
 
 // options returns the job options.
@@ -120,6 +133,9 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 
 // makes reports whether an action makes an instance, or would.
 func makes(action string) bool { return action == seedbed.DoCreate || action == seedbed.DoPlan }
+
+// jobless reports whether an action makes no job, nor a plan of one.
+func jobless(action string) bool { return slices.Contains(seedbed.JoblessActions(), action) }
 
 // allowsAction reports whether hook may ask for action; a hook without a list may only create.
 func allowsAction(hook seedbed.Hook, action string) bool {

@@ -53,9 +53,15 @@ func TestDecodeErrorHoldsNoValue(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"action":"create","name":"web1","profile":"small","params":{"vcpus":2}}`))
 	f.Add([]byte(`{"name":"a","name":"b"}`))
+	f.Add([]byte(`{"action":"network-add","name":"lab","network":{"prefix":"10.99.1.0/24","overlay":true}}`))
+	f.Add([]byte(`{"action":"address-associate","name":"203.0.113.16","instance":"web1","nic":1}`))
 	f.Add([]byte(`[[[[`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if _, err := decode(body); err != nil && len(err.Error()) > 300 {
+		p, err := decode(body)
+		if err == nil {
+			_, err = p.request()
+		}
+		if err != nil && len(err.Error()) > 400 {
 			t.Errorf("an error of %d bytes", len(err.Error()))
 		}
 	})

@@ -110,7 +110,7 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 	req, matched, err := r.evaluate(ctx, d)
 	if err != nil || !matched { // by rules that may be newer than its job
 		if receipt, _ := r.History.EarlierReceipt(ctx, d.Delivery); receipt != nil {
-			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: *receipt}, nil
+			return earlier(d, receipt), nil
 		}
 	}
 	switch {
@@ -121,9 +121,14 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 		return outcome{decision: seedbed.DecisionIgnored, delivery: d.ID}, orUnavailable(err)
 	case req.Action == seedbed.DoPlan:
 		var plan seedbed.Plan
-		if plan, err = r.Intake.Plan(ctx, req); err == nil {
+		if plan, err = r.Intake.Plan(ctx, req.Request); err == nil {
 			err = r.record(ctx, d, seedbed.DecisionPlanned, strings.Join(plan.Problems, "; "))
 			return outcome{decision: seedbed.DecisionPlanned, delivery: d.ID, plan: &plan}, orUnavailable(err)
+		}
+	case req.change != nil:
+		var made outcome
+		if made, err = r.change(ctx, d, req); err == nil {
+			return made, nil
 		}
 	default:
 		d.Quota = seedbed.Quota{Instances: d.hook.Instances, Creates: d.hook.Creates}
@@ -134,7 +139,7 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 		}
 		req.JobOptions = d.options.Over(req.JobOptions)
 		var receipt seedbed.Receipt
-		receipt, err = r.Intake.Submit(ctx, req, &entry)
+		receipt, err = r.Intake.Submit(ctx, req.Request, &entry)
 		if err != nil || receipt.Duplicate {
 			leave()
 		}
@@ -143,7 +148,7 @@ func (r *Server) process(ctx context.Context, d *delivered) (outcome, error) {
 				d.log().Info("webhook accepted", "job", receipt.Job, "action", req.Action, "instance", seedbed.Clip(req.Name),
 					"duplicate", receipt.Duplicate)
 			}
-			return outcome{decision: seedbed.DecisionAccepted, delivery: d.ID, receipt: receipt}, nil
+			return earlier(d, &receipt), nil
 		}
 	}
 	return outcome{}, r.refused(ctx, d, err)
@@ -173,7 +178,7 @@ func (r *Server) refused(ctx context.Context, d *delivered, err error) error {
 
 // evaluate decodes a verified body, evaluates the hook's rules, and checks that the resulting
 // request is allowed.
-func (r *Server) evaluate(ctx context.Context, d *delivered) (req seedbed.Request, matched bool, err error) {
+func (r *Server) evaluate(ctx context.Context, d *delivered) (req asked, matched bool, err error) {
 	rules, err := r.compiled.of(d.hook)
 	if err != nil {
 		return req, false, err
@@ -195,21 +200,24 @@ func (r *Server) evaluate(ctx context.Context, d *delivered) (req seedbed.Reques
 	if err != nil {
 		return req, true, err
 	}
-	if p.Priority == nil && d.hook.Priority < 0 { // the hook's maximum is below the default
+	if p.Priority == nil && d.hook.Priority < 0 && !jobless(p.Action) { // the hook's maximum is below the default
 		p.Priority = d.hook.Priority.String()
 	}
 	if req, err = p.request(); err != nil {
 		return req, true, err
 	}
 	req.Project = d.hook.Project
-	return req, true, r.allowed(ctx, d.hook, req)
+	return req, true, r.allowed(ctx, d.hook, req.Request)
 }
 
-// allowed checks whether the hook may make the request. For an existing instance it checks the
+// allowed checks whether the hook may make the request; see check for those without a job. For an existing instance it checks the
 // instance's profile and the requested one.
 func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Request) error {
 	if !allowsAction(hook, req.Action) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", seedbed.Clip(req.Action))
+	}
+	if jobless(req.Action) {
+		return nil
 	}
 	if req.Priority > hook.Priority {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the priority %s: expected at most %s", req.Priority, hook.Priority)

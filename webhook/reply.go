@@ -35,20 +35,24 @@ type accepted struct {
 	Error string `json:"error,omitempty"`
 }
 
-// jobless is the answer to a webhook that has no job.
-type jobless struct {
+// withoutJob is the answer to a webhook that has no job.
+type withoutJob struct {
 	Decision seedbed.Decision `json:"decision"`
 	Delivery string           `json:"delivery"`
 	Plan     *seedbed.Plan    `json:"plan,omitempty"`
+	// Duplicate is true if what it asks for was done before.
+	Duplicate bool `json:"duplicate,omitempty"`
 }
 
 func (r *receiver) answer(c *fiber.Ctx, f header.Fields, a outcome) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	switch a.decision {
 	case seedbed.DecisionIgnored:
-		return c.Status(fiber.StatusAccepted).JSON(jobless{a.decision, a.delivery, nil})
+		return c.Status(fiber.StatusAccepted).JSON(withoutJob{Decision: a.decision, Delivery: a.delivery})
 	case seedbed.DecisionPlanned:
-		return c.Status(fiber.StatusOK).JSON(jobless{a.decision, a.delivery, a.plan})
+		return c.Status(fiber.StatusOK).JSON(withoutJob{Decision: a.decision, Delivery: a.delivery, Plan: a.plan})
+	case seedbed.DecisionDone:
+		return c.Status(fiber.StatusOK).JSON(withoutJob{Decision: a.decision, Delivery: a.delivery, Duplicate: a.receipt.Duplicate})
 	}
 	url := r.APIBase + "/api/v1/jobs/" + string(a.receipt.Job)
 	c.Set(fiber.HeaderLocation, url)

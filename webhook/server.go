@@ -55,7 +55,7 @@ type Hooks interface {
 
 // History stores the outcome of deliveries.
 type History interface {
-	// RecordDelivery stores a delivery that did not make a job.
+	// RecordDelivery stores a delivery that did not make a job. It does not replace one that is done.
 	RecordDelivery(ctx context.Context, d seedbed.Delivery) error
 	// RecordRejections adds to the counts of deliveries whose sender was not accepted.
 	RecordRejections(ctx context.Context, all []seedbed.Rejection) error
@@ -63,7 +63,7 @@ type History interface {
 	// is none.
 	Delivery(ctx context.Context, hook, id string) (seedbed.Delivery, error)
 	// EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was
-	// not. It returns ErrConflict if the delivery's ID was accepted with another body.
+	// not. That of one that was done without a job has none. It returns ErrConflict if the delivery's ID was accepted with another body.
 	EarlierReceipt(ctx context.Context, d seedbed.Delivery) (*seedbed.Receipt, error)
 }
 
@@ -89,6 +89,8 @@ type Config struct {
 	History History
 	Jobs    Jobs
 	Intake  Intake
+	// Networks is used by hooks that may ask for actions without a job.
+	Networks Networks
 	// Queue is used if MaxQueued is set, which is how many jobs may wait before deliveries are
 	// deferred.
 	Queue     Queue

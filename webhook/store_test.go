@@ -21,6 +21,8 @@ import (
 	"seedbed/internal/testdb"
 	"seedbed/provision"
 	"seedbed/provision/intake"
+	"seedbed/provision/network"
+	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/signature"
@@ -32,8 +34,9 @@ var hookKey = bytes.Repeat([]byte{42}, 32)
 // installation is a store with an image, a network, a profile and a hook, and a webhook server on
 // it.
 type installation struct {
-	db  *store.DB
-	url string
+	db     *store.DB
+	server *webhook.Server
+	url    string
 }
 
 func install(t *testing.T) *installation {
@@ -61,6 +64,7 @@ func installOn(t *testing.T, db *store.DB, c webhook.Config) *installation {
 	done := make(chan error, 1)
 	c.Hooks, c.History, c.Jobs, c.Intake, c.Queue = db, db, db, requests, db
 	c.ProjectRates = db.ProjectRates
+	c.Networks = networksOf(db)
 	c.Log, c.APIBase = slog.New(slog.DiscardHandler), "http://127.0.0.1:7370"
 	server := webhook.New(c)
 	go func() { done <- server.Serve(serving, ln) }()
@@ -70,7 +74,19 @@ func installOn(t *testing.T, db *store.DB, c webhook.Config) *installation {
 			t.Error(err)
 		}
 	})
-	return &installation{db: db, url: "http://" + ln.Addr().String() + "/hooks/ci"}
+	return &installation{db: db, server: server, url: "http://" + ln.Addr().String() + "/hooks/ci"}
+}
+
+// networksOf gives hooks the networks of a store. Projects may have those within 10.128.0.0/9.
+func networksOf(db *store.DB) webhook.Networks {
+	return webhook.Networks{
+		Rules: network.Rules{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")}}, Store: db,
+		Change: func(
+			ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error,
+		) (seedbed.Instance, error) {
+			return db.ChangeInstance(ctx, n, change, record.Renderer{}.Of)
+		},
+	}
 }
 
 // furnish adds what a create needs, and a hook.
@@ -110,6 +126,7 @@ type reply struct {
 	Duplicate  bool             `json:"duplicate"`
 	Cancels    seedbed.JobID    `json:"cancels"`
 	Detail     string           `json:"detail"`
+	Decision   seedbed.Decision `json:"decision"`
 	Error      string           `json:"error"`
 }
 

@@ -21,11 +21,24 @@ const (
 )
 
 // needed are the actions that a caller must be allowed for a hook of its own that may ask for something.
-var needed = map[string]seedbed.Action{
-	seedbed.DoCreate: seedbed.ActionInstanceCreate, seedbed.DoPlan: seedbed.ActionInstanceCreate,
-	seedbed.DoRemove: seedbed.ActionInstanceRemove, seedbed.DoRebuild: seedbed.ActionInstanceRebuild,
-	seedbed.DoStart: seedbed.ActionInstancePower, seedbed.DoStop: seedbed.ActionInstancePower,
-	seedbed.DoReboot: seedbed.ActionInstancePower,
+var needed = map[string][]seedbed.Action{
+	seedbed.DoCreate: {seedbed.ActionInstanceCreate}, seedbed.DoPlan: {seedbed.ActionInstanceCreate},
+	seedbed.DoRemove: {seedbed.ActionInstanceRemove}, seedbed.DoRebuild: {seedbed.ActionInstanceRebuild},
+	seedbed.DoStart: {seedbed.ActionInstancePower}, seedbed.DoStop: {seedbed.ActionInstancePower},
+	seedbed.DoReboot:     {seedbed.ActionInstancePower},
+	seedbed.DoNetworkAdd: {seedbed.ActionNetworkManage}, seedbed.DoNetworkSet: {seedbed.ActionNetworkManage},
+	seedbed.DoNetworkRemove:       {seedbed.ActionNetworkManage},
+	seedbed.DoAddressAssociate:    {seedbed.ActionAddressManage, seedbed.ActionInstanceChange},
+	seedbed.DoAddressDisassociate: {seedbed.ActionAddressManage, seedbed.ActionInstanceChange},
+}
+
+// neededFor returns the actions that a caller must be allowed for a hook of a project that may ask for something. A hook of the
+// default project may protect the networks that it makes.
+func neededFor(h seedbed.Hook, do string) []seedbed.Action {
+	if h.Project == seedbed.DefaultProject && (do == seedbed.DoNetworkAdd || do == seedbed.DoNetworkSet) {
+		return append([]seedbed.Action{seedbed.ActionNetworkProtect}, needed[do]...)
+	}
+	return needed[do]
 }
 
 // hookWithin returns a function that returns ErrForbidden if a hook may ask for what the caller may not do:
@@ -37,8 +50,10 @@ func hookWithin(who server.Caller) func(seedbed.Hook) error {
 			asked = []string{seedbed.DoCreate}
 		}
 		for _, do := range asked {
-			if err := who.Need(needed[do]); err != nil {
-				return fmt.Errorf("a hook that may ask for %s: %w", do, err)
+			for _, action := range neededFor(h, do) {
+				if err := who.Need(action); err != nil {
+					return fmt.Errorf("a hook that may ask for %s: %w", do, err)
+				}
 			}
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"seedbed"
 	"seedbed/api/server"
 	"seedbed/api/wire"
+	"seedbed/provision/network"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -84,10 +85,13 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	case req.SecurityGroups == nil && !one:
 		return server.Invalid("nic is only given with security_groups, forward, unforward, assign, assign_count, unassign, bandwidth_in, " +
 			"bandwidth_out or floating")
-	case req.NIC != nil && (*req.NIC < 0 || *req.NIC >= len(i.NICs)):
-		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: it has %d", i.Name, *req.NIC, len(i.NICs))
-	case one && len(i.NICs) == 0:
-		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC", i.Name)
+	}
+	var nic *seedbed.NIC
+	if one || req.NIC != nil {
+		var err error
+		if nic, err = network.NIC(i, req.NIC); err != nil {
+			return err
+		}
 	}
 	for n := range i.NICs {
 		if req.SecurityGroups != nil && (req.NIC == nil || *req.NIC == n) {
@@ -96,10 +100,6 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	}
 	if !one {
 		return nil
-	}
-	nic := &i.NICs[0]
-	if req.NIC != nil {
-		nic = &i.NICs[*req.NIC]
 	}
 	for _, l := range req.Unforward {
 		at := slices.IndexFunc(nic.Forwards, func(f seedbed.Forward) bool { return f.Listen == l })

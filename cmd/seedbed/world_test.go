@@ -19,6 +19,7 @@ import (
 	"seedbed/metadata"
 	"seedbed/provision"
 	"seedbed/provision/intake"
+	"seedbed/provision/network"
 	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
@@ -62,7 +63,9 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	}
 	served := &guests{db, record.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
 	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Network: "default", Renderer: served.renderer})
-	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: log})
+	rules := network.Rules{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.76.0.0/14")}}
+	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: log,
+		Networks: webhook.Networks{Rules: rules, Store: db, Change: served.change}})
 	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +86,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		Receiving: api.Receiving{Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, NewKey: signature.NewKey,
 			ParseKey: signature.ParseKey, DryRun: hooks.DryRun, Redeliver: hooks.Redeliver},
 		Deliveries: deliverer, SigningKey: signature.EndpointKey,
-		NetworkPrefixes: []netip.Prefix{netip.MustParsePrefix("10.76.0.0/14")},
+		NetworkPrefixes: rules.Prefixes,
 		DefaultNetwork:  "default", DefaultPool: "default", Pools: []string{"default"}, Token: []byte(testToken), Version: "1.0",
 		Node: "hv1", Log: log,
 	})

@@ -14,13 +14,15 @@ import (
 	"seedbed/internal/config"
 	"seedbed/internal/httpserve"
 	"seedbed/provision/intake"
+	"seedbed/provision/network"
+	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/signature"
 )
 
 // openHooks returns the receiver of webhooks.
-func openHooks(c config.Config, db *store.DB, intake *intake.Intake, log *slog.Logger) (*webhook.Server, error) {
+func openHooks(c config.Config, db *store.DB, intake *intake.Intake, renderer record.Renderer, log *slog.Logger) (*webhook.Server, error) {
 	var listener *tls.Config
 	if w := c.Webhook.TLS; w.Cert != "" {
 		var err error
@@ -34,6 +36,8 @@ func openHooks(c config.Config, db *store.DB, intake *intake.Intake, log *slog.L
 		APIBase: apiURL(c.API), MaxBody: c.Webhook.MaxBody,
 		TrustedProxies: c.Webhook.TrustedProxies, TLS: listener, Certificates: c.Webhook.TLS.ClientCA != "", HookNow: db.HookNow,
 		ProjectRates: db.ProjectRates,
+		Networks: webhook.Networks{Rules: network.Rules{Resolvers: c.Network.Resolvers(), Prefixes: c.Network.ProjectPrefixes},
+			Store: db, Change: change(db, renderer)},
 	}), nil
 }
 

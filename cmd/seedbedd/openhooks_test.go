@@ -18,6 +18,7 @@ import (
 	"seedbed/internal/testdb"
 	"seedbed/provision"
 	"seedbed/provision/intake"
+	"seedbed/provision/record"
 )
 
 // TestOpenHooks checks that the receiver follows the configuration. It uses TLS, trusts the
@@ -52,7 +53,7 @@ func TestOpenHooks(t *testing.T) {
 		ClientCA: filepath.Join(dir, "cert.pem")}
 	c.Webhook.MaxBody, c.Webhook.TrustedProxies = seedbed.KiB, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Jobs.MaxQueued, c.API.TLS.Cert = 1, "set"
-	server, err := openHooks(c, db, provision.NewIntake(db, intake.Serving{Node: "hv1"}), log)
+	server, err := openHooks(c, db, provision.NewIntake(db, intake.Serving{Node: "hv1"}), record.Renderer{}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +114,11 @@ func TestOpenHooks(t *testing.T) {
 
 	// Without a certificate it does not use TLS. With a missing certificate file it is not opened.
 	c.Webhook.TLS = config.WebhookTLS{}
-	if plain, err := openHooks(c, db, nil, log); err != nil || plain.TLS != nil || plain.Certificates {
+	if plain, err := openHooks(c, db, nil, record.Renderer{}, log); err != nil || plain.TLS != nil || plain.Certificates {
 		t.Errorf("without a certificate: %+v, %v", plain, err)
 	}
 	c.Webhook.TLS = config.WebhookTLS{Cert: filepath.Join(dir, "none.pem"), Key: filepath.Join(dir, "key.pem")}
-	if _, err := openHooks(c, db, nil, log); err == nil || !strings.Contains(err.Error(), "webhook.tls") {
+	if _, err := openHooks(c, db, nil, record.Renderer{}, log); err == nil || !strings.Contains(err.Error(), "webhook.tls") {
 		t.Errorf("with a certificate that is not there: %v", err)
 	}
 }

@@ -107,7 +107,7 @@ func open(ctx context.Context, c config.Config, db *store.DB, log *slog.Logger) 
 	if p.declared, err = declaredHooks(c.Webhook); err != nil {
 		return nil, err
 	}
-	if p.hooks, err = openHooks(c, db, p.intake, log); err != nil {
+	if p.hooks, err = openHooks(c, db, p.intake, p.serving.Renderer, log); err != nil {
 		return nil, err
 	}
 	listener, err := apiTLS(c.API, log)

@@ -99,6 +99,9 @@ func printDryRun(a *cli.App, t seedbed.DryRun) error {
 		pairs = append(pairs, [2]string{"would make", fmt.Sprintf("%d vcpus, %s on node %s", p.VCPUs, cli.Size(p.Memory), p.Node)})
 		pairs = append(pairs, cli.PlanPairs(*p)...)
 	}
+	if n := t.Network; n != nil {
+		pairs = append(pairs, [2]string{"becomes", fmt.Sprintf("%s, %s", n.Kind, cli.When(n.Prefix.IsValid(), n.Prefix.String()))})
+	}
 	a.PrintPairs(append(pairs, [2]string{"refused", t.Problem}))
 	return refusedOf(t)
 }

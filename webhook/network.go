@@ -116,7 +116,7 @@ type checkedChange struct {
 	do    func(context.Context) error
 }
 
-// check checks a change of a hook. The hook may make what an admin may who acts in its project.
+// check checks a change that a hook asks for. The hook may make the changes that an admin of its project may make.
 func (r *Server) check(ctx context.Context, hook seedbed.Hook, a asked) (checkedChange, error) {
 	switch a.Action {
 	case seedbed.DoAddressAssociate, seedbed.DoAddressDisassociate:
@@ -176,8 +176,8 @@ func ownNetwork(hook seedbed.Hook, name string) (string, error) {
 	return seedbed.Qualified(project, short), seedbed.CheckName("network", short)
 }
 
-// asker returns a hook as one who asks for a network. A hook of the default project may what an admin of the installation may,
-// who has made it.
+// asker returns a hook as one who asks for a network. A hook of the default project may do what an admin of the installation may
+// do: only those who may do that themselves can make such a hook.
 func asker(hook seedbed.Hook) network.Asker {
 	who := network.Asker{Name: actor(hook), Project: hook.Project, Home: hook.Project == seedbed.DefaultProject}
 	if !who.Home {
@@ -295,7 +295,9 @@ func (r *Server) makeOnce(ctx context.Context, d *delivered, a asked) error {
 // more than the hook may.
 func (d *delivered) change(ctx context.Context, a asked, before any, entry *seedbed.Delivery) *seedbed.Change {
 	home := d.hook.Project == seedbed.DefaultProject
-	change := seedbed.Change{Actor: actor(d.hook), Project: d.hook.Project, Installation: true, From: d.Peer, Request: "POST /hooks/" + d.hook.Name}
+	change := seedbed.Change{
+		Actor: actor(d.hook), Project: d.hook.Project, Installation: true, From: d.Peer, Request: "POST /hooks/" + d.hook.Name,
+	}
 	if by := seedbed.ChangeOf(ctx); by != nil {
 		change = *by
 		change.Project, change.Visits = d.hook.Project, by.Visits || by.Installation && !home

@@ -78,7 +78,8 @@ func TestNetworksOfAHook(t *testing.T) {
 		t.Error("a repeated delivery has made the network again")
 	}
 	d, err := i.db.Delivery(t.Context(), "acme/ci", "msg_0")
-	if err != nil || d.Decision != seedbed.DecisionDone || d.Detail != "network-add acme/lab" || d.Peer == "" || string(d.Payload) != steps[0] {
+	if err != nil || d.Decision != seedbed.DecisionDone || d.Detail != "network-add acme/lab" || d.Peer == "" ||
+		string(d.Payload) != steps[0] {
 		t.Errorf("%+v (%v)", d, err)
 	}
 	log, err := i.db.Audit(t.Context(), seedbed.AuditQuery{Scope: seedbed.InProject("acme"), Tenant: true})
@@ -91,12 +92,13 @@ func TestNetworksOfAHook(t *testing.T) {
 	}
 }
 
-// A hook may what its project may, and is not told of what other projects have.
+// A hook may do what its project may do, and is not told of what other projects have.
 func TestNetworksThatAHookMayNotHave(t *testing.T) {
 	t.Parallel()
 	home, acme := installNetworks(t)
 	client := newClient(t)
-	if r := home.send(t, client, "uplink", `{"action":"network-add","name":"out","network":{"kind":"bridged","uplink":"eth1","vlan":7}}`); r.status != 200 {
+	bridged := `{"action":"network-add","name":"out","network":{"kind":"bridged","uplink":"eth1","vlan":7}}`
+	if r := home.send(t, client, "uplink", bridged); r.status != 200 {
 		t.Fatalf("a bridged network of the default project: %+v", r)
 	}
 	add := func(settings string) string {

@@ -375,7 +375,8 @@ func (s *server) claim(t *testing.T) *seedbed.Job {
 
 // receiving returns a receiver of webhooks whose new secrets are always the same.
 func (s *server) receiving() api.Receiving {
-	hooks := webhook.New(webhook.Config{Hooks: s.db, History: s.db, Jobs: s.db, Intake: s.intake, Log: slog.New(slog.DiscardHandler)})
+	hooks := webhook.New(webhook.Config{Hooks: s.db, History: s.db, Jobs: s.db, Intake: s.intake, Log: slog.New(slog.DiscardHandler),
+		Networks: webhook.Networks{Store: s.db}})
 	return api.Receiving{
 		Check: hooks.CheckHook, CheckKeys: webhook.CheckKeys, ParseKey: signature.ParseKey, DryRun: hooks.DryRun, Redeliver: hooks.Redeliver,
 		NewKey: func(seedbed.HookSettings) ([]byte, string, error) {

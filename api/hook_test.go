@@ -49,6 +49,9 @@ func TestHookLife(t *testing.T) {
 	expect("POST", "/hooks/forge/rotate", `{"secret":"another secret of some length","overlap":3600000000000}`, 200, `"not_after"`)
 	expect("POST", "/hooks/forge/rotate", `{"overlap":-1}`, 422, "overlap")
 	expect("POST", "/hooks/forge/test", `{"body":"{\"go\":true,\"name\":\"web1\"}"}`, 200, `"matched":true`, `"name":"web1"`, `"problems":[]`)
+	expect("POST", "/hooks", `{"name":"nets","actions":["network-add"]}`, 201, `"actions":["network-add"]`)
+	expect("POST", "/hooks/nets/test", `{"body":"{\"action\":\"network-add\",\"name\":\"lab\",\"network\":{\"prefix\":\"10.77.0.0/24\"}}"}`,
+		200, `"network":{`, `"prefix":"10.77.0.0/24"`)
 	expect("POST", "/hooks/forge/test", `{"body":"{}","when":"false"}`, 200, `{"matched":false}`)
 	expect("POST", "/hooks/forge/test", `{"body":"{}","mapping":"1 +"}`, 422, "mapping: line 1")
 	expect("POST", "/plan", `{"name":"web1","profile":"small"}`, 200, `"vcpus":1`, `"addr":"10.99.0.2"`)

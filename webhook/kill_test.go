@@ -31,19 +31,28 @@ const (
 	deadlyVar = "SEEDBED_WEBHOOK_KILL_DEADLY"
 )
 
-// deadly is a store whose process is killed when a delivery is to be accepted.
+// deadly is a store whose process is killed when a delivery is to be accepted or carried out.
 type deadly struct {
 	*store.DB
 	when string
 }
 
 func (d deadly) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error) {
-	if a.Delivery == nil || d.when == "never" {
+	if a.Delivery == nil {
 		return d.DB.Accept(ctx, a)
 	}
-	if d.when == "after" {
-		if _, err := d.DB.Accept(ctx, a); err != nil {
-			return seedbed.Receipt{}, err
+	return dieAt(d.when, func() (seedbed.Receipt, error) { return d.DB.Accept(ctx, a) })
+}
+
+func (d deadly) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
+	return dieAt(d.when, func() (seedbed.Network, error) { return d.DB.CreateNetwork(ctx, n) })
+}
+
+// dieAt commits something, and kills the process before or after that, or never.
+func dieAt[T any](when string, commit func() (T, error)) (v T, err error) {
+	if when != "before" {
+		if v, err = commit(); err != nil || when == "never" {
+			return v, err
 		}
 	}
 	unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -60,12 +69,15 @@ func receive(t *testing.T, at store.Config) {
 	requests := provision.NewIntake(deadly{db, os.Getenv(deadlyVar)}, intake.Serving{Node: "host1"})
 	if all, err := db.Hooks(t.Context()); err == nil && len(all) == 0 {
 		furnish(t, db, requests)
+		(&installation{db: db}).change(t, func(h *seedbed.Hook) { h.Actions = seedbed.Actions() })
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: slog.New(slog.DiscardHandler)}
+	c.Networks = networksOf(db)
+	c.Networks.Store = deadly{db, os.Getenv(deadlyVar)}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -77,8 +89,8 @@ func receive(t *testing.T, at store.Config) {
 	}
 }
 
-// A receiver that is killed after the commit and before the answer has the job; the sender, who
-// knows of nothing, sends again and gets that one. Killed before the commit, it has answered
+// A receiver that is killed after the commit and before the answer has the job, or the network; the
+// sender, who knows of nothing, sends again and gets that one. Killed before the commit, it has answered
 // nothing and has nothing.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv(killedVar); path != "" {
@@ -86,14 +98,20 @@ func TestKilled(t *testing.T) {
 		return
 	}
 	for _, when := range []string{"before", "after"} {
-		t.Run(when+" the commit", func(t *testing.T) {
-			t.Parallel()
-			killed(t, when)
-		})
+		for what, body := range map[string]string{"a job": create("web1"),
+			"a network": `{"action":"network-add","name":"lab","network":{"prefix":"10.130.0.0/24"}}`} {
+			t.Run(what+" "+when+" the commit", func(t *testing.T) {
+				t.Parallel()
+				killed(t, when, body)
+			})
+		}
 	}
 }
 
-func killed(t *testing.T, when string) {
+// furnished is how many jobs and networks furnish makes.
+const furnished = 2
+
+func killed(t *testing.T, when, body string) {
 	at := testdb.Empty(t)
 	run := func(deadly string) (url string, end func() error) {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilled$")
@@ -113,41 +131,42 @@ func killed(t *testing.T, when string) {
 		t.Fatalf("the child did not start: %v", child.Wait())
 		return "", nil
 	}
-	jobs := func() []seedbed.Job {
+	made := func() int {
 		t.Helper()
 		db, err := store.Open(t.Context(), at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		all, err := db.Jobs(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
+		jobs, err1 := db.Jobs(t.Context(), 10)
+		networks, err2 := db.Networks(t.Context())
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
 		}
-		return all
+		return len(jobs) + len(networks) - furnished
 	}
 	url, end := run(when)
-	if _, err := post(t, &http.Client{}, url, "msg_1", create("web1")); err == nil {
+	if _, err := post(t, &http.Client{}, url, "msg_1", body); err == nil {
 		t.Fatal("the dead receiver answered")
 	}
 	if err := end(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the receiver ended with %v, want killed", err)
 	}
 	committed := when == "after"
-	if n := len(jobs()); (n == 2) != committed || (n == 1) == committed {
-		t.Errorf("%d jobs after it was killed", n)
+	if n := made(); (n == 1) != committed || (n == 0) == committed {
+		t.Errorf("%d jobs and networks after it was killed", n)
 	}
 	url, end = run("never")
 	client := newClient(t)
-	res, err := post(t, client, url, "msg_1", create("web1"))
-	if err != nil || res.status != 202 || res.Duplicate != committed || res.Job == "" {
-		t.Errorf("sent again: %+v, %v; want the job, as a duplicate: %t", res, err, committed)
+	res, err := post(t, client, url, "msg_1", body)
+	if err != nil || res.Duplicate != committed || (res.status != 202 || res.Job == "") && (res.status != 200 || res.Decision != "done") {
+		t.Errorf("sent again: %+v, %v; want what was made, as a duplicate: %t", res, err, committed)
 	}
 	client.CloseIdleConnections()
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	if all := jobs(); len(all) != 2 || all[0].ID != res.Job {
-		t.Errorf("jobs %+v, want the import and one create", all)
+	if n := made(); n != 1 {
+		t.Errorf("%d jobs and networks, want one", n)
 	}
 }

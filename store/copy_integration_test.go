@@ -125,6 +125,7 @@ func everything(t *testing.T, db *DB) {
 	anna := seedbed.Person{Issuer: "https://login.example", Subject: "ö", Name: "anna", Groups: []string{"ops"}}
 	do(db.BeginSession(ctx, anna, time.Now().Add(time.Hour), "192.0.2.1", [32]byte{2, 200}))(t)
 	must(db.KeepSignIn(ctx, [32]byte{3, 200}, []byte{0, 200}, time.Now().Add(time.Hour)))
+	must(db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "msg_done", Decision: seedbed.DecisionDone, Detail: "network-set lab"}))
 	must(db.RecordDelivery(ctx, seedbed.Delivery{Hook: "ci", ID: "msg_other", Decision: seedbed.DecisionIgnored, Payload: []byte("{}")}))
 	do(db.CreateSystemTemplate(ctx, seedbed.SystemTemplate{Name: "small", VCPUs: 1, Memory: seedbed.GiB, NodeLimit: []string{"node"}}))(t)
 	do(db.CreateNetworkTemplate(ctx, "lan", ""))(t)

@@ -3,12 +3,16 @@ package webhook_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"seedbed"
+	"seedbed/internal/run"
 )
 
 // installNetworks is an installation whose hooks ci and acme/ci may ask for everything.
@@ -76,6 +80,15 @@ func TestNetworksOfAHook(t *testing.T) {
 	}
 	if _, exists := i.network(t, "acme/lab"); exists {
 		t.Error("a repeated delivery has made the network again")
+	}
+	counted := httptest.NewRecorder()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(i.server)
+	run.MetricsHandler(registry).ServeHTTP(counted, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	for _, line := range []string{`{decision="done",hook="acme/ci",status="200"} 4`, `{decision="duplicate",hook="acme/ci",status="200"} 5`} {
+		if !strings.Contains(counted.Body.String(), line) {
+			t.Errorf("the metrics lack %s:\n%s", line, counted.Body)
+		}
 	}
 	d, err := i.db.Delivery(t.Context(), "acme/ci", "msg_0")
 	if err != nil || d.Decision != seedbed.DecisionDone || d.Detail != "network-add acme/lab" || d.Peer == "" ||

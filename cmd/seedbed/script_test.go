@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +21,34 @@ import (
 	"seedbed/internal/lab"
 )
 
-func runMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"seedbed": main, "xdg-open": browse})
+// tools is the directory of the built tool. This test binary would do as well, but takes twice as long to start, and scripts start
+// it thousands of times.
+var tools string
+
+func runMain(m *testing.M) { testscript.Main(built{m}, map[string]func(){"xdg-open": browse}) }
+
+// built runs tests that may build the tool.
+type built struct{ testscript.TestingM }
+
+func (b built) Run() int {
+	var err error
+	if tools, err = os.MkdirTemp("", "seedbed-tool"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(tools)
+	return b.TestingM.Run()
 }
+
+// buildTool builds the tool once, as the Makefile does, whose compiled packages it shares.
+var buildTool = sync.OnceValue(func() error {
+	build := exec.Command("go", "build", "-trimpath", "-buildmode=pie", "-o", tools, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the tool: %w: %s", err, out)
+	}
+	return nil
+})
 
 // TestScripts runs the tool as a user does. Each script has a world of its own.
 func TestScripts(t *testing.T) {
@@ -35,6 +62,9 @@ func TestScripts(t *testing.T) {
 func scripts() testscript.Params {
 	return testscript.Params{
 		Setup: func(env *testscript.Env) error {
+			if err := buildTool(); err != nil {
+				return err
+			}
 			w, err := newWorld(context.Background(), env.WorkDir)
 			if err != nil {
 				return err
@@ -43,6 +73,7 @@ func scripts() testscript.Params {
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "token"), []byte(testToken+"\n"), 0o600); err != nil {
 				return err
 			}
+			env.Setenv("PATH", tools+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("SEEDBED_SOCKET", filepath.Join(env.WorkDir, "c.sock"))
 			env.Setenv("API", "http://"+w.apiAddr)

@@ -257,3 +257,75 @@ type Hop struct {
 	// Detail says why, and what would change it.
 	Detail string `json:"detail"`
 }
+
+// MaxPeers is how many peers a network may have.
+const MaxPeers = 16
+
+// Peer ends the peering of the network with some others, and then peers it with others, by their qualified names. It returns
+// ErrNotFound if it is not peered with one of the former, and ErrExists if it is with one of the latter. The caller checks the
+// network.
+func (n *Network) Peer(add, remove []string) error {
+	for _, name := range remove {
+		at := slices.Index(n.Peers, name)
+		if at < 0 {
+			return Errorf(ErrNotFound, "network %q is not peered with network %q", n.Name, name)
+		}
+		n.Peers = slices.Concat(n.Peers[:at], n.Peers[at+1:])
+	}
+	for _, name := range add {
+		if slices.Contains(n.Peers, name) {
+			return Errorf(ErrExists, "network %q is peered with network %q already", n.Name, name)
+		}
+		n.Peers = slices.Concat(n.Peers, []string{name})
+	}
+	slices.Sort(n.Peers)
+	return nil
+}
+
+func (n Network) checkPeers(bad complaint) error {
+	switch {
+	case len(n.Peers) > MaxPeers:
+		return bad("it would have %d peers: expected at most %d", len(n.Peers), MaxPeers)
+	case slices.Contains(n.Peers, n.Name):
+		return bad("it cannot be a peer of itself: expected another network")
+	case len(n.Peers) > 0 && n.Kind == NetworkBridged:
+		return bad("a bridged network has no peers, since its routers are not Seedbed's: expected one of the kind nat, routed or isolated")
+	}
+	return nil
+}
+
+// CanPeer returns ErrInvalid if the guests of two networks could not reach each other: one is bridged, or they have addresses in
+// common.
+func (n Network) CanPeer(other Network) error {
+	for _, p := range [][2]netip.Prefix{{n.Prefix, other.Prefix}, {n.Prefix6, other.Prefix6}} {
+		if p[0].Overlaps(p[1]) {
+			return Errorf(ErrInvalid, "networks %q (%s) and %q (%s) have addresses in common: expected peers with other prefixes",
+				n.Name, p[0], other.Name, p[1])
+		}
+	}
+	return other.checkPeers(func(format string, args ...any) error {
+		return Errorf(ErrInvalid, "network %q: "+format, append([]any{other.Name}, args...)...)
+	})
+}
+
+// Routes6 reports whether the node is an IPv6 router of the guests.
+func (n Network) Routes6() bool { return n.Prefix6.IsValid() && n.reachesOthers() }
+
+// RoutesToPeers returns routes to the IPv4 prefixes of the peers.
+func (n Network) RoutesToPeers() (all []NetworkRoute) {
+	for _, p := range n.PeerPrefixes {
+		if p.Addr().Is4() {
+			all = append(all, NetworkRoute{p, n.Gateway})
+		}
+	}
+	return all
+}
+
+// reachesOthers reports whether the nodes are routers of the guests: to hosts outside of them, or to the guests of peers.
+func (n Network) reachesOthers() bool { return n.Kind.Outside() || len(n.Peers) > 0 }
+
+// OverlapsOutside reports whether both networks reach other networks and have addresses in common, so that
+// answers from there could not be told apart.
+func (n Network) OverlapsOutside(other Network) bool {
+	return n.reachesOthers() && other.reachesOthers() && (n.Prefix.Overlaps(other.Prefix) || n.Prefix6.Overlaps(other.Prefix6))
+}

@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -61,6 +62,10 @@ type Network struct {
 	Identity string `json:"identity,omitempty"`
 	// Allow says which protections are off for this network.
 	Allow NetworkPermissions `json:"allow,omitzero"`
+	// Peers are the networks whose guests its guests reach, by their qualified names, sorted. Each of them has this one among
+	// its peers. PeerPrefixes are their prefixes, to which the way is by the gateway.
+	Peers        []string       `json:"peers,omitempty"`
+	PeerPrefixes []netip.Prefix `json:"peer_prefixes,omitempty"`
 	// Published says which other projects than its own may use it. It is only shown to that project.
 	// Nodes are not told.
 	Published *Publication `json:"published,omitempty"`
@@ -176,7 +181,7 @@ func (n Network) Check() error {
 			return err
 		}
 	}
-	if err := n.checkPrefix6(bad); err != nil {
+	if err := errors.Join(n.checkPrefix6(bad), n.checkPeers(bad)); err != nil {
 		return err
 	}
 	if err := checkServers("DNS", n.DNS, maxNetworkDNS, n.Prefix6.IsValid(), bad); err != nil {
@@ -370,12 +375,6 @@ func (n Network) NextAddr(a netip.Addr) netip.Addr {
 		}
 	}
 	return netip.Addr{}
-}
-
-// OverlapsOutside reports whether both networks reach other networks and have addresses in common, so that
-// answers from outside could not be told apart.
-func (n Network) OverlapsOutside(other Network) bool {
-	return n.Kind.Outside() && other.Kind.Outside() && (n.Prefix.Overlaps(other.Prefix) || n.Prefix6.Overlaps(other.Prefix6))
 }
 
 // The values of Network.Identity.

@@ -59,6 +59,9 @@ func everything(t *testing.T, db *DB) {
 	must(db.DeleteProject(ctx, "former"))
 	do(db.CreateNetwork(ctx, seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "lan0", MAC: seedbed.MAC{0x52, 0x54},
 		Uplink: "br0"}))(t)
+	do(db.CreateNetwork(ctx, seedbed.Network{Name: "lab", Kind: seedbed.NetworkIsolated, Bridge: "lab0", MAC: seedbed.NewMAC(),
+		Prefix: netip.MustParsePrefix("10.98.0.0/24"), Gateway: netip.MustParseAddr("10.98.0.1")}))(t)
+	do(db.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { return n.Peer([]string{"lab"}, nil) }))(t)
 	for n := range 40 {
 		id := seedbed.NewInstanceID()
 		a := seedbed.Acceptance{

@@ -26,6 +26,7 @@ func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
 // the same bridged network as another, and ErrForbidden if its project has as many networks as its quota allows. Every node is notified.
 func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
 	n = settled(n)
+	n.Peers, n.PeerPrefixes = nil, nil
 	if err := n.Check(); err != nil {
 		return seedbed.Network{}, err
 	}
@@ -131,8 +132,12 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		if !p.Overlaps(other.Prefix) {
 			p = n.Prefix6
 		}
+		without := ""
+		if len(n.Peers) > 0 || len(other.Peers) > 0 {
+			without = " without peers"
+		}
 		return seedbed.Errorf(seedbed.ErrConflict, "prefix %s of network %q overlaps that of %s, and both reach other networks, from where "+
-			"answers could not be told apart: choose another prefix, or the kind isolated", p, n.Name, otherNetwork(ctx, other))
+			"answers could not be told apart: choose another prefix, or the kind isolated%s", p, n.Name, otherNetwork(ctx, other), without)
 	}
 	return nil
 }
@@ -152,6 +157,9 @@ func (s *Store) Network(ctx context.Context, name string) (seedbed.Network, erro
 			n, err = sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80)),
 				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
 			if err != nil {
+				return err
+			}
+			if n, err = withPeers(ctx, tx, n); err != nil {
 				return err
 			}
 			n.Published, err = networkPublished(ctx, tx, name)
@@ -183,12 +191,17 @@ func (s *Store) Networks(ctx context.Context) (all []seedbed.Network, err error)
 
 // ReadNetworks returns all networks sorted by name, without their publications.
 func ReadNetworks(ctx context.Context, tx *sqldb.Tx) ([]seedbed.Network, error) {
-	return sqldb.List(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
+	all, err := sqldb.List(ctx, tx, scanNetwork, `SELECT `+networkColumns+` FROM network ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	return all, addPeers(ctx, tx, all)
 }
 
 // ChangeNetwork changes what may change of a network while guests use it: all but its name, bridge and
 // addresses. change sets it, and may be called more than once. Every node is notified. ChangeNetwork returns
-// ErrNotFound, ErrInvalid, or ErrConflict as CreateNetwork does.
+// ErrNotFound, ErrInvalid, or ErrConflict as CreateNetwork does. A network with peers is one that reaches outside, as far as
+// addresses are concerned.
 func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (n seedbed.Network, err error) {
 	err = s.db.Update(ctx, "change network", func(tx *sqldb.Tx) error {
 		if n, err = changedNetwork(ctx, tx, name); err != nil {
@@ -208,11 +221,14 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			return err
 		}
 		if n.Kind == was.Kind && slices.Equal(n.DNS, was.DNS) && n.DHCP == was.DHCP && n.NetworkOptions.Equal(was.NetworkOptions) &&
-			n.Identity == was.Identity && n.Allow == was.Allow {
+			n.Identity == was.Identity && n.Allow == was.Allow && slices.Equal(n.Peers, was.Peers) {
 			return sqldb.ErrUnchanged
 		}
-		if n.Kind != was.Kind || !slices.Equal(n.Floating, was.Floating) || n.Prefix6 != was.Prefix6 {
+		if n.Kind != was.Kind || !slices.Equal(n.Floating, was.Floating) || n.Prefix6 != was.Prefix6 || !slices.Equal(n.Peers, was.Peers) {
 			if _, err := holdNetworks(ctx, tx, seedbed.DefaultProject); err != nil {
+				return err
+			}
+			if n, err = setPeers(ctx, tx, was, n); err != nil {
 				return err
 			}
 			if err := apart(ctx, tx, n); err != nil {
@@ -235,6 +251,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		if err != nil {
 			return err
 		}
+		if n, err = withPeers(ctx, tx, n); err != nil {
+			return err
+		}
 		return s.touch(ctx, tx)
 	})
 	return n, err
@@ -244,6 +263,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 func changedNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Network, error) {
 	n, err := sqldb.LockOne(ctx, tx, scanNetwork, seedbed.PublishedNetwork.Missing(seedbed.ErrNotFound, name),
 		`UPDATE network SET nat = nat WHERE name = $1 RETURNING `+networkColumns, name)
+	if err == nil {
+		n, err = withPeers(ctx, tx, n)
+	}
 	if err == nil {
 		n.Published, err = networkPublished(ctx, tx, name)
 	}

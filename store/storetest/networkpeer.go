@@ -1,0 +1,114 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"seedbed"
+)
+
+// peered changes the peers of a network.
+func (b *bench) peered(name string, add, remove []string) (seedbed.Network, error) {
+	return b.ChangeNetwork(context.Background(), name, func(n *seedbed.Network) error { return n.Peer(add, remove) })
+}
+
+// Each of two peers has the other, and nodes are told. What would make their addresses ambiguous is refused.
+func testNetworkPeers(b *bench) {
+	ctx := context.Background()
+	b.world()
+	get(b.CreateProject(ctx, seedbed.Project{Name: "acme"}))(b)
+	isolated := func(name, bridge, prefix string) {
+		p := netip.MustParsePrefix(prefix)
+		get(b.CreateNetwork(ctx, seedbed.Network{Name: name, Kind: seedbed.NetworkIsolated, Bridge: bridge, MAC: newMAC(), Prefix: p,
+			Gateway: p.Addr().Next(), DHCP: true}))(b)
+	}
+	isolated("lab", "lab0", "10.98.0.0/24")
+	isolated("same", "same0", "10.99.0.0/25")
+	isolated("like", "like0", "10.98.0.0/24")
+	isolated("acme/lan", "acme0", "10.97.0.0/24")
+	b.must(b.SetApplied(ctx, node, 0, time.Now()))
+	before := get(b.FeedPage(ctx, node, 0, ""))(b).Revision
+	n := get(b.peered("lab", []string{"default", "acme/lan"}, nil))(b)
+	b.equal(n.Peers, []string{"acme/lan", "default"})
+	b.equal(n.PeerPrefixes, []netip.Prefix{netip.MustParsePrefix("10.97.0.0/24"), netip.MustParsePrefix("10.99.0.0/24")})
+	b.equal(get(b.Network(ctx, "default"))(b).Peers, []string{"lab"})
+	b.equal(get(b.Network(ctx, "acme/lan"))(b).PeerPrefixes, []netip.Prefix{netip.MustParsePrefix("10.98.0.0/24")})
+	page := get(b.FeedPage(ctx, node, 0, ""))(b)
+	if page.Revision <= before {
+		b.Errorf("revision %d after a peering, and %d before", page.Revision, before)
+	}
+	b.equal(page.Networks, func() []seedbed.Network {
+		all := get(b.Networks(ctx))(b)
+		for i := range all {
+			all[i].Published = nil
+		}
+		return all
+	}())
+	_, err := b.peered("default", []string{"lab"}, nil)
+	b.want(err, seedbed.ErrExists, `network "default" is peered with network "lab" already`)
+	_, err = b.peered("default", nil, []string{"acme/lan"})
+	b.want(err, seedbed.ErrNotFound, `network "default" is not peered with network "acme/lan"`)
+	_, err = b.peered("default", []string{"none"}, nil)
+	b.want(err, seedbed.ErrInvalid, `network "none" does not exist`)
+	_, err = b.peered("lab", []string{"lab"}, nil)
+	b.want(err, seedbed.ErrInvalid, "cannot be a peer of itself")
+	_, err = b.peered("default", []string{"same"}, nil)
+	b.want(err, seedbed.ErrInvalid, `networks "default" (10.99.0.0/24) and "same" (10.99.0.0/25) have addresses in common`)
+	_, err = b.peered("like", []string{"acme/lan"}, nil)
+	b.want(err, seedbed.ErrConflict, `prefix 10.98.0.0/24 of network "like" overlaps that of network "lab"`, "isolated without peers")
+
+	six := func(name, prefix string) error {
+		_, err := b.ChangeNetwork(ctx, name, func(n *seedbed.Network) error {
+			n.Prefix6 = netip.MustParsePrefix(prefix)
+			return nil
+		})
+		return err
+	}
+	b.must(six("lab", "fd12:3456:789a:1::/64"))
+	b.equal(len(get(b.Network(ctx, "default"))(b).PeerPrefixes), 2)
+	b.want(six("acme/lan", "fd12:3456:789a:1::/64"), seedbed.ErrConflict, `that of network "lab"`)
+	b.want(six("default", "fd12:3456:789a:1::/64"), seedbed.ErrConflict, `that of network "lab"`)
+	get(b.CreateNetwork(ctx, seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Bridge: "wire0", MAC: newMAC(), Uplink: "ext0"}))(b)
+	_, err = b.peered("lab", []string{"wire"}, nil)
+	b.want(err, seedbed.ErrInvalid, `network "wire": a bridged network has no peers`)
+	_, err = b.peered("wire", []string{"lab"}, nil)
+	b.want(err, seedbed.ErrInvalid, `network "wire": a bridged network has no peers`)
+
+	b.equal(get(b.peered("default", nil, []string{"lab"}))(b).Peers, []string(nil))
+	b.equal(get(b.Network(ctx, "lab"))(b).Peers, []string{"acme/lan"})
+	b.must(b.DeleteNetwork(ctx, "acme/lan"))
+	b.equal(get(b.Network(ctx, "lab"))(b).Peers, []string(nil))
+	for i := range seedbed.MaxPeers + 1 {
+		name := fmt.Sprintf("spoke%d", i)
+		isolated(name, name, fmt.Sprintf("10.50.%d.0/24", i))
+		_, err = b.peered(name, []string{"lab"}, nil)
+	}
+	b.want(err, seedbed.ErrInvalid, `network "lab": it would have 17 peers: expected at most 16`)
+	b.equal(len(get(b.Network(ctx, "lab"))(b).Peers), seedbed.MaxPeers)
+}
+
+// Two networks are peered once, however many ask for it from either side.
+func testPeerRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.network("lab", "lab0", "10.98.0.0/24")
+	var asked sync.WaitGroup
+	for i := range 8 {
+		asked.Go(func() {
+			one, other := "lab", "default"
+			if i%2 == 0 {
+				one, other = other, one
+			}
+			if _, err := b.peered(one, []string{other}, nil); err != nil && !errors.Is(err, seedbed.ErrExists) {
+				b.Error(err)
+			}
+		})
+	}
+	asked.Wait()
+	b.equal(get(b.Network(ctx, "lab"))(b).Peers, []string{"default"})
+	b.equal(get(b.Network(ctx, "default"))(b).Peers, []string{"lab"})
+}

@@ -106,6 +106,53 @@ func TestNetworksOfAProject(t *testing.T) {
 	s.expect(t, "GET", "/projects/acme", "", 200, `"networks":2`)
 }
 
+// TestPeering: a project peers its own networks, and learns of no others. An administrator of the installation peers those of two
+// projects.
+func TestPeering(t *testing.T) {
+	t.Parallel()
+	s, _, acme := tenants(t)
+	s.publish(t)
+	admin, operator := s.by(t, acme[seedbed.RoleAdmin]), s.by(t, acme[seedbed.RoleOperator])
+	for name, prefix := range map[string]string{"lan": "10.200.0.0/24", "db": "10.200.1.0/24", "twin": "10.200.0.0/25"} {
+		admin("POST", "/networks", fmt.Sprintf(`{"name":%q,"kind":"isolated","prefix":%q}`, name, prefix), 201)
+	}
+	s.expect(t, "POST", "/networks", `{"name":"secret","kind":"isolated","prefix":"10.98.0.0/24"}`, 201)
+	operator("PATCH", "/networks/lan", `{"peer":["db"]}`, 403, "network.manage")
+	admin("PATCH", "/networks/lan", `{"peer":["db"]}`, 200, `"peers":["acme/db"]`, `"peer_prefixes":["10.200.1.0/24"]`)
+	operator("GET", "/networks/db", "", 200, `"peers":["acme/lan"]`, `"peer_prefixes":["10.200.0.0/24"]`)
+	admin("PATCH", "/networks/db", `{"peer":["acme/lan"]}`, 409, `network \"acme/db\" is peered with network \"acme/lan\" already`)
+	admin("PATCH", "/networks/lan", `{"peer":["lan"]}`, 422, "cannot be a peer of itself")
+	admin("PATCH", "/networks/lan", `{"peer":["twin"]}`, 422, "have addresses in common: expected peers with other prefixes")
+	admin("PATCH", "/networks/db", `{"peer":["twin"]}`, 409, `overlaps that of network \"acme/lan\"`)
+	admin("PATCH", "/networks/lan", `{"unpeer":["twin"]}`, 404, `is not peered with network \"acme/twin\"`)
+
+	// What is not the project's: one that is published to it, one that is not, and one that does not exist.
+	admin("PATCH", "/networks/lan", `{"peer":["default"]}`, 403, "belongs to project default")
+	for _, name := range []string{"default/secret", "secret", "nobody"} {
+		admin("PATCH", "/networks/lan", fmt.Sprintf(`{"peer":[%q]}`, name), 422, "does not exist")
+	}
+	s.expect(t, "PATCH", "/networks/secret", `{"peer":["default"]}`, 200, `"peers":["default"]`)
+	for _, r := range []response{admin("GET", "/networks/default", "", 200), admin("GET", "/networks", "", 200)} {
+		if strings.Contains(r.body, "secret") || strings.Contains(r.body, "10.98.0.0/24") {
+			t.Errorf("a project learns of the peers of another's network: %s", r.body)
+		}
+	}
+
+	// Only an administrator of the installation peers networks of two projects; the project may end that.
+	s.expect(t, "PATCH", "/networks/secret", `{"peer":["acme/lan"]}`, 200, `"peers":["acme/lan","default"]`)
+	admin("GET", "/networks/lan", "", 200, `"peers":["acme/db","secret"]`)
+	admin("PATCH", "/networks/lan", `{"unpeer":["default/secret"]}`, 200, `"peers":["acme/db"]`)
+	s.expect(t, "GET", "/networks/secret", "", 200, `"peers":["default"]`)
+
+	// A change that would make addresses ambiguous is refused, and a removal ends what there is.
+	admin("PATCH", "/networks/lan", `{"prefix6":"fd12:3456:789a:7::/64"}`, 200)
+	admin("PATCH", "/networks/db", `{"prefix6":"fd12:3456:789a:7::/64"}`, 409, `overlaps that of network \"acme/lan\"`)
+	admin("DELETE", "/networks/db", "", 204)
+	if r := admin("GET", "/networks/lan", "", 200); strings.Contains(r.body, "peer") {
+		t.Errorf("peers after their removal: %s", r.body)
+	}
+}
+
 // TestOverlay: an overlay has a number of its own, and the largest MTU that the interfaces of all nodes have room for.
 func TestOverlay(t *testing.T) {
 	t.Parallel()

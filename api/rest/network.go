@@ -51,7 +51,14 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	change, err := r.Networks().Change(ctx, server.CallerOf(c).Asker(), req, r.Store.Nodes)
+	who := server.CallerOf(c)
+	if req.Peer, err = r.NewPeers(ctx, who, n, req.Peer); err != nil {
+		return err
+	}
+	if req.Unpeer, err = r.PeersNamed(ctx, who, n, req.Unpeer); err != nil {
+		return err
+	}
+	change, err := r.Networks().Change(ctx, who.Asker(), req, r.Store.Nodes)
 	if err != nil {
 		return err
 	}

@@ -9,25 +9,30 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// publishable says where the objects of a kind have their names and their publications.
+// publishable says where the objects of a kind have their names and their publications, and takes away what else other
+// projects do not learn.
 type publishable[T any] struct {
 	name func(T) string
 	to   func(*T) **seedbed.Publication
+	hide func(*T)
 }
 
 var (
 	ofImage = publishable[seedbed.Image]{
 		func(i seedbed.Image) string { return i.Name }, func(i *seedbed.Image) **seedbed.Publication { return &i.Published },
+		func(*seedbed.Image) {},
 	}
 	ofNetwork = publishable[seedbed.Network]{
 		func(n seedbed.Network) string { return n.Name }, func(n *seedbed.Network) **seedbed.Publication { return &n.Published },
+		func(n *seedbed.Network) { n.Peers, n.PeerPrefixes = nil, nil },
 	}
 )
 
-// shownTo returns an object as the caller may see it: without its publication if it is another project's.
+// shownTo returns an object as the caller may see it: without its publication, and its peers, if it is another project's.
 func shownTo[T any](who server.Caller, v T, of publishable[T]) T {
 	if !who.Learns(of.name(v)) {
 		*of.to(&v) = nil
+		of.hide(&v)
 	}
 	return v
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -37,11 +39,16 @@ func (r *Router) Sees(ctx context.Context, who Caller, kind seedbed.PublishedKin
 // Owned is like Visible, for an object that the request changes: one of the caller's project. An object of
 // another project that the caller may use is ErrForbidden.
 func (r *Router) Owned(ctx context.Context, c *fiber.Ctx, kind seedbed.PublishedKind) (string, error) {
-	name, err := r.Visible(ctx, c, kind)
+	return r.OwnedName(ctx, CallerOf(c), kind, qualifiedName(c))
+}
+
+// OwnedName is Owned for a name.
+func (r *Router) OwnedName(ctx context.Context, who Caller, kind seedbed.PublishedKind, name string) (string, error) {
+	name, err := r.Sees(ctx, who, kind, name)
 	if err != nil {
 		return "", err
 	}
-	if who := CallerOf(c); !who.Scope().Sees(seedbed.ProjectOf(name)) {
+	if !who.Scope().Sees(seedbed.ProjectOf(name)) {
 		return "", seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and %s %q belongs to project %s",
 			who.Name, who.Project, kind.Noun(), seedbed.Explicit(name), seedbed.ProjectOf(name))
 	}
@@ -76,4 +83,45 @@ func ShownProfile(who Caller, p seedbed.Profile) seedbed.Profile {
 		SSHKeys: []string{}, Datasource: p.Datasource, Tags: map[string]string{}, Ready: p.Ready, Params: p.Params, Follow: p.Follow,
 		Protected: p.Protected, Hold: p.Hold, OnFailure: p.OnFailure, Revision: p.Revision, Created: p.Created, Changed: p.Changed,
 	}
+}
+
+// NewPeers returns the qualified names of networks with which a caller wants to peer a network: those of its own project. Only an
+// admin of the installation who may protect networks peers those of two projects. What the caller does not see is ErrInvalid.
+func (r *Router) NewPeers(ctx context.Context, who Caller, network string, names []string) ([]string, error) {
+	var all []string
+	for _, name := range names {
+		peer, err := r.OwnedName(ctx, who, seedbed.PublishedNetwork, name)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return nil, Invalid("%v", err)
+		}
+		if err == nil && seedbed.ProjectOf(peer) != seedbed.ProjectOf(network) {
+			err = who.Need(seedbed.ActionNetworkProtect)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, peer)
+	}
+	return all, nil
+}
+
+// PeersNamed returns the qualified names of those peers of a network that a caller's names mean. A name that means no peer is itself.
+func (r *Router) PeersNamed(ctx context.Context, who Caller, network string, names []string) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	now, err := r.Store.Network(ctx, network)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, name := range names {
+		meant, err := seedbed.Meant(seedbed.PublishedNetwork, who.Project, name)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(meant, func(m string) bool { return slices.Contains(now.Peers, m) })
+		all = append(all, meant[max(at, 0)])
+	}
+	return all, nil
 }

@@ -125,7 +125,10 @@ type NetworkChange struct {
 	// Reserve adds reservations, and Unreserve removes those of some MAC addresses.
 	Reserve   []seedbed.Reservation `json:"reserve,omitempty"`
 	Unreserve []seedbed.MAC         `json:"unreserve,omitempty"`
-	MTU       *int                  `json:"mtu,omitempty"`
+	// Peer peers the network with others, and Unpeer ends its peering with some.
+	Peer   []string `json:"peer,omitempty"`
+	Unpeer []string `json:"unpeer,omitempty"`
+	MTU    *int     `json:"mtu,omitempty"`
 	// BandwidthIn and BandwidthOut limit the rate of each NIC; 0 takes a limit away.
 	BandwidthIn  *seedbed.BitRate        `json:"bandwidth_in,omitempty"`
 	BandwidthOut *seedbed.BitRate        `json:"bandwidth_out,omitempty"`
@@ -143,7 +146,8 @@ type NetworkChange struct {
 	Allow    *seedbed.NetworkPermissions `json:"allow,omitempty"`
 }
 
-// Apply makes the change to a network. It returns ErrNotFound for a reservation to remove that does not exist.
+// Apply makes the change to a network. Its peers are named by their qualified names. It returns ErrNotFound for a reservation to
+// remove, or a peering to end, that does not exist.
 func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.Kind, c.Kind)
 	set(&n.DNS, c.DNS)
@@ -169,6 +173,9 @@ func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.NoProbe, c.NoProbe)
 	set(&n.Identity, c.Identity)
 	set(&n.Allow, c.Allow)
+	if err := n.Peer(c.Peer, c.Unpeer); err != nil {
+		return err
+	}
 	return n.Reserve(c.Reserve, c.Unreserve)
 }
 

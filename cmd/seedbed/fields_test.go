@@ -73,7 +73,8 @@ var requests = []struct {
 	{wire.NodeRequest{}, map[string]string{"name": argument}},
 	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon"}},
 	{wire.MaintenanceRequest{}, nil},
-	{wire.NetworkChange{}, map[string]string{"reserve": "network reserve", "unreserve": "network unreserve"}},
+	{wire.NetworkChange{}, map[string]string{"reserve": "network reserve", "unreserve": "network unreserve",
+		"peer": "network peer", "unpeer": "network unpeer"}},
 	{wire.AddressRequest{}, map[string]string{"network": argument}},
 	{wire.SecurityGroupRequest{}, map[string]string{"name": argument, "rules": argument}},
 	{wire.SecurityGroupChange{}, map[string]string{

@@ -82,6 +82,8 @@ var objectCommands = map[string][]string{
 	"network trace":          {"{instance}", "{instance} 192.0.2.1:80"},
 	"network reserve":        {"{network} 52:54:00:00:00:77 10.99.0.77"},
 	"network unreserve":      {"{network} 52:54:00:00:00:77"},
+	"network peer":           {"{network} default", "default {network}"},
+	"network unpeer":         {"{network} default", "default {network}"},
 	"network remove":         {"{network}"},
 	"address assign":         {"{instance}"},
 	"address unassign":       {"{instance} 10.99.0.77"},

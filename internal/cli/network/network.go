@@ -20,7 +20,7 @@ func Command(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "network", Aliases: []string{"networks"}, Short: "Manage networks"})
 	r := networks()
 	c.AddCommand(add(a), r.List(a, "list", "List networks"), r.Show(a, "show NAME", "Show a network"), change(a), remove(a), leases(a),
-		reserve(a), unreserve(a), forwardCommand(a), traceCommand(a))
+		reserve(a), unreserve(a), peer(a), unpeer(a), forwardCommand(a), traceCommand(a))
 	return c
 }
 
@@ -45,6 +45,7 @@ func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 		{"gateway", text(n.Gateway)}, {"ipv6 prefix", text(n.Prefix6)}, {"ipv6 gateway", text(n.Gateway6())},
 		{"slaac", cli.When(n.Prefix6.IsValid(), cli.YesNo(n.SLAAC))},
 		{"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"reservations", reservations(n)},
+		{"peers", strings.Join(n.Peers, ", ")},
 		{"floating", texts(n.Floating)}, {"floating uplink", n.FloatingUplink}, {"mtu", cli.Number(n.MTU)},
 		{"bandwidth in", cli.When(n.BandwidthIn != 0, n.BandwidthIn.String())},
 		{"bandwidth out", cli.When(n.BandwidthOut != 0, n.BandwidthOut.String())},
@@ -101,8 +102,8 @@ func add(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Make a network",
 		Long: "Make a network; each node makes a bridge for it. " + kinds +
-			`Guests of two networks do not reach each other. The prefixes of networks may overlap
-unless both reach outside. The guests of a network on different nodes do not see each
+			`Guests of two networks do not reach each other unless "network peer" peers them. The
+prefixes of networks may overlap unless both reach outside or peers. The guests of a network on different nodes do not see each
 other, unless it is bridged or an overlay: with --overlay, the bridges of all nodes are
 one network, by VXLAN over UDP port 4789 between the nodes.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {

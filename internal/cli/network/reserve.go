@@ -55,3 +55,27 @@ func reservations(n seedbed.Network) string {
 		return fmt.Sprintf("%s for %s", r.Addr, r.MAC) + cli.When(r.Description != "", " # "+r.Description)
 	}), "\n")
 }
+
+func peer(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "peer NETWORK OTHER", Short: "Let the guests of two networks reach each other",
+		Long: `Let the guests of two networks reach each other, with their own addresses, in both
+directions, and no others. Security groups still decide what each guest sends and
+receives. Running guests of an isolated network learn the way when they renew their
+lease, within half an hour. Guests reach those of the other network that are on the same
+node. The prefixes of the networks must differ, and neither network may be bridged.`,
+		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			_, err := api.ChangeNetwork(ctx, args[0], wire.NetworkChange{Peer: args[1:]})
+			return cli.Done(err, "Guests of networks %q and %q reach each other.", args[0], args[1])
+		}),
+		ValidArgsFunction: a.Completion(cli.Networks, cli.Networks),
+	}
+}
+
+func unpeer(a *cli.App) *cobra.Command {
+	return a.Removal("unpeer NETWORK OTHER", "End the peering of two networks", "End the peering of network %s with %s",
+		func(ctx context.Context, api *client.Client, args []string) (string, error) {
+			_, err := api.ChangeNetwork(ctx, args[0], wire.NetworkChange{Unpeer: args[1:]})
+			return cli.Done(err, "Ended the peering of networks %q and %q.", args[0], args[1])
+		}, cli.Networks, cli.Networks)
+}

@@ -9,4 +9,4 @@ CREATE TABLE network_peer (
 ) STRICT;
 CREATE INDEX network_peer_other ON network_peer (other);
 
-UPDATE version SET schema = 41, min_program = 40;
+UPDATE version SET schema = 41, min_program = 41;

@@ -36,7 +36,7 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 	if n.Kind != seedbed.NetworkBridged {
 		gateway := address{prefix: netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), scope: unix.RT_SCOPE_UNIVERSE}
 		if !n.Kind.Outside() {
-			gateway.metric = plainMetric
+			gateway.metric = metricOf(n)
 		}
 		want = append([]address{gateway}, want...)
 	}
@@ -56,13 +56,19 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 	if v6 && n.Prefix6.IsValid() {
 		// Another route of the node to the prefix takes precedence, since a prefix may come to a network that exists, and
 		// after it that of a network which reaches outside, where answers to its guests come from.
-		node := address{prefix: netip.PrefixFrom(nodeAddr6(n), n.Prefix6.Bits()), flags: unix.IFA_F_NODAD, metric: plainMetric, avoided: true}
-		if n.Kind.Outside() {
-			node.metric = plainMetric - 1
-		}
-		want = append(want, node)
+		want = append(want, address{prefix: netip.PrefixFrom(nodeAddr6(n), n.Prefix6.Bits()), flags: unix.IFA_F_NODAD, metric: metricOf(n),
+			avoided: true})
 	}
 	return want
+}
+
+// metricOf returns the metric of the route to a network, which is lower for one whose guests reach other networks: at most one
+// of those with an address does, and answers come by the route.
+func metricOf(n seedbed.Network) uint32 {
+	if n.ReachesOthers() {
+		return plainMetric - 1
+	}
+	return plainMetric
 }
 
 // serviceAddr6 returns an address that every bridge has and no other host may claim, so that it is not probed.

@@ -40,7 +40,7 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if p.outside() {
 		checks = append(checks, checkForwarding("ip_forward", keyForward))
 	}
-	if slices.ContainsFunc(p.networks, routes6) {
+	if slices.ContainsFunc(p.networks, seedbed.Network.Routes6) {
 		checks = append(checks, checkForwarding("IPv6 forwarding", keyForward6))
 	}
 	if m.applied == nil { // the bridges are not known yet

@@ -138,8 +138,19 @@ func checkNetworks(networks []seedbed.Network) error {
 }
 
 // outside reports whether guests of any network reach other networks.
-func (p *plan) outside() bool {
-	return slices.ContainsFunc(p.networks, func(n seedbed.Network) bool { return n.Kind.Outside() })
+func (p *plan) outside() bool { return slices.ContainsFunc(p.networks, seedbed.Network.ReachesOthers) }
+
+// peersOf returns those peers of a network that the plan has.
+func (p *plan) peersOf(n seedbed.Network) (all []seedbed.Network) {
+	if len(n.Peers) == 0 {
+		return nil
+	}
+	for _, o := range p.networks {
+		if slices.Contains(n.Peers, o.Name) && slices.Contains(o.Peers, n.Name) {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // passes reports whether a port with an address in a network would pass for a node: it is that of one, in a network whose guests

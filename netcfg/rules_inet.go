@@ -99,9 +99,9 @@ func inputRules(p *plan) []rule {
 }
 
 // forwardRules let the guests of networks with NAT and of routed ones reach other networks, and block
-// unsolicited traffic to all but routed ones. No guest reaches another managed bridge. Whatever conntrack says
-// of a guest's packet, it leaves only from such a network and with an address of it: it may look like one of
-// another network's connection. The rules see packets between two guests of one bridge only with br_netfilter.
+// unsolicited traffic to all but routed ones. No guest reaches another managed bridge, unless both networks are peers.
+// Whatever conntrack says of a guest's packet, it leaves only from such a network and with an address of it: it may look
+// like one of another network's connection. The rules see packets between two guests of one bridge only with br_netfilter.
 func forwardRules(p *plan) []rule {
 	within := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 2},
 		&expr.Lookup{SourceRegister: 1, SetName: "within"}}
@@ -113,7 +113,7 @@ func forwardRules(p *plan) []rule {
 		{"too many connections", cat(tooManyConnections(p), drop())},
 	}
 	rules = append(append(rules, forwardedRules()...), guestsToNodes()...)
-	return append(append(rules, unknownGuests()...), []rule{
+	return append(append(append(rules, unknownGuests()...), toPeers()...), []rule{
 		{"from outside with an address of the network", cat(into, ipv4(), pairOf(expr.MetaKeyOIFNAME, ipSource(), "prefixes"), drop())},
 		{"from outside with an IPv6 address of the network", cat(into, ipv6(), pairOf(expr.MetaKeyOIFNAME, ip6Source(), "prefixes6"), drop())},
 		{"within a network", cat(within, accept())},
@@ -246,6 +246,7 @@ func unknownGuests() (rules []rule) {
 		}
 		nobody := cat(in(expr.MetaKeyOIFNAME, v.crowded), to(v.prefixes, false), to(v.guests, true))
 		rules = append(rules,
+			rule{"to an address that no guest of a peer has", cat(v.version, fromPeer(), nobody, drop())},
 			rule{"to an address that no guest has, from outside", cat(v.version, notIn(expr.MetaKeyIIFNAME, "bridges"), nobody, drop())},
 			rule{"to an address that no guest has, by way of the node", cat(v.version, pair(destination, "bridge-macs"), nobody, drop())})
 	}

@@ -136,6 +136,17 @@ func networkSets() []set {
 					add(bridge+string(p.Addr().AsSlice()), bridge+string(seedbed.LastAddr(p).AsSlice()))
 				}
 			})},
+		// The bridges of peers: by which a packet comes, and by which it goes.
+		{name: "peered", key: nftables.MustConcatSetType(name, name), concat: true, fixed: func(p *plan, add adder) {
+			for _, n := range p.networks {
+				for _, o := range p.peersOf(n) {
+					add(string(ifname(n.Bridge))+string(ifname(o.Bridge)), "")
+				}
+			}
+		}},
+		// The addresses of its peers, by the bridge of a network.
+		peerPrefixes(peered4, nameAndAddr, func(n seedbed.Network) netip.Prefix { return n.Prefix }),
+		peerPrefixes(peered6, nameAndAddr6, func(n seedbed.Network) netip.Prefix { return n.Prefix6 }),
 		{name: "dns", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
 			for _, d := range n.DNS4() {
 				add(bridge+string(d.AsSlice()), "")
@@ -163,6 +174,56 @@ func networkSets() []set {
 				add(string(ifname(n.Bridge)), zoneValue(zones[n.Bridge]))
 			}
 		}},
+	}
+}
+
+// The sets of the addresses of peers.
+const (
+	peered4 = "peered4"
+	peered6 = "peered6"
+)
+
+func peerPrefixes(called string, key nftables.SetDatatype, of func(seedbed.Network) netip.Prefix) set {
+	return set{name: called, key: key, concat: true, interval: true, fixed: func(p *plan, add func(key, value string)) {
+		for _, n := range p.networks {
+			for _, o := range p.peersOf(n) {
+				if to := of(o); to.IsValid() {
+					bridge := string(ifname(n.Bridge))
+					add(bridge+string(to.Masked().Addr().AsSlice()), bridge+string(seedbed.LastAddr(to).AsSlice()))
+				}
+			}
+		}
+	}}
+}
+
+// untrackedPeers keep what guests send to those of peers out of the connection table, where it would be in the zones of two
+// networks. So it is not translated either, and ends with the peering.
+func untrackedPeers() []rule {
+	from := func(version exprs, source *expr.Payload, prefixes string, target *expr.Payload, peers string) exprs {
+		return cat(version, pair(target, peers), pair(source, prefixes), toAnotherHost(), exprs{&expr.Notrack{}}, accept())
+	}
+	return []rule{
+		{"to a peer", from(ipv4(), ipSource(), "prefixes", ipTarget(), peered4)},
+		{"to a peer over IPv6", from(ipv6(), ip6Source(), "prefixes6", ip6Target(), peered6)},
+	}
+}
+
+// fromPeer matches what comes by the bridge of a network, and goes to that of a peer.
+func fromPeer() exprs {
+	return exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 2},
+		&expr.Lookup{SourceRegister: 1, SetName: "peered"}}
+}
+
+// toPeers let the guests of peers reach each other with addresses of their networks. What the node would send elsewhere, since
+// it has another route there, is dropped.
+func toPeers() []rule {
+	away := notIn(expr.MetaKeyOIFNAME, "bridges")
+	return []rule{
+		{"to a peer", cat(ipv4(), fromPeer(), pair(ipSource(), "prefixes"), pairOf(expr.MetaKeyOIFNAME, ipTarget(), "prefixes"), accept())},
+		{"to a peer over IPv6", cat(ipv6(), fromPeer(), pair(ip6Source(), "prefixes6"),
+			pairOf(expr.MetaKeyOIFNAME, ip6Target(), "prefixes6"), accept())},
+		{"to a peer, another way", cat(ipv4(), away, pair(ipTarget(), peered4), drop())},
+		{"to a peer, another way, over IPv6", cat(ipv6(), away, pair(ip6Target(), peered6), drop())},
 	}
 }
 

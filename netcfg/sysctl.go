@@ -41,14 +41,11 @@ func (m *Manager) hostSysctls(p *plan) error {
 			return err
 		}
 	}
-	if slices.ContainsFunc(p.networks, routes6) && hasIPv6("all") {
+	if slices.ContainsFunc(p.networks, seedbed.Network.Routes6) && hasIPv6("all") {
 		return m.forward6()
 	}
 	return nil
 }
-
-// routes6 reports whether the node is an IPv6 router of the guests of a network.
-func routes6(n seedbed.Network) bool { return n.Kind.Outside() && n.Prefix6.IsValid() }
 
 // forward6 makes the node an IPv6 router. A router ignores the advertisements of others, so that it would lose its own default
 // route, unless an interface takes them anyway (accept_ra 2). Each interface that took them before continues to; on a node that was
@@ -121,7 +118,7 @@ func (m *Manager) bridgeSysctls(n seedbed.Network, fresh bool, all int) error {
 		{keyConf6(bridge, "autoconf"), 0},
 		{keyConf6(bridge, "accept_redirects"), 0},
 	}
-	if routes6(n) { // guests take for a router only who says so of itself (RFC 4861 7.2.5)
+	if n.Routes6() { // guests take for a router only who says so of itself (RFC 4861 7.2.5)
 		want = append(want, sysctl{keyConf6(bridge, "forwarding"), 1})
 	}
 	for _, w := range want {

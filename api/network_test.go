@@ -116,7 +116,7 @@ func TestPeering(t *testing.T) {
 	for name, prefix := range map[string]string{"lan": "10.200.0.0/24", "db": "10.200.1.0/24", "twin": "10.200.0.0/25"} {
 		admin("POST", "/networks", fmt.Sprintf(`{"name":%q,"kind":"isolated","prefix":%q}`, name, prefix), 201)
 	}
-	s.expect(t, "POST", "/networks", `{"name":"secret","kind":"isolated","prefix":"10.98.0.0/24"}`, 201)
+	s.expect(t, "POST", "/networks", `{"name":"secret","kind":"isolated","prefix":"10.96.0.0/24"}`, 201)
 	operator("PATCH", "/networks/lan", `{"peer":["db"]}`, 403, "network.manage")
 	admin("PATCH", "/networks/lan", `{"peer":["db"]}`, 200, `"peers":["acme/db"]`, `"peer_prefixes":["10.200.1.0/24"]`)
 	operator("GET", "/networks/db", "", 200, `"peers":["acme/lan"]`, `"peer_prefixes":["10.200.0.0/24"]`)
@@ -133,7 +133,7 @@ func TestPeering(t *testing.T) {
 	}
 	s.expect(t, "PATCH", "/networks/secret", `{"peer":["default"]}`, 200, `"peers":["default"]`)
 	for _, r := range []response{admin("GET", "/networks/default", "", 200), admin("GET", "/networks", "", 200)} {
-		if strings.Contains(r.body, "secret") || strings.Contains(r.body, "10.98.0.0/24") {
+		if strings.Contains(r.body, "secret") || strings.Contains(r.body, "10.96.0.0/24") {
 			t.Errorf("a project learns of the peers of another's network: %s", r.body)
 		}
 	}
@@ -178,12 +178,12 @@ func TestOverlay(t *testing.T) {
 	if r := s.do(t, "GET", "/api/v1/networks/four", ""); strings.Contains(r.body, "vni") || strings.Contains(r.body, "mtu") {
 		t.Errorf("a network that is not an overlay: %s", r.body)
 	}
-	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":2}`, 409, "the VNI 2 of network")
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.96.0.0/24","vni":2}`, 409, "the VNI 2 of network")
 	s.expect(t, "POST", "/networks", `{"name":"five","kind":"bridged","uplink":"br0","overlay":true}`, 422, "has no VNI")
-	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":2,"identity":"mac"}`, 422, "expected tap")
-	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":5,"overlay":false}`, 422, "overlay is false")
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.96.0.0/24","vni":2,"identity":"mac"}`, 422, "expected tap")
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.96.0.0/24","vni":5,"overlay":false}`, 422, "overlay is false")
 	tooMuch := "MTU 8000 is more than VXLAN leaves of the 8000 of the interface of node hv3: expected at most 7930"
-	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.98.0.0/24","vni":5,"mtu":8000}`, 422, tooMuch)
+	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.96.0.0/24","vni":5,"mtu":8000}`, 422, tooMuch)
 	s.expect(t, "PATCH", "/networks/two", `{"mtu":8000}`, 422, tooMuch)
 	s.expect(t, "PATCH", "/networks/two", `{"mtu":1400}`, 200, `"mtu":1400`)
 	s.expect(t, "PATCH", "/networks/four", `{"mtu":9000}`, 200, `"mtu":9000`)

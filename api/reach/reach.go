@@ -20,6 +20,8 @@ type World struct {
 	// Holder returns the instance that has an address in a network, and the index of its NIC. It returns false if there is
 	// none that the caller may see.
 	Holder func(ctx context.Context, network string, a netip.Addr) (i seedbed.Instance, nic int, ok bool, err error)
+	// Learns reports whether the caller may learn of a network with a qualified name that is a peer of that of an instance.
+	Learns func(network string) bool
 }
 
 // Packet is what is traced.
@@ -98,9 +100,52 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 	if n.Addressed() && (n.Prefix.Contains(p.To) || n.Prefix6.Contains(p.To)) {
 		return t.Trace, w.within(ctx, &t, p, n)
 	}
+	for _, name := range n.Peers {
+		i := slices.IndexFunc(w.Networks, func(o seedbed.Network) bool { return o.Name == name })
+		if i >= 0 && (w.Networks[i].Prefix.Contains(p.To) || w.Networks[i].Prefix6.Contains(p.To)) {
+			return t.Trace, w.toPeer(ctx, &t, p, n, w.Networks[i])
+		}
+	}
 	t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
 	w.outside(&t, p, n)
 	return t.Trace, nil
+}
+
+// toPeer adds the hops to an address of a peer of the network. Rules of security groups that name groups do not mean NICs there.
+func (w World) toPeer(ctx context.Context, t *trace, p Packet, n, peer seedbed.Network) error {
+	t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
+	name, at := "network "+peer.Name, fmt.Sprintf("peering of %s with %s", n.Name, peer.Name)
+	if !w.Learns(peer.Name) {
+		name, at = "a network of another project", "peering of "+n.Name
+	}
+	if p.To == peer.Gateway || p.To == peer.Gateway6() {
+		if p.Protocol != "icmp" {
+			t.stop("node "+p.From.Node, "the gateway of %s is the node, which is closed to guests but for ping there", name)
+			return nil
+		}
+		t.pass("node "+p.From.Node, "it answers as the gateway of %s", name)
+		return nil
+	}
+	t.pass(at, "the node is the router between both")
+	to, nic, ok, err := w.Holder(ctx, peer.Name, p.To)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		t.stop(name, "no instance that you see has this address")
+		return nil
+	case to.Node != p.From.Node:
+		t.stop(name, "%s is on node %s, and guests reach those of a peer on the same node only", to.Name, to.Node)
+	default:
+		t.pass(name, "NIC %d of %s on node %s has this address", nic, to.Name, to.Node)
+	}
+	from := p.From.NICs[p.NIC]
+	if p.To.Is6() {
+		from.Addr = n.Addr6(from.MAC)
+	}
+	t.groups(w, to, nic, end{seedbed.DirectionIn, p, from.Addr, nil})
+	t.running(to)
+	return nil
 }
 
 // trace is a Trace that is being made.
@@ -238,7 +283,7 @@ func (w World) outside(t *trace, p Packet, n seedbed.Network) {
 	case n.Kind == seedbed.NetworkBridged:
 		t.pass("network "+n.Name, "it goes out by uplink %s to %s", n.Uplink, cmp.Or(text(n.Gateway), "the router that its DHCP server names"))
 	case other >= 0:
-		t.stop(node, "guests of two networks do not reach each other, and this address is one of another network of the nodes")
+		t.stop(node, "guests of two networks do not reach each other unless these are peers, and this address is one of another network")
 	case n.Kind == seedbed.NetworkRouted:
 		t.pass(node, "it leaves with its own address; the routers around the node must know the way back")
 	case floating.IsValid() && p.To.Is4():

@@ -40,6 +40,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	wide.VNI = 7
 	wide.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br1"}
+	dark.Peers, wide.Peers = []string{"wide"}, []string{"dark"}
 	instances := map[string]seedbed.Instance{}
 	add := func(name, node, network, a string, groups ...string) {
 		nic := seedbed.NIC{Network: network, Groups: groups}
@@ -77,6 +78,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 			}
 			return seedbed.Instance{}, 0, false, nil
 		},
+		Learns: func(string) bool { return true },
 	}, instances
 }
 
@@ -130,7 +132,7 @@ func TestTrace(t *testing.T) {
 		{"app", "10.3.0.3", "tcp", 5432, true, []string{"NIC 0 of store on node hv2"}},
 		{"app", "10.3.0.77", "udp", 53, true, []string{"a host on the wire may"}},
 		{"routed", "10.1.0.2", "tcp", 80, false, []string{"open allows everything",
-			"! node hv1: guests of two networks do not reach each other"}},
+			"! node hv1: guests of two networks do not reach each other unless"}},
 		{"routed", "192.0.2.1", "tcp", 80, true, []string{"with its own address"}},
 		{"app", "192.0.2.1", "tcp", 443, true, []string{"by uplink br0 to its router 10.3.0.1"}},
 		{"wired", "192.0.2.1", "tcp", 80, true, []string{"the router that its DHCP server names"}},
@@ -146,6 +148,13 @@ func TestTrace(t *testing.T) {
 		{"dark", "169.254.169.253", "udp", 53, false, []string{"! node hv1: network dark offers nothing there"}},
 		{"web", "169.254.169.123", "udp", 123, false, []string{"! node hv1: network nat offers nothing there"}},
 		{"routed", "10.2.0.2", "tcp", 80, true, []string{"NIC 0 of routed"}},
+		{"dark", "10.5.0.2", "tcp", 80, true, []string{"open allows everything", "peering of dark with wide: the node is the router between both",
+			"network wide: NIC 0 of one on node hv1", "groups of one: open"}},
+		{"one", "10.4.0.2", "udp", 53, true, []string{"peering of wide with dark", "network dark: NIC 0 of dark on node hv1"}},
+		{"dark", "10.5.0.3", "tcp", 80, false, []string{"! network wide: two is on node hv2, and guests reach those of a peer on the same node"}},
+		{"dark", "10.5.0.9", "tcp", 80, false, []string{"! network wide: no instance that you see has this address"}},
+		{"dark", "10.5.0.1", "icmp", 0, true, []string{"it answers as the gateway of network wide"}},
+		{"dark", "10.5.0.1", "tcp", 53, false, []string{"! node hv1: the gateway of network wide is the node"}},
 	} {
 		tr, err := w.Trace(t.Context(), Packet{From: instances[tt.from], To: addr(tt.to), Protocol: tt.protocol, Port: tt.port})
 		if err != nil {
@@ -164,6 +173,12 @@ func TestTrace(t *testing.T) {
 		if tr.Reaches != tt.reaches || tr.Reaches == strings.Contains(got, "! ") {
 			t.Errorf("%s to %s: reaches %t, want %t:\n%s", tt.from, tt.to, tr.Reaches, tt.reaches, got)
 		}
+	}
+	w.Learns = func(string) bool { return false }
+	hidden, err := w.Trace(t.Context(), Packet{From: instances["dark"], To: addr("10.5.0.2"), Protocol: "icmp"})
+	if got := hops(hidden); err != nil || !hidden.Reaches || strings.Contains(got, "wide") ||
+		!strings.Contains(got, "a network of another project") {
+		t.Errorf("to a peer of another project: %s, %v", got, err)
 	}
 	tr, err := w.Trace(t.Context(), Packet{From: instances["stopped"], To: addr("192.0.2.1"), Protocol: "icmp"})
 	if err != nil || tr.Reaches || tr.Hops[0].Detail != "it is stopped" {

@@ -221,7 +221,7 @@ func (r *router) trace(ctx context.Context, c *fiber.Ctx) error {
 	}
 	w := reach.World{Holder: func(ctx context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
 		return r.holder(ctx, server.CallerOf(c).Scope(), network, a)
-	}}
+	}, Learns: server.CallerOf(c).Learns}
 	if w.Networks, err = r.Store.Networks(ctx); err != nil {
 		return err
 	}

@@ -309,7 +309,7 @@ func (n Network) CanPeer(other Network) error {
 }
 
 // Routes6 reports whether the node is an IPv6 router of the guests.
-func (n Network) Routes6() bool { return n.Prefix6.IsValid() && n.reachesOthers() }
+func (n Network) Routes6() bool { return n.Prefix6.IsValid() && n.ReachesOthers() }
 
 // RoutesToPeers returns routes to the IPv4 prefixes of the peers.
 func (n Network) RoutesToPeers() (all []NetworkRoute) {
@@ -321,11 +321,11 @@ func (n Network) RoutesToPeers() (all []NetworkRoute) {
 	return all
 }
 
-// reachesOthers reports whether the nodes are routers of the guests: to hosts outside of them, or to the guests of peers.
-func (n Network) reachesOthers() bool { return n.Kind.Outside() || len(n.Peers) > 0 }
+// ReachesOthers reports whether the nodes are routers of the guests: to hosts outside of them, or to the guests of peers.
+func (n Network) ReachesOthers() bool { return n.Kind.Outside() || len(n.Peers) > 0 }
 
 // OverlapsOutside reports whether both networks reach other networks and have addresses in common, so that
 // answers from there could not be told apart.
 func (n Network) OverlapsOutside(other Network) bool {
-	return n.reachesOthers() && other.reachesOthers() && (n.Prefix.Overlaps(other.Prefix) || n.Prefix6.Overlaps(other.Prefix6))
+	return n.ReachesOthers() && other.ReachesOthers() && (n.Prefix.Overlaps(other.Prefix) || n.Prefix6.Overlaps(other.Prefix6))
 }

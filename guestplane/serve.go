@@ -123,16 +123,17 @@ func (p *Plane) resolver(n seedbed.Network) *dns.Server {
 	return dns.New(c)
 }
 
-// others returns dns.Config.Others for the guests of a network. Another project does not choose the domains that they ask
+// others returns dns.Config.Others for the guests of a network: the zones of a guest's other networks, and of the network's peers.
+// Another project does not choose the domains that they ask
 // for, so its networks have those that follow from their names.
 func (p *Plane) others(n seedbed.Network) func(netip.Addr) []dns.Zone {
 	return func(a netip.Addr) (others []dns.Zone) {
-		of := p.names.networksOf(n.Name, a)
+		of := slices.Concat(p.names.networksOf(n.Name, a), n.Peers)
 		if len(of) == 0 {
 			return nil
 		}
 		for _, o := range p.lastState().Networks {
-			if !slices.Contains(of, o.Name) {
+			if !slices.Contains(of, o.Name) || !o.Resolves() {
 				continue
 			}
 			if project := seedbed.ProjectOf(o.Name); project != seedbed.ProjectOf(n.Name) && project != seedbed.DefaultProject {
@@ -247,6 +248,7 @@ func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 			}
 			options := network.NetworkOptions
 			options.Domain = network.GuestDomain()
+			options.Routes = slices.Concat(options.Routes, network.RoutesToPeers())
 			return dhcp.Offer{
 				Server: server, Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS4(),
 				Hostname: guest.Name, Lease: leaseTime,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"seedbed"
 )
@@ -92,8 +93,15 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 			b = append(append(append(b, "    addresses: "...), asJSON(addrs)...), '\n')
 		}
 		if static {
+			var routes []string
 			if i == 0 && network.Gateway.Is4() {
-				b = fmt.Appendf(b, "    routes: [{to: \"0.0.0.0/0\", via: %q}]\n", network.Gateway)
+				routes = append(routes, fmt.Sprintf("{to: \"0.0.0.0/0\", via: %q}", network.Gateway))
+			}
+			for _, p := range network.RoutesToPeers() {
+				routes = append(routes, fmt.Sprintf("{to: %q, via: %q}", p.Prefix, p.Via))
+			}
+			if len(routes) > 0 {
+				b = fmt.Appendf(b, "    routes: [%s]\n", strings.Join(routes, ", "))
 			}
 			if len(network.DNS) > 0 {
 				b = append(append(append(b, "    nameservers: {addresses: "...), asJSON(network.DNS)...), "}\n"...)

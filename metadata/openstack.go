@@ -128,6 +128,9 @@ func openstackNetwork(r *record) ([]byte, bool) {
 			if i == 0 && network.Gateway.Is4() {
 				n.Routes = []openstackRoute{{"0.0.0.0", "0.0.0.0", network.Gateway.String()}}
 			}
+			for _, p := range network.RoutesToPeers() {
+				n.Routes = append(n.Routes, openstackRoute{p.Prefix.Addr().String(), netmask(p.Prefix), p.Via.String()})
+			}
 			for _, a := range network.DNS {
 				s := openstackService{"dns", a.String()}
 				n.Services, services = append(n.Services, s), append(services, s)

@@ -170,3 +170,29 @@ func TestNameOfAnother(t *testing.T) {
 		check("after the peer")
 	}
 }
+
+// TestNamesOfPeers: the guests of a network ask for names, and for addresses, of its peers, and of no other network.
+func TestNamesOfPeers(t *testing.T) {
+	t.Parallel()
+	lab, db, other := network0(), network0(), network0()
+	for i, n := range []*seedbed.Network{&lab, &db, &other} {
+		n.Name, n.DNS = []string{"lab", "acme/db", "other"}[i], []netip.Addr{seedbed.ResolverAddr}
+	}
+	lab.Peers, db.Peers, db.Domain = []string{"acme/db"}, []string{"lab"}, "example.org"
+	addr := netip.MustParseAddr("10.98.0.7")
+	p := &Plane{state: stateWith([]seedbed.Network{lab, db, other},
+		seedbed.Guest{ID: "1", Name: "pg", Project: "acme", NICs: []seedbed.GuestNIC{{Network: "acme/db", Addr: addr}}})}
+	p.names.replace(p.state)
+	zones := p.others(lab)(netip.MustParseAddr("10.99.0.9"))
+	if len(zones) != 1 || zones[0].Domain != "db.acme.internal" {
+		t.Fatalf("zones of peers: %+v", zones)
+	}
+	addrs, _ := zones[0].Names.Addrs("pg")
+	name, _ := zones[0].Names.Name(addr)
+	if len(addrs) != 1 || addrs[0] != addr || name != "pg" {
+		t.Errorf("pg of the peer: %v, and %s: %q", addrs, addr, name)
+	}
+	if zones := p.others(other)(addr); len(zones) != 0 {
+		t.Errorf("a network without peers: %+v", zones)
+	}
+}

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,9 @@ func TestStaticNetwork(t *testing.T) {
 	networks := stateOf(nil).Networks
 	g := guestC()
 	g.NICs[0], g.NICs[1] = g.NICs[1], g.NICs[0]
+	for i := range networks {
+		networks[i].PeerPrefixes = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24")}
+	}
 	body, _, _ := Render(View{Guest: g, Networks: networks}, "/openstack/latest/network_data.json")
 	var got struct {
 		Networks []map[string]any
@@ -109,7 +113,8 @@ func TestStaticNetwork(t *testing.T) {
 	want := []map[string]any{
 		{"id": "network0", "network_id": stableID("subnet", "other"), "link": "nic0", "type": "ipv4", "ip_address": "10.9.0.7",
 			"netmask": "255.255.0.0",
-			"routes":  []any{map[string]any{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.9.0.1"}}, "services": []any{dns}},
+			"routes": []any{map[string]any{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.9.0.1"},
+				map[string]any{"network": "10.7.0.0", "netmask": "255.255.255.0", "gateway": "10.9.0.1"}}, "services": []any{dns}},
 		{"id": "network0-6", "network_id": stableID("subnet", "other"), "link": "nic0", "type": "ipv6",
 			"ip_address": "fd12:3456:789a:1:5054:ff:fe00:c", "netmask": "ffff:ffff:ffff:ffff::"},
 		{"id": "network1", "network_id": stableID("subnet", "default"), "link": "nic1", "type": "ipv4_dhcp"},

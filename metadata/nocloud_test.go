@@ -22,6 +22,9 @@ func TestNoCloudNetwork(t *testing.T) {
 	for _, n := range []*seedbed.Network{&lan6, &slaac, &fixed6} {
 		n.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
 	}
+	peered := fixed
+	peered.Name, peered.Peers, peered.PeerPrefixes = "peered", []string{"db"}, []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24"),
+		netip.MustParsePrefix("fd12:3456:789a:2::/64")}
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br0"}
 	nic := func(n byte, network, a string) seedbed.GuestNIC {
 		g := seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network}
@@ -49,6 +52,12 @@ func TestNoCloudNetwork(t *testing.T) {
 				"routes":      []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"}},
 				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
 		}},
+		{"a peer", []seedbed.GuestNIC{nic(0x10, "peered", "10.8.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
+				"routes": []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"},
+					map[string]any{"to": "10.7.0.0/24", "via": "10.8.0.1"}},
+				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
+		}},
 		{"IPv6 by DHCP", []seedbed.GuestNIC{nic(0x10, "lan6", "10.9.0.7")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": true, "dhcp6": true},
 		}},
@@ -70,7 +79,7 @@ func TestNoCloudNetwork(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			view := View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6}}
+			view := View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6, peered}}
 			body, _, ok := Render(view, "/nocloud/network-config")
 			if !ok || tt.want == nil {
 				if !ok || len(body) > 0 {

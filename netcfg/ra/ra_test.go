@@ -40,8 +40,14 @@ func TestLinkOf(t *testing.T) {
 	}{
 		"nat":      {func(*seedbed.Network) {}, func(*Link) {}},
 		"isolated": {func(n *seedbed.Network) { n.Kind, n.NAT = seedbed.NetworkIsolated, false }, func(l *Link) { l.Router = false }},
-		"slaac":    {func(n *seedbed.Network) { n.SLAAC = true }, func(l *Link) { l.SLAAC, l.Managed, l.Other = true, false, true }},
-		"no DHCP":  {func(n *seedbed.Network) { n.DHCP = false }, func(l *Link) { l.Managed = false }},
+		"peers of an isolated one": {func(n *seedbed.Network) {
+			n.Kind, n.NAT, n.Peers = seedbed.NetworkIsolated, false, []string{"db"}
+			n.PeerPrefixes = []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24"), netip.MustParsePrefix("fd12:3456:789a:2::/64")}
+		}, func(l *Link) {
+			l.Router, l.Peers = false, []netip.Prefix{netip.MustParsePrefix("fd12:3456:789a:2::/64")}
+		}},
+		"slaac":   {func(n *seedbed.Network) { n.SLAAC = true }, func(l *Link) { l.SLAAC, l.Managed, l.Other = true, false, true }},
+		"no DHCP": {func(n *seedbed.Network) { n.DHCP = false }, func(l *Link) { l.Managed = false }},
 		"bridged": {func(n *seedbed.Network) { n.Kind, n.NAT, n.MTU = seedbed.NetworkBridged, false, 9000 },
 			func(l *Link) { l.Router, l.Prefix = false, netip.Prefix{} }},
 		"no IPv6 prefix": {func(n *seedbed.Network) { n.Prefix6, n.MTU = netip.Prefix{}, 1400 },

@@ -145,7 +145,17 @@ func (r *Server) check(ctx context.Context, hook seedbed.Hook, a asked) (checked
 		c.do = func(ctx context.Context) error { return r.Networks.Store.DeleteNetwork(ctx, name) }
 		return c, nil
 	}
-	change, err := r.Networks.Rules.Change(ctx, asker(hook), a.change.set, r.Networks.Store.Nodes)
+	set := a.change.set
+	for _, named := range []*[]string{&set.Peer, &set.Unpeer} {
+		peers := make([]string, len(*named))
+		for i, peer := range *named {
+			if peers[i], err = ownNetwork(hook, peer); err != nil {
+				return c, err
+			}
+		}
+		*named = peers
+	}
+	change, err := r.Networks.Rules.Change(ctx, asker(hook), set, r.Networks.Store.Nodes)
 	if err != nil {
 		return c, err
 	}

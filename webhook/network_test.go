@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,18 @@ func TestNetworksThatAHookMayNotHave(t *testing.T) {
 	add := func(settings string) string {
 		return `{"action":"network-add","name":"lab","network":{` + settings + `}}`
 	}
+	for n, body := range []string{
+		`{"action":"network-add","name":"own","network":{"prefix":"10.131.0.0/24"}}`,
+		`{"action":"network-add","name":"two","network":{"prefix":"10.132.0.0/24"}}`,
+		`{"action":"network-set","name":"own","network":{"peer":["two"]}}`,
+	} {
+		if r := acme.send(t, client, fmt.Sprint("own_", n), body); r.status != 200 {
+			t.Fatalf("%s: %+v", body, r)
+		}
+	}
+	if own, _ := acme.network(t, "acme/own"); !slices.Equal(own.Peers, []string{"acme/two"}) {
+		t.Errorf("the peers of acme/own are %v", own.Peers)
+	}
 	for n, test := range []struct {
 		body   string
 		status int
@@ -137,6 +150,9 @@ func TestNetworksThatAHookMayNotHave(t *testing.T) {
 		{`{"action":"network-set","name":"default/out","network":{"mtu":1400}}`, 403, "acts in project acme"},
 		{`{"action":"network-set","name":"default/none","network":{"mtu":1400}}`, 403, "acts in project acme"},
 		{`{"action":"network-set","name":"out","network":{"mtu":1400}}`, 422, `"acme/out" does not exist`},
+		{`{"action":"network-set","name":"own","network":{"peer":["default/out"]}}`, 403, "acts in project acme"},
+		{`{"action":"network-set","name":"own","network":{"peer":["out"]}}`, 422, `"acme/out" does not exist`},
+		{`{"action":"network-set","name":"own","network":{"unpeer":["out"]}}`, 422, `is not peered with network`},
 		{`{"action":"network-remove","name":"default/out"}`, 403, "acts in project acme"},
 		{`{"action":"network-remove","name":"out","network":{}}`, 422, "cannot be set with network-remove"},
 		{`{"action":"network-remove","name":"out","priority":"low"}`, 422, "makes no job"},
@@ -156,8 +172,8 @@ func TestNetworksThatAHookMayNotHave(t *testing.T) {
 		}
 	}
 	all, err := home.db.Networks(t.Context())
-	if err != nil || len(all) != 2 {
-		t.Errorf("%d networks (%v), want two", len(all), err)
+	if err != nil || len(all) != 4 {
+		t.Errorf("%d networks (%v), want four", len(all), err)
 	}
 	home.change(t, func(h *seedbed.Hook) { h.Actions = nil })
 	if r := home.send(t, client, "unlisted", add(`"prefix":"10.130.0.0/24"`)); r.status != 403 || !strings.Contains(r.Detail, "network-add") {

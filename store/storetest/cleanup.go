@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -155,4 +157,173 @@ func testOldGuestEvents(b *bench) {
 	b.equal(get(b.DropGuestEvents(ctx, before))(b), 1)
 	b.equal(get(b.DropGuestEvents(ctx, before))(b), 0)
 	b.equal(get(b.GuestEvents(ctx, i.ID, 0))(b)[0].Seq, int64(2))
+}
+
+var removalCases = map[string]func(*bench){
+	"remove what is made":   testRemoveWhileMade,
+	"remove what is queued": testRemoveWhileQueued,
+	"refused removal":       testRemoveRefused,
+}
+
+// removing accepts the removal of an instance that is being made.
+func (b *bench) removing(making seedbed.Job, i seedbed.Instance) seedbed.JobID {
+	b.Helper()
+	ctx := context.Background()
+	a := removeOf(i.ID)
+	b.equal(get(b.Accept(ctx, a))(b), seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued, Cancels: making.ID})
+	b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRemoving)
+	j := get(b.Job(ctx, a.Job.ID))(b)
+	b.equal([]any{j.After, j.Blocked, j.Subject, j.Node}, []any{making.ID, true, i.Name, node})
+	b.equal(get(b.Job(ctx, making.ID))(b).Cancel, true)
+	if none := get(b.ClaimNext(ctx, seedbed.ClaimOptions{Owner: "eager", Lease: lease}))(b); none != nil {
+		b.Fatalf("the removal is given out before its time: %+v", none)
+	}
+	_, err := b.Accept(ctx, removeOf(i.ID))
+	b.want(err, seedbed.ErrInUse)
+	b.equal(holder(err), a.Job.ID)
+	return a.Job.ID
+}
+
+// A removal follows the job that makes its instance, whether or not undoing that job leaves something.
+func testRemoveWhileMade(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for name, c := range map[string]struct {
+		end  seedbed.JobResult
+		gone bool
+	}{
+		"rolled back": {seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled", Drop: true}, true},
+		"left behind": {seedbed.JobResult{State: seedbed.JobIncomplete, Error: "cancelled", InstanceState: seedbed.InstanceFailed}, false},
+	} {
+		making, i := b.running("web-" + strings.ReplaceAll(name, " ", "-"))
+		id := b.removing(making, i)
+		for _, late := range []seedbed.JobResult{
+			{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning},
+			{State: seedbed.JobSucceeded},
+			{State: seedbed.JobFailed, Error: "no", Keep: true, InstanceState: seedbed.InstanceFailed},
+		} {
+			b.want(b.Finish(ctx, making.Ref(), late), seedbed.ErrConflict, "cancelled")
+		}
+		b.must(b.Undo(ctx, making.Ref(), "cancelled"))
+		b.must(b.Finish(ctx, making.Ref(), c.end))
+		j := get(b.Job(ctx, id))(b)
+		if c.gone {
+			b.equal([]any{j.State, j.Blocked, j.Error}, []any{seedbed.JobSucceeded, false, ""})
+			_, err := b.Instance(ctx, i.ID)
+			b.want(err, seedbed.ErrNotFound)
+			if e := b.last(id); e.Msg != "succeeded" {
+				b.Errorf("%s: last event %+v", name, e)
+			}
+			continue
+		}
+		b.equal([]any{j.State, j.Blocked}, []any{seedbed.JobQueued, false})
+		b.equal(get(b.Instance(ctx, i.ID))(b).State, seedbed.InstanceRemoving)
+		j = b.claim()
+		b.equal(j.ID, id)
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
+	}
+}
+
+// A job that no engine has started ends at once, and its name is free.
+func testRemoveWhileQueued(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.endpoint("all", "*")
+	made := createOf("web1")
+	get(b.Accept(ctx, made))(b)
+	a := removeOf(made.Instance.ID)
+	b.equal(get(b.Accept(ctx, a))(b), seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobSucceeded, Cancels: made.Job.ID})
+	b.equal(get(b.Job(ctx, made.Job.ID))(b).State, seedbed.JobRolledBack)
+	_, err := b.InstanceByName(ctx, seedbed.InDefault("web1"))
+	b.want(err, seedbed.ErrNotFound)
+	first := get(b.Events(ctx, a.Job.ID, 0, 1))(b)
+	if len(first) != 1 || first[0].Msg != "accepted" {
+		b.Errorf("the removal's first event: %+v", first)
+	}
+	b.equal(b.told("all"),
+		[]string{"1 job.accepted web1 pending", "2 job.accepted web1 pending", "3 job.cancelled web1 pending", "4 job.succeeded web1 pending"})
+	get(b.Accept(ctx, createOf("web1")))(b)
+}
+
+// A removal that is refused cancels nothing.
+func testRemoveRefused(b *bench) {
+	ctx := context.Background()
+	b.world()
+	made := createOf("web1")
+	made.Instance.Protected = true
+	get(b.Accept(ctx, made))(b)
+	_, err := b.Accept(ctx, removeOf(made.Instance.ID))
+	b.want(err, seedbed.ErrConflict, "protected")
+	b.equal(get(b.Job(ctx, made.Job.ID))(b).Cancel, false)
+	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b).State, seedbed.InstanceProvisioning)
+	a := removeOf(made.Instance.ID)
+	a.Confirm = "web1"
+	b.equal(get(b.Accept(ctx, a))(b).Cancels, made.Job.ID)
+}
+
+var overtakeCases = map[string]func(*bench){
+	"forced stop": testForcedStopOvertakes,
+}
+
+// testForcedStopOvertakes checks that a forced stop cancels the stop or reboot that asks the guest of
+// its instance to shut down, runs however that one ends, and overtakes nothing else.
+func testForcedStopOvertakes(b *bench) {
+	ctx := context.Background()
+	b.world()
+	forced := func(i seedbed.Instance) seedbed.Acceptance {
+		a := power(seedbed.JobStop, i.ID)
+		a.Job.Spec = json.RawMessage(`{"force":true}`)
+		return a
+	}
+	for _, kind := range []seedbed.JobKind{seedbed.JobStop, seedbed.JobReboot} {
+		for _, begun := range []bool{true, false} {
+			name := string(kind) + "-begun"
+			if !begun {
+				name = string(kind) + "-queued"
+			}
+			making, i := b.running(name)
+			_, err := b.Accept(ctx, forced(i))
+			b.want(err, seedbed.ErrInUse) // a create is not overtaken
+			b.must(b.Finish(ctx, making.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+			waits := power(kind, i.ID)
+			get(b.Accept(ctx, waits))(b)
+			var job seedbed.Job
+			if begun {
+				job = b.claim()
+				b.equal(job.ID, waits.Job.ID)
+			}
+			_, err = b.Accept(ctx, power(seedbed.JobStop, i.ID))
+			b.want(err, seedbed.ErrInUse) // neither by a stop that asks the guest
+			stop := forced(i)
+			b.equal(get(b.Accept(ctx, stop))(b), seedbed.Receipt{Job: stop.Job.ID, State: seedbed.JobQueued, Cancels: waits.Job.ID})
+			_, err = b.Accept(ctx, forced(i))
+			b.want(err, seedbed.ErrInUse)
+			b.equal(holder(err), stop.Job.ID)
+			says := "superseded by stop job " + stop.Job.ID.Short() + ", which switches the instance off at once"
+			if begun {
+				j := get(b.Job(ctx, stop.Job.ID))(b)
+				b.equal([]any{j.After, j.Blocked}, []any{waits.Job.ID, true})
+				b.equal(get(b.Job(ctx, waits.Job.ID))(b).Cancel, true)
+				b.must(b.Undo(ctx, job.Ref(), "cancelled"))
+				b.must(b.Finish(ctx, job.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled"}))
+			}
+			ended := get(b.Job(ctx, waits.Job.ID))(b)
+			b.equal([]any{ended.State, ended.Error}, []any{seedbed.JobRolledBack, says})
+			var told bool
+			for _, e := range get(b.Events(ctx, ended.ID, 0, 100))(b) {
+				told = told || e.Level == "warn" && strings.Contains(e.Msg, says)
+			}
+			b.equal(told, true)
+			j := get(b.Job(ctx, stop.Job.ID))(b)
+			b.equal([]any{j.State, j.Blocked}, []any{seedbed.JobQueued, false})
+			next := b.claim()
+			b.equal(next.ID, stop.Job.ID)
+			b.must(b.Finish(ctx, next.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped}))
+		}
+	}
+}
+
+// power is the acceptance of a job that starts, stops or reboots an instance.
+func power(kind seedbed.JobKind, id seedbed.InstanceID) seedbed.Acceptance {
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, Instance: id}}
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"seedbed"
 )
@@ -172,4 +173,163 @@ func testInstanceNames(b *bench) {
 	got := get(b.InstanceNames(ctx, []seedbed.InstanceID{here.ID, gone.ID, never, gone.ID, elsewhere}))(b)
 	b.equal(got, map[seedbed.InstanceID]string{gone.ID: "web1", here.ID: "web2", elsewhere: "web2.acme"})
 	b.equal(get(b.InstanceNames(ctx, nil))(b), map[seedbed.InstanceID]string{})
+}
+
+var resizeCases = map[string]func(*bench){
+	"resize":                 testResize,
+	"resize refused":         testResizeRefused,
+	"resize has no way back": testResizeFinal,
+	"resize and quota":       testResizeQuota,
+	"resize raced for":       testResizeRace,
+}
+
+func resizeOf(i seedbed.Instance, spec seedbed.ResizeSpec) seedbed.Acceptance {
+	if spec.Size > 0 {
+		spec.Pool, spec.Volume = i.Volumes[0].Pool, i.Volumes[0].Name
+	}
+	raw, _ := json.Marshal(spec)
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobResize, Instance: i.ID, Spec: raw}}
+}
+
+// off returns a stopped instance.
+func (b *bench) off(name string) seedbed.Instance {
+	b.Helper()
+	i := b.instance(name)
+	get(b.SetInstanceState(context.Background(), i, seedbed.InstanceStopped))(b)
+	return get(b.Instance(context.Background(), i.ID))(b)
+}
+
+func testResize(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i, other := b.off("web1"), b.off("web2")
+	size := i.Volumes[0].Size + 3*seedbed.TiB
+	get(b.Accept(ctx, resizeOf(i, seedbed.ResizeSpec{Size: size, VCPUs: 7, Memory: 3 * seedbed.TiB})))(b)
+	j := b.claim()
+	b.equal([]string{j.Subject, j.Node, j.Pool}, []string{"web1", node, i.Volumes[0].Pool})
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
+	b.equal(get(b.Instance(ctx, i.ID))(b).VCPUs, i.VCPUs)
+	machine := seedbed.Step{Done: "redefine", Next: "grow", Final: true, Resized: &seedbed.ResizeSpec{VCPUs: 7, Memory: 3 * seedbed.TiB}}
+	disk := seedbed.Step{Done: "grow", Resized: &seedbed.ResizeSpec{Pool: i.Volumes[0].Pool, Volume: i.Volumes[0].Name, Size: size}}
+	b.must(b.Step(ctx, j.Ref(), machine))
+	for range 2 {
+		b.must(b.Step(ctx, j.Ref(), disk))
+	}
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	now := get(b.Instance(ctx, i.ID))(b)
+	b.equal([]any{now.VCPUs, now.Memory, now.Volumes[0].Size, now.State}, []any{7, 3 * seedbed.TiB, size, seedbed.InstanceStopped})
+	same := get(b.Instance(ctx, other.ID))(b)
+	b.equal([]any{same.VCPUs, same.Memory, same.Volumes[0].Size}, []any{other.VCPUs, other.Memory, other.Volumes[0].Size})
+
+	get(b.Accept(ctx, resizeOf(now, seedbed.ResizeSpec{VCPUs: 2})))(b)
+	j = b.claim()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Resized: &seedbed.ResizeSpec{VCPUs: 2}}))
+	b.equal(get(b.Instance(ctx, i.ID))(b).Memory, 3*seedbed.TiB)
+	small := seedbed.Step{Next: "grow", Resized: &seedbed.ResizeSpec{Pool: i.Volumes[0].Pool, Volume: i.Volumes[0].Name, Size: seedbed.MiB}}
+	b.want(b.Step(ctx, j.Ref(), small), seedbed.ErrConflict, "could have grown")
+	strange := seedbed.Step{Next: "grow", Resized: &seedbed.ResizeSpec{Pool: i.Volumes[0].Pool, Volume: other.Volumes[0].Name, Size: 2 * size}}
+	b.want(b.Step(ctx, j.Ref(), strange), seedbed.ErrConflict)
+	r, _ := b.running("web3")
+	b.want(b.Step(ctx, r.Ref(), seedbed.Step{Next: "volumes", Resized: &seedbed.ResizeSpec{VCPUs: 2}}), seedbed.ErrInvalid, "resizes nothing")
+}
+
+func testResizeRefused(b *bench) {
+	ctx := context.Background()
+	b.world()
+	on, off := b.instance("web1"), b.off("web2")
+	for name, c := range map[string]struct {
+		a    seedbed.Acceptance
+		kind error
+		says string
+	}{
+		"vcpus while it runs": {resizeOf(on, seedbed.ResizeSpec{VCPUs: 9}), seedbed.ErrConflict, "while it is stopped"},
+		"smaller":             {resizeOf(off, seedbed.ResizeSpec{Size: 512}), seedbed.ErrInvalid, "only become larger"},
+		"nothing":             {resizeOf(off, seedbed.ResizeSpec{}), seedbed.ErrInvalid, "already"},
+		"absent": {
+			resizeOf(seedbed.Instance{ID: seedbed.NewInstanceID()}, seedbed.ResizeSpec{VCPUs: 9}), seedbed.ErrNotFound, "does not exist",
+		},
+	} {
+		_, err := b.Accept(ctx, c.a)
+		b.want(err, c.kind, c.says)
+		if err != nil && strings.Contains(err.Error(), "scan") {
+			b.Errorf("%s: %v", name, err)
+		}
+	}
+	get(b.Accept(ctx, resizeOf(on, seedbed.ResizeSpec{Size: on.Volumes[0].Size + seedbed.GiB})))(b)
+	_, err := b.Accept(ctx, resizeOf(on, seedbed.ResizeSpec{Size: on.Volumes[0].Size + seedbed.GiB}))
+	b.want(err, seedbed.ErrInUse, "resize job")
+}
+
+func testResizeFinal(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	a := resizeOf(i, seedbed.ResizeSpec{Size: i.Volumes[0].Size + seedbed.GiB})
+	get(b.Accept(ctx, a))(b)
+	j := b.claim()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Next: "grow", Final: true}))
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "is already growing the disk")
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room"}))
+	get(b.ResumeJob(ctx, j.ID))(b)
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "is already growing the disk")
+	j = b.claim()
+	b.equal([]any{j.State, j.Stage}, []any{seedbed.JobRunning, "grow"})
+
+	second := b.instance("web2")
+	get(b.Accept(ctx, resizeOf(second, seedbed.ResizeSpec{Size: second.Volumes[0].Size + seedbed.GiB})))(b)
+	j = b.claim()
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "redefine", Total: 2}))
+	b.must(b.CancelJob(ctx, j.ID))
+	b.want(b.Step(ctx, j.Ref(), seedbed.Step{Done: "redefine", Next: "grow", Final: true}), seedbed.ErrConflict, "cancelled")
+}
+
+func testResizeQuota(b *bench) {
+	b.world()
+	get(b.Accept(byToken(b.token("ci", seedbed.TokenQuota{Disk: 20 * seedbed.GiB})), createOf("web1")))(b)
+	j := b.claim()
+	b.must(b.Finish(context.Background(), j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	i := get(b.InstanceByName(context.Background(), seedbed.InDefault("web1")))(b)
+	// The quota of the token that made the instance applies, whoever requests the resize.
+	_, err := b.Accept(context.Background(), resizeOf(i, seedbed.ResizeSpec{Size: 20*seedbed.GiB + 512}))
+	b.want(err, seedbed.ErrForbidden, `token "ci"`, "disk", "20GiB is the most")
+	get(b.Accept(context.Background(), resizeOf(i, seedbed.ResizeSpec{Size: 20 * seedbed.GiB})))(b)
+}
+
+// Of several requests for the last free space, one gets it, even before it is used.
+func testResizeRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	const n = 4
+	ci := b.token("ci", seedbed.TokenQuota{Disk: (n*10 + 3) * seedbed.GiB})
+	var made []seedbed.Instance
+	for i := range n {
+		get(b.Accept(byToken(ci), createOf(nameN(i))))(b)
+		j := b.claim()
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+		made = append(made, get(b.Instance(ctx, j.Instance))(b))
+	}
+	errs := make([]error, n)
+	each(n, func(i int) {
+		_, errs[i] = b.Accept(ctx, resizeOf(made[i], seedbed.ResizeSpec{Size: 13 * seedbed.GiB}))
+	})
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+			continue
+		}
+		b.want(err, seedbed.ErrForbidden, "disk")
+	}
+	b.equal(won, 1)
+	j := b.claim()
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no"}))
+	other := made[0]
+	if other.ID == j.Instance {
+		other = made[1]
+	}
+	get(b.Accept(ctx, resizeOf(other, seedbed.ResizeSpec{Size: 13 * seedbed.GiB})))(b)
+	_, err := b.ResumeJob(ctx, j.ID)
+	b.want(err, seedbed.ErrForbidden, "disk")
 }

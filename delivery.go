@@ -69,7 +69,8 @@ type DryRun struct {
 	Request *Request `json:"request,omitempty"`
 	// Network is what becomes of the network that it makes or changes. If it is made, Seedbed may choose other numbers.
 	Network *Network `json:"network,omitempty"`
-	// Problem is why it would be refused; empty if it would be accepted.
+	// Problem is why it would be refused; empty if nothing is known that is in its way. Of a change without a job, it is not known
+	// whether a name, an address or a prefix is taken, a quota is used up, or a network is in use.
 	Problem string `json:"problem,omitempty"`
 	// Plan is what a create request would make.
 	Plan *Plan `json:"plan,omitempty"`

@@ -230,6 +230,13 @@ type AddressProbe struct {
 	Addrs []netip.Addr `json:"addrs"`
 }
 
+// AddressesProbed is what the hosts answered.
+type AddressesProbed struct {
+	Used []AddressUse `json:"used,omitempty"`
+	// Unasked says why nobody could be asked by a bridge.
+	Unasked map[string]string `json:"unasked,omitempty"`
+}
+
 // AddressUse is an address that a host uses, and the MAC address of that host.
 type AddressUse struct {
 	Bridge string     `json:"bridge"`

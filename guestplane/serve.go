@@ -113,22 +113,23 @@ func (p *Plane) forgetPrefixes(networks []seedbed.Network) {
 
 // resolver returns the resolver of a network's guests. Those of an isolated one learn nothing of other networks.
 func (p *Plane) resolver(n seedbed.Network) *dns.Server {
-	c := dns.Config{Zone: p.zone(n), Counts: &p.queries}
-	if !n.Allow.Addresses && n.Identity != seedbed.IdentityMAC { // nobody asks with another's address
-		c.Others = p.others(n)
-	}
+	c := dns.Config{Zone: p.zone(n), Counts: &p.queries, Others: p.others(n)}
 	if n.Kind != seedbed.NetworkIsolated {
 		c.Forwarder = p.forwarder
 	}
 	return dns.New(c)
 }
 
-// others returns dns.Config.Others for the guests of a network: the zones of a guest's other networks, and of the network's peers.
-// Another project does not choose the domains that they ask
-// for, so its networks have those that follow from their names.
+// others returns dns.Config.Others for the guests of a network: the zones of the network's peers and, unless a guest may ask with the
+// address of another, of its other networks. Another project does not choose the domains that they ask for, so its networks have
+// those that follow from their names.
 func (p *Plane) others(n seedbed.Network) func(netip.Addr) []dns.Zone {
+	certain := !n.Allow.Addresses && n.Identity != seedbed.IdentityMAC
 	return func(a netip.Addr) (others []dns.Zone) {
-		of := slices.Concat(p.names.networksOf(n.Name, a), n.Peers)
+		of := n.Peers
+		if certain {
+			of = slices.Concat(p.names.networksOf(n.Name, a), of)
+		}
 		if len(of) == 0 {
 			return nil
 		}
@@ -248,7 +249,9 @@ func (p *Plane) serveDHCP(ctx context.Context, network seedbed.Network) error {
 			}
 			options := network.NetworkOptions
 			options.Domain = network.GuestDomain()
-			options.Routes = slices.Concat(options.Routes, network.RoutesToPeers())
+			if !network.Kind.Outside() { // the default route is the way there otherwise
+				options.Routes = slices.Concat(options.Routes, network.RoutesToPeers())
+			}
 			return dhcp.Offer{
 				Server: server, Addr: nic.Addr, Prefix: network.Prefix, Gateway: network.Gateway, DNS: network.DNS4(),
 				Hostname: guest.Name, Lease: leaseTime,

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +140,8 @@ func TestNetworkPeers(t *testing.T) {
 			if tt.kinds[1] != routed {
 				ask(t, "from outside", w, addr+":8080", "")
 			}
-			if out := netnstest.Run(t, "sh", "-c", "cat /proc/net/nf_conntrack 2>/dev/null || true"); strings.Contains(out, "dst="+addr) {
+			tracked := regexp.MustCompile(` src=` + regexp.QuoteMeta(ip1.String()) + ` dst=` + regexp.QuoteMeta(addr) + ` `)
+			if out := netnstest.Run(t, "sh", "-c", "cat /proc/net/nf_conntrack 2>/dev/null || true"); tracked.MatchString(out) {
 				t.Errorf("connections of peers are tracked:\n%s", out)
 			}
 

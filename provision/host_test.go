@@ -26,7 +26,7 @@ type host struct {
 	// hooked runs scripts of hooks; nil if there are none.
 	hooked func(context.Context, seedbed.HookRun, func(seedbed.OutputLine)) (seedbed.HookResult, error)
 	// probe answers probes of addresses; nil means that the worker is of a release without them.
-	probe func([]seedbed.AddressProbe) []seedbed.AddressUse
+	probe func([]seedbed.AddressProbe) seedbed.AddressesProbed
 	// node is the node's name; empty means testNode.
 	node string
 	// silent makes it answer nothing.

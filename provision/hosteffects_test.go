@@ -79,9 +79,9 @@ func (h *host) handlers() effects.Handlers {
 		return effects.None{}, h.DropUpload(ctx, a.Pool, a.ID)
 	})
 	h.handleDomains(t)
-	effects.ProbeAddresses.Handle(t, func(_ context.Context, asked []seedbed.AddressProbe) ([]seedbed.AddressUse, error) {
+	effects.ProbeAddresses.Handle(t, func(_ context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
 		if h.probe == nil { // as a worker.Server says it
-			return nil, seedbed.Errorf(seedbed.ErrInvalid, "there is no such effect: is this worker older than its seedbedd?")
+			return seedbed.AddressesProbed{}, seedbed.Errorf(seedbed.ErrInvalid, "there is no such effect: is this worker older than its seedbedd?")
 		}
 		return h.probe(asked), nil
 	})

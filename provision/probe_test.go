@@ -36,17 +36,27 @@ func TestProbe(t *testing.T) {
 	}
 	remove()
 
-	var inUse atomic.Bool
+	var inUse, unasked atomic.Bool
 	var asked atomic.Pointer[[]seedbed.AddressProbe]
-	l.host.probe = func(all []seedbed.AddressProbe) (used []seedbed.AddressUse) {
+	l.host.probe = func(all []seedbed.AddressProbe) (probed seedbed.AddressesProbed) {
 		asked.Store(&all)
 		for _, p := range all {
-			if inUse.Load() && slices.Contains(p.Addrs, taken) {
-				used = append(used, seedbed.AddressUse{Bridge: p.Bridge, Addr: taken, MAC: user})
+			switch {
+			case unasked.Load():
+				probed.Unasked = map[string]string{p.Bridge: "it has no uplink"}
+			case inUse.Load() && slices.Contains(p.Addrs, taken):
+				probed.Used = append(probed.Used, seedbed.AddressUse{Bridge: p.Bridge, Addr: taken, MAC: user})
 			}
 		}
-		return used
+		return probed
 	}
+	unasked.Store(true)
+	job = l.runUntil(create(on), seedbed.JobSucceeded)
+	if says := l.history(job.ID); !strings.Contains(says, "no host of network lan was asked for the addresses of the instance: it has") {
+		t.Errorf("a bridge without an uplink: %s", says)
+	}
+	remove()
+	unasked.Store(false)
 	inUse.Store(true)
 	const refusal = "address 10.79.0.7 of network lan is used by a host with the MAC address 52:54:00:ee:00:02"
 	job = l.runUntil(create(beside, on), seedbed.JobRolledBack)

@@ -147,8 +147,11 @@ func (r *Server) check(ctx context.Context, hook seedbed.Hook, a asked) (checked
 	}
 	set := a.change.set
 	for _, named := range []*[]string{&set.Peer, &set.Unpeer} {
-		peers := make([]string, len(*named))
-		for i, peer := range *named {
+		peers := slices.Clone(*named)
+		for i, peer := range peers {
+			if named == &set.Unpeer && slices.Contains(n.Peers, peer) {
+				continue // of another project
+			}
 			if peers[i], err = ownNetwork(hook, peer); err != nil {
 				return c, err
 			}

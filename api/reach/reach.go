@@ -270,12 +270,12 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 func (w World) outside(t *trace, p Packet, n seedbed.Network) {
 	node := "node " + p.From.Node
 	other := slices.IndexFunc(w.Networks, func(o seedbed.Network) bool {
-		return o.Name != n.Name && o.Kind.Outside() && (o.Prefix.Contains(p.To) || o.Prefix6.Contains(p.To))
+		return o.Name != n.Name && o.ReachesOthers() && (o.Prefix.Contains(p.To) || o.Prefix6.Contains(p.To))
 	})
 	floating := p.From.NICs[p.NIC].Floating
 	switch {
 	case n.Kind == seedbed.NetworkIsolated:
-		t.stop("network "+n.Name, "an isolated network reaches no other")
+		t.stop("network "+n.Name, "an isolated network reaches no other than its peers")
 	case n.Kind == seedbed.NetworkBridged && p.To.Is6():
 		t.pass("network "+n.Name, "it goes out by uplink %s to the router that advertises itself there", n.Uplink)
 	case n.Kind == seedbed.NetworkBridged && !n.Gateway.IsValid() && n.Addressed():

@@ -141,6 +141,13 @@ func (r *router) redeliver(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	h, err := r.Store.Hook(ctx, hook)
+	if err == nil { // it does so again in the hook's name
+		err = hookWithin(server.CallerOf(c))(h)
+	}
+	if err != nil {
+		return err
+	}
 	o, err := r.JobOptions(ctx, c)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ package probe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -25,24 +24,30 @@ const (
 	interval = 250 * time.Millisecond
 )
 
-// Used asks for all addresses at the same time, which takes less than a second, and returns those that a host answers for,
-// in the order of the requests. A host that has the MAC address of the request is one, too. Nobody is asked where
-// the bridge has no uplink.
-func Used(ctx context.Context, asked []seedbed.AddressProbe) ([]seedbed.AddressUse, error) {
+// Used asks for all addresses at the same time, which takes less than a second. It returns those that a host answers for, in
+// the order of the requests, and the bridges by which nobody could be asked, such as one whose uplink is gone. A host that has the
+// MAC address of the request is one, too. It returns the error of a context that ends.
+func Used(ctx context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
 	found, failed := make([][]seedbed.AddressUse, len(asked)), make([]error, len(asked))
 	var group sync.WaitGroup
 	for i, a := range asked {
 		group.Go(func() { found[i], failed[i] = usedOn(ctx, a) })
 	}
 	group.Wait()
-	return slices.Concat(found...), errors.Join(failed...)
+	all := seedbed.AddressesProbed{Used: slices.Concat(found...)}
+	for i, err := range failed {
+		if err != nil {
+			if all.Unasked == nil {
+				all.Unasked = map[string]string{}
+			}
+			all.Unasked[asked[i].Bridge] = err.Error()
+		}
+	}
+	return all, ctx.Err()
 }
 
 func usedOn(ctx context.Context, a seedbed.AddressProbe) ([]seedbed.AddressUse, error) {
 	port, err := netcfg.UplinkPort(a.Bridge)
-	if errors.Is(err, seedbed.ErrNotFound) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -56,14 +61,14 @@ func usedOn(ctx context.Context, a seedbed.AddressProbe) ([]seedbed.AddressUse, 
 	}
 	s, err := listen(port)
 	if err != nil {
-		return nil, fmt.Errorf("probe on %s: %w", a.Bridge, err)
+		return nil, err
 	}
 	defer s.close()
 	users := map[netip.Addr]seedbed.MAC{}
 	for range requests {
 		for _, b := range frames {
 			if err := s.send(b); err != nil {
-				return nil, fmt.Errorf("probe on %s: %w", a.Bridge, err)
+				return nil, err
 			}
 		}
 		err := s.receive(ctx, interval, func(frame []byte) bool {
@@ -74,7 +79,7 @@ func usedOn(ctx context.Context, a seedbed.AddressProbe) ([]seedbed.AddressUse, 
 			return len(users) < len(a.Addrs)
 		})
 		if err != nil {
-			return nil, fmt.Errorf("probe on %s: %w", a.Bridge, err)
+			return nil, err
 		}
 	}
 	var used []seedbed.AddressUse
@@ -119,10 +124,9 @@ func listen(port int) (*socket, error) {
 
 func (s *socket) close() { unix.Close(s.fd) }
 
-// send sends a frame. A port that is down for the moment is not an error: nobody can be asked there.
 func (s *socket) send(b []byte) error {
 	err := unix.Sendto(s.fd, b, 0, &unix.SockaddrLinklayer{Ifindex: s.port})
-	if errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.ENOBUFS) {
+	if errors.Is(err, unix.ENOBUFS) { // the port is busy, and is asked again
 		return nil
 	}
 	return err
@@ -144,7 +148,7 @@ func (s *socket) receive(ctx context.Context, d time.Duration, f func([]byte) bo
 		}
 		n, from, err := unix.Recvfrom(s.fd, s.buf, unix.MSG_DONTWAIT)
 		if l, ok := from.(*unix.SockaddrLinklayer); err != nil || !ok || l.Pkttype == unix.PACKET_OUTGOING {
-			if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENETDOWN) {
+			if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 				return err
 			}
 			continue

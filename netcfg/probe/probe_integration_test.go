@@ -66,10 +66,18 @@ func TestUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			by, _ := seedbed.ParseMAC(hostMAC)
+			if len(got.Unasked) != 2 || got.Unasked["sb-own"] == "" || got.Unasked["absent"] == "" {
+				t.Errorf("unasked: %v; want the bridges without an uplink", got.Unasked)
+			}
 			want := []seedbed.AddressUse{{Bridge: "sb-lan", Addr: addr("10.79.0.7"), MAC: by},
 				{Bridge: "sb-lan", Addr: addr("fd12:3456:789a:1::7"), MAC: by}}
-			if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			if diff := cmp.Diff(want, got.Used, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Error(diff)
+			}
+			netnstest.Run(t, "ip", "link", "set", map[bool]string{false: "wire", true: "sb-lan"}[shared], "down")
+			got, err = Used(t.Context(), []seedbed.AddressProbe{{Bridge: "sb-lan", MAC: mac, Addrs: []netip.Addr{addr("10.79.0.7")}}})
+			if err != nil || shared == (len(got.Used) == 0) || shared != (len(got.Unasked) == 0) {
+				t.Errorf("with a link that is down: %+v, %v", got, err)
 			}
 			if known := host.Run(t, "ip", "neigh"); strings.Contains(known, "02:00:00:00:00:03") {
 				t.Errorf("the host takes the probe for a use of the address:\n%s", known)

@@ -12,5 +12,5 @@ var (
 	// Report returns what the node has for guests.
 	Report = Query[None, seedbed.NodeReport]{"report"}
 	// ProbeAddresses returns the addresses that hosts outside the node answer for.
-	ProbeAddresses = Query[[]seedbed.AddressProbe, []seedbed.AddressUse]{"probe-addresses"}
+	ProbeAddresses = Query[[]seedbed.AddressProbe, seedbed.AddressesProbed]{"probe-addresses"}
 )

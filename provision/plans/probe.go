@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"seedbed"
 	"seedbed/provision/effects"
@@ -47,7 +49,9 @@ func (t *task) refuseUsed(ctx context.Context) error {
 		return nil
 	}
 	done := t.Yield()
-	used, err := effects.ProbeAddresses.Ask(ctx, t.Worker(), asked)
+	ctx, cancel := context.WithTimeout(ctx, t.Intervals().Call)
+	defer cancel()
+	probed, err := effects.ProbeAddresses.Ask(ctx, t.Worker(), asked)
 	done()
 	switch {
 	case errors.Is(err, seedbed.ErrInvalid):
@@ -55,11 +59,25 @@ func (t *task) refuseUsed(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("probe the addresses of the instance: %w", err)
-	case len(used) > 0:
-		u := used[0]
-		return seedbed.Errorf(seedbed.ErrConflict, "address %s of network %s is used by a host with the MAC address %s, "+
-			"which Seedbed does not know: keep the address out of the network (--kept), or free it", u.Addr, names[u.Bridge], u.MAC)
+	case len(probed.Used) > 0:
+		return inUse(probed.Used[0], names, inst)
 	}
-	t.Event("info", 100, "no other host answers for the addresses of the instance")
+	for _, bridge := range slices.Sorted(maps.Keys(probed.Unasked)) {
+		t.Event("warn", 100, "no host of network %s was asked for the addresses of the instance: %s", names[bridge], probed.Unasked[bridge])
+	}
+	if len(probed.Unasked) == 0 {
+		t.Event("info", 100, "no other host answers for the addresses of the instance")
+	}
 	return nil
+}
+
+// inUse returns the error that a host uses an address of the instance. names are those of the networks, by bridge.
+func inUse(u seedbed.AddressUse, names map[string]string, inst seedbed.Instance) error {
+	if slices.ContainsFunc(inst.NICs, func(n seedbed.NIC) bool { return n.MAC == u.MAC }) {
+		return seedbed.Errorf(seedbed.ErrConflict, "address %s of network %s is used by a host with the instance's own MAC address %s: "+
+			"does its guest still run on another node?", u.Addr, names[u.Bridge], u.MAC)
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "address %s of network %s is used by a host with the MAC address %s: "+
+		"keep the address out of the network (--kept), or free it; if a router answers for all addresses, say --no-probe",
+		u.Addr, names[u.Bridge], u.MAC)
 }

@@ -34,8 +34,8 @@ type Config struct {
 	// Address returns where other nodes send the frames of overlays, and the MTU of that interface. It is reported. Nil means
 	// that there is none.
 	Address func() (netip.Addr, int, error)
-	// Probe returns the addresses that hosts outside the node answer for. Nil means that nobody is asked.
-	Probe func(context.Context, []seedbed.AddressProbe) ([]seedbed.AddressUse, error)
+	// Probe asks hosts outside the node for addresses.
+	Probe func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	// Hooks runs scripts before and after stages; nil if the worker runs none.
 	Hooks Hooks
 	// Checks are added to those of the drivers; nil adds none.
@@ -57,7 +57,7 @@ type Server struct {
 	privileged  bool
 	address     func() (netip.Addr, int, error)
 	addressless sync.Once // logged that it is not known
-	probe       func(context.Context, []seedbed.AddressProbe) ([]seedbed.AddressUse, error)
+	probe       func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	hooks       Hooks
 	checks      func(context.Context) []seedbed.Check
 	log         *slog.Logger

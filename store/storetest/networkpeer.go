@@ -58,6 +58,12 @@ func testNetworkPeers(b *bench) {
 	b.want(err, seedbed.ErrInvalid, "cannot be a peer of itself")
 	_, err = b.peered("default", []string{"same"}, nil)
 	b.want(err, seedbed.ErrInvalid, `networks "default" (10.99.0.0/24) and "same" (10.99.0.0/25) have addresses in common`)
+	_, err = b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { // an address of a guest of the peer
+		lent := netip.MustParseAddr("10.98.0.7")
+		n.Floating, n.FloatingUplink = []seedbed.AddrRange{{First: lent, Last: lent}}, "ext0"
+		return nil
+	})
+	b.want(err, seedbed.ErrConflict, "lab")
 	_, err = b.peered("like", []string{"acme/lan"}, nil)
 	b.want(err, seedbed.ErrConflict, `prefix 10.98.0.0/24 of network "like" overlaps that of network "lab"`, "isolated without peers")
 

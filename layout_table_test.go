@@ -61,7 +61,7 @@ var layout = map[string]string{
 	"netcfg/dhcp":       "internal/ifbind",
 	"netcfg/dhcp6":      "internal/ifbind",
 	"netcfg/probe":      "netcfg",
-	"netcfg/ra":         "",
+	"netcfg/ra":         "internal/ifbind",
 	"netcfg/dns":        "internal/ifbind",
 	"netcfg/netnstest":  "",
 	"internal/feedtest": "*",

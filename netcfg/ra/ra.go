@@ -12,11 +12,9 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/mdlayher/ndp"
-	"golang.org/x/net/ipv6"
 	"golang.org/x/time/rate"
 
 	"seedbed"
@@ -121,29 +119,21 @@ func (l Link) Serve(ctx context.Context, iface string, log *slog.Logger) error {
 	if err != nil {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)
 	}
-	// The zone of addresses is the index, because package net caches the names of interfaces for a minute.
-	ifi.Name = strconv.Itoa(ifi.Index)
-	conn, _, err := ndp.Listen(ifi, ndp.Addr(seedbed.MetadataAddr6LinkLocal.String()))
+	conn, err := listen(ctx, ifi)
 	if err != nil {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "advertise on %s: %v", iface, err)
 	}
 	defer conn.Close()
-	var only ipv6.ICMPFilter
-	only.SetAll(true)
-	only.Accept(ipv6.ICMPTypeRouterSolicitation)
-	if err := errors.Join(conn.SetICMPFilter(&only), conn.JoinGroup(allRouters)); err != nil {
-		return fmt.Errorf("advertise on %s: %w", iface, err)
-	}
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	a := advertiser{conn: conn, message: l.Advertisement(), answers: rate.NewLimiter(answerRate, answerBurst), log: log}
 	return a.run(ctx, iface)
 }
 
-// conn is an ndp.Conn.
+// conn sends and receives messages on one interface.
 type conn interface {
-	ReadFrom() (ndp.Message, *ipv6.ControlMessage, netip.Addr, error)
-	WriteTo(m ndp.Message, cm *ipv6.ControlMessage, to netip.Addr) error
+	ReadFrom() (ndp.Message, netip.Addr, error)
+	WriteTo(m ndp.Message, to netip.Addr) error
 	SetReadDeadline(time.Time) error
 }
 
@@ -165,7 +155,7 @@ func (a *advertiser) run(ctx context.Context, iface string) error {
 				a.next = now.Add(initialInterval)
 			}
 			first++
-			if err := a.conn.WriteTo(a.message, nil, allNodes); err != nil { // such as on a bridge that no guest is on yet
+			if err := a.conn.WriteTo(a.message, allNodes); err != nil { // such as on a bridge that no guest is on yet
 				first--
 				a.log.Debug("guests were not told of the router; trying again", "interface", iface, "err", err)
 				a.next = now.Add(retryPause)
@@ -175,7 +165,7 @@ func (a *advertiser) run(ctx context.Context, iface string) error {
 		if ctx.Err() != nil { // also if the deadline that ends the loop was just overwritten
 			return nil
 		}
-		m, _, from, err := a.conn.ReadFrom()
+		m, from, err := a.conn.ReadFrom()
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -207,7 +197,7 @@ func (a *advertiser) answer(from netip.Addr, iface string) {
 	if !a.answers.Allow() {
 		return
 	}
-	if err := a.conn.WriteTo(a.message, nil, from); err != nil {
+	if err := a.conn.WriteTo(a.message, from); err != nil {
 		a.log.Debug("advertisement was not sent", "interface", iface, "to", from, "err", err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/mdlayher/ndp"
-	"golang.org/x/net/ipv6"
 	"golang.org/x/time/rate"
 
 	"seedbed"
@@ -115,16 +114,16 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-func (w *wire) ReadFrom() (ndp.Message, *ipv6.ControlMessage, netip.Addr, error) {
+func (w *wire) ReadFrom() (ndp.Message, netip.Addr, error) {
 	select {
 	case from := <-w.asks:
-		return &ndp.RouterSolicitation{}, nil, from, nil
+		return &ndp.RouterSolicitation{}, from, nil
 	case <-time.After(time.Until(w.deadline)):
-		return nil, nil, netip.Addr{}, os.ErrDeadlineExceeded
+		return nil, netip.Addr{}, os.ErrDeadlineExceeded
 	}
 }
 
-func (w *wire) WriteTo(_ ndp.Message, _ *ipv6.ControlMessage, to netip.Addr) error {
+func (w *wire) WriteTo(_ ndp.Message, to netip.Addr) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail > 0 {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -48,6 +49,15 @@ func (d deadly) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.N
 	return dieAt(d.when, func() (seedbed.Network, error) { return d.DB.CreateNetwork(ctx, n) })
 }
 
+func (d deadly) ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error) {
+	return dieAt(d.when, func() (seedbed.Network, error) { return d.DB.ChangeNetwork(ctx, name, change) })
+}
+
+func (d deadly) DeleteNetwork(ctx context.Context, name string, checks ...func(seedbed.Network) error) error {
+	_, err := dieAt(d.when, func() (struct{}, error) { return struct{}{}, d.DB.DeleteNetwork(ctx, name, checks...) })
+	return err
+}
+
 // dieAt commits something, and kills the process before or after that, or never.
 func dieAt[T any](when string, commit func() (T, error)) (v T, err error) {
 	if when != "before" {
@@ -70,6 +80,11 @@ func receive(t *testing.T, at store.Config) {
 	if all, err := db.Hooks(t.Context()); err == nil && len(all) == 0 {
 		furnish(t, db, requests)
 		(&installation{db: db}).change(t, func(h *seedbed.Hook) { h.Actions = seedbed.Actions() })
+		_, err := db.CreateNetwork(t.Context(), seedbed.Network{Name: "spare", Bridge: "spare0", MAC: seedbed.NewMAC(),
+			Prefix: netip.MustParsePrefix("10.98.0.0/24"), Gateway: netip.MustParseAddr("10.98.0.1")})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,7 +104,7 @@ func receive(t *testing.T, at store.Config) {
 	}
 }
 
-// A receiver that is killed after the commit and before the answer has the job, or the network; the
+// A receiver that is killed after the commit and before the answer has the job, or has changed the network; the
 // sender, who knows of nothing, sends again and gets that one. Killed before the commit, it has answered
 // nothing and has nothing.
 func TestKilled(t *testing.T) {
@@ -98,8 +113,12 @@ func TestKilled(t *testing.T) {
 		return
 	}
 	for _, when := range []string{"before", "after"} {
-		for what, body := range map[string]string{"a job": create("web1"),
-			"a network": `{"action":"network-add","name":"lab","network":{"prefix":"10.130.0.0/24"}}`} {
+		for what, body := range map[string]string{
+			"a job":        create("web1"),
+			"a network":    `{"action":"network-add","name":"lab","network":{"prefix":"10.130.0.0/24"}}`,
+			"its settings": `{"action":"network-set","name":"spare","network":{"description":"of a ticket"}}`,
+			"its end":      `{"action":"network-remove","name":"spare"}`,
+		} {
 			t.Run(what+" "+when+" the commit", func(t *testing.T) {
 				t.Parallel()
 				killed(t, when, body)
@@ -108,8 +127,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// furnished is how many jobs and networks furnish makes.
-const furnished = 2
+// furnished is how many jobs and networks a receiver begins with.
+const furnished = 3
 
 func killed(t *testing.T, when, body string) {
 	at := testdb.Empty(t)
@@ -131,7 +150,7 @@ func killed(t *testing.T, when, body string) {
 		t.Fatalf("the child did not start: %v", child.Wait())
 		return "", nil
 	}
-	made := func() int {
+	made := func() (n int) {
 		t.Helper()
 		db, err := store.Open(t.Context(), at)
 		if err != nil {
@@ -143,7 +162,12 @@ func killed(t *testing.T, when, body string) {
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
-		return len(jobs) + len(networks) - furnished
+		for _, network := range networks {
+			if network.Description != "" {
+				n++
+			}
+		}
+		return max(n+len(jobs)+len(networks)-furnished, furnished-n-len(jobs)-len(networks))
 	}
 	url, end := run(when)
 	if _, err := post(t, &http.Client{}, url, "msg_1", body); err == nil {
@@ -154,7 +178,7 @@ func killed(t *testing.T, when, body string) {
 	}
 	committed := when == "after"
 	if n := made(); (n == 1) != committed || (n == 0) == committed {
-		t.Errorf("%d jobs and networks after it was killed", n)
+		t.Errorf("%d changes after it was killed", n)
 	}
 	url, end = run("never")
 	client := newClient(t)
@@ -167,6 +191,6 @@ func killed(t *testing.T, when, body string) {
 		t.Error(err)
 	}
 	if n := made(); n != 1 {
-		t.Errorf("%d jobs and networks, want one", n)
+		t.Errorf("%d changes, want one", n)
 	}
 }

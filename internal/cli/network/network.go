@@ -103,9 +103,10 @@ func add(a *cli.App) *cobra.Command {
 		Use: "add NAME", Short: "Make a network",
 		Long: "Make a network; each node makes a bridge for it. " + kinds +
 			`Guests of two networks do not reach each other unless "network peer" peers them. The
-prefixes of networks may overlap unless both reach outside or peers. The guests of a network on different nodes do not see each
-other, unless it is bridged or an overlay: with --overlay, the bridges of all nodes are
-one network, by VXLAN over UDP port 4789 between the nodes.`,
+prefixes of networks may overlap unless both reach outside or peers. The guests of a
+network on different nodes do not see each other, unless it is bridged or an overlay:
+with --overlay, the bridges of all nodes are one network, by VXLAN over UDP port 4789
+between the nodes.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			if r.Name = args[0]; !r.Prefix.IsValid() && r.Kind != seedbed.NetworkBridged {
 				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24")

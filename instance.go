@@ -258,7 +258,10 @@ type Profile struct {
 	Network  string `json:"network"`
 	// SecurityGroups are the groups of NICs, in the project of the instance, unless its request has others.
 	SecurityGroups []string `json:"security_groups,omitempty"`
-	SSHKeys        []string `json:"ssh_keys"`
+	// BandwidthIn and BandwidthOut are the rates of NICs that have none of their own; 0 means no limit.
+	BandwidthIn  BitRate  `json:"bandwidth_in,omitempty"`
+	BandwidthOut BitRate  `json:"bandwidth_out,omitempty"`
+	SSHKeys      []string `json:"ssh_keys"`
 	// UserData is served byte for byte or, with Ready report, as the first part of a multipart
 	// document.
 	UserData []byte `json:"user_data"`

@@ -18,7 +18,7 @@ func TestProfileIsSentWhole(t *testing.T) {
 	t.Parallel()
 	p := seedbed.Profile{
 		Name: "p", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, DiskSize: seedbed.GiB, Network: "default", SecurityGroups: []string{"web"},
-		SSHKeys:  []string{"key"},
+		BandwidthIn: 100_000_000, BandwidthOut: 10_000_000, SSHKeys: []string{"key"},
 		UserData: []byte("user"), VendorData: []byte("vendor"), VendorDataInUserData: true, Datasource: seedbed.DatasourceEC2,
 		Metadata: seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]string{"a": "b"}, Ready: seedbed.ReadyReport,
 		Params:      []seedbed.Param{{Name: "gib", Type: seedbed.ParamInt}},

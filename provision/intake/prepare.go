@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,6 +89,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	}
 	if err := in.grouped(ctx, req, m.SecurityGroups, nics); err != nil {
 		return made, err
+	}
+	for i := range nics {
+		nics[i].BandwidthIn, nics[i].BandwidthOut = cmp.Or(nics[i].BandwidthIn, m.BandwidthIn), cmp.Or(nics[i].BandwidthOut, m.BandwidthOut)
 	}
 	disks, err := in.disks(ctx, m, made.image, s.disk)
 	if err != nil {

@@ -17,7 +17,8 @@ const newProfileColumns = `name, created, ` + profileChanges
 
 const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, ` +
 	`vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, ` +
-	`system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova, security_groups`
+	`system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova, security_groups, ` +
+	`bandwidth_in, bandwidth_out`
 
 // ScanProfile reads a profile from a row of ProfileColumns.
 func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
@@ -26,7 +27,8 @@ func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 		&p.VCPUs, &p.Memory, &p.DiskSize, &network, sqldb.ToJSON(&p.SSHKeys), sqldb.ToBlob(&p.UserData),
 		&p.Ready, sqldb.ToBlob(&p.VendorData), &p.VendorDataInUserData, &p.Datasource, sqldb.ToJSON(&p.Metadata), sqldb.ToJSON(&p.Tags),
 		sqldb.ToJSON(&p.Params), sqldb.ToJSON(&p.Expressions), &system, &nics, &storage, &document, &p.Follow,
-		&p.Protected, &p.Hold, sqldb.ToText(&p.OnFailure), &script, sqldb.ToJSON(&p.Arguments), &ova, sqldb.ToJSON(&p.SecurityGroups))
+		&p.Protected, &p.Hold, sqldb.ToText(&p.OnFailure), &script, sqldb.ToJSON(&p.Arguments), &ova, sqldb.ToJSON(&p.SecurityGroups),
+		&p.BandwidthIn, &p.BandwidthOut)
 	p.Image, p.Network = image.String, network.String
 	p.System, p.NetworkTemplate, p.Storage, p.Document = system.String, nics.String, storage.String, document.String
 	p.Script, p.OVA = script.String, ova.String
@@ -50,7 +52,7 @@ func profileValues(p seedbed.Profile) []any {
 		sqldb.AsJSON(p.Params), sqldb.AsJSON(sqldb.OrEmptyMap(p.Expressions)), sqldb.Null(p.System), sqldb.Null(p.NetworkTemplate),
 		sqldb.Null(p.Storage), sqldb.Null(p.Document), p.Follow, sqldb.Flag(p.Protected), sqldb.Flag(p.Hold), p.OnFailure.String(),
 		sqldb.Null(p.Script), sqldb.AsJSON(sqldb.OrEmpty(p.Arguments)), sqldb.Null(p.OVA),
-		sqldb.AsJSON(sqldb.OrEmpty(p.SecurityGroups))}
+		sqldb.AsJSON(sqldb.OrEmpty(p.SecurityGroups)), p.BandwidthIn, p.BandwidthOut}
 }
 
 // CreateProfile adds a profile, a draft, and returns it with its revision and times. It returns ErrInvalid if

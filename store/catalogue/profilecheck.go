@@ -37,6 +37,9 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	if err := seedbed.CheckGroupNames(p.SecurityGroups); err != nil {
 		return at(err)
 	}
+	if err := seedbed.CheckBandwidth(p.BandwidthIn, p.BandwidthOut); err != nil {
+		return at(err)
+	}
 	for field, text := range p.Expressions {
 		if err := plainText("expression of "+sqldb.Clean(field, 80), text, maxExpressionText); err != nil {
 			return at(err)

@@ -62,7 +62,8 @@ func testNetworks(b *bench) {
 
 func webProfile() seedbed.Profile {
 	return seedbed.Profile{Name: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB,
-		DiskSize: 10 * seedbed.GiB, Network: "default", SSHKeys: []string{"k"}, UserData: []byte("#!/bin/sh\n")}
+		DiskSize: 10 * seedbed.GiB, Network: "default", SSHKeys: []string{"k"}, UserData: []byte("#!/bin/sh\n"),
+		BandwidthIn: 100_000_000, BandwidthOut: 10_000_000}
 }
 
 func testProfiles(b *bench) {
@@ -110,6 +111,7 @@ func testProfileRefs(b *bench) {
 		func(p *seedbed.Profile) { p.Metadata.Tokens = "yes" },
 		func(p *seedbed.Profile) { p.Metadata.HopLimit = 65 },
 		func(p *seedbed.Profile) { p.Tags = map[string]string{"a/b": "c"} },
+		func(p *seedbed.Profile) { p.BandwidthOut = 1 },
 	} {
 		p := webProfile()
 		change(&p)

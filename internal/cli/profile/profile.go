@@ -117,7 +117,9 @@ func profilePairs(a *cli.App, p seedbed.Profile) [][2]string {
 	return [][2]string{
 		{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", cli.Size(p.Memory)},
 		{"disk", cli.Size(p.DiskSize)}, {"network", p.Network},
-		{"security groups", strings.Join(p.SecurityGroups, ", ")}, {"system template", p.System},
+		{"security groups", strings.Join(p.SecurityGroups, ", ")},
+		{"bandwidth in", cli.When(p.BandwidthIn != 0, p.BandwidthIn.String())},
+		{"bandwidth out", cli.When(p.BandwidthOut != 0, p.BandwidthOut.String())}, {"system template", p.System},
 		{"network template", p.NetworkTemplate}, {"storage template", p.Storage},
 		{"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
 		{"expressions", flags.TagLine(p.Expressions)}, {"params", paramLines(p.Params)},

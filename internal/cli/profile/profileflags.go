@@ -32,6 +32,8 @@ func (f *profileFlags) add(a *cli.App, c *cobra.Command, p *seedbed.Profile) {
 			Field: "security_groups", Name: "security-group", Names: cli.SecurityGroups, ParseAll: cli.NotEmpty,
 			Usage: "security `GROUPS` of NICs, separated by commas (default: the project's group default, or else open); an empty one removes all",
 		},
+		cli.Flag{Field: "bandwidth_in", Usage: "`RATE` at which NICs may receive that have none of their own, such as 100Mbit; 0 for no limit"},
+		cli.Flag{Field: "bandwidth_out", Usage: "`RATE` at which they may send; 0 for no limit"},
 		cli.Flag{
 			Field: "ready", Usage: "when a create job has succeeded, as `CONDITION`: report, metadata (default) or started",
 			Parse: func(text string) (any, error) { return seedbed.ParseReady(text) },

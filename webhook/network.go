@@ -55,8 +55,8 @@ type change struct {
 func (p payload) changeRequest() (a asked, err error) {
 	a.Action, a.Name, a.change = p.Action, p.Name, &change{instance: p.Instance, nic: p.NIC}
 	given, isMap := p.Network.(map[string]any)
-	if others := (payload{Action: p.Action, Name: p.Name}); p.Profile+p.Image+p.Node+p.OnFailure+p.After != "" || p.Params != nil ||
-		p.NICs != nil || p.Groups != nil || p.Priority != nil || p.Hold != others.Hold || p.Protected != others.Protected {
+	if p.Profile+p.Image+p.Node+p.OnFailure+p.After != "" || p.Params != nil || p.NICs != nil || p.Groups != nil || p.Priority != nil ||
+		p.Hold != nil || p.Protected != nil {
 		return a, invalid("%s makes no job: expected only action, name, network, instance and nic", p.Action)
 	}
 	switch associates := p.Action == seedbed.DoAddressAssociate; {

@@ -314,7 +314,7 @@ func (n Network) Routes6() bool { return n.Prefix6.IsValid() && n.ReachesOthers(
 // RoutesToPeers returns routes to the IPv4 prefixes of the peers.
 func (n Network) RoutesToPeers() (all []NetworkRoute) {
 	for _, p := range n.PeerPrefixes {
-		if p.Addr().Is4() {
+		if p.Addr().Is4() && n.Gateway.IsValid() {
 			all = append(all, NetworkRoute{p, n.Gateway})
 		}
 	}

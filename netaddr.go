@@ -181,6 +181,45 @@ func (n Network) checkPrefix6(bad complaint) error {
 	return nil
 }
 
+// Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged network may
+// have them from elsewhere.
+func (n Network) Addressed() bool { return n.Kind != NetworkBridged || n.Prefix.IsValid() }
+
+// Probed reports whether hosts that Seedbed does not know may use the addresses of its NICs, so that they are asked first.
+func (n Network) Probed() bool { return n.Kind == NetworkBridged && n.Addressed() && !n.NoProbe }
+
+// checkNo4 checks that a network without an IPv4 prefix has nothing that needs one.
+func (n Network) checkNo4(bad complaint) error {
+	var has string
+	switch {
+	case n.Gateway.IsValid():
+		has = "gateway " + n.Gateway.String()
+	case n.Range.First.IsValid() || len(n.Kept) > 0 || len(n.Reservations) > 0:
+		has = "range, kept addresses or reservations"
+	case len(n.Floating) > 0:
+		has = "floating addresses"
+	case len(n.Routes) > 0:
+		has = "routes"
+	case n.BootServer.IsValid():
+		has = "boot server"
+	case len(n.NTP) > 0:
+		has = "time servers"
+	case slices.ContainsFunc(n.DNS, func(a netip.Addr) bool { return a.Is4() && a != ResolverAddr }):
+		has = "DNS servers with IPv4 addresses"
+	default:
+		return nil
+	}
+	return bad("without an IPv4 prefix, it cannot have %s: give it a prefix such as 10.99.0.0/24 as well, or leave that out", has)
+}
+
+// Without4 says why the network has no IPv4 prefix: "whose addresses come from elsewhere", for example.
+func (n Network) Without4() string {
+	if n.Addressed() {
+		return "whose NICs have IPv6 addresses alone, which follow from their MAC addresses"
+	}
+	return "whose addresses come from elsewhere"
+}
+
 // Addr6 returns the IPv6 address of the NIC with a MAC address, in Prefix6: the one that hosts choose of themselves, with the
 // modified EUI-64 of the MAC address as its interface identifier (RFC 4291 A). It is the zero Addr if there is no prefix.
 func (n Network) Addr6(m MAC) netip.Addr {
@@ -304,7 +343,9 @@ func VXLANOverhead(node netip.Addr) int {
 }
 
 // ResolvesAtGateway reports whether they are so at the gateway as well, which is the node unless the network is bridged.
-func (n Network) ResolvesAtGateway() bool { return n.Resolves() && n.Kind != NetworkBridged }
+func (n Network) ResolvesAtGateway() bool {
+	return n.Resolves() && n.Kind != NetworkBridged && n.Gateway.IsValid()
+}
 
 // KeepsTime reports whether guests reach the time servers of the nodes.
 func (n Network) KeepsTime() bool {

@@ -223,6 +223,10 @@ func (n Network) checkUplink(bad complaint) error {
 // checkPrefix checks the addresses of the network.
 func (n Network) checkPrefix(bad complaint) error {
 	switch {
+	case n.Prefix == netip.Prefix{} && n.Prefix6.IsValid():
+		return n.checkNo4(bad)
+	case n.Prefix == netip.Prefix{}:
+		return bad("it has no prefix: expected an IPv4 subnet such as 10.99.0.0/24, or an IPv6 one such as fd12:3456:789a:1::/64")
 	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() ||
 		n.Prefix.Bits() < leastPrefixBits || n.Prefix.Bits() > maxNetworkBits:
 		return bad("prefix %s is not usable: expected an IPv4 subnet of /%d to /%d, such as 10.99.0.0/24",
@@ -234,13 +238,6 @@ func (n Network) checkPrefix(bad complaint) error {
 	}
 	return nil
 }
-
-// Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged network may
-// have them from elsewhere.
-func (n Network) Addressed() bool { return n.Kind != NetworkBridged || n.Prefix.IsValid() }
-
-// Probed reports whether hosts that Seedbed does not know may use the addresses of its NICs, so that they are asked first.
-func (n Network) Probed() bool { return n.Kind == NetworkBridged && n.Addressed() && !n.NoProbe }
 
 type complaint = func(format string, args ...any) error
 
@@ -337,8 +334,8 @@ func (n Network) Host(a netip.Addr) bool {
 
 // Takes returns ErrInvalid unless a NIC may ask for the address.
 func (n Network) Takes(a netip.Addr) error {
-	if !n.Addressed() {
-		return Errorf(ErrInvalid, "address %s cannot be asked for in network %q, whose addresses come from elsewhere: leave it out", a, n.Name)
+	if !n.Prefix.IsValid() {
+		return Errorf(ErrInvalid, "address %s cannot be asked for in network %q, %s: leave it out", a, n.Name, n.Without4())
 	}
 	if a == n.Gateway || !n.Host(a) {
 		but := "its first and its last"

@@ -92,6 +92,26 @@ func TestNetworkCheck(t *testing.T) {
 			n.Kind, n.Uplink, n.Prefix, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}
 			n.Prefix6 = prefix("fd12:3456:789a:1::/64")
 		}, "without a prefix, its addresses come from elsewhere"},
+		{"IPv6 alone", alone6, ""},
+		{"IPv6 alone, bridged", func(n *seedbed.Network) {
+			alone6(n)
+			n.Kind, n.Uplink, n.DNS = seedbed.NetworkBridged, "eno1", nil
+		}, "without a prefix, its addresses come from elsewhere"},
+		{"NAT of IPv6 alone", func(n *seedbed.Network) { alone6(n); n.Kind, n.NAT = seedbed.NetworkNAT, true }, ""},
+		{"no prefix", func(n *seedbed.Network) { n.Prefix, n.Gateway = netip.Prefix{}, netip.Addr{} }, "it has no prefix"},
+		{"gateway of IPv6 alone", func(n *seedbed.Network) { alone6(n); n.Gateway = addr("10.9.0.1") }, "it cannot have gateway 10.9.0.1"},
+		{"range of IPv6 alone", func(n *seedbed.Network) {
+			alone6(n)
+			n.Kept = []seedbed.AddrRange{{First: addr("10.9.0.2"), Last: addr("10.9.0.3")}}
+		}, "it cannot have range, kept addresses or reservations"},
+		{"time server of IPv6 alone", func(n *seedbed.Network) {
+			alone6(n)
+			n.NTP = []netip.Addr{seedbed.TimeAddr}
+		}, "it cannot have time servers"},
+		{"resolver of IPv6 alone", func(n *seedbed.Network) {
+			alone6(n)
+			n.DNS = []netip.Addr{addr("9.9.9.9")}
+		}, "DNS servers with IPv4 addresses"},
 		{"boot without a server", func(n *seedbed.Network) { n.BootFile = "pxelinux.0" }, "expected an http or https URL"},
 		{"boot server alone", func(n *seedbed.Network) { n.BootServer = addr("10.9.0.5") }, "boot file"},
 	} {
@@ -104,6 +124,12 @@ func TestNetworkCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// alone6 makes a network one of IPv6 alone.
+func alone6(n *seedbed.Network) {
+	n.Kind, n.NAT, n.Prefix, n.Gateway = seedbed.NetworkRouted, false, netip.Prefix{}, netip.Addr{}
+	n.Prefix6, n.DNS = netip.MustParsePrefix("fd12:3456:789a:1::/64"), []netip.Addr{seedbed.ResolverAddr}
 }
 
 func TestAddr6(t *testing.T) {

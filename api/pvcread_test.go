@@ -118,6 +118,17 @@ func TestPVCNetwork(t *testing.T) {
 			"PUT", "/network/2000", "ip4_network=10.89.0.0/24", 400,
 			msg("ERROR: The IPv4 network cannot be changed: the VMs have addresses of it."),
 		},
+		{"POST", "/network", "vni=2003&description=none&nettype=managed", 400,
+			msg("ERROR: Failed to add network. An IPv4 or an IPv6 network must be specified: each VM has an address of it.")},
+		{
+			"POST", "/network", "vni=2003&description=six&nettype=managed&ip6_network=fd12:3456:789a:6::/64&ip6_gateway=fd12:3456:789a:6::1" +
+				"&dhcp6=true", 200, msg("Network 'six' added successfully!"),
+		},
+		{
+			"GET", "/network/2003", "", 200, `[{"vni":2003,"description":"six","type":"managed","mtu":1450,"domain":"None","name_servers":[],` +
+				`"ip6":{"network":"fd12:3456:789a:6::/64","gateway":"fd12:3456:789a:6::1","dhcp_flag":"True"},` +
+				`"ip4":{"network":"None","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`,
+		},
 		{"PUT", "/network/none", "mtu=1400", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
 		{"PUT", "/network/2000", "ip6_network=fd00::", 400,
 			msg("ERROR: The IPv6 network \"fd00::\" is not a prefix such as fd12:3456:789a:1::/64.")},

@@ -3,6 +3,7 @@
 package guestplane
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -101,6 +102,50 @@ func TestIPv6(t *testing.T) {
 		if got := who.asks(t, "udp", "[fd00:ec2::253]", guest.Name+".default.internal.", dns.TypeAAAA); got != want {
 			t.Errorf("%s has the address %s, want %s", guest.Name, got, want)
 		}
+	}
+}
+
+// TestIPv6Alone: in a network without IPv4, guests find metadata, the resolver and each other by IPv6, and what they send by IPv4
+// goes nowhere.
+func TestIPv6Alone(t *testing.T) {
+	p := realPlane(t)
+	n := network6(seedbed.NetworkRouted)
+	n.Prefix, n.Gateway, n.NetworkOptions.Range = netip.Prefix{}, netip.Addr{}, seedbed.AddrRange{}
+	if err := n.Check(); err != nil {
+		t.Fatal(err)
+	}
+	g, other := record(7, n.Name, "10.77.0.7"), record(8, n.Name, "10.77.0.8")
+	g.NICs[0].Addr, other.NICs[0].Addr = netip.Addr{}, netip.Addr{}
+	serveState(t, p, stateWith([]seedbed.Network{n}, g, other))
+	who, next := boot6(t, g, n.Bridge), boot6(t, other, n.Bridge)
+	eventually(t, func() string {
+		return cmp.Diff("fd00:ec2::253, fd00:ec2::254, fd12:3456:789a:1::/64, default via fe80::a9fe:a9fe", who.routes6(t))
+	})
+	who.served(t, "with a link-local address alone", ask6, ask6link)
+	for _, one := range []person{who, next} {
+		own := n.Addr6(one.NICs[0].MAC).String()
+		if d := cmp.Diff("got "+own+" resolvers fd00:ec2::253 search default.internal.", one.leased6(t)); d != "" {
+			t.Errorf("DHCPv6 (-want +got):\n%s", d)
+		}
+		one.served(t, "with its address", ask6, ask6link)
+		if got := who.asks(t, "udp", "[fd00:ec2::253]", one.Name+".default.internal.", dns.TypeAAAA); got != own {
+			t.Errorf("%s has the address %s, want %s", one.Name, got, own)
+		}
+	}
+	if !pings(t, who.ns, n.Addr6(next.NICs[0].MAC).String()) {
+		t.Error("a guest does not reach another")
+	}
+	for i, one := range []person{who, next} {
+		for _, prefix := range []string{"10.77.0.%d/24", "169.254.7.%d/16"} {
+			one.ns.Run(t, "ip", "addr", "add", fmt.Sprintf(prefix, 7+i), "dev", "eth0")
+		}
+	}
+	for _, to := range []string{"10.77.0.8", "169.254.7.8", "169.254.169.254"} {
+		who.ns.Do(func() {
+			if err := netnstest.Try("ping", "-c", "1", "-W", "1", to); err == nil {
+				t.Errorf("a guest gets an echo of %s", to)
+			}
+		})
 	}
 }
 

@@ -171,7 +171,7 @@ func anywhere(state seedbed.GuestPlaneState, id seedbed.InstanceID) (g seedbed.G
 func (n *names) add(g seedbed.Guest, peer bool) {
 	for _, nic := range g.NICs {
 		z := n.of[nic.Network]
-		if z == nil || !nic.Addr.IsValid() {
+		if z == nil {
 			continue
 		}
 		name, project := nameIn(g, nic.Network)
@@ -192,7 +192,7 @@ func (n *names) add(g seedbed.Guest, peer bool) {
 func (n *names) remove(g seedbed.Guest) {
 	for _, nic := range g.NICs {
 		z := n.of[nic.Network]
-		if z == nil || !nic.Addr.IsValid() {
+		if z == nil {
 			continue
 		}
 		name, project := nameIn(g, nic.Network)
@@ -210,10 +210,7 @@ func (n *names) remove(g seedbed.Guest) {
 
 // addrsIn returns the addresses of a NIC in the network.
 func (z *zone) addrsIn(nic seedbed.GuestNIC) []netip.Addr {
-	if a := z.network.Addr6(nic.MAC); a.IsValid() {
-		return []netip.Addr{nic.Addr, a}
-	}
-	return []netip.Addr{nic.Addr}
+	return slices.DeleteFunc([]netip.Addr{nic.Addr, z.network.Addr6(nic.MAC)}, func(a netip.Addr) bool { return !a.IsValid() })
 }
 
 // without removes what a guest has under a key.
@@ -226,7 +223,7 @@ func without[K comparable](from map[K][]named, key K, id seedbed.InstanceID) {
 // others returns the networks of a guest with names, but one.
 func (n *names) others(g seedbed.Guest, but string) (all []string) {
 	for _, nic := range g.NICs {
-		if nic.Network != but && n.of[nic.Network] != nil && nic.Addr.IsValid() && !slices.Contains(all, nic.Network) {
+		if nic.Network != but && n.of[nic.Network] != nil && !slices.Contains(all, nic.Network) {
 			all = append(all, nic.Network)
 		}
 	}

@@ -32,7 +32,7 @@ const ipv6Wait = 5 * time.Second
 func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index int) {
 	var servers sync.WaitGroup
 	defer servers.Wait()
-	if network.DHCP {
+	if network.DHCP && network.Prefix.IsValid() {
 		servers.Go(func() {
 			p.persist(ctx, "DHCP", network.Bridge, func(ctx context.Context) error { return p.serveDHCP(ctx, network) })
 		})

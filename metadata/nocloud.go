@@ -46,6 +46,14 @@ func nocloudMeta(r *record) ([]byte, bool) {
 	return bytes.TrimSuffix(b, []byte("\n")), true
 }
 
+// resolvers returns the resolvers of a guest whose addresses are static.
+func resolvers(n *seedbed.Network) []netip.Addr {
+	if !n.Prefix.IsValid() {
+		return n.DNS6()
+	}
+	return n.DNS
+}
+
 // nocloudNetwork returns network-config in version 2 (cloud-init, "Networking config version 2"): for
 // each NIC whose network is known, DHCP if the network has it, else the address, of IPv4 and of IPv6, and its secondary
 // addresses. Only the first NIC
@@ -64,23 +72,24 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 		if network == nil || nic.MAC == (seedbed.MAC{}) {
 			continue
 		}
-		static := !network.DHCP && nic.Addr.Is4() && network.Prefix.Addr().Is4()
+		v6 := network.Addr6(nic.MAC)
+		static := !network.DHCP && (nic.Addr.Is4() || v6.IsValid())
 		if !network.DHCP && !static && network.Addressed() {
 			continue
 		}
+		dhcp4 := !static && (network.Prefix.IsValid() || !network.Addressed())
 		if b == nil {
 			b = append(b, "version: 2\nethernets:\n"...)
 		}
-		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", i, nic.MAC, !static)
-		v6 := network.Addr6(nic.MAC)
+		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", i, nic.MAC, dhcp4)
 		if v6.IsValid() && network.DHCP && !network.SLAAC {
 			b = append(b, "    dhcp6: true\n"...)
 		}
-		if !static && len(r.guest.NICs) > 1 {
+		if dhcp4 && len(r.guest.NICs) > 1 {
 			b = fmt.Appendf(b, "    dhcp4-overrides: {route-metric: %d}\n", 100*(i+1)) // as DataSourceEc2.py has it
 		}
 		var addrs []netip.Prefix
-		if static {
+		if static && nic.Addr.Is4() {
 			addrs = append(addrs, netip.PrefixFrom(nic.Addr, network.Prefix.Bits()))
 		}
 		for _, a := range nic.Secondary {
@@ -103,8 +112,8 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 			if len(routes) > 0 {
 				b = fmt.Appendf(b, "    routes: [%s]\n", strings.Join(routes, ", "))
 			}
-			if len(network.DNS) > 0 {
-				b = append(append(append(b, "    nameservers: {addresses: "...), asJSON(network.DNS)...), "}\n"...)
+			if dns := resolvers(network); len(dns) > 0 {
+				b = append(append(append(b, "    nameservers: {addresses: "...), asJSON(dns)...), "}\n"...)
 			}
 		}
 	}

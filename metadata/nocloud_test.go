@@ -25,6 +25,11 @@ func TestNoCloudNetwork(t *testing.T) {
 	peered := fixed
 	peered.Name, peered.Peers, peered.PeerPrefixes = "peered", []string{"db"}, []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24"),
 		netip.MustParsePrefix("fd12:3456:789a:2::/64")}
+	only6, onlyFixed6 := lan6, fixed6
+	only6.Name, onlyFixed6.Name = "only6", "onlyFixed6"
+	for _, n := range []*seedbed.Network{&only6, &onlyFixed6} {
+		n.Kind, n.Prefix, n.Gateway, n.DNS = seedbed.NetworkRouted, netip.Prefix{}, netip.Addr{}, []netip.Addr{seedbed.ResolverAddr}
+	}
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br0"}
 	nic := func(n byte, network, a string) seedbed.GuestNIC {
 		g := seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network}
@@ -70,6 +75,14 @@ func TestNoCloudNetwork(t *testing.T) {
 				"routes":      []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"}},
 				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
 		}},
+		{"IPv6 alone, by DHCP", []seedbed.GuestNIC{nic(0x10, "only6", ""), nic(0x11, "lan", "10.9.0.7")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "dhcp6": true},
+			"nic1": map[string]any{"match": match("11"), "dhcp4": true, "dhcp4-overrides": map[string]any{"route-metric": uint64(200)}},
+		}},
+		{"IPv6 alone, without DHCP", []seedbed.GuestNIC{nic(0x10, "onlyFixed6", "")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"fd12:3456:789a:1:5054:ff:fe12:3410/64"},
+				"nameservers": map[string]any{"addresses": []any{"fd00:ec2::253"}}},
+		}},
 		{"three", []seedbed.GuestNIC{nic(0x10, "lan", "10.9.0.7"), nic(0x11, "fixed", "10.8.0.7"), nic(0x12, "lan", "10.9.0.8")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": true, "dhcp4-overrides": map[string]any{"route-metric": uint64(100)}},
 			"nic1": map[string]any{"match": match("11"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
@@ -79,7 +92,8 @@ func TestNoCloudNetwork(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			view := View{Guest: seedbed.Guest{NICs: tt.nics}, Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6, peered}}
+			view := View{Guest: seedbed.Guest{NICs: tt.nics},
+				Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6, peered, only6, onlyFixed6}}
 			body, _, ok := Render(view, "/nocloud/network-config")
 			if !ok || tt.want == nil {
 				if !ok || len(body) > 0 {

@@ -131,12 +131,14 @@ func openstackNetwork(r *record) ([]byte, bool) {
 			for _, p := range network.RoutesToPeers() {
 				n.Routes = append(n.Routes, openstackRoute{p.Prefix.Addr().String(), netmask(p.Prefix), p.Via.String()})
 			}
-			for _, a := range network.DNS {
+			for _, a := range resolvers(network) {
 				s := openstackService{"dns", a.String()}
 				n.Services, services = append(n.Services, s), append(services, s)
 			}
 		}
-		networks = append(networks, n)
+		if network.Prefix.IsValid() || !network.Addressed() {
+			networks = append(networks, n)
+		}
 		for j, a := range nic.Secondary {
 			networks = append(networks, openstackNet{ID: n.ID + "-secondary" + strconv.Itoa(j), NetworkID: n.NetworkID, Link: link,
 				Type: "ipv4", Address: a.String(), Netmask: netmask(network.Prefix)})

@@ -33,7 +33,7 @@ type address struct {
 func wantAddrs(n seedbed.Network, v6 bool) []address {
 	// Scope link keeps the kernel from choosing the metadata address as a source for other traffic.
 	want := []address{{prefix: netip.PrefixFrom(seedbed.MetadataAddr, 32), scope: unix.RT_SCOPE_LINK}}
-	if n.Kind != seedbed.NetworkBridged {
+	if n.Kind != seedbed.NetworkBridged && n.Gateway.IsValid() {
 		gateway := address{prefix: netip.PrefixFrom(n.Gateway, n.Prefix.Bits()), scope: unix.RT_SCOPE_UNIVERSE}
 		if !n.Kind.Outside() {
 			gateway.metric = metricOf(n)

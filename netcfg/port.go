@@ -100,7 +100,7 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "MAC %s is not a unicast address", t.MAC)
 	case t.Mark == 0:
 		return badPort(t, "mark 0 is reserved")
-	case n.Addressed() && (!n.Host(t.Addr) || t.Addr == n.Gateway):
+	case n.Prefix.IsValid() && (!n.Host(t.Addr) || t.Addr == n.Gateway):
 		return badPort(t, "address %s is not a guest's address in %s", t.Addr, n.Prefix)
 	case len(t.Groups) > seedbed.MaxSecurityGroups:
 		return badPort(t, "%d security groups: expected at most %d", len(t.Groups), seedbed.MaxSecurityGroups)
@@ -108,10 +108,10 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "%v", seedbed.CheckBandwidth(t.In, t.Out))
 	case t.Floating.IsValid() && !t.Floating.Is4():
 		return badPort(t, "floating address %s is not an IPv4 address", t.Floating)
-	case slices.ContainsFunc(t.Secondary, func(a netip.Addr) bool { return !n.Addressed() || !n.Host(a) || a == n.Gateway }):
+	case slices.ContainsFunc(t.Secondary, func(a netip.Addr) bool { return !n.Host(a) || a == n.Gateway }):
 		return badPort(t, "secondary addresses %v: expected those of guests in %s", t.Secondary, n.Prefix)
-	case !n.Addressed() && t.Addr.IsValid():
-		return badPort(t, "address %s: expected none in network %s, whose addresses come from elsewhere", t.Addr, n.Name)
+	case !n.Prefix.IsValid() && t.Addr.IsValid():
+		return badPort(t, "address %s: expected none in network %s, %s", t.Addr, n.Name, n.Without4())
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func bridgeSets() []set {
 		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
 		}},
-		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || t.addr == [4]byte{} }),
+		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || !n.Addressed() }),
 		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
 		some(ownDHCP, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged && n.DHCP }),
 		some(ownDHCP6, func(n *seedbed.Network, _ *port) bool {

@@ -125,8 +125,11 @@ func networkSets() []set {
 		{name: "prefixes", key: nameAndAddr, concat: true, interval: true,
 			fixed: each(func(n seedbed.Network, bridge string, add adder) {
 				first, last := zeroAddr, lastAddr
-				if n.Addressed() {
+				switch {
+				case n.Prefix.IsValid():
 					first, last = n.Prefix.Masked().Addr(), seedbed.LastAddr(n.Prefix)
+				case n.Addressed(): // of IPv6 alone
+					return
 				}
 				add(bridge+string(first.AsSlice()), bridge+string(last.AsSlice()))
 			})},

@@ -70,7 +70,7 @@ func netInfoOf(n seedbed.Network) netInfo {
 			i.IP6.DHCP = "True"
 		}
 	}
-	if n.DHCP {
+	if n.DHCP && n.Prefix.IsValid() {
 		last := n.Range.Last
 		if !last.IsValid() {
 			last = seedbed.LastAddr(n.Prefix).Prev()

@@ -31,21 +31,25 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return f.err
 	case kind == "bridged":
 		return r.createBridged(ctx, c, n, vni)
-	case prefix == "":
+	case prefix == "" && f.text("ip6_network") == "":
 		return refused(fiber.StatusBadRequest,
-			"ERROR: Failed to add network. An IPv4 network must be specified: each VM has an address of it.")
+			"ERROR: Failed to add network. An IPv4 or an IPv6 network must be specified: each VM has an address of it.")
 	}
 	var err error
-	if n.Prefix, err = netip.ParsePrefix(prefix); err != nil {
+	if n.Prefix, err = netip.ParsePrefix(prefix); err != nil && prefix != "" {
 		return refused(fiber.StatusBadRequest, `ERROR: Failed to add network. The IPv4 network "%s" is not a subnet such as 10.99.1.0/24.`,
 			seedbed.Clip(prefix))
 	}
 	if n.Name, err = server.CallerOf(c).Qualified("network", vni); err != nil {
 		return err
 	}
-	n.Bridge, n.Gateway = seedbed.BridgeOf(n.Name), n.Prefix.Masked().Addr().Next()
-	n.DNS = append([]netip.Addr{}, r.Resolvers...)
-	if n.DHCP && (f.text("dhcp4_start") == "" || f.text("dhcp4_end") == "") {
+	n.Bridge, n.DNS = seedbed.BridgeOf(n.Name), r.Networks().ResolversOf(n)
+	if n.Prefix.IsValid() {
+		n.Gateway = n.Prefix.Masked().Addr().Next()
+	} else if n.DHCP = f.flag("dhcp6"); f.text("ip6_gateway") != "" {
+		n.Kind = seedbed.NetworkRouted
+	}
+	if f.flag("dhcp4") && (f.text("dhcp4_start") == "" || f.text("dhcp4_end") == "") {
 		return refused(fiber.StatusBadRequest, "ERROR: DHCPv4 start and end addresses are required for a DHCPv4-enabled network.")
 	}
 	if err := netFields(f, &n); err != nil {
@@ -145,8 +149,8 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		if f.has("domain") {
 			n.Domain = f.text("domain")
 		}
-		if f.has("dhcp4") {
-			n.DHCP = f.flag("dhcp4")
+		if flag := dhcpField(*n); f.has(flag) {
+			n.DHCP = f.flag(flag)
 		}
 		was := *n
 		if err := netFields(f, n); err != nil {
@@ -163,6 +167,14 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return err
 	}
 	return say(c, "Network '%s' modified successfully!", server.Param(c, "net"))
+}
+
+// dhcpField returns the field that says whether a network has DHCP.
+func dhcpField(n seedbed.Network) string {
+	if n.Prefix.IsValid() || !n.Addressed() {
+		return "dhcp4"
+	}
+	return "dhcp6"
 }
 
 // netFields sets the MTU, the resolvers, the gateway and the range that a request has. An empty gateway isolates the
@@ -184,7 +196,7 @@ func netFields(f *fields, n *seedbed.Network) error {
 			n.DNS = append(n.DNS, a)
 		}
 	}
-	if f.has("ip4_gateway") && n.Kind != seedbed.NetworkBridged {
+	if f.has("ip4_gateway") && n.Prefix.IsValid() {
 		n.Kind = seedbed.NetworkIsolated
 		if gateway := f.text("ip4_gateway"); gateway != "" {
 			a, err := netip.ParseAddr(gateway)

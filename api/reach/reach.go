@@ -67,9 +67,13 @@ func (w World) Needs(ctx context.Context, i seedbed.Instance, nic int) ([]seedbe
 		t.pass("node "+i.Node, "its DHCP server answers, whatever the security groups are")
 	}
 	all := []seedbed.Trace{t.Trace}
-	packets := []Packet{{From: i, NIC: nic, To: seedbed.MetadataAddr, Protocol: "tcp", Port: 80}}
-	if len(n.DNS) > 0 {
-		packets = append(packets, Packet{From: i, NIC: nic, To: n.DNS[0], Protocol: "udp", Port: 53})
+	metadata, resolvers := seedbed.MetadataAddr, n.DNS
+	if n.Addressed() && !n.Prefix.IsValid() {
+		metadata, resolvers = seedbed.MetadataAddr6, n.DNS6()
+	}
+	packets := []Packet{{From: i, NIC: nic, To: metadata, Protocol: "tcp", Port: 80}}
+	if len(resolvers) > 0 {
+		packets = append(packets, Packet{From: i, NIC: nic, To: resolvers[0], Protocol: "udp", Port: 53})
 	}
 	for _, p := range packets {
 		one, err := w.Trace(ctx, p)
@@ -89,6 +93,10 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 	t, n, err := w.begin(p)
 	if err != nil {
 		return seedbed.Trace{}, err
+	}
+	if p.To.Is4() && n.Addressed() && !n.Prefix.IsValid() {
+		t.stop("network "+n.Name, "its guests have IPv6 addresses alone")
+		return t.Trace, nil
 	}
 	if t.service(p, n) {
 		return t.Trace, nil
@@ -171,7 +179,7 @@ func (w World) begin(p Packet) (t trace, n seedbed.Network, err error) {
 	t.running(p.From)
 	addr := "an address from elsewhere"
 	switch v6 := w.Networks[i].Addr6(nic.MAC); {
-	case p.To.Is6() && v6.IsValid():
+	case v6.IsValid() && (p.To.Is6() || !nic.Addr.IsValid()):
 		addr = v6.String()
 	case nic.Addr.IsValid():
 		addr = nic.Addr.String()

@@ -55,7 +55,9 @@ type sources struct {
 	user, vendor, site []byte
 	// inUser is set if vendor-data is sent as part of the user-data.
 	inUser bool
-	limit  seedbed.Bytes
+	// only6 is set if the guest reaches the metadata service over IPv6 alone.
+	only6 bool
+	limit seedbed.Bytes
 	// declared are the parameters that the profile's documents may read; nil allows any.
 	declared []seedbed.Param
 }
@@ -138,10 +140,10 @@ func (r recipe) documents(token string, filled func(*template.Template) ([]byte,
 	}
 	vendors := []document{{"the installation's vendor-data", site}, {"vendor_data", vendor}}
 	if r.inUser {
-		docs.UserData, err = composeUserData(r.ready, user, token, r.limit, vendors...)
+		docs.UserData, err = composeUserData(r.ready, user, reportURL(token, r.only6), r.limit, vendors...)
 		return docs, err
 	}
-	if docs.UserData, err = composeUserData(r.ready, user, token, r.limit); err != nil {
+	if docs.UserData, err = composeUserData(r.ready, user, reportURL(token, r.only6), r.limit); err != nil {
 		return docs, err
 	}
 	docs.VendorData, err = compose("vendor_data", r.limit, r.ready, vendors)

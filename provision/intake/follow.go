@@ -131,6 +131,9 @@ func (in *Intake) DocumentsOf(ctx context.Context, inst seedbed.Instance) (docs 
 	if err != nil {
 		return docs, err
 	}
+	if made.only6, err = in.only6(ctx, inst.NICs); err != nil {
+		return docs, err
+	}
 	docs, err = made.fill(inst.ReportToken, template.Values{Guest: in.place(inst), Params: s.rest})
 	if m.Script != "" && docs.UserData == nil {
 		docs.UserData = []byte{}

@@ -74,6 +74,17 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 	return all, drawn, nil
 }
 
+// only6 reports whether NICs are in networks with IPv6 alone, all of them.
+func (in *Intake) only6(ctx context.Context, nics []seedbed.NIC) (bool, error) {
+	for _, nic := range nics {
+		n, err := in.store.Network(ctx, nic.Network)
+		if err != nil || n.Prefix.IsValid() || !n.Addressed() {
+			return false, err
+		}
+	}
+	return len(nics) > 0, nil
+}
+
 // grouped adds the security groups of a request, or else those of its profile, to the NICs that have none. It returns
 // ErrInvalid for groups that do not exist.
 func (in *Intake) grouped(ctx context.Context, req seedbed.Request, profiles []string, nics []seedbed.NIC) error {

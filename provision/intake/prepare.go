@@ -93,6 +93,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	for i := range nics {
 		nics[i].BandwidthIn, nics[i].BandwidthOut = cmp.Or(nics[i].BandwidthIn, m.BandwidthIn), cmp.Or(nics[i].BandwidthOut, m.BandwidthOut)
 	}
+	if docs.only6, err = in.only6(ctx, nics); err != nil {
+		return made, err
+	}
 	disks, err := in.disks(ctx, m, made.image, s.disk)
 	if err != nil {
 		return made, err

@@ -69,6 +69,9 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 		return made, err
 	}
 	docs, err := in.recipeOf(m, &s, stored)
+	if err == nil {
+		docs.only6, err = in.only6(ctx, now.NICs)
+	}
 	if err != nil {
 		return made, err
 	}

@@ -7,26 +7,34 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"seedbed"
 )
 
-// reportURL is the address that cloud-init phones home to; the token is its last element.
-const reportURL = "http://169.254.169.254/seedbed/report/"
+// reportURL returns the address that cloud-init phones home to. The token is its last element. v6 is whether the guest has IPv6 alone.
+func reportURL(token string, v6 bool) string {
+	host := netip.AddrPortFrom(seedbed.MetadataAddr, 80)
+	if v6 {
+		host = netip.AddrPortFrom(seedbed.MetadataAddr6, 80)
+	}
+	return "http://" + strings.TrimSuffix(host.String(), ":80") + "/seedbed/report/" + token
+}
 
 // composeUserData makes what the guest is served: data itself, nil if it is empty, or a document of
-// several parts if it includes vendor-data or for ReadyReport. It refuses a result of more than
+// several parts if it includes vendor-data or for ReadyReport, to report at that URL. It refuses a result of more than
 // limit.
 //
 // cloud-init merges cloud-config parts in order, each by its own merge_how, by default replacing
 // top-level keys (cloudinit/handlers/cloud_config.py). So vendor-data comes first, because the
 // operator's part must prevail. Our part comes last: its only key is phone_home, so it replaces
 // nothing of the operator's, whose merge_how does not apply to it.
-func composeUserData(ready seedbed.Ready, data []byte, token string, limit seedbed.Bytes, vendor ...document) ([]byte, error) {
+func composeUserData(ready seedbed.Ready, data []byte, report string, limit seedbed.Bytes, vendor ...document) ([]byte, error) {
 	parts := append(slices.Clone(vendor), document{"user_data", data})
 	if ready == seedbed.ReadyReport {
-		parts = append(parts, document{"", reportPart(token)})
+		parts = append(parts, document{"", reportPart(report)})
 	}
 	return compose("user_data", limit, ready, parts)
 }
@@ -109,8 +117,8 @@ func newReportToken() string {
 
 // reportPart returns the part that makes cloud-init post to us at the end of its first boot
 // (cloudinit/config/cc_phone_home.py); 10 tries are 3 s apart.
-func reportPart(token string) []byte {
-	return fmt.Appendf(nil, "#cloud-config\nphone_home:\n  url: %s%s\n  post: [instance_id, hostname, fqdn]\n  tries: 10\n", reportURL, token)
+func reportPart(url string) []byte {
+	return fmt.Appendf(nil, "#cloud-config\nphone_home:\n  url: %s\n  post: [instance_id, hostname, fqdn]\n  tries: 10\n", url)
 }
 
 type part struct {

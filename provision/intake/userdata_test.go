@@ -50,7 +50,7 @@ func TestComposeReport(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			doc, err := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken, seedbed.MiB)
+			doc, err := composeUserData(seedbed.ReadyReport, []byte(tt.data), reportURL(testToken, false), seedbed.MiB)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestComposeReport(t *testing.T) {
 			if d := cmp.Diff(want, readMIME(t, doc)); d != "" {
 				t.Errorf("parts (-want +got):\n%s\n%s", d, doc)
 			}
-			again, _ := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken, seedbed.MiB)
+			again, _ := composeUserData(seedbed.ReadyReport, []byte(tt.data), reportURL(testToken, false), seedbed.MiB)
 			if !bytes.Equal(doc, again) {
 				t.Error("two runs differ")
 			}
@@ -100,7 +100,7 @@ func TestComposeRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := composeUserData(seedbed.ReadyReport, []byte(tt.data), testToken, seedbed.MiB)
+			_, err := composeUserData(seedbed.ReadyReport, []byte(tt.data), reportURL(testToken, false), seedbed.MiB)
 			if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v; want one that says %q", err, tt.want)
 			}
@@ -125,7 +125,7 @@ func TestComposeOthers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := composeUserData(tt.ready, []byte(tt.data), testToken, seedbed.MiB)
+			got, err := composeUserData(tt.ready, []byte(tt.data), reportURL(testToken, false), seedbed.MiB)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +134,7 @@ func TestComposeOthers(t *testing.T) {
 			}
 		})
 	}
-	if _, err := composeUserData(seedbed.ReadyStarted, make([]byte, seedbed.MiB+1), testToken,
+	if _, err := composeUserData(seedbed.ReadyStarted, make([]byte, seedbed.MiB+1), reportURL(testToken, false),
 		seedbed.MiB); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("too large for any policy: got %v", err)
 	}
@@ -158,7 +158,7 @@ func TestUserDataCost(t *testing.T) {
 	} {
 		for _, head := range []string{"#cloud-config\n", "#cloud-config-archive\n"} {
 			began := time.Now()
-			composeUserData(seedbed.ReadyReport, []byte(head+body), testToken, seedbed.MiB)
+			composeUserData(seedbed.ReadyReport, []byte(head+body), reportURL(testToken, false), seedbed.MiB)
 			if d := time.Since(began); d > 20*time.Second { // milliseconds, unless the time grows with the square
 				t.Errorf("%s%s: %s", head, name, d)
 			}
@@ -179,7 +179,7 @@ func FuzzComposeUserData(f *testing.F) {
 	f.Add([]byte("#cloud-config-archive\n- a\n- {content: b, type: text/x-shellscript}\n"))
 	f.Add([]byte("#!/bin/sh\r\necho\r"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := composeUserData(seedbed.ReadyReport, data, testToken, seedbed.MiB)
+		doc, err := composeUserData(seedbed.ReadyReport, data, reportURL(testToken, false), seedbed.MiB)
 		if err != nil {
 			if !errors.Is(err, seedbed.ErrInvalid) {
 				t.Fatal(err)

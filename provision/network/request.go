@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
+	"slices"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -38,8 +39,9 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 	if err := seedbed.CheckName("network", req.Name); err != nil {
 		return seedbed.Network{}, err
 	}
-	if !req.Prefix.IsValid() && req.Kind != seedbed.NetworkBridged {
-		return seedbed.Network{}, seedbed.Errorf(seedbed.ErrInvalid, "prefix is missing: expected an IPv4 subnet such as 10.99.1.0/24")
+	if !req.Prefix.IsValid() && !req.Prefix6.IsValid() && req.Kind != seedbed.NetworkBridged {
+		return seedbed.Network{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"prefix is missing: expected an IPv4 subnet such as 10.99.1.0/24, or prefix6 for guests with IPv6 alone")
 	}
 	n := seedbed.Network{
 		Name: seedbed.Qualified(project, req.Name), Kind: cmp.Or(req.Kind, seedbed.NetworkNAT), MAC: seedbed.NewMAC(),
@@ -50,7 +52,7 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 	if n.DHCP = n.Addressed(); req.DHCP != nil {
 		n.DHCP = *req.DHCP
 	}
-	if !n.Gateway.IsValid() && n.Kind != seedbed.NetworkBridged {
+	if !n.Gateway.IsValid() && n.Kind != seedbed.NetworkBridged && n.Prefix.IsValid() {
 		n.Gateway = n.Prefix.Masked().Addr().Next()
 	}
 	if n.Bridge == "" {
@@ -68,12 +70,21 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 	}
 	n.DNS = []netip.Addr{}
 	if n.Addressed() {
-		n.DNS = append(n.DNS, r.Resolvers...)
+		n.DNS = r.ResolversOf(n)
 	}
 	if req.DNS != nil {
 		n.DNS = *req.DNS
 	}
 	return n, n.Check()
+}
+
+// ResolversOf returns those of the installation's resolvers that guests of a new network reach. It is never nil.
+func (r Rules) ResolversOf(n seedbed.Network) []netip.Addr {
+	all := append([]netip.Addr{}, r.Resolvers...)
+	if n.Prefix.IsValid() {
+		return all
+	}
+	return slices.DeleteFunc(all, func(a netip.Addr) bool { return a.Is4() && a != seedbed.ResolverAddr })
 }
 
 // Change returns the function that makes a change to a network, in the transaction of the store. It returns ErrForbidden if who asks

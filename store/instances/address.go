@@ -95,11 +95,11 @@ func NetworksOf(i *seedbed.Instance) (names []string) {
 }
 
 // assignAddr returns the address that a new NIC asks for, or a free one. The caller has locked the network, and makes the
-// claim. It returns the zero Addr in a network whose addresses come from elsewhere.
+// claim. It returns the zero Addr in a network without an IPv4 prefix.
 func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, nic seedbed.NIC) (netip.Addr, error) {
 	a, err := n.Asks(nic.MAC, nic.Addr)
 	switch {
-	case err != nil || !n.Addressed():
+	case err != nil || !n.Prefix.IsValid():
 		return a, err
 	case a.IsValid():
 		return a, notSecondary(ctx, b.Tx, n.Name, a)
@@ -109,7 +109,7 @@ func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.
 
 // FreeAddr returns the address that a new NIC with a MAC address would get in the network which asks for want or, if want is
 // the zero Addr, for none. It returns ErrInvalid for one that no NIC may have, ErrExists for one that is taken, and
-// ErrFull if there is none. In a network whose addresses come from elsewhere, it returns the zero Addr.
+// ErrFull if there is none. In a network without an IPv4 prefix, it returns the zero Addr.
 func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, want netip.Addr) (a netip.Addr, err error) {
 	n, err := s.Network(ctx, network)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, w
 	if want, err = n.Asks(mac, want); err != nil {
 		return a, err
 	}
-	if !n.Addressed() {
+	if !n.Prefix.IsValid() {
 		return a, nil
 	}
 	err = s.db.View(ctx, "find a free address", func(tx *sqldb.Tx) error {

@@ -55,6 +55,10 @@ func checkForwards(ctx context.Context, tx *sqldb.Tx, n seedbed.NIC) error {
 		err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, which is %s: expected a network of kind nat or routed",
 			n.Index, n.Network, network.Kind)
 	}
+	if err == nil && !network.Prefix.IsValid() {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, %s: forwards need an IPv4 address",
+			n.Index, n.Network, network.Without4())
+	}
 	return err
 }
 

@@ -108,7 +108,7 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 
 // someFree returns some free addresses of a locked network.
 func someFree(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, count int) ([]netip.Addr, error) {
-	if !n.Addressed() {
+	if !n.Prefix.IsValid() {
 		return nil, unaddressed(n, nic)
 	}
 	free, err := lowestAddrs(ctx, tx, n, count)
@@ -120,12 +120,12 @@ func someFree(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.
 
 func unaddressed(n seedbed.Network, nic seedbed.NIC) error {
 	return seedbed.Errorf(seedbed.ErrInvalid,
-		"NIC %d is in network %q, whose addresses come from elsewhere: expected one of a network with a prefix", nic.Index, n.Name)
+		"NIC %d is in network %q, %s: expected one of a network with an IPv4 prefix", nic.Index, n.Name, n.Without4())
 }
 
 // assign gives a NIC of an instance a secondary address. The network is locked.
 func assign(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
-	if !n.Addressed() {
+	if !n.Prefix.IsValid() {
 		return unaddressed(n, nic)
 	}
 	if _, err := n.Asks(nic.MAC, a); err != nil {

@@ -32,13 +32,19 @@ func VMCommand(a *cli.App) *cobra.Command {
 func addresses(i seedbed.Instance) string {
 	var addrs []string
 	for _, n := range i.NICs {
-		for _, a := range []netip.Addr{n.Addr, n.Addr6} {
-			if a.IsValid() {
-				addrs = append(addrs, a.String())
-			}
-		}
+		addrs = append(addrs, addressesOf(n)...)
 	}
 	return strings.Join(addrs, ", ")
+}
+
+// addressesOf returns the first addresses of a NIC that are known.
+func addressesOf(n seedbed.NIC) (all []string) {
+	for _, a := range []netip.Addr{n.Addr, n.Addr6} {
+		if a.IsValid() {
+			all = append(all, a.String())
+		}
+	}
+	return all
 }
 
 func instances(a *cli.App) cli.Resource[seedbed.Instance] {
@@ -84,7 +90,8 @@ func standing(i seedbed.Instance) string {
 
 func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 	nics := cli.Each(i.NICs, func(n seedbed.NIC) string {
-		return fmt.Sprintf("%s %s on %s (%s)", n.Addr, n.MAC, n.Network, n.ID.Tap()) + cli.InGroups(n) + besides(n)
+		words := append(addressesOf(n), n.MAC.String(), "on", n.Network, "("+n.ID.Tap()+")")
+		return strings.Join(words, " ") + cli.InGroups(n) + besides(n)
 	})
 	volumes := cli.Each(i.Volumes, func(v seedbed.Volume) string {
 		return fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size) + cli.When(v.Image != "", " from "+v.Image)

@@ -108,8 +108,8 @@ network on different nodes do not see each other, unless it is bridged or an ove
 with --overlay, the bridges of all nodes are one network, by VXLAN over UDP port 4789
 between the nodes.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			if r.Name = args[0]; !r.Prefix.IsValid() && r.Kind != seedbed.NetworkBridged {
-				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24")
+			if r.Name = args[0]; !r.Prefix.IsValid() && !r.Prefix6.IsValid() && r.Kind != seedbed.NetworkBridged {
+				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24, or --prefix6 for IPv6 alone")
 			}
 			_, err := api.CreateNetwork(ctx, r)
 			return cli.Done(err, "Added network %q.", args[0])
@@ -117,7 +117,7 @@ between the nodes.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	a.Fill(c, &r, append([]cli.Flag{
-		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24"},
+		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24; without one and with --prefix6, they have IPv6 alone"},
 		{Field: "gateway", Usage: "`ADDRESS` of the bridge (default: the first of the prefix), or of the router of a bridged network"},
 		{Field: "uplink", Usage: "`INTERFACE` of the nodes by which a bridged network is reached"},
 		{Field: "vlan", Usage: "`TAG` of a bridged network on its uplink, 1 to 4094"},

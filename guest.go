@@ -163,6 +163,8 @@ type FeedPage struct {
 	Peers *PeerPage `json:"peers,omitempty"`
 	// Nodes are the addresses of the nodes that have one, by name, if there are overlays.
 	Nodes map[string]netip.Addr `json:"nodes,omitempty"`
+	// Tunnels are those of the nodes that encrypt what they send of overlays, by name.
+	Tunnels map[string]Tunnel `json:"tunnels,omitempty"`
 }
 
 // PeerPage is what changed of a node's peers: the guests of other nodes in networks that reach several nodes. Their
@@ -265,8 +267,10 @@ type GuestPlaneState struct {
 	// finds one of them. One may be among Guests as well for a moment, when it has come to this node.
 	Peers iter.Seq2[InstanceID, Guest]
 	Peer  func(InstanceID) (Guest, bool)
-	// Nodes are the addresses of nodes, by name: where each gets the frames of overlays.
-	Nodes map[string]netip.Addr
+	// Nodes are the addresses of nodes, by name: where each gets the frames of overlays. Tunnels are those of the nodes that
+	// encrypt them.
+	Nodes   map[string]netip.Addr
+	Tunnels map[string]Tunnel
 	// Since and Changed say what is new. A receiver that serves the state of revision Since that came
 	// before this one has every record but those of Changed, which were added, changed or removed, and every peer but
 	// those of ChangedPeers. Since is -1 if everything may be new.

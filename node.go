@@ -1,6 +1,8 @@
 package seedbed
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -82,6 +84,60 @@ type NodeReport struct {
 	// that has it, or 0. It is the zero Addr if the node has none.
 	Address    netip.Addr `json:"address,omitzero"`
 	AddressMTU int        `json:"address_mtu,omitempty"`
+	// Tunnel is set if the node encrypts what it sends other nodes of overlays (network.overlay.encryption).
+	Tunnel Tunnel `json:"tunnel,omitzero"`
+}
+
+// OverlayOverhead returns how many bytes a frame of an overlay grows by on its way to other nodes.
+func (r NodeReport) OverlayOverhead() int {
+	if r.Tunnel != (Tunnel{}) {
+		return TunnelOverhead(r.Address) + VXLANOverhead(r.Tunnel.Key.Addr())
+	}
+	return VXLANOverhead(r.Address)
+}
+
+// TunnelPort is the UDP port at which a node gets encrypted frames of overlays, unless network.overlay.port names another.
+const TunnelPort = 51820
+
+// TunnelKey is the public key of a node that encrypts the frames of overlays. Its text is that of wg(8).
+type TunnelKey [32]byte
+
+// String returns the key in base64.
+func (k TunnelKey) String() string { return base64.StdEncoding.EncodeToString(k[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (k TunnelKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. It returns ErrInvalid for what is not a key.
+func (k *TunnelKey) UnmarshalText(text []byte) error {
+	b, err := base64.StdEncoding.Strict().DecodeString(string(text))
+	if err != nil || len(b) != len(k) {
+		return Errorf(ErrInvalid, "%.80q is not a key of WireGuard: expected 32 bytes in base64", text)
+	}
+	*k = TunnelKey(b)
+	return nil
+}
+
+// Addr returns the address of the node inside of the tunnels. It follows from the key, so that nobody has to give it out: a
+// local IPv6 address (RFC 4193) of 120 bits of a digest.
+func (k TunnelKey) Addr() netip.Addr {
+	sum := sha256.Sum256(append([]byte("seedbed tunnel\n"), k[:]...))
+	return netip.AddrFrom16([16]byte(append([]byte{0xfd}, sum[:15]...)))
+}
+
+// Tunnel is how the other nodes send a node encrypted frames of overlays: by WireGuard, to a port of its address.
+type Tunnel struct {
+	Key  TunnelKey `json:"key"`
+	Port uint16    `json:"port"`
+}
+
+// TunnelOverhead returns how many bytes a packet grows by in a tunnel to the address of a node: a WireGuard and a UDP header,
+// and the IP header of the family of the address.
+func TunnelOverhead(node netip.Addr) int {
+	if node.Is6() {
+		return 32 + 8 + 40
+	}
+	return 32 + 8 + 20
 }
 
 // The selectors say how one of several nodes is chosen (PVC's manual, "Node selectors").

@@ -188,4 +188,12 @@ func TestOverlay(t *testing.T) {
 	s.expect(t, "PATCH", "/networks/two", `{"mtu":1400}`, 200, `"mtu":1400`)
 	s.expect(t, "PATCH", "/networks/four", `{"mtu":9000}`, 200, `"mtu":9000`)
 	s.expect(t, "GET", "/nodes/hv3", "", 200, `"address":"2001:db8::3"`, `"address_mtu":8000`)
+	encrypts := seedbed.NodeReport{Address: netip.MustParseAddr("192.0.2.2"), AddressMTU: 1500,
+		Tunnel: seedbed.Tunnel{Key: seedbed.TunnelKey{1}, Port: 51820}}
+	if err := s.db.NoteNode(t.Context(), "hv2", encrypts, "", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, "POST", "/networks", `{"name":"six","kind":"isolated","prefix":"10.95.0.0/24","overlay":true}`, 201, `"mtu":1370`)
+	s.expect(t, "PATCH", "/networks/six", `{"mtu":1400}`, 422, "MTU 1400 is more than VXLAN with encryption leaves of the 1500")
+	s.expect(t, "GET", "/nodes/hv2", "", 200, `"tunnel":{"key":"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","port":51820}`)
 }

@@ -38,6 +38,8 @@ type saved struct {
 	Peers int64 `json:"peers,omitempty"`
 	// Nodes are the addresses of nodes, by name.
 	Nodes map[string]netip.Addr `json:"nodes,omitempty"`
+	// Tunnels are those of nodes, by name.
+	Tunnels map[string]seedbed.Tunnel `json:"tunnels,omitempty"`
 	// Guests is set only in the first version of the file.
 	Guests []seedbed.Guest `json:"guests,omitempty"`
 }
@@ -46,7 +48,7 @@ func (s saved) state() *state {
 	p := newState()
 	p.generation, p.revision, p.networks, p.tokenKey = s.Generation, s.Revision, s.Networks, s.TokenKey
 	p.site, p.maintenance, p.groups, p.peersRevision = s.Site, s.Maintenance, s.Groups, s.Peers
-	p.nodes = s.Nodes
+	p.nodes, p.tunnels = s.Nodes, s.Tunnels
 	return p
 }
 
@@ -55,7 +57,7 @@ func writeSnapshot(w io.Writer, node string, p *state) error {
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 256<<10)
 	head, err := json.Marshal(saved{Node: node, Generation: p.generation, Revision: p.revision, Networks: p.networks,
 		Groups: p.groups, TokenKey: p.tokenKey, Site: p.site, Maintenance: p.maintenance, Peers: p.peersRevision,
-		Nodes: p.nodes})
+		Nodes: p.nodes, Tunnels: p.tunnels})
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type state struct {
 	peers         records
 	peersRevision int64
 	nodes         map[string]netip.Addr
+	tunnels       map[string]seedbed.Tunnel
 }
 
 func newState() *state {
@@ -43,7 +44,7 @@ func (st *state) after(page packedPage) (next *state, changed bool, err error) {
 		return nil, false, fmt.Errorf("feed: revision %d came after %d", page.Revision, st.revision)
 	}
 	next = &state{generation: page.Generation, revision: page.Revision, networks: page.Networks, groups: page.Groups, tokenKey: page.TokenKey,
-		site: page.Site, maintenance: page.Maintenance, nodes: page.Nodes}
+		site: page.Site, maintenance: page.Maintenance, nodes: page.Nodes, tunnels: page.Tunnels}
 	next.records = st.records.after(page.Snapshot, page.changes)
 	if err := st.nextPeers(page, next); err != nil {
 		return nil, false, err
@@ -59,7 +60,8 @@ func (st *state) after(page packedPage) (next *state, changed bool, err error) {
 	changed = page.Snapshot || len(page.changes) > 0 || page.Revision != st.revision || st.touches(page) ||
 		!bytes.Equal(page.TokenKey, st.tokenKey) || !reflect.DeepEqual(page.Site, st.site) ||
 		!reflect.DeepEqual(page.Maintenance, st.maintenance) || !reflect.DeepEqual(page.Networks, st.networks) ||
-		!reflect.DeepEqual(page.Groups, st.groups) || !maps.Equal(page.Nodes, st.nodes)
+		!reflect.DeepEqual(page.Groups, st.groups) || !maps.Equal(page.Nodes, st.nodes) ||
+		!maps.Equal(page.Tunnels, st.tunnels)
 	return next, changed, nil
 }
 
@@ -127,9 +129,10 @@ func (st *state) view(inSync bool) seedbed.GuestPlaneState {
 	}
 	return seedbed.GuestPlaneState{
 		Guests: st.guests.each(unpack), Guest: st.guests.one(unpack), Peers: st.peers.guests.each(unpack), Peer: st.peers.guests.one(unpack),
-		Nodes: st.nodes, Networks: st.networks, Groups: st.groups, TokenKey: st.tokenKey, Site: st.site, Maintenance: st.maintenance,
-		Blob:     func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
-		Revision: st.revision, InSync: inSync, Since: -1,
+		Nodes: st.nodes, Tunnels: st.tunnels, Networks: st.networks, Groups: st.groups, TokenKey: st.tokenKey, Site: st.site,
+		Maintenance: st.maintenance,
+		Blob:        func(sum string) ([]byte, bool) { b, ok := blobs[sum]; return b, ok },
+		Revision:    st.revision, InSync: inSync, Since: -1,
 	}
 }
 

@@ -81,12 +81,13 @@ func Fit(n *seedbed.Network, nodes []seedbed.Node) error {
 	}
 	room := 0
 	for _, node := range nodes {
-		here := node.Report.AddressMTU - seedbed.VXLANOverhead(node.Report.Address)
+		here := node.Report.AddressMTU - node.Report.OverlayOverhead()
 		switch {
 		case node.Report.AddressMTU == 0:
 		case n.MTU > here:
-			return seedbed.Errorf(seedbed.ErrInvalid, "MTU %d is more than VXLAN leaves of the %d of the interface of node %s: expected at most %d",
-				n.MTU, node.Report.AddressMTU, node.Name, here)
+			return seedbed.Errorf(seedbed.ErrInvalid,
+				"MTU %d is more than VXLAN%s leaves of the %d of the interface of node %s: expected at most %d",
+				n.MTU, encrypted(node.Report), node.Report.AddressMTU, node.Name, here)
 		case room == 0 || here < room:
 			room = here
 		}
@@ -99,6 +100,14 @@ func Fit(n *seedbed.Network, nodes []seedbed.Node) error {
 	}
 	n.MTU = max(seedbed.MinMTU, min(room, seedbed.MaxMTU))
 	return nil
+}
+
+// encrypted returns what is said of a node that encrypts overlays.
+func encrypted(r seedbed.NodeReport) string {
+	if r.Tunnel == (seedbed.Tunnel{}) {
+		return ""
+	}
+	return " with encryption"
 }
 
 func joined(all []netip.Prefix) (text string) {

@@ -27,6 +27,11 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 			s.addressless.Do(func() { s.log.Warn("the address of the node for overlays is not known", "err", err) })
 		}
 	}
+	if s.tunnel != nil {
+		if r.Tunnel, err = s.tunnel(); err != nil {
+			s.keyless.Do(func() { s.log.Warn("the node encrypts overlays, and its key is not known yet", "err", err) })
+		}
+	}
 	names := s.poolNames()
 	r.Pools = make([]seedbed.PoolInfo, len(names))
 	ctx, cancel := context.WithTimeout(ctx, poolTime)

@@ -34,6 +34,8 @@ type Config struct {
 	// Address returns where other nodes send the frames of overlays, and the MTU of that interface. It is reported. Nil means
 	// that there is none.
 	Address func() (netip.Addr, int, error)
+	// Tunnel returns how other nodes send encrypted frames of overlays. It is reported. Nil means that the node does not encrypt.
+	Tunnel func() (seedbed.Tunnel, error)
 	// Probe asks hosts outside the node for addresses.
 	Probe func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	// Hooks runs scripts before and after stages; nil if the worker runs none.
@@ -57,6 +59,8 @@ type Server struct {
 	privileged  bool
 	address     func() (netip.Addr, int, error)
 	addressless sync.Once // logged that it is not known
+	tunnel      func() (seedbed.Tunnel, error)
+	keyless     sync.Once // logged that the key is not known
 	probe       func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	hooks       Hooks
 	checks      func(context.Context) []seedbed.Check
@@ -86,7 +90,7 @@ const (
 func New(c Config) *Server {
 	s := &Server{
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
-		address: c.Address, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
+		address: c.Address, tunnel: c.Tunnel, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()

@@ -41,7 +41,7 @@ func (s *Store) FeedPage(ctx context.Context, node string, since int64, gen stri
 		if page.Networks, err = instances.ReadNetworks(ctx, tx); err != nil {
 			return err
 		}
-		if page.Nodes, err = overlayNodes(ctx, tx, page.Networks); err != nil {
+		if page.Nodes, page.Tunnels, err = overlayNodes(ctx, tx, page.Networks); err != nil {
 			return err
 		}
 		if page.Groups, err = instances.ReadSecurityGroups(ctx, tx); err != nil {
@@ -78,10 +78,12 @@ func TouchForOverlays(ctx context.Context, tx *sqldb.Tx) error {
 	return TouchNodes(ctx, tx)
 }
 
-// overlayNodes returns the addresses of nodes, by name, if one of the networks is an overlay.
-func overlayNodes(ctx context.Context, tx *sqldb.Tx, networks []seedbed.Network) (map[string]netip.Addr, error) {
+// overlayNodes returns the addresses and the tunnels of nodes, by name, if one of the networks is an overlay.
+func overlayNodes(ctx context.Context, tx *sqldb.Tx, networks []seedbed.Network) (
+	addrs map[string]netip.Addr, tunnels map[string]seedbed.Tunnel, err error,
+) {
 	if !slices.ContainsFunc(networks, func(n seedbed.Network) bool { return n.VNI != 0 }) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	return nodes.ReadAddresses(ctx, tx)
 }

@@ -206,6 +206,9 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		if err == nil && problem == "" && report.Address != was.Report.Address {
 			err = s.noteAddress(ctx, tx, name, report.Address)
 		}
+		if err == nil && problem == "" && report.Tunnel != was.Report.Tunnel {
+			err = s.noteTunnel(ctx, tx, name, report.Tunnel)
+		}
 		news := ofNode(was, problem)
 		if told = len(news) > 0; err != nil || !told {
 			return err
@@ -234,16 +237,36 @@ func (s *Store) noteAddress(ctx context.Context, tx *sqldb.Tx, name string, addr
 	return s.touch(ctx, tx)
 }
 
-// ReadAddresses returns where nodes get the frames of overlays, by name, of those of which it is known.
-func ReadAddresses(ctx context.Context, tx *sqldb.Tx) (map[string]netip.Addr, error) {
-	all := map[string]netip.Addr{}
+// noteTunnel records how a node gets encrypted frames of overlays. Without a tunnel, the node does not encrypt.
+func (s *Store) noteTunnel(ctx context.Context, tx *sqldb.Tx, name string, t seedbed.Tunnel) error {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if t == (seedbed.Tunnel{}) {
+		text = nil
+	}
+	if err := sqldb.Exec(ctx, tx, `UPDATE node SET tunnel = $1 WHERE name = $2`, string(text), name); err != nil {
+		return err
+	}
+	return s.touch(ctx, tx)
+}
+
+// ReadAddresses returns where nodes get the frames of overlays, by name, of those of which it is known, and the tunnels of those that
+// encrypt them.
+func ReadAddresses(ctx context.Context, tx *sqldb.Tx) (map[string]netip.Addr, map[string]seedbed.Tunnel, error) {
+	all, tunnels := map[string]netip.Addr{}, map[string]seedbed.Tunnel{}
 	_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (addr netip.Addr, err error) {
-		var name string
-		err = r.Scan(&name, sqldb.ToText(&addr))
+		var name, text string
+		if err = r.Scan(&name, sqldb.ToText(&addr), &text); err == nil && text != "" {
+			var t seedbed.Tunnel
+			err = json.Unmarshal([]byte(text), &t)
+			tunnels[name] = t
+		}
 		all[name] = addr
 		return addr, err
-	}, `SELECT name, address FROM node WHERE address <> '' ORDER BY name`)
-	return all, err
+	}, `SELECT name, address, tunnel FROM node WHERE address <> '' ORDER BY name`)
+	return all, tunnels, err
 }
 
 // skipNICs makes new NICs get numbers above highest, unless that is too far ahead to be Seedbed's.

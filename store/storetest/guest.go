@@ -248,6 +248,17 @@ func testOverlays(b *bench) {
 		b.Errorf("revision %d after a node got an address, %d before", after.Revision, before.Revision)
 	}
 	at("192.0.2.2", "node2") // nothing new
+	tunnel := seedbed.Tunnel{Key: seedbed.TunnelKey{7}, Port: 51820}
+	encrypts := seedbed.NodeReport{Address: netip.MustParseAddr("192.0.2.2"), AddressMTU: 1500, Tunnel: tunnel}
+	for range 2 { // the second time, it is nothing new
+		b.must(b.NoteNode(ctx, "node2", encrypts, "", time.Now()))
+		b.equal([]any{page().Tunnels, page().Revision}, []any{map[string]seedbed.Tunnel{"node2": tunnel}, after.Revision + 1})
+	}
+	b.must(b.NoteNode(ctx, "node2", seedbed.NodeReport{}, "it does not answer", time.Now().Add(time.Hour)))
+	b.equal(page().Tunnels["node2"], tunnel) // it may be back soon
+	at("192.0.2.2", "node2")
+	b.equal(len(page().Tunnels), 0)
+	after = page()
 	b.must(b.NoteNode(ctx, "node2", seedbed.NodeReport{}, "", time.Now()))
 	b.equal([]any{page().Nodes, page().Revision}, []any{after.Nodes, after.Revision})
 

@@ -49,6 +49,13 @@ require github.com/florianl/go-tc v0.4.5-0.20240822175159-7926c32f7299
 require (
 	github.com/mdlayher/ndp v1.1.0
 	golang.org/x/net v0.59.0
+	golang.zx2c4.com/wireguard/wgctrl v0.0.0-20241231184526-a9ab2273dd10
+)
+
+require (
+	github.com/mdlayher/genetlink v1.3.2 // indirect
+	golang.org/x/crypto v0.57.0 // indirect
+	golang.zx2c4.com/wireguard v0.0.0-20231211153847-12269c276173 // indirect
 )
 
 require (

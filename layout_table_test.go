@@ -57,13 +57,14 @@ var layout = map[string]string{
 	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp netcfg/dhcp6 netcfg/dns netcfg/ra",
 	"feed":              "internal/durable internal/httpserve internal/mtls internal/sleep",
 	"metadata":          "internal/ifbind",
-	"netcfg":            "",
+	"netcfg":            "netcfg/wireguard",
 	"netcfg/dhcp":       "internal/ifbind",
 	"netcfg/dhcp6":      "internal/ifbind",
 	"netcfg/probe":      "netcfg",
 	"netcfg/ra":         "internal/ifbind",
 	"netcfg/dns":        "internal/ifbind",
 	"netcfg/netnstest":  "",
+	"netcfg/wireguard":  "internal/durable",
 	"internal/feedtest": "*",
 
 	// The store: packages that are each the only writer of their tables, over one database.
@@ -85,8 +86,8 @@ var layout = map[string]string{
 	// The programs are wiring.
 	"cmd/seedbed":          "internal/cli internal/cli/*",
 	"cmd/seedbedd":         "*",
-	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run netcfg netcfg/probe provision/*",
-	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dns",
+	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run netcfg netcfg/probe netcfg/wireguard provision/*",
+	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dns netcfg/wireguard",
 	// The command line: what commands share, the flags that several have, and the commands by noun.
 	"internal/cli":          "api/client api/wire internal/build internal/config internal/durable internal/mtls",
 	"internal/cli/flags":    forCLI,
@@ -149,6 +150,7 @@ var outside = map[string]string{
 	"github.com/miekg/dns":       "netcfg/dns internal/bench/*",
 	"github.com/beevik/ntp":      "guestplane",
 	"github.com/mdlayher/ndp":    "netcfg/probe netcfg/ra",
+	"golang.zx2c4.com/wireguard": "netcfg/wireguard",
 	"github.com/google/nftables": "netcfg internal/bench/* " + support,
 	"github.com/coreos/go-oidc":  "api/signin",
 	"golang.org/x/oauth2":        "api/signin",

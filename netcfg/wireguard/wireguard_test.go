@@ -1,0 +1,126 @@
+package wireguard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"seedbed"
+)
+
+// TestOpen: a key is made once, only its owner reads it, and nothing shows it.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := ReadPublic(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("public key before there is one: %v", err)
+	}
+	first, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "overlay.key"))
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the private key has mode %v, %v", info.Mode(), err)
+	}
+	if err := os.Remove(filepath.Join(dir, "overlay.pub")); err != nil { // as a crash between the two leaves it
+		t.Fatal(err)
+	}
+	again, err := Open(dir)
+	if err != nil || again != first {
+		t.Errorf("opened again: another key, %v", err)
+	}
+	if public, err := ReadPublic(dir); err != nil || public != first.Public() {
+		t.Errorf("public key %v, %v, want %v", public, err, first.Public())
+	}
+	secret := first.private.String()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if text := fmt.Sprintf(verb, struct{ Key *Identity }{&first}) + fmt.Sprintf(verb, first); strings.Contains(text, secret) ||
+			strings.Contains(text, fmt.Sprint([32]byte(first.private))) {
+			t.Errorf("%s shows the key", verb)
+		}
+	}
+	other, err := Open(t.TempDir())
+	if err != nil || other == first {
+		t.Errorf("two nodes have the same key, %v", err)
+	}
+}
+
+// TestOpenDamaged: a file that is not a key is left, and the error does not show what is in it.
+func TestOpenDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, text := range []string{"", "secret", strings.Repeat("A", 43) + "="} {
+		if err := os.WriteFile(filepath.Join(dir, "overlay.key"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(dir)
+		if !errors.Is(err, seedbed.ErrInvalid) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open of %q = %v", text, err)
+		}
+		if now, err := os.ReadFile(filepath.Join(dir, "overlay.key")); err != nil || string(now) != text {
+			t.Errorf("the file is %q now, %v", now, err)
+		}
+	}
+}
+
+// TestChange: an interface is told only what it lacks, and forgets the peers that are gone. One that answers from elsewhere is left.
+func TestChange(t *testing.T) {
+	t.Parallel()
+	own, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, c := seedbed.TunnelKey{1}, seedbed.TunnelKey{2}, seedbed.TunnelKey{3}
+	at := netip.MustParseAddrPort
+	want := Peers{a: at("192.0.2.1:51820"), b: at("192.0.2.2:51820")}
+	allowed := func(k seedbed.TunnelKey) []net.IPNet {
+		return []net.IPNet{{IP: net.IP(k.Addr().AsSlice()), Mask: net.CIDRMask(128, 128)}}
+	}
+	right := func() *wgtypes.Device {
+		return &wgtypes.Device{PrivateKey: own.private, ListenPort: 51820, Peers: []wgtypes.Peer{
+			{PublicKey: wgtypes.Key(a), Endpoint: net.UDPAddrFromAddrPort(want[a]), AllowedIPs: allowed(a)},
+			{PublicKey: wgtypes.Key(b), Endpoint: net.UDPAddrFromAddrPort(want[b]), AllowedIPs: allowed(b)},
+		}}
+	}
+	for name, tt := range map[string]struct {
+		change func(*wgtypes.Device)
+		before Peers
+		want   []seedbed.TunnelKey // that are told
+	}{
+		"nothing":             {func(*wgtypes.Device) {}, want, nil},
+		"nothing is known":    {func(*wgtypes.Device) {}, nil, nil},
+		"a peer moved":        {func(d *wgtypes.Device) { d.Peers[0].Endpoint.Port = 9 }, want, nil},
+		"a peer is elsewhere": {func(d *wgtypes.Device) { d.Peers[0].Endpoint.Port = 9 }, nil, []seedbed.TunnelKey{a}},
+		"a peer is to move":   {func(*wgtypes.Device) {}, Peers{a: want[a], b: at("192.0.2.9:1")}, []seedbed.TunnelKey{b}},
+		"a peer is gone":      {func(d *wgtypes.Device) { d.Peers[1].PublicKey = wgtypes.Key(c) }, want, []seedbed.TunnelKey{c, b}},
+		"a peer may send more": {func(d *wgtypes.Device) { d.Peers[1].AllowedIPs = append(allowed(b), allowed(a)...) }, want,
+			[]seedbed.TunnelKey{b}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := right()
+			tt.change(d)
+			c, some := own.change(d, 51820, want, tt.before)
+			var told []seedbed.TunnelKey
+			for _, p := range c.Peers {
+				told = append(told, seedbed.TunnelKey(p.PublicKey))
+			}
+			if fmt.Sprint(told) != fmt.Sprint(tt.want) || some != (len(tt.want) > 0) || c.PrivateKey != nil || c.ListenPort != nil {
+				t.Errorf("told %v, %t, want %v", told, some, tt.want)
+			}
+		})
+	}
+	empty, some := own.change(&wgtypes.Device{}, 51820, want, want)
+	if !some || *empty.PrivateKey != own.private || *empty.ListenPort != 51820 || len(empty.Peers) != 2 {
+		t.Error("a new interface does not get everything")
+	}
+}

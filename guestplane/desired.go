@@ -16,7 +16,7 @@ import (
 func (p *Plane) desired(state seedbed.GuestPlaneState) netcfg.State {
 	bridges := bridgeNames(state)
 	return netcfg.State{Networks: state.Networks, Groups: state.Groups, Address: state.Nodes[p.node],
-		Nodes: slices.Collect(maps.Values(state.Nodes)), Ports: func(yield func(netcfg.Port) bool) {
+		Nodes: slices.Collect(maps.Values(state.Nodes)), Tunnels: tunnels(state), Ports: func(yield func(netcfg.Port) bool) {
 			for _, g := range state.Guests {
 				for _, nic := range g.NICs {
 					if !yield(port(nic, bridges)) {
@@ -33,6 +33,17 @@ func (p *Plane) desired(state seedbed.GuestPlaneState) netcfg.State {
 				}
 			}
 		}}
+}
+
+// tunnels returns the tunnels of nodes by their addresses.
+func tunnels(state seedbed.GuestPlaneState) map[netip.Addr]seedbed.Tunnel {
+	all := map[netip.Addr]seedbed.Tunnel{}
+	for name, t := range state.Tunnels {
+		if addr := state.Nodes[name]; addr.IsValid() {
+			all[addr] = t
+		}
+	}
+	return all
 }
 
 // changes returns what after changes of the node's network. What it says is new must be relative to before.
@@ -119,7 +130,7 @@ func bridgeNames(state seedbed.GuestPlaneState) map[string]string {
 
 func (p *Plane) options(state seedbed.GuestPlaneState) netcfg.Options {
 	return netcfg.Options{MetadataPort: int(p.port), Connections: p.connections, Fragments: p.fragments,
-		Installation: installation(state.TokenKey), Uplinks: p.uplinks}
+		Installation: installation(state.TokenKey), Uplinks: p.uplinks, Overlay: p.overlay}
 }
 
 // installation returns the mark of the installation on its bridges. The token key is the only thing

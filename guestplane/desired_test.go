@@ -121,7 +121,11 @@ func TestDesiredOverlay(t *testing.T) {
 	if d := changes(state, next); len(d.Peers) != 1 || d.Peers[0].Node != b {
 		t.Errorf("changes %+v", d)
 	}
-	for i, nodes := range []map[string]netip.Addr{state.Nodes, {"hv1": a, "hv2": c}} {
+	key := seedbed.Tunnel{Key: seedbed.TunnelKey{1}, Port: 51820}
+	for i, nodes := range []map[string]netip.Addr{state.Nodes, {"hv1": a, "hv2": c}, {"hv1": a, "hv2": c}} {
+		if i == 2 {
+			next.Tunnels = map[string]seedbed.Tunnel{"hv2": key, "hv3": key}
+		}
 		next.Nodes, next.Since, next.Revision = nodes, next.Revision, next.Revision+1
 		if i == 0 {
 			next.Since = state.Revision
@@ -129,8 +133,11 @@ func TestDesiredOverlay(t *testing.T) {
 		if err := plane.Apply(t.Context(), next); err != nil {
 			t.Fatal(err)
 		}
-		if whole := k.tries[len(k.tries)-1] == "apply"; whole != (i == 1) {
+		if whole := k.tries[len(k.tries)-1] == "apply"; whole != (i > 0) {
 			t.Errorf("nodes %v: the whole state was applied: %t", nodes, whole)
 		}
+	}
+	if s := plane.desired(next); len(s.Tunnels) != 1 || s.Tunnels[c] != key {
+		t.Errorf("tunnels %v", s.Tunnels)
 	}
 }

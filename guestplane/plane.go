@@ -46,6 +46,7 @@ type Plane struct {
 	// connections and fragments are bounds of each NIC; see Config.
 	connections, fragments int
 	uplinks                map[string]string
+	overlay                netcfg.Overlay
 	node                   string
 	forwarder              *dns.Forwarder
 
@@ -90,6 +91,8 @@ type Config struct {
 	Fragments int
 	// Uplinks are the interfaces of this node for uplinks of another name; see netcfg.Options.
 	Uplinks map[string]string
+	// Overlay is how the frames of overlays cross the wire; see netcfg.Options.
+	Overlay netcfg.Overlay
 	// Node is the name of this node.
 	Node string
 	// Forwarder asks the resolvers of the node what guests want to know of other networks.
@@ -101,7 +104,7 @@ type Config struct {
 func New(c Config) *Plane {
 	return &Plane{
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
-		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks,
+		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks, overlay: c.Overlay,
 		forwarder: c.Forwarder, node: c.Node,
 		awaited: map[seedbed.InstanceID]bool{}, prefixes: map[string][]netip.Prefix{},
 		changed: make(chan struct{}, 1), probes: make(chan chan<- error),
@@ -116,6 +119,7 @@ func (p *Plane) Apply(ctx context.Context, state seedbed.GuestPlaneState) error 
 	before := p.lastState()
 	small := !p.whole && state.Since == before.Revision && reflect.DeepEqual(state.Networks, before.Networks) &&
 		reflect.DeepEqual(state.Groups, before.Groups) && maps.Equal(state.Nodes, before.Nodes) &&
+		maps.Equal(state.Tunnels, before.Tunnels) &&
 		slices.Equal(state.TokenKey, before.TokenKey)
 	p.whole = true // until both have the new state
 	var err error

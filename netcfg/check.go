@@ -49,7 +49,7 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if m.unshaped != nil {
 		checks = append(checks, failed("bandwidth", m.unshaped, "it is tried again when the network is next applied"))
 	}
-	return slices.Concat(checks, checkBridges(p), p.checkOverlays(), p.checkPrefixes6(), m.leftFloating)
+	return slices.Concat(checks, checkBridges(p), p.checkOverlays(), p.checkTunnels(), p.checkPrefixes6(), m.leftFloating)
 }
 
 func passed(name, format string, args ...any) seedbed.Check {
@@ -137,7 +137,8 @@ func (p *plan) checkOverlays() (checks []seedbed.Check) {
 	}
 	if p.remotes(); p.unreached > 0 {
 		checks = append(checks, failed("overlay peers", fmt.Errorf("%s of other nodes cannot be reached from %s: their nodes have no address, "+
-			"this one, or one of the other family", count(p.unreached, "NIC"), p.address), "seedbed node show has the address of each node"))
+			"this one, or one of the other family, or only one of the two encrypts", count(p.unreached, "NIC"), p.address),
+			"seedbed node show has the address of each node"))
 	}
 	node := func(tap [16]byte, network int32, a netip.Addr) {
 		if p.passes(network, a) {

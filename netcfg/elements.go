@@ -30,7 +30,7 @@ func (p *plan) digest() string {
 	for _, b := range slices.Sorted(maps.Keys(p.uplinks)) {
 		fmt.Fprintf(h, "uplink %s %s %s\n", b, p.uplinks[b].port, p.uplinks[b].made)
 	}
-	fmt.Fprintf(h, "nodes %s %v\n", p.address, p.nodes)
+	fmt.Fprintf(h, "nodes %s %v\n", p.receives, p.nodes)
 	for _, f := range p.forwards {
 		fmt.Fprintf(h, "forward %v\n", f)
 	}
@@ -123,7 +123,7 @@ func (s *set) between(before, after *plan) change {
 		slices.Equal(before.nodes, after.nodes)
 	if s.fixed != nil {
 		if alike && before.groups.digest() == after.groups.digest() && slices.Equal(before.closed, after.closed) &&
-			maps.Equal(before.uplinks, after.uplinks) && before.address == after.address &&
+			maps.Equal(before.uplinks, after.uplinks) && slices.Equal(before.receives, after.receives) &&
 			slices.Equal(before.forwards, after.forwards) {
 			return c
 		}

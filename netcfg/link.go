@@ -19,6 +19,8 @@ type route struct {
 	rt *rtnetlink.Conn
 	// known is what entries returned at its first call.
 	known func() (map[uint32][]entry, error)
+	// daemon is whether entries leaves out those of another program.
+	daemon bool
 }
 
 func dialRoute() (*route, error) {

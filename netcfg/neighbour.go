@@ -129,3 +129,132 @@ func parseNeigh(b []byte) (seedbed.MAC, bool) {
 	}
 	return seedbed.MAC{}, false
 }
+
+// HasLink reports whether the namespace has an interface of that name. It sends one RTM_GETLINK,
+// which takes some microseconds at any number of interfaces.
+func (m *Manager) HasLink(ctx context.Context, name string) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if !seedbed.ValidInterface(name) {
+		return false, seedbed.Errorf(seedbed.ErrInvalid, "interface %q: expected 1 to 15 characters without blanks, '/' or ':'", name)
+	}
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.IFLA_IFNAME, name)
+	ae.Uint32(unix.IFLA_EXT_MASK, rtextFilterSkipStats)
+	attrs, err := ae.Encode()
+	if err != nil {
+		return false, err
+	}
+	_, err = m.neigh.ask(netlink.Message{Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request},
+		Data: append(make([]byte, unix.SizeofIfInfomsg), attrs...)})
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for interface %s: %w", name, err)
+	}
+	return true, nil
+}
+
+// setEntry adds or removes an entry (struct ndmsg of linux/neighbour.h).
+func (r *route) setEntry(at ends, e entry, there bool) error {
+	b := make([]byte, unix.SizeofNdMsg)
+	b[0] = unix.AF_BRIDGE
+	index, state, flags, extra := at.port, uint16(unix.NUD_NOARP|unix.NUD_REACHABLE), byte(unix.NTF_SELF), netlink.Replace
+	switch {
+	case e.kind == memberEntry:
+		flags = unix.NTF_MASTER
+	case e.kind == neighbourEntry:
+		if b[0] = unix.AF_INET; e.addr.Is6() {
+			b[0] = unix.AF_INET6
+		}
+		index, state, flags = at.bridge, unix.NUD_PERMANENT, 0
+	case e.mac == seedbed.MAC{}:
+		extra = netlink.Append
+	}
+	binary.NativeEndian.PutUint32(b[4:], index)
+	binary.NativeEndian.PutUint16(b[8:], state)
+	b[10] = flags
+	ae := netlink.NewAttributeEncoder()
+	ae.Bytes(unix.NDA_LLADDR, e.mac[:])
+	if e.addr.IsValid() {
+		ae.Bytes(unix.NDA_DST, e.addr.AsSlice())
+	}
+	if e.addr.IsMulticast() {
+		ae.Uint32(unix.NDA_IFINDEX, at.under)
+	}
+	attrs, err := ae.Encode()
+	if err != nil {
+		return err
+	}
+	h := netlink.Header{Type: unix.RTM_DELNEIGH, Flags: netlink.Request | netlink.Acknowledge}
+	if there {
+		h.Type, h.Flags = unix.RTM_NEWNEIGH, h.Flags|netlink.Create|extra
+	}
+	_, err = r.nl.Execute(netlink.Message{Header: h, Data: append(b, attrs...)})
+	if !there && errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// entries returns what the kernel knows of guests of other nodes, by the indexes of bridges and VXLANs.
+func (r *route) entries() (map[uint32][]entry, error) {
+	all := map[uint32][]entry{}
+	for _, family := range []byte{unix.AF_BRIDGE, unix.AF_INET, unix.AF_INET6} {
+		b := make([]byte, unix.SizeofNdMsg)
+		b[0] = family
+		msgs, err := r.nl.Execute(netlink.Message{
+			Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request | netlink.Dump}, Data: b})
+		if err != nil {
+			return nil, fmt.Errorf("list neighbours: %w", err)
+		}
+		for _, m := range msgs {
+			if index, e, ok := parseEntry(m.Data); ok && !(r.daemon && ofDaemon(m.Data)) {
+				all[index] = append(all[index], e)
+			}
+		}
+	}
+	return all, nil
+}
+
+// ofDaemon reports whether another program made the entry of a message: it says so, or the entry is one of a MAC that stays.
+// Those that setEntry makes are not.
+func ofDaemon(b []byte) bool {
+	state, flags := binary.NativeEndian.Uint16(b[8:]), b[10]
+	return flags&unix.NTF_EXT_LEARNED != 0 || b[0] == unix.AF_BRIDGE && state&unix.NUD_PERMANENT != 0
+}
+
+// parseEntry returns the entry of a message, and its interface. It returns false for what is not an entry of an overlay.
+func parseEntry(b []byte) (index uint32, e entry, ok bool) {
+	if len(b) < unix.SizeofNdMsg {
+		return 0, e, false
+	}
+	index, state, flags := binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint16(b[8:]), b[10]
+	ad, err := netlink.NewAttributeDecoder(b[unix.SizeofNdMsg:])
+	if err != nil {
+		return 0, e, false
+	}
+	for ad.Next() {
+		switch a := ad.Bytes(); {
+		case ad.Type() == unix.NDA_LLADDR && len(a) == len(e.mac):
+			e.mac = seedbed.MAC(a)
+		case ad.Type() == unix.NDA_DST:
+			e.addr, _ = netip.AddrFromSlice(a)
+		}
+	}
+	permanent := state&unix.NUD_PERMANENT != 0
+	switch {
+	case ad.Err() != nil:
+		return 0, e, false
+	case b[0] != unix.AF_BRIDGE:
+		e.kind = neighbourEntry
+		return index, e, permanent
+	case flags&unix.NTF_SELF != 0:
+		e.kind = tunnelEntry
+		return index, e, e.addr.IsValid()
+	}
+	e.kind, e.addr = memberEntry, netip.Addr{}
+	return index, e, !permanent
+}

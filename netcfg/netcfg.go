@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/netcfg/wireguard"
 )
 
 // State is the desired state of a node's network.
@@ -35,6 +36,8 @@ type State struct {
 	// end at this node. Nodes are the addresses of all nodes. Nobody else may send frames of overlays.
 	Address netip.Addr
 	Nodes   []netip.Addr
+	// Tunnels are those of the nodes that encrypt the frames of overlays, by their addresses.
+	Tunnels map[netip.Addr]seedbed.Tunnel
 	// Groups are the security groups, in any order. One that is not valid allows nothing, and is logged.
 	Groups []seedbed.SecurityGroup
 }
@@ -113,6 +116,21 @@ type Options struct {
 	Installation string
 	// Uplinks are the interfaces of this node for the uplinks of bridged networks that have another name here.
 	Uplinks map[string]string
+	// Overlay is how the frames of overlays cross the wire between this node and the others.
+	Overlay Overlay
+}
+
+// Overlay is how the frames of overlays cross the wire between a node and the others: as VXLAN over UDP, where each frame
+// for all goes to each node that has a guest in the network.
+type Overlay struct {
+	// Encryption is the key of the node, and Port the UDP port, if it encrypts the frames, by WireGuard. It sends none to a
+	// node that does not, and takes none from it.
+	Encryption *wireguard.Identity
+	Port       uint16
+	// Group is the multicast group to which a frame for all goes instead.
+	Group netip.Addr
+	// Daemon is whether another program tells the kernel where the guests of other nodes are, such as one for EVPN.
+	Daemon bool
 }
 
 // Manager changes and watches the network of one node. Its methods may be called from any
@@ -140,6 +158,8 @@ type Manager struct {
 	unshaped error
 	// reached holds what was written of overlays, by bridge.
 	reached map[string]reached
+	// tunnels is what was written of the tunnels to other nodes.
+	tunnels tunnels
 }
 
 // Open returns a Manager for the network namespace of the calling thread. It changes nothing.
@@ -236,7 +256,7 @@ func (m *Manager) again(ctx context.Context, thorough bool) error {
 		return nil
 	}
 	if thorough {
-		m.reached, m.shaped = map[string]reached{}, nil // to be listed
+		m.reached, m.shaped, m.tunnels = map[string]reached{}, nil, tunnels{} // to be listed
 		g, err := generation()
 		if err != nil {
 			return err
@@ -254,6 +274,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 		return err
 	}
 	defer rt.Close()
+	rt.daemon = wanted.overlay.Daemon
 	links, err := rt.links()
 	if err != nil {
 		return err
@@ -266,6 +287,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err != nil {
 		return err
 	}
+	wanted.tunnelless = m.ensureTunnels(rt, wanted, links, addrs)
 	p, left := wanted.withoutForeign(links, routes, addrs)
 	p, floating, err := m.floating(rt, p, links)
 	if err != nil {

@@ -2,7 +2,6 @@ package netcfg
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -20,16 +19,34 @@ import (
 // overlayOf returns how the bridge of an overlay reaches those of the other nodes. under is the interface that has this
 // node's address, or the zero link while none has: one may come. It returns ErrUnavailable while the address is not known.
 func (p *plan) overlayOf(n seedbed.Network, under link) (uplink, error) {
-	u := uplink{port: uplinkPrefix + linkDigits(n.Bridge), made: madeVXLAN, local: p.address}
-	room := under.mtu - seedbed.VXLANOverhead(p.address)
+	u := uplink{port: uplinkPrefix + linkDigits(n.Bridge), made: madeVXLAN, local: p.receives[0]}
+	growth, encrypted := seedbed.VXLANOverhead(u.local), ""
+	if p.encrypts() {
+		encrypted = " and encryption"
+		growth += seedbed.TunnelOverhead(p.address)
+	}
+	room := under.mtu - growth
 	switch {
 	case !p.address.IsValid():
 		return u, seedbed.Errorf(seedbed.ErrUnavailable, "network %s is an overlay, and the address of this node for it is not known: "+
 			"the node reports it within a minute, unless it has none; name one in network.address", n.Name)
+	case p.tunnelless != nil:
+		return u, fmt.Errorf("network %s is an overlay: %w", n.Name, p.tunnelless)
 	case under.index != 0 && room < mtuOf(n):
 		return u, seedbed.Errorf(seedbed.ErrConflict, "MTU %d of network %s is more than the %d of interface %s, which has "+
-			"this node's address %s, leaves for VXLAN: set a network's of %d, or an interface's of %d",
-			mtuOf(n), n.Name, under.mtu, under.name, p.address, room, mtuOf(n)+seedbed.VXLANOverhead(p.address))
+			"this node's address %s, leaves for VXLAN%s: set a network's of %d, or an interface's of %d",
+			mtuOf(n), n.Name, under.mtu, under.name, p.address, encrypted, room, mtuOf(n)+growth)
+	}
+	if u.group = p.overlay.Group; u.group.IsValid() {
+		u.under = under.index
+		switch {
+		case u.group.Is4() != u.local.Is4():
+			return u, seedbed.Errorf(seedbed.ErrConflict, "network %s is an overlay, and the group %s (network.overlay.group) is not of "+
+				"the family of this node's address %s: choose a group of that family, or another address in network.address", n.Name, u.group, u.local)
+		case under.index == 0:
+			return u, seedbed.Errorf(seedbed.ErrUnavailable, "network %s is an overlay, and no interface has the address %s, by which the "+
+				"frames for the group %s would go: give one the address, or name another in network.address", n.Name, p.address, u.group)
+		}
 	}
 	return u, nil
 }
@@ -47,12 +64,20 @@ func (p *plan) underlay(links map[string]link, addrs []address) link {
 
 func overlaid(n seedbed.Network) bool { return n.VNI != 0 }
 
+// hops is how many routers may pass on a frame to a group. By default, none does.
+const hops = 64
+
 // vxlanData adds what a VXLAN is made with.
 func (u uplink) vxlanData(n seedbed.Network, ae *netlink.AttributeEncoder) {
 	ae.Uint32(unix.IFLA_VXLAN_ID, uint32(n.VNI))
-	local := uint16(unix.IFLA_VXLAN_LOCAL)
+	local, group := uint16(unix.IFLA_VXLAN_LOCAL), uint16(unix.IFLA_VXLAN_GROUP)
 	if u.local.Is6() {
-		local = unix.IFLA_VXLAN_LOCAL6
+		local, group = unix.IFLA_VXLAN_LOCAL6, unix.IFLA_VXLAN_GROUP6
+	}
+	if u.group.IsValid() {
+		ae.Bytes(group, u.group.AsSlice())
+		ae.Uint32(unix.IFLA_VXLAN_LINK, u.under)
+		ae.Uint8(unix.IFLA_VXLAN_TTL, hops)
 	}
 	ae.Bytes(local, u.local.AsSlice())
 	ae.Bytes(unix.IFLA_VXLAN_PORT, be16(seedbed.VXLANPort))
@@ -64,6 +89,8 @@ type vxlan struct {
 	vni   int
 	local netip.Addr
 	port  uint16
+	group netip.Addr // of the frames for all, and the interface by which they go
+	under uint32
 }
 
 func (l *link) parseVXLAN(ad *netlink.AttributeDecoder) error {
@@ -75,6 +102,10 @@ func (l *link) parseVXLAN(ad *netlink.AttributeDecoder) error {
 			l.vxlan.local, _ = netip.AddrFromSlice(b)
 		case ad.Type() == unix.IFLA_VXLAN_PORT && len(b) == 2:
 			l.vxlan.port = binary.BigEndian.Uint16(b)
+		case ad.Type() == unix.IFLA_VXLAN_GROUP || ad.Type() == unix.IFLA_VXLAN_GROUP6:
+			l.vxlan.group, _ = netip.AddrFromSlice(b)
+		case ad.Type() == unix.IFLA_VXLAN_LINK && len(b) == 4:
+			l.vxlan.under = binary.NativeEndian.Uint32(b)
 		}
 	}
 	return nil
@@ -110,10 +141,13 @@ func (m *Manager) ensureOverlay(rt *route, n seedbed.Network, bridge link, p *pl
 			return fmt.Errorf("set learning and flooding off and neigh_suppress on at %s: %w", port.name, err)
 		}
 	}
-	at := ends{bridge.index, port.index}
+	at := ends{bridge.index, port.index, u.under}
 	known, ok := m.reached[n.Bridge]
 	ok = ok && known.ends == at && port.master == bridge.index && port.up && bridge.up // the kernel forgets without these
 	now := p.remotes()[n.Bridge]
+	if p.overlay.Daemon {
+		now = nil
+	}
 	gone, added := changedEntries(known.remotes, now)
 	if !ok {
 		all, err := rt.known()
@@ -121,6 +155,9 @@ func (m *Manager) ensureOverlay(rt *route, n seedbed.Network, bridge link, p *pl
 			return err
 		}
 		gone, added = map[entry]bool{}, entriesOf(now)
+		if u.group.IsValid() {
+			added[entry{kind: tunnelEntry, addr: u.group}] = true
+		}
 		for _, e := range slices.Concat(all[at.port], all[at.bridge]) {
 			gone[e] = true
 		}
@@ -133,8 +170,8 @@ func (m *Manager) ensureOverlay(rt *route, n seedbed.Network, bridge link, p *pl
 	return nil
 }
 
-// ends are the indexes of a bridge and its VXLAN.
-type ends struct{ bridge, port uint32 }
+// ends are the indexes of a bridge, its VXLAN, and the interface by which frames for a group go.
+type ends struct{ bridge, port, under uint32 }
 
 // reached are the guests of other nodes that the kernel knows.
 type reached struct {
@@ -151,6 +188,8 @@ type remote struct {
 	// addr6 is not valid if the network has no IPv6 addresses.
 	addr6 netip.Addr
 	node  netip.Addr
+	// all is where a copy of what goes to all goes for it: to its node, or nowhere if a group gets it.
+	all netip.Addr
 }
 
 // remotes returns the peers in overlays, by bridge and in the order of their MACs: those on nodes that this one reaches.
@@ -182,7 +221,7 @@ func (p *plan) remotes() map[string][]remote {
 		switch {
 		case p.uplinks[q.bridge].made != madeVXLAN:
 			continue
-		case !q.node.IsValid() || q.node == p.address || q.node.Is4() != p.address.Is4():
+		case !p.reach(q.node).IsValid():
 			p.unreached++
 			continue
 		}
@@ -193,7 +232,11 @@ func (p *plan) remotes() map[string][]remote {
 		if q.further != "" {
 			q.further = packed(slices.DeleteFunc(unpacked(q.further), here))
 		}
-		p.far[q.bridge] = append(p.far[q.bridge], remote{q.mac, q.addr, q.further, networks[q.bridge].Addr6(q.mac), q.node})
+		r := remote{q.mac, q.addr, q.further, networks[q.bridge].Addr6(q.mac), p.reach(q.node), netip.Addr{}}
+		if !p.overlay.Group.IsValid() {
+			r.all = r.node
+		}
+		p.far[q.bridge] = append(p.far[q.bridge], r)
 	}
 	return p.far
 }
@@ -240,7 +283,9 @@ func entriesOf(remotes []remote) map[entry]bool {
 	all := map[entry]bool{}
 	for _, r := range remotes {
 		r.entries(func(e entry) { all[e] = true })
-		all[entry{kind: tunnelEntry, addr: r.node}] = true
+		if r.all.IsValid() {
+			all[entry{kind: tunnelEntry, addr: r.all}] = true
+		}
 	}
 	return all
 }
@@ -251,7 +296,9 @@ func changedEntries(before, after []remote) (gone, added map[entry]bool) {
 	nodes := [2]map[netip.Addr]bool{{}, {}}
 	for i, list := range [][]remote{before, after} {
 		for _, r := range list {
-			nodes[i][r.node] = true
+			if r.all.IsValid() {
+				nodes[i][r.all] = true
+			}
 		}
 	}
 	for a := range nodes[0] {
@@ -301,96 +348,4 @@ func (r *route) reach(at ends, gone, added map[entry]bool) error {
 		}
 	}
 	return nil
-}
-
-// setEntry adds or removes an entry (struct ndmsg of linux/neighbour.h).
-func (r *route) setEntry(at ends, e entry, there bool) error {
-	b := make([]byte, unix.SizeofNdMsg)
-	b[0] = unix.AF_BRIDGE
-	index, state, flags, extra := at.port, uint16(unix.NUD_NOARP|unix.NUD_REACHABLE), byte(unix.NTF_SELF), netlink.Replace
-	switch {
-	case e.kind == memberEntry:
-		flags = unix.NTF_MASTER
-	case e.kind == neighbourEntry:
-		if b[0] = unix.AF_INET; e.addr.Is6() {
-			b[0] = unix.AF_INET6
-		}
-		index, state, flags = at.bridge, unix.NUD_PERMANENT, 0
-	case e.mac == seedbed.MAC{}:
-		extra = netlink.Append
-	}
-	binary.NativeEndian.PutUint32(b[4:], index)
-	binary.NativeEndian.PutUint16(b[8:], state)
-	b[10] = flags
-	ae := netlink.NewAttributeEncoder()
-	ae.Bytes(unix.NDA_LLADDR, e.mac[:])
-	if e.addr.IsValid() {
-		ae.Bytes(unix.NDA_DST, e.addr.AsSlice())
-	}
-	attrs, err := ae.Encode()
-	if err != nil {
-		return err
-	}
-	h := netlink.Header{Type: unix.RTM_DELNEIGH, Flags: netlink.Request | netlink.Acknowledge}
-	if there {
-		h.Type, h.Flags = unix.RTM_NEWNEIGH, h.Flags|netlink.Create|extra
-	}
-	_, err = r.nl.Execute(netlink.Message{Header: h, Data: append(b, attrs...)})
-	if !there && errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return err
-}
-
-// entries returns what the kernel knows of guests of other nodes, by the indexes of bridges and VXLANs.
-func (r *route) entries() (map[uint32][]entry, error) {
-	all := map[uint32][]entry{}
-	for _, family := range []byte{unix.AF_BRIDGE, unix.AF_INET, unix.AF_INET6} {
-		b := make([]byte, unix.SizeofNdMsg)
-		b[0] = family
-		msgs, err := r.nl.Execute(netlink.Message{
-			Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request | netlink.Dump}, Data: b})
-		if err != nil {
-			return nil, fmt.Errorf("list neighbours: %w", err)
-		}
-		for _, m := range msgs {
-			if index, e, ok := parseEntry(m.Data); ok {
-				all[index] = append(all[index], e)
-			}
-		}
-	}
-	return all, nil
-}
-
-// parseEntry returns the entry of a message, and its interface. It returns false for what is not an entry of an overlay.
-func parseEntry(b []byte) (index uint32, e entry, ok bool) {
-	if len(b) < unix.SizeofNdMsg {
-		return 0, e, false
-	}
-	index, state, flags := binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint16(b[8:]), b[10]
-	ad, err := netlink.NewAttributeDecoder(b[unix.SizeofNdMsg:])
-	if err != nil {
-		return 0, e, false
-	}
-	for ad.Next() {
-		switch a := ad.Bytes(); {
-		case ad.Type() == unix.NDA_LLADDR && len(a) == len(e.mac):
-			e.mac = seedbed.MAC(a)
-		case ad.Type() == unix.NDA_DST:
-			e.addr, _ = netip.AddrFromSlice(a)
-		}
-	}
-	permanent := state&unix.NUD_PERMANENT != 0
-	switch {
-	case ad.Err() != nil:
-		return 0, e, false
-	case b[0] != unix.AF_BRIDGE:
-		e.kind = neighbourEntry
-		return index, e, permanent
-	case flags&unix.NTF_SELF != 0:
-		e.kind = tunnelEntry
-		return index, e, e.addr.IsValid()
-	}
-	e.kind, e.addr = memberEntry, netip.Addr{}
-	return index, e, !permanent
 }

@@ -27,6 +27,8 @@ type site struct {
 	far         *netnstest.Namespace
 	here, there *Manager
 	a, b        lists
+	// aOptions and bOptions are those of the nodes.
+	aOptions, bOptions Options
 }
 
 var (
@@ -71,9 +73,9 @@ func newSite(t *testing.T, kind seedbed.NetworkKind) *site {
 
 func (s *site) apply(t *testing.T) {
 	t.Helper()
-	apply(t, s.here, s.a, Options{})
+	apply(t, s.here, s.a, s.aOptions)
 	var err error
-	s.far.Do(func() { err = s.there.Apply(t.Context(), s.b.state(), Options{}) })
+	s.far.Do(func() { err = s.there.Apply(t.Context(), s.b.state(), s.bOptions) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,7 @@ func receives(t *testing.T, g *netnstest.Namespace, within time.Duration, send f
 }
 
 func sendVXLAN(from, to netip.Addr, vni int, frame []byte) error {
-	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: to.AsSlice(), Port: seedbed.VXLANPort})
+	c, err := net.DialUDP("udp", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: to.AsSlice(), Port: seedbed.VXLANPort})
 	if err != nil {
 		return err
 	}

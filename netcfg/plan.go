@@ -25,9 +25,18 @@ type plan struct {
 	// cutOff why others do not at present.
 	uplinks map[string]uplink
 	cutOff  map[string]error
-	// address is where other nodes send the frames of overlays, and nodes are those of all.
-	address netip.Addr
-	nodes   []netip.Addr
+	// address is where other nodes reach this one, and receives are the addresses at which it gets the frames of overlays: the
+	// first is also theirs where it sends some. nodes are the addresses of all nodes, also those in tunnels.
+	address  netip.Addr
+	receives []netip.Addr
+	nodes    []netip.Addr
+	overlay  Overlay
+	// hosts are the addresses of all nodes as they were given. tunnels are those of the nodes that encrypt, by address, and inner
+	// the addresses in those that this one has. tunnelless is why this one does not, although it is to.
+	hosts      []netip.Addr
+	tunnels    map[netip.Addr]seedbed.Tunnel
+	inner      map[netip.Addr]netip.Addr
+	tunnelless error
 	// far is what remotes returned, and unreached how many peers are not in it. strayed is whether no interface has address.
 	far       map[string][]remote
 	unreached int
@@ -42,8 +51,8 @@ type plan struct {
 
 func newPlan(s State, o Options) (*plan, error) {
 	p := &plan{networks: kinds(s.Networks), metadataPort: 80, connections: DefaultConnections, fragments: DefaultFragments,
-		installation: o.Installation, names: o.Uplinks, address: s.Address, nodes: slices.SortedFunc(slices.Values(s.Nodes), netip.Addr.Compare)}
-	p.nodes = slices.Compact(p.nodes)
+		installation: o.Installation, names: o.Uplinks, address: s.Address, overlay: o.Overlay, tunnels: s.Tunnels}
+	p.addNodes(s.Nodes)
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "metadata port %d is not a TCP port: expected 1 to 65535", o.MetadataPort)

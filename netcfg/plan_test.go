@@ -3,12 +3,14 @@ package netcfg
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"seedbed"
+	"seedbed/netcfg/wireguard"
 )
 
 func testNetwork() seedbed.Network {
@@ -26,11 +28,12 @@ type lists struct {
 	Peers    []Peer
 	Address  netip.Addr
 	Nodes    []netip.Addr
+	Tunnels  map[netip.Addr]seedbed.Tunnel
 }
 
 func (l lists) state() State {
 	return State{Networks: l.Networks, Ports: slices.Values(l.Ports), Groups: l.Groups, Peers: slices.Values(l.Peers),
-		Address: l.Address, Nodes: l.Nodes}
+		Address: l.Address, Nodes: l.Nodes, Tunnels: l.Tunnels}
 }
 
 func testPort() Port {
@@ -251,5 +254,94 @@ func TestZones(t *testing.T) {
 	}
 	if alone, among := of("seedbed0"), of("lab0", "seedbed0", "seedbed1"); alone["seedbed0"] != among["seedbed0"] {
 		t.Errorf("zone %d, and with other networks %d", alone["seedbed0"], among["seedbed0"])
+	}
+}
+
+// TestReach: a node that encrypts reaches those that do too, at the addresses of their keys, and a node that does not only the others.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	addr := netip.MustParseAddr
+	own, plain, keyed, other, sameA, sameB := addr("192.0.2.1"), addr("192.0.2.2"), addr("192.0.2.3"), addr("2001:db8::4"),
+		addr("192.0.2.5"), addr("192.0.2.6")
+	key, err := wireguard.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := testNetwork()
+	n.VNI, n.MTU = 7, 1370
+	tunnel := func(k byte) seedbed.Tunnel { return seedbed.Tunnel{Key: seedbed.TunnelKey{k}, Port: 51820} }
+	s := State{Networks: []seedbed.Network{n}, Address: own, Nodes: []netip.Addr{own, plain, keyed, other, sameA, sameB},
+		Tunnels: map[netip.Addr]seedbed.Tunnel{keyed: tunnel(3), other: tunnel(4), sameA: tunnel(5), sameB: tunnel(5)}}
+	group := addr("239.1.2.3")
+	for _, tt := range []struct {
+		name     string
+		overlay  Overlay
+		reached  map[netip.Addr]netip.Addr
+		receives []netip.Addr
+		peers    int
+		checks   []string
+	}{
+		{"in plain", Overlay{}, map[netip.Addr]netip.Addr{plain: plain}, []netip.Addr{own}, 0,
+			[]string{"sends nothing to the nodes that do: 192.0.2.3, 2001:db8::4, 192.0.2.5, 192.0.2.6"}},
+		{"a group", Overlay{Group: group}, map[netip.Addr]netip.Addr{plain: plain}, []netip.Addr{own, group}, 0, nil},
+		{"encrypted", Overlay{Encryption: &key, Port: 51820}, map[netip.Addr]netip.Addr{keyed: tunnel(3).Key.Addr()},
+			[]netip.Addr{key.Public().Addr()}, 1,
+			[]string{"whose key it does not know: 192.0.2.2", "the same key as another, and get nothing: 192.0.2.5, 192.0.2.6"}},
+	} {
+		p, err := newPlan(s, Options{Overlay: tt.overlay})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reached := map[netip.Addr]netip.Addr{}
+		for _, a := range append(s.Nodes, netip.Addr{}) {
+			if at := p.reach(a); at.IsValid() {
+				reached[a] = at
+			}
+		}
+		if !maps.Equal(reached, tt.reached) || !slices.Equal(p.receives, tt.receives) {
+			t.Errorf("%s: reaches %v and receives at %v, want %v and %v", tt.name, reached, p.receives, tt.reached, tt.receives)
+		}
+		if peers := p.tunnelPeers(); p.encrypts() && len(peers) != tt.peers {
+			t.Errorf("%s: tunnels %v", tt.name, peers)
+		}
+		text := fmt.Sprint(p.checkTunnels())
+		for _, want := range tt.checks {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: checks %s, want %q", tt.name, text, want)
+			}
+		}
+	}
+}
+
+// TestOverlayRoom: an overlay needs room for what it is wrapped in.
+func TestOverlayRoom(t *testing.T) {
+	t.Parallel()
+	key, err := wireguard.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := testNetwork()
+	n.VNI = 7
+	for _, tt := range []struct {
+		addr    string
+		overlay Overlay
+		room    int
+	}{
+		{"192.0.2.1", Overlay{}, 1450},
+		{"2001:db8::1", Overlay{}, 1430},
+		{"192.0.2.1", Overlay{Encryption: &key}, 1370},
+		{"2001:db8::1", Overlay{Encryption: &key}, 1350},
+	} {
+		for more, want := range []error{nil, seedbed.ErrConflict} {
+			n.MTU = tt.room + more
+			s := State{Networks: []seedbed.Network{n}, Address: netip.MustParseAddr(tt.addr)}
+			p, err := newPlan(s, Options{Overlay: tt.overlay})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.overlayOf(n, link{index: 1, name: "eth0", mtu: 1500}); !errors.Is(err, want) {
+				t.Errorf("MTU %d at %s, encrypted %t: %v, want %v", n.MTU, tt.addr, p.encrypts(), err, want)
+			}
+		}
 	}
 }

@@ -69,7 +69,7 @@ func inputRules(p *plan) []rule {
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"from a bridged network", cat(fromWire(), drop())},
 	}
-	rules = append(append(rules, fromStrangers()...), []rule{
+	rules = append(append(rules, fromStrangers(p)...), []rule{
 		{"not from a managed bridge", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), accept())},
 		{"answers", cat(ctState(known), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},

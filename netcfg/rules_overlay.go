@@ -41,9 +41,9 @@ func nodeSets() []set {
 	}
 }
 
-// ownSets returns the sets of the address at which this node gets the frames of overlays.
+// ownSets returns the sets of the addresses at which this node gets the frames of overlays.
 func ownSets() []set {
-	own := func(p *plan) []netip.Addr { return []netip.Addr{p.address} }
+	own := func(p *plan) []netip.Addr { return p.receives }
 	return []set{addrSet(ownAddr, nftables.TypeIPAddr, netip.Addr.Is4, own), addrSet(ownAddr6, nftables.TypeIP6Addr, netip.Addr.Is6, own)}
 }
 
@@ -70,15 +70,29 @@ func vniSet() set {
 
 // fromStrangers drops what comes for an overlay from elsewhere than a node, or to another address of this one: the kernel
 // takes it at all of them. Other uses of VXLAN on the node are not affected.
-func fromStrangers() []rule {
-	ours := cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), exprs{load(expr.PayloadBaseTransportHeader, 1, 12, 4),
-		&expr.Lookup{SourceRegister: 1, SetName: overlayVNIs}})
-	return []rule{
+func fromStrangers(p *plan) []rule {
+	ours := ofOverlays()
+	return append(p.inPlain(expr.MetaKeyIIFNAME), []rule{
 		{"for an overlay, not from a node", cat(ipv4(), ours, addrNotIn(12, 4, nodeAddrs), drop())},
 		{"for an overlay, at another address", cat(ipv4(), ours, addrNotIn(16, 4, ownAddr), drop())},
 		{"for an overlay, not from a node, over IPv6", cat(ipv6(), ours, addrNotIn(8, 16, nodeAddrs6), drop())},
 		{"for an overlay, at another address, over IPv6", cat(ipv6(), ours, addrNotIn(24, 16, ownAddr6), drop())},
+	}...)
+}
+
+// ofOverlays matches the frames of overlays.
+func ofOverlays() exprs {
+	return cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), exprs{load(expr.PayloadBaseTransportHeader, 1, 12, 4),
+		&expr.Lookup{SourceRegister: 1, SetName: overlayVNIs}})
+}
+
+// inPlain drops the frames of overlays that come or go by another interface than that of the tunnels, if the node encrypts. So none
+// leaves in plain where the interface or a route is missing.
+func (p *plan) inPlain(key expr.MetaKey) []rule {
+	if !p.encrypts() {
+		return nil
 	}
+	return []rule{{"of an overlay, in plain", cat(ofOverlays(), not(meta(key, ifname(p.tunnelName())...)), drop())}}
 }
 
 // addrIn matches packets that have, at an offset, what is in a set; addrNotIn is its opposite.
@@ -105,12 +119,28 @@ func guestsToNodes() []rule {
 
 // untrackedOverlays keep the frames of overlays out of the connection table: a guest could fill it with broadcasts, each of
 // which goes to every node by a port of its own.
-func untrackedOverlays() []rule {
-	between := cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), exprs{&expr.Notrack{}}, accept())
-	return []rule{
-		{"overlays", cat(ipv4(), masked(network(6, 0, 0), 0x3f, 0xff), addrIn(12, 4, nodeAddrs), addrIn(16, 4, nodeAddrs), between)},
+//
+// Nor are the packets of tunnels tracked: a connection of a guest behind NAT could have the same ports, and its answers would
+// be those of the other node.
+func untrackedOverlays(p *plan, key expr.MetaKey) []rule {
+	leave := cat(exprs{&expr.Notrack{}}, accept())
+	between := cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), leave)
+	whole := masked(network(6, 0, 0), 0x3f, 0xff)
+	rules := []rule{
+		{"overlays", cat(ipv4(), whole, addrIn(12, 4, nodeAddrs), addrIn(16, 4, nodeAddrs), between)},
 		{"overlays, over IPv6", cat(ipv6(), addrIn(8, 16, nodeAddrs6), addrIn(24, 16, nodeAddrs6), network(6, unix.IPPROTO_UDP), between)},
 	}
+	if !p.encrypts() {
+		return rules
+	}
+	own := dport(unix.IPPROTO_UDP, p.overlay.Port)
+	if key == expr.MetaKeyOIFNAME {
+		own, rules = sport(unix.IPPROTO_UDP, p.overlay.Port), append(p.inPlain(key), rules...)
+	}
+	own = cat(notIn(key, "bridges"), own, leave)
+	return append(rules,
+		rule{"tunnels", cat(ipv4(), whole, addrIn(12, 4, nodeAddrs), addrIn(16, 4, nodeAddrs), own)},
+		rule{"tunnels over IPv6", cat(ipv6(), addrIn(8, 16, nodeAddrs6), addrIn(24, 16, nodeAddrs6), network(6, unix.IPPROTO_UDP), own)})
 }
 
 // overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests.

@@ -32,7 +32,7 @@ func trackingRules(p *plan, key expr.MetaKey) []rule {
 	if p.metadataPort == 80 {
 		rules = untracked(key)
 	}
-	rules = append(append(rules, untrackedServices(key)...), untrackedOverlays()...)
+	rules = append(append(rules, untrackedServices(key)...), untrackedOverlays(p, key)...)
 	if key == expr.MetaKeyIIFNAME {
 		rules = append(append(rules, toFragments()...), untrackedPeers()...)
 		rules = append(rules, rule{"out of a network",

@@ -25,8 +25,10 @@ type uplink struct {
 	on string
 	// port is the port of the bridge to it: on itself, or a link that Apply makes, of the kind made.
 	port, made string
-	// local is the address at which this node gets the frames of an overlay.
-	local netip.Addr
+	// local is the address at which this node gets the frames of an overlay. group is that to which the frames for all go by the
+	// interface with the index under, if there is one.
+	local, group netip.Addr
+	under        uint32
 }
 
 // The kinds of links that Apply makes for uplinks: a pair of interfaces to a bridge of the node, a VLAN, and a VXLAN.
@@ -124,7 +126,7 @@ func (u uplink) right(n seedbed.Network, links map[string]link) bool {
 	case madeVLAN:
 		return l.parent == links[u.on].index && l.vlan == n.VLAN
 	case madeVXLAN:
-		return l.vxlan == vxlan{n.VNI, u.local, seedbed.VXLANPort}
+		return l.vxlan == vxlan{n.VNI, u.local, seedbed.VXLANPort, u.group, u.under}
 	}
 	_, ok = links[u.peer()]
 	return ok
@@ -301,7 +303,7 @@ func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all b
 		delete(links, peerPrefix+digits)
 		m.log.Info("uplink removed", "interface", name)
 	}
-	return nil
+	return m.retireTunnels(rt, p, links, all)
 }
 
 // parseVLAN reads which VLAN a link is.

@@ -17,6 +17,7 @@ import (
 	"seedbed/metadata"
 	"seedbed/netcfg"
 	"seedbed/netcfg/dns"
+	"seedbed/netcfg/wireguard"
 )
 
 // serve runs the guest plane until ctx ends. The bridges and filters stay.
@@ -35,6 +36,10 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	overlay, err := overlay(c) // in the directory of the spool
+	if err != nil {
+		return err
+	}
 	directory := metadata.NewDirectory()
 	for e := range spool.Posted() {
 		directory.Posted(e)
@@ -45,7 +50,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	})
 	p := guestplane.New(guestplane.Config{
 		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(),
-		Connections: c.Metadata.TrackedConnections, Fragments: fragments(c.Metadata), Uplinks: c.Network.Uplinks,
+		Connections: c.Metadata.TrackedConnections, Fragments: fragments(c.Metadata), Uplinks: c.Network.Uplinks, Overlay: overlay,
 		Node: c.Node, Forwarder: forwarder(c.Network), Log: log,
 	})
 	client := feed.NewClient(feed.ClientConfig{
@@ -102,6 +107,18 @@ func checks(p *guestplane.Plane, client *feed.Client, spool *feed.Spool, state s
 		return slices.Concat(p.Checks(ctx), guestplane.FeedChecks(client.Status()),
 			guestplane.SpoolChecks(spool.Stats(), state), certificate(ctx))
 	}
+}
+
+// overlay returns how the frames of overlays cross the wire. If the node encrypts them, it makes the key once.
+func overlay(c config.Config) (netcfg.Overlay, error) {
+	from := c.Network.Overlay
+	o := netcfg.Overlay{Port: from.Port, Group: from.Group, Daemon: from.EVPN}
+	if !from.Encrypted() {
+		return o, nil
+	}
+	key, err := wireguard.Open(c.Metadata.State)
+	o.Encryption = &key
+	return o, err
 }
 
 // forwarder returns what asks the node's resolvers for guests.

@@ -10,10 +10,12 @@ import (
 	"net/netip"
 	"path/filepath"
 
+	"seedbed"
 	"seedbed/internal/config"
 	"seedbed/internal/run"
 	"seedbed/netcfg"
 	"seedbed/netcfg/probe"
+	"seedbed/netcfg/wireguard"
 	"seedbed/provision/ceph"
 	"seedbed/provision/dir"
 	"seedbed/provision/image"
@@ -71,6 +73,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	}
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
 		Address: func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
+		Tunnel:  tunnel(c),
 		Probe:   probe.Used,
 		Hooks:   hookScripts(c, log), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
@@ -87,6 +90,21 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	group.Add("watchdog", run.Watchdog(log, func(context.Context) error { return nil }))
 	log.Info("listening", "effects", c.Worker.Socket, "cluster", c.Worker.ClusterListen, "health", c.Worker.Listen)
 	return group.Run(ctx)
+}
+
+// tunnel returns what finds the key that the guest plane of this host has made, or nil if overlays are not encrypted.
+func tunnel(c config.Config) func() (seedbed.Tunnel, error) {
+	o := c.Network.Overlay
+	if !o.Encrypted() {
+		return nil
+	}
+	return func() (seedbed.Tunnel, error) {
+		key, err := wireguard.ReadPublic(c.Metadata.State)
+		if err != nil {
+			return seedbed.Tunnel{}, err
+		}
+		return seedbed.Tunnel{Key: key, Port: o.Port}, nil
+	}
 }
 
 // The compiler checks here that the drivers implement the protocol's roles.

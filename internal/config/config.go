@@ -184,9 +184,31 @@ type Network struct {
 	// Address is where other nodes send the frames of overlays; by default, the address from which this one reaches other
 	// networks.
 	Address netip.Addr `yaml:"address"`
+	// Overlay is how the frames of overlays cross the wire between this node and the others.
+	Overlay Overlay `yaml:"overlay"`
 	// PVCUplink is the uplink of the bridged networks that PVC's clients make, whose VLAN is their VNI.
 	PVCUplink string `yaml:"pvc_uplink"`
 }
+
+// Overlay configures how the frames of overlays cross the wire between this node and the others.
+type Overlay struct {
+	Encryption string `yaml:"encryption"` // "none" or "wireguard"
+	// Port is the UDP port of encrypted frames.
+	Port uint16 `yaml:"port"`
+	// Group is the multicast group that gets the frames for all nodes; without one, each node gets a copy.
+	Group netip.Addr `yaml:"group"`
+	// EVPN is whether a daemon of the site's own tells the kernel where guests of other nodes are.
+	EVPN bool `yaml:"evpn"`
+}
+
+// The values of Overlay.Encryption.
+const (
+	EncryptionNone      = "none"
+	EncryptionWireGuard = "wireguard"
+)
+
+// Encrypted reports whether the node encrypts the frames of overlays.
+func (o Overlay) Encrypted() bool { return o.Encryption == EncryptionWireGuard }
 
 // Prefix is an IPv4 subnet, or "auto" for a free one that is chosen at the first start and then
 // kept. The zero value is auto.

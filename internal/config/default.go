@@ -41,7 +41,7 @@ func initial() Config {
 		Scripts: defaultScripts(),
 		Network: Network{Name: "default", Bridge: "seedbed0", NAT: true, DHCP: true, DNS: []netip.Addr{}, Forwarders: []netip.Addr{},
 			ProjectPrefixes: []netip.Prefix{},
-			Uplinks:         map[string]string{}},
+			Uplinks:         map[string]string{}, Overlay: Overlay{Encryption: EncryptionNone, Port: seedbed.TunnelPort}},
 		Jobs: Jobs{
 			Workers: 4, Lease: 15 * time.Second, Poll: 500 * time.Millisecond, Attempts: 5, MaxQueued: 100_000, Hooks: []seedbed.StageHook{},
 		},

@@ -215,6 +215,7 @@ func (k *checker) network(n Network) {
 	k.need(!n.Address.IsValid() || n.Address == n.Address.Unmap().WithZone("") && !n.Address.IsLoopback() &&
 		!n.Address.IsUnspecified() && !n.Address.IsMulticast() && !n.Address.IsLinkLocalUnicast(),
 		"network.address", n.Address, "an address of this host that the other nodes reach")
+	k.overlay(n.Overlay, n.Address)
 	k.need(n.PVCUplink == "" || ifname.MatchString(n.PVCUplink), "network.pvc_uplink", n.PVCUplink, "the name of an uplink, such as br0")
 	for i, p := range n.ProjectPrefixes {
 		least := 8
@@ -224,6 +225,24 @@ func (k *checker) network(n Network) {
 		k.need(p == p.Masked() && !p.Addr().Is4In6() && p.Bits() >= least, fmt.Sprintf("network.project_prefixes[%d]", i), p,
 			"an IPv4 subnet of at least 8 bits or an IPv6 one of at least 16, without host bits, such as 10.128.0.0/9 or fd12:3456:789a::/48")
 	}
+}
+
+func (k *checker) overlay(o Overlay, node netip.Addr) {
+	k.oneOf("network.overlay.encryption", o.Encryption, EncryptionNone, EncryptionWireGuard)
+	k.need(o.Port != 0 && o.Port != seedbed.VXLANPort, "network.overlay.port", o.Port,
+		"a UDP port of 1 to 65535 other than 4789, such as 51820")
+	if g := o.Group; g.IsValid() {
+		local := g.IsLinkLocalMulticast() || g.IsInterfaceLocalMulticast()
+		k.need(g.IsMulticast() && !local && g == g.Unmap().WithZone(""), "network.overlay.group", g,
+			"a multicast group of your site, such as 239.1.2.3 or ff05::4789")
+		k.need(!node.IsValid() || g.Is4() == node.Is4(), "network.overlay.group", g, "a group of the family of network.address")
+		k.need(!o.Encrypted(), "network.overlay.group", g,
+			"none with the encryption wireguard, where each packet is for one node: leave out the group, or the encryption")
+	}
+	k.need(!o.EVPN || !o.Encrypted(), "network.overlay.evpn", o.EVPN,
+		"false with the encryption wireguard, whose tunnels the daemon does not know: leave out one of them")
+	k.need(!o.EVPN || !o.Group.IsValid(), "network.overlay.evpn", o.EVPN,
+		"false with a group, since the daemon says where the frames for all go: leave out one of them")
 }
 
 func (k *checker) jobs(j Jobs) {

@@ -12,8 +12,8 @@ import (
 	"seedbed/internal/lab"
 )
 
-// TestDebianKernel runs tests of bridged networks, overlays, security groups, forwards, floating addresses and DHCPv6 in a machine
-// with Debian's own kernel. It has VLANs, and refuses rules that a newer one takes.
+// TestDebianKernel runs tests of bridged networks, overlays, also encrypted ones, security groups, forwards, floating addresses and
+// DHCPv6 in a machine with Debian's own kernel. It has VLANs and WireGuard, and refuses rules that a newer one takes.
 func TestDebianKernel(t *testing.T) {
 	beside(t)
 	testsOf := func(dir string) string {
@@ -29,16 +29,16 @@ func TestDebianKernel(t *testing.T) {
 	own, plane := testsOf("netcfg"), testsOf("guestplane")
 	m := lab.NewMachine(t, own, plane, "ip", "bridge", "nft", "sysctl", "ping", "ss", "dhclient")
 	// It is emulated, and this machine may have other work to do.
-	const modules = "bridge veth vxlan 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_nat nft_masq"
+	const modules = "bridge veth vxlan wireguard 8021q nf_tables nft_fib_inet nft_connlimit nft_limit nft_ct nft_chain_nat nft_nat nft_masq"
 	// Of the tests of groups, one of each kind of rule: they wait for what does not come.
-	const some = "^(a_bridge|an_interface|a_VLAN|nothing|members_of_groups|fragments|IPv6|nat$)"
+	const some = "^(a_bridge|an_interface|a_VLAN|nothing|members_of_groups|fragments|IPv6|nat$|tunnels|peers_without_a_key)"
 	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
 		" -test.run '^(TestBridged|TestGroups|TestForwards|TestFloating|TestOverlay.*)$/"+some+"' -test.v && mkdir -p /tmp && "+
 		plane+" -test.run '^TestIPv6$' -test.v")
 	passed := func(test string) int { return strings.Count(console, "--- PASS: "+test) }
 	if !ok || passed("TestBridged/a_VLAN") != 4 || passed("TestGroups/") != 4 || passed("TestForwards/nat") != 1 ||
 		passed("TestFloating/nat") != 1 || passed("TestOverlay/nat") != 1 || passed("TestOverlayStrangers") != 1 ||
-		passed("TestOverlayQuiet") != 1 || passed("TestIPv6 ") != 1 {
+		passed("TestOverlayQuiet") != 1 || passed("TestOverlayEncrypted/") != 2 || passed("TestOverlayGroup") != 1 || passed("TestIPv6 ") != 1 {
 		t.Fatal(console)
 	}
 }

@@ -81,10 +81,10 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 // overlayAddress returns where other nodes send the frames of overlays, with the MTU of the interface, and the
 // public key of a node that encrypts them.
 func overlayAddress(r seedbed.NodeReport) string {
-	if r.AddressMTU == 0 {
-		return cli.When(r.Address.IsValid(), r.Address.String())
+	text := cli.When(r.Address.IsValid(), r.Address.String())
+	if r.AddressMTU != 0 {
+		text += fmt.Sprintf(", MTU %d", r.AddressMTU)
 	}
-	text := fmt.Sprintf("%s, MTU %d", r.Address, r.AddressMTU)
 	if r.Tunnel.Port != 0 {
 		text += fmt.Sprintf(", encrypted: UDP port %d, key %s", r.Tunnel.Port, r.Tunnel.Key)
 	}

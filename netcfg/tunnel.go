@@ -259,9 +259,10 @@ func (m *Manager) retireTunnels(rt *route, p *plan, links map[string]link, all b
 	return nil
 }
 
+const encryptionCheck = "overlay encryption"
+
 // checkTunnels reports which nodes this one does not reach because only one of the two encrypts.
 func (p *plan) checkTunnels() (checks []seedbed.Check) {
-	const name = "overlay encryption"
 	if p.encrypts() && !p.tunnelled() || !slices.ContainsFunc(p.networks, overlaid) {
 		return nil
 	}
@@ -278,19 +279,19 @@ func (p *plan) checkTunnels() (checks []seedbed.Check) {
 			same = append(same, a.String())
 		}
 	}
-	add := func(which []string, what, hint string) {
+	add := func(name string, which []string, what, hint string) {
 		if len(which) > 0 {
 			checks = append(checks, failed(name, fmt.Errorf("%s: %s", what, strings.Join(which, ", ")), hint))
 		}
 	}
-	add(plain, "this node encrypts overlays, and sends nothing to the nodes whose key it does not know",
+	add(encryptionCheck, plain, "this node encrypts overlays, and sends nothing to the nodes whose key it does not know",
 		"set network.overlay.encryption to wireguard there as well, and restart seedbed-metadata and seedbed-worker")
-	add(encrypting, "this node does not encrypt overlays, and sends nothing to the nodes that do",
+	add(encryptionCheck, encrypting, "this node does not encrypt overlays, and sends nothing to the nodes that do",
 		"set network.overlay.encryption to wireguard here as well, and restart seedbed-metadata and seedbed-worker")
-	add(same, "nodes have the same key as another, and get nothing",
+	add("overlay keys", same, "nodes have the same key as another, and get nothing",
 		"remove overlay.key from the state directory of seedbed-metadata (metadata.state) on each of them but one, and restart it")
 	if p.encrypts() && len(checks) == 0 && p.tunnelless == nil {
-		checks = append(checks, passed(name, "%s, key %s", count(len(p.tunnelPeers()), "tunnel"), p.overlay.Encryption.Public()))
+		checks = append(checks, passed(encryptionCheck, "%s, key %s", count(len(p.tunnelPeers()), "tunnel"), p.overlay.Encryption.Public()))
 	}
 	return checks
 }

@@ -31,6 +31,7 @@ type Stack struct {
 	shared  string     // configuration of all hosts
 	control string     // configuration of control hosts
 	webhook string     // more of its section
+	more    string     // of the section network
 	uri     string
 }
 
@@ -53,8 +54,8 @@ type StackOptions struct {
 	// Store, Storage, Coordination, Jobs, Cleanup and Scripts are YAML flow mappings that replace
 	// the sections' defaults; empty keeps them. A store is migrated before the daemons start.
 	Store, Storage, Coordination, Jobs, Cleanup, Scripts string
-	// Webhook holds further members of the section, as in a YAML flow mapping.
-	Webhook string
+	// Webhook and Network hold further members of the sections, as in a YAML flow mapping.
+	Webhook, Network string
 }
 
 // NewStack starts the daemons and waits until the API answers. With the test it stops them and
@@ -77,7 +78,7 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 		Hooks:   "http://" + hooks,
 	}
 	o.Pool = cmp.Or(o.Pool, filepath.Join(dir, "pools", "default"))
-	s.uri, s.webhook = cmp.Or(o.URI, "qemu:///system"), o.Webhook
+	s.uri, s.webhook, s.more = cmp.Or(o.URI, "qemu:///system"), o.Webhook, o.Network
 	s.shared = fmt.Sprintf("storage: %s\n", cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)))
 	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\n", cmp.Or(o.Store, "{}"),
 		cmp.Or(o.Coordination, "{}"),
@@ -108,9 +109,9 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 // network is the section network, with the host's address for overlays if there is one.
 func (s *Stack) network(addr netip.Addr) string {
 	if !addr.IsValid() {
-		return fmt.Sprintf("network: {bridge: %s}\n", s.Bridge)
+		return fmt.Sprintf("network: {bridge: %s, %s}\n", s.Bridge, s.more)
 	}
-	return fmt.Sprintf("network: {bridge: %s, address: %q}\n", s.Bridge, addr)
+	return fmt.Sprintf("network: {bridge: %s, address: %q, %s}\n", s.Bridge, addr, s.more)
 }
 
 // configure writes the configuration of a control host: what all have, and what is below dir.

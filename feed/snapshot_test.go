@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,9 @@ func TestSnapshotFile(t *testing.T) {
 		page := seedbed.FeedPage{Snapshot: true, Generation: "g", Revision: 7, TokenKey: bytes.Repeat([]byte{1}, 32),
 			Networks: []seedbed.Network{{Name: "default", Bridge: "seedbed0"}}, Site: seedbed.Site{Domain: "d", Certificate: []byte{1}},
 			Maintenance: []seedbed.Maintenance{{ID: "instance-event-1", NotBefore: time.Unix(1, 0).UTC()}},
-			Groups:      []seedbed.SecurityGroup{{Name: "db", Rules: []seedbed.SecurityRule{{Direction: seedbed.DirectionIn, Group: "web"}}}}}
+			Groups:      []seedbed.SecurityGroup{{Name: "db", Rules: []seedbed.SecurityRule{{Direction: seedbed.DirectionIn, Group: "web"}}}},
+			Nodes:       map[string]netip.Addr{"hv2": netip.MustParseAddr("192.0.2.2")},
+			Tunnels:     map[string]seedbed.Tunnel{"hv2": {Key: seedbed.TunnelKey{1}, Port: 51820}}}
 		page.Peers = &seedbed.PeerPage{Snapshot: true, Revision: 9}
 		for _, g := range guests {
 			page.Changes = append(page.Changes, seedbed.FeedChange{Instance: g.ID, Record: recordOf(g)})
@@ -43,9 +46,14 @@ func TestSnapshotFile(t *testing.T) {
 		if diff := cmp.Diff(all(want.withBlobs().view(false)), all(got.withBlobs().view(false)), comparable); diff != "" {
 			t.Errorf("%s: guests (-want +got):\n%s", name, diff)
 		}
-		if _, changed, err := got.after(packedPage{FeedPage: seedbed.FeedPage{Generation: "g", Revision: 7, TokenKey: page.TokenKey,
-			Networks: page.Networks, Site: page.Site, Maintenance: page.Maintenance, Groups: page.Groups}}); err != nil || changed {
+		same := packedPage{FeedPage: seedbed.FeedPage{Generation: "g", Revision: 7, TokenKey: page.TokenKey, Networks: page.Networks,
+			Site: page.Site, Maintenance: page.Maintenance, Groups: page.Groups, Nodes: page.Nodes, Tunnels: page.Tunnels}}
+		if _, changed, err := got.after(same); err != nil || changed {
 			t.Errorf("%s: the same page is a change, %v", name, err)
+		}
+		same.Tunnels = nil
+		if _, changed, err := got.after(same); err != nil || !changed {
+			t.Errorf("%s: a page without a tunnel is no change, %v", name, err)
 		}
 		if diff := cmp.Diff(peersOf(want.view(false)), peersOf(got.view(false))); diff != "" || got.peersRevision != 9 {
 			t.Errorf("%s: peers of revision %d (-want +got):\n%s", name, got.peersRevision, diff)

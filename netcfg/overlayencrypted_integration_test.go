@@ -171,6 +171,13 @@ func testTunnels(t *testing.T) {
 	if receives(t, g3, short, plain(inner, own)) {
 		t.Error("a frame that came in plain between the addresses in the tunnel arrives")
 	}
+	netnstest.Run(t, "nft", "flush", "chain", "inet", "seedbed", "input")
+	if !receives(t, g3, patience, plain(inner, own)) {
+		t.Error("without rules, the same frame does not arrive either: the test proves nothing")
+	}
+	if err := s.here.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	s.far.Do(func() {
 		if err := s.there.Verify(t.Context()); err != nil {
 			t.Fatal(err)
@@ -186,6 +193,10 @@ func testTunnels(t *testing.T) {
 	netnstest.Run(t, "ip", "-6", "neigh", "replace", inner.String(), "lladdr", wireMAC, "dev", "wire")
 	if seen := s.datagrams(t, time.Second, ping); seen[seedbed.VXLANPort] != 0 {
 		t.Errorf("without the route, datagrams to the ports %v crossed the wire", seen)
+	}
+	netnstest.Run(t, "nft", "flush", "chain", "inet", "seedbed", "tracking-out")
+	if seen := s.datagrams(t, time.Second, ping); seen[seedbed.VXLANPort] == 0 {
+		t.Errorf("without the route and rules, datagrams to the ports %v crossed the wire: the test proves nothing", seen)
 	}
 	if err := s.here.Verify(t.Context()); err != nil {
 		t.Fatal(err)

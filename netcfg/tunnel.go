@@ -3,6 +3,7 @@ package netcfg
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ const (
 // tunnels is what was written of the tunnels to other nodes.
 type tunnels struct {
 	index uint32 // of the interface
+	own   seedbed.Tunnel
 	peers wireguard.Peers
 }
 
@@ -162,8 +164,11 @@ func (m *Manager) fitTunnels(rt *route, p *plan, l, under link, addrs []address)
 		}
 		return err
 	}
-	if err := p.overlay.Encryption.Configure(l.name, p.overlay.Port, peers, before.peers); err != nil {
-		return inUse(err)
+	now := tunnels{l.index, seedbed.Tunnel{Key: p.overlay.Encryption.Public(), Port: p.overlay.Port}, peers}
+	if before.own != now.own || !maps.Equal(peers, before.peers) {
+		if err := p.overlay.Encryption.Configure(l.name, p.overlay.Port, peers, before.peers); err != nil {
+			return inUse(err)
+		}
 	}
 	if err := rt.ensureTunnelAddr(l, p.receives[0], addrs); err != nil {
 		return err
@@ -196,7 +201,7 @@ func (m *Manager) fitTunnels(rt *route, p *plan, l, under link, addrs []address)
 			}
 		}
 	}
-	m.tunnels = tunnels{l.index, peers}
+	m.tunnels = now
 	return nil
 }
 

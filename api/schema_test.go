@@ -57,7 +57,7 @@ var (
 		"Maintenance": seedbed.Maintenance{}, "Network": seedbed.Network{}, "NewEndpoint": wire.NewEndpoint{}, "NewHook": wire.NewHook{},
 		"NewToken": wire.NewToken{}, "Node": seedbed.NodeStatus{}, "NodePool": seedbed.PoolInfo{}, "NodeReport": seedbed.NodeReport{},
 		"NodeTunnel": seedbed.Tunnel{},
-		"Orphan": seedbed.Orphan{}, "Outgoing": seedbed.Outgoing{}, "Overview": wire.Overview{}, "Placement": seedbed.Placement{},
+		"Orphan":     seedbed.Orphan{}, "Outgoing": seedbed.Outgoing{}, "Overview": wire.Overview{}, "Placement": seedbed.Placement{},
 		"Plan": seedbed.Plan{}, "Receipt": seedbed.Receipt{}, "Redelivery": seedbed.Redelivery{},
 		"Replayed": wire.Replayed{}, "Snapshot": wire.Snapshot{}, "StoredVolume": wire.StoredVolume{}, "Token": seedbed.Token{},
 		"Action": seedbed.ActionInfo{}, "CustomRole": wire.Role{}, "Whoami": wire.Whoami{},

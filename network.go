@@ -66,6 +66,8 @@ type Network struct {
 	// its peers. PeerPrefixes are their prefixes, to which the way is by the gateway.
 	Peers        []string       `json:"peers,omitempty"`
 	PeerPrefixes []netip.Prefix `json:"peer_prefixes,omitempty"`
+	// ACLs are the rules that PVC's client made; see ACLGroups.
+	ACLs []NetworkACL `json:"acls,omitempty"`
 	// Published says which other projects than its own may use it. It is only shown to that project.
 	// Nodes are not told.
 	Published *Publication `json:"published,omitempty"`

@@ -39,7 +39,7 @@ type SecurityGroup struct {
 	// Description is one line for people.
 	Description string         `json:"description,omitempty"`
 	Rules       []SecurityRule `json:"rules"`
-	Created     time.Time      `json:"created"`
+	Created     time.Time      `json:"created,omitzero"`
 }
 
 // Direction says which packets a rule is about, as the member sees them.
@@ -252,9 +252,18 @@ func (g SecurityGroup) Check() error {
 	bad := func(format string, args ...any) error {
 		return Errorf(ErrInvalid, "security group %q: "+format, append([]any{Clip(g.Name)}, args...)...)
 	}
-	switch {
-	case ShortName(g.Name) == OpenGroup:
+	if ShortName(g.Name) == OpenGroup {
 		return bad("that is the built-in group, which allows everything and does not change: choose another name")
+	}
+	return g.CheckRules()
+}
+
+// CheckRules is Check without the name.
+func (g SecurityGroup) CheckRules() error {
+	bad := func(format string, args ...any) error {
+		return Errorf(ErrInvalid, "security group %q: "+format, append([]any{Clip(g.Name)}, args...)...)
+	}
+	switch {
 	case !line(g.Description):
 		return bad("its description is not one line of at most %d bytes", maxDescription)
 	case len(g.Rules) > MaxSecurityRules:

@@ -14,10 +14,18 @@ import (
 
 const networkColumns = `name, kind, bridge, mac, prefix, gateway, dns, nat, dhcp, options, identity, allow, uplink, vlan, vni`
 
+// options is what the column of that name has.
+type options struct {
+	seedbed.NetworkOptions
+	ACLs []seedbed.NetworkACL `json:"acls,omitempty"`
+}
+
 func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
+	var o options
 	err = r.Scan(&n.Name, &n.Kind, &n.Bridge, sqldb.ToText(&n.MAC), sqldb.ToText(&n.Prefix), sqldb.ToText(&n.Gateway),
-		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, sqldb.ToJSON(&n.NetworkOptions), &n.Identity, sqldb.ToJSON(&n.Allow),
+		sqldb.ToJSON(&n.DNS), &n.NAT, &n.DHCP, sqldb.ToJSON(&o), &n.Identity, sqldb.ToJSON(&n.Allow),
 		&n.Uplink, &n.VLAN, &n.VNI)
+	n.NetworkOptions, n.ACLs = o.NetworkOptions, o.ACLs
 	return n, err
 }
 
@@ -26,7 +34,7 @@ func scanNetwork(r sqldb.Row) (n seedbed.Network, err error) {
 // the same bridged network as another, and ErrForbidden if its project has as many networks as its quota allows. Every node is notified.
 func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error) {
 	n = settled(n)
-	n.Peers, n.PeerPrefixes = nil, nil
+	n.Peers, n.PeerPrefixes, n.ACLs = nil, nil, nil
 	if err := n.Check(); err != nil {
 		return seedbed.Network{}, err
 	}
@@ -83,7 +91,7 @@ func insertNetwork(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		`INSERT INTO network (`+networkColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`,
 		n.Name, n.Kind, n.Bridge, n.MAC.String(), sqldb.Text(n.Prefix), sqldb.Text(n.Gateway), sqldb.AsJSON(n.DNS),
-		sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity, sqldb.AsJSON(n.Allow),
+		sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(options{n.NetworkOptions, n.ACLs}), n.Identity, sqldb.AsJSON(n.Allow),
 		n.Uplink, n.VLAN, n.VNI)
 	if err != nil || made == 1 {
 		return err
@@ -217,11 +225,12 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		if n.Kind != was.Kind && (n.Kind == seedbed.NetworkBridged || was.Kind == seedbed.NetworkBridged) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "network %q is %s and cannot become %s: make another network", n.Name, was.Kind, n.Kind)
 		}
-		if err := n.Check(); err != nil {
+		if err := cmp.Or(n.Check(), n.CheckACLs()); err != nil {
 			return err
 		}
 		if n.Kind == was.Kind && slices.Equal(n.DNS, was.DNS) && n.DHCP == was.DHCP && n.NetworkOptions.Equal(was.NetworkOptions) &&
-			n.Identity == was.Identity && n.Allow == was.Allow && slices.Equal(n.Peers, was.Peers) {
+			n.Identity == was.Identity && n.Allow == was.Allow && slices.Equal(n.Peers, was.Peers) &&
+			slices.EqualFunc(n.ACLs, was.ACLs, seedbed.NetworkACL.Equal) {
 			return sqldb.ErrUnchanged
 		}
 		if n.Kind != was.Kind || !slices.Equal(n.Floating, was.Floating) || n.Prefix6 != was.Prefix6 || !slices.Equal(n.Peers, was.Peers) {
@@ -246,7 +255,7 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		}
 		err := sqldb.Exec(ctx, tx,
 			`UPDATE network SET kind = $1, dns = $2, nat = $3, dhcp = $4, options = $5, identity = $6, allow = $7 WHERE name = $8`,
-			n.Kind, sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(n.NetworkOptions), n.Identity,
+			n.Kind, sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(options{n.NetworkOptions, n.ACLs}), n.Identity,
 			sqldb.AsJSON(n.Allow), name)
 		if err != nil {
 			return err

@@ -2,8 +2,10 @@ package instances
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"seedbed"
 	"seedbed/store/access"
@@ -84,8 +86,20 @@ func referred(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup) error 
 	})
 }
 
-// SecurityGroup returns the security group called name.
+// SecurityGroup returns the security group called name, which may be one that the ACLs of a network make.
 func (s *Store) SecurityGroup(ctx context.Context, name string) (g seedbed.SecurityGroup, err error) {
+	if network := seedbed.NetworkOfGroup(name); network != "" {
+		n, err := s.Network(ctx, network)
+		for _, g := range n.ACLGroups() {
+			if g.Name == name {
+				return g, nil
+			}
+		}
+		if err == nil || errors.Is(err, seedbed.ErrNotFound) {
+			err = noGroup(seedbed.ErrNotFound, name)
+		}
+		return g, err
+	}
 	err = s.db.View(ctx, "read security group", func(tx *sqldb.Tx) error {
 		g, err = sqldb.One(ctx, tx, scanGroup, noGroup(seedbed.ErrNotFound, name),
 			`SELECT `+groupColumns+` FROM security_group WHERE name = $1`, name)
@@ -94,16 +108,24 @@ func (s *Store) SecurityGroup(ctx context.Context, name string) (g seedbed.Secur
 	return g, err
 }
 
-// SecurityGroups returns all security groups sorted by name. The group "open" of each project is not one of them.
+// SecurityGroups returns all security groups sorted by name, and those that the ACLs of networks make. The group "open" of each project
+// is not one of them.
 func (s *Store) SecurityGroups(ctx context.Context) (all []seedbed.SecurityGroup, err error) {
 	err = s.db.View(ctx, "list security groups", func(tx *sqldb.Tx) error {
-		all, err = ReadSecurityGroups(ctx, tx)
+		if all, err = ReadSecurityGroups(ctx, tx); err != nil {
+			return err
+		}
+		networks, err := ReadNetworks(ctx, tx)
+		for _, n := range networks {
+			all = append(all, n.ACLGroups()...)
+		}
 		return err
 	})
+	slices.SortFunc(all, func(a, b seedbed.SecurityGroup) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 
-// ReadSecurityGroups is Store.SecurityGroups in a transaction.
+// ReadSecurityGroups is Store.SecurityGroups in a transaction, without those of ACLs.
 func ReadSecurityGroups(ctx context.Context, tx *sqldb.Tx) ([]seedbed.SecurityGroup, error) {
 	return sqldb.List(ctx, tx, scanGroup, `SELECT `+groupColumns+` FROM security_group ORDER BY name`)
 }
@@ -144,6 +166,11 @@ func (s *Store) ChangeSecurityGroup(
 }
 
 func changedGroup(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.SecurityGroup, error) {
+	if network := seedbed.NetworkOfGroup(name); network != "" {
+		return seedbed.SecurityGroup{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"security group %q is what the ACLs of network %q make: change these, with \"pvc network acl add|remove\"",
+			sqldb.Clean(name, 80), sqldb.Clean(network, 80))
+	}
 	return sqldb.LockOne(ctx, tx, scanGroup, noGroup(seedbed.ErrNotFound, name),
 		`UPDATE security_group SET name = name WHERE name = $1 RETURNING `+groupColumns, name)
 }

@@ -118,3 +118,46 @@ func testPeerRace(b *bench) {
 	b.equal(get(b.Network(ctx, "lab"))(b).Peers, []string{"default"})
 	b.equal(get(b.Network(ctx, "default"))(b).Peers, []string{"lab"})
 }
+
+// ACLs of a network are kept with it, nodes are told, and the groups that they make are shown and not changed.
+func testNetworkACLs(b *bench) {
+	ctx := context.Background()
+	b.world()
+	set := func(acls ...seedbed.NetworkACL) (seedbed.Network, error) {
+		return b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { n.ACLs = acls; return nil })
+	}
+	ssh := seedbed.NetworkACL{Direction: seedbed.DirectionIn, Description: "ssh", Rule: "tcp dport 22 accept", Accepts: rules(b, "in tcp 22")}
+	drop := seedbed.NetworkACL{Direction: seedbed.DirectionIn, Description: "no", Rule: "drop", Drop: true}
+	b.must(b.SetApplied(ctx, node, 0, time.Now()))
+	before := get(b.FeedPage(ctx, node, 0, ""))(b)
+	n := get(set(ssh))(b)
+	b.equal(n.ACLs, []seedbed.NetworkACL{ssh})
+	b.equal(get(b.Network(ctx, "default"))(b), n)
+	b.equal(get(set(ssh))(b), n)
+	after := get(b.FeedPage(ctx, node, 0, ""))(b)
+	if after.Revision != before.Revision+1 || len(after.Networks[0].ACLs) != 1 {
+		b.Fatalf("revision %d after %d, with the ACLs %v", after.Revision, before.Revision, after.Networks[0].ACLs)
+	}
+	b.equal(len(after.Groups), len(before.Groups))
+	b.equal(get(b.SecurityGroup(ctx, "acl:default"))(b).Rules, rules(b, "in tcp 22"))
+	_, err := b.SecurityGroup(ctx, "open:default")
+	b.want(err, seedbed.ErrNotFound, `security group "open:default" does not exist`)
+	_, err = b.SecurityGroup(ctx, "acl:none")
+	b.want(err, seedbed.ErrNotFound, `security group "acl:none" does not exist`)
+	get(set(ssh, drop))(b)
+	var names []string
+	for _, g := range get(b.SecurityGroups(ctx))(b) {
+		names = append(names, g.Name)
+	}
+	b.equal(names, []string{"acl:default", "open:default"})
+	_, err = b.ChangeSecurityGroup(ctx, "acl:default", func(*seedbed.SecurityGroup) error { return nil })
+	b.want(err, seedbed.ErrInvalid, `what the ACLs of network "default" make: change these`)
+	b.want(b.DeleteSecurityGroup(ctx, "open:default"), seedbed.ErrInvalid, "pvc network acl")
+	_, err = b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acl:default"})
+	b.want(err, seedbed.ErrInvalid, "is not usable")
+	_, err = set(ssh, ssh)
+	b.want(err, seedbed.ErrExists, `an ACL "ssh" already`)
+	get(b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { n.MTU = 1400; return nil }))(b)
+	b.equal(get(b.Network(ctx, "default"))(b).ACLs, []seedbed.NetworkACL{ssh, drop})
+	b.equal(len(get(set())(b).ACLs), 0)
+}

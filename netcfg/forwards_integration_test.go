@@ -296,3 +296,58 @@ func TestForwardsOfEqualNetworks(t *testing.T) {
 	ask(t, "from an isolated network", g, "198.51.100.1:8000", "")
 	ask(t, "from outside", w, "198.51.100.1:8000", "198.51.100.2 mark 0")
 }
+
+// TestACLs checks that the ACLs of a network confine guests in open and add to what guests in default receive, that other groups are
+// not changed by them, and that nothing is closed without a drop.
+func TestACLs(t *testing.T) {
+	m, s, w, g1, g2, _ := forwarded(t, seedbed.NetworkNAT, Options{}, "tcp:8000")
+	serveIn(t, w, "198.51.100.2:8081")
+	acl := func(d seedbed.Direction, rules ...string) seedbed.NetworkACL {
+		return seedbed.NetworkACL{Direction: d, Accepts: group("", rules...).Rules, Drop: len(rules) == 0}
+	}
+	s.Groups = []seedbed.SecurityGroup{group("default"), group("web", "in tcp 8080")}
+	const in, out = seedbed.DirectionIn, seedbed.DirectionOut
+	for _, tt := range []struct {
+		name                          string
+		acls                          []seedbed.NetworkACL
+		group                         string
+		outside, neighbour, one, more bool // reach the guest from there, and the guest reaches two ports there
+	}{
+		{"none", nil, "", true, true, true, true},
+		{"accepted alone", []seedbed.NetworkACL{acl(in, "in tcp 22"), acl(out, "out tcp 8081")}, "", true, true, true, true},
+		{"dropped in", []seedbed.NetworkACL{acl(in, "in tcp 22"), acl(in)}, "", false, true, true, true},
+		{"dropped but for a port", []seedbed.NetworkACL{acl(in, "in tcp 8080 from 198.51.100.0/24"), acl(in)}, "open", true, true, true, true},
+		{"accepted too late", []seedbed.NetworkACL{acl(in), acl(in, "in tcp 8080")}, "", false, true, true, true},
+		{"dropped out", []seedbed.NetworkACL{acl(out, "out tcp 8081"), acl(out)}, "", true, true, true, false},
+		{"of default", nil, "default", false, false, false, false},
+		{"of default, accepted", []seedbed.NetworkACL{acl(in, "in tcp 8080 from 198.51.100.0/24")}, "default", true, false, false, false},
+		{"of another group", []seedbed.NetworkACL{acl(out, "out any"), acl(in)}, "web", true, true, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s.Networks[0].ACLs, s.Ports[0].Groups = tt.acls, nil
+			if tt.group != "" {
+				s.Ports[0].Groups = []string{tt.group}
+			}
+			apply(t, m, s, Options{})
+			for _, f := range []string{"4", "6"} {
+				netnstest.Run(t, "nft", "flush", "set", "bridge", "seedbed", "flows-tcp"+f)
+			}
+			reach := func(what string, from *netnstest.Namespace, to string, want bool) {
+				t.Helper()
+				from.Do(func() {
+					c, err := net.DialTimeout("tcp4", to, map[bool]time.Duration{true: patience, false: 400 * time.Millisecond}[want])
+					if err == nil {
+						c.Close()
+					}
+					if (err == nil) != want {
+						t.Errorf("%s: %v, want %t", what, err, want)
+					}
+				})
+			}
+			reach("from outside", w, "198.51.100.1:8000", tt.outside)
+			reach("from a neighbour", g2, ip1.String()+":8080", tt.neighbour)
+			reach("to one port", g1, "198.51.100.2:8081", tt.one)
+			reach("to another port", g1, "198.51.100.2:9000", tt.more)
+		})
+	}
+}

@@ -30,7 +30,7 @@ type groups struct {
 	sum string
 }
 
-func newGroups(all []seedbed.SecurityGroup) groups {
+func newGroups(all []seedbed.SecurityGroup, networks []seedbed.Network) groups {
 	g := groups{rules: map[string][]seedbed.SecurityRule{}, numbers: map[string]uint32{},
 		classes: map[string]uint32{}, members: map[uint32][]string{}, taken: map[uint32]bool{0: true},
 		ports: map[uint32]bool{}}
@@ -40,6 +40,15 @@ func newGroups(all []seedbed.SecurityGroup) groups {
 			continue
 		}
 		g.rules[group.Name] = group.Rules
+	}
+	for _, n := range networks {
+		for _, group := range n.ACLGroups() {
+			if err := group.CheckRules(); err != nil {
+				g.wrong = append(g.wrong, err)
+				continue
+			}
+			g.rules[group.Name] = group.Rules
+		}
 	}
 	taken := map[uint32]bool{0: true}
 	for _, name := range slices.Sorted(maps.Keys(g.rules)) {

@@ -84,7 +84,7 @@ func newPlan(s State, o Options) (*plan, error) {
 		return nil, err
 	}
 	p.index = indexOf(p.networks)
-	p.groups = newGroups(s.Groups)
+	p.groups = newGroups(s.Groups, p.networks)
 	if s.Ports != nil {
 		var err error
 		if p.guests, err = newPorts(s.Ports, p.networks, &p.groups); err != nil {

@@ -49,8 +49,9 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) 
 			err = checkPort(&t, networks[at])
 		}
 		if err == nil {
-			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at, class: groups.portClass(t.Groups),
-				in: least(t.In, networks[at].BandwidthIn), out: least(t.Out, networks[at].BandwidthOut)}
+			one := port{tap: [16]byte(ifname(t.Tap)), mac: t.MAC, mark: t.Mark, network: at,
+				class: groups.portClass(networks[at].GroupsOf(t.Groups)),
+				in:    least(t.In, networks[at].BandwidthIn), out: least(t.Out, networks[at].BandwidthOut)}
 			if t.Addr.IsValid() {
 				one.addr = t.Addr.As4()
 			}

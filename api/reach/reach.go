@@ -320,6 +320,9 @@ type end struct {
 func (t *trace) groups(w World, i seedbed.Instance, nic int, e end) {
 	at := "security groups of " + i.Name
 	names := i.NICs[nic].Groups
+	if at := slices.IndexFunc(w.Networks, func(n seedbed.Network) bool { return n.Name == i.NICs[nic].Network }); at >= 0 {
+		names = w.Networks[at].GroupsOf(names)
+	}
 	if seedbed.Open(names) {
 		t.pass(at, "open allows everything")
 		return
@@ -342,6 +345,11 @@ func (t *trace) groups(w World, i seedbed.Instance, nic int, e end) {
 	short := make([]string, len(names))
 	for j, name := range names {
 		short[j] = seedbed.ShortName(name)
+	}
+	if network := seedbed.NetworkOfGroup(names[0]); network != "" {
+		t.stop(at, "no rule of %s allows it, which the ACLs of network %s make: add one, with \"pvc network acl add\"",
+			strings.Join(short, " and "), seedbed.ShortName(network))
+		return
 	}
 	t.stop(at, "no rule of %s allows it: seedbed security-group allow %s %s %s %d", strings.Join(short, ", "), short[0],
 		e.direction, protocol, target)

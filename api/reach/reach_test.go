@@ -234,3 +234,29 @@ func TestBadPacket(t *testing.T) {
 		t.Errorf("of a network that is gone: %v", err)
 	}
 }
+
+// TestTraceACLs follows packets of guests of a network whose ACLs drop what comes from outside, but for one port.
+func TestTraceACLs(t *testing.T) {
+	t.Parallel()
+	w, instances := world(t)
+	dark, wide := &w.Networks[4], &w.Networks[5]
+	dark.PeerPrefixes, wide.PeerPrefixes = []netip.Prefix{wide.Prefix}, []netip.Prefix{dark.Prefix}
+	wide.ACLs = []seedbed.NetworkACL{{Direction: seedbed.DirectionIn, Description: "web", Accepts: group(t, "", "in tcp 80").Rules},
+		{Direction: seedbed.DirectionIn, Description: "no", Drop: true}}
+	w.Groups = append(w.Groups, wide.ACLGroups()...)
+	for _, tt := range []struct {
+		from, to string
+		port     uint16
+		want     string
+	}{
+		{"dark", "10.5.0.2", 80, "groups of one: acl:wide: in tcp 80 from any"},
+		{"dark", "10.5.0.2", 22, "! security groups of one: no rule of acl:wide and open:wide allows it, which the ACLs of network wide make"},
+		{"two", "10.5.0.2", 22, "groups of one: open:wide: in any from 10.5.0.0/24"},
+		{"two", "192.0.2.1", 22, "groups of two: open:wide: out any to any"},
+	} {
+		tr, err := w.Trace(context.Background(), Packet{From: instances[tt.from], To: addr(tt.to), Protocol: "tcp", Port: tt.port})
+		if err != nil || !strings.Contains(hops(tr), tt.want) {
+			t.Errorf("%s to %s: %v\n%s\nwant %s", tt.from, tt.to, err, hops(tr), tt.want)
+		}
+	}
+}

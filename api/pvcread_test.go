@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"seedbed"
 )
 
 func TestPVCNode(t *testing.T) {
@@ -169,6 +171,38 @@ func TestPVCNetwork(t *testing.T) {
 		{"DELETE", "/network/2000/lease/printer", "", 200, msg("DHCP static reservation '52:54:00:00:00:0a' removed successfully!")},
 		{"DELETE", "/network/2000/lease/10.88.0.21", "", 200, msg("DHCP static reservation '52:54:00:00:00:0b' removed successfully!")},
 		{"DELETE", "/network/2000/lease/printer", "", 400, msg("ERROR: No DHCP reservation or lease exists matching 'printer'!")},
+		{"GET", "/network/2000/acl", "", 404, msg("ACL not found.")},
+		{"POST", "/network/closed/acl", "description=ssh&direction=in&rule=tcp dport 22 counter accept", 200,
+			msg("Firewall rule 'ssh' added successfully!")},
+		{"POST", "/network/2000/acl/no", "rule=counter drop&direction=in&order=7", 200, msg("Firewall rule 'no' added successfully!")},
+		{"POST", "/network/2000/acl", "description=web&rule=ip saddr 192.0.2.0/24 tcp dport { 80, 443 } accept&order=1", 200,
+			msg("Firewall rule 'web' added successfully!")},
+		{"POST", "/network/2000/acl/dns", "rule=udp dport 53 accept&direction=out", 200, msg("Firewall rule 'dns' added successfully!")},
+		{"POST", "/network/2000/acl/web", "rule=accept&direction=out", 400, msg("ERROR: A rule with description 'web' already exists!")},
+		{"POST", "/network/2000/acl/x", "", 400, lacks("rule", "A rule must be specified.")},
+		{"POST", "/network/2000/acl", "rule=accept", 400, lacks("description", "A whitespace-free description must be specified.")},
+		{"POST", "/network/2000/acl", "rule=accept&description=a b", 400,
+			lacks("description", "A whitespace-free description must be specified.")},
+		{"POST", "/network/2000/acl/x", "rule=accept&direction=up", 400, lacks("direction", "A valid direction must be specified.")},
+		{"POST", "/network/2000/acl/x", "rule=accept&order=first", 400, msg("ERROR: The order must be an integer.")},
+		{"POST", "/network/2000/acl/x", "rule=accept&order=-1", 400, msg("ERROR: The order must not be negative.")},
+		{"POST", "/network/2000/acl/x", "rule=reject", 400, msg("ERROR: Failed to add firewall rule. Rule \"reject\": " +
+			"reject: what no security group allows is dropped without an answer: expected drop.")},
+		{"POST", "/network/none/acl/x", "rule=accept", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
+		{
+			"GET", "/network/2000/acl", "", 200, `[{"direction":"in","order":0,"description":"ssh","rule":"tcp dport 22 counter accept"},` +
+				`{"direction":"in","order":1,"description":"web","rule":"ip saddr 192.0.2.0/24 tcp dport { 80, 443 } accept"},` +
+				`{"direction":"in","order":2,"description":"no","rule":"counter drop"},` +
+				`{"direction":"out","order":0,"description":"dns","rule":"udp dport 53 accept"}]`,
+		},
+		{"GET", "/network/2000/acl?direction=out", "", 200, `[{"direction":"out","order":0,"description":"dns","rule":"udp dport 53 accept"}]`},
+		{"GET", "/network/2000/acl?limit=^n", "", 200, `[{"direction":"in","order":2,"description":"no","rule":"counter drop"}]`},
+		{"GET", "/network/2000/acl/no", "", 200, `[{"direction":"in","order":2,"description":"no","rule":"counter drop"}]`},
+		{"GET", "/network/2000/acl/n", "", 404, msg("ACL not found.")},
+		{"GET", "/network/2000/acl?limit=(", "", 400, msg("ERROR: The limit is not a regular expression.")},
+		{"GET", "/network/none/acl", "", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
+		{"DELETE", "/network/2000/acl/dns", "", 200, msg("Firewall rule 'dns' removed successfully!")},
+		{"DELETE", "/network/2000/acl/dns", "", 400, msg("ERROR: No firewall rule exists matching description 'dns'!")},
 		{"GET", "/network/none/lease", "", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
 		{"DELETE", "/network/closed", "", 200, msg("Network 'closed' removed successfully!")},
 		{"DELETE", "/network/closed", "", 400, msg(`ERROR: Could not find network "closed" in the cluster!`)},
@@ -176,6 +210,32 @@ func TestPVCNetwork(t *testing.T) {
 		s.pvc(t, c)
 	}
 	s.expect(t, "GET", "/networks/2002", "", 200, `"vni":2002`)
+}
+
+// TestACLsAsGroups shows what PVC's ACLs are for Seedbed, and who may make them.
+func TestACLsAsGroups(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.pvc(t, call{"POST", "/network/default/acl/web", "rule=ip saddr 192.0.2.0/24 tcp dport 80 accept", 200,
+		msg("Firewall rule 'web' added successfully!")})
+	s.expect(t, "GET", "/security-groups", "", 200, `"name":"acl:default"`)
+	s.expect(t, "GET", "/security-groups/open:default", "", 404, "does not exist")
+	s.pvc(t, call{"POST", "/network/default/acl/no", "rule=drop", 200, msg("Firewall rule 'no' added successfully!")})
+	s.expect(t, "GET", "/security-groups/acl:default", "", 200, `"description":"what is accepted by the ACLs of network default"`,
+		`{"direction":"in","protocol":"tcp","ports":"80","prefix":"192.0.2.0/24","description":"web"}`)
+	s.expect(t, "GET", "/security-groups/default%2Fopen%3Adefault", "", 200, `{"direction":"out","protocol":"any"}`)
+	s.expect(t, "GET", "/networks/default", "", 200, `"acls":[{"direction":"in","description":"web","rule":"ip saddr 192.0.2.0/24`)
+	s.expect(t, "PATCH", "/networks/default", `{"mtu":1400}`, 200, `"acls":[{`)
+	s.expect(t, "PATCH", "/security-groups/acl:default", `{"allow":[{"direction":"in","protocol":"tcp"}]}`, 422, "pvc network acl add|remove")
+	s.expect(t, "DELETE", "/security-groups/acl:default", "", 422, "pvc network acl")
+	s.expect(t, "POST", "/security-groups", `{"name":"acl:other"}`, 422)
+	s.pvc(t, call{"DELETE", "/network/default/acl/web", "", 200, msg("Firewall rule 'web' removed successfully!")})
+	s.expect(t, "GET", "/audit", "", 200, `"request":"DELETE /api/v1/network/default/acl/web"`, `tcp dport 80 accept`)
+	s.expect(t, "POST", "/roles", `{"name":"netter","actions":["network.*"]}`, 201)
+	netter := s.by(t, s.newTokenIn(t, seedbed.DefaultProject, "netter", "netter"))
+	netter("POST", "/network/default/acl/x?rule=accept", "", 403, "securitygroup.manage")
+	netter("DELETE", "/network/default/acl/no", "", 403, "securitygroup.manage")
+	netter("GET", "/network/default/acl", "", 200, `"description":"no"`)
 }
 
 func TestPVCVolume(t *testing.T) {

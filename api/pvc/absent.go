@@ -49,8 +49,6 @@ var absences = []absent{
 		"they exclude a node from the placement of new VMs, and include it. VMs that run stay where they are."},
 	{"POST", "/node/*/coordinator-state", "Nodes have no coordinator state that could be set: every seedbedd answers."},
 	{"", "/node/*/log", "Logs are in the journal of each host: \"journalctl -u seedbed-worker -u seedbed-metadata\" there."},
-	{"", "/network/*/acl/**", "Networks have no firewall of their own: what VMs send and receive is up to their security groups, " +
-		"\"seedbed security-group\"."},
 	{"POST DELETE", "/storage/ceph/volume/*/*/clone/**", ofVolumes},
 	{"", "/storage/ceph/volume/*/*/upload/**",
 		"Upload a disk image with \"seedbed image upload\": profiles and storage templates can clone it."},

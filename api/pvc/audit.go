@@ -18,6 +18,9 @@ func (r *router) shownComposed(ctx context.Context, who server.Caller, parts []s
 		if err != nil {
 			return nil, err
 		}
+		if len(parts) > 2 && parts[2] == "acl" {
+			return aclRows(n), nil
+		}
 		return netInfoOf(n), nil
 	}
 	if parts[0] != "provisioner" {

@@ -119,6 +119,10 @@ func (r *router) netRoutes(p string, get, post, put, del routing) {
 	post(seedbed.ActionNetworkManage, p+"/:net/lease", r.addLease)
 	post(seedbed.ActionNetworkManage, p+"/:net/lease/:mac", r.addLease)
 	del(seedbed.ActionNetworkManage, p+"/:net/lease/:mac", r.removeLease)
+	get(seedbed.ActionNetworkRead, p+"/:net/acl", r.netACLs)
+	get(seedbed.ActionNetworkRead, p+"/:net/acl/:acl", r.netACLs)
+	creating(post, seedbed.ActionNetworkManage, p+"/:net/acl", "acl", "description", aclMissing, r.addACL)
+	del(seedbed.ActionNetworkManage, p+"/:net/acl/:acl", r.removeACL)
 }
 
 // shownName is the name of a network in requests of its own project, and of the default project in those of others.

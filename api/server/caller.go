@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -103,7 +104,11 @@ func (w Caller) Qualified(kind, name string) (string, error) {
 	if !qualified {
 		project, short = w.Project, name
 	}
-	if err := seedbed.CheckName(kind, short); err != nil {
+	checked := short
+	if kind == "security group" {
+		checked = cmp.Or(seedbed.NetworkOfGroup(short), short)
+	}
+	if err := seedbed.CheckName(kind, checked); err != nil {
 		return "", err
 	}
 	if !w.Scope().Sees(project) {

@@ -181,22 +181,6 @@ type NIC struct {
 	Floating netip.Addr `json:"floating,omitzero"`
 }
 
-// NICRequest is a NIC that a new instance is to have.
-type NICRequest struct {
-	// Network is its network. Empty means that of the profile, or else the installation's own.
-	Network string `json:"network,omitempty"`
-	// Addr is its address. Without one, it has a free one of the network.
-	Addr netip.Addr `json:"addr,omitzero"`
-	// MAC is its MAC address. Without one, it has a random one.
-	MAC MAC `json:"mac,omitzero"`
-	// Groups are its security groups. Without any, it is in the group "default" of its project if there is one, and
-	// otherwise in "open".
-	Groups []string `json:"security_groups,omitempty"`
-	// BandwidthIn and BandwidthOut are its own rates.
-	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
-	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
-}
-
 // Volume is one disk of an instance.
 type Volume struct {
 	// Name is unique in its pool: the UUID of the instance and the index of the disk, and for a

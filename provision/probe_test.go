@@ -70,6 +70,11 @@ func TestProbe(t *testing.T) {
 		t.Errorf("left: %v, %v", all, err)
 	}
 
+	second := seedbed.NICRequest{Network: "lan", Addr: netip.MustParseAddr("10.79.0.9"), Secondary: []netip.Addr{taken}}
+	if job = l.runUntil(create(second), seedbed.JobRolledBack); !strings.Contains(job.Error, refusal) {
+		t.Errorf("with a secondary address that is used, the job says %q; want %q", job.Error, refusal)
+	}
+
 	inUse.Store(false)
 	l.runUntil(create(on), seedbed.JobSucceeded)
 	inUse.Store(true)

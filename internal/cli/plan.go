@@ -41,7 +41,11 @@ func PlanPairs(p seedbed.Plan) [][2]string {
 		if n.MAC != (seedbed.MAC{}) {
 			words = append(words, n.MAC.String())
 		}
-		nics = append(nics, strings.Join(append(words, "on "+n.Network), " ")+InGroups(n))
+		text := strings.Join(append(words, "on "+n.Network), " ") + InGroups(n)
+		for _, also := range n.Secondary {
+			text += ", also " + also.String()
+		}
+		nics = append(nics, text)
 	}
 	for _, v := range p.Volumes {
 		from := "blank"

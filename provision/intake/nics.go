@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"seedbed"
@@ -27,6 +28,10 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 		if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
 			return bad("NIC %d: %v", i, err)
 		}
+		if all := len(n.Secondary) + n.SecondaryCount; n.SecondaryCount < 0 || all > seedbed.MaxSecondary {
+			return bad("NIC %d asks for %d secondary addresses and for %d that are free: expected at most %d", i, len(n.Secondary),
+				n.SecondaryCount, seedbed.MaxSecondary)
+		}
 		if n.MAC[0]&1 != 0 {
 			return bad("MAC address %s of NIC %d is not a unicast address", n.MAC, i)
 		}
@@ -42,7 +47,8 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 // requestedNICs returns the NICs that a request asks for. Those in drawn have random MACs, which may be replaced.
 func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Request) (all []seedbed.NIC, drawn []int, err error) {
 	for i, n := range req.NICs {
-		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr, BandwidthIn: n.BandwidthIn, BandwidthOut: n.BandwidthOut}
+		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr, BandwidthIn: n.BandwidthIn, BandwidthOut: n.BandwidthOut,
+			Secondary: append(slices.Clone(n.Secondary), make([]netip.Addr, n.SecondaryCount)...)}
 		switch {
 		case n.Network == "" && m.Network != "":
 			nic.Network = m.Network
@@ -57,16 +63,27 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 		if err != nil {
 			return nil, nil, err
 		}
-		if _, err := network.Asks(nic.MAC, nic.Addr); err != nil {
-			return nil, nil, err
+		for _, a := range append([]netip.Addr{nic.Addr}, n.Secondary...) {
+			if _, err := network.Asks(nic.MAC, a); err != nil {
+				return nil, nil, err
+			}
+		}
+		if !network.Addressed() && len(nic.Secondary) > 0 {
+			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NIC %d asks for secondary addresses in network %q, whose addresses come "+
+				"from elsewhere: expected none", i, network.Name)
 		}
 		if nic.MAC == (seedbed.MAC{}) {
 			nic.MAC, drawn = in.macs.draw(), append(drawn, i)
 		}
-		for _, other := range all {
-			if nic.Addr.IsValid() && nic.Addr == other.Addr && nic.Network == other.Network {
-				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NICs %d and %d have the same address %s", other.Index, i, nic.Addr)
+		for _, a := range addresses(nic) {
+			for _, other := range all {
+				if nic.Network == other.Network && slices.Contains(addresses(other), a) {
+					return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NICs %d and %d have the same address %s", other.Index, i, a)
+				}
 			}
+		}
+		if a := twice(addresses(nic)); a.IsValid() {
+			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NIC %d has the address %s twice", i, a)
 		}
 		nic.Groups = seedbed.QualifiedAll(cmp.Or(req.Project, seedbed.DefaultProject), n.Groups)
 		all = append(all, nic)
@@ -83,6 +100,21 @@ func (in *Intake) only6(ctx context.Context, nics []seedbed.NIC) (bool, error) {
 		}
 	}
 	return len(nics) > 0, nil
+}
+
+// addresses returns the addresses that a NIC asks for.
+func addresses(n seedbed.NIC) []netip.Addr {
+	return slices.DeleteFunc(slices.Concat([]netip.Addr{n.Addr}, n.Secondary), func(a netip.Addr) bool { return !a.IsValid() })
+}
+
+// twice returns an address that is there more than once, or the zero Addr.
+func twice(all []netip.Addr) netip.Addr {
+	for i, a := range all {
+		if slices.Contains(all[:i], a) {
+			return a
+		}
+	}
+	return netip.Addr{}
 }
 
 // grouped adds the security groups of a request, or else those of its profile, to the NICs that have none. It returns

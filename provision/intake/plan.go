@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -158,6 +159,21 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 		if err := note(p, err); err != nil {
 			return err
 		}
+		var asked []netip.Addr
+		for _, a := range nic.Secondary {
+			if !a.IsValid() {
+				continue
+			}
+			asked = append(asked, a)
+			_, err := in.store.FreeAddr(ctx, nic.Network, nic.MAC, a)
+			if err := note(p, err); err != nil {
+				return err
+			}
+		}
+		if free := len(nic.Secondary) - len(asked); free > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d gets secondary addresses that are free when the job is accepted: %d", i, free))
+		}
+		nic.Secondary = asked
 		if nic.Groups, err = in.joins(ctx, cmp.Or(p.Project, seedbed.DefaultProject), nic.Groups); err != nil {
 			return err
 		}

@@ -34,10 +34,10 @@ func lockNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Networ
 type batchNetworks struct {
 	locked map[string]seedbed.Network
 	free   map[string][]netip.Addr        // addresses known to be free
-	given  map[string]map[netip.Addr]bool // addresses that writes of the batch ask for
+	given  map[string]map[netip.Addr]bool // addresses that writes of the batch ask for, or were given
 }
 
-// give records that a write of the batch asks for an address, so that no later one is given it.
+// give records that a write of the batch asks for an address or was given it, so that no later one is.
 func (k *batchNetworks) give(network string, a netip.Addr) {
 	if k.given == nil {
 		k.given = map[string]map[netip.Addr]bool{}
@@ -46,6 +46,26 @@ func (k *batchNetworks) give(network string, a netip.Addr) {
 		k.given[network] = map[netip.Addr]bool{}
 	}
 	k.given[network][a] = true
+}
+
+// ask records the addresses that the NICs of a write of the batch ask for. No unique key keeps the first address of one NIC apart
+// from a secondary one of another that the same batch adds: so a write that asks for an address of an earlier one goes apart.
+func ask(b *groupcommit.Batch, nics []seedbed.NIC) error {
+	known := groupcommit.Of[batchNetworks](b)
+	for _, n := range nics {
+		for _, a := range append([]netip.Addr{n.Addr}, n.Secondary...) {
+			switch {
+			case !a.IsValid():
+				continue
+			case known.given[n.Network][a] && b.Shared:
+				return groupcommit.ErrApart
+			case known.given[n.Network][a]:
+				return seedbed.Errorf(seedbed.ErrInvalid, "NIC %d asks for address %s of network %q, which is asked for already", n.Index, a, n.Network)
+			}
+			known.give(n.Network, a)
+		}
+	}
+	return nil
 }
 
 // ungiven returns those of some free addresses that no write of the batch asks for.

@@ -51,10 +51,8 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata),
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, 1, made, made, hook)
-	for _, n := range i.NICs {
-		if n.Addr.IsValid() { // before any is chosen
-			groupcommit.Of[batchNetworks](b).give(n.Network, n.Addr)
-		}
+	if err := ask(b, i.NICs); err != nil { // before any is chosen
+		return err
 	}
 	for _, n := range i.NICs {
 		if err := s.insertNIC(ctx, b, job, i, n); err != nil {
@@ -168,5 +166,5 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 	}
 	b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, sqldb.Null(sqldb.Text(addr)), sqldb.AsJSON(groups),
 		int64(n.BandwidthIn), int64(n.BandwidthOut))
-	return nil
+	return s.insertSecondaries(ctx, b, i, network, n)
 }

@@ -79,6 +79,7 @@ func (s *Store) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Ne
 		known.free = map[string][]netip.Addr{}
 	}
 	known.free[n.Name] = free[1:]
+	known.give(n.Name, free[0])
 	s.next.gave(n.Name, free[0])
 	return free[0], nil
 }

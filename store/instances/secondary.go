@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
 
@@ -62,8 +63,7 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 			continue
 		}
 		if len(nic.Secondary) > seedbed.MaxSecondary {
-			return seedbed.Errorf(seedbed.ErrInvalid, "NIC %d would have %d secondary addresses: expected at most %d",
-				nic.Index, len(nic.Secondary), seedbed.MaxSecondary)
+			return tooManySecondary(*nic)
 		}
 		network, err := lockNetwork(ctx, tx, nic.Network)
 		if err != nil {
@@ -106,6 +106,41 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 	return nil
 }
 
+// secondaryTable is the table of secondary addresses, for new NICs.
+var secondaryTable = sqldb.Table{Rank: 3, Into: `secondary_address (network, addr, instance, nic)`}
+
+// insertSecondaries gives a new NIC the secondary addresses that it asks for; the zero Addr is a free one. The network is locked.
+func (s *Store) insertSecondaries(
+	ctx context.Context, b *groupcommit.Batch, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC,
+) error {
+	switch {
+	case len(nic.Secondary) == 0:
+		return nil
+	case len(nic.Secondary) > seedbed.MaxSecondary:
+		return tooManySecondary(nic)
+	case !n.Addressed():
+		return unaddressed(n, nic)
+	}
+	for _, a := range nic.Secondary {
+		err := error(nil)
+		if a.IsValid() {
+			err = assignable(ctx, b.Tx, inst, n, nic, a)
+		} else {
+			a, err = s.freeAddr(ctx, b, n)
+		}
+		if err != nil {
+			return err
+		}
+		b.Add(secondaryTable, n.Name, a.String(), string(inst.ID), int64(nic.Index))
+	}
+	return nil
+}
+
+func tooManySecondary(nic seedbed.NIC) error {
+	return seedbed.Errorf(seedbed.ErrInvalid, "NIC %d would have %d secondary addresses: expected at most %d",
+		nic.Index, len(nic.Secondary), seedbed.MaxSecondary)
+}
+
 // someFree returns some free addresses of a locked network.
 func someFree(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, count int) ([]netip.Addr, error) {
 	if !n.Prefix.IsValid() {
@@ -128,6 +163,15 @@ func assign(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.
 	if !n.Prefix.IsValid() {
 		return unaddressed(n, nic)
 	}
+	if err := assignable(ctx, tx, inst, n, nic, a); err != nil {
+		return err
+	}
+	return insertSecondary(ctx, tx, inst, n, nic, a)
+}
+
+// assignable returns ErrInvalid if a NIC of an instance cannot have a secondary address, and ErrInUse if another has it. The network is
+// locked.
+func assignable(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
 	if _, err := n.Asks(nic.MAC, a); err != nil {
 		return err
 	}
@@ -140,7 +184,7 @@ func assign(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.
 	case h.name != "":
 		return seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to NIC %d of instance %s", a, n.Name, h.nic, h.name)
 	}
-	return insertSecondary(ctx, tx, inst, n, nic, a)
+	return nil
 }
 
 func insertSecondary(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {

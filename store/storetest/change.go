@@ -19,6 +19,8 @@ var changeCases = map[string]func(*bench){
 	"secondary addresses":         testSecondary,
 	"rates of NICs":               testBandwidth,
 	"secondary race":              testSecondaryRace,
+	"secondary at creation":       testSecondaryAtCreation,
+	"secondary at creation race":  testSecondaryAtCreationRace,
 	"floating addresses":          testFloating,
 	"floating race":               testFloatingRace,
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"seedbed"
 )
@@ -157,5 +159,76 @@ func testSecondaryRace(b *bench) {
 	}
 	if got != 1 {
 		b.Errorf("%d NICs got one address", got)
+	}
+}
+
+// A new instance has the secondary addresses that it asks for with its first ones, or nothing.
+func testSecondaryAtCreation(b *bench) {
+	ctx := context.Background()
+	b.world()
+	get(b.ChangeProject(ctx, seedbed.DefaultProject, func(p *seedbed.Project) error { p.Quota.Addresses = 6; return nil }))(b)
+	asking := func(name string, texts ...string) seedbed.Acceptance {
+		a := createOf(name)
+		b.must(assign(texts...)(a.Instance))
+		return a
+	}
+	a := asking("web1", "10.99.0.2", "", "10.99.0.9")
+	get(b.Accept(ctx, a))(b)
+	i := get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b)
+	b.equal(i.NICs[0].Addr, netip.MustParseAddr("10.99.0.3"))
+	b.equal(i.NICs[0].Secondary, addrs("10.99.0.2", "10.99.0.4", "10.99.0.9"))
+	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Addresses, int64(4))
+	for says, texts := range map[string][]string{
+		"belongs to NIC 0 of instance web1":        {"10.99.0.9"},
+		"address 10.99.0.3 of network \"default\"": {"10.99.0.3"},
+		"10.98.0.1": {"10.98.0.1"},
+		"it has 4, this wants 3 more, and 6 is the": {"10.99.0.40", ""},
+	} {
+		_, err := b.Accept(ctx, asking("web2", texts...))
+		if err == nil || !strings.Contains(err.Error(), says) {
+			b.Errorf("%v: %v; want %s", texts, err, says)
+		}
+	}
+	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Addresses, int64(4))
+	first := createOf("web3")
+	first.Instance.NICs[0].Addr = netip.MustParseAddr("10.99.0.4")
+	_, err := b.Accept(ctx, first)
+	b.want(err, seedbed.ErrExists, "it is a secondary address of another NIC")
+	b.must(b.CancelJob(ctx, a.Job.ID))
+	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Addresses, int64(0))
+	get(b.Accept(ctx, asking("web4", "10.99.0.9")))(b)
+}
+
+// Of many requests for one address that share a transaction, one gets it, as its first or as a secondary one.
+func testSecondaryAtCreationRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	const n = 12
+	var wg sync.WaitGroup
+	var got atomic.Int64
+	for i := range n {
+		wg.Go(func() {
+			a := createOf("web" + string(rune('a'+i)))
+			want := netip.MustParseAddr("10.99.0.99")
+			if nic := &a.Instance.NICs[0]; i%2 == 0 {
+				nic.Addr = want
+			} else {
+				nic.Secondary = []netip.Addr{{}, want}
+			}
+			switch _, err := b.Accept(ctx, a); {
+			case err == nil:
+				got.Add(1)
+			case !errors.Is(err, seedbed.ErrExists) && !errors.Is(err, seedbed.ErrInUse):
+				b.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b.equal(got.Load(), int64(1))
+	all := map[netip.Addr]int{}
+	for _, l := range get(b.NetworkLeases(ctx, seedbed.AllProjects(), "default"))(b) {
+		if all[l.Addr]++; all[l.Addr] > 1 {
+			b.Errorf("%s is given %d times", l.Addr, all[l.Addr])
+		}
 	}
 }

@@ -29,10 +29,14 @@ type definition struct {
 
 // nic is a NIC in a definition.
 type nic struct {
-	Network string      `yaml:"network"`
-	Addr    netip.Addr  `yaml:"addr"`
-	MAC     seedbed.MAC `yaml:"mac"`
-	Groups  []string    `yaml:"security_groups"`
+	Network string     `yaml:"network"`
+	Addr    netip.Addr `yaml:"addr"`
+
+	Secondary      []netip.Addr `yaml:"secondary"`
+	SecondaryCount int          `yaml:"secondary_count"`
+
+	MAC    seedbed.MAC `yaml:"mac"`
+	Groups []string    `yaml:"security_groups"`
 
 	BandwidthIn  seedbed.BitRate `yaml:"bandwidth_in"`
 	BandwidthOut seedbed.BitRate `yaml:"bandwidth_out"`

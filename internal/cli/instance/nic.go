@@ -2,6 +2,7 @@ package instance
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"seedbed"
@@ -17,8 +18,8 @@ func parseNICs(texts []string) (any, error) {
 		for part := range strings.SplitSeq(text, ",") {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok || value == "" || seen[key] {
-				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS, mac=ADDRESS, in=RATE and out=RATE, each at most once, and "+
-					"group=GROUP, separated by commas", text)
+				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS, secondary=ADDRESS+ADDRESS or secondary=COUNT, mac=ADDRESS, "+
+					"in=RATE and out=RATE, each at most once, and group=GROUP, separated by commas", text)
 			}
 			seen[key] = key != "group"
 			var err error
@@ -27,6 +28,10 @@ func parseNICs(texts []string) (any, error) {
 				n.Network = value
 			case "ip":
 				n.Addr, err = netip.ParseAddr(value)
+			case "secondary":
+				if n.SecondaryCount, err = strconv.Atoi(value); err != nil {
+					n.Secondary, err = parseAddrs(value)
+				}
 			case "mac":
 				n.MAC, err = seedbed.ParseMAC(value)
 			case "in":
@@ -36,7 +41,7 @@ func parseNICs(texts []string) (any, error) {
 			case "group":
 				n.Groups = append(n.Groups, value)
 			default:
-				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, mac, in, out or group", text, key)
+				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, secondary, mac, in, out or group", text, key)
 			}
 			switch {
 			case err != nil && (key == "in" || key == "out"):
@@ -48,4 +53,16 @@ func parseNICs(texts []string) (any, error) {
 		nics = append(nics, n)
 	}
 	return nics, nil
+}
+
+// parseAddrs parses addresses with + between them.
+func parseAddrs(text string) (all []netip.Addr, err error) {
+	for part := range strings.SplitSeq(text, "+") {
+		a, err := netip.ParseAddr(part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
 }

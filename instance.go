@@ -170,6 +170,8 @@ type NIC struct {
 	Addr6 netip.Addr `json:"addr6,omitzero"`
 	// Secondary are the further addresses of its network that it has, in their order.
 	Secondary []netip.Addr `json:"secondary,omitempty"`
+	// Takes are those of Secondary that a change takes from other NICs of the project, which have them as secondary ones.
+	Takes []netip.Addr `json:"-"`
 	// Groups are the security groups that it is in, by their qualified names. Without any, it is in the group "open".
 	Groups []string `json:"security_groups,omitempty"`
 	// BandwidthIn and BandwidthOut are its own rates, besides those of its network.

@@ -77,6 +77,9 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 // changeNICs sets the security groups, forwards, rates, secondary and floating addresses of the NICs that the request is about.
 func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	secondary := len(req.Assign) > 0 || req.AssignCount != 0 || len(req.Unassign) > 0
+	if req.Take && len(req.Assign) == 0 {
+		return server.Invalid("take is only given with assign, which names the addresses to take")
+	}
 	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil || secondary || req.BandwidthIn != nil ||
 		req.BandwidthOut != nil
 	switch {
@@ -139,6 +142,9 @@ func changeSecondary(i *seedbed.Instance, nic *seedbed.NIC, req wire.InstanceCha
 		}
 	}
 	nic.Secondary = slices.Concat(nic.Secondary, req.Assign, make([]netip.Addr, req.AssignCount))
+	if req.Take {
+		nic.Takes = req.Assign
+	}
 	return nil
 }
 

@@ -13,7 +13,8 @@ import (
 
 // ChangeInstance changes what may change of an instance without a job: its metadata options, tags, spot notice and, of its
 // NICs, the secondary addresses, rates, security groups, forwards and floating address. change sets these; a secondary address that is
-// the zero Addr becomes a free one. In the same transaction, on every node that serves the instance, render makes its new
+// the zero Addr becomes a free one, and one that a NIC takes is taken from the NIC of another instance, whose record is rendered as
+// well. In the same transaction, on every node that serves the instance, render makes its new
 // record from the instance and the current record. A job that is about to publish the instance reads it again after its own
 // record, so that no change is lost in either order. Both functions may be called more than once and must not block.
 // ChangeInstance returns ErrNotFound, ErrInvalid, ErrConflict for a forward whose port another has, ErrInUse for an address that
@@ -36,7 +37,7 @@ func (s *Store) ChangeInstance(
 		if err := change(&inst); err != nil {
 			return err
 		}
-		err = instances.ChangeNICs(ctx, tx, inst, nics, func() error {
+		others, err := instances.ChangeNICs(ctx, tx, inst, nics, func() error {
 			has, wants := instances.Addresses(nics), instances.Addresses(inst.NICs)
 			if has == wants {
 				return nil
@@ -58,9 +59,32 @@ func (s *Store) ChangeInstance(
 		if err != nil {
 			return err
 		}
+		for _, other := range others { // first, so that a node learns that they lost their addresses before one has them
+			if err := rerender(ctx, tx, other, render); err != nil {
+				return err
+			}
+		}
+		for i := range inst.NICs {
+			inst.NICs[i].Takes = nil
+		}
 		return rewriteAll(ctx, tx, id, func(old seedbed.Guest) seedbed.Guest { return render(inst, old) })
 	})
 	return inst, err
+}
+
+// rerender renders the records of an instance whose NICs another one's change has changed.
+func rerender(
+	ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+) error {
+	err := sqldb.Exec(ctx, tx, `UPDATE instance SET revision = revision + 1, changed = $1 WHERE id = $2`, sqldb.Micros(sqldb.Now()), id)
+	if err != nil {
+		return err
+	}
+	inst, err := instances.ReadOne(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	return rewriteAll(ctx, tx, id, func(old seedbed.Guest) seedbed.Guest { return render(inst, old) })
 }
 
 // Refresh renders the instance's record on node again, like ChangeInstance, and returns the

@@ -155,27 +155,32 @@ func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedb
 // forwards and floating addresses. It replaces secondary addresses that are the zero Addr by free ones. It returns ErrInvalid if
 // a NIC cannot have one, ErrConflict for a forward whose port another has, ErrInUse for an address that another NIC has, and
 // ErrFull if no address is free. It calls hold once it has locked the networks and groups, which others lock first as well, and
-// returns its error.
-func ChangeNICs(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC, hold func() error) error {
+// returns its error. It returns the instances from which secondary addresses were taken, besides inst.
+func ChangeNICs(
+	ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC, hold func() error,
+) (others []seedbed.InstanceID, err error) {
 	if err := lockReaddressed(ctx, tx, inst, before); err != nil {
-		return err
+		return nil, err
 	}
 	if err := regroup(ctx, tx, inst, before); err != nil {
-		return err
+		return nil, err
+	}
+	if others, err = takeOver(ctx, tx, inst); err != nil {
+		return nil, err
 	}
 	if err := hold(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := reforward(ctx, tx, inst, before); err != nil {
-		return err
+		return nil, err
 	}
 	if err := rerate(ctx, tx, inst, before); err != nil {
-		return err
+		return nil, err
 	}
 	if err := readdress(ctx, tx, inst, before); err != nil {
-		return err
+		return nil, err
 	}
-	return refloat(ctx, tx, inst, before)
+	return others, refloat(ctx, tx, inst, before)
 }
 
 // CheckServed returns an error if the instance has something that a guest cannot be served.

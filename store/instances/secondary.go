@@ -53,6 +53,41 @@ func lockReaddressed(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, b
 	})
 }
 
+func dropSecondary(ctx context.Context, tx *sqldb.Tx, network string, a netip.Addr, id seedbed.InstanceID, nic int) error {
+	return sqldb.Exec(ctx, tx, `DELETE FROM secondary_address WHERE network = $1 AND addr = $2 AND instance = $3 AND nic = $4`,
+		network, a.String(), id, nic)
+}
+
+// takeOver takes the addresses that the NICs of an instance take from those that have them as secondary ones, and returns the other
+// instances that had any. The networks are locked. What cannot be taken is left, so that readdress refuses it.
+func takeOver(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance) (others []seedbed.InstanceID, err error) {
+	for _, nic := range inst.NICs {
+		for _, a := range nic.Takes {
+			h, err := holderOf(ctx, tx, nic.Network, a)
+			switch {
+			case err != nil:
+				return nil, err
+			case !h.secondary || h.project != inst.Project || h.id == inst.ID && h.nic == nic.Index:
+				continue
+			}
+			if err := dropSecondary(ctx, tx, nic.Network, a, h.id, h.nic); err != nil {
+				return nil, err
+			}
+			if h.id != inst.ID {
+				others = append(others, h.id)
+				continue
+			}
+			for i := range inst.NICs {
+				if from := &inst.NICs[i]; from.Index == h.nic {
+					from.Secondary = slices.DeleteFunc(slices.Clone(from.Secondary), func(o netip.Addr) bool { return o == a })
+				}
+			}
+		}
+	}
+	slices.Sort(others)
+	return slices.Compact(others), nil
+}
+
 // readdress writes the secondary addresses of an instance's NICs that differ from those of before. It replaces those that are
 // the zero Addr by the lowest free ones of the network. It returns ErrInvalid if a NIC cannot have an address, ErrInUse if
 // another NIC has it, and ErrFull if too few are free.
@@ -71,8 +106,7 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 		}
 		for _, a := range had {
 			if !slices.Contains(nic.Secondary, a) {
-				err := sqldb.Exec(ctx, tx, `DELETE FROM secondary_address WHERE network = $1 AND addr = $2`, network.Name, a.String())
-				if err != nil {
+				if err := dropSecondary(ctx, tx, network.Name, a, inst.ID, nic.Index); err != nil {
 					return err
 				}
 			}
@@ -195,18 +229,20 @@ func insertSecondary(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n
 // holder is the NIC that has an address.
 type holder struct {
 	project, name string // of the instance, and its full name
+	id            seedbed.InstanceID
 	nic           int
 	mac           seedbed.MAC
+	secondary     bool // the address is not its first
 }
 
 // holderOf returns the NIC that has an address of a network, as its first or a secondary one. Its name is empty if none has.
 func holderOf(ctx context.Context, tx *sqldb.Tx, network string, a netip.Addr) (holder, error) {
 	return sqldb.One(ctx, tx, func(r sqldb.Row) (h holder, err error) {
-		err = r.Scan(&h.project, &h.name, &h.nic, sqldb.ToText(&h.mac))
+		err = r.Scan(&h.project, &h.name, &h.id, &h.nic, sqldb.ToText(&h.mac), &h.secondary)
 		return h, err
-	}, nil, `SELECT instance.project, `+FullName+`, nic.idx, nic.mac FROM nic JOIN instance ON instance.id = nic.instance
+	}, nil, `SELECT instance.project, `+FullName+`, instance.id, nic.idx, nic.mac, 0 FROM nic JOIN instance ON instance.id = nic.instance
 		WHERE nic.network = $1 AND nic.addr = $2
-		UNION ALL SELECT instance.project, `+FullName+`, nic.idx, nic.mac FROM `+secondaryJoin+`
+		UNION ALL SELECT instance.project, `+FullName+`, instance.id, nic.idx, nic.mac, 1 FROM `+secondaryJoin+`
 		WHERE s.network = $1 AND s.addr = $2`, network, a.String())
 }
 

@@ -19,6 +19,7 @@ var changeCases = map[string]func(*bench){
 	"secondary addresses":         testSecondary,
 	"rates of NICs":               testBandwidth,
 	"secondary race":              testSecondaryRace,
+	"secondary taken":             testSecondaryTaken,
 	"secondary at creation":       testSecondaryAtCreation,
 	"secondary at creation race":  testSecondaryAtCreationRace,
 	"floating addresses":          testFloating,

@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,4 +233,78 @@ func testSecondaryAtCreationRace(b *bench) {
 			b.Errorf("%s is given %d times", l.Addr, all[l.Addr])
 		}
 	}
+}
+
+// An address is taken from another NIC of the project in one step, in which both records change.
+func testSecondaryTaken(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.project("acme")
+	get(b.ChangeProject(ctx, seedbed.DefaultProject, func(p *seedbed.Project) error { p.Quota.Addresses = 4; return nil }))(b)
+	for _, name := range []string{"web1", "web2"} {
+		j, i := b.running(name)
+		get(b.Publish(ctx, j.Ref(), node, guestOf(i), seedbed.Documents{}))(b)
+	}
+	get(b.Accept(ctx, inProject("acme", "web3")))(b)
+	web1, web2, web3 := seedbed.InDefault("web1"), seedbed.InDefault("web2"), seedbed.Named("acme", "web3")
+	take := func(texts ...string) func(*seedbed.Instance) error {
+		return func(i *seedbed.Instance) error {
+			i.NICs[0].Secondary = append(slices.Clone(i.NICs[0].Secondary), addrs(texts...)...)
+			i.NICs[0].Takes = addrs(texts...)
+			return nil
+		}
+	}
+	render := func(i seedbed.Instance, g seedbed.Guest) seedbed.Guest {
+		g.NICs = []seedbed.GuestNIC{{Secondary: i.NICs[0].Secondary}}
+		return g
+	}
+	was := get(b.ChangeInstance(ctx, web1, assign("10.99.0.20", "10.99.0.21"), render))(b)
+	before := get(b.FeedPage(ctx, node, 0, ""))(b)
+	i := get(b.ChangeInstance(ctx, web2, take("10.99.0.20"), render))(b)
+	b.equal(i.NICs[0].Secondary, addrs("10.99.0.20"))
+	lost := get(b.InstanceByName(ctx, web1))(b)
+	b.equal(lost.NICs[0].Secondary, addrs("10.99.0.21"))
+	b.equal(lost.Revision, was.Revision+1)
+	page := get(b.FeedPage(ctx, node, before.Revision, before.Generation))(b)
+	b.equal(len(page.Changes), 2)
+	for i, want := range []string{"10.99.0.21", "10.99.0.20"} { // what is lost comes first
+		var g seedbed.Guest
+		b.must(json.Unmarshal(page.Changes[i].Record, &g))
+		b.equal(g.NICs[0].Secondary, addrs(want))
+	}
+
+	get(b.ChangeProject(ctx, seedbed.DefaultProject, func(p *seedbed.Project) error { p.Quota.Addresses = 5; return nil }))(b)
+	_, err := b.ChangeInstance(ctx, web3, take("10.99.0.20"), render)
+	b.want(err, seedbed.ErrInUse, `address 10.99.0.20 is taken in network "default"`)
+	_, err = b.ChangeInstance(ctx, web2, take("10.99.0.2"), render)
+	b.want(err, seedbed.ErrInUse, "belongs to NIC 0 of instance web1")
+	_, err = b.ChangeInstance(ctx, web2, take("10.99.0.20"), render) // its own
+	b.want(err, seedbed.ErrInUse, "belongs to NIC 0 of instance web2")
+	_, err = b.ChangeInstance(ctx, web1, assign("10.99.0.20"), render)
+	b.want(err, seedbed.ErrInUse, "belongs to NIC 0 of instance web2")
+	_, err = b.ChangeInstance(ctx, web2, take("10.99.0.21", "10.99.0.30", "10.99.0.31"), render)
+	b.want(err, seedbed.ErrForbidden, "over its quota of addresses")
+	b.equal(get(b.InstanceByName(ctx, web1))(b), lost)
+
+	// Both take from each other for a while, and each address has one holder.
+	var wg sync.WaitGroup
+	for n, name := range []seedbed.InstanceName{web1, web2} {
+		wg.Go(func() {
+			for range 10 {
+				_, err := b.ChangeInstance(ctx, name, func(i *seedbed.Instance) error {
+					for _, a := range addrs("10.99.0.20", "10.99.0.21")[n:] {
+						if !slices.Contains(i.NICs[0].Secondary, a) {
+							i.NICs[0].Secondary, i.NICs[0].Takes = append(i.NICs[0].Secondary, a), append(i.NICs[0].Takes, a)
+						}
+					}
+					return nil
+				}, render)
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Addresses, int64(4))
 }

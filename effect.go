@@ -2,6 +2,8 @@ package seedbed
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -130,6 +132,8 @@ type DomainSpec struct {
 	Job     JobID  `json:"job"`
 	// Datasource is what the SMBIOS values announce; empty means DatasourceEC2.
 	Datasource Datasource `json:"datasource,omitempty"`
+	// CDROM is true if its metadata is on its CD-ROM, which was made before. Its datasource is DatasourceNoCloud.
+	CDROM bool `json:"cdrom,omitempty"`
 	// Firmware is that of the root disk; empty means the BIOS.
 	Firmware Firmware `json:"firmware,omitempty"`
 	// System is its further virtual hardware. Nil means that of an instance without a system
@@ -146,6 +150,39 @@ type DomainNIC struct {
 	Bridge string `json:"bridge"`
 	// MTU is told to the guest; 0 leaves it the default.
 	MTU int `json:"mtu,omitempty"`
+}
+
+// Seed asks for the CD-ROM by which an instance gets its metadata: the files of a NoCloud seed.
+type Seed struct {
+	ID    InstanceID `json:"id"`
+	Files []SeedFile `json:"files"`
+}
+
+// SeedFile is one file of a seed.
+type SeedFile struct {
+	Name string `json:"name"`
+	Data []byte `json:"data"`
+}
+
+// SeedFiles returns the names of the files that a seed may have.
+func SeedFiles() []string { return []string{"meta-data", "user-data", "vendor-data", "network-config"} }
+
+// MaxSeed limits the files of a seed, in bytes. A call to a worker has room for no more.
+const MaxSeed = 5 * MiB
+
+// Check returns ErrInvalid unless the files are those of a seed.
+func (s Seed) Check() error {
+	var size Bytes
+	for _, f := range s.Files {
+		if !slices.Contains(SeedFiles(), f.Name) {
+			return Errorf(ErrInvalid, "the CD-ROM of instance %s has a file %q: expected %s", s.ID, Clip(f.Name), strings.Join(SeedFiles(), ", "))
+		}
+		size += Bytes(len(f.Data))
+	}
+	if size > MaxSeed {
+		return Errorf(ErrInvalid, "the metadata of instance %s has %d bytes: expected at most %s on a CD-ROM", s.ID, size, MaxSeed)
+	}
+	return nil
 }
 
 // DomainState is the state of a domain as the hypervisor reports it.

@@ -47,6 +47,7 @@ require github.com/beevik/ntp v1.4.3
 require github.com/florianl/go-tc v0.4.5-0.20240822175159-7926c32f7299
 
 require (
+	github.com/diskfs/go-diskfs v1.9.4
 	github.com/mdlayher/ndp v1.1.0
 	golang.org/x/net v0.59.0
 	golang.zx2c4.com/wireguard/wgctrl v0.0.0-20241231184526-a9ab2273dd10
@@ -57,6 +58,8 @@ require (
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.zx2c4.com/wireguard v0.0.0-20231211153847-12269c276173 // indirect
 )
+
+require github.com/djherbis/times v1.6.0 // indirect
 
 require (
 	cel.dev/expr v0.24.0 // indirect
@@ -89,7 +92,7 @@ require (
 	github.com/oasdiff/yaml v0.0.0-20250309154309-f31be36b4037 // indirect
 	github.com/oasdiff/yaml3 v0.0.0-20250309153720-d2182401db90 // indirect
 	github.com/perimeterx/marshmallow v1.1.5 // indirect
-	github.com/pierrec/lz4/v4 v4.1.22 // indirect
+	github.com/pierrec/lz4/v4 v4.1.26 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.66.1 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect

@@ -53,6 +53,10 @@ type MetadataOptions struct {
 	// TargetState is served as autoscaling/target-lifecycle-state: "none" (the default), for which
 	// nothing is served, or one of TargetStates.
 	TargetState string `json:"target_lifecycle_state,omitempty"`
+	// By is how the instance gets its metadata: by the metadata service ("service"), or by a CD-ROM with a NoCloud seed
+	// ("cdrom"). In a profile and a request, the empty value leaves the choice to the plan; an instance has the result, which
+	// does not change.
+	By string `json:"metadata_by,omitempty"`
 }
 
 // The values of MetadataOptions.
@@ -64,6 +68,8 @@ const (
 	InstanceIDEC2    = "ec2"
 	InstanceIDUUID   = "uuid"
 	TargetNone       = "none"
+	MetadataService  = "service"
+	MetadataCDROM    = "cdrom"
 )
 
 // TargetStates returns the states that the controller of a group of instances may announce, with the
@@ -88,6 +94,7 @@ func (o MetadataOptions) WithDefaults(base MetadataOptions) MetadataOptions {
 	or(&o.Tags, base.Tags, MetadataEnabled)
 	or(&o.InstanceID, base.InstanceID, InstanceIDEC2)
 	or(&o.TargetState, base.TargetState, TargetNone)
+	or(&o.By, base.By, MetadataService)
 	if o.HopLimit == 0 {
 		o.HopLimit = max(1, base.HopLimit)
 	}
@@ -101,6 +108,7 @@ func (o MetadataOptions) Check() error {
 		{"http_tokens", o.Tokens, TokensOptional, TokensRequired},
 		{"instance_metadata_tags", o.Tags, MetadataEnabled, MetadataDisabled},
 		{"instance_id", o.InstanceID, InstanceIDEC2, InstanceIDUUID},
+		{"metadata_by", o.By, MetadataService, MetadataCDROM},
 	} {
 		if f.value != "" && f.value != f.a && f.value != f.b {
 			return Errorf(ErrInvalid, "%s is %q: expected %s or %s", f.name, Clip(f.value), f.a, f.b)

@@ -23,6 +23,17 @@ var nocloudTree = dir("",
 
 var nocloudUserData = leaf("user-data", func(r *record) ([]byte, bool) { return r.userData, true }).as(typeData)
 
+// Seed returns the NoCloud files of a guest that gets them on a CD-ROM. An empty file that clients do not need is left out.
+func Seed(v View) (files []seedbed.SeedFile) {
+	for _, name := range seedbed.SeedFiles() {
+		body, _, _ := Render(v, "/nocloud/"+name)
+		if len(body) > 0 || name == "user-data" {
+			files = append(files, seedbed.SeedFile{Name: name, Data: body})
+		}
+	}
+	return files
+}
+
 // nocloudMeta returns meta-data as YAML. Its strings are in JSON's form, which is valid YAML.
 func nocloudMeta(r *record) ([]byte, bool) {
 	var b []byte

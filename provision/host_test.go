@@ -103,6 +103,13 @@ func (h *host) DefineDomain(ctx context.Context, call seedbed.Call, spec seedbed
 	return h.hv.DefineDomain(ctx, spec)
 }
 
+func (h *host) SeedDomain(ctx context.Context, call seedbed.Call, s seedbed.Seed) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.SeedDomain(ctx, s)
+}
+
 func (h *host) StartDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
 	if err := h.fence(call); err != nil {
 		return err

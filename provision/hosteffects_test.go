@@ -91,6 +91,7 @@ func (h *host) handlers() effects.Handlers {
 
 func (h *host) handleDomains(t effects.Handlers) {
 	effects.DefineDomain.Handle(t, h.DefineDomain)
+	effects.SeedDomain.Handle(t, h.SeedDomain)
 	for effect, do := range map[effects.Order[effects.DomainRef]]func(context.Context, seedbed.Call, seedbed.InstanceID) error{
 		effects.UndefineDomain: h.UndefineDomain,
 		effects.StartDomain:    h.StartDomain,

@@ -29,7 +29,8 @@ func (l *lab) reported(free seedbed.Bytes) {
 func TestPlanNotes(t *testing.T) {
 	t.Parallel()
 	const drawn = "the volumes are named after the instance's ID, which is generated when the job is accepted: ID-0, ID-1 and so on\n" +
-		"the MAC addresses are generated when the job is accepted"
+		"the MAC addresses are generated when the job is accepted\n" +
+		"it gets its metadata by the service of its node"
 	for _, c := range []struct {
 		name     string
 		free     seedbed.Bytes

@@ -59,7 +59,7 @@ func onLibvirt(t *testing.T, netns string) (*lab, *lv.Connect) {
 	l := newBareLab(t, testdb.Open(t))
 	log := slog.New(slog.DiscardHandler)
 	driver, err := libvirt.Open(t.Context(),
-		libvirt.Config{URI: "test:///default", ConsoleDir: filepath.Join(t.TempDir(), "console"), Log: log})
+		libvirt.Config{URI: "test:///default", ConsoleDir: filepath.Join(t.TempDir(), "console"), CDROMDir: t.TempDir(), Log: log})
 	l.ok(err)
 	conn, err := lv.NewConnect("test:///default")
 	l.ok(err)

@@ -164,6 +164,10 @@ func changeOptions(i *seedbed.Instance, o *seedbed.MetadataOptions) error {
 			"instance %s has an instance-id of form %s, which cannot change: with another, cloud-init would repeat its first boot",
 			i.Name, was.InstanceID)
 	}
+	if i.Metadata.By != was.By {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s gets its metadata by %s, which cannot change: its domain is made for it",
+			i.Name, was.By)
+	}
 	return nil
 }
 

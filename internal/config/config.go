@@ -163,6 +163,7 @@ type Libvirt struct {
 	URI        string `yaml:"uri"`
 	DomainType string `yaml:"domain_type"` // "auto", "kvm" or "qemu"
 	ConsoleDir string `yaml:"console_dir"`
+	CDROMDir   string `yaml:"cdrom_dir"`
 }
 
 // Network is the managed bridge that is created at the first start.

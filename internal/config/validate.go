@@ -189,6 +189,7 @@ func (k *checker) libvirt(l Libvirt) {
 	k.need(err == nil && u.Scheme != "", "libvirt.uri", l.URI, "a libvirt URI, such as qemu:///system")
 	k.oneOf("libvirt.domain_type", l.DomainType, "auto", "kvm", "qemu")
 	k.path("libvirt.console_dir", l.ConsoleDir)
+	k.path("libvirt.cdrom_dir", l.CDROMDir)
 }
 
 // ifname matches an interface name. With its final NUL it fits into IFNAMSIZ (linux/if.h).

@@ -217,6 +217,7 @@ func (in *installation) install(dist string) {
 		"/var/lib/seedbed":          "seedbed:seedbed 751",
 		"/var/lib/seedbed/metadata": "seedbed-metadata:seedbed-metadata 700",
 		"/var/lib/seedbed-pools":    "root:root 711",
+		"/var/lib/seedbed-cdrom":    "root:root 711",
 		"/var/log/seedbed-console":  "root:root 711",
 		"/etc/seedbed/seedbed.yaml": "root:root 644",
 	} {
@@ -320,7 +321,7 @@ func (in *installation) remove() {
 func (in *installation) purge() string {
 	in.t.Helper()
 	out := in.Run(append([]string{"dpkg", "--purge"}, ourPackages...)...)
-	for _, gone := range []string{"var/lib/seedbed", "var/log/seedbed-console", "etc/seedbed", "run/seedbed"} {
+	for _, gone := range []string{"var/lib/seedbed", "var/lib/seedbed-cdrom", "var/log/seedbed-console", "etc/seedbed", "run/seedbed"} {
 		if in.exists(gone) {
 			in.t.Errorf("a purge left /%s:\n%s", gone, in.Run("find", "/"+gone))
 		}

@@ -52,7 +52,7 @@ func (s *Stack) AddNode(h *Host, name string) *Node {
 data_dir: %[2]s
 run_dir: %[2]s/run
 metadata: {health: "127.0.0.1:%[3]d"}
-libvirt: {uri: %[4]q, console_dir: %[2]s/console}
+libvirt: {uri: %[4]q, console_dir: %[2]s/console, cdrom_dir: %[2]s/cdrom}
 worker: {listen: "127.0.0.1:%[5]d", cluster_listen: "%[6]s:%[7]d", state: %[2]s/worker, data_dir: %[2]s/known, spool: %[2]s/spool}
 feed: {servers: [%[8]q]}
 cluster: {ca: %[9]s/ca.pem, worker: {cert: %[9]s/worker.pem, key: %[9]s/worker.key}, metadata: {cert: %[9]s/metadata.pem, key: %[9]s/metadata.key}}

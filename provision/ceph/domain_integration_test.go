@@ -63,7 +63,8 @@ func TestDomain(t *testing.T) {
 	}
 	secret := SecretID(cfg.Name, cfg.User)
 	t.Cleanup(func() { exec.Command("virsh", "-q", "-c", libvirt.DefaultURI, "secret-undefine", secret).Run() })
-	d, err := libvirt.Open(ctx, libvirt.Config{ConsoleDir: filepath.Join(lab.Dir(t), "console"), DomainType: "qemu", Log: cfg.Log,
+	d, err := libvirt.Open(ctx, libvirt.Config{ConsoleDir: filepath.Join(lab.Dir(t), "console"), CDROMDir: lab.Dir(t),
+		DomainType: "qemu", Log: cfg.Log,
 		Secrets: []libvirt.Secret{{ID: secret, Name: "seedbed " + cfg.Name, User: cfg.User, Keyring: cfg.Keyring}}})
 	if err != nil {
 		t.Fatal(err)

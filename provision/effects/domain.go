@@ -6,7 +6,9 @@ import "seedbed"
 var (
 	DefineDomain   = Order[seedbed.DomainSpec]{"define-domain"}
 	UndefineDomain = Order[DomainRef]{"undefine-domain"}
-	StartDomain    = Order[DomainRef]{"start-domain"}
+	// SeedDomain makes the CD-ROM with an instance's metadata, or makes it again. UndefineDomain removes it.
+	SeedDomain  = Order[seedbed.Seed]{"seed-domain"}
+	StartDomain = Order[DomainRef]{"start-domain"}
 	// ShutdownDomain asks the guest to shut down. It does not wait until the guest has.
 	ShutdownDomain = Order[DomainRef]{"shutdown-domain"}
 	DestroyDomain  = Order[DomainRef]{"destroy-domain"}

@@ -56,6 +56,9 @@ func TestWire(t *testing.T) {
 		}, "check-import",
 			`{"pool":"p","name":"n","path":"/f"}`},
 		{func() error { return drop(DropUpload.Ask(ctx, &r, UploadRef{"p", "u"})) }, "drop-upload", `{"pool":"p","id":"u"}`},
+		{func() error {
+			return SeedDomain.Do(ctx, &r, call, seedbed.Seed{ID: "i", Files: []seedbed.SeedFile{{Name: "meta-data", Data: []byte("x")}}})
+		}, "seed-domain", `{"id":"i","files":[{"name":"meta-data","data":"eA=="}]}`},
 		{func() error { return StartDomain.Do(ctx, &r, call, domain) }, "start-domain", `{"id":"i"}`},
 		{func() error { return ShutdownDomain.Do(ctx, &r, call, domain) }, "shutdown-domain", `{"id":"i"}`},
 		{func() error { return DestroyDomain.Do(ctx, &r, call, domain) }, "destroy-domain", `{"id":"i"}`},

@@ -114,6 +114,10 @@ var params = map[string]func(*shape, any) error{
 	},
 	"hold":      func(s *shape, v any) (err error) { s.hold, err = truth("hold", v); return err },
 	"protected": func(s *shape, v any) (err error) { s.protected, err = truth("protected", v); return err },
+	"metadata_by": func(s *shape, v any) (err error) {
+		s.metadata.By, err = word("metadata_by", v)
+		return err
+	},
 	"instance_id": func(s *shape, v any) (err error) {
 		s.metadata.InstanceID, err = word("instance_id", v)
 		return err

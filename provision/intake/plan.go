@@ -46,7 +46,7 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	}
 	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobCreate, Spec: spec})
 	inst := made.inst
-	p.Image, p.VCPUs, p.Memory, p.Volumes = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes
+	p.Image, p.VCPUs, p.Memory, p.Volumes, p.Ready = inst.Image, inst.VCPUs, inst.Memory, inst.Volumes, inst.Ready
 	node, all, err := in.placer.Explain(ctx, made.demand)
 	p.Node, p.Placement = node, all
 	if err := note(&p, unplaced(ctx, err)); err != nil {
@@ -131,6 +131,7 @@ func (m prepared) notes(p *seedbed.Plan) {
 	if len(m.drawn) > 0 {
 		tell(drawnMACs)
 	}
+	tell("%s", m.way())
 	if m.inst.Held {
 		tell("it is defined and left off")
 	}

@@ -25,6 +25,8 @@ type prepared struct {
 	// skipped says.
 	script  *seedbed.ScriptRun
 	skipped string
+	// why is why it gets its metadata by CD-ROM; empty if it does not.
+	why string
 	// undefined is set if only its disks are made.
 	undefined bool
 	// options are those of the request and, where it has none, of the profile.
@@ -64,20 +66,13 @@ func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailore
 
 // prepare makes the instance that a create asks for. It writes nothing.
 func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) (made prepared, err error) {
-	made.tailored, made.undefined = m, req.Undefined
+	made.undefined = req.Undefined
 	made.options = req.JobOptions.Over(seedbed.JobOptions{OnFailure: m.OnFailure})
 	s, err := shapeOf(m.Profile, m.given)
 	if err != nil {
 		return made, err
 	}
-	docs, err := in.recipeOf(m, &s, nil)
-	if err != nil {
-		return made, err
-	}
 	if _, _, err := needsScript(m); err != nil {
-		return made, err
-	}
-	if made.image, err = in.image(ctx, m.Profile, s); err != nil {
 		return made, err
 	}
 	nics, drawn, err := in.nics(ctx, m, req.Name)
@@ -85,6 +80,17 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 		nics, drawn, err = in.requestedNICs(ctx, m, req)
 	}
 	if err != nil {
+		return made, err
+	}
+	if made.why, err = in.byCDROM(ctx, req, &m, &s, nics); err != nil {
+		return made, err
+	}
+	made.tailored = m
+	docs, err := in.recipeOf(m, &s, nil)
+	if err != nil {
+		return made, err
+	}
+	if made.image, err = in.image(ctx, m.Profile, s); err != nil {
 		return made, err
 	}
 	if err := in.grouped(ctx, req, m.SecurityGroups, nics); err != nil {

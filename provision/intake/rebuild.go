@@ -61,6 +61,9 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return made, err
 	}
+	if err := keepsWay(now, &m, &s, given); err != nil {
+		return made, err
+	}
 	if err := announced(now, s.datasource); err != nil {
 		return made, err
 	}

@@ -30,7 +30,8 @@ func TestHeaderOfAGuest(t *testing.T) {
 	defer os.Remove(secret)
 	d, err := libvirt.Open(t.Context(), libvirt.Config{
 		URI: system, DomainType: libvirt.TypeAuto, ConsoleDir: filepath.Join(t.TempDir(), "console"),
-		Volumes: func(path string) (image.Volume, bool, error) { return image.Volume{Path: source}, path == source, nil },
+		CDROMDir: t.TempDir(),
+		Volumes:  func(path string) (image.Volume, bool, error) { return image.Volume{Path: source}, path == source, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

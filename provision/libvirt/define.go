@@ -10,6 +10,7 @@ import (
 	lv "libvirt.org/go/libvirt"
 
 	"seedbed"
+	"seedbed/provision/seed"
 )
 
 // DefineDomain defines the domain without starting it. It succeeds if a tagged domain of the same
@@ -113,14 +114,14 @@ func undefine(dom *lv.Domain) error {
 }
 
 // UndefineDomain undefines the domain with its managed save, NVRAM and snapshot metadata, and
-// removes its console log. It succeeds if the domain is absent. It returns ErrInUse if the domain
+// removes its console log and its CD-ROM. It succeeds if the domain is absent. It returns ErrInUse if the domain
 // is running, ErrConflict if it is not tagged, or ErrUnavailable.
 func (d *Driver) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
 	return d.do(ctx, "undefine domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
 		switch {
 		case errors.Is(err, seedbed.ErrNotFound):
-			return removeConsole(d.cfg.ConsoleDir, id)
+			return d.removeFiles(id)
 		case err != nil:
 			return err
 		}
@@ -135,6 +136,16 @@ func (d *Driver) UndefineDomain(ctx context.Context, id seedbed.InstanceID) erro
 		if err := undefine(dom); err != nil && !has(err, lv.ERR_NO_DOMAIN) {
 			return err
 		}
-		return removeConsole(d.cfg.ConsoleDir, id)
+		return d.removeFiles(id)
 	})
+}
+
+// removeFiles removes what a domain leaves on this host.
+func (d *Driver) removeFiles(id seedbed.InstanceID) error {
+	return errors.Join(removeConsole(d.cfg.ConsoleDir, id), seed.Remove(d.cfg.CDROMDir, id))
+}
+
+// SeedDomain makes the CD-ROM of a domain, or makes it again. It returns ErrInvalid for files that are not those of a seed.
+func (d *Driver) SeedDomain(_ context.Context, s seedbed.Seed) error {
+	return seed.Write(d.cfg.CDROMDir, s)
 }

@@ -9,6 +9,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"seedbed"
+	"seedbed/provision/seed"
 )
 
 // maxDisks and maxNICs keep a domain within the slots of one PCI bus.
@@ -58,7 +59,7 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 		list.Graphics = []libvirtxml.DomainGraphic{screen}
 		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "vga"}}}
 	}
-	if spec.System != nil && spec.System.DiskBus == seedbed.BusSCSI {
+	if spec.CDROM || spec.System != nil && spec.System.DiskBus == seedbed.BusSCSI {
 		list.Controllers = append(list.Controllers, libvirtxml.DomainController{Type: "scsi", Model: "virtio-scsi"})
 	}
 	for i, d := range spec.Disks {
@@ -67,6 +68,9 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 			return nil, err
 		}
 		list.Disks = append(list.Disks, disk)
+	}
+	if spec.CDROM {
+		list.Disks = append(list.Disks, cdrom(spec, host))
 	}
 	for _, n := range spec.NICs {
 		nic, err := nicDevice(spec.Name, n)
@@ -116,6 +120,22 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 		return disk, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: disk %d has type %q: expected file or rbd", domain, index, d.Type)
 	}
 	return disk, nil
+}
+
+// cdrom returns the CD-ROM with the metadata. It is on virtio-scsi, for which every guest with virtio disks has a driver: the
+// kernel of Debian's cloud images has none for AHCI, and none of QEMU's machine types has both IDE and AHCI.
+func cdrom(spec seedbed.DomainSpec, host Host) libvirtxml.DomainDisk {
+	index := 0
+	if spec.System != nil && spec.System.DiskBus == seedbed.BusSCSI {
+		index = len(spec.Disks)
+	}
+	return libvirtxml.DomainDisk{
+		Device:   "cdrom",
+		Driver:   &libvirtxml.DomainDiskDriver{Name: "qemu", Type: "raw"},
+		Source:   &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: seed.Path(host.CDROMDir, spec.ID)}},
+		Target:   &libvirtxml.DomainDiskTarget{Dev: seedbed.System{DiskBus: seedbed.BusSCSI}.Disk(index), Bus: seedbed.BusSCSI},
+		ReadOnly: &libvirtxml.DomainDiskReadOnly{},
+	}
 }
 
 // backing returns the image below a clone, or for "" the end of the chain. Without it, libvirt would

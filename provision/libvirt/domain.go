@@ -35,7 +35,7 @@ func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 			Type:   &libvirtxml.DomainOSType{Arch: host.Arch, Machine: host.Machine, Type: "hvm"},
 			SMBios: &libvirtxml.DomainSMBios{Mode: "sysinfo"},
 		},
-		SysInfo: []libvirtxml.DomainSysInfo{{SMBIOS: smbios(spec.ID, spec.Datasource)}},
+		SysInfo: []libvirtxml.DomainSysInfo{{SMBIOS: smbios(spec.ID, spec.Datasource, spec.CDROM)}},
 		Features: &libvirtxml.DomainFeatureList{
 			ACPI:   &libvirtxml.DomainFeature{},
 			APIC:   &libvirtxml.DomainFeatureAPIC{},
@@ -79,6 +79,10 @@ func checkSpec(spec seedbed.DomainSpec) error {
 	}
 	if _, err := seedbed.ParseDatasource(string(spec.Datasource)); err != nil {
 		return err
+	}
+	if spec.CDROM && spec.Datasource != seedbed.DatasourceNoCloud {
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s: its metadata is on a CD-ROM, and the datasource is %q: expected nocloud", spec.Name,
+			spec.Datasource)
 	}
 	if _, err := seedbed.ParseFirmware(string(spec.Firmware)); err != nil {
 		return err

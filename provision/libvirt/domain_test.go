@@ -45,7 +45,7 @@ func rbdDisk() seedbed.Disk {
 func host(domainType string) libvirt.Host {
 	return libvirt.Host{
 		DomainType: domainType, Arch: "x86_64", Emulator: "/usr/bin/qemu-system-x86_64", Machine: "pc",
-		ConsoleDir: "/var/log/seedbed-console",
+		ConsoleDir: "/var/log/seedbed-console", CDROMDir: "/var/lib/seedbed-cdrom",
 	}
 }
 
@@ -70,6 +70,10 @@ func TestDomainXMLGolden(t *testing.T) {
 	screen.System = &seedbed.System{VNC: true}
 	bare := spec()
 	bare.Disks, bare.NICs = nil, nil
+	cdrom := spec()
+	cdrom.CDROM, cdrom.Datasource = true, seedbed.DatasourceNoCloud
+	cdromOnSCSI := scsi
+	cdromOnSCSI.CDROM, cdromOnSCSI.Datasource = true, seedbed.DatasourceNoCloud
 	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
 		s := spec()
 		s.Datasource = d
@@ -82,6 +86,8 @@ func TestDomainXMLGolden(t *testing.T) {
 	}{
 		{"openstack", announcing(seedbed.DatasourceOpenStack), host(libvirt.TypeKVM)},
 		{"nocloud", announcing(seedbed.DatasourceNoCloud), host(libvirt.TypeKVM)},
+		{"cdrom", cdrom, host(libvirt.TypeKVM)},
+		{"cdromscsi", cdromOnSCSI, host(libvirt.TypeKVM)},
 		{"none", announcing(seedbed.DatasourceNone), host(libvirt.TypeKVM)},
 		{"kvm", spec(), host(libvirt.TypeKVM)},
 		{"qemu", spec(), host(libvirt.TypeQEMU)},

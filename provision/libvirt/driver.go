@@ -16,6 +16,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/cgate"
+	"seedbed/provision/seed"
 )
 
 // DefaultURI is the system libvirtd of this host.
@@ -33,6 +34,9 @@ type Config struct {
 	// ConsoleDir is the absolute path of the directory of the console logs, which virtlogd writes
 	// on the same host. It is created if it is missing.
 	ConsoleDir string
+	// CDROMDir is the absolute path of the directory of the CD-ROMs by which guests get their metadata. It is created if it
+	// is missing.
+	CDROMDir string
 	// Secrets are the keys of the Ceph users of RBD disks. The driver passes them to libvirt when
 	// it connects, and before it starts a domain with such a disk.
 	Secrets []Secret
@@ -71,7 +75,7 @@ func Open(ctx context.Context, cfg Config) (*Driver, error) {
 	if err := checkDomainType(cfg.DomainType); err != nil {
 		return nil, err
 	}
-	if err := openConsoleDir(cfg.ConsoleDir); err != nil {
+	if err := cmp.Or(openConsoleDir(cfg.ConsoleDir), seed.Open(cfg.CDROMDir)); err != nil {
 		return nil, err
 	}
 	if err := events.acquire(); err != nil {

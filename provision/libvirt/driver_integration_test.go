@@ -278,7 +278,8 @@ func openIn(t *testing.T, uri, dir string) *libvirt.Driver {
 	t.Helper()
 	d, err := libvirt.Open(t.Context(), libvirt.Config{
 		URI: uri, DomainType: libvirt.TypeAuto, ConsoleDir: filepath.Join(dir, "console"),
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		CDROMDir: filepath.Join(dir, "cdrom"),
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

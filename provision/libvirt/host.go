@@ -34,6 +34,8 @@ type Host struct {
 	Machine string
 	// ConsoleDir is the absolute path of the directory of the console logs.
 	ConsoleDir string
+	// CDROMDir is the absolute path of the directory of the CD-ROMs with metadata.
+	CDROMDir string
 }
 
 // Facts are the input to the choice of the domain type.

@@ -51,7 +51,8 @@ func (d *Driver) findHost(conn *lv.Connect) (cachedHost, error) {
 		return cachedHost{}, err
 	}
 	c := cachedHost{
-		Host{DomainType: choice, Arch: offer.Arch, Emulator: offer.Emulator, Machine: offer.Machine, ConsoleDir: d.cfg.ConsoleDir}, reason,
+		Host{DomainType: choice, Arch: offer.Arch, Emulator: offer.Emulator, Machine: offer.Machine, ConsoleDir: d.cfg.ConsoleDir,
+			CDROMDir: d.cfg.CDROMDir}, reason,
 		time.Now(),
 	}
 	d.mu.Lock()

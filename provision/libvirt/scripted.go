@@ -153,7 +153,7 @@ func (s *scripted) frame(d *libvirtxml.Domain) (libvirtxml.Domain, error) {
 			Type:   &libvirtxml.DomainOSType{Arch: s.host.Arch, Machine: s.host.Machine, Type: "hvm"},
 			SMBios: &libvirtxml.DomainSMBios{Mode: "sysinfo"},
 		},
-		SysInfo:  []libvirtxml.DomainSysInfo{{SMBIOS: smbios(s.spec.ID, s.spec.Datasource)}},
+		SysInfo:  []libvirtxml.DomainSysInfo{{SMBIOS: smbios(s.spec.ID, s.spec.Datasource, false)}},
 		Features: features(d.Features), CPU: d.CPU, Clock: d.Clock,
 		OnPoweroff: d.OnPoweroff, OnReboot: d.OnReboot, OnCrash: d.OnCrash, PM: d.PM,
 	}

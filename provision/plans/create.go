@@ -160,6 +160,9 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 		return err
 	}
 	spec.Script = doc
+	if err := t.seed(ctx, inst); err != nil {
+		return err
+	}
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.DefineDomain.Do(ctx, t.Worker(), call, spec)
 	})
@@ -172,13 +175,9 @@ func (t *task) define(ctx context.Context, inst seedbed.Instance, disks []seedbe
 
 // domain returns the domain that is requested from the hypervisor.
 func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbed.Disk) (seedbed.DomainSpec, error) {
-	networks := map[string]seedbed.Network{}
-	for _, nic := range inst.NICs {
-		network, err := t.store.Network(ctx, nic.Network)
-		if err != nil {
-			return seedbed.DomainSpec{}, fmt.Errorf("network %s: %w", nic.Network, engine.FromStore(err))
-		}
-		networks[nic.Network] = network
+	networks, err := t.networksOf(ctx, inst)
+	if err != nil {
+		return seedbed.DomainSpec{}, err
 	}
 	spec := domainOf(inst, t.Ref.ID, disks, networks)
 	if inst.Image == "" {
@@ -294,7 +293,14 @@ func (t *task) retract(ctx context.Context) error {
 
 // startDomain starts the domain and then checks it: a guest that dies at once was not started.
 func (t *task) startDomain(ctx context.Context) error {
-	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+	inst, err := t.Instance(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.seed(ctx, inst); err != nil {
+		return err
+	}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.StartDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
@@ -331,6 +337,7 @@ func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, ne
 	spec := seedbed.DomainSpec{
 		ID: inst.ID, Name: inst.FullName().String(), VCPUs: inst.VCPUs, Memory: inst.Memory,
 		Disks: disks, Profile: inst.Profile, Project: inst.Project, Job: job, Datasource: inst.Datasource, System: &inst.System,
+		CDROM: inst.Metadata.By == seedbed.MetadataCDROM,
 	}
 	for _, nic := range inst.NICs {
 		n := networks[nic.Network]

@@ -84,6 +84,7 @@ func concise(o seedbed.MetadataOptions) seedbed.MetadataOptions {
 	drop(&o.Tags, def.Tags)
 	drop(&o.InstanceID, def.InstanceID)
 	drop(&o.TargetState, def.TargetState)
+	o.By = "" // what is served is the same
 	if o.HopLimit == def.HopLimit {
 		o.HopLimit = 0
 	}

@@ -18,6 +18,12 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		return s.hypervisor.DefineDomain(ctx, spec)
 	})
+	effects.SeedDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, seed seedbed.Seed) error {
+		if err := checkInstance(seed.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.SeedDomain(ctx, seed)
+	})
 	for effect, do := range map[effects.Order[effects.DomainRef]]func(context.Context, seedbed.InstanceID) error{
 		effects.StartDomain:    s.startUnmapped,
 		effects.ShutdownDomain: s.hypervisor.ShutdownDomain,

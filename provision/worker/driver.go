@@ -74,7 +74,10 @@ type Definer interface {
 	// name and another ID, or the same ID and another name, or without the tag, returns ErrConflict
 	// and is not touched.
 	DefineDomain(ctx context.Context, spec seedbed.DomainSpec) error
-	// UndefineDomain undefines the domain and removes its console log. An absent domain counts as
+	// SeedDomain makes the CD-ROM of an instance's domain, which need not be defined yet, or makes it again. A guest that
+	// runs keeps the former one until it is started again. ErrInvalid for files that are not those of a seed.
+	SeedDomain(ctx context.Context, s seedbed.Seed) error
+	// UndefineDomain undefines the domain and removes its console log and its CD-ROM. An absent domain counts as
 	// undefined. A domain that runs returns ErrInUse, one without the tag ErrConflict, and neither
 	// is touched.
 	UndefineDomain(ctx context.Context, id seedbed.InstanceID) error

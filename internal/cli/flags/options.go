@@ -47,6 +47,8 @@ func ServedFlags(a *cli.App, prefix string) []cli.Flag {
 		},
 		cli.Flag{Field: "datasource", Usage: "cloud-init `DATASOURCE` that the instance announces: ec2, openstack, nocloud or none"},
 		cli.Flag{Field: "tags", Name: "tag", Each: true, Usage: "tag as `KEY=VALUE` (repeatable)"},
+		cli.Flag{Field: prefix + "metadata_by", Name: "metadata", Usage: "`WAY` in which the guest gets its metadata: service, or " +
+			"cdrom (default: by CD-ROM if its first NIC does not reach the service)"},
 		cli.Flag{Field: prefix + "instance_id", Usage: "`FORM` of the instance-id: ec2, or uuid as in PVC"},
 	)
 }
@@ -126,7 +128,7 @@ func OptionPairs(o seedbed.MetadataOptions) [][2]string {
 	return [][2]string{
 		{"http-endpoint", o.Endpoint}, {"http-tokens", o.Tokens}, {"http-put-response-hop-limit", strconv.Itoa(o.HopLimit)},
 		{"instance-metadata-tags", o.Tags}, {"instance-id", o.InstanceID},
-		{"target-lifecycle-state", o.TargetState},
+		{"target-lifecycle-state", o.TargetState}, {"metadata", o.By},
 	}
 }
 

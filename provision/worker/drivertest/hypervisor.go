@@ -20,6 +20,7 @@ type Hypervisor struct {
 	down     error
 	domains  map[seedbed.InstanceID]*domain
 	watchers map[*watcher]struct{}
+	seeds    map[seedbed.InstanceID]seedbed.Seed
 }
 
 type domain struct {
@@ -38,7 +39,8 @@ type watcher struct {
 
 // NewHypervisor makes a hypervisor without domains.
 func NewHypervisor() *Hypervisor {
-	return &Hypervisor{domains: map[seedbed.InstanceID]*domain{}, watchers: map[*watcher]struct{}{}}
+	return &Hypervisor{domains: map[seedbed.InstanceID]*domain{}, watchers: map[*watcher]struct{}{},
+		seeds: map[seedbed.InstanceID]seedbed.Seed{}}
 }
 
 // SetDown makes every call fail with err, as if libvirtd did not answer; nil ends that.
@@ -132,17 +134,46 @@ func (h *Hypervisor) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) 
 	})
 }
 
+// SeedDomain implements worker.Definer.
+func (h *Hypervisor) SeedDomain(ctx context.Context, s seedbed.Seed) error {
+	return h.effect(ctx, "SeedDomain", func() error {
+		if err := s.Check(); err != nil {
+			return err
+		}
+		h.seeds[s.ID] = s
+		return nil
+	})
+}
+
+// Seed returns the files on an instance's CD-ROM, by name; nil if it has none.
+func (h *Hypervisor) Seed(id seedbed.InstanceID) map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, ok := h.seeds[id]
+	if !ok {
+		return nil
+	}
+	files := map[string]string{}
+	for _, f := range s.Files {
+		files[f.Name] = string(f.Data)
+	}
+	return files
+}
+
 // UndefineDomain implements worker.Definer.
 func (h *Hypervisor) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
 	return h.effect(ctx, "UndefineDomain", func() error {
 		d, err := h.ours(id)
-		if d == nil || err != nil {
+		if err != nil {
 			return err
 		}
-		if d.state == seedbed.DomainRunning {
+		if d != nil && d.state == seedbed.DomainRunning {
 			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: destroy it first", d.spec.Name)
 		}
-		h.drop(id)
+		delete(h.seeds, id)
+		if d != nil {
+			h.drop(id)
+		}
 		return nil
 	})
 }

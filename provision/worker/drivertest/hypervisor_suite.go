@@ -72,12 +72,18 @@ func testLife(t *testing.T, d HypervisorDriver) {
 			t.Fatalf("Domains: got %+v, listed %v; want %+v", got, ok, exp)
 		}
 	}
+	spec.CDROM, spec.Datasource = true, seedbed.DatasourceNoCloud
+	seed := seedbed.Seed{ID: spec.ID, Files: []seedbed.SeedFile{{Name: "meta-data", Data: []byte("instance-id: i-1")}}}
+	foreign := seedbed.Seed{ID: spec.ID, Files: []seedbed.SeedFile{{Name: "../x"}}}
+	is(t, "seed with a foreign file", h.SeedDomain(ctx, foreign), seedbed.ErrInvalid)
+	ok(t, "seed", h.SeedDomain(ctx, seed))
 	ok(t, "define", h.DefineDomain(ctx, spec))
 	want(seedbed.DomainOff)
 	ok(t, "start", h.StartDomain(ctx, spec.ID))
 	want(seedbed.DomainRunning)
 	ok(t, "destroy", h.DestroyDomain(ctx, spec.ID))
 	want(seedbed.DomainOff)
+	ok(t, "seed again", h.SeedDomain(ctx, seed))
 	ok(t, "start again", h.StartDomain(ctx, spec.ID))
 	want(seedbed.DomainRunning)
 	ok(t, "destroy", h.DestroyDomain(ctx, spec.ID))

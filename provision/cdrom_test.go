@@ -1,0 +1,108 @@
+package provision
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"seedbed"
+	"seedbed/provision/record"
+	"seedbed/provision/worker/drivertest"
+)
+
+// TestCDROM checks that the CD-ROM of an instance is there before its first start, has what the metadata service would serve,
+// is made again at each start, and goes with the domain.
+func TestCDROM(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyReport)
+	ctx := t.Context()
+	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: "create", Name: "web1", Profile: "small",
+		Params: map[string]any{"metadata_by": "cdrom", "user_data": "#cloud-config\n", "vendor_data": "#cloud-config\n{}\n"}}, nil)),
+		seedbed.JobSucceeded)
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+	l.ok(err)
+	if inst.Ready != seedbed.ReadyStarted || inst.Datasource != seedbed.DatasourceNoCloud || inst.ID.AnnouncesEC2() {
+		t.Errorf("ready %s, datasource %s, UUID %s", inst.Ready, inst.Datasource, inst.ID)
+	}
+	spec, _ := l.hv.Spec(inst.ID)
+	if !spec.CDROM {
+		t.Error("the domain has no CD-ROM")
+	}
+	has := func(file, want string) {
+		t.Helper()
+		if got := l.hv.Seed(inst.ID)[file]; !strings.Contains(got, want) {
+			t.Errorf("%s is %q, which does not have %q", file, got, want)
+		}
+	}
+	has("meta-data", `local-hostname: "web1"`)
+	has("user-data", "#cloud-config\n")
+	has("vendor-data", "{}")
+	has("network-config", inst.NICs[0].MAC.String())
+	if got := l.hv.Seed(inst.ID)["user-data"]; strings.Contains(got, "phone_home") {
+		t.Errorf("user-data has a place to report to that the guest does not reach: %s", got)
+	}
+	changed, err := l.db.ChangeInstance(ctx, inst.FullName(), func(i *seedbed.Instance) error {
+		i.NICs[0].Secondary = []netip.Addr{{}} // a free one
+		return nil
+	}, record.Renderer{}.Of)
+	l.ok(err)
+	second := changed.NICs[0].Secondary[0].String() + "/"
+	if got := l.hv.Seed(inst.ID)["network-config"]; strings.Contains(got, second) {
+		t.Errorf("the CD-ROM of a guest that runs has what came later: %s", got)
+	}
+	l.runUntil(l.ask(seedbed.DoReboot, nil), seedbed.JobSucceeded)
+	has("network-config", second)
+
+	_, err = l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1",
+		Params: map[string]any{"metadata_by": "service"}}, nil)
+	l.want("a rebuild for the service", err, seedbed.ErrInvalid)
+	l.runUntil(l.ask(seedbed.DoRebuild, map[string]any{"user_data": "rebuilt"}), seedbed.JobSucceeded)
+	now := l.rebuilt(changed)
+	if spec, _ = l.hv.Spec(inst.ID); !spec.CDROM || now.Datasource != seedbed.DatasourceNoCloud || now.Ready != seedbed.ReadyStarted {
+		t.Errorf("after a rebuild: CD-ROM %t, datasource %s, ready %s", spec.CDROM, now.Datasource, now.Ready)
+	}
+	has("user-data", "rebuilt")
+	l.runUntil(l.ask("remove", nil), seedbed.JobSucceeded)
+	if l.hv.Seed(inst.ID) != nil {
+		t.Error("the CD-ROM outlives the domain")
+	}
+}
+
+// TestCDROMUndone checks that nothing is left of the CD-ROM of an instance whose guest could not be started.
+func TestCDROMUndone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	made := false
+	l.hv.Fail(func(_ context.Context, effect string, point drivertest.Point) error {
+		made = made || effect == "SeedDomain" && point == drivertest.After
+		if effect == "StartDomain" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "no")
+		}
+		return nil
+	})
+	job := l.runUntil(l.job(l.intake.Submit(t.Context(), seedbed.Request{Action: "create", Name: "web1", Profile: "small",
+		Params: map[string]any{"metadata_by": "cdrom"}}, nil)), seedbed.JobRolledBack)
+	if left := l.hv.Seed(job.Instance); !made || left != nil {
+		t.Errorf("made %t, left: %v", made, left)
+	}
+}
+
+// TestCDROMRefused checks what cannot be with metadata by CD-ROM.
+func TestCDROMRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyReport)
+	for want, req := range map[string]seedbed.Request{
+		"expected service or cdrom":        {Params: map[string]any{"metadata_by": "floppy"}},
+		"which cloud-init reads as":        {Params: map[string]any{"metadata_by": "cdrom", "datasource": "ec2"}},
+		"datasource none":                  {Params: map[string]any{"metadata_by": "cdrom", "datasource": "none"}},
+		"nothing is heard of it: expected": {Params: map[string]any{"metadata_by": "cdrom"}, Ready: seedbed.ReadyMetadata},
+	} {
+		req.Action, req.Name, req.Profile = seedbed.DoCreate, "web1", "small"
+		_, err := l.intake.Submit(t.Context(), req, nil)
+		l.want(want, err, seedbed.ErrInvalid)
+		if err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

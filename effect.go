@@ -143,13 +143,17 @@ type DomainSpec struct {
 	Script *DomainScript `json:"script,omitempty"`
 }
 
-// DomainNIC is one NIC of a domain.
+// DomainNIC is one NIC of a domain: at a bridge, or at an uplink.
 type DomainNIC struct {
 	Tap    string `json:"tap"`
 	MAC    MAC    `json:"mac"`
 	Bridge string `json:"bridge"`
 	// MTU is told to the guest; 0 leaves it the default.
 	MTU int `json:"mtu,omitempty"`
+	// Uplink, Mode and VLAN are those of a direct network. The NIC then has neither a tap nor a bridge.
+	Uplink string `json:"uplink,omitempty"`
+	Mode   string `json:"mode,omitempty"`
+	VLAN   int    `json:"vlan,omitempty"`
 }
 
 // Seed asks for the CD-ROM by which an instance gets its metadata: the files of a NoCloud seed.

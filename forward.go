@@ -288,8 +288,9 @@ func (n Network) checkPeers(bad complaint) error {
 		return bad("it would have %d peers: expected at most %d", len(n.Peers), MaxPeers)
 	case slices.Contains(n.Peers, n.Name):
 		return bad("it cannot be a peer of itself: expected another network")
-	case len(n.Peers) > 0 && n.Kind == NetworkBridged:
-		return bad("a bridged network has no peers, since its routers are not Seedbed's: expected one of the kind nat, routed or isolated")
+	case len(n.Peers) > 0 && n.Kind.OnWire():
+		return bad("a %s network has no peers, since its routers are not Seedbed's: expected one of the kind nat, routed or isolated",
+			n.Kind)
 	}
 	return nil
 }
@@ -328,4 +329,67 @@ func (n Network) ReachesOthers() bool { return n.Kind.Outside() || len(n.Peers) 
 // answers from there could not be told apart.
 func (n Network) OverlapsOutside(other Network) bool {
 	return n.ReachesOthers() && other.ReachesOthers() && (n.Prefix.Overlaps(other.Prefix) || n.Prefix6.Overlaps(other.Prefix6))
+}
+
+// The modes of direct networks. All but the last are those of macvtap (libvirt's source mode of an interface of type direct).
+const (
+	// DirectBridge: guests of a node reach each other at the uplink. The default.
+	DirectBridge = "bridge"
+	// DirectVEPA: the switch sends frames back to the port that they came from (IEEE 802.1Qbg).
+	DirectVEPA = "vepa"
+	// DirectPrivate: guests of a node do not reach each other.
+	DirectPrivate = "private"
+	// DirectPassthrough: one guest of a node has the uplink for itself.
+	DirectPassthrough = "passthrough"
+	// DirectSRIOV: each NIC is a virtual function of the uplink.
+	DirectSRIOV = "sriov"
+)
+
+// DirectModes returns the modes of direct networks.
+func DirectModes() []string {
+	return []string{DirectBridge, DirectVEPA, DirectPrivate, DirectPassthrough, DirectSRIOV}
+}
+
+// checkDirect refuses what nobody would do in a direct network: nothing of Seedbed is between its guests and the uplink.
+func (n Network) checkDirect(bad complaint) error {
+	switch {
+	case !slices.Contains(DirectModes(), n.Mode):
+		return bad("mode %q is unknown: expected %s", Clip(n.Mode), strings.Join(DirectModes(), ", "))
+	case n.VLAN != 0 && n.Mode != DirectSRIOV:
+		return bad("VLAN %d: only mode sriov tags frames: expected that, or the interface of the VLAN as uplink", n.VLAN)
+	case n.DHCP:
+		return bad("DHCP is on, but in a direct network no node answers it: expected it off; guests have their addresses by CD-ROM")
+	case slices.ContainsFunc(n.DNS, func(a netip.Addr) bool { return a == ResolverAddr }):
+		return bad("no node is a resolver at %s in a direct network: expected others", ResolverAddr)
+	}
+	for _, has := range []struct {
+		is   bool
+		what string
+	}{
+		{n.MTU != 0, "MTU (its guests have that of the uplink)"}, {n.BandwidthIn != 0 || n.BandwidthOut != 0, "bandwidth"},
+		{n.Allow != NetworkPermissions{}, "protection to switch off"}, {n.Domain != "" || len(n.Search) > 0, "domain"},
+		{len(n.NTP) > 0, "time server"}, {len(n.Routes) > 0, "further route"}, {n.BootFile != "", "boot file"},
+	} {
+		if has.is {
+			return bad("a direct network has no %s: nothing of Seedbed is between its guests and the uplink", has.what)
+		}
+	}
+	return nil
+}
+
+// Keeps returns ErrInvalid if nobody keeps a NIC in this network to what it has: in a direct one, to groups and rates.
+func (n Network) Keeps(nic NIC) error {
+	what := ""
+	switch {
+	case n.Kind.Served():
+		return nil
+	case len(nic.Groups) > 0:
+		what = "security groups"
+	case nic.BandwidthIn != 0 || nic.BandwidthOut != 0:
+		what = "rates"
+	default:
+		return nil
+	}
+	return Errorf(ErrInvalid, "NIC %d is in the direct network %q, and has %s: nothing of Seedbed is between its guests and the uplink: "+
+		"expected none, also none of a profile or a request that are for all NICs", nic.Index, n.Name, what)
 }

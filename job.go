@@ -3,6 +3,7 @@ package seedbed
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -310,4 +311,23 @@ func WithOutput(ctx context.Context, give func(OutputLine)) context.Context {
 func OutputOf(ctx context.Context) func(OutputLine) {
 	give, _ := ctx.Value(outputTo{}).(func(OutputLine))
 	return give
+}
+
+// NICRequest is a NIC that a new instance is to have.
+type NICRequest struct {
+	// Network is its network. Empty means that of the profile, or else the installation's own.
+	Network string `json:"network,omitempty"`
+	// Addr is its address. Without one, it has a free one of the network.
+	Addr netip.Addr `json:"addr,omitzero"`
+	// Secondary are further addresses of its network that it has, and SecondaryCount is how many free ones it has besides.
+	Secondary      []netip.Addr `json:"secondary,omitempty"`
+	SecondaryCount int          `json:"secondary_count,omitempty"`
+	// MAC is its MAC address. Without one, it has a random one.
+	MAC MAC `json:"mac,omitzero"`
+	// Groups are its security groups. Without any, it is in the group "default" of its project if there is one, and
+	// otherwise in "open".
+	Groups []string `json:"security_groups,omitempty"`
+	// BandwidthIn and BandwidthOut are its own rates.
+	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
+	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 }

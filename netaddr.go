@@ -181,13 +181,6 @@ func (n Network) checkPrefix6(bad complaint) error {
 	return nil
 }
 
-// Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged network may
-// have them from elsewhere.
-func (n Network) Addressed() bool { return n.Kind != NetworkBridged || n.Prefix.IsValid() }
-
-// Probed reports whether hosts that Seedbed does not know may use the addresses of its NICs, so that they are asked first.
-func (n Network) Probed() bool { return n.Kind == NetworkBridged && n.Addressed() && !n.NoProbe }
-
 // checkNo4 checks that a network without an IPv4 prefix has nothing that needs one.
 func (n Network) checkNo4(bad complaint) error {
 	var has string
@@ -234,7 +227,7 @@ func (n Network) Addr6(m MAC) netip.Addr {
 // Gateway6 returns the address of the node in Prefix6, the first. It is the zero Addr if there is no prefix, and in a bridged
 // network, whose routers are not Seedbed's. Guests learn of the router by its link-local address.
 func (n Network) Gateway6() netip.Addr {
-	if !n.Prefix6.IsValid() || n.Kind == NetworkBridged {
+	if !n.Prefix6.IsValid() || n.Kind.OnWire() {
 		return netip.Addr{}
 	}
 	return n.Prefix6.Addr().Next()
@@ -344,12 +337,12 @@ func VXLANOverhead(node netip.Addr) int {
 
 // ResolvesAtGateway reports whether they are so at the gateway as well, which is the node unless the network is bridged.
 func (n Network) ResolvesAtGateway() bool {
-	return n.Resolves() && n.Kind != NetworkBridged && n.Gateway.IsValid()
+	return n.Resolves() && !n.Kind.OnWire() && n.Gateway.IsValid()
 }
 
 // KeepsTime reports whether guests reach the time servers of the nodes.
 func (n Network) KeepsTime() bool {
-	return n.Kind != NetworkBridged && slices.Contains(n.NTP, TimeAddr)
+	return !n.Kind.OnWire() && slices.Contains(n.NTP, TimeAddr)
 }
 
 // GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and
@@ -372,21 +365,36 @@ func DNSLabel(name string) string {
 	return strings.Trim(notInLabel.ReplaceAllLiteralString(strings.ToLower(name), "-"), "-")
 }
 
-// NICRequest is a NIC that a new instance is to have.
-type NICRequest struct {
-	// Network is its network. Empty means that of the profile, or else the installation's own.
-	Network string `json:"network,omitempty"`
-	// Addr is its address. Without one, it has a free one of the network.
-	Addr netip.Addr `json:"addr,omitzero"`
-	// Secondary are further addresses of its network that it has, and SecondaryCount is how many free ones it has besides.
-	Secondary      []netip.Addr `json:"secondary,omitempty"`
-	SecondaryCount int          `json:"secondary_count,omitempty"`
-	// MAC is its MAC address. Without one, it has a random one.
-	MAC MAC `json:"mac,omitzero"`
-	// Groups are its security groups. Without any, it is in the group "default" of its project if there is one, and
-	// otherwise in "open".
-	Groups []string `json:"security_groups,omitempty"`
-	// BandwidthIn and BandwidthOut are its own rates.
-	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
-	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
+// checkUplink checks what only networks with an uplink have, and lack.
+func (n Network) checkUplink(bad complaint) error {
+	switch {
+	case n.Kind != NetworkDirect && n.Mode != "":
+		return bad("mode is for direct networks: expected none for a %s one", n.Kind)
+	case !n.Kind.OnWire() && (n.Uplink != "" || n.VLAN != 0):
+		return bad("a %s network has no uplink and no VLAN: expected the kind bridged or direct with them", n.Kind)
+	case n.Kind != NetworkBridged && n.NoProbe:
+		return bad("no_probe is for bridged networks: nobody is asked in a %s one", n.Kind)
+	case !n.Kind.OnWire():
+		return nil
+	case n.Uplink == "":
+		return bad("uplink is missing: expected the interface by which the nodes reach it")
+	case !ValidInterface(n.Uplink) || n.Uplink == n.Bridge:
+		return bad("uplink %q is not another interface: expected the name of one, of 1 to %d characters without blanks, '/' or ':'",
+			Clip(n.Uplink), ifnameSize)
+	case n.VLAN < 0 || n.VLAN > maxVLAN:
+		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
+	case n.Kind == NetworkBridged && !n.Addressed() && slices.Contains(n.DNS, ResolverAddr):
+		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
+	case n.Kind == NetworkBridged && slices.Contains(n.NTP, TimeAddr):
+		return bad("a bridged network has no time server at %s: expected others", TimeAddr)
+	case n.Identity == IdentityMAC:
+		return bad("identity is mac, which any host can forge on a %s network: expected tap", n.Kind)
+	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
+		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != "" || n.Prefix6.IsValid()):
+		return bad("without a prefix, its addresses come from elsewhere: " +
+			"expected no gateway, DHCP, range, kept addresses, reservations, routes, boot file and IPv6 prefix")
+	case n.Kind == NetworkDirect:
+		return n.checkDirect(bad)
+	}
+	return nil
 }

@@ -23,10 +23,19 @@ const (
 	// NetworkBridged: guests are hosts of the network that the node reaches by an interface, the uplink. That
 	// network has its own routers. Addresses come from Seedbed or, without a prefix, from its DHCP server.
 	NetworkBridged NetworkKind = "bridged"
+	// NetworkDirect is as bridged, without a bridge: QEMU is at the uplink itself, by macvtap, or the guest has a virtual function
+	// of it. Nothing of Seedbed is in between: no service of the node, no filters.
+	NetworkDirect NetworkKind = "direct"
 )
 
 // Outside reports whether the guests of such a network reach networks outside the node.
 func (k NetworkKind) Outside() bool { return k == NetworkNAT || k == NetworkRouted }
+
+// OnWire reports whether guests of such a network are hosts of one that is not Seedbed's.
+func (k NetworkKind) OnWire() bool { return k == NetworkBridged || k == NetworkDirect }
+
+// Served reports whether the nodes serve the guests of such a network.
+func (k NetworkKind) Served() bool { return k != NetworkDirect }
 
 // Network is a network that instances have NICs in. On each node it is a bridge that Seedbed manages,
 // with its addresses, DHCP and filters.
@@ -109,6 +118,8 @@ type NetworkOptions struct {
 	SLAAC bool `json:"slaac,omitempty"`
 	// NoProbe gives guests of a bridged network their addresses without asking on the wire whether a host uses them.
 	NoProbe bool `json:"no_probe,omitempty"`
+	// Mode is how guests of a direct network are at the uplink: one of DirectModes. Unlike other options, it stays as it is.
+	Mode string `json:"mode,omitempty"`
 }
 
 // Equal reports whether the options are the same.
@@ -119,7 +130,7 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 		o.MTU == other.MTU && o.BandwidthIn == other.BandwidthIn && o.BandwidthOut == other.BandwidthOut && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
 		o.BootServer == other.BootServer && o.BootFile == other.BootFile && o.Prefix6 == other.Prefix6 && o.SLAAC == other.SLAAC &&
-		o.NoProbe == other.NoProbe
+		o.NoProbe == other.NoProbe && o.Mode == other.Mode
 }
 
 // The bounds of a network's settings. DHCP has room for no more.
@@ -154,8 +165,8 @@ func (n Network) Check() error {
 		return err
 	}
 	switch {
-	case !n.Kind.Outside() && n.Kind != NetworkIsolated && n.Kind != NetworkBridged:
-		return bad("kind %q is unknown: expected nat, routed, isolated or bridged", Clip(string(n.Kind)))
+	case !n.Kind.Outside() && n.Kind != NetworkIsolated && !n.Kind.OnWire():
+		return bad("kind %q is unknown: expected nat, routed, isolated, bridged or direct", Clip(string(n.Kind)))
 	case n.NAT != (n.Kind == NetworkNAT):
 		return bad("NAT is %t, and the kind %s", n.NAT, n.Kind)
 	case !ValidInterface(n.Bridge):
@@ -168,8 +179,8 @@ func (n Network) Check() error {
 	switch {
 	case n.VNI < 0 || n.VNI > MaxVNI:
 		return bad("VNI %d: expected 1 to %d, or 0 for a network that is not an overlay", n.VNI, MaxVNI)
-	case n.VNI != 0 && n.Kind == NetworkBridged:
-		return bad("a bridged network has no VNI: it reaches all nodes by its uplink")
+	case n.VNI != 0 && n.Kind.OnWire():
+		return bad("a %s network has no VNI: it reaches all nodes by its uplink", n.Kind)
 	case n.VNI != 0 && n.MTU == 0:
 		return bad("an overlay needs an MTU, which leaves room for VXLAN between the nodes: expected one such as 1450")
 	case n.VNI != 0 && n.Identity == IdentityMAC:
@@ -192,36 +203,6 @@ func (n Network) Check() error {
 	return n.checkOptions(bad)
 }
 
-// checkUplink checks what only bridged networks have, and lack.
-func (n Network) checkUplink(bad complaint) error {
-	switch {
-	case n.Kind != NetworkBridged && (n.Uplink != "" || n.VLAN != 0):
-		return bad("a %s network has no uplink and no VLAN: expected the kind bridged with them", n.Kind)
-	case n.Kind != NetworkBridged && n.NoProbe:
-		return bad("no_probe is for bridged networks: nobody is asked in a %s one", n.Kind)
-	case n.Kind != NetworkBridged:
-		return nil
-	case n.Uplink == "":
-		return bad("uplink is missing: expected the interface by which the nodes reach it")
-	case !ValidInterface(n.Uplink) || n.Uplink == n.Bridge:
-		return bad("uplink %q is not another interface: expected the name of one, of 1 to %d characters without blanks, '/' or ':'",
-			Clip(n.Uplink), ifnameSize)
-	case n.VLAN < 0 || n.VLAN > maxVLAN:
-		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
-	case !n.Addressed() && slices.Contains(n.DNS, ResolverAddr):
-		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
-	case slices.Contains(n.NTP, TimeAddr):
-		return bad("a bridged network has no time server at %s: expected others", TimeAddr)
-	case n.Identity == IdentityMAC:
-		return bad("identity is mac, which any host can forge on a bridged network: expected tap")
-	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
-		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != "" || n.Prefix6.IsValid()):
-		return bad("without a prefix, its addresses come from elsewhere: " +
-			"expected no gateway, DHCP, range, kept addresses, reservations, routes, boot file and IPv6 prefix")
-	}
-	return nil
-}
-
 // checkPrefix checks the addresses of the network.
 func (n Network) checkPrefix(bad complaint) error {
 	switch {
@@ -235,11 +216,18 @@ func (n Network) checkPrefix(bad complaint) error {
 			n.Prefix, leastPrefixBits, maxNetworkBits)
 	case special(n.Prefix):
 		return bad("prefix %s is not usable: expected a subnet without loopback, link-local, multicast or reserved addresses", n.Prefix)
-	case !n.Host(n.Gateway) && (n.Kind != NetworkBridged || n.Gateway.IsValid()):
+	case !n.Host(n.Gateway) && (!n.Kind.OnWire() || n.Gateway.IsValid()):
 		return bad("gateway %s is not an address of a host in %s", n.Gateway, n.Prefix)
 	}
 	return nil
 }
+
+// Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged or direct network
+// may have them from elsewhere.
+func (n Network) Addressed() bool { return !n.Kind.OnWire() || n.Prefix.IsValid() }
+
+// Probed reports whether hosts that Seedbed does not know may use the addresses of its NICs, so that they are asked first.
+func (n Network) Probed() bool { return n.Kind == NetworkBridged && n.Addressed() && !n.NoProbe }
 
 type complaint = func(format string, args ...any) error
 

@@ -23,6 +23,12 @@ func lan(change func(*seedbed.Network)) seedbed.Network {
 func TestNetworkCheck(t *testing.T) {
 	t.Parallel()
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
+	direct := func(with func(*seedbed.Network)) func(*seedbed.Network) {
+		return func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Mode = seedbed.NetworkDirect, "eno1", seedbed.DirectBridge
+			with(n)
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(*seedbed.Network)
@@ -53,6 +59,27 @@ func TestNetworkCheck(t *testing.T) {
 		{"bridged without addresses", func(n *seedbed.Network) {
 			n.Kind, n.Uplink, n.Prefix, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}
 		}, ""},
+		{"direct", func(n *seedbed.Network) { n.Kind, n.Uplink, n.Mode = seedbed.NetworkDirect, "eno1", seedbed.DirectVEPA }, ""},
+		{"direct, a virtual function", func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Mode, n.VLAN, n.Gateway = seedbed.NetworkDirect, "eno1", seedbed.DirectSRIOV, 12, netip.Addr{}
+		}, ""},
+		{"direct without an uplink", direct(func(n *seedbed.Network) { n.Uplink = "" }), "uplink is missing"},
+		{"a mode that is none", direct(func(n *seedbed.Network) { n.Mode = "tap" }), "expected bridge, vepa, private, passthrough, sriov"},
+		{"a mode of another kind", func(n *seedbed.Network) { n.Mode = seedbed.DirectBridge }, "mode is for direct networks"},
+		{"a VLAN of macvtap", direct(func(n *seedbed.Network) { n.VLAN = 5 }), "only mode sriov tags frames"},
+		{"direct, DHCP", direct(func(n *seedbed.Network) { n.DHCP = true }), "no node answers it"},
+		{"direct, resolver", direct(func(n *seedbed.Network) { n.DNS = []netip.Addr{seedbed.ResolverAddr} }), "no node is a resolver"},
+		{"direct, MTU", direct(func(n *seedbed.Network) { n.MTU = 1400 }), "a direct network has no MTU"},
+		{"direct, rate", direct(func(n *seedbed.Network) { n.BandwidthIn = 1_000_000 }), "a direct network has no bandwidth"},
+		{"direct, permissions", direct(func(n *seedbed.Network) { n.Allow.Addresses = true }), "has no protection"},
+		{"direct, domain", direct(func(n *seedbed.Network) { n.Domain = "lab" }), "has no domain"},
+		{"direct, time", direct(func(n *seedbed.Network) { n.NTP = []netip.Addr{seedbed.TimeAddr} }), "has no time server"},
+		{"direct, overlay", direct(func(n *seedbed.Network) { n.VNI = 7 }), "has no VNI"},
+		{"direct, probe", direct(func(n *seedbed.Network) { n.NoProbe = true }), "no_probe is for bridged networks"},
+		{"direct, peer", direct(func(n *seedbed.Network) { n.Peers = []string{"other"} }), "a direct network has no peers"},
+		{"direct, floating", direct(func(n *seedbed.Network) {
+			n.Floating, n.FloatingUplink = []seedbed.AddrRange{{}}, "eth0"
+		}), "floating addresses need"},
 		{"bridged without an uplink", func(n *seedbed.Network) { n.Kind = seedbed.NetworkBridged }, "uplink is missing"},
 		{"an uplink that is its bridge", func(n *seedbed.Network) { n.Kind, n.Uplink = seedbed.NetworkBridged, "br0" },
 			"is not another interface"},

@@ -30,11 +30,11 @@ func (p *Plane) check() error {
 	}
 	bridges := bridgeNames(state)
 	for _, g := range state.Guests {
-		if len(g.NICs) == 0 {
+		if len(g.NICs) == 0 || bridges.direct[g.NICs[0].Network] {
 			continue
 		}
 		nic := g.NICs[0] // one NIC of one instance is enough
-		if found, _, ok := p.directory.Find(bridges[nic.Network], nic.MAC); !ok || found.ID != g.ID {
+		if found, _, ok := p.directory.Find(bridges.names[nic.Network], nic.MAC); !ok || found.ID != g.ID {
 			return fmt.Errorf("instance %s of revision %d is not in the directory", g.ID, state.Revision)
 		}
 		return nil

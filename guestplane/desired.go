@@ -15,11 +15,11 @@ import (
 // desired returns the desired state of the node's network.
 func (p *Plane) desired(state seedbed.GuestPlaneState) netcfg.State {
 	bridges := bridgeNames(state)
-	return netcfg.State{Networks: state.Networks, Groups: state.Groups, Address: state.Nodes[p.node],
+	return netcfg.State{Networks: servedNetworks(state), Groups: state.Groups, Address: state.Nodes[p.node],
 		Nodes: slices.Collect(maps.Values(state.Nodes)), Tunnels: tunnels(state), Ports: func(yield func(netcfg.Port) bool) {
 			for _, g := range state.Guests {
 				for _, nic := range g.NICs {
-					if !yield(port(nic, bridges)) {
+					if !bridges.direct[nic.Network] && !yield(port(nic, bridges)) {
 						return
 					}
 				}
@@ -57,7 +57,9 @@ func changes(before, after seedbed.GuestPlaneState) (d netcfg.Diff) {
 		}
 		if g, ok := after.Guest(id); ok {
 			for _, nic := range g.NICs {
-				d.Ports = append(d.Ports, port(nic, bridges))
+				if !bridges.direct[nic.Network] {
+					d.Ports = append(d.Ports, port(nic, bridges))
+				}
 			}
 		}
 	}
@@ -108,24 +110,42 @@ func touched(after seedbed.GuestPlaneState) []seedbed.InstanceID {
 	return slices.Compact(all)
 }
 
-func peer(node string, nic seedbed.GuestNIC, bridges map[string]string, nodes map[string]netip.Addr) netcfg.Peer {
-	return netcfg.Peer{MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Bridge: bridges[nic.Network],
+func peer(node string, nic seedbed.GuestNIC, bridges bridgesOf, nodes map[string]netip.Addr) netcfg.Peer {
+	return netcfg.Peer{MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Bridge: bridges.names[nic.Network],
 		Groups: nic.Groups, Node: nodes[node]}
 }
 
-func port(nic seedbed.GuestNIC, bridges map[string]string) netcfg.Port {
+func port(nic seedbed.GuestNIC, bridges bridgesOf) netcfg.Port {
 	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Mark: nic.ID.Mark(),
-		Bridge: bridges[nic.Network], Groups: nic.Groups, In: nic.BandwidthIn, Out: nic.BandwidthOut,
+		Bridge: bridges.names[nic.Network], Groups: nic.Groups, In: nic.BandwidthIn, Out: nic.BandwidthOut,
 		Forwards: nic.Forwards, Floating: nic.Floating}
 }
 
-// bridgeNames returns the bridges by network.
-func bridgeNames(state seedbed.GuestPlaneState) map[string]string {
-	bridges := map[string]string{}
+// bridgesOf has the bridges by network, and the networks without one: nothing of their guests is this node's to keep.
+type bridgesOf struct {
+	names  map[string]string
+	direct map[string]bool
+}
+
+func bridgeNames(state seedbed.GuestPlaneState) bridgesOf {
+	all := bridgesOf{map[string]string{}, map[string]bool{}}
 	for _, n := range state.Networks {
-		bridges[n.Name] = n.Bridge
+		if n.Kind.Served() {
+			all.names[n.Name] = n.Bridge
+		} else {
+			all.direct[n.Name] = true
+		}
 	}
-	return bridges
+	return all
+}
+
+// servedNetworks returns the networks that have a bridge.
+func servedNetworks(state seedbed.GuestPlaneState) []seedbed.Network {
+	served := func(n seedbed.Network) bool { return n.Kind.Served() }
+	if !slices.ContainsFunc(state.Networks, func(n seedbed.Network) bool { return !served(n) }) {
+		return state.Networks
+	}
+	return slices.DeleteFunc(slices.Clone(state.Networks), func(n seedbed.Network) bool { return !served(n) })
 }
 
 func (p *Plane) options(state seedbed.GuestPlaneState) netcfg.Options {

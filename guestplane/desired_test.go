@@ -43,6 +43,38 @@ func TestDesiredGroups(t *testing.T) {
 	}
 }
 
+// TestDesiredDirect: the kernel is told nothing of direct networks and of NICs in them, also when these change, and the check of the
+// node names an uplink that it does not have.
+func TestDesiredDirect(t *testing.T) {
+	t.Parallel()
+	direct := seedbed.Network{Name: "lab", Kind: seedbed.NetworkDirect, Bridge: "sb-lab", Uplink: "eth9",
+		NetworkOptions: seedbed.NetworkOptions{Mode: seedbed.DirectBridge}}
+	other := direct
+	other.Name, other.Bridge, other.Uplink = "here", "sb-here", "lo"
+	g := guest0()
+	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 77, MAC: seedbed.MAC{2, 0, 0, 0, 0, 7}, Network: direct.Name})
+	state := stateWith([]seedbed.Network{direct, network0(), other}, g)
+	p := testPlane(&fakeKernel{})
+	s := p.desired(state)
+	if ports := slices.Collect(s.Ports); len(s.Networks) != 1 || s.Networks[0].Name != network0().Name || len(ports) != 1 {
+		t.Errorf("desired networks %+v and ports %+v", s.Networks, ports)
+	}
+	state.Changed = []seedbed.InstanceID{g.ID}
+	if d := changes(state, state); len(d.Ports) != 1 {
+		t.Errorf("changed ports %+v", d.Ports)
+	}
+	if err := p.Apply(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	if served, names, uplinks := p.networks(); len(served) != 1 || len(names) != 1 || !slices.Equal(uplinks, []string{"eth9", "lo"}) {
+		t.Errorf("served %+v; watched %v and %v", served, names, uplinks)
+	}
+	checks := p.directChecks()
+	if len(checks) != 2 || checks[0].OK || !checks[1].OK || checks[0].Detail != "interface eth9, its uplink, does not exist on this node" {
+		t.Errorf("checks %+v", checks)
+	}
+}
+
 // withPeers is a state with guests of other nodes.
 func withPeers(s seedbed.GuestPlaneState, peers ...seedbed.Guest) seedbed.GuestPlaneState {
 	byID := map[seedbed.InstanceID]seedbed.Guest{}

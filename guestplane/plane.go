@@ -216,13 +216,15 @@ func (p *Plane) networks() (networks []seedbed.Network, names, uplinks []string)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range p.state.Networks {
-		names = append(names, n.Bridge)
+		if n.Kind.Served() {
+			names = append(names, n.Bridge)
+		}
 		for _, name := range []string{n.Uplink, n.FloatingUplink} {
 			if name != "" {
 				uplinks = append(uplinks, cmp.Or(p.uplinks[name], name))
 			}
 		}
-		if p.leftOut[n.Name] == nil {
+		if p.leftOut[n.Name] == nil && n.Kind.Served() {
 			networks = append(networks, n)
 		}
 	}

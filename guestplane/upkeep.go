@@ -1,6 +1,7 @@
 package guestplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -74,7 +75,25 @@ func (p *Plane) logFailures(checks []seedbed.Check, logged map[string]string) {
 
 // Checks returns the kernel's part of the guest plane's health, and the checks of its port.
 func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
-	return append(p.host.Check(ctx), p.portChecks()...)
+	return slices.Concat(p.host.Check(ctx), p.directChecks(), p.portChecks())
+}
+
+// directChecks report the uplinks of direct networks that this node does not have.
+func (p *Plane) directChecks() (checks []seedbed.Check) {
+	for _, n := range p.lastState().Networks {
+		if n.Kind.Served() {
+			continue
+		}
+		c := seedbed.Check{Name: "network " + n.Name, OK: true}
+		on := cmp.Or(p.uplinks[n.Uplink], n.Uplink)
+		c.Detail = "its guests are at interface " + on
+		if _, err := ifindex(on); err != nil {
+			c.OK, c.Detail = false, "interface "+on+", its uplink, does not exist on this node"
+			c.Hint = "make it, or name the node's own in network.uplinks; until then, its guests do not start here"
+		}
+		checks = append(checks, c)
+	}
+	return checks
 }
 
 // portChecks report what keeps an address of the metadata service or the resolver from being bound, and whether the

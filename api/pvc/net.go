@@ -52,7 +52,7 @@ func netInfoOf(n seedbed.Network) netInfo {
 		MTU: cmp.Or(n.MTU, seedbed.EthernetMTU), Domain: cmp.Or(n.Domain, none),
 		NameServers: server.Each(n.DNS, netip.Addr.String), IP6: netIP6{none, none, "False"},
 		IP4: netIP4{none, none, "False", none, none}}
-	if n.Kind == seedbed.NetworkBridged {
+	if n.Kind.OnWire() { // PVC has no networks by macvtap: its VMs name the interface themselves
 		i.Type = "bridged"
 	}
 	if n.Prefix.IsValid() {

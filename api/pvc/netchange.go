@@ -125,7 +125,7 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err != nil {
 		return err
 	}
-	if n.Kind == seedbed.NetworkBridged {
+	if n.Kind.OnWire() {
 		for _, field := range []string{"ip4_network", "ip4_gateway", "dhcp4_start", "dhcp4_end", "name_servers", "domain"} {
 			if f.text(field) != "" {
 				return refused(fiber.StatusBadRequest, "ERROR: A bridged network has no %s.", field)
@@ -196,7 +196,7 @@ func netFields(f *fields, n *seedbed.Network) error {
 			n.DNS = append(n.DNS, a)
 		}
 	}
-	if f.has("ip4_gateway") && n.Prefix.IsValid() {
+	if f.has("ip4_gateway") && n.Prefix.IsValid() && !n.Kind.OnWire() {
 		n.Kind = seedbed.NetworkIsolated
 		if gateway := f.text("ip4_gateway"); gateway != "" {
 			a, err := netip.ParseAddr(gateway)

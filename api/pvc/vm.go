@@ -124,8 +124,8 @@ func vniOf(network string) int64 {
 	return firstPrivateVNI + int64(h.Sum32())
 }
 
-// vmRowOf returns an instance as PVC shows it. bridges maps the names of networks to their bridges.
-func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
+// vmRowOf returns an instance as PVC shows it. networks has the networks by name.
+func vmRowOf(i seedbed.Instance, networks map[string]seedbed.Network) vmRow {
 	row := vmRow{
 		Name: i.Name, UUID: string(i.ID), State: vmStates[i.State], Node: i.Node, Migrated: "no", FailedReason: failures[i.State],
 		NodeLimit: i.System.NodeLimit, NodeSelector: cmp.Or(i.System.NodeSelector, "none"), NodeAutostart: i.System.Autostart,
@@ -141,8 +141,16 @@ func vmRowOf(i seedbed.Instance, bridges map[string]string) vmRow {
 		row.VNC.Listen = cmp.Or(i.System.VNCBind, "127.0.0.1")
 	}
 	for _, n := range i.NICs {
-		row.Networks = append(row.Networks, vmNIC{Type: "bridge", VNI: strconv.FormatInt(vniOf(n.Network), 10), MAC: n.MAC.String(),
-			Source: cmp.Or(bridges[n.Network], n.Network), Model: "virtio"})
+		on := networks[n.Network]
+		nic := vmNIC{Type: "bridge", VNI: strconv.FormatInt(vniOf(n.Network), 10), MAC: n.MAC.String(),
+			Source: cmp.Or(on.Bridge, n.Network), Model: "virtio"}
+		switch {
+		case on.Kind == seedbed.NetworkDirect && on.Mode == seedbed.DirectSRIOV:
+			nic.Type, nic.Source, nic.Model = "hostdev", "hostdev:"+on.Uplink, unknown
+		case on.Kind == seedbed.NetworkDirect:
+			nic.Type, nic.Source = "direct", "macvtap:"+on.Uplink
+		}
+		row.Networks = append(row.Networks, nic)
 	}
 	for _, v := range i.Volumes {
 		row.Disks = append(row.Disks,
@@ -161,29 +169,20 @@ func vmTags(i seedbed.Instance) []vmTag {
 
 // vmRows returns instances as PVC shows them, with what the definitions of their domains say.
 func (r *router) vmRows(ctx context.Context, of ...seedbed.Instance) ([]vmRow, error) {
-	bridges, err := r.bridges(ctx)
+	all, err := r.Store.Networks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	networks := make(map[string]string, len(bridges))
-	for name, bridge := range bridges {
-		networks[bridge] = name
+	networks, bridges := make(map[string]seedbed.Network, len(all)), make(map[string]string, len(all))
+	for _, n := range all {
+		networks[n.Name], bridges[n.Bridge] = n, n.Name
 	}
 	docs := r.definitions(ctx, of)
 	return server.Each(of, func(i seedbed.Instance) vmRow {
-		row := vmRowOf(i, bridges)
-		row.described(docs[i.ID], networks)
+		row := vmRowOf(i, networks)
+		row.described(docs[i.ID], bridges)
 		return row
 	}), nil
-}
-
-func (r *router) bridges(ctx context.Context) (map[string]string, error) {
-	networks, err := r.Store.Networks(ctx)
-	of := make(map[string]string, len(networks))
-	for _, n := range networks {
-		of[n.Name] = n.Bridge
-	}
-	return of, err
 }
 
 const noVM = "VM not found."

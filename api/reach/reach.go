@@ -59,6 +59,8 @@ func (w World) Needs(ctx context.Context, i seedbed.Instance, nic int) ([]seedbe
 		return nil, err
 	}
 	switch {
+	case n.Kind == seedbed.NetworkDirect && n.Addressed():
+		t.stop("network "+n.Name, "it has no DHCP: guests have their addresses by CD-ROM")
 	case !n.Addressed():
 		t.pass("network "+n.Name, "its addresses come from elsewhere: another DHCP server answers")
 	case !n.DHCP:
@@ -93,6 +95,10 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 	t, n, err := w.begin(p)
 	if err != nil {
 		return seedbed.Trace{}, err
+	}
+	if !n.Kind.Served() {
+		t.direct(p, n)
+		return t.Trace, nil
 	}
 	if p.To.Is4() && n.Addressed() && !n.Prefix.IsValid() {
 		t.stop("network "+n.Name, "its guests have IPv6 addresses alone")
@@ -227,6 +233,19 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 		return false
 	}
 	return true
+}
+
+// direct adds the last hop of a packet of a direct network, of which no node sees anything.
+func (t *trace) direct(p Packet, n seedbed.Network) {
+	at := "network " + n.Name
+	switch {
+	case p.To == seedbed.MetadataAddr || p.To == seedbed.MetadataAddr6 || p.To == seedbed.MetadataAddr6LinkLocal:
+		t.stop(at, "it is direct: no node serves its guests, which have their metadata by CD-ROM")
+	case p.To.Is4() && !n.Gateway.IsValid() && n.Addressed() && !n.Prefix.Contains(p.To):
+		t.stop(at, "it has no gateway, so guests have no route there")
+	default:
+		t.pass(at, "it is direct: the packet leaves by uplink %s, and no node checks it", n.Uplink)
+	}
 }
 
 // within adds the hops to another address of the network.

@@ -55,8 +55,8 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	}
 	hypervisor, err := libvirt.Open(ctx, libvirt.Config{
 		URI: c.Libvirt.URI, DomainType: c.Libvirt.DomainType, ConsoleDir: c.Libvirt.ConsoleDir,
-		CDROMDir: c.Libvirt.CDROMDir,
-		Secrets:  secrets(c.Storage.Pools), Volumes: volumesIn(files), Log: log,
+		CDROMDir: c.Libvirt.CDROMDir, Uplinks: c.Network.Uplinks,
+		Secrets: secrets(c.Storage.Pools), Volumes: volumesIn(files), Log: log,
 	})
 	if err != nil {
 		return err

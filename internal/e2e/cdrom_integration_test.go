@@ -23,9 +23,9 @@ runcmd:
   - [sh, -c, 'echo "SEEDBED done" >/dev/console']
 `
 
-// TestCDROMGuest boots an unmodified Debian guest that reaches no metadata service, and gets its name, its user-data and its
-// address by CD-ROM.
-func TestCDROMGuest(t *testing.T) {
+// TestDirectGuest boots an unmodified Debian guest at an interface of its node, by macvtap. It reaches no metadata service, and
+// gets its name, its user-data and its address by CD-ROM. A host at the other end of the cable reaches it, and the node does not.
+func TestDirectGuest(t *testing.T) {
 	beside(t)
 	image := lab.GuestImage(t)
 	h := lab.NewHost(t)
@@ -36,27 +36,36 @@ func TestCDROMGuest(t *testing.T) {
 	if err := os.WriteFile(document, []byte(onCDROM), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	must(t, s, "network", "add", "lab", "--kind", "isolated", "--prefix", "10.98.9.0/24", "--dhcp=false")
-	must(t, s, "create", "guest1", "--image", "debian", "--memory", "768MiB", "--user-data", document, "--metadata", "cdrom",
-		"--nic", "network=lab,ip=10.98.9.50")
+	far := h.Neighbour()
+	h.Cable(far, "wire")
+	h.Run("ip", "addr", "add", "10.98.9.2/24", "dev", "wire") // macvtap leaves it alone
+	far.Run("ip", "addr", "add", "10.98.9.1/24", "dev", "wire")
+	must(t, s, "network", "add", "lab", "--kind", "direct", "--uplink", "wire", "--prefix", "10.98.9.0/24", "--gateway", "10.98.9.1")
+	must(t, s, "create", "guest1", "--image", "debian", "--memory", "768MiB", "--user-data", document, "--nic", "network=lab,ip=10.98.9.50")
 	var console string
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log("the console:\n" + console[max(0, len(console)-8<<10):])
 		}
 	})
-	lab.Await(t, 2*lab.Patience, "the console shows what user-data printed", func() bool {
+	lab.Await(t, 6*lab.Patience, "the console shows what user-data printed", func() bool {
 		b, err := s.API.Console(t.Context(), "guest1", seedbed.MiB)
 		console = string(b)
 		return err == nil && strings.Contains(console, "SEEDBED done")
 	})
 	for _, want := range []string{
 		`SEEDBED host guest1`, `SEEDBED addr .* 10\.98\.9\.50/24`,
-		`SEEDBED result .*DataSourceNoCloud \[seed=/dev/sr0\]`, `SEEDBED label .*cidata`,
+		`SEEDBED route default via 10\.98\.9\.1`, `SEEDBED result .*DataSourceNoCloud \[seed=/dev/sr0\]`, `SEEDBED label .*cidata`,
 	} {
 		if !regexp.MustCompile(want).MatchString(console) {
 			t.Errorf("the console does not show %s", want)
 		}
+	}
+	if out, err := far.Try("ping", "-c1", "-W5", "10.98.9.50"); err != nil {
+		t.Errorf("a host on the wire does not reach the guest: %s", out)
+	}
+	if out, err := h.Try("ping", "-c1", "-W2", "-I", "wire", "10.98.9.50"); err == nil {
+		t.Errorf("the node reaches the guest by the uplink: %s", out)
 	}
 	vm, err := s.API.Instance(t.Context(), "guest1")
 	if err != nil {
@@ -69,5 +78,30 @@ func TestCDROMGuest(t *testing.T) {
 	removeInstance(t, s, "guest1")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the CD-ROM outlives its instance")
+	}
+	must(t, s, "network", "remove", "lab", "-y")
+	notHere(t, s, h)
+}
+
+// notHere makes networks whose uplink the node does not have, and one whose uplink has no virtual functions. A guest is made on
+// neither, and nothing is left of it.
+func notHere(t *testing.T, s *lab.Stack, h *lab.Host) {
+	t.Helper()
+	must(t, s, "network", "add", "gone", "--kind", "direct", "--uplink", "eth9")
+	must(t, s, "network", "add", "functions", "--kind", "direct", "--uplink", "wire", "--mode", "sriov")
+	for network, want := range map[string]string{
+		"gone":      "interface eth9, the uplink of a direct network, does not exist on this node",
+		"functions": "the virtual functions of interface wire cannot be used",
+	} {
+		out, stderr, status := s.CLI("create", "guest2", "--image", "debian", "--memory", "128MiB", "--nic", "network="+network)
+		if status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("network %s: status %d: %s%s; want %q", network, status, out, stderr, want)
+		}
+	}
+	if left := h.Domains(); len(left) != 0 {
+		t.Errorf("domains are left: %v", left)
+	}
+	if left, err := os.ReadDir(filepath.Join(s.Dir, "cdrom")); err != nil || len(left) != 0 {
+		t.Errorf("CD-ROMs are left: %v %v", left, err)
 	}
 }

@@ -38,7 +38,34 @@ func (in *Intake) byCDROM(ctx context.Context, req seedbed.Request, m *tailored,
 }
 
 // unserved returns why the first of some NICs does not reach the metadata service, or "".
-func (in *Intake) unserved(context.Context, tailored, []seedbed.NIC) (string, error) { return "", nil }
+func (in *Intake) unserved(ctx context.Context, m tailored, nics []seedbed.NIC) (string, error) {
+	if len(nics) == 0 {
+		return "since it has no NIC", nil
+	}
+	n, err := in.network(ctx, m, nics[0].Network)
+	if err != nil || n.Kind.Served() {
+		return "", err
+	}
+	return fmt.Sprintf("since no node serves its first NIC, which is in the direct network %s", n.Name), nil
+}
+
+// keepable returns ErrInvalid if a network does not keep one of the NICs to what it has, or if a script would make such a NIC.
+func (in *Intake) keepable(ctx context.Context, m tailored, nics []seedbed.NIC) error {
+	for _, nic := range nics {
+		n, err := in.network(ctx, m, nic.Network)
+		if err != nil {
+			return err
+		}
+		if m.Script != "" && !n.Kind.Served() {
+			return seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in the direct network %s, and the script of profile %s makes the domain: "+
+				"expected another network, or a profile without a script", nic.Index, n.Name, m.Name)
+		}
+		if err := n.Keeps(nic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // keepsWay makes what a rebuild makes an instance from fit the way in which that gets its metadata, which is kept.
 func keepsWay(now seedbed.Instance, m *tailored, s *shape, given map[string]any) error {

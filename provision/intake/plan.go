@@ -175,8 +175,17 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d gets secondary addresses that are free when the job is accepted: %d", i, free))
 		}
 		nic.Secondary = asked
-		if nic.Groups, err = in.joins(ctx, cmp.Or(p.Project, seedbed.DefaultProject), nic.Groups); err != nil {
+		n, err := in.store.Network(ctx, nic.Network)
+		if err := note(p, err); err != nil {
 			return err
+		}
+		if n.Kind.Served() {
+			if nic.Groups, err = in.joins(ctx, cmp.Or(p.Project, seedbed.DefaultProject), nic.Groups); err != nil {
+				return err
+			}
+		} else {
+			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d is in the direct network %s: no DHCP, filters and security groups of the node, "+
+				"which does not reach it there", i, n.Name))
 		}
 		p.NICs = append(p.NICs, nic)
 	}

@@ -99,6 +99,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	for i := range nics {
 		nics[i].BandwidthIn, nics[i].BandwidthOut = cmp.Or(nics[i].BandwidthIn, m.BandwidthIn), cmp.Or(nics[i].BandwidthOut, m.BandwidthOut)
 	}
+	if err := in.keepable(ctx, m, nics); err != nil {
+		return made, err
+	}
 	if docs.only6, err = in.only6(ctx, nics); err != nil {
 		return made, err
 	}

@@ -2,9 +2,13 @@ package libvirt
 
 import (
 	"cmp"
+	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -73,7 +77,7 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 		list.Disks = append(list.Disks, cdrom(spec, host))
 	}
 	for _, n := range spec.NICs {
-		nic, err := nicDevice(spec.Name, n)
+		nic, err := nicDevice(spec.Name, n, host)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +161,10 @@ func backing(path string) *libvirtxml.DomainDiskBackingStore {
 
 // nicDevice returns a virtio NIC whose tap has our name, for which the bridge's filters are already
 // in place. It has no boot ROM, because guests do not boot from the network.
-func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, error) {
+func nicDevice(domain string, n seedbed.DomainNIC, host Host) (libvirtxml.DomainInterface, error) {
+	if n.Uplink != "" {
+		return directDevice(domain, n, host)
+	}
 	if !ifname.MatchString(n.Tap) || reserved.MatchString(n.Tap) {
 		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
 			"domain %s: tap name %q is not usable: expected 1 to 15 letters, digits, '.', '_' or '-' that libvirt does not reserve, such as sb1",
@@ -180,6 +187,72 @@ func nicDevice(domain string, n seedbed.DomainNIC) (libvirtxml.DomainInterface, 
 		Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
 		ROM:    &libvirtxml.DomainROM{Enabled: "no"},
 	}, nil
+}
+
+// directDevice returns a NIC at an uplink of the node: a virtio NIC by macvtap, whose interface libvirt names, or a virtual
+// function, which libvirt takes from the pool of its physical function at each start.
+func directDevice(domain string, n seedbed.DomainNIC, host Host) (libvirtxml.DomainInterface, error) {
+	on := cmp.Or(host.Uplinks[n.Uplink], n.Uplink)
+	if !ifname.MatchString(on) || !slices.Contains(seedbed.DirectModes(), n.Mode) {
+		return libvirtxml.DomainInterface{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"domain %s: a NIC at uplink %q by mode %q: expected an interface name of 1 to 15 letters, digits, '.', '_' or '-', and one of %s",
+			domain, on, n.Mode, strings.Join(seedbed.DirectModes(), ", "))
+	}
+	nic := libvirtxml.DomainInterface{MAC: &libvirtxml.DomainInterfaceMAC{Address: n.MAC.String()}}
+	if n.Mode == seedbed.DirectSRIOV {
+		nic.Source = &libvirtxml.DomainInterfaceSource{Network: &libvirtxml.DomainInterfaceSourceNetwork{Network: functionPool + on}}
+		if n.VLAN != 0 {
+			nic.VLan = &libvirtxml.DomainInterfaceVLan{Tags: []libvirtxml.DomainInterfaceVLanTag{{ID: uint(n.VLAN)}}}
+		}
+		return nic, nil
+	}
+	nic.Source = &libvirtxml.DomainInterfaceSource{Direct: &libvirtxml.DomainInterfaceSourceDirect{Dev: on, Mode: n.Mode}}
+	nic.Model, nic.ROM = &libvirtxml.DomainInterfaceModel{Type: "virtio"}, &libvirtxml.DomainROM{Enabled: "no"}
+	return nic, nil
+}
+
+// functionPool and the name of a physical function are the name of the libvirt network that is the pool of its virtual functions.
+const functionPool = "seedbed-"
+
+// FunctionPoolXML returns the libvirt network that is the pool of the virtual functions of an interface
+// (https://libvirt.org/formatnetwork.html, forward mode hostdev).
+func FunctionPoolXML(on string) (string, error) {
+	n := libvirtxml.Network{Name: functionPool + on, Forward: &libvirtxml.NetworkForward{
+		Mode: "hostdev", Managed: "yes", PFs: []libvirtxml.NetworkForwardPF{{Dev: on}},
+	}}
+	return n.Marshal()
+}
+
+// uplinksOf returns the uplinks at which a domain is, by its document: those of macvtap, and the physical functions of pools.
+func uplinksOf(doc string) (macvtap, functions []string, err error) {
+	var d libvirtxml.Domain
+	if err := d.Unmarshal(doc); err != nil {
+		return nil, nil, fmt.Errorf("read the domain's XML: %w", err)
+	}
+	if d.Devices == nil {
+		return nil, nil, nil
+	}
+	for _, nic := range d.Devices.Interfaces {
+		switch {
+		case nic.Source == nil:
+		case nic.Source.Direct != nil:
+			macvtap = append(macvtap, nic.Source.Direct.Dev)
+		case nic.Source.Network != nil:
+			if on, ours := strings.CutPrefix(nic.Source.Network.Network, functionPool); ours {
+				functions = append(functions, on)
+			}
+		}
+	}
+	return macvtap, functions, nil
+}
+
+// missing returns ErrConflict unless an uplink is an interface of this node.
+func missing(on string) error {
+	if _, err := net.InterfaceByName(on); err == nil {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrConflict,
+		"interface %s, the uplink of a direct network, does not exist on this node: make it, or name the node's own in network.uplinks", on)
 }
 
 // serial returns the console: a pty, so that virsh console works, and a log that virtlogd writes

@@ -45,7 +45,7 @@ func rbdDisk() seedbed.Disk {
 func host(domainType string) libvirt.Host {
 	return libvirt.Host{
 		DomainType: domainType, Arch: "x86_64", Emulator: "/usr/bin/qemu-system-x86_64", Machine: "pc",
-		ConsoleDir: "/var/log/seedbed-console", CDROMDir: "/var/lib/seedbed-cdrom",
+		ConsoleDir: "/var/log/seedbed-console", CDROMDir: "/var/lib/seedbed-cdrom", Uplinks: map[string]string{"lan": "eno2"},
 	}
 }
 
@@ -74,6 +74,12 @@ func TestDomainXMLGolden(t *testing.T) {
 	cdrom.CDROM, cdrom.Datasource = true, seedbed.DatasourceNoCloud
 	cdromOnSCSI := scsi
 	cdromOnSCSI.CDROM, cdromOnSCSI.Datasource = true, seedbed.DatasourceNoCloud
+	direct := cdrom
+	direct.NICs = []seedbed.DomainNIC{{MAC: spec().NICs[0].MAC, Uplink: "eth1", Mode: seedbed.DirectBridge},
+		{MAC: spec().NICs[0].MAC, Uplink: "lan", Mode: seedbed.DirectPassthrough}}
+	function := cdrom
+	function.NICs = []seedbed.DomainNIC{{MAC: spec().NICs[0].MAC, Uplink: "eth1", Mode: seedbed.DirectSRIOV},
+		{MAC: spec().NICs[0].MAC, Uplink: "lan", Mode: seedbed.DirectSRIOV, VLAN: 12}}
 	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
 		s := spec()
 		s.Datasource = d
@@ -88,6 +94,8 @@ func TestDomainXMLGolden(t *testing.T) {
 		{"nocloud", announcing(seedbed.DatasourceNoCloud), host(libvirt.TypeKVM)},
 		{"cdrom", cdrom, host(libvirt.TypeKVM)},
 		{"cdromscsi", cdromOnSCSI, host(libvirt.TypeKVM)},
+		{"macvtap", direct, host(libvirt.TypeKVM)},
+		{"sriov", function, host(libvirt.TypeKVM)},
 		{"none", announcing(seedbed.DatasourceNone), host(libvirt.TypeKVM)},
 		{"kvm", spec(), host(libvirt.TypeKVM)},
 		{"qemu", spec(), host(libvirt.TypeQEMU)},

@@ -37,6 +37,8 @@ type Config struct {
 	// CDROMDir is the absolute path of the directory of the CD-ROMs by which guests get their metadata. It is created if it
 	// is missing.
 	CDROMDir string
+	// Uplinks are the interfaces of this host for uplinks of another name.
+	Uplinks map[string]string
 	// Secrets are the keys of the Ceph users of RBD disks. The driver passes them to libvirt when
 	// it connects, and before it starts a domain with such a disk.
 	Secrets []Secret

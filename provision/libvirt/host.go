@@ -36,6 +36,8 @@ type Host struct {
 	ConsoleDir string
 	// CDROMDir is the absolute path of the directory of the CD-ROMs with metadata.
 	CDROMDir string
+	// Uplinks are the interfaces of the node for uplinks of another name.
+	Uplinks map[string]string
 }
 
 // Facts are the input to the choice of the domain type.

@@ -52,7 +52,7 @@ func (d *Driver) findHost(conn *lv.Connect) (cachedHost, error) {
 	}
 	c := cachedHost{
 		Host{DomainType: choice, Arch: offer.Arch, Emulator: offer.Emulator, Machine: offer.Machine, ConsoleDir: d.cfg.ConsoleDir,
-			CDROMDir: d.cfg.CDROMDir}, reason,
+			CDROMDir: d.cfg.CDROMDir, Uplinks: d.cfg.Uplinks}, reason,
 		time.Now(),
 	}
 	d.mu.Lock()

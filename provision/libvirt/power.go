@@ -5,6 +5,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	lv "libvirt.org/go/libvirt"
@@ -40,6 +41,9 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 			return err
 		}
 		if err := d.defineChains(conn, dom); err != nil {
+			return err
+		}
+		if err := d.reachUplinks(conn, dom); err != nil {
 			return err
 		}
 		err = dom.Create()
@@ -106,6 +110,53 @@ func (d *Driver) defineChains(conn *lv.Connect, dom *lv.Domain) error {
 		return err
 	}
 	return replace(conn, doc)
+}
+
+// reachUplinks makes sure that the uplinks of a domain's NICs exist, and the pools of those with virtual functions.
+func (d *Driver) reachUplinks(conn *lv.Connect, dom *lv.Domain) error {
+	doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+	if err != nil {
+		return err
+	}
+	macvtap, functions, err := uplinksOf(doc)
+	if err != nil {
+		return err
+	}
+	for _, on := range slices.Concat(macvtap, functions) {
+		if err := missing(on); err != nil {
+			return err
+		}
+	}
+	for _, on := range functions {
+		if err := openPool(conn, on); err != nil {
+			return seedbed.Errorf(seedbed.ErrConflict,
+				"the virtual functions of interface %s cannot be used: %v: does it have some (sriov_numvfs), and the node an IOMMU?", on, err)
+		}
+	}
+	return nil
+}
+
+// openPool makes and starts the pool of the virtual functions of an interface, which then starts with libvirt.
+func openPool(conn *lv.Connect, on string) error {
+	pool, err := conn.LookupNetworkByName(functionPool + on)
+	if has(err, lv.ERR_NO_NETWORK) {
+		var doc string
+		if doc, err = FunctionPoolXML(on); err == nil {
+			pool, err = conn.NetworkDefineXML(doc)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pool.Free() }()
+	active, err := pool.IsActive()
+	if err == nil && !active {
+		err = pool.Create()
+	}
+	if err != nil {
+		return err
+	}
+	return pool.SetAutostart(true)
 }
 
 // settled returns the domain's state. A domain that has crashed is in that state for a moment

@@ -130,7 +130,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		}
 		own := left[at]
 		left = slices.Delete(left, at, at+1)
-		made, err := nicDevice(s.spec.Name, own)
+		made, err := nicDevice(s.spec.Name, own, s.host)
 		if err != nil {
 			return err
 		}

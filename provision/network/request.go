@@ -24,7 +24,7 @@ func (r Rules) New(ctx context.Context, who Asker, req wire.NetworkRequest, node
 		return n, err
 	}
 	confines := wire.NetworkChange{Identity: orNil(req.Identity), Allow: orNil(req.Allow)}
-	if n.Kind == seedbed.NetworkBridged {
+	if n.Kind.OnWire() {
 		confines.Kind = &n.Kind
 	}
 	confines.BandwidthIn, confines.BandwidthOut = orNil(req.BandwidthIn), orNil(req.BandwidthOut)
@@ -39,7 +39,7 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 	if err := seedbed.CheckName("network", req.Name); err != nil {
 		return seedbed.Network{}, err
 	}
-	if !req.Prefix.IsValid() && !req.Prefix6.IsValid() && req.Kind != seedbed.NetworkBridged {
+	if !req.Prefix.IsValid() && !req.Prefix6.IsValid() && !req.Kind.OnWire() {
 		return seedbed.Network{}, seedbed.Errorf(seedbed.ErrInvalid,
 			"prefix is missing: expected an IPv4 subnet such as 10.99.1.0/24, or prefix6 for guests with IPv6 alone")
 	}
@@ -49,10 +49,15 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 		NetworkOptions: req.NetworkOptions, Identity: req.Identity, Allow: req.Allow,
 	}
 	n.NAT = n.Kind == seedbed.NetworkNAT
-	if n.DHCP = n.Addressed(); req.DHCP != nil {
+	if n.Kind == seedbed.NetworkDirect {
+		if n.Mode = cmp.Or(n.Mode, seedbed.DirectBridge); n.Bridge != "" {
+			return n, seedbed.Errorf(seedbed.ErrInvalid, "a direct network has no bridge: expected no name of one")
+		}
+	}
+	if n.DHCP = n.Addressed() && n.Kind.Served(); req.DHCP != nil {
 		n.DHCP = *req.DHCP
 	}
-	if !n.Gateway.IsValid() && n.Kind != seedbed.NetworkBridged && n.Prefix.IsValid() {
+	if !n.Gateway.IsValid() && !n.Kind.OnWire() && n.Prefix.IsValid() {
 		n.Gateway = n.Prefix.Masked().Addr().Next()
 	}
 	if n.Bridge == "" {
@@ -69,7 +74,7 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 		return n, err
 	}
 	n.DNS = []netip.Addr{}
-	if n.Addressed() {
+	if n.Addressed() && n.Kind.Served() {
 		n.DNS = r.ResolversOf(n)
 	}
 	if req.DNS != nil {
@@ -114,7 +119,7 @@ func (r Rules) Change(ctx context.Context, who Asker, req wire.NetworkChange, no
 // protects refuses the name of a bridge, the number of an overlay, a network bridged to another, floating addresses, rates,
 // and a change of how a network identifies and confines guests, unless who asks may decide that.
 func protects(who Asker, change wire.NetworkChange, bridge string, vni int) error {
-	opens := change.Kind != nil && *change.Kind == seedbed.NetworkBridged || change.Floating != nil || change.FloatingUplink != nil ||
+	opens := change.Kind != nil && change.Kind.OnWire() || change.Floating != nil || change.FloatingUplink != nil ||
 		change.BandwidthIn != nil || change.BandwidthOut != nil
 	plain := bridge == "" && vni == 0 && !opens && change.Identity == nil && change.Allow == nil
 	if plain || who.Home && who.Project != seedbed.DefaultProject {

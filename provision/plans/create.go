@@ -341,6 +341,10 @@ func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, ne
 	}
 	for _, nic := range inst.NICs {
 		n := networks[nic.Network]
+		if n.Kind == seedbed.NetworkDirect {
+			spec.NICs = append(spec.NICs, seedbed.DomainNIC{MAC: nic.MAC, Uplink: n.Uplink, Mode: n.Mode, VLAN: n.VLAN})
+			continue
+		}
 		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: n.Bridge, MTU: n.MTU})
 	}
 	return spec

@@ -147,9 +147,14 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 	if err != nil {
 		return err
 	}
-	groups, err := joined(b, i.Project, n)
-	if err != nil {
+	if err := network.Keeps(n); err != nil {
 		return err
+	}
+	groups := []string{}
+	if network.Kind.Served() {
+		if groups, err = joined(b, i.Project, n); err != nil {
+			return err
+		}
 	}
 	if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
 		return err

@@ -121,7 +121,7 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		return err
 	}
 	for _, other := range all {
-		if other.Name != n.Name && n.Kind == seedbed.NetworkBridged && n.Uplink == other.Uplink && n.VLAN == other.VLAN {
+		if other.Name != n.Name && n.Kind.OnWire() && n.Kind == other.Kind && n.Uplink == other.Uplink && n.VLAN == other.VLAN {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q is the same VLAN of uplink %s as network %q: use that one",
 				n.Name, n.Uplink, other.Name)
 		}
@@ -221,8 +221,8 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		}
 		n = settled(n)
 		n.Name, n.Bridge, n.MAC, n.Prefix, n.Gateway, n.Published = was.Name, was.Bridge, was.MAC, was.Prefix, was.Gateway, was.Published
-		n.Uplink, n.VLAN, n.VNI = was.Uplink, was.VLAN, was.VNI
-		if n.Kind != was.Kind && (n.Kind == seedbed.NetworkBridged || was.Kind == seedbed.NetworkBridged) {
+		n.Uplink, n.VLAN, n.VNI, n.Mode = was.Uplink, was.VLAN, was.VNI, was.Mode
+		if n.Kind != was.Kind && (n.Kind.OnWire() || was.Kind.OnWire()) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "network %q is %s and cannot become %s: make another network", n.Name, was.Kind, n.Kind)
 		}
 		if err := cmp.Or(n.Check(), n.CheckACLs()); err != nil {

@@ -267,6 +267,9 @@ func rerate(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []s
 		if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
 			return err
 		}
+		if err := kept(ctx, tx, n); err != nil {
+			return err
+		}
 		err := sqldb.Exec(ctx, tx, `UPDATE nic SET bandwidth_in = $1, bandwidth_out = $2 WHERE instance = $3 AND idx = $4`,
 			n.BandwidthIn, n.BandwidthOut, inst.ID, n.Index)
 		if err != nil {
@@ -274,4 +277,14 @@ func rerate(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []s
 		}
 	}
 	return nil
+}
+
+// kept returns ErrInvalid if the network of a NIC does not keep it to what it has.
+func kept(ctx context.Context, tx *sqldb.Tx, nic seedbed.NIC) error {
+	n, err := sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", nic.Network),
+		`SELECT `+networkColumns+` FROM network WHERE name = $1`, nic.Network)
+	if err != nil {
+		return err
+	}
+	return n.Keeps(nic)
 }

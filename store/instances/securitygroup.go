@@ -320,6 +320,9 @@ func regroup(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []
 		if slices.Equal(n.Groups, before[i].Groups) {
 			continue
 		}
+		if err := kept(ctx, tx, n); err != nil {
+			return err
+		}
 		found := map[string]bool{}
 		err := sqldb.InOrder(slices.Clone(n.Groups), func(name string) (err error) {
 			found[name], err = catalogue.LockSecurityGroup(ctx, tx, name)

@@ -23,7 +23,7 @@ var networkCases = map[string]func(*bench){
 	"removal race":     testNetworkRemovalRace,
 	"security groups":  testSecurityGroups,
 	"joined groups":    testJoinedGroups,
-	"group race":       testGroupRace, "peers": testNetworkPeers, "peer race": testPeerRace, "ACLs": testNetworkACLs,
+	"group race":       testGroupRace, "peers": testNetworkPeers, "peer race": testPeerRace, "ACLs": testNetworkACLs, "direct": testDirect,
 }
 
 // Everything may change but the name, the bridge and the addresses.

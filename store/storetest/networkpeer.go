@@ -161,3 +161,46 @@ func testNetworkACLs(b *bench) {
 	b.equal(get(b.Network(ctx, "default"))(b).ACLs, []seedbed.NetworkACL{ssh, drop})
 	b.equal(len(get(set())(b).ACLs), 0)
 }
+
+// NICs of a direct network are in no security group and have no rates, and its mode stays.
+func testDirect(b *bench) {
+	ctx := context.Background()
+	b.world()
+	lab := seedbed.Network{Name: "lab", Kind: seedbed.NetworkDirect, Bridge: "lab0", MAC: newMAC(), Uplink: "eth1",
+		NetworkOptions: seedbed.NetworkOptions{Mode: seedbed.DirectPrivate}, Identity: seedbed.IdentityTap, DNS: []netip.Addr{},
+		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Published: &seedbed.Publication{Projects: []string{}}}
+	b.equal(get(b.CreateNetwork(ctx, lab))(b), lab)
+	other := lab
+	other.Name, other.Bridge = "other", "other0"
+	_, err := b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, "the same VLAN of uplink eth1", `"lab"`)
+	_, err = b.ChangeNetwork(ctx, "lab", func(n *seedbed.Network) error { n.Kind = seedbed.NetworkBridged; return nil })
+	b.want(err, seedbed.ErrInvalid)
+	get(b.ChangeNetwork(ctx, "lab", func(n *seedbed.Network) error {
+		n.Description, n.Mode = "wire", seedbed.DirectVEPA
+		return nil
+	}))(b)
+	lab.Description = "wire"
+	b.equal(get(b.Network(ctx, "lab"))(b), lab)
+
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "default"}))(b)
+	a := createOf("one")
+	a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "lab"}}
+	get(b.Accept(ctx, a))(b)
+	nic := get(b.Instance(ctx, a.Instance.ID))(b).NICs[0]
+	b.equal(len(nic.Groups), 0)
+	b.equal(nic.Addr.IsValid(), true)
+	for _, change := range []func(*seedbed.NIC){
+		func(n *seedbed.NIC) { n.Groups = []string{"default"} },
+		func(n *seedbed.NIC) { n.BandwidthIn = 5_000_000 },
+	} {
+		_, err := b.ChangeInstance(ctx, seedbed.InDefault("one"), func(i *seedbed.Instance) error { change(&i.NICs[0]); return nil },
+			func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g })
+		b.want(err, seedbed.ErrInvalid, `the direct network "lab"`)
+		two := createOf("two")
+		two.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "lab"}}
+		change(&two.Instance.NICs[0])
+		_, err = b.Accept(ctx, two)
+		b.want(err, seedbed.ErrInvalid, `the direct network "lab"`)
+	}
+}

@@ -101,9 +101,12 @@ func (l *linter) find(path, format string, args ...any) {
 	l.findings = append(l.findings, finding{Path: path, Problem: fmt.Sprintf(format, args...)})
 }
 
-// options finds the options with which cloud-init's datasource gets nothing.
+// options finds the options with which cloud-init's datasource gets nothing. They have no effect on a CD-ROM.
 func (l *linter) options(o seedbed.MetadataOptions, dialect string) {
 	o = o.WithDefaults(seedbed.MetadataOptions{})
+	if o.By == seedbed.MetadataCDROM {
+		return
+	}
 	if o.Endpoint == seedbed.MetadataDisabled {
 		l.find("/", "answers 403 to everything: http_endpoint is disabled")
 	}

@@ -31,8 +31,8 @@ func networks() cli.Resource[seedbed.Network] {
 		None: "no networks yet: seedbed network add NAME --prefix PREFIX", Unmatched: "no matching networks",
 		Head: []string{"name", "kind", "bridge", "uplink", "prefix", "gateway", "identity", "allows", "published"},
 		Row: func(n seedbed.Network) []string {
-			return []string{n.Name, string(n.Kind), n.Bridge, uplink(n), text(n.Prefix), text(n.Gateway), n.Identity, allowed(n.Allow),
-				cli.PublishedTo(n.Published)}
+			return []string{n.Name, string(n.Kind), cli.When(n.Kind.Served(), n.Bridge), uplink(n), text(n.Prefix), text(n.Gateway), n.Identity,
+				allowed(n.Allow), cli.PublishedTo(n.Published)}
 		},
 		One: cli.Named((*client.Client).Network), Pairs: pairs,
 	}
@@ -40,8 +40,9 @@ func networks() cli.Resource[seedbed.Network] {
 
 func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 	return [][2]string{
-		{"name", n.Name}, {"description", n.Description}, {"kind", string(n.Kind)}, {"bridge", n.Bridge}, {"mac", n.MAC.String()},
-		{"uplink", n.Uplink}, {"vlan", cli.Number(n.VLAN)}, {"vni", cli.Number(n.VNI)}, {"prefix", text(n.Prefix)},
+		{"name", n.Name}, {"description", n.Description}, {"kind", string(n.Kind)}, {"bridge", cli.When(n.Kind.Served(), n.Bridge)},
+		{"mac", cli.When(n.Kind.Served(), n.MAC.String())}, {"uplink", n.Uplink}, {"mode", n.Mode}, {"vlan", cli.Number(n.VLAN)},
+		{"vni", cli.Number(n.VNI)}, {"prefix", text(n.Prefix)},
 		{"gateway", text(n.Gateway)}, {"ipv6 prefix", text(n.Prefix6)}, {"ipv6 gateway", text(n.Gateway6())},
 		{"slaac", cli.When(n.Prefix6.IsValid(), cli.YesNo(n.SLAAC))},
 		{"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"reservations", reservations(n)},
@@ -70,11 +71,11 @@ func text[T interface {
 func uplink(n seedbed.Network) string {
 	switch {
 	case n.VLAN != 0:
-		return n.Uplink + " VLAN " + strconv.Itoa(n.VLAN)
+		return strings.TrimSpace(n.Uplink + " VLAN " + strconv.Itoa(n.VLAN) + " " + n.Mode)
 	case n.VNI != 0:
 		return "overlay " + strconv.Itoa(n.VNI)
 	}
-	return n.Uplink
+	return strings.TrimSpace(n.Uplink + " " + n.Mode)
 }
 
 func texts[T interface{ String() string }](all []T) string {
@@ -94,6 +95,8 @@ const kinds = `A network is of one of these kinds:
   bridged   guests are hosts of the network behind --uplink, a bridge of the node or an
             interface that it does not use itself, tagged with --vlan; without --prefix,
             addresses come from the DHCP server of that network
+  direct    as bridged, without a bridge: guests are at --uplink by macvtap, or have a
+            virtual function of it (--mode sriov); no node serves or filters them
 
 `
 
@@ -108,7 +111,7 @@ network on different nodes do not see each other, unless it is bridged or an ove
 with --overlay, the bridges of all nodes are one network, by VXLAN over UDP port 4789
 between the nodes.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			if r.Name = args[0]; !r.Prefix.IsValid() && !r.Prefix6.IsValid() && r.Kind != seedbed.NetworkBridged {
+			if r.Name = args[0]; !r.Prefix.IsValid() && !r.Prefix6.IsValid() && !r.Kind.OnWire() {
 				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24, or --prefix6 for IPv6 alone")
 			}
 			_, err := api.CreateNetwork(ctx, r)
@@ -119,8 +122,9 @@ between the nodes.`,
 	a.Fill(c, &r, append([]cli.Flag{
 		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24; without one and with --prefix6, they have IPv6 alone"},
 		{Field: "gateway", Usage: "`ADDRESS` of the bridge (default: the first of the prefix), or of the router of a bridged network"},
-		{Field: "uplink", Usage: "`INTERFACE` of the nodes by which a bridged network is reached"},
-		{Field: "vlan", Usage: "`TAG` of a bridged network on its uplink, 1 to 4094"},
+		{Field: "uplink", Usage: "`INTERFACE` of the nodes by which a bridged or direct network is reached"},
+		{Field: "vlan", Usage: "`TAG` of a bridged network, or of one of mode sriov, on its uplink, 1 to 4094"},
+		{Field: "mode", Usage: "`MODE` of a direct network: bridge (the default), vepa, private or passthrough of macvtap, or sriov"},
 		{Field: "overlay", Usage: "whether guests of all nodes are in one network, by VXLAN"},
 		{Field: "vni", Usage: "`NUMBER` of the overlay, 1 to 16777215 (default with --overlay: chosen)"},
 		{Field: "bridge", Usage: "`NAME` of the interface on the nodes (default: chosen)"},
@@ -159,7 +163,7 @@ the bridge can forge.`,
 // settings are the flags of what may change of a network.
 func settings() []cli.Flag {
 	return []cli.Flag{
-		{Field: "kind", Usage: "`KIND`: nat, routed, isolated or bridged"},
+		{Field: "kind", Usage: "`KIND`: nat, routed, isolated, bridged or direct"},
 		{Field: "description", Usage: "description as `TEXT`"},
 		{Field: "dhcp", Usage: "whether guests get their addresses by DHCP"},
 		{Field: "dns", Usage: "resolvers that DHCP announces, as `ADDRESSES` separated by commas (default: network.dns, or " +

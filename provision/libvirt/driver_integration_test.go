@@ -278,7 +278,7 @@ func openIn(t *testing.T, uri, dir string) *libvirt.Driver {
 	t.Helper()
 	d, err := libvirt.Open(t.Context(), libvirt.Config{
 		URI: uri, DomainType: libvirt.TypeAuto, ConsoleDir: filepath.Join(dir, "console"),
-		CDROMDir: filepath.Join(dir, "cdrom"),
+		CDROMDir: filepath.Join(lab.dir, "cdrom"), // which QEMU's user can enter
 		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

@@ -214,7 +214,8 @@ func TestLibvirtHangs(t *testing.T) {
 	p.up(t)
 	var log logged
 	d, err := libvirt.Open(t.Context(), libvirt.Config{
-		URI: p.uri(), ConsoleDir: filepath.Join(t.TempDir(), "console"), CDROMDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil)),
+		URI: p.uri(), ConsoleDir: filepath.Join(t.TempDir(), "console"), CDROMDir: t.TempDir(),
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,12 +13,13 @@ import (
 	"seedbed/internal/lab"
 )
 
+// onCDROM prints when the network is up: what runs later says no more, and a busy machine takes minutes for it.
 const onCDROM = `#cloud-config
-runcmd:
+bootcmd:
   - [sh, -c, 'echo "SEEDBED host $(hostname)" >/dev/console']
   - [sh, -c, 'ip -4 -o addr show scope global | sed "s/^/SEEDBED addr /" >/dev/console']
   - [sh, -c, 'ip -4 route show | sed "s/^/SEEDBED route /" >/dev/console']
-  - [sh, -c, 'sed "s/^/SEEDBED result /" /run/cloud-init/result.json >/dev/console || true']
+  - [sh, -c, 'grep -m1 -o "DataSource.*]" /run/cloud-init/status.json | sed "s/^/SEEDBED source /" >/dev/console']
   - [sh, -c, 'blkid -s LABEL /dev/sr0 | sed "s/^/SEEDBED label /" >/dev/console']
   - [sh, -c, 'echo "SEEDBED done" >/dev/console']
 `
@@ -55,7 +56,7 @@ func TestDirectGuest(t *testing.T) {
 	})
 	for _, want := range []string{
 		`SEEDBED host guest1`, `SEEDBED addr .* 10\.98\.9\.50/24`,
-		`SEEDBED route default via 10\.98\.9\.1`, `SEEDBED result .*DataSourceNoCloud \[seed=/dev/sr0\]`, `SEEDBED label .*cidata`,
+		`SEEDBED route default via 10\.98\.9\.1`, `SEEDBED source DataSourceNoCloud \[seed=/dev/sr0\]`, `SEEDBED label .*cidata`,
 	} {
 		if !regexp.MustCompile(want).MatchString(console) {
 			t.Errorf("the console does not show %s", want)

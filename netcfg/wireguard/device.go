@@ -21,6 +21,9 @@ type Peers = map[seedbed.TunnelKey]netip.AddrPort
 // known: only a peer whose place differs from that is told to the kernel, which follows a peer that answers from elsewhere. What
 // is correct is not changed.
 func (i Identity) Configure(iface string, port uint16, peers, before Peers) error {
+	if i.missing != nil {
+		return i.missing
+	}
 	client, err := wgctrl.New()
 	if err != nil {
 		return fmt.Errorf("open WireGuard: %w", err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"seedbed"
@@ -69,6 +70,72 @@ func TestOpenDamaged(t *testing.T) {
 		if now, err := os.ReadFile(filepath.Join(dir, "overlay.key")); err != nil || string(now) != text {
 			t.Errorf("the file is %q now, %v", now, err)
 		}
+	}
+}
+
+// TestReadPublicHostile: whoever owns the directory cannot keep a reader waiting, or have it read another file.
+func TestReadPublicHostile(t *testing.T) {
+	t.Parallel()
+	own, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(own.private.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(string) error{
+		"FIFO":      func(file string) error { return unix.Mkfifo(file, 0o644) },
+		"link":      func(file string) error { return os.Symlink(secret, file) },
+		"directory": func(file string) error { return os.Mkdir(file, 0o755) },
+		"long": func(file string) error {
+			return os.WriteFile(file, []byte(own.private.String()+strings.Repeat(" ", 100)), 0o644)
+		},
+		"device": func(file string) error { return os.Symlink("/dev/zero", file) },
+		"socket": func(file string) error {
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			return unix.Bind(fd, &unix.SockaddrUnix{Name: file})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := make(filepath.Join(dir, "overlay.pub")); err != nil {
+				t.Fatal(err)
+			}
+			if key, err := ReadPublic(dir); !errors.Is(err, seedbed.ErrInvalid) || key != (seedbed.TunnelKey{}) {
+				t.Errorf("read %v, %v", key, err)
+			}
+		})
+	}
+}
+
+// TestOpenReadable: a key that others can read is not used.
+func TestOpenReadable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "overlay.key"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "mode 0640") {
+		t.Errorf("Open of a key that others can read = %v", err)
+	}
+}
+
+// TestMissing: without a key, no interface is configured, and the error says why.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	why := errors.New("no room")
+	none := Missing(why)
+	if err := none.Configure("sw-none", 51820, nil, nil); !errors.Is(err, why) || none.Public() != (seedbed.TunnelKey{}) {
+		t.Errorf("configured without a key: %v, public key %v", err, none.Public())
 	}
 }
 

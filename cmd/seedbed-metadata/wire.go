@@ -36,10 +36,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	overlay, err := overlay(c) // in the directory of the spool
-	if err != nil {
-		return err
-	}
+	overlay := overlay(c, log) // in the directory of the spool
 	directory := metadata.NewDirectory()
 	for e := range spool.Posted() {
 		directory.Posted(e)
@@ -109,16 +106,21 @@ func checks(p *guestplane.Plane, client *feed.Client, spool *feed.Spool, state s
 	}
 }
 
-// overlay returns how the frames of overlays cross the wire. If the node encrypts them, it makes the key once.
-func overlay(c config.Config) (netcfg.Overlay, error) {
+// overlay returns how the frames of overlays cross the wire. If the node encrypts them, it makes the key once. Without one, overlays
+// end at the node, and everything else is served.
+func overlay(c config.Config, log *slog.Logger) netcfg.Overlay {
 	from := c.Network.Overlay
 	o := netcfg.Overlay{Port: from.Port, Group: from.Group, Daemon: from.EVPN}
 	if !from.Encrypted() {
-		return o, nil
+		return o
 	}
 	key, err := wireguard.Open(c.Metadata.State)
+	if err != nil {
+		log.Error("the node is to encrypt overlays and has no key: it takes no part in them", "err", err)
+		key = wireguard.Missing(err)
+	}
 	o.Encryption = &key
-	return o, err
+	return o
 }
 
 // forwarder returns what asks the node's resolvers for guests.

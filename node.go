@@ -84,7 +84,8 @@ type NodeReport struct {
 	// that has it, or 0. It is the zero Addr if the node has none.
 	Address    netip.Addr `json:"address,omitzero"`
 	AddressMTU int        `json:"address_mtu,omitempty"`
-	// Tunnel is set if the node encrypts what it sends other nodes of overlays (network.overlay.encryption).
+	// Tunnel is set if the node encrypts what it sends other nodes of overlays (network.overlay.encryption). It has no key while
+	// the node does not know it.
 	Tunnel Tunnel `json:"tunnel,omitzero"`
 }
 
@@ -127,9 +128,12 @@ func (k TunnelKey) Addr() netip.Addr {
 
 // Tunnel is how the other nodes send a node encrypted frames of overlays: by WireGuard, to a port of its address.
 type Tunnel struct {
-	Key  TunnelKey `json:"key"`
+	Key  TunnelKey `json:"key,omitzero"`
 	Port uint16    `json:"port"`
 }
+
+// Keyed reports whether the key is known.
+func (t Tunnel) Keyed() bool { return t.Key != TunnelKey{} }
 
 // TunnelOverhead returns how many bytes a packet grows by in a tunnel to the address of a node: a WireGuard and a UDP header,
 // and the IP header of the family of the address.

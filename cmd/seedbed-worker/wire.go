@@ -102,7 +102,7 @@ func tunnel(c config.Config) func() (seedbed.Tunnel, error) {
 	return func() (seedbed.Tunnel, error) {
 		key, err := wireguard.ReadPublic(c.Metadata.State)
 		if err != nil {
-			return seedbed.Tunnel{}, err
+			return seedbed.Tunnel{Port: o.Port}, err
 		}
 		return seedbed.Tunnel{Key: key, Port: o.Port}, nil
 	}

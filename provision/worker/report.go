@@ -14,6 +14,31 @@ const poolTime = 5 * time.Second
 // maxProblem is how many bytes of a pool's problem a report has.
 const maxProblem = 500
 
+// complainEvery is the time between two log lines about a problem that lasts.
+const complainEvery = 10 * time.Minute
+
+// complaint is a problem that reports have found, and when it was logged. The zero value has found none.
+type complaint struct {
+	mu   sync.Mutex
+	last string
+	at   time.Time
+}
+
+// due reports whether err is to be logged now: it is another one than before, or was not logged for a while.
+func (c *complaint) due(err error, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.last = ""
+		return false
+	}
+	if text := err.Error(); text != c.last || now.Sub(c.at) >= complainEvery {
+		c.last, c.at = text, now
+		return true
+	}
+	return false
+}
+
 // report returns the reports of the hypervisor and the pools. A pool that does not answer is
 // included with the reason in place of its room, because the node has it nevertheless.
 func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
@@ -23,13 +48,17 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 	}
 	r.PrivilegedScripts = s.privileged
 	if s.address != nil {
-		if r.Address, r.AddressMTU, err = s.address(); err != nil {
-			s.addressless.Do(func() { s.log.Warn("the address of the node for overlays is not known", "err", err) })
+		r.Address, r.AddressMTU, err = s.address()
+		if s.addressless.due(err, time.Now()) {
+			s.log.Warn("the address of the node for overlays is not known", "err", err)
 		}
 	}
 	if s.tunnel != nil {
 		if r.Tunnel, err = s.tunnel(); err != nil {
-			s.keyless.Do(func() { s.log.Warn("the node encrypts overlays, and its key is not known yet", "err", err) })
+			r.Tunnel.Key = seedbed.TunnelKey{}
+		}
+		if s.keyless.due(err, time.Now()) {
+			s.log.Warn("the node encrypts overlays, and its key is not known: the other nodes keep the last one", "err", err)
 		}
 	}
 	names := s.poolNames()

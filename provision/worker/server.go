@@ -34,7 +34,8 @@ type Config struct {
 	// Address returns where other nodes send the frames of overlays, and the MTU of that interface. It is reported. Nil means
 	// that there is none.
 	Address func() (netip.Addr, int, error)
-	// Tunnel returns how other nodes send encrypted frames of overlays. It is reported. Nil means that the node does not encrypt.
+	// Tunnel returns how other nodes send encrypted frames of overlays. It is reported. With an error, the
+	// key is not known at present. Nil means that the node does not encrypt.
 	Tunnel func() (seedbed.Tunnel, error)
 	// Probe asks hosts outside the node for addresses.
 	Probe func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
@@ -58,9 +59,9 @@ type Server struct {
 	scripts     Scripts
 	privileged  bool
 	address     func() (netip.Addr, int, error)
-	addressless sync.Once // logged that it is not known
+	addressless complaint // it is not known
 	tunnel      func() (seedbed.Tunnel, error)
-	keyless     sync.Once // logged that the key is not known
+	keyless     complaint // the key is not known
 	probe       func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	hooks       Hooks
 	checks      func(context.Context) []seedbed.Check

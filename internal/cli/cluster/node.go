@@ -86,7 +86,11 @@ func overlayAddress(r seedbed.NodeReport) string {
 		text += fmt.Sprintf(", MTU %d", r.AddressMTU)
 	}
 	if r.Tunnel.Port != 0 {
-		text += fmt.Sprintf(", encrypted: UDP port %d, key %s", r.Tunnel.Port, r.Tunnel.Key)
+		key := "key " + r.Tunnel.Key.String()
+		if !r.Tunnel.Keyed() {
+			key = "its key is not known"
+		}
+		text += fmt.Sprintf(", encrypted: UDP port %d, %s", r.Tunnel.Port, key)
 	}
 	return text
 }

@@ -35,11 +35,15 @@ func (p *Plane) desired(state seedbed.GuestPlaneState) netcfg.State {
 		}}
 }
 
-// tunnels returns the tunnels of nodes by their addresses.
+// tunnels returns the tunnels of nodes by their addresses. An address that two nodes have has none: the key of one must not stand for
+// the other. The store tells of no such nodes.
 func tunnels(state seedbed.GuestPlaneState) map[netip.Addr]seedbed.Tunnel {
-	all := map[netip.Addr]seedbed.Tunnel{}
+	all, have := map[netip.Addr]seedbed.Tunnel{}, map[netip.Addr]int{}
+	for _, addr := range state.Nodes {
+		have[addr]++
+	}
 	for name, t := range state.Tunnels {
-		if addr := state.Nodes[name]; addr.IsValid() {
+		if addr := state.Nodes[name]; addr.IsValid() && have[addr] == 1 {
 			all[addr] = t
 		}
 	}

@@ -172,4 +172,8 @@ func TestDesiredOverlay(t *testing.T) {
 	if s := plane.desired(next); len(s.Tunnels) != 1 || s.Tunnels[c] != key {
 		t.Errorf("tunnels %v", s.Tunnels)
 	}
+	next.Nodes = map[string]netip.Addr{"hv1": a, "hv2": c, "hv3": c} // whose key would it be?
+	if s := plane.desired(next); len(s.Tunnels) != 0 {
+		t.Errorf("tunnels of two nodes with one address: %v", s.Tunnels)
+	}
 }

@@ -3,7 +3,6 @@ package nodes
 import (
 	"context"
 	"encoding/json"
-	"net/netip"
 	"time"
 
 	"seedbed"
@@ -203,11 +202,8 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		if err == nil && report.HighestNIC > was.Report.HighestNIC {
 			err = s.skipNICs(ctx, tx, report.HighestNIC)
 		}
-		if err == nil && problem == "" && report.Address != was.Report.Address {
-			err = s.noteAddress(ctx, tx, name, report.Address)
-		}
-		if err == nil && problem == "" && report.Tunnel != was.Report.Tunnel {
-			err = s.noteTunnel(ctx, tx, name, report.Tunnel)
+		if err == nil && problem == "" {
+			err = s.noteReach(ctx, tx, name, report)
 		}
 		news := ofNode(was, problem)
 		if told = len(news) > 0; err != nil || !told {
@@ -223,50 +219,6 @@ func (s *Store) NoteNode(ctx context.Context, name string, report seedbed.NodeRe
 		s.db.Wake()
 	}
 	return err
-}
-
-// noteAddress records where a node gets the frames of overlays. A node that does not know it for a moment keeps the last one.
-func (s *Store) noteAddress(ctx context.Context, tx *sqldb.Tx, name string, addr netip.Addr) error {
-	if !addr.IsValid() {
-		return nil
-	}
-	changed, err := sqldb.Affect(ctx, tx, `UPDATE node SET address = $1 WHERE name = $2 AND address <> $1`, addr.String(), name)
-	if err != nil || changed == 0 {
-		return err
-	}
-	return s.touch(ctx, tx)
-}
-
-// noteTunnel records how a node gets encrypted frames of overlays. Without a tunnel, the node does not encrypt.
-func (s *Store) noteTunnel(ctx context.Context, tx *sqldb.Tx, name string, t seedbed.Tunnel) error {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	if t == (seedbed.Tunnel{}) {
-		text = nil
-	}
-	if err := sqldb.Exec(ctx, tx, `UPDATE node SET tunnel = $1 WHERE name = $2`, string(text), name); err != nil {
-		return err
-	}
-	return s.touch(ctx, tx)
-}
-
-// ReadAddresses returns where nodes get the frames of overlays, by name, of those of which it is known, and the tunnels of those that
-// encrypt them.
-func ReadAddresses(ctx context.Context, tx *sqldb.Tx) (map[string]netip.Addr, map[string]seedbed.Tunnel, error) {
-	all, tunnels := map[string]netip.Addr{}, map[string]seedbed.Tunnel{}
-	_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (addr netip.Addr, err error) {
-		var name, text string
-		if err = r.Scan(&name, sqldb.ToText(&addr), &text); err == nil && text != "" {
-			var t seedbed.Tunnel
-			err = json.Unmarshal([]byte(text), &t)
-			tunnels[name] = t
-		}
-		all[name] = addr
-		return addr, err
-	}, `SELECT name, address, tunnel FROM node WHERE address <> '' ORDER BY name`)
-	return all, tunnels, err
 }
 
 // skipNICs makes new NICs get numbers above highest, unless that is too far ahead to be Seedbed's.

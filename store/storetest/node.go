@@ -3,6 +3,10 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -15,6 +19,7 @@ var nodeCases = map[string]func(*bench){
 	"node of the wrong form":        testBadNode,
 	"node that is noted":            testNotedNode,
 	"node of two that disagree":     testDisputedNode,
+	"nodes with the same address":   testClaimedReach,
 	"events of a node":              testNodeEvents,
 	"node removed":                  testRemovedNode,
 	"node removed, image elsewhere": testRemovedNodeShared,
@@ -127,6 +132,83 @@ func testDisputedNode(b *bench) {
 	b.equal(b.told("all"), []string{"1 node.up node1 pending"})
 	b.must(b.NoteNode(ctx, "node1", seedbed.NodeReport{}, "refused", at.Add(11*time.Second)))
 	b.equal(get(b.Node(ctx, "node1"))(b).Problem, "refused")
+}
+
+// The other nodes are told of one node with an address or a key: of the one that had it, until it is down.
+func testClaimedReach(b *bench) {
+	ctx := context.Background()
+	wide := seedbed.Network{Name: "wide", Kind: seedbed.NetworkIsolated, Bridge: "wide0", MAC: newMAC(), VNI: 4711, DHCP: true,
+		NetworkOptions: seedbed.NetworkOptions{MTU: 1400}, Identity: seedbed.IdentityTap,
+		Prefix: netip.MustParsePrefix("10.98.0.0/24"), Gateway: netip.MustParseAddr("10.98.0.1")}
+	get(b.CreateNetwork(ctx, wide))(b)
+	for _, name := range []string{"hv1", "hv2", "hv3"} {
+		get(b.AddNode(ctx, seedbed.Node{Name: name, Worker: "https://" + name + ":7375"}))(b)
+	}
+	at := day
+	says := func(name, addr string, tunnel seedbed.Tunnel) {
+		b.Helper()
+		r := seedbed.NodeReport{Tunnel: tunnel}
+		if addr != "" {
+			r.Address = netip.MustParseAddr(addr)
+		}
+		at = at.Add(time.Second)
+		b.must(b.NoteNode(ctx, name, r, "", at))
+	}
+	key := func(k byte) seedbed.Tunnel { return seedbed.Tunnel{Key: seedbed.TunnelKey{k}, Port: 51820} }
+	unknown := seedbed.Tunnel{Port: 51820}
+	told := func(want string) {
+		b.Helper()
+		page, text := get(b.FeedPage(ctx, "hv1", 0, ""))(b), ""
+		for _, name := range slices.Sorted(maps.Keys(page.Nodes)) {
+			text += fmt.Sprintf("%s %s %d; ", name, page.Nodes[name], page.Tunnels[name].Key[0])
+		}
+		b.equal(text, want)
+	}
+	says("hv1", "192.0.2.1", key(1))
+	says("hv2", "192.0.2.2", key(2))
+	told("hv1 192.0.2.1 1; hv2 192.0.2.2 2; ")
+	for _, claim := range []struct {
+		addr string
+		key  byte
+	}{{"192.0.2.1", 2}, {"192.0.2.2", 1}, {"192.0.2.1", 1}} {
+		for range 2 { // it stays so
+			says("hv2", claim.addr, key(claim.key))
+			told("hv1 192.0.2.1 1; ")
+		}
+		says("hv2", "192.0.2.2", key(2))
+		told("hv1 192.0.2.1 1; hv2 192.0.2.2 2; ")
+	}
+	says("hv2", "192.0.2.1", seedbed.Tunnel{})
+	told("hv1 192.0.2.1 1; ")
+
+	// Two that exchange their addresses are both told of in the end.
+	says("hv2", "192.0.2.2", key(2))
+	for range 2 {
+		says("hv1", "192.0.2.2", key(1))
+		says("hv2", "192.0.2.1", key(2))
+	}
+	told("hv1 192.0.2.2 1; hv2 192.0.2.1 2; ")
+
+	// A key that is not known at present stays. Without one before, nobody is told to send in plain.
+	says("hv1", "192.0.2.2", unknown)
+	says("hv1", "", unknown)
+	says("hv3", "192.0.2.3", unknown)
+	told("hv1 192.0.2.2 1; hv2 192.0.2.1 2; ")
+	says("hv3", "192.0.2.3", seedbed.Tunnel{})
+	told("hv1 192.0.2.2 1; hv2 192.0.2.1 2; hv3 192.0.2.3 0; ")
+	says("hv3", "192.0.2.3", unknown)
+	told("hv1 192.0.2.2 1; hv2 192.0.2.1 2; ")
+
+	// hv1 is gone, and its host reports as hv3. When it is back, it has neither.
+	at = at.Add(time.Hour)
+	b.must(b.NoteNode(ctx, "hv1", seedbed.NodeReport{}, "no answer", at))
+	told("hv1 192.0.2.2 1; hv2 192.0.2.1 2; ")
+	says("hv3", "192.0.2.2", key(3))
+	told("hv2 192.0.2.1 2; hv3 192.0.2.2 3; ")
+	says("hv1", "192.0.2.2", key(1))
+	told("hv2 192.0.2.1 2; hv3 192.0.2.2 3; ")
+	says("hv1", "192.0.2.4", key(1))
+	told("hv1 192.0.2.4 1; hv2 192.0.2.1 2; hv3 192.0.2.2 3; ")
 }
 
 func testNodeEvents(b *bench) {

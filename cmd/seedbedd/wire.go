@@ -155,7 +155,8 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 	metrics := run.NewRegistry()
 	metrics.MustRegister(p.outbox, record.NewNodeMetrics(db), p.hooks)
 	checks := []func(context.Context) []seedbed.Check{db.Check, p.workers.Health, guestPlaneChecks(db, p.workers.Nodes, c.Node),
-		strayChecks(db.Strays), consentChecks(db.Scripts, db.Nodes), p.coordination.Check, p.outbox.Check, webhook.CheckClock}
+		strayChecks(db.Strays), reachChecks(db.Networks, db.Nodes),
+		consentChecks(db.Scripts, db.Nodes), p.coordination.Check, p.outbox.Check, webhook.CheckClock}
 	if p.identity != nil {
 		checks = append(checks, p.identity.Checks)
 	}

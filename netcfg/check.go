@@ -7,8 +7,10 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
@@ -36,6 +38,9 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	}
 	if bridged := bridgedByNetfilter(); p.outside() || bridged {
 		checks = append(checks, checkForeignChains(bridged))
+	}
+	if p.tunnelled {
+		checks = append(checks, checkTunnelInput(p.tunnelName()))
 	}
 	if p.outside() {
 		checks = append(checks, checkForwarding("ip_forward", keyForward))
@@ -156,6 +161,53 @@ func (p *plan) checkOverlays() (checks []seedbed.Check) {
 		if !s.far() {
 			node(s.tap, s.network, netip.AddrFrom4(s.addr))
 		}
+	}
+	return checks
+}
+
+const encryptionCheck = "overlay encryption"
+
+// checkTunnels reports which nodes this one does not reach because only one of the two encrypts.
+func (p *plan) checkTunnels() (checks []seedbed.Check) {
+	if p.encrypts() && !p.tunnelled || !slices.ContainsFunc(p.networks, overlaid) {
+		return nil
+	}
+	var plain, encrypting, same []string
+	for _, a := range p.hosts {
+		_, encrypts := p.tunnels[a]
+		switch {
+		case a == p.address:
+		case p.encrypts() && !encrypts:
+			plain = append(plain, a.String())
+		case !p.encrypts() && encrypts:
+			encrypting = append(encrypting, a.String())
+		case encrypts && p.encrypts() && !p.inner[a].IsValid():
+			same = append(same, a.String())
+		}
+	}
+	add := func(name string, which []string, what, hint string) {
+		if len(which) > 0 {
+			checks = append(checks, failed(name, fmt.Errorf("%s: %s", what, strings.Join(which, ", ")), hint))
+		}
+	}
+	add(encryptionCheck, plain, "this node encrypts overlays, and sends nothing to the nodes whose key it does not know",
+		"set network.overlay.encryption to wireguard there as well, and restart seedbed-metadata and seedbed-worker")
+	add(encryptionCheck, encrypting, "this node does not encrypt overlays, and sends nothing to the nodes that do",
+		"set network.overlay.encryption to wireguard here as well, and restart seedbed-metadata and seedbed-worker")
+	add("overlay keys", same, "nodes have the same key as another, and get nothing",
+		"remove overlay.key from the state directory of seedbed-metadata (metadata.state) on each of them but one, and restart it")
+	if p.tunnelFault != nil {
+		checks = append(checks, failed(encryptionCheck, p.tunnelFault, "it is tried again when the network is next applied"))
+	}
+	for _, f := range p.forwards {
+		if p.encrypts() && f.protocol == unix.IPPROTO_UDP && f.port == p.overlay.Port {
+			checks = append(checks, failed(fmt.Sprintf("forward udp:%d to %s", f.port, tapName(f.tap)),
+				errors.New("the tunnels to the other nodes take what comes to this port: the guest gets nothing"),
+				"choose another port for the forward, or for the tunnels of all nodes (network.overlay.port)"))
+		}
+	}
+	if p.encrypts() && len(checks) == 0 && p.tunnelless == nil {
+		checks = append(checks, passed(encryptionCheck, "%s, key %s", count(len(p.tunnelPeers()), "tunnel"), p.overlay.Encryption.Public()))
 	}
 	return checks
 }

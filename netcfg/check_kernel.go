@@ -1,11 +1,15 @@
 package netcfg
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/xt"
 
 	"seedbed"
 )
@@ -103,6 +107,80 @@ func checkForeignChains(bridged bool) seedbed.Check {
 		return failed(name, fmt.Errorf("%s %s", strings.Join(closed, ", "), what), hint)
 	}
 	return passed(name, "no nftables chain drops forwarded packets by default")
+}
+
+// checkTunnelInput looks for another firewall that drops by default what comes to the node, and that knows nothing of the frames of
+// overlays that come by the tunnels.
+func checkTunnelInput(tunnels string) seedbed.Check {
+	const name = "firewall of the node"
+	c, err := dialNFT(0)
+	if err != nil {
+		return failed(name, err, "")
+	}
+	defer c.CloseLasting()
+	chains, err := c.ListChains()
+	if err != nil {
+		return failed(name, fmt.Errorf("list nftables chains: %w", err), "")
+	}
+	for _, ch := range chains {
+		if ch.Table.Name == tableName || ch.Hooknum == nil || *ch.Hooknum != *nftables.ChainHookInput ||
+			ch.Table.Family != nftables.TableFamilyIPv6 && ch.Table.Family != nftables.TableFamilyINet ||
+			ch.Policy == nil || *ch.Policy != nftables.ChainPolicyDrop {
+			continue
+		}
+		if ok, err := namesTunnels(c, ch.Table, chains); err != nil {
+			return failed(name, fmt.Errorf("list nftables rules of table %s: %w", ch.Table.Name, err), "")
+		} else if !ok {
+			return failed(name, fmt.Errorf("%s %s drops by default what comes to the node, and no rule names port %d: frames of overlays are "+
+				"lost as they leave the tunnels", ch.Table.Name, ch.Name, seedbed.VXLANPort),
+				fmt.Sprintf("accept UDP port %d there over IPv6 on %s", seedbed.VXLANPort, tunnels))
+		}
+	}
+	return passed(name, "no nftables chain drops what comes by the tunnels")
+}
+
+// namesTunnels reports whether a rule or set of a table names the port of VXLAN, or the interfaces of tunnels.
+func namesTunnels(c *nftables.Conn, of *nftables.Table, chains []*nftables.Chain) (bool, error) {
+	names := func(b []byte) bool {
+		return bytes.Equal(b, be16(seedbed.VXLANPort)) || bytes.HasPrefix(b, []byte(tunnelPrefix))
+	}
+	for _, ch := range chains {
+		if ch.Table.Name != of.Name || ch.Table.Family != of.Family {
+			continue
+		}
+		rules, err := c.GetRules(of, ch)
+		if err != nil {
+			return false, err
+		}
+		for _, r := range rules {
+			for _, e := range r.Exprs {
+				switch e := e.(type) {
+				case *expr.Cmp:
+					if names(e.Data) {
+						return true, nil
+					}
+				case *expr.Match: // of iptables-nft
+					if udp, ok := e.Info.(*xt.Udp); ok && udp.DstPorts[0] <= seedbed.VXLANPort && seedbed.VXLANPort <= udp.DstPorts[1] {
+						return true, nil
+					}
+				}
+			}
+		}
+	}
+	sets, err := c.GetSets(of)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range sets {
+		elements, err := c.GetSetElements(s)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(elements, func(e nftables.SetElement) bool { return names(e.Key) }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // checkSwitches checks the sysctls that decide whether a bridge answers its guests. For rp_filter

@@ -255,8 +255,9 @@ func (m *Manager) again(ctx context.Context, thorough bool) error {
 	if m.wanted == nil {
 		return nil
 	}
+	m.tunnels.routes = nil // to be listed
 	if thorough {
-		m.reached, m.shaped, m.tunnels = map[string]reached{}, nil, tunnels{} // to be listed
+		m.reached, m.shaped, m.tunnels = map[string]reached{}, nil, tunnels{}
 		g, err := generation()
 		if err != nil {
 			return err
@@ -287,13 +288,15 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 	if err != nil {
 		return err
 	}
-	wanted.tunnelless = m.ensureTunnels(rt, wanted, links, addrs)
+	var problems []error
+	if err := m.ensureTunnels(rt, wanted, links, addrs); err != nil {
+		problems = append(problems, err)
+	}
 	p, left := wanted.withoutForeign(links, routes, addrs)
 	p, floating, err := m.floating(rt, p, links)
 	if err != nil {
 		return err
 	}
-	var problems []error
 	if err := m.takeFloating(rt, floating); err != nil {
 		problems = append(problems, err)
 	}
@@ -304,6 +307,9 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 		return outcome(left, append(problems, err)) // a bridge must not be up without its rules
 	}
 	if err := m.hostSysctls(p); err != nil {
+		problems = append(problems, err)
+	}
+	if err := m.openTunnels(rt, p, links, addrs); err != nil {
 		problems = append(problems, err)
 	}
 	problems = append(problems, m.ensureBridges(rt, p, links)...)

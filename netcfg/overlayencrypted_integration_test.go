@@ -198,18 +198,45 @@ func testTunnels(t *testing.T) {
 	if seen := s.datagrams(t, time.Second, ping); seen[seedbed.VXLANPort] == 0 {
 		t.Errorf("without the route and rules, datagrams to the ports %v crossed the wire: the test proves nothing", seen)
 	}
-	if err := s.here.Verify(t.Context()); err != nil {
-		t.Fatal(err)
+	restore := func() {
+		t.Helper()
+		if err := s.here.Restore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	restore()
 	ask(t, "after the route went", g3, "10.81.0.5:8080", "10.81.0.3 mark 0")
+	netnstest.Run(t, "ip", "link", "set", link, "down")
+	netnstest.Run(t, "ip", "link", "set", link, "up")
+	netnstest.Run(t, "ip", "-6", "route", "add", "fd00::77", "dev", link, "proto", "static") // of a node that went while nobody looked
+	restore()
+	ask(t, "after the interface was down", g3, "10.81.0.5:8080", "10.81.0.3 mark 0")
+	if routes := netnstest.Run(t, "ip", "-6", "route", "show", "dev", link); strings.Contains(routes, "fd00::77") {
+		t.Errorf("the route to a node that went stays:\n%s", routes)
+	}
+	// Another program has the port: the tunnels go on at the one that they had.
+	other := udpAt(t, s.far, "0.0.0.0:51823")
+	s.bOptions.Overlay.Port = 51823
+	s.apply(t)
+	var checks []seedbed.Check
+	s.far.Do(func() { checks = s.there.Check(t.Context()) })
+	taken := func(c seedbed.Check) bool {
+		return !c.OK && strings.Contains(c.Detail, "UDP port 51823 of this node is another program's")
+	}
+	if !slices.ContainsFunc(checks, taken) {
+		t.Errorf("checks of a node whose port is another's: %+v", checks)
+	}
+	s.far.Run(t, "ip", "link", "show", link)
+	other.Close()
+	s.exchange()
+	s.apply(t)
+	ask(t, "after the port was free", g3, "10.81.0.5:8080", "10.81.0.3 mark 0")
 	netnstest.Run(t, "ip", "link", "del", link)
 	if seen := s.datagrams(t, time.Second, ping); seen[seedbed.VXLANPort] != 0 {
 		t.Errorf("without the interface, datagrams to the ports %v crossed the wire", seen)
 	}
 	netnstest.Run(t, "ip", "link", "add", link, "type", "wireguard") // as a crash leaves it
-	if err := s.here.Restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	restore()
 	ask(t, "after the interface went", g3, "10.81.0.5:8080", "10.81.0.3 mark 0")
 
 	// The other node has a new key.
@@ -268,4 +295,16 @@ func testKeyless(t *testing.T) {
 	if out := netnstest.Run(t, "ip", "link"); strings.Contains(out, tunnelPrefix) {
 		t.Errorf("left after the encryption ended:\n%s", out)
 	}
+}
+
+// udpAt is a socket in a namespace.
+func udpAt(t *testing.T, n *netnstest.Namespace, at string) (c net.PacketConn) {
+	t.Helper()
+	var err error
+	n.Do(func() { c, err = net.ListenPacket("udp4", at) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }

@@ -32,11 +32,13 @@ type plan struct {
 	nodes    []netip.Addr
 	overlay  Overlay
 	// hosts are the addresses of all nodes as they were given. tunnels are those of the nodes that encrypt, by address, and inner
-	// the addresses in those that this one has. tunnelless is why this one does not, although it is to.
-	hosts      []netip.Addr
-	tunnels    map[netip.Addr]seedbed.Tunnel
-	inner      map[netip.Addr]netip.Addr
-	tunnelless error
+	// the addresses in those that this one has. tunnelled is whether this one is to have tunnels.
+	// tunnelless is why it cannot, and tunnelFault why they are not as they should be.
+	hosts                   []netip.Addr
+	tunnels                 map[netip.Addr]seedbed.Tunnel
+	inner                   map[netip.Addr]netip.Addr
+	tunnelled               bool
+	tunnelless, tunnelFault error
 	// far is what remotes returned, and unreached how many peers are not in it. strayed is whether no interface has address.
 	far       map[string][]remote
 	unreached int
@@ -52,6 +54,7 @@ type plan struct {
 func newPlan(s State, o Options) (*plan, error) {
 	p := &plan{networks: kinds(s.Networks), metadataPort: 80, connections: DefaultConnections, fragments: DefaultFragments,
 		installation: o.Installation, names: o.Uplinks, address: s.Address, overlay: o.Overlay, tunnels: s.Tunnels}
+	p.tunnelled = p.encrypts() && p.address.IsValid() && slices.ContainsFunc(p.networks, overlaid)
 	p.addNodes(s.Nodes)
 	if o.MetadataPort != 0 {
 		if o.MetadataPort < 1 || o.MetadataPort > 65535 {

@@ -28,17 +28,13 @@ const (
 
 // tunnels is what was written of the tunnels to other nodes.
 type tunnels struct {
-	index uint32 // of the interface
-	own   seedbed.Tunnel
-	peers wireguard.Peers
+	index  uint32              // of the interface
+	own    seedbed.Tunnel      // its key and port
+	peers  wireguard.Peers     // nil if they are not known
+	routes map[netip.Addr]bool // into the tunnels; nil if they are not known
 }
 
 func (p *plan) encrypts() bool { return p.overlay.Encryption != nil }
-
-// tunnelled reports whether the node is to have tunnels.
-func (p *plan) tunnelled() bool {
-	return p.encrypts() && p.address.IsValid() && slices.ContainsFunc(p.networks, overlaid)
-}
 
 func (p *plan) tunnelName() string { return tunnelPrefix + linkDigits(p.installation) }
 
@@ -98,110 +94,176 @@ func (p *plan) tunnelPeers() wireguard.Peers {
 	return peers
 }
 
-// ensureTunnels makes the interface of the tunnels exist as it should, if the node is to have some. It adds a new one to links.
-// If it fails, it leaves no new one. addrs are those of ownAddrs.
-func (m *Manager) ensureTunnels(rt *route, p *plan, links map[string]link, addrs []address) error {
-	if !p.tunnelled() {
-		return nil
+// minTunnelMTU is the least MTU of an interface with IPv6 (RFC 8200 5): the kernel takes IPv6 from one with less.
+const minTunnelMTU = 1280
+
+// tunnelMTU returns what the interface of the tunnels has room for. under is the interface by which the node reaches the others.
+func (p *plan) tunnelMTU(under link) int {
+	mtu := seedbed.EthernetMTU
+	if under.index != 0 {
+		mtu = under.mtu
 	}
-	name := p.tunnelName()
-	l, there := links[name]
+	return mtu - seedbed.TunnelOverhead(p.address)
+}
+
+// hindrance returns why the node cannot have tunnels, or nil.
+func (p *plan) hindrance(links map[string]link, addrs []address) error {
+	l, there := links[p.tunnelName()]
+	under := p.underlay(links, addrs)
 	if there && !l.ofTunnels() {
-		return seedbed.Errorf(seedbed.ErrConflict, "interface %s exists and was not made by Seedbed: remove it", name)
+		return seedbed.Errorf(seedbed.ErrConflict, "interface %s exists and was not made by Seedbed: remove it", l.name)
 	}
-	if !there {
-		err := rt.create(name, madeTunnels, nil, nil)
-		if errors.Is(err, unix.EOPNOTSUPP) {
-			return seedbed.Errorf(seedbed.ErrUnavailable, "the kernel of this node cannot encrypt overlays: load its module wireguard, or set "+
-				"network.overlay.encryption to none on all nodes if the wire between them is trusted")
-		}
-		if err != nil {
-			return fmt.Errorf("make %s: %w", name, err)
-		}
-		all, err := rt.linksOf(madeTunnels)
-		if l = all[name]; err == nil && l.index == 0 {
-			err = seedbed.Errorf(seedbed.ErrConflict, "interface %s vanished while it was made", name)
-		}
-		if err != nil {
-			return err
-		}
-		m.log.Info("tunnels to the other nodes created", "interface", name, "port", p.overlay.Port)
+	if _, err := readSysctl(keyConf6("all", "disable_ipv6")); isAbsent(err) {
+		return seedbed.Errorf(seedbed.ErrUnavailable, "IPv6 is switched off in the kernel of this node, and has the addresses in the tunnels: "+
+			"boot it without ipv6.disable")
 	}
-	if err := m.fitTunnels(rt, p, l, p.underlay(links, addrs), addrs); err != nil {
-		m.tunnels = tunnels{}
-		if !there {
-			err = errors.Join(err, rt.deleteLink(l))
-		}
-		return fmt.Errorf("tunnels to the other nodes: %w", err)
+	if mtu := p.tunnelMTU(under); mtu < minTunnelMTU {
+		return seedbed.Errorf(seedbed.ErrConflict, "MTU %d of interface %s, which has this node's address %s, is too small to encrypt overlays: "+
+			"give it at least %d", under.mtu, under.name, p.address, under.mtu+minTunnelMTU-mtu)
 	}
-	links[name] = l
 	return nil
 }
 
-// fitTunnels gives the interface of the tunnels what it is to have. under is the interface by which the node reaches the others.
-func (m *Manager) fitTunnels(rt *route, p *plan, l, under link, addrs []address) error {
+// ensureTunnels makes the interface of the tunnels exist, with its key and its peers, if the node is to have some. It does not bring
+// it up. It adds a new one to links. addrs are those of ownAddrs. What keeps the node from having tunnels is p.tunnelless, and the
+// overlays end at the node; what else fails leaves what is there.
+func (m *Manager) ensureTunnels(rt *route, p *plan, links map[string]link, addrs []address) error {
+	p.tunnelless, p.tunnelFault = nil, nil
+	if !p.tunnelled {
+		return nil
+	}
+	if p.tunnelless = p.hindrance(links, addrs); p.tunnelless != nil {
+		return nil
+	}
+	name := p.tunnelName()
+	if _, there := links[name]; !there {
+		switch l, err := rt.makeTunnels(name); {
+		case errors.Is(err, unix.EOPNOTSUPP):
+			p.tunnelless = seedbed.Errorf(seedbed.ErrUnavailable, "the kernel of this node cannot encrypt overlays: load its module wireguard, "+
+				"or set network.overlay.encryption to none on all nodes if the wire between them is trusted")
+			return nil
+		case err != nil:
+			return m.failedTunnels(p, fmt.Errorf("make %s: %w", name, err))
+		default:
+			m.log.Info("tunnels to the other nodes created", "interface", name, "port", p.overlay.Port)
+			links[name] = l
+		}
+	}
+	l := links[name]
 	if want := aliasPrefix + markBefore + p.installation; l.alias != want {
 		if err := rt.setAlias(l, want); err != nil {
-			return fmt.Errorf("set alias of %s: %w", l.name, err)
+			return m.failedTunnels(p, fmt.Errorf("set alias of %s: %w", name, err))
+		}
+	}
+	if m.tunnels.index != l.index {
+		m.tunnels = tunnels{index: l.index}
+	}
+	own, peers := seedbed.Tunnel{Key: p.overlay.Encryption.Public(), Port: p.overlay.Port}, p.tunnelPeers()
+	if m.tunnels.own == own && maps.Equal(peers, m.tunnels.peers) {
+		return nil
+	}
+	if err := p.overlay.Encryption.Configure(name, p.overlay.Port, peers, m.tunnels.peers); err != nil {
+		m.tunnels = tunnels{}
+		return m.failedTunnels(p, err)
+	}
+	m.tunnels.own, m.tunnels.peers = own, peers
+	return nil
+}
+
+func (r *route) makeTunnels(name string) (link, error) {
+	if err := r.create(name, madeTunnels, nil, nil); err != nil {
+		return link{}, err
+	}
+	all, err := r.linksOf(madeTunnels)
+	if err == nil && all[name].index == 0 {
+		err = errors.New("it vanished")
+	}
+	return all[name], err
+}
+
+// failedTunnels notes why the tunnels are not as they should be, and returns it as the error of Apply. That another has the port
+// is not one: no other network waits for it.
+func (m *Manager) failedTunnels(p *plan, err error) error {
+	if errors.Is(err, unix.EADDRINUSE) {
+		p.tunnelFault = portTaken(p.overlay.Port, p.tunnelName())
+		m.once(p.tunnelFault.Error(), "overlays do not reach beyond this node; what is on the node works", "err", p.tunnelFault)
+		return nil
+	}
+	p.tunnelFault = fmt.Errorf("tunnels to the other nodes: %w", err)
+	return p.tunnelFault
+}
+
+// portTaken returns the error of the port of tunnels that is not free.
+func portTaken(port uint16, own string) error {
+	const hint = "choose another in network.overlay.port"
+	holder, err := wireguard.Holder(port, own)
+	switch {
+	case err != nil || holder == "":
+		return seedbed.Errorf(seedbed.ErrConflict, "UDP port %d of this node is another program's: %s", port, hint)
+	case strings.HasPrefix(holder, tunnelPrefix):
+		return seedbed.Errorf(seedbed.ErrConflict, "UDP port %d of this node is that of %s, the tunnels of another installation of Seedbed: %s",
+			port, holder, hint)
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "UDP port %d of this node is that of interface %s, another WireGuard: %s", port, holder, hint)
+}
+
+// openTunnels brings the interface of the tunnels up, with its address and the routes to the other nodes. The rules are in force.
+func (m *Manager) openTunnels(rt *route, p *plan, links map[string]link, addrs []address) error {
+	l, there := links[p.tunnelName()]
+	if !there || !p.tunnelled || p.tunnelless != nil || p.tunnelFault != nil {
+		return nil
+	}
+	if err := m.fitTunnels(rt, p, l, p.tunnelMTU(p.underlay(links, addrs)), addrs); err != nil {
+		m.tunnels.routes = nil
+		return m.failedTunnels(p, err)
+	}
+	return nil
+}
+
+func (m *Manager) fitTunnels(rt *route, p *plan, l link, mtu int, addrs []address) error {
+	if l.mtu != mtu { // first: one that is too small takes IPv6 from the interface
+		if err := rt.setMTU(l, mtu); err != nil {
+			return fmt.Errorf("set MTU %d of %s: %w", mtu, l.name, err)
 		}
 	}
 	if err := m.setSysctl(keyConf6(l.name, "disable_ipv6"), 0, true); err != nil {
-		if isAbsent(err) {
-			return seedbed.Errorf(seedbed.ErrUnavailable, "IPv6 is switched off in the kernel of this node, and has the addresses in the tunnels: "+
-				"boot it without ipv6.disable")
-		}
 		return err
 	}
-	before := m.tunnels
-	if before.index != l.index {
-		before = tunnels{}
-	}
-	peers := p.tunnelPeers()
-	inUse := func(err error) error {
-		if errors.Is(err, unix.EADDRINUSE) {
-			return seedbed.Errorf(seedbed.ErrConflict, "UDP port %d of this node is another program's: choose another in network.overlay.port",
-				p.overlay.Port)
-		}
-		return err
-	}
-	now := tunnels{l.index, seedbed.Tunnel{Key: p.overlay.Encryption.Public(), Port: p.overlay.Port}, peers}
-	if before.own != now.own || !maps.Equal(peers, before.peers) {
-		if err := p.overlay.Encryption.Configure(l.name, p.overlay.Port, peers, before.peers); err != nil {
-			return inUse(err)
+	if !l.up {
+		m.tunnels.routes = nil // the kernel forgets them
+		if err := rt.setUp(l); err != nil {
+			return fmt.Errorf("bring %s up: %w", l.name, err)
 		}
 	}
 	if err := rt.ensureTunnelAddr(l, p.receives[0], addrs); err != nil {
 		return err
 	}
-	mtu := seedbed.EthernetMTU
-	if under.index != 0 {
-		mtu = under.mtu
+	want := map[netip.Addr]bool{}
+	for key := range m.tunnels.peers {
+		want[key.Addr()] = true
 	}
-	if mtu -= seedbed.TunnelOverhead(p.address); l.mtu != mtu {
-		if err := rt.setMTU(l, mtu); err != nil {
-			return fmt.Errorf("set MTU %d of %s: %w", mtu, l.name, err)
+	has := m.tunnels.routes
+	if has == nil {
+		var err error
+		if has, err = tunnelRoutes(l); err != nil {
+			return fmt.Errorf("list the routes by %s: %w", l.name, err)
 		}
 	}
-	if !l.up {
-		if err := rt.setUp(l); err != nil {
-			return fmt.Errorf("bring %s up: %w", l.name, inUse(err))
-		}
-	}
-	for key := range before.peers {
-		if !peers[key].IsValid() {
-			if err := rt.setTunnelRoute(l, key.Addr(), false); err != nil {
+	for to := range has {
+		if !want[to] {
+			if err := rt.setTunnelRoute(l, to, false); err != nil {
 				return err
 			}
 		}
 	}
-	for key := range peers {
-		if !before.peers[key].IsValid() || !l.up {
-			if err := rt.setTunnelRoute(l, key.Addr(), true); err != nil {
+	for to := range want {
+		if !has[to] {
+			if err := rt.setTunnelRoute(l, to, true); err != nil {
 				return err
 			}
 		}
 	}
-	m.tunnels = now
+	m.tunnels.routes = want
 	return nil
 }
 
@@ -229,6 +291,41 @@ func (r *route) ensureTunnelAddr(l link, addr netip.Addr, addrs []address) error
 	return nil
 }
 
+// tunnelRoutes returns to which addresses of nodes routes lead by the interface of the tunnels. The kernel lists only those.
+func tunnelRoutes(l link) (map[netip.Addr]bool, error) {
+	c, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := c.SetOption(netlink.GetStrictCheck, true); err != nil {
+		return nil, err
+	}
+	of := rtnetlink.RouteMessage{Family: unix.AF_INET6, Protocol: unix.RTPROT_STATIC,
+		Attributes: rtnetlink.RouteAttributes{OutIface: l.index}}
+	b, err := of.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	msgs, err := c.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETROUTE, Flags: netlink.Request | netlink.Dump}, Data: b})
+	if err != nil {
+		return nil, err
+	}
+	all := map[netip.Addr]bool{}
+	for _, m := range msgs {
+		var r rtnetlink.RouteMessage
+		if err := r.UnmarshalBinary(m.Data); err != nil {
+			return nil, err
+		}
+		to, ok := netip.AddrFromSlice(r.Attributes.Dst)
+		if ok && r.DstLength == 128 && r.Table == unix.RT_TABLE_MAIN && r.Attributes.OutIface == l.index {
+			all[to] = true
+		}
+	}
+	return all, nil
+}
+
 // setTunnelRoute adds or removes the route to a node's address in its tunnel.
 func (r *route) setTunnelRoute(l link, to netip.Addr, there bool) error {
 	m := &rtnetlink.RouteMessage{Family: unix.AF_INET6, DstLength: 128, Table: unix.RT_TABLE_MAIN, Protocol: unix.RTPROT_STATIC,
@@ -250,7 +347,7 @@ func (r *route) setTunnelRoute(l link, to netip.Addr, there bool) error {
 func (m *Manager) retireTunnels(rt *route, p *plan, links map[string]link, all bool) error {
 	for name, l := range links {
 		_, mark := parseAlias(l.alias)
-		kept := p.tunnelled() && p.tunnelless == nil && name == p.tunnelName()
+		kept := p.tunnelled && p.tunnelless == nil && name == p.tunnelName()
 		if !l.ofTunnels() || kept || !all && l.alias != "" && mark != p.installation {
 			continue
 		}
@@ -262,41 +359,4 @@ func (m *Manager) retireTunnels(rt *route, p *plan, links map[string]link, all b
 		m.log.Info("tunnels to the other nodes removed", "interface", name)
 	}
 	return nil
-}
-
-const encryptionCheck = "overlay encryption"
-
-// checkTunnels reports which nodes this one does not reach because only one of the two encrypts.
-func (p *plan) checkTunnels() (checks []seedbed.Check) {
-	if p.encrypts() && !p.tunnelled() || !slices.ContainsFunc(p.networks, overlaid) {
-		return nil
-	}
-	var plain, encrypting, same []string
-	for _, a := range p.hosts {
-		_, encrypts := p.tunnels[a]
-		switch {
-		case a == p.address:
-		case p.encrypts() && !encrypts:
-			plain = append(plain, a.String())
-		case !p.encrypts() && encrypts:
-			encrypting = append(encrypting, a.String())
-		case encrypts && p.encrypts() && !p.inner[a].IsValid():
-			same = append(same, a.String())
-		}
-	}
-	add := func(name string, which []string, what, hint string) {
-		if len(which) > 0 {
-			checks = append(checks, failed(name, fmt.Errorf("%s: %s", what, strings.Join(which, ", ")), hint))
-		}
-	}
-	add(encryptionCheck, plain, "this node encrypts overlays, and sends nothing to the nodes whose key it does not know",
-		"set network.overlay.encryption to wireguard there as well, and restart seedbed-metadata and seedbed-worker")
-	add(encryptionCheck, encrypting, "this node does not encrypt overlays, and sends nothing to the nodes that do",
-		"set network.overlay.encryption to wireguard here as well, and restart seedbed-metadata and seedbed-worker")
-	add("overlay keys", same, "nodes have the same key as another, and get nothing",
-		"remove overlay.key from the state directory of seedbed-metadata (metadata.state) on each of them but one, and restart it")
-	if p.encrypts() && len(checks) == 0 && p.tunnelless == nil {
-		checks = append(checks, passed(encryptionCheck, "%s, key %s", count(len(p.tunnelPeers()), "tunnel"), p.overlay.Encryption.Public()))
-	}
-	return checks
 }

@@ -280,9 +280,10 @@ func (m *Manager) attach(rt *route, a attach, alias string, mtu int) error {
 // retireUplinks removes the links that Apply made for uplinks of bridges that are no longer there. Those of another
 // installation stay, unless all is set.
 func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all bool) error {
-	keep, foreign := map[string]bool{}, map[string]bool{}
+	keep, foreign, local := map[string]bool{}, map[string]bool{}, map[string]netip.Addr{}
 	for _, u := range p.uplinks {
 		keep[strings.TrimPrefix(u.port, uplinkPrefix)] = true
+		local[u.port] = u.local
 	}
 	for bridge := range p.foreign {
 		foreign[linkDigits(bridge)] = true
@@ -293,6 +294,10 @@ func (m *Manager) retireUplinks(rt *route, p *plan, links map[string]link, all b
 		_, mark := parseAlias(l.alias)
 		// An overlay does not stay attached to a bridge that is another's now.
 		kept := keep[digits] || foreign[digits] && l.kind != madeVXLAN
+		// Nor does a VXLAN stay that sends from another address: the rules that come may let out in plain what is for the tunnels.
+		if u := local[name]; kept && l.kind == madeVXLAN && u.IsValid() && u != l.vxlan.local {
+			kept = false
+		}
 		if !ok || !l.ofUplink() || kept || !all && l.alias != "" && mark != p.installation {
 			continue
 		}

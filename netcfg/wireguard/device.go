@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.zx2c4.com/wireguard/wgctrl"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -18,8 +19,8 @@ type Peers = map[seedbed.TunnelKey]netip.AddrPort
 
 // Configure gives an interface of WireGuard the key, the port and the peers, and no others. A peer sends from the address that
 // follows from its key, and from no other. before are the peers that the interface was given last, or nil if that is not
-// known: only a peer whose place differs from that is told to the kernel, which follows a peer that answers from elsewhere. What
-// is correct is not changed.
+// known. The kernel follows a peer that answers from elsewhere: one whose place did not change since before is not told again, nor,
+// if before is not known, one whose session lives. What is correct is not changed.
 func (i Identity) Configure(iface string, port uint16, peers, before Peers) error {
 	if i.missing != nil {
 		return i.missing
@@ -61,7 +62,9 @@ func (i Identity) change(is *wgtypes.Device, port uint16, peers, before Peers) (
 		p, there := has[key]
 		known := before[key]
 		if before == nil {
-			known = endpoint(p)
+			if known = endpoint(p); known.IsValid() && time.Since(p.LastHandshakeTime) < sessionTime {
+				known = at
+			}
 		}
 		allowed := net.IPNet{IP: key.Addr().AsSlice(), Mask: net.CIDRMask(128, 128)}
 		if there && known == at && len(p.AllowedIPs) == 1 && p.AllowedIPs[0].String() == allowed.String() {
@@ -71,6 +74,28 @@ func (i Identity) change(is *wgtypes.Device, port uint16, peers, before Peers) (
 			ReplaceAllowedIPs: true, AllowedIPs: []net.IPNet{allowed}})
 	}
 	return c, some || len(c.Peers) > 0
+}
+
+// sessionTime is how long a session of WireGuard lives (REJECT_AFTER_TIME).
+const sessionTime = 3 * time.Minute
+
+// Holder returns the name of the interface of WireGuard, other than one, that has a UDP port of the node; the empty string if none has.
+func Holder(port uint16, other string) (string, error) {
+	client, err := wgctrl.New()
+	if err != nil {
+		return "", fmt.Errorf("open WireGuard: %w", err)
+	}
+	defer client.Close()
+	all, err := client.Devices()
+	if err != nil {
+		return "", fmt.Errorf("list interfaces of WireGuard: %w", err)
+	}
+	for _, d := range all {
+		if d.ListenPort == int(port) && d.Name != other {
+			return d.Name, nil
+		}
+	}
+	return "", nil
 }
 
 func endpoint(p wgtypes.Peer) netip.AddrPort {

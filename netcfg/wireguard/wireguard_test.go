@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -167,8 +168,14 @@ func TestChange(t *testing.T) {
 		"nothing is known":    {func(*wgtypes.Device) {}, nil, nil},
 		"a peer moved":        {func(d *wgtypes.Device) { d.Peers[0].Endpoint.Port = 9 }, want, nil},
 		"a peer is elsewhere": {func(d *wgtypes.Device) { d.Peers[0].Endpoint.Port = 9 }, nil, []seedbed.TunnelKey{a}},
-		"a peer is to move":   {func(*wgtypes.Device) {}, Peers{a: want[a], b: at("192.0.2.9:1")}, []seedbed.TunnelKey{b}},
-		"a peer is gone":      {func(d *wgtypes.Device) { d.Peers[1].PublicKey = wgtypes.Key(c) }, want, []seedbed.TunnelKey{c, b}},
+		"a peer answers from elsewhere": {func(d *wgtypes.Device) {
+			d.Peers[0].Endpoint.Port, d.Peers[0].LastHandshakeTime = 9, time.Now().Add(-time.Minute)
+		}, nil, nil},
+		"a peer answered from elsewhere": {func(d *wgtypes.Device) {
+			d.Peers[0].Endpoint.Port, d.Peers[0].LastHandshakeTime = 9, time.Now().Add(-time.Hour)
+		}, nil, []seedbed.TunnelKey{a}},
+		"a peer is to move": {func(*wgtypes.Device) {}, Peers{a: want[a], b: at("192.0.2.9:1")}, []seedbed.TunnelKey{b}},
+		"a peer is gone":    {func(d *wgtypes.Device) { d.Peers[1].PublicKey = wgtypes.Key(c) }, want, []seedbed.TunnelKey{c, b}},
 		"a peer may send more": {func(d *wgtypes.Device) { d.Peers[1].AllowedIPs = append(allowed(b), allowed(a)...) }, want,
 			[]seedbed.TunnelKey{b}},
 	} {

@@ -70,6 +70,7 @@ func forwardSets() []set {
 		{name: "floating", key: ip, value: ip, fixed: floating(func(f forward, _ uint16) (string, string) {
 			return string(f.addr[:]), string(f.to[:])
 		})},
+		{name: "floating-addrs", key: ip, fixed: floating(func(f forward, _ uint16) (string, string) { return string(f.addr[:]), "" })},
 		{name: "floating-zones", key: ip, value: nftables.TypeMark, fixed: floating(func(f forward, z uint16) (string, string) {
 			return string(f.addr[:]), zoneValue(z)
 		})},

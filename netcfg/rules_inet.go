@@ -38,7 +38,8 @@ func inetTable(p *plan) *table {
 			forwardChain(),
 			{name: "dnat", typ: nat, hook: nftables.ChainHookPrerouting, prio: -100, rules: append(dnatRules(p), toForwards()...)},
 			{name: "dnat-out", typ: nat, hook: nftables.ChainHookOutput, prio: -100, rules: []rule{{"to a forward", gotoChain("forwards")}}},
-			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100, rules: append(forwardedSNAT(), snatRules()...)},
+			{name: "snat", typ: nat, hook: nftables.ChainHookPostrouting, prio: 100,
+				rules: slices.Concat(forwardedSNAT(), p.besideTunnels(), snatRules())},
 		},
 	}
 }
@@ -106,12 +107,12 @@ func forwardRules(p *plan) []rule {
 	within := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 2},
 		&expr.Lookup{SourceRegister: 1, SetName: "within"}}
 	out, into := notIn(expr.MetaKeyOIFNAME, "bridges"), notIn(expr.MetaKeyIIFNAME, "bridges")
-	rules := []rule{
+	rules := append(p.pastTunnels(), []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
 		{"not ours", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},
-	}
+	}...)
 	rules = append(append(rules, forwardedRules()...), guestsToNodes()...)
 	return append(append(append(rules, unknownGuests()...), toPeers()...), []rule{
 		{"from outside with an address of the network", cat(into, ipv4(), pairOf(expr.MetaKeyOIFNAME, ipSource(), "prefixes"), drop())},

@@ -42,6 +42,7 @@ func ip6Fragment() exprs {
 
 // The types of ICMPv6 (RFC 4861, RFC 2710, RFC 3810).
 const (
+	packetTooBig             = 2
 	mldQuery                 = 130 // see igmpQuery
 	mldReport, mldDone       = 131, 132
 	routerSolicitation       = 133

@@ -72,7 +72,7 @@ func vniSet() set {
 // takes it at all of them. Other uses of VXLAN on the node are not affected.
 func fromStrangers(p *plan) []rule {
 	ours := ofOverlays()
-	return append(p.inPlain(expr.MetaKeyIIFNAME), []rule{
+	return append(append(p.inPlain(expr.MetaKeyIIFNAME), p.inTunnels()...), []rule{
 		{"for an overlay, not from a node", cat(ipv4(), ours, addrNotIn(12, 4, nodeAddrs), drop())},
 		{"for an overlay, at another address", cat(ipv4(), ours, addrNotIn(16, 4, ownAddr), drop())},
 		{"for an overlay, not from a node, over IPv6", cat(ipv6(), ours, addrNotIn(8, 16, nodeAddrs6), drop())},
@@ -93,6 +93,47 @@ func (p *plan) inPlain(key expr.MetaKey) []rule {
 		return nil
 	}
 	return []rule{{"of an overlay, in plain", cat(ofOverlays(), not(meta(key, ifname(p.tunnelName())...)), drop())}}
+}
+
+// inTunnels lets nodes send each other frames of overlays in the tunnels, and what says that one was too big, and nothing else: a
+// firewall of the node does not know the interface.
+func (p *plan) inTunnels() []rule {
+	if !p.encrypts() {
+		return nil
+	}
+	tunnels := meta(expr.MetaKeyIIFNAME, ifname(p.tunnelName())...)
+	between := cat(tunnels, ipv6(), addrIn(8, 16, nodeAddrs6), addrIn(24, 16, ownAddr6))
+	return []rule{
+		{"of an overlay, by a tunnel", cat(between, ofOverlays(), accept())},
+		{"too big for a tunnel", cat(between, icmp6(packetTooBig), accept())},
+		{"anything else by a tunnel", cat(tunnels, drop())},
+	}
+}
+
+// pastTunnels keeps the node from forwarding into the tunnels and out of them.
+func (p *plan) pastTunnels() []rule {
+	if !p.encrypts() {
+		return nil
+	}
+	name := ifname(p.tunnelName())
+	return []rule{
+		{"out of the tunnels", cat(meta(expr.MetaKeyIIFNAME, name...), drop())},
+		{"into the tunnels", cat(meta(expr.MetaKeyOIFNAME, name...), drop())},
+	}
+}
+
+// besideTunnels is NAT of what guests send from the port of the tunnels: the answers would be taken as the tunnels'. It goes from a
+// port that the kernel draws.
+func (p *plan) besideTunnels() []rule {
+	if !p.encrypts() {
+		return nil
+	}
+	masquerade := exprs{&expr.Masq{Random: true}}
+	behind := cat(in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"), sport(unix.IPPROTO_UDP, p.overlay.Port))
+	return []rule{
+		{"NAT beside the tunnels", cat(ipv4(), behind, pair(ipSource(), "prefixes"), masquerade)},
+		{"NAT beside the tunnels, over IPv6", cat(ipv6(), behind, pair(ip6Source(), "prefixes6"), masquerade)},
+	}
 }
 
 // addrIn matches packets that have, at an offset, what is in a set; addrNotIn is its opposite.
@@ -121,7 +162,7 @@ func guestsToNodes() []rule {
 // which goes to every node by a port of its own.
 //
 // Nor are the packets of tunnels tracked: a connection of a guest behind NAT could have the same ports, and its answers would
-// be those of the other node.
+// be those of the other node. They may go from any address of this one, which its routes choose. A floating address is a guest's.
 func untrackedOverlays(p *plan, key expr.MetaKey) []rule {
 	leave := cat(exprs{&expr.Notrack{}}, accept())
 	between := cat(dport(unix.IPPROTO_UDP, seedbed.VXLANPort), leave)
@@ -133,14 +174,16 @@ func untrackedOverlays(p *plan, key expr.MetaKey) []rule {
 	if !p.encrypts() {
 		return rules
 	}
-	own := dport(unix.IPPROTO_UDP, p.overlay.Port)
 	if key == expr.MetaKeyOIFNAME {
-		own, rules = sport(unix.IPPROTO_UDP, p.overlay.Port), append(p.inPlain(key), rules...)
+		own := cat(notIn(key, "bridges"), sport(unix.IPPROTO_UDP, p.overlay.Port), leave)
+		return append(append(p.inPlain(key), rules...),
+			rule{"tunnels", cat(ipv4(), whole, own)},
+			rule{"tunnels, over IPv6", cat(ipv6(), network(6, unix.IPPROTO_UDP), own)})
 	}
-	own = cat(notIn(key, "bridges"), own, leave)
+	own := cat(addressType(expr.Fib{FlagDADDR: true}, unix.RTN_LOCAL), notIn(key, "bridges"), dport(unix.IPPROTO_UDP, p.overlay.Port), leave)
 	return append(rules,
-		rule{"tunnels", cat(ipv4(), whole, addrIn(12, 4, nodeAddrs), addrIn(16, 4, nodeAddrs), own)},
-		rule{"tunnels over IPv6", cat(ipv6(), addrIn(8, 16, nodeAddrs6), addrIn(24, 16, nodeAddrs6), network(6, unix.IPPROTO_UDP), own)})
+		rule{"tunnels", cat(ipv4(), whole, addrNotIn(16, 4, "floating-addrs"), own)},
+		rule{"tunnels, over IPv6", cat(ipv6(), network(6, unix.IPPROTO_UDP), own)})
 }
 
 // overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests.

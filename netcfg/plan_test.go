@@ -345,3 +345,31 @@ func TestOverlayRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestTunnelRoom: an interface with IPv6 has room for 1,280 bytes at least, and tunnels stay when their only overlay is left out.
+func TestTunnelRoom(t *testing.T) {
+	t.Parallel()
+	key, err := wireguard.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := testNetwork()
+	n.VNI, n.MTU = 7, 1280
+	for addr, least := range map[string]int{"192.0.2.1": 1340, "2001:db8::1": 1360} {
+		s := State{Networks: []seedbed.Network{n}, Address: netip.MustParseAddr(addr)}
+		p, err := newPlan(s, Options{Overlay: Overlay{Encryption: &key, Port: 51820}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for mtu, fits := range map[int]bool{least: true, least - 1: false} {
+			links := map[string]link{"eth0": {index: 1, name: "eth0", mtu: mtu}}
+			err := p.hindrance(links, []address{{prefix: netip.PrefixFrom(s.Address, s.Address.BitLen()), index: 1}})
+			if fits != (err == nil) || !fits && !strings.Contains(err.Error(), fmt.Sprintf("give it at least %d", least)) {
+				t.Errorf("MTU %d at %s: %v", mtu, addr, err)
+			}
+		}
+		if out := p.only(func(seedbed.Network) bool { return false }); !out.tunnelled {
+			t.Error("without its overlay, the plan has no tunnels")
+		}
+	}
+}

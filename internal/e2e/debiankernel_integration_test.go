@@ -33,12 +33,13 @@ func TestDebianKernel(t *testing.T) {
 	// Of the tests of groups, one of each kind of rule: they wait for what does not come.
 	const some = "^(a_bridge|an_interface|a_VLAN|nothing|members_of_groups|fragments|IPv6|nat$|tunnels|peers_without_a_key)"
 	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
-		" -test.run '^(TestBridged|TestGroups|TestForwards|TestFloating|TestOverlay.*)$/"+some+"' -test.v && mkdir -p /tmp && "+
+		" -test.run '^(TestBridged|TestGroups|TestForwards|TestFloating|TestOverlay.*|TestTunnelRules)$/"+some+"' -test.v && mkdir -p /tmp && "+
 		plane+" -test.run '^TestIPv6$' -test.v")
 	passed := func(test string) int { return strings.Count(console, "--- PASS: "+test) }
 	if !ok || passed("TestBridged/a_VLAN") != 4 || passed("TestGroups/") != 4 || passed("TestForwards/nat") != 1 ||
 		passed("TestFloating/nat") != 1 || passed("TestOverlay/nat") != 1 || passed("TestOverlayStrangers") != 1 ||
-		passed("TestOverlayQuiet") != 1 || passed("TestOverlayEncrypted/") != 2 || passed("TestOverlayGroup") != 1 || passed("TestIPv6 ") != 1 {
+		passed("TestOverlayQuiet") != 1 || passed("TestOverlayEncrypted/") != 2 || passed("TestTunnelRules") != 1 ||
+		passed("TestOverlayGroup") != 1 || passed("TestIPv6 ") != 1 {
 		t.Fatal(console)
 	}
 }

@@ -115,7 +115,8 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 		if static {
 			var routes []string
 			if i == 0 && network.Gateway.Is4() {
-				routes = append(routes, fmt.Sprintf("{to: \"0.0.0.0/0\", via: %q}", network.Gateway))
+				// Not as a route: cloud-init makes a line of that for ifupdown which needs the command route (net/eni.py).
+				b = fmt.Appendf(b, "    gateway4: %q\n", network.Gateway)
 			}
 			for _, p := range network.RoutesToPeers() {
 				routes = append(routes, fmt.Sprintf("{to: %q, via: %q}", p.Prefix, p.Via))

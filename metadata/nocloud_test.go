@@ -54,13 +54,12 @@ func TestNoCloudNetwork(t *testing.T) {
 		}},
 		{"one without DHCP", []seedbed.GuestNIC{nic(0x10, "fixed", "10.8.0.7")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
-				"routes":      []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"}},
+				"gateway4":    "10.8.0.1",
 				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
 		}},
 		{"a peer", []seedbed.GuestNIC{nic(0x10, "peered", "10.8.0.7")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
-				"routes": []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"},
-					map[string]any{"to": "10.7.0.0/24", "via": "10.8.0.1"}},
+				"gateway4": "10.8.0.1", "routes": []any{map[string]any{"to": "10.7.0.0/24", "via": "10.8.0.1"}},
 				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
 		}},
 		{"IPv6 by DHCP", []seedbed.GuestNIC{nic(0x10, "lan6", "10.9.0.7")}, map[string]any{
@@ -72,7 +71,7 @@ func TestNoCloudNetwork(t *testing.T) {
 		{"IPv6 without DHCP", []seedbed.GuestNIC{nic(0x10, "fixed6", "10.8.0.7")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": false,
 				"addresses":   []any{"10.8.0.7/24", "fd12:3456:789a:1:5054:ff:fe12:3410/64"},
-				"routes":      []any{map[string]any{"to": "0.0.0.0/0", "via": "10.8.0.1"}},
+				"gateway4":    "10.8.0.1",
 				"nameservers": map[string]any{"addresses": []any{"10.8.0.53", "10.8.0.54"}}},
 		}},
 		{"IPv6 alone, by DHCP", []seedbed.GuestNIC{nic(0x10, "only6", ""), nic(0x11, "lan", "10.9.0.7")}, map[string]any{

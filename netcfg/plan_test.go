@@ -65,7 +65,7 @@ func TestNewPlan(t *testing.T) {
 		{"no MAC", func(s *lists) { s.Networks[0].MAC = seedbed.MAC{} }, "not a unicast address"},
 		{"prefix with host bits", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("10.213.0.1/24") }, "not usable"},
 		{"IPv6 prefix", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("fd00::/64") }, "not usable"},
-		{"no prefix", func(s *lists) { s.Networks[0].Prefix = netip.Prefix{} }, "not usable"},
+		{"no prefix", func(s *lists) { s.Networks[0].Prefix = netip.Prefix{} }, "it has no prefix"},
 		{"prefix with the metadata address", func(s *lists) { s.Networks[0].Prefix = netip.MustParsePrefix("169.254.0.0/16") },
 			"link-local"},
 		{"gateway outside", func(s *lists) { s.Networks[0].Gateway = netip.MustParseAddr("10.0.0.1") }, "gateway"},

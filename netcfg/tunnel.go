@@ -113,6 +113,9 @@ func (p *plan) hindrance(links map[string]link, addrs []address) error {
 	if there && !l.ofTunnels() {
 		return seedbed.Errorf(seedbed.ErrConflict, "interface %s exists and was not made by Seedbed: remove it", l.name)
 	}
+	if err := p.overlay.Encryption.Err(); err != nil {
+		return err
+	}
 	if _, err := readSysctl(keyConf6("all", "disable_ipv6")); isAbsent(err) {
 		return seedbed.Errorf(seedbed.ErrUnavailable, "IPv6 is switched off in the kernel of this node, and has the addresses in the tunnels: "+
 			"boot it without ipv6.disable")

@@ -36,6 +36,9 @@ type Identity struct {
 // Missing returns the identity of a node that is to encrypt and has no key because of err. Configure returns err.
 func Missing(err error) Identity { return Identity{missing: err} }
 
+// Err returns why there is no key, or nil.
+func (i Identity) Err() error { return i.missing }
+
 // String does not show the key.
 func (Identity) String() string { return "a private key" }
 

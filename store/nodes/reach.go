@@ -70,15 +70,15 @@ func (s *Store) noteReach(ctx context.Context, tx *sqldb.Tx, name string, r seed
 
 // next returns the reach after a report. A node that does not know its address or its key for a moment keeps the last one. One that
 // encrypts and never knew its key is not reached: frames for it must not be sent in plain.
-func (was reach) next(r seedbed.NodeReport) reach {
-	next := reach{was.addr, r.Tunnel}
-	if r.Address.IsValid() {
-		next.addr = r.Address
+func (r reach) next(report seedbed.NodeReport) reach {
+	next := reach{r.addr, report.Tunnel}
+	if report.Address.IsValid() {
+		next.addr = report.Address
 	}
-	if r.Tunnel != (seedbed.Tunnel{}) && !r.Tunnel.Keyed() {
-		next.tunnel = was.tunnel
+	if report.Tunnel != (seedbed.Tunnel{}) && !report.Tunnel.Keyed() {
+		next.tunnel = r.tunnel
 	}
-	if !next.addr.IsValid() || r.Tunnel != (seedbed.Tunnel{}) && !next.tunnel.Keyed() {
+	if !next.addr.IsValid() || report.Tunnel != (seedbed.Tunnel{}) && !next.tunnel.Keyed() {
 		return reach{}
 	}
 	return next

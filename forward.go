@@ -183,7 +183,7 @@ func (n Network) Lends(a netip.Addr) bool {
 func (n Network) FloatingOverlaps(other Network) bool {
 	lends := func(a, b Network) bool {
 		return slices.ContainsFunc(a.Floating, func(r AddrRange) bool {
-			return b.ReachesOthers() && r.Overlaps(b.addrs()) || slices.ContainsFunc(b.Floating, r.Overlaps)
+			return b.ReachesOthers() && b.Prefix.IsValid() && r.Overlaps(b.addrs()) || slices.ContainsFunc(b.Floating, r.Overlaps)
 		})
 	}
 	return lends(n, other) || lends(other, n)

@@ -256,10 +256,10 @@ func validDomain(s string) bool {
 	return true
 }
 
-// LastAddr returns the last address of a prefix.
+// LastAddr returns the last address of a prefix; the zero Addr for one that is not valid.
 func LastAddr(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr().AsSlice()
-	for bit := p.Bits(); bit < 8*len(a); bit++ {
+	for bit := max(0, p.Bits()); bit < 8*len(a); bit++ {
 		a[bit/8] |= 0x80 >> (bit % 8)
 	}
 	last, _ := netip.AddrFromSlice(a)

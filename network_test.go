@@ -159,6 +159,22 @@ func alone6(n *seedbed.Network) {
 	n.Prefix6, n.DNS = netip.MustParsePrefix("fd12:3456:789a:1::/64"), []netip.Addr{seedbed.ResolverAddr}
 }
 
+// TestFloatingOverlaps: a network without an IPv4 prefix has none of the addresses that another lends.
+func TestFloatingOverlaps(t *testing.T) {
+	t.Parallel()
+	six := lan(alone6)
+	lends := lan(func(n *seedbed.Network) {
+		first := netip.MustParseAddr("192.0.2.10")
+		n.Name, n.Floating, n.FloatingUplink = "lends", []seedbed.AddrRange{{First: first, Last: first}}, "eno1"
+	})
+	if six.FloatingOverlaps(lends) || lends.FloatingOverlaps(six) {
+		t.Error("they overlap")
+	}
+	if a := seedbed.LastAddr(six.Prefix); a.IsValid() {
+		t.Errorf("the last address of no prefix is %s", a)
+	}
+}
+
 func TestAddr6(t *testing.T) {
 	t.Parallel()
 	mac := seedbed.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}

@@ -125,8 +125,14 @@ func (n Network) GroupsOf(groups []string) []string {
 	return groups
 }
 
+// MaxACLRule is how many bytes the text of an ACL may have.
+const MaxACLRule = maxDescription
+
 // CheckACLs returns ErrInvalid, which says what would be right, unless the ACLs of the network are usable.
 func (n Network) CheckACLs() error {
+	if len(n.ACLs) > 0 && !n.Kind.Served() {
+		return Errorf(ErrInvalid, "network %q is direct, and no node is between its guests and the wire: ACLs are for other kinds", Clip(n.Name))
+	}
 	for i, a := range n.ACLs {
 		switch {
 		case a.Direction != DirectionIn && a.Direction != DirectionOut:
@@ -135,6 +141,9 @@ func (n Network) CheckACLs() error {
 			return Errorf(ErrInvalid, "ACL %q: its description is not one word of at most %d bytes", Clip(a.Description), maxDescription)
 		case !line(a.Rule):
 			return Errorf(ErrInvalid, "ACL %q: its rule is not one line of at most %d bytes", Clip(a.Description), maxDescription)
+		case a.Drop && !n.Addressed():
+			return Errorf(ErrInvalid, "ACL %q: network %q knows no addresses of its own, so that a rule which drops would also cut its guests off "+
+				"from each other: give them security groups instead", Clip(a.Description), Clip(n.Name))
 		case slices.ContainsFunc(n.ACLs[:i], func(o NetworkACL) bool { return o.Description == a.Description }):
 			return Errorf(ErrExists, "network %q has an ACL %q already", Clip(n.Name), Clip(a.Description))
 		}

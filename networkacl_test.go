@@ -92,4 +92,16 @@ func TestACLGroups(t *testing.T) {
 			t.Errorf("%v; want %s", err, says)
 		}
 	}
+	n.ACLs = []seedbed.NetworkACL{ssh}
+	for says, change := range map[string]func(*seedbed.Network){
+		"is direct, and no node is between": func(n *seedbed.Network) { n.Kind = seedbed.NetworkDirect },
+		"would also cut its guests off": func(n *seedbed.Network) {
+			n.Kind, n.Prefix, n.ACLs = seedbed.NetworkBridged, netip.Prefix{}, []seedbed.NetworkACL{drop}
+		},
+	} {
+		n := n
+		if change(&n); n.CheckACLs() == nil || !strings.Contains(n.CheckACLs().Error(), says) {
+			t.Errorf("%v; want %s", n.CheckACLs(), says)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -142,7 +143,7 @@ func checkNetworks(networks []seedbed.Network) error {
 				return seedbed.Errorf(seedbed.ErrInvalid,
 					"networks %s (%s) and %s (%s) overlap, and both reach outside: answers from there could not be told apart; "+
 						"give one another prefix, or make it isolated",
-					o.Name, o.Prefix, n.Name, n.Prefix)
+					o.Name, cmp.Or(o.Prefix, o.Prefix6), n.Name, cmp.Or(n.Prefix, n.Prefix6))
 			}
 		}
 	}

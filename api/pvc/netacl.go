@@ -70,6 +70,9 @@ func (r *router) netACLs(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if err != nil {
 		return refused(fiber.StatusBadRequest, `ERROR: Could not find network "%s" in the cluster!`, server.Param(c, "net"))
 	}
+	if !server.CallerOf(c).Learns(n.Name) {
+		n.ACLs = nil
+	}
 	all := slices.DeleteFunc(aclRows(n), func(a aclRow) bool {
 		return only != "" && a.Direction != only || !match.MatchString(a.Description)
 	})

@@ -24,11 +24,11 @@ var (
 	}
 	ofNetwork = publishable[seedbed.Network]{
 		func(n seedbed.Network) string { return n.Name }, func(n *seedbed.Network) **seedbed.Publication { return &n.Published },
-		func(n *seedbed.Network) { n.Peers, n.PeerPrefixes = nil, nil },
+		func(n *seedbed.Network) { n.Peers, n.PeerPrefixes, n.ACLs = nil, nil, nil },
 	}
 )
 
-// shownTo returns an object as the caller may see it: without its publication, and its peers, if it is another project's.
+// shownTo returns an object as the caller may see it: without its publication, its peers and its ACLs, if it is another project's.
 func shownTo[T any](who server.Caller, v T, of publishable[T]) T {
 	if !who.Learns(of.name(v)) {
 		*of.to(&v) = nil

@@ -141,10 +141,11 @@ func changeSecondary(i *seedbed.Instance, nic *seedbed.NIC, req wire.InstanceCha
 			return server.Invalid("assign has an empty address: assign_count asks for free ones")
 		}
 	}
-	nic.Secondary = slices.Concat(nic.Secondary, req.Assign, make([]netip.Addr, req.AssignCount))
-	if req.Take {
+	if req.Take { // which may come twice
+		req.Assign = slices.DeleteFunc(slices.Clone(req.Assign), func(a netip.Addr) bool { return slices.Contains(nic.Secondary, a) })
 		nic.Takes = req.Assign
 	}
+	nic.Secondary = slices.Concat(nic.Secondary, req.Assign, make([]netip.Addr, req.AssignCount))
 	return nil
 }
 

@@ -68,9 +68,9 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 				return nil, nil, err
 			}
 		}
-		if !network.Addressed() && len(nic.Secondary) > 0 {
-			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NIC %d asks for secondary addresses in network %q, whose addresses come "+
-				"from elsewhere: expected none", i, network.Name)
+		if !network.Prefix.IsValid() && len(nic.Secondary) > 0 {
+			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NIC %d asks for secondary addresses in network %q, %s: expected none",
+				i, network.Name, network.Without4())
 		}
 		if nic.MAC == (seedbed.MAC{}) {
 			nic.MAC, drawn = in.macs.draw(), append(drawn, i)

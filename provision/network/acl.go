@@ -14,6 +14,10 @@ import (
 // be right, for one that is not well formed, or that rules of security groups cannot express.
 func ACL(n seedbed.Network, d seedbed.Direction, description, text string) (seedbed.NetworkACL, error) {
 	a := seedbed.NetworkACL{Direction: d, Description: description, Rule: strings.TrimSpace(text)}
+	if len(a.Rule) > seedbed.MaxACLRule { // before what it means is built
+		return a, seedbed.Errorf(seedbed.ErrInvalid, "rule %q has %d bytes: expected at most %d",
+			seedbed.Clip(a.Rule), len(a.Rule), seedbed.MaxACLRule)
+	}
 	p := aclParser{network: n, direction: d, words: wordsOf(text)}
 	for len(p.words) > 0 && p.err == nil {
 		p.statement(p.next())
@@ -269,6 +273,9 @@ func (p *aclParser) port(word string) {
 
 func (p *aclParser) icmpType(word string) {
 	p.only(aclProtocols[word])
+	if p.icmp != nil {
+		p.fail("%s type is there twice: expected one set", word)
+	}
 	if field := p.next(); field != "type" {
 		p.fail("%s %s: expected type", word, seedbed.Clip(field))
 		return

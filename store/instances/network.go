@@ -153,7 +153,7 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 // otherNetwork names a network as far as who asks for the change may learn of it.
 func otherNetwork(ctx context.Context, n seedbed.Network) string {
 	if len(told(ctx, n.Name)) > 0 {
-		return fmt.Sprintf("network %q (%s)", n.Name, n.Prefix)
+		return fmt.Sprintf("network %q (%s)", n.Name, cmp.Or(n.Prefix, n.Prefix6))
 	}
 	return "a network of another project"
 }

@@ -152,7 +152,7 @@ func (s *Store) insertSecondaries(
 		return nil
 	case len(nic.Secondary) > seedbed.MaxSecondary:
 		return tooManySecondary(nic)
-	case !n.Addressed():
+	case !n.Prefix.IsValid():
 		return unaddressed(n, nic)
 	}
 	for _, a := range nic.Secondary {

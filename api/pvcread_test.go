@@ -238,6 +238,21 @@ func TestACLsAsGroups(t *testing.T) {
 	netter("GET", "/network/default/acl", "", 200, `"description":"no"`)
 }
 
+// TestACLsOfAnother: a project does not see the ACLs of a network that another publishes to it.
+func TestACLsOfAnother(t *testing.T) {
+	t.Parallel()
+	s, _, acme := tenants(t)
+	s.publish(t)
+	s.pvc(t, call{"POST", "/network/default/acl/web", "rule=tcp dport 80 accept", 200, msg("Firewall rule 'web' added successfully!")})
+	admin := s.by(t, acme[seedbed.RoleAdmin])
+	for _, path := range []string{"/networks/default", "/networks"} {
+		if r := admin("GET", path, "", 200); strings.Contains(r.body, "acls") {
+			t.Errorf("%s: %s", path, r.body)
+		}
+	}
+	admin("GET", "/network/default/acl", "", 404, "ACL not found.")
+}
+
 func TestPVCVolume(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -207,6 +207,19 @@ func TestScriptedRefused(t *testing.T) {
 	}
 }
 
+// An interface without a bridge gets no NIC of the instance that has none, which is one in a direct network.
+func TestScriptedDirect(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"network", "bridge"} {
+		spec := scriptedSpec(strings.Replace(pvcDomain, "<emulator>", "<interface type='"+kind+"'/><emulator>", 1))
+		spec.NICs = append(spec.NICs, seedbed.DomainNIC{MAC: seedbed.MAC{2, 0, 0, 0, 0, 7}, Uplink: "eth1", Mode: seedbed.DirectBridge})
+		doc, _, err := ScriptedXML(spec, scriptedHost)
+		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), `interface 1 is on bridge ""`) {
+			t.Errorf("%s: got %v\n%s", kind, err, doc)
+		}
+	}
+}
+
 // What is not kept is said, once for each name, and a screen that all can see too.
 func TestScriptedNotes(t *testing.T) {
 	t.Parallel()

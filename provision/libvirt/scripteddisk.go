@@ -119,7 +119,7 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 		if n.Source != nil && n.Source.Bridge != nil {
 			bridge = n.Source.Bridge.Bridge
 		}
-		at := slices.IndexFunc(left, func(own seedbed.DomainNIC) bool { return own.Bridge == bridge })
+		at := slices.IndexFunc(left, func(own seedbed.DomainNIC) bool { return bridge != "" && own.Bridge == bridge })
 		if at < 0 {
 			return s.refuse(
 				"interface %d is on bridge %q, where the instance has no further NIC: "+

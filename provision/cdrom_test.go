@@ -106,3 +106,31 @@ func TestCDROMRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestScriptOfDirect checks that no script makes the domain of an instance with a NIC in a direct network: neither of a new one, nor of
+// one that is rebuilt, whose first NIC reaches the service.
+func TestScriptOfDirect(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withScript(steps())
+	ctx := t.Context()
+	_, err := l.db.CreateNetwork(ctx, seedbed.Network{Name: "lab", Kind: seedbed.NetworkDirect, Bridge: "lab0", MAC: seedbed.NewMAC(),
+		Uplink: "eth1", NetworkOptions: seedbed.NetworkOptions{Mode: seedbed.DirectBridge}})
+	l.ok(err)
+	nics := []seedbed.NICRequest{{Network: "default"}, {Network: "lab"}}
+	_, err = l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "small", NICs: nics}, nil)
+	l.ok(err)
+	rebuild := seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Profile: "web"}
+	_, err = l.intake.Submit(ctx, rebuild, nil)
+	plan, planErr := l.intake.Plan(ctx, rebuild)
+	l.ok(planErr)
+	const want = "NIC 1 is in the direct network lab, and the script of profile web makes the domain"
+	if l.want("a rebuild", err, seedbed.ErrInvalid); err == nil || !strings.Contains(err.Error(), want) ||
+		len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], want) {
+		t.Errorf("a rebuild: %v, %v; want %s", err, plan.Problems, want)
+	}
+	l.addNetwork("lan", "lab")
+	_, err = l.asPVC(ctx, seedbed.Request{Name: "web2", Profile: "web"})
+	if l.want("a new one", err, seedbed.ErrInvalid); err == nil || !strings.Contains(err.Error(), "the direct network lab, and the script") {
+		t.Errorf("a new one: %v", err)
+	}
+}

@@ -49,19 +49,33 @@ func (in *Intake) unserved(ctx context.Context, m tailored, nics []seedbed.NIC) 
 	return fmt.Sprintf("since no node serves its first NIC, which is in the direct network %s", n.Name), nil
 }
 
-// keepable returns ErrInvalid if a network does not keep one of the NICs to what it has, or if a script would make such a NIC.
+// keepable returns ErrInvalid if a network does not keep one of the NICs to what it has.
 func (in *Intake) keepable(ctx context.Context, m tailored, nics []seedbed.NIC) error {
+	for _, nic := range nics {
+		n, err := in.network(ctx, m, nic.Network)
+		if err == nil {
+			err = n.Keeps(nic)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scriptable returns ErrInvalid if a script would make a domain with a NIC in a direct network.
+func (in *Intake) scriptable(ctx context.Context, m tailored, nics []seedbed.NIC) error {
+	if m.Script == "" {
+		return nil
+	}
 	for _, nic := range nics {
 		n, err := in.network(ctx, m, nic.Network)
 		if err != nil {
 			return err
 		}
-		if m.Script != "" && !n.Kind.Served() {
+		if !n.Kind.Served() {
 			return seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in the direct network %s, and the script of profile %s makes the domain: "+
 				"expected another network, or a profile without a script", nic.Index, n.Name, m.Name)
-		}
-		if err := n.Keeps(nic); err != nil {
-			return err
 		}
 	}
 	return nil

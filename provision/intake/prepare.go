@@ -99,7 +99,7 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	for i := range nics {
 		nics[i].BandwidthIn, nics[i].BandwidthOut = cmp.Or(nics[i].BandwidthIn, m.BandwidthIn), cmp.Or(nics[i].BandwidthOut, m.BandwidthOut)
 	}
-	if err := in.keepable(ctx, m, nics); err != nil {
+	if err := cmp.Or(in.scriptable(ctx, m, nics), in.keepable(ctx, m, nics)); err != nil {
 		return made, err
 	}
 	if docs.only6, err = in.only6(ctx, nics); err != nil {

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return made, err
 	}
-	if err := keepsWay(now, &m, &s, given); err != nil {
+	if err := cmp.Or(in.scriptable(ctx, m, now.NICs), keepsWay(now, &m, &s, given)); err != nil {
 		return made, err
 	}
 	if err := announced(now, s.datasource); err != nil {

@@ -174,6 +174,9 @@ func SeedFiles() []string { return []string{"meta-data", "user-data", "vendor-da
 // MaxSeed limits the files of a seed, in bytes. A call to a worker has room for no more.
 const MaxSeed = 5 * MiB
 
+// MaxSeedDocuments limits the user-data and vendor-data of a seed together, in bytes. It leaves room for its other files.
+const MaxSeedDocuments = MaxSeed - MiB
+
 // Check returns ErrInvalid unless the files are those of a seed.
 func (s Seed) Check() error {
 	var size Bytes

@@ -2,11 +2,13 @@ package provision
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"seedbed"
+	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
 )
@@ -132,5 +134,68 @@ func TestScriptOfDirect(t *testing.T) {
 	_, err = l.asPVC(ctx, seedbed.Request{Name: "web2", Profile: "web"})
 	if l.want("a new one", err, seedbed.ErrInvalid); err == nil || !strings.Contains(err.Error(), "the direct network lab, and the script") {
 		t.Errorf("a new one: %v", err)
+	}
+}
+
+// TestCDROMTooLarge checks that documents that a CD-ROM has no room for are refused before there is a job, while the service serves
+// them, and that a guest that follows its profile keeps those that it has.
+func TestCDROMTooLarge(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.serve(func(s *intake.Serving) { s.MaxUserData = seedbed.MaxDocument })
+	ctx := t.Context()
+	text := func(size seedbed.Bytes) string { return "#cloud-config\n" + strings.Repeat("#", int(size)) }
+	template := templateHead + strings.Repeat("${param.x}", 1100)
+	ask := func(action, by string, params map[string]any) seedbed.Request {
+		params["metadata_by"] = by
+		return seedbed.Request{Action: action, Name: "web1", Profile: "small", Params: params}
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if l.want(what, err, seedbed.ErrInvalid); err != nil && !strings.Contains(err.Error(), "expected at most 4MiB together") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	submit := func(req seedbed.Request) error {
+		_, err := l.intake.Submit(ctx, req, nil)
+		return err
+	}
+	for name, params := range map[string]map[string]any{
+		"user-data": {"user_data": text(6 * seedbed.MiB)},
+		"both":      {"user_data": text(3 * seedbed.MiB), "vendor_data": text(3 * seedbed.MiB)},
+		"template":  {"user_data": template, "x": strings.Repeat("x", 4096)},
+	} {
+		refused(name, submit(ask(seedbed.DoCreate, "cdrom", params)))
+	}
+	plan, err := l.intake.Plan(ctx, ask(seedbed.DoCreate, "cdrom", map[string]any{"user_data": text(6 * seedbed.MiB)}))
+	if l.ok(err); len(plan.Problems) != 1 || !strings.Contains(plan.Problems[0], "4MiB together") {
+		t.Errorf("the dry run says %v", plan.Problems)
+	}
+	served := ask(seedbed.DoCreate, "service", map[string]any{"user_data": text(6 * seedbed.MiB)})
+	served.Name = "web2"
+	l.ok(submit(served))
+
+	small := text(seedbed.KiB)
+	change := func(text string) {
+		t.Helper()
+		_, err := l.db.ChangeProfile(ctx, "small", func(p *seedbed.Profile) error {
+			p.UserData, p.Follow = []byte(text), seedbed.FollowLive
+			return nil
+		})
+		l.ok(err)
+	}
+	change(small)
+	l.runUntil(l.job(l.intake.Submit(ctx, ask(seedbed.DoCreate, "cdrom", map[string]any{}), nil)), seedbed.JobSucceeded)
+	change(text(6 * seedbed.MiB))
+	refused("a rebuild", submit(seedbed.Request{Action: seedbed.DoRebuild, Name: "web1"}))
+	n, err := intake.NewFollower(l.db, l.intake, l.db.Revised, slog.New(slog.DiscardHandler)).Once(ctx)
+	l.ok(err)
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+	if l.ok(err); n != 1 || string(inst.UserData) != small {
+		t.Errorf("%d were due, and the user-data has now %d bytes", n, len(inst.UserData))
+	}
+	l.runUntil(l.ask(seedbed.DoReboot, nil), seedbed.JobSucceeded)
+	if got := l.hv.Seed(inst.ID)["user-data"]; got != small {
+		t.Errorf("the CD-ROM has user-data of %d bytes", len(got))
 	}
 }

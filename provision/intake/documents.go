@@ -57,6 +57,8 @@ type sources struct {
 	inUser bool
 	// only6 is set if the guest reaches the metadata service over IPv6 alone.
 	only6 bool
+	// cdrom is set if the guest gets them by CD-ROM.
+	cdrom bool
 	limit seedbed.Bytes
 	// declared are the parameters that the profile's documents may read; nil allows any.
 	declared []seedbed.Param
@@ -67,6 +69,7 @@ func (in *Intake) sourcesOf(ready seedbed.Ready, s shape) sources {
 	return sources{
 		ready: ready, user: s.userData, vendor: s.vendorData, site: in.serving.VendorData, limit: in.serving.limit(),
 		// The other datasources read vendor-data themselves.
+		cdrom:  s.metadata.By == seedbed.MetadataCDROM,
 		inUser: s.vendorInUser && (s.datasource == seedbed.DatasourceEC2 || s.datasource == seedbed.DatasourceNone),
 	}
 }
@@ -129,6 +132,18 @@ func (r recipe) check() error {
 }
 
 func (r recipe) documents(token string, filled func(*template.Template) ([]byte, error)) (docs seedbed.Documents, err error) {
+	if docs, err = r.made(token, filled); err != nil || !r.cdrom {
+		return docs, err
+	}
+	if user, vendor := len(docs.UserData), len(docs.VendorData); user+vendor > int(seedbed.MaxSeedDocuments) {
+		return seedbed.Documents{}, seedbed.Errorf(seedbed.ErrInvalid, "user_data is %d bytes and vendor_data %d as they would be on the "+
+			"CD-ROM by which the guest gets its metadata: expected at most %s together", user, vendor, seedbed.MaxSeedDocuments)
+	}
+	return docs, nil
+}
+
+// made makes the documents, of any size that the service serves.
+func (r recipe) made(token string, filled func(*template.Template) ([]byte, error)) (docs seedbed.Documents, err error) {
 	user, vendor, site := r.sources.user, r.sources.vendor, r.sources.site
 	for t, doc := range map[*template.Template]*[]byte{r.user: &user, r.vendor: &vendor, r.site: &site} {
 		if t == nil {

@@ -126,7 +126,8 @@ func (in *Intake) DocumentsOf(ctx context.Context, inst seedbed.Instance) (docs 
 		return docs, err
 	}
 	m.Ready = inst.Ready
-	s := shape{userData: m.UserData, vendorData: m.VendorData, vendorInUser: m.VendorDataInUserData, datasource: inst.Datasource}
+	s := shape{userData: m.UserData, vendorData: m.VendorData, vendorInUser: m.VendorDataInUserData, datasource: inst.Datasource,
+		metadata: inst.Metadata}
 	made, err := in.recipeOf(m, &s, inst.Params)
 	if err != nil {
 		return docs, err

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/diskfs/go-diskfs/backend/file"
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
@@ -22,8 +23,8 @@ import (
 // with NUL.
 const label = "cidata                          "
 
-// Open makes the directory if it is missing. It returns ErrInvalid unless the path is absolute. QEMU's user can enter the
-// directory, but not list it.
+// Open makes the directory if it is missing, and removes what a Write left there that was cut short, as by a crash: no other
+// process may write to it. It returns ErrInvalid unless the path is absolute. QEMU's user can enter the directory, but not list it.
 func Open(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return seedbed.Errorf(seedbed.ErrInvalid, "libvirt.cdrom_dir is %q: expected an absolute path", dir)
@@ -37,6 +38,33 @@ func Open(dir string) error {
 	if err != nil {
 		return fmt.Errorf("make the directory of CD-ROMs: %w", err)
 	}
+	return sweep(dir)
+}
+
+// making begins the names of the directories in which CD-ROMs are made. Digits follow (os.MkdirTemp).
+const making = ".making-"
+
+// half matches the names of what Write makes before there is a CD-ROM, and the ID of its instance where that is in it.
+var half = regexp.MustCompile(`^\.(?:making-|(.+)\.iso\.)[0-9]+$`)
+
+// sweep removes what calls of Write left that did not end. It may have user-data.
+func sweep(dir string) error {
+	all, err := os.ReadDir(dir)
+	for _, entry := range all {
+		m := half.FindStringSubmatch(entry.Name())
+		if m == nil {
+			continue
+		}
+		if id := m[1]; id != "" {
+			if _, err := seedbed.ParseInstanceID(id); err != nil {
+				continue // it is not ours
+			}
+		}
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	if err != nil {
+		return fmt.Errorf("remove what is left of CD-ROMs: %w", err)
+	}
 	return nil
 }
 
@@ -49,7 +77,7 @@ func Write(dir string, s seedbed.Seed) (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(dir, ".making-") // with mode 0700
+	work, err := os.MkdirTemp(dir, making) // with mode 0700
 	if err != nil {
 		return fmt.Errorf("make the CD-ROM of %s: %w", s.ID, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/diskfs/go-diskfs/backend/file"
@@ -53,6 +54,41 @@ func TestWrite(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("the directory has %v, %v", left, err)
+	}
+}
+
+// TestSweep checks that Open removes what a Write that was cut short has left, and nothing else.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	dir, id := t.TempDir(), seedbed.NewInstanceID()
+	iso := string(id) + ".iso"
+	want := []string{".making-", ".making-up", ".web1.iso.12", "." + iso, "." + iso + ".tmp", iso, "12"}
+	for _, name := range append([]string{"." + iso + ".4711"}, want...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work, err := os.MkdirTemp(dir, making)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := build(work, seedbed.Seed{ID: id, Files: files(map[string]string{"user-data": "secret"})}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range all {
+		got = append(got, entry.Name())
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

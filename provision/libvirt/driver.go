@@ -61,6 +61,8 @@ type Driver struct {
 	cachedInfo hostInfo                    // for health reports
 	cachedHost cachedHost                  // for new domains
 
+	pools sync.Mutex // held by openPool
+
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }

@@ -128,16 +128,28 @@ func (d *Driver) reachUplinks(conn *lv.Connect, dom *lv.Domain) error {
 		}
 	}
 	for _, on := range functions {
-		if err := openPool(conn, on); err != nil {
-			return seedbed.Errorf(seedbed.ErrConflict,
-				"the virtual functions of interface %s cannot be used: %v: does it have some (sriov_numvfs), and the node an IOMMU?", on, err)
+		if err := d.openPool(conn, on); err != nil {
+			return unusable(on, err)
 		}
 	}
 	return nil
 }
 
-// openPool makes and starts the pool of the virtual functions of an interface, which then starts with libvirt.
-func openPool(conn *lv.Connect, on string) error {
+// unusable explains why the pool of the virtual functions of an interface could not be opened. libvirt has no error number for a lack of
+// such functions.
+func unusable(on string, err error) error {
+	if !has(err, lv.ERR_INTERNAL_ERROR) && !has(err, lv.ERR_SYSTEM_ERROR) {
+		return explain("open the pool of the virtual functions of interface "+on, err)
+	}
+	return seedbed.Errorf(seedbed.ErrConflict,
+		"the virtual functions of interface %s cannot be used: %v: does it have some (sriov_numvfs), and the node an IOMMU?", on, err)
+}
+
+// openPool makes and starts the pool of the virtual functions of an interface, which then starts with libvirt. It does so one call
+// at a time: several guests may be the first at the interface.
+func (d *Driver) openPool(conn *lv.Connect, on string) error {
+	d.pools.Lock()
+	defer d.pools.Unlock()
 	pool, err := conn.LookupNetworkByName(functionPool + on)
 	if has(err, lv.ERR_NO_NETWORK) {
 		var doc string

@@ -64,7 +64,7 @@ var requests = []struct {
 		"security_groups": "vm security-groups", "nic": "vm security-groups --nic and network forward --nic",
 		"floating": "address associate and disassociate", "forward": "network forward add", "unforward": "network forward remove",
 		"bandwidth_in": "vm bandwidth --in", "bandwidth_out": "vm bandwidth --out",
-		"assign": "address assign", "assign_count": "address assign --count", "unassign": "address unassign",
+		"assign": "address assign", "assign_count": "address assign --count", "unassign": "address unassign", "take": "address assign --take",
 		"userdata": "no command changes it after the creation",
 	}},
 	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id",

@@ -207,7 +207,7 @@ func (n Network) checkNo4(bad complaint) error {
 
 // Without4 says why the network has no IPv4 prefix: "whose addresses come from elsewhere", for example.
 func (n Network) Without4() string {
-	if n.Addressed() {
+	if n.Only6() {
 		return "whose NICs have IPv6 addresses alone, which follow from their MAC addresses"
 	}
 	return "whose addresses come from elsewhere"

@@ -226,6 +226,9 @@ func (n Network) checkPrefix(bad complaint) error {
 // may have them from elsewhere.
 func (n Network) Addressed() bool { return !n.Kind.OnWire() || n.Prefix.IsValid() }
 
+// Only6 reports whether the NICs of the network have IPv6 addresses alone.
+func (n Network) Only6() bool { return n.Addressed() && !n.Prefix.IsValid() }
+
 // Probed reports whether hosts that Seedbed does not know may use the addresses of its NICs, so that they are asked first.
 func (n Network) Probed() bool { return n.Kind == NetworkBridged && n.Addressed() && !n.NoProbe }
 

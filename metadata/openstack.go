@@ -136,7 +136,7 @@ func openstackNetwork(r *record) ([]byte, bool) {
 				n.Services, services = append(n.Services, s), append(services, s)
 			}
 		}
-		if network.Prefix.IsValid() || !network.Addressed() {
+		if !network.Only6() {
 			networks = append(networks, n)
 		}
 		for j, a := range nic.Secondary {

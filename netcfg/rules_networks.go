@@ -128,7 +128,7 @@ func networkSets() []set {
 				switch {
 				case n.Prefix.IsValid():
 					first, last = n.Prefix.Masked().Addr(), seedbed.LastAddr(n.Prefix)
-				case n.Addressed(): // of IPv6 alone
+				case n.Only6():
 					return
 				}
 				add(bridge+string(first.AsSlice()), bridge+string(last.AsSlice()))

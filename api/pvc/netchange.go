@@ -171,10 +171,10 @@ func (r *router) modifyNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 
 // dhcpField returns the field that says whether a network has DHCP.
 func dhcpField(n seedbed.Network) string {
-	if n.Prefix.IsValid() || !n.Addressed() {
-		return "dhcp4"
+	if n.Only6() {
+		return "dhcp6"
 	}
-	return "dhcp6"
+	return "dhcp4"
 }
 
 // netFields sets the MTU, the resolvers, the gateway and the range that a request has. An empty gateway isolates the

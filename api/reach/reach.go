@@ -70,7 +70,7 @@ func (w World) Needs(ctx context.Context, i seedbed.Instance, nic int) ([]seedbe
 	}
 	all := []seedbed.Trace{t.Trace}
 	metadata, resolvers := seedbed.MetadataAddr, n.DNS
-	if n.Addressed() && !n.Prefix.IsValid() {
+	if n.Only6() {
 		metadata, resolvers = seedbed.MetadataAddr6, n.DNS6()
 	}
 	packets := []Packet{{From: i, NIC: nic, To: metadata, Protocol: "tcp", Port: 80}}
@@ -100,7 +100,7 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 		t.direct(p, n)
 		return t.Trace, nil
 	}
-	if p.To.Is4() && n.Addressed() && !n.Prefix.IsValid() {
+	if p.To.Is4() && n.Only6() {
 		t.stop("network "+n.Name, "its guests have IPv6 addresses alone")
 		return t.Trace, nil
 	}

@@ -95,7 +95,7 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 func (in *Intake) only6(ctx context.Context, nics []seedbed.NIC) (bool, error) {
 	for _, nic := range nics {
 		n, err := in.store.Network(ctx, nic.Network)
-		if err != nil || n.Prefix.IsValid() || !n.Addressed() {
+		if err != nil || !n.Only6() {
 			return false, err
 		}
 	}

@@ -164,15 +164,17 @@ func (m *Manager) once(what, msg string, args ...any) {
 
 // abandoned returns the bridges of Seedbed that do not belong to a network of the plan, by name.
 func (p *plan) abandoned(links map[string]link) []link {
+	networks := make(map[string]string, len(p.networks)) // by their bridges
+	for _, n := range p.networks {
+		networks[n.Bridge] = n.Name
+	}
 	var out []link
-	for _, name := range slices.Sorted(maps.Keys(links)) {
-		l := links[name]
-		network, _, ours := l.madeFor()
-		if ours && p.foreign[name] == nil && !slices.ContainsFunc(p.networks,
-			func(n seedbed.Network) bool { return n.Bridge == name && n.Name == network }) {
+	for _, l := range links {
+		if network, _, ours := l.madeFor(); ours && p.foreign[l.name] == nil && networks[l.name] != network {
 			out = append(out, l)
 		}
 	}
+	slices.SortFunc(out, func(a, b link) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
@@ -288,10 +290,10 @@ func (m *Manager) ensureBridge(
 		}
 	}
 	// Set the sysctls first: some affect how addresses behave.
-	if err := m.bridgeSysctls(n, fresh, filtered); err != nil {
+	if err := m.bridgeSysctls(n, l, fresh, filtered); err != nil {
 		return err
 	}
-	v6 := hasIPv6(n.Bridge)
+	v6 := l.conf6.has(bridgeSysctl{"disable_ipv6", 26, 0}) || hasIPv6(n.Bridge)
 	if !v6 {
 		m.once("no IPv6 "+n.Bridge, "IPv6 is switched off on a bridge; its guests are served only over IPv4", "bridge", n.Bridge)
 	}

@@ -60,6 +60,8 @@ type link struct {
 	learnsPast bool
 	vxlan      vxlan
 	port       quietPort // of a bridge
+	// conf4 and conf6 are the sysctls of a bridge: the elements of net/ipv4/conf and net/ipv6/conf.
+	conf4, conf6 devConf
 }
 
 // links returns the interfaces of the namespace by name.
@@ -234,9 +236,36 @@ func parseLink(b []byte) (link, error) {
 				}
 				return nil
 			})
+		case unix.IFLA_AF_SPEC:
+			if l.kind == "bridge" { // the kind comes first
+				ad.Nested(l.parseFamilies)
+			}
 		}
 	}
 	return l, ad.Err()
+}
+
+func (l *link) parseFamilies(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.AF_INET:
+			ad.Nested(parseConf(unix.IFLA_INET_CONF, &l.conf4))
+		case unix.AF_INET6:
+			ad.Nested(parseConf(unix.IFLA_INET6_CONF, &l.conf6))
+		}
+	}
+	return nil
+}
+
+func parseConf(typ uint16, into *devConf) func(*netlink.AttributeDecoder) error {
+	return func(ad *netlink.AttributeDecoder) error {
+		for ad.Next() {
+			if ad.Type() == typ {
+				*into = ad.Bytes()
+			}
+		}
+		return nil
+	}
 }
 
 func (l *link) parseBridge(ad *netlink.AttributeDecoder) error {

@@ -125,8 +125,10 @@ func kinds(networks []seedbed.Network) []seedbed.Network {
 	return networks
 }
 
+// checkNetworks refuses networks, sorted by their bridges, that a node cannot have beside each other.
 func checkNetworks(networks []seedbed.Network) error {
 	names := map[string]bool{}
+	var outside []seedbed.Network
 	for i, n := range networks {
 		if err := n.Check(); err != nil {
 			return err
@@ -135,16 +137,28 @@ func checkNetworks(networks []seedbed.Network) error {
 			return seedbed.Errorf(seedbed.ErrInvalid, "network %s is given twice", n.Name)
 		}
 		names[n.Name] = true
-		for _, o := range networks[:i] {
-			if o.Bridge == n.Bridge {
-				return seedbed.Errorf(seedbed.ErrInvalid, "networks %s and %s have the same bridge %s", o.Name, n.Name, n.Bridge)
-			}
-			if n.OverlapsOutside(o) {
-				return seedbed.Errorf(seedbed.ErrInvalid,
-					"networks %s (%s) and %s (%s) overlap, and both reach outside: answers from there could not be told apart; "+
-						"give one another prefix, or make it isolated",
-					o.Name, cmp.Or(o.Prefix, o.Prefix6), n.Name, cmp.Or(n.Prefix, n.Prefix6))
-			}
+		if i > 0 && networks[i-1].Bridge == n.Bridge {
+			return seedbed.Errorf(seedbed.ErrInvalid, "networks %s and %s have the same bridge %s", networks[i-1].Name, n.Name, n.Bridge)
+		}
+		if n.ReachesOthers() {
+			outside = append(outside, n)
+		}
+	}
+	return cmp.Or(
+		checkOverlaps(outside, func(n seedbed.Network) netip.Prefix { return n.Prefix }),
+		checkOverlaps(outside, func(n seedbed.Network) netip.Prefix { return n.Prefix6 }))
+}
+
+// checkOverlaps refuses networks that reach outside with the same addresses. It sorts them by their prefixes: of prefixes that
+// overlap, one holds the other and all that come between them.
+func checkOverlaps(networks []seedbed.Network, prefix func(seedbed.Network) netip.Prefix) error {
+	slices.SortFunc(networks, func(a, b seedbed.Network) int { return prefix(a).Compare(prefix(b)) })
+	for i := 1; i < len(networks); i++ {
+		n, o := networks[i-1], networks[i]
+		if prefix(n).Overlaps(prefix(o)) {
+			return seedbed.Errorf(seedbed.ErrInvalid,
+				"networks %s (%s) and %s (%s) overlap, and both reach outside: answers from there could not be told apart; "+
+					"give one another prefix, or make it isolated", n.Name, prefix(n), o.Name, prefix(o))
 		}
 	}
 	return nil

@@ -25,14 +25,17 @@ func TestRestoreSwitches(t *testing.T) {
 	for key, bad := range map[string]struct {
 		value, want, check, hint string
 	}{
-		"net.ipv4.tcp_fwmark_accept":           {"0", "1", "tcp_fwmark_accept", ""},
-		"net.ipv4.ip_forward":                  {"0", "1", "ip_forward", "sysctl -w net.ipv4.ip_forward=1"},
-		"net.ipv4.conf.seedbed0.rp_filter":     {"1", "0", "bridge seedbed0", "sysctl -w net.ipv4.conf.seedbed0.rp_filter=2"},
-		"net.ipv4.conf.seedbed0.accept_local":  {"0", "1", "bridge seedbed0", "sysctl -w net.ipv4.conf.seedbed0.accept_local=1"},
-		"net.ipv4.conf.seedbed0.arp_ignore":    {"8", "1", "bridge seedbed0", "sysctl -w net.ipv4.conf.seedbed0.arp_ignore=1"},
-		"net.ipv6.conf.seedbed0.accept_ra":     {"2", "0", "", ""},
-		"net.ipv4.conf.seedbed0.arp_announce":  {"0", "2", "", ""},
-		"net.ipv6.conf.seedbed0.addr_gen_mode": {"0", "1", "", ""},
+		"net.ipv4.tcp_fwmark_accept":              {"0", "1", "tcp_fwmark_accept", ""},
+		"net.ipv4.ip_forward":                     {"0", "1", "ip_forward", "sysctl -w net.ipv4.ip_forward=1"},
+		"net.ipv4.conf.seedbed0.rp_filter":        {"1", "0", "bridge seedbed0", "sysctl -w net.ipv4.conf.seedbed0.rp_filter=2"},
+		"net.ipv4.conf.seedbed0.accept_local":     {"0", "1", "bridge seedbed0", "sysctl -w net.ipv4.conf.seedbed0.accept_local=1"},
+		"net.ipv4.conf.seedbed0.arp_ignore":       {"8", "1", "bridge seedbed0", "sysctl -w net.ipv4.conf.seedbed0.arp_ignore=1"},
+		"net.ipv6.conf.seedbed0.accept_ra":        {"2", "0", "", ""},
+		"net.ipv4.conf.seedbed0.arp_announce":     {"0", "2", "", ""},
+		"net.ipv6.conf.seedbed0.addr_gen_mode":    {"0", "1", "", ""},
+		"net.ipv6.conf.seedbed0.accept_dad":       {"1", "0", "", ""},
+		"net.ipv6.conf.seedbed0.autoconf":         {"1", "0", "", ""},
+		"net.ipv6.conf.seedbed0.accept_redirects": {"1", "0", "", ""},
 	} {
 		netnstest.Run(t, "sysctl", "-w", key+"="+bad.value)
 		told := 0

@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -96,41 +97,65 @@ func (m *Manager) listen6() error {
 	return nil
 }
 
-// bridgeSysctls sets the sysctls of one bridge; fresh says whether the bridge is new, and all is the rp_filter of all
-// interfaces.
-func (m *Manager) bridgeSysctls(n seedbed.Network, fresh bool, all int) error {
-	bridge := n.Bridge
-	type sysctl struct {
-		key   string
-		value int
-	}
-	want := []sysctl{
-		{keyConf(bridge, "accept_local"), 1},
-		{keyConf(bridge, "rp_filter"), wantRPFilter(all)},
+// bridgeSysctl is a sysctl of a bridge, with its place among those that the kernel lists with a link (linux/ip.h, linux/ipv6.h).
+type bridgeSysctl struct {
+	name  string
+	place int
+	value int
+}
+
+// unlisted is the place of a sysctl that the kernel does not list with a link.
+const unlisted = -1
+
+// bridgeSysctls sets the sysctls of bridge l of a network; fresh says whether it is new, and all is the rp_filter of all
+// interfaces. Those that the kernel listed with the link are not read again: a node with a thousand networks has ten thousand.
+func (m *Manager) bridgeSysctls(n seedbed.Network, l link, fresh bool, all int) error {
+	v4 := []bridgeSysctl{
+		{"accept_local", 22, 1},
+		{"rp_filter", 7, wantRPFilter(all)},
 		// The bridge announces only its own addresses, because another address of the node may be a
 		// guest's on this bridge.
-		{keyConf(bridge, "arp_ignore"), 1},
-		{keyConf(bridge, "arp_announce"), 2},
-		// Over IPv6 the bridge has the metadata addresses, and does not learn anything from guests.
-		{keyConf6(bridge, "addr_gen_mode"), 1},
-		{keyConf6(bridge, "accept_dad"), 0},
-		{keyConf6(bridge, "accept_ra"), 0},
-		{keyConf6(bridge, "autoconf"), 0},
-		{keyConf6(bridge, "accept_redirects"), 0},
+		{"arp_ignore", 18, 1},
+		{"arp_announce", 17, 2},
+	}
+	// Over IPv6 the bridge has the metadata addresses, and does not learn anything from guests.
+	v6 := []bridgeSysctl{
+		{"addr_gen_mode", unlisted, 1},
+		{"accept_dad", 27, 0},
+		{"accept_ra", 3, 0},
+		{"autoconf", 5, 0},
+		{"accept_redirects", 4, 0},
 	}
 	if n.Routes6() { // guests take for a router only who says so of itself (RFC 4861 7.2.5)
-		want = append(want, sysctl{keyConf6(bridge, "forwarding"), 1})
+		v6 = append(v6, bridgeSysctl{"forwarding", 0, 1})
 	}
-	for _, w := range want {
-		err := m.setSysctl(w.key, w.value, fresh || m.applied == nil)
-		if isAbsent(err) && strings.HasPrefix(w.key, "net/ipv6/") {
-			continue // a kernel without IPv6
+	first := fresh || m.applied == nil
+	for _, w := range v4 {
+		if l.conf4.has(w) {
+			continue
 		}
-		if err != nil {
+		if err := m.setSysctl(keyConf(l.name, w.name), w.value, first); err != nil {
+			return err
+		}
+	}
+	for _, w := range v6 {
+		if l.conf6.has(w) {
+			continue
+		}
+		if err := m.setSysctl(keyConf6(l.name, w.name), w.value, first); err != nil && !isAbsent(err) { // a kernel without IPv6
 			return err
 		}
 	}
 	return nil
+}
+
+// devConf holds the sysctls of a link as the kernel lists them: 32 bits each, in its own byte order.
+type devConf []byte
+
+// has reports whether the kernel listed a sysctl, with the value that it is to have.
+func (c devConf) has(w bridgeSysctl) bool {
+	const size = 4
+	return w.place != unlisted && len(c) >= (w.place+1)*size && int(int32(binary.NativeEndian.Uint32(c[w.place*size:]))) == w.value
 }
 
 // isAbsent reports whether the kernel does not have a sysctl.
@@ -183,8 +208,8 @@ func readSysctl(key string) (int, error) {
 	return v, nil
 }
 
-// readAtOnce reads a small file of the kernel with one call. A node with a thousand networks has as many times ten of
-// these, and os.ReadFile would poll each.
+// readAtOnce reads a small file of the kernel with one call. A node with a thousand networks has as many
+// of these, and os.ReadFile would poll each.
 func readAtOnce(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,6 +1,8 @@
 package seedbed
 
 import (
+	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -121,4 +123,81 @@ func (o MetadataOptions) Check() error {
 		return Errorf(ErrInvalid, "http_put_response_hop_limit is %d: expected 1 to %d", o.HopLimit, MaxHopLimit)
 	}
 	return nil
+}
+
+var (
+	// MetadataAddr is where guests find their metadata over IPv4. Every managed bridge has it.
+	MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
+	// MetadataAddr6 is where they find it over IPv6, at Amazon's address.
+	MetadataAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x54})
+	// MetadataAddr6LinkLocal is OpenStack's address of it, which needs no route. It is also that of the node as a router.
+	MetadataAddr6LinkLocal = netip.AddrFrom16([16]byte{0xfe, 0x80, 12: 0xa9, 13: 0xfe, 14: 0xa9, 15: 0xfe})
+	// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
+	ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
+	// TimeAddr is the address at which guests reach their node's own time server, on networks that have it among their NTP.
+	// Amazon's time service has it too.
+	TimeAddr = netip.AddrFrom4([4]byte{169, 254, 169, 123})
+	// ResolverAddr6 is what ResolverAddr is over IPv6, in networks with an IPv6 prefix. Amazon's resolver has it too.
+	ResolverAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x53})
+)
+
+// Resolves reports whether the nodes are a resolver of the guests.
+func (n Network) Resolves() bool { return n.Addressed() && slices.Contains(n.DNS, ResolverAddr) }
+
+// Resolves6 reports whether they are so over IPv6 as well.
+func (n Network) Resolves6() bool { return n.Resolves() && n.Prefix6.IsValid() }
+
+// DNS6 returns the resolvers of the guests that have IPv6 addresses.
+func (n Network) DNS6() []netip.Addr {
+	all := slices.DeleteFunc(slices.Clone(n.DNS), netip.Addr.Is4)
+	if n.Resolves6() {
+		all = append([]netip.Addr{ResolverAddr6}, all...)
+	}
+	return all
+}
+
+// DNS4 returns those that have IPv4 addresses.
+func (n Network) DNS4() []netip.Addr { return slices.DeleteFunc(slices.Clone(n.DNS), netip.Addr.Is6) }
+
+// ResolvesAtGateway reports whether they are so at the gateway as well, which is the node unless the network is bridged.
+func (n Network) ResolvesAtGateway() bool {
+	return n.Resolves() && !n.Kind.OnWire() && n.Gateway.IsValid()
+}
+
+// KeepsTime reports whether guests reach the time servers of the nodes.
+func (n Network) KeepsTime() bool {
+	return !n.Kind.OnWire() && slices.Contains(n.NTP, TimeAddr)
+}
+
+// GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and
+// NAME.PROJECT.internal for the network of another project than the default one. It is empty if there is none.
+func (n Network) GuestDomain() string {
+	switch project := ProjectOf(n.Name); {
+	case n.Domain != "" || !n.Resolves():
+		return n.Domain
+	case project != DefaultProject:
+		return DNSLabel(ShortName(n.Name)) + "." + DNSLabel(project) + ".internal"
+	}
+	return DNSLabel(n.Name) + ".internal"
+}
+
+var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
+
+// DNSLabel returns a name as a label of DNS (RFC 1123 2.1): in lower case, with "-" in place of what is neither a letter nor
+// a digit.
+func DNSLabel(name string) string {
+	return strings.Trim(notInLabel.ReplaceAllLiteralString(strings.ToLower(name), "-"), "-")
+}
+
+// validDomain reports whether s is a host name of RFC 1123 2.1 in lower case, without a dot at its end.
+func validDomain(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if CheckInstanceName(label) != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -319,9 +319,11 @@ type NICRequest struct {
 	Network string `json:"network,omitempty"`
 	// Addr is its address. Without one, it has a free one of the network.
 	Addr netip.Addr `json:"addr,omitzero"`
-	// Secondary are further addresses of its network that it has, and SecondaryCount is how many free ones it has besides.
-	Secondary      []netip.Addr `json:"secondary,omitempty"`
-	SecondaryCount int          `json:"secondary_count,omitempty"`
+	// Secondary are further addresses of its network that it has, and SecondaryCount and SecondaryCount6 are how many free ones it
+	// has besides, of IPv4 and of IPv6.
+	Secondary       []netip.Addr `json:"secondary,omitempty"`
+	SecondaryCount  int          `json:"secondary_count,omitempty"`
+	SecondaryCount6 int          `json:"secondary_count6,omitempty"`
 	// MAC is its MAC address. Without one, it has a random one.
 	MAC MAC `json:"mac,omitzero"`
 	// Groups are its security groups. Without any, it is in the group "default" of its project if there is one, and

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +90,48 @@ func (n Network) Asks(mac MAC, want netip.Addr) (netip.Addr, error) {
 // MaxSecondary is how many secondary addresses a NIC may have.
 const MaxSecondary = 32
 
+// AnyAddr6 asks for a free IPv6 address where secondary ones are asked for. The zero Addr asks for a free IPv4 address.
+var AnyAddr6 = netip.IPv6Unspecified()
+
+// AnyFree reports whether a asks for a free address.
+func AnyFree(a netip.Addr) bool { return !a.IsValid() || a == AnyAddr6 }
+
+// FreeAddrs asks for free secondary addresses: for a number of IPv4 ones, and then for a number of IPv6 ones.
+func FreeAddrs(count, count6 int) []netip.Addr {
+	return append(make([]netip.Addr, count), slices.Repeat([]netip.Addr{AnyAddr6}, count6)...)
+}
+
+// Adds returns ErrInvalid unless the NIC with a MAC address may have a as a secondary address. IPv6 ones are those of Prefix6
+// that no NIC has as its first, now or later.
+func (n Network) Adds(mac MAC, a netip.Addr) error {
+	if !a.Is6() {
+		_, err := n.Asks(mac, a)
+		return err
+	}
+	if !n.Prefix6.Contains(a) {
+		of := "a network with an IPv6 prefix"
+		if n.Prefix6.IsValid() {
+			of = n.Prefix6.String()
+		}
+		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: expected one of %s", a, n.Name, of)
+	}
+	whose := ""
+	owner, first := MACOf(a)
+	switch id := a.As16(); {
+	case a == n.Gateway6() || a == n.NodeAddr6():
+		whose = "the node's"
+	case a == n.Prefix6.Addr():
+		whose = "that of all routers there (RFC 4291 2.6.1)"
+	case [7]byte(id[8:15]) == [7]byte{0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} && id[15] >= 0x80:
+		whose = "reserved for groups of hosts (RFC 2526)"
+	case first:
+		whose = "the first one of the NIC with the MAC address " + owner.String()
+	default:
+		return nil
+	}
+	return Errorf(ErrInvalid, "address %s cannot be a secondary one in network %q: it is %s", a, n.Name, whose)
+}
+
 // Reserve removes the reservations of some MAC addresses, and then adds others. It returns ErrNotFound if one of these MAC
 // addresses has none. The caller checks the network.
 func (n *Network) Reserve(add []Reservation, remove []MAC) error {
@@ -153,7 +194,7 @@ type NetworkLease struct {
 	NIC      int    `json:"nic"`
 	// Addr6 is its IPv6 address, if the network has a prefix of these.
 	Addr6 netip.Addr `json:"addr6,omitzero"`
-	// Secondary is whether Addr is a secondary address of the NIC. It has no DHCP lease then, and Addr6 is not repeated.
+	// Secondary is whether Addr or else Addr6 is a secondary address of the NIC. It has no DHCP lease then, and no other address.
 	Secondary bool `json:"secondary,omitempty"`
 	// Until is the end of its DHCP lease as last reported; zero if the guest has not asked for one.
 	Until time.Time `json:"until,omitzero"`
@@ -219,9 +260,29 @@ func (n Network) Addr6(m MAC) netip.Addr {
 	if !n.Prefix6.IsValid() {
 		return netip.Addr{}
 	}
+	return n.addr6(m, 0xfffe)
+}
+
+// FreeAddr6 returns the i-th address that the NIC with a MAC address may get as a secondary one in Prefix6, from 1 on: its Addr6 with
+// i in place of what marks an EUI-64, so that it is no other NIC's unless it was asked for. It is the zero Addr if there is none.
+func (n Network) FreeAddr6(m MAC, i int) netip.Addr {
+	if !n.Prefix6.IsValid() || i < 1 || i >= 0xfffe {
+		return netip.Addr{}
+	}
+	return n.addr6(m, uint16(i))
+}
+
+func (n Network) addr6(m MAC, middle uint16) netip.Addr {
 	a := n.Prefix6.Addr().As16()
-	copy(a[8:], []byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
+	copy(a[8:], []byte{m[0] ^ 2, m[1], m[2], byte(middle >> 8), byte(middle), m[3], m[4], m[5]})
 	return netip.AddrFrom16(a)
+}
+
+// MACOf returns the MAC address that an IPv6 address follows from as Addr6 does. It returns false for any other address.
+func MACOf(a netip.Addr) (m MAC, ok bool) {
+	b := a.As16()
+	copy(m[:], []byte{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]})
+	return m, a.Is6() && b[11] == 0xff && b[12] == 0xfe
 }
 
 // Gateway6 returns the address of the node in Prefix6, the first. It is the zero Addr if there is no prefix, and in a bridged
@@ -233,6 +294,18 @@ func (n Network) Gateway6() netip.Addr {
 	return n.Prefix6.Addr().Next()
 }
 
+// NodeAddr6 returns the address that a node has in Prefix6, with which comes its route to the guests. In a bridged network it
+// ends as that of the metadata service, since the first addresses are those of other hosts. There, nobody sees it: answers to
+// guests have other addresses.
+func (n Network) NodeAddr6() netip.Addr {
+	if g := n.Gateway6(); g.IsValid() || !n.Prefix6.IsValid() {
+		return g
+	}
+	a, link := n.Prefix6.Addr().As16(), MetadataAddr6LinkLocal.As16()
+	copy(a[8:], link[8:])
+	return netip.AddrFrom16(a)
+}
+
 // special reports whether a prefix has addresses that are no host's (RFC 6890).
 func special(p netip.Prefix) bool {
 	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
@@ -241,19 +314,6 @@ func special(p netip.Prefix) bool {
 		}
 	}
 	return false
-}
-
-// validDomain reports whether s is a host name of RFC 1123 2.1 in lower case, without a dot at its end.
-func validDomain(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if CheckInstanceName(label) != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // LastAddr returns the last address of a prefix; the zero Addr for one that is not valid.
@@ -286,40 +346,6 @@ func ValidInterface(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == ':' })
 }
 
-var (
-	// MetadataAddr is where guests find their metadata over IPv4. Every managed bridge has it.
-	MetadataAddr = netip.AddrFrom4([4]byte{169, 254, 169, 254})
-	// MetadataAddr6 is where they find it over IPv6, at Amazon's address.
-	MetadataAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x54})
-	// MetadataAddr6LinkLocal is OpenStack's address of it, which needs no route. It is also that of the node as a router.
-	MetadataAddr6LinkLocal = netip.AddrFrom16([16]byte{0xfe, 0x80, 12: 0xa9, 13: 0xfe, 14: 0xa9, 15: 0xfe})
-	// ResolverAddr is the address of Seedbed's own resolver, on networks that have it among their DNS. Amazon's has it too.
-	ResolverAddr = netip.AddrFrom4([4]byte{169, 254, 169, 253})
-	// TimeAddr is the address at which guests reach their node's own time server, on networks that have it among their NTP.
-	// Amazon's time service has it too.
-	TimeAddr = netip.AddrFrom4([4]byte{169, 254, 169, 123})
-	// ResolverAddr6 is what ResolverAddr is over IPv6, in networks with an IPv6 prefix. Amazon's resolver has it too.
-	ResolverAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x53})
-)
-
-// Resolves reports whether the nodes are a resolver of the guests.
-func (n Network) Resolves() bool { return n.Addressed() && slices.Contains(n.DNS, ResolverAddr) }
-
-// Resolves6 reports whether they are so over IPv6 as well.
-func (n Network) Resolves6() bool { return n.Resolves() && n.Prefix6.IsValid() }
-
-// DNS6 returns the resolvers of the guests that have IPv6 addresses.
-func (n Network) DNS6() []netip.Addr {
-	all := slices.DeleteFunc(slices.Clone(n.DNS), netip.Addr.Is4)
-	if n.Resolves6() {
-		all = append([]netip.Addr{ResolverAddr6}, all...)
-	}
-	return all
-}
-
-// DNS4 returns those that have IPv4 addresses.
-func (n Network) DNS4() []netip.Addr { return slices.DeleteFunc(slices.Clone(n.DNS), netip.Addr.Is6) }
-
 // Wide reports whether guests of different nodes reach each other in the network.
 func (n Network) Wide() bool { return n.Kind == NetworkBridged || n.VNI != 0 }
 
@@ -333,36 +359,6 @@ func VXLANOverhead(node netip.Addr) int {
 		return 14 + 8 + 8 + 40
 	}
 	return 14 + 8 + 8 + 20
-}
-
-// ResolvesAtGateway reports whether they are so at the gateway as well, which is the node unless the network is bridged.
-func (n Network) ResolvesAtGateway() bool {
-	return n.Resolves() && !n.Kind.OnWire() && n.Gateway.IsValid()
-}
-
-// KeepsTime reports whether guests reach the time servers of the nodes.
-func (n Network) KeepsTime() bool {
-	return !n.Kind.OnWire() && slices.Contains(n.NTP, TimeAddr)
-}
-
-// GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and
-// NAME.PROJECT.internal for the network of another project than the default one. It is empty if there is none.
-func (n Network) GuestDomain() string {
-	switch project := ProjectOf(n.Name); {
-	case n.Domain != "" || !n.Resolves():
-		return n.Domain
-	case project != DefaultProject:
-		return DNSLabel(ShortName(n.Name)) + "." + DNSLabel(project) + ".internal"
-	}
-	return DNSLabel(n.Name) + ".internal"
-}
-
-var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
-
-// DNSLabel returns a name as a label of DNS (RFC 1123 2.1): in lower case, with "-" in place of what is neither a letter nor
-// a digit.
-func DNSLabel(name string) string {
-	return strings.Trim(notInLabel.ReplaceAllLiteralString(strings.ToLower(name), "-"), "-")
 }
 
 // checkUplink checks what only networks with an uplink have, and lack.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ func nics(r *record) []*node {
 			value("device-number", strconv.Itoa(i)),
 			value("interface-id", stableID("eni", nic.MAC.String())),
 			text("local-hostname", hostname),
-			value("local-ipv4s", addrTexts(nic)),
+			value("local-ipv4s", addrTexts(nic, nic.Addr)),
 			value("mac", nic.MAC.String()),
 			constant("network-card", "0"),       // as amazon-ec2-net-utils and cloud-init ask for it
 			constant("network-card-index", "0"), // as Amazon's guide has it
@@ -47,7 +48,7 @@ func nics(r *record) []*node {
 			value("vpc-ipv4-cidr-blocks", prefix),
 		)
 		if v6 := network.Addr6(nic.MAC); v6.IsValid() {
-			of.nodes = append(of.nodes, value("ipv6s", v6.String()),
+			of.nodes = append(of.nodes, value("ipv6s", addrTexts(nic, v6)),
 				value("subnet-ipv6-cidr-block", network.Prefix6.String()), // as cloud-init asks for it
 				value("subnet-ipv6-cidr-blocks", network.Prefix6.String()),
 				value("vpc-ipv6-cidr-blocks", network.Prefix6.String()))
@@ -62,11 +63,17 @@ func nics(r *record) []*node {
 	return all
 }
 
-// addrTexts returns the IPv4 addresses of a NIC, one in a line: its first, which DHCP gives it, and then the secondary ones.
-func addrTexts(nic seedbed.GuestNIC) string {
-	lines := []string{addrText(nic.Addr)}
+// addrTexts returns the addresses of a NIC of one version of IP, one in a line: its first, which DHCP gives it, and then the
+// secondary ones.
+func addrTexts(nic seedbed.GuestNIC, first netip.Addr) string {
+	if !first.IsValid() {
+		return ""
+	}
+	lines := []string{first.String()}
 	for _, a := range nic.Secondary {
-		lines = append(lines, addrText(a))
+		if a.Is4() == first.Is4() {
+			lines = append(lines, a.String())
+		}
 	}
 	return strings.Join(lines, "\n")
 }

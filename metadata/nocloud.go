@@ -67,8 +67,8 @@ func resolvers(n *seedbed.Network) []netip.Addr {
 
 // nocloudNetwork returns network-config in version 2 (cloud-init, "Networking config version 2"): for
 // each NIC whose network is known, DHCP if the network has it, else the address, of IPv4 and of IPv6, and its secondary
-// addresses. Only the first NIC
-// has a default route, or the best one. What router advertisements tell is not in it. It is empty if there is no such NIC.
+// addresses. Only the first NIC has a default route, or the best one. What router advertisements tell is not in it. It is empty if
+// there is no such NIC.
 //
 // cloud-init 22.4 does not read it. Later releases do in their second stage, when the first NIC has
 // an address already; it is the further NICs that they learn of here. Talos reads nothing else of
@@ -103,12 +103,18 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 		if static && nic.Addr.Is4() {
 			addrs = append(addrs, netip.PrefixFrom(nic.Addr, network.Prefix.Bits()))
 		}
-		for _, a := range nic.Secondary {
-			addrs = append(addrs, netip.PrefixFrom(a, network.Prefix.Bits()))
+		further := func(which func(netip.Addr) bool, bits int) {
+			for _, a := range nic.Secondary {
+				if which(a) {
+					addrs = append(addrs, netip.PrefixFrom(a, bits))
+				}
+			}
 		}
+		further(netip.Addr.Is4, network.Prefix.Bits())
 		if static && v6.IsValid() && !network.SLAAC {
 			addrs = append(addrs, netip.PrefixFrom(v6, network.Prefix6.Bits()))
 		}
+		further(netip.Addr.Is6, network.Prefix6.Bits())
 		if addrs != nil {
 			b = append(append(append(b, "    addresses: "...), asJSON(addrs)...), '\n')
 		}

@@ -139,20 +139,26 @@ func openstackNetwork(r *record) ([]byte, bool) {
 		if !network.Only6() {
 			networks = append(networks, n)
 		}
-		for j, a := range nic.Secondary {
-			networks = append(networks, openstackNet{ID: n.ID + "-secondary" + strconv.Itoa(j), NetworkID: n.NetworkID, Link: link,
-				Type: "ipv4", Address: a.String(), Netmask: netmask(network.Prefix)})
+		further := func(which func(netip.Addr) bool, kind, mask string) {
+			for j, a := range nic.Secondary {
+				if which(a) {
+					networks = append(networks, openstackNet{ID: "network" + strconv.Itoa(i) + "-secondary" + strconv.Itoa(j),
+						NetworkID: n.NetworkID, Link: link, Type: kind, Address: a.String(), Netmask: mask})
+				}
+			}
 		}
+		further(netip.Addr.Is4, "ipv4", netmask(network.Prefix))
 		if v6 := network.Addr6(nic.MAC); v6.IsValid() {
 			n := openstackNet{ID: n.ID + "-6", NetworkID: n.NetworkID, Link: link, Type: "ipv6_dhcp"}
 			switch {
 			case network.SLAAC:
 				n.Type = "ipv6_slaac"
 			case !network.DHCP:
-				n.Type, n.Address, n.Netmask = "ipv6", v6.String(), "ffff:ffff:ffff:ffff::"
+				n.Type, n.Address, n.Netmask = "ipv6", v6.String(), netmask6
 			}
 			networks = append(networks, n)
 		}
+		further(netip.Addr.Is6, "ipv6", netmask6)
 	}
 	return asJSON(struct {
 		Links    []openstackLink    `json:"links"`
@@ -160,6 +166,9 @@ func openstackNetwork(r *record) ([]byte, bool) {
 		Services []openstackService `json:"services"`
 	}{links, networks, services}), true
 }
+
+// netmask6 is that of the IPv6 prefixes of networks.
+const netmask6 = "ffff:ffff:ffff:ffff::"
 
 // netmask returns the dotted form of an IPv4 prefix's length.
 func netmask(p netip.Prefix) string {

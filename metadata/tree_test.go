@@ -51,7 +51,8 @@ func guestC() seedbed.Guest {
 	g := guestA()
 	g.Project = "acme"
 	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other",
-		Addr: netip.MustParseAddr("10.9.0.7")})
+		Addr:      netip.MustParseAddr("10.9.0.7"),
+		Secondary: []netip.Addr{netip.MustParseAddr("10.9.0.8"), netip.MustParseAddr("fd12:3456:789a:1::40")}})
 	g.NICs[0].Floating = netip.MustParseAddr("203.0.113.16")
 	g.NICs[0].Secondary = []netip.Addr{netip.MustParseAddr("10.99.0.40"), netip.MustParseAddr("10.99.0.41")}
 	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID, TargetState: "Warmed:Running"}

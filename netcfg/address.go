@@ -56,7 +56,7 @@ func wantAddrs(n seedbed.Network, v6 bool) []address {
 	if v6 && n.Prefix6.IsValid() {
 		// Another route of the node to the prefix takes precedence, since a prefix may come to a network that exists, and
 		// after it that of a network which reaches outside, where answers to its guests come from.
-		want = append(want, address{prefix: netip.PrefixFrom(nodeAddr6(n), n.Prefix6.Bits()), flags: unix.IFA_F_NODAD, metric: metricOf(n),
+		want = append(want, address{prefix: netip.PrefixFrom(n.NodeAddr6(), n.Prefix6.Bits()), flags: unix.IFA_F_NODAD, metric: metricOf(n),
 			avoided: true})
 	}
 	return want
@@ -74,18 +74,6 @@ func metricOf(n seedbed.Network) uint32 {
 // serviceAddr6 returns an address that every bridge has and no other host may claim, so that it is not probed.
 func serviceAddr6(a netip.Addr) address {
 	return address{prefix: netip.PrefixFrom(a, 128), flags: unix.IFA_F_NODAD | unix.IFA_F_NOPREFIXROUTE, avoided: true}
-}
-
-// nodeAddr6 returns the address that a node has in the IPv6 prefix of a network, with which comes its route to the guests. In a
-// bridged network it ends as that of the metadata service, since the first addresses are those of other hosts. There, nobody
-// sees it: answers to guests have other addresses.
-func nodeAddr6(n seedbed.Network) netip.Addr {
-	if g := n.Gateway6(); g.IsValid() {
-		return g
-	}
-	a, link := n.Prefix6.Addr().As16(), seedbed.MetadataAddr6LinkLocal.As16()
-	copy(a[8:], link[8:])
-	return netip.AddrFrom16(a)
 }
 
 // addrsByLink returns the addresses of all interfaces, by index.

@@ -159,7 +159,7 @@ func (p *plan) checkOverlays() (checks []seedbed.Check) {
 	}
 	for _, s := range p.secondaries {
 		if !s.far() {
-			node(s.tap, s.network, netip.AddrFrom4(s.addr))
+			node(s.tap, s.network, s.addr)
 		}
 	}
 	return checks

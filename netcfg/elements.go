@@ -45,7 +45,7 @@ func (p *plan) digest() string {
 		h.Write(b)
 	}
 	for _, s := range p.secondaries {
-		fmt.Fprintf(h, "secondary %v\n", s)
+		fmt.Fprintf(h, "secondary %s %d %s\n", s.tap, s.network, s.addr)
 	}
 	for _, q := range p.peers {
 		fmt.Fprintf(h, "peer %s %d %s %s\n", q.mac, q.class, q.bridge, q.addr)

@@ -51,7 +51,7 @@ type Port struct {
 	// Addr is the only IPv4 source address that the port may use, unless its network allows others. It is the zero
 	// Addr in a network whose addresses come from elsewhere, and the port may then use any.
 	Addr netip.Addr
-	// Secondary are further IPv4 source addresses that the port may use.
+	// Secondary are further source addresses that the port may use.
 	Secondary []netip.Addr
 	// Mark is set on its packets to the metadata address, where SO_MARK reads it. It is never 0.
 	Mark uint32

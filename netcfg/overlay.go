@@ -210,7 +210,7 @@ func (p *plan) remotes() map[string][]remote {
 	}
 	for _, s := range p.secondaries {
 		if !s.far() {
-			own[place{p.networks[s.network].Bridge, netip.AddrFrom4(s.addr)}] = true
+			own[place{p.networks[s.network].Bridge, s.addr}] = true
 		}
 	}
 	networks := map[string]*seedbed.Network{}

@@ -194,6 +194,39 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
+// TestOverlaySecondary: guests of other nodes are reached at their secondary addresses, which the node knows as long as they have them.
+func TestOverlaySecondary(t *testing.T) {
+	s := newSite(t, seedbed.NetworkIsolated)
+	prefix6 := netip.MustParsePrefix("fd12:3456:789a:8::/64")
+	s.a.Networks[0].Prefix6, s.b.Networks[0].Prefix6 = prefix6, prefix6
+	further := []netip.Addr{netip.MustParseAddr("10.81.0.55"), netip.MustParseAddr("fd12:3456:789a:8::55")}
+	there, peer := overlayPort(5), overlayPeer(5, nodeB)
+	there.Secondary, peer.Secondary = further, further
+	s.a.Ports, s.b.Ports = []Port{overlayPort(3)}, []Port{there}
+	s.a.Peers, s.b.Peers = []Peer{peer}, []Peer{overlayPeer(3, nodeA)}
+	s.apply(t)
+	g3, g5 := s.guest(t, 3, false), s.guest(t, 5, true)
+	g3.Run(t, "ip", "-6", "addr", "add", s.a.Networks[0].Addr6(overlayMAC(3)).String()+"/64", "dev", "eth0", "nodad")
+	g5.Run(t, "ip", "addr", "add", "10.81.0.55/24", "dev", "eth0")
+	g5.Run(t, "ip", "-6", "addr", "add", "fd12:3456:789a:8::55/64", "dev", "eth0", "nodad")
+	knows := func(a netip.Addr) bool {
+		return strings.Contains(netnstest.Run(t, "ip", "neigh", "show", a.String(), "dev", "sb-wide"), overlayMAC(5).String()+" PERMANENT")
+	}
+	for _, a := range further {
+		if !echoes(g3, a.String()) || !knows(a) {
+			t.Errorf("%s of a guest of the other node: known %t", a, knows(a))
+		}
+	}
+	if err := s.here.Change(t.Context(), Diff{Peers: []Peer{overlayPeer(5, nodeB)}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range further {
+		if knows(a) {
+			t.Errorf("%s is known of a guest that has it no longer", a)
+		}
+	}
+}
+
 // knownOf is what the kernel knows of the guests of other nodes in the overlay.
 func knownOf(t *testing.T, link string) string {
 	t.Helper()

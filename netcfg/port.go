@@ -57,7 +57,7 @@ func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) 
 			}
 			g.ports = append(g.ports, one)
 			g.forwards = append(g.forwards, newForwards(&t, &one, networks[at])...)
-			g.secondaries = append(g.secondaries, newSecondaries(&t, &one)...)
+			g.secondaries = append(g.secondaries, newSecondaries(&t, &one, networks[at])...)
 		}
 		return err == nil
 	})
@@ -109,8 +109,10 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "%v", seedbed.CheckBandwidth(t.In, t.Out))
 	case t.Floating.IsValid() && !t.Floating.Is4():
 		return badPort(t, "floating address %s is not an IPv4 address", t.Floating)
-	case slices.ContainsFunc(t.Secondary, func(a netip.Addr) bool { return !n.Host(a) || a == n.Gateway }):
+	case slices.ContainsFunc(t.Secondary, func(a netip.Addr) bool { return !a.Is6() && (!n.Host(a) || a == n.Gateway) }):
 		return badPort(t, "secondary addresses %v: expected those of guests in %s", t.Secondary, n.Prefix)
+	case slices.Contains(t.Secondary, n.NodeAddr6()):
+		return badPort(t, "secondary address %s is the node's", n.NodeAddr6())
 	case !n.Prefix.IsValid() && t.Addr.IsValid():
 		return badPort(t, "address %s: expected none in network %s, %s", t.Addr, n.Name, n.Without4())
 	}
@@ -222,15 +224,16 @@ func merged(ports, added []port) []port {
 // secondary is a further address of a port or, without a tap, of a peer.
 type secondary struct {
 	tap     [16]byte
-	addr    [4]byte
+	addr    netip.Addr
 	network int32 // index into the plan's networks
 }
 
-// newSecondaries returns the further addresses of a port that was checked.
-func newSecondaries(t *Port, p *port) (all []secondary) {
+// newSecondaries returns the further addresses of a port in a network, which was checked. Those of an IPv6 prefix that the network
+// no longer has, or does not have yet, are left out: the port is told of the other change next.
+func newSecondaries(t *Port, p *port, n seedbed.Network) (all []secondary) {
 	for _, a := range t.Secondary {
-		if a != t.Addr {
-			all = append(all, secondary{tap: p.tap, addr: a.As4(), network: p.network})
+		if a != t.Addr && (a.Is4() || n.Prefix6.Contains(a)) {
+			all = append(all, secondary{tap: p.tap, addr: a, network: p.network})
 		}
 	}
 	return all
@@ -245,7 +248,7 @@ func (p *plan) addFurther() {
 		i, ok := p.index[q.bridge]
 		for _, a := range unpacked(q.further) {
 			if ok {
-				p.secondaries = append(p.secondaries, secondary{addr: a.As4(), network: i})
+				p.secondaries = append(p.secondaries, secondary{addr: a, network: i})
 			}
 		}
 	}
@@ -254,24 +257,23 @@ func (p *plan) addFurther() {
 }
 
 func bySecondary(a, b secondary) int {
-	return cmp.Or(bytes.Compare(a.tap[:], b.tap[:]), cmp.Compare(a.network, b.network), bytes.Compare(a.addr[:], b.addr[:]))
+	return cmp.Or(bytes.Compare(a.tap[:], b.tap[:]), cmp.Compare(a.network, b.network), a.addr.Compare(b.addr))
 }
 
-// packed returns IPv4 addresses as a string of four bytes for each, which can be compared.
+// packed returns addresses as a string of 16 bytes for each, which can be compared.
 func packed(addrs []netip.Addr) string {
 	var b []byte
 	for _, a := range addrs {
-		if a.Is4() {
-			b = append(b, a.AsSlice()...)
-		}
+		one := a.As16()
+		b = append(b, one[:]...)
 	}
 	return string(b)
 }
 
 // unpacked is the opposite of packed.
 func unpacked(s string) (addrs []netip.Addr) {
-	for ; len(s) >= 4; s = s[4:] {
-		addrs = append(addrs, netip.AddrFrom4([4]byte([]byte(s[:4]))))
+	for ; len(s) >= 16; s = s[16:] {
+		addrs = append(addrs, netip.AddrFrom16([16]byte([]byte(s[:16]))).Unmap())
 	}
 	return addrs
 }

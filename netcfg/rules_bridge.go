@@ -92,6 +92,11 @@ func bridgeSets() []set {
 	allowed := func(of string, in func(seedbed.NetworkPermissions) bool) set {
 		return some(of, func(n *seedbed.Network, _ *port) bool { return in(n.Allow) })
 	}
+	own := func(which func(netip.Addr) bool) func(p *plan, s *secondary) (string, string, bool) {
+		return func(p *plan, s *secondary) (string, string, bool) {
+			return string(s.tap[:]) + string(s.addr.AsSlice()), "", which(s.addr) && !s.far() && !p.passes(s.network, s.addr)
+		}
+	}
 	var served []set
 	for _, s := range services {
 		served = append(served, some(s.ports, func(n *seedbed.Network, _ *port) bool { return s.on(*n) }))
@@ -111,16 +116,14 @@ func bridgeSets() []set {
 		}},
 		{name: "addrs", key: nftables.MustConcatSetType(name, ip), concat: true, of: func(p *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(t.addr[:]), "", t.addr != [4]byte{} && !p.passes(t.network, netip.AddrFrom4(t.addr))
-		}, secondary: func(p *plan, s *secondary) (string, string, bool) {
-			return string(s.tap[:]) + string(s.addr[:]), "", !s.far() && !p.passes(s.network, netip.AddrFrom4(s.addr))
-		}},
+		}, secondary: own(netip.Addr.Is4)},
 		{name: "addrs6", key: nftables.MustConcatSetType(name, ip6), concat: true, of: func(p *plan, t *port) (string, string, bool) {
 			a := p.addr6(t)
 			if !a.IsValid() || p.passes(t.network, a) {
 				return "", "", false
 			}
 			return string(t.tap[:]) + string(a.AsSlice()), "", true
-		}},
+		}, secondary: own(netip.Addr.Is6)},
 		{name: "answers", key: nftables.MustConcatSetType(name, mark), concat: true, of: func(_ *plan, t *port) (string, string, bool) {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
 		}},

@@ -205,7 +205,10 @@ func unknownSets() []set {
 				return first(p, t.network, netip.AddrFrom4(t.addr))
 			},
 			secondary: func(p *plan, s *secondary) (string, string, bool) {
-				return first(p, s.network, netip.AddrFrom4(s.addr))
+				if !s.addr.Is4() {
+					return "", "", false
+				}
+				return first(p, s.network, s.addr)
 			},
 			peer: func(p *plan, q *peer) (string, string, bool) {
 				i, ok := p.index[q.bridge]
@@ -218,6 +221,12 @@ func unknownSets() []set {
 			of: func(p *plan, t *port) (string, string, bool) {
 				n := p.networks[t.network]
 				return key(n, n.Addr6(t.mac))
+			},
+			secondary: func(p *plan, s *secondary) (string, string, bool) {
+				if !s.addr.Is6() {
+					return "", "", false
+				}
+				return key(p.networks[s.network], s.addr)
 			},
 			peer: func(p *plan, q *peer) (string, string, bool) {
 				i, ok := p.index[q.bridge]

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestUnknownGuests(t *testing.T) {
 	secondNetwork(&s, seedbed.NetworkRouted, "10.80.0.0/16")
 	n := &s.Networks[1]
 	n.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:2::/64")
-	s.Ports[2].Secondary = []netip.Addr{netip.MustParseAddr("10.80.9.9")}
+	s.Ports[2].Secondary = []netip.Addr{netip.MustParseAddr("10.80.9.9"), netip.MustParseAddr("fd12:3456:789a:2::99:9")}
 	s.Ports = append(s.Ports, Port{Tap: "sb4", MAC: seedbed.MAC{2, 0, 0, 0, 0, 4}, Addr: netip.MustParseAddr("10.80.0.4"), Mark: 104,
 		Bridge: "sb-lab"})
 	apply(t, m, s, Options{})
@@ -53,7 +54,8 @@ func TestUnknownGuests(t *testing.T) {
 		g.Run(t, "ip", "-6", "route", "replace", "default", "via", "fe80::a9fe:a9fe", "dev", "eth0")
 	}
 	g4.Run(t, "sysctl", "-w", "net.ipv4.conf.all.accept_redirects=0", "net.ipv4.conf.eth0.accept_redirects=0")
-	known := []string{"10.80.0.2", "10.80.9.9", n.Addr6(s.Ports[2].MAC).String()}
+	g3.Run(t, "ip", "-6", "addr", "add", "fd12:3456:789a:2::99:9/64", "dev", "eth0", "nodad")
+	known := []string{"10.80.0.2", "10.80.9.9", n.Addr6(s.Ports[2].MAC).String(), "fd12:3456:789a:2::99:9"}
 	unknown := []string{"10.80.77.7", "fd12:3456:789a:2::77"}
 	for _, a := range append(known, unknown...) {
 		via := []string{"route", "replace", a + "/32", "via", "10.80.0.1"}
@@ -152,6 +154,64 @@ func TestSecondaryAddresses(t *testing.T) {
 
 	s.Ports[0].Secondary = []netip.Addr{gw}
 	const says = "expected those of guests in 10.77.0.0/24"
+	if err := m.Apply(t.Context(), s.state(), Options{}); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("the address of the node as a secondary one: %v", err)
+	}
+}
+
+// TestSecondaryAddresses6: so it is with those of IPv6, in packets and in neighbour discovery.
+func TestSecondaryAddresses6(t *testing.T) {
+	m := open(t)
+	s := state0()
+	n := &s.Networks[0]
+	n.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
+	further, more := netip.MustParseAddr("fd12:3456:789a:1::50"), netip.MustParseAddr("fd12:3456:789a:1::40")
+	apply(t, m, s, Options{})
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	first := [2]string{n.Addr6(s.Ports[0].MAC).String(), n.Addr6(s.Ports[1].MAC).String()}
+	for i, g := range []*netnstest.Namespace{g1, g2} {
+		g.Run(t, "sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0")
+		g.Run(t, "ip", "-6", "addr", "add", first[i]+"/64", "dev", "eth0", "nodad")
+	}
+	g1.Run(t, "ip", "-6", "addr", "add", further.String()+"/64", "dev", "eth0", "nodad")
+	both := func(a string, more ...string) bool { // reports whether the second guest reaches an address, whatever it knew
+		for _, g := range []*netnstest.Namespace{g1, g2} {
+			g.Run(t, "ip", "-6", "neigh", "flush", "dev", "eth0")
+		}
+		return echoes(g2, a, more...)
+	}
+	if !both(first[0]) {
+		t.Fatal("the guests do not reach each other at their first addresses")
+	}
+	for i, secondary := range [][]netip.Addr{nil, {further}, {netip.MustParseAddr("10.77.0.40"), more, further}, {more}, {further}} {
+		s.Ports[0].Secondary = secondary
+		if i%2 == 0 {
+			apply(t, m, s, Options{})
+		} else if err := m.Change(t.Context(), Diff{Gone: []string{"sb1"}, Ports: s.Ports[:1]}); err != nil {
+			t.Fatal(err)
+		}
+		want := slices.Contains(secondary, further)
+		if got := both(further.String()); got != want {
+			t.Errorf("%d: with %v, the neighbour reaches it: %t", i, secondary, got)
+		}
+		if got := echoes(g1, first[1], "-I", further.String()); got != want {
+			t.Errorf("%d: with %v, it sends from there: %t", i, secondary, got)
+		}
+	}
+	// Another's secondary address is no guest's own.
+	g1.Run(t, "ip", "-6", "addr", "del", further.String()+"/64", "dev", "eth0")
+	g2.Run(t, "ip", "-6", "addr", "add", further.String()+"/64", "dev", "eth0", "nodad")
+	if both(first[0], "-I", further.String()) {
+		t.Error("a guest sends from another's secondary address")
+	}
+	if echoes(g1, further.String()) {
+		t.Error("a guest answers for another's secondary address")
+	}
+
+	s.Ports[0].Secondary = []netip.Addr{netip.MustParseAddr("fd12:3456:789a:9::1")} // of a prefix that it had
+	apply(t, m, s, Options{})
+	s.Ports[0].Secondary = []netip.Addr{n.NodeAddr6()}
+	const says = "secondary address fd12:3456:789a:1::1 is the node's"
 	if err := m.Apply(t.Context(), s.state(), Options{}); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("the address of the node as a secondary one: %v", err)
 	}

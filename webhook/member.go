@@ -99,8 +99,8 @@ var members = []member{
 // errNoList marks a value that is not a list.
 var errNoList = errors.New("no list")
 
-// parseNICs parses the member nics, each with network, addr, secondary, secondary_count, mac, security_groups, bandwidth_in and
-// bandwidth_out, which are all optional.
+// parseNICs parses the member nics, each with network, addr, secondary, secondary_count, secondary_count6, mac, security_groups,
+// bandwidth_in and bandwidth_out, which are all optional.
 func parseNICs(v any) ([]seedbed.NICRequest, error) {
 	if _, ok := v.([]any); !ok {
 		return nil, errNoList
@@ -111,8 +111,8 @@ func parseNICs(v any) ([]seedbed.NICRequest, error) {
 	}
 	nics := []seedbed.NICRequest{}
 	if err := json.Unmarshal(text, &nics, json.RejectUnknownMembers(true)); err != nil {
-		return nil, invalid("expected maps with network, addr, secondary, secondary_count, mac, security_groups, bandwidth_in and "+
-			"bandwidth_out: %s", seedbed.Clip(err.Error()))
+		return nil, invalid("expected maps with network, addr, secondary, secondary_count, secondary_count6, mac, security_groups, bandwidth_in "+
+			"and bandwidth_out: %s", seedbed.Clip(err.Error()))
 	}
 	return nics, nil
 }

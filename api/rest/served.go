@@ -76,7 +76,7 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 
 // changeNICs sets the security groups, forwards, rates, secondary and floating addresses of the NICs that the request is about.
 func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
-	secondary := len(req.Assign) > 0 || req.AssignCount != 0 || len(req.Unassign) > 0
+	secondary := len(req.Assign) > 0 || req.AssignCount != 0 || req.AssignCount6 != 0 || len(req.Unassign) > 0
 	if req.Take && len(req.Assign) == 0 {
 		return server.Invalid("take is only given with assign, which names the addresses to take")
 	}
@@ -86,8 +86,8 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	case req.SecurityGroups == nil && !one && req.NIC == nil:
 		return nil
 	case req.SecurityGroups == nil && !one:
-		return server.Invalid("nic is only given with security_groups, forward, unforward, assign, assign_count, unassign, bandwidth_in, " +
-			"bandwidth_out or floating")
+		return server.Invalid("nic is only given with security_groups, forward, unforward, assign, assign_count, assign_count6, unassign, " +
+			"bandwidth_in, bandwidth_out or floating")
 	}
 	var nic *seedbed.NIC
 	if one || req.NIC != nil {
@@ -124,10 +124,12 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	return changeSecondary(i, nic, req)
 }
 
-// changeSecondary sets the secondary addresses of a NIC. The zero Addr asks for a free one.
+// changeSecondary sets the secondary addresses of a NIC.
 func changeSecondary(i *seedbed.Instance, nic *seedbed.NIC, req wire.InstanceChange) error {
-	if req.AssignCount < 0 || req.AssignCount > seedbed.MaxSecondary {
-		return server.Invalid("assign_count is %d: expected 0 to %d", req.AssignCount, seedbed.MaxSecondary)
+	for name, count := range map[string]int{"assign_count": req.AssignCount, "assign_count6": req.AssignCount6} {
+		if count < 0 || count > seedbed.MaxSecondary {
+			return server.Invalid("%s is %d: expected 0 to %d", name, count, seedbed.MaxSecondary)
+		}
 	}
 	for _, a := range req.Unassign {
 		at := slices.Index(nic.Secondary, a)
@@ -137,15 +139,15 @@ func changeSecondary(i *seedbed.Instance, nic *seedbed.NIC, req wire.InstanceCha
 		nic.Secondary = slices.Concat(nic.Secondary[:at], nic.Secondary[at+1:])
 	}
 	for _, a := range req.Assign {
-		if !a.IsValid() {
-			return server.Invalid("assign has an empty address: assign_count asks for free ones")
+		if seedbed.AnyFree(a) {
+			return server.Invalid("assign has an empty address: assign_count and assign_count6 ask for free ones")
 		}
 	}
 	if req.Take { // which may come twice
 		req.Assign = slices.DeleteFunc(slices.Clone(req.Assign), func(a netip.Addr) bool { return slices.Contains(nic.Secondary, a) })
 		nic.Takes = req.Assign
 	}
-	nic.Secondary = slices.Concat(nic.Secondary, req.Assign, make([]netip.Addr, req.AssignCount))
+	nic.Secondary = slices.Concat(nic.Secondary, req.Assign, seedbed.FreeAddrs(req.AssignCount, req.AssignCount6))
 	return nil
 }
 

@@ -95,11 +95,13 @@ type InstanceChange struct {
 	Forward   []seedbed.Forward `json:"forward,omitempty"`
 	Unforward []seedbed.Listen  `json:"unforward,omitempty"`
 	// Assign gives secondary addresses to the NIC with the index NIC, the first by default, AssignCount as many that are free,
-	// and Unassign takes some away. With Take, those of Assign that another NIC of the project has as secondary ones are taken from it.
-	Assign      []netip.Addr `json:"assign,omitempty"`
-	Take        bool         `json:"take,omitempty"`
-	AssignCount int          `json:"assign_count,omitempty"`
-	Unassign    []netip.Addr `json:"unassign,omitempty"`
+	// AssignCount6 as many free ones of IPv6, and Unassign takes some away. With Take, those of Assign that another NIC of the
+	// project has as secondary ones are taken from it.
+	Assign       []netip.Addr `json:"assign,omitempty"`
+	Take         bool         `json:"take,omitempty"`
+	AssignCount  int          `json:"assign_count,omitempty"`
+	AssignCount6 int          `json:"assign_count6,omitempty"`
+	Unassign     []netip.Addr `json:"unassign,omitempty"`
 	// BandwidthIn and BandwidthOut are the rates of the NIC with the index NIC, the first by default; 0 is no limit.
 	BandwidthIn  *seedbed.BitRate `json:"bandwidth_in,omitempty"`
 	BandwidthOut *seedbed.BitRate `json:"bandwidth_out,omitempty"`

@@ -85,7 +85,9 @@ func TestGuest(t *testing.T) {
 		t.Errorf("the same delivery again: %+v, want 202 with job %s", again, a.Job)
 	}
 	second, nic := netip.MustParseAddr("10.98.7.60"), 1 // assigned long before the guest asks
-	if _, err := s.API.ChangeInstance(t.Context(), "guest1", wire.InstanceChange{Assign: []netip.Addr{second}, NIC: &nic}); err != nil {
+	const second6 = "fd12:3456:789a:2::60"
+	further := []netip.Addr{second, netip.MustParseAddr(second6)}
+	if _, err := s.API.ChangeInstance(t.Context(), "guest1", wire.InstanceChange{Assign: further, NIC: &nic}); err != nil {
 		t.Fatal(err)
 	}
 	job := waitJob(t, s, a.Job)
@@ -133,6 +135,7 @@ func TestGuest(t *testing.T) {
 		`SEEDBED imds IPv6 200 guest1`,
 		`SEEDBED imds Amazon's IPv6 200 ` + vm.NICs[0].Addr6.String(),
 		`SEEDBED addr6 .* ` + vm.NICs[0].Addr6.String() + `/`, `SEEDBED addr6 .* ` + secondAddr6 + `/`,
+		`SEEDBED addr6 .* ` + second6 + `/64`,
 		`SEEDBED route6 default via fe80::a9fe:a9fe `, `SEEDBED full name6 ` + secondAddr6,
 	}
 	lab.Await(t, lab.Patience, "the console shows what user-data printed", func() bool {

@@ -28,9 +28,11 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 		if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
 			return bad("NIC %d: %v", i, err)
 		}
-		if all := len(n.Secondary) + n.SecondaryCount; n.SecondaryCount < 0 || all > seedbed.MaxSecondary {
-			return bad("NIC %d asks for %d secondary addresses and for %d that are free: expected at most %d", i, len(n.Secondary),
-				n.SecondaryCount, seedbed.MaxSecondary)
+		for _, free := range []int{n.SecondaryCount, n.SecondaryCount6, n.SecondaryCount + n.SecondaryCount6} {
+			if free < 0 || free > seedbed.MaxSecondary-len(n.Secondary) {
+				return bad("NIC %d asks for %d secondary addresses and for %d that are free: expected at most %d", i, len(n.Secondary), free,
+					seedbed.MaxSecondary)
+			}
 		}
 		if n.MAC[0]&1 != 0 {
 			return bad("MAC address %s of NIC %d is not a unicast address", n.MAC, i)
@@ -48,7 +50,7 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Request) (all []seedbed.NIC, drawn []int, err error) {
 	for i, n := range req.NICs {
 		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr, BandwidthIn: n.BandwidthIn, BandwidthOut: n.BandwidthOut,
-			Secondary: append(slices.Clone(n.Secondary), make([]netip.Addr, n.SecondaryCount)...)}
+			Secondary: slices.Concat(n.Secondary, seedbed.FreeAddrs(n.SecondaryCount, n.SecondaryCount6))}
 		switch {
 		case n.Network == "" && m.Network != "":
 			nic.Network = m.Network
@@ -63,14 +65,21 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, a := range append([]netip.Addr{nic.Addr}, n.Secondary...) {
-			if _, err := network.Asks(nic.MAC, a); err != nil {
+		if _, err := network.Asks(nic.MAC, nic.Addr); err != nil {
+			return nil, nil, err
+		}
+		for _, a := range n.Secondary {
+			if err := network.Adds(nic.MAC, a); err != nil {
 				return nil, nil, err
 			}
 		}
-		if !network.Prefix.IsValid() && len(nic.Secondary) > 0 {
+		if !network.Prefix.IsValid() && n.SecondaryCount > 0 {
 			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NIC %d asks for secondary addresses in network %q, %s: expected none",
 				i, network.Name, network.Without4())
+		}
+		if !network.Prefix6.IsValid() && n.SecondaryCount6 > 0 {
+			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid,
+				"nics: NIC %d asks for secondary IPv6 addresses in network %q, which has no IPv6 prefix: expected none", i, network.Name)
 		}
 		if nic.MAC == (seedbed.MAC{}) {
 			nic.MAC, drawn = in.macs.draw(), append(drawn, i)
@@ -104,7 +113,7 @@ func (in *Intake) only6(ctx context.Context, nics []seedbed.NIC) (bool, error) {
 
 // addresses returns the addresses that a NIC asks for.
 func addresses(n seedbed.NIC) []netip.Addr {
-	return slices.DeleteFunc(slices.Concat([]netip.Addr{n.Addr}, n.Secondary), func(a netip.Addr) bool { return !a.IsValid() })
+	return slices.DeleteFunc(slices.Concat([]netip.Addr{n.Addr}, n.Secondary), seedbed.AnyFree)
 }
 
 // twice returns an address that is there more than once, or the zero Addr.

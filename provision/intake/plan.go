@@ -162,7 +162,7 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 		}
 		var asked []netip.Addr
 		for _, a := range nic.Secondary {
-			if !a.IsValid() {
+			if seedbed.AnyFree(a) {
 				continue
 			}
 			asked = append(asked, a)

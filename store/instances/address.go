@@ -55,7 +55,7 @@ func ask(b *groupcommit.Batch, nics []seedbed.NIC) error {
 	for _, n := range nics {
 		for _, a := range append([]netip.Addr{n.Addr}, n.Secondary...) {
 			switch {
-			case !a.IsValid():
+			case seedbed.AnyFree(a):
 				continue
 			case known.given[n.Network][a] && b.Shared:
 				return groupcommit.ErrApart
@@ -128,23 +128,25 @@ func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.
 }
 
 // FreeAddr returns the address that a new NIC with a MAC address would get in the network which asks for want or, if want is
-// the zero Addr, for none. It returns ErrInvalid for one that no NIC may have, ErrExists for one that is taken, and
-// ErrFull if there is none. In a network without an IPv4 prefix, it returns the zero Addr.
+// the zero Addr, for none. One of IPv6 is a secondary one. It returns ErrInvalid for one that no NIC may have, ErrExists for one
+// that is taken, and ErrFull if there is none. In a network without an IPv4 prefix, it returns the zero Addr.
 func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, want netip.Addr) (a netip.Addr, err error) {
 	n, err := s.Network(ctx, network)
 	if err != nil {
 		return a, err
 	}
-	if want, err = n.Asks(mac, want); err != nil {
-		return a, err
+	if want.Is6() {
+		err = n.Adds(mac, want)
+	} else {
+		want, err = n.Asks(mac, want)
 	}
-	if !n.Prefix.IsValid() {
-		return a, nil
+	if err != nil || !want.IsValid() && !n.Prefix.IsValid() {
+		return a, err
 	}
 	err = s.db.View(ctx, "find a free address", func(tx *sqldb.Tx) error {
 		if want.IsValid() {
 			a = want
-			h, err := holderOf(ctx, tx, n.Name, want)
+			h, err := holderOf(ctx, tx, n, want)
 			if err == nil && h.name != "" {
 				err = seedbed.Errorf(seedbed.ErrExists, "address %s is taken in network %q", want, n.Name)
 			}
@@ -170,7 +172,7 @@ func (s *Store) reservable(ctx context.Context, tx *sqldb.Tx, n seedbed.Network,
 		if slices.Contains(before, r) {
 			continue
 		}
-		h, err := holderOf(ctx, tx, n.Name, r.Addr)
+		h, err := holderOf(ctx, tx, n, r.Addr)
 		if err == nil && h.name != "" && h.mac != r.MAC {
 			err = seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to the NIC %s: seedbed network leases says whose that is",
 				r.Addr, n.Name, h.mac)
@@ -182,8 +184,8 @@ func (s *Store) reservable(ctx context.Context, tx *sqldb.Tx, n seedbed.Network,
 	return nil
 }
 
-// NetworkLeases returns the addresses of a network that the instances of a scope have, in their order, then by MAC
-// address.
+// NetworkLeases returns the addresses of a network that the instances of a scope have: those of IPv4 in their order, and then
+// those of IPv6 alone by MAC address.
 func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network string) (all []seedbed.NetworkLease, err error) {
 	w := sqldb.InScope(in)
 	w.And("nic.network = %s", network)
@@ -203,14 +205,19 @@ func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network str
 		}
 		further, err := sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.NetworkLease, err error) {
 			l.Secondary = true
-			err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC)
+			if err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC); l.Addr.Is6() {
+				l.Addr, l.Addr6 = netip.Addr{}, l.Addr
+			}
 			return l, err
 		}, `SELECT s.addr, nic.mac, `+FullName+`, nic.idx FROM `+secondaryJoin+` WHERE `+w.String(), w.Args...)
 		all = append(all, further...)
 		return err
 	})
 	slices.SortFunc(all, func(a, b seedbed.NetworkLease) int {
-		return cmp.Or(a.Addr.Compare(b.Addr), bytes.Compare(a.MAC[:], b.MAC[:]))
+		if a.Addr.IsValid() != b.Addr.IsValid() {
+			return b.Addr.BitLen() - a.Addr.BitLen()
+		}
+		return cmp.Or(a.Addr.Compare(b.Addr), bytes.Compare(a.MAC[:], b.MAC[:]), a.Addr6.Compare(b.Addr6))
 	})
 	return all, err
 }

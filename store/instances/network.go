@@ -243,6 +243,11 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			if err := apart(ctx, tx, n); err != nil {
 				return err
 			}
+			if n.Prefix6 != was.Prefix6 {
+				if err := held6(ctx, tx, n, was.Prefix6); err != nil {
+					return err
+				}
+			}
 			if err := closedTo(ctx, tx, n); err != nil {
 				return err
 			}

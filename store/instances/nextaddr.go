@@ -3,6 +3,7 @@ package instances
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"seedbed"
@@ -86,13 +87,21 @@ func (s *Store) freeAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Ne
 
 // freeAbove returns the free ones of the next candidates addresses from a.
 func (s *Store) freeAbove(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr) ([]netip.Addr, error) {
-	args := []any{n.Name}
 	var all []netip.Addr
 	for a = n.NextAddr(a); a.IsValid() && len(all) < candidates; a = n.NextAddr(a.Next()) {
-		all, args = append(all, a), append(args, a.String())
+		all = append(all, a)
 	}
+	return untaken(ctx, tx, n, all)
+}
+
+// untaken returns those of at most candidates addresses of a network that are free.
+func untaken(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, all []netip.Addr) ([]netip.Addr, error) {
 	if len(all) == 0 {
 		return nil, nil
+	}
+	args := []any{n.Name}
+	for _, a := range all {
+		args = append(args, a.String())
 	}
 	for len(args) <= candidates {
 		args = append(args, "") // no address
@@ -105,11 +114,5 @@ func (s *Store) freeAbove(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, 
 	for _, text := range texts {
 		taken[text] = true
 	}
-	free := all[:0]
-	for _, a := range all {
-		if !taken[a.String()] {
-			free = append(free, a)
-		}
-	}
-	return free, nil
+	return slices.DeleteFunc(all, func(a netip.Addr) bool { return taken[a.String()] }), nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"seedbed"
+	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/sqldb"
 )
@@ -63,7 +64,7 @@ func dropSecondary(ctx context.Context, tx *sqldb.Tx, network string, a netip.Ad
 func takeOver(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance) (others []seedbed.InstanceID, err error) {
 	for _, nic := range inst.NICs {
 		for _, a := range nic.Takes {
-			h, err := holderOf(ctx, tx, nic.Network, a)
+			h, err := holderOf(ctx, tx, seedbed.Network{Name: nic.Network}, a)
 			switch {
 			case err != nil:
 				return nil, err
@@ -88,9 +89,9 @@ func takeOver(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance) (others 
 	return slices.Compact(others), nil
 }
 
-// readdress writes the secondary addresses of an instance's NICs that differ from those of before. It replaces those that are
-// the zero Addr by the lowest free ones of the network. It returns ErrInvalid if a NIC cannot have an address, ErrInUse if
-// another NIC has it, and ErrFull if too few are free.
+// readdress writes the secondary addresses of an instance's NICs that differ from those of before. It replaces those that ask for
+// a free one: the zero Addr by the lowest of the network, and AnyAddr6 by the first of those that FreeAddr6 has. It returns
+// ErrInvalid if a NIC cannot have an address, ErrInUse if another NIC has it, and ErrFull if too few are free.
 func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i := range inst.NICs {
 		nic, had := &inst.NICs[i], before[i].Secondary
@@ -112,18 +113,24 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 			}
 		}
 		var all []netip.Addr
+		asked := map[netip.Addr]int{} // how many free ones, by what asks for them
 		for _, a := range nic.Secondary {
-			if a.IsValid() && (!slices.Contains(had, a) || slices.Contains(all, a)) {
+			if seedbed.AnyFree(a) {
+				asked[a]++
+				continue
+			}
+			if !slices.Contains(had, a) || slices.Contains(all, a) {
 				if err := assign(ctx, tx, inst, network, *nic, a); err != nil {
 					return err
 				}
 			}
-			if a.IsValid() {
-				all = append(all, a)
-			}
+			all = append(all, a)
 		}
-		if want := len(nic.Secondary) - len(all); want > 0 {
-			free, err := someFree(ctx, tx, network, *nic, want)
+		for _, which := range seedbed.FreeAddrs(1, 1) {
+			if asked[which] == 0 {
+				continue
+			}
+			free, err := someFree(ctx, tx, network, *nic, which, asked[which])
 			if err != nil {
 				return err
 			}
@@ -143,7 +150,7 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 // secondaryTable is the table of secondary addresses, for new NICs.
 var secondaryTable = sqldb.Table{Rank: 3, Into: `secondary_address (network, addr, instance, nic)`}
 
-// insertSecondaries gives a new NIC the secondary addresses that it asks for; the zero Addr is a free one. The network is locked.
+// insertSecondaries gives a new NIC the secondary addresses that it asks for; see readdress. The network is locked.
 func (s *Store) insertSecondaries(
 	ctx context.Context, b *groupcommit.Batch, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC,
 ) error {
@@ -152,15 +159,17 @@ func (s *Store) insertSecondaries(
 		return nil
 	case len(nic.Secondary) > seedbed.MaxSecondary:
 		return tooManySecondary(nic)
-	case !n.Prefix.IsValid():
-		return unaddressed(n, nic)
 	}
 	for _, a := range nic.Secondary {
-		err := error(nil)
-		if a.IsValid() {
-			err = assignable(ctx, b.Tx, inst, n, nic, a)
-		} else {
+		err := addressed(n, nic, a)
+		switch {
+		case err != nil:
+		case a == seedbed.AnyAddr6:
+			a, err = freeAddr6(ctx, b, n, nic)
+		case seedbed.AnyFree(a):
 			a, err = s.freeAddr(ctx, b, n)
+		default:
+			err = assignable(ctx, b.Tx, inst, n, nic, a)
 		}
 		if err != nil {
 			return err
@@ -175,27 +184,78 @@ func tooManySecondary(nic seedbed.NIC) error {
 		nic.Index, len(nic.Secondary), seedbed.MaxSecondary)
 }
 
-// someFree returns some free addresses of a locked network.
-func someFree(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, count int) ([]netip.Addr, error) {
-	if !n.Prefix.IsValid() {
-		return nil, unaddressed(n, nic)
+// someFree returns free addresses of a locked network, as many as a NIC asks for with which.
+func someFree(
+	ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, which netip.Addr, count int,
+) (free []netip.Addr, err error) {
+	if err := addressed(n, nic, which); err != nil {
+		return nil, err
 	}
-	free, err := lowestAddrs(ctx, tx, n, count)
+	if which == seedbed.AnyAddr6 {
+		return lowestAddrs6(ctx, tx, n, nic, count, nil)
+	}
+	free, err = lowestAddrs(ctx, tx, n, count)
 	if err == nil && len(free) < count {
 		err = seedbed.Errorf(seedbed.ErrFull, "network %q has %d free addresses, and NIC %d asks for %d", n.Name, len(free), nic.Index, count)
 	}
 	return free, err
 }
 
-func unaddressed(n seedbed.Network, nic seedbed.NIC) error {
-	return seedbed.Errorf(seedbed.ErrInvalid,
-		"NIC %d is in network %q, %s: expected one of a network with an IPv4 prefix", nic.Index, n.Name, n.Without4())
+// lowestAddrs6 returns the first IPv6 addresses that a NIC may get in a locked network, and that neither are another's nor in given.
+func lowestAddrs6(
+	ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, count int, given map[netip.Addr]bool,
+) (found []netip.Addr, err error) {
+	for i := 1; len(found) < count; {
+		var all []netip.Addr
+		for ; len(all) < candidates; i++ {
+			a := n.FreeAddr6(nic.MAC, i)
+			if !a.IsValid() {
+				break
+			}
+			if !given[a] {
+				all = append(all, a)
+			}
+		}
+		if len(all) == 0 {
+			return nil, seedbed.Errorf(seedbed.ErrFull, "network %q has no free IPv6 address left for NIC %d: name the address", n.Name, nic.Index)
+		}
+		free, err := untaken(ctx, tx, n, all)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, free...)
+	}
+	return found[:count], nil
+}
+
+// freeAddr6 is lowestAddrs6 for one address of a new NIC.
+func freeAddr6(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, nic seedbed.NIC) (netip.Addr, error) {
+	known := groupcommit.Of[batchNetworks](b)
+	free, err := lowestAddrs6(ctx, b.Tx, n, nic, 1, known.given[n.Name])
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	known.give(n.Name, free[0])
+	return free[0], nil
+}
+
+// addressed returns ErrInvalid if a network has no addresses of the kind of a, which a NIC asks for.
+func addressed(n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
+	switch {
+	case a.Is6() && !n.Prefix6.IsValid():
+		return seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, which has no IPv6 prefix: expected one of a network with one",
+			nic.Index, n.Name)
+	case !a.Is6() && !n.Prefix.IsValid():
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"NIC %d is in network %q, %s: expected one of a network with an IPv4 prefix", nic.Index, n.Name, n.Without4())
+	}
+	return nil
 }
 
 // assign gives a NIC of an instance a secondary address. The network is locked.
 func assign(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
-	if !n.Prefix.IsValid() {
-		return unaddressed(n, nic)
+	if err := addressed(n, nic, a); err != nil {
+		return err
 	}
 	if err := assignable(ctx, tx, inst, n, nic, a); err != nil {
 		return err
@@ -206,10 +266,7 @@ func assign(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.
 // assignable returns ErrInvalid if a NIC of an instance cannot have a secondary address, and ErrInUse if another has it. The network is
 // locked.
 func assignable(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
-	if _, err := n.Asks(nic.MAC, a); err != nil {
-		return err
-	}
-	h, err := holderOf(ctx, tx, n.Name, a)
+	h, err := holderOf(ctx, tx, n, a)
 	switch {
 	case err != nil:
 		return err
@@ -218,7 +275,7 @@ func assignable(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seed
 	case h.name != "":
 		return seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to NIC %d of instance %s", a, n.Name, h.nic, h.name)
 	}
-	return nil
+	return n.Adds(nic.MAC, a)
 }
 
 func insertSecondary(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.Network, nic seedbed.NIC, a netip.Addr) error {
@@ -236,14 +293,30 @@ type holder struct {
 }
 
 // holderOf returns the NIC that has an address of a network, as its first or a secondary one. Its name is empty if none has.
-func holderOf(ctx context.Context, tx *sqldb.Tx, network string, a netip.Addr) (holder, error) {
+func holderOf(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr) (holder, error) {
+	first, key := `nic.addr`, a.String()
+	if mac, ok := seedbed.MACOf(a); ok && n.Addr6(mac) == a { // which first addresses of IPv6 follow from
+		first, key = `nic.mac`, mac.String()
+	}
 	return sqldb.One(ctx, tx, func(r sqldb.Row) (h holder, err error) {
 		err = r.Scan(&h.project, &h.name, &h.id, &h.nic, sqldb.ToText(&h.mac), &h.secondary)
 		return h, err
 	}, nil, `SELECT instance.project, `+FullName+`, instance.id, nic.idx, nic.mac, 0 FROM nic JOIN instance ON instance.id = nic.instance
-		WHERE nic.network = $1 AND nic.addr = $2
+		WHERE nic.network = $1 AND `+first+` = $2
 		UNION ALL SELECT instance.project, `+FullName+`, instance.id, nic.idx, nic.mac, 1 FROM `+secondaryJoin+`
-		WHERE s.network = $1 AND s.addr = $2`, network, a.String())
+		WHERE s.network = $1 AND s.addr = $3`, n.Name, key, a.String())
+}
+
+// held6 returns ErrInUse if NICs have secondary addresses of an IPv6 prefix that a network had, and does not have any more.
+func held6(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, was netip.Prefix) error {
+	var users catalogue.Uses
+	err := users.Read(ctx, tx, []catalogue.UserKind{{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name
+		FROM ` + secondaryJoin + ` WHERE s.network = $1 AND s.addr LIKE '%:%' ORDER BY full_name`}}, n.Name)
+	if by := users.String(); err == nil && by != "" {
+		err = seedbed.Errorf(seedbed.ErrInUse, "NICs have secondary addresses of %s in network %q, which keeps the prefix with them: "+
+			"unassign those of %s first", was, n.Name, by)
+	}
+	return err
 }
 
 // notSecondary returns ErrExists if an address of a locked network is a NIC's secondary one. The unique key of first addresses

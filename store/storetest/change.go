@@ -22,6 +22,8 @@ var changeCases = map[string]func(*bench){
 	"secondary taken":             testSecondaryTaken,
 	"secondary at creation":       testSecondaryAtCreation,
 	"secondary at creation race":  testSecondaryAtCreationRace,
+	"secondary of IPv6":           testSecondary6,
+	"secondary race of IPv6":      testSecondary6Race,
 	"floating addresses":          testFloating,
 	"floating race":               testFloatingRace,
 }

@@ -32,8 +32,9 @@ type nic struct {
 	Network string     `yaml:"network"`
 	Addr    netip.Addr `yaml:"addr"`
 
-	Secondary      []netip.Addr `yaml:"secondary"`
-	SecondaryCount int          `yaml:"secondary_count"`
+	Secondary       []netip.Addr `yaml:"secondary"`
+	SecondaryCount  int          `yaml:"secondary_count"`
+	SecondaryCount6 int          `yaml:"secondary_count6"`
 
 	MAC    seedbed.MAC `yaml:"mac"`
 	Groups []string    `yaml:"security_groups"`

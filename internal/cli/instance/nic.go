@@ -18,8 +18,8 @@ func parseNICs(texts []string) (any, error) {
 		for part := range strings.SplitSeq(text, ",") {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok || value == "" || seen[key] {
-				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS, secondary=ADDRESS+ADDRESS or secondary=COUNT, mac=ADDRESS, "+
-					"in=RATE and out=RATE, each at most once, and group=GROUP, separated by commas", text)
+				return nil, cli.Usagef("--nic %q: expected network=NETWORK, ip=ADDRESS, secondary=ADDRESS+ADDRESS or secondary=COUNT, "+
+					"secondary6=COUNT, mac=ADDRESS, in=RATE and out=RATE, each at most once, and group=GROUP, separated by commas", text)
 			}
 			seen[key] = key != "group"
 			var err error
@@ -32,6 +32,8 @@ func parseNICs(texts []string) (any, error) {
 				if n.SecondaryCount, err = strconv.Atoi(value); err != nil {
 					n.Secondary, err = parseAddrs(value)
 				}
+			case "secondary6":
+				n.SecondaryCount6, err = strconv.Atoi(value)
 			case "mac":
 				n.MAC, err = seedbed.ParseMAC(value)
 			case "in":
@@ -41,9 +43,11 @@ func parseNICs(texts []string) (any, error) {
 			case "group":
 				n.Groups = append(n.Groups, value)
 			default:
-				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, secondary, mac, in, out or group", text, key)
+				return nil, cli.Usagef("--nic %q: the key %q is unknown: expected network, ip, secondary, secondary6, mac, in, out or group", text, key)
 			}
 			switch {
+			case err != nil && key == "secondary6":
+				return nil, cli.Usagef("--nic %q: secondary6 is not a count: name IPv6 addresses in secondary", text)
 			case err != nil && (key == "in" || key == "out"):
 				return nil, cli.Usagef("--nic %q: %v", text, err)
 			case err != nil:

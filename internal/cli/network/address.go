@@ -95,15 +95,15 @@ func disassociate(a *cli.App) *cobra.Command {
 }
 
 func assign(a *cli.App) *cobra.Command {
-	var nic, count int
+	var nic, count, count6 int
 	var take bool
 	c := &cobra.Command{
 		Use: "assign VM [ADDRESS...]", Short: "Give a NIC secondary addresses",
 		Long: `Give a NIC of an instance secondary addresses of its network: those ADDRESSes, or free ones.
-The guest may use them at once. Its metadata lists them at local-ipv4s, from which many
-guests configure them when they boot; DHCP gives only the first address of a NIC.`,
+The guest may use them at once. Its metadata lists them at local-ipv4s and ipv6s, from which
+many guests configure them when they boot; DHCP gives only the first address of a NIC.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			r := wire.InstanceChange{NIC: &nic, AssignCount: count, Take: take}
+			r := wire.InstanceChange{NIC: &nic, AssignCount: count, AssignCount6: count6, Take: take}
 			for _, text := range args[1:] {
 				addr, err := netip.ParseAddr(text)
 				if err != nil {
@@ -114,7 +114,7 @@ guests configure them when they boot; DHCP gives only the first address of a NIC
 			if take && len(r.Assign) == 0 {
 				return cli.Usagef("--take: expected the addresses to take")
 			}
-			if len(r.Assign) == 0 && count == 0 {
+			if len(r.Assign) == 0 && count == 0 && count6 == 0 {
 				r.AssignCount = 1
 			}
 			before, err := api.Instance(ctx, args[0])
@@ -137,6 +137,7 @@ guests configure them when they boot; DHCP gives only the first address of a NIC
 	c.Flags().IntVar(&nic, "nic", 0, "give them to the NIC with the index `N`, the first being 0")
 	c.Flags().BoolVar(&take, "take", false, "take those ADDRESSes that another NIC of the project has as secondary ones from it")
 	c.Flags().IntVar(&count, "count", 0, "give it `N` that are free, besides those ADDRESSes (default: 1 without any)")
+	c.Flags().IntVar(&count6, "count6", 0, "give it `N` IPv6 addresses that are free, besides the others")
 	return c
 }
 

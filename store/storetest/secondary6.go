@@ -1,0 +1,147 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"seedbed"
+)
+
+const prefix6 = "fd12:3456:789a:1::"
+
+// IPv6 addresses of the network are secondary ones as IPv4 ones are. No NIC has one that is another's first, now or later.
+func testSecondary6(b *bench) {
+	ctx := context.Background()
+	b.world()
+	_, err := b.Accept(ctx, func() seedbed.Acceptance { a := createOf("web0"); b.must(assign("::")(a.Instance)); return a }())
+	b.want(err, seedbed.ErrInvalid, `NIC 0 is in network "default", which has no IPv6 prefix`)
+	set6 := func(prefix string) error {
+		_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+			n.Prefix6 = netip.MustParsePrefix(prefix)
+			return nil
+		})
+		return err
+	}
+	b.must(set6(prefix6 + "/64"))
+	n := get(b.Network(ctx, "default"))(b)
+	web1, web2 := seedbed.InDefault("web1"), seedbed.InDefault("web2")
+	a, other := createOf("web1"), createOf("web2")
+	mac, first2 := a.Instance.NICs[0].MAC, n.Addr6(other.Instance.NICs[0].MAC).String()
+	free := func(i int) string { return n.FreeAddr6(mac, i).String() }
+	b.must(assign("::", prefix6+"7", "10.99.0.9", "::")(a.Instance))
+	get(b.Accept(ctx, a))(b)
+	get(b.Accept(ctx, other))(b)
+	sorted := func(texts ...string) []netip.Addr {
+		return slices.SortedFunc(slices.Values(addrs(texts...)), netip.Addr.Compare)
+	}
+	b.equal(get(b.InstanceByName(ctx, web1))(b).NICs[0].Secondary, sorted("10.99.0.9", prefix6+"7", free(1), free(2)))
+	b.equal(get(b.ProjectUse(ctx, seedbed.DefaultProject))(b).Addresses, int64(6))
+
+	get(b.ChangeInstance(ctx, web2, assign(free(3)), keepRecord))(b) // which is then not free
+	i := get(b.ChangeInstance(ctx, web1, assign(prefix6+"7", free(2), "::", "::", ""), keepRecord))(b)
+	b.equal(i.NICs[0].Secondary, sorted("10.99.0.4", prefix6+"7", free(2), free(1), free(4)))
+
+	for says, want := range map[string]string{
+		"belongs to NIC 0 of instance web1":                        prefix6 + "7",
+		"belongs to NIC 0 of instance web2":                        first2,
+		"first one of the NIC with the MAC address 02:00:00:00:00": prefix6[:len(prefix6)-1] + "0:ff:fe00:99",
+		"it is the node's":                                         prefix6 + "1",
+		"it is that of all routers":                                prefix6,
+		"reserved for groups of hosts":                             prefix6[:len(prefix6)-1] + "fdff:ffff:ffff:ff80",
+		"expected one of " + prefix6:                               "fd12:3456:789a:2::7",
+		"cannot be a guest's in network":                           "::ffff:10.99.0.50",
+	} {
+		_, err := b.ChangeInstance(ctx, web2, assign(want), keepRecord)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			b.Errorf("%s: %v; want %s", want, err, says)
+		}
+		asks := createOf("web3")
+		b.must(assign(want)(asks.Instance))
+		if _, err := b.Accept(ctx, asks); err == nil || !strings.Contains(err.Error(), says) {
+			b.Errorf("%s of a new instance: %v; want %s", want, err, says)
+		}
+	}
+	_, err = b.FreeAddr(ctx, "default", seedbed.MAC{2}, netip.MustParseAddr(prefix6+"7"))
+	b.want(err, seedbed.ErrExists, "address "+prefix6+"7 is taken")
+	b.equal(get(b.FreeAddr(ctx, "default", seedbed.MAC{2}, netip.MustParseAddr(prefix6+"8")))(b), netip.MustParseAddr(prefix6+"8"))
+
+	var listed []string
+	for _, l := range get(b.NetworkLeases(ctx, seedbed.InProject(seedbed.DefaultProject), "default"))(b) {
+		if l.Secondary && l.Addr6.IsValid() && !l.Addr.IsValid() {
+			listed = append(listed, l.Addr6.String()+" "+l.Instance)
+		}
+	}
+	slices.Sort(listed)
+	want := []string{prefix6 + "7 web1", free(1) + " web1", free(2) + " web1", free(3) + " web2", free(4) + " web1"}
+	slices.Sort(want)
+	b.equal(listed, want)
+
+	// The network keeps the prefix as long as there are any.
+	b.want(set6("fd12:3456:789a:2::/64"), seedbed.ErrInUse, "unassign those of instances web1, web2 first")
+	get(b.ChangeInstance(ctx, web1, assign("10.99.0.9"), keepRecord))(b)
+	b.want(set6("fd12:3456:789a:2::/64"), seedbed.ErrInUse, "unassign those of instance web2 first")
+	get(b.ChangeInstance(ctx, web2, func(i *seedbed.Instance) error { // it takes one that nobody has, and keeps none other
+		i.NICs[0].Secondary, i.NICs[0].Takes = addrs(prefix6+"7"), addrs(prefix6+"7")
+		return nil
+	}, keepRecord))(b)
+	get(b.ChangeInstance(ctx, web1, func(i *seedbed.Instance) error {
+		i.NICs[0].Secondary, i.NICs[0].Takes = addrs(prefix6+"7"), addrs(prefix6+"7")
+		return nil
+	}, keepRecord))(b)
+	b.equal(get(b.InstanceByName(ctx, web2))(b).NICs[0].Secondary, []netip.Addr(nil))
+	get(b.ChangeInstance(ctx, web1, assign(), keepRecord))(b)
+	b.must(set6("fd12:3456:789a:2::/64"))
+}
+
+// Of many that ask for one IPv6 address, or for one that is free, each address goes to one.
+func testSecondary6Race(b *bench) {
+	ctx := context.Background()
+	b.world()
+	get(b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+		n.Prefix6 = netip.MustParsePrefix(prefix6 + "/64")
+		return nil
+	}))(b)
+	n := get(b.Network(ctx, "default"))(b)
+	old := createOf("old")
+	get(b.Accept(ctx, old))(b)
+	wanted := n.FreeAddr6(old.Instance.NICs[0].MAC, 1)
+	var wg sync.WaitGroup
+	var got atomic.Int64
+	count := func(err error) {
+		switch {
+		case err == nil:
+			got.Add(1)
+		case !errors.Is(err, seedbed.ErrInUse):
+			b.Error(err)
+		}
+	}
+	wg.Go(func() { // it has that one, or the next
+		if _, err := b.ChangeInstance(ctx, seedbed.InDefault("old"), assign("::"), keepRecord); err != nil {
+			b.Error(err)
+		}
+	})
+	const several = 8
+	for i := range several {
+		wg.Go(func() {
+			a := createOf("web" + string(rune('a'+i)))
+			b.must(assign("::", wanted.String())(a.Instance))
+			_, err := b.Accept(ctx, a)
+			count(err)
+		})
+	}
+	wg.Wait()
+	all := map[netip.Addr]int{}
+	for _, l := range get(b.NetworkLeases(ctx, seedbed.AllProjects(), "default"))(b) {
+		if all[l.Addr6]++; all[l.Addr6] > 1 {
+			b.Errorf("%s is given %d times", l.Addr6, all[l.Addr6])
+		}
+	}
+	if all[wanted] != 1 || got.Load() > 1 {
+		b.Errorf("%d have %s, and %d new instances were made with it", all[wanted], wanted, got.Load())
+	}
+}

@@ -212,6 +212,30 @@ func TestPVCNetwork(t *testing.T) {
 	s.expect(t, "GET", "/networks/2002", "", 200, `"vni":2002`)
 }
 
+// TestPVCLeases: each IPv4 address of a NIC has a row, its first one first. IPv6 addresses have none.
+func TestPVCLeases(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	i := s.runVM(t, "web1")
+	s.pvc(t, call{"POST", "/network/default/lease", "macaddress=" + i.NICs[0].MAC.String() + "&ipaddress=10.99.0.40&hostname=second", 200,
+		msg("DHCP reservation '" + i.NICs[0].MAC.String() + "' added successfully!")})
+	s.expect(t, "PATCH", "/instances/web1", `{"assign":["fd12:3456:789a:9::7"]}`, 422, "expected one of a network with an IPv6 prefix")
+	s.expect(t, "PATCH", "/networks/default", `{"prefix6":"fd12:3456:789a:9::/64"}`, 200)
+	s.expect(t, "PATCH", "/instances/web1", `{"assign":["10.99.0.40","fd12:3456:789a:9::7"],"assign_count":1,"assign_count6":1}`, 200,
+		`"secondary":["10.99.0.3","10.99.0.40","fd12:3456:789a:9::7","fd12:3456:789a:9:5054:`)
+	s.expect(t, "PATCH", "/instances/web1", `{"assign":["fd12:3456:789a:9::1"]}`, 422, "it is the node's")
+	s.expect(t, "PATCH", "/instances/web1", `{"assign_count6":-1}`, 422, "assign_count6 is -1: expected 0 to 32")
+	s.expect(t, "GET", "/networks/default/leases", "", 200, `{"addr":"","mac":"`+i.NICs[0].MAC.String()+
+		`","instance":"web1","nic":0,"addr6":"fd12:3456:789a:9::7","secondary":true}`)
+	row := func(name, addr string) string {
+		return `{"hostname":"` + name + `","ip4_address":"` + addr + `","mac_address":"` + i.NICs[0].MAC.String() + `","timestamp":"static"}`
+	}
+	s.pvc(t, call{"GET", "/network/default/lease", "", 200,
+		"[" + row("web1", "10.99.0.40") + "," + row("web1", i.NICs[0].Addr.String()) + "," + row("web1", "10.99.0.3") + "]"})
+	s.pvc(t, call{"DELETE", "/network/default/lease/10.99.0.3", "", 400,
+		msg(`ERROR: The address 10.99.0.3 is a secondary one of VM web1: "seedbed address unassign" takes it away.`)})
+}
+
 // TestACLsAsGroups shows what PVC's ACLs are for Seedbed, and who may make them.
 func TestACLsAsGroups(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package pvc
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"regexp"
@@ -19,10 +20,11 @@ type leaseRow struct {
 	Addr      string `json:"ip4_address"`
 	MAC       string `json:"mac_address"`
 	Timestamp string `json:"timestamp"`
+	secondary bool
 }
 
 // leaseRows returns the reservations of a network, if the caller manages it, and then the other addresses that instances
-// have, each sorted by MAC address.
+// have, each sorted by MAC address. The first address of a NIC comes before its secondary ones.
 func (r *router) leaseRows(ctx context.Context, who server.Caller, n seedbed.Network) (all []leaseRow, err error) {
 	leases, err := r.Store.NetworkLeases(ctx, who.Scope(), n.Name)
 	if err != nil {
@@ -32,25 +34,35 @@ func (r *router) leaseRows(ctx context.Context, who server.Caller, n seedbed.Net
 	reserved := map[string]*leaseRow{}
 	if seedbed.ProjectOf(n.Name) == who.Project {
 		for _, v := range n.Reservations {
-			all = append(all, leaseRow{v.Description, v.Addr.String(), v.MAC.String(), "static"})
+			all = append(all, leaseRow{v.Description, v.Addr.String(), v.MAC.String(), "static", false})
 		}
 	}
 	slices.SortFunc(all, byMAC)
 	for i := range all {
 		reserved[all[i].MAC+" "+all[i].Addr] = &all[i]
 	}
+	slices.SortStableFunc(leases, func(a, b seedbed.NetworkLease) int {
+		switch {
+		case a.MAC != b.MAC:
+			return bytes.Compare(a.MAC[:], b.MAC[:])
+		case a.Secondary == b.Secondary:
+			return 0
+		case b.Secondary:
+			return -1
+		}
+		return 1
+	})
 	var others []leaseRow
 	for _, l := range leases {
-		if !l.Addr.IsValid() || l.Secondary { // PVC knows one address of a NIC
+		if !l.Addr.IsValid() { // the rows have IPv4 addresses alone
 			continue
 		}
 		if row := reserved[l.MAC.String()+" "+l.Addr.String()]; row != nil {
 			row.Hostname = l.Instance
 		} else {
-			others = append(others, leaseRow{l.Instance, l.Addr.String(), l.MAC.String(), "static"})
+			others = append(others, leaseRow{l.Instance, l.Addr.String(), l.MAC.String(), "static", l.Secondary})
 		}
 	}
-	slices.SortFunc(others, byMAC)
 	return append(all, others...), nil
 }
 
@@ -128,6 +140,9 @@ func (r *router) removeLease(ctx context.Context, c *fiber.Ctx, _ *fields) error
 	switch {
 	case at < 0 || text == "":
 		return refused(fiber.StatusBadRequest, "ERROR: No DHCP reservation or lease exists matching '%s'!", seedbed.Clip(text))
+	case at >= len(n.Reservations) && all[at].secondary:
+		return refused(fiber.StatusBadRequest, `ERROR: The address %s is a secondary one of VM %s: "seedbed address unassign" takes it away.`,
+			all[at].Addr, all[at].Hostname)
 	case at >= len(n.Reservations):
 		return refused(fiber.StatusBadRequest, "ERROR: The address %s is that of VM %s, which keeps it: remove the VM instead.",
 			all[at].Addr, all[at].Hostname)

@@ -213,7 +213,7 @@ func TestOverlaySecondary(t *testing.T) {
 		return strings.Contains(netnstest.Run(t, "ip", "neigh", "show", a.String(), "dev", "sb-wide"), overlayMAC(5).String()+" PERMANENT")
 	}
 	for _, a := range further {
-		if !echoes(g3, a.String()) || !knows(a) {
+		if !answers(true, g3, a.String()) || !knows(a) {
 			t.Errorf("%s of a guest of the other node: known %t", a, knows(a))
 		}
 	}

@@ -111,11 +111,12 @@ func everything(t *testing.T, db *DB) {
 	lent := seedbed.AddrRange{First: netip.MustParseAddr("203.0.113.16"), Last: netip.MustParseAddr("203.0.113.17")}
 	do(db.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
 		n.Floating, n.FloatingUplink = []seedbed.AddrRange{lent}, "ext0"
+		n.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
 		return nil
 	}))(t)
 	do(db.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "default", Project: seedbed.DefaultProject, Description: "ö"}))(t)
 	do(db.ChangeInstance(ctx, seedbed.InDefault("web4"), func(i *seedbed.Instance) error {
-		i.NICs[0].Secondary, i.NICs[0].BandwidthOut = make([]netip.Addr, 2), 100_000_000
+		i.NICs[0].Secondary, i.NICs[0].BandwidthOut = seedbed.FreeAddrs(2, 1), 100_000_000
 		return nil
 	}, func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }))(t)
 	do(db.AddMaintenance(ctx, "node", "", seedbed.Maintenance{Code: "system-reboot", NotBefore: time.Now()}))(t)

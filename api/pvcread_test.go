@@ -219,7 +219,7 @@ func TestPVCLeases(t *testing.T) {
 	i := s.runVM(t, "web1")
 	s.pvc(t, call{"POST", "/network/default/lease", "macaddress=" + i.NICs[0].MAC.String() + "&ipaddress=10.99.0.40&hostname=second", 200,
 		msg("DHCP reservation '" + i.NICs[0].MAC.String() + "' added successfully!")})
-	s.expect(t, "PATCH", "/instances/web1", `{"assign":["fd12:3456:789a:9::7"]}`, 422, "expected one of a network with an IPv6 prefix")
+	s.expect(t, "PATCH", "/instances/web1", `{"assign":["fd12:3456:789a:9::7"]}`, 422, `\"default\", which has no IPv6 prefix: expected one`)
 	s.expect(t, "PATCH", "/networks/default", `{"prefix6":"fd12:3456:789a:9::/64"}`, 200)
 	s.expect(t, "PATCH", "/instances/web1", `{"assign":["10.99.0.40","fd12:3456:789a:9::7"],"assign_count":1,"assign_count6":1}`, 200,
 		`"secondary":["10.99.0.3","10.99.0.40","fd12:3456:789a:9::7","fd12:3456:789a:9:5054:`)

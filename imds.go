@@ -166,7 +166,7 @@ func (n Network) ResolvesAtGateway() bool {
 
 // KeepsTime reports whether guests reach the time servers of the nodes.
 func (n Network) KeepsTime() bool {
-	return !n.Kind.OnWire() && slices.Contains(n.NTP, TimeAddr)
+	return n.Kind.Served() && slices.Contains(n.NTP, TimeAddr)
 }
 
 // GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and

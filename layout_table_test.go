@@ -55,10 +55,12 @@ var layout = map[string]string{
 	"internal/command":            "",
 
 	// The guest plane.
-	"guestplane":        "feed internal/config internal/run internal/sleep metadata netcfg netcfg/dhcp netcfg/dhcp6 netcfg/dns netcfg/ra",
+	"guestplane": "feed internal/config internal/run internal/sleep metadata netcfg netcfg/clock netcfg/dhcp " +
+		"netcfg/dhcp6 netcfg/dns netcfg/ra",
 	"feed":              "internal/durable internal/httpserve internal/mtls internal/sleep",
 	"metadata":          "internal/ifbind",
 	"netcfg":            "netcfg/wireguard",
+	"netcfg/clock":      "internal/ifbind",
 	"netcfg/dhcp":       "internal/ifbind",
 	"netcfg/dhcp6":      "internal/ifbind",
 	"netcfg/probe":      "netcfg",

@@ -381,8 +381,6 @@ func (n Network) checkUplink(bad complaint) error {
 		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
 	case n.Kind == NetworkBridged && !n.Addressed() && slices.Contains(n.DNS, ResolverAddr):
 		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
-	case n.Kind == NetworkBridged && slices.Contains(n.NTP, TimeAddr):
-		return bad("a bridged network has no time server at %s: expected others", TimeAddr)
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a %s network: expected tap", n.Kind)
 	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||

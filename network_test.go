@@ -59,6 +59,10 @@ func TestNetworkCheck(t *testing.T) {
 		{"bridged without addresses", func(n *seedbed.Network) {
 			n.Kind, n.Uplink, n.Prefix, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}
 		}, ""},
+		{"bridged, time", func(n *seedbed.Network) {
+			n.Kind, n.Uplink, n.Prefix, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}
+			n.NTP = []netip.Addr{seedbed.TimeAddr}
+		}, ""},
 		{"direct", func(n *seedbed.Network) { n.Kind, n.Uplink, n.Mode = seedbed.NetworkDirect, "eno1", seedbed.DirectVEPA }, ""},
 		{"direct, a virtual function", func(n *seedbed.Network) {
 			n.Kind, n.Uplink, n.Mode, n.VLAN, n.Gateway = seedbed.NetworkDirect, "eno1", seedbed.DirectSRIOV, 12, netip.Addr{}

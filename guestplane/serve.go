@@ -13,6 +13,7 @@ import (
 	"seedbed"
 	"seedbed/internal/sleep"
 	"seedbed/metadata"
+	"seedbed/netcfg/clock"
 	"seedbed/netcfg/dhcp"
 	"seedbed/netcfg/dhcp6"
 	"seedbed/netcfg/dns"
@@ -26,7 +27,7 @@ const leaseTime = time.Hour
 // ipv6Wait is the interval at which a bridge is checked for IPv6.
 const ipv6Wait = 5 * time.Second
 
-// serveNetwork serves metadata, DHCP and DNS, and advertises the node, on the bridge of a network, the interface with that index,
+// serveNetwork serves metadata, DHCP, DNS and the time, and advertises the node, on the bridge of a network, the interface with that index,
 // until ctx ends. A server that fails, for example because its port is taken, is restarted every
 // second.
 func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index int) {
@@ -50,6 +51,11 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 				})
 			})
 		}
+	}
+	if network.KeepsTime() {
+		servers.Go(func() {
+			p.persist(ctx, "time", network.Bridge, func(ctx context.Context) error { return clock.Serve(ctx, network.Bridge) })
+		})
 	}
 	for _, addr := range p.addrs(index) {
 		servers.Go(func() {

@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/beevik/ntp"
 
 	"seedbed"
+	"seedbed/netcfg/clock"
 )
 
 const (
@@ -119,7 +119,10 @@ func (p *Plane) portChecks() []seedbed.Check {
 		}
 		checks = append(checks, p.forwarderCheck())
 	}
-	return append(checks, timeChecks(networks)...)
+	if slices.ContainsFunc(networks, seedbed.Network.KeepsTime) {
+		checks = append(checks, timeCheck())
+	}
+	return checks
 }
 
 // forwarderCheck reports whether the resolver has others to ask.
@@ -136,26 +139,14 @@ func (p *Plane) forwarderCheck() seedbed.Check {
 // timeWait is how long the node's time server may take to answer the node itself.
 const timeWait = time.Second
 
-// timeChecks report, for each network whose guests reach it, whether the node's time server knows the time and tells it
-// to callers of the network. Whether the rules let guests pass they do not show: the node asks.
-func timeChecks(networks []seedbed.Network) []seedbed.Check {
-	networks = slices.DeleteFunc(slices.Clone(networks), func(n seedbed.Network) bool { return !n.KeepsTime() })
-	checks := make([]seedbed.Check, len(networks))
-	var all sync.WaitGroup
-	for i, n := range networks {
-		all.Go(func() { checks[i] = timeCheck(n) })
-	}
-	all.Wait()
-	return checks
-}
-
-func timeCheck(n seedbed.Network) seedbed.Check {
-	check := seedbed.Check{Name: fmt.Sprintf("time server %s of %s", seedbed.TimeAddr, n.Name)}
-	answer, err := ntp.QueryWithOptions(seedbed.TimeAddr.String(), ntp.QueryOptions{Timeout: timeWait, LocalAddress: n.Gateway.String()})
+// timeCheck reports whether the node's time server knows the time and tells it to the guest plane, which passes it on to guests.
+func timeCheck() seedbed.Check {
+	check := seedbed.Check{Name: fmt.Sprintf("time server for %s", seedbed.TimeAddr)}
+	answer, err := ntp.QueryWithOptions(clock.Server.String(), ntp.QueryOptions{Timeout: timeWait})
 	if err != nil {
-		check.Detail = fmt.Sprintf("it does not answer: %v", err)
-		check.Hint = fmt.Sprintf("run chrony on this node, with a line \"allow %s\" in chrony.conf, or give the network other time "+
-			"servers (seedbed network set %s --ntp ADDRESS)", n.Prefix.Masked(), n.Name)
+		check.Detail = fmt.Sprintf("%s does not answer: %v", clock.Server.Addr(), err)
+		check.Hint = fmt.Sprintf("run chrony on this node, with a line \"allow %s\" in chrony.conf, or give the networks other time "+
+			"servers (seedbed network set NAME --ntp ADDRESS)", clock.Server.Addr())
 		return check
 	}
 	if err := answer.Validate(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"seedbed"
 )
 
-// TestProbe checks that no instance is made, and none started, with an address that a host on the wire has; that nothing is
+// TestProbe checks that no instance is made, none started, and none rebuilt, with an address that a host on the wire has; that nothing is
 // left of it; and what is not asked.
 func TestProbe(t *testing.T) {
 	t.Parallel()
@@ -84,6 +84,21 @@ func TestProbe(t *testing.T) {
 	if !strings.Contains(job.Error, refusal) {
 		t.Errorf("the start says %q; want %q", job.Error, refusal)
 	}
+	inUse.Store(false)
+	l.runUntil(l.asked(seedbed.DoStart, "web1"), seedbed.JobSucceeded)
+	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
+	before, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+	l.ok(err)
+	inUse.Store(true)
+	job = l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobRolledBack)
+	after, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+	l.ok(err)
+	if !strings.Contains(job.Error, refusal) || after.State != seedbed.InstanceRunning ||
+		after.Volumes[0].Name != before.Volumes[0].Name {
+		t.Errorf("the rebuild says %q, want %q, and the instance is %s with volume %s; it was %s with %s",
+			job.Error, refusal, after.State, after.Volumes[0].Name, before.State, before.Volumes[0].Name)
+	}
+	l.runUntil(l.asked(seedbed.DoStop, "web1"), seedbed.JobSucceeded)
 	_, err = l.db.ChangeNetwork(ctx, "lan", func(n *seedbed.Network) error {
 		n.NoProbe = true
 		return nil

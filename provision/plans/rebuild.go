@@ -24,7 +24,7 @@ func (t *task) rebuildPlan() engine.Plan {
 func (t *task) diskRebuildStages() []engine.Stage {
 	return []engine.Stage{
 		{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: strict(t.reassure)},
-		{Name: "stop", Run: t.switchOff, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
+		{Name: "stop", Run: t.switchOffProbed, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
 		{Name: "volumes", Run: t.makeNext, Undo: t.dropNext, Limit: t.volumesLimit, Made: t.madeVolumes},
 		{Name: "redefine", Run: t.defineNext, Undo: strict(t.defineFormer)},
 		{Name: "publish", Run: t.publishNext, Undo: strict(t.publishFormer)},
@@ -47,6 +47,14 @@ func (t *task) exchange(ctx context.Context, to seedbed.RebuildSide) (seedbed.In
 		return seedbed.Instance{}, fmt.Errorf("exchange the instance's disks: %w", err)
 	}
 	return t.Instance(ctx)
+}
+
+// switchOffProbed makes sure that the domain is off, and that no other host answers for its addresses then.
+func (t *task) switchOffProbed(ctx context.Context) error {
+	if err := t.switchOff(ctx); err != nil {
+		return err
+	}
+	return t.refuseUsed(ctx)
 }
 
 // makeNext makes the new volumes beside the existing ones.

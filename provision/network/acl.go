@@ -36,6 +36,27 @@ func ACL(n seedbed.Network, d seedbed.Direction, description, text string) (seed
 	return a, nil
 }
 
+// keepsACLs returns ErrInvalid unless the ACLs that a network has mean with its present prefixes what they did before.
+func keepsACLs(n seedbed.Network) error {
+	for _, a := range n.ACLs {
+		now, err := ACL(n, a.Direction, a.Description, a.Rule)
+		if err == nil && now.Equal(a) {
+			continue
+		}
+		return seedbed.Errorf(seedbed.ErrInvalid, "ACL %q of network %q does not fit the IPv6 prefix %s, rule %q: "+
+			"remove it with \"pvc network acl remove\", and add one for that prefix after the change",
+			a.Description, n.Name, prefixText(n.Prefix6), seedbed.Clip(a.Rule))
+	}
+	return nil
+}
+
+func prefixText(p netip.Prefix) string {
+	if !p.IsValid() {
+		return "none"
+	}
+	return p.String()
+}
+
 // wordsOf returns the words of a rule, in which a quoted text, a brace and a comma are each one word.
 func wordsOf(text string) (words []string) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {

@@ -49,8 +49,14 @@ func (r Rules) Places(who Asker, n seedbed.Network) error {
 	return nil
 }
 
-// PlacesChange is Places for a network that was another: it refuses only what the change brings.
+// PlacesChange is Places for a network that was another: it refuses only what the change brings. That is also an IPv6 prefix with
+// which an ACL of the network would no longer be about all of its guests.
 func (r Rules) PlacesChange(who Asker, was, n seedbed.Network) error {
+	if n.Prefix6 != was.Prefix6 {
+		if err := keepsACLs(n); err != nil {
+			return err
+		}
+	}
 	switch {
 	case n.Kind != was.Kind:
 	case n.Prefix6 == was.Prefix6:

@@ -79,7 +79,7 @@ var layout = map[string]string{
 	"store/feed":        "store/groupcommit store/instances store/jobs store/nodes store/outbox store/sqldb",
 	"store/catalogue":   "store/access store/groupcommit store/outbox store/sqldb",
 	"store/hooks":       "store/access store/catalogue store/groupcommit store/outbox store/sqldb",
-	"store/instances":   "store/access store/catalogue store/groupcommit store/outbox store/sqldb",
+	"store/instances":   "store/access store/catalogue store/groupcommit store/nodes store/outbox store/sqldb",
 	"store/*":           "store/groupcommit store/outbox store/sqldb",
 	"store/local":       "",
 	"store/zk":          "internal/sleep",

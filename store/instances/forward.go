@@ -2,12 +2,14 @@ package instances
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
 	"seedbed"
 	"seedbed/store/access"
 	"seedbed/store/catalogue"
+	"seedbed/store/nodes"
 	"seedbed/store/sqldb"
 )
 
@@ -22,6 +24,9 @@ func reforward(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 			continue
 		}
 		if err := checkForwards(ctx, tx, n); err != nil {
+			return err
+		}
+		if err := besideTunnels(ctx, tx, n.Forwards, before[i].Forwards); err != nil {
 			return err
 		}
 		err := sqldb.Exec(ctx, tx, `UPDATE nic SET forwards = $1 WHERE instance = $2 AND idx = $3`,
@@ -60,6 +65,27 @@ func checkForwards(ctx context.Context, tx *sqldb.Tx, n seedbed.NIC) error {
 			n.Index, n.Network, network.Without4())
 	}
 	return err
+}
+
+// besideTunnels returns ErrInvalid if one of the forwards that were not there before takes the UDP port at which a node gets encrypted
+// frames of overlays. The instance may come to run on that node, where the port is the tunnels'.
+func besideTunnels(ctx context.Context, tx *sqldb.Tx, now, before []seedbed.Forward) error {
+	for _, f := range now {
+		if f.Listen.Protocol != "udp" || slices.Contains(before, f) {
+			continue
+		}
+		_, tunnels, err := nodes.ReadAddresses(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(tunnels)) {
+			if port := tunnels[name].Port; f.Listen.First <= port && port <= f.Listen.Last {
+				return seedbed.Errorf(seedbed.ErrInvalid, "forward %s: at UDP port %d, node %s gets the encrypted frames of overlays "+
+					"(network.overlay.port): choose another port", f.Listen, port, name)
+			}
+		}
+	}
+	return nil
 }
 
 // alone returns ErrConflict if another NIC has one of the ports of a NIC's forwards, or this one has it twice. Whatever node

@@ -16,6 +16,7 @@ var changeCases = map[string]func(*bench){
 	"reservations":                testReservations,
 	"forwards":                    testForwards,
 	"forward race":                testForwardRace,
+	"forward of a tunnel's port":  testForwardedTunnel,
 	"secondary addresses":         testSecondary,
 	"rates of NICs":               testBandwidth,
 	"secondary race":              testSecondaryRace,

@@ -365,3 +365,25 @@ func testNodeUse(b *bench) {
 	b.equal(get(b.PoolUse(ctx))(b), []seedbed.PoolUse{
 		{Node: node, Pool: "default", Size: 3 * size}, {Node: "node2", Pool: "default", Size: size}})
 }
+
+// No new forward takes the port at which a node gets encrypted frames of overlays. One that was there before stays, and does not keep
+// others from being changed.
+func testForwardedTunnel(b *bench) {
+	ctx := context.Background()
+	b.world()
+	get(b.Accept(ctx, createOf("web1")))(b)
+	forward := func(listens ...string) error {
+		_, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"), forwardTo(listens...),
+			func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g })
+		return err
+	}
+	b.must(forward("udp:51820-51830", "tcp:9"))
+	get(b.AddNode(ctx, seedbed.Node{Name: "hv7", Worker: "https://hv7:7375"}))(b)
+	b.must(b.NoteNode(ctx, "hv7", seedbed.NodeReport{Address: netip.MustParseAddr("192.0.2.2"),
+		Tunnel: seedbed.Tunnel{Key: seedbed.TunnelKey{7}, Port: 51821}}, "", day))
+	b.must(forward("udp:51820-51830", "udp:51831", "tcp:51821"))
+	b.want(forward("udp:51820-51830", "udp:192.0.2.1:51821"), seedbed.ErrInvalid,
+		"forward udp:192.0.2.1:51821: at UDP port 51821, node hv7 gets the encrypted frames of overlays")
+	b.must(forward("udp:51831"))
+	b.want(forward("udp:51820-51830"), seedbed.ErrInvalid, "choose another port")
+}

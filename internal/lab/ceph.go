@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ type CephCluster struct {
 	mon   *Process
 	mgr   *Process
 	osd   *Process
+	slept atomic.Bool // frozen, and not awake since
 }
 
 // Ceph starts a cluster on 127.0.0.1, waits until it is HEALTH_OK, and stops it with the test.
@@ -121,23 +123,36 @@ func (c *CephCluster) StartMon(t T) {
 	t.Helper()
 	c.mon = c.daemon(t, "ceph-mon", "a")
 	c.awaitMonitor(t)
+	c.wake()
 }
 
 // Freeze stops all daemons in their tracks, as a cut network would; Thaw lets them go on.
-func (c *CephCluster) Freeze(t T) { c.signal(t, syscall.SIGSTOP) }
+func (c *CephCluster) Freeze(t T) {
+	t.Helper()
+	c.slept.Store(true)
+	c.signal(t, syscall.SIGSTOP)
+}
 
-// Thaw undoes Freeze, but for what has ended since. An OSD that slept may never again let a placement
-// group be read ("laggy"). In a cluster of several, the others report it, the
-// monitors mark it down, and it joins again. Here, Thaw marks it down.
+// Thaw undoes Freeze, but for what has ended since.
 func (c *CephCluster) Thaw(t T) {
 	t.Helper()
 	c.signal(t, syscall.SIGCONT)
+	if c.mon.Alive() { // without it nothing can be asked, and StartMon does the rest
+		c.wake()
+	}
+}
+
+// wake makes placement groups readable after a Freeze. An OSD that slept may never again let one
+// be read ("laggy"). In a cluster of several, the others report it, the monitors mark it down, and it
+// joins again. Here, wake marks it down.
+func (c *CephCluster) wake() {
 	for range 5 {
-		if c.readable() {
-			return
+		if !c.slept.Load() || c.readable() {
+			break
 		}
 		_, _ = c.try("osd", "down", "osd.0") // it comes back by itself
 	}
+	c.slept.Store(false)
 }
 
 // readable reports whether every placement group can be read. It waits for a few seconds.

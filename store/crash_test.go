@@ -13,16 +13,22 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/lab"
 )
 
 const crashVar = "SEEDBED_STORE_CRASH_TEST"
+
+// lasting is what several tests share, and ends after them.
+var lasting lab.Lasting
 
 // TestMain lets the crash test start this program again, as the process to kill.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(crashVar); path != "" {
 		acceptForever(path)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	lasting.End()
+	os.Exit(code)
 }
 
 // acceptForever accepts jobs and prints the ID of each one after it was accepted.

@@ -68,7 +68,7 @@ func TestFileSystemFull(t *testing.T) {
 // The same with PostgreSQL, whose log has space. A refused write is ErrUnavailable, acknowledged
 // writes are kept, and writes succeed again once there is space.
 func TestPostgresFull(t *testing.T) {
-	s := postgresServer(t)
+	s := newServer(t)
 	dir := lab.Dir(t)
 	lab.Tmpfs(t, dir, 64<<20)
 	data := filepath.Join(dir, "data")

@@ -23,11 +23,21 @@ type server struct {
 	template string
 }
 
-func postgresServer(t *testing.T, settings ...string) server {
+// shared is a server that no test stops, fills or configures. To make one takes longer than most tests.
+var shared = sync.OnceValue(func() server { return newServer(&lasting) })
+
+// postgresServer returns the server that tests share, each with databases of its own.
+func postgresServer(t *testing.T) server {
+	t.Helper()
+	return shared()
+}
+
+// newServer starts a server that ends with the test.
+func newServer(t lab.T, settings ...string) server {
 	t.Helper()
 	s := server{PostgresServer: lab.Postgres(t, settings...)}
 	s.template = s.Database(t, "")
-	if err := Migrate(t.Context(), s.config(s.template)); err != nil {
+	if err := Migrate(context.Background(), s.config(s.template)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -59,7 +69,7 @@ func (s server) fresh(t *testing.T) *DB {
 
 // A database is used only after it was migrated, and never by a program that is too old.
 func TestPostgresVersions(t *testing.T) {
-	s := server{PostgresServer: lab.Postgres(t)}
+	s := postgresServer(t)
 	ctx := t.Context()
 	refused := func(c Config, kind error, words ...string) {
 		t.Helper()
@@ -120,7 +130,7 @@ func TestPostgresVersions(t *testing.T) {
 // Two processes use one database. Neither ends the other's leases, and each is notified of the
 // other's writes.
 func TestPostgresTwoProcesses(t *testing.T) {
-	s := postgresServer(t)
+	s := newServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	name := s.Database(t, s.template)
@@ -168,7 +178,7 @@ func TestPostgresTwoProcesses(t *testing.T) {
 // While the server is down every call returns ErrUnavailable in time. Afterwards the store works
 // without a new Open, and acknowledged writes are kept.
 func TestPostgresRestarted(t *testing.T) {
-	s := postgresServer(t)
+	s := newServer(t)
 	ctx := t.Context()
 	db := s.use(t, s.Database(t, s.template))
 	var mu sync.Mutex
@@ -224,7 +234,7 @@ func TestPostgresRestarted(t *testing.T) {
 
 // No error contains a password.
 func TestPostgresSecret(t *testing.T) {
-	s := lab.Postgres(t)
+	s := postgresServer(t)
 	for _, dsn := range []string{
 		s.DSN("none") + " password=hunter2",
 		"postgres://seedbed:hunter2@127.0.0.1:1/x?connect_timeout=1",

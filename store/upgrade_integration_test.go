@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"seedbed"
-	"seedbed/internal/lab"
 	"seedbed/store/sqldb"
 )
 
 // The same with PostgreSQL, which is migrated by command.
 func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
-	s := server{PostgresServer: lab.Postgres(t)}
+	s := postgresServer(t)
 	name := s.Database(t, "")
 	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
 	firstRelease(t, sqldb.Postgres, pool)
@@ -36,7 +35,7 @@ func TestPostgresUpgradeOfTheFirstRelease(t *testing.T) {
 // upgradedPostgres is upgraded with PostgreSQL, which is migrated by command.
 func upgradedPostgres(t *testing.T, fill func(*testing.T, sqldb.Dialect, *sql.DB)) *DB {
 	t.Helper()
-	s := server{PostgresServer: lab.Postgres(t)}
+	s := postgresServer(t)
 	name := s.Database(t, "")
 	pool := do(sqldb.OpenPool(do(sqldb.ParseDSN(s.DSN(name)))(t), nil))(t)
 	fill(t, sqldb.Postgres, pool)

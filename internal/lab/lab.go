@@ -8,10 +8,12 @@ package lab
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +25,29 @@ type T interface {
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 	Cleanup(func())
+}
+
+// Lasting is the T of components that several tests of a package use as they are, because they take
+// long to make. They end with [Lasting.End], which TestMain calls after the tests.
+type Lasting struct{ cleanups []func() }
+
+// Helper implements [T].
+func (*Lasting) Helper() {}
+
+// Fatal implements [T].
+func (*Lasting) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+
+// Fatalf implements [T].
+func (*Lasting) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// Cleanup implements [T].
+func (l *Lasting) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+
+// End ends the components, the last first.
+func (l *Lasting) End() {
+	for _, f := range slices.Backward(l.cleanups) {
+		f()
+	}
 }
 
 // Root is the top folder of the source tree.

@@ -62,6 +62,7 @@ func smbios(t *testing.T, id seedbed.InstanceID, datasource seedbed.Datasource) 
 
 // TestRealClients lets the clients that images have ask, unmodified.
 func TestRealClients(t *testing.T) {
+	beside(t)
 	ec2, openstack, nocloud := clientGuest(1, "ec2"), clientGuest(2, "openstack"), clientGuest(3, "nocloud")
 	ec2.Options.Tokens = seedbed.TokensRequired
 	documents := seedbed.Documents{UserData: []byte(clientUserData), VendorData: []byte(clientVendorData)}

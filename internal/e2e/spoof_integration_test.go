@@ -61,6 +61,7 @@ func take(t *testing.T, guest string, mac seedbed.MAC, addr string) {
 // each is served its own, a thief gets nothing, DHCP gives both routes, and the
 // guest plane goes on without seedbedd, also after its own restart.
 func TestGuestPlane(t *testing.T) {
+	beside(t)
 	host := lab.Netns(t)
 	s := lab.NewStack(t, lab.StackOptions{Netns: host, URI: "test:///default"})
 	addImage(t, s, "blank", lab.BlankImage(t, s.Dir))

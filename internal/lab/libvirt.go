@@ -12,14 +12,21 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
 
 // Libvirt makes sure that libvirtd answers on qemu:///system for the length of
-// the test: the host's own when it runs, else one that is stopped with the test.
+// the test: the host's own when it runs, else one that is stopped with the test, and with all others
+// that have come to use it, also of other packages.
 func Libvirt(t T) {
 	t.Helper()
+	users, starts := lockFile(t, "users"), lockFile(t, "starts")
+	t.Cleanup(func() { users.Close() })
+	defer starts.Close()
+	flock(t, starts, syscall.LOCK_EX)
+	flock(t, users, syscall.LOCK_SH)
 	if virsh("version") == nil {
 		return
 	}
@@ -32,6 +39,7 @@ func Libvirt(t T) {
 		Start(t, filepath.Join(dir, "virtlogd.log"), "virtlogd")
 	}
 	d := Start(t, filepath.Join(dir, "libvirtd.log"), "libvirtd")
+	t.Cleanup(func() { flock(t, users, syscall.LOCK_EX) }) // before it is stopped
 	Await(t, Patience, "libvirtd answers on qemu:///system", func() bool {
 		if !d.Alive() {
 			t.Fatalf("libvirtd ended: %s", d.Tail())
@@ -45,6 +53,28 @@ func Libvirt(t T) {
 				tb.Logf("=== libvirtd\n%s", d.Tail())
 			}
 		})
+	}
+}
+
+// lockFile opens a file that tests of several packages lock because of the host's libvirtd.
+func lockFile(t T, name string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile("/run/seedbed-lab-libvirt."+name, os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// flock waits for a lock, which ends with its file.
+func flock(t T, f *os.File, how int) {
+	t.Helper()
+	err := error(syscall.EINTR)
+	for errors.Is(err, syscall.EINTR) {
+		err = syscall.Flock(int(f.Fd()), how)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

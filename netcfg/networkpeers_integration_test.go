@@ -131,7 +131,7 @@ func TestNetworkPeers(t *testing.T) {
 			ask(t, "from a peer", g3, ip1.String()+":8080", addr+" mark 0")
 			ask(t, "to a peer over IPv6", g1, six3, s.Networks[0].Addr6(mac1).String()+" mark 0")
 			ask(t, "from a peer over IPv6", g3, six1, s.Networks[2].Addr6(s.Ports[2].MAC).String()+" mark 0")
-			if !echoes(g1, addr) || !echoes(g3, ip1.String(), "-s", "3000") {
+			if !answers(true, g1, addr) || !answers(true, g3, ip1.String(), "-s", "3000") {
 				t.Error("peers do not answer a ping")
 			}
 			ask(t, "to a third network", g1, "10.78.0.9:8080", "")

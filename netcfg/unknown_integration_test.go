@@ -91,7 +91,7 @@ func TestUnknownGuests(t *testing.T) {
 		via(tt.link)
 		netnstest.Run(t, "ip", "neigh", "flush", "dev", "sb-lab")
 		for _, a := range known {
-			if !echoes(tt.from, a) {
+			if !answers(true, tt.from, a) {
 				t.Errorf("%s does not reach %s", tt.who, a)
 			}
 		}
@@ -113,7 +113,7 @@ func TestUnknownGuests(t *testing.T) {
 	g4.Run(t, "ip", "route", "del", "10.80.9.9/32")
 	g4.Run(t, "ip", "addr", "add", "10.80.9.9/16", "dev", "eth0")
 	netnstest.Run(t, "ip", "neigh", "flush", "dev", "sb-lab")
-	if !echoes(w, "10.80.9.9") {
+	if !answers(true, w, "10.80.9.9") {
 		t.Error("the address is not reached at the guest that has it now")
 	}
 	// Nobody outside passes for a guest.
@@ -152,7 +152,7 @@ func TestSecondaryAddresses(t *testing.T) {
 			want = further.String() + " mark 101"
 		}
 		ask(t, fmt.Sprint(i, secondary), g1, metadata, want)
-		if got := echoes(g2, further.String()); got != (secondary != nil) {
+		if got := answers(secondary != nil, g2, further.String()); got != (secondary != nil) {
 			t.Errorf("%d: with %v, the neighbour reaches it: %t", i, secondary, got)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"seedbed/store"
 )
 
-// TestPostgresCrashesAtCommits crashes PostgreSQL at every fourth commit of an instance's jobs, with
+// TestPostgresCrashesAtCommits crashes PostgreSQL at every eighth commit of an instance's jobs, with
 // SEEDBED_LONG=1 at each, from the webhook that requests it to the end of its removal: before the
 // server received the commit, and after the commit was done but before the client learned of it.
 // Each delivery must nevertheless have one job, which succeeds, and everything must exist once, and
@@ -38,7 +38,7 @@ func TestPostgresCrashesAtCommits(t *testing.T) {
 			l.lease = 600 * time.Millisecond
 			l.withProfile(seedbed.ReadyReport)
 			engine := l.start()
-			n, each := sample.Of(t, []int{1, 2, 3, 4}, 1)[0], 4
+			n, each := sample.Of(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, 1)[0], 8
 			if sample.Long() {
 				each = 1
 			}

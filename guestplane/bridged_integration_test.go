@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,38 @@ func onWire(t *testing.T) *netnstest.Namespace {
 	netnstest.Run(t, "ip", "link", "set", "wire", "master", "br0")
 	netnstest.Run(t, "ip", "link", "set", "br0", "up")
 	return far
+}
+
+// TestUplinkIsTaken: a network whose uplink the kernel does not attach keeps no guest of another network from being served, and is
+// attached once it can be.
+func TestUplinkIsTaken(t *testing.T) {
+	p := realPlane(t)
+	far, away := netnstest.New(t), netnstest.New(t)
+	netnstest.Veth(t, "wire", far, "52:54:00:ee:00:02")
+	// In another namespace, it is not seen before the kernel refuses.
+	netnstest.Run(t, "ip", "link", "add", "link", "wire", "name", "vm0", "type", "macvlan", "mode", "bridge")
+	netnstest.Run(t, "ip", "link", "set", "vm0", "netns", away.PID())
+	n := seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "sb-lan", MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 3}, Uplink: "wire"}
+	one, another := record(7, "default", "10.77.0.7"), record(8, "default", "10.77.0.8")
+	serveState(t, p, stateWith([]seedbed.Network{network0()}, one))
+	state := stateWith([]seedbed.Network{network0(), n}, one, another)
+	serveState(t, p, state)
+	attach(t, another, "seedbed0", another.NICs[0].ID.Tap()).served(t, "beside a network without its uplink", ask4)
+	if err := p.Held(); err != nil {
+		t.Errorf("the state is not acknowledged: %v", err)
+	}
+	attached := func() bool {
+		return strings.Contains(netnstest.Run(t, "ip", "-o", "link", "show", "wire"), " master sb-lan ")
+	}
+	if !slices.ContainsFunc(p.host.Check(t.Context()), func(c seedbed.Check) bool {
+		return c.Name == "bridge sb-lan" && !c.OK && strings.Contains(c.Detail, "network lan does not reach its uplink wire")
+	}) || attached() {
+		t.Errorf("no check says that the uplink is taken: %+v", p.host.Check(t.Context()))
+	}
+	away.Run(t, "ip", "link", "del", "vm0")
+	if err := p.restore(t.Context()); err != nil || !attached() {
+		t.Errorf("once the uplink is free: %v, attached %t", err, attached())
+	}
 }
 
 // TestBridgedNetwork: on a bridged network, guests get their addresses from the node, whatever DHCP server is on it, or

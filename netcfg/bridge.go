@@ -190,36 +190,35 @@ func attached(bridge link, links map[string]link) []string {
 }
 
 // ensureBridges makes the bridges of the plan exist as they should, and returns what went wrong with each. links are
-// those before.
-func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (problems []error) {
+// those before. No other network waits for one that does not reach the network that it is attached to: it is cut off,
+// or added to left if that is known before there is a bridge.
+func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link, left *LeftOut) (problems []error) {
 	failed := func(n seedbed.Network, err error) {
 		problems = append(problems, fmt.Errorf("network %s: %w", n.Name, err))
 	}
 	maps.DeleteFunc(m.reached, func(bridge string, _ reached) bool { return p.uplinks[bridge].made != madeVXLAN })
-	fresh := map[string]bool{}
+	fresh, made := map[string]bool{}, false
 	for _, n := range p.networks {
-		if _, ok := links[n.Bridge]; ok {
+		_, there := links[n.Bridge]
+		if u, ok := p.uplinks[n.Bridge]; ok {
+			added, err := rt.makeUplink(n, u, links)
+			made = made || added
+			if err != nil {
+				p.cutOff[n.Bridge] = err
+				if !there && n.VNI == 0 {
+					left.Networks[n.Name] = err
+				}
+			}
+		}
+		if there || left.Networks[n.Name] != nil {
 			continue
 		}
 		if err := rt.createBridge(n.Bridge, n.MAC); err != nil {
 			failed(n, fmt.Errorf("create bridge %s: %w", n.Bridge, err))
 			continue
 		}
-		fresh[n.Bridge] = true
+		fresh[n.Bridge], made = true, true
 		m.log.Info("bridge created", "network", n.Name, "bridge", n.Bridge, "mac", n.MAC)
-	}
-	made := len(fresh) > 0
-	for _, n := range p.networks {
-		if u, ok := p.uplinks[n.Bridge]; ok {
-			added, err := rt.makeUplink(n, u, links)
-			switch {
-			case err != nil && n.VNI != 0: // others can have its number: no other network waits for it
-				p.cutOff[n.Bridge] = err
-			case err != nil:
-				failed(n, err)
-			}
-			made = made || added
-		}
 	}
 	now := links
 	if made {
@@ -248,9 +247,7 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link) (prob
 			failed(n, err)
 			continue
 		}
-		if err := m.ensureWayOut(rt, n, l, p, now); err != nil {
-			failed(n, err)
-		}
+		m.ensureWayOut(rt, n, l, p, now)
 		if err := p.cutOff[n.Bridge]; err != nil {
 			m.once(err.Error(), "a network does not reach beyond this node; what is on the node works", "network", n.Name, "err", err)
 		}

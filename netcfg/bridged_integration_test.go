@@ -269,6 +269,17 @@ func TestUplinkRefused(t *testing.T) {
 			t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "br9") })
 			netnstest.Run(t, "ip", "link", "set", "wire", "master", "br9")
 		}, uplink: "wire", reason: "is a port of another interface"},
+		"it has a macvlan": {before: func(t *testing.T) {
+			netnstest.Run(t, "ip", "link", "add", "link", "wire", "name", "vm0", "type", "macvlan", "mode", "bridge")
+			t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "vm0") })
+		}, uplink: "wire", reason: "is that of macvlan vm0"},
+		"its link cannot be made": {before: func(t *testing.T) {
+			name := uplinkPrefix + linkDigits("sb-lan")
+			netnstest.Run(t, "ip", "link", "add", name, "type", "bridge")
+			t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", name) })
+			netnstest.Run(t, "ip", "link", "add", "br9", "type", "bridge")
+			t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "br9") })
+		}, uplink: "br9", reason: "exists and was not made by Seedbed for network lan"},
 		"it is ours":      {uplink: "seedbed0", reason: "is Seedbed's own"},
 		"its MTU is less": {uplink: "wire", mtu: 9000, reason: "MTU 9000 of network lan is more than the 1500 of its uplink wire"},
 	} {
@@ -284,8 +295,8 @@ func TestUplinkRefused(t *testing.T) {
 			w.bridged(&s, "10.79.0.0/24")
 			s.Networks[1].MTU = tt.mtu
 			err := m.Apply(t.Context(), s.state(), Options{})
-			if err == nil || !strings.Contains(err.Error(), tt.reason) || !errors.Is(err, seedbed.ErrConflict) {
-				t.Errorf("Apply = %v, want ErrConflict: %s", err, tt.reason)
+			if _, only := errors.AsType[*LeftOut](err); !only || !strings.Contains(err.Error(), tt.reason) || !errors.Is(err, seedbed.ErrConflict) {
+				t.Errorf("Apply = %v, want a LeftOut, ErrConflict: %s", err, tt.reason)
 			}
 			serve(t, "169.254.169.254:80")
 			ask(t, "metadata of another network", guest(t, "sb1", mac1, ip1), metadata, "10.77.0.11 mark 101")

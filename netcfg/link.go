@@ -53,7 +53,7 @@ type link struct {
 	master uint32 // index of the bridge or bond that it is a port of; 0 for none
 	up     bool
 	mtu    int
-	parent uint32 // index of the interface that a VLAN is on
+	parent uint32 // index of the interface that a VLAN or a macvlan is on; 0 if that is in another namespace
 	vlan   int    // the tag of a VLAN
 	// learnsPast is whether a bridge learns the senders of frames to link-local group addresses, which
 	// reach the node past the bridge table.
@@ -216,6 +216,8 @@ func parseLink(b []byte) (link, error) {
 			l.mtu = int(ad.Uint32())
 		case unix.IFLA_LINK:
 			l.parent = ad.Uint32()
+		case unix.IFLA_LINK_NETNSID: // it comes later
+			l.parent = 0
 		case unix.IFLA_MASTER:
 			l.master = ad.Uint32()
 		case unix.IFLA_LINKINFO:

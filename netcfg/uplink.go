@@ -95,7 +95,19 @@ func free(n seedbed.Network, on link, links map[string]link, addrs []address) er
 			"interface %s, the uplink of network %s, has the address %s of this node, which would lose it: "+
 				"make a bridge that has the interface and its addresses, and name that one, or choose a VLAN", on.name, n.Name, addrs[used].prefix)
 	}
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		if l := links[name]; l.parent == on.index && l.takesFrames() {
+			return seedbed.Errorf(seedbed.ErrConflict,
+				"interface %s, the uplink of network %s, is that of %s %s, such as a guest of a direct network has: "+
+					"choose another uplink, or a VLAN", on.name, n.Name, l.kind, l.name)
+		}
+	}
 	return nil
+}
+
+// takesFrames reports whether the link gets the frames of the interface that it is on, which then cannot be a port of a bridge.
+func (l link) takesFrames() bool {
+	return slices.Contains([]string{"macvlan", "macvtap", "ipvlan", "ipvtap"}, l.kind)
 }
 
 // ownAddrs returns the addresses of the node that are not link-local. If no network of the plan reaches several nodes, they
@@ -161,10 +173,11 @@ func (r *route) makeUplink(n seedbed.Network, u uplink, links map[string]link) (
 	}
 	if l, ok := links[u.port]; ok {
 		if !l.ofUplink() {
-			return false, seedbed.Errorf(seedbed.ErrConflict, "interface %s exists and was not made by Seedbed: remove it", u.port)
+			return false, seedbed.Errorf(seedbed.ErrConflict, "interface %s exists and was not made by Seedbed for network %s: remove it",
+				u.port, n.Name)
 		}
 		if err := r.deleteLink(l); err != nil {
-			return false, fmt.Errorf("remove %s: %w", u.port, err)
+			return false, seedbed.Errorf(seedbed.ErrConflict, "network %s: remove %s: %v", n.Name, u.port, err)
 		}
 	}
 	err := r.create(u.port, u.made, func(ae *netlink.AttributeEncoder) error { return u.data(n, ae) }, func(ae *netlink.AttributeEncoder) {
@@ -176,7 +189,8 @@ func (r *route) makeUplink(n seedbed.Network, u uplink, links map[string]link) (
 		return false, seedbed.Errorf(seedbed.ErrConflict, "VXLAN %d is another's on this node: make a network of another VNI", n.VNI)
 	}
 	if err != nil {
-		return false, fmt.Errorf("make %s, a %s: %w (the kernel needs the module %s)", u.port, u.made, err, u.module())
+		return false, seedbed.Errorf(seedbed.ErrConflict, "network %s: make %s, a %s: %v (the kernel needs the module %s)",
+			n.Name, u.port, u.made, err, u.module())
 	}
 	return true, nil
 }
@@ -206,16 +220,17 @@ func (u uplink) data(n seedbed.Network, ae *netlink.AttributeEncoder) error {
 	return err
 }
 
-// ensureWayOut attaches the bridge of a network that reaches several nodes to that network.
-func (m *Manager) ensureWayOut(rt *route, n seedbed.Network, bridge link, p *plan, links map[string]link) error {
+// ensureWayOut attaches the bridge of a network that reaches several nodes to that network. If it cannot, the network is cut off.
+func (m *Manager) ensureWayOut(rt *route, n seedbed.Network, bridge link, p *plan, links map[string]link) {
 	switch u := p.uplinks[n.Bridge]; {
 	case p.cutOff[n.Bridge] != nil:
 	case u.made == madeVXLAN:
 		p.cutOff[n.Bridge] = m.ensureOverlay(rt, n, bridge, p, links)
 	case u.on != "":
-		return m.ensureUplink(rt, bridge, u, p.alias(n), links)
+		if err := m.ensureUplink(rt, bridge, u, p.alias(n), links); err != nil {
+			p.cutOff[n.Bridge] = fmt.Errorf("network %s does not reach its uplink %s: %w", n.Name, u.on, err)
+		}
 	}
-	return nil
 }
 
 // ensureUplink attaches a bridge to its uplink. It changes of the interface that the node has only that it is up and,

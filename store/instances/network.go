@@ -114,7 +114,7 @@ func told(ctx context.Context, names ...string) []string {
 }
 
 // apart returns ErrConflict if a network and another overlap and both reach outside, or both are the same VLAN of an
-// uplink or the same overlay.
+// uplink or the same overlay, or one is bridged to the interface at which the guests of the other are.
 func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 	all, err := ReadNetworks(ctx, tx)
 	if err != nil {
@@ -124,6 +124,11 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		if other.Name != n.Name && n.Kind.OnWire() && n.Kind == other.Kind && n.Uplink == other.Uplink && n.VLAN == other.VLAN {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q is the same VLAN of uplink %s as network %q: use that one",
 				n.Name, n.Uplink, other.Name)
+		}
+		if n.Kind != other.Kind && takesUplink(n) && takesUplink(other) && n.Uplink == other.Uplink {
+			return seedbed.Errorf(seedbed.ErrConflict, "network %q would share uplink %s with the %s network %q, and an interface "+
+				"cannot be the port of a bridge and that of guests: choose another uplink, or a VLAN for the bridged network",
+				n.Name, n.Uplink, other.Kind, other.Name)
 		}
 		if other.Name != n.Name && n.VNI != 0 && n.VNI == other.VNI {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q would have the VNI %d of %s: choose another", n.Name, n.VNI,
@@ -148,6 +153,11 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 			"answers could not be told apart: choose another prefix, or the kind isolated%s", p, n.Name, otherNetwork(ctx, other), without)
 	}
 	return nil
+}
+
+// takesUplink reports whether the guests of a network are at the interface of its uplink itself, and not at a VLAN or a function of it.
+func takesUplink(n seedbed.Network) bool {
+	return n.Kind.OnWire() && n.VLAN == 0 && n.Mode != seedbed.DirectSRIOV
 }
 
 // otherNetwork names a network as far as who asks for the change may learn of it.

@@ -174,6 +174,18 @@ func testDirect(b *bench) {
 	other.Name, other.Bridge = "other", "other0"
 	_, err := b.CreateNetwork(ctx, other)
 	b.want(err, seedbed.ErrConflict, "the same VLAN of uplink eth1", `"lab"`)
+	bridged := seedbed.Network{Name: "bridged", Kind: seedbed.NetworkBridged, Bridge: "bridged0", MAC: newMAC(), Uplink: "eth1"}
+	_, err = b.CreateNetwork(ctx, bridged)
+	b.want(err, seedbed.ErrConflict, `share uplink eth1 with the direct network "lab"`, "choose another uplink, or a VLAN")
+	bridged.VLAN = 12
+	get(b.CreateNetwork(ctx, bridged))(b)
+	bridged.Name, bridged.Bridge, bridged.MAC, bridged.Uplink, bridged.VLAN = "bridged2", "bridged1", newMAC(), "eth2", 0
+	get(b.CreateNetwork(ctx, bridged))(b)
+	other.Uplink = "eth2"
+	_, err = b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, `share uplink eth2 with the bridged network "bridged2"`)
+	other.Mode = seedbed.DirectSRIOV // its guests have functions of their own
+	get(b.CreateNetwork(ctx, other))(b)
 	_, err = b.ChangeNetwork(ctx, "lab", func(n *seedbed.Network) error { n.Kind = seedbed.NetworkBridged; return nil })
 	b.want(err, seedbed.ErrInvalid)
 	get(b.ChangeNetwork(ctx, "lab", func(n *seedbed.Network) error {

@@ -124,7 +124,7 @@ func ruleset(t *testing.T) string {
 	out := netnstest.Run(t, "nft", "-a", "list", "table", "bridge", "seedbed") + netnstest.Run(t, "nft", "-a", "list",
 		"table", "inet", "seedbed")
 	noted := regexp.MustCompile(
-		`(?s)\tset (sources|sources4|newcomers|dhcp-rates|call-rates|connections|fragment-rates|fragment-bytes|` +
+		`(?s)\tset ((wire-)?(sources|sources4|newcomers)|dhcp-rates|call-rates|connections|fragment-rates|fragment-bytes|` +
 			`flow[a-z0-9-]*|fragmented[a-z0-9-]*) \{.*?\n\t\}\n`)
 	out = noted.ReplaceAllString(out, "")
 	return regexp.MustCompile(`packets \d+ bytes \d+`).ReplaceAllString(out, "")

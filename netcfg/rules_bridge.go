@@ -72,6 +72,10 @@ func bridgeTable(p *plan) *table {
 			{name: "sources", rules: sourceRules("sources", load(expr.PayloadBaseNetworkHeader, 2, 8, 16))},
 			{name: "sources4", rules: sourceRules("sources4", ipSource())},
 			{name: "sources-arp", rules: sourceRules("sources4", arpSpa())},
+			{name: "by-wire", rules: byWireRules()},
+			{name: "wire-sources", rules: wireSourceRules("wire-sources", 8, 16)},
+			{name: "wire-sources4", rules: wireSourceRules("wire-sources4", 12, 4)},
+			{name: "wire-sources-arp", rules: wireSourceRules("wire-sources4", 14, 4)},
 			{name: "any-address", rules: anyAddressRules(12, 4, nodeAddrs)},
 			{name: "any-address6", rules: anyAddressRules(8, 16, nodeAddrs6)},
 			{name: "any-target6", rules: anyAddressRules(ndTargetAt, 16, nodeAddrs6)},
@@ -330,6 +334,16 @@ func localRules() []rule {
 		{"IPv6 of a guest to the host", cat(ethertype(unix.ETH_P_IPV6), listed, gotoChain("sources"))},
 		{"IPv4 of a guest to the host, from any address", cat(ethertype(unix.ETH_P_IP), may(mayAddress), gotoChain("sources4"))},
 		{"ARP of a guest to the host, from any address", cat(ethertype(unix.ETH_P_ARP), may(mayAddress), gotoChain("sources-arp"))},
+		{"of a guest, by the bridge of an uplink", cat(in(expr.MetaKeyIIFNAME, wireEnds), gotoChain("by-wire"))},
+	}
+}
+
+// byWireRules check the sources of what a guest sends to the node by the bridge of its uplink, see sourceRules.
+func byWireRules() []rule {
+	return []rule{
+		{"IPv6", cat(ethertype(unix.ETH_P_IPV6), gotoChain("wire-sources"))},
+		{"IPv4", cat(ethertype(unix.ETH_P_IP), gotoChain("wire-sources4"))},
+		{"ARP", cat(ethertype(unix.ETH_P_ARP), gotoChain("wire-sources-arp"))},
 	}
 }
 

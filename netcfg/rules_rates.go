@@ -36,7 +36,12 @@ func tooFast(set string, rate uint64, unit expr.LimitTime, burst uint32) exprs {
 
 // tooFastAt is tooFast for the port that the key names, and what is loaded behind it.
 func tooFastAt(port expr.MetaKey, set string, rate uint64, unit expr.LimitTime, burst uint32, by ...expr.Any) exprs {
-	return cat(exprs{&expr.Meta{Key: port, Register: 1}}, by, exprs{
+	return tooFastBy(cat(exprs{&expr.Meta{Key: port, Register: 1}}, by), set, rate, unit, burst)
+}
+
+// tooFastBy is tooFast for what by loads.
+func tooFastBy(by exprs, set string, rate uint64, unit expr.LimitTime, burst uint32) exprs {
+	return cat(by, exprs{
 		&expr.Dynset{SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_UPDATE,
 			Exprs: []expr.Any{&expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Unit: unit, Burst: burst, Over: true}}}})
 }

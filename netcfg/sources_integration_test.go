@@ -54,6 +54,52 @@ func sourceOf(n int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: 0xba, 9: 0xd0, 14: byte(n >> 8), 15: byte(n)})
 }
 
+// TestGuestCannotFillTheNeighbourTableByItsUplink: the same where the node has addresses at the bridge that is the uplink of a
+// bridged network. The guest goes on reaching the node, and its neighbour as well.
+func TestGuestCannotFillTheNeighbourTableByItsUplink(t *testing.T) {
+	for name, prefix := range map[string]string{"addresses of ours": "10.79.0.0/24", "from elsewhere": ""} {
+		t.Run(name, func(t *testing.T) {
+			m := open(t)
+			w := newWire(t, "a bridge")
+			const nodeAt, port = "10.79.0.9", ":8089"
+			node6 := netip.MustParseAddr("fe80::9")
+			netnstest.Run(t, "ip", "addr", "add", nodeAt+"/24", "dev", "br0")
+			netnstest.Run(t, "ip", "addr", "add", node6.String()+"/64", "dev", "br0", "nodad")
+			serve(t, nodeAt+port)
+			s := state0()
+			w.bridged(&s, prefix)
+			apply(t, m, s, Options{})
+			g3, g4 := bridgedGuest(t, "sb3", "02:00:00:00:00:03", "10.79.0.3"), bridgedGuest(t, "sb4", "02:00:00:00:00:04", "10.79.0.4")
+			ask(t, "the node before", g3, nodeAt+port, "10.79.0.3 mark 0")
+			var tx int
+			g3.Do(func() { tx = rawSocket(t) })
+			t.Cleanup(func() { unix.Close(tx) })
+			mac, all := seedbed.MAC{2, 0, 0, 0, 0, 3}, seedbed.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+			for n := range 600 {
+				forged := netip.AddrFrom4([4]byte{10, 79, 0, byte(20 + n%200)})
+				b := append([]byte{neighbourSolicitation, 0, 0, 0, 0, 0, 0, 0}, node6.AsSlice()...)
+				b = append(append(b, 1, 1), mac[:]...)
+				group := netip.MustParseAddr("ff02::1:ff00:9")
+				for _, frame := range [][]byte{
+					ether(seedbed.MAC{0x33, 0x33, 0xff, 0, 0, 9}, mac, unix.ETH_P_IPV6, packet6(sourceOf(n), group, unix.IPPROTO_ICMPV6, b, 2)),
+					ether(all, mac, unix.ETH_P_ARP, arp(1, mac, forged, netip.MustParseAddr(nodeAt))),
+				} {
+					if _, err := unix.Write(tx, frame); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			ask(t, "the node, from the address that it had", g3, nodeAt+port, "10.79.0.3 mark 0")
+			ask(t, "the node, from another guest", g4, nodeAt+port, "10.79.0.4 mark 0")
+			entries := netnstest.Run(t, "ip", "neigh", "show", "dev", "br0")
+			if n := strings.Count(entries, "lladdr 02:00:00:00:00:03"); n < 2 || n > sourceBurst {
+				t.Errorf("%d entries of one guest, want some, and at most %d:\n%s", n, sourceBurst, entries)
+			}
+			ask(t, "the wire", g3, wireAddr+":8080", "10.79.0.3 mark 0")
+		})
+	}
+}
+
 // TestGuestCannotFillTheNeighbourTable: a guest has a few IPv6 addresses in it, however many it
 // sends from, and goes on with those that it had.
 func TestGuestCannotFillTheNeighbourTable(t *testing.T) {

@@ -92,6 +92,11 @@ func TestIPv6(t *testing.T) {
 		return cmp.Diff(hosts+"fd12:3456:789a:1::/64, default via fe80::a9fe:a9fe", who.routes6(t))
 	})
 	who.served(t, "with a link-local address alone", ask6, ask6link)
+	for _, protocol := range []string{"udp", "tcp"} { // a guest has any number of such addresses, and the resolver counts by them
+		if got := who.asks(t, protocol, "[fd00:ec2::253]", who.Name+".default.internal.", dns.TypeAAAA); got != "no answer" {
+			t.Errorf("from a link-local address, by %s, the resolver says %s", protocol, got)
+		}
+	}
 	want := "got fd12:3456:789a:1:5054:ff:fe00:7 resolvers fd00:ec2::253 search default.internal."
 	if d := cmp.Diff(want, who.leased6(t)); d != "" {
 		t.Errorf("DHCPv6 (-want +got):\n%s", d)

@@ -58,7 +58,8 @@ const statusDNAT = 1 << 5
 
 // inputRules let guests reach ping, DHCP and metadata on the node, those of their DNS servers that are addresses of the
 // node, and its time server where the network has it. Over IPv6 they reach the same, but for the time server, and neighbour
-// discovery with the node as a router. A port outside its bridge does not reach anything.
+// discovery with the node as a router. The resolver counts what an address asks, so they ask it from their address of the network's
+// prefix, and not from link-local ones, of which each has any number. A port outside its bridge does not reach anything.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	marked := exprs{}
@@ -86,8 +87,8 @@ func inputRules(p *plan) []rule {
 	return append(rules,
 		rule{"ping over IPv6", cat(ipv6(), icmp6(128), accept())},
 		rule{"DHCPv6", cat(ipv6(), linkLocal(), dport(udp, 547), accept())},
-		rule{"DNS over IPv6", cat(ipv6(), dport(udp, 53), pair(ip6Target(), "dns6"), accept())},
-		rule{"DNS over TCP and IPv6", cat(ipv6(), dport(tcp, 53), pair(ip6Target(), "dns6"), accept())},
+		rule{"DNS over IPv6", cat(ipv6(), dport(udp, 53), pair(ip6Target(), "dns6"), pair(ip6Source(), "prefixes6"), accept())},
+		rule{"DNS over TCP and IPv6", cat(ipv6(), dport(tcp, 53), pair(ip6Target(), "dns6"), pair(ip6Source(), "prefixes6"), accept())},
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
 		rule{"ping", cat(icmp(8), accept())},
 		rule{"DHCP", cat(dport(udp, 67), accept())},

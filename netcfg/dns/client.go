@@ -13,7 +13,7 @@ import (
 
 const (
 	// queryRate is how many queries one address may send each second, and as many at once. It is the bound of Amazon's
-	// resolver.
+	// resolver. A guest has one IPv4 address, its secondary ones, and one IPv6 address: the filters let no link-local one ask.
 	queryRate = 1024
 	// forwardRate is how many of these each second are asked of other resolvers, and forwardBurst how many at once. The node's
 	// connection table has each query for 30 seconds, and one by TCP for 120: that is less than what a NIC may have there.

@@ -2,9 +2,12 @@ package netcfg
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -222,12 +225,105 @@ func (r *route) setAddr(typ netlink.HeaderType, flags netlink.HeaderFlags, a add
 		binary.NativeEndian.PutUint32(life[4:], math.MaxUint32)
 		ae.Bytes(unix.IFA_CACHEINFO, life)
 	}
+	return r.write(typ, flags, b, ae)
+}
+
+// Answers to guests whose IPv6 addresses come from elsewhere have a routing table of their own, with a default route by each bridge
+// of such a network. Only what leaves a socket of the bridge uses it, after the main table. Over IPv4, the kernel takes any
+// address to be on the link of such a socket.
+const (
+	answerTable    = 0x5eedbed
+	answerPriority = 33000 // the main table has 32766
+)
+
+// fromElsewhere reports whether the guests of a network have addresses that the node does not know.
+func fromElsewhere(n seedbed.Network) bool { return n.Kind == seedbed.NetworkBridged && !n.Addressed() }
+
+// ensureAnswerRoute adds the route of answers by a bridge that is up.
+func (r *route) ensureAnswerRoute(l link) error {
+	ae := netlink.NewAttributeEncoder()
+	ae.Uint32(unix.RTA_OIF, l.index)
+	ae.Uint32(unix.RTA_TABLE, answerTable)
+	// struct rtmsg
+	err := r.write(unix.RTM_NEWROUTE, netlink.Create, []byte{unix.AF_INET6, 5: unix.RTPROT_STATIC, 7: unix.RTN_UNICAST, 11: 0}, ae)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+// ensureAnswerRules makes the rules of the table be those of some bridges, and of others that keep names.
+func (r *route) ensureAnswerRules(bridges []string, keep func(bridge string) bool) error {
+	msgs, err := r.nl.Execute(netlink.Message{Header: netlink.Header{Type: unix.RTM_GETRULE, Flags: netlink.Request | netlink.Dump},
+		Data: []byte{unix.AF_INET6, 11: 0}})
+	if errors.Is(err, unix.EAFNOSUPPORT) && len(bridges) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list rules: %w", err)
+	}
+	missing := map[string]bool{}
+	for _, b := range bridges {
+		missing[b] = true
+	}
+	for _, m := range msgs {
+		bridge, ours := parseAnswerRule(m.Data)
+		switch {
+		case ours && missing[bridge]:
+			delete(missing, bridge)
+		case ours && !keep(bridge):
+			if err := r.writeAnswerRule(unix.RTM_DELRULE, 0, bridge); err != nil {
+				return fmt.Errorf("remove the rule of %s: %w", bridge, err)
+			}
+		}
+	}
+	for _, b := range slices.Sorted(maps.Keys(missing)) {
+		if err := r.writeAnswerRule(unix.RTM_NEWRULE, netlink.Create|netlink.Excl, b); err != nil {
+			return fmt.Errorf("add the rule of %s: %w", b, err)
+		}
+	}
+	return nil
+}
+
+// writeAnswerRule adds or removes the rule of a bridge: struct fib_rule_hdr and its attributes (linux/fib_rules.h).
+func (r *route) writeAnswerRule(typ netlink.HeaderType, flags netlink.HeaderFlags, bridge string) error {
+	const toTable = 1 // FR_ACT_TO_TBL
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.FRA_OIFNAME, bridge)
+	ae.Uint32(unix.FRA_TABLE, answerTable)
+	ae.Uint32(unix.FRA_PRIORITY, answerPriority)
+	return r.write(typ, flags, []byte{unix.AF_INET6, 7: toTable, 11: 0}, ae)
+}
+
+// parseAnswerRule returns the bridge of a rule, and whether it is one of the table.
+func parseAnswerRule(b []byte) (bridge string, ours bool) {
+	const headerLen = 12
+	if len(b) < headerLen || b[0] != unix.AF_INET6 {
+		return "", false
+	}
+	ad, err := netlink.NewAttributeDecoder(b[headerLen:])
+	if err != nil {
+		return "", false
+	}
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.FRA_OIFNAME:
+			bridge = ad.String()
+		case unix.FRA_TABLE:
+			ours = ad.Uint32() == answerTable
+		}
+	}
+	return bridge, ours && ad.Err() == nil
+}
+
+// write sends a message of a header and attributes.
+func (r *route) write(typ netlink.HeaderType, flags netlink.HeaderFlags, header []byte, ae *netlink.AttributeEncoder) error {
 	attrs, err := ae.Encode()
 	if err != nil {
 		return err
 	}
 	_, err = r.nl.Execute(netlink.Message{
-		Header: netlink.Header{Type: typ, Flags: netlink.Request | netlink.Acknowledge | flags}, Data: append(b, attrs...)})
+		Header: netlink.Header{Type: typ, Flags: netlink.Request | netlink.Acknowledge | flags}, Data: append(header, attrs...)})
 	return err
 }
 

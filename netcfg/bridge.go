@@ -302,8 +302,31 @@ func (m *Manager) ensureBridge(
 			return fmt.Errorf("bring %s up: %w", n.Bridge, err)
 		}
 	}
+	if v6 && fromElsewhere(n) {
+		if err := rt.ensureAnswerRoute(l); err != nil {
+			m.once("no route "+n.Bridge, noAnswers, "bridge", n.Bridge, "err", err)
+		}
+	}
 	return nil
 }
+
+// answerRules makes the rules of answers be those of the plan. Those of bridges of another installation among links stay.
+func (m *Manager) answerRules(rt *route, p *plan, links map[string]link) {
+	var bridges []string
+	for _, n := range p.networks {
+		if fromElsewhere(n) && hasIPv6(n.Bridge) {
+			bridges = append(bridges, n.Bridge)
+		}
+	}
+	if err := rt.ensureAnswerRules(bridges, func(bridge string) bool {
+		_, mark, made := links[bridge].madeFor()
+		return made && mark != p.installation
+	}); err != nil {
+		m.once(err.Error(), noAnswers, "err", err)
+	}
+}
+
+const noAnswers = "guests whose IPv6 addresses come from elsewhere do not reach fd00:ec2::254"
 
 // reattach attaches the interfaces of guests again that lost their bridge when it was removed. It
 // changes only interfaces that existed before the new bridge, so as not to race with a hypervisor

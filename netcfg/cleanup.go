@@ -45,6 +45,7 @@ func (m *Manager) Cleanup(ctx context.Context, force bool) error {
 	if err := m.retireUplinks(rt, &plan{}, links, true); err != nil {
 		return err
 	}
+	m.answerRules(rt, &plan{}, nil)
 	m.shaped = nil
 	if err := m.ensureShapes(rt, &plan{}, links, true); err != nil {
 		return err

@@ -313,6 +313,7 @@ func (m *Manager) apply(wanted *plan, thorough bool) error {
 		problems = append(problems, err)
 	}
 	problems = append(problems, m.ensureBridges(rt, p, links, left)...)
+	m.answerRules(rt, p, links)
 	if err := m.addFloating(rt, floating); err != nil {
 		problems = append(problems, err)
 	}

@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"bytes"
 	"net/netip"
 	"slices"
 
@@ -11,7 +12,10 @@ import (
 	"seedbed"
 )
 
-var lastAddr = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+var (
+	lastAddr  = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	lastAddr6 = netip.AddrFrom16([16]byte(bytes.Repeat([]byte{255}, 16)))
+)
 
 // bridgesOf returns the set of the bridges of some networks.
 func bridgesOf(called string, which func(seedbed.Network) bool) set {
@@ -135,9 +139,14 @@ func networkSets() []set {
 			})},
 		{name: "prefixes6", key: nameAndAddr6, concat: true, interval: true,
 			fixed: each(func(n seedbed.Network, bridge string, add adder) {
-				if p := n.Prefix6; p.IsValid() {
-					add(bridge+string(p.Addr().AsSlice()), bridge+string(seedbed.LastAddr(p).AsSlice()))
+				first, last := zero6, lastAddr6
+				switch p := n.Prefix6; {
+				case p.IsValid():
+					first, last = p.Addr(), seedbed.LastAddr(p)
+				case !fromElsewhere(n):
+					return
 				}
+				add(bridge+string(first.AsSlice()), bridge+string(last.AsSlice()))
 			})},
 		// The bridges of peers: by which a packet comes, and by which it goes.
 		{name: "peered", key: nftables.MustConcatSetType(name, name), concat: true, fixed: func(p *plan, add adder) {

@@ -183,6 +183,7 @@ func TestOverlay(t *testing.T) {
 	s.expect(t, "POST", "/networks", `{"name":"five","kind":"bridged","uplink":"br0","overlay":true}`, 422, "has no VNI")
 	s.expect(t, "POST", "/networks", `{"name":"seven","kind":"direct","uplink":"eth1","mode":"none"}`, 422, "expected bridge, vepa")
 	s.expect(t, "POST", "/networks", `{"name":"seven","kind":"direct","uplink":"eth1"}`, 201, `"mode":"bridge"`)
+	s.expect(t, "POST", "/networks", `{"name":"eight","kind":"bridged","uplink":"eth1"}`, 409, `share uplink eth1 with the direct network`)
 	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.96.0.0/24","vni":2,"identity":"mac"}`, 422, "expected tap")
 	s.expect(t, "POST", "/networks", `{"name":"five","prefix":"10.96.0.0/24","vni":5,"overlay":false}`, 422, "overlay is false")
 	tooMuch := "MTU 8000 is more than VXLAN leaves of the 8000 of the interface of node hv3: expected at most 7930"

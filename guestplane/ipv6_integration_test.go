@@ -318,58 +318,6 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestIPv6BridgedElsewhere: where addresses come from elsewhere, guests choose those of a prefix that a foreign router advertises, and
-// send to the metadata service from these. Two such networks may have the same addresses.
-func TestIPv6BridgedElsewhere(t *testing.T) {
-	p := realPlane(t)
-	far, second := onWire(t), netnstest.New(t)
-	netnstest.Veth(t, "wire2", second, "52:54:00:ee:00:04")
-	for _, router := range []*netnstest.Namespace{far, second} {
-		router.Run(t, "sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.all.forwarding=1")
-		router.Run(t, "ip", "-6", "addr", "add", "fe80::9/64", "dev", "eth0", "nodad")
-		advertises(t, router, "prefix "+prefix6.String()+" {};")
-	}
-	n := seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "sb-lan", MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 3}, Uplink: "br0"}
-	other := n
-	other.Name, other.Bridge, other.Uplink, other.MAC[5] = "lan2", "sb-lan2", "wire2", 4
-	g, g2 := record(7, "lan", "10.77.0.7"), record(8, "lan2", "10.77.0.8")
-	g.NICs[0].Addr, g2.NICs[0].Addr = netip.Addr{}, netip.Addr{}
-	serveState(t, p, stateWith([]seedbed.Network{n, other}, g, g2))
-	one, two := boot6(t, g, n.Bridge), boot6(t, g2, other.Bridge)
-	for _, who := range []person{one, two} {
-		eventually(t, func() string {
-			return cmp.Diff("fd00:ec2::254, fd12:3456:789a:1::/64, default via fe80::9", who.routes6(t))
-		})
-	}
-	const same = "fd12:3456:789a:1::77" // which its owner cannot tell
-	two.ns.Run(t, "ip", "-6", "addr", "flush", "dev", "eth0", "scope", "global")
-	for _, who := range []person{one, two} {
-		who.served(t, "with an address of the wire", ask6, ask6link)
-		who.ns.Run(t, "ip", "-6", "addr", "add", same+"/64", "dev", "eth0", "nodad", "preferred_lft", "forever")
-		who.ns.Run(t, "ip", "-6", "route", "replace", "fd00:ec2::254/128", "dev", "eth0", "src", same)
-	}
-	one.served(t, "with an address that a guest elsewhere has", ask6)
-	two.served(t, "with an address that a guest elsewhere has", ask6)
-	far.Run(t, "ip", "-6", "route", "replace", "fd00:ec2::254/128", "dev", "eth0")
-	if pings(t, far, "fd00:ec2::254") {
-		t.Error("the host on the wire gets an echo of fd00:ec2::254")
-	}
-	// The node itself does not reach such addresses by the bridges, and the rules go with the networks. Another installation has its own.
-	netnstest.Run(t, "ip", "link", "add", "other0", "type", "bridge")
-	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "other0") })
-	netnstest.Run(t, "ip", "link", "set", "other0", "alias", "seedbed:lan@other")
-	netnstest.Run(t, "ip", "-6", "rule", "add", "oif", "other0", "lookup", "99539949", "priority", "33000")
-	if out := netnstest.Run(t, "sh", "-c", "ip -6 route get "+same+" || true"); strings.Contains(out, "sb-lan") {
-		t.Errorf("what the node itself sends goes to guests: %s", out)
-	}
-	netnstest.Run(t, "ip", "link", "del", g.NICs[0].ID.Tap())
-	netnstest.Run(t, "ip", "link", "del", g2.NICs[0].ID.Tap())
-	serveState(t, p, stateWith([]seedbed.Network{network0()}))
-	if out := netnstest.Run(t, "ip", "-6", "rule"); strings.Contains(out, "sb-lan") || !strings.Contains(out, "oif other0") {
-		t.Errorf("rules of networks that are no more, or none of another installation:\n%s", out)
-	}
-}
-
 // TestIPv6Bridged: beside a foreign router, whose advertisements give guests their default route and make them choose an address,
 // guests find their metadata and the resolver of the node, and DHCPv6 of the node has the same address.
 func TestIPv6Bridged(t *testing.T) {

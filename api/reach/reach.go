@@ -3,7 +3,6 @@
 package reach
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -17,9 +16,17 @@ import (
 type World struct {
 	Networks []seedbed.Network
 	Groups   []seedbed.SecurityGroup
+	Nodes    []seedbed.Node
+	// Forwards are those to the instances that the caller may see.
+	Forwards []seedbed.ForwardTo
 	// Holder returns the instance that has an address in a network, and the index of its NIC. It returns false if there is
 	// none that the caller may see.
 	Holder func(ctx context.Context, network string, a netip.Addr) (i seedbed.Instance, nic int, ok bool, err error)
+	// Floating returns the full name of the instance that has a floating address, and the index of its NIC. It returns no name
+	// if the caller may not see who has it.
+	Floating func(ctx context.Context, a netip.Addr) (instance string, nic int, err error)
+	// Instance returns the instance with a full name. It returns false if there is none that the caller may see.
+	Instance func(ctx context.Context, name string) (i seedbed.Instance, ok bool, err error)
 	// Learns reports whether the caller may learn of a network with a qualified name that is a peer of that of an instance.
 	Learns func(network string) bool
 }
@@ -40,8 +47,9 @@ func (p Packet) Check() error {
 	switch {
 	case p.NIC < 0 || p.NIC >= len(p.From.NICs):
 		return seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: expected 0 to %d", p.From.Name, p.NIC, len(p.From.NICs)-1)
-	case p.To.Is4In6() || p.To.Zone() != "" || p.To.IsMulticast():
-		return seedbed.Errorf(seedbed.ErrInvalid, "to %s is not the address of one host", p.To)
+	case p.To.Is4In6() || p.To.Zone() != "" || p.To.IsMulticast() || p.To.IsLoopback() || p.To.IsUnspecified() ||
+		p.To == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return seedbed.Errorf(seedbed.ErrInvalid, "to %s is not the address of another host", p.To)
 	case !ports && p.Protocol != "icmp":
 		return seedbed.Errorf(seedbed.ErrInvalid, "protocol %q: expected tcp, udp or icmp", seedbed.Clip(p.Protocol))
 	case ports && p.Port == 0:
@@ -97,8 +105,7 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 		return seedbed.Trace{}, err
 	}
 	if !n.Kind.Served() {
-		t.direct(p, n)
-		return t.Trace, nil
+		return t.Trace, w.direct(ctx, &t, p, n)
 	}
 	if p.To.Is4() && n.Only6() {
 		t.stop("network "+n.Name, "its guests have IPv6 addresses alone")
@@ -121,8 +128,7 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 		}
 	}
 	t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
-	w.outside(&t, p, n)
-	return t.Trace, nil
+	return t.Trace, w.outside(ctx, &t, p, n)
 }
 
 // toPeer adds the hops to an address of a peer of the network. Rules of security groups that name groups do not mean NICs there.
@@ -172,6 +178,14 @@ func (t *trace) pass(at, format string, args ...any) {
 func (t *trace) stop(at, format string, args ...any) {
 	t.Hops = append(t.Hops, seedbed.Hop{At: at, Detail: fmt.Sprintf(format, args...)})
 	t.Reaches = false
+}
+
+// target says what the packet is sent to at its address.
+func (p Packet) target() string {
+	if p.Protocol == "icmp" {
+		return "a ping"
+	}
+	return fmt.Sprintf("%s port %d", p.Protocol, p.Port)
 }
 
 // begin returns a trace that has left the instance, and its network.
@@ -235,8 +249,8 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 	return true
 }
 
-// direct adds the last hop of a packet of a direct network, of which no node sees anything.
-func (t *trace) direct(p Packet, n seedbed.Network) {
+// direct adds the hops of a packet of a direct network, of which its own node sees nothing.
+func (w World) direct(ctx context.Context, t *trace, p Packet, n seedbed.Network) error {
 	at := "network " + n.Name
 	switch {
 	case p.To == seedbed.MetadataAddr || p.To == seedbed.MetadataAddr6 || p.To == seedbed.MetadataAddr6LinkLocal:
@@ -245,7 +259,13 @@ func (t *trace) direct(p Packet, n seedbed.Network) {
 		t.stop(at, "it has no gateway, so guests have no route there")
 	default:
 		t.pass(at, "it is direct: the packet leaves by uplink %s, and no node checks it", n.Uplink)
+		at, err := w.owner(ctx, p)
+		if err != nil {
+			return err
+		}
+		w.arrives(t, p, p.From.NICs[p.NIC].Addr, at)
 	}
+	return nil
 }
 
 // within adds the hops to another address of the network.
@@ -291,40 +311,6 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 	t.groups(w, to, nic, end{seedbed.DirectionIn, p, from.Addr, from.Groups})
 	t.running(to)
 	return nil
-}
-
-// outside adds the hop of a packet that leaves the network.
-func (w World) outside(t *trace, p Packet, n seedbed.Network) {
-	node := "node " + p.From.Node
-	other := slices.IndexFunc(w.Networks, func(o seedbed.Network) bool {
-		return o.Name != n.Name && o.ReachesOthers() && (o.Prefix.Contains(p.To) || o.Prefix6.Contains(p.To))
-	})
-	floating := p.From.NICs[p.NIC].Floating
-	switch {
-	case n.Kind == seedbed.NetworkIsolated:
-		t.stop("network "+n.Name, "an isolated network reaches no other than its peers")
-	case n.Kind == seedbed.NetworkBridged && p.To.Is6():
-		t.pass("network "+n.Name, "it goes out by uplink %s to the router that advertises itself there", n.Uplink)
-	case n.Kind == seedbed.NetworkBridged && !n.Gateway.IsValid() && n.Addressed():
-		t.stop("network "+n.Name, "it has no gateway, so guests have no route there")
-	case n.Kind == seedbed.NetworkBridged:
-		t.pass("network "+n.Name, "it goes out by uplink %s to %s", n.Uplink, cmp.Or(text(n.Gateway), "the router that its DHCP server names"))
-	case other >= 0:
-		t.stop(node, "guests of two networks do not reach each other unless these are peers, and this address is one of another network")
-	case n.Kind == seedbed.NetworkRouted:
-		t.pass(node, "it leaves with its own address; the routers around the node must know the way back")
-	case floating.IsValid() && p.To.Is4():
-		t.pass(node, "it leaves with its floating address %s", floating)
-	default:
-		t.pass(node, "it leaves with an address of the node (NAT)")
-	}
-}
-
-func text(a netip.Addr) string {
-	if !a.IsValid() {
-		return ""
-	}
-	return "its router " + a.String()
 }
 
 // end is what the security groups at one end of the way see.
@@ -396,5 +382,8 @@ func (e end) allowed(r seedbed.SecurityRule) bool {
 	case r.Group != "":
 		return slices.Contains(e.groups, r.Group)
 	}
-	return !r.Prefix.IsValid() || e.other.IsValid() && r.Prefix.Contains(e.other)
+	if !e.other.IsValid() && r.Prefix.IsValid() {
+		return r.Prefix.Bits() == 0 && r.Prefix.Addr().Is4() == e.To.Is4()
+	}
+	return !r.Prefix.IsValid() || r.Prefix.Contains(e.other)
 }

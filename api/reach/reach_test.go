@@ -79,6 +79,13 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 			return seedbed.Instance{}, 0, false, nil
 		},
 		Learns: func(string) bool { return true },
+		Instance: func(_ context.Context, name string) (seedbed.Instance, bool, error) {
+			i, ok := instances[name]
+			return i, ok, nil
+		},
+		Floating: func(_ context.Context, a netip.Addr) (string, int, error) {
+			return map[string]string{"203.0.113.16": "db", "203.0.113.17": "far"}[a.String()], 0, nil
+		},
 	}, instances
 }
 
@@ -218,7 +225,11 @@ func TestBadPacket(t *testing.T) {
 	w, instances := world(t)
 	for want, p := range map[string]Packet{
 		"has no NIC 1":           {NIC: 1, To: addr("192.0.2.1"), Protocol: "icmp"},
-		"not the address of one": {To: addr("ff02::1"), Protocol: "icmp"},
+		"not the address of ano": {To: addr("ff02::1"), Protocol: "icmp"},
+		"127.0.0.1 is not":       {To: addr("127.0.0.1"), Protocol: "icmp"},
+		"0.0.0.0 is not":         {To: addr("0.0.0.0"), Protocol: "icmp"},
+		"255.255.255.255 is not": {To: addr("255.255.255.255"), Protocol: "icmp"},
+		"::1 is not":             {To: addr("::1"), Protocol: "icmp"},
 		"expected tcp, udp":      {To: addr("192.0.2.1"), Protocol: "sctp"},
 		"port is missing":        {To: addr("192.0.2.1"), Protocol: "udp"},
 		"none for icmp":          {To: addr("192.0.2.1"), Protocol: "icmp", Port: 8},

@@ -219,13 +219,8 @@ func (r *router) trace(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	w := reach.World{Holder: func(ctx context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
-		return r.holder(ctx, server.CallerOf(c).Scope(), network, a)
-	}, Learns: server.CallerOf(c).Learns}
-	if w.Networks, err = r.Store.Networks(ctx); err != nil {
-		return err
-	}
-	if w.Groups, err = r.Store.SecurityGroups(ctx); err != nil {
+	w, err := r.world(ctx, server.CallerOf(c))
+	if err != nil {
 		return err
 	}
 	if !p.To.IsValid() {
@@ -269,6 +264,40 @@ func packet(c *fiber.Ctx, i seedbed.Instance) (p reach.Packet, err error) {
 		}
 	}
 	return p, p.Check()
+}
+
+// world returns what traces of a caller are made from.
+func (r *router) world(ctx context.Context, who server.Caller) (w reach.World, err error) {
+	in := who.Scope()
+	w.Learns = who.Learns
+	w.Holder = func(ctx context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
+		return r.holder(ctx, in, network, a)
+	}
+	w.Instance = func(ctx context.Context, name string) (seedbed.Instance, bool, error) {
+		i, err := r.Store.InstanceByName(ctx, seedbed.ParseInstanceName(name))
+		if errors.Is(err, seedbed.ErrNotFound) { // it was removed meanwhile
+			return i, false, nil
+		}
+		return i, err == nil, err
+	}
+	w.Floating = func(ctx context.Context, a netip.Addr) (instance string, nic int, err error) {
+		f, err := r.addressNamed(ctx, who, a.String())
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return "", 0, nil
+		}
+		return f.Instance, f.NIC, err
+	}
+	if w.Networks, err = r.Store.Networks(ctx); err != nil {
+		return w, err
+	}
+	if w.Groups, err = r.Store.SecurityGroups(ctx); err != nil {
+		return w, err
+	}
+	if w.Nodes, err = r.Store.Nodes(ctx); err != nil {
+		return w, err
+	}
+	w.Forwards, err = r.Store.Forwards(ctx, in, "")
+	return w, err
 }
 
 // holder returns the instance of a scope that has an address in a network, and the index of its NIC.

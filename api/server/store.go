@@ -197,7 +197,8 @@ type Site interface {
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)
-	// NetworkLeases and Forwards return the addresses and forwards of a network that the instances of a scope have.
+	// NetworkLeases returns the addresses of a network that the instances of a scope have, and Forwards the forwards; of all networks
+	// if it is empty.
 	NetworkLeases(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error)
 	// The floating addresses that networks lend, and projects have.
 	AllocateFloating(ctx context.Context, a seedbed.FloatingAddress) (seedbed.FloatingAddress, error)

@@ -127,12 +127,15 @@ func alone(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, n seedbed.N
 	return nil
 }
 
-// Forwards returns the forwards into a network to the instances of a scope, in the order of their listens.
+// Forwards returns the forwards into a network, or into all if it is empty, to the instances of a scope, in the order of their
+// listens.
 func (s *Store) Forwards(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.ForwardTo, error) {
 	all := []seedbed.ForwardTo{}
 	w := sqldb.InScope(in)
-	w.And("nic.network = %s", network)
-	err := s.db.View(ctx, "list the forwards of a network", func(tx *sqldb.Tx) error {
+	if network != "" {
+		w.And("nic.network = %s", network)
+	}
+	err := s.db.View(ctx, "list forwards", func(tx *sqldb.Tx) error {
 		all = all[:0]
 		_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (to seedbed.ForwardTo, err error) {
 			var forwards []seedbed.Forward

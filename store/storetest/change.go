@@ -198,6 +198,8 @@ func testForwards(b *bench) {
 	b.equal(listens(seedbed.AllProjects()), []string{"tcp:53 web2.acme", "tcp:8000-8010 web1", "tcp:192.0.2.1:8005 web1",
 		"tcp:192.0.2.2:8005 web2.acme", "udp:53 web1"})
 	b.equal(listens(seedbed.InProject("acme")), []string{"tcp:53 web2.acme", "tcp:192.0.2.2:8005 web2.acme"})
+	b.equal(get(b.Forwards(ctx, seedbed.AllProjects(), ""))(b), get(b.Forwards(ctx, seedbed.AllProjects(), "default"))(b))
+	b.equal(get(b.Forwards(ctx, seedbed.AllProjects(), "other"))(b), []seedbed.ForwardTo{})
 	for _, tt := range []struct {
 		listens []string
 		kind    error

@@ -1,0 +1,169 @@
+package reach
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+
+	"seedbed"
+)
+
+// owner is what Seedbed has at an address outside of the networks of guests. The zero owner is some other host.
+type owner struct {
+	// node is the node that has the address. It is empty for a floating address of no instance that the caller sees.
+	node string
+	// called is "floating address" or "forward", with the text of it, if node gives the packet to a guest.
+	called string
+	// guest is the instance to which it gives the packet, nic the index of its NIC, and port the port there. has is whether
+	// there is one that the caller sees.
+	guest seedbed.Instance
+	nic   int
+	port  uint16
+	has   bool
+}
+
+// owner returns what is at the address of a packet. A forward at an address takes precedence over a floating address, and that
+// over a forward at all addresses.
+func (w World) owner(ctx context.Context, p Packet) (o owner, err error) {
+	if i := slices.IndexFunc(w.Nodes, func(n seedbed.Node) bool { return n.Report.Address == p.To }); i >= 0 {
+		o.node = w.Nodes[i].Name
+	}
+	forward := func(at netip.Addr) int {
+		return slices.IndexFunc(w.Forwards, func(f seedbed.ForwardTo) bool {
+			l := f.Listen
+			return l.Protocol == p.Protocol && l.First <= p.Port && p.Port <= l.Last && l.Addr == at && (o.node == "" || o.node == f.Node)
+		})
+	}
+	i := forward(p.To)
+	if i < 0 && slices.ContainsFunc(w.Networks, func(n seedbed.Network) bool { return n.Lends(p.To) }) {
+		o.called, o.node, o.port = "floating address "+p.To.String(), "", p.Port
+		instance, nic, err := w.Floating(ctx, p.To)
+		if err != nil || instance == "" {
+			return o, err
+		}
+		o.nic = nic
+		if o.guest, o.has, err = w.Instance(ctx, instance); o.has {
+			o.node = o.guest.Node
+		}
+		return o, err
+	}
+	if i < 0 && o.node != "" {
+		i = forward(netip.Addr{})
+	}
+	if i < 0 {
+		return o, nil
+	}
+	f := w.Forwards[i]
+	o.called, o.node, o.nic, o.port = "forward "+f.Listen.String(), f.Node, f.NIC, f.Port+p.Port-f.Listen.First
+	o.guest, o.has, err = w.Instance(ctx, f.Instance)
+	return o, err
+}
+
+// outside adds the hops of a packet that leaves the network, to the guest that has it in the end if there is one.
+func (w World) outside(ctx context.Context, t *trace, p Packet, n seedbed.Network) error {
+	node := "node " + p.From.Node
+	at, err := w.owner(ctx, p)
+	if err != nil {
+		return err
+	}
+	// The node has an address in these, and a route to their bridges.
+	other := slices.IndexFunc(w.Networks, func(o seedbed.Network) bool {
+		return o.Name != n.Name && (!o.Kind.OnWire() && o.Prefix.Contains(p.To) || o.Kind.Served() && o.Prefix6.Contains(p.To))
+	})
+	vxlan := p.Protocol == "udp" && p.Port == seedbed.VXLANPort
+	nic := p.From.NICs[p.NIC]
+	source := nic.Addr
+	switch {
+	case n.Kind == seedbed.NetworkIsolated:
+		t.stop("network "+n.Name, "an isolated network reaches no other than its peers")
+		return nil
+	case n.Kind == seedbed.NetworkBridged && p.To.Is6():
+		t.pass("network "+n.Name, "it goes out by uplink %s to the router that advertises itself there", n.Uplink)
+	case n.Kind == seedbed.NetworkBridged && !n.Gateway.IsValid() && n.Addressed():
+		t.stop("network "+n.Name, "it has no gateway, so guests have no route there")
+		return nil
+	case n.Kind == seedbed.NetworkBridged:
+		t.pass("network "+n.Name, "it goes out by uplink %s to %s", n.Uplink, cmp.Or(text(n.Gateway), "the router that its DHCP server names"))
+	case other >= 0:
+		t.stop(node, "guests of two networks do not reach each other unless these are peers, and this address is one of another network")
+		return nil
+	case at.node == p.From.Node && at.has:
+		source = w.gateway(at) // the guest gets it from there
+	case at.node == p.From.Node:
+		t.own(p, n)
+		return nil
+	case vxlan && n.Kind == seedbed.NetworkNAT:
+		t.stop(node, "at this port, nodes get the frames of overlays, so it drops what guests behind NAT send there")
+		return nil
+	case vxlan && at.node != "" && at.called == "":
+		t.stop(node, "this is an address of another node, which gets the frames of overlays at this port: it drops what guests send there")
+		return nil
+	case n.Kind == seedbed.NetworkRouted:
+		t.pass(node, "it leaves with its own address; the routers around the node must know the way back")
+	case nic.Floating.IsValid() && p.To.Is4():
+		source = nic.Floating
+		t.pass(node, "it leaves with its floating address %s", source)
+	default:
+		source = w.address(p.From.Node)
+		t.pass(node, "it leaves with an address of the node (NAT)")
+	}
+	w.arrives(t, p, source, at)
+	return nil
+}
+
+// own adds the hop of a packet to an address of the node that sends it.
+func (t *trace) own(p Packet, n seedbed.Network) {
+	node := "node " + p.From.Node
+	switch {
+	case p.Protocol == "icmp":
+		t.pass(node, "this is its own address, and it answers")
+	case p.Port == 53 && slices.Contains(n.DNS, p.To):
+		t.pass(node, "this is its own address, and a DNS server of the network")
+	default:
+		t.stop(node, "this is its own address, which is closed to guests but for ping and forwards, and you see no forward of this port")
+	}
+}
+
+// arrives adds the hops at the other end of a packet that comes from an address, which is not valid if it is not known.
+func (w World) arrives(t *trace, p Packet, from netip.Addr, at owner) {
+	switch {
+	case at.called == "" && at.node != "":
+		t.pass("another node", "this is its address: what listens there answers")
+	case at.called == "":
+	case !at.has || at.nic >= len(at.guest.NICs):
+		t.stop(at.called, "no instance that you see has it")
+	default:
+		p.To, p.Port = at.guest.NICs[at.nic].Addr, at.port
+		t.pass(at.called, "it goes to NIC %d of %s on node %s, %s", at.nic, at.guest.Name, at.node, p.target())
+		t.groups(w, at.guest, at.nic, end{seedbed.DirectionIn, p, from, nil})
+		t.running(at.guest)
+	}
+}
+
+// address returns the address of a node, if it is known.
+func (w World) address(node string) (a netip.Addr) {
+	for _, n := range w.Nodes {
+		if n.Name == node {
+			a = n.Report.Address
+		}
+	}
+	return a
+}
+
+// gateway returns the gateway of the network of the guest that gets a packet.
+func (w World) gateway(at owner) (a netip.Addr) {
+	for _, n := range w.Networks {
+		if at.nic < len(at.guest.NICs) && n.Name == at.guest.NICs[at.nic].Network {
+			a = n.Gateway
+		}
+	}
+	return a
+}
+
+func text(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return "its router " + a.String()
+}

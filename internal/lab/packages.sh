@@ -14,7 +14,7 @@ zookeeper="zookeeper default-jre-headless"
 dnsmasq=dnsmasq-base
 script="python3 debootstrap e2fsprogs xfsprogs btrfs-progs dosfstools fdisk"
 test="$run $deb $ceph $postgres $zookeeper $script
-	ovmf lintian systemd radvd frr rbd-nbd busybox-static udhcpc isc-dhcp-client iputils-ping curl cloud-init cloud-guest-utils
+	ovmf lintian systemd radvd frr rbd-nbd busybox-static udhcpc isc-dhcp-client dhcpcd-base dnsmasq-base iputils-ping curl cloud-init cloud-guest-utils
 	python3-lxml"
 
 want=

@@ -29,6 +29,15 @@ func (p *plan) alias(n seedbed.Network) string {
 	return alias
 }
 
+// fullAlias returns the alias of n's bridge, with its port to the other nodes.
+func (p *plan) fullAlias(n seedbed.Network) string {
+	alias := p.alias(n)
+	if u, ok := p.uplinks[n.Bridge]; ok {
+		alias += uplinkBefore + u.port
+	}
+	return alias
+}
+
 // parseAlias returns the network and the installation that an alias names.
 func parseAlias(alias string) (network, installation string) {
 	network, mark, _ := strings.Cut(strings.TrimPrefix(alias, aliasPrefix), markBefore)
@@ -213,7 +222,7 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link, left 
 		if there || left.Networks[n.Name] != nil {
 			continue
 		}
-		if err := rt.createBridge(n.Bridge, n.MAC); err != nil {
+		if err := rt.createBridge(n.Bridge, n.MAC, p.fullAlias(n)); err != nil {
 			failed(n, fmt.Errorf("create bridge %s: %w", n.Bridge, err))
 			continue
 		}
@@ -243,34 +252,46 @@ func (m *Manager) ensureBridges(rt *route, p *plan, links map[string]link, left 
 			}
 			continue
 		}
-		if err := m.ensureBridge(rt, n, l, p, addrs[l.index], fresh[n.Bridge], filtered); err != nil {
+		err := m.ensureBridge(rt, n, l, p, addrs[l.index], fresh[n.Bridge], filtered)
+		if err == nil && !l.up {
+			err = m.open(rt, l, p, links)
+		}
+		if err != nil {
 			failed(n, err)
 			continue
 		}
 		m.ensureWayOut(rt, n, l, p, now)
+		if fromElsewhere(n) && hasIPv6(n.Bridge) {
+			if err := rt.ensureAnswerRoute(l); err != nil {
+				m.once("no route "+n.Bridge, noAnswers, "bridge", n.Bridge, "err", err)
+			}
+		}
 		if err := p.cutOff[n.Bridge]; err != nil {
 			m.once(err.Error(), "a network does not reach beyond this node; what is on the node works", "network", n.Name, "err", err)
-		}
-		if fresh[n.Bridge] {
-			if err := rt.reattach(l, p, links); err != nil {
-				failed(n, err)
-			}
 		}
 	}
 	return problems
 }
 
-// ensureBridge gives the bridge l of n its alias, addresses and switches, and brings it up last. A guest's frame to a
+// open brings a bridge up that has all else. The guests' interfaces are attached before, since one that is down is taken for one
+// that an earlier process did not finish. links are those before.
+func (m *Manager) open(rt *route, l link, p *plan, links map[string]link) error {
+	if err := rt.reattach(l, p, links); err != nil {
+		return err
+	}
+	if err := rt.setUp(l); err != nil {
+		return fmt.Errorf("bring %s up: %w", l.name, err)
+	}
+	return nil
+}
+
+// ensureBridge gives the bridge l of n its alias, addresses and switches. A guest's frame to a
 // link-local group address passes the bridge table, so the bridge must not learn its sender: it would send frames for
 // another guest's MAC, or for any number of MACs, to that port. filtered is the rp_filter of all interfaces.
 func (m *Manager) ensureBridge(
 	rt *route, n seedbed.Network, l link, p *plan, addrs []address, fresh bool, filtered int,
 ) error {
-	want := p.alias(n)
-	if u, ok := p.uplinks[n.Bridge]; ok {
-		want += uplinkBefore + u.port
-	}
-	if l.alias != want {
+	if want := p.fullAlias(n); l.alias != want {
 		if err := rt.setAlias(l, want); err != nil {
 			return fmt.Errorf("set alias of %s: %w", n.Bridge, err)
 		}
@@ -294,20 +315,7 @@ func (m *Manager) ensureBridge(
 	if !v6 {
 		m.once("no IPv6 "+n.Bridge, "IPv6 is switched off on a bridge; its guests are served only over IPv4", "bridge", n.Bridge)
 	}
-	if err := rt.ensureAddrs(l, n, v6, addrs); err != nil {
-		return err
-	}
-	if !l.up {
-		if err := rt.setUp(l); err != nil {
-			return fmt.Errorf("bring %s up: %w", n.Bridge, err)
-		}
-	}
-	if v6 && fromElsewhere(n) {
-		if err := rt.ensureAnswerRoute(l); err != nil {
-			m.once("no route "+n.Bridge, noAnswers, "bridge", n.Bridge, "err", err)
-		}
-	}
-	return nil
+	return rt.ensureAddrs(l, n, v6, addrs)
 }
 
 // answerRules makes the rules of answers be those of the plan. Those of bridges of another installation among links stay.
@@ -329,7 +337,7 @@ func (m *Manager) answerRules(rt *route, p *plan, links map[string]link) {
 const noAnswers = "guests whose IPv6 addresses come from elsewhere do not reach fd00:ec2::254"
 
 // reattach attaches the interfaces of guests again that lost their bridge when it was removed. It
-// changes only interfaces that existed before the new bridge, so as not to race with a hypervisor
+// changes only interfaces of links, which existed before, so as not to race with a hypervisor
 // that is just starting a guest.
 func (r *route) reattach(bridge link, p *plan, links map[string]link) error {
 	for i := range p.ports {

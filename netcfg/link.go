@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -95,9 +96,29 @@ func (r *route) linksOf(kind string) (map[string]link, error) {
 // rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
 const rtextFilterSkipStats = 1 << 3
 
-// createBridge creates a bridge that is down and does not run the spanning tree protocol.
-func (r *route) createBridge(name string, mac seedbed.MAC) error {
-	return r.create(name, "bridge", bridgeData, func(ae *netlink.AttributeEncoder) { ae.Bytes(unix.IFLA_ADDRESS, mac[:]) })
+// createBridge creates a bridge that is down and does not run the spanning tree protocol. It names it at once: without its
+// alias, nothing tells whose it is.
+func (r *route) createBridge(name string, mac seedbed.MAC, alias string) error {
+	err := r.create(name, "bridge", bridgeData, func(ae *netlink.AttributeEncoder) { ae.Bytes(unix.IFLA_ADDRESS, mac[:]) })
+	if err != nil {
+		return err
+	}
+	l, err := r.linkNamed(name)
+	if err != nil {
+		return err
+	}
+	return r.setAlias(l, alias)
+}
+
+// linkNamed returns an interface that was just made.
+func (r *route) linkNamed(name string) (link, error) {
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.IFLA_IFNAME, name)
+	msgs, err := r.link(unix.RTM_GETLINK, 0, link{}, 0, ae)
+	if err != nil || len(msgs) == 0 {
+		return link{}, errors.Join(err, errors.New("it vanished"))
+	}
+	return parseLink(msgs[0].Data)
 }
 
 // create makes a link of a kind, with what is particular to the kind and other attributes; either may be nil.

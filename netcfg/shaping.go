@@ -285,6 +285,12 @@ func (s shaper) set(tap string, has, to shape) (shape, error) {
 
 // collect removes the ifb of a guest's interface, and what diverts to it.
 func (s shaper) collect(tap string) error {
+	// Without its alias it is not finished, so that a process that ends here does not leave one that looks as if it kept a rate.
+	if l, ok := s.links[shapedName(tap)]; ok && l.ofShaper() && l.alias != "" {
+		if err := s.rt.setAlias(l, ""); err != nil && !errors.Is(err, unix.ENODEV) {
+			return err
+		}
+	}
 	if l, ok := s.links[tap]; ok {
 		err := s.tc.Qdisc().Delete(&tc.Object{Msg: ingressOf(l), Attribute: tc.Attribute{Kind: "ingress"}})
 		if err != nil && !absent(err) {
@@ -381,11 +387,5 @@ func (r *route) createIFB(name string) (link, error) {
 	if err := r.create(name, "ifb", nil, nil); err != nil {
 		return link{}, err
 	}
-	ae := netlink.NewAttributeEncoder()
-	ae.String(unix.IFLA_IFNAME, name)
-	msgs, err := r.link(unix.RTM_GETLINK, 0, link{}, 0, ae)
-	if err != nil || len(msgs) == 0 {
-		return link{}, errors.Join(err, errors.New("it vanished"))
-	}
-	return parseLink(msgs[0].Data)
+	return r.linkNamed(name)
 }

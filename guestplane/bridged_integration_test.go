@@ -66,6 +66,18 @@ func TestUplinkIsTaken(t *testing.T) {
 // from that server, and their metadata from the node in both cases. Where the node gives addresses, it knows the names of
 // guests of all nodes.
 func TestBridgedNetwork(t *testing.T) {
+	const beside = " & echo started; cat >/dev/null; kill $!; wait"
+	for name, server := range map[string]string{
+		"udhcpd": `busybox udhcpd -f "$0"` + beside,
+		"dnsmasq": `dnsmasq -k --conf-file=/dev/null --port=0 --interface=eth0 --bind-interfaces --dhcp-range=10.79.0.100,10.79.0.150 ` +
+			`--dhcp-option=3,10.79.0.1 --dhcp-leasefile="$0.leases" --pid-file= --user=root` + beside,
+	} {
+		t.Run(name, func(t *testing.T) { testBridgedNetwork(t, server) })
+	}
+}
+
+// testBridgedNetwork tests beside a DHCP server, which is a shell script with the name of a configuration.
+func testBridgedNetwork(t *testing.T, server string) {
 	p := realPlane(t)
 	far := onWire(t)
 	far.Run(t, "ip", "addr", "add", "10.79.0.1/24", "dev", "eth0")
@@ -81,7 +93,7 @@ func TestBridgedNetwork(t *testing.T) {
 	conf := write("udhcpd.conf", "start 10.79.0.100\nend 10.79.0.150\ninterface eth0\nlease_file "+leases+"\npidfile "+dir+
 		"/pid\noption router 10.79.0.1\noption subnet 255.255.255.0\n")
 	far.Do(func() {
-		netnstest.Background(t, "sh", "-c", `busybox udhcpd -f "$0" & echo started; cat >/dev/null; kill $!; wait`, conf)
+		netnstest.Background(t, "sh", "-c", server, conf)
 	})
 	configure := write("configure", "#!/bin/sh\n[ \"$1\" = bound ] || exit 0\necho \"got $ip by $serverid, router $router\"\n"+
 		"ip addr add $ip/24 dev eth0\n[ -z \"$router\" ] || ip route add default via $router\n")

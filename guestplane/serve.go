@@ -24,7 +24,8 @@ import (
 // only makes changes of the other options arrive.
 const leaseTime = time.Hour
 
-// ipv6Wait is the interval at which a bridge is checked for IPv6.
+// ipv6Wait is the interval at which a bridge without IPv6 is checked for it. That it is switched on is a change of a sysctl, of which
+// the kernel tells nobody. A bridge that has it is not checked again.
 const ipv6Wait = 5 * time.Second
 
 // serveNetwork serves metadata, DHCP, DNS and the time, and advertises the node, on the bridge of a network, the interface with that index,

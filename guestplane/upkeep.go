@@ -27,7 +27,9 @@ const (
 )
 
 // Upkeep repairs what others change on the node (a sysctl, an address, a rule) until ctx ends. It
-// logs each new problem with its fix.
+// logs each new problem with its fix. Nothing that Seedbed does waits for it: the state comes by the feed, and interfaces, and
+// addresses of this node, by events of the kernel (Follow). But the kernel tells nobody of a sysctl, so all is compared at an
+// interval, which also finds what an event did not bring.
 func (p *Plane) Upkeep(ctx context.Context) error {
 	look := time.NewTimer(checkAfter)
 	defer look.Stop()

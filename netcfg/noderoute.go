@@ -121,20 +121,25 @@ func NodeAddress(given netip.Addr) (addr netip.Addr, mtu int, err error) {
 		return addr, 0, err
 	}
 	defer rt.Close()
-	all, err := rt.addrs()
+	l, err := rt.under(addr)
+	return addr, l.mtu, err
+}
+
+// under returns the interface that has an address, or the zero link if none has.
+func (r *route) under(addr netip.Addr) (link, error) {
+	all, err := r.addrs()
 	if err != nil {
-		return addr, 0, err
+		return link{}, err
 	}
 	i := slices.IndexFunc(all, func(a address) bool { return a.prefix.Addr() == addr })
 	if i < 0 {
-		return addr, 0, nil
+		return link{}, nil
 	}
-	msgs, err := rt.link(unix.RTM_GETLINK, 0, link{index: all[i].index}, 0, nil)
+	msgs, err := r.link(unix.RTM_GETLINK, 0, link{index: all[i].index}, 0, nil)
 	if err != nil || len(msgs) == 0 {
-		return addr, 0, err
+		return link{}, err
 	}
-	l, err := parseLink(msgs[0].Data)
-	return addr, l.mtu, err
+	return parseLink(msgs[0].Data)
 }
 
 // sourceTo returns the address from which the node would send to another.

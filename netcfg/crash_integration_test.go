@@ -27,7 +27,8 @@ func everything(t *testing.T) (lists, Options) {
 		"link add wire type veth peer name x-wire", "addr add 192.0.2.1/24 dev wire", "link set wire up", // to the other nodes
 		"link add lone type veth peer name x-lone", // of another bridged network
 		"link add ext type veth peer name x-ext", "addr add 198.51.100.1/24 dev ext", "link set ext up",
-		"link add sb1 type veth peer name x-sb1", "link set sb1 up", "link add sb2 type veth peer name x-sb2", "link add sb3 type veth peer name x-sb3", "link add sb5 type veth peer name x-sb5",
+		"link add sb1 type veth peer name x-sb1", "link set sb1 up",
+		"link add sb2 type veth peer name x-sb2", "link add sb3 type veth peer name x-sb3", "link add sb5 type veth peer name x-sb5",
 	} {
 		netnstest.Run(t, "ip", strings.Fields(args)...)
 	}
@@ -50,7 +51,8 @@ func everything(t *testing.T) (lists, Options) {
 	s.Ports[0].Groups, s.Ports[1].Groups = []string{"web"}, []string{"web"}
 	wire{uplink: "br0"}.bridged(&s, "10.79.0.0/24")
 	s.Ports = s.Ports[:3]
-	lone := seedbed.Network{Name: "lone", Kind: seedbed.NetworkBridged, Bridge: "sb-lone", MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 4}, Uplink: "lone"}
+	lone := seedbed.Network{Name: "lone", Kind: seedbed.NetworkBridged, Bridge: "sb-lone",
+		MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 4}, Uplink: "lone"}
 	dark := overlayNet(seedbed.NetworkIsolated)
 	dark.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:2::/64")
 	s.Networks = append(s.Networks, lone, dark)

@@ -26,7 +26,8 @@ func TestTraceToNodes(t *testing.T) {
 		}
 		return seedbed.ForwardTo{Forward: seedbed.Forward{Listen: l, Port: port}, Instance: to, Addr: addr(a), Node: node}
 	}
-	w.Forwards = []seedbed.ForwardTo{forward("tcp:8000-8010", 5430, "db", "10.1.0.3", "hv1"), forward("tcp:8432", 5432, "far", "10.1.0.4", "hv2"),
+	w.Forwards = []seedbed.ForwardTo{forward("tcp:8000-8010", 5430, "db", "10.1.0.3", "hv1"),
+		forward("tcp:8432", 5432, "far", "10.1.0.4", "hv2"),
 		forward("tcp:192.0.2.9:80", 80, "routed", "10.2.0.2", "hv1"), forward("tcp:203.0.113.16:443", 443, "routed", "10.2.0.2", "hv1")}
 	w.Groups = []seedbed.SecurityGroup{group(t, "web", "out any"), group(t, "db", "out any", "in tcp 5432 from 10.1.0.1/32",
 		"in tcp 5433 from 198.51.100.1/32", "in tcp 5434 from 203.0.113.17/32", "in tcp 5435 from 10.2.0.2/32", "in tcp 5436 from 0.0.0.0/0",
@@ -47,7 +48,8 @@ func TestTraceToNodes(t *testing.T) {
 		{"routed", "203.0.113.17", "tcp", 5435, true, []string{"with its own address", "in tcp 5435 from 10.2.0.2/32"}},
 		{"app", "203.0.113.16", "tcp", 22, false, []string{"by uplink br0", "! security groups of db: no rule of db"}},
 		{"web", "203.0.113.18", "tcp", 80, false, []string{"(NAT)", "! floating address 203.0.113.18: no instance that you see has it"}},
-		{"routed", "203.0.113.16", "tcp", 443, true, []string{"forward tcp:203.0.113.16:443: it goes to NIC 0 of routed on node hv1, tcp port 443"}},
+		{"routed", "203.0.113.16", "tcp", 443, true, []string{
+			"forward tcp:203.0.113.16:443: it goes to NIC 0 of routed on node hv1, tcp port 443"}},
 		// The addresses of nodes, and forwards there.
 		{"web", "198.51.100.1", "tcp", 8002, true, []string{"forward tcp:8000-8010: it goes to NIC 0 of db on node hv1, tcp port 5432",
 			"in tcp 5432 from 10.1.0.1/32"}},

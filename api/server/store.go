@@ -197,8 +197,7 @@ type Site interface {
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)
-	// NetworkLeases returns the addresses of a network that the instances of a scope have, and Forwards the forwards; of all networks
-	// if it is empty.
+	// NetworkLeases and Forwards return what the instances of a scope have in a network; Forwards without a name, in all.
 	NetworkLeases(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error)
 	// The floating addresses that networks lend, and projects have.
 	AllocateFloating(ctx context.Context, a seedbed.FloatingAddress) (seedbed.FloatingAddress, error)

@@ -28,7 +28,7 @@ func (a NetworkACL) Equal(other NetworkACL) bool {
 // decides reports whether no ACL behind it is asked, and whether that is because it drops everything.
 func (a NetworkACL) decides() (always, drops bool) {
 	everything := SecurityRule{Direction: a.Direction, Protocol: "any"}
-	return a.Drop || slices.ContainsFunc(a.Accepts, func(r SecurityRule) bool { return r.ID() == everything.ID() }), a.Drop
+	return a.Drop || slices.ContainsFunc(a.Accepts, everything.alike), a.Drop
 }
 
 // accepts returns what the ACLs of one direction accept, and whether they drop everything else.
@@ -38,7 +38,7 @@ func (n Network) accepts(d Direction) (rules []SecurityRule, drops bool) {
 			continue
 		}
 		for _, r := range a.Accepts {
-			if !slices.ContainsFunc(rules, func(o SecurityRule) bool { return o.ID() == r.ID() }) {
+			if !slices.ContainsFunc(rules, r.alike) {
 				rules = append(rules, r)
 			}
 		}

@@ -74,6 +74,12 @@ func (r SecurityRule) ID() string {
 	return "sgr-" + hex.EncodeToString(sum[:])[:17]
 }
 
+// alike reports whether both rules allow the same, and so have the same ID.
+func (r SecurityRule) alike(other SecurityRule) bool {
+	r.Description, other.Description = "", ""
+	return r == other
+}
+
 // Open reports whether some of the groups that a NIC is in is the one that allows everything.
 func Open(groups []string) bool {
 	return len(groups) == 0 || slices.ContainsFunc(groups, func(g string) bool { return ShortName(g) == OpenGroup })
@@ -101,6 +107,12 @@ func DefaultRules(group string) []SecurityRule {
 		{Direction: DirectionIn, Protocol: "any", Group: group},
 		{Direction: DirectionOut, Protocol: "any"},
 	}
+}
+
+// OpenRules returns the group "open" of a project. name is its qualified name.
+func OpenRules(name string) SecurityGroup {
+	return SecurityGroup{Name: name, Description: "built in: it allows everything, and does not change",
+		Rules: []SecurityRule{{Direction: DirectionIn, Protocol: "any"}, {Direction: DirectionOut, Protocol: "any"}}}
 }
 
 // The protocols with a name (IANA's protocol numbers).
@@ -273,9 +285,13 @@ func (g SecurityGroup) CheckRules() error {
 		if err := r.check(); err != nil {
 			return bad("rule %d (%s): %v", i+1, Clip(r.String()), err)
 		}
-		if slices.ContainsFunc(g.Rules[:i], func(o SecurityRule) bool { return o.ID() == r.ID() }) {
+		if slices.ContainsFunc(g.Rules[:i], r.alike) {
 			return Errorf(ErrExists, "security group %q has the rule %q already", Clip(g.Name), r)
 		}
+	}
+	if n := RuleParts(g.Rules); n > MaxRuleParts {
+		return bad("its rules overlap in too many ways: a node needs %d parts for them that do not overlap, expected at most %d; "+
+			"name prefixes of which none holds another, or ports that do not overlap, or put some rules into another group", n, MaxRuleParts)
 	}
 	return nil
 }

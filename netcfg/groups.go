@@ -249,144 +249,48 @@ func (g *groups) digest() string {
 // of address: group . protocol . port . address at the other end.
 func (g *groups) prefixRules(d seedbed.Direction, size int, add func(key, value string)) {
 	for _, name := range g.inUse() {
-		var boxes []box
-		for _, r := range g.rules[name] {
-			if r.Direction != d || r.Group != "" {
-				continue
-			}
-			first, last := make([]byte, size), slices.Repeat([]byte{0xff}, size)
-			if r.Prefix.IsValid() {
-				if r.Prefix.Addr().BitLen() != 8*size {
-					continue
-				}
-				first, last = r.Prefix.Masked().Addr().AsSlice(), seedbed.LastAddr(r.Prefix).AsSlice()
-			}
-			boxes = append(boxes, box{protocols(r), {string(first), string(last)}, targets(r)})
-		}
 		number := string(markValue(g.numbers[name]))
-		for _, b := range disjoint(boxes) {
-			key := func(end int) string { return number + pad(b[0][end]) + pad(b[2][end]) + b[1][end] }
-			add(key(0), key(1))
+		for _, p := range seedbed.PrefixParts(g.rules[name], d, 8*size) {
+			add(number+allowed(p.Protocols.First, p.Targets.First)+string(p.First.AsSlice()),
+				number+allowed(p.Protocols.Last, p.Targets.Last)+string(p.Last.AsSlice()))
 		}
 	}
 }
 
 // peerRules adds the elements of the set that says what the groups allow in one direction to members of others:
-// group . class of the peer . protocol . port.
+// group . group of the peer . protocol . port.
 func (g *groups) peerRules(d seedbed.Direction, add func(key, value string)) {
-	classes := g.met()
 	for _, name := range g.inUse() {
-		for _, class := range classes {
-			var boxes []box
-			for _, r := range g.rules[name] {
-				if r.Direction == d && r.Group != "" && slices.Contains(g.members[class], r.Group) {
-					boxes = append(boxes, box{protocols(r), targets(r), {}})
-				}
+		for _, named := range seedbed.NamedGroups(g.rules[name]) {
+			number, known := g.numbers[named]
+			if !known {
+				continue
 			}
-			numbers := string(markValue(g.numbers[name])) + string(markValue(class))
-			for _, b := range disjoint(boxes) {
-				key := func(end int) string { return numbers + pad(b[0][end]) + pad(b[1][end]) }
-				add(key(0), key(1))
+			numbers := string(markValue(g.numbers[name])) + string(markValue(number))
+			for _, p := range seedbed.GroupParts(g.rules[name], d, named) {
+				add(numbers+allowed(p.Protocols.First, p.Targets.First), numbers+allowed(p.Protocols.Last, p.Targets.Last))
 			}
 		}
 	}
 }
 
-func protocols(r seedbed.SecurityRule) interval {
-	s := r.Protocols()
-	return interval{string([]byte{byte(s.First)}), string([]byte{byte(s.Last)})}
+// slotName is the set with the i-th group of each port, and peerSlotName the one with the i-th group of each class.
+func slotName(i int) string     { return "group" + string(rune('1'+i)) }
+func peerSlotName(i int) string { return "peer-" + slotName(i) }
+
+// peerGroups adds the i-th known group of each class that a rule in use may mean.
+func (g *groups) peerGroups(i int, add func(key, value string)) {
+	for _, class := range g.met() {
+		if n := g.slot(class, i); n != 0 {
+			add(string(markValue(class)), string(markValue(n)))
+		}
+	}
 }
 
-func targets(r seedbed.SecurityRule) interval {
-	s := r.Targets()
-	return interval{string(be16(s.First)), string(be16(s.Last))}
+// allowed is the part of a key that holds a protocol and a port.
+func allowed(protocol, port uint16) string {
+	return pad(string([]byte{byte(protocol)})) + pad(string(be16(port)))
 }
 
 // pad fills a part of a concatenated key up to whole registers of four bytes.
 func pad(s string) string { return s + strings.Repeat("\x00", -len(s)&3) }
-
-// box is a range of each of some dimensions, and so the set of points in it.
-type box [3]interval
-
-// interval is a range of big-endian numbers of equal length, both ends included. The empty number, of length 0, is the
-// only one of its length.
-type interval [2]string
-
-// disjoint returns boxes that have the same points as the given ones together, and none in common: the kernel takes no
-// element of a set that overlaps another.
-func disjoint(boxes []box) []box { return split(boxes, 0) }
-
-// split is disjoint for the dimensions from dim on; the intervals of the others are left empty.
-func split(boxes []box, dim int) (out []box) {
-	if len(boxes) == 0 {
-		return nil
-	}
-	if dim == len(box{}) {
-		return []box{{}}
-	}
-	var parts []box // of the last interval, whose boxes begin at out[at]
-	at := 0
-	cuts, last := cutsOf(boxes, dim), ""
-	for _, b := range boxes {
-		last = max(last, b[dim][1])
-	}
-	for i, from := range cuts {
-		to := last
-		if i+1 < len(cuts) {
-			to = before(cuts[i+1])
-		}
-		var within []box
-		for _, b := range boxes {
-			if b[dim][0] <= from && from <= b[dim][1] {
-				within = append(within, b)
-			}
-		}
-		next := split(within, dim+1)
-		if len(next) > 0 && slices.Equal(next, parts) && out[at][dim][1] == before(from) {
-			for j := at; j < len(out); j++ {
-				out[j][dim][1] = to
-			}
-			continue
-		}
-		parts, at = next, len(out)
-		for _, b := range next {
-			b[dim] = interval{from, to}
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
-// cutsOf returns where the boxes that a point is in may change: each first number, and each behind a last one.
-func cutsOf(boxes []box, dim int) []string {
-	cuts := map[string]bool{}
-	for _, b := range boxes {
-		cuts[b[dim][0]] = true
-		if next, ok := after(b[dim][1]); ok {
-			cuts[next] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(cuts))
-}
-
-// after returns the next number; ok is false for the last one of its length.
-func after(s string) (next string, ok bool) {
-	b := []byte(s)
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i]++; b[i] != 0 {
-			return string(b), true
-		}
-	}
-	return "", false
-}
-
-// before returns the number before one that is not 0.
-func before(s string) string {
-	b := []byte(s)
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i]--; b[i] != 0xff {
-			break
-		}
-	}
-	return string(b)
-}

@@ -31,9 +31,10 @@ func TestPeers(t *testing.T) {
 	w := newWire(t, "a bridge")
 	s := state0()
 	w.bridged(&s, "10.79.0.0/24")
-	s.Groups = []seedbed.SecurityGroup{group("db", "in tcp from group app", "out tcp to group app"), group("app", "out any")}
-	s.Ports[2].Groups, s.Ports[3].Groups = []string{"db"}, []string{"app"}
-	far := Peer{MAC: peerMAC, Bridge: "sb-lan", Groups: []string{"app"}}
+	s.Groups = []seedbed.SecurityGroup{group("aaa", "in tcp from group zzz"), group("db", "in tcp from group app", "out tcp to group app"),
+		group("app", "out any")}
+	s.Ports[2].Groups, s.Ports[3].Groups = []string{"aaa", "db"}, []string{"app"}
+	far := Peer{MAC: peerMAC, Bridge: "sb-lan", Groups: []string{"aaa", "app"}}
 	s.Peers = []Peer{far}
 	apply(t, m, s, Options{})
 	g3 := bridgedGuest(t, "sb3", "02:00:00:00:00:03", "10.79.0.3")

@@ -97,3 +97,21 @@ func fragmentKey(w way, f family) exprs {
 	}
 	return append(key, load(expr.PayloadBaseNetworkHeader, at, 4, 2))
 }
+
+const (
+	// fragmentsSize bounds the packets of all ports whose further fragments pass, and fragmentedRate those of a port, each
+	// second.
+	fragmentsSize  = 1 << 19
+	fragmentedRate = 500
+)
+
+// passRules note the packets whose further fragments pass.
+func passRules(w way, f family) []rule {
+	return []rule{
+		{"too many fragmented packets", cat(firstFragment(f),
+			tooFastAt(w.name, "fragmented-rates", fragmentedRate, expr.LimitTimeSecond, fragmentedRate), drop())},
+		{"a fragmented packet", cat(firstFragment(f), fragmentKey(w, f), note("fragmented"+f.name, fragmentTime), accept())},
+		{"no room for another fragmented packet", cat(firstFragment(f), drop())},
+		{"the packet", accept()},
+	}
+}

@@ -33,10 +33,6 @@ const (
 	// manyHosts is how many times the flows that a port may begin may be begun to it, by all hosts together. One guest
 	// cannot use up what others may.
 	manyHosts = 8
-	// fragmentsSize bounds the packets of all ports whose further fragments pass, and fragmentedRate those of a port, each
-	// second.
-	fragmentsSize  = 1 << 19
-	fragmentedRate = 500
 )
 
 // reg is the first of the kernel's sixteen registers of four bytes (NFT_REG32_00).
@@ -117,6 +113,8 @@ func groupSets() []set {
 			n := p.groups.slot(t.class, i)
 			return string(t.tap[:]), string(markValue(n)), n != 0 && p.groups.restricted(t.class)
 		}})
+		sets = append(sets, set{name: peerSlotName(i), key: mark, value: mark,
+			fixed: func(p *plan, add func(key, value string)) { p.groups.peerGroups(i, add) }})
 	}
 	for _, w := range ways {
 		sets = append(sets, set{name: string(w.direction) + "-peers", key: nftables.MustConcatSetType(mark, mark, proto, service),
@@ -138,8 +136,6 @@ func groupSets() []set {
 	}
 	return sets
 }
-
-func slotName(i int) string { return "group" + string(rune('1'+i)) }
 
 // groupChains returns the chains that enforce security groups. rate is how many new flows a port may begin each second,
 // and burst how many at once.
@@ -165,6 +161,9 @@ func groupChains(rate, burst uint32) []chain {
 					chain{name: d + f.name + "-" + k.name + "-new", rules: newFlowRules(w, f, k, rate, burst)})
 			}
 			chains = append(chains, chain{name: d + f.name + "-pass", rules: passRules(w, f)})
+		}
+		for _, t := range targets {
+			chains = append(chains, chain{name: peersChain(w, t), rules: peersRules(w, t)})
 		}
 	}
 	return chains
@@ -251,19 +250,30 @@ type flowKind struct {
 	time time.Duration
 	// inner loads the key of a flow from its packet in an ICMP error.
 	inner exprs
-	// target loads what a rule's ports are compared with, in this direction.
-	target func(register uint32) exprs
+	// target is what a rule's ports are compared with.
+	target target
 }
+
+// target is a part of a packet: the ports of TCP and UDP, the type and code of ICMP, and nothing in other protocols.
+type target struct {
+	name string
+	load func(register uint32) exprs
+}
+
+var (
+	portTarget = target{"ports", func(register uint32) exprs { return exprs{load(expr.PayloadBaseTransportHeader, register, 2, 2)} }}
+	icmpTarget = target{"icmp", func(register uint32) exprs { return exprs{load(expr.PayloadBaseTransportHeader, register, 0, 2)} }}
+	noTarget   = target{"other", func(register uint32) exprs {
+		return exprs{&expr.Immediate{Register: register, Data: []byte{0, 0}}}
+	}}
+	targets = []target{portTarget, icmpTarget, noTarget}
+)
 
 func flowKinds(w way, f family) []flowKind {
 	next := reg + 1 + 2*f.addr.Bytes/4
 	at := func(register, offset uint32) expr.Any {
 		return load(expr.PayloadBaseTransportHeader, register, offset, 2)
 	}
-	two := func(offset uint32) func(uint32) exprs {
-		return func(register uint32) exprs { return exprs{at(register, offset)} }
-	}
-	none := func(register uint32) exprs { return exprs{&expr.Immediate{Register: register, Data: []byte{0, 0}}} }
 	// The packet in an ICMP error went the other way: its source is the receiver of the error.
 	const inner = 8
 	source, target := inner+f.innerSource, inner+f.innerTarget
@@ -281,13 +291,13 @@ func flowKinds(w way, f family) []flowKind {
 	innerPorts := []expr.Any{at(next, inner+f.innerPorts+localPort), at(next+1, inner+f.innerPorts+peerPort)}
 	const echoID = 4
 	return []flowKind{
-		{"tcp", "flows-tcp" + f.name, ports, tcpFlowTime, within(unix.IPPROTO_TCP, innerPorts...), two(2)},
-		{"udp", "flows-udp" + f.name, ports, otherFlowTime, within(unix.IPPROTO_UDP, innerPorts...), two(2)},
+		{"tcp", "flows-tcp" + f.name, ports, tcpFlowTime, within(unix.IPPROTO_TCP, innerPorts...), portTarget},
+		{"udp", "flows-udp" + f.name, ports, otherFlowTime, within(unix.IPPROTO_UDP, innerPorts...), portTarget},
 		{"echo", "flows-echo" + f.name, cat(flowKey(w, f), exprs{at(next, echoID)}), otherFlowTime,
-			within(f.icmp, at(next, inner+f.innerPorts+echoID)), two(0)},
-		{"icmp", "", nil, 0, nil, two(0)},
+			within(f.icmp, at(next, inner+f.innerPorts+echoID)), icmpTarget},
+		{"icmp", "", nil, 0, nil, icmpTarget},
 		{"other", "flows-other" + f.name, cat(flowKey(w, f), exprs{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: next}}), otherFlowTime,
-			nil, none},
+			nil, noTarget},
 	}
 }
 
@@ -303,26 +313,48 @@ func flowRules(w way, f family, k flowKind) []rule {
 		}, gotoChain(chain+"-pass"))})
 	}
 	allowed := gotoChain(chain + "-" + k.name + "-new")
-	rules = append(rules,
-		rule{"no group yet", noNumbers()},
-		rule{"the class of the peer", exprs{load(expr.PayloadBaseLLHeader, 1, w.peerMAC, 6),
-			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}, setMeta(peerAt)}})
+	rules = append(rules, rule{"no group yet", noNumbers()})
 	for i := range seedbed.MaxSecurityGroups {
+		rules = append(rules, rule{"allowed by " + slotName(i), cat(groupOf(w, i), exprs{&expr.Meta{Key: groupAt, Register: reg},
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 1}}, k.target.load(reg+2),
+			exprs{load(expr.PayloadBaseNetworkHeader, reg+3, w.remote(f), f.addr.Bytes),
+				&expr.Lookup{SourceRegister: reg, SetName: chain}}, allowed)})
+	}
+	return append(rules,
+		rule{"the rules that name groups", jumpChain(peersChain(w, k.target))},
+		rule{"allowed with a member of a group", allowed})
+}
+
+func peersChain(w way, t target) string { return string(w.direction) + "-peers-" + t.name }
+
+// peersRules return if a rule that names a group allows the packet: each group of the port is asked about each group of the peer.
+// They drop the packet otherwise.
+func peersRules(w way, t target) (rules []rule) {
+	class := exprs{load(expr.PayloadBaseLLHeader, 1, w.peerMAC, 6),
+		&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}, setMeta(peerAt)}
+	for j := range seedbed.MaxSecurityGroups {
 		rules = append(rules,
-			rule{slotName(i), exprs{&expr.Meta{Key: w.name, Register: 1},
-				&expr.Lookup{SourceRegister: 1, SetName: slotName(i), DestRegister: 1, IsDestRegSet: true}, setMeta(groupAt)}},
-			rule{"allowed by " + slotName(i), cat(exprs{&expr.Meta{Key: groupAt, Register: reg},
-				&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 1}}, k.target(reg+2),
-				exprs{load(expr.PayloadBaseNetworkHeader, reg+3, w.remote(f), f.addr.Bytes),
-					&expr.Lookup{SourceRegister: reg, SetName: chain}}, allowed)},
-			rule{"allowed with members by " + slotName(i), cat(exprs{&expr.Meta{Key: groupAt, Register: reg},
-				&expr.Meta{Key: peerAt, Register: reg + 1}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 2}}, k.target(reg+3),
-				exprs{&expr.Lookup{SourceRegister: reg, SetName: d + "-peers"}}, allowed)})
+			rule{"the class of the peer", class},
+			rule{"no " + peerSlotName(j), cat(notIn(peerAt, peerSlotName(j)), drop())},
+			rule{peerSlotName(j), exprs{&expr.Meta{Key: peerAt, Register: 1},
+				&expr.Lookup{SourceRegister: 1, SetName: peerSlotName(j), DestRegister: 1, IsDestRegSet: true}, setMeta(peerAt)}})
+		for i := range seedbed.MaxSecurityGroups {
+			rules = append(rules, rule{"allowed by " + slotName(i), cat(groupOf(w, i), exprs{&expr.Meta{Key: groupAt, Register: reg},
+				&expr.Meta{Key: peerAt, Register: reg + 1}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 2}}, t.load(reg+3),
+				exprs{&expr.Lookup{SourceRegister: reg, SetName: string(w.direction) + "-peers"},
+					&expr.Verdict{Kind: expr.VerdictReturn}})})
+		}
 	}
 	return append(rules, rule{"no rule of a security group", drop()})
 }
 
-// What the rules note of a packet that belongs to no flow: the number of a group, and the class of the peer. nft(8) of
+// groupOf notes the number of the i-th group of the port. It does not match if there is none.
+func groupOf(w way, i int) exprs {
+	return exprs{&expr.Meta{Key: w.name, Register: 1},
+		&expr.Lookup{SourceRegister: 1, SetName: slotName(i), DestRegister: 1, IsDestRegSet: true}, setMeta(groupAt)}
+}
+
+// What the rules note of a packet that belongs to no flow: the number of a group, and the class of the peer or one of its groups. nft(8) of
 // Debian 12 cannot list rules that look up what another lookup returned, so the numbers go by way of the packet, which
 // has neither mark nor priority before or after.
 const (
@@ -365,15 +397,4 @@ func newFlowRules(w way, f family, k flowKind, rate, burst uint32) []rule {
 // note adds the key in the registers to a set, for some time. It does not match if the set is full.
 func note(set string, timeout time.Duration) exprs {
 	return exprs{&expr.Dynset{SrcRegKey: reg, SetName: set, Operation: unix.NFT_DYNSET_OP_ADD, Timeout: timeout}}
-}
-
-// passRules note the packets whose further fragments pass.
-func passRules(w way, f family) []rule {
-	return []rule{
-		{"too many fragmented packets", cat(firstFragment(f),
-			tooFastAt(w.name, "fragmented-rates", fragmentedRate, expr.LimitTimeSecond, fragmentedRate), drop())},
-		{"a fragmented packet", cat(firstFragment(f), fragmentKey(w, f), note("fragmented"+f.name, fragmentTime), accept())},
-		{"no room for another fragmented packet", cat(firstFragment(f), drop())},
-		{"the packet", accept()},
-	}
 }

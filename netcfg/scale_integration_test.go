@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,36 @@ func TestManyPeers(t *testing.T) {
 	t.Logf("one of %d peers goes, and another comes: %v", n, best)
 	if best > 2*time.Second {
 		t.Errorf("one of %d peers goes, and another comes: %v", n, best)
+	}
+}
+
+// TestRulesThatNameGroups: what they cost does not grow with the lists of groups that guests are in.
+func TestRulesThatNameGroups(t *testing.T) {
+	const n, rules = 40, 10
+	m := open(t)
+	s := manyState(n)
+	name := func(i int) string { return fmt.Sprintf("g%d", i%n) }
+	for i := range n {
+		var texts []string
+		for j := range rules {
+			texts = append(texts, fmt.Sprintf("in tcp %d from group %s", 1000+7*j, name(i+j)))
+		}
+		s.Groups = append(s.Groups, group(name(i), texts...))
+		for j := range seedbed.MaxSecurityGroups {
+			s.Ports[i].Groups = append(s.Ports[i].Groups, name(i+j*j))
+		}
+	}
+	apply(t, m, s, Options{})
+	elements := func(set string) int {
+		return strings.Count(netnstest.Run(t, "nft", "list", "set", "bridge", "seedbed", set), " . tcp . ")
+	}
+	if got := elements("in-peers"); got != n*rules {
+		t.Errorf("%d groups with %d rules that name a group have %d elements, want one of each rule", n, rules, got)
+	}
+	s.Groups[0].Rules = s.Groups[0].Rules[1:]
+	apply(t, m, s, Options{})
+	if got := elements("in-peers"); got != n*rules-1 {
+		t.Errorf("%d elements after one rule went, want %d", got, n*rules-1)
 	}
 }
 

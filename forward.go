@@ -295,8 +295,8 @@ func (n Network) checkPeers(bad complaint) error {
 	return nil
 }
 
-// CanPeer returns ErrInvalid if the guests of two networks could not reach each other: one is bridged, or they have addresses in
-// common.
+// CanPeer returns ErrInvalid if the guests of two networks could not reach each other: one is bridged, they have addresses in
+// common, or one has IPv4 alone and the other IPv6 alone.
 func (n Network) CanPeer(other Network) error {
 	for _, p := range [][2]netip.Prefix{{n.Prefix, other.Prefix}, {n.Prefix6, other.Prefix6}} {
 		if p[0].Overlaps(p[1]) {
@@ -304,9 +304,14 @@ func (n Network) CanPeer(other Network) error {
 				n.Name, p[0], other.Name, p[1])
 		}
 	}
-	return other.checkPeers(func(format string, args ...any) error {
+	err := other.checkPeers(func(format string, args ...any) error {
 		return Errorf(ErrInvalid, "network %q: "+format, append([]any{other.Name}, args...)...)
 	})
+	if err == nil && !(n.Prefix.IsValid() && other.Prefix.IsValid()) && !(n.Prefix6.IsValid() && other.Prefix6.IsValid()) {
+		err = Errorf(ErrInvalid, "networks %q and %q have no version of IP in common: expected IPv4 prefixes of both, or IPv6 prefixes",
+			n.Name, other.Name)
+	}
+	return err
 }
 
 // Routes6 reports whether the node is an IPv6 router of the guests.

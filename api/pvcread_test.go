@@ -210,6 +210,16 @@ func TestPVCNetwork(t *testing.T) {
 		s.pvc(t, c)
 	}
 	s.expect(t, "GET", "/networks/2002", "", 200, `"vni":2002`)
+
+	// A gateway makes an isolated network one of the kind nat, and leaves every other kind.
+	modified := call{"PUT", "/network/2002", "ip4_gateway=10.87.0.1", 200, msg("Network '2002' modified successfully!")}
+	s.pvc(t, modified)
+	s.expect(t, "GET", "/networks/2002", "", 200, `"kind":"nat"`)
+	s.expect(t, "PATCH", "/networks/2002", `{"kind":"routed"}`, 200)
+	s.pvc(t, modified)
+	s.expect(t, "GET", "/networks/2002", "", 200, `"kind":"routed"`)
+	s.pvc(t, call{"PUT", "/network/2002", "ip4_gateway=", 200, msg("Network '2002' modified successfully!")})
+	s.expect(t, "GET", "/networks/2002", "", 200, `"kind":"isolated"`)
 }
 
 // TestPVCLeases: each IPv4 address of a NIC has a row, its first one first. IPv6 addresses have none.

@@ -25,11 +25,17 @@ func TestRefused(t *testing.T) {
 	}
 	quoted := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	keys := func(key string) string { return "[" + quoted(key) + "]" }
+	var nested []string
+	for i := range 60 {
+		nested = append(nested, fmt.Sprintf(`{"direction":"in","protocol":"tcp","ports":"%d","prefix":"2001:db8::/%d"}`, 2*i+1, 60+i))
+	}
 	tests := []struct {
 		name, method, path, body string
 		status                   int
 		detail                   string
 	}{
+		{"rules that overlap in too many ways", "POST", "/security-groups", `{"name":"web","rules":[` + strings.Join(nested, ",") + `]}`, 422,
+			"needs 1830 parts for them that do not overlap, expected at most 256"},
 		{"no such path", "GET", "/nothing", "", 404, "no such path"},
 		{"trailing slash", "GET", "/jobs/", "", 404, "no such path"},
 		{"other case", "GET", "/Jobs", "", 404, "no such path"},

@@ -65,4 +65,12 @@ func TestVNI(t *testing.T) {
 			t.Errorf("%q: %d is the number of a VNI", name, got)
 		}
 	}
+	for name, want := range map[string][2]string{
+		"1000": {"1000", "vmbr1000"}, "acme/100": {"100", "vmbr100"}, "default": {"2486918110", "vmbr2486918110"},
+		"upstream": {"upstream", "brupstream"}, "acme/storage": {"storage", "brstorage"}, "cluster": {"cluster", "brcluster"},
+	} {
+		if got := [2]string{vniText(name), bridgeName(name)}; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
 }

@@ -178,7 +178,7 @@ func dhcpField(n seedbed.Network) string {
 }
 
 // netFields sets the MTU, the resolvers, the gateway and the range that a request has. An empty gateway isolates the
-// network.
+// network, and a gateway gives an isolated one NAT.
 func netFields(f *fields, n *seedbed.Network) error {
 	if err := netFields6(f, n); err != nil {
 		return err
@@ -197,13 +197,16 @@ func netFields(f *fields, n *seedbed.Network) error {
 		}
 	}
 	if f.has("ip4_gateway") && n.Prefix.IsValid() && !n.Kind.OnWire() {
-		n.Kind = seedbed.NetworkIsolated
-		if gateway := f.text("ip4_gateway"); gateway != "" {
-			a, err := netip.ParseAddr(gateway)
-			if err != nil {
-				return refused(fiber.StatusBadRequest, `ERROR: The IPv4 gateway "%s" is not an address.`, seedbed.Clip(gateway))
-			}
+		gateway := f.text("ip4_gateway")
+		switch a, err := netip.ParseAddr(gateway); {
+		case gateway == "":
+			n.Kind = seedbed.NetworkIsolated
+		case err != nil:
+			return refused(fiber.StatusBadRequest, `ERROR: The IPv4 gateway "%s" is not an address.`, seedbed.Clip(gateway))
+		case n.Kind == seedbed.NetworkIsolated:
 			n.Kind, n.Gateway = seedbed.NetworkNAT, a
+		default:
+			n.Gateway = a
 		}
 	}
 	n.NAT = n.Kind == seedbed.NetworkNAT

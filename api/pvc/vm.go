@@ -124,6 +124,25 @@ func vniOf(network string) int64 {
 	return firstPrivateVNI + int64(h.Sum32())
 }
 
+// vniText returns what PVC's client takes for the VNI of a NIC's network: its number, or the name of one of the three networks of
+// nodes that PVC knows without a number.
+func vniText(network string) string {
+	switch name := seedbed.ShortName(network); name {
+	case "upstream", "cluster", "storage":
+		return name
+	}
+	return strconv.FormatInt(vniOf(network), 10)
+}
+
+// bridgeName returns the name that the bridge of a network has in PVC's domains.
+func bridgeName(network string) string {
+	vni := vniText(network)
+	if vni == seedbed.ShortName(network) && vni[0] > '9' {
+		return "br" + vni
+	}
+	return "vmbr" + vni
+}
+
 // vmRowOf returns an instance as PVC shows it. networks has the networks by name.
 func vmRowOf(i seedbed.Instance, networks map[string]seedbed.Network) vmRow {
 	row := vmRow{
@@ -142,7 +161,7 @@ func vmRowOf(i seedbed.Instance, networks map[string]seedbed.Network) vmRow {
 	}
 	for _, n := range i.NICs {
 		on := networks[n.Network]
-		nic := vmNIC{Type: "bridge", VNI: strconv.FormatInt(vniOf(n.Network), 10), MAC: n.MAC.String(),
+		nic := vmNIC{Type: "bridge", VNI: vniText(n.Network), MAC: n.MAC.String(),
 			Source: cmp.Or(on.Bridge, n.Network), Model: "virtio"}
 		switch {
 		case on.Kind == seedbed.NetworkDirect && on.Mode == seedbed.DirectSRIOV:

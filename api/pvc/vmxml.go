@@ -187,7 +187,7 @@ func (p pvcXML) attributes(at string, attrs []xml.Attr) string {
 		case p.known && at == "devices/disk/source" && name != "name" && name != "protocol":
 			continue
 		case at == "devices/interface/source" && name == "bridge" && p.networks[a.Value] != "":
-			a.Value = "vmbr" + strconv.FormatInt(vniOf(p.networks[a.Value]), 10)
+			a.Value = bridgeName(p.networks[a.Value])
 		}
 		fmt.Fprintf(&out, " %s='%s'", name, ascii(a.Value))
 	}

@@ -12,7 +12,7 @@ import (
 // must be there, and the number of a network in the name of its bridge.
 func TestDomainInPVCsForm(t *testing.T) {
 	t.Parallel()
-	networks := map[string]string{"br7": "100", "seedbed0": "default"}
+	networks := map[string]string{"br7": "100", "seedbed0": "default", "sb-up": "upstream"}
 	for name, test := range map[string]struct{ doc, want, viewer string }{
 		"memory": {
 			"<domain><memory unit='KiB'>1048576</memory><currentMemory unit='KiB'>1048576</currentMemory></domain>",
@@ -30,8 +30,10 @@ func TestDomainInPVCsForm(t *testing.T) {
 		},
 		"bridges": {
 			"<domain><cpu/><devices><interface type='bridge'><source bridge='br7'/></interface>" +
+				"<interface type='bridge'><source bridge='sb-up'/></interface>" +
 				"<interface type='bridge'><source bridge='eth9'/></interface></devices></domain>",
 			"<domain><cpu>TOP</cpu><devices><interface type='bridge'><source bridge='vmbr100'></source></interface>" +
+				"<interface type='bridge'><source bridge='brupstream'></source></interface>" +
 				"<interface type='bridge'><source bridge='eth9'></source></interface></devices></domain>", "",
 		},
 		"quotes and letters": {

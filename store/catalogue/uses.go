@@ -76,5 +76,8 @@ func listed(what string, all []User) string {
 	if len(all) > most {
 		names[most-1] += " and others"
 	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
+	}
 	return what + "s " + strings.Join(names, ", ")
 }

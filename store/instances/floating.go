@@ -168,11 +168,15 @@ func lockFloating(ctx context.Context, tx *sqldb.Tx, addr netip.Addr, missing er
 }
 
 // refloat writes the floating addresses of an instance's NICs which differ from those of before. It returns ErrInvalid if a
-// NIC cannot have one, and ErrInUse if another NIC has it.
+// NIC cannot have one, and ErrInUse if it has another or another NIC has it.
 func refloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i, n := range inst.NICs {
 		if n.Floating == before[i].Floating {
 			continue
+		}
+		if was := before[i].Floating; was.IsValid() && n.Floating.IsValid() {
+			return seedbed.Errorf(seedbed.ErrInUse, "NIC %d of instance %s has floating address %s: disassociate that first",
+				n.Index, inst.Name, was)
 		}
 		if n.Floating.IsValid() {
 			if err := mayFloat(ctx, tx, inst, n); err != nil {

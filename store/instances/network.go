@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"seedbed"
@@ -132,25 +133,25 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		}
 		if other.Name != n.Name && n.VNI != 0 && n.VNI == other.VNI {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q would have the VNI %d of %s: choose another", n.Name, n.VNI,
-				otherNetwork(ctx, other))
+				otherNetwork(ctx, other, cmp.Or(other.Prefix, other.Prefix6)))
 		}
 		if other.Name != n.Name && n.FloatingOverlaps(other) {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q would share floating addresses with %s: choose others",
-				n.Name, otherNetwork(ctx, other))
+				n.Name, otherNetwork(ctx, other, cmp.Or(other.Prefix, other.Prefix6)))
 		}
 		if other.Name == n.Name || !n.OverlapsOutside(other) {
 			continue
 		}
-		p := n.Prefix
-		if !p.Overlaps(other.Prefix) {
-			p = n.Prefix6
+		p, its := n.Prefix, other.Prefix
+		if !p.Overlaps(its) {
+			p, its = n.Prefix6, other.Prefix6
 		}
 		without := ""
 		if len(n.Peers) > 0 || len(other.Peers) > 0 {
 			without = " without peers"
 		}
 		return seedbed.Errorf(seedbed.ErrConflict, "prefix %s of network %q overlaps that of %s, and both reach other networks, from where "+
-			"answers could not be told apart: choose another prefix, or the kind isolated%s", p, n.Name, otherNetwork(ctx, other), without)
+			"answers could not be told apart: choose another prefix, or the kind isolated%s", p, n.Name, otherNetwork(ctx, other, its), without)
 	}
 	return nil
 }
@@ -160,10 +161,10 @@ func takesUplink(n seedbed.Network) bool {
 	return n.Kind.OnWire() && n.VLAN == 0 && n.Mode != seedbed.DirectSRIOV
 }
 
-// otherNetwork names a network as far as who asks for the change may learn of it.
-func otherNetwork(ctx context.Context, n seedbed.Network) string {
+// otherNetwork names a network and one of its prefixes as far as who asks for the change may learn of it.
+func otherNetwork(ctx context.Context, n seedbed.Network, p netip.Prefix) string {
 	if len(told(ctx, n.Name)) > 0 {
-		return fmt.Sprintf("network %q (%s)", n.Name, cmp.Or(n.Prefix, n.Prefix6))
+		return fmt.Sprintf("network %q (%s)", n.Name, p)
 	}
 	return "a network of another project"
 }

@@ -67,7 +67,7 @@ func setPeers(ctx context.Context, tx *sqldb.Tx, was, n seedbed.Network) (seedbe
 		}
 	}
 	for _, name := range n.Peers {
-		if slices.Contains(was.Peers, name) {
+		if slices.Contains(was.Peers, name) && (n.Prefix6.IsValid() || !was.Prefix6.IsValid()) {
 			continue
 		}
 		if err := peer(ctx, tx, n, name); err != nil {

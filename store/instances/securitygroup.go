@@ -1,6 +1,7 @@
 package instances
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,29 @@ func AddSecurityGroup(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup
 	if err := access.SecurityGroups().Hold(ctx, tx, project); err != nil {
 		return g, err
 	}
-	return g, referred(ctx, tx, g)
+	return g, cmp.Or(referred(ctx, tx, g), fitting(ctx, tx, g))
+}
+
+// fitting returns ErrInvalid if the rules of a group, which was written, and of the others of its project need more parts than a
+// project may have. Changes of two groups at once are not told of each other.
+func fitting(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup) error {
+	all, err := ReadSecurityGroups(ctx, tx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(o seedbed.SecurityGroup) bool { return seedbed.ProjectOf(o.Name) != seedbed.ProjectOf(g.Name) })
+	if len(all) <= seedbed.MaxProjectParts/seedbed.MaxRuleParts {
+		return nil
+	}
+	parts := 0
+	for _, o := range all {
+		parts += seedbed.RuleParts(o.Rules)
+	}
+	if parts > seedbed.MaxProjectParts {
+		return seedbed.Errorf(seedbed.ErrInvalid, "security group %q: a node would need %d parts that do not overlap for the rules of its "+
+			"project, expected at most %d; remove rules, or make them overlap less", g.Name, parts, seedbed.MaxProjectParts)
+	}
+	return nil
 }
 
 // referred returns ErrInvalid unless the groups that the rules of a group name exist in its project. It locks these.
@@ -86,7 +109,7 @@ func referred(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup) error 
 	})
 }
 
-// SecurityGroup returns the security group called name, which may be one that the ACLs of a network make.
+// SecurityGroup returns the security group called name, which may be one that the ACLs of a network make, or "open".
 func (s *Store) SecurityGroup(ctx context.Context, name string) (g seedbed.SecurityGroup, err error) {
 	if network := seedbed.NetworkOfGroup(name); network != "" {
 		n, err := s.Network(ctx, network)
@@ -101,6 +124,13 @@ func (s *Store) SecurityGroup(ctx context.Context, name string) (g seedbed.Secur
 		return g, err
 	}
 	err = s.db.View(ctx, "read security group", func(tx *sqldb.Tx) error {
+		if project := seedbed.ProjectOf(name); name == seedbed.Qualified(project, seedbed.OpenGroup) {
+			known, err := access.ReadProjects(ctx, tx, []string{project})
+			if g = seedbed.OpenRules(name); err == nil && len(known) == 0 {
+				err = noGroup(seedbed.ErrNotFound, name)
+			}
+			return err
+		}
 		g, err = sqldb.One(ctx, tx, scanGroup, noGroup(seedbed.ErrNotFound, name),
 			`SELECT `+groupColumns+` FROM security_group WHERE name = $1`, name)
 		return err
@@ -157,6 +187,9 @@ func (s *Store) ChangeSecurityGroup(
 		}
 		err := sqldb.Exec(ctx, tx, `UPDATE security_group SET description = $1, rules = $2 WHERE name = $3`,
 			g.Description, sqldb.AsJSON(g.Rules), name)
+		if err == nil {
+			err = fitting(ctx, tx, g)
+		}
 		if err != nil {
 			return err
 		}
@@ -170,6 +203,10 @@ func changedGroup(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Secur
 		return seedbed.SecurityGroup{}, seedbed.Errorf(seedbed.ErrInvalid,
 			"security group %q is what the ACLs of network %q make: change these, with \"pvc network acl add|remove\"",
 			sqldb.Clean(name, 80), sqldb.Clean(network, 80))
+	}
+	if seedbed.ShortName(name) == seedbed.OpenGroup {
+		return seedbed.SecurityGroup{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"security group %q is built in, allows everything, and does not change: make another, and put NICs into that", sqldb.Clean(name, 80))
 	}
 	return sqldb.LockOne(ctx, tx, scanGroup, noGroup(seedbed.ErrNotFound, name),
 		`UPDATE security_group SET name = name WHERE name = $1 RETURNING `+groupColumns, name)

@@ -346,3 +346,31 @@ func testProjectRates(b *bench) {
 	_, err := b.ProjectRates(ctx, "none")
 	b.want(err, seedbed.ErrNotFound)
 }
+
+// The rules of all groups of a project have a bounded number of parts, which another project does not share.
+func testProjectParts(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.project("acme")
+	b.project("beta")
+	var nested []string // as many parts as one group may have, nearly
+	for i := range 22 {
+		nested = append(nested, fmt.Sprintf("in tcp %d from 2001:db8::/%d", 1000+2*i, 60+i))
+	}
+	all := rules(b, nested...)
+	most := seedbed.MaxProjectParts / seedbed.RuleParts(all)
+	for n := range most {
+		get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acme/" + nameN(n), Rules: all}))(b)
+	}
+	const tooMany = "for the rules of its project, expected at most 32768"
+	_, err := b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acme/more", Rules: all})
+	b.want(err, seedbed.ErrInvalid, `security group "acme/more": a node would need`, tooMany)
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acme/more"}))(b)
+	_, err = b.ChangeSecurityGroup(ctx, "acme/more", func(g *seedbed.SecurityGroup) error {
+		g.Rules = all
+		return nil
+	})
+	b.want(err, seedbed.ErrInvalid, tooMany)
+	b.equal(len(get(b.SecurityGroup(ctx, "acme/more"))(b).Rules), 0)
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "beta/more", Rules: all}))(b)
+}

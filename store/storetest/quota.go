@@ -163,6 +163,7 @@ var projectQuotaCases = map[string]func(*bench){
 	"of jobs":               testJobQuota,
 	"of resizes":            testProjectResizeQuota,
 	"of objects":            testObjectQuota,
+	"parts of rules":        testProjectParts,
 	"of floating addresses": testFloatingQuota,
 	"of images":             testImageQuota,
 	"of snapshots":          testSnapshotQuota,

@@ -57,7 +57,7 @@ PVC gives them (NAME_DISK); no instance owns them.`,
 				return err
 			}
 			if i, err := api.Instance(ctx, names[0]); err == nil && i.State == seedbed.InstanceRunning {
-				a.Say("%s is %s at %s", i.Name, i.State, addresses(i))
+				a.Say("%s is %s%s", i.Name, i.State, located(i))
 			}
 			return nil
 		}),

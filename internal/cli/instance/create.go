@@ -119,7 +119,7 @@ image, params, node, network, nics, security_groups, ready, hold and protected. 
 				return err
 			}
 			i, err := api.Instance(ctx, req.Name)
-			return a.Report(err, "%s is %s at %s", i.Name, i.State, addresses(i))
+			return a.Report(err, "%s is %s%s", i.Name, i.State, located(i))
 		}),
 	}
 	a.Fill(c, &req,

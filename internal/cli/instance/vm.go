@@ -37,6 +37,12 @@ func addresses(i seedbed.Instance) string {
 	return strings.Join(addrs, ", ")
 }
 
+// located returns where an instance is reached, after a blank; empty if no address is known.
+func located(i seedbed.Instance) string {
+	at := addresses(i)
+	return cli.When(at != "", " at "+at)
+}
+
 // addressesOf returns the first addresses of a NIC that are known.
 func addressesOf(n seedbed.NIC) (all []string) {
 	for _, a := range []netip.Addr{n.Addr, n.Addr6} {

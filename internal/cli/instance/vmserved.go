@@ -82,24 +82,24 @@ func vmGroups(a *cli.App) *cobra.Command {
 		Long: `Show the security groups of an instance's NICs or, with arguments, put the NICs into
 these groups and no others; the group open allows everything. Changes take effect
 immediately, even while it runs. Connections that were allowed go on.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			groups := args[1:]
-			change := wire.InstanceChange{SecurityGroups: &groups}
-			if nic >= 0 {
-				change.NIC = &nic
-			}
-			i, err := changed(ctx, api, args[0], len(groups) > 0, change)
-			pairs := cli.Each(i.NICs, func(n seedbed.NIC) [2]string {
-				in := n.Groups
-				if len(in) == 0 {
-					in = []string{seedbed.OpenGroup}
-				}
-				return [2]string{"nic " + strconv.Itoa(n.Index), strings.Join(in, ", ")}
-			})
-			return a.ShowPairs(err, i.NICs, pairs)
-		}),
 	}
-	c.Flags().IntVar(&nic, "nic", -1, "change only the NIC with the index `N`, the first being 0 (default: all)")
+	c.Flags().IntVar(&nic, "nic", 0, "change only the NIC with the index `N`, the first being 0 (default: all)")
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		groups := args[1:]
+		change := wire.InstanceChange{SecurityGroups: &groups}
+		if c.Flags().Changed("nic") {
+			change.NIC = &nic
+		}
+		i, err := changed(ctx, api, args[0], len(groups) > 0, change)
+		pairs := cli.Each(i.NICs, func(n seedbed.NIC) [2]string {
+			in := n.Groups
+			if len(in) == 0 {
+				in = []string{seedbed.OpenGroup}
+			}
+			return [2]string{"nic " + strconv.Itoa(n.Index), strings.Join(in, ", ")}
+		})
+		return a.ShowPairs(err, i.NICs, pairs)
+	})
 	return c
 }
 

@@ -29,10 +29,11 @@ func networks() cli.Resource[seedbed.Network] {
 		Project: func(n seedbed.Network) string { return seedbed.ProjectOf(n.Name) },
 		Some:    cli.Selected((*client.Client).ListNetworks), Filters: []cli.Filter{cli.NameFilter()},
 		None: "no networks yet: seedbed network add NAME --prefix PREFIX", Unmatched: "no matching networks",
-		Head: []string{"name", "kind", "bridge", "uplink", "prefix", "gateway", "identity", "allows", "published"},
+		Head: []string{"name", "kind", "bridge", "uplink", "prefix", "gateway", "ipv6 prefix", "mtu", "identity", "allows", "published",
+			"description"},
 		Row: func(n seedbed.Network) []string {
-			return []string{n.Name, string(n.Kind), cli.When(n.Kind.Served(), n.Bridge), uplink(n), text(n.Prefix), text(n.Gateway), n.Identity,
-				allowed(n.Allow), cli.PublishedTo(n.Published)}
+			return []string{n.Name, string(n.Kind), cli.When(n.Kind.Served(), n.Bridge), uplink(n), text(n.Prefix), text(n.Gateway),
+				text(n.Prefix6), cli.Number(n.MTU), n.Identity, allowed(n.Allow), cli.PublishedTo(n.Published), n.Description}
 		},
 		One: cli.Named((*client.Client).Network), Pairs: pairs,
 	}
@@ -56,7 +57,13 @@ func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 		{"boot file", n.BootFile}, {"boot server", cli.When(n.BootServer.IsValid(), n.BootServer.String())},
 		{"no probe", cli.When(n.NoProbe, cli.YesNo(n.NoProbe))},
 		{"identity", n.Identity}, {"allows", allowed(n.Allow)}, {"published", cli.PublishedTo(n.Published)},
+		{"acls", strings.Join(cli.Each(n.ACLs, acl), "\n")},
 	}
+}
+
+// acl returns a rule of PVC's client in one line.
+func acl(a seedbed.NetworkACL) string {
+	return string(a.Direction) + " " + a.Description + ": " + a.Rule
 }
 
 // text returns a prefix or an address; one that is not valid has no text.
@@ -138,7 +145,7 @@ func change(a *cli.App) *cobra.Command {
 		Use: "set NAME", Short: "Change a network",
 		Long: `Change a network; its nodes apply the change immediately, and guests learn it when they
 renew their lease, within half an hour. The prefix, the gateway and the bridge cannot
-change. A list replaces the former one; none empties it.
+change. A list replaces the former one. With "none", a list, a text or an address is empty.
 
 --allow lists what guests may do that is prevented by default: addresses (send from
 addresses that are not their own), dhcp-server, router-advertisements,
@@ -171,30 +178,32 @@ func settings() []cli.Flag {
 			ParseAll: list("dns", netip.ParseAddr)},
 		{Field: "floating", Usage: "`ADDRESSES` or ranges that the network lends to instances as floating ones, separated by commas",
 			ParseAll: list("floating", seedbed.ParseAddrRange)},
-		{Field: "floating_uplink", Usage: "`INTERFACE` of the nodes that answers for floating addresses"},
-		{Field: "range", Usage: "`FIRST-LAST` addresses from which NICs get one that do not ask for one (default: the whole prefix)"},
+		{Field: "floating_uplink", Usage: "`INTERFACE` of the nodes that answers for floating addresses",
+			Parse: orNone("floating-uplink", plain)},
+		{Field: "range", Usage: "`FIRST-LAST` addresses from which NICs get one that do not ask for one (default: the whole prefix)",
+			Parse: orNone("range", seedbed.ParseAddrRange)},
 		{Field: "kept", Usage: "`ADDRESSES` or ranges that no NIC gets, separated by commas", ParseAll: list("kept", seedbed.ParseAddrRange)},
 		{Field: "mtu", Usage: "`MTU` of the bridge and the NICs, 1280 to 9216 (default: 1500; of an overlay, what the nodes have room for)"},
 		{Field: "bandwidth_in", Usage: "`RATE` at which each NIC may receive, such as 100Mbit; 0 for no limit"},
 		{Field: "bandwidth_out", Usage: "`RATE` at which each NIC may send; 0 for no limit"},
 		{Field: "prefix6", Usage: "IPv6 `PREFIX` of the guests, a /64 such as fd12:3456:789a:1::/64; none takes it away",
-			Parse: parsePrefix6},
+			Parse: orNone("prefix6", parsePrefix6)},
 		{Field: "slaac", Usage: "whether guests choose their IPv6 addresses by router advertisements (default: DHCPv6 has them)"},
 		{Field: "no_probe", Usage: "whether guests of a bridged network get addresses without a probe of whether a host uses them"},
-		{Field: "domain", Usage: "DNS `DOMAIN` of the guests"},
+		{Field: "domain", Usage: "DNS `DOMAIN` of the guests", Parse: orNone("domain", plain)},
 		{Field: "search", Usage: "`DOMAINS` in which guests look up short names, separated by commas",
 			ParseAll: list("search", func(s string) (string, error) { return s, nil })},
 		{Field: "ntp", Usage: "time servers, as `ADDRESSES` separated by commas", ParseAll: list("ntp", netip.ParseAddr)},
 		{Field: "routes", Name: "route", Usage: "further `PREFIX=ROUTER` of the guests, separated by commas",
 			ParseAll: list("route", parseRoute)},
-		{Field: "boot_file", Usage: "`FILE` that firmware loads from the boot server by TFTP, or its URL"},
-		{Field: "boot_server", Usage: "TFTP server, as `ADDRESS`"},
+		{Field: "boot_file", Usage: "`FILE` that firmware loads from the boot server by TFTP, or its URL", Parse: orNone("boot-file", plain)},
+		{Field: "boot_server", Usage: "TFTP server, as `ADDRESS`", Parse: orNone("boot-server", netip.ParseAddr)},
 		{Field: "identity", Usage: "`METHOD` to identify guests: tap or mac"},
 		{Field: "allow", Usage: "`PROTECTIONS` to switch off, separated by commas, or none", ParseAll: parseAllowance},
 	}
 }
 
-// none stands for an empty list.
+// none stands for an empty list, and for no text or address.
 const none = "none"
 
 // list returns a function that parses each text that a flag lists. "none" alone is the empty list.
@@ -226,17 +235,30 @@ func parseRoute(text string) (r seedbed.NetworkRoute, err error) {
 	return r, err
 }
 
-// parsePrefix6 parses a prefix; "none" is the zero Prefix.
-func parsePrefix6(text string) (any, error) {
-	if text == none {
-		return netip.Prefix{}, nil
+// orNone returns a function that parses the text of a flag. "none" is the zero value, as the empty text is.
+func orNone[T any](flag string, parse func(string) (T, error)) func(string) (any, error) {
+	return func(text string) (any, error) {
+		var v T
+		if text == none || text == "" {
+			return v, nil
+		}
+		v, err := parse(text)
+		if err != nil {
+			return nil, cli.Usagef("--%s: %s; or none", flag, err)
+		}
+		return v, nil
 	}
+}
+
+func parsePrefix6(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return nil, cli.Usagef("--prefix6 %q: expected an IPv6 prefix such as fd12:3456:789a:1::/64, or none", text)
+		err = cli.Usagef("%q: expected an IPv6 prefix such as fd12:3456:789a:1::/64", text)
 	}
-	return p, nil
+	return p, err
 }
+
+func plain(text string) (string, error) { return text, nil }
 
 func remove(a *cli.App) *cobra.Command {
 	return a.Removal("remove NAME", "Remove a network that nothing uses", "Remove network %s",

@@ -65,17 +65,19 @@ func AddSecurityGroup(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup
 // fitting returns ErrInvalid if the rules of a group, which was written, and of the others of its project need more parts than a
 // project may have. Changes of two groups at once are not told of each other.
 func fitting(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup) error {
+	groups, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM security_group`)
+	if err != nil || groups <= seedbed.MaxProjectParts/seedbed.MaxRuleParts { // as many fit, whatever their rules are
+		return err
+	}
 	all, err := ReadSecurityGroups(ctx, tx)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(o seedbed.SecurityGroup) bool { return seedbed.ProjectOf(o.Name) != seedbed.ProjectOf(g.Name) })
-	if len(all) <= seedbed.MaxProjectParts/seedbed.MaxRuleParts {
-		return nil
-	}
 	parts := 0
 	for _, o := range all {
-		parts += seedbed.RuleParts(o.Rules)
+		if seedbed.ProjectOf(o.Name) == seedbed.ProjectOf(g.Name) {
+			parts += seedbed.RuleParts(o.Rules)
+		}
 	}
 	if parts > seedbed.MaxProjectParts {
 		return seedbed.Errorf(seedbed.ErrInvalid, "security group %q: a node would need %d parts that do not overlap for the rules of its "+

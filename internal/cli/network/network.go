@@ -244,7 +244,7 @@ func orNone[T any](flag string, parse func(string) (T, error)) func(string) (any
 		}
 		v, err := parse(text)
 		if err != nil {
-			return nil, cli.Usagef("--%s: %s; or none", flag, err)
+			return nil, cli.Usagef("--%s: %s, or none", flag, err)
 		}
 		return v, nil
 	}

@@ -216,3 +216,44 @@ func testDirect(b *bench) {
 		b.want(err, seedbed.ErrInvalid, `the direct network "lab"`)
 	}
 }
+
+// A reserved address is that of the NIC with its MAC address, and of no other.
+func testReservations(b *bench) {
+	ctx := context.Background()
+	b.world()
+	own, other := newMAC(), newMAC()
+	addr := func(text string) netip.Addr { return netip.MustParseAddr(text) }
+	reserve := func(mac seedbed.MAC, text string, remove ...seedbed.MAC) error {
+		_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+			return n.Reserve([]seedbed.Reservation{{MAC: mac, Addr: addr(text)}}, remove)
+		})
+		return err
+	}
+	create := func(name string, mac seedbed.MAC, want netip.Addr) (string, error) {
+		a := createOf(name)
+		a.Instance.NICs = []seedbed.NIC{{MAC: mac, Network: "default", Addr: want}}
+		if _, err := b.Accept(ctx, a); err != nil {
+			return "", err
+		}
+		return get(b.Instance(ctx, a.Instance.ID))(b).NICs[0].Addr.String(), nil
+	}
+	b.must(reserve(own, "10.99.0.2"))
+	b.equal(get(create("first", newMAC(), netip.Addr{}))(b), "10.99.0.3")
+	b.equal(get(b.FreeAddr(ctx, "default", own, netip.Addr{}))(b), addr("10.99.0.2"))
+	b.equal(get(b.FreeAddr(ctx, "default", other, netip.Addr{}))(b), addr("10.99.0.4"))
+	_, err := create("second", other, addr("10.99.0.2"))
+	b.want(err, seedbed.ErrInvalid, "address 10.99.0.2", "is reserved for the MAC address "+own.String())
+	b.want(reserve(own, "10.99.0.9"), seedbed.ErrExists, "a reservation for the MAC address "+own.String())
+	b.want(reserve(other, "10.99.0.2"), seedbed.ErrExists, "a reservation of the address 10.99.0.2")
+	b.want(reserve(other, "10.99.0.3"), seedbed.ErrInUse, "belongs to the NIC")
+	b.want(reserve(other, "10.98.0.3"), seedbed.ErrInvalid, "one of 10.99.0.0/24")
+	b.want(reserve(seedbed.MAC{1}, "10.99.0.9"), seedbed.ErrInvalid, "not a unicast MAC address")
+	b.want(reserve(other, "10.99.0.9", newMAC()), seedbed.ErrNotFound, "no reservation for the MAC address")
+	b.equal(get(create("second", own, netip.Addr{}))(b), "10.99.0.2")
+
+	b.must(reserve(other, "10.99.0.200", own)) // the first is gone, and the NIC keeps its address
+	b.equal(get(create("third", other, addr("10.99.0.5")))(b), "10.99.0.5")
+	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("second")))(b).NICs[0].Addr, addr("10.99.0.2"))
+	b.equal(get(create("fourth", newMAC(), netip.Addr{}))(b), "10.99.0.4")
+	b.equal(get(create("fifth", newMAC(), netip.Addr{}))(b), "10.99.0.6")
+}

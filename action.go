@@ -56,6 +56,9 @@ const (
 	ActionSnapshotRead        Action = "snapshot.read"
 	ActionSnapshotCreate      Action = "snapshot.create"
 	ActionSnapshotRemove      Action = "snapshot.remove"
+	ActionDiskRead            Action = "disk.read"
+	ActionDiskManage          Action = "disk.manage"
+	ActionDiskAttach          Action = "disk.attach"
 	ActionConsoleRead         Action = "console.read"
 	ActionMetadataRead        Action = "metadata.read"
 	ActionSecretRead          Action = "secret.read"
@@ -154,6 +157,9 @@ var actions = []ActionInfo{
 	{ActionSnapshotRead, RoleViewer, false, "see the snapshots of instances"},
 	{ActionSnapshotCreate, RoleOperator, false, "take snapshots of instances"},
 	{ActionSnapshotRemove, RoleOperator, false, "remove snapshots of instances"},
+	{ActionDiskRead, RoleViewer, false, "see the volumes of projects, and the disks of instances"},
+	{ActionDiskManage, RoleOperator, false, "make and remove volumes"},
+	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},
 	{ActionConsoleRead, RoleOperator, false, "read the consoles of instances, which may show secrets"},
 	{ActionMetadataRead, RoleOperator, false, "read what guests are served, user-data included"},
 	{ActionSecretRead, RoleOperator, false, "read what is otherwise left out of answers because it may be secret"},

@@ -127,6 +127,8 @@ type DomainSpec struct {
 	Disks   []Disk      `json:"disks"`
 	NICs    []DomainNIC `json:"nics"`
 	Profile string      `json:"profile"`
+	// Attached are the volumes that are attached to it.
+	Attached []AttachedDisk `json:"attached,omitempty"`
 	// Project is the name of the instance's project.
 	Project string `json:"project,omitempty"`
 	Job     JobID  `json:"job"`
@@ -141,6 +143,16 @@ type DomainSpec struct {
 	System *System `json:"system,omitempty"`
 	// Script is the document that a script made for it. If it is nil, the driver makes one.
 	Script *DomainScript `json:"script,omitempty"`
+}
+
+// AttachedDisk is a volume that is attached to a domain, besides its own disks.
+type AttachedDisk struct {
+	Disk
+	// Serial is the serial number by which its guest and the hypervisor find it.
+	Serial string `json:"serial"`
+	// Bus is BusVirtio or BusSCSI, and Device its name on that bus, such as "vdb".
+	Bus    string `json:"bus"`
+	Device string `json:"device"`
 }
 
 // DomainNIC is one NIC of a domain: at a bridge, or at an uplink.

@@ -88,6 +88,8 @@ type GuestDisk struct {
 	// Device is the name on its bus, such as "vda".
 	Device string `json:"device"`
 	Size   Bytes  `json:"size"`
+	// Attached is true for a volume that was attached to the instance. They come after its own disks.
+	Attached bool `json:"attached,omitempty"`
 }
 
 // Documents are the bodies of the documents that a Guest names; nil means none.

@@ -97,6 +97,8 @@ type Instance struct {
 	ReportToken string   `json:"-"`
 	NICs        []NIC    `json:"nics"`
 	Volumes     []Volume `json:"volumes"`
+	// Attached are the volumes of its project that are attached to it, besides the disks that it was made with.
+	Attached []ProjectVolume `json:"attached,omitempty"`
 	// Revision grows by one with each change of the row.
 	Revision int64     `json:"revision"`
 	Created  time.Time `json:"created"`

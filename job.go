@@ -34,13 +34,13 @@ const (
 // Forward reports whether a job of that kind is never undone: it cannot be cancelled, and it can be
 // requested again after it failed.
 func (k JobKind) Forward() bool {
-	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove || k == JobOVARemove || k == JobForget
+	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove || k == JobOVARemove || k == JobForget || k == JobVolumeRemove
 }
 
 // Makes reports whether a job of that kind creates the object that it works on, so that undoing the
 // job removes the object.
 func (k JobKind) Makes() bool {
-	return k == JobCreate || k == JobImport || k == JobOVA || k == JobAdopt
+	return k == JobCreate || k == JobImport || k == JobOVA || k == JobAdopt || k == JobVolumeAdd
 }
 
 // JobState is where a job is in its lifecycle.
@@ -253,6 +253,8 @@ type Request struct {
 	// JobOptions are for the job. They take precedence over those of the profile. After may be the
 	// start of a job's ID.
 	JobOptions
+	// KeepDisks makes the disks of a removed instance volumes of its project.
+	KeepDisks bool `json:"-"`
 	// Confirm is the name again, to remove or rebuild a protected instance. A webhook cannot set
 	// it.
 	Confirm string `json:"-"`

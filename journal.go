@@ -16,6 +16,8 @@ type Acceptance struct {
 	Rebuild *Instance
 	// Image is the new image of an import job.
 	Image *Image
+	// Volume is the new volume of a job that makes one.
+	Volume *ProjectVolume
 	// OVA is the new OVA image of a job that makes one.
 	OVA *NewOVA
 	// Confirm is the name of the instance again, which removing or rebuilding a protected one

@@ -171,7 +171,7 @@ var (
 			"storage_template storage_template_disk system_template userdata",
 		"feed":      "blob feed feed_node guest_event lease maintenance peer peer_head",
 		"hooks":     "delivery delivery_other delivery_rejected hook hook_key hook_profile",
-		"instances": "floating_address instance network network_peer nic secondary_address security_group snapshot volume",
+		"instances": "floating_address instance network network_peer nic project_volume secondary_address security_group snapshot volume",
 		"jobs":      "event_order job job_event job_output job_stage orphan",
 		"nodes":     "node stray",
 		"outbox":    "endpoint endpoint_key outbox",

@@ -71,7 +71,8 @@ func JobStates() []JobState {
 // JobKinds returns all kinds of job.
 func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobResize,
-		JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget}
+		JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
+		JobVolumeAdd, JobVolumeRemove, JobAttach, JobDetach}
 }
 
 // cursorForm matches a time in microseconds and the ID of a job.

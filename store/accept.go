@@ -152,6 +152,9 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		_, err := seedbed.ParseInstanceID(string(a.Job.Instance))
 		return err
 	}
+	if ok, err := checkProjectVolumeJob(a); ok {
+		return err
+	}
 	if ok, err := checkVolumeJob(a.Job); ok {
 		return err
 	}
@@ -272,6 +275,14 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptOVA(ctx, tx, a)
 	case seedbed.JobOVARemove:
 		return acceptOVARemove(ctx, tx, &a.Job)
+	case seedbed.JobVolumeAdd:
+		return acceptVolumeAdd(ctx, b, a)
+	case seedbed.JobVolumeRemove:
+		return acceptVolumeRemove(ctx, tx, &a.Job)
+	case seedbed.JobAttach:
+		return acceptAttach(ctx, tx, &a.Job)
+	case seedbed.JobDetach:
+		return acceptDetach(ctx, tx, &a.Job)
 	}
 	return acceptVolumeJob(ctx, tx, &a.Job)
 }

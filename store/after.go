@@ -40,7 +40,8 @@ func acceptAfter(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 func acceptPool(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) (err error) {
 	j := &a.Job
 	switch j.Kind {
-	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove: // no pool, or already set
+	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove, // no pool, or already set
+		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobAttach, seedbed.JobDetach:
 	case seedbed.JobImport:
 		j.Pool = a.Image.Pool
 	case seedbed.JobImageRemove:

@@ -26,7 +26,8 @@ func (db *DB) Counts(ctx context.Context, in seedbed.Scope, since time.Time) (c 
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS bigint) FROM volume`+ofVolumes, of.Args...).
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS bigint) FROM (SELECT size FROM volume`+ofVolumes+`
+			UNION ALL SELECT size FROM project_volume WHERE `+of.String()+`) AS one`, of.Args...).
 			Scan(&c.Volumes, &c.Disks); err != nil {
 			return err
 		}

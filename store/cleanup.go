@@ -128,9 +128,10 @@ func (db *DB) DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff tim
 	return dropped && err == nil, err
 }
 
-// dropInstance deletes an instance with everything that it claimed, and retracts it if it is still
-// served.
-func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep int) error {
+// dropInstance deletes the instance of a job with everything that it claimed, and retracts it if it
+// is still served.
+func dropInstance(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, keep int) error {
+	id := j.Instance
 	if err := feed.RetractAll(ctx, tx, id, keep); err != nil {
 		return err
 	}
@@ -148,6 +149,15 @@ func dropInstance(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keep
 		}
 	}
 	if err := jobs.DropOrphansOf(ctx, tx, id); err != nil {
+		return err
+	}
+	var removal seedbed.Removal
+	if j.Kind == seedbed.JobRemove {
+		if err := readSpec(j, &removal); err != nil {
+			return err
+		}
+	}
+	if err := instances.PartVolumes(ctx, tx, id, removal.KeepDisks, pinnedTo(ctx, tx, j.Node)); err != nil {
 		return err
 	}
 	return instances.Delete(ctx, tx, id)

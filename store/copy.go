@@ -23,7 +23,7 @@ var tables = []string{
 	"profile", "published", "hook", "hook_key", "hook_profile",
 	"job", "job_stage", "job_event", "event_order", "job_output", "job_script", "orphan", "stray", "claim", "delivery", "delivery_other",
 	"delivery_rejected",
-	"instance", "nic", "secondary_address", "volume", "snapshot", "instance_script", "lease", "rebuild",
+	"instance", "nic", "secondary_address", "volume", "project_volume", "snapshot", "instance_script", "lease", "rebuild",
 	"feed_node", "blob", "feed", "peer", "peer_head", "guest_event", "cron_run",
 	"endpoint", "endpoint_key", "outbox", "role", "token", "audit", "keyed_request", "session", "sign_in",
 }

@@ -78,6 +78,9 @@ func (db *DB) endOne(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job, o seedbe
 	if err := instances.EndSnapshots(ctx, tx, *j, o.State); err != nil {
 		return nil, err
 	}
+	if err := endVolume(ctx, tx, *j, o.State); err != nil {
+		return nil, err
+	}
 	e := ending(*j, o)
 	jobs.AddEvent(tx, j.ID, e)
 	why := j.Error
@@ -99,6 +102,8 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 		return endImage(ctx, tx, j.Subject)
 	case o.Drop && (j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove):
 		return endOVA(ctx, tx, j.Subject)
+	case o.Drop && ofVolume(j.Kind):
+		return dropVolume(ctx, tx, j)
 	case o.ImageState != "" && j.Kind == seedbed.JobOVARemove:
 		return catalogue.SetOVA(ctx, tx, j.Subject, o.ImageState)
 	case o.Drop && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRemove && j.Kind != seedbed.JobAdopt && j.Kind != seedbed.JobForget:
@@ -107,7 +112,7 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 		return settleImage(ctx, tx, j, o.ImageState)
 	case o.Drop:
 		db.AddressesFreed()
-		return dropInstance(ctx, tx, j.Instance, db.Limits.Tombstones)
+		return dropInstance(ctx, tx, j, db.Limits.Tombstones)
 	case o.InstanceState != "":
 		missing := seedbed.Errorf(seedbed.ErrConflict, "job %s has no instance", j.ID.Short())
 		return instances.SetState(ctx, tx, j.Instance, o.InstanceState, missing)

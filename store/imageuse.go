@@ -16,6 +16,7 @@ var imageUsers = []catalogue.UserKind{
 		JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name`},
 	{What: "instance", Query: `SELECT DISTINCT instance.project, ` + instances.FullName + ` AS full_name FROM volume
 		JOIN instance ON instance.id = volume.instance WHERE volume.image = $1 ORDER BY full_name`},
+	{What: "volume", Query: `SELECT project, name FROM project_volume WHERE image = $1 ORDER BY project, name`},
 }
 
 // unusedImage returns ErrInUse, and says by what, if profiles or storage templates refer to the

@@ -5,6 +5,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/catalogue"
+	"seedbed/store/instances"
 	"seedbed/store/sqldb"
 )
 
@@ -21,6 +22,8 @@ func matched(ctx context.Context, tx *sqldb.Tx, asker *seedbed.Change, j seedbed
 	switch j.Kind {
 	case seedbed.JobOVARemove:
 		object, err = catalogue.LockOVA(ctx, tx, j.Subject)
+	case seedbed.JobVolumeRemove:
+		object, err = instances.LockProjectVolume(ctx, tx, j.Project, j.Subject)
 	case seedbed.JobImageRemove:
 		object, err = catalogue.LockImage(ctx, tx, j.Subject)
 	default:

@@ -258,7 +258,7 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 			return err
 		}
 	}
-	return nil
+	return instances.ReindexVolumes(ctx, tx, i.ID)
 }
 
 // rebuildsOf returns the full names of the instances that live jobs rebuild from or to an image, with their

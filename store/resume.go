@@ -59,6 +59,9 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove {
 		return resumableOVA(ctx, tx, j, missing)
 	}
+	if ofVolume(j.Kind) {
+		return resumableVolume(ctx, tx, j, missing)
+	}
 	if j.Instance == "" {
 		return resumableImage(ctx, tx, j, missing)
 	}

@@ -45,11 +45,15 @@ func (c *Cleaner) takeInventory(ctx context.Context, now time.Time, force bool) 
 	if err != nil {
 		return s, fmt.Errorf("list instances: %w", err)
 	}
+	owners, err := c.store.VolumeOwners(ctx) // after the instances, whose disks may become volumes
+	if err != nil {
+		return s, fmt.Errorf("list owners of volumes: %w", err)
+	}
 	images, err := c.store.Images(ctx)
 	if err != nil {
 		return s, fmt.Errorf("list images: %w", err)
 	}
-	known := knownOf(instances, images)
+	known := knownOf(instances, owners, images)
 	there := map[seedbed.InstanceID]bool{}
 	for i := range nodes {
 		if problems[i] != "" {

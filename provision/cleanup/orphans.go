@@ -22,6 +22,8 @@ type Leftovers interface {
 	// in the database.
 	NoteStrays(ctx context.Context, nodes []string, found []seedbed.Orphan) error
 	Images(ctx context.Context) ([]seedbed.Image, error)
+	// VolumeOwners returns the IDs in the tags of the volumes of projects.
+	VolumeOwners(ctx context.Context) ([]seedbed.InstanceID, error)
 }
 
 const (

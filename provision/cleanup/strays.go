@@ -9,11 +9,16 @@ import (
 // known decides whether something that carries Seedbed's tag belongs to anything in the database.
 type known struct {
 	instances map[seedbed.InstanceID]bool
-	images    map[string]bool
+	// owners are the IDs in the tags of the volumes of projects.
+	owners map[seedbed.InstanceID]bool
+	images map[string]bool
 }
 
-func knownOf(instances []seedbed.Instance, images []seedbed.Image) known {
-	k := known{map[seedbed.InstanceID]bool{}, map[string]bool{}}
+func knownOf(instances []seedbed.Instance, owners []seedbed.InstanceID, images []seedbed.Image) known {
+	k := known{map[seedbed.InstanceID]bool{}, map[seedbed.InstanceID]bool{}, map[string]bool{}}
+	for _, id := range owners {
+		k.owners[id] = true
+	}
 	for _, i := range instances {
 		k.instances[i.ID] = true
 	}
@@ -33,7 +38,7 @@ func (k known) strays(inv seedbed.Inventory, node string) (all []seedbed.Orphan)
 		}
 	}
 	for _, v := range inv.Volumes {
-		if !k.instances[v.Instance] && !v.Restored {
+		if !k.instances[v.Instance] && !k.owners[v.Instance] && !v.Restored {
 			all = append(all, seedbed.Orphan{
 				Kind: seedbed.OrphanVolume, Node: node, Pool: v.Pool, Name: v.Name, Instance: v.Instance, Project: v.Project,
 			})

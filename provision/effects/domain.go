@@ -13,8 +13,11 @@ var (
 	ShutdownDomain = Order[DomainRef]{"shutdown-domain"}
 	DestroyDomain  = Order[DomainRef]{"destroy-domain"}
 	ResizeDomain   = Order[DomainSize]{"resize-domain"}
-	AdoptDomain    = Order[seedbed.DomainAdoption]{"adopt-domain"}
-	ReleaseDomain  = Order[seedbed.DomainAdoption]{"release-domain"}
+	// AttachDisk attaches a volume to a domain, and to its guest if it runs. DetachDisk takes it away.
+	AttachDisk    = Order[DiskAttachment]{"attach-disk"}
+	DetachDisk    = Order[DiskSerial]{"detach-disk"}
+	AdoptDomain   = Order[seedbed.DomainAdoption]{"adopt-domain"}
+	ReleaseDomain = Order[seedbed.DomainAdoption]{"release-domain"}
 
 	DomainState = Query[DomainRef, seedbed.DomainInfo]{"domain-state"}
 	// Console returns the end of a domain's console, 1 byte to 16 MiB.
@@ -47,6 +50,19 @@ type (
 		ID     seedbed.InstanceID `json:"id"`
 		VCPUs  int                `json:"vcpus,omitempty"`
 		Memory seedbed.Bytes      `json:"memory,omitempty"`
+	}
+	// DiskAttachment is a volume that is to be attached to a domain, as seedbed.AttachedDisk has it.
+	DiskAttachment struct {
+		ID     seedbed.InstanceID `json:"id"`
+		Volume VolumeRef          `json:"volume"`
+		Serial string             `json:"serial"`
+		Bus    string             `json:"bus"`
+		Device string             `json:"device"`
+	}
+	// DiskSerial names an attached volume of a domain by its serial number.
+	DiskSerial struct {
+		ID     seedbed.InstanceID `json:"id"`
+		Serial string             `json:"serial"`
 	}
 	// ConsoleTail asks for the end of a domain's console.
 	ConsoleTail struct {

@@ -16,6 +16,9 @@ var (
 	// Snapshots lists the snapshots of a volume, oldest first.
 	Snapshots = Query[VolumeRef, []seedbed.SnapshotInfo]{"snapshots"}
 
+	// Volume returns one volume.
+	Volume = Query[VolumeRef, seedbed.VolumeInfo]{"volume"}
+
 	AdoptVolume   = Effect[seedbed.VolumeAdoption, seedbed.VolumeInfo]{"adopt-volume"}
 	ReleaseVolume = Order[seedbed.VolumeAdoption]{"release-volume"}
 )

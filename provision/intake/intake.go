@@ -3,6 +3,7 @@ package intake
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -38,6 +39,8 @@ type Store interface {
 	SecurityGroup(ctx context.Context, name string) (seedbed.SecurityGroup, error)
 
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
+	// ProjectVolume returns the volume of a project with that name, or a disk of an instance, which has no ID.
+	ProjectVolume(ctx context.Context, project, name string) (seedbed.ProjectVolume, error)
 	// FindJob returns the job in a scope whose ID starts with prefix.
 	FindJob(ctx context.Context, in seedbed.Scope, prefix string) (seedbed.Job, error)
 	// EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was
@@ -322,9 +325,13 @@ func (in *Intake) remove(ctx context.Context, req seedbed.Request, delivery *see
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{
-		Job: jobOn(inst, seedbed.JobRemove, req.JobOptions), Delivery: delivery, Confirm: req.Confirm,
-	})
+	job := jobOn(inst, seedbed.JobRemove, req.JobOptions)
+	if req.KeepDisks {
+		if job.Spec, err = json.Marshal(seedbed.Removal{KeepDisks: true}); err != nil {
+			return seedbed.Receipt{}, fmt.Errorf("encode the removal of %s: %w", req.Name, err)
+		}
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Confirm: req.Confirm})
 }
 
 // acceptNew records a request that makes an instance. It refuses a foreign MAC on the node with

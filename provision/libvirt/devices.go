@@ -32,9 +32,9 @@ var (
 )
 
 func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceList, error) {
-	if len(spec.Disks) > maxDisks || len(spec.NICs) > maxNICs {
+	if len(spec.Disks)+len(spec.Attached) > maxDisks || len(spec.NICs) > maxNICs {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d disks and %d NICs: expected at most %d and %d",
-			spec.Name, len(spec.Disks), len(spec.NICs), maxDisks, maxNICs)
+			spec.Name, len(spec.Disks)+len(spec.Attached), len(spec.NICs), maxDisks, maxNICs)
 	}
 	list := &libvirtxml.DomainDeviceList{
 		Emulator: host.Emulator,
@@ -75,6 +75,9 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	}
 	if spec.CDROM {
 		list.Disks = append(list.Disks, cdrom(spec, host))
+	}
+	if err := attach(list, spec.Name, spec.Attached...); err != nil {
+		return nil, err
 	}
 	for _, n := range spec.NICs {
 		nic, err := nicDevice(spec.Name, n, host)

@@ -43,6 +43,9 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 		if err := d.defineChains(conn, dom); err != nil {
 			return err
 		}
+		if err := makeRoom(conn, dom); err != nil {
+			return err
+		}
 		if err := d.reachUplinks(conn, dom); err != nil {
 			return err
 		}

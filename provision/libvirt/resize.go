@@ -5,8 +5,12 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	lv "libvirt.org/go/libvirt"
+	"libvirt.org/go/libvirtxml"
 
 	"seedbed"
 )
@@ -84,4 +88,175 @@ func (d *Driver) ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus 
 		}
 		return replace(conn, doc)
 	})
+}
+
+// AttachDisk implements worker.DiskAttacher: first in the domain's document, and then at its guest.
+func (d *Driver) AttachDisk(ctx context.Context, id seedbed.InstanceID, disk seedbed.AttachedDisk) error {
+	return d.do(ctx, "attach a disk to domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		doc, err := dom.GetXMLDesc(whole)
+		if err != nil {
+			return err
+		}
+		doc, changed, err := AttachedXML(doc, disk)
+		if err == nil && changed {
+			err = replace(conn, doc)
+		}
+		if err != nil {
+			return err
+		}
+		if active, err := dom.IsActive(); err != nil || !active {
+			return err
+		}
+		if err := d.defineSecrets(conn, dom); err != nil {
+			return err
+		}
+		return orOff(dom, attachLive(dom, disk))
+	})
+}
+
+// orOff returns err unless the domain is off: libvirt refuses what is for a running one.
+func orOff(dom *lv.Domain, err error) error {
+	if has(err, lv.ERR_OPERATION_INVALID) {
+		if active, activeErr := dom.IsActive(); activeErr == nil && !active {
+			return nil
+		}
+	}
+	return err
+}
+
+// attachLive attaches a volume to a running domain, unless it has the volume.
+func attachLive(dom *lv.Domain, disk seedbed.AttachedDisk) error {
+	doc, err := dom.GetXMLDesc(0)
+	if err != nil {
+		return err
+	}
+	var now libvirtxml.Domain
+	if err := now.Unmarshal(doc); err != nil {
+		return fmt.Errorf("read the domain's XML: %w", err)
+	}
+	if withSerial(&now, disk.Serial) >= 0 {
+		return nil
+	}
+	device, err := attachedDevice(now.Name, disk)
+	if err != nil {
+		return err
+	}
+	if device.Target.Bus == seedbed.BusSCSI && now.Devices != nil && !hasSCSI(now.Devices) {
+		if err := plug(dom, &scsiController); err != nil {
+			return err
+		}
+	}
+	return plug(dom, &device)
+}
+
+// plug attaches a device to a running domain.
+func plug(dom *lv.Domain, device interface{ Marshal() (string, error) }) error {
+	doc, err := device.Marshal()
+	if err != nil {
+		return err
+	}
+	err = dom.AttachDeviceFlags(doc, lv.DOMAIN_DEVICE_MODIFY_LIVE)
+	if err != nil && strings.Contains(err.Error(), "PCI slots") {
+		return seedbed.Errorf(seedbed.ErrConflict, "the running domain has no place for another disk: switch it off and start it again, "+
+			"which makes room (seedbed vm reboot), or attach the volume while it is off (%v)", err)
+	}
+	return err
+}
+
+// letGo is how long a guest may take to let go of a disk, and letGoTick the interval of polling.
+const (
+	letGo     = 25 * time.Second
+	letGoTick = 200 * time.Millisecond
+)
+
+// DetachDisk implements worker.DiskAttacher: first at the domain's guest, and then in its document.
+func (d *Driver) DetachDisk(ctx context.Context, id seedbed.InstanceID, serial string) error {
+	return d.do(ctx, "detach a disk from domain "+string(id), id, func(ctx context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		active, err := dom.IsActive()
+		if err == nil && active {
+			err = detachLive(ctx, dom, serial)
+		}
+		if err != nil {
+			return err
+		}
+		doc, err := dom.GetXMLDesc(whole)
+		if err != nil {
+			return err
+		}
+		doc, changed, err := DetachedXML(doc, serial)
+		if err != nil || !changed {
+			return err
+		}
+		return replace(conn, doc)
+	})
+}
+
+// detachLive asks the guest of a running domain to let go of a disk, and waits until it has.
+func detachLive(ctx context.Context, dom *lv.Domain, serial string) error {
+	end := time.NewTimer(letGo)
+	defer end.Stop()
+	tick := time.NewTicker(letGoTick)
+	defer tick.Stop()
+	for asked := false; ; {
+		doc, err := dom.GetXMLDesc(0)
+		if err != nil {
+			return err
+		}
+		var now libvirtxml.Domain
+		if err := now.Unmarshal(doc); err != nil {
+			return fmt.Errorf("read the domain's XML: %w", err)
+		}
+		at := withSerial(&now, serial)
+		if at < 0 {
+			return nil
+		}
+		if active, err := dom.IsActive(); err != nil || !active {
+			return err
+		}
+		if !asked {
+			device, err := now.Devices.Disks[at].Marshal()
+			if err != nil {
+				return err
+			}
+			err = dom.DetachDeviceFlags(device, lv.DOMAIN_DEVICE_MODIFY_LIVE)
+			if err != nil && !has(err, lv.ERR_OPERATION_FAILED) { // the guest may have been asked before, and is at it
+				return orOff(dom, err)
+			}
+			asked = true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end.C:
+			return seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of disk %s within %s: unmount it there first, "+
+				"or stop the instance (seedbed vm stop)", now.Devices.Disks[at].Target.Dev, letGo)
+		}
+	}
+}
+
+// makeRoom gives a domain that is off room for further disks (RoomyXML).
+func makeRoom(conn *lv.Connect, dom *lv.Domain) error {
+	doc, err := dom.GetXMLDesc(whole)
+	if err != nil {
+		return err
+	}
+	doc, changed, err := RoomyXML(doc)
+	if err != nil || !changed {
+		return err
+	}
+	return replace(conn, doc)
 }

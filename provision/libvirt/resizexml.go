@@ -1,7 +1,14 @@
 package libvirt
 
 import (
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -60,4 +67,151 @@ func DiskTarget(doc string, disk seedbed.Disk) (target string, ok bool, err erro
 		}
 	}
 	return "", false, nil
+}
+
+var (
+	serialForm = regexp.MustCompile(`^[0-9a-f]{20}$`)
+	deviceForm = regexp.MustCompile(`^(vd|sd)[a-z]{1,2}$`)
+)
+
+// attachedDevice returns a volume that is attached to a domain. Its guest finds it by its serial number.
+func attachedDevice(domain string, a seedbed.AttachedDisk) (libvirtxml.DomainDisk, error) {
+	bus, err := seedbed.CheckBus(a.Bus)
+	if err != nil {
+		return libvirtxml.DomainDisk{}, err
+	}
+	if !serialForm.MatchString(a.Serial) || !deviceForm.MatchString(a.Device) {
+		return libvirtxml.DomainDisk{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"domain %s: an attached disk %q with the serial number %q: expected a name such as vdb, and 20 hexadecimal digits",
+			domain, seedbed.Clip(a.Device), seedbed.Clip(a.Serial))
+	}
+	disk, err := diskDevice(seedbed.DomainSpec{Name: domain}, 1, a.Disk)
+	disk.Target, disk.Serial = &libvirtxml.DomainDiskTarget{Dev: a.Device, Bus: bus}, a.Serial
+	return disk, err
+}
+
+// scsiController is what disks on virtio-scsi need.
+var scsiController = libvirtxml.DomainController{Type: "scsi", Model: "virtio-scsi"}
+
+func hasSCSI(list *libvirtxml.DomainDeviceList) bool {
+	return slices.ContainsFunc(list.Controllers, func(c libvirtxml.DomainController) bool { return c.Type == "scsi" })
+}
+
+// attach adds attached volumes to the devices of a domain.
+func attach(list *libvirtxml.DomainDeviceList, domain string, all ...seedbed.AttachedDisk) error {
+	for _, a := range all {
+		disk, err := attachedDevice(domain, a)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list.Disks, func(d libvirtxml.DomainDisk) bool { return d.Target != nil && d.Target.Dev == a.Device }) {
+			return seedbed.Errorf(seedbed.ErrConflict, "domain %s has a disk %s already: attach the volume on the other bus", domain, a.Device)
+		}
+		if disk.Target.Bus == seedbed.BusSCSI && !hasSCSI(list) {
+			list.Controllers = append(list.Controllers, scsiController)
+		}
+		list.Disks = append(list.Disks, disk)
+	}
+	return nil
+}
+
+// withSerial returns the index of the disk with that serial number, or -1.
+func withSerial(d *libvirtxml.Domain, serial string) int {
+	if d.Devices == nil {
+		return -1
+	}
+	return slices.IndexFunc(d.Devices.Disks, func(disk libvirtxml.DomainDisk) bool { return disk.Serial == serial })
+}
+
+// AttachedXML returns the document of a domain with an attached volume. changed is false if it has the volume already.
+func AttachedXML(doc string, a seedbed.AttachedDisk) (attached string, changed bool, err error) {
+	return changedXML(doc, func(d *libvirtxml.Domain) (bool, error) {
+		if withSerial(d, a.Serial) >= 0 {
+			return false, nil
+		}
+		if d.Devices == nil {
+			d.Devices = &libvirtxml.DomainDeviceList{}
+		}
+		return true, attach(d.Devices, d.Name, a)
+	})
+}
+
+// DetachedXML returns the document of a domain without the volume with that serial number. changed is false if it has none.
+func DetachedXML(doc, serial string) (detached string, changed bool, err error) {
+	return changedXML(doc, func(d *libvirtxml.Domain) (bool, error) {
+		at := withSerial(d, serial)
+		if at < 0 {
+			return false, nil
+		}
+		d.Devices.Disks = slices.Delete(d.Devices.Disks, at, at+1)
+		return true, nil
+	})
+}
+
+// changedXML returns the document of a domain as change makes it.
+func changedXML(doc string, change func(*libvirtxml.Domain) (bool, error)) (string, bool, error) {
+	var d libvirtxml.Domain
+	if err := d.Unmarshal(doc); err != nil {
+		return "", false, fmt.Errorf("read the domain's XML: %w", err)
+	}
+	changed, err := change(&d)
+	if err != nil || !changed {
+		return doc, false, err
+	}
+	if doc, err = d.Marshal(); err != nil {
+		return "", false, fmt.Errorf("write the XML of domain %s: %w", d.Name, err)
+	}
+	return doc, true, nil
+}
+
+// spareDisks is for how many further disks a domain of machine type q35 is given root ports when it starts: only at one of these can
+// a disk be attached while its guest runs. Domains of other types need none.
+const spareDisks = 8
+
+// RoomyXML returns the document of a domain with room for further disks. changed is false if it has that.
+func RoomyXML(doc string) (roomy string, changed bool, err error) {
+	return changedXML(doc, func(d *libvirtxml.Domain) (bool, error) {
+		if d.OS == nil || d.OS.Type == nil || !strings.Contains(d.OS.Type.Machine, "q35") || d.Devices == nil {
+			return false, nil
+		}
+		used, err := usedBuses(doc)
+		if err != nil {
+			return false, err
+		}
+		free := 0
+		for _, c := range d.Devices.Controllers {
+			if c.Type == "pci" && c.Model == "pcie-root-port" && (c.Index == nil || !used[*c.Index]) {
+				free++
+			}
+		}
+		for range spareDisks - free {
+			d.Devices.Controllers = append(d.Devices.Controllers, libvirtxml.DomainController{Type: "pci", Model: "pcie-root-port"})
+		}
+		return free < spareDisks, nil
+	})
+}
+
+// usedBuses returns the PCI buses at which a domain has devices.
+func usedBuses(doc string) (map[uint]bool, error) {
+	used := map[uint]bool{}
+	for in := xml.NewDecoder(strings.NewReader(doc)); ; {
+		token, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return used, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the domain's XML: %w", err)
+		}
+		element, ok := token.(xml.StartElement)
+		if !ok || element.Name.Local != "address" {
+			continue
+		}
+		attrs := map[string]string{}
+		for _, a := range element.Attr {
+			attrs[a.Name.Local] = a.Value
+		}
+		if bus, err := strconv.ParseUint(attrs["bus"], 0, 16); err == nil && attrs["type"] == "pci" {
+			used[uint(bus)] = true
+		}
+	}
 }

@@ -130,6 +130,9 @@ func (s *scripted) complete(d *libvirtxml.Domain) error {
 	if err != nil {
 		return err
 	}
+	if err := attach(devices, s.spec.Name, s.spec.Attached...); err != nil {
+		return err
+	}
 	ours.Devices = devices
 	*d = ours
 	return nil

@@ -180,6 +180,9 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 		return seedbed.DomainSpec{}, err
 	}
 	spec := domainOf(inst, t.Ref.ID, disks, networks)
+	if spec.Attached, err = t.attached(ctx, inst); err != nil {
+		return spec, err
+	}
 	if inst.Image == "" {
 		return spec, nil
 	}

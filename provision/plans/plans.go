@@ -33,6 +33,10 @@ type Store interface {
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 
+	// VolumeOf returns the volume of a project with that ID, and SetAttachment records how far a job has attached or detached its volume.
+	VolumeOf(ctx context.Context, id string) (seedbed.ProjectVolume, error)
+	SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error
+
 	// Rebuilding returns what the job makes of its instance, and what the instance was before.
 	Rebuilding(ctx context.Context, id seedbed.JobID) (seedbed.Rebuild, error)
 	// Exchange replaces the instance by its new side while the job runs, or by its former side
@@ -95,6 +99,10 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobOVARemove:      (*task).ovaRemovePlan,
 	seedbed.JobAdopt:          (*task).adoptPlan,
 	seedbed.JobForget:         (*task).forgetPlan,
+	seedbed.JobVolumeAdd:      (*task).volumeAddPlan,
+	seedbed.JobVolumeRemove:   (*task).volumeRemovePlan,
+	seedbed.JobAttach:         (*task).attachPlan,
+	seedbed.JobDetach:         (*task).detachPlan,
 }
 
 // Kinds returns the kinds of job that have a plan.

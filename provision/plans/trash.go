@@ -2,6 +2,7 @@ package plans
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,27 +18,42 @@ func (t *task) removeVolumes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.discardVolumes(ctx, inst)
+	var removal seedbed.Removal
+	if len(t.Job.Spec) > 0 {
+		if err := json.Unmarshal(t.Job.Spec, &removal); err != nil {
+			return fmt.Errorf("read the job's input: %w", err)
+		}
+	}
+	if removal.KeepDisks {
+		t.Event("info", 0, "the %d disks of the instance become volumes of project %s", len(inst.Volumes), inst.Project)
+		inst.Volumes = nil
+	}
+	return errors.Join(t.discardVolumes(ctx, inst), t.partVolumes(ctx, inst))
 }
 
 func (t *task) discardVolumes(ctx context.Context, inst seedbed.Instance) error {
 	var failed []error
 	for i, v := range inst.Volumes {
-		var kept *seedbed.TrashItem
-		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-			kept, err = effects.TrashVolume.Do(ctx, t.Worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
-			return err
-		})
-		percent := (i + 1) * 100 / len(inst.Volumes)
-		switch {
-		case err != nil:
-			failed = append(failed, fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err))
-		case kept == nil:
-			t.Event("info", percent, "volume %s is removed", v.Name)
-		default:
-			t.Event("info", percent, "volume %s is in the trash of pool %s until %s: seedbed trash restore %s gets it back",
-				v.Name, v.Pool, kept.Expires.UTC().Format(time.RFC3339), kept.ID)
-		}
+		failed = append(failed, t.discard(ctx, v, inst.ID, (i+1)*100/len(inst.Volumes)))
 	}
 	return errors.Join(failed...)
+}
+
+// discard removes a volume, into the trash if its pool has one. owner is the ID in its tag.
+func (t *task) discard(ctx context.Context, v seedbed.Volume, owner seedbed.InstanceID, percent int) error {
+	var kept *seedbed.TrashItem
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		kept, err = effects.TrashVolume.Do(ctx, t.Worker(), call, effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: owner})
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove volume %s of pool %s: %w", v.Name, v.Pool, err)
+	case kept == nil:
+		t.Event("info", percent, "volume %s is removed", v.Name)
+	default:
+		t.Event("info", percent, "volume %s is in the trash of pool %s until %s: seedbed trash restore %s gets it back",
+			v.Name, v.Pool, kept.Expires.UTC().Format(time.RFC3339), kept.ID)
+	}
+	return nil
 }

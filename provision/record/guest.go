@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/rsa"
 	"crypto/sha256"
+	"slices"
 
 	"seedbed"
 )
@@ -40,12 +41,18 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 			Secondary: nic.Secondary, Groups: nic.Groups, BandwidthIn: nic.BandwidthIn,
 			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating})
 	}
+	own := slices.DeleteFunc(slices.Clone(old.Disks), func(d seedbed.GuestDisk) bool { return d.Attached })
 	for i, v := range inst.Volumes {
 		device := inst.System.Disk(i)
-		if len(old.Disks) == len(inst.Volumes) { // the names in the domain: a script may have chosen them
-			device = old.Disks[i].Device
+		if len(own) == len(inst.Volumes) { // the names in the domain: a script may have chosen them
+			device = own[i].Device
 		}
 		g.Disks = append(g.Disks, seedbed.GuestDisk{Device: device, Size: v.Size})
+	}
+	for _, v := range inst.Attached {
+		if v.State == seedbed.VolumeAttached {
+			g.Disks = append(g.Disks, seedbed.GuestDisk{Device: seedbed.DeviceOf(v), Size: v.Size, Attached: true})
+		}
 	}
 	g.Signature = r.sign(g, old)
 	return g

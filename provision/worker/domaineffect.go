@@ -43,6 +43,13 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		return s.hypervisor.ResizeDomain(ctx, a.ID, a.VCPUs, a.Memory)
 	})
+	effects.AttachDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskAttachment) error { return s.attach(ctx, a) })
+	effects.DetachDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskSerial) error {
+		if err := checkInstance(a.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.DetachDisk(ctx, a.ID, a.Serial)
+	})
 	effects.DomainState.Handle(h, func(ctx context.Context, a effects.DomainRef) (seedbed.DomainInfo, error) {
 		if err := checkInstance(a.ID); err != nil {
 			return seedbed.DomainInfo{}, err

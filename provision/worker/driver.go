@@ -144,6 +144,7 @@ type Hypervisor interface {
 	Checker
 	DomainAdopter
 	DomainResizer
+	DiskAttacher
 }
 
 // Network knows the other users of the node's networks.

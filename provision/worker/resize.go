@@ -30,6 +30,34 @@ type DomainResizer interface {
 	ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error
 }
 
+// DiskAttacher attaches volumes to domains.
+type DiskAttacher interface {
+	// AttachDisk attaches a volume to a domain: to its definition and, if it runs, to its guest. A volume with the same serial number
+	// that is attached already is not changed. Errors: ErrNotFound without the domain, ErrConflict if it is not tagged, if another
+	// disk has the device's name, or if a running domain has no place for another disk, ErrInvalid for a disk that cannot be used.
+	AttachDisk(ctx context.Context, id seedbed.InstanceID, disk seedbed.AttachedDisk) error
+	// DetachDisk takes the volume with that serial number from a domain. It asks the guest of a running one first, and returns ErrInUse
+	// if that does not let go of it; the guest may still do so later. A volume that is not attached, or an absent domain, counts as
+	// detached. ErrConflict if the domain is not tagged.
+	DetachDisk(ctx context.Context, id seedbed.InstanceID, serial string) error
+}
+
+// attach attaches a volume of a pool to a domain.
+func (s *Server) attach(ctx context.Context, a effects.DiskAttachment) error {
+	pool, err := s.owned(a.Volume.Pool, a.Volume.Instance)
+	if err == nil {
+		err = checkInstance(a.ID)
+	}
+	if err != nil {
+		return err
+	}
+	info, err := pool.Volume(ctx, a.Volume.Name, a.Volume.Instance)
+	if err != nil {
+		return err
+	}
+	return s.hypervisor.AttachDisk(ctx, a.ID, seedbed.AttachedDisk{Disk: info.Disk, Serial: a.Serial, Bus: a.Bus, Device: a.Device})
+}
+
 // resize enlarges a volume. A domain that has it open resizes it first; the pool then makes sure of
 // the size and records it.
 func (s *Server) resize(ctx context.Context, a effects.VolumeSize) (seedbed.VolumeInfo, error) {

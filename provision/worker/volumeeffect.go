@@ -64,6 +64,13 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 		}
 		return pool.RemoveSnapshot(ctx, a.SnapshotSpec, a.Of)
 	})
+	effects.Volume.Handle(h, func(ctx context.Context, a effects.VolumeRef) (info seedbed.VolumeInfo, err error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return info, err
+		}
+		return pool.Volume(ctx, a.Name, a.Instance)
+	})
 	effects.Snapshots.Handle(h, func(ctx context.Context, a effects.VolumeRef) ([]seedbed.SnapshotInfo, error) {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {

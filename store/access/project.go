@@ -165,6 +165,7 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 	qualified := name + "/%" // names of projects have neither % nor _
 	for _, of := range []struct{ what, where, arg string }{
 		{"instance", "instance WHERE project = $1", name},
+		{"volume", "project_volume WHERE project = $1", name},
 		{"image", "image WHERE dropped = 0 AND name LIKE $1", qualified},
 		{"OVA image", "ova WHERE name LIKE $1", qualified},
 		{"profile", "profile WHERE name LIKE $1", qualified},

@@ -78,7 +78,10 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 		}
 		return v, err
 	}, `SELECT `+volumeColumns+` FROM volume`+ofThem, args...)
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, readAttached(ctx, tx, at, ofThem, args)
 }
 
 func (s *Store) instance(ctx context.Context, missing error, cond string, args ...any) (i seedbed.Instance, err error) {

@@ -75,6 +75,12 @@ func DropOrphansOf(ctx context.Context, tx *sqldb.Tx, instance seedbed.InstanceI
 	return sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT id FROM job WHERE instance = $1)`, instance)
 }
 
+// DropOrphansOfVolume deletes what the jobs that made a volume of a project had left behind.
+func DropOrphansOfVolume(ctx context.Context, tx *sqldb.Tx, project, name string) error {
+	return sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT id FROM job WHERE kind = $1 AND project = $2 AND subject = $3)`,
+		seedbed.JobVolumeAdd, project, name)
+}
+
 // DropOrphansOfClaim deletes what the job that made a claim for holder had left behind.
 func DropOrphansOfClaim(ctx context.Context, tx *sqldb.Tx, kind, holder string) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM orphan WHERE job IN (SELECT job FROM claim WHERE kind = $1 AND holder = $2)`, kind, holder)

@@ -35,16 +35,19 @@ func (s *Store) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) 
 	return all, err
 }
 
-// PoolUse returns what the volumes of each node's instances may grow to in each pool.
+// PoolUse returns what the volumes of each node may grow to in each pool: those of its instances, and those of projects. A volume of a
+// project in a shared pool has no node.
 func (s *Store) PoolUse(ctx context.Context) (all []seedbed.PoolUse, err error) {
 	err = s.db.View(ctx, "count what pools have", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (u seedbed.PoolUse, err error) {
 			err = r.Scan(&u.Node, &u.Pool, &u.Size)
 			return u, err
 		}, `
-			SELECT instance.node, volume.pool, CAST(SUM(volume.size) AS bigint)
-			FROM volume JOIN instance ON instance.id = volume.instance
-			GROUP BY instance.node, volume.pool ORDER BY instance.node, volume.pool`)
+			SELECT node, pool, CAST(SUM(size) AS bigint)
+			FROM (SELECT instance.node AS node, volume.pool AS pool, volume.size AS size
+					FROM volume JOIN instance ON instance.id = volume.instance
+				UNION ALL SELECT node, pool, size FROM project_volume) AS one
+			GROUP BY node, pool ORDER BY node, pool`)
 		return err
 	})
 	return all, err

@@ -45,6 +45,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"adopt and release", testAdoptDomain},
 		{"running domain is not undefined", testUndefineRunning},
 		{"resize", testResizeDomain},
+		{"attach", testAttach},
 		{"shutdown", testShutdown},
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},

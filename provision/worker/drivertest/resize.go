@@ -3,6 +3,7 @@ package drivertest
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"seedbed"
 )
@@ -61,6 +62,45 @@ func (h *Hypervisor) ResizeDisk(ctx context.Context, id seedbed.InstanceID, disk
 			}
 			d.told[disk.Source] = size
 		}
+		return nil
+	})
+}
+
+// AttachDisk implements worker.DiskAttacher.
+func (h *Hypervisor) AttachDisk(ctx context.Context, id seedbed.InstanceID, disk seedbed.AttachedDisk) error {
+	return h.effect(ctx, "AttachDisk", func() error {
+		d, err := h.ours(id)
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+			return seedbed.Errorf(seedbed.ErrNotFound, "domain %s is not defined", id)
+		}
+		for _, have := range d.spec.Attached {
+			if have.Serial == disk.Serial {
+				return nil
+			}
+			if have.Device == disk.Device {
+				return seedbed.Errorf(seedbed.ErrConflict, "domain %s has a disk %s already", d.spec.Name, disk.Device)
+			}
+		}
+		d.spec.Attached = append(slices.Clone(d.spec.Attached), disk)
+		return nil
+	})
+}
+
+// DetachDisk implements worker.DiskAttacher. A deaf guest does not let go of a disk.
+func (h *Hypervisor) DetachDisk(ctx context.Context, id seedbed.InstanceID, serial string) error {
+	return h.effect(ctx, "DetachDisk", func() error {
+		d, err := h.ours(id)
+		if d == nil || err != nil {
+			return err
+		}
+		left := slices.DeleteFunc(slices.Clone(d.spec.Attached), func(a seedbed.AttachedDisk) bool { return a.Serial == serial })
+		if len(left) < len(d.spec.Attached) && d.deaf && d.state == seedbed.DomainRunning {
+			return seedbed.Errorf(seedbed.ErrInUse, "the guest of domain %s does not let go of the disk: unmount it there first", d.spec.Name)
+		}
+		d.spec.Attached = left
 		return nil
 	})
 }

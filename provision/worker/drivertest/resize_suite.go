@@ -115,3 +115,38 @@ func testResizeDomain(t *testing.T, d HypervisorDriver) {
 	is(t, "resize another's", h.ResizeDomain(ctx, other.ID, 2, 0), seedbed.ErrConflict)
 	is(t, "grow another's disk", h.ResizeDisk(ctx, other.ID, seedbed.Disk{Type: "file", Source: "/none"}, seedbed.GiB), seedbed.ErrConflict)
 }
+
+// testAttach checks that volumes are attached to a domain that is off, and taken from it, each as often as it is asked.
+func testAttach(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	one := seedbed.AttachedDisk{Disk: seedbed.Disk{Type: "file", Source: "/none/a.raw", Format: "raw"}, Serial: "0123456789abcdef0123",
+		Bus: seedbed.BusVirtio, Device: "vdq"}
+	other := one
+	other.Source, other.Serial, other.Bus, other.Device = "/none/b.raw", "0123456789abcdef0124", seedbed.BusSCSI, "sdq"
+	is(t, "attach to what is absent", h.AttachDisk(ctx, spec.ID, one), seedbed.ErrNotFound)
+	ok(t, "detach from what is absent", h.DetachDisk(ctx, spec.ID, one.Serial))
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	for range 2 {
+		ok(t, "attach", h.AttachDisk(ctx, spec.ID, one))
+		ok(t, "attach on the other bus", h.AttachDisk(ctx, spec.ID, other))
+	}
+	taken := one
+	taken.Serial = "0123456789abcdef0125"
+	is(t, "a name that is taken", h.AttachDisk(ctx, spec.ID, taken), seedbed.ErrConflict)
+	if got, err := h.DomainState(ctx, spec.ID); err != nil || got.Name != spec.Name || got.Job != spec.Job {
+		t.Errorf("once attached: %+v, %v", got, err)
+	}
+	for range 2 {
+		ok(t, "detach", h.DetachDisk(ctx, spec.ID, one.Serial))
+	}
+	ok(t, "the name is free", h.AttachDisk(ctx, spec.ID, taken))
+	ok(t, "detach", h.DetachDisk(ctx, spec.ID, taken.Serial))
+	ok(t, "detach from the other bus", h.DetachDisk(ctx, spec.ID, other.Serial))
+	ok(t, "start without them", h.StartDomain(ctx, spec.ID))
+
+	foreign := d.Spec(t)
+	d.Foreign(t, foreign.ID, foreign.Name)
+	is(t, "attach to another's", h.AttachDisk(ctx, foreign.ID, one), seedbed.ErrConflict)
+	is(t, "detach from another's", h.DetachDisk(ctx, foreign.ID, one.Serial), seedbed.ErrConflict)
+}

@@ -1,0 +1,166 @@
+package plans
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"seedbed"
+	"seedbed/provision/effects"
+	"seedbed/provision/engine"
+)
+
+// volumeAddPlan makes a volume that no instance has.
+func (t *task) volumeAddPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{{Name: "make-volume", Run: t.makeVolume, Undo: t.unmakeVolume, Made: t.madeVolume}}}
+}
+
+// volumeRemovePlan removes a volume that no instance has. It is never undone, and can be requested again.
+func (t *task) volumeRemovePlan() engine.Plan {
+	return engine.Plan{Drops: true, Stages: []engine.Stage{{Name: "delete-volume", Run: t.deleteVolume}}}
+}
+
+// attachPlan gives an instance a volume. Its metadata names the volume once the domain has it.
+func (t *task) attachPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{
+		{Name: "attach", Run: t.attachVolume, Undo: strict(t.detachVolume)},
+		{Name: "show-volume", Run: t.shown(seedbed.VolumeAttached), Undo: strict(t.shown(seedbed.VolumeAttaching))},
+	}}
+}
+
+// detachPlan takes a volume from an instance. Its metadata no longer names the volume from then on.
+func (t *task) detachPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{
+		{Name: "hide-volume", Run: t.shown(seedbed.VolumeDetaching), Undo: strict(t.shown(seedbed.VolumeAttached))},
+		{Name: "detach", Run: t.detachVolume, Undo: strict(t.attachVolume)},
+	}}
+}
+
+// volume returns the volume that the job works on.
+func (t *task) volume(ctx context.Context) (v seedbed.ProjectVolume, err error) {
+	var spec seedbed.VolumeJob
+	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
+		return v, fmt.Errorf("read the job's input: %w", err)
+	}
+	if v, err = t.store.VolumeOf(ctx, spec.ID); err != nil {
+		return v, fmt.Errorf("volume %s: %w", spec.Name, engine.FromStore(err))
+	}
+	return v, nil
+}
+
+func (t *task) makeVolume(ctx context.Context) error {
+	v, err := t.volume(ctx)
+	if err != nil {
+		return err
+	}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		_, err := effects.CloneVolume.Do(ctx, t.Worker(), call, seedbed.VolumeSpec{
+			Pool: v.Pool, Name: v.Volume, Instance: v.Owner, Project: v.Project, Image: v.Image, Size: v.Size})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", makingOf(seedbed.Volume{Name: v.Name, Image: v.Image}), err)
+	}
+	t.Event("info", 100, "volume %s is ready (%s in pool %s)", v.Name, v.Size, v.Pool)
+	return nil
+}
+
+func (t *task) unmakeVolume(ctx context.Context) error {
+	v, err := t.volume(ctx)
+	if err != nil {
+		return err
+	}
+	return t.dropVolumes(ctx, seedbed.Instance{ID: v.Owner, Volumes: []seedbed.Volume{{Pool: v.Pool, Name: v.Volume}}})
+}
+
+func (t *task) madeVolume(ctx context.Context) []seedbed.Orphan {
+	v, err := t.volume(ctx)
+	if err != nil {
+		return nil // the stage is reported
+	}
+	return []seedbed.Orphan{{Kind: seedbed.OrphanVolume, Pool: v.Pool, Name: v.Volume}}
+}
+
+func (t *task) deleteVolume(ctx context.Context) error {
+	v, err := t.volume(ctx)
+	if err != nil {
+		return err
+	}
+	return t.discard(ctx, seedbed.Volume{Pool: v.Pool, Name: v.Volume}, v.Owner, 100)
+}
+
+// attachVolume attaches the volume to the domain: to its definition and, if it runs, to its guest.
+func (t *task) attachVolume(ctx context.Context) error {
+	v, err := t.volume(ctx)
+	if err != nil {
+		return err
+	}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.AttachDisk.Do(ctx, t.Worker(), call, effects.DiskAttachment{
+			ID: t.Job.Instance, Volume: effects.VolumeRef{Pool: v.Pool, Name: v.Volume, Instance: v.Owner},
+			Serial: v.Serial(), Bus: v.Bus, Device: v.Device})
+	})
+	if err != nil {
+		return fmt.Errorf("attach volume %s to domain %s: %w", v.Name, t.Job.Subject, err)
+	}
+	t.Event("info", 100, "volume %s is attached to domain %s as %s, with the serial number %s", v.Name, t.Job.Subject, v.Device, v.Serial())
+	return nil
+}
+
+// detachVolume detaches the volume from the domain, once its guest has let go of it.
+func (t *task) detachVolume(ctx context.Context) error {
+	v, err := t.volume(ctx)
+	if err != nil {
+		return err
+	}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.DetachDisk.Do(ctx, t.Worker(), call, effects.DiskSerial{ID: t.Job.Instance, Serial: v.Serial()})
+	})
+	if err != nil {
+		return fmt.Errorf("detach volume %s from domain %s: %w", v.Name, t.Job.Subject, err)
+	}
+	t.Event("info", 100, "volume %s is detached from domain %s", v.Name, t.Job.Subject)
+	return nil
+}
+
+// shown returns a function that records how far the volume is attached, and makes the guest plane serve that.
+func (t *task) shown(to seedbed.VolumeState) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := t.Write(ctx, func(ctx context.Context) error { return t.store.SetAttachment(ctx, t.Ref, to) }); err != nil {
+			return fmt.Errorf("record the attachment: %w", err)
+		}
+		if _, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of); err != nil {
+			return fmt.Errorf("publish: %w", engine.FromStore(err))
+		}
+		return nil
+	}
+}
+
+// attached returns how the volumes are reached that are attached to an instance.
+func (t *task) attached(ctx context.Context, inst seedbed.Instance) (all []seedbed.AttachedDisk, err error) {
+	for _, v := range inst.Attached {
+		if v.State != seedbed.VolumeAttached {
+			continue
+		}
+		info, err := effects.Volume.Ask(ctx, t.Worker(), effects.VolumeRef{Pool: v.Pool, Name: v.Volume, Instance: v.Owner})
+		if err != nil {
+			return nil, fmt.Errorf("attached volume %s: %w", v.Name, err)
+		}
+		all = append(all, seedbed.AttachedDisk{Disk: info.Disk, Serial: v.Serial(), Bus: v.Bus, Device: v.Device})
+	}
+	return all, nil
+}
+
+// partVolumes removes the attached volumes that are not kept when the instance is removed.
+func (t *task) partVolumes(ctx context.Context, inst seedbed.Instance) error {
+	var failed []error
+	for _, v := range inst.Attached {
+		if v.Keep {
+			t.Event("info", t.Progress(), "volume %s is kept", v.Name)
+			continue
+		}
+		failed = append(failed, t.discard(ctx, seedbed.Volume{Pool: v.Pool, Name: v.Volume}, v.Owner, t.Progress()))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,327 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"seedbed"
+	"seedbed/store/catalogue"
+	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
+	"seedbed/store/jobs"
+	"seedbed/store/nodes"
+	"seedbed/store/sqldb"
+)
+
+// checkProjectVolumeJob validates a job on a volume of a project. ok is false for a job of another kind.
+func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
+	switch a.Job.Kind {
+	case seedbed.JobVolumeAdd:
+		if a.Volume == nil {
+			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs a volume", a.Job.Kind)
+		}
+		if _, err := seedbed.ParseInstanceID(a.Volume.ID); err != nil {
+			return true, seedbed.Errorf(seedbed.ErrInvalid, "%q is not the ID of a volume: expected a lower-case UUID", sqldb.Clean(a.Volume.ID, 80))
+		}
+		if a.Volume.Size != 0 || a.Volume.Image == "" {
+			err = seedbed.CheckDisk("size", a.Volume.Size)
+		}
+		return true, cmp.Or(seedbed.CheckName("volume", a.Volume.Name), err)
+	case seedbed.JobVolumeRemove:
+		return true, seedbed.CheckName("volume", a.Job.Subject)
+	case seedbed.JobAttach, seedbed.JobDetach:
+		var spec seedbed.VolumeJob
+		if err := json.Unmarshal(a.Job.Spec, &spec); err != nil {
+			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs the name of a volume", a.Job.Kind)
+		}
+		if _, err := seedbed.CheckBus(spec.Bus); err != nil {
+			return true, err
+		}
+		if err := seedbed.CheckName("volume", spec.Name); err != nil {
+			return true, err
+		}
+		_, err = seedbed.ParseInstanceID(string(a.Job.Instance))
+		return true, err
+	}
+	return false, nil
+}
+
+// volumeSpec returns the input of a job on a volume of a project.
+func volumeSpec(j seedbed.Job) (spec seedbed.VolumeJob, err error) {
+	return spec, readSpec(j, &spec)
+}
+
+// setVolumeSpec makes the volume that was locked the input of the job.
+func setVolumeSpec(j *seedbed.Job, v seedbed.ProjectVolume) (err error) {
+	j.Pool = v.Pool
+	j.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Bus: v.Bus, Keep: v.Keep})
+	return err
+}
+
+// acceptVolumeAdd completes the row of a job that makes a volume, and adds the volume.
+func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
+	v := *a.Volume
+	v.Project, v.State, v.Keep, v.Bus = a.Job.Project, seedbed.VolumeMaking, true, ""
+	v.Volume, v.Owner = v.ID, seedbed.InstanceID(v.ID)
+	if v.Image != "" {
+		// A transaction that removes the image waits for this lock, and then sees the volume.
+		if err := sqldb.Exec(ctx, b.Tx, `UPDATE image SET state = state WHERE name = $1`, v.Image); err != nil {
+			return err
+		}
+		i, err := catalogue.ReadImage(ctx, b.Tx, v.Image, seedbed.ErrInvalid)
+		switch {
+		case err != nil:
+			return err
+		case i.State != seedbed.ImageActive:
+			return seedbed.Errorf(seedbed.ErrInvalid, "image %q is %s: wait for its import to end", i.Name, i.State)
+		case i.Pool != v.Pool:
+			return seedbed.Errorf(seedbed.ErrInvalid, "image %q is in pool %q and cannot be cloned in pool %q", i.Name, i.Pool, v.Pool)
+		case v.Size != 0 && v.Size < i.Size:
+			return seedbed.Errorf(seedbed.ErrInvalid, "size is %s, but image %q has %s: expected at least that", v.Size, i.Name, i.Size)
+		}
+		v.Size = cmp.Or(v.Size, i.Size)
+	}
+	if err := holdVolume(ctx, b, v); err != nil {
+		return err
+	}
+	a.Job.Subject, a.Job.Instance, a.Volume = v.Name, "", &v
+	if err := setVolumeSpec(&a.Job, v); err != nil {
+		return err
+	}
+	return instances.InsertProjectVolume(ctx, b.Tx, v)
+}
+
+// holdVolume returns ErrForbidden if a new volume, together with what its project has, exceeds the quota of the project.
+func holdVolume(ctx context.Context, b *groupcommit.Batch, v seedbed.ProjectVolume) error {
+	var wants seedbed.Use
+	wants.AddDisk(v.Pool, v.Size)
+	bounded, err := quotas(ctx, b, seedbed.Instance{Project: v.Project})
+	if err != nil {
+		return err
+	}
+	for _, q := range bounded {
+		has, err := q.of.use(ctx, b.Tx, "", q.bounds())
+		if err == nil {
+			err = q.refuse(has, wants)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acceptVolumeRemove starts the removal of a volume that no instance has.
+func acceptVolumeRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	v, err := instances.LockProjectVolume(ctx, tx, j.Project, j.Subject)
+	if err != nil {
+		return err
+	}
+	if err := idleVolume(ctx, tx, v); err != nil {
+		return err
+	}
+	j.Instance = ""
+	if err := setVolumeSpec(j, v); err != nil {
+		return err
+	}
+	return instances.SetVolumeState(ctx, tx, v.ID, seedbed.VolumeRemoving)
+}
+
+// idleVolume returns ErrInUse if an instance has the volume, or if a job works on it.
+func idleVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) error {
+	if v.Instance != "" {
+		return attachedTo(ctx, tx, v)
+	}
+	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4) AND `+jobs.Live+` ORDER BY created LIMIT 1`,
+		v.Project, v.Name, seedbed.JobVolumeAdd, seedbed.JobVolumeRemove)
+	if err != nil || other.ID == "" {
+		return err
+	}
+	return inHandsOf(other, "volume", v.Name)
+}
+
+// attachedTo is the ErrInUse for a volume that an instance has.
+func attachedTo(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) error {
+	name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM instance WHERE id = $1`, v.Instance)
+	if err != nil {
+		return err
+	}
+	return seedbed.Errorf(seedbed.ErrInUse, "volume %q is attached to instance %q: detach it first (seedbed volume detach %s)", v.Name, name, v.Name)
+}
+
+// acceptAttach completes the row of a job that attaches a volume, and promises the volume to the instance.
+func acceptAttach(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	if err := acceptVolumeJob(ctx, tx, j); err != nil {
+		return err
+	}
+	spec, err := volumeSpec(*j)
+	if err != nil {
+		return err
+	}
+	inst, err := instances.ReadOne(ctx, tx, j.Instance)
+	if err != nil {
+		return err
+	}
+	v, err := instances.LockProjectVolume(ctx, tx, j.Project, spec.Name)
+	if err != nil {
+		return err
+	}
+	if err := idleVolume(ctx, tx, v); err != nil {
+		return err
+	}
+	switch {
+	case v.State != seedbed.VolumeFree:
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: only one that is free can be attached", v.Name, v.State)
+	case v.Node != "" && v.Node != inst.Node:
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is on node %s, in a pool that is not shared, and instance %q on node %s", v.Name,
+			v.Node, inst.Name, inst.Node)
+	case len(inst.Volumes)+len(inst.Attached) >= seedbed.MaxDisks:
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q has %d disks: no further one can be attached", inst.Name,
+			len(inst.Volumes)+len(inst.Attached))
+	}
+	v.Keep, v.Index = spec.Keep, inst.FreeIndex()
+	if v.Bus, err = seedbed.CheckBus(spec.Bus); err != nil {
+		return err
+	}
+	if err := setVolumeSpec(j, v); err != nil {
+		return err
+	}
+	return instances.GiveVolume(ctx, tx, v, j.Instance)
+}
+
+// acceptDetach completes the row of a job that detaches a volume.
+func acceptDetach(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	if err := acceptVolumeJob(ctx, tx, j); err != nil {
+		return err
+	}
+	spec, err := volumeSpec(*j)
+	if err != nil {
+		return err
+	}
+	v, err := instances.LockProjectVolume(ctx, tx, j.Project, spec.Name)
+	if err != nil {
+		return err
+	}
+	if v.Instance != j.Instance {
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is not attached to instance %q", v.Name, j.Subject)
+	}
+	return setVolumeSpec(j, v)
+}
+
+// SetAttachment records how far the job that attaches or detaches a volume has got with it. It may be repeated.
+func (db *DB) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error {
+	return db.sql.Update(ctx, "set attachment", func(tx *sqldb.Tx) error {
+		j, err := jobs.Hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if j.Kind != seedbed.JobAttach && j.Kind != seedbed.JobDetach || j.State != seedbed.JobRunning && j.State != seedbed.JobUndoing {
+			return seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: it attaches nothing", j.ID.Short(), j.Kind, j.State)
+		}
+		spec, err := volumeSpec(j)
+		if err != nil {
+			return err
+		}
+		v, err := instances.LockVolumeOf(ctx, tx, spec.ID, nil)
+		if err != nil {
+			return err
+		}
+		if v.Instance != j.Instance {
+			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is no longer that of instance %q", spec.Name, j.Subject)
+		}
+		if v.State == to {
+			return sqldb.ErrUnchanged
+		}
+		if err := instances.SetVolumeState(ctx, tx, v.ID, to); err != nil {
+			return err
+		}
+		return sqldb.Exec(ctx, tx, `UPDATE instance SET revision = revision + 1, changed = $1 WHERE id = $2`,
+			sqldb.Micros(sqldb.Now()), j.Instance)
+	})
+}
+
+// endVolume records what the end of a job means for the volume that it worked on.
+func endVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobState) error {
+	switch j.Kind {
+	case seedbed.JobVolumeAdd, seedbed.JobAttach, seedbed.JobDetach:
+	default:
+		return nil
+	}
+	spec, err := volumeSpec(j)
+	switch {
+	case err != nil:
+		return err
+	case j.Kind == seedbed.JobVolumeAdd && in == seedbed.JobSucceeded:
+		return instances.SetVolumeState(ctx, tx, spec.ID, seedbed.VolumeFree)
+	case j.Kind == seedbed.JobAttach && in == seedbed.JobRolledBack, j.Kind == seedbed.JobDetach && in == seedbed.JobSucceeded:
+		return instances.FreeVolume(ctx, tx, spec.ID, j.Instance)
+	}
+	return nil
+}
+
+// dropVolume deletes the volume of a job that has removed it, with what the job that made it had left behind.
+func dropVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
+	spec, err := volumeSpec(j)
+	if err != nil {
+		return err
+	}
+	if err := jobs.DropOrphansOfVolume(ctx, tx, j.Project, j.Subject); err != nil {
+		return err
+	}
+	return instances.DropProjectVolume(ctx, tx, spec.ID)
+}
+
+// resumableVolume prepares the volume of a job that is resumed or undone again. It returns missing if it is another volume by now.
+func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
+	spec, err := volumeSpec(j)
+	if err != nil {
+		return err
+	}
+	v, err := instances.LockVolumeOf(ctx, tx, spec.ID, missing)
+	if err != nil {
+		return err
+	}
+	if err := idleVolume(ctx, tx, v); err != nil {
+		return err
+	}
+	to := seedbed.VolumeMaking
+	if j.Kind == seedbed.JobVolumeRemove {
+		to = seedbed.VolumeRemoving
+	}
+	return instances.SetVolumeState(ctx, tx, v.ID, to)
+}
+
+// ofVolume reports whether a job of that kind works on a volume that no instance has.
+func ofVolume(k seedbed.JobKind) bool {
+	return k == seedbed.JobVolumeAdd || k == seedbed.JobVolumeRemove
+}
+
+// volumesAt returns the names of the projects' volumes that are only on that node.
+func volumesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error) {
+	return sqldb.List(ctx, tx, sqldb.Value[string], `SELECT name FROM project_volume WHERE node = $1 ORDER BY project, name LIMIT 6`, node)
+}
+
+// pinnedTo returns a function that returns the node which a volume of a pool is bound to, if it is on node now; empty for a shared pool.
+func pinnedTo(ctx context.Context, tx *sqldb.Tx, node string) func(pool string) (string, error) {
+	return func(pool string) (string, error) {
+		all, err := sqldb.List(ctx, tx, nodes.ScanNode, `SELECT `+nodes.NodeColumns+` FROM node`)
+		if err == nil && sharedBy(all, pool) {
+			return "", nil
+		}
+		return node, err
+	}
+}
+
+// sharedBy reports whether nodes share a pool. If they disagree, it is not shared.
+func sharedBy(all []seedbed.Node, pool string) bool {
+	of := func(shared bool) bool {
+		return slices.ContainsFunc(all, func(n seedbed.Node) bool {
+			p, known := n.Pool(pool)
+			return known && p.Shared == shared
+		})
+	}
+	return of(true) && !of(false)
+}

@@ -13,6 +13,7 @@ const (
 	makes    = "it makes an object, which has no ETag yet"
 	plans    = "it changes nothing"
 	repeats  = "it sends again what is recorded, and changes no object"
+	moves    = "it is about two objects, a volume and an instance, and their states say whether it may be done"
 	many     = "it is about many objects"
 	announce = "it adds an event, and changes neither the node nor the instance"
 	once     = "an event ends once, and after that the request is refused"
@@ -46,6 +47,10 @@ var changingRoutes = map[string]matched{
 	"POST /signin/token":                     {why: makes},
 	"DELETE /sessions/:id":                   {why: "nothing of a session changes: its ID says which it is"},
 	"POST /images":                           {why: makes},
+	"POST /volumes":                          {why: makes},
+	"DELETE /volumes/:name":                  {object: "/volumes/data"},
+	"POST /volumes/:name/attach":             {why: moves},
+	"POST /volumes/:name/detach":             {why: moves},
 	"DELETE /images/:name":                   {object: "/images/spare"},
 	"PUT /profiles/:name/published":          {object: "/profiles/p", path: "/published", body: `{"projects":["shop"]}`},
 	"PUT /templates/system/:name/published":  {object: "/templates/system/s", path: "/published", body: `{"projects":["shop"]}`},

@@ -211,9 +211,16 @@ func TestPVCRemoveVM(t *testing.T) {
 	s := composable(t)
 	s.runVM(t, "web1")
 	s.pvc(t, call{"DELETE", "/vm/none?delete_disks=True", "", 400, msg("ERROR: Could not find VM 'none' in the cluster!")})
-	s.pvc(t, call{"DELETE", "/vm/web1", "", 400,
-		msg("ERROR: VM 'web1' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.")})
 	answer := make(chan response, 1)
+	s.runVM(t, "web3")
+	go func() { answer <- s.do(t, "DELETE", "/api/v1/vm/web3", "") }()
+	s.nextJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
+	if r := <-answer; r.status != 200 || r.body != msg("Undefined VM 'web3' from the cluster.") {
+		t.Errorf("%+v", r)
+	}
+	if v, err := s.db.ProjectVolume(t.Context(), seedbed.DefaultProject, "web3-0"); err != nil || v.State != seedbed.VolumeFree {
+		t.Errorf("its disk: %+v, %v", v, err)
+	}
 	go func() { answer <- s.do(t, "DELETE", "/api/v1/vm/web1?delete_disks=True", "") }()
 	s.nextJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true})
 	if r := <-answer; r.status != 200 || r.body != msg("Removed VM 'web1' and its disks from the cluster.") {

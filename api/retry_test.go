@@ -107,9 +107,27 @@ func TestRetry(t *testing.T) {
 		}
 	}
 
+	s.expect(t, "POST", "/volumes", `{"name":"data","size":"1GiB"}`, 202)
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
+	for _, kind := range []seedbed.JobKind{seedbed.JobAttach, seedbed.JobDetach} {
+		body := ""
+		if kind == seedbed.JobAttach {
+			body = `{"instance":"web1","bus":"scsi","keep":false}`
+		}
+		s.expect(t, "POST", "/volumes/data/"+string(kind), body, 202)
+		retried[kind] = true
+		first := fail()
+		retry(first.ID, 202, `"state":"queued"`)
+		second := s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
+		if first.Kind != kind || second.Kind != kind || string(second.Spec) != string(first.Spec) {
+			t.Errorf("%s: %+v, and once more %+v", kind, first, second)
+		}
+	}
+
 	// Other kinds are resumed, or cannot be retried because their requests are not kept.
 	others := []seedbed.JobKind{seedbed.JobCreate, seedbed.JobRebuild, seedbed.JobImport, seedbed.JobOVA, seedbed.JobAdopt,
-		seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove, seedbed.JobOVARemove, seedbed.JobForget}
+		seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove, seedbed.JobOVARemove, seedbed.JobForget,
+		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove}
 	for _, kind := range seedbed.JobKinds() {
 		if !retried[kind] && !slices.Contains(others, kind) {
 			t.Errorf("no %s job is retried here: add its request to the table, and to retry.go", kind)

@@ -104,6 +104,14 @@ func (h *host) handleDomains(t effects.Handlers) {
 	effects.ResizeDomain.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.DomainSize) error {
 		return h.ResizeDomain(ctx, c, a.ID, a.VCPUs, a.Memory)
 	})
+	effects.AttachDisk.Handle(t, h.AttachDisk)
+	effects.DetachDisk.Handle(t, h.DetachDisk)
+	effects.Volume.Handle(t, func(ctx context.Context, a effects.VolumeRef) (seedbed.VolumeInfo, error) {
+		if err := h.answers(); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		return h.pool.Volume(ctx, a.Name, a.Instance)
+	})
 	effects.AdoptDomain.Handle(t, h.AdoptDomain)
 	effects.ReleaseDomain.Handle(t, h.ReleaseDomain)
 	effects.DomainState.Handle(t, func(ctx context.Context, a effects.DomainRef) (seedbed.DomainInfo, error) {

@@ -276,6 +276,28 @@ var (
 			l.runUntil(l.withOVAScript().importOVA("vm"), seedbed.JobSucceeded)
 			return caseJob{id: l.job(l.intake.RemoveOVA(l.t.Context(), "vm", usual)), done: func() { l.ovaIs("vm", false) }}
 		}},
+		{"volume-add", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
+			return caseJob{l.addVolume("data"), func() { l.hasVolume("data", seedbed.VolumeFree, "") }, func() { l.noVolume("data") }}
+		}},
+		{"volume-remove", seedbed.Job{Kind: seedbed.JobVolumeRemove}, func(l *lab) caseJob {
+			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+			id := l.job(l.intake.RemoveVolume(l.t.Context(), seedbed.DefaultProject, "data", usual))
+			return caseJob{id: id, done: func() { l.noVolume("data") }}
+		}},
+		{"attach", seedbed.Job{Kind: seedbed.JobAttach}, func(l *lab) caseJob {
+			l.made()
+			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+			return caseJob{l.attach("data", "web1"), func() { l.hasVolume("data", seedbed.VolumeAttached, "web1") },
+				func() { l.hasVolume("data", seedbed.VolumeFree, "") }}
+		}},
+		{"detach", seedbed.Job{Kind: seedbed.JobDetach}, func(l *lab) caseJob {
+			l.made()
+			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+			l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+			id := l.job(l.intake.Detach(l.t.Context(), seedbed.DefaultProject, "data", "", usual))
+			return caseJob{id, func() { l.hasVolume("data", seedbed.VolumeFree, "") },
+				func() { l.hasVolume("data", seedbed.VolumeAttached, "web1") }}
+		}},
 		{"forget", seedbed.Job{Kind: seedbed.JobForget}, func(l *lab) caseJob {
 			l.made()
 			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), seedbed.InDefault("web1"), usual)), done: func() { l.foreign("web1") }}

@@ -104,6 +104,14 @@ func (l *lab) claims(s *seen) {
 			s.volumes[placeOf(i.ID, v.Name)] = true
 		}
 	}
+	own, err := l.db.ProjectVolumes(s.ctx, seedbed.AllProjects())
+	l.ok(err)
+	for _, v := range own {
+		if v.ID != "" {
+			take(v.Name, "volume ", v.Node, v.Pool, v.Volume)
+			s.volumes[placeOf(v.Owner, v.Volume)] = true
+		}
+	}
 	for _, j := range s.jobs { // the sides of a rebuild that has not ended, or has failed, count as two instances
 		if j.Kind != seedbed.JobRebuild || j.State == seedbed.JobSucceeded || j.State == seedbed.JobRolledBack {
 			continue

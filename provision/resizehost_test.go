@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/provision/effects"
 )
 
 func (h *host) ResizeVolume(
@@ -20,6 +21,28 @@ func (h *host) ResizeVolume(
 		return have, err
 	}
 	return h.pool.ResizeVolume(ctx, name, id, size)
+}
+
+func (h *host) AttachDisk(ctx context.Context, call seedbed.Call, a effects.DiskAttachment) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	info, err := h.pool.Volume(ctx, a.Volume.Name, a.Volume.Instance)
+	if err != nil {
+		return err
+	}
+	return h.hv.AttachDisk(ctx, a.ID, seedbed.AttachedDisk{Disk: info.Disk, Serial: a.Serial, Bus: a.Bus, Device: a.Device})
+}
+
+func (h *host) DetachDisk(ctx context.Context, call seedbed.Call, a effects.DiskSerial) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.DetachDisk(ctx, a.ID, a.Serial)
+}
+
+func (m *mortal) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error {
+	return m.around("attachment", string(to), func() error { return m.taken(ref, m.DB.SetAttachment(ctx, ref, to)) })
 }
 
 func (h *host) ResizeDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error {

@@ -42,6 +42,13 @@ func (c *Client) RemoveInstance(ctx context.Context, name, confirm string) (seed
 	})
 }
 
+// RemoveInstanceOnly starts a job that removes an instance, and makes its disks volumes of its project.
+func (c *Client) RemoveInstanceOnly(ctx context.Context, name, confirm string) (seedbed.Receipt, error) {
+	return send[seedbed.Receipt](ctx, c, call{
+		method: http.MethodDelete, path: at("/instances", name), query: given(map[string]string{"confirm": confirm, "keep_disks": "true"}),
+	})
+}
+
 // Console returns the last tail bytes, at most, of an instance's serial console.
 func (c *Client) Console(ctx context.Context, name string, tail seedbed.Bytes) ([]byte, error) {
 	var b []byte

@@ -69,6 +69,11 @@ func (c *Client) ListImages(ctx context.Context, s Selection) ([]seedbed.Image, 
 	return selected[seedbed.Image](ctx, c, "/images", s)
 }
 
+// ListVolumes lists the volumes and the disks of instances, as s selects them. It reads them page by page.
+func (c *Client) ListVolumes(ctx context.Context, s Selection) ([]seedbed.ProjectVolume, error) {
+	return selected[seedbed.ProjectVolume](ctx, c, "/volumes", s)
+}
+
 // ListHooks lists the hooks, as s selects them. It reads them page by page.
 func (c *Client) ListHooks(ctx context.Context, s Selection) ([]seedbed.Hook, error) {
 	return selected[seedbed.Hook](ctx, c, "/hooks", s)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -31,6 +32,33 @@ func (c *Client) TakeSnapshot(ctx context.Context, instance, name string) (seedb
 // RemoveSnapshot starts a job that removes a snapshot.
 func (c *Client) RemoveSnapshot(ctx context.Context, instance, name string) (seedbed.Receipt, error) {
 	return c.removal(ctx, at(at("/instances", instance)+"/snapshots", name))
+}
+
+// AddVolume starts a job that makes a volume which no instance has.
+func (c *Client) AddVolume(ctx context.Context, r seedbed.VolumeRequest) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, "/volumes", r)
+}
+
+// Volume returns a volume of the project, or a disk of one of its instances.
+func (c *Client) Volume(ctx context.Context, name string) (seedbed.ProjectVolume, error) {
+	return get[seedbed.ProjectVolume](ctx, c, at("/volumes", name), nil)
+}
+
+// RemoveVolume starts a job that removes a volume that no instance has.
+func (c *Client) RemoveVolume(ctx context.Context, name string) (seedbed.Receipt, error) {
+	return c.removal(ctx, at("/volumes", name))
+}
+
+// AttachVolume starts a job that attaches a volume to an instance.
+func (c *Client) AttachVolume(ctx context.Context, name string, to seedbed.Attachment) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/attach", to)
+}
+
+// DetachVolume starts a job that takes a volume from the instance that has it: the one named, unless that is empty.
+func (c *Client) DetachVolume(ctx context.Context, name, instance string) (seedbed.Receipt, error) {
+	return send[seedbed.Receipt](ctx, c, call{
+		method: http.MethodPost, path: at("/volumes", name) + "/detach", query: given(map[string]string{"instance": instance}),
+	})
 }
 
 // ResizeInstance starts a job that enlarges a disk of an instance, or changes its vCPUs and memory.

@@ -125,8 +125,7 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields, o seed
 	return say(c, a.done, i.Name)
 }
 
-// removeVM removes a VM with its disks, as PVC does if delete_disks is true. If it is false, PVC
-// would keep the disks. Seedbed refuses that rather than delete more than was asked.
+// removeVM removes a VM with its disks, if delete_disks is true. If it is false, its disks become volumes.
 func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
 	disks := f.flag("delete_disks")
 	if f.err != nil {
@@ -136,11 +135,12 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedbe
 	if err != nil {
 		return err
 	}
+	done, begun := "Removed VM '%s' and its disks from the cluster.", "Removing VM '%s' and its disks from the cluster. Task %s continues."
 	if !disks {
-		return refused(fiber.StatusBadRequest,
-			"ERROR: VM '%s' cannot be undefined without its disks: remove it with delete_disks=true, or stop it.", i.Name)
+		done, begun = "Undefined VM '%s' from the cluster.", "Undefining VM '%s' from the cluster. Task %s continues."
 	}
-	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Project: i.Project, Name: i.Name, JobOptions: o}, nil)
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Project: i.Project, Name: i.Name, KeepDisks: !disks,
+		JobOptions: o}, nil)
 	if err != nil {
 		return err
 	}
@@ -149,9 +149,9 @@ func (r *router) removeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedbe
 		return err
 	}
 	if !ended {
-		return say(c, "Removing VM '%s' and its disks from the cluster. Task %s continues.", i.Name, receipt.Job.Short())
+		return say(c, begun, i.Name, receipt.Job.Short())
 	}
-	return say(c, "Removed VM '%s' and its disks from the cluster.", i.Name)
+	return say(c, done, i.Name)
 }
 
 // awaitEnd waits for a job, and reports whether it has ended. It returns an error if the job

@@ -105,6 +105,15 @@ func (r *router) allVolumes(ctx context.Context, project string) ([]volumeRow, e
 			all = append(all, volumeRowOf(v.Pool, v.Name, v.Size, i.Created))
 		}
 	}
+	own, err := r.Store.ProjectVolumes(ctx, seedbed.AllProjects())
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range own {
+		if v.ID != "" {
+			all = append(all, volumeRowOf(v.Pool, v.Volume, v.Size, v.Created))
+		}
+	}
 	for _, i := range images {
 		if !i.Published.Lets(project, i.Name) {
 			continue

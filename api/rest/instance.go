@@ -120,8 +120,13 @@ func (r *router) removeInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err := seedbed.CheckInstanceName(n); err != nil {
 		return seedbed.Receipt{}, err
 	}
+	keep, err := switched(c, "keep_disks")
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
 	return r.Intake.Submit(ctx, seedbed.Request{
-		Action: "remove", Project: server.CallerOf(c).Project, Name: n, Confirm: strings.Clone(c.Query("confirm")), JobOptions: o,
+		Action: "remove", Project: server.CallerOf(c).Project, Name: n, Confirm: strings.Clone(c.Query("confirm")), KeepDisks: keep,
+		JobOptions: o,
 	}, nil)
 }
 

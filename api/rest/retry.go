@@ -34,7 +34,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 		return seedbed.Receipt{Job: j.ID, State: j.State}, nil
 	case j.State == seedbed.JobSucceeded:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to retry", j.ID.Short())
-	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport:
+	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport || j.Kind == seedbed.JobVolumeAdd:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
 			"job %s is of kind %s, and its request is not kept: send the request again", j.ID.Short(), j.Kind)
 	}
@@ -88,6 +88,15 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, o)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
+	case seedbed.JobAttach, seedbed.JobDetach:
+		var s seedbed.VolumeJob
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		if j.Kind == seedbed.JobDetach {
+			return r.VolumeJobs.Detach(ctx, j.Project, s.Name, j.Subject, o)
+		}
+		return r.VolumeJobs.Attach(ctx, j.Project, s.Name, seedbed.Attachment{Instance: j.Subject, Bus: s.Bus, Keep: &s.Keep}, o)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}

@@ -124,6 +124,14 @@ func (r *router) projectRoutes() []route {
 		{post, "/images/:name/content", seedbed.ActionImageImport, server.UploadTimeout, r.accept(r.uploadImage)},
 		{post, "/plan/import", seedbed.ActionImageImport, call, answer(r.planImport)},
 
+		// Volumes of projects.
+		{get, "/volumes", seedbed.ActionDiskRead, call, r.volumes().serve},
+		{post, "/volumes", seedbed.ActionDiskManage, call, r.accept(r.addVolume)},
+		{get, "/volumes/:name", seedbed.ActionDiskRead, call, r.volume},
+		{del, "/volumes/:name", seedbed.ActionDiskManage, call, r.acceptOn(r.removeVolume)},
+		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.accept(r.attachVolume)},
+		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.accept(r.detachVolume)},
+
 		// Instances. Metadata and the console may hold secrets.
 		{get, "/instances", seedbed.ActionInstanceRead, call, r.instances},
 		{post, "/instances", seedbed.ActionInstanceCreate, call, r.accept(r.createInstance)},

@@ -256,6 +256,16 @@ func (r *router) unowned(ctx context.Context, req wire.DiscardRequest) error {
 	if err != nil {
 		return err
 	}
+	own, err := r.Store.ProjectVolumes(ctx, seedbed.AllProjects())
+	if err != nil {
+		return err
+	}
+	for _, v := range own {
+		if v.ID != "" && v.Pool == req.Pool && v.Volume == req.Name {
+			return seedbed.Errorf(seedbed.ErrInUse, "volume %s of pool %s is volume %s of project %s: remove that (seedbed volume remove)",
+				v.Volume, v.Pool, v.Name, v.Project)
+		}
+	}
 	for _, i := range all {
 		for _, v := range i.Volumes {
 			if v.Pool == req.Pool && v.Name == req.Name {

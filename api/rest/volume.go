@@ -1,8 +1,10 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -113,4 +115,74 @@ func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return server.Accepted(c, receipt)
+}
+
+// diskNamed returns the name of the volume that the path names.
+func diskNamed(c *fiber.Ctx) (string, error) { return pathName(c, "volume", "name") }
+
+func (r *router) volumes() listing[seedbed.ProjectVolume] {
+	return listing[seedbed.ProjectVolume]{
+		kind: "volume", name: func(v seedbed.ProjectVolume) string { return seedbed.Qualified(v.Project, v.Name) },
+		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.ProjectVolume, error) {
+			in, err := server.ScopeOf(c)
+			if err != nil {
+				return nil, err
+			}
+			return r.Store.ProjectVolumes(ctx, in)
+		},
+		filters: []filterBy[seedbed.ProjectVolume]{
+			byWord("state", seedbed.VolumeStates(), func(v seedbed.ProjectVolume) seedbed.VolumeState { return v.State }),
+			byName("pool", func(v seedbed.ProjectVolume) string { return v.Pool }),
+			byName("instance", func(v seedbed.ProjectVolume) string { return v.Holder }),
+		},
+	}
+}
+
+func (r *router) volume(ctx context.Context, c *fiber.Ctx) error {
+	n, err := diskNamed(c)
+	if err != nil {
+		return err
+	}
+	v, err := r.Store.ProjectVolume(ctx, server.CallerOf(c).Project, n)
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(v), v)
+}
+
+func (r *router) addVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	var req seedbed.VolumeRequest
+	if err := server.Receive(c, &req); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	req.Project, req.Pool = server.CallerOf(c).Project, cmp.Or(req.Pool, r.DefaultPool)
+	return r.VolumeJobs.AddVolume(ctx, req, o)
+}
+
+func (r *router) removeVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	n, err := diskNamed(c)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return r.VolumeJobs.RemoveVolume(ctx, server.CallerOf(c).Project, n, o)
+}
+
+func (r *router) attachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	var to seedbed.Attachment
+	if err := server.Receive(c, &to); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	n, err := diskNamed(c)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return r.VolumeJobs.Attach(ctx, server.CallerOf(c).Project, n, to, o)
+}
+
+func (r *router) detachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	n, err := diskNamed(c)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return r.VolumeJobs.Detach(ctx, server.CallerOf(c).Project, n, strings.Clone(c.Query("instance")), o)
 }

@@ -19,6 +19,7 @@ type Store interface {
 	Webhooks
 	Site
 	Access
+	Volumes
 }
 
 // Catalogue reads and writes what instances are made from. A template, a document or a script cannot
@@ -356,12 +357,6 @@ type Uploads interface {
 	ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error)
 	// DropUpload removes such a file.
 	DropUpload(ctx context.Context, up seedbed.Upload) error
-}
-
-// VolumeJobs makes jobs on existing volumes and images. A job is durable before the method returns.
-type VolumeJobs interface {
-	VolumeKeeper
-	Resizer
 }
 
 // VolumeKeeper is the part of VolumeJobs that does not change sizes.

@@ -55,8 +55,15 @@ var objectCommands = map[string][]string{
 	"orphan undo": {"{job}", "{short-job}"},
 	"orphan list": {"--node {node}"},
 
-	"image add":    {"{held} {file} --no-wait", "{held} none --no-wait", "{image} none --dry-run"},
-	"image upload": {"{held} {file} --no-wait"},
+	"image add":     {"{held} {file} --no-wait", "{held} none --no-wait", "{image} none --dry-run"},
+	"image upload":  {"{held} {file} --no-wait"},
+	"volume add":    {"new --image {image}", "new --size 1GiB --node {node}"},
+	"volume list":   {"--instance {instance}"},
+	"volume show":   {"{volume}"},
+	"volume attach": {"{volume} {instance}"},
+	"volume detach": {"{volume}", "{volume} {instance}"},
+	"volume remove": {"{volume}"},
+
 	"image list":   {"--name {image}"},
 	"image show":   {"{image}"},
 	"image remove": {"{image}"},

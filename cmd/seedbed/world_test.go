@@ -166,6 +166,11 @@ var stages = map[seedbed.JobKind][]string{
 
 	seedbed.JobAdopt:  {"take-volumes", "take-domain", "publish"},
 	seedbed.JobForget: {"retract", "release-domain", "release-volumes"},
+
+	seedbed.JobVolumeAdd:    {"make-volume"},
+	seedbed.JobVolumeRemove: {"delete-volume"},
+	seedbed.JobAttach:       {"attach", "show-volume"},
+	seedbed.JobDetach:       {"hide-volume", "detach"},
 }
 
 func (e engine) work(ctx context.Context, job *seedbed.Job) error {
@@ -179,6 +184,11 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		}
 		if err := e.db.LogEvent(ctx, job.Ref(), seedbed.Event{Level: "info", Stage: stage, Msg: "doing " + stage, Progress: 50}); err != nil {
 			return err
+		}
+		if to := map[string]seedbed.VolumeState{"show-volume": seedbed.VolumeAttached, "hide-volume": seedbed.VolumeDetaching}[stage]; to != "" {
+			if err := e.db.SetAttachment(ctx, job.Ref(), to); err != nil {
+				return err
+			}
 		}
 		if job.Kind == seedbed.JobRebuild && stage == "redefine" {
 			if err := e.db.Exchange(ctx, job.Ref(), seedbed.RebuildNext); err != nil {
@@ -220,7 +230,8 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 	}
 	last := seedbed.Step{Done: done, Total: len(todo), Flattened: job.Kind == seedbed.JobFlatten}
 	outcome := seedbed.JobResult{State: seedbed.JobSucceeded, Drop: job.Kind == seedbed.JobRemove ||
-		job.Kind == seedbed.JobImageRemove || job.Kind == seedbed.JobOVARemove || job.Kind == seedbed.JobForget}
+		job.Kind == seedbed.JobImageRemove || job.Kind == seedbed.JobOVARemove || job.Kind == seedbed.JobForget ||
+		job.Kind == seedbed.JobVolumeRemove}
 	switch job.Kind {
 	case seedbed.JobImport:
 		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2",

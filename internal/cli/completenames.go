@@ -24,7 +24,10 @@ var (
 	// ComposedProfiles are the profiles that the provisioner commands know.
 	ComposedProfiles = matched(ScriptedProfiles, func(p seedbed.Profile) string { return p.Name })
 
-	Images   = listed((*client.Client).Images, func(i seedbed.Image) string { return i.Name })
+	Images  = listed((*client.Client).Images, func(i seedbed.Image) string { return i.Name })
+	Volumes = listed(func(c *client.Client, ctx context.Context) ([]seedbed.ProjectVolume, error) {
+		return c.ListVolumes(ctx, client.Selection{})
+	}, func(v seedbed.ProjectVolume) string { return v.Name })
 	Hooks    = listed((*client.Client).Hooks, func(h seedbed.Hook) string { return h.Name })
 	Networks = listed((*client.Client).Networks, func(n seedbed.Network) string { return n.Name })
 	// SecurityGroups are the security groups that have rules of their own.

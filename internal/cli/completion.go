@@ -78,7 +78,7 @@ func Each[T, R any](all []T, of func(T) R) []R {
 func (a *App) completeNames(root *cobra.Command) {
 	named := map[string]NameLister{
 		"vm": Instances, "profile": Profiles, "image": Images, "hook": Hooks, "network": Networks, "endpoint": endpoints, "job": jobs,
-		"token": tokens, "project": projects, "role": Roles,
+		"token": tokens, "volume": Volumes, "project": projects, "role": Roles,
 	}
 	for _, group := range root.Commands() {
 		if group.Name() != "provisioner" {

@@ -64,6 +64,12 @@ func TestWire(t *testing.T) {
 		{func() error { return DestroyDomain.Do(ctx, &r, call, domain) }, "destroy-domain", `{"id":"i"}`},
 		{func() error { return UndefineDomain.Do(ctx, &r, call, domain) }, "undefine-domain", `{"id":"i"}`},
 		{func() error { return ResizeDomain.Do(ctx, &r, call, DomainSize{"i", 2, 0}) }, "resize-domain", `{"id":"i","vcpus":2}`},
+		{func() error {
+			return AttachDisk.Do(ctx, &r, call, DiskAttachment{"i", volume, "0123", "virtio", "vdb"})
+		}, "attach-disk",
+			`{"id":"i","volume":{"pool":"p","name":"v","instance":"i"},"serial":"0123","bus":"virtio","device":"vdb"}`},
+		{func() error { return DetachDisk.Do(ctx, &r, call, DiskSerial{"i", "0123"}) }, "detach-disk", `{"id":"i","serial":"0123"}`},
+		{func() error { return drop(Volume.Ask(ctx, &r, volume)) }, "volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(DomainState.Ask(ctx, &r, domain)) }, "domain-state", `{"id":"i"}`},
 		{func() error { return drop(Console.Ask(ctx, &r, ConsoleTail{"i", 9})) }, "console", `{"id":"i","tail":"9"}`},
 		{func() error { return drop(DomainXML.Ask(ctx, &r, DomainRefs{[]seedbed.InstanceID{"i"}})) }, "domain-xml", `{"ids":["i"]}`},

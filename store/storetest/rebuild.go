@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"seedbed"
@@ -229,4 +230,173 @@ func testRebuildFailed(b *bench) {
 	b.must(b.Finish(ctx, k.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	_, err := b.Rebuilding(ctx, j.ID)
 	b.want(err, seedbed.ErrNotFound)
+}
+
+var projectVolumeCases = map[string]func(*bench){
+	"made and removed":  testProjectVolume,
+	"attached":          testAttached,
+	"kept":              testKeptVolumes,
+	"quota of a volume": testVolumeQuota,
+}
+
+func volumeAddOf(name string) seedbed.Acceptance {
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeAdd, Node: node},
+		Volume: &seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Name: name, Pool: "default", Size: seedbed.GiB, Node: node}}
+}
+
+func volumeRemoveOf(name string) seedbed.Acceptance {
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeRemove, Project: seedbed.DefaultProject,
+		Subject: name, Node: node}}
+}
+
+func attachmentOf(kind seedbed.JobKind, id seedbed.InstanceID, name string, keep bool) seedbed.Acceptance {
+	spec, _ := json.Marshal(seedbed.VolumeJob{Name: name, Keep: keep})
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, Instance: id, Spec: spec}}
+}
+
+// volume makes a volume whose job has succeeded.
+func (b *bench) volume(name string) seedbed.ProjectVolume {
+	b.Helper()
+	ctx := context.Background()
+	get(b.Accept(ctx, volumeAddOf(name)))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	return get(b.ProjectVolume(ctx, seedbed.DefaultProject, name))(b)
+}
+
+func (b *bench) claimRef() seedbed.JobRef {
+	b.Helper()
+	j := b.claim()
+	return j.Ref()
+}
+
+func testProjectVolume(b *bench) {
+	ctx := context.Background()
+	b.world()
+	a := volumeAddOf("data")
+	a.Volume.Image, a.Volume.Size = "debian", 0
+	get(b.Accept(ctx, a))(b)
+	v := get(b.ProjectVolume(ctx, seedbed.DefaultProject, "data"))(b)
+	b.equal([]any{v.State, v.Owner, v.Volume, v.Node, v.Image, v.Size > 0},
+		[]any{seedbed.VolumeMaking, seedbed.InstanceID(v.ID), v.ID, node, "debian", true})
+	_, err := b.Accept(ctx, volumeAddOf("data"))
+	b.want(err, seedbed.ErrExists)
+	_, err = b.Accept(ctx, volumeRemoveOf("data"))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	_, err = b.Accept(ctx, imageRemoveOf("debian"))
+	b.want(err, seedbed.ErrInUse, "volume data")
+	other := volumeAddOf("other")
+	other.Volume.Image, other.Volume.Size = "none", 0
+	_, err = b.Accept(ctx, other)
+	b.want(err, seedbed.ErrInvalid, "none")
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.equal(get(b.VolumeOf(ctx, v.ID))(b).State, seedbed.VolumeFree)
+	b.equal(get(b.VolumeOwners(ctx))(b), []seedbed.InstanceID{v.Owner})
+
+	undone := volumeAddOf("undone") // and given up before it began
+	get(b.Accept(ctx, undone))(b)
+	b.must(b.CancelJob(ctx, undone.Job.ID))
+	_, err = b.ProjectVolume(ctx, seedbed.DefaultProject, "undone")
+	b.want(err, seedbed.ErrNotFound)
+
+	i := b.instance("web1")
+	all := get(b.ProjectVolumes(ctx, seedbed.AllProjects()))(b)
+	b.equal([]any{len(all), all[0].Name, all[1].Name, all[1].Holder, all[1].Device}, []any{2, "data", i.Volumes[0].Name, "web1", "vda"})
+	get(b.Accept(ctx, volumeRemoveOf("data")))(b)
+	_, err = b.Accept(ctx, attachmentOf(seedbed.JobAttach, i.ID, "data", true))
+	b.want(err, seedbed.ErrInUse)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no answer"}))
+	get(b.Accept(ctx, volumeRemoveOf("data")))(b) // again
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
+	_, err = b.Accept(ctx, volumeRemoveOf("data"))
+	b.want(err, seedbed.ErrNotFound)
+}
+
+// attached attaches a volume to an instance.
+func (b *bench) attached(i seedbed.Instance, name string, keep bool) {
+	b.Helper()
+	ctx := context.Background()
+	get(b.Accept(ctx, attachmentOf(seedbed.JobAttach, i.ID, name, keep)))(b)
+	ref := b.claimRef()
+	b.must(b.Step(ctx, ref, seedbed.Step{Next: "attach", Total: 1}))
+	b.must(b.SetAttachment(ctx, ref, seedbed.VolumeAttached))
+	b.must(b.SetAttachment(ctx, ref, seedbed.VolumeAttached))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
+}
+
+func testAttached(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i, other := b.instance("web1"), b.instance("web2")
+	v := b.volume("data")
+	get(b.Accept(ctx, attachmentOf(seedbed.JobAttach, i.ID, "data", true)))(b) // which is undone
+	_, err := b.Accept(ctx, volumeRemoveOf("data"))
+	b.want(err, seedbed.ErrInUse, "web1")
+	_, err = b.Accept(ctx, attachmentOf(seedbed.JobAttach, other.ID, "data", true))
+	b.want(err, seedbed.ErrInUse, "web1")
+	ref := b.claimRef()
+	b.must(b.Step(ctx, ref, seedbed.Step{Next: "attach", Total: 1}))
+	b.must(b.Undo(ctx, ref, "no place"))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no place"}))
+	b.equal(get(b.VolumeOf(ctx, v.ID))(b).State, seedbed.VolumeFree)
+
+	b.attached(i, "data", true)
+	v = get(b.VolumeOf(ctx, v.ID))(b)
+	b.equal([]any{v.State, v.Holder, v.Device, v.Keep}, []any{seedbed.VolumeAttached, "web1", "vdb", true})
+	now := get(b.Instance(ctx, i.ID))(b)
+	b.equal(now.Attached, []seedbed.ProjectVolume{v})
+	if now.Revision <= i.Revision {
+		b.Errorf("the instance has revision %d, and had %d", now.Revision, i.Revision)
+	}
+	b.equal(get(b.Instance(ctx, other.ID))(b).Attached, []seedbed.ProjectVolume(nil))
+	_, err = b.Accept(ctx, attachmentOf(seedbed.JobDetach, other.ID, "data", true))
+	b.want(err, seedbed.ErrConflict, "web2")
+	_, err = b.Accept(ctx, volumeJob(seedbed.JobForget, i.ID, ""))
+	b.want(err, seedbed.ErrInUse, "detach")
+	get(b.Accept(ctx, attachmentOf(seedbed.JobDetach, i.ID, "data", true)))(b)
+	_, err = b.Accept(ctx, volumeJob(seedbed.JobFlatten, i.ID, ""))
+	b.want(err, seedbed.ErrInUse)
+	ref = b.claimRef()
+	b.must(b.SetAttachment(ctx, ref, seedbed.VolumeDetaching))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
+	v = get(b.VolumeOf(ctx, v.ID))(b)
+	b.equal([]any{v.State, v.Holder, v.Bus}, []any{seedbed.VolumeFree, "", ""})
+}
+
+func testKeptVolumes(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	b.volume("kept")
+	b.volume("lost")
+	b.attached(i, "kept", true)
+	b.attached(i, "lost", false)
+	a := removeOf(i.ID)
+	a.Job.Spec, _ = json.Marshal(seedbed.Removal{KeepDisks: true})
+	get(b.Accept(ctx, a))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
+	all := get(b.ProjectVolumes(ctx, seedbed.AllProjects()))(b)
+	if len(all) != 2 {
+		b.Fatalf("left are %+v", all)
+	}
+	b.equal([]any{all[0].Name, all[0].State, all[1].Name, all[1].State, all[1].Owner, all[1].Volume, all[1].Size},
+		[]any{"kept", seedbed.VolumeFree, "web1-0", seedbed.VolumeFree, i.ID, i.Volumes[0].Name, i.Volumes[0].Size})
+}
+
+func testVolumeQuota(b *bench) {
+	ctx := context.Background()
+	b.world()
+	_, err := b.CreateProject(ctx, seedbed.Project{Name: "acme",
+		Quota: seedbed.ProjectQuota{TokenQuota: seedbed.TokenQuota{Disk: 2 * seedbed.GiB}}})
+	b.must(err)
+	for n, want := range []error{nil, nil, seedbed.ErrForbidden} {
+		a := volumeAddOf("data" + strconv.Itoa(n))
+		a.Job.Project = "acme"
+		if _, err := b.Accept(ctx, a); want == nil {
+			b.must(err)
+		} else {
+			b.want(err, want, "disk")
+		}
+	}
+	b.equal(get(b.ProjectUse(ctx, "acme"))(b).Disk, 2*seedbed.GiB)
+	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "volume data0, data1")
 }

@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"orphan", orphanCases},
 		{"hook", hookCases},
 		{"volume", volumeCases},
+		{"project volume", projectVolumeCases},
 		{"rebuild", rebuildCases},
 		{"resize", resizeCases},
 		{"token quota", tokenQuotaCases},

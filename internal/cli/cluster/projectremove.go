@@ -18,6 +18,8 @@ type belongings struct {
 	// instances and protected are the names of all instances, and of the protected ones. ovas and images are
 	// those of its own OVA images, and of its own images that none of these has.
 	instances, protected, ovas, images []string
+	// volumes are the names of its volumes, without the disks that instances were made with.
+	volumes []string
 	// others is what can be removed without a job, in the order of the removal. Hooks and tokens come
 	// first, so that they make nothing new.
 	others []others
@@ -42,6 +44,15 @@ func belongingsOf(ctx context.Context, api *client.Client, project string) (b be
 		b.instances = append(b.instances, i.Name)
 		if i.Protected {
 			b.protected = append(b.protected, i.Name)
+		}
+	}
+	volumes, err := api.ListVolumes(ctx, client.Selection{})
+	if err != nil {
+		return b, err
+	}
+	for _, v := range volumes {
+		if v.ID != "" {
+			b.volumes = append(b.volumes, v.Name)
 		}
 	}
 	images, err := api.Images(ctx)
@@ -119,6 +130,7 @@ func (b belongings) tell(a *cli.App, project string) {
 		}
 	}
 	line("instances and their disks", b.instances)
+	line("volumes", b.volumes)
 	line("OVA images", b.ovas)
 	line("images", b.images)
 	for _, of := range slices.Concat(b.others, b.catalogue) {
@@ -129,6 +141,9 @@ func (b belongings) tell(a *cli.App, project string) {
 // consequence returns what to say before the removal.
 func (b belongings) consequence() string {
 	text := "Its name cannot be used again."
+	if n := len(b.volumes); n > 0 {
+		text = fmt.Sprintf("Its %d volumes are destroyed. %s", n, text)
+	}
 	if n := len(b.instances); n > 0 {
 		text = fmt.Sprintf("The disks of its %d instances are destroyed. %s", n, text)
 	}
@@ -143,6 +158,20 @@ func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, 
 	err := removeEach(ctx, a, api, w, b.instances, func(name string) (seedbed.Receipt, error) {
 		return api.RemoveInstance(ctx, name, "")
 	})
+	if err != nil {
+		return err
+	}
+	// The volumes that an instance removed with itself are gone.
+	left := map[string]bool{}
+	volumes, err := api.ListVolumes(ctx, client.Selection{})
+	if err != nil {
+		return err
+	}
+	for _, v := range volumes {
+		left[v.Name] = v.ID != ""
+	}
+	b.volumes = slices.DeleteFunc(b.volumes, func(name string) bool { return !left[name] })
+	err = removeEach(ctx, a, api, w, b.volumes, func(name string) (seedbed.Receipt, error) { return api.RemoveVolume(ctx, name) })
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,9 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 	volumes := cli.Each(i.Volumes, func(v seedbed.Volume) string {
 		return fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size) + cli.When(v.Image != "", " from "+v.Image)
 	})
+	for _, v := range i.Attached {
+		volumes = append(volumes, fmt.Sprintf("%s %s as %s, %s", v.Name, v.Size, v.Device, v.State))
+	}
 	return [][2]string{
 		{"name", i.Name}, {"project", i.Project}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)},
 		{"held", cli.YesOnly(i.Held)}, {"protected", cli.YesOnly(i.Protected)},
@@ -121,12 +124,15 @@ func vmRemove(a *cli.App) *cobra.Command {
 	var (
 		sel     selection
 		yes     bool
+		keep    bool
 		confirm string
 		w       cli.WaitFlags
 	)
 	c := &cobra.Command{
 		Use: "remove NAME...", Short: "Remove instances and their volumes",
-		Long: `Remove instances and their volumes. If the create job of an instance is still running,
+		Long: `Remove instances and their volumes. Volumes that were attached stay, unless they were
+attached with --keep=false. With --keep-disks, the disks that the instances were made with
+become volumes named after them, such as web1-0 (seedbed volume list). If the create job of an instance is still running,
 that job is cancelled and rolled back first; any other job on the instance must end
 before. Several instances are removed after one question; protected ones are refused.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
@@ -148,11 +154,15 @@ before. Several instances are removed after one question; protected ones are ref
 				return err
 			}
 			return a.FinishEach(ctx, api, &w, names, sel.given(), func(name string) (seedbed.Receipt, error) {
+				if keep {
+					return api.RemoveInstanceOnly(ctx, name, said)
+				}
 				return api.RemoveInstance(ctx, name, said)
 			})
 		}),
 	}
 	cli.AddYes(c, &yes)
+	c.Flags().BoolVar(&keep, "keep-disks", false, "make their disks volumes instead of removing them")
 	c.Flags().StringVar(&confirm, "confirm", "", "the instance's `NAME` again, if it is protected")
 	w.Add(c)
 	sel.add(a, c)

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+
+	"seedbed"
+)
+
+// VolumeJobs makes jobs on volumes and images. A job is durable before the method returns.
+type VolumeJobs interface {
+	VolumeKeeper
+	Resizer
+	VolumeAttacher
+}
+
+// VolumeAttacher makes jobs on the volumes of projects. A name that is not theirs but that of a disk which was made with an instance
+// is ErrConflict.
+type VolumeAttacher interface {
+	// AddVolume makes a volume that no instance has, and RemoveVolume removes it.
+	AddVolume(ctx context.Context, req seedbed.VolumeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
+	RemoveVolume(ctx context.Context, project, name string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	// Attach gives an instance a volume. Detach takes it from the instance that has it, which is the one named if any is.
+	Attach(ctx context.Context, project, name string, to seedbed.Attachment, o seedbed.JobOptions) (seedbed.Receipt, error)
+	Detach(ctx context.Context, project, name, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)
+}
+
+// Volumes reads the volumes of projects, and the disks of their instances.
+type Volumes interface {
+	ProjectVolumes(ctx context.Context, in seedbed.Scope) ([]seedbed.ProjectVolume, error)
+	ProjectVolume(ctx context.Context, project, name string) (seedbed.ProjectVolume, error)
+}

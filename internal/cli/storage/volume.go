@@ -1,0 +1,131 @@
+package storage
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/internal/cli"
+)
+
+// VolumeCommand returns the command volume with its subcommands.
+func VolumeCommand(a *cli.App) *cobra.Command {
+	c := cli.Group(&cobra.Command{Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes that can be attached to instances"})
+	r := volumes(a)
+	c.AddCommand(volumeAdd(a), r.List(a, "list", "List volumes, and the disks of instances"), r.Show(a, "show NAME", "Show a volume"),
+		volumeAttach(a), volumeDetach(a), volumeRemove(a))
+	return c
+}
+
+func volumeAdd(a *cli.App) *cobra.Command {
+	var (
+		r seedbed.VolumeRequest
+		w cli.WaitFlags
+	)
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a volume that no instance has",
+		Long: `Make a volume that no instance has: a blank one of a size, or a clone of an image. It
+belongs to the project, and can be attached to one of its instances at a time. In a pool
+that nodes do not share, it stays on its node, and only instances there can have it.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r.Name = args[0]
+			receipt, err := api.AddVolume(ctx, r)
+			return a.Finish(ctx, api, &w, receipt, err)
+		}),
+	}
+	a.Fill(c, &r,
+		cli.Flag{Field: "size", Usage: "`SIZE`, such as 10GiB (default: that of the image)", Parse: size},
+		cli.Flag{Field: "pool", Usage: "`POOL` that is to have it (default: the first)"},
+		cli.Flag{Field: "image", Usage: "`IMAGE` to clone (default: a blank volume)"},
+		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: the image's, or the first that has the pool)"},
+	)
+	w.AddJob(a, c)
+	return c
+}
+
+func size(text string) (any, error) { return seedbed.ParseBytes(text) }
+
+func volumes(a *cli.App) cli.Resource[seedbed.ProjectVolume] {
+	return cli.Resource[seedbed.ProjectVolume]{
+		Some: cli.Selected((*client.Client).ListVolumes),
+		Filters: []cli.Filter{
+			cli.NameFilter(), cli.WordFilter("state", "only in this `STATE`", seedbed.VolumeStates()),
+			{Name: "pool", Usage: "only in this `POOL`"}, {Name: "instance", Usage: "only those of this `INSTANCE`"},
+		},
+		None: "no volumes yet: seedbed volume add NAME --size SIZE", Unmatched: "no matching volumes",
+		Project: func(v seedbed.ProjectVolume) string { return v.Project },
+		Head:    []string{"name", "state", "size", "pool", "node", "instance", "device", "kept"},
+		Row: func(v seedbed.ProjectVolume) []string {
+			return []string{v.Name, string(v.State), cli.Size(v.Size), v.Pool, v.Node, v.Holder, v.Device, cli.YesNo(v.Keep)}
+		},
+		One: cli.Named((*client.Client).Volume),
+		Pairs: func(a *cli.App, v seedbed.ProjectVolume) [][2]string {
+			pairs := [][2]string{
+				{"name", v.Name}, {"project", v.Project}, {"id", v.ID}, {"state", string(v.State)}, {"size", cli.Size(v.Size)},
+				{"pool", v.Pool}, {"volume", v.Volume}, {"node", v.Node}, {"image", v.Image}, {"instance", v.Holder}, {"bus", v.Bus},
+				{"device", v.Device},
+			}
+			if v.ID != "" {
+				pairs = append(pairs, [2]string{"serial", v.Serial()})
+			}
+			return append(pairs, [2]string{"kept", cli.YesNo(v.Keep)}, [2]string{"added", a.Moment(v.Created)})
+		},
+	}
+}
+
+func volumeAttach(a *cli.App) *cobra.Command {
+	var (
+		to seedbed.Attachment
+		w  cli.WaitFlags
+	)
+	c := &cobra.Command{
+		Use:   "attach VOLUME VM",
+		Short: "Attach a volume to an instance",
+		Long: `Attach a volume to an instance of its project. The guest of a running one sees it at
+once, as /dev/disk/by-id/virtio-SERIAL, where SERIAL is what seedbed volume show prints.
+When the instance is removed, the volume stays, unless --keep=false is given.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			to.Instance = args[1]
+			receipt, err := api.AttachVolume(ctx, args[0], to)
+			return a.Finish(ctx, api, &w, receipt, err)
+		}),
+	}
+	a.Fill(c, &to,
+		cli.Flag{Field: "bus", Usage: "`BUS` of the disk: virtio or scsi (default: virtio)"},
+		cli.Flag{Field: "keep", Usage: "keep the volume when the instance is removed (default: true)"},
+	)
+	w.AddJob(a, c)
+	return c
+}
+
+func volumeDetach(a *cli.App) *cobra.Command {
+	var w cli.WaitFlags
+	c := &cobra.Command{
+		Use:   "detach VOLUME [VM]",
+		Short: "Detach a volume from its instance",
+		Long: `Detach a volume from the instance that has it. Unmount it in the guest first: the guest
+of a running instance must let go of it, and if it does not, the volume stays attached.
+With VM, the command fails if another instance has the volume. A disk that an instance
+was made with cannot be detached.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			vm := ""
+			if len(args) > 1 {
+				vm = args[1]
+			}
+			receipt, err := api.DetachVolume(ctx, args[0], vm)
+			return a.Finish(ctx, api, &w, receipt, err)
+		}),
+	}
+	w.AddJob(a, c)
+	return c
+}
+
+func volumeRemove(a *cli.App) *cobra.Command {
+	c := a.JobAction("remove NAME", "Remove a volume that no instance has", cli.Named((*client.Client).RemoveVolume))
+	c.Long = `Remove a volume, into the trash if its pool has one. It is refused while an instance has
+the volume: detach it first.`
+	return a.Confirmed("Remove volume %s and its data", c)
+}

@@ -175,6 +175,9 @@ func vmRowOf(i seedbed.Instance, networks map[string]seedbed.Network) vmRow {
 		row.Disks = append(row.Disks,
 			vmDisk{Type: "disk", Name: v.Pool + "/" + v.Name, Dev: i.System.Disk(v.Index), Bus: cmp.Or(i.System.DiskBus, seedbed.BusVirtio)})
 	}
+	for _, v := range i.Attached {
+		row.Disks = append(row.Disks, vmDisk{Type: "disk", Name: v.Pool + "/" + v.Volume, Dev: v.Device, Bus: v.Bus})
+	}
 	return row
 }
 

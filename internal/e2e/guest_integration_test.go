@@ -33,6 +33,7 @@ runcmd:
   - [sh, -c, 'cloud-init query platform cloud_name subplatform 2>/dev/null | tr "\n" " " | sed "s/^/SEEDBED query /" >/dev/console']
   - [sh, -c, 'sed "s/^/SEEDBED result /" /run/cloud-init/result.json >/dev/console || true']
   - [sh, -c, 'cut -c1-60 /root/.ssh/authorized_keys | sed "s/^/SEEDBED key /" >/dev/console || true']
+  - [sh, -c, '(while sleep 1; do now=$(ls /dev/disk/by-id | tr "\n" " "); [ "$now" = "$was" ] || echo "SEEDBED disks $now." >/dev/console; was=$now; done) &']
   - - python3
     - -c
     - |
@@ -184,6 +185,7 @@ func TestGuest(t *testing.T) {
 		t.Error("the report token is in a log")
 	}
 
+	volumesOf(t, s, vm)
 	inGroups(t, s, host, vm)
 	forwarded(t, s, host, vm, gateway)
 	floating(t, s, host, vm)
@@ -220,5 +222,54 @@ func reportsAgain(t *testing.T, s *lab.Stack, before seedbed.Instance) {
 	}
 	if after.ID != before.ID || !after.Reported.After(before.Reported) || after.Volumes[0].Name == before.Volumes[0].Name {
 		t.Errorf("rebuilt as %+v, reported %v; it was %+v, reported %v", after, after.Reported, before, before.Reported)
+	}
+}
+
+// volumesOf attaches volumes to a running guest on each bus, which finds them by their serial numbers, and lets go of them when they are
+// detached.
+func volumesOf(t *testing.T, s *lab.Stack, vm seedbed.Instance) {
+	t.Helper()
+	shows := func(what string, want bool, serials ...string) {
+		t.Helper()
+		lab.Await(t, lab.Patience, what, func() bool {
+			b, err := s.API.Console(t.Context(), vm.Name, seedbed.MiB)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := regexp.MustCompile(`SEEDBED disks [^\n]*\.`).FindAllString(string(b), -1)
+			if len(seen) == 0 {
+				return false
+			}
+			for _, serial := range serials {
+				if strings.Contains(seen[len(seen)-1], serial) != want {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	run := func(args ...string) {
+		t.Helper()
+		if out, stderr, status := s.CLI(args...); status != 0 {
+			t.Fatalf("%v: status %d: %s%s", args, status, out, stderr)
+		}
+	}
+	var serials []string
+	for name, bus := range map[string]string{"data": seedbed.BusVirtio, "logs": seedbed.BusSCSI} {
+		run("volume", "add", name, "--size", "64MiB")
+		run("volume", "attach", name, vm.Name, "--bus", bus)
+		v, err := s.API.Volume(t.Context(), name)
+		if err != nil || v.State != seedbed.VolumeAttached || v.Holder != vm.Name {
+			t.Fatalf("volume %+v, %v", v, err)
+		}
+		serials = append(serials, v.Serial())
+	}
+	shows("the guest finds the volumes", true, serials...)
+	for _, name := range []string{"data", "logs"} {
+		run("volume", "detach", name, vm.Name)
+	}
+	shows("the guest has let go of the volumes", false, serials...)
+	for _, name := range []string{"data", "logs"} {
+		run("volume", "remove", name, "-y")
 	}
 }

@@ -4,7 +4,11 @@ package libvirt_test
 
 import (
 	"errors"
+	"regexp"
+	"strings"
 	"testing"
+
+	lv "libvirt.org/go/libvirt"
 
 	"seedbed"
 )
@@ -58,5 +62,71 @@ func TestDiskGrowsWhileTheGuestRuns(t *testing.T) {
 	must("ask", err)
 	if info.NrVirtCpu != 2 || seedbed.Bytes(info.MaxMem)*seedbed.KiB != 256*seedbed.MiB {
 		t.Errorf("it runs with %d vcpus and %d KiB", info.NrVirtCpu, info.MaxMem)
+	}
+}
+
+// TestVolumeIsAttachedWhileTheGuestRuns attaches volumes to running guests on each bus and of both machine types. A disk on virtio-scsi
+// goes without its guest's help. One on PCI does not: this guest has no system that lets go of it.
+func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
+	for _, machine := range []string{"pc", "q35"} {
+		t.Run(machine, func(t *testing.T) {
+			base := connect(t, system)
+			withBridge(t)
+			d := open(t, system)
+			spec := newSpec(t, base, seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)})
+			must := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+			}
+			must("define", d.DefineDomain(t.Context(), spec))
+			defer remove(t, d, spec.ID)
+			dom, err := base.LookupDomainByUUIDString(string(spec.ID))
+			must("look up", err)
+			defer dom.Free()
+			if machine == "q35" { // as a domain that was adopted may be
+				doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+				must("read", err)
+				must("undefine", dom.Undefine())
+				doc = regexp.MustCompile(`(?s)<address type='pci'[^>]*/>|<controller type='(pci|ide|usb)'.*?(/>|</controller>)`).ReplaceAllString(doc, "")
+				doc = regexp.MustCompile(`machine='[^']*'`).ReplaceAllString(doc, "machine='q35'")
+				again, err := base.DomainDefineXML(doc)
+				must("define as q35", err)
+				again.Free()
+			}
+			must("start", d.StartDomain(t.Context(), spec.ID))
+			has := func(flags lv.DomainXMLFlags, serial string) bool {
+				t.Helper()
+				doc, err := dom.GetXMLDesc(flags)
+				must("read", err)
+				return strings.Contains(doc, "<serial>"+serial+"</serial>")
+			}
+			onPCI, onSCSI := attachedDisk(serial, seedbed.BusVirtio, "vdb"), attachedDisk(otherSerial, seedbed.BusSCSI, "sdb")
+			onPCI.Source, onSCSI.Source = blank(t), blank(t)
+			for _, disk := range []seedbed.AttachedDisk{onPCI, onSCSI, onPCI} {
+				must("attach", d.AttachDisk(t.Context(), spec.ID, disk))
+				if !has(0, disk.Serial) || !has(lv.DOMAIN_XML_INACTIVE, disk.Serial) {
+					t.Errorf("the guest has disk %s: %v, and at its next start: %v", disk.Device, has(0, disk.Serial), has(lv.DOMAIN_XML_INACTIVE, disk.Serial))
+				}
+			}
+			must("grow", d.ResizeDisk(t.Context(), spec.ID, onPCI.Disk, 32*seedbed.MiB))
+			must("detach from the SCSI bus", d.DetachDisk(t.Context(), spec.ID, onSCSI.Serial))
+			if has(0, onSCSI.Serial) || has(lv.DOMAIN_XML_INACTIVE, onSCSI.Serial) {
+				t.Error("the disk on the SCSI bus is still there")
+			}
+			if machine == "pc" {
+				if err := d.DetachDisk(t.Context(), spec.ID, onPCI.Serial); !errors.Is(err, seedbed.ErrInUse) || !has(0, onPCI.Serial) ||
+					!has(lv.DOMAIN_XML_INACTIVE, onPCI.Serial) {
+					t.Errorf("detach from a guest that does not let go: %v", err)
+				}
+			}
+			must("destroy", d.DestroyDomain(t.Context(), spec.ID))
+			must("detach", d.DetachDisk(t.Context(), spec.ID, onPCI.Serial))
+			must("start without them", d.StartDomain(t.Context(), spec.ID))
+			if has(0, onPCI.Serial) {
+				t.Error("the guest has the disk again")
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package libvirt_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -96,6 +97,96 @@ func TestDiskTarget(t *testing.T) {
 	} {
 		if got, ok, err := libvirt.DiskTarget(foreignDoc(t), c.disk); err != nil || got != c.want || ok != c.ok {
 			t.Errorf("%s: got %q, %v, %v", c.name, got, ok, err)
+		}
+	}
+}
+
+const (
+	serial      = "5e0123456789abcdef01"
+	otherSerial = "5e0123456789abcdef02"
+)
+
+func attachedDisk(serial, bus, device string) seedbed.AttachedDisk {
+	return seedbed.AttachedDisk{Disk: seedbed.Disk{Type: "file", Source: "/pool/" + serial + ".qcow2", Format: "qcow2"}, Serial: serial,
+		Bus: bus, Device: device}
+}
+
+// TestAttachedXML checks that only the attached volume, and the controller that it needs, come into a document, and that only it goes.
+func TestAttachedXML(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/kvm.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, changed, err := libvirt.AttachedXML(string(b), attachedDisk(serial, seedbed.BusVirtio, "vdb"))
+	if err != nil || !changed {
+		t.Fatalf("changed %v, %v", changed, err)
+	}
+	for _, want := range []string{`<target dev="vdb" bus="virtio"></target>`, `<serial>` + serial + `</serial>`, `<backingStore></backingStore>`} {
+		if !strings.Contains(once, want) {
+			t.Errorf("no %s in\n%s", want, once)
+		}
+	}
+	if strings.Count(once, `<boot order`) != 1 || strings.Contains(once, `type="scsi"`) {
+		t.Errorf("the guest may boot from it:\n%s", once)
+	}
+	if _, changed, err := libvirt.AttachedXML(once, attachedDisk(serial, seedbed.BusVirtio, "vdc")); err != nil || changed {
+		t.Errorf("once more: %v, %v", changed, err)
+	}
+	if _, _, err := libvirt.AttachedXML(once, attachedDisk(otherSerial, seedbed.BusVirtio, "vdb")); !errors.Is(err, seedbed.ErrConflict) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	both, changed, err := libvirt.AttachedXML(once, attachedDisk(otherSerial, seedbed.BusSCSI, "sdb"))
+	if err != nil || !changed || !strings.Contains(both, `<controller type="scsi" model="virtio-scsi"></controller>`) {
+		t.Fatalf("on the other bus: %v, %v\n%s", changed, err, both)
+	}
+	left, changed, err := libvirt.DetachedXML(once, serial)
+	if err != nil || !changed || strings.Contains(left, serial) || strings.Count(left, "<disk ") != 1 {
+		t.Errorf("detached: %v, %v\n%s", changed, err, left)
+	}
+	if _, changed, err := libvirt.DetachedXML(left, serial); err != nil || changed {
+		t.Errorf("detached once more: %v, %v", changed, err)
+	}
+	for _, bad := range []seedbed.AttachedDisk{attachedDisk("x' y", seedbed.BusVirtio, "vdb"), attachedDisk(serial, "ide", "hdb"),
+		attachedDisk(serial, seedbed.BusVirtio, "../vdb"), {Disk: seedbed.Disk{Type: "file", Source: "relative", Format: "raw"}, Serial: serial,
+			Bus: seedbed.BusVirtio, Device: "vdb"}} {
+		if _, _, err := libvirt.AttachedXML(string(b), bad); !errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("%+v: %v; want ErrInvalid", bad, err)
+		}
+	}
+}
+
+// TestDefinedWithVolumes checks that a domain is defined with its attached volumes, whether a script made its document or not.
+func TestDefinedWithVolumes(t *testing.T) {
+	t.Parallel()
+	s := spec()
+	s.Attached = []seedbed.AttachedDisk{attachedDisk(serial, seedbed.BusVirtio, "vdb"), attachedDisk(otherSerial, seedbed.BusSCSI, "sdc")}
+	doc, err := libvirt.DomainXML(s, host(libvirt.TypeKVM))
+	if err != nil || strings.Count(doc, "<disk ") != 3 || !strings.Contains(doc, otherSerial) || !strings.Contains(doc, "virtio-scsi") {
+		t.Errorf("%v\n%s", err, doc)
+	}
+	s.Attached = append(s.Attached, make([]seedbed.AttachedDisk, 14)...)
+	if _, err := libvirt.DomainXML(s, host(libvirt.TypeKVM)); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("too many disks: %v", err)
+	}
+}
+
+// TestRoomyXML checks that a domain of type q35 has room for eight further disks, and that others are not changed.
+func TestRoomyXML(t *testing.T) {
+	t.Parallel()
+	const q35 = `<domain type='kvm'><name>a</name><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os><devices>
+		<controller type='pci' index='0' model='pcie-root'/>
+		<controller type='pci' index='1' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x0'/></controller>
+		<controller type='pci' index='2' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x1'/></controller>
+		<memballoon model='virtio'><address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></memballoon>
+		</devices></domain>`
+	doc, changed, err := libvirt.RoomyXML(q35)
+	if err != nil || !changed || strings.Count(doc, `model="pcie-root-port"`) != 9 {
+		t.Errorf("changed %v, %v\n%s", changed, err, doc)
+	}
+	for _, same := range []string{doc, strings.Replace(q35, "pc-q35-7.2", "pc-i440fx-7.2", 1)} {
+		if _, changed, err := libvirt.RoomyXML(same); err != nil || changed {
+			t.Errorf("changed %v, %v\n%s", changed, err, same)
 		}
 	}
 }

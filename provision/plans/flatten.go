@@ -26,6 +26,9 @@ func (t *task) flattenVolumes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.leavesOut(ctx, "flattened"); err != nil {
+		return err
+	}
 	return t.flattenAll(ctx, inst, "flattening", nil)
 }
 

@@ -55,6 +55,9 @@ func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Co
 
 func (t *task) takeSnapshots(ctx context.Context) error {
 	const taken = "snapshot %s of volume %s is taken"
+	if err := t.leavesOut(ctx, "in the snapshot"); err != nil {
+		return err
+	}
 	return t.eachSnapshot(ctx, taken, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		_, err := effects.CreateSnapshot.Do(ctx, t.Worker(), call, spec)
 		return err

@@ -164,3 +164,12 @@ func (t *task) partVolumes(ctx context.Context, inst seedbed.Instance) error {
 	}
 	return errors.Join(failed...)
 }
+
+// leavesOut says which attached volumes the job does not work on. done is what is done with the instance's own disks.
+func (t *task) leavesOut(ctx context.Context, done string) error {
+	inst, err := t.Instance(ctx)
+	for _, v := range inst.Attached {
+		t.Event("warn", t.Progress(), "volume %s, which is attached, is left out: only the disks that the instance was made with are %s", v.Name, done)
+	}
+	return err
+}

@@ -1,6 +1,6 @@
 // Package instances keeps instances with their NICs, volumes and addresses, and the networks that
-// they are in, and security groups. It writes the tables instance, nic, volume, network and
-// security_group. What a job such as a rebuild
+// they are in, security groups, and the volumes of projects. It writes the tables instance, nic, volume,
+// project_volume, network and security_group. What a job such as a rebuild
 // or a resize changes of an instance is written by package store, in the transaction of that job.
 // What guests report of an instance, live user-data, and changes without a job are written by
 // package feed, which publishes them in the same transaction.

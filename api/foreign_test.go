@@ -58,7 +58,8 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 	missing := seedbed.NewJobID()
 	foreign := named{"instances": "web1", "vm": "web1", "jobs": string(job), "tasks": string(job), "status": string(job),
 		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "sessions": s.beginSession(t, "anna").ID,
-		"images": "default%2Fdebian", "volumes": web1.Volumes[0].Name, "networks": "default", "security-groups": "default%2Fweb", "addresses": "203.0.113.16",
+		"images": "default%2Fdebian", "volumes": web1.Volumes[0].Name,
+		"networks": "default", "security-groups": "default%2Fweb", "addresses": "203.0.113.16",
 		"ovas": "vm", "ova": "vm", "trash": "default", "default": "t9", "": "web1",
 		"profiles": "made", "profile": "made", "system": "small", "network": "lan", "storage": "root", "userdata": "doc",
 		"scripts": "scr", "script": "scr", "disks": "sda", "disk": "sda", "vnis": "default", "net": "default"}

@@ -48,6 +48,7 @@ var changingRoutes = map[string]matched{
 	"DELETE /sessions/:id":                   {why: "nothing of a session changes: its ID says which it is"},
 	"POST /images":                           {why: makes},
 	"POST /volumes":                          {why: makes},
+	"PATCH /volumes/:name":                   {object: "/volumes/data", body: `{"name":"data"}`},
 	"DELETE /volumes/:name":                  {object: "/volumes/data"},
 	"POST /volumes/:name/attach":             {why: moves},
 	"POST /volumes/:name/detach":             {why: moves},

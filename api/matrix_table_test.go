@@ -81,6 +81,7 @@ var routeAccess = map[string]access{
 	"GET /volumes":                                {401, 200, 200, 200, ""},
 	"POST /volumes":                               {401, 403, 415, 415, ""},
 	"GET /volumes/:name":                          {401, 404, 404, 404, ""},
+	"PATCH /volumes/:name":                        {401, 403, 415, 415, ""},
 	"DELETE /volumes/:name":                       {401, 403, 404, 404, ""},
 	"POST /volumes/:name/attach":                  {401, 403, 415, 415, ""},
 	"POST /volumes/:name/detach":                  {401, 403, 404, 404, ""},

@@ -123,7 +123,8 @@ func TestKeptDisksAreNoStrays(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	first := l.made()
 	l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
-	l.runUntil(l.job(l.intake.Submit(t.Context(), seedbed.Request{Action: "remove", Name: "web1", KeepDisks: true}, nil)), seedbed.JobSucceeded)
+	keeping := seedbed.Request{Action: "remove", Name: "web1", KeepDisks: true}
+	l.runUntil(l.job(l.intake.Submit(t.Context(), keeping, nil)), seedbed.JobSucceeded)
 	if k, err := l.db.ProjectVolume(t.Context(), seedbed.DefaultProject, "web1-0"); err != nil || k.Owner != first.ID {
 		t.Fatalf("the disk: %+v, %v", k, err)
 	}

@@ -108,8 +108,9 @@ func everything(t *testing.T, db *DB) {
 	kept := do(db.InstanceByName(ctx, seedbed.InDefault("web4")))(t)
 	do(db.Accept(ctx, seedbed.Acceptance{
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobSnapshot, Instance: kept.ID, Spec: []byte(`{"name":"before"}`)}}))(t)
-	do(db.Accept(ctx, seedbed.Acceptance{Volume: &seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Name: "data", Pool: "default", Size: seedbed.GiB},
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeAdd, Node: "node"}}))(t)
+	do(db.Accept(ctx, seedbed.Acceptance{
+		Volume: &seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Name: "data", Pool: "default", Size: seedbed.GiB},
+		Job:    seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeAdd, Node: "node"}}))(t)
 	lent := seedbed.AddrRange{First: netip.MustParseAddr("203.0.113.16"), Last: netip.MustParseAddr("203.0.113.17")}
 	do(db.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
 		n.Floating, n.FloatingUplink = []seedbed.AddrRange{lent}, "ext0"

@@ -132,7 +132,8 @@ func acceptVolumeRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error
 // idleVolume returns ErrInUse if an instance has the volume, or if a job works on it.
 func idleVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) error {
 	if v.Instance != "" {
-		return attachedTo(ctx, tx, v)
+		return seedbed.Errorf(seedbed.ErrInUse, "volume %q is attached to instance %q: detach it first (seedbed volume detach %s)", v.Name,
+			v.Holder, v.Name)
 	}
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
 		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4) AND `+jobs.Live+` ORDER BY created LIMIT 1`,
@@ -141,15 +142,6 @@ func idleVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) erro
 		return err
 	}
 	return inHandsOf(other, "volume", v.Name)
-}
-
-// attachedTo is the ErrInUse for a volume that an instance has.
-func attachedTo(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) error {
-	name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM instance WHERE id = $1`, v.Instance)
-	if err != nil {
-		return err
-	}
-	return seedbed.Errorf(seedbed.ErrInUse, "volume %q is attached to instance %q: detach it first (seedbed volume detach %s)", v.Name, name, v.Name)
 }
 
 // acceptAttach completes the row of a job that attaches a volume, and promises the volume to the instance.

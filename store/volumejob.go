@@ -69,9 +69,11 @@ func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 
 // partedFirst returns ErrInUse if volumes are attached to the instance of a job that releases its domain.
 func partedFirst(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
-	name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM project_volume WHERE instance = $1 ORDER BY name LIMIT 1`, j.Instance)
+	name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
+		`SELECT name FROM project_volume WHERE instance = $1 ORDER BY name LIMIT 1`, j.Instance)
 	if err == nil && name != "" {
-		err = seedbed.Errorf(seedbed.ErrInUse, "volume %q is attached to instance %q: detach it first (seedbed volume detach %s)", name, j.Subject, name)
+		err = seedbed.Errorf(seedbed.ErrInUse, "volume %q is attached to instance %q: detach it first (seedbed volume detach %s)",
+			name, j.Subject, name)
 	}
 	return err
 }

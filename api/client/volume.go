@@ -44,6 +44,11 @@ func (c *Client) Volume(ctx context.Context, name string) (seedbed.ProjectVolume
 	return get[seedbed.ProjectVolume](ctx, c, at("/volumes", name), nil)
 }
 
+// RenameVolume gives a volume another name.
+func (c *Client) RenameVolume(ctx context.Context, name, to string) (seedbed.ProjectVolume, error) {
+	return send[seedbed.ProjectVolume](ctx, c, call{method: http.MethodPatch, path: at("/volumes", name), body: wire.VolumeChange{Name: to}})
+}
+
 // RemoveVolume starts a job that removes a volume that no instance has.
 func (c *Client) RemoveVolume(ctx context.Context, name string) (seedbed.Receipt, error) {
 	return c.removal(ctx, at("/volumes", name))

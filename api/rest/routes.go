@@ -128,6 +128,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/volumes", seedbed.ActionDiskRead, call, r.volumes().serve},
 		{post, "/volumes", seedbed.ActionDiskManage, call, r.accept(r.addVolume)},
 		{get, "/volumes/:name", seedbed.ActionDiskRead, call, r.volume},
+		{patch, "/volumes/:name", seedbed.ActionDiskManage, call, r.renameVolume},
 		{del, "/volumes/:name", seedbed.ActionDiskManage, call, r.acceptOn(r.removeVolume)},
 		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.accept(r.attachVolume)},
 		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.accept(r.detachVolume)},

@@ -186,3 +186,20 @@ func (r *router) detachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	}
 	return r.VolumeJobs.Detach(ctx, server.CallerOf(c).Project, n, strings.Clone(c.Query("instance")), o)
 }
+
+// renameVolume renames a volume at once. A disk of an instance has no name of its own.
+func (r *router) renameVolume(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.VolumeChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	n, err := diskNamed(c)
+	if err != nil {
+		return err
+	}
+	v, err := r.Store.RenameVolume(ctx, server.CallerOf(c).Project, n, req.Name, server.IfMatch(c, server.ContentTag[seedbed.ProjectVolume]))
+	if err != nil {
+		return err
+	}
+	return server.Tagged(c, server.ContentTag(v), v)
+}

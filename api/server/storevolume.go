@@ -24,8 +24,10 @@ type VolumeAttacher interface {
 	Detach(ctx context.Context, project, name, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)
 }
 
-// Volumes reads the volumes of projects, and the disks of their instances.
+// Volumes reads and renames the volumes of projects, and reads the disks of their instances.
 type Volumes interface {
 	ProjectVolumes(ctx context.Context, in seedbed.Scope) ([]seedbed.ProjectVolume, error)
 	ProjectVolume(ctx context.Context, project, name string) (seedbed.ProjectVolume, error)
+	// RenameVolume gives a volume another name.
+	RenameVolume(ctx context.Context, project, name, to string, checks ...func(seedbed.ProjectVolume) error) (seedbed.ProjectVolume, error)
 }

@@ -126,6 +126,11 @@ type SnapshotRequest struct {
 	Name string `json:"name"`
 }
 
+// VolumeChange renames a volume of a project.
+type VolumeChange struct {
+	Name string `json:"name"`
+}
+
 // Snapshot is one snapshot of an instance's volumes.
 type Snapshot struct {
 	Name string `json:"name"`

@@ -71,6 +71,7 @@ var requests = []struct {
 	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id",
 		"metadata_by": "seedbed.Profile and create --metadata"}},
 	{seedbed.VolumeRequest{}, map[string]string{"name": argument}},
+	{wire.VolumeChange{}, map[string]string{"name": argument}},
 	{seedbed.Attachment{}, map[string]string{"instance": argument}},
 	{wire.SnapshotRequest{}, map[string]string{"name": argument}},
 	{wire.CleanupRequest{}, map[string]string{"dry_run": "cleanup --dry-run", "force": "cleanup --force"}},

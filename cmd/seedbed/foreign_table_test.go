@@ -62,6 +62,7 @@ var objectCommands = map[string][]string{
 	"volume show":   {"{volume}"},
 	"volume attach": {"{volume} {instance}"},
 	"volume detach": {"{volume}", "{volume} {instance}"},
+	"volume rename": {"{volume} other"},
 	"volume remove": {"{volume}"},
 
 	"image list":   {"--name {image}"},

@@ -88,7 +88,7 @@ type objects map[string]string
 func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	t.Helper()
 	n := objects{"project": "beta"} // not default, which everybody knows
-	for _, kind := range []string{"instance", "image", "network", "person", "held"} {
+	for _, kind := range []string{"instance", "image", "network", "person", "held", "volume"} {
 		n[kind] = kind + suffix
 	}
 	for _, kind := range []string{"hook", "endpoint", "token", "profile", "system", "lan", "storage", "userdata", "script",
@@ -136,6 +136,7 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 	c.must(t, "create gone"+suffix+" --image debian"+in)
 	c.must(t, "vm remove gone"+suffix+" -y"+in)
 	c.must(t, "create "+n["instance"]+" --image debian"+in)
+	c.must(t, "volume add "+n["volume"]+" --size 1GiB"+in)
 	c.must(t, "vm stop "+n["instance"]+" --force"+in)
 	n["snapshot"] = "before" + suffix
 	c.must(t, "vm snapshot create "+n["instance"]+" "+n["snapshot"]+in)

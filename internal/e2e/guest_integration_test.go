@@ -33,7 +33,11 @@ runcmd:
   - [sh, -c, 'cloud-init query platform cloud_name subplatform 2>/dev/null | tr "\n" " " | sed "s/^/SEEDBED query /" >/dev/console']
   - [sh, -c, 'sed "s/^/SEEDBED result /" /run/cloud-init/result.json >/dev/console || true']
   - [sh, -c, 'cut -c1-60 /root/.ssh/authorized_keys | sed "s/^/SEEDBED key /" >/dev/console || true']
-  - [sh, -c, '(while sleep 1; do now=$(ls /dev/disk/by-id | tr "\n" " "); [ "$now" = "$was" ] || echo "SEEDBED disks $now." >/dev/console; was=$now; done) &']
+  - - sh
+    - -c
+    - >-
+      (while sleep 1; do now=$(ls /dev/disk/by-id | tr "\n" " ");
+      [ "$now" = "$was" ] || echo "SEEDBED disks $now." >/dev/console; was=$now; done) &
   - - python3
     - -c
     - |

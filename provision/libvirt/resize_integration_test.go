@@ -89,7 +89,8 @@ func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
 				doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
 				must("read", err)
 				must("undefine", dom.Undefine())
-				doc = regexp.MustCompile(`(?s)<address type='pci'[^>]*/>|<controller type='(pci|ide|usb)'.*?(/>|</controller>)`).ReplaceAllString(doc, "")
+				places := regexp.MustCompile(`(?s)<address type='pci'[^>]*/>|<controller type='(pci|ide|usb)'.*?(/>|</controller>)`)
+				doc = places.ReplaceAllString(doc, "")
 				doc = regexp.MustCompile(`machine='[^']*'`).ReplaceAllString(doc, "machine='q35'")
 				again, err := base.DomainDefineXML(doc)
 				must("define as q35", err)
@@ -107,7 +108,8 @@ func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
 			for _, disk := range []seedbed.AttachedDisk{onPCI, onSCSI, onPCI} {
 				must("attach", d.AttachDisk(t.Context(), spec.ID, disk))
 				if !has(0, disk.Serial) || !has(lv.DOMAIN_XML_INACTIVE, disk.Serial) {
-					t.Errorf("the guest has disk %s: %v, and at its next start: %v", disk.Device, has(0, disk.Serial), has(lv.DOMAIN_XML_INACTIVE, disk.Serial))
+					t.Errorf("the guest has disk %s: %v, and at its next start: %v", disk.Device, has(0, disk.Serial),
+						has(lv.DOMAIN_XML_INACTIVE, disk.Serial))
 				}
 			}
 			must("grow", d.ResizeDisk(t.Context(), spec.ID, onPCI.Disk, 32*seedbed.MiB))

@@ -122,7 +122,9 @@ func TestAttachedXML(t *testing.T) {
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
-	for _, want := range []string{`<target dev="vdb" bus="virtio"></target>`, `<serial>` + serial + `</serial>`, `<backingStore></backingStore>`} {
+	for _, want := range []string{
+		`<target dev="vdb" bus="virtio"></target>`, `<serial>` + serial + `</serial>`, `<backingStore></backingStore>`,
+	} {
 		if !strings.Contains(once, want) {
 			t.Errorf("no %s in\n%s", want, once)
 		}
@@ -176,8 +178,10 @@ func TestRoomyXML(t *testing.T) {
 	t.Parallel()
 	const q35 = `<domain type='kvm'><name>a</name><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os><devices>
 		<controller type='pci' index='0' model='pcie-root'/>
-		<controller type='pci' index='1' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x0'/></controller>
-		<controller type='pci' index='2' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x1'/></controller>
+		<controller type='pci' index='1' model='pcie-root-port'>
+			<address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x0'/></controller>
+		<controller type='pci' index='2' model='pcie-root-port'>
+			<address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x1'/></controller>
 		<memballoon model='virtio'><address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></memballoon>
 		</devices></domain>`
 	doc, changed, err := libvirt.RoomyXML(q35)

@@ -169,7 +169,8 @@ func (t *task) partVolumes(ctx context.Context, inst seedbed.Instance) error {
 func (t *task) leavesOut(ctx context.Context, done string) error {
 	inst, err := t.Instance(ctx)
 	for _, v := range inst.Attached {
-		t.Event("warn", t.Progress(), "volume %s, which is attached, is left out: only the disks that the instance was made with are %s", v.Name, done)
+		t.Event("warn", t.Progress(), "volume %s, which is attached, is left out: only the disks that the instance was made with are %s",
+			v.Name, done)
 	}
 	return err
 }

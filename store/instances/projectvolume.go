@@ -34,8 +34,12 @@ func noProjectVolume(kind error, name string) error {
 
 // LockProjectVolume locks the row of a project's volume, and returns the volume. It returns ErrNotFound if there is none.
 func LockProjectVolume(ctx context.Context, tx *sqldb.Tx, project, name string) (seedbed.ProjectVolume, error) {
-	return sqldb.LockOne(ctx, tx, scanProjectVolume, noProjectVolume(seedbed.ErrNotFound, name),
+	v, err := sqldb.LockOne(ctx, tx, scanProjectVolume, noProjectVolume(seedbed.ErrNotFound, name),
 		`UPDATE project_volume SET name = name WHERE project = $1 AND name = $2 RETURNING `+projectVolumeColumns, project, name)
+	if err == nil && v.Instance != "" {
+		v.Holder, err = sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM instance WHERE id = $1`, v.Instance)
+	}
+	return v, err
 }
 
 // LockVolumeOf locks the row of the volume with that ID, and returns the volume. It returns missing if there is none.
@@ -74,7 +78,8 @@ func ReindexVolumes(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) er
 		return err
 	}
 	for _, v := range inst.Reindexed() {
-		if err := sqldb.Exec(ctx, tx, `UPDATE project_volume SET idx = $1, revision = revision + 1 WHERE id = $2`, int64(v.Index), v.ID); err != nil {
+		err := sqldb.Exec(ctx, tx, `UPDATE project_volume SET idx = $1, revision = revision + 1 WHERE id = $2`, int64(v.Index), v.ID)
+		if err != nil {
 			return err
 		}
 	}
@@ -125,10 +130,14 @@ func PartVolumes(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keepD
 // freeVolumeName returns a name for a disk that stays: INSTANCE-INDEX or, if a volume has that, with a number.
 func freeVolumeName(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, index int) (string, error) {
 	return seedbed.FreeName(seedbed.KeptName(inst.Name, index), func(name string) (bool, error) {
-		n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM project_volume WHERE project = $1 AND name = $2`,
-			inst.Project, name)
-		return n > 0, err
+		return hasVolume(ctx, tx, inst.Project, name)
 	})
+}
+
+// hasVolume reports whether a project has a volume of that name.
+func hasVolume(ctx context.Context, tx *sqldb.Tx, project, name string) (bool, error) {
+	n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM project_volume WHERE project = $1 AND name = $2`, project, name)
+	return n > 0, err
 }
 
 // readAttached adds the attached volumes to the instances that satisfy a condition.
@@ -239,6 +248,40 @@ func (s *Store) ProjectVolumes(ctx context.Context, in seedbed.Scope) (all []see
 		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Holder, b.Holder), cmp.Compare(a.Name, b.Name))
 	})
 	return all, err
+}
+
+// RenameVolume gives a volume of a project another name, and returns the volume. It returns ErrNotFound, ErrExists if the project has
+// one of that name, ErrConflict while it is made or removed, or the error of a check that the volume as it was does not pass.
+func (s *Store) RenameVolume(
+	ctx context.Context, project, name, to string, checks ...func(seedbed.ProjectVolume) error,
+) (v seedbed.ProjectVolume, err error) {
+	if err := seedbed.CheckName("volume", to); err != nil {
+		return v, err
+	}
+	err = s.db.Update(ctx, "rename volume", func(tx *sqldb.Tx) error {
+		if v, err = LockProjectVolume(ctx, tx, project, name); err != nil {
+			return err
+		}
+		if err := sqldb.Pass(v, checks); err != nil {
+			return err
+		}
+		if v.State == seedbed.VolumeMaking || v.State == seedbed.VolumeRemoving {
+			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: its name stays until its job has ended", v.Name, v.State)
+		}
+		if v.Name == to {
+			return sqldb.ErrUnchanged
+		}
+		taken, err := hasVolume(ctx, tx, project, to)
+		if err == nil && taken {
+			err = seedbed.Errorf(seedbed.ErrExists, "volume %q exists already: choose another name (seedbed volume list)", to)
+		}
+		if err != nil {
+			return err
+		}
+		v.Name, v.Revision = to, v.Revision+1
+		return sqldb.Exec(ctx, tx, `UPDATE project_volume SET name = $1, revision = revision + 1 WHERE id = $2`, to, v.ID)
+	})
+	return v, err
 }
 
 // VolumeOwners returns the IDs in the tags of the volumes of projects, by which their pools know them.

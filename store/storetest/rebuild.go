@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"seedbed"
@@ -352,6 +351,13 @@ func testAttached(b *bench) {
 	b.want(err, seedbed.ErrConflict, "web2")
 	_, err = b.Accept(ctx, volumeJob(seedbed.JobForget, i.ID, ""))
 	b.want(err, seedbed.ErrInUse, "detach")
+	b.volume("other")
+	_, err = b.RenameVolume(ctx, seedbed.DefaultProject, "data", "other")
+	b.want(err, seedbed.ErrExists)
+	_, err = b.RenameVolume(ctx, seedbed.DefaultProject, "none", "x")
+	b.want(err, seedbed.ErrNotFound)
+	b.equal(get(b.RenameVolume(ctx, seedbed.DefaultProject, "data", "archive"))(b).Holder, "web1")
+	b.equal(get(b.RenameVolume(ctx, seedbed.DefaultProject, "archive", "data"))(b), get(b.VolumeOf(ctx, v.ID))(b))
 	get(b.Accept(ctx, attachmentOf(seedbed.JobDetach, i.ID, "data", true)))(b)
 	_, err = b.Accept(ctx, volumeJob(seedbed.JobFlatten, i.ID, ""))
 	b.want(err, seedbed.ErrInUse)
@@ -380,23 +386,4 @@ func testKeptVolumes(b *bench) {
 	}
 	b.equal([]any{all[0].Name, all[0].State, all[1].Name, all[1].State, all[1].Owner, all[1].Volume, all[1].Size},
 		[]any{"kept", seedbed.VolumeFree, "web1-0", seedbed.VolumeFree, i.ID, i.Volumes[0].Name, i.Volumes[0].Size})
-}
-
-func testVolumeQuota(b *bench) {
-	ctx := context.Background()
-	b.world()
-	_, err := b.CreateProject(ctx, seedbed.Project{Name: "acme",
-		Quota: seedbed.ProjectQuota{TokenQuota: seedbed.TokenQuota{Disk: 2 * seedbed.GiB}}})
-	b.must(err)
-	for n, want := range []error{nil, nil, seedbed.ErrForbidden} {
-		a := volumeAddOf("data" + strconv.Itoa(n))
-		a.Job.Project = "acme"
-		if _, err := b.Accept(ctx, a); want == nil {
-			b.must(err)
-		} else {
-			b.want(err, want, "disk")
-		}
-	}
-	b.equal(get(b.ProjectUse(ctx, "acme"))(b).Disk, 2*seedbed.GiB)
-	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "volume data0, data1")
 }

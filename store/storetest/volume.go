@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"seedbed"
@@ -332,4 +333,23 @@ func testResizeRace(b *bench) {
 	get(b.Accept(ctx, resizeOf(other, seedbed.ResizeSpec{Size: 13 * seedbed.GiB})))(b)
 	_, err := b.ResumeJob(ctx, j.ID)
 	b.want(err, seedbed.ErrForbidden, "disk")
+}
+
+func testVolumeQuota(b *bench) {
+	ctx := context.Background()
+	b.world()
+	_, err := b.CreateProject(ctx, seedbed.Project{Name: "acme",
+		Quota: seedbed.ProjectQuota{TokenQuota: seedbed.TokenQuota{Disk: 2 * seedbed.GiB}}})
+	b.must(err)
+	for n, want := range []error{nil, nil, seedbed.ErrForbidden} {
+		a := volumeAddOf("data" + strconv.Itoa(n))
+		a.Job.Project = "acme"
+		if _, err := b.Accept(ctx, a); want == nil {
+			b.must(err)
+		} else {
+			b.want(err, want, "disk")
+		}
+	}
+	b.equal(get(b.ProjectUse(ctx, "acme"))(b).Disk, 2*seedbed.GiB)
+	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "volume data0, data1")
 }

@@ -15,7 +15,7 @@ func VolumeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes that can be attached to instances"})
 	r := volumes(a)
 	c.AddCommand(volumeAdd(a), r.List(a, "list", "List volumes, and the disks of instances"), r.Show(a, "show NAME", "Show a volume"),
-		volumeAttach(a), volumeDetach(a), volumeRemove(a))
+		volumeAttach(a), volumeDetach(a), volumeRename(a), volumeRemove(a))
 	return c
 }
 
@@ -121,6 +121,18 @@ was made with cannot be detached.`,
 	}
 	w.AddJob(a, c)
 	return c
+}
+
+func volumeRename(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rename VOLUME NEW",
+		Short: "Give a volume another name",
+		Long:  "Give a volume another name, at once. Its guest does not notice: it knows it by its serial number.",
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			_, err := api.RenameVolume(ctx, args[0], args[1])
+			return a.Report(err, "volume %s is called %s now", args[0], args[1])
+		}),
+	}
 }
 
 func volumeRemove(a *cli.App) *cobra.Command {

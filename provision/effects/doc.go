@@ -10,5 +10,7 @@
 // on. A call also ends when its time is over, when its client disconnects, or when a call of a
 // higher epoch comes for the same job.
 //
+// A Channel is a connection in both directions instead, such as a session at a console.
+//
 // Names and JSON must not change: a worker may be older or newer than its seedbedd.
 package effects

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"seedbed"
+	"seedbed/internal/duplex"
 )
 
 // Handlers are the effects that a worker can carry out, by name.
@@ -19,6 +20,8 @@ type Handler struct {
 	Endless bool
 	// Run carries out one call. All functions of the listener are set.
 	Run func(ctx context.Context, call seedbed.Call, args json.RawMessage, to Listener) (json.RawMessage, error)
+	// Channel is set instead of Run for a Channel. It serves one connection.
+	Channel func(ctx context.Context, args json.RawMessage, c *duplex.Conn) error
 }
 
 // Handle makes f carry out the effect.

@@ -3,12 +3,16 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"seedbed"
+	"seedbed/internal/duplex"
 	"seedbed/provision/effects"
 )
 
@@ -77,4 +81,22 @@ func (c *Client) cancel(ctx context.Context, id string, call seedbed.Call) error
 // ended, or ErrUnavailable after a few seconds.
 func (c *Client) Supersede(ctx context.Context, call seedbed.Call) error {
 	return c.cancel(ctx, "", call)
+}
+
+// OpenChannel implements effects.Opener.
+func (c *Client) OpenChannel(ctx context.Context, call string, args json.RawMessage) (*duplex.Conn, error) {
+	dialer := duplex.Dialer{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }}
+	conn, err := dialer.Open(ctx, "ws://worker/v1/"+call+"?"+url.Values{"args": {string(args)}}.Encode(), nil)
+	if refused, ok := errors.AsType[*duplex.Refused](err); ok {
+		var l effects.Line
+		if json.Unmarshal(refused.Body, &l) != nil || l.Error == nil {
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is not a worker that has %s (HTTP status %s): "+
+				"is it older than its seedbedd?", c.at, call, refused.Status.Status)
+		}
+		return nil, seedbed.KindError(l.Error.Kind, l.Error.Message)
+	}
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	return conn, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"seedbed"
+	"seedbed/internal/duplex"
 	"seedbed/provision/effects"
 )
 
@@ -64,6 +65,11 @@ func (f *Fleet) Inventory(ctx context.Context, node string) (seedbed.Inventory, 
 // Console returns the end of the console of a domain on that node: see effects.Console.
 func (f *Fleet) Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
 	return effects.Console.Ask(ctx, f.Of(node), effects.ConsoleTail{ID: id, Tail: tail})
+}
+
+// OpenConsole opens a session at the console of a domain on that node: see effects.OpenConsole.
+func (f *Fleet) OpenConsole(ctx context.Context, node string, s seedbed.ConsoleSession) (*duplex.Conn, error) {
+	return effects.OpenConsole.Open(ctx, f.client(node), s)
 }
 
 // DomainXML returns the definitions of the domains that of lists by node: see effects.DomainXML. The

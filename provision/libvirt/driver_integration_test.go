@@ -40,9 +40,10 @@ var sequence atomic.Int64
 func TestContractOnTestDriver(t *testing.T) {
 	base := connect(t, memory) // keeps the state that all connections of the process share
 	drivertest.TestHypervisor(t, drivertest.HypervisorDriver{
-		Open:    func(t *testing.T) worker.Hypervisor { return open(t, memory) },
-		Spec:    func(t *testing.T) seedbed.DomainSpec { return newSpec(t, base, seedbed.Disk{}) },
-		Foreign: func(t *testing.T, id seedbed.InstanceID, name string) { foreign(t, base, id, name, "test") },
+		Open:       func(t *testing.T) worker.Hypervisor { return open(t, memory) },
+		Spec:       func(t *testing.T) seedbed.DomainSpec { return newSpec(t, base, seedbed.Disk{}) },
+		Foreign:    func(t *testing.T, id seedbed.InstanceID, name string) { foreign(t, base, id, name, "test") },
+		NoConsoles: true,
 	})
 }
 

@@ -33,6 +33,7 @@ var kindOf = map[lv.ErrorNumber]error{
 	lv.ERR_INVALID_ARG:           seedbed.ErrInvalid,
 	lv.ERR_ARGUMENT_UNSUPPORTED:  seedbed.ErrInvalid,
 	lv.ERR_OPERATION_UNSUPPORTED: seedbed.ErrInvalid,
+	lv.ERR_NO_SUPPORT:            seedbed.ErrInvalid,
 }
 
 // explain translates a libvirt error into one of ours. what is the operation that failed.

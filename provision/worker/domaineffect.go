@@ -77,4 +77,5 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		return s.hypervisor.DomainXML(ctx, a.IDs)
 	})
 	effects.Watch.Handle(h, s.hypervisor.Watch)
+	effects.OpenConsole.Handle(h, s.consoles.talk)
 }

@@ -19,7 +19,7 @@ func TestEveryEffectIsHandled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	declaration := regexp.MustCompile(`(?m)^\t\w+ += (?:Effect|Order|Query|Stream)(?:\[.*\])?\{"([a-z-]+)"\}$`)
+	declaration := regexp.MustCompile(`(?m)^\t\w+ += (?:Effect|Order|Query|Stream|Channel)(?:\[.*\])?\{"([a-z-]+)"\}$`)
 	var declared []string
 	for _, name := range files {
 		text, err := os.ReadFile(name)

@@ -71,6 +71,8 @@ type Server struct {
 	keepalive   time.Duration
 	grace       time.Duration
 	calls       sync.WaitGroup
+	channels    httpserve.Gate
+	consoles    *consoles
 }
 
 const (
@@ -92,7 +94,8 @@ func New(c Config) *Server {
 	s := &Server{
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
 		address: c.Address, tunnel: c.Tunnel, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
-		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
+		consoles: newConsoles(c.Hypervisor),
+		fence:    newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()
 	return s
@@ -127,6 +130,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 func (s *Server) wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
+		s.channels.Drain()
+		s.consoles.pumps.Wait()
 		s.calls.Wait()
 		close(done)
 	}()
@@ -162,15 +167,20 @@ func (s *Server) app(base context.Context) *fiber.App {
 			return s.cancel(base, c, req)
 		}
 		e, ok := s.table[name]
-		if !ok {
-			return fiber.NewError(fiber.StatusNotFound, fmt.Sprintf("there is no effect %q: is this worker older than its seedbedd?", name))
+		if !ok || e.Run == nil {
+			return noEffect(name)
 		}
 		if err := check(e, req); err != nil {
 			return err
 		}
 		return s.answer(base, c, name, e, req)
 	})
+	app.Get("/v1/:effect", func(c *fiber.Ctx) error { return s.channel(base, c) })
 	return app
+}
+
+func noEffect(name string) error {
+	return fiber.NewError(fiber.StatusNotFound, fmt.Sprintf("there is no effect %q: is this worker older than its seedbedd?", name))
 }
 
 func check(e effects.Handler, req effects.Request) error {

@@ -29,6 +29,7 @@ type domain struct {
 	foreign bool
 	deaf    bool
 	console []byte
+	line    *consoleLine             // who has opened its console
 	told    map[string]seedbed.Bytes // the sizes of its disks that its guest was told of
 }
 
@@ -81,15 +82,6 @@ func (h *Hypervisor) SetDeaf(id seedbed.InstanceID, deaf bool) {
 	defer h.mu.Unlock()
 	if d, ok := h.domains[id]; ok {
 		d.deaf = deaf
-	}
-}
-
-// Write appends to a domain's console.
-func (h *Hypervisor) Write(id seedbed.InstanceID, text string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if d, ok := h.domains[id]; ok {
-		d.console = append(d.console, text...)
 	}
 }
 
@@ -259,17 +251,6 @@ func (h *Hypervisor) Domains(ctx context.Context) ([]seedbed.DomainInfo, error) 
 	return all, nil
 }
 
-// Console implements worker.Inspector.
-func (h *Hypervisor) Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	d, err := h.look(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(d.console[max(0, len(d.console)-int(tail)):]), nil
-}
-
 // DomainXML implements worker.Inspector.
 func (h *Hypervisor) DomainXML(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
 	h.mu.Lock()
@@ -335,6 +316,9 @@ func (d *domain) info() seedbed.DomainInfo {
 }
 
 func (h *Hypervisor) send(d *domain, event string) {
+	if d.state == seedbed.DomainOff || d.state == seedbed.DomainCrashed {
+		d.hangUp()
+	}
 	if d.foreign {
 		return
 	}

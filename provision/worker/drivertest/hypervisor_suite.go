@@ -23,6 +23,8 @@ type HypervisorDriver struct {
 	// Foreign defines a domain of that ID and name that does not carry Seedbed's tag, and undefines
 	// it at the end of t.
 	Foreign func(t *testing.T, id seedbed.InstanceID, name string)
+	// NoConsoles is set for a hypervisor whose consoles cannot be opened.
+	NoConsoles bool
 }
 
 const (
@@ -50,6 +52,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},
 		{"console", testConsole},
+		{"opened console", testOpenConsole},
 		{"definitions", testDomainXML},
 		{"events", testEvents},
 		{"health", testHealth},

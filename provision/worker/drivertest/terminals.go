@@ -1,0 +1,65 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+
+	"seedbed"
+	"seedbed/internal/duplex"
+	"seedbed/provision/effects"
+	"seedbed/provision/fleet"
+	"seedbed/provision/worker"
+)
+
+// Terminals opens the consoles of a hypervisor in memory by way of a worker of its own, as seedbedd does. Every instance that
+// is asked for runs there.
+type Terminals struct {
+	*Hypervisor
+	client *fleet.Client
+	// Stop ends the worker.
+	Stop func() error
+}
+
+// NewTerminals starts the worker, with its socket in dir.
+func NewTerminals(dir string) (*Terminals, error) {
+	at := filepath.Join(dir, "worker.sock")
+	ln, err := net.Listen("unix", at)
+	if err != nil {
+		return nil, err
+	}
+	t := &Terminals{Hypervisor: NewHypervisor(), client: fleet.NewClient(at)}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	server := worker.New(worker.Config{Node: "hv1", Hypervisor: t.Hypervisor, Log: slog.New(slog.DiscardHandler)})
+	go func() { served <- server.Serve(ctx, ln) }()
+	t.Stop = sync.OnceValue(func() error {
+		cancel()
+		return <-served
+	})
+	return t, nil
+}
+
+// Run makes an instance run, and its guest wait for input.
+func (t *Terminals) Run(id seedbed.InstanceID) error {
+	spec := seedbed.DomainSpec{ID: id, Name: string(id), Job: "test"}
+	if err := t.DefineDomain(context.Background(), spec); err != nil {
+		return err
+	}
+	return t.StartDomain(context.Background(), id)
+}
+
+// OpenConsole opens a session at the console of an instance.
+func (t *Terminals) OpenConsole(ctx context.Context, _ string, s seedbed.ConsoleSession) (*duplex.Conn, error) {
+	_, err := t.DomainState(ctx, s.ID)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		if err := t.Run(s.ID); err != nil {
+			return nil, err
+		}
+		t.Write(s.ID, "login: ")
+	}
+	return effects.OpenConsole.Open(ctx, t.client, s)
+}

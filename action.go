@@ -60,6 +60,7 @@ const (
 	ActionDiskManage          Action = "disk.manage"
 	ActionDiskAttach          Action = "disk.attach"
 	ActionConsoleRead         Action = "console.read"
+	ActionConsoleOpen         Action = "console.open"
 	ActionMetadataRead        Action = "metadata.read"
 	ActionSecretRead          Action = "secret.read"
 	ActionJobRead             Action = "job.read"
@@ -161,6 +162,7 @@ var actions = []ActionInfo{
 	{ActionDiskManage, RoleOperator, false, "make and remove volumes"},
 	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},
 	{ActionConsoleRead, RoleOperator, false, "read the consoles of instances, which may show secrets"},
+	{ActionConsoleOpen, RoleOperator, false, "open the serial consoles of instances, and type at them"},
 	{ActionMetadataRead, RoleOperator, false, "read what guests are served, user-data included"},
 	{ActionSecretRead, RoleOperator, false, "read what is otherwise left out of answers because it may be secret"},
 	{ActionJobRead, RoleViewer, false, "see jobs and their events"},

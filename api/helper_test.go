@@ -49,10 +49,12 @@ type server struct {
 	url    string
 	socket string
 	shelf  shelf
-	client *http.Client
-	routes routers.Router
-	log    *lockedBuffer
-	stop   func()
+	// terminals has the consoles.
+	terminals *drivertest.Terminals
+	client    *http.Client
+	routes    routers.Router
+	log       *lockedBuffer
+	stop      func()
 	// asked holds the methods and paths of the calls of pvc.
 	asked []string
 }
@@ -152,6 +154,14 @@ func start(t *testing.T) *server {
 	}
 	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode, Network: "default"}),
 		socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
+	if s.terminals, err = drivertest.NewTerminals(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.terminals.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	s.serve(t, api.New(s.config()))
 	s.routes = routes(t, s.url)
 	return s
@@ -161,7 +171,7 @@ func (s *server) config() api.Config {
 	return api.Config{
 		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf,
 		MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
-		Domains: consoles{},
+		Domains: consoles{}, Terminals: s.terminals,
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},

@@ -18,7 +18,8 @@ import (
 // requests and answers hold the types that the schemas of openapi.yaml describe.
 var (
 	requests = map[string]any{
-		"AdoptRequest": seedbed.AdoptRequest{}, "CleanupRequest": wire.CleanupRequest{}, "DiscardRequest": wire.DiscardRequest{},
+		"AdoptRequest": seedbed.AdoptRequest{}, "CleanupRequest": wire.CleanupRequest{}, "ConsoleRequest": wire.ConsoleRequest{},
+		"DiscardRequest": wire.DiscardRequest{},
 		"EndpointChange": seedbed.EndpointChange{}, "EndpointRequest": wire.EndpointRequest{},
 		"HookChange": wire.HookChange{}, "HookRequest": wire.HookRequest{},
 		"HookRotation": wire.HookRotation{}, "HookTrial": wire.HookTest{}, "ImageRequest": wire.ImageRequest{},
@@ -68,7 +69,7 @@ var (
 		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{},
 		"SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},
 		"SignIn": wire.SignIn{}, "Session": wire.Session{}, "NewSession": wire.NewSession{},
-		"TrashItem": wire.TrashItem{}, "Trial": seedbed.DryRun{},
+		"TrashItem": wire.TrashItem{}, "Ticket": wire.Ticket{}, "Trial": seedbed.DryRun{},
 	}
 	// both holds the types of requests that are also in answers. An answer has more required
 	// members than a request.

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/duplex"
 	"seedbed/internal/sleep"
 )
 
@@ -63,6 +64,7 @@ type Client struct {
 	project     string
 	where       string // for messages
 	http        *http.Client
+	dialer      duplex.Dialer
 	waiting     func(error, time.Duration)
 	job         seedbed.JobOptions // of the jobs that the client starts
 	force       bool               // of documents that no guest can use
@@ -103,6 +105,7 @@ func New(o Options) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "%q is not the URL of an API: expected one such as http://127.0.0.1:7370", o.URL)
 	}
+	c.dialer = duplex.Dialer{Dial: transport.DialContext, TLS: transport.TLSClientConfig, Proxy: transport.Proxy}
 	c.http = &http.Client{
 		Transport: transport,
 		// The API never redirects. Following a redirect would send the token elsewhere.

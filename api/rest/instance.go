@@ -150,6 +150,35 @@ func (r *router) console(ctx context.Context, c *fiber.Ctx) error {
 	return guestBytes(c, "text/plain; charset=utf-8", text)
 }
 
+// openConsole answers with a ticket to an instance's serial console.
+func (r *router) openConsole(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.ConsoleRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	who := server.CallerOf(c)
+	ch := server.Channel{Instance: i.FullName(), Node: i.Node, Action: seedbed.ActionConsoleOpen, What: "the console",
+		Console: seedbed.ConsoleSession{ID: i.ID, Write: !req.ReadOnly, Take: req.Take, Tail: req.Tail, Who: who.Shown()}}
+	if req.ReadOnly {
+		ch.What = "the console, to read,"
+	}
+	if err := ch.Console.Check(); err != nil {
+		return err
+	}
+	if i.State == seedbed.InstanceStopped {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s is stopped: start it first (seedbed start %s)", i.Name, i.Name)
+	}
+	t, err := r.IssueTicket(ctx, c, ch)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusCreated, t)
+}
+
 // access lists the events of an instance's guest, newest first.
 func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
 	n, err := server.Limit(c, server.DefaultLimit)

@@ -140,6 +140,8 @@ func (r *router) projectRoutes() []route {
 		{patch, "/instances/:name", seedbed.ActionInstanceChange, call, r.changeInstance},
 		{del, "/instances/:name", seedbed.ActionInstanceRemove, call, r.acceptOn(r.removeInstance)},
 		{get, "/instances/:name/console", seedbed.ActionConsoleRead, call, r.console},
+		{post, "/instances/:name/console", seedbed.ActionConsoleOpen, call, r.openConsole},
+		{get, "/channel", server.Anyone, call, r.OpenChannel},
 		{get, "/instances/:name/access", seedbed.ActionInstanceRead, call, r.access},
 		{get, "/instances/:name/trace", seedbed.ActionInstanceRead, call, r.trace},
 		{get, "/instances/:name/metadata", seedbed.ActionMetadataRead, call, r.metadata},

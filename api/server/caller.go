@@ -63,6 +63,17 @@ func (w Caller) May(a seedbed.Action) bool {
 // Actions returns what the caller may do in the project that the request acts in.
 func (w Caller) Actions() seedbed.ActionSet { return w.actions.In(w.Grant.Project) }
 
+// Shown returns the name of the caller as those of its project may read it.
+func (w Caller) Shown() string {
+	if w.visits() {
+		return seedbed.InstallationActor
+	}
+	return w.Name
+}
+
+// visits reports whether the caller is an admin of the installation, and acts in another project than the default one.
+func (w Caller) visits() bool { return w.Home && w.Project != seedbed.DefaultProject }
+
 // Need returns ErrForbidden unless the caller may do a.
 func (w Caller) Need(a seedbed.Action) error {
 	switch {
@@ -127,7 +138,11 @@ func (w Caller) SeesSession(s seedbed.Session) bool {
 // names, or that of the first grant. It is refused in a project for which it has no grant, unless it may
 // act in every project. The answer does not depend on whether there is that project.
 func (r *Router) enter(c *fiber.Ctx, who Caller) (Caller, error) {
-	asked := strings.Clone(httpserve.FieldsOf(c.Context()).Get("seedbed-project"))
+	return r.enterProject(who, strings.Clone(httpserve.FieldsOf(c.Context()).Get("seedbed-project")))
+}
+
+// enterProject is enter for the project that is asked for; empty means that of the first grant.
+func (r *Router) enterProject(who Caller, asked string) (Caller, error) {
 	who.named = asked != ""
 	grant, granted := who.Grants[0], asked == ""
 	if !granted {

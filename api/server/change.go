@@ -22,7 +22,7 @@ func (r *Router) changing(ctx context.Context, c *fiber.Ctx, shown Lookup) conte
 	}
 	who := CallerOf(c)
 	change := &seedbed.Change{
-		Actor: who.Name, Role: who.Grant.Role, Project: who.Project, Visits: who.Home && who.Project != seedbed.DefaultProject,
+		Actor: who.Name, Role: who.Grant.Role, Project: who.Project, Visits: who.visits(),
 		From: who.peer, Token: who.token, Quota: who.quota, Installation: who.May(seedbed.ActionProjectEnter),
 		Request: c.Method() + " " + strings.ToValidUTF8(c.Path(), "?"), Before: before(ctx, who, c.Path(), shown),
 	}

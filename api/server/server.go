@@ -33,9 +33,9 @@ const metricsPath = "/metrics"
 const (
 	// connections is how many connections of callers with tokens are served at a time; more wait in the
 	// kernel. One peer may have ShareOfConnections of them, unless it is this host.
-	connections        = requests + streamsMost
+	connections        = requests + streamsMost + channelsMost
 	ShareOfConnections = connections / 4
-	// requests is how many connections there are for other things than streams of events.
+	// requests is how many connections there are for other things than streams of events and consoles.
 	requests = 256
 
 	// MaxBody bounds the body of most requests, and MaxCatalogue the JSON of a catalogue.
@@ -55,6 +55,8 @@ type Config struct {
 	Intake  Intake
 	Console Console
 	Domains Domains
+	// Terminals opens consoles.
+	Terminals Terminals
 	// VolumeJobs, Snapshots and Trash work on volumes that exist or have been removed.
 	VolumeJobs VolumeJobs
 	Snapshots  Snapshots
@@ -107,6 +109,8 @@ type Config struct {
 	Pools []string
 	// Heartbeat is the interval of an event stream's signs of life. Default 15 s.
 	Heartbeat time.Duration
+	// ChannelIdle is how long a console is kept open in which nothing is sent. Default 1 h.
+	ChannelIdle time.Duration
 	// Patience is how long an event stream waits for a reader that does not read. Default 10 s.
 	Patience time.Duration
 	// TLS configures how the listener with tokens encrypts; nil means no TLS.
@@ -131,6 +135,7 @@ type Server struct {
 	rates    throttle.Limiter
 	sessions sessions
 	streams  shares
+	channels shares
 	// waits bounds the number of requests that wait for events concurrently.
 	waits   chan struct{}
 	uploads shares
@@ -145,7 +150,8 @@ func New(c Config) *Server {
 		key = c.SignIn.Key
 	}
 	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(key), waits: make(chan struct{}, requests/2),
-		streams: shares{each: streamsEach, most: streamsMost}, uploads: shares{each: uploadsEach, most: uploadsMost}}
+		streams: shares{each: streamsEach, most: streamsMost}, uploads: shares{each: uploadsEach, most: uploadsMost},
+		channels: shares{each: channelsEach, most: channelsMost}}
 }
 
 // Serve answers on ln until ctx ends, and then closes ln. With auth, requests need a token, except

@@ -253,19 +253,18 @@ type Access interface {
 	ChangeToken(ctx context.Context, name string, change func(*seedbed.Token) error) (seedbed.Token, error)
 	SetTokenQuota(ctx context.Context, name string, q seedbed.TokenQuota, checks ...func(seedbed.Token) error) (seedbed.Token, error)
 	// BeginSession begins a session of a person, which ends then, with the digest of its secret.
-	BeginSession(
-		ctx context.Context, p seedbed.Person, ends time.Time, from string, sum [sha256.Size]byte,
-	) (seedbed.Session, error)
+	BeginSession(ctx context.Context, p seedbed.Person, ends time.Time, from string, sum [sha256.Size]byte) (seedbed.Session, error)
 	// SessionOf finds a session by the digest of its secret. It returns ErrNotFound if it has expired.
 	SessionOf(ctx context.Context, sum [sha256.Size]byte) (seedbed.Session, error)
 	Sessions(ctx context.Context) ([]seedbed.Session, error)
 	Session(ctx context.Context, id string) (seedbed.Session, error)
 	EndSession(ctx context.Context, id string, checks ...func(seedbed.Session) error) error
-	// KeepSignIn keeps a step of a sign-in until then. It returns ErrConflict if there was one of that ID.
+	// KeepSignIn keeps a step of a sign-in, or a ticket, until then. It returns ErrConflict if there was one of that ID.
 	KeepSignIn(ctx context.Context, id [sha256.Size]byte, data []byte, until time.Time) error
-	// TakeSignIn removes a step of a sign-in, and returns what was kept with it.
+	// TakeSignIn removes what KeepSignIn has kept, and returns it.
 	TakeSignIn(ctx context.Context, id [sha256.Size]byte) ([]byte, error)
-	// Audit returns entries, newest first.
+	// Audit returns entries, newest first. Note adds one.
+	Note(ctx context.Context, what string) error
 	Audit(ctx context.Context, q seedbed.AuditQuery) ([]seedbed.AuditEntry, error)
 	// BeginRequest begins to carry out a request with an idempotency key, or returns its answer. It
 	// returns ErrInUse while another caller carries it out, until nothing was heard of that for silence.

@@ -165,7 +165,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 	}
 	return api.New(api.Config{
 		SignIn: p.signIn,
-		Store:  db, Intake: p.intake, Console: p.workers, Domains: p.workers, OVAs: p.intake, Uploads: p.workers,
+		Store:  db, Intake: p.intake, Console: p.workers, Domains: p.workers, Terminals: p.workers, OVAs: p.intake, Uploads: p.workers,
 		MaxUpload: c.Storage.MaxUpload, VolumeJobs: p.intake, Adoptions: p.intake, Strangers: p.workers, Snapshots: p.workers,
 		Trash: p.workers, Metadata: served(db, p.serving.Renderer), Change: change(db, p.serving.Renderer),
 		Clean:      cleanUp(p.cleaner),

@@ -34,6 +34,11 @@ func Record(tx *sqldb.Tx, c *seedbed.Change, what string) {
 		sqldb.Flag(c.Visits))
 }
 
+// Note adds an entry to the audit log, for something that changes nothing else.
+func (s *Store) Note(ctx context.Context, what string) error {
+	return s.db.Update(ctx, what, func(*sqldb.Tx) error { return nil })
+}
+
 // document returns JSON as a column stores it: empty if there is none, and a note if it is too
 // large.
 func document(j json.RawMessage) string {

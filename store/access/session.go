@@ -108,7 +108,7 @@ func (s *Store) EndSession(ctx context.Context, id string, checks ...func(seedbe
 }
 
 // KeepSignIn stores a step of a sign-in until then: what is known of it, by a digest of the secret with
-// which it continues. It returns ErrConflict if there was such a step already.
+// which it continues. A ticket is kept in the same way. It returns ErrConflict if there was such a step already.
 func (s *Store) KeepSignIn(ctx context.Context, id [sha256.Size]byte, data []byte, until time.Time) error {
 	_, err := s.db.Change(ctx, "keep a sign-in", func(tx *sqldb.Tx) error {
 		made, err := sqldb.Affect(ctx, tx, `INSERT INTO sign_in (id, data, expires) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,

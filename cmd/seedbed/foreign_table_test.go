@@ -22,6 +22,7 @@ var objectCommands = map[string][]string{
 	"vm flatten":              {"{instance}"},
 	"vm forget":               {"{instance}"},
 	"vm adopt":                {"{domain}", "{domain} --dry-run"},
+	"vm console":              {"{instance}"},
 	"vm log":                  {"{instance}", "{instance} --follow"},
 	"vm wait":                 {"{instance} --timeout 5s"},
 	"vm list":                 {"--name {instance}", "--node {node}", "--project {project}"},

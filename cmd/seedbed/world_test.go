@@ -21,6 +21,7 @@ import (
 	"seedbed/provision/intake"
 	"seedbed/provision/network"
 	"seedbed/provision/record"
+	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
@@ -75,10 +76,15 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		return nil, err
 	}
 	people := newPeople(apiLn.Addr().String())
+	terminals, err := drivertest.NewTerminals(dir)
+	if err != nil {
+		return nil, err
+	}
 	rest := api.New(api.Config{
 		SignIn: people.signIn,
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Domains: console{}, Clean: clean,
+		Terminals: terminals,
 		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
@@ -109,6 +115,9 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		cancel()
 		wait.Wait()
 		people.stop()
+		if err := terminals.Stop(); err != nil {
+			panic(err)
+		}
 		db.Close()
 	}}, nil
 }

@@ -174,6 +174,12 @@ func (a *App) Call(work func(ctx context.Context, api *client.Client, args []str
 	})
 }
 
+// OwnOutput says that what a command prints has no JSON form.
+func (a *App) OwnOutput(c *cobra.Command) {
+	c.Flags().StringVar(&a.Flags.Format, "format", "", "has no effect here")
+	_ = c.Flags().MarkHidden("format") // the flag was added above
+}
+
 // Group makes a command that has only subcommands print its help when none is named. That is a wrong
 // command line, so the help goes where errors go: a script that lost a word does not continue.
 func Group(c *cobra.Command) *cobra.Command {

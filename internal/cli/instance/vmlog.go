@@ -23,10 +23,9 @@ func vmLog(a *cli.App) *cobra.Command {
 		follow, raw bool
 	)
 	c := &cobra.Command{
-		Use: "log NAME", Aliases: []string{"console"}, Short: "Print the end of an instance's serial console",
+		Use: "log NAME", Short: "Print the end of an instance's serial console",
 		Long: `Print the end of what a guest has written to its serial console, and with -f what it
-writes from then on. It takes no input: log in with ssh, or use virsh console on the
-instance's node.`,
+writes from then on. It takes no input: log in with ssh, or use seedbed vm console.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if lines < 0 || tail <= 0 {
 				return cli.Usagef("--lines and --tail must be positive")
@@ -54,9 +53,8 @@ instance's node.`,
 	f.Var(cli.NewSize(&tail), "tail", "how much of the end to read")
 	f.BoolVar(&raw, "raw", false, "pass the guest's control characters to the terminal")
 	f.BoolVarP(&follow, "follow", "f", false, "follow the output until interrupted")
-	// A log has no JSON form. Its -f means follow, as in tail.
-	f.StringVar(&a.Flags.Format, "format", "", "has no effect here")
-	_ = f.MarkHidden("format") // the flag was added above
+	// Its -f means follow, as in tail.
+	a.OwnOutput(c)
 	return c
 }
 

@@ -73,6 +73,9 @@ var requests = []struct {
 	{seedbed.VolumeRequest{}, map[string]string{"name": argument}},
 	{wire.VolumeChange{}, map[string]string{"name": argument}},
 	{seedbed.Attachment{}, map[string]string{"instance": argument}},
+	{wire.ConsoleRequest{}, map[string]string{
+		"read_only": "vm console --read-only", "take": "vm console --take", "tail": "vm console --tail",
+	}},
 	{wire.SnapshotRequest{}, map[string]string{"name": argument}},
 	{wire.CleanupRequest{}, map[string]string{"dry_run": "cleanup --dry-run", "force": "cleanup --force"}},
 	{wire.NodeRequest{}, map[string]string{"name": argument}},
@@ -127,7 +130,7 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
 	"NewToken", "Role", "Whoami", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate",
-	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession",
+	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession", "Ticket",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

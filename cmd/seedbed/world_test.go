@@ -85,7 +85,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Domains: console{}, Clean: clean,
 		Terminals: terminals,
-		Metadata: served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
+		Metadata:  served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
 		}},

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
+	"time"
 
+	"golang.org/x/sys/unix"
 	lv "libvirt.org/go/libvirt"
 	"libvirt.org/go/libvirtxml"
 
@@ -18,23 +21,24 @@ import (
 )
 
 const (
-	// maxTyped limits the input that waits for a guest, in bytes.
-	maxTyped = 64 << 10
+	// typedTime is how long a guest may leave input unread once the buffers of its console are full.
+	typedTime = 10 * time.Second
 	// maxShown limits the output that waits for its reader. libvirt is not read while there is more.
 	maxShown = 256 << 10
 )
 
-// terminal is an opened console: a stream on a connection of its own. From its opening to its closing only the event loop uses
-// the connection (see link), and it never waits: input and output pass by the buffers.
+// terminal is an opened console: a stream on a connection of its own, for the output. From its opening to its closing only the
+// event loop uses the connection (see link), and it never waits: output passes by the buffer. Input goes to the pty itself. In
+// libvirt's client, it would hold up the event loop, and so the whole driver, while the guest does not read it.
 type terminal struct {
 	d      *Driver
 	id     seedbed.InstanceID
 	conn   *lv.Connect
 	stream *lv.Stream
+	input  *os.File
 
 	mu     sync.Mutex
 	change *sync.Cond // of the fields below
-	in     []byte     // typed
 	out    []byte     // to be read
 	events lv.StreamEventType
 	end    error // why nothing more is read or written
@@ -74,7 +78,8 @@ func (t *terminal) open(force bool) error {
 		return err
 	}
 	defer free(dom)
-	if err := hasConsole(dom, t.id); err != nil {
+	before, err := consoleOf(dom, t.id)
+	if err != nil {
 		return err
 	}
 	if t.stream, err = t.conn.NewStream(lv.STREAM_NONBLOCK); err != nil {
@@ -86,10 +91,13 @@ func (t *terminal) open(force bool) error {
 	}
 	err = dom.OpenConsole("", t.stream, flags)
 	if err == nil {
-		if err = t.follow(); err == nil {
-			return nil
+		if err = t.openInput(dom, before); err == nil {
+			if err = t.follow(); err == nil {
+				return nil
+			}
+			t.input.Close()
 		}
-		_ = t.stream.Abort() // the error is that of follow
+		_ = t.stream.Abort() // the error is the one before
 	}
 	_ = t.stream.Free()
 	if has(err, lv.ERR_OPERATION_FAILED) && !force {
@@ -99,26 +107,58 @@ func (t *terminal) open(force bool) error {
 	return err
 }
 
-// hasConsole returns ErrConflict if a domain does not run, or has no serial console.
-func hasConsole(dom *lv.Domain, id seedbed.InstanceID) error {
-	on, err := dom.IsActive()
-	if err != nil {
-		return absentDomain(err, id)
-	}
-	if !on {
-		return seedbed.Errorf(seedbed.ErrConflict, "domain %s is off: start it first", id)
-	}
+// place is the pty of a domain's console, in one run of the domain.
+type place struct {
+	run  int
+	path string
+}
+
+// consoleOf returns where the console of a domain is. It returns ErrConflict if the domain does not run, or has no serial console.
+func consoleOf(dom *lv.Domain, id seedbed.InstanceID) (place, error) {
 	text, err := dom.GetXMLDesc(0)
 	if err != nil {
-		return absentDomain(err, id)
+		return place{}, absentDomain(err, id)
 	}
 	var doc libvirtxml.Domain
 	if err := doc.Unmarshal(text); err != nil {
-		return fmt.Errorf("read the definition of domain %s: %w", id, err)
+		return place{}, fmt.Errorf("read the definition of domain %s: %w", id, err)
 	}
-	if doc.Devices == nil || len(doc.Devices.Serials)+len(doc.Devices.Consoles) == 0 {
-		return seedbed.Errorf(seedbed.ErrConflict, "domain %s has no serial console: its system template asks for none", id)
+	if doc.ID == nil {
+		return place{}, seedbed.Errorf(seedbed.ErrConflict, "domain %s is off: start it first", id)
 	}
+	var source *libvirtxml.DomainChardevSource // of the device that libvirt takes for the console
+	switch d := doc.Devices; {
+	case d == nil:
+	case len(d.Consoles) > 0:
+		source = d.Consoles[0].Source
+	case len(d.Serials) > 0:
+		source = d.Serials[0].Source
+	}
+	if source == nil {
+		return place{}, seedbed.Errorf(seedbed.ErrConflict, "domain %s has no serial console: its system template asks for none", id)
+	}
+	if source.Pty == nil {
+		return place{}, seedbed.Errorf(seedbed.ErrConflict, "the serial console of domain %s is not a pty: it cannot be opened", id)
+	}
+	return place{*doc.ID, source.Pty.Path}, nil
+}
+
+// openInput opens the pty to write to it. The path may belong to another program once the domain has ended, but not while the
+// pty is open. So the domain must still be in the same run after that.
+func (t *terminal) openInput(dom *lv.Domain, at place) error {
+	f, err := os.OpenFile(at.path, os.O_WRONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("open the console of domain %s to write: %w", t.id, err)
+	}
+	now, err := consoleOf(dom, t.id)
+	if err == nil && now != at {
+		err = seedbed.Errorf(seedbed.ErrConflict, "domain %s was restarted in the meantime: try again", t.id)
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	t.input = f
 	return nil
 }
 
@@ -159,17 +199,6 @@ func (t *terminal) serve(events lv.StreamEventType) {
 		}
 		t.out = append(t.out, buf[:n]...)
 	}
-	for t.end == nil && events&lv.STREAM_EVENT_WRITABLE != 0 && len(t.in) > 0 {
-		n, err := t.stream.Send(t.in)
-		if err != nil {
-			t.end = explain("write to the console of domain "+string(t.id), err)
-			break
-		}
-		if n <= 0 {
-			break // the guest does not read
-		}
-		t.in = t.in[n:]
-	}
 	if t.end == nil && events&(lv.STREAM_EVENT_ERROR|lv.STREAM_EVENT_HANGUP) != 0 && events&lv.STREAM_EVENT_READABLE == 0 {
 		t.end = io.EOF
 	}
@@ -184,9 +213,6 @@ func (t *terminal) want() {
 		if len(t.out) < maxShown {
 			events |= lv.STREAM_EVENT_READABLE
 		}
-		if len(t.in) > 0 {
-			events |= lv.STREAM_EVENT_WRITABLE
-		}
 	}
 	if events == t.events || t.closed {
 		return
@@ -200,6 +226,7 @@ func (t *terminal) want() {
 
 // fail ends the reads and writes.
 func (t *terminal) fail(err error) {
+	t.input.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.end == nil {
@@ -224,23 +251,23 @@ func (t *terminal) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements io.Writer. It waits while the guest does not read.
-func (t *terminal) Write(b []byte) (n int, err error) {
+// Write implements io.Writer.
+func (t *terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for n < len(b) {
-		for len(t.in) >= maxTyped && t.end == nil {
-			t.change.Wait()
-		}
-		if t.end != nil {
-			return n, t.end
-		}
-		part := b[n:min(len(b), n+maxTyped-len(t.in))]
-		t.in = append(t.in, part...)
-		n += len(part)
-		t.want()
+	end := t.end
+	t.mu.Unlock()
+	if end != nil {
+		return 0, end
 	}
-	return n, nil
+	err := t.input.SetWriteDeadline(time.Now().Add(typedTime))
+	n := 0
+	if err == nil {
+		n, err = t.input.Write(b)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = seedbed.Errorf(seedbed.ErrUnavailable, "the guest of domain %s has read nothing of what was typed for %s", t.id, typedTime)
+	}
+	return n, err
 }
 
 // Close implements io.Closer. It returns an error if libvirt does not answer; the connection is then closed when it does.

@@ -111,3 +111,68 @@ func TestConsoleOfGuest(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// dots writes a dot to the first serial port at each tick of the timer, and never reads.
+var dots = []byte{
+	0xfb,             // sti
+	0xba, 0xf8, 0x03, // mov dx, 0x3f8
+	0xb0, '.', // next: mov al, '.'
+	0xee,       // out dx, al
+	0xf4,       // hlt
+	0xeb, 0xfa, // jmp next
+}
+
+// TestConsoleOfDeafGuest types more than fits into the buffers of a console whose guest reads nothing. That is refused in time,
+// and the output goes on.
+func TestConsoleOfDeafGuest(t *testing.T) {
+	base := connect(t, system)
+	withBridge(t)
+	d := open(t, system)
+	s := newSpec(t, base, seedbed.Disk{Type: "file", Format: "raw", Source: bootable(t, dots)})
+	if err := errors.Join(d.DefineDomain(t.Context(), s), d.StartDomain(t.Context(), s.ID)); err != nil {
+		t.Fatal(err)
+	}
+	defer remove(t, d, s.ID)
+	console, err := d.OpenConsole(t.Context(), s.ID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer console.Close()
+	heard, typed := make(chan byte), make(chan error, 1)
+	go func() {
+		defer close(heard)
+		var b [1]byte
+		for {
+			if _, err := console.Read(b[:]); err != nil {
+				return
+			}
+			select {
+			case heard <- b[0]:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	go func() {
+		_, err := console.Write(make([]byte, 4<<20))
+		typed <- err
+	}()
+	begin := time.Now()
+	if err := <-typed; !errors.Is(err, seedbed.ErrUnavailable) || time.Since(begin) > patience {
+		t.Fatalf("after %s: %v; want ErrUnavailable", time.Since(begin), err)
+	}
+	for range 20 {
+		select {
+		case _, ok := <-heard:
+			if !ok {
+				t.Fatal("the output has ended")
+			}
+		case <-time.After(patience):
+			t.Fatal("the guest is not heard")
+		}
+	}
+	begin = time.Now()
+	if err := console.Close(); err != nil || time.Since(begin) > patience/2 {
+		t.Errorf("closed after %s: %v", time.Since(begin), err)
+	}
+}

@@ -120,10 +120,10 @@ type Inspector interface {
 // Terminal opens what people work at.
 type Terminal interface {
 	// OpenConsole opens the serial console of a domain that runs. Read waits for output, and returns io.EOF when the domain has
-	// ended, or another error once the console is lost or closed. Write may wait until the guest reads. Close may be called
-	// more than once, and at any time. force takes the console from what else has opened it. Errors: ErrNotFound for a domain
-	// that is not defined or not tagged, ErrConflict for one that is off or has no serial console, ErrInUse if something else
-	// has opened the console and force is not set.
+	// ended, or another error once the console is lost or closed. Write waits while the guest does not read, and returns
+	// ErrUnavailable after some seconds. Close may be called more than once, and at any time. force takes the console from what
+	// else has opened it. Errors: ErrNotFound for a domain that is not defined or not tagged, ErrConflict for one that is off
+	// or has no serial console, ErrInUse if something else has opened the console and force is not set.
 	OpenConsole(ctx context.Context, id seedbed.InstanceID, force bool) (io.ReadWriteCloser, error)
 }
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -36,16 +37,17 @@ type consoles struct {
 	pumps      sync.WaitGroup
 }
 
-// terminal is one console. The mutex of consoles is held to use the fields below opened.
+// terminal is one console. The mutex of consoles is held to use sessions, writer and closed.
 type terminal struct {
 	id     seedbed.InstanceID
 	opened chan struct{} // closed when stream or failed is set
 	stream io.ReadWriteCloser
 	failed error
+	ended  chan struct{} // closed when the stream is closed, so that the console can be opened again
 
 	sessions []*session // in the order of their beginnings
 	writer   *session
-	closed   bool // it has no sessions, and gets none
+	closed   bool // it gets no more sessions
 }
 
 // session is one client of a console. The mutex of consoles is held to use its fields.
@@ -86,49 +88,58 @@ func (cs *consoles) talk(ctx context.Context, asked seedbed.ConsoleSession, c *d
 	return nil
 }
 
-// join adds a session to a console, and opens the console if it is the first one.
+// join adds a session to a console, and opens the console if it is the first one. If the console is just closed, or could not be
+// opened for another session, such as one that has left, it is opened for this one.
 func (cs *consoles) join(ctx context.Context, asked seedbed.ConsoleSession) (*terminal, *session, error) {
 	s := &session{asked: asked, wake: make(chan struct{}, 1)}
 	for {
-		t, err := cs.terminal(ctx, asked)
-		if err != nil {
-			return nil, nil, err
+		t, first := cs.terminal(asked.ID)
+		if first {
+			cs.start(ctx, t, asked.Take)
 		}
-		if joined, err := cs.add(t, s); joined || err != nil {
-			return t, s, err
-		} // it was closed in the meantime
+		select {
+		case <-t.opened:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+		if t.failed == nil {
+			if joined, err := cs.add(t, s); joined || err != nil {
+				return t, s, err
+			}
+		} else if first {
+			return nil, nil, t.failed
+		}
+		select {
+		case <-t.ended:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
 	}
 }
 
-// terminal returns the open console of an instance.
-func (cs *consoles) terminal(ctx context.Context, asked seedbed.ConsoleSession) (*terminal, error) {
+// terminal returns the console of an instance. It returns true if the caller must start it.
+func (cs *consoles) terminal(id seedbed.InstanceID) (*terminal, bool) {
 	cs.mu.Lock()
-	t, ok := cs.open[asked.ID]
+	defer cs.mu.Unlock()
+	t, ok := cs.open[id]
 	if !ok {
-		t = &terminal{id: asked.ID, opened: make(chan struct{})}
-		cs.open[t.id] = t
+		t = &terminal{id: id, opened: make(chan struct{}), ended: make(chan struct{})}
+		cs.open[id] = t
 	}
-	cs.mu.Unlock()
-	if ok {
-		select {
-		case <-t.opened:
-			return t, t.failed
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+	return t, !ok
+}
+
+// start opens a console.
+func (cs *consoles) start(ctx context.Context, t *terminal, take bool) {
 	limited, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	t.stream, t.failed = cs.hypervisor.OpenConsole(limited, t.id, asked.Take)
+	t.stream, t.failed = cs.hypervisor.OpenConsole(limited, t.id, take)
 	if t.failed != nil {
-		cs.mu.Lock()
-		delete(cs.open, t.id)
-		cs.mu.Unlock()
+		cs.forget(t)
 	} else {
 		cs.pumps.Go(func() { cs.pump(t) })
 	}
 	close(t.opened)
-	return t, t.failed
 }
 
 // add adds a session to a console. It returns false if the console was closed.
@@ -189,21 +200,25 @@ func (cs *consoles) leave(t *terminal, s *session) {
 		t.tellWriter(nil)
 	}
 	last := len(t.sessions) == 0 && !t.closed
+	t.closed = t.closed || last
+	cs.mu.Unlock()
 	if last {
 		cs.close(t)
 	}
-	cs.mu.Unlock()
-	if last {
-		t.stream.Close()
-	}
 }
 
-// close takes a console out of those that are open. The mutex is held.
+// close closes the stream of a console that was marked as closed by the caller.
 func (cs *consoles) close(t *terminal) {
-	t.closed = true
-	if cs.open[t.id] == t {
-		delete(cs.open, t.id)
-	}
+	t.stream.Close()
+	cs.forget(t)
+}
+
+// forget lets a console be opened again.
+func (cs *consoles) forget(t *terminal) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.open, t.id)
+	close(t.ended)
 }
 
 // pump gives the output of a console to its sessions, until it ends.
@@ -224,12 +239,13 @@ func (cs *consoles) pump(t *terminal) {
 			}
 			s.poke()
 		}
-		if err != nil {
+		last := err != nil && !t.closed
+		t.closed = t.closed || last
+		cs.mu.Unlock()
+		if last {
 			cs.close(t)
 		}
-		cs.mu.Unlock()
 		if err != nil {
-			t.stream.Close()
 			return
 		}
 	}
@@ -320,8 +336,23 @@ func (cs *consoles) typed(t *terminal, s *session, c *duplex.Conn) {
 		cs.mu.Lock()
 		may := t.writer == s && !m.Text
 		cs.mu.Unlock()
-		if may {
-			_, _ = t.stream.Write(m.Data) // the pump learns of errors, and ends the session
+		if !may {
+			continue
+		}
+		if _, err := t.stream.Write(m.Data); err != nil {
+			cs.fail(s, err)
+			return
 		}
 	}
+}
+
+// fail ends a session. If the console has ended, the pump says why.
+func (cs *consoles) fail(s *session, err error) {
+	if !errors.Is(err, seedbed.ErrUnavailable) {
+		return
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	s.end = cmp.Or(s.end, err)
+	s.poke()
 }

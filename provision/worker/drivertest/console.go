@@ -109,12 +109,15 @@ func (l *consoleLine) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements io.Writer. The guest shows what is typed, and answers "echo TEXT" with TEXT.
+// Write implements io.Writer. The guest shows what is typed, and answers "echo TEXT" with TEXT. A deaf guest reads nothing.
 func (l *consoleLine) Write(b []byte) (int, error) {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	if l.of.line != l {
 		return 0, net.ErrClosed
+	}
+	if l.of.deaf {
+		return 0, seedbed.Errorf(seedbed.ErrUnavailable, "the guest of domain %s has read nothing of what was typed", l.of.spec.Name)
 	}
 	typed := strings.ReplaceAll(string(b), "\r", "\r\n")
 	l.of.write(typed)

@@ -28,6 +28,8 @@ const (
 	MaxMessage = 64 << 10
 	// patience is how long a peer that does not read may block a send.
 	patience = time.Minute
+	// parting is how long a peer that does not read may block the last text.
+	parting = 5 * time.Second
 	// beat is the interval of the signs of life that an accepted connection sends. silence is how long either side may send
 	// nothing.
 	beat    = 15 * time.Second
@@ -200,7 +202,9 @@ func (c *Conn) use() { c.used.Store(time.Now().UnixNano()) }
 func (c *Conn) Idle() time.Duration { return time.Duration(time.Now().UnixNano() - c.used.Load()) }
 
 // Send sends a message. It waits while the peer does not read, up to a minute.
-func (c *Conn) Send(m Message) error {
+func (c *Conn) Send(m Message) error { return c.send(m, patience) }
+
+func (c *Conn) send(m Message, within time.Duration) error {
 	kind := websocket.BinaryMessage
 	if m.Text {
 		kind = websocket.TextMessage
@@ -209,7 +213,7 @@ func (c *Conn) Send(m Message) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.ws.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.ws.SetWriteDeadline(time.Now().Add(within)); err != nil {
 		return err
 	}
 	return c.ws.WriteMessage(kind, m.Data)
@@ -257,9 +261,10 @@ func (c *Conn) Close() {
 	})
 }
 
-// End sends a text, if the peer still reads, and closes the connection.
+// End sends a text, if the peer still reads, and closes the connection. It does not wait for long, nor does a send that waits.
 func (c *Conn) End(text []byte) {
-	_ = c.Send(Message{Text: true, Data: text}) // the peer may have gone
+	c.Hurry()
+	_ = c.send(Message{Text: true, Data: text}, parting) // the peer may have gone
 	c.Close()
 }
 

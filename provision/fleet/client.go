@@ -89,9 +89,10 @@ func (c *Client) OpenChannel(ctx context.Context, call string, args json.RawMess
 	conn, err := dialer.Open(ctx, "ws://worker/v1/"+call+"?"+url.Values{"args": {string(args)}}.Encode(), nil)
 	if refused, ok := errors.AsType[*duplex.Refused](err); ok {
 		var l effects.Line
-		if json.Unmarshal(refused.Body, &l) != nil || l.Error == nil {
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "what answers on %s is not a worker that has %s (HTTP status %s): "+
-				"is it older than its seedbedd?", c.at, call, refused.Status.Status)
+		older := refused.Status.StatusCode == http.StatusNotFound || refused.Status.StatusCode == http.StatusMethodNotAllowed
+		if older || json.Unmarshal(refused.Body, &l) != nil || l.Error == nil {
+			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "the worker on %s has no %s (HTTP status %s): update it, it is older than seedbedd",
+				c.at, call, refused.Status.Status)
 		}
 		return nil, seedbed.KindError(l.Error.Kind, l.Error.Message)
 	}

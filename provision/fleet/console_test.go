@@ -3,12 +3,17 @@ package fleet_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"seedbed"
 	"seedbed/internal/duplex"
 	"seedbed/provision/effects"
+	"seedbed/provision/fleet"
 )
 
 // running makes a domain that runs.
@@ -105,11 +110,69 @@ func TestSessionsThatFail(t *testing.T) {
 	if _, err := outside.Write([]byte("x")); err == nil {
 		t.Error("it is still open outside")
 	}
-	if _, err := l.OpenChannel(t.Context(), "inventory", nil); !errors.Is(err, seedbed.ErrNotFound) && !errors.Is(err, seedbed.ErrInvalid) {
+	if _, err := l.OpenChannel(t.Context(), "inventory", nil); !errors.Is(err, seedbed.ErrUnavailable) {
 		t.Errorf("a call that is not a channel: %v", err)
 	}
 	must(t, "stop", l.stop())
 	if _, err := effects.OpenConsole.Open(t.Context(), l.Client, seedbed.ConsoleSession{ID: id}); !errors.Is(err, seedbed.ErrUnavailable) {
 		t.Errorf("without a worker: %v", err)
+	}
+}
+
+// TestDeafGuest has a guest that does not read what is typed: the session of who types ends, and another one does not.
+func TestDeafGuest(t *testing.T) {
+	t.Parallel()
+	l := start(t)
+	id := l.running(t)
+	l.domain.SetDeaf(id, true)
+	types, _ := l.session(t, seedbed.ConsoleSession{ID: id, Write: true})
+	reads, _ := l.session(t, seedbed.ConsoleSession{ID: id})
+	must(t, "type", types.Send(duplex.Message{Data: []byte("x")}))
+	m, err := types.Receive()
+	must(t, "receive", err)
+	var n seedbed.ConsoleNote
+	must(t, "note", json.Unmarshal(m.Data, &n))
+	if n.Note != seedbed.NoteEnd || !errors.Is(n.Err(), seedbed.ErrUnavailable) || !strings.Contains(n.Reason, "has read nothing") {
+		t.Errorf("who types is told %+v", n)
+	}
+	for m.Text { // who may type now
+		m, err = reads.Receive()
+		must(t, "receive", err)
+		if m.Text && strings.Contains(string(m.Data), seedbed.NoteEnd) {
+			t.Fatalf("who only reads is told %s", m.Data)
+		}
+		l.domain.Write(id, "shown")
+	}
+}
+
+// TestOpenedAgain opens a console right after its last session has ended, again and again.
+func TestOpenedAgain(t *testing.T) {
+	t.Parallel()
+	l := start(t)
+	id := l.running(t)
+	for range 50 {
+		c, n := l.session(t, seedbed.ConsoleSession{ID: id, Write: true})
+		if n.Note != seedbed.NoteBegin {
+			t.Fatalf("%+v", n)
+		}
+		c.Close()
+	}
+}
+
+// TestChannelOfOlderWorker asks a worker for a channel that has none: it answers as releases before channels do.
+func TestChannelOfOlderWorker(t *testing.T) {
+	t.Parallel()
+	at := filepath.Join(t.TempDir(), "worker.sock")
+	ln, err := net.Listen("unix", at)
+	must(t, "listen", err)
+	older := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		fmt.Fprintln(w, `{"error":{"kind":"invalid","message":"Method Not Allowed"}}`)
+	})}
+	go older.Serve(ln)
+	defer older.Close()
+	_, err = effects.OpenConsole.Open(t.Context(), fleet.NewClient(at), seedbed.ConsoleSession{ID: seedbed.NewInstanceID()})
+	if !errors.Is(err, seedbed.ErrUnavailable) || !strings.Contains(err.Error(), "older than seedbedd") {
+		t.Errorf("%v", err)
 	}
 }

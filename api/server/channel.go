@@ -19,6 +19,7 @@ import (
 	"seedbed"
 	"seedbed/api/wire"
 	"seedbed/internal/duplex"
+	"seedbed/internal/httpserve"
 )
 
 // Terminals opens what people work at, on the workers of nodes.
@@ -92,6 +93,9 @@ func (r *Router) OpenChannel(ctx context.Context, c *fiber.Ctx) error {
 	}
 	data, err := r.Store.TakeSignIn(ctx, ticketOf(c.Query("ticket")))
 	if errors.Is(err, seedbed.ErrNotFound) {
+		if !r.SlowGuess() {
+			return httpserve.Problem{Status: fiber.StatusTooManyRequests, Kind: "unauthenticated", Detail: "too many wrong tickets: try again later"}
+		}
 		return seedbed.Errorf(seedbed.ErrNotFound, "there is no such ticket: it was used, or is older than %s", ticketTime)
 	}
 	var ch Channel
@@ -237,6 +241,7 @@ func (r *Router) relay(d, far *duplex.Conn, ch Channel) error {
 			}
 		}
 		if err != nil {
+			far.Close() // nothing more is typed, though the caller may take its time to read why
 			return r.last(d, ch, err)
 		}
 	}

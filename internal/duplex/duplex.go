@@ -19,6 +19,7 @@ import (
 
 	"github.com/fasthttp/websocket"
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 )
@@ -28,7 +29,7 @@ const (
 	MaxMessage = 64 << 10
 	// patience is how long a peer that does not read may block a send.
 	patience = time.Minute
-	// parting is how long a peer that does not read may block the last text.
+	// parting is how long a peer that does not read may block the last text, and may then take to close the connection.
 	parting = 5 * time.Second
 	// beat is the interval of the signs of life that an accepted connection sends. silence is how long either side may send
 	// nothing.
@@ -76,6 +77,28 @@ func newConn(ws *websocket.Conn) *Conn {
 	return c
 }
 
+// bear makes the kernel bear a peer that does not read for as long as a send does, whatever was set for a call that is answered
+// at once (tcp(7), TCP_USER_TIMEOUT). Signs of life find out whether the peer has gone. If the option cannot be set, the next
+// read or send finds out why.
+func bear(conn net.Conn) {
+	for {
+		inner, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		conn = inner.NetConn()
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	if raw, err := tcp.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(2*patience.Milliseconds()))
+		})
+	}
+}
+
 // Asked returns ErrInvalid unless a request asks for a connection.
 func Asked(ctx *fasthttp.RequestCtx) error {
 	if websocket.FastHTTPIsWebSocketUpgrade(ctx) {
@@ -116,7 +139,9 @@ func Accept(ctx *fasthttp.RequestCtx, serve func(*Conn)) error {
 		ReadBufferSize: buffer, WriteBufferSize: buffer,
 		Error: func(_ *fasthttp.RequestCtx, _ int, reason error) { refused = reason },
 	}
+	under := ctx.Conn()
 	err := up.Upgrade(ctx, func(ws *websocket.Conn) {
+		bear(under)
 		c := newConn(ws)
 		stop := make(chan struct{})
 		var beats sync.WaitGroup
@@ -125,9 +150,7 @@ func Accept(ctx *fasthttp.RequestCtx, serve func(*Conn)) error {
 			close(stop)
 			beats.Wait()
 			c.Close()
-			c.life.Lock()
-			defer c.life.Unlock()
-			c.beneath = nil
+			c.part()
 		}()
 		serve(c)
 	})
@@ -135,6 +158,18 @@ func Accept(ctx *fasthttp.RequestCtx, serve func(*Conn)) error {
 		return seedbed.Errorf(seedbed.ErrInvalid, "this is a WebSocket: expected a request that asks for one, of the same origin: %v", err)
 	}
 	return nil
+}
+
+// part gives the connection beneath back to the server, which closes it. It waits a moment for the peer to do so first: closed
+// with something unread, a connection takes what was sent last away from the peer.
+func (c *Conn) part() {
+	c.life.Lock()
+	conn := c.beneath
+	c.beneath = nil
+	c.life.Unlock()
+	if conn.SetReadDeadline(time.Now().Add(parting)) == nil {
+		_, _ = io.Copy(io.Discard, conn) // only its end matters
+	}
 }
 
 // beats sends signs of life.
@@ -184,6 +219,7 @@ func (d Dialer) Open(ctx context.Context, at string, header http.Header) (*Conn,
 	}
 	ws, resp, err := dialer.DialContext(ctx, at, header)
 	if err == nil {
+		bear(ws.NetConn())
 		return newConn(ws), nil
 	}
 	if resp == nil {
@@ -231,8 +267,10 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Receive returns the next message. It returns io.EOF after the peer has closed the connection.
+// Receive returns the next message. It returns io.EOF after the peer has closed the connection. A peer whose signs of life wait
+// because this side has not received for long has time again.
 func (c *Conn) Receive() (Message, error) {
+	c.live()
 	kind, data, err := c.ws.ReadMessage()
 	if err != nil {
 		if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived) {

@@ -132,7 +132,7 @@ func TestDeafGuest(t *testing.T) {
 	must(t, "receive", err)
 	var n seedbed.ConsoleNote
 	must(t, "note", json.Unmarshal(m.Data, &n))
-	if n.Note != seedbed.NoteEnd || !errors.Is(n.Err(), seedbed.ErrUnavailable) || !strings.Contains(n.Reason, "has read nothing") {
+	if n.Note != seedbed.NoteEnd || !errors.Is(n.Err(), seedbed.ErrUnavailable) || !strings.Contains(n.Reason, "has not read") {
 		t.Errorf("who types is told %+v", n)
 	}
 	for m.Text { // who may type now

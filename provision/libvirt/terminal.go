@@ -265,7 +265,7 @@ func (t *terminal) Write(b []byte) (int, error) {
 		n, err = t.input.Write(b)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = seedbed.Errorf(seedbed.ErrUnavailable, "the guest of domain %s has read nothing of what was typed for %s", t.id, typedTime)
+		err = seedbed.Errorf(seedbed.ErrUnavailable, "the guest of domain %s has not read what was typed within %s", t.id, typedTime)
 	}
 	return n, err
 }

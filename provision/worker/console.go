@@ -21,6 +21,8 @@ const (
 	maxUnread = 256 << 10
 	// maxOverlap limits the search for what is both in a console's log and in its stream.
 	maxOverlap = 4 << 10
+	// maxTyped is how many bytes are typed at a time. After each, another session may have taken the typing over.
+	maxTyped = 1 << 10
 	// openTime limits the opening of a console.
 	openTime = 20 * time.Second
 )
@@ -57,6 +59,7 @@ type session struct {
 	lost  int64
 	notes []seedbed.ConsoleNote
 	end   error
+	over  bool // it types nothing more
 	wake  chan struct{}
 }
 
@@ -83,6 +86,9 @@ func (cs *consoles) talk(ctx context.Context, asked seedbed.ConsoleSession, c *d
 		cs.typed(t, s, c)
 	}()
 	err = cs.show(ctx, s, c, gone)
+	cs.mu.Lock()
+	s.over = true
+	cs.mu.Unlock()
 	c.End(seedbed.EndNote(err).JSON())
 	<-gone
 	return nil
@@ -333,15 +339,20 @@ func (cs *consoles) typed(t *terminal, s *session, c *duplex.Conn) {
 		if err != nil {
 			return
 		}
-		cs.mu.Lock()
-		may := t.writer == s && !m.Text
-		cs.mu.Unlock()
-		if !may {
+		if m.Text {
 			continue
 		}
-		if _, err := t.stream.Write(m.Data); err != nil {
-			cs.fail(s, err)
-			return
+		for part := range slices.Chunk(m.Data, maxTyped) {
+			cs.mu.Lock()
+			may := t.writer == s && !s.over
+			cs.mu.Unlock()
+			if !may {
+				break
+			}
+			if _, err := t.stream.Write(part); err != nil {
+				cs.fail(s, err)
+				return
+			}
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (l *consoleLine) Write(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	if l.of.deaf {
-		return 0, seedbed.Errorf(seedbed.ErrUnavailable, "the guest of domain %s has read nothing of what was typed", l.of.spec.Name)
+		return 0, seedbed.Errorf(seedbed.ErrUnavailable, "the guest of domain %s has not read what was typed", l.of.spec.Name)
 	}
 	typed := strings.ReplaceAll(string(b), "\r", "\r\n")
 	l.of.write(typed)

@@ -22,8 +22,8 @@ const consoleUserData = `#!/bin/sh
 done) &
 `
 
-// listener is a session at a console, and what it has shown.
-type listener struct {
+// visitor is a session at a console, and what it has shown.
+type visitor struct {
 	*duplex.Conn
 	mu    sync.Mutex
 	shown strings.Builder
@@ -31,13 +31,13 @@ type listener struct {
 	done  chan struct{}
 }
 
-func listen(t *testing.T, s *lab.Stack, name string, r wire.ConsoleRequest) *listener {
+func listen(t *testing.T, s *lab.Stack, name string, r wire.ConsoleRequest) *visitor {
 	t.Helper()
 	conn, err := s.API.OpenConsole(t.Context(), name, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &listener{Conn: conn, done: make(chan struct{})}
+	l := &visitor{Conn: conn, done: make(chan struct{})}
 	t.Cleanup(func() {
 		conn.Close()
 		<-l.done
@@ -64,7 +64,7 @@ func listen(t *testing.T, s *lab.Stack, name string, r wire.ConsoleRequest) *lis
 }
 
 // shows waits until a session has shown a text.
-func (l *listener) shows(t *testing.T, text string) {
+func (l *visitor) shows(t *testing.T, text string) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -100,7 +100,7 @@ func TestConsoleOfRealGuest(t *testing.T) {
 	if _, err := first.Write([]byte("echo the answer is $((6*7))\r")); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []*listener{first, second} {
+	for _, l := range []*visitor{first, second} {
 		l.shows(t, "the answer is 42")
 	}
 	lab.Await(t, lab.Patience, "the log has it as well", func() bool {
@@ -110,7 +110,7 @@ func TestConsoleOfRealGuest(t *testing.T) {
 	if out, stderr, status := s.CLI("stop", "guest1", "--force"); status != 0 {
 		t.Fatalf("stop: status %d: %s%s", status, out, stderr)
 	}
-	for _, l := range []*listener{first, second} {
+	for _, l := range []*visitor{first, second} {
 		<-l.done
 		l.mu.Lock()
 		if n := l.notes[len(l.notes)-1]; n.Note != seedbed.NoteEnd || n.Kind != "" {

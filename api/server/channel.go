@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -208,6 +209,7 @@ func (r *Router) relay(d, far *duplex.Conn, ch Channel) error {
 	defer both.Wait()
 	defer far.Close()
 	left, ended := make(chan struct{}), make(chan error, 1)
+	var over atomic.Bool
 	both.Go(func() {
 		defer close(left)
 		for {
@@ -215,7 +217,9 @@ func (r *Router) relay(d, far *duplex.Conn, ch Channel) error {
 			if err != nil {
 				return
 			}
-			_ = far.Send(m) // if the worker has gone, down ends
+			if !over.Load() {
+				_ = far.Send(m) // if the worker has gone, down ends
+			}
 		}
 	})
 	both.Go(func() { ended <- r.down(d, far, ch) })
@@ -241,7 +245,7 @@ func (r *Router) relay(d, far *duplex.Conn, ch Channel) error {
 			}
 		}
 		if err != nil {
-			far.Close() // nothing more is typed, though the caller may take its time to read why
+			over.Store(true) // nothing more is typed, though the caller may take its time to read why
 			return r.last(d, ch, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -74,10 +75,22 @@ func (l *visitor) shows(t *testing.T, text string) {
 		}
 	})
 	lab.Await(t, longest, "the console shows "+text, func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return strings.Contains(l.shown.String(), text)
+		select {
+		case <-l.done:
+			if !l.has(text) {
+				t.Fatal("the session has ended")
+			}
+		default:
+		}
+		return l.has(text)
 	})
+}
+
+// has reports whether a session has shown a text.
+func (l *visitor) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.shown.String(), text)
 }
 
 // TestConsoleOfRealGuest works at the console of a real guest: types a command and reads its answer, which another session
@@ -97,12 +110,18 @@ func TestConsoleOfRealGuest(t *testing.T) {
 	first := listen(t, s, "guest1", wire.ConsoleRequest{Tail: 64 * seedbed.KiB})
 	second := listen(t, s, "guest1", wire.ConsoleRequest{ReadOnly: true})
 	first.shows(t, "SHELL READY")
-	if _, err := first.Write([]byte("echo the answer is $((6*7))\r")); err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range []*visitor{first, second} {
-		l.shows(t, "the answer is 42")
-	}
+	// The shell drops what is typed before it reads.
+	var last time.Time
+	lab.Await(t, longest, "the shell answers", func() bool {
+		if time.Since(last) > 10*time.Second {
+			last = time.Now()
+			if _, err := first.Write([]byte("echo the answer is $((6*7))\r")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return first.has("the answer is 42")
+	})
+	second.shows(t, "the answer is 42")
 	lab.Await(t, lab.Patience, "the log has it as well", func() bool {
 		out, _, status := s.CLI("vm", "log", "guest1")
 		return status == 0 && strings.Contains(out, "the answer is 42")

@@ -115,6 +115,7 @@ func (h *Host) Link(in bool) {
 func (h *Host) Libvirt() *Process {
 	h.t.Helper()
 	openKVM(h.t)
+	h.Run("mkdir", "-p", "/run/lock") // for the locks of consoles
 	if _, err := os.Stat(h.Path("/run/libvirt/virtlogd-sock")); err != nil {
 		h.start(filepath.Join(h.Dir, "virtlogd.log"), "virtlogd")
 	}

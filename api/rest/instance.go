@@ -170,7 +170,7 @@ func (r *router) openConsole(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if i.State == seedbed.InstanceStopped {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %s is stopped: start it first (seedbed start %s)", i.Name, i.Name)
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s is stopped: start it first (seedbed vm start %s)", i.Name, i.Name)
 	}
 	t, err := r.IssueTicket(ctx, c, ch)
 	if err != nil {

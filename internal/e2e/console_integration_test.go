@@ -126,7 +126,7 @@ func TestConsoleOfRealGuest(t *testing.T) {
 		out, _, status := s.CLI("vm", "log", "guest1")
 		return status == 0 && strings.Contains(out, "the answer is 42")
 	})
-	if out, stderr, status := s.CLI("stop", "guest1", "--force"); status != 0 {
+	if out, stderr, status := s.CLI("vm", "stop", "guest1", "--force"); status != 0 {
 		t.Fatalf("stop: status %d: %s%s", status, out, stderr)
 	}
 	for _, l := range []*visitor{first, second} {

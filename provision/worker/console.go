@@ -89,7 +89,11 @@ func (cs *consoles) talk(ctx context.Context, asked seedbed.ConsoleSession, c *d
 	cs.mu.Lock()
 	s.over = true
 	cs.mu.Unlock()
-	c.End(seedbed.EndNote(err).JSON())
+	if errors.Is(err, errLeft) {
+		c.Close() // there is nobody to tell
+	} else {
+		c.End(seedbed.EndNote(err).JSON())
+	}
 	<-gone
 	return nil
 }

@@ -330,14 +330,17 @@ func peersChain(w way, t target) string { return string(w.direction) + "-peers-"
 // peersRules return if a rule that names a group allows the packet: each group of the port is asked about each group of the peer.
 // They drop the packet otherwise.
 func peersRules(w way, t target) (rules []rule) {
-	class := exprs{load(expr.PayloadBaseLLHeader, 1, w.peerMAC, 6),
+	none := make([]byte, 4)
+	class := exprs{&expr.Immediate{Register: 1, Data: none}, setMeta(groupAt), load(expr.PayloadBaseLLHeader, 1, w.peerMAC, 6),
 		&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}, setMeta(peerAt)}
 	for j := range seedbed.MaxSecurityGroups {
 		rules = append(rules,
 			rule{"the class of the peer", class},
-			rule{"no " + peerSlotName(j), cat(notIn(peerAt, peerSlotName(j)), drop())},
 			rule{peerSlotName(j), exprs{&expr.Meta{Key: peerAt, Register: 1},
-				&expr.Lookup{SourceRegister: 1, SetName: peerSlotName(j), DestRegister: 1, IsDestRegSet: true}, setMeta(peerAt)}})
+				&expr.Lookup{SourceRegister: 1, SetName: peerSlotName(j), DestRegister: 1, IsDestRegSet: true}, setMeta(groupAt)}},
+			// Linux 6.1 asks no map whether it has a key.
+			rule{"no " + peerSlotName(j), cat(exprs{&expr.Meta{Key: groupAt, Register: 1}, compare(expr.CmpOpEq, none...)}, drop())},
+			rule{"the group of the peer", exprs{&expr.Meta{Key: groupAt, Register: 1}, setMeta(peerAt)}})
 		for i := range seedbed.MaxSecurityGroups {
 			rules = append(rules, rule{"allowed by " + slotName(i), cat(groupOf(w, i), exprs{&expr.Meta{Key: groupAt, Register: reg},
 				&expr.Meta{Key: peerAt, Register: reg + 1}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + 2}}, t.load(reg+3),

@@ -4,8 +4,11 @@ package guestplane
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -209,5 +212,100 @@ func TestDNS(t *testing.T) {
 	}
 	if addr := seedbed.MetadataAddr.String() + ":80"; web1.get(t, addr).status != 200 {
 		t.Error("metadata went as well")
+	}
+}
+
+// TestDNSOfOneGuest: however many addresses a guest has, it takes no more of the resolver than a guest with one. So it is at each
+// address of the resolver, which hears all of the guest's addresses.
+func TestDNSOfOneGuest(t *testing.T) {
+	p := realPlane(t)
+	pc, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close() // it answers nothing
+	p.forwarder = resolver.NewForwarder([]netip.AddrPort{pc.LocalAddr().(*net.UDPAddr).AddrPort()}, "")
+	lab := network0()
+	lab.DNS, lab.Prefix6 = []netip.Addr{seedbed.ResolverAddr}, netip.MustParsePrefix("fd12:3456:789a:1::/64")
+	web := record(1, "default", "10.77.0.11")
+	own, own6 := []netip.Addr{web.NICs[0].Addr}, []netip.Addr{lab.Addr6(web.NICs[0].MAC)}
+	for i := range byte(seedbed.MaxSecondary) {
+		b := lab.Prefix6.Addr().As16()
+		b[14], b[15] = 1, i
+		own, own6 = append(own, netip.AddrFrom4([4]byte{10, 77, 0, 100 + i})), append(own6, netip.AddrFrom16(b))
+	}
+	var person person
+	for i, c := range []struct {
+		server string
+		own    []netip.Addr
+	}{{seedbed.ResolverAddr.String(), own}, {lab.Gateway.String(), own}, {"[" + seedbed.ResolverAddr6.String() + "]", own6}} {
+		web.NICs[0].Secondary = c.own[1:]
+		serveState(t, p, stateWith([]seedbed.Network{lab}, web))
+		if i == 0 {
+			person = attach(t, web, "seedbed0", web.NICs[0].ID.Tap())
+			person.ns.Run(t, "ip", "-6", "route", "replace", seedbed.ResolverAddr6.String()+"/128", "dev", "eth0")
+		}
+		for _, a := range c.own {
+			person.ns.Run(t, "ip", "addr", "replace", a.String()+map[bool]string{true: "/24", false: "/64"}[a.Is4()], "dev", "eth0", "nodad")
+		}
+		if got := person.asks(t, "udp", c.server, "guest-1.default.internal.", dns.TypeMX); got != "NOERROR" {
+			t.Fatalf("%s: %s", c.server, got)
+		}
+		query, err := new(dns.Msg).SetQuestion("example.org.", dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var conns []net.Conn
+		dial := func(network string, from net.Addr) {
+			var c1 net.Conn
+			d := net.Dialer{LocalAddr: from, Timeout: 10 * time.Second}
+			if person.ns.Do(func() { c1, err = d.Dial(network, c.server+":53") }); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c1.Close() })
+			conns = append(conns, c1)
+		}
+		for _, a := range c.own {
+			dial("udp", &net.UDPAddr{IP: a.AsSlice()})
+		}
+		const each = 4
+		limited, failed := p.queries.Limited.Load(), p.queries.Failed.Load()
+		for range each {
+			for _, conn := range conns {
+				if _, err := conn.Write(query); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		eventually(t, func() string {
+			few, rest := p.queries.Limited.Load()-limited, p.queries.Failed.Load()-failed
+			if few+rest != int64(each*len(c.own)) || few < rest {
+				return fmt.Sprintf("%s: of the queries from %d addresses, %d were too many, and %d had no answer", c.server, len(c.own), few, rest)
+			}
+			return ""
+		})
+
+		conns = nil
+		for _, a := range c.own {
+			dial("tcp", &net.TCPAddr{IP: a.AsSlice()})
+		}
+		closed := map[net.Conn]bool{}
+		eventually(t, func() string {
+			for _, conn := range conns {
+				if err := conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+					closed[conn] = true
+				}
+			}
+			if len(closed) < len(conns)-16 || len(closed) == len(conns) {
+				return fmt.Sprintf("%s: of %d connections from as many addresses, %d were closed", c.server, len(conns), len(closed))
+			}
+			return ""
+		})
+		for _, conn := range conns {
+			conn.Close()
+		}
 	}
 }

@@ -145,6 +145,16 @@ func bridgeSets() []set {
 				}
 			}
 		}},
+		// The gateways at which the node resolves names.
+		{name: "resolving", key: ip, fixed: func(p *plan, add func(key, value string)) {
+			all := map[netip.Addr]bool{} // isolated networks may have the same
+			for _, n := range p.networks {
+				if n.ResolvesAtGateway() && !all[n.Gateway] {
+					all[n.Gateway] = true
+					add(string(n.Gateway.AsSlice()), "")
+				}
+			}
+		}},
 		uplinkServices("uplink-services", ip, netip.Addr.Is4),
 		uplinkServices("uplink-services6", ip6, netip.Addr.Is6),
 		allowed(mayDHCP, func(a seedbed.NetworkPermissions) bool { return a.DHCPServer }),
@@ -321,7 +331,8 @@ func arpRules() []rule {
 // reach the node as if the port were not bridged (br_handle_frame). Those to :0e skip these rules
 // as well: the inet table drops the packets that they carry, and arpTable their ARP. Frames to the MAC of the port itself
 // are made frames to the bridge, by whose MAC the inet table knows what the node forwards for guests. IPv6 packets to
-// the node are checked again, see sourceRules.
+// the node are checked again, see sourceRules, unless they are from an address that the node knows to be the guest's. The mark says
+// whose queries to the resolver are.
 func localRules() []rule {
 	listed := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
@@ -331,6 +342,9 @@ func localRules() []rule {
 			OperationType: expr.PayloadWrite, SourceRegister: 3, Base: expr.PayloadBaseLLHeader, Offset: 0, Len: 6}})},
 		{"link-local group addresses", cat(listed, toGroup(), drop())},
 		{"link-local group addresses from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
+		{"of a guest to a gateway that resolves names: mark", cat(ethertype(unix.ETH_P_IP), exprs{load(expr.PayloadBaseNetworkHeader, 1, 16, 4),
+			&expr.Lookup{SourceRegister: 1, SetName: "resolving"}}, mark())},
+		{"IPv6 of a guest to the host, from an address that it was given", cat(ethertype(unix.ETH_P_IPV6), pair(ip6Source(), "addrs6"), accept())},
 		{"IPv6 of a guest to the host", cat(ethertype(unix.ETH_P_IPV6), listed, gotoChain("sources"))},
 		{"IPv4 of a guest to the host, from any address", cat(ethertype(unix.ETH_P_IP), may(mayAddress), gotoChain("sources4"))},
 		{"ARP of a guest to the host, from any address", cat(ethertype(unix.ETH_P_ARP), may(mayAddress), gotoChain("sources-arp"))},

@@ -58,8 +58,8 @@ const statusDNAT = 1 << 5
 
 // inputRules let guests reach ping, DHCP and metadata on the node, those of their DNS servers that are addresses of the
 // node, and its time server where the network has it. Over IPv6 they reach the same, but for the time server, and neighbour
-// discovery with the node as a router. The resolver counts what an address asks, so they ask it from their address of the network's
-// prefix, and not from link-local ones, of which each has any number. A port outside its bridge does not reach anything.
+// discovery with the node as a router. They ask the resolver from their addresses of the network's prefix, by which it knows their
+// names, and not from link-local ones, of which each has any number. A port outside its bridge does not reach anything.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	marked := exprs{}

@@ -143,3 +143,37 @@ func TestGuestCannotFillTheNeighbourTable(t *testing.T) {
 		t.Error("what the kernel noted of guests makes the rules others")
 	}
 }
+
+// TestGivenAddressesReachTheNode: a guest reaches the node from each address that it was given, however many these are, also after it
+// used too many others.
+func TestGivenAddressesReachTheNode(t *testing.T) {
+	m := open(t)
+	s := state0()
+	n := &s.Networks[0]
+	n.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
+	all := []netip.Addr{n.Addr6(mac1)}
+	for i := range byte(seedbed.MaxSecondary) {
+		b := n.Prefix6.Addr().As16()
+		b[14], b[15] = 1, i
+		all = append(all, netip.AddrFrom16(b))
+	}
+	s.Ports[0].Secondary = all[1:]
+	apply(t, m, s, Options{})
+	g := guest6(t, "sb1", mac1, ip1)
+	var tx int
+	g.Do(func() { tx = rawSocket(t) })
+	t.Cleanup(func() { unix.Close(tx) })
+	for n := range 2 * sourceBurst {
+		if _, err := unix.Write(tx, solicitation(sourceOf(n), mac1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range all {
+		g.Run(t, "ip", "-6", "addr", "add", a.String()+"/64", "dev", "eth0", "nodad")
+	}
+	for _, a := range all {
+		if !answers(true, g, n.NodeAddr6().String(), "-I", a.String()) {
+			t.Errorf("%s does not reach the node", a)
+		}
+	}
+}

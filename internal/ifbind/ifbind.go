@@ -3,6 +3,7 @@ package ifbind
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -27,6 +28,26 @@ func ListenConfig(iface string) net.ListenConfig {
 		})
 		return errors.Join(err, inner)
 	}}
+}
+
+// ReceiveMarks makes the control messages of what a UDP socket receives tell the marks of packets, see MarkOf. It needs CAP_NET_RAW
+// or CAP_NET_ADMIN, and Linux 5.19: before, it returns unix.ENOPROTOOPT.
+func ReceiveMarks(fd uintptr) error {
+	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVMARK, 1)
+}
+
+// MarkOf returns the mark of a packet from its control messages; 0 if it has none.
+func MarkOf(control []byte) uint32 {
+	all, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return 0
+	}
+	for _, m := range all {
+		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SO_MARK && len(m.Data) >= 4 {
+			return binary.NativeEndian.Uint32(m.Data)
+		}
+	}
+	return 0
 }
 
 // Loop is a server's reading of a socket that is bound to an interface.

@@ -67,7 +67,7 @@ func (s *Server) Serve(ctx context.Context, iface string) error {
 		if err != nil {
 			return fmt.Errorf("read DHCPv6 request on %s: %w", iface, err)
 		}
-		s.handle(conn, buf[:n], markOf(control[:cn]), from, iface)
+		s.handle(conn, buf[:n], ifbind.MarkOf(control[:cn]), from, iface)
 		return nil
 	})
 }
@@ -89,7 +89,7 @@ func listen(ctx context.Context, ifi *net.Interface) (*net.UDPConn, error) {
 	lc.Control = func(network, address string, raw syscall.RawConn) error {
 		var inner error
 		err := raw.Control(func(fd uintptr) {
-			if inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVMARK, 1); errors.Is(inner, unix.ENOPROTOOPT) {
+			if inner = ifbind.ReceiveMarks(fd); errors.Is(inner, unix.ENOPROTOOPT) {
 				inner = seedbed.Errorf(seedbed.ErrUnavailable, "the kernel does not tell the marks of packets: Linux 5.19 or later does")
 			}
 		})
@@ -117,18 +117,4 @@ func controlOf(mark uint32) []byte {
 	}
 	binary.NativeEndian.PutUint32(b[n:], mark)
 	return b
-}
-
-// markOf returns the mark of a packet from its control messages; 0 if it has none.
-func markOf(control []byte) uint32 {
-	all, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return 0
-	}
-	for _, m := range all {
-		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SO_MARK && len(m.Data) >= 4 {
-			return binary.NativeEndian.Uint32(m.Data)
-		}
-	}
-	return 0
 }

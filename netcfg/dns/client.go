@@ -8,18 +8,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 )
 
 const (
-	// queryRate is how many queries one address may send each second, and as many at once. It is the bound of Amazon's
-	// resolver. A guest has one IPv4 address, its secondary ones, and one IPv6 address: the filters let no link-local one ask.
+	// queryRate is how many queries one client may send each second, and as many at once. It is the bound of Amazon's
+	// resolver.
 	queryRate = 1024
 	// forwardRate is how many of these each second are asked of other resolvers, and forwardBurst how many at once. The node's
 	// connection table has each query for 30 seconds, and one by TCP for 120: that is less than what a NIC may have there.
 	// tcpCost is what the latter counts.
 	forwardRate, forwardBurst, tcpCost = 100, 200, 5
-	// maxWaiting is how many queries of one address may wait for another resolver, and maxConns how many connections it may
+	// maxWaiting is how many queries of one client may wait for another resolver, and maxConns how many connections it may
 	// have.
 	maxWaiting = 32
 	maxConns   = 16
@@ -27,10 +28,24 @@ const (
 	maxClients = 1 << 16
 )
 
+// who tells clients apart: the NIC by its mark, whatever number of addresses it has, or the address of what has no mark. The filters
+// mark all that a guest asks. Linux before 5.19 does not tell the marks of queries by UDP, nor a process without CAP_NET_RAW.
+type who struct {
+	mark uint32
+	addr netip.Addr
+}
+
+func whose(mark uint32, addr netip.Addr) who {
+	if mark != 0 {
+		return who{mark: mark}
+	}
+	return who{addr: addr}
+}
+
 // clients are what a server remembers of those that ask.
 type clients struct {
 	mu sync.Mutex
-	of map[netip.Addr]*client
+	of map[who]*client
 }
 
 type client struct {
@@ -38,7 +53,7 @@ type client struct {
 	waiting, conns atomic.Int32
 }
 
-func (c *clients) get(a netip.Addr) *client {
+func (c *clients) get(a who) *client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of, ok := c.of[a]
@@ -74,7 +89,7 @@ func within(n *atomic.Int32, most int32) bool {
 	return true
 }
 
-// boundedListener closes further connections of an address that has maxConns.
+// boundedListener closes further connections of a client that has maxConns.
 // ctx ends all connections.
 type boundedListener struct {
 	net.Listener
@@ -88,7 +103,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		of := l.clients.get(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap())
+		conn := c.(*net.TCPConn)
+		of := l.clients.get(whose(markOf(conn), conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()))
 		if within(&of.conns, maxConns) {
 			b := &boundedConn{Conn: c, of: of}
 			b.stop = context.AfterFunc(l.ctx, func() { b.Conn.Close() })
@@ -98,11 +114,36 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
+// markOf returns the mark of the packet that began a connection; 0 if it had none (tcp_fwmark_accept of ip-sysctl).
+func markOf(conn *net.TCPConn) uint32 {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	mark := 0
+	if err := raw.Control(func(fd uintptr) { mark, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK) }); err != nil {
+		return 0
+	}
+	return uint32(mark)
+}
+
+// clientAddr is the address of a connection, by which its handler finds the client.
+type clientAddr struct {
+	net.Addr
+	addr netip.Addr
+	of   *client
+}
+
 type boundedConn struct {
 	net.Conn
 	of   *client
 	stop func() bool
 	once sync.Once
+}
+
+func (c *boundedConn) RemoteAddr() net.Addr {
+	a := c.Conn.RemoteAddr()
+	return clientAddr{a, a.(*net.TCPAddr).AddrPort().Addr().Unmap(), c.of}
 }
 
 // Write fails if the client does not take the answer.

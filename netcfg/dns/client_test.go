@@ -91,7 +91,7 @@ func TestUnread(t *testing.T) {
 	defer ln.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	bounded := &boundedListener{Listener: ln, ctx: ctx, clients: &clients{of: map[netip.Addr]*client{}}}
+	bounded := &boundedListener{Listener: ln, ctx: ctx, clients: &clients{of: map[who]*client{}}}
 	client, err := net.Dial("tcp4", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestUnread(t *testing.T) {
 	}
 	conn.Close()
 	conn.Close()
-	if n := bounded.clients.get(netip.MustParseAddr("127.0.0.1")).conns.Load(); n != 0 {
+	if n := bounded.clients.get(who{addr: netip.MustParseAddr("127.0.0.1")}).conns.Load(); n != 0 {
 		t.Errorf("%d connections are counted after all were closed", n)
 	}
 }

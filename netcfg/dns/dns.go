@@ -1,18 +1,21 @@
 // Package dns is the resolver of the guests on one bridge (RFC 1034, RFC 1035). It answers for the names and addresses of
 // their network, and asks the node's own resolvers for everything else, without a cache. It must run behind filters that
-// verify the source address of a query: it is what bounds how much a guest may ask.
+// verify the source address of a query, and set the mark of its NIC: that is what bounds how much a guest may ask.
 package dns
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"seedbed/internal/ifbind"
 )
@@ -71,7 +74,7 @@ type Server struct {
 
 // New returns a server that can serve on several addresses.
 func New(c Config) *Server {
-	return &Server{Config: c, clients: clients{of: map[netip.Addr]*client{}}}
+	return &Server{Config: c, clients: clients{of: map[who]*client{}}}
 }
 
 const (
@@ -87,6 +90,16 @@ const (
 // and CAP_NET_BIND_SERVICE. If the interface is removed, it must be called again.
 func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) error {
 	lc := ifbind.ListenConfig(iface)
+	bind := lc.Control
+	lc.Control = func(network, address string, raw syscall.RawConn) error {
+		var inner error
+		err := raw.Control(func(fd uintptr) {
+			if inner = ifbind.ReceiveMarks(fd); errors.Is(inner, unix.ENOPROTOOPT) || errors.Is(inner, unix.EPERM) {
+				inner = nil // see who
+			}
+		})
+		return errors.Join(err, inner, bind(network, address, raw))
+	}
 	udp, stream := "udp4", "tcp4"
 	if addr.Addr().Is6() {
 		udp, stream = "udp6", "tcp6"
@@ -130,13 +143,13 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
 	var forwarding sync.WaitGroup
 	defer forwarding.Wait()
 	buf := make([]byte, 4096) // longer queries are cut, and do not parse
-	out := make([]byte, 4096)
+	out, control := make([]byte, 4096), make([]byte, 64)
 	for {
-		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		n, cn, _, from, err := conn.ReadMsgUDPAddrPort(buf, control)
 		if err != nil {
 			return err
 		}
-		client := s.clients.get(from.Addr())
+		client := s.clients.get(whose(ifbind.MarkOf(control[:cn]), from.Addr()))
 		if !client.allow(time.Now()) {
 			s.Counts.Limited.Add(1)
 			continue
@@ -182,14 +195,14 @@ func send(conn *net.UDPConn, to netip.AddrPort, req, reply *dns.Msg, buf []byte)
 // handleTCP returns the handler of one query by TCP. ctx ends with the server.
 func (s *Server) handleTCP(ctx context.Context) func(dns.ResponseWriter, *dns.Msg) {
 	return func(w dns.ResponseWriter, req *dns.Msg) {
-		from := w.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-		client := s.clients.get(from)
+		from := w.RemoteAddr().(clientAddr)
+		client := from.of
 		if !client.allow(time.Now()) {
 			s.Counts.Limited.Add(1)
 			w.Close()
 			return
 		}
-		reply, local := s.answer(from, req)
+		reply, local := s.answer(from.addr, req)
 		if !local {
 			if !client.begin(true) {
 				s.Counts.Limited.Add(1)

@@ -223,7 +223,7 @@ func (g *groups) met() []uint32 {
 	return met
 }
 
-// digest identifies the rules that are in use and the classes that they are about.
+// digest identifies the rules that are in use, the classes that they are about, and the numbers of the groups of both.
 func (g *groups) digest() string {
 	if g.sum != "" {
 		return g.sum
@@ -234,12 +234,19 @@ func (g *groups) digest() string {
 		for _, r := range g.rules[name] {
 			fmt.Fprintln(&b, r.ID())
 		}
+		for _, named := range seedbed.NamedGroups(g.rules[name]) {
+			fmt.Fprintf(&b, "names %s %d\n", named, g.numbers[named])
+		}
 	}
 	for _, class := range slices.Sorted(maps.Keys(g.ports)) {
 		fmt.Fprintf(&b, "class %d %s\n", class, g.members[class])
 	}
 	for _, class := range g.met() {
-		fmt.Fprintf(&b, "met %d %s\n", class, g.members[class])
+		fmt.Fprintf(&b, "met %d %s", class, g.members[class])
+		for _, name := range g.members[class] { // no port may be in one
+			fmt.Fprintf(&b, " %d", g.numbers[name])
+		}
+		b.WriteByte('\n')
 	}
 	g.sum = "groups\n" + b.String()
 	return g.sum

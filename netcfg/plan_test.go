@@ -373,3 +373,28 @@ func TestTunnelRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestDigestOfGroups checks that the number of each group that the sets depend on is in the digest: two names may have the same hash.
+func TestDigestOfGroups(t *testing.T) {
+	t.Parallel()
+	rule := seedbed.SecurityRule{Direction: seedbed.DirectionIn, Protocol: "tcp", Ports: "5432", Group: "db"}
+	g := newGroups([]seedbed.SecurityGroup{{Name: "web", Rules: []seedbed.SecurityRule{rule}}, {Name: "db"}, {Name: "app"}, {Name: "other"}}, nil)
+	g.portClass([]string{"web"})
+	before := g.digest()
+	same := func(name string) bool {
+		g.numbers[name]++
+		defer func() { g.numbers[name]-- }()
+		g.sum = ""
+		return g.digest() == before
+	}
+	if same("db") {
+		t.Error("the number of a group that is only named is not in the digest")
+	}
+	g.class([]string{"app", "db"})
+	before = g.digest()
+	for name, want := range map[string]bool{"web": false, "db": false, "app": false, "other": true} {
+		if got := same(name); got != want {
+			t.Errorf("with another number of %s, the digest is the same: %t", name, got)
+		}
+	}
+}

@@ -11,7 +11,8 @@ import (
 // together. Each is an element of a set of the kernel.
 const MaxRuleParts = 256
 
-// MaxProjectParts is how many parts the rules of all security groups of a project have at most.
+// MaxProjectParts is how many parts the rules of all security groups of a project have at most, with those that the ACLs of its
+// networks make.
 const MaxProjectParts = 32768
 
 // RulePart is what some rules of a direction allow. The parts of a group have no packet in common: the kernel takes no element
@@ -61,6 +62,40 @@ func RuleParts(rules []SecurityRule) (n int) {
 		}
 	}
 	return n
+}
+
+// CheckParts returns ErrInvalid, which says what would be right, if the rules of the group have too many parts, and more than those
+// that it had before.
+func (g SecurityGroup) CheckParts(before []SecurityRule) error {
+	n := RuleParts(g.Rules)
+	if n <= MaxRuleParts || n <= RuleParts(before) {
+		return nil
+	}
+	return Errorf(ErrInvalid, "security group %q: its rules overlap in too many ways: a node needs %d parts for them that do not overlap, "+
+		"expected at most %d; name prefixes of which none holds another, or ports that do not overlap, or put some rules into another group",
+		Clip(g.Name), n, MaxRuleParts)
+}
+
+// CheckACLParts is CheckParts for the groups that the ACLs of the network make. It had those of was before.
+func (n Network) CheckACLParts(was Network) error {
+	before := map[string][]SecurityRule{}
+	for _, g := range was.ACLGroups() {
+		before[g.Name] = g.Rules
+	}
+	for _, g := range n.ACLGroups() {
+		if err := g.CheckParts(before[g.Name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ACLParts returns how many parts the groups have that the ACLs of the network make.
+func (n Network) ACLParts() (parts int) {
+	for _, g := range n.ACLGroups() {
+		parts += RuleParts(g.Rules)
+	}
+	return parts
 }
 
 // NamedGroups returns the groups that rules name, sorted.

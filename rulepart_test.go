@@ -92,11 +92,25 @@ func TestRuleParts(t *testing.T) {
 		if got := RuleParts(g.Rules); got != tt.parts {
 			t.Errorf("%s: %d parts, want %d", name, got, tt.parts)
 		}
-		if err := g.Check(); (err != nil) != (tt.parts > MaxRuleParts) {
+		if err := g.CheckParts(nil); (err != nil) != (tt.parts > MaxRuleParts) {
 			t.Errorf("%s, %d parts: %v", name, tt.parts, err)
 		}
+		if err := g.Check(); err != nil {
+			t.Errorf("%s: a node does not take a group that is older than the bound: %v", name, err)
+		}
 	}
-	if err := many(nested).Check(); !errors.Is(err, ErrInvalid) ||
+	large, less := many(nested), many(nested)
+	less.Rules = less.Rules[:59]
+	if err := less.CheckParts(large.Rules); err != nil {
+		t.Errorf("a rule less: %v", err)
+	}
+	if err := large.CheckParts(large.Rules); err != nil {
+		t.Errorf("the same rules: %v", err)
+	}
+	if err := large.CheckParts(less.Rules); err == nil {
+		t.Error("a rule more is not refused")
+	}
+	if err := large.CheckParts(nil); !errors.Is(err, ErrInvalid) ||
 		!strings.Contains(err.Error(), "needs 1830 parts for them that do not overlap, expected at most 256") {
 		t.Errorf("too many parts: %v", err)
 	}

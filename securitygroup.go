@@ -270,7 +270,8 @@ func (g SecurityGroup) Check() error {
 	return g.CheckRules()
 }
 
-// CheckRules is Check without the name.
+// CheckRules is Check without the name. Neither is about the parts of the rules: a group that is older than their bound goes on working,
+// see CheckParts.
 func (g SecurityGroup) CheckRules() error {
 	bad := func(format string, args ...any) error {
 		return Errorf(ErrInvalid, "security group %q: "+format, append([]any{Clip(g.Name)}, args...)...)
@@ -288,10 +289,6 @@ func (g SecurityGroup) CheckRules() error {
 		if slices.ContainsFunc(g.Rules[:i], r.alike) {
 			return Errorf(ErrExists, "security group %q has the rule %q already", Clip(g.Name), r)
 		}
-	}
-	if n := RuleParts(g.Rules); n > MaxRuleParts {
-		return bad("its rules overlap in too many ways: a node needs %d parts for them that do not overlap, expected at most %d; "+
-			"name prefixes of which none holds another, or ports that do not overlap, or put some rules into another group", n, MaxRuleParts)
 	}
 	return nil
 }

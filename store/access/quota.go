@@ -38,13 +38,13 @@ func Snapshots() Kind {
 
 // Networks is the kind of networks. A network is in the project of its qualified name.
 func Networks() Kind {
-	return Kind{"networks", `SELECT COUNT(*) FROM network WHERE ` + inProject,
+	return Kind{"networks", `SELECT COUNT(*) FROM network WHERE ` + InProject,
 		func(q seedbed.ObjectQuota) int64 { return q.Networks }}
 }
 
 // SecurityGroups is the kind of security groups.
 func SecurityGroups() Kind {
-	return Kind{"security groups", `SELECT COUNT(*) FROM security_group WHERE ` + inProject,
+	return Kind{"security groups", `SELECT COUNT(*) FROM security_group WHERE ` + InProject,
 		func(q seedbed.ObjectQuota) int64 { return cmp.Or(q.SecurityGroups, seedbed.MaxProjectGroups) }}
 }
 
@@ -54,13 +54,13 @@ func FloatingAddresses() Kind {
 		func(q seedbed.ObjectQuota) int64 { return cmp.Or(q.Floating, seedbed.MaxProjectFloating) }}
 }
 
-// inProject is the condition that an object with a qualified name is in the project $1.
-const inProject = `CASE WHEN CAST($1 AS text) = '` + seedbed.DefaultProject + `'
+// InProject is the condition that an object with a qualified name is in the project $1.
+const InProject = `CASE WHEN CAST($1 AS text) = '` + seedbed.DefaultProject + `'
 	THEN name NOT LIKE '%/%' ELSE name LIKE CAST($1 AS text) || '/%' END`
 
 // Images is the kind of images. An image is in the project of its qualified name.
 func Images() Kind {
-	return Kind{"images", `SELECT COUNT(*) FROM image WHERE dropped = 0 AND ` + inProject,
+	return Kind{"images", `SELECT COUNT(*) FROM image WHERE dropped = 0 AND ` + InProject,
 		func(q seedbed.ObjectQuota) int64 { return q.Images }}
 }
 

@@ -244,6 +244,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			slices.EqualFunc(n.ACLs, was.ACLs, seedbed.NetworkACL.Equal) {
 			return sqldb.ErrUnchanged
 		}
+		if err := n.CheckACLParts(was); err != nil {
+			return err
+		}
 		if n.Kind != was.Kind || !slices.Equal(n.Floating, was.Floating) || n.Prefix6 != was.Prefix6 || !slices.Equal(n.Peers, was.Peers) {
 			if _, err := holdNetworks(ctx, tx, seedbed.DefaultProject); err != nil {
 				return err
@@ -274,6 +277,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			n.Kind, sqldb.AsJSON(n.DNS), sqldb.Flag(n.NAT), sqldb.Flag(n.DHCP), sqldb.AsJSON(options{n.NetworkOptions, n.ACLs}), n.Identity,
 			sqldb.AsJSON(n.Allow), name)
 		if err != nil {
+			return err
+		}
+		if err := fitting(ctx, tx, seedbed.ProjectOf(name), fmt.Sprintf("network %q", name), n.ACLParts()-was.ACLParts()); err != nil {
 			return err
 		}
 		if n, err = withPeers(ctx, tx, n); err != nil {

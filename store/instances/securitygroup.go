@@ -41,7 +41,7 @@ func (s *Store) CreateSecurityGroup(ctx context.Context, g seedbed.SecurityGroup
 // AddSecurityGroup is CreateSecurityGroup in a transaction.
 func AddSecurityGroup(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup) (seedbed.SecurityGroup, error) {
 	g.Rules, g.Created = sqldb.OrEmpty(g.Rules), sqldb.Now()
-	if err := g.Check(); err != nil {
+	if err := checked(g, nil); err != nil {
 		return g, err
 	}
 	project, err := access.HoldProject(ctx, tx, seedbed.ProjectOf(g.Name))
@@ -59,31 +59,7 @@ func AddSecurityGroup(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup
 	if err := access.SecurityGroups().Hold(ctx, tx, project); err != nil {
 		return g, err
 	}
-	return g, cmp.Or(referred(ctx, tx, g), fitting(ctx, tx, g))
-}
-
-// fitting returns ErrInvalid if the rules of a group, which was written, and of the others of its project need more parts than a
-// project may have. Changes of two groups at once are not told of each other.
-func fitting(ctx context.Context, tx *sqldb.Tx, g seedbed.SecurityGroup) error {
-	groups, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM security_group`)
-	if err != nil || groups <= seedbed.MaxProjectParts/seedbed.MaxRuleParts { // as many fit, whatever their rules are
-		return err
-	}
-	all, err := ReadSecurityGroups(ctx, tx)
-	if err != nil {
-		return err
-	}
-	parts := 0
-	for _, o := range all {
-		if seedbed.ProjectOf(o.Name) == seedbed.ProjectOf(g.Name) {
-			parts += seedbed.RuleParts(o.Rules)
-		}
-	}
-	if parts > seedbed.MaxProjectParts {
-		return seedbed.Errorf(seedbed.ErrInvalid, "security group %q: a node would need %d parts that do not overlap for the rules of its "+
-			"project, expected at most %d; remove rules, or make them overlap less", g.Name, parts, seedbed.MaxProjectParts)
-	}
-	return nil
+	return g, cmp.Or(referred(ctx, tx, g), fittingGroup(ctx, tx, g, nil))
 }
 
 // referred returns ErrInvalid unless the groups that the rules of a group name exist in its project. It locks these.
@@ -178,7 +154,7 @@ func (s *Store) ChangeSecurityGroup(
 			return err
 		}
 		g.Name, g.Created = was.Name, was.Created
-		if err := g.Check(); err != nil {
+		if err := checked(g, was.Rules); err != nil {
 			return err
 		}
 		if g.Description == was.Description && slices.Equal(g.Rules, was.Rules) {
@@ -190,7 +166,7 @@ func (s *Store) ChangeSecurityGroup(
 		err := sqldb.Exec(ctx, tx, `UPDATE security_group SET description = $1, rules = $2 WHERE name = $3`,
 			g.Description, sqldb.AsJSON(g.Rules), name)
 		if err == nil {
-			err = fitting(ctx, tx, g)
+			err = fittingGroup(ctx, tx, g, was.Rules)
 		}
 		if err != nil {
 			return err

@@ -67,10 +67,17 @@ func (w World) outside(ctx context.Context, t *trace, p Packet, n seedbed.Networ
 	if err != nil {
 		return err
 	}
-	// The node has an address in these, and a route to their bridges.
+	// The node has an address in these, and a route to their bridges. Over IPv6, it has one in a bridged network as well, but other
+	// routes of the node take precedence there: it may be connected to that network.
 	other := slices.IndexFunc(w.Networks, func(o seedbed.Network) bool {
-		return o.Name != n.Name && (!o.Kind.OnWire() && o.Prefix.Contains(p.To) || o.Kind.Served() && o.Prefix6.Contains(p.To))
+		return o.Name != n.Name && !o.Kind.OnWire() && (o.Prefix.Contains(p.To) || o.Prefix6.Contains(p.To))
 	})
+	wired := slices.ContainsFunc(w.Networks, func(o seedbed.Network) bool {
+		return o.Name != n.Name && o.Kind == seedbed.NetworkBridged && o.Prefix6.Contains(p.To)
+	})
+	if wired && other < 0 && n.Kind.Outside() && !n.Kind.OnWire() {
+		t.pass(node, "this address is one of a bridged network: it leaves if the node has a route of its own there, and is dropped otherwise")
+	}
 	vxlan := p.Protocol == "udp" && p.Port == seedbed.VXLANPort
 	nic := p.From.NICs[p.NIC]
 	source := nic.Addr

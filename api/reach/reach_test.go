@@ -33,7 +33,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 		return seedbed.Network{Name: name, Kind: kind, Prefix: p, Gateway: p.Addr().Next(), DHCP: true, DNS: []netip.Addr{seedbed.ResolverAddr}}
 	}
 	lan := network("lan", "10.3.0.0/24", seedbed.NetworkBridged)
-	lan.Uplink = "br0"
+	lan.Uplink, lan.Prefix6 = "br0", netip.MustParsePrefix("fd12:3456:789a:3::/64")
 	dark := network("dark", "10.4.0.0/24", seedbed.NetworkIsolated)
 	dark.DNS, dark.DHCP = nil, false
 	wide := network("wide", "10.5.0.0/24", seedbed.NetworkNAT)
@@ -134,6 +134,9 @@ func TestTrace(t *testing.T) {
 		{"one", "fd00:ec2::253", "udp", 53, true, []string{"the resolver answers"}},
 		{"one", "fe80::5", "tcp", 80, false, []string{"! node hv1: guests choose their link-local addresses"}},
 		{"one", "2001:db8::7", "tcp", 443, true, []string{"an address of the node (NAT)"}},
+		{"one", "fd12:3456:789a:3::9", "tcp", 443, true, []string{"one of a bridged network: it leaves if the node has a route of its own there",
+			"an address of the node (NAT)"}},
+		{"dark", "fd12:3456:789a:3::9", "tcp", 443, false, nil},
 		{"web", "fe80::a9fe:a9fe", "tcp", 80, true, []string{"the metadata service answers"}},
 		{"web", "2001:db8::7", "tcp", 443, false, []string{"! network nat: it has no IPv6 prefix"}},
 		{"app", "10.3.0.3", "tcp", 5432, true, []string{"NIC 0 of store on node hv2"}},

@@ -107,14 +107,17 @@ func jobWatch(a *cli.App) *cobra.Command {
 		Long: `Follow a job until it ends; exit status 0 means that it succeeded. Without an ID, the
 events of all jobs are shown as they happen, until interrupted or until --timeout, and
 the exit status is then 0.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if len(args) == 0 {
-				return followAll(ctx, a, api, after, w.Timeout)
-			}
-			return a.Follow(ctx, api, args[0], w.Timeout, true)
-		}),
 	}
-	c.Flags().Int64Var(&after, "after", -1, "with all jobs: only events after `SEQ` (0: from the beginning; default: from now on)")
+	c.Flags().Int64Var(&after, "after", 0, "with all jobs: only events after `SEQ` (0: from the beginning; default: from now on)")
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		if len(args) == 0 {
+			if !c.Flags().Changed("after") {
+				after = -1
+			}
+			return followAll(ctx, a, api, after, w.Timeout)
+		}
+		return a.Follow(ctx, api, args[0], w.Timeout, true)
+	})
 	w.AddTimeout(c)
 	return c
 }

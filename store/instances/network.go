@@ -128,7 +128,7 @@ func apart(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
 		}
 		if n.Kind != other.Kind && takesUplink(n) && takesUplink(other) && n.Uplink == other.Uplink {
 			return seedbed.Errorf(seedbed.ErrConflict, "network %q would share uplink %s with the %s network %q, and an interface "+
-				"cannot be the port of a bridge and that of guests: choose another uplink, or a VLAN for the bridged network",
+				"that is not a bridge cannot be the port of one and that of guests: choose another uplink, or a VLAN for the bridged network",
 				n.Name, n.Uplink, other.Kind, other.Name)
 		}
 		if other.Name != n.Name && n.VNI != 0 && n.VNI == other.VNI {

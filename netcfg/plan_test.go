@@ -377,8 +377,8 @@ func TestTunnelRoom(t *testing.T) {
 // TestDigestOfGroups checks that the number of each group that the sets depend on is in the digest: two names may have the same hash.
 func TestDigestOfGroups(t *testing.T) {
 	t.Parallel()
-	rule := seedbed.SecurityRule{Direction: seedbed.DirectionIn, Protocol: "tcp", Ports: "5432", Group: "db"}
-	g := newGroups([]seedbed.SecurityGroup{{Name: "web", Rules: []seedbed.SecurityRule{rule}}, {Name: "db"}, {Name: "app"}, {Name: "other"}}, nil)
+	rules := []seedbed.SecurityRule{{Direction: seedbed.DirectionIn, Protocol: "tcp", Ports: "5432", Group: "db"}}
+	g := newGroups([]seedbed.SecurityGroup{{Name: "web", Rules: rules}, {Name: "db"}, {Name: "app"}, {Name: "other"}}, nil)
 	g.portClass([]string{"web"})
 	before := g.digest()
 	same := func(name string) bool {

@@ -163,6 +163,8 @@ type ProjectVolume struct {
 	// or its own ID. Neither ever changes.
 	Volume string     `json:"volume"`
 	Owner  InstanceID `json:"-"`
+	// Token is the name of the token that made it, or the instance that it was made with; empty if none did.
+	Token string `json:"-"`
 	// Node is the node that has it; empty if the pool is shared.
 	Node  string      `json:"node,omitempty"`
 	State VolumeState `json:"state"`
@@ -188,6 +190,24 @@ type ProjectVolume struct {
 func (v ProjectVolume) Serial() string {
 	s := strings.ReplaceAll(v.ID, "-", "")
 	return s[:min(20, len(s))]
+}
+
+// CheckOwn returns ErrConflict for a disk that was made with an instance.
+func (v ProjectVolume) CheckOwn() error {
+	if v.ID != "" {
+		return nil
+	}
+	return Errorf(ErrConflict, "volume %q is disk %d of instance %q, which was made with it: it stays with the instance", v.Name, v.Index,
+		v.Holder)
+}
+
+// CheckHolder returns ErrConflict if the instance of a job does not have the volume.
+func (v ProjectVolume) CheckHolder(j Job) error {
+	if v.Instance == j.Instance {
+		return nil
+	}
+	return Errorf(ErrConflict, "volume %q is no longer that of instance %q, so %s job %s cannot go on (seedbed volume show %s)", v.Name,
+		j.Subject, j.Kind, j.ID.Short(), v.Name)
 }
 
 // NewVolumeID returns a new ID for a volume of a project.
@@ -278,6 +298,8 @@ type VolumeJob struct {
 type Removal struct {
 	// KeepDisks makes the disks of the instance volumes of its project.
 	KeepDisks bool `json:"keep_disks,omitempty"`
+	// Left are disks that its rebuilds left behind. They are removed even then.
+	Left []Volume `json:"left,omitempty"`
 }
 
 // KeptName returns the name of the volume that a disk becomes when it outlives its instance.

@@ -70,8 +70,8 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 				return nil, err
 			}
 		}
-		if a.Job.Kind == seedbed.JobCreate && a.Delivery == nil && asker != nil {
-			a.Instance.Token = asker.Token
+		if a.Delivery == nil && asker != nil {
+			madeBy(&a, asker.Token)
 		}
 		if err := matched(ctx, b.Tx, asker, a.Job); err != nil {
 			return nil, err
@@ -214,6 +214,18 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 		return err
 	}
 	return jobs.InsertJob(ctx, b, a.Job, 1+len(a.Warnings))
+}
+
+// madeBy records the token that makes the instance or the volume.
+func madeBy(a *seedbed.Acceptance, token string) {
+	switch a.Job.Kind {
+	case seedbed.JobCreate:
+		a.Instance.Token = token
+	case seedbed.JobVolumeAdd:
+		v := *a.Volume
+		v.Token = token
+		a.Volume = &v
+	}
 }
 
 // acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the

@@ -157,7 +157,7 @@ func dropInstance(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, keep int) er
 			return err
 		}
 	}
-	if err := instances.PartVolumes(ctx, tx, id, removal.KeepDisks, pinnedTo(ctx, tx, j.Node)); err != nil {
+	if err := instances.PartVolumes(ctx, tx, id, removal, pinnedTo(ctx, tx, j.Node)); err != nil {
 		return err
 	}
 	return instances.Delete(ctx, tx, id)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 
 	"seedbed"
 	"seedbed/store/catalogue"
@@ -61,7 +60,7 @@ func setVolumeSpec(j *seedbed.Job, v seedbed.ProjectVolume) (err error) {
 }
 
 // acceptVolumeAdd completes the row of a job that makes a volume, and adds the volume.
-func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
+func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) (err error) {
 	v := *a.Volume
 	v.Project, v.State, v.Keep, v.Bus = a.Job.Project, seedbed.VolumeMaking, true, ""
 	v.Volume, v.Owner = v.ID, seedbed.InstanceID(v.ID)
@@ -83,6 +82,9 @@ func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 		}
 		v.Size = cmp.Or(v.Size, i.Size)
 	}
+	if v.Node, err = pinnedTo(ctx, b.Tx, a.Job.Node)(v.Pool); err != nil {
+		return err
+	}
 	if err := holdVolume(ctx, b, v); err != nil {
 		return err
 	}
@@ -93,11 +95,11 @@ func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	return instances.InsertProjectVolume(ctx, b.Tx, v)
 }
 
-// holdVolume returns ErrForbidden if a new volume, together with what its project has, exceeds the quota of the project.
+// holdVolume returns ErrForbidden if a new volume, together with what its token and its project have, exceeds a quota.
 func holdVolume(ctx context.Context, b *groupcommit.Batch, v seedbed.ProjectVolume) error {
 	var wants seedbed.Use
 	wants.AddDisk(v.Pool, v.Size)
-	bounded, err := quotas(ctx, b, seedbed.Instance{Project: v.Project})
+	bounded, err := quotas(ctx, b, seedbed.Instance{Project: v.Project, Token: v.Token})
 	if err != nil {
 		return err
 	}
@@ -221,17 +223,13 @@ func (db *DB) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.
 		if err != nil {
 			return err
 		}
-		if v.Instance != j.Instance {
-			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is no longer that of instance %q", spec.Name, j.Subject)
+		if err := v.CheckHolder(j); err != nil {
+			return err
 		}
 		if v.State == to {
 			return sqldb.ErrUnchanged
 		}
-		if err := instances.SetVolumeState(ctx, tx, v.ID, to); err != nil {
-			return err
-		}
-		return sqldb.Exec(ctx, tx, `UPDATE instance SET revision = revision + 1, changed = $1 WHERE id = $2`,
-			sqldb.Micros(sqldb.Now()), j.Instance)
+		return instances.SetAttachmentState(ctx, tx, v, to)
 	})
 }
 
@@ -286,6 +284,20 @@ func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing e
 	return instances.SetVolumeState(ctx, tx, v.ID, to)
 }
 
+// resumableAttachment returns ErrConflict if the volume of a job that attaches or detaches it is no longer that of the job's instance, and
+// missing if it no longer exists.
+func resumableAttachment(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
+	spec, err := volumeSpec(j)
+	if err != nil {
+		return err
+	}
+	v, err := instances.LockVolumeOf(ctx, tx, spec.ID, missing)
+	if err != nil {
+		return err
+	}
+	return v.CheckHolder(j)
+}
+
 // ofVolume reports whether a job of that kind works on a volume that no instance has.
 func ofVolume(k seedbed.JobKind) bool {
 	return k == seedbed.JobVolumeAdd || k == seedbed.JobVolumeRemove
@@ -299,21 +311,26 @@ func volumesAt(ctx context.Context, tx *sqldb.Tx, node string) ([]string, error)
 // pinnedTo returns a function that returns the node which a volume of a pool is bound to, if it is on node now; empty for a shared pool.
 func pinnedTo(ctx context.Context, tx *sqldb.Tx, node string) func(pool string) (string, error) {
 	return func(pool string) (string, error) {
-		all, err := sqldb.List(ctx, tx, nodes.ScanNode, `SELECT `+nodes.NodeColumns+` FROM node`)
-		if err == nil && sharedBy(all, pool) {
-			return "", nil
+		shared, err := nodes.Sharing(ctx, tx)
+		if err != nil || shared(pool) {
+			return "", err
 		}
-		return node, err
+		return node, nil
 	}
 }
 
-// sharedBy reports whether nodes share a pool. If they disagree, it is not shared.
-func sharedBy(all []seedbed.Node, pool string) bool {
-	of := func(shared bool) bool {
-		return slices.ContainsFunc(all, func(n seedbed.Node) bool {
-			p, known := n.Pool(pool)
-			return known && p.Shared == shared
-		})
+// addVolumes adds to has the volumes of an owner, whether they are attached or not.
+func (o owner) addVolumes(ctx context.Context, tx *sqldb.Tx, has *seedbed.Use) error {
+	where := o.kind + ` = $1`
+	if o.kind == "token" {
+		where += ` AND token <> ''` // as the index has it
 	}
-	return of(true) && !of(false)
+	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.Volume, err error) {
+		err = r.Scan(&v.Pool, &v.Size)
+		return v, err
+	}, `SELECT pool, CAST(SUM(size) AS bigint) FROM project_volume WHERE `+where+` GROUP BY pool`, o.name)
+	for _, v := range all {
+		has.AddDisk(v.Pool, v.Size)
+	}
+	return err
 }

@@ -261,7 +261,7 @@ func (q quota) bounds() resources {
 	return resources{q.most.Addresses > 0, q.most.Disk > 0 || len(q.most.DiskIn) > 0}
 }
 
-// use returns what the owner's instances except the instance but have, or were promised.
+// use returns what the owner's volumes and its instances, except the instance but, have or were promised.
 func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID, of resources) (has seedbed.Use, err error) {
 	where := `instance.` + o.kind + ` = $1 AND instance.id <> $2`
 	if o.kind == "token" {
@@ -284,10 +284,8 @@ func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID, of
 		if err := addDisks(ctx, tx, where, o.name, but, &has); err != nil {
 			return has, err
 		}
-		if o.kind == "project" {
-			if err := addVolumes(ctx, tx, o.name, &has); err != nil {
-				return has, err
-			}
+		if err := o.addVolumes(ctx, tx, &has); err != nil {
+			return has, err
 		}
 	}
 	return has, addGrowth(ctx, tx, where, o.name, but, &has)
@@ -300,18 +298,6 @@ func addDisks(ctx context.Context, tx *sqldb.Tx, where, name string, but seedbed
 		return v, err
 	}, `SELECT volume.pool, CAST(SUM(volume.size) AS bigint) FROM instance JOIN volume ON volume.instance = instance.id
 		WHERE `+where+` GROUP BY volume.pool`, name, but)
-	for _, v := range all {
-		has.AddDisk(v.Pool, v.Size)
-	}
-	return err
-}
-
-// addVolumes adds to has the volumes of a project, whether they are attached or not.
-func addVolumes(ctx context.Context, tx *sqldb.Tx, project string, has *seedbed.Use) error {
-	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.Volume, err error) {
-		err = r.Scan(&v.Pool, &v.Size)
-		return v, err
-	}, `SELECT pool, CAST(SUM(size) AS bigint) FROM project_volume WHERE project = $1 GROUP BY pool`, project)
 	for _, v := range all {
 		has.AddDisk(v.Pool, v.Size)
 	}

@@ -33,6 +33,9 @@ func acceptRebuild(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 		return err
 	}
 	next.Token = of.Token
+	if err := instances.CheckAttached(ctx, tx, next.ID, len(next.Volumes)); err != nil {
+		return err
+	}
 	if err := holdQuotas(ctx, groupcommit.Alone(tx), next); err != nil {
 		return err
 	}
@@ -91,6 +94,9 @@ func resumableRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return err
 	}
 	next.Project, next.Token = of.Project, of.Token
+	if err := instances.CheckAttached(ctx, tx, next.ID, len(next.Volumes)); err != nil {
+		return err
+	}
 	return holdQuotas(ctx, groupcommit.Alone(tx), *next)
 }
 
@@ -204,7 +210,10 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			if err := instances.RestoreSnapshots(ctx, tx, j); err != nil {
 				return err
 			}
-			return remake(ctx, tx, *before)
+			if err := remake(ctx, tx, *before); err != nil {
+				return err
+			}
+			return instances.UnindexVolumes(ctx, tx, before.ID)
 		case before != nil:
 			return sqldb.Exec(ctx, tx, `
 				UPDATE instance SET fetched = NULL, reported = NULL, password = '', revision = revision + 1, changed = $1 WHERE id = $2`,
@@ -228,7 +237,10 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			return err
 		}
 		next.Password = "" // that of the previous guest
-		return remake(ctx, tx, *next)
+		if err := remake(ctx, tx, *next); err != nil {
+			return err
+		}
+		return instances.ReindexVolumes(ctx, tx, next.ID)
 	})
 }
 
@@ -258,7 +270,7 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 			return err
 		}
 	}
-	return instances.ReindexVolumes(ctx, tx, i.ID)
+	return nil
 }
 
 // rebuildsOf returns the full names of the instances that live jobs rebuild from or to an image, with their
@@ -287,26 +299,42 @@ func endRebuild(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed.JobR
 }
 
 // reclaim adds to the instance the disks that its rebuilds left behind, so that its removal also
-// removes them: the old disks of a rebuild that failed, and the disks of both sides if it could not
-// be undone. Their images are left out, because they no longer matter.
+// removes them. Their images are left out, because they no longer matter.
 func reclaim(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
-	left, err := sqldb.List(ctx, tx, scanSide,
-		`SELECT `+sideColumns+` FROM rebuild JOIN (SELECT id, state, created, instance AS made FROM job) AS j ON j.id = job
-		WHERE made = $1 AND (side = $2 OR state = $3) ORDER BY created, side`,
-		id, seedbed.RebuildBefore, seedbed.JobIncomplete)
+	left, err := leftBy(ctx, tx, id)
 	if err != nil {
 		return err
 	}
-	for _, was := range left {
-		for _, v := range was.Volumes {
-			err := sqldb.Exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size)
-				SELECT $1, $2, $3, COALESCE(MAX(idx) + 1, 0), $4 FROM volume WHERE instance = $3 ON CONFLICT DO NOTHING`, v.Pool, v.Name, id, v.Size)
-			if err != nil {
-				return err
-			}
+	for _, v := range left {
+		err := sqldb.Exec(ctx, tx, `INSERT INTO volume (pool, name, instance, idx, size)
+			SELECT $1, $2, $3, COALESCE(MAX(idx) + 1, 0), $4 FROM volume WHERE instance = $3 ON CONFLICT DO NOTHING`, v.Pool, v.Name, id, v.Size)
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// leftBy returns the disks that the rebuilds of an instance left behind and that it does not have: the old disks of a rebuild that
+// failed, and the disks of both sides if it could not be undone.
+func leftBy(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (left []seedbed.Volume, err error) {
+	sides, err := sqldb.List(ctx, tx, scanSide,
+		`SELECT `+sideColumns+` FROM rebuild JOIN (SELECT id, state, created, instance AS made FROM job) AS j ON j.id = job
+		WHERE made = $1 AND (side = $2 OR state = $3) ORDER BY created, side`,
+		id, seedbed.RebuildBefore, seedbed.JobIncomplete)
+	if err != nil || len(sides) == 0 {
+		return nil, err
+	}
+	inst, err := instances.ReadOne(ctx, tx, id)
+	for _, side := range sides {
+		for _, v := range side.Volumes {
+			same := func(w seedbed.Volume) bool { return w.Pool == v.Pool && w.Name == v.Name }
+			if !slices.ContainsFunc(inst.Volumes, same) && !slices.ContainsFunc(left, same) {
+				left = append(left, v)
+			}
+		}
+	}
+	return left, err
 }
 
 // uncancellable returns why a job can no longer be cancelled, or nil if it can.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -29,7 +30,7 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 	if err := idleBut(ctx, tx, j.Instance, making.ID); err != nil {
 		return err
 	}
-	if err := reclaim(ctx, tx, j.Instance); err != nil {
+	if err := acceptLeft(ctx, tx, j); err != nil {
 		return err
 	}
 	if err := tx.QueryRowContext(ctx, `SELECT project, name, node FROM instance WHERE id = $1`, j.Instance).
@@ -38,6 +39,44 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 	}
 	j.After, j.Blocked = making.ID, making.ID != ""
 	return instances.Confirmed(ctx, tx, *a)
+}
+
+// acceptLeft records which disks a removal removes besides those of the instance, or instead of them if they are kept. It returns
+// ErrConflict if they are to be kept and may not exist: the job that made them did not succeed, or a removal did not keep them.
+func acceptLeft(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	var how seedbed.Removal
+	if err := readSpec(*j, &how); err != nil {
+		return err
+	}
+	if !how.KeepDisks {
+		return reclaim(ctx, tx, j.Instance)
+	}
+	others, err := sqldb.List(ctx, tx, jobs.ScanJob,
+		`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND kind IN ($2, $3) ORDER BY created`,
+		j.Instance, seedbed.JobCreate, seedbed.JobRemove)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		var before seedbed.Removal
+		whole := other.State == seedbed.JobSucceeded
+		if other.Kind == seedbed.JobRemove {
+			if err := readSpec(other, &before); err != nil {
+				return err
+			}
+			whole = before.KeepDisks
+		}
+		if !whole {
+			return seedbed.Errorf(seedbed.ErrConflict,
+				"the disks of instance %q cannot be kept, because some may not exist: %s job %s is %s; remove it with its disks",
+				other.Subject, other.Kind, other.ID.Short(), other.State)
+		}
+	}
+	if how.Left, err = leftBy(ctx, tx, j.Instance); err != nil {
+		return err
+	}
+	j.Spec, err = json.Marshal(how)
+	return err
 }
 
 // follows reports whether next cancels the job before, and runs however that one ends: a removal, or

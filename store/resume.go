@@ -89,6 +89,8 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return resumableResize(ctx, tx, j)
 	case j.Kind == seedbed.JobRebuild:
 		return resumableRebuild(ctx, tx, j)
+	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach:
+		return resumableAttachment(ctx, tx, j, missing)
 	}
 	return nil
 }

@@ -47,6 +47,12 @@ func addNext(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Volume)
 	if err != nil {
 		return err
 	}
+	if err := instances.CheckUnkept(ctx, tx, j.Instance, v.Pool, v.Name); err != nil {
+		return err
+	}
+	if err := instances.CheckAttached(ctx, tx, j.Instance, len(next.Volumes)+1); err != nil {
+		return err
+	}
 	v.Index = len(next.Volumes)
 	if err := instances.CheckImages(ctx, groupcommit.Alone(tx),
 		seedbed.Instance{ID: next.ID, Name: next.Name, Volumes: []seedbed.Volume{v}}); err != nil {

@@ -47,13 +47,6 @@ func (in *Intake) AddVolume(ctx context.Context, req seedbed.VolumeRequest, o se
 	if err != nil {
 		return seedbed.Receipt{}, unheld(ctx, req.Pool, err)
 	}
-	info, known, err := in.placer.Room(ctx, node, req.Pool)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	if !known || !info.Shared {
-		v.Node = node
-	}
 	warnings, err := in.room(ctx, node, map[string]seedbed.Bytes{req.Pool: size}, false)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -81,9 +74,8 @@ func (in *Intake) ownVolume(ctx context.Context, project, name string) (seedbed.
 		return seedbed.ProjectVolume{}, err
 	}
 	v, err := in.store.ProjectVolume(ctx, project, name)
-	if err == nil && v.ID == "" {
-		err = seedbed.Errorf(seedbed.ErrConflict, "volume %q is disk %d of instance %q, which was made with it: it stays with the instance",
-			v.Name, v.Index, v.Holder)
+	if err == nil {
+		err = v.CheckOwn()
 	}
 	return v, err
 }

@@ -112,8 +112,7 @@ func (t *task) source(ctx context.Context, pool, name string) (string, seedbed.B
 	return image.Name, image.Size, engine.FromStore(err)
 }
 
-// fromStoreWrite is like write, but treats a refusal as an answer to the script rather than as a
-// failure of the job.
+// fromStoreWrite is like Write, but returns a refusal as it is: it does not go away when the write is tried again.
 func (t *task) fromStoreWrite(ctx context.Context, do func(context.Context) error) error {
 	var refused error
 	err := t.Write(ctx, func(ctx context.Context) error {

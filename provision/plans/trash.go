@@ -26,7 +26,7 @@ func (t *task) removeVolumes(ctx context.Context) error {
 	}
 	if removal.KeepDisks {
 		t.Event("info", 0, "the %d disks of the instance become volumes of project %s", len(inst.Volumes), inst.Project)
-		inst.Volumes = nil
+		inst.Volumes = removal.Left
 	}
 	return errors.Join(t.discardVolumes(ctx, inst), t.partVolumes(ctx, inst))
 }

@@ -90,9 +90,18 @@ func (t *task) deleteVolume(ctx context.Context) error {
 	return t.discard(ctx, seedbed.Volume{Pool: v.Pool, Name: v.Volume}, v.Owner, 100)
 }
 
+// held returns the volume that the job attaches or detaches. It returns ErrConflict if the job's instance does not have it.
+func (t *task) held(ctx context.Context) (seedbed.ProjectVolume, error) {
+	v, err := t.volume(ctx)
+	if err == nil {
+		err = v.CheckHolder(*t.Job)
+	}
+	return v, err
+}
+
 // attachVolume attaches the volume to the domain: to its definition and, if it runs, to its guest.
 func (t *task) attachVolume(ctx context.Context) error {
-	v, err := t.volume(ctx)
+	v, err := t.held(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +119,7 @@ func (t *task) attachVolume(ctx context.Context) error {
 
 // detachVolume detaches the volume from the domain, once its guest has let go of it.
 func (t *task) detachVolume(ctx context.Context) error {
-	v, err := t.volume(ctx)
+	v, err := t.held(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,7 +136,7 @@ func (t *task) detachVolume(ctx context.Context) error {
 // shown returns a function that records how far the volume is attached, and makes the guest plane serve that.
 func (t *task) shown(to seedbed.VolumeState) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := t.Write(ctx, func(ctx context.Context) error { return t.store.SetAttachment(ctx, t.Ref, to) }); err != nil {
+		if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.SetAttachment(ctx, t.Ref, to) }); err != nil {
 			return fmt.Errorf("record the attachment: %w", err)
 		}
 		if _, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of); err != nil {

@@ -70,14 +70,17 @@ func volumeValues(id seedbed.InstanceID, v seedbed.Volume) []any {
 	return []any{string(id), v.Name, v.Pool, int64(v.Index), int64(v.Size), sqldb.Null(v.Image)}
 }
 
-// InsertVolume adds a volume to an instance. It returns ErrExists if another has that volume.
+// InsertVolume adds a volume to an instance. It returns ErrExists if another has that volume, or a project has it.
 func InsertVolume(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, v seedbed.Volume) error {
 	values := volumeValues(id, v)
 	n, err := sqldb.Affect(ctx, tx, sqldb.InsertRows(volumeTable.Into, 1, len(values))+` ON CONFLICT DO NOTHING`, values...)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrExists, "the volume %s of pool %s is another instance's", v.Name, v.Pool)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return CheckUnkept(ctx, tx, id, v.Pool, v.Name) // last, to see what became of an instance that had it until now
 }
 
 // Compose writes the documents of a new instance that depend on its addresses.

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 
 	"seedbed"
+	"seedbed/store/nodes"
 	"seedbed/store/sqldb"
 )
 
-const newProjectVolumeColumns = `id, project, name, pool, volume, owner, node, state, size, image, keep, revision, created`
+const newProjectVolumeColumns = `id, project, name, pool, volume, owner, token, node, state, size, image, keep, revision, created`
 
 // projectVolumeColumns are those that scanProjectVolume reads.
 const projectVolumeColumns = newProjectVolumeColumns + `, instance, idx, bus`
@@ -18,7 +20,7 @@ const projectVolumeColumns = newProjectVolumeColumns + `, instance, idx, bus`
 func scanProjectVolume(r sqldb.Row) (v seedbed.ProjectVolume, err error) {
 	var image, instance sql.NullString
 	var index sql.NullInt64
-	err = r.Scan(&v.ID, &v.Project, &v.Name, &v.Pool, &v.Volume, &v.Owner, &v.Node, &v.State, &v.Size, &image, &v.Keep, &v.Revision,
+	err = r.Scan(&v.ID, &v.Project, &v.Name, &v.Pool, &v.Volume, &v.Owner, &v.Token, &v.Node, &v.State, &v.Size, &image, &v.Keep, &v.Revision,
 		sqldb.ToTime(&v.Created), &instance, &index, &v.Bus)
 	v.Image, v.Instance, v.Index = image.String, seedbed.InstanceID(instance.String), int(index.Int64)
 	if v.Instance != "" {
@@ -50,14 +52,44 @@ func LockVolumeOf(ctx context.Context, tx *sqldb.Tx, id string, missing error) (
 
 // InsertProjectVolume adds a volume that no instance has. It returns ErrExists if its project has one of its name.
 func InsertProjectVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) error {
-	n, err := sqldb.Affect(ctx, tx, `INSERT INTO project_volume (`+newProjectVolumeColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, 1, $11) ON CONFLICT DO NOTHING`,
-		v.ID, v.Project, v.Name, v.Pool, v.Volume, v.Owner, v.Node, v.State, int64(v.Size), sqldb.Null(v.Image),
-		sqldb.Micros(sqldb.OrNow(v.Created)))
-	if err == nil && n == 0 {
+	added, err := addProjectVolume(ctx, tx, v)
+	if err == nil && !added {
 		err = seedbed.Errorf(seedbed.ErrExists, "volume %q exists already: choose another name (seedbed volume list)", v.Name)
 	}
 	return err
+}
+
+// addProjectVolume adds a volume, and reports whether it did: no other has its name, or its name in the pool.
+func addProjectVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) (bool, error) {
+	n, err := sqldb.Affect(ctx, tx, `INSERT INTO project_volume (`+newProjectVolumeColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, 1, $12) ON CONFLICT DO NOTHING`,
+		v.ID, v.Project, v.Name, v.Pool, v.Volume, v.Owner, v.Token, v.Node, v.State, int64(v.Size), sqldb.Null(v.Image),
+		sqldb.Micros(sqldb.OrNow(v.Created)))
+	return n > 0, err
+}
+
+// CheckUnkept returns ErrExists if a volume of a project has the name in the pool, which an instance is to have there. Only the project
+// of the instance is told which volume that is.
+func CheckUnkept(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, pool, name string) error {
+	kept, err := inPool(ctx, tx, pool, name)
+	if err != nil || kept.ID == "" {
+		return err
+	}
+	project, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT project FROM instance WHERE id = $1`, id)
+	if err == nil && project != kept.Project {
+		return seedbed.Errorf(seedbed.ErrExists, "%s of pool %s is a volume of another project", name, pool)
+	}
+	if err == nil {
+		err = seedbed.Errorf(seedbed.ErrExists, "%s of pool %s is volume %q of project %q: remove it first (seedbed volume remove %s)", name,
+			pool, kept.Name, project, kept.Name)
+	}
+	return err
+}
+
+// inPool returns the volume of a project that has that name in the pool, or none.
+func inPool(ctx context.Context, tx *sqldb.Tx, pool, name string) (seedbed.ProjectVolume, error) {
+	return sqldb.One(ctx, tx, scanProjectVolume, nil,
+		`SELECT `+projectVolumeColumns+` FROM project_volume WHERE pool = $1 AND volume = $2`, pool, name)
 }
 
 // SetVolumeState sets the state of a volume. An unknown ID is ignored.
@@ -65,14 +97,34 @@ func SetVolumeState(ctx context.Context, tx *sqldb.Tx, id string, to seedbed.Vol
 	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET state = $1, revision = revision + 1 WHERE id = $2`, to, id)
 }
 
+// changed records that the volumes of an instance have changed.
+func changed(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+	return sqldb.Exec(ctx, tx, `UPDATE instance SET revision = revision + 1, changed = $1 WHERE id = $2`, sqldb.Micros(sqldb.Now()), id)
+}
+
+// SetAttachmentState sets the state of a volume of an instance.
+func SetAttachmentState(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, to seedbed.VolumeState) error {
+	if err := changed(ctx, tx, v.Instance); err != nil {
+		return err
+	}
+	return SetVolumeState(ctx, tx, v.ID, to)
+}
+
 // GiveVolume records that a volume is to be attached to an instance, at v.Index and v.Bus.
 func GiveVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, to seedbed.InstanceID) error {
+	if err := changed(ctx, tx, to); err != nil {
+		return err
+	}
 	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET state = $1, instance = $2, idx = $3, bus = $4, keep = $5, revision = revision + 1
 		WHERE id = $6`, seedbed.VolumeAttaching, to, int64(v.Index), v.Bus, sqldb.Flag(v.Keep), v.ID)
 }
 
-// ReindexVolumes gives other places to the volumes attached to an instance whose places its own disks have taken.
+// ReindexVolumes gives other places to the volumes attached to an instance whose places its own disks have taken. UnindexVolumes gives
+// them back the former ones.
 func ReindexVolumes(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+	if err := sqldb.Exec(ctx, tx, `UPDATE project_volume SET former = idx WHERE instance = $1`, id); err != nil {
+		return err
+	}
 	inst, err := ReadOne(ctx, tx, id)
 	if err != nil {
 		return err
@@ -86,10 +138,29 @@ func ReindexVolumes(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) er
 	return nil
 }
 
-const freed = `state = 'free', instance = NULL, idx = NULL, bus = '', keep = 1, revision = revision + 1`
+// UnindexVolumes undoes ReindexVolumes. No volume was attached or detached since.
+func UnindexVolumes(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET idx = former, revision = revision + 1 WHERE instance = $1 AND former <> idx`, id)
+}
+
+// CheckAttached returns ErrConflict if an instance, with so many disks of its own, has too many with those that are attached to it.
+func CheckAttached(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, own int) error {
+	n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) FROM project_volume WHERE instance = $1`, id)
+	if err == nil && n > 0 && own+n > seedbed.MaxDisks {
+		err = seedbed.Errorf(seedbed.ErrConflict,
+			"with %d disks of its own and %d that are attached, the instance has more than %d: detach some first (seedbed volume detach)",
+			own, n, seedbed.MaxDisks)
+	}
+	return err
+}
+
+const freed = `state = 'free', instance = NULL, idx = NULL, former = NULL, bus = '', keep = 1, revision = revision + 1`
 
 // FreeVolume records that an instance no longer has a volume.
 func FreeVolume(ctx context.Context, tx *sqldb.Tx, id string, of seedbed.InstanceID) error {
+	if err := changed(ctx, tx, of); err != nil {
+		return err
+	}
 	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET `+freed+` WHERE id = $1 AND instance = $2`, id, of)
 }
 
@@ -99,12 +170,14 @@ func DropProjectVolume(ctx context.Context, tx *sqldb.Tx, id string) error {
 }
 
 // PartVolumes records what becomes of the volumes of an instance that is deleted. Those that are attached and kept become free, as
-// do its own disks with keepDisks: they become volumes with the names of the instance and their indexes. The others were removed.
-func PartVolumes(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keepDisks bool, node func(pool string) (string, error)) error {
+// do its own disks if they are kept: they become volumes with the names of the instance and their indexes. The others were removed.
+func PartVolumes(
+	ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, how seedbed.Removal, node func(pool string) (string, error),
+) error {
 	if err := sqldb.Exec(ctx, tx, `DELETE FROM project_volume WHERE instance = $1 AND keep = 0`, id); err != nil {
 		return err
 	}
-	if err := sqldb.Exec(ctx, tx, `UPDATE project_volume SET `+freed+` WHERE instance = $1`, id); err != nil || !keepDisks {
+	if err := sqldb.Exec(ctx, tx, `UPDATE project_volume SET `+freed+` WHERE instance = $1`, id); err != nil || !how.KeepDisks {
 		return err
 	}
 	inst, err := ReadOne(ctx, tx, id)
@@ -113,25 +186,33 @@ func PartVolumes(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, keepD
 	}
 	for _, disk := range inst.Volumes {
 		v := seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Project: inst.Project, Pool: disk.Pool, Volume: disk.Name, Owner: inst.ID,
-			State: seedbed.VolumeFree, Size: disk.Size, Image: disk.Image}
+			Token: inst.Token, State: seedbed.VolumeFree, Size: disk.Size, Image: disk.Image}
 		if v.Node, err = node(disk.Pool); err != nil {
 			return err
 		}
-		if v.Name, err = freeVolumeName(ctx, tx, inst, disk.Index); err != nil {
-			return err
-		}
-		if err := InsertProjectVolume(ctx, tx, v); err != nil {
+		if err := keepDisk(ctx, tx, v, seedbed.KeptName(inst.Name, disk.Index)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// freeVolumeName returns a name for a disk that stays: INSTANCE-INDEX or, if a volume has that, with a number.
-func freeVolumeName(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, index int) (string, error) {
-	return seedbed.FreeName(seedbed.KeptName(inst.Name, index), func(name string) (bool, error) {
-		return hasVolume(ctx, tx, inst.Project, name)
-	})
+// keepDisk adds the volume that a disk becomes, with the name or, while a volume has that, with a number. A disk that is a volume
+// already stays that. The instance has gone by now, so it fails only if the database does.
+func keepDisk(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, name string) (err error) {
+	for {
+		known, err := inPool(ctx, tx, v.Pool, v.Volume)
+		if err != nil || known.ID != "" {
+			return err
+		}
+		v.Name, err = seedbed.FreeName(name, func(name string) (bool, error) { return hasVolume(ctx, tx, v.Project, name) })
+		if err != nil {
+			return err
+		}
+		if added, err := addProjectVolume(ctx, tx, v); err != nil || added {
+			return err
+		}
+	}
 }
 
 // hasVolume reports whether a project has a volume of that name.
@@ -217,17 +298,24 @@ func volumes(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]see
 
 // disks returns the disks that were made with instances, as volumes without an ID.
 func disks(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbed.ProjectVolume, error) {
+	shared, err := nodes.Sharing(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	return sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.ProjectVolume, err error) {
 		var image sql.NullString
 		var system seedbed.System
-		err = r.Scan(&v.Project, &v.Name, &v.Pool, &v.Size, &image, &v.Index, &v.Instance, &v.Holder, sqldb.ToTime(&v.Created),
-			sqldb.ToJSON(&system))
+		err = r.Scan(&v.Project, &v.Name, &v.Pool, &v.Size, &image, &v.Index, &v.Instance, &v.Holder, &v.Node,
+			sqldb.ToTime(&v.Created), sqldb.ToJSON(&system))
+		if shared(v.Pool) {
+			v.Node = ""
+		}
 		v.Volume, v.Owner, v.State, v.Image = v.Name, v.Instance, seedbed.VolumeAttached, image.String
 		v.Bus = cmp.Or(system.DiskBus, seedbed.BusVirtio)
 		v.Device = seedbed.DeviceOf(v)
 		return v, err
-	}, `SELECT instance.project, volume.name, volume.pool, volume.size, volume.image, volume.idx, instance.id, instance.name, instance.created,
-		instance.system FROM volume JOIN instance ON instance.id = volume.instance WHERE `+cond, args...)
+	}, `SELECT instance.project, volume.name, volume.pool, volume.size, volume.image, volume.idx, instance.id, instance.name, instance.node,
+		instance.created, instance.system FROM volume JOIN instance ON instance.id = volume.instance WHERE `+cond, args...)
 }
 
 // ProjectVolumes returns the volumes in a scope, those of instances included, by project, instance and name.
@@ -251,7 +339,7 @@ func (s *Store) ProjectVolumes(ctx context.Context, in seedbed.Scope) (all []see
 }
 
 // RenameVolume gives a volume of a project another name, and returns the volume. It returns ErrNotFound, ErrExists if the project has
-// one of that name, ErrConflict while it is made or removed, or the error of a check that the volume as it was does not pass.
+// one of that name, ErrConflict while it is made or removed and for a disk of an instance, or the error of a check that the volume as it was does not pass.
 func (s *Store) RenameVolume(
 	ctx context.Context, project, name, to string, checks ...func(seedbed.ProjectVolume) error,
 ) (v seedbed.ProjectVolume, err error) {
@@ -259,14 +347,21 @@ func (s *Store) RenameVolume(
 		return v, err
 	}
 	err = s.db.Update(ctx, "rename volume", func(tx *sqldb.Tx) error {
-		if v, err = LockProjectVolume(ctx, tx, project, name); err != nil {
+		if v, err = LockProjectVolume(ctx, tx, project, name); errors.Is(err, seedbed.ErrNotFound) {
+			return orOfInstance(ctx, tx, project, name, err)
+		}
+		if err != nil {
 			return err
 		}
 		if err := sqldb.Pass(v, checks); err != nil {
 			return err
 		}
-		if v.State == seedbed.VolumeMaking || v.State == seedbed.VolumeRemoving {
-			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: its name stays until its job has ended", v.Name, v.State)
+		switch v.State {
+		case seedbed.VolumeMaking:
+			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is being made: its name stays until its job has ended", v.Name)
+		case seedbed.VolumeRemoving:
+			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is being removed, so its name stays: if its removal has failed, "+
+				"remove it again (seedbed volume remove %s)", v.Name, v.Name)
 		}
 		if v.Name == to {
 			return sqldb.ErrUnchanged
@@ -279,9 +374,21 @@ func (s *Store) RenameVolume(
 			return err
 		}
 		v.Name, v.Revision = to, v.Revision+1
+		if err := changed(ctx, tx, v.Instance); err != nil {
+			return err
+		}
 		return sqldb.Exec(ctx, tx, `UPDATE project_volume SET name = $1, revision = revision + 1 WHERE id = $2`, to, v.ID)
 	})
 	return v, err
+}
+
+// orOfInstance returns the error of CheckOwn if the name is that of a disk of an instance, and otherwise missing.
+func orOfInstance(ctx context.Context, tx *sqldb.Tx, project, name string, missing error) error {
+	all, err := disks(ctx, tx, `instance.project = $1 AND volume.name = $2`, project, name)
+	if err != nil || len(all) > 0 {
+		return cmp.Or(err, all[0].CheckOwn())
+	}
+	return missing
 }
 
 // VolumeOwners returns the IDs in the tags of the volumes of projects, by which their pools know them.

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -51,4 +52,18 @@ func (s *Store) PoolUse(ctx context.Context) (all []seedbed.PoolUse, err error) 
 		return err
 	})
 	return all, err
+}
+
+// Sharing returns a function that reports whether nodes share a pool. If they disagree, it is not shared.
+func Sharing(ctx context.Context, tx *sqldb.Tx) (func(pool string) bool, error) {
+	all, err := sqldb.List(ctx, tx, ScanNode, `SELECT `+NodeColumns+` FROM node`)
+	return func(pool string) bool {
+		of := func(shared bool) bool {
+			return slices.ContainsFunc(all, func(n seedbed.Node) bool {
+				p, known := n.Pool(pool)
+				return known && p.Shared == shared
+			})
+		}
+		return of(true) && !of(false)
+	}, err
 }

@@ -132,9 +132,10 @@ func vmRemove(a *cli.App) *cobra.Command {
 		Use: "remove NAME...", Short: "Remove instances and their volumes",
 		Long: `Remove instances and their volumes. Volumes that were attached stay, unless they were
 attached with --keep=false. With --keep-disks, the disks that the instances were made with
-become volumes named after them, such as web1-0 (seedbed volume list). If the create job of an instance is still running,
-that job is cancelled and rolled back first; any other job on the instance must end
-before. Several instances are removed after one question; protected ones are refused.`,
+become volumes named after them, such as web1-0 (seedbed volume list). If the create job
+of an instance is still running, that job is cancelled and rolled back first; any other
+job on the instance must end before. Several instances are removed after one question;
+protected ones are refused.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) (err error) {
 			names, err := sel.names(ctx, a, api, args)
 			if err != nil {
@@ -146,9 +147,9 @@ before. Several instances are removed after one question; protected ones are ref
 				return cli.Usagef("--confirm is for one instance: %d are given", len(names))
 			case yes || confirm != "" || len(names) == 0:
 			case len(names) > 1:
-				err = askAll(a, risk{"remove", "removing", "destroys their disks"}, names)
+				err = askRemoval(ctx, a, api, names, keep)
 			default:
-				said, err = askName(ctx, a, api, names[0], "remove")
+				said, err = askName(ctx, a, api, names[0], "remove", keep)
 			}
 			if err != nil {
 				return err

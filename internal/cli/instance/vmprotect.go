@@ -43,30 +43,95 @@ and the cleanup skips the instance.`,
 	return c
 }
 
-// askName asks for confirmation to remove or rebuild the instance, which deletes its disks. For a
+// askName asks for confirmation to remove or rebuild the instance, which deletes its disks, unless a removal keeps them. For a
 // protected instance it asks for the name, and returns it.
-func askName(ctx context.Context, a *cli.App, api *client.Client, name, what string) (string, error) {
+func askName(ctx context.Context, a *cli.App, api *client.Client, name, what string, keep bool) (string, error) {
 	i, err := api.Instance(ctx, name)
 	if err != nil {
 		return "", err
 	}
+	gone := ""
+	if what == "remove" {
+		gone = goesWith(i)
+	}
 	if !a.Terminal {
 		doing := map[string]string{"remove": "removing", "rebuild": "rebuilding"}[what]
-		return "", cli.Usagef("%s %s destroys its disks: add -y (--yes) to confirm", doing, name)
+		return "", cli.Usagef("%s %s %s: add -y (--yes) to confirm", doing, name, destroys("its", keep, gone))
 	}
-	lost := disks(len(i.Volumes))
 	if !i.Protected {
-		if a.Agreed(fmt.Sprintf("%s %s (%s) and permanently delete its %s?", strings.ToUpper(what[:1])+what[1:], i.Name, i.State, lost)) {
+		if a.Agreed(fmt.Sprintf("%s %s (%s)%s?", strings.ToUpper(what[:1])+what[1:], i.Name, i.State, andDelete(i, keep, gone))) {
 			return "", nil
 		}
 	} else {
-		answer, err := a.Answer(fmt.Sprintf("%s (%s) is protected: its %s will be permanently deleted. To %s it, type its name: ",
-			i.Name, i.State, lost, what))
+		answer, err := a.Answer(fmt.Sprintf("%s (%s) is protected: %s. To %s it, type its name: ", i.Name, i.State, fate(i, keep, gone), what))
 		if err == nil && answer == i.Name {
 			return answer, nil
 		}
 	}
 	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was not changed", name)
+}
+
+// goesWith returns, in words, the attached volumes that are removed with their instances; empty without any.
+func goesWith(all ...seedbed.Instance) string {
+	var names []string
+	for _, i := range all {
+		for _, v := range i.Attached {
+			if !v.Keep {
+				names = append(names, v.Name)
+			}
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "the volume " + names[0] + ", which was attached with --keep=false"
+	}
+	return "the volumes " + strings.Join(names, ", ") + ", which were attached with --keep=false"
+}
+
+// destroys returns what a removal does to disks, which are "its" or "their", and to the volumes gone.
+func destroys(whose string, keep bool, gone string) string {
+	if keep {
+		return "makes " + whose + " disks volumes" + cli.When(gone != "", " and destroys "+gone)
+	}
+	return "destroys " + whose + " disks" + cli.When(gone != "", " and "+gone)
+}
+
+// andDelete returns the end of the question whether to do that to an instance.
+func andDelete(i seedbed.Instance, keep bool, gone string) string {
+	if keep {
+		return ", whose " + become(i) + cli.When(gone != "", ", and permanently delete "+gone)
+	}
+	return " and permanently delete its " + disks(len(i.Volumes)) + cli.When(gone != "", " and "+gone)
+}
+
+// fate says what becomes of the disks of an instance.
+func fate(i seedbed.Instance, keep bool, gone string) string {
+	if keep {
+		return "its " + become(i) + cli.When(gone != "", ", and "+gone+", will be permanently deleted")
+	}
+	return "its " + disks(len(i.Volumes)) + cli.When(gone != "", " and "+gone+",") + " will be permanently deleted"
+}
+
+// become says that the disks of an instance become volumes.
+func become(i seedbed.Instance) string {
+	if len(i.Volumes) == 1 {
+		return "1 disk becomes a volume"
+	}
+	return disks(len(i.Volumes)) + " become volumes"
+}
+
+// askRemoval asks for confirmation to remove several instances.
+func askRemoval(ctx context.Context, a *cli.App, api *client.Client, names []string, keep bool) error {
+	all := make([]seedbed.Instance, len(names))
+	for n, name := range names {
+		var err error
+		if all[n], err = api.Instance(ctx, name); err != nil {
+			return err
+		}
+	}
+	return askAll(a, risk{"remove", "removing", destroys("their", keep, goesWith(all...))}, names)
 }
 
 // risk is what a command does that is to be confirmed.

@@ -58,7 +58,7 @@ instance is ready: if anything fails before, it runs from them again.`,
 				return a.ShowPlan(api.Plan(ctx, req))
 			}
 			if req.Confirm = r.Confirm; !yes && r.Confirm == "" {
-				if req.Confirm, err = askName(ctx, a, api, args[0], "rebuild"); err != nil {
+				if req.Confirm, err = askName(ctx, a, api, args[0], "rebuild", false); err != nil {
 					return err
 				}
 			}

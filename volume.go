@@ -158,7 +158,9 @@ type ProjectVolume struct {
 	// Name is unique in the project. A disk of an instance has the name of its volume in the pool.
 	Project string `json:"project"`
 	Name    string `json:"name"`
-	Pool    string `json:"pool"`
+	// Serial is by what a guest finds it, such as /dev/disk/by-id/virtio-SERIAL (SerialOf).
+	Serial string `json:"serial,omitempty"`
+	Pool   string `json:"pool"`
 	// Volume is its name in the pool, and Owner the ID in its tag there: the instance that it was made with,
 	// or its own ID. Neither ever changes.
 	Volume string     `json:"volume"`
@@ -185,10 +187,9 @@ type ProjectVolume struct {
 	Created  time.Time `json:"created"`
 }
 
-// Serial is by what a guest finds the volume, such as /dev/disk/by-id/virtio-SERIAL: the first 20 digits
-// of its ID, which is as much as virtio has room for.
-func (v ProjectVolume) Serial() string {
-	s := strings.ReplaceAll(v.ID, "-", "")
+// SerialOf returns the serial number of the volume with that ID: its first 20 digits, which is as much as virtio has room for.
+func SerialOf(id string) string {
+	s := strings.ReplaceAll(id, "-", "")
 	return s[:min(20, len(s))]
 }
 

@@ -37,7 +37,7 @@ func (l *lab) hasVolume(name string, state seedbed.VolumeState, holder string) {
 	l.ok(err)
 	for _, i := range all {
 		spec, _ := l.hv.Spec(i.ID)
-		has := slices.ContainsFunc(spec.Attached, func(a seedbed.AttachedDisk) bool { return a.Serial == v.Serial() })
+		has := slices.ContainsFunc(spec.Attached, func(a seedbed.AttachedDisk) bool { return a.Serial == v.Serial })
 		if has != (i.Name == holder) || len(spec.Disks) != len(i.Volumes) {
 			l.t.Errorf("domain %s has the disks %v and %v", i.Name, spec.Disks, spec.Attached)
 		}
@@ -142,4 +142,21 @@ func TestKeptDisksAreNoStrays(t *testing.T) {
 	l.made()
 	l.runUntil(l.attach("web1-0", "web1"), seedbed.JobSucceeded)
 	l.hasVolume("web1-0", seedbed.VolumeAttached, "web1")
+}
+
+// TestAttachIsNotContinuedElsewhere checks that a job does not continue once another instance has its volume.
+func TestAttachIsNotContinuedElsewhere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.made()
+	l.runUntil(l.createWith("web2", usual), seedbed.JobSucceeded)
+	l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+	l.refuse("AttachDisk", 1)
+	first := l.job(l.intake.Attach(t.Context(), seedbed.DefaultProject, "data", seedbed.Attachment{Instance: "web1"}, keeping()))
+	l.runUntil(first, seedbed.JobFailed)
+	l.runUntil(l.job(l.intake.Detach(t.Context(), seedbed.DefaultProject, "data", "", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.attach("data", "web2"), seedbed.JobSucceeded)
+	_, err := l.db.ResumeJob(t.Context(), first)
+	l.want("continue", err, seedbed.ErrConflict)
+	l.hasVolume("data", seedbed.VolumeAttached, "web2")
 }

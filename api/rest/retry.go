@@ -57,7 +57,12 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 	subject := j.FullSubject()
 	switch j.Kind {
 	case seedbed.JobRemove, seedbed.JobStart:
-		return r.Intake.Submit(ctx, seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, JobOptions: o}, nil)
+		var s seedbed.Removal
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		req := seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, KeepDisks: s.KeepDisks, JobOptions: o}
+		return r.Intake.Submit(ctx, req, nil)
 	case seedbed.JobStop, seedbed.JobReboot:
 		var p seedbed.PowerSpec
 		if err := specOf(j, &p); err != nil {
@@ -89,19 +94,31 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
 	case seedbed.JobAttach, seedbed.JobDetach:
-		var s seedbed.VolumeJob
-		if err := specOf(j, &s); err != nil {
-			return seedbed.Receipt{}, err
-		}
-		if j.Kind == seedbed.JobDetach {
-			return r.VolumeJobs.Detach(ctx, j.Project, s.Name, j.Subject, o)
-		}
-		return r.VolumeJobs.Attach(ctx, j.Project, s.Name, seedbed.Attachment{Instance: j.Subject, Bus: s.Bus, Keep: &s.Keep}, o)
+		return r.attachAgain(ctx, j, o)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be retried",
 		j.ID.Short(), j.Kind)
+}
+
+// attachAgain submits the request of a job that attaches or detaches a volume again. Another volume may have the name by now.
+func (r *router) attachAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	var s seedbed.VolumeJob
+	if err := specOf(j, &s); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	v, err := r.Store.ProjectVolume(ctx, j.Project, s.Name)
+	switch {
+	case err != nil:
+		return seedbed.Receipt{}, err
+	case v.ID != s.ID:
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
+			"job %s was for a volume %s that no longer has that name: another one has it now", j.ID.Short(), s.Name)
+	case j.Kind == seedbed.JobDetach:
+		return r.VolumeJobs.Detach(ctx, j.Project, s.Name, j.Subject, o)
+	}
+	return r.VolumeJobs.Attach(ctx, j.Project, s.Name, seedbed.Attachment{Instance: j.Subject, Bus: s.Bus, Keep: &s.Keep}, o)
 }
 
 // specOf decodes the input of a job, if it has one.

@@ -123,6 +123,8 @@ func diskNamed(c *fiber.Ctx) (string, error) { return pathName(c, "volume", "nam
 func (r *router) volumes() listing[seedbed.ProjectVolume] {
 	return listing[seedbed.ProjectVolume]{
 		kind: "volume", name: func(v seedbed.ProjectVolume) string { return seedbed.Qualified(v.Project, v.Name) },
+		// A disk of an instance may have the name of a volume, or of a disk in another pool.
+		place: func(v seedbed.ProjectVolume) string { return placed(v.Project, v.Name, v.Pool, v.ID) },
 		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.ProjectVolume, error) {
 			in, err := server.ScopeOf(c)
 			if err != nil {
@@ -155,7 +157,10 @@ func (r *router) addVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptio
 	if err := server.Receive(c, &req); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	req.Project, req.Pool = server.CallerOf(c).Project, cmp.Or(req.Pool, r.DefaultPool)
+	req.Project = server.CallerOf(c).Project
+	if req.Image == "" { // otherwise it is the image's
+		req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	}
 	return r.VolumeJobs.AddVolume(ctx, req, o)
 }
 
@@ -175,6 +180,11 @@ func (r *router) attachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	n, err := diskNamed(c)
 	if err != nil {
 		return seedbed.Receipt{}, err
+	}
+	if to.Keep != nil && !*to.Keep { // removing the instance then removes the volume as well
+		if err := server.CallerOf(c).Need(seedbed.ActionDiskManage); err != nil {
+			return seedbed.Receipt{}, err
+		}
 	}
 	return r.VolumeJobs.Attach(ctx, server.CallerOf(c).Project, n, to, o)
 }

@@ -45,6 +45,15 @@ var (
 	tokens    = listed((*client.Client).Tokens, func(t seedbed.Token) string { return t.Name })
 )
 
+// VolumesIn returns the lister of the volumes in some states. The disks that instances were made with are left out.
+func VolumesIn(states ...seedbed.VolumeState) NameLister {
+	return func(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
+		all, err := api.ListVolumes(ctx, client.Selection{})
+		all = slices.DeleteFunc(all, func(v seedbed.ProjectVolume) bool { return v.ID == "" || !slices.Contains(states, v.State) })
+		return Each(all, func(v seedbed.ProjectVolume) string { return v.Name }), err
+	}
+}
+
 // ActionPatterns lists the actions, and "noun.*" for each noun.
 func ActionPatterns(ctx context.Context, api *client.Client, _ []string, _ string) ([]string, error) {
 	actions, err := api.Actions(ctx)

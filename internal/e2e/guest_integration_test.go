@@ -266,7 +266,7 @@ func volumesOf(t *testing.T, s *lab.Stack, vm seedbed.Instance) {
 		if err != nil || v.State != seedbed.VolumeAttached || v.Holder != vm.Name {
 			t.Fatalf("volume %+v, %v", v, err)
 		}
-		serials = append(serials, v.Serial())
+		serials = append(serials, v.Serial)
 	}
 	shows("the guest finds the volumes", true, serials...)
 	for _, name := range []string{"data", "logs"} {

@@ -14,7 +14,7 @@ import (
 // ErrExists for a name in use, ErrForbidden if the quota of the project does not allow it.
 func (in *Intake) AddVolume(ctx context.Context, req seedbed.VolumeRequest, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
-	if err := cmp.Or(seedbed.CheckName("volume", req.Name), seedbed.CheckName("pool", req.Pool)); err != nil {
+	if err := seedbed.CheckName("volume", req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	if seedbed.IsTenant(ctx) && req.Node != "" {
@@ -29,13 +29,14 @@ func (in *Intake) AddVolume(ctx context.Context, req seedbed.VolumeRequest, o se
 			return seedbed.Receipt{}, err
 		}
 	}
-	v := seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Project: req.Project, Name: req.Name, Pool: req.Pool, Size: req.Size}
+	v := seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Project: req.Project, Name: req.Name, Size: req.Size}
 	size := req.Size
 	if req.Image != "" {
 		image, err := in.imageOf(ctx, req)
 		if err != nil {
 			return seedbed.Receipt{}, err
 		}
+		req.Pool = cmp.Or(req.Pool, image.Pool)
 		v.Image, size = image.Name, cmp.Or(req.Size, image.Size)
 		if image.Node != "" && req.Node == "" && image.Pool == req.Pool { // unless the pool is shared, only that node has the image
 			if req.Node, err = in.placer.Keeper(ctx, image); err != nil {
@@ -43,6 +44,10 @@ func (in *Intake) AddVolume(ctx context.Context, req seedbed.VolumeRequest, o se
 			}
 		}
 	}
+	if err := seedbed.CheckName("pool", req.Pool); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	v.Pool = req.Pool
 	node, err := in.placer.Holder(ctx, req.Pool, req.Node)
 	if err != nil {
 		return seedbed.Receipt{}, unheld(ctx, req.Pool, err)

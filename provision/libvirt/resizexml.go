@@ -87,7 +87,25 @@ func attachedDevice(domain string, a seedbed.AttachedDisk) (libvirtxml.DomainDis
 	}
 	disk, err := diskDevice(seedbed.DomainSpec{Name: domain}, 1, a.Disk)
 	disk.Target, disk.Serial = &libvirtxml.DomainDiskTarget{Dev: a.Device, Bus: bus}, a.Serial
+	if n := placeOf(a.Device); bus == seedbed.BusSCSI && n >= unitsByName {
+		var zero uint
+		unit := uint(n + 1)
+		disk.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: &zero, Bus: &zero, Target: &zero, Unit: &unit}}
+	}
 	return disk, err
+}
+
+// unitsByName is how many names of disks libvirt gives units of one controller: sda to sdo are units 0 to 15 of the first, without 7,
+// which was that of the controller itself. It would look for sdp at a second controller, though virtio-scsi has room for more.
+const unitsByName = 15
+
+// placeOf returns the number of a disk's name from 0, such as 27 for sdab.
+func placeOf(device string) int {
+	n := 0
+	for _, letter := range device[2:] {
+		n = n*26 + int(letter-'a') + 1
+	}
+	return n - 1
 }
 
 // scsiController is what disks on virtio-scsi need.

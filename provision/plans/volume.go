@@ -108,12 +108,12 @@ func (t *task) attachVolume(ctx context.Context) error {
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.AttachDisk.Do(ctx, t.Worker(), call, effects.DiskAttachment{
 			ID: t.Job.Instance, Volume: effects.VolumeRef{Pool: v.Pool, Name: v.Volume, Instance: v.Owner},
-			Serial: v.Serial(), Bus: v.Bus, Device: v.Device})
+			Serial: v.Serial, Bus: v.Bus, Device: v.Device})
 	})
 	if err != nil {
 		return fmt.Errorf("attach volume %s to domain %s: %w", v.Name, t.Job.Subject, err)
 	}
-	t.Event("info", 100, "volume %s is attached to domain %s as %s, with the serial number %s", v.Name, t.Job.Subject, v.Device, v.Serial())
+	t.Event("info", 100, "volume %s is attached to domain %s as %s, with the serial number %s", v.Name, t.Job.Subject, v.Device, v.Serial)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (t *task) detachVolume(ctx context.Context) error {
 		return err
 	}
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.DetachDisk.Do(ctx, t.Worker(), call, effects.DiskSerial{ID: t.Job.Instance, Serial: v.Serial()})
+		return effects.DetachDisk.Do(ctx, t.Worker(), call, effects.DiskSerial{ID: t.Job.Instance, Serial: v.Serial})
 	})
 	if err != nil {
 		return fmt.Errorf("detach volume %s from domain %s: %w", v.Name, t.Job.Subject, err)
@@ -156,7 +156,7 @@ func (t *task) attached(ctx context.Context, inst seedbed.Instance) (all []seedb
 		if err != nil {
 			return nil, fmt.Errorf("attached volume %s: %w", v.Name, err)
 		}
-		all = append(all, seedbed.AttachedDisk{Disk: info.Disk, Serial: v.Serial(), Bus: v.Bus, Device: v.Device})
+		all = append(all, seedbed.AttachedDisk{Disk: info.Disk, Serial: v.Serial, Bus: v.Bus, Device: v.Device})
 	}
 	return all, nil
 }

@@ -22,6 +22,7 @@ func scanProjectVolume(r sqldb.Row) (v seedbed.ProjectVolume, err error) {
 	var index sql.NullInt64
 	err = r.Scan(&v.ID, &v.Project, &v.Name, &v.Pool, &v.Volume, &v.Owner, &v.Token, &v.Node, &v.State, &v.Size, &image, &v.Keep, &v.Revision,
 		sqldb.ToTime(&v.Created), &instance, &index, &v.Bus)
+	v.Serial = seedbed.SerialOf(v.ID)
 	v.Image, v.Instance, v.Index = image.String, seedbed.InstanceID(instance.String), int(index.Int64)
 	if v.Instance != "" {
 		v.Device = seedbed.DeviceOf(v)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"seedbed"
 	"seedbed/internal/cli"
 )
 
@@ -39,5 +40,32 @@ func TestAskAll(t *testing.T) {
 				t.Errorf("it asks %q, want %q", out.String(), asked)
 			}
 		})
+	}
+}
+
+func TestFate(t *testing.T) {
+	t.Parallel()
+	one := seedbed.Instance{Volumes: make([]seedbed.Volume, 1)}
+	two := seedbed.Instance{Volumes: make([]seedbed.Volume, 2),
+		Attached: []seedbed.ProjectVolume{{Name: "a"}, {Name: "b"}, {Name: "c", Keep: true}}}
+	for _, c := range []struct {
+		of             seedbed.Instance
+		keep           bool
+		question, fate string
+	}{
+		{one, false, " and permanently delete its 1 disk", "its 1 disk will be permanently deleted"},
+		{one, true, ", whose 1 disk becomes a volume", "its 1 disk becomes a volume"},
+		{two, false, " and permanently delete its 2 disks and the volumes a, b, which were attached with --keep=false",
+			"its 2 disks and the volumes a, b, which were attached with --keep=false, will be permanently deleted"},
+		{two, true, ", whose 2 disks become volumes, and permanently delete the volumes a, b, which were attached with --keep=false",
+			"its 2 disks become volumes, and the volumes a, b, which were attached with --keep=false, will be permanently deleted"},
+	} {
+		gone := goesWith(c.of)
+		if got := andDelete(c.of, c.keep, gone); got != c.question {
+			t.Errorf("it asks %q, want %q", got, c.question)
+		}
+		if got := fate(c.of, c.keep, gone); got != c.fate {
+			t.Errorf("it says %q, want %q", got, c.fate)
+		}
 	}
 }

@@ -38,7 +38,7 @@ that nodes do not share, it stays on its node, and only instances there can have
 	}
 	a.Fill(c, &r,
 		cli.Flag{Field: "size", Usage: "`SIZE`, such as 10GiB (default: that of the image)", Parse: size},
-		cli.Flag{Field: "pool", Usage: "`POOL` that is to have it (default: the first)"},
+		cli.Flag{Field: "pool", Usage: "`POOL` that is to have it (default: that of the image, or the first)"},
 		cli.Flag{Field: "image", Usage: "`IMAGE` to clone (default: a blank volume)"},
 		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: the image's, or the first that has the pool)"},
 	)
@@ -63,15 +63,11 @@ func volumes(a *cli.App) cli.Resource[seedbed.ProjectVolume] {
 		},
 		One: cli.Named((*client.Client).Volume),
 		Pairs: func(a *cli.App, v seedbed.ProjectVolume) [][2]string {
-			pairs := [][2]string{
+			return [][2]string{
 				{"name", v.Name}, {"project", v.Project}, {"id", v.ID}, {"state", string(v.State)}, {"size", cli.Size(v.Size)},
 				{"pool", v.Pool}, {"volume", v.Volume}, {"node", v.Node}, {"image", v.Image}, {"instance", v.Holder}, {"bus", v.Bus},
-				{"device", v.Device},
+				{"device", v.Device}, {"serial", v.Serial}, {"kept", cli.YesNo(v.Keep)}, {"added", a.Moment(v.Created)},
 			}
-			if v.ID != "" {
-				pairs = append(pairs, [2]string{"serial", v.Serial()})
-			}
-			return append(pairs, [2]string{"kept", cli.YesNo(v.Keep)}, [2]string{"added", a.Moment(v.Created)})
 		},
 	}
 }
@@ -98,6 +94,7 @@ When the instance is removed, the volume stays, unless --keep=false is given.`,
 		cli.Flag{Field: "keep", Usage: "keep the volume when the instance is removed (default: true)"},
 	)
 	w.AddJob(a, c)
+	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeFree), cli.Instances)
 	return c
 }
 
@@ -120,14 +117,16 @@ was made with cannot be detached.`,
 		}),
 	}
 	w.AddJob(a, c)
+	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeAttached, seedbed.VolumeAttaching, seedbed.VolumeDetaching), cli.Instances)
 	return c
 }
 
 func volumeRename(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use:   "rename VOLUME NEW",
-		Short: "Give a volume another name",
-		Long:  "Give a volume another name, at once. Its guest does not notice: it knows it by its serial number.",
+		ValidArgsFunction: a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames),
+		Use:               "rename VOLUME NEW",
+		Short:             "Give a volume another name",
+		Long:              "Give a volume another name, at once. Its guest does not notice: it knows it by its serial number.",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			_, err := api.RenameVolume(ctx, args[0], args[1])
 			return a.Report(err, "volume %s is called %s now", args[0], args[1])

@@ -162,3 +162,25 @@ func TestRetry(t *testing.T) {
 	retry(fail().ID, 409, "send the request again")
 	retry("00000000", 404, "does not exist")
 }
+
+// TestRetryOfAnotherVolume checks that the retry of an attach does not attach another volume that has the name by now. A role
+// needs disk.manage to attach a volume that goes with its instance.
+func TestRetryOfAnotherVolume(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	s.runVM(t, "web1")
+	s.expect(t, "POST", "/volumes", `{"name":"data","size":"1GiB"}`, 202)
+	s.endJob(t, succeeded)
+	s.expect(t, "POST", "/volumes/data/attach", `{"instance":"web1"}`, 202)
+	first := s.failJob(t)
+	s.expect(t, "PATCH", "/volumes/data", `{"name":"archive"}`, 200)
+	s.expect(t, "POST", "/jobs/"+string(first.ID)+"/retry", "", 404)
+	s.expect(t, "POST", "/volumes", `{"name":"data","size":"1GiB"}`, 202)
+	s.endJob(t, succeeded)
+	s.expect(t, "POST", "/jobs/"+string(first.ID)+"/retry", "", 409, "another one has it now")
+
+	s.expect(t, "POST", "/roles", `{"name":"plugger","actions":["disk.read","disk.attach","instance.read","instance.remove"]}`, 201)
+	plugger := s.by(t, s.newToken(t, "plugger", "plugger"))
+	plugger("POST", "/volumes/data/attach", `{"instance":"web1","keep":false}`, 403, "disk.manage")
+	plugger("POST", "/volumes/data/attach", `{"instance":"web1","keep":true}`, 202)
+}

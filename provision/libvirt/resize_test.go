@@ -200,7 +200,8 @@ func TestFarSCSIDisk(t *testing.T) {
 	t.Parallel()
 	for device, unit := range map[string]string{"sdo": "", "sdp": `unit="16"`, "sdq": `unit="17"`, "sdab": `unit="28"`} {
 		doc, _, err := libvirt.AttachedXML("<domain><name>web1</name></domain>", seedbed.AttachedDisk{
-			Disk: seedbed.Disk{Type: "file", Format: "qcow2", Source: "/srv/x"}, Serial: strings.Repeat("a", 20), Bus: seedbed.BusSCSI, Device: device})
+			Disk:   seedbed.Disk{Type: "file", Format: "qcow2", Source: "/srv/x"},
+			Serial: strings.Repeat("a", 20), Bus: seedbed.BusSCSI, Device: device})
 		if err != nil || strings.Contains(doc, "<address") != (unit != "") || !strings.Contains(doc, unit) {
 			t.Errorf("%s: %v\n%s", device, err, doc)
 		}

@@ -83,6 +83,24 @@ func InsertVolume(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, v se
 	return CheckUnkept(ctx, tx, id, v.Pool, v.Name) // last, to see what became of an instance that had it until now
 }
 
+// CheckUnkept returns ErrExists if a volume of a project has the name in the pool, which an instance is to have there. Only the project
+// of the instance is told which volume that is.
+func CheckUnkept(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, pool, name string) error {
+	kept, err := inPool(ctx, tx, pool, name)
+	if err != nil || kept.ID == "" {
+		return err
+	}
+	project, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT project FROM instance WHERE id = $1`, id)
+	if err == nil && project != kept.Project {
+		return seedbed.Errorf(seedbed.ErrExists, "%s of pool %s is a volume of another project", name, pool)
+	}
+	if err == nil {
+		err = seedbed.Errorf(seedbed.ErrExists, "%s of pool %s is volume %q of project %q: remove it first (seedbed volume remove %s)", name,
+			pool, kept.Name, project, kept.Name)
+	}
+	return err
+}
+
 // Compose writes the documents of a new instance that depend on its addresses.
 func Compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func(seedbed.Instance) (seedbed.Documents, error)) error {
 	inst, err := ReadOne(ctx, tx, id)

@@ -69,24 +69,6 @@ func addProjectVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume
 	return n > 0, err
 }
 
-// CheckUnkept returns ErrExists if a volume of a project has the name in the pool, which an instance is to have there. Only the project
-// of the instance is told which volume that is.
-func CheckUnkept(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, pool, name string) error {
-	kept, err := inPool(ctx, tx, pool, name)
-	if err != nil || kept.ID == "" {
-		return err
-	}
-	project, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT project FROM instance WHERE id = $1`, id)
-	if err == nil && project != kept.Project {
-		return seedbed.Errorf(seedbed.ErrExists, "%s of pool %s is a volume of another project", name, pool)
-	}
-	if err == nil {
-		err = seedbed.Errorf(seedbed.ErrExists, "%s of pool %s is volume %q of project %q: remove it first (seedbed volume remove %s)", name,
-			pool, kept.Name, project, kept.Name)
-	}
-	return err
-}
-
 // inPool returns the volume of a project that has that name in the pool, or none.
 func inPool(ctx context.Context, tx *sqldb.Tx, pool, name string) (seedbed.ProjectVolume, error) {
 	return sqldb.One(ctx, tx, scanProjectVolume, nil,
@@ -340,7 +322,8 @@ func (s *Store) ProjectVolumes(ctx context.Context, in seedbed.Scope) (all []see
 }
 
 // RenameVolume gives a volume of a project another name, and returns the volume. It returns ErrNotFound, ErrExists if the project has
-// one of that name, ErrConflict while it is made or removed and for a disk of an instance, or the error of a check that the volume as it was does not pass.
+// one of that name, ErrConflict while it is made or removed and for a disk of an instance, or the error of a check that the volume as
+// it was does not pass.
 func (s *Store) RenameVolume(
 	ctx context.Context, project, name, to string, checks ...func(seedbed.ProjectVolume) error,
 ) (v seedbed.ProjectVolume, err error) {

@@ -108,6 +108,11 @@ func notIn(key expr.MetaKey, set string) exprs {
 	return exprs{&expr.Meta{Key: key, Register: 1}, &expr.Lookup{SourceRegister: 1, SetName: set, Invert: true}}
 }
 
+// setMeta gives the packet what register 1 holds.
+func setMeta(key expr.MetaKey) expr.Any {
+	return &expr.Meta{Key: key, SourceRegister: true, Register: 1}
+}
+
 // pair looks up the interface name and a part of the packet; notPair is its opposite.
 func pair(p *expr.Payload, set string) exprs { return pairOf(expr.MetaKeyIIFNAME, p, set) }
 

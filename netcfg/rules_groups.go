@@ -365,10 +365,6 @@ const (
 	peerAt  = expr.MetaKeyPRIORITY
 )
 
-func setMeta(key expr.MetaKey) expr.Any {
-	return &expr.Meta{Key: key, SourceRegister: true, Register: 1}
-}
-
 // noNumbers takes both numbers away from the packet.
 func noNumbers() exprs {
 	zero := &expr.Immediate{Register: 1, Data: make([]byte, 4)}

@@ -30,7 +30,7 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
-# another. Beside them run the others, three at a time and with less priority, so that guests boot as if alone.
+# another. Beside them run the others, two at a time and with less priority, so that guests boot as if alone.
 # The longest begin, and of these the ones that mostly wait.
 ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox provision/script/python
 LONG   := provision/ceph netcfg store provision cmd/seedbed
@@ -50,7 +50,7 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
 	status=0; \
 	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(ALONE) $(LONG))"); \
-	nice -n 5 $(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3 >$(TIMES)/beside 2>&1 & beside=$$!; \
+	nice -n 5 $(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 2 >$(TIMES)/beside 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null || :' EXIT; \
 	$(call GOTEST,alone,$(addprefix ./,$(ALONE))) -p 1 2>&1 | tee $(TIMES)/alone || status=1; \
 	wait $$beside || status=1; trap - EXIT; cat $(TIMES)/beside; \

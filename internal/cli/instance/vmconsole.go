@@ -86,7 +86,6 @@ type sitting struct {
 	escape   int
 	out      io.Writer
 	newline  string // of messages: a terminal in raw mode needs more
-	begun    bool
 }
 
 // errEscaped ends a session by the escape key.

@@ -215,11 +215,7 @@ func (db *DB) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.
 		if j.Kind != seedbed.JobAttach && j.Kind != seedbed.JobDetach || j.State != seedbed.JobRunning && j.State != seedbed.JobUndoing {
 			return seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: it attaches nothing", j.ID.Short(), j.Kind, j.State)
 		}
-		spec, err := volumeSpec(j)
-		if err != nil {
-			return err
-		}
-		v, err := instances.LockVolumeOf(ctx, tx, spec.ID, nil)
+		v, err := lockVolume(ctx, tx, j, nil)
 		if err != nil {
 			return err
 		}
@@ -264,13 +260,18 @@ func dropVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	return instances.DropProjectVolume(ctx, tx, spec.ID)
 }
 
-// resumableVolume prepares the volume of a job that is resumed or undone again. It returns missing if it is another volume by now.
-func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
+// lockVolume returns the volume of a job, and missing if there is none with its ID.
+func lockVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) (seedbed.ProjectVolume, error) {
 	spec, err := volumeSpec(j)
 	if err != nil {
-		return err
+		return seedbed.ProjectVolume{}, err
 	}
-	v, err := instances.LockVolumeOf(ctx, tx, spec.ID, missing)
+	return instances.LockVolumeOf(ctx, tx, spec.ID, missing)
+}
+
+// resumableVolume prepares the volume of a job that is resumed or undone again. It returns missing if it is another volume by now.
+func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
+	v, err := lockVolume(ctx, tx, j, missing)
 	if err != nil {
 		return err
 	}
@@ -287,11 +288,7 @@ func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing e
 // resumableAttachment returns ErrConflict if the volume of a job that attaches or detaches it is no longer that of the job's instance, and
 // missing if it no longer exists.
 func resumableAttachment(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
-	spec, err := volumeSpec(j)
-	if err != nil {
-		return err
-	}
-	v, err := instances.LockVolumeOf(ctx, tx, spec.ID, missing)
+	v, err := lockVolume(ctx, tx, j, missing)
 	if err != nil {
 		return err
 	}

@@ -171,12 +171,8 @@ func redefine(conn *lv.Connect, dom *lv.Domain, a seedbed.DomainAdoption, change
 	if active {
 		return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: shut it down first", a.Name)
 	}
-	doc, err := dom.GetXMLDesc(whole)
-	if err != nil {
-		return err
-	}
-	if doc, err = change(doc); err != nil {
-		return err
-	}
-	return replace(conn, doc)
+	return amend(conn, dom, func(doc string) (string, bool, error) {
+		doc, err := change(doc)
+		return doc, true, err
+	})
 }

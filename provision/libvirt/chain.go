@@ -1,8 +1,6 @@
 package libvirt
 
 import (
-	"fmt"
-
 	"libvirt.org/go/libvirtxml"
 
 	"seedbed/provision/image"
@@ -16,40 +14,32 @@ type Volumes func(path string) (file image.Volume, ok bool, err error)
 // do not. It returns ErrConflict if the header of a volume names another file: libvirt would no
 // longer open that, but the guest might miss data, so the domain must not start.
 func Chained(doc string, volumes Volumes) (chained string, changed bool, err error) {
-	var d libvirtxml.Domain
-	if err := d.Unmarshal(doc); err != nil {
-		return "", false, fmt.Errorf("read the domain's XML: %w", err)
-	}
-	for _, disk := range dataDisks(&d) {
-		if disk.Source == nil || disk.Source.File == nil || disk.Driver == nil || disk.Driver.Type != string(image.QCOW2) {
-			continue
+	return changedXML(doc, func(d *libvirtxml.Domain) (changed bool, err error) {
+		for _, disk := range dataDisks(d) {
+			if disk.Source == nil || disk.Source.File == nil || disk.Driver == nil || disk.Driver.Type != string(image.QCOW2) {
+				continue
+			}
+			file, ok, err := volumes(disk.Source.File.File)
+			if err != nil {
+				return false, err
+			}
+			if !ok {
+				continue
+			}
+			h, err := file.Header()
+			if err != nil {
+				return false, err
+			}
+			from := ""
+			if h.Backing != "" { // else it is flattened
+				from = file.Backing
+			}
+			if disk.BackingStore == nil || backingFile(disk.BackingStore) != from {
+				disk.BackingStore, changed = backing(from), true
+			}
 		}
-		file, ok, err := volumes(disk.Source.File.File)
-		if err != nil {
-			return "", false, err
-		}
-		if !ok {
-			continue
-		}
-		h, err := file.Header()
-		if err != nil {
-			return "", false, err
-		}
-		from := ""
-		if h.Backing != "" { // else it is flattened
-			from = file.Backing
-		}
-		if disk.BackingStore == nil || backingFile(disk.BackingStore) != from {
-			disk.BackingStore, changed = backing(from), true
-		}
-	}
-	if !changed {
-		return doc, false, nil
-	}
-	if chained, err = d.Marshal(); err != nil {
-		return "", false, fmt.Errorf("write the XML of domain %s: %w", d.Name, err)
-	}
-	return chained, true, nil
+		return changed, nil
+	})
 }
 
 // backingFile returns the file that a disk's definition says it reads from, or "".

@@ -63,6 +63,19 @@ func replace(conn *lv.Connect, doc string) error {
 	return err
 }
 
+// amend gives a domain the document that change makes of its own, unless nothing is changed.
+func amend(conn *lv.Connect, dom *lv.Domain, change func(doc string) (amended string, changed bool, err error)) error {
+	doc, err := dom.GetXMLDesc(whole)
+	if err != nil {
+		return err
+	}
+	doc, changed, err := change(doc)
+	if err != nil || !changed {
+		return err
+	}
+	return replace(conn, doc)
+}
+
 // defined reports whether the domain exists with the spec's ID and name.
 func defined(conn *lv.Connect, spec seedbed.DomainSpec) (bool, error) {
 	dom, _, err := find(conn, spec.ID)

@@ -104,15 +104,7 @@ func (d *Driver) defineChains(conn *lv.Connect, dom *lv.Domain) error {
 	if d.cfg.Volumes == nil {
 		return nil
 	}
-	doc, err := dom.GetXMLDesc(whole)
-	if err != nil {
-		return err
-	}
-	doc, changed, err := Chained(doc, d.cfg.Volumes)
-	if err != nil || !changed {
-		return err
-	}
-	return replace(conn, doc)
+	return amend(conn, dom, func(doc string) (string, bool, error) { return Chained(doc, d.cfg.Volumes) })
 }
 
 // reachUplinks makes sure that the uplinks of a domain's NICs exist, and the pools of those with virtual functions.

@@ -73,20 +73,17 @@ func (d *Driver) ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus 
 			return err
 		}
 		defer free(dom)
-		doc, err := dom.GetXMLDesc(whole)
-		if err != nil {
-			return err
-		}
-		doc, changed, err := ResizedXML(doc, vcpus, memory)
-		if err != nil || !changed {
-			return err
-		}
-		if active, err := dom.IsActive(); err != nil {
-			return err
-		} else if active {
-			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: shut it down first (seedbed vm stop)", id)
-		}
-		return replace(conn, doc)
+		return amend(conn, dom, func(doc string) (string, bool, error) {
+			doc, changed, err := ResizedXML(doc, vcpus, memory)
+			if err != nil || !changed {
+				return "", false, err
+			}
+			active, err := dom.IsActive()
+			if err == nil && active {
+				err = seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: shut it down first (seedbed vm stop)", id)
+			}
+			return doc, true, err
+		})
 	})
 }
 
@@ -98,14 +95,7 @@ func (d *Driver) AttachDisk(ctx context.Context, id seedbed.InstanceID, disk see
 			return err
 		}
 		defer free(dom)
-		doc, err := dom.GetXMLDesc(whole)
-		if err != nil {
-			return err
-		}
-		doc, changed, err := AttachedXML(doc, disk)
-		if err == nil && changed {
-			err = replace(conn, doc)
-		}
+		err = amend(conn, dom, func(doc string) (string, bool, error) { return AttachedXML(doc, disk) })
 		if err != nil {
 			return err
 		}
@@ -129,17 +119,26 @@ func orOff(dom *lv.Domain, err error) error {
 	return err
 }
 
-// attachLive attaches a volume to a running domain, unless it has the volume.
-func attachLive(dom *lv.Domain, disk seedbed.AttachedDisk) error {
+// liveDomain returns a domain as it runs.
+func liveDomain(dom *lv.Domain) (*libvirtxml.Domain, error) {
 	doc, err := dom.GetXMLDesc(0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var now libvirtxml.Domain
 	if err := now.Unmarshal(doc); err != nil {
-		return fmt.Errorf("read the domain's XML: %w", err)
+		return nil, fmt.Errorf("read the domain's XML: %w", err)
 	}
-	if withSerial(&now, disk.Serial) >= 0 {
+	return &now, nil
+}
+
+// attachLive attaches a volume to a running domain, unless it has the volume.
+func attachLive(dom *lv.Domain, disk seedbed.AttachedDisk) error {
+	now, err := liveDomain(dom)
+	if err != nil {
+		return err
+	}
+	if withSerial(now, disk.Serial) >= 0 {
 		return nil
 	}
 	device, err := attachedDevice(now.Name, disk)
@@ -192,15 +191,7 @@ func (d *Driver) DetachDisk(ctx context.Context, id seedbed.InstanceID, serial s
 		if err != nil {
 			return err
 		}
-		doc, err := dom.GetXMLDesc(whole)
-		if err != nil {
-			return err
-		}
-		doc, changed, err := DetachedXML(doc, serial)
-		if err != nil || !changed {
-			return err
-		}
-		return replace(conn, doc)
+		return amend(conn, dom, func(doc string) (string, bool, error) { return DetachedXML(doc, serial) })
 	})
 }
 
@@ -211,15 +202,11 @@ func detachLive(ctx context.Context, dom *lv.Domain, serial string) error {
 	tick := time.NewTicker(letGoTick)
 	defer tick.Stop()
 	for asked := false; ; {
-		doc, err := dom.GetXMLDesc(0)
+		now, err := liveDomain(dom)
 		if err != nil {
 			return err
 		}
-		var now libvirtxml.Domain
-		if err := now.Unmarshal(doc); err != nil {
-			return fmt.Errorf("read the domain's XML: %w", err)
-		}
-		at := withSerial(&now, serial)
+		at := withSerial(now, serial)
 		if at < 0 {
 			return nil
 		}
@@ -249,14 +236,4 @@ func detachLive(ctx context.Context, dom *lv.Domain, serial string) error {
 }
 
 // makeRoom gives a domain that is off room for further disks (RoomyXML).
-func makeRoom(conn *lv.Connect, dom *lv.Domain) error {
-	doc, err := dom.GetXMLDesc(whole)
-	if err != nil {
-		return err
-	}
-	doc, changed, err := RoomyXML(doc)
-	if err != nil || !changed {
-		return err
-	}
-	return replace(conn, doc)
-}
+func makeRoom(conn *lv.Connect, dom *lv.Domain) error { return amend(conn, dom, RoomyXML) }

@@ -103,11 +103,10 @@ func (r *route) createBridge(name string, mac seedbed.MAC, alias string) error {
 	if err != nil {
 		return err
 	}
-	l, err := r.linkNamed(name)
-	if err != nil {
-		return err
-	}
-	return r.setAlias(l, alias)
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.IFLA_IFNAME, name) // its index is not known yet
+	ae.String(unix.IFLA_IFALIAS, alias)
+	return r.set(link{}, 0, ae)
 }
 
 // linkNamed returns an interface that was just made.

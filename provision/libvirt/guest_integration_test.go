@@ -132,7 +132,8 @@ func wantConflict(t *testing.T, what string, err error) {
 
 func remove(t *testing.T, d *libvirt.Driver, id seedbed.InstanceID) {
 	t.Helper()
-	if err := errors.Join(d.DestroyDomain(t.Context(), id), d.UndefineDomain(t.Context(), id)); err != nil {
+	ctx := context.WithoutCancel(t.Context()) // the test may have ended
+	if err := errors.Join(d.DestroyDomain(ctx, id), d.UndefineDomain(ctx, id)); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/libvirt"
 )
 
 // echoes writes each byte that comes in at the first serial port to it.
@@ -25,22 +26,29 @@ var echoes = []byte{
 	0xeb, 0xf1, // jmp next
 }
 
-// TestConsoleOfGuest types at the console of a guest. The console's log, which is beside it, has all of it, and what opens the
-// console outside Seedbed is neither disturbed nor does it disturb, until it is taken over.
-func TestConsoleOfGuest(t *testing.T) {
+// consoleOf opens the console of a guest that runs the code of a boot sector.
+func consoleOf(t *testing.T, code []byte) (*libvirt.Driver, seedbed.DomainSpec, io.ReadWriteCloser) {
+	t.Helper()
 	base := connect(t, system)
 	withBridge(t)
 	d := open(t, system)
-	s := newSpec(t, base, seedbed.Disk{Type: "file", Format: "raw", Source: bootable(t, echoes)})
+	s := newSpec(t, base, seedbed.Disk{Type: "file", Format: "raw", Source: bootable(t, code)})
 	if err := errors.Join(d.DefineDomain(t.Context(), s), d.StartDomain(t.Context(), s.ID)); err != nil {
 		t.Fatal(err)
 	}
-	defer remove(t, d, s.ID)
+	t.Cleanup(func() { remove(t, d, s.ID) })
 	console, err := d.OpenConsole(t.Context(), s.ID, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer console.Close()
+	t.Cleanup(func() { console.Close() })
+	return d, s, console
+}
+
+// TestConsoleOfGuest types at the console of a guest. The console's log, which is beside it, has all of it, and what opens the
+// console outside Seedbed is neither disturbed nor does it disturb, until it is taken over.
+func TestConsoleOfGuest(t *testing.T) {
+	d, s, console := consoleOf(t, echoes)
 	heard := make(chan byte, 1<<20)
 	go func() {
 		defer close(heard)
@@ -125,19 +133,7 @@ var dots = []byte{
 // TestConsoleOfDeafGuest types more than fits into the buffers of a console whose guest reads nothing. That is refused in time,
 // and the output goes on.
 func TestConsoleOfDeafGuest(t *testing.T) {
-	base := connect(t, system)
-	withBridge(t)
-	d := open(t, system)
-	s := newSpec(t, base, seedbed.Disk{Type: "file", Format: "raw", Source: bootable(t, dots)})
-	if err := errors.Join(d.DefineDomain(t.Context(), s), d.StartDomain(t.Context(), s.ID)); err != nil {
-		t.Fatal(err)
-	}
-	defer remove(t, d, s.ID)
-	console, err := d.OpenConsole(t.Context(), s.ID, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer console.Close()
+	_, _, console := consoleOf(t, dots)
 	heard, typed := make(chan byte), make(chan error, 1)
 	go func() {
 		defer close(heard)

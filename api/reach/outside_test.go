@@ -2,7 +2,6 @@ package reach
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 
 	"seedbed"
@@ -32,12 +31,7 @@ func TestTraceToNodes(t *testing.T) {
 	w.Groups = []seedbed.SecurityGroup{group(t, "web", "out any"), group(t, "db", "out any", "in tcp 5432 from 10.1.0.1/32",
 		"in tcp 5433 from 198.51.100.1/32", "in tcp 5434 from 203.0.113.17/32", "in tcp 5435 from 10.2.0.2/32", "in tcp 5436 from 0.0.0.0/0",
 		"in icmp 8")}
-	for _, tt := range []struct {
-		from, to, protocol string
-		port               uint16
-		reaches            bool
-		want               []string // parts of the hops, in their order
-	}{
+	checkTraces(t, &w, instances, []traced{
 		// A floating address of a guest on the same node, which sees the gateway, and of one on another.
 		{"routed", "203.0.113.16", "tcp", 22, false, []string{
 			"floating address 203.0.113.16: it goes to NIC 0 of db on node hv1, tcp port 22", "! security groups of db: no rule of db"}},
@@ -68,25 +62,7 @@ func TestTraceToNodes(t *testing.T) {
 		// Networks to which every node has a route.
 		{"web", "10.4.0.2", "tcp", 80, false, []string{"! node hv1: guests of two networks do not reach each other"}},
 		{"web", "10.3.0.2", "tcp", 80, true, []string{"(NAT)"}},
-	} {
-		tr, err := w.Trace(t.Context(), Packet{From: instances[tt.from], To: addr(tt.to), Protocol: tt.protocol, Port: tt.port})
-		if err != nil {
-			t.Errorf("%s to %s: %v", tt.from, tt.to, err)
-			continue
-		}
-		got := hops(tr)
-		rest := got
-		for _, part := range tt.want {
-			_, after, ok := strings.Cut(rest, part)
-			if !ok {
-				t.Errorf("%s to %s port %d:\n%s\nwant %q", tt.from, tt.to, tt.port, got, part)
-			}
-			rest = after
-		}
-		if tr.Reaches != tt.reaches || tr.Reaches == strings.Contains(got, "! ") {
-			t.Errorf("%s to %s port %d: reaches %t, want %t:\n%s", tt.from, tt.to, tt.port, tr.Reaches, tt.reaches, got)
-		}
-	}
+	})
 	// Behind a floating address of its own, a guest is seen by that.
 	from := instances["web"]
 	from.NICs[0].Floating = addr("203.0.113.18")

@@ -109,12 +109,7 @@ func hops(tr seedbed.Trace) string {
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	w, instances := world(t)
-	for _, tt := range []struct {
-		from, to, protocol string
-		port               uint16
-		reaches            bool
-		want               []string // parts of the hops, in their order
-	}{
+	checkTraces(t, &w, instances, []traced{
 		{"web", "192.0.2.7", "tcp", 443, true, []string{"groups of web: web: out tcp 443 to 192.0.2.0/24", "an address of the node (NAT)"}},
 		{"web", "198.51.100.7", "tcp", 443, false, []string{"! security groups of web: no rule of web allows it: " +
 			"seedbed security-group allow web out tcp 443", "(NAT)"}},
@@ -165,25 +160,7 @@ func TestTrace(t *testing.T) {
 		{"dark", "10.5.0.9", "tcp", 80, false, []string{"! network wide: no instance that you see has this address"}},
 		{"dark", "10.5.0.1", "icmp", 0, true, []string{"it answers as the gateway of network wide"}},
 		{"dark", "10.5.0.1", "tcp", 53, false, []string{"! node hv1: the gateway of network wide is the node"}},
-	} {
-		tr, err := w.Trace(t.Context(), Packet{From: instances[tt.from], To: addr(tt.to), Protocol: tt.protocol, Port: tt.port})
-		if err != nil {
-			t.Errorf("%s to %s: %v", tt.from, tt.to, err)
-			continue
-		}
-		got := hops(tr)
-		rest := got
-		for _, part := range tt.want {
-			_, after, ok := strings.Cut(rest, part)
-			if !ok {
-				t.Errorf("%s to %s:\n%s\nwant %q", tt.from, tt.to, got, part)
-			}
-			rest = after
-		}
-		if tr.Reaches != tt.reaches || tr.Reaches == strings.Contains(got, "! ") {
-			t.Errorf("%s to %s: reaches %t, want %t:\n%s", tt.from, tt.to, tr.Reaches, tt.reaches, got)
-		}
-	}
+	})
 	w.Learns = func(string) bool { return false }
 	hidden, err := w.Trace(t.Context(), Packet{From: instances["dark"], To: addr("10.5.0.2"), Protocol: "icmp"})
 	if got := hops(hidden); err != nil || !hidden.Reaches || strings.Contains(got, "wide") ||
@@ -271,6 +248,37 @@ func TestTraceACLs(t *testing.T) {
 		tr, err := w.Trace(context.Background(), Packet{From: instances[tt.from], To: addr(tt.to), Protocol: "tcp", Port: tt.port})
 		if err != nil || !strings.Contains(hops(tr), tt.want) {
 			t.Errorf("%s to %s: %v\n%s\nwant %s", tt.from, tt.to, err, hops(tr), tt.want)
+		}
+	}
+}
+
+// traced is a packet, and what is to be said of it.
+type traced struct {
+	from, to, protocol string
+	port               uint16
+	reaches            bool
+	want               []string // parts of the hops, in their order
+}
+
+func checkTraces(t *testing.T, w *World, instances map[string]seedbed.Instance, all []traced) {
+	t.Helper()
+	for _, tt := range all {
+		tr, err := w.Trace(t.Context(), Packet{From: instances[tt.from], To: addr(tt.to), Protocol: tt.protocol, Port: tt.port})
+		if err != nil {
+			t.Errorf("%s to %s: %v", tt.from, tt.to, err)
+			continue
+		}
+		got := hops(tr)
+		rest := got
+		for _, part := range tt.want {
+			_, after, ok := strings.Cut(rest, part)
+			if !ok {
+				t.Errorf("%s to %s port %d:\n%s\nwant %q", tt.from, tt.to, tt.port, got, part)
+			}
+			rest = after
+		}
+		if tr.Reaches != tt.reaches || tr.Reaches == strings.Contains(got, "! ") {
+			t.Errorf("%s to %s port %d: reaches %t, want %t:\n%s", tt.from, tt.to, tt.port, tr.Reaches, tt.reaches, got)
 		}
 	}
 }

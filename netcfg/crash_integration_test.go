@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -119,6 +120,19 @@ func nodeState(t *testing.T) string {
 	return out.String()
 }
 
+// settledState is nodeState once it no longer changes.
+func settledState(t *testing.T) string {
+	t.Helper()
+	for state := nodeState(t); ; {
+		time.Sleep(time.Second)
+		next := nodeState(t)
+		if next == state {
+			return state
+		}
+		state = next
+	}
+}
+
 var (
 	// madeByKernel are the MAC addresses of interfaces whose makers give none.
 	madeByKernel = regexp.MustCompile(`((?:su-|sp-|sl\d|wire|lone|ext|sb\d|x-)[^\n]*link/ether )\S+`)
@@ -154,7 +168,7 @@ func TestCrash(t *testing.T) {
 	none := func(m *Manager) error { return m.Cleanup(ctx, true) }
 	do("once", all) // the sysctls of the node stay
 	do("once", none)
-	bare := nodeState(t)
+	bare := settledState(t)
 	changes := func(refuse func(n int, what string) bool, f func(m *Manager) error) (n int, failed error) {
 		m, err := Open(slog.New(slog.NewTextHandler(io.Discard, nil)))
 		if err != nil {
@@ -171,13 +185,18 @@ func TestCrash(t *testing.T) {
 	if _, err := changes(note(&steps), all); err != nil {
 		t.Fatal(err)
 	}
-	whole := nodeState(t)
+	whole := settledState(t)
 	if _, err := changes(note(&undone), none); err != nil {
 		t.Fatal(err)
 	}
 	same := func(what, want string) {
 		t.Helper()
-		if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(nodeState(t), "\n")); diff != "" {
+		got := nodeState(t)
+		// The kernel adds the routes of an IPv6 address a moment after the address.
+		for end := time.Now().Add(patience); got != want && time.Now().Before(end); got = nodeState(t) {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
 			t.Errorf("%s:\n%s", what, diff)
 		}
 	}

@@ -1,12 +1,10 @@
 package seedbed
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Listen is where nodes take connections: the ports of a protocol at one of their addresses, or at all. Its text form is
@@ -147,92 +145,6 @@ type ForwardTo struct {
 	Addr netip.Addr `json:"addr"`
 	// Node is the node that takes the connections: that on which the instance runs.
 	Node string `json:"node"`
-}
-
-// FloatingAddress is an address that a network lends and that a project has allocated.
-type FloatingAddress struct {
-	Addr netip.Addr `json:"addr"`
-	// Network is the qualified name of the network that lends it.
-	Network string `json:"network"`
-	Project string `json:"project"`
-	// Instance is the full name of the instance that has it, and NIC the index of its NIC; empty if none has.
-	Instance string `json:"instance,omitempty"`
-	NIC      int    `json:"nic,omitempty"`
-	// Description is one line for people.
-	Description string    `json:"description,omitempty"`
-	Created     time.Time `json:"created"`
-}
-
-// Check returns ErrInvalid unless its description is usable.
-func (a FloatingAddress) Check() error {
-	if !line(a.Description) {
-		return Errorf(ErrInvalid, "the description of a floating address is not one line of at most %d bytes", maxDescription)
-	}
-	return nil
-}
-
-// MaxProjectFloating is how many floating addresses a project may have.
-const MaxProjectFloating = 256
-
-// Lends reports whether an address is one of those that the network lends.
-func (n Network) Lends(a netip.Addr) bool {
-	return slices.ContainsFunc(n.Floating, func(r AddrRange) bool { return r.Contains(a) })
-}
-
-// FloatingOverlaps reports whether the networks lend the same address, or one of them an address of the other's guests.
-func (n Network) FloatingOverlaps(other Network) bool {
-	lends := func(a, b Network) bool {
-		return slices.ContainsFunc(a.Floating, func(r AddrRange) bool {
-			return b.ReachesOthers() && b.Prefix.IsValid() && r.Overlaps(b.addrs()) || slices.ContainsFunc(b.Floating, r.Overlaps)
-		})
-	}
-	return lends(n, other) || lends(other, n)
-}
-
-// addrs returns the addresses of the network's prefix.
-func (n Network) addrs() AddrRange { return AddrRange{n.Prefix.Masked().Addr(), LastAddr(n.Prefix)} }
-
-// The bounds of the addresses that a network lends.
-const (
-	maxFloatingRanges = 16
-	maxFloating       = 1 << 16
-)
-
-// checkFloating checks the addresses that the network lends.
-func (n Network) checkFloating(bad complaint) error {
-	switch {
-	case len(n.Floating) == 0 && n.FloatingUplink == "":
-		return nil
-	case !n.Kind.Outside():
-		return bad("floating addresses need a network of kind nat or routed: it is %s", n.Kind)
-	case len(n.Floating) == 0 || n.FloatingUplink == "":
-		return bad("floating addresses and floating uplink belong together: expected both or none")
-	case !ValidInterface(n.FloatingUplink) || n.FloatingUplink == n.Bridge:
-		return bad("floating uplink %q is not an interface of the nodes: "+
-			"expected the name of one, of 1 to %d characters without blanks, '/' or ':'",
-			Clip(n.FloatingUplink), ifnameSize)
-	case len(n.Floating) > maxFloatingRanges:
-		return bad("%d ranges of floating addresses: expected at most %d", len(n.Floating), maxFloatingRanges)
-	}
-	for i, r := range n.Floating {
-		size := int64(addrNumber(r.Last)) - int64(addrNumber(r.First)) + 1
-		switch {
-		case size > maxFloating:
-			return bad("floating addresses %s are %d: expected at most %d in a range", r, size, maxFloating)
-		case special(netip.PrefixFrom(r.First, 32)) || special(netip.PrefixFrom(r.Last, 32)):
-			return bad("floating addresses %s are not usable: expected none that are loopback, link-local, multicast or reserved", r)
-		case r.Overlaps(n.addrs()):
-			return bad("floating addresses %s are in its prefix %s: expected addresses of the network behind the uplink", r, n.Prefix)
-		case slices.ContainsFunc(n.Floating[:i], r.Overlaps):
-			return bad("floating addresses %s are there twice", r)
-		}
-	}
-	return nil
-}
-
-func addrNumber(a netip.Addr) uint32 {
-	b := a.As4()
-	return binary.BigEndian.Uint32(b[:])
 }
 
 // Trace is the way of a packet that an instance sends, as the records of the installation say it.

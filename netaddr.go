@@ -10,58 +10,6 @@ import (
 	"time"
 )
 
-// AddrRange is a range of IPv4 addresses, both ends included. Its text form is "10.9.0.10-10.9.0.99", or
-// one address.
-type AddrRange struct{ First, Last netip.Addr }
-
-// ParseAddrRange parses the text form of an AddrRange. Any other text is ErrInvalid.
-func ParseAddrRange(s string) (AddrRange, error) {
-	from, to, two := strings.Cut(s, "-")
-	if !two {
-		to = from
-	}
-	first, err1 := netip.ParseAddr(strings.TrimSpace(from))
-	last, err2 := netip.ParseAddr(strings.TrimSpace(to))
-	if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
-		return AddrRange{}, Errorf(ErrInvalid,
-			"%q is not a range of addresses: expected one IPv4 address, or two as in 10.9.0.10-10.9.0.99", Clip(s))
-	}
-	return AddrRange{first, last}, nil
-}
-
-// String returns the text form; of the zero AddrRange, the empty string.
-func (r AddrRange) String() string {
-	switch {
-	case !r.First.IsValid():
-		return ""
-	case r.First == r.Last:
-		return r.First.String()
-	}
-	return r.First.String() + "-" + r.Last.String()
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (r AddrRange) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler. Empty text is the zero AddrRange.
-func (r *AddrRange) UnmarshalText(b []byte) (err error) {
-	*r = AddrRange{}
-	if len(b) > 0 {
-		*r, err = ParseAddrRange(string(b))
-	}
-	return err
-}
-
-// Contains reports whether a is in the range.
-func (r AddrRange) Contains(a netip.Addr) bool {
-	return r.First.IsValid() && !a.Less(r.First) && !r.Last.Less(a)
-}
-
-// Overlaps reports whether both ranges have an address in common. Neither is the zero AddrRange.
-func (r AddrRange) Overlaps(other AddrRange) bool {
-	return !r.Last.Less(other.First) && !other.Last.Less(r.First)
-}
-
 // Reservation is an address of a network that only the NIC with a MAC address gets.
 type Reservation struct {
 	MAC  MAC        `json:"mac"`

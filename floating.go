@@ -8,23 +8,38 @@ import (
 	"time"
 )
 
-// AddrRange is a range of IPv4 addresses, both ends included. Its text form is "10.9.0.10-10.9.0.99", or
-// one address.
+// AddrRange is a range of addresses of one version of IP, both ends included. Its text form is "10.9.0.10-10.9.0.99", or one address;
+// of IPv6 addresses that are those of a prefix, it is the prefix.
 type AddrRange struct{ First, Last netip.Addr }
 
-// ParseAddrRange parses the text form of an AddrRange. Any other text is ErrInvalid.
+// ParseAddrRange parses the text form of an AddrRange, or any prefix of addresses. Any other text is ErrInvalid.
 func ParseAddrRange(s string) (AddrRange, error) {
+	if strings.Contains(s, "/") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(s))
+		switch {
+		case err != nil || p.Addr().Is4In6():
+			return AddrRange{}, noRange(s)
+		case p != p.Masked():
+			return AddrRange{}, Errorf(ErrInvalid, "%q is not a prefix, since bits of a host are set in it: expected %s", Clip(s), p.Masked())
+		}
+		return AddrRange{p.Addr(), LastAddr(p)}, nil
+	}
 	from, to, two := strings.Cut(s, "-")
 	if !two {
 		to = from
 	}
 	first, err1 := netip.ParseAddr(strings.TrimSpace(from))
 	last, err2 := netip.ParseAddr(strings.TrimSpace(to))
-	if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
-		return AddrRange{}, Errorf(ErrInvalid,
-			"%q is not a range of addresses: expected one IPv4 address, or two as in 10.9.0.10-10.9.0.99", Clip(s))
+	if err1 != nil || err2 != nil || first.Is4In6() || first.Zone() != "" || first.BitLen() != last.BitLen() || last.Zone() != "" ||
+		last.Less(first) {
+		return AddrRange{}, noRange(s)
 	}
 	return AddrRange{first, last}, nil
+}
+
+func noRange(s string) error {
+	return Errorf(ErrInvalid, "%q is not a range of addresses: expected one address, two as in 10.9.0.10-10.9.0.99, "+
+		"or a prefix as in 10.9.0.16/28", Clip(s))
 }
 
 // String returns the text form; of the zero AddrRange, the empty string.
@@ -34,6 +49,11 @@ func (r AddrRange) String() string {
 		return ""
 	case r.First == r.Last:
 		return r.First.String()
+	}
+	for bits := 0; r.First.Is6() && bits < r.First.BitLen(); bits++ {
+		if p := netip.PrefixFrom(r.First, bits); p == p.Masked() && LastAddr(p) == r.Last {
+			return p.String()
+		}
 	}
 	return r.First.String() + "-" + r.Last.String()
 }
@@ -74,6 +94,26 @@ type FloatingAddress struct {
 	Created     time.Time `json:"created"`
 }
 
+// FloatingState is whether a floating address is in use.
+type FloatingState string
+
+// The states of floating addresses.
+const (
+	FloatingFree       FloatingState = "free"       // no NIC has it
+	FloatingAssociated FloatingState = "associated" // a NIC has it
+)
+
+// FloatingStates returns the states of floating addresses.
+func FloatingStates() []FloatingState { return []FloatingState{FloatingFree, FloatingAssociated} }
+
+// State returns the state of the address.
+func (a FloatingAddress) State() FloatingState {
+	if a.Instance == "" {
+		return FloatingFree
+	}
+	return FloatingAssociated
+}
+
 // Check returns ErrInvalid unless its description is usable.
 func (a FloatingAddress) Check() error {
 	if !line(a.Description) {
@@ -90,20 +130,40 @@ func (n Network) Lends(a netip.Addr) bool {
 	return slices.ContainsFunc(n.Floating, func(r AddrRange) bool { return r.Contains(a) })
 }
 
+// LendsOnly6 reports whether all addresses that the network lends are of IPv6.
+func (n Network) LendsOnly6() bool {
+	return len(n.Floating) > 0 && !slices.ContainsFunc(n.Floating, func(r AddrRange) bool { return r.First.Is4() })
+}
+
+// FloatingOf returns the floating address of the NIC of the version of IP that a is of, to be read or set.
+func (n *NIC) FloatingOf(a netip.Addr) *netip.Addr {
+	if a.Is6() {
+		return &n.Floating6
+	}
+	return &n.Floating
+}
+
 // FloatingOverlaps reports whether the networks lend the same address, or one of them an address of the other's guests.
 func (n Network) FloatingOverlaps(other Network) bool {
 	lends := func(a, b Network) bool {
 		return slices.ContainsFunc(a.Floating, func(r AddrRange) bool {
-			return b.ReachesOthers() && b.Prefix.IsValid() && r.Overlaps(b.addrs()) || slices.ContainsFunc(b.Floating, r.Overlaps)
+			return b.ReachesOthers() && b.has(r) || slices.ContainsFunc(b.Floating, r.Overlaps)
 		})
 	}
 	return lends(n, other) || lends(other, n)
 }
 
-// addrs returns the addresses of the network's prefix.
-func (n Network) addrs() AddrRange { return AddrRange{n.Prefix.Masked().Addr(), LastAddr(n.Prefix)} }
+// has reports whether an address of the range is in a prefix of the network.
+func (n Network) has(r AddrRange) bool {
+	for _, p := range []netip.Prefix{n.Prefix, n.Prefix6} {
+		if p.IsValid() && r.Overlaps(AddrRange{p.Masked().Addr(), LastAddr(p)}) {
+			return true
+		}
+	}
+	return false
+}
 
-// The bounds of the addresses that a network lends.
+// The bounds of the addresses that a network lends: of IPv4 ones in a range.
 const (
 	maxFloatingRanges = 16
 	maxFloating       = 1 << 16
@@ -126,19 +186,45 @@ func (n Network) checkFloating(bad complaint) error {
 		return bad("%d ranges of floating addresses: expected at most %d", len(n.Floating), maxFloatingRanges)
 	}
 	for i, r := range n.Floating {
-		size := int64(addrNumber(r.Last)) - int64(addrNumber(r.First)) + 1
 		switch {
-		case size > maxFloating:
-			return bad("floating addresses %s are %d: expected at most %d in a range", r, size, maxFloating)
-		case special(netip.PrefixFrom(r.First, 32)) || special(netip.PrefixFrom(r.Last, 32)):
+		case !r.First.IsValid():
+			return bad("a range of floating addresses is empty: expected an address, a range or a prefix")
+		case r.First.Is4() && !n.Prefix.IsValid():
+			return bad("floating addresses %s are of IPv4, which its guests do not have: expected IPv6 ones", r)
+		case r.First.Is6() && !n.Prefix6.IsValid():
+			return bad("floating addresses %s are of IPv6, which its guests do not have: give it an IPv6 prefix (prefix6) as well", r)
+		case r.First.Is4() && int64(addrNumber(r.Last))-int64(addrNumber(r.First)) >= maxFloating:
+			return bad("floating addresses %s are %d: expected at most %d in a range", r,
+				int64(addrNumber(r.Last))-int64(addrNumber(r.First))+1, maxFloating)
+		case r.First.Is4() && (special(netip.PrefixFrom(r.First, 32)) || special(netip.PrefixFrom(r.Last, 32))):
 			return bad("floating addresses %s are not usable: expected none that are loopback, link-local, multicast or reserved", r)
-		case r.Overlaps(n.addrs()):
-			return bad("floating addresses %s are in its prefix %s: expected addresses of the network behind the uplink", r, n.Prefix)
+		case r.First.Is6() && special6(r):
+			return bad("floating addresses %s are not usable: expected none in %s", r, strings.Join(specials6, ", "))
+		case n.has(r):
+			return bad("floating addresses %s are in its prefix %s: expected addresses of the network behind the uplink", r, n.prefixOf(r.First))
 		case slices.ContainsFunc(n.Floating[:i], r.Overlaps):
 			return bad("floating addresses %s are there twice", r)
 		}
 	}
 	return nil
+}
+
+// prefixOf returns the prefix of the network of the version of IP that a is of.
+func (n Network) prefixOf(a netip.Addr) netip.Prefix {
+	if a.Is6() {
+		return n.Prefix6
+	}
+	return n.Prefix
+}
+
+// specials6 are prefixes of IPv6 addresses of another meaning than those of hosts that others reach.
+var specials6 = []string{"::/8", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::/64"}
+
+func special6(r AddrRange) bool {
+	return slices.ContainsFunc(specials6, func(s string) bool {
+		p := netip.MustParsePrefix(s)
+		return r.Overlaps(AddrRange{p.Addr(), LastAddr(p)})
+	})
 }
 
 func addrNumber(a netip.Addr) uint32 {

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// Listen is where nodes take connections: the ports of a protocol at one of their addresses, or at all. Its text form is
-// "tcp:8080", "udp:60000-60100" or "tcp:192.0.2.1:8080".
+// Listen is where nodes take connections: the ports of a protocol at one of their addresses, or at all of a version of IP. Its text
+// form is "tcp:8080", "udp:60000-60100" or "tcp:192.0.2.1:8080", and over IPv6 "tcp:[::]:8080" or "tcp:[2001:db8::1]:8080".
 type Listen struct {
 	// Protocol is "tcp" or "udp".
 	Protocol string
-	// Addr is an IPv4 address of the node. Without one, it is any that is neither a loopback nor a link-local address.
+	// Addr is an address of the node. Without one, it is any IPv4 address that is neither a loopback nor a link-local one, and
+	// with "::" any such IPv6 address.
 	Addr netip.Addr
 	// First and Last are the ports, both included.
 	First, Last uint16
@@ -24,8 +25,8 @@ const maxForwardPorts = 1024
 // ParseListen parses the text form of a Listen. Any other text is ErrInvalid.
 func ParseListen(s string) (Listen, error) {
 	bad := func(format string, args ...any) (Listen, error) {
-		return Listen{}, Errorf(ErrInvalid, "%q "+format+": expected such as tcp:8080, udp:60000-60100 or tcp:192.0.2.1:8080",
-			append([]any{Clip(s)}, args...)...)
+		return Listen{}, Errorf(ErrInvalid, "%q "+format+": expected such as tcp:8080, udp:60000-60100, tcp:192.0.2.1:8080, or "+
+			"tcp:[::]:8080 for IPv6", append([]any{Clip(s)}, args...)...)
 	}
 	protocol, rest, ok := strings.Cut(s, ":")
 	l := Listen{Protocol: protocol}
@@ -34,10 +35,8 @@ func ParseListen(s string) (Listen, error) {
 	}
 	ports := rest
 	if at := strings.LastIndexByte(rest, ':'); at >= 0 {
-		var err error
-		l.Addr, err = netip.ParseAddr(rest[:at])
-		if err != nil || !l.Addr.Is4() || l.Addr.IsLoopback() || l.Addr.IsLinkLocalUnicast() || l.Addr.IsUnspecified() || l.Addr.IsMulticast() {
-			return bad("has no IPv4 address that other hosts reach")
+		if l.Addr, ok = parseListenAddr(rest[:at]); !ok {
+			return bad("has no address that other hosts reach")
 		}
 		ports = rest[at+1:]
 	}
@@ -50,6 +49,24 @@ func ParseListen(s string) (Listen, error) {
 	}
 	l.First, l.Last = first, last
 	return l, nil
+}
+
+// parseListenAddr parses the address of a Listen. IPv6 addresses are in brackets, as in URLs (RFC 3986).
+func parseListenAddr(s string) (netip.Addr, bool) {
+	inner, six := strings.CutPrefix(s, "[")
+	if six {
+		inner, six = strings.CutSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(inner)
+	switch {
+	case err != nil || a.Is6() != six || a.Zone() != "" || a.IsMulticast():
+		return a, false
+	case a == netip.IPv6Unspecified():
+		return a, true
+	case six:
+		return a, !special6(AddrRange{a, a})
+	}
+	return a, !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsUnspecified()
 }
 
 // ParsePort parses the number of a TCP or UDP port. Any other text is ErrInvalid.
@@ -67,7 +84,10 @@ func (l Listen) String() string {
 		return ""
 	}
 	s := l.Protocol + ":"
-	if l.Addr.IsValid() {
+	switch {
+	case l.Addr.Is6():
+		s += "[" + l.Addr.String() + "]:"
+	case l.Addr.IsValid():
 		s += l.Addr.String() + ":"
 	}
 	return s + Span{l.First, l.Last}.String()
@@ -87,6 +107,9 @@ func (l *Listen) UnmarshalText(b []byte) (err error) {
 func (l Listen) Overlaps(other Listen) bool {
 	return l.Protocol == other.Protocol && l.Addr == other.Addr && l.First <= other.Last && other.First <= l.Last
 }
+
+// Any reports whether it is at all addresses of a version of IP.
+func (l Listen) Any() bool { return !l.Addr.IsValid() || l.Addr == netip.IPv6Unspecified() }
 
 // Key returns a text by which listens sort: by protocol, address and first port. No two that do not overlap have the same.
 func (l Listen) Key() string {
@@ -116,7 +139,7 @@ func (f Forward) Check() error {
 	switch count := f.Listen.Last - f.Listen.First; {
 	case f.Port == 0 || f.Ports().Last < f.Port:
 		return Errorf(ErrInvalid, "forward %s: port %d of the instance: expected 1 to %d", f.Listen, f.Port, 65535-count)
-	case f.Listen.Protocol == "tcp" && !f.Listen.Addr.IsValid() && f.Listen.First <= sshPort && sshPort <= f.Listen.Last:
+	case f.Listen.Protocol == "tcp" && f.Listen.Any() && f.Listen.First <= sshPort && sshPort <= f.Listen.Last:
 		return Errorf(ErrInvalid, "forward %s: at port %d, nodes are administered by SSH: choose another, or name the address of a node",
 			f.Listen, sshPort)
 	case !line(f.Description):
@@ -141,7 +164,7 @@ type ForwardTo struct {
 	// Instance is the full name of the instance, and NIC the index of its NIC.
 	Instance string `json:"instance"`
 	NIC      int    `json:"nic"`
-	// Addr is the address of the NIC.
+	// Addr is the address of the NIC, of the version of IP of the listen.
 	Addr netip.Addr `json:"addr"`
 	// Node is the node that takes the connections: that on which the instance runs.
 	Node string `json:"node"`

@@ -15,8 +15,11 @@ func TestParseListen(t *testing.T) {
 		"": "no protocol", "8080": "no protocol", "sctp:80": "no protocol", "TCP:80": "no protocol",
 		"tcp:": "no ports", "tcp:0": "no ports", "tcp:65536": "no ports", "tcp:90-80": "no ports", "tcp:080": "no ports", "tcp:80-80": "no ports",
 		"tcp:+80": "no ports", "tcp: 80": "no ports", "tcp:1-1025": "1025 ports, and 1024 is the most", "udp:1-65535": "65535 ports",
-		"tcp::80": "no IPv4 address", "tcp:0.0.0.0:80": "no IPv4 address", "tcp:127.0.0.1:80": "no IPv4 address",
-		"tcp:169.254.169.254:80": "no IPv4 address", "tcp:224.0.0.1:80": "no IPv4 address", "tcp:[2001:db8::1]:80": "no IPv4 address",
+		"tcp::80": "no address", "tcp:0.0.0.0:80": "no address", "tcp:127.0.0.1:80": "no address",
+		"tcp:169.254.169.254:80": "no address", "tcp:224.0.0.1:80": "no address", "tcp:[2001:db8::1]:80": "", "tcp:[::]:80-90": "",
+		"tcp:2001:db8::1:80": "no address", "tcp:[192.0.2.1]:80": "no address", "tcp:[::1]:80": "no address", "tcp:[fe80::1]:80": "no address",
+		"tcp:[::ffff:192.0.2.1]:80": "no address", "tcp:[fd00:ec2::254]:80": "no address", "tcp:[ff02::1]:80": "no address",
+		"tcp:[2001:db8::1:80": "no address", "tcp:[::]80": "no address", "tcp:[::]": "no address",
 	} {
 		l, err := seedbed.ParseListen(in)
 		switch {
@@ -38,7 +41,7 @@ func TestForwardCheck(t *testing.T) {
 		{"tcp:8080", 80, ""}, {"udp:60000-60100", 65435, ""}, {"tcp:192.0.2.1:22", 22, ""}, {"udp:22", 22, ""},
 		{"tcp:8080", 0, "port 0 of the instance: expected 1 to 65535"},
 		{"udp:60000-60100", 65436, "port 65436 of the instance: expected 1 to 65435"},
-		{"tcp:22", 22, "SSH"}, {"tcp:1-30", 1, "SSH"},
+		{"tcp:22", 22, "SSH"}, {"tcp:[::]:22", 22, "SSH"}, {"tcp:[2001:db8::1]:22", 22, ""}, {"tcp:1-30", 1, "SSH"},
 	} {
 		l, err := seedbed.ParseListen(tt.listen)
 		if err != nil {
@@ -62,7 +65,8 @@ func TestOverlaps(t *testing.T) {
 	}{
 		{"tcp:80", "tcp:80", true}, {"tcp:80-90", "tcp:90-99", true}, {"tcp:80-90", "tcp:85", true}, {"tcp:80-90", "tcp:91", false},
 		{"tcp:80", "udp:80", false}, {"tcp:80", "tcp:192.0.2.1:80", false}, {"tcp:192.0.2.1:80", "tcp:192.0.2.1:80", true},
-		{"tcp:192.0.2.1:80", "tcp:192.0.2.2:80", false},
+		{"tcp:192.0.2.1:80", "tcp:192.0.2.2:80", false}, {"tcp:80", "tcp:[::]:80", false}, {"tcp:[::]:80", "tcp:[::]:80-81", true},
+		{"tcp:[::]:80", "tcp:[2001:db8::1]:80", false},
 	} {
 		a, _ := seedbed.ParseListen(tt.a)
 		b, _ := seedbed.ParseListen(tt.b)
@@ -73,7 +77,7 @@ func TestOverlaps(t *testing.T) {
 }
 
 func FuzzParseListen(f *testing.F) {
-	for _, s := range []string{"tcp:80", "udp:1-1024", "tcp:192.0.2.1:8080-8090", "tcp::", "udp:-1"} {
+	for _, s := range []string{"tcp:80", "udp:1-1024", "tcp:192.0.2.1:8080-8090", "tcp::", "udp:-1", "tcp:[2001:db8::1]:80"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

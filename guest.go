@@ -122,8 +122,9 @@ type GuestNIC struct {
 	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 	// Forwards are the ports of the node that go to it.
 	Forwards []Forward `json:"forwards,omitempty"`
-	// Floating is its floating address, if it has one.
-	Floating netip.Addr `json:"floating,omitzero"`
+	// Floating is its floating address, if it has one, and Floating6 the one of IPv6.
+	Floating  netip.Addr `json:"floating,omitzero"`
+	Floating6 netip.Addr `json:"floating6,omitzero"`
 }
 
 // Blob names a document by its content.

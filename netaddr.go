@@ -162,7 +162,7 @@ func (n Network) checkPrefix6(bad complaint) error {
 	case !p.IsValid() || !p.Addr().Is6() || p.Addr().Is4In6() || p.Bits() != prefix6Bits || p != p.Masked():
 		return bad("IPv6 prefix %s is not usable: expected a /%d, such as fd12:3456:789a:1::/64", p, prefix6Bits)
 	}
-	for _, s := range []string{"::/8", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::/64"} {
+	for _, s := range specials6 {
 		if p.Overlaps(netip.MustParsePrefix(s)) {
 			return bad("IPv6 prefix %s is not usable: expected none in %s, which has addresses of another meaning", p, s)
 		}
@@ -178,8 +178,8 @@ func (n Network) checkNo4(bad complaint) error {
 		has = "gateway " + n.Gateway.String()
 	case n.Range.First.IsValid() || len(n.Kept) > 0 || len(n.Reservations) > 0:
 		has = "range, kept addresses or reservations"
-	case len(n.Floating) > 0:
-		has = "floating addresses"
+	case len(n.Floating) > 0 && !n.LendsOnly6():
+		has = "floating addresses of IPv4"
 	case len(n.Routes) > 0:
 		has = "routes"
 	case n.BootServer.IsValid():

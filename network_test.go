@@ -163,6 +163,51 @@ func alone6(n *seedbed.Network) {
 	n.Prefix6, n.DNS = netip.MustParsePrefix("fd12:3456:789a:1::/64"), []netip.Addr{seedbed.ResolverAddr}
 }
 
+// TestFloatingCheck: a network lends addresses of the versions of IP that its guests have, and none of another meaning.
+func TestFloatingCheck(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"203.0.113.16/28": "", "2001:db8:1::/64": "", "2001:db8:1::5-2001:db8:1::9": "", "2001:db8:1::/48 203.0.113.1": "",
+		"10.0.0.0/15": "are 131072: expected at most 65536", "169.254.0.0/24": "loopback, link-local",
+		"fe80::/64":     "expected none in ::/8, fe80::/10",
+		"fd00:ec2::/32": "expected none in", "::1": "expected none in", "10.9.0.0/28": "are in its prefix 10.9.0.0/24",
+		"fd12:3456:789a:1::/80": "are in its prefix fd12:3456:789a:1::/64", "2001:db8:1::/64 2001:db8:1::7": "2001:db8:1::7 are there twice",
+	} {
+		n := lan(func(n *seedbed.Network) {
+			n.Prefix6, n.FloatingUplink = netip.MustParsePrefix("fd12:3456:789a:1::/64"), "eth0"
+			for one := range strings.FieldsSeq(text) {
+				r, err := seedbed.ParseAddrRange(one)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.Floating = append(n.Floating, r)
+			}
+		})
+		if err := n.Check(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if strings.HasPrefix(text, "2001:db8:1::/64 ") || want != "" {
+			continue
+		}
+		has4 := strings.Contains(text, ".")
+		if n.LendsOnly6() == has4 {
+			t.Errorf("%s: LendsOnly6 = %t", text, !has4)
+		}
+		n.Prefix, n.Gateway, n.DHCP, n.DNS = netip.Prefix{}, netip.Addr{}, false, nil
+		const no4 = "without an IPv4 prefix, it cannot have floating addresses of IPv4"
+		if err := n.Check(); has4 != (err != nil && strings.Contains(err.Error(), no4)) {
+			t.Errorf("%s with IPv6 alone: %v", text, err)
+		}
+	}
+	n := lan(func(n *seedbed.Network) {
+		r, _ := seedbed.ParseAddrRange("2001:db8:1::/64")
+		n.Floating, n.FloatingUplink = []seedbed.AddrRange{r}, "eth0"
+	})
+	if err := n.Check(); err == nil || !strings.Contains(err.Error(), "are of IPv6, which its guests do not have") {
+		t.Errorf("without an IPv6 prefix: %v", err)
+	}
+}
+
 // TestFloatingOverlaps: a network without an IPv4 prefix has none of the addresses that another lends.
 func TestFloatingOverlaps(t *testing.T) {
 	t.Parallel()
@@ -203,7 +248,11 @@ func TestAddrRange(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"10.9.0.1-10.9.0.9": "10.9.0.1-10.9.0.9", " 10.9.0.1 - 10.9.0.9 ": "10.9.0.1-10.9.0.9", "10.9.0.1": "10.9.0.1",
-		"10.9.0.1-10.9.0.1": "10.9.0.1", "10.9.0.9-10.9.0.1": "", "10.9.0.1-": "", "fd00::1": "", "": "", "10.9.0.0/24": "",
+		"10.9.0.1-10.9.0.1": "10.9.0.1", "10.9.0.9-10.9.0.1": "", "10.9.0.1-": "", "": "", "10.9.0.0/28": "10.9.0.0-10.9.0.15",
+		"10.9.0.1/28": "", "10.9.0.0/33": "", "fd00::1": "fd00::1", "fd00::/64": "fd00::/64", "fd00::-fd00::f": "fd00::/124",
+		"fd00::/128":      "fd00::",
+		"fd00::1-fd00::f": "fd00::1-fd00::f", "fd00::1/64": "", "fe80::1%eth0": "", "10.9.0.1-fd00::1": "", "::ffff:10.9.0.1": "",
+		"::ffff:10.9.0.0/120": "", "/": "",
 	} {
 		r, err := seedbed.ParseAddrRange(in)
 		if got := r.String(); got != want || (want == "") != errors.Is(err, seedbed.ErrInvalid) {

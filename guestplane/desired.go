@@ -122,7 +122,7 @@ func peer(node string, nic seedbed.GuestNIC, bridges bridgesOf, nodes map[string
 func port(nic seedbed.GuestNIC, bridges bridgesOf) netcfg.Port {
 	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Mark: nic.ID.Mark(),
 		Bridge: bridges.names[nic.Network], Groups: nic.Groups, In: nic.BandwidthIn, Out: nic.BandwidthOut,
-		Forwards: nic.Forwards, Floating: nic.Floating}
+		Forwards: nic.Forwards, Floating: nic.Floating, Floating6: nic.Floating6}
 }
 
 // bridgesOf has the bridges by network, and the networks without one: nothing of their guests is this node's to keep.

@@ -254,15 +254,18 @@ func TestFloatingUplink(t *testing.T) {
 	start(t, p)
 	n, g := network0(), guest0()
 	addr := netip.MustParseAddr("203.0.113.16")
-	n.Floating, n.FloatingUplink = []seedbed.AddrRange{{First: addr, Last: addr}}, "ext0"
-	g.NICs[0].Floating = addr
+	six := netip.MustParseAddr("2001:db8:1::16")
+	n.Prefix6, n.FloatingUplink = netip.MustParsePrefix("fd12:3456:789a:1::/64"), "ext0"
+	n.Floating = []seedbed.AddrRange{{First: addr, Last: addr}, {First: six, Last: six}}
+	g.NICs[0].Floating, g.NICs[0].Floating6 = addr, six
 	if err := p.Apply(t.Context(), stateWith([]seedbed.Network{n}, g)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		netnstest.Run(t, "ip", "link", "add", "ext0", "type", "bridge")
 		eventually(t, func() string {
-			if out := netnstest.Run(t, "ip", "-4", "-o", "addr", "show", "dev", "ext0"); !strings.Contains(out, addr.String()+"/32") {
+			out := netnstest.Run(t, "ip", "-o", "addr", "show", "dev", "ext0")
+			if !strings.Contains(out, addr.String()+"/32") || !strings.Contains(out, six.String()+"/128") {
 				return "ext0 has " + out
 			}
 			return ""

@@ -46,7 +46,11 @@ func everything(t *testing.T) (lists, Options) {
 	n.FloatingUplink = "ext"
 	n.Floating = []seedbed.AddrRange{{First: netip.MustParseAddr("198.51.100.50"), Last: netip.MustParseAddr("198.51.100.51")}}
 	s.Ports[0].Floating, s.Ports[1].Floating = n.Floating[0].First, n.Floating[0].Last
-	s.Ports[0].Forwards = []seedbed.Forward{forwarding(t, "tcp:8080-8082", 80), forwarding(t, "udp:198.51.100.1:53", 53)}
+	six := netip.MustParseAddr("2001:db8:100::50")
+	n.Floating = append(n.Floating, seedbed.AddrRange{First: six, Last: six})
+	s.Ports[1].Floating6 = six
+	s.Ports[0].Forwards = []seedbed.Forward{forwarding(t, "tcp:8080-8082", 80), forwarding(t, "udp:198.51.100.1:53", 53),
+		forwarding(t, "tcp:[::]:8080", 80)}
 	s.Ports[0].Secondary = []netip.Addr{netip.MustParseAddr("10.77.0.21")}
 	s.Ports[0].In, s.Ports[0].Out, s.Ports[1].In = 10_000_000, 20_000_000, 30_000_000
 	s.Groups = []seedbed.SecurityGroup{group("web", "in tcp 80", "in tcp 5432 from group web", "out any")}

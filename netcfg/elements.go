@@ -32,7 +32,7 @@ func (p *plan) digest() string {
 	}
 	fmt.Fprintf(h, "nodes %s %v\n", p.receives, p.nodes)
 	for _, f := range p.forwards {
-		fmt.Fprintf(h, "forward %v\n", f)
+		fmt.Fprintf(h, "forward %s %d %d %s %s %d %s\n", f.addr, f.protocol, f.port, f.bridge, f.to, f.toPort, f.tap)
 	}
 	fmt.Fprint(h, p.groups.digest())
 	var b []byte

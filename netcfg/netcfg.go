@@ -5,7 +5,8 @@
 // It uses rtnetlink, nftables, tc and sock_diag directly and does not start processes. Everything
 // happens in the network namespace of the calling thread and needs CAP_NET_ADMIN. Managed bridges
 // have the alias "seedbed:<network>@<installation>"; the tables are "bridge seedbed", "inet seedbed"
-// and "arp seedbed". On interfaces that it does not make, it has floating addresses, of the label "seedbed".
+// and "arp seedbed". On interfaces that it does not make, it has floating addresses: those of IPv4 have the
+// label "seedbed", and those of IPv6 the metric 99539949.
 package netcfg
 
 import (
@@ -66,7 +67,8 @@ type Port struct {
 	// forwards of the same port, the first by tap has it.
 	Forwards []seedbed.Forward
 	// Floating is the address by which other hosts reach the guest, and which they see, if its network lends such addresses.
-	Floating netip.Addr
+	// Floating6 is the one of IPv6.
+	Floating, Floating6 netip.Addr
 }
 
 // Peer is a NIC of a guest of another node, in a bridged network or an overlay. Rules of security groups that name one of

@@ -155,13 +155,21 @@ func dnatRules(p *plan) []rule {
 // snatRules give what leaves a network with NAT the address of the node. The kernel says in postrouting by which
 // bridge a packet came, since Linux 5.7.
 func snatRules() []rule {
-	return []rule{{"of a floating address", cat(ipv4(), in(expr.MetaKeyIIFNAME, "outside"), notIn(expr.MetaKeyOIFNAME, "bridges"), exprs{
-		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, ipSource(),
-		&expr.Lookup{SourceRegister: 1, SetName: "floating-out", DestRegister: 1, IsDestRegSet: true},
-		&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1},
-	})}, {"NAT", cat(ipv4(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"), pair(ipSource(), "prefixes"),
-		exprs{&expr.Masq{}})}, {"NAT over IPv6", cat(ipv6(), in(expr.MetaKeyIIFNAME, "nat"), notIn(expr.MetaKeyOIFNAME, "bridges"),
-		pair(ip6Source(), "prefixes6"), exprs{&expr.Masq{}})}}
+	leaves := func(iif string) exprs {
+		return cat(in(expr.MetaKeyIIFNAME, iif), notIn(expr.MetaKeyOIFNAME, "bridges"))
+	}
+	var rules []rule
+	for _, v := range versions {
+		rules = append(rules, rule{"of a floating address" + v.over, cat(v.match(), leaves("outside"), exprs{
+			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, v.source(),
+			&expr.Lookup{SourceRegister: 1, SetName: v.of("floating-out"), DestRegister: 1, IsDestRegSet: true},
+			&expr.NAT{Type: expr.NATTypeSourceNAT, Family: v.protocol, RegAddrMin: 1},
+		})})
+	}
+	for _, v := range versions {
+		rules = append(rules, rule{"NAT" + v.over, cat(v.match(), leaves("nat"), pair(v.source(), v.of("prefixes")), exprs{&expr.Masq{}})})
+	}
+	return rules
 }
 
 // neighbourBits is how many bits of host addresses a prefix may have before its addresses take a large part of the neighbour table

@@ -183,7 +183,7 @@ func untrackedOverlays(p *plan, key expr.MetaKey) []rule {
 	own := cat(addressType(expr.Fib{FlagDADDR: true}, unix.RTN_LOCAL), notIn(key, "bridges"), dport(unix.IPPROTO_UDP, p.overlay.Port), leave)
 	return append(rules,
 		rule{"tunnels", cat(ipv4(), whole, addrNotIn(16, 4, "floating-addrs"), own)},
-		rule{"tunnels, over IPv6", cat(ipv6(), network(6, unix.IPPROTO_UDP), own)})
+		rule{"tunnels, over IPv6", cat(ipv6(), network(6, unix.IPPROTO_UDP), addrNotIn(24, 16, "floating-addrs6"), own)})
 }
 
 // overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests.

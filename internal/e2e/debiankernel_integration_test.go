@@ -38,11 +38,13 @@ func TestDebianKernel(t *testing.T) {
 		some = "^(a_bridge|an_interface|" + some[2:]
 	}
 	console, ok := m.Run(20*time.Minute, "for m in "+modules+"; do modprobe $m; done; touch /etc/resolv.conf; "+own+
-		" -test.run '^(TestBridged|TestGroups|TestForwards|TestFloating|TestOverlay.*|TestTunnelRules)$/"+some+"' -test.v && mkdir -p /tmp && "+
+		" -test.run '^(TestBridged|TestGroups|TestForwards6?|TestFloating6?|TestOverlay.*|TestTunnelRules)$/"+some+"' -test.v && "+
+		"mkdir -p /tmp && "+
 		plane+" -test.run '^TestIPv6$' -test.v")
 	passed := func(test string) int { return strings.Count(console, "--- PASS: "+test) }
 	if !ok || passed("TestBridged/a_VLAN") != 4 || passed("TestGroups/") != 4 || passed("TestForwards/nat") != 1 ||
-		passed("TestFloating/nat") != 1 || passed("TestOverlay/nat") != 1 || passed("TestOverlayStrangers") != 1 ||
+		passed("TestFloating/nat") != 1 || passed("TestForwards6/nat") != 1 || passed("TestFloating6/nat") != 1 ||
+		passed("TestOverlay/nat") != 1 || passed("TestOverlayStrangers") != 1 ||
 		passed("TestOverlayQuiet") != 1 || passed("TestOverlayEncrypted/") != 2 || passed("TestTunnelRules") != 1 ||
 		passed("TestOverlayGroup") != 1 || passed("TestIPv6 ") != 1 {
 		t.Fatal(console)

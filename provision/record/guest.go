@@ -39,7 +39,7 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	for _, nic := range inst.NICs {
 		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr,
 			Secondary: nic.Secondary, Groups: nic.Groups, BandwidthIn: nic.BandwidthIn,
-			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating})
+			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating, Floating6: nic.Floating6})
 	}
 	own := slices.DeleteFunc(slices.Clone(old.Disks), func(d seedbed.GuestDisk) bool { return d.Attached })
 	for i, v := range inst.Volumes {

@@ -221,7 +221,7 @@ func (r *Server) checkAddress(ctx context.Context, hook seedbed.Hook, a asked) (
 	of, set := seedbed.Named(hook.Project, a.change.instance), func(i *seedbed.Instance) error {
 		nic, err := network.NIC(i, a.change.nic)
 		if err == nil {
-			nic.Floating = addr
+			*nic.FloatingOf(addr) = addr
 		}
 		return err
 	}
@@ -231,11 +231,11 @@ func (r *Server) checkAddress(ctx context.Context, hook seedbed.Hook, a asked) (
 			return c, unused
 		}
 		of, set = seedbed.ParseInstanceName(f.Instance), func(i *seedbed.Instance) error {
-			at := slices.IndexFunc(i.NICs, func(n seedbed.NIC) bool { return n.Floating == addr })
+			at := slices.IndexFunc(i.NICs, func(n seedbed.NIC) bool { return *n.FloatingOf(addr) == addr })
 			if at < 0 {
 				return unused
 			}
-			i.NICs[at].Floating = netip.Addr{}
+			*i.NICs[at].FloatingOf(addr) = netip.Addr{}
 			return nil
 		}
 	} else {

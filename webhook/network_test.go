@@ -188,13 +188,19 @@ func TestFloatingAddressOfAHook(t *testing.T) {
 	client := newClient(t)
 	made := i.send(t, client, "made", create("web1"))
 	i.finish(t, made.Job, seedbed.InstanceRunning)
-	lend := `{"action":"network-set","name":"default","network":{"floating":["203.0.113.16-203.0.113.17"],"floating_uplink":"eth0"}}`
+	lend := `{"action":"network-set","name":"default","network":{"floating":["203.0.113.16/31","2001:db8:1::/64"],` +
+		`"floating_uplink":"eth0","prefix6":"fd12:3456:789a:1::/64"}}`
 	if r := i.send(t, client, "lend", lend); r.status != 200 {
 		t.Fatalf("%+v", r)
 	}
 	addr := netip.MustParseAddr("203.0.113.16")
 	if _, err := i.db.AllocateFloating(t.Context(), seedbed.FloatingAddress{Addr: addr, Network: "default", Project: "default"}); err != nil {
 		t.Fatal(err)
+	}
+	any6 := seedbed.FloatingAddress{Addr: seedbed.AnyAddr6, Network: "default", Project: "default"}
+	six, err := i.db.AllocateFloating(t.Context(), any6)
+	if err != nil || six.Addr.String() != "2001:db8:1::1" {
+		t.Fatal(six, err)
 	}
 	if r := acme.send(t, client, "foreign", `{"action":"address-disassociate","name":"203.0.113.16"}`); r.status != 422 ||
 		!strings.Contains(r.Detail, "is not allocated") {
@@ -218,6 +224,13 @@ func TestFloatingAddressOfAHook(t *testing.T) {
 		}
 		if f, err := i.db.FloatingAddress(t.Context(), addr); err != nil || f.Instance != step.has {
 			t.Errorf("%s: it is of %q (%v), want %q", step.body, f.Instance, err, step.has)
+		}
+	}
+	for n, step := range [][2]string{{`{"action":"address-associate","name":"2001:db8:1::1","instance":"web1"}`, "web1"},
+		{`{"action":"address-disassociate","name":"2001:db8:1::1"}`, ""}} {
+		r := i.send(t, client, fmt.Sprint("six_", n), step[0])
+		if f, err := i.db.FloatingAddress(t.Context(), six.Addr); r.status != 200 || err != nil || f.Instance != step[1] {
+			t.Errorf("%s: %+v, it is of %q (%v)", step[0], r, f.Instance, err)
 		}
 	}
 	large := seedbed.Profile{Name: "large", Image: "debian", VCPUs: 1, Memory: 512 * seedbed.MiB, Network: "default"}

@@ -13,7 +13,8 @@ import (
 // floatingColumns are those of an address and of the NIC that has it.
 const floatingColumns = `f.addr, f.network, f.project, f.description, f.created,
 	COALESCE((SELECT ` + FullName + ` FROM instance WHERE instance.id = nic.instance), ''), COALESCE(nic.idx, 0)
-	FROM floating_address f LEFT JOIN nic ON nic.floating = f.addr`
+	FROM floating_address f LEFT JOIN nic ON nic.id = COALESCE((SELECT id FROM nic WHERE floating = f.addr),
+		(SELECT id FROM nic WHERE floating6 = f.addr))`
 
 func scanFloating(r sqldb.Row) (a seedbed.FloatingAddress, err error) {
 	err = r.Scan(sqldb.ToText(&a.Addr), &a.Network, &a.Project, &a.Description, sqldb.ToTime(&a.Created), &a.Instance, &a.NIC)
@@ -24,9 +25,10 @@ func noFloating(kind error, a netip.Addr) error {
 	return seedbed.Errorf(kind, "floating address %s is not allocated", a)
 }
 
-// AllocateFloating allocates an address that a network lends to a project, the lowest that is free or the one that is asked
-// for, and returns it. It returns ErrInvalid if the network does not lend it, ErrExists if it is taken, ErrFull if none is
-// free, and ErrForbidden if the project has too many.
+// AllocateFloating allocates an address that a network lends to a project, and returns it: the one that is asked for, the lowest
+// IPv6 address that is free if AnyAddr6 is, or else the lowest IPv4 address, if the network lends any of these. It returns
+// ErrInvalid if the network does not lend it, ErrExists if it is taken, ErrFull if none is free, and ErrForbidden if the project has
+// too many.
 func (s *Store) AllocateFloating(ctx context.Context, a seedbed.FloatingAddress) (made seedbed.FloatingAddress, err error) {
 	err = s.db.Update(ctx, "allocate floating address", func(tx *sqldb.Tx) error {
 		if err := a.Check(); err != nil {
@@ -59,16 +61,18 @@ func (s *Store) AllocateFloating(ctx context.Context, a seedbed.FloatingAddress)
 	return made, err
 }
 
-// pickFloating returns the address that is asked for, or the lowest free one.
+// pickFloating returns the address that is asked for, or the lowest free one. That is never the first of an IPv6 subnet, which is that
+// of all routers there (RFC 4291 2.6.1).
 func pickFloating(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, want netip.Addr) (netip.Addr, error) {
 	switch {
 	case len(n.Floating) == 0:
 		return want, seedbed.Errorf(seedbed.ErrInvalid, "network %q lends no floating addresses", n.Name)
-	case want.IsValid() && !n.Lends(want):
+	case !seedbed.AnyFree(want) && !n.Lends(want):
 		return want, seedbed.Errorf(seedbed.ErrInvalid, "network %q does not lend the address %s: expected one of %s", n.Name, want, ranges(n))
-	case want.IsValid():
+	case !seedbed.AnyFree(want):
 		return want, nil
 	}
+	six := want.IsValid() || n.LendsOnly6()
 	all, err := lentBy(ctx, tx, n.Name)
 	if err != nil {
 		return want, err
@@ -77,14 +81,28 @@ func pickFloating(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, want net
 	for _, a := range all {
 		taken[a] = true
 	}
+	version := "IPv4"
+	if six {
+		version = "IPv6"
+	}
+	var lends []string
 	for _, r := range n.Floating {
+		if r.First.Is6() != six {
+			continue
+		}
+		lends = append(lends, r.String())
 		for a := r.First; r.Contains(a); a = a.Next() {
-			if !taken[a] {
+			if id := a.As16(); !taken[a] && !(six && [8]byte(id[8:]) == [8]byte{}) {
 				return a, nil
 			}
 		}
 	}
-	return want, seedbed.Errorf(seedbed.ErrFull, "network %q has no free floating address: all of %s are allocated", n.Name, ranges(n))
+	if len(lends) == 0 {
+		return want, seedbed.Errorf(seedbed.ErrInvalid, "network %q lends no floating addresses of %s: expected one of %s",
+			n.Name, version, ranges(n))
+	}
+	return want, seedbed.Errorf(seedbed.ErrFull, "network %q has no free floating address of %s: all of %s are allocated",
+		n.Name, version, strings.Join(lends, ", "))
 }
 
 // ranges returns the addresses that a network lends, for messages.
@@ -171,20 +189,17 @@ func lockFloating(ctx context.Context, tx *sqldb.Tx, addr netip.Addr, missing er
 // NIC cannot have one, and ErrInUse if it has another or another NIC has it.
 func refloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i, n := range inst.NICs {
-		if n.Floating == before[i].Floating {
-			continue
-		}
-		if was := before[i].Floating; was.IsValid() && n.Floating.IsValid() {
-			return seedbed.Errorf(seedbed.ErrInUse, "NIC %d of instance %s has floating address %s: disassociate that first",
-				n.Index, inst.Name, was)
-		}
-		if n.Floating.IsValid() {
-			if err := mayFloat(ctx, tx, inst, n); err != nil {
+		was := before[i]
+		for _, change := range [][2]netip.Addr{{was.Floating, n.Floating}, {was.Floating6, n.Floating6}} {
+			if err := refloated(ctx, tx, inst, n, change[0], change[1]); err != nil {
 				return err
 			}
 		}
-		err := sqldb.Exec(ctx, tx, `UPDATE nic SET floating = $1 WHERE instance = $2 AND idx = $3`,
-			sqldb.Null(sqldb.Text(n.Floating)), inst.ID, n.Index)
+		if n.Floating == was.Floating && n.Floating6 == was.Floating6 {
+			continue
+		}
+		err := sqldb.Exec(ctx, tx, `UPDATE nic SET floating = $1, floating6 = $2 WHERE instance = $3 AND idx = $4`,
+			sqldb.Null(sqldb.Text(n.Floating)), sqldb.Null(sqldb.Text(n.Floating6)), inst.ID, n.Index)
 		if err != nil {
 			return err
 		}
@@ -192,23 +207,42 @@ func refloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []
 	return nil
 }
 
-// mayFloat returns ErrInvalid or ErrInUse unless a NIC can have its floating address.
-func mayFloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.NIC) error {
-	of, err := lockFloating(ctx, tx, n.Floating, seedbed.ErrInvalid)
+// refloated returns an error unless a NIC may have a floating address instead of the one that it had of the same version of IP.
+func refloated(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.NIC, was, now netip.Addr) error {
+	switch {
+	case was == now || !now.IsValid():
+		return nil
+	case was.IsValid():
+		return seedbed.Errorf(seedbed.ErrInUse, "NIC %d of instance %s has floating address %s: disassociate that first", n.Index, inst.Name, was)
+	}
+	return mayFloat(ctx, tx, inst, n, now)
+}
+
+// mayFloat returns ErrInvalid or ErrInUse unless a NIC can have a floating address.
+func mayFloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.NIC, addr netip.Addr) error {
+	if *n.FloatingOf(addr) != addr {
+		return seedbed.Errorf(seedbed.ErrInvalid, "floating address %s is not of the version of IP that is asked for: "+
+			"expected an IPv4 address as floating, and an IPv6 address as floating6", addr)
+	}
+	of, err := lockFloating(ctx, tx, addr, seedbed.ErrInvalid)
 	switch {
 	case err != nil:
 		return err
 	case of[1] != inst.Project:
-		return noFloating(seedbed.ErrInvalid, n.Floating)
+		return noFloating(seedbed.ErrInvalid, addr)
 	case of[0] != n.Network:
 		return seedbed.Errorf(seedbed.ErrInvalid,
 			"floating address %s is lent by network %q, and NIC %d is in network %q: expected a NIC in that one",
-			n.Floating, of[0], n.Index, n.Network)
+			addr, of[0], n.Index, n.Network)
+	}
+	column := "nic.floating"
+	if addr.Is6() {
+		column = "nic.floating6"
 	}
 	has, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT `+FullName+` FROM nic JOIN instance ON instance.id = nic.instance
-		WHERE nic.floating = $1`, n.Floating.String())
+		WHERE `+column+` = $1`, addr.String())
 	if err == nil && has != "" {
-		err = seedbed.Errorf(seedbed.ErrInUse, "floating address %s belongs to instance %s: disassociate it first", n.Floating, has)
+		err = seedbed.Errorf(seedbed.ErrInUse, "floating address %s belongs to instance %s: disassociate it first", addr, has)
 	}
 	return err
 }

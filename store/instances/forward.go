@@ -60,9 +60,16 @@ func checkForwards(ctx context.Context, tx *sqldb.Tx, n seedbed.NIC) error {
 		err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, which is %s: expected a network of kind nat or routed",
 			n.Index, n.Network, network.Kind)
 	}
-	if err == nil && !network.Prefix.IsValid() {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d is in network %q, %s: forwards need an IPv4 address",
-			n.Index, n.Network, network.Without4())
+	for _, f := range n.Forwards {
+		switch {
+		case err != nil:
+		case f.Listen.Addr.Is6() && !network.Prefix6.IsValid():
+			err = seedbed.Errorf(seedbed.ErrInvalid, "forward %s: NIC %d has no IPv6 address, since its network %q has no IPv6 prefix (prefix6)",
+				f.Listen, n.Index, n.Network)
+		case !f.Listen.Addr.Is6() && !network.Prefix.IsValid():
+			err = seedbed.Errorf(seedbed.ErrInvalid, "forward %s: NIC %d is in network %q, %s: expected one over IPv6, such as tcp:[::]:8080",
+				f.Listen, n.Index, n.Network, network.Without4())
+		}
 	}
 	return err
 }
@@ -139,13 +146,19 @@ func (s *Store) Forwards(ctx context.Context, in seedbed.Scope, network string) 
 		all = all[:0]
 		_, err := sqldb.List(ctx, tx, func(r sqldb.Row) (to seedbed.ForwardTo, err error) {
 			var forwards []seedbed.Forward
-			err = r.Scan(sqldb.ToText(&to.Addr), &to.Instance, &to.NIC, &to.Node, sqldb.ToJSON(&forwards))
+			var mac seedbed.MAC
+			var o options
+			err = r.Scan(sqldb.ToText(&to.Addr), sqldb.ToText(&mac), &to.Instance, &to.NIC, &to.Node, sqldb.ToJSON(&forwards), sqldb.ToJSON(&o))
+			addr := to.Addr
 			for _, f := range forwards {
-				to.Forward = f
+				if to.Forward, to.Addr = f, addr; f.Listen.Addr.Is6() {
+					to.Addr = seedbed.Network{NetworkOptions: o.NetworkOptions}.Addr6(mac)
+				}
 				all = append(all, to)
 			}
 			return to, err
-		}, `SELECT nic.addr, `+FullName+`, nic.idx, instance.node, nic.forwards FROM nic JOIN instance ON instance.id = nic.instance
+		}, `SELECT COALESCE(nic.addr, ''), nic.mac, `+FullName+`, nic.idx, instance.node, nic.forwards, network.options FROM nic
+			JOIN instance ON instance.id = nic.instance JOIN network ON network.name = nic.network
 			WHERE `+haveForwards+` AND `+w.String(), w.Args...)
 		return err
 	})
@@ -153,17 +166,22 @@ func (s *Store) Forwards(ctx context.Context, in seedbed.Scope, network string) 
 	return all, err
 }
 
-// closedTo returns ErrInUse, with the instances, if forwards go into a network that is to become one of another kind.
+// closedTo returns ErrInUse, with the instances, if forwards go into a network that is to become one of another kind, or such over
+// IPv6 into one that is to lose its IPv6 prefix.
 func closedTo(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) error {
+	which, what := haveForwards, "be "+string(n.Kind)
 	if n.Kind.Outside() {
-		return nil
+		which, what = haveForwards+` AND nic.forwards LIKE '%"listen":"___:[%'`, "be without an IPv6 prefix"
+		if n.Prefix6.IsValid() {
+			return nil
+		}
 	}
 	var users catalogue.Uses
 	err := users.Read(ctx, tx, []catalogue.UserKind{{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name
-		FROM nic JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 AND ` + haveForwards + ` ORDER BY full_name`}}, n.Name)
+		FROM nic JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 AND ` + which + ` ORDER BY full_name`}}, n.Name)
 	if by := users.String(); err == nil && by != "" {
-		err = seedbed.Errorf(seedbed.ErrInUse, "forwards go into network %q, which cannot be %s with them: remove those of %s first",
-			n.Name, n.Kind, by)
+		err = seedbed.Errorf(seedbed.ErrInUse, "forwards go into network %q, which cannot %s with them: remove those of %s first",
+			n.Name, what, by)
 	}
 	return err
 }

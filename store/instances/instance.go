@@ -52,7 +52,8 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 		var id seedbed.InstanceID
 		var secondary string
 		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups),
-			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating), &secondary, &n.BandwidthIn, &n.BandwidthOut); err == nil {
+			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating), sqldb.ToText(&n.Floating6), &secondary, &n.BandwidthIn,
+			&n.BandwidthOut); err == nil {
 			if len(n.Groups) == 0 {
 				n.Groups = nil
 			}
@@ -65,7 +66,7 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 		}
 		return n, err
 	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups, forwards,
-		COALESCE(floating, ''), `+secondaryOfNIC+`, bandwidth_in, bandwidth_out FROM nic`+ofThem, args...)
+		COALESCE(floating, ''), COALESCE(floating6, ''), `+secondaryOfNIC+`, bandwidth_in, bandwidth_out FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ var changeCases = map[string]func(*bench){
 	"secondary race of IPv6":      testSecondary6Race,
 	"floating addresses":          testFloating,
 	"floating race":               testFloatingRace,
+	"floating over IPv6":          testFloating6,
+	"forwards over IPv6":          testForwards6,
 }
 
 func (b *bench) addNetwork(template, vni string, again bool) error {
@@ -294,7 +296,9 @@ func testFloating(b *bench) {
 	b.equal(get(allocate("default", ""))(b), "203.0.113.1")
 	b.equal(get(allocate("default", ""))(b), "198.51.100.7")
 	_, err = allocate("acme", "")
-	b.want(err, seedbed.ErrFull, "all of 203.0.113.1-203.0.113.2, 198.51.100.7 are allocated")
+	b.want(err, seedbed.ErrFull, "no free floating address of IPv4: all of 203.0.113.1-203.0.113.2, 198.51.100.7 are allocated")
+	_, err = allocate("acme", "::")
+	b.want(err, seedbed.ErrInvalid, "lends no floating addresses of IPv6")
 	_, err = allocate("acme", "203.0.113.2")
 	b.want(err, seedbed.ErrExists, "203.0.113.2 is allocated already")
 	_, err = allocate("acme", "203.0.113.3")

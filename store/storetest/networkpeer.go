@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -256,4 +257,129 @@ func testReservations(b *bench) {
 	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("second")))(b).NICs[0].Addr, addr("10.99.0.2"))
 	b.equal(get(create("fourth", newMAC(), netip.Addr{}))(b), "10.99.0.4")
 	b.equal(get(create("fifth", newMAC(), netip.Addr{}))(b), "10.99.0.6")
+}
+
+// A network with an IPv6 prefix lends prefixes of IPv6 addresses, of which a NIC has one besides one of IPv4.
+func testFloating6(b *bench) {
+	ctx := context.Background()
+	b.world()
+	keep := func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
+	allocate := func(addr string) (string, error) {
+		a := seedbed.FloatingAddress{Network: "default", Project: "default"}
+		if addr != "" {
+			a.Addr = netip.MustParseAddr(addr)
+		}
+		made, err := b.AllocateFloating(ctx, a)
+		return made.Addr.String(), err
+	}
+	change := func(name string, set func(n *seedbed.NIC)) error {
+		_, err := b.ChangeInstance(ctx, seedbed.InDefault(name), func(i *seedbed.Instance) error {
+			set(&i.NICs[0])
+			return nil
+		}, keep)
+		return err
+	}
+	floats := func(name, addr string) error {
+		return change(name, func(n *seedbed.NIC) { a := netip.MustParseAddr(addr); *n.FloatingOf(a) = a })
+	}
+	b.want(b.lend("2001:db8:1::/64"), seedbed.ErrInvalid, "are of IPv6, which its guests do not have")
+	prefix := func(text string) error {
+		_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error {
+			if n.Prefix6 = (netip.Prefix{}); text != "" {
+				n.Prefix6 = netip.MustParsePrefix(text)
+			}
+			return nil
+		})
+		return err
+	}
+	b.must(prefix("fd12:3456:789a:1::/64"))
+	b.must(b.lend("2001:db8:1::/64", "203.0.113.0/31"))
+	b.equal(get(allocate(""))(b), "203.0.113.0")
+	b.equal(get(allocate("::"))(b), "2001:db8:1::1") // not that of all routers
+	b.equal(get(allocate("::"))(b), "2001:db8:1::2")
+	b.equal(get(allocate("2001:db8:1::ffff"))(b), "2001:db8:1::ffff")
+	_, err := allocate("2001:db8:2::1")
+	b.want(err, seedbed.ErrInvalid, "does not lend the address 2001:db8:2::1: expected one of 2001:db8:1::/64, 203.0.113.0-203.0.113.1")
+	get(b.Accept(ctx, createOf("web1")))(b)
+	get(b.Accept(ctx, createOf("web2")))(b)
+	b.must(floats("web1", "203.0.113.0"))
+	b.must(floats("web1", "2001:db8:1::1"))
+	n := get(b.InstanceByName(ctx, seedbed.InDefault("web1")))(b).NICs[0]
+	b.equal([]string{n.Floating.String(), n.Floating6.String()}, []string{"203.0.113.0", "2001:db8:1::1"})
+	all := get(b.FloatingAddresses(ctx, seedbed.AllProjects()))(b)
+	has := map[string]string{}
+	for _, a := range all {
+		has[a.Addr.String()] = a.Instance
+	}
+	b.equal(has, map[string]string{"203.0.113.0": "web1", "2001:db8:1::1": "web1", "2001:db8:1::2": "", "2001:db8:1::ffff": ""})
+	b.want(floats("web2", "2001:db8:1::1"), seedbed.ErrInUse, "2001:db8:1::1 belongs to instance web1")
+	b.want(floats("web1", "2001:db8:1::2"), seedbed.ErrInUse, "NIC 0 of instance web1 has floating address 2001:db8:1::1")
+	b.want(floats("web2", "2001:db8:1::3"), seedbed.ErrInvalid, "2001:db8:1::3 is not allocated")
+	two := netip.MustParseAddr("2001:db8:1::2")
+	b.want(change("web2", func(n *seedbed.NIC) { n.Floating = two }), seedbed.ErrInvalid, "expected an IPv4 address as floating, and an IPv6")
+	b.want(b.ReleaseFloating(ctx, netip.MustParseAddr("2001:db8:1::1")), seedbed.ErrInUse, "belongs to NIC 0 of instance web1")
+	b.want(b.lend("203.0.113.0"), seedbed.ErrInUse, "is allocated: release it first")
+	b.want(prefix(""), seedbed.ErrInvalid, "are of IPv6, which its guests do not have")
+	b.must(change("web1", func(n *seedbed.NIC) { n.Floating6 = netip.Addr{} }))
+	b.must(floats("web2", "2001:db8:1::1"))
+	b.equal(get(b.FloatingAddress(ctx, netip.MustParseAddr("203.0.113.0")))(b).Instance, "web1")
+
+	// The addresses of another network's guests are not lent, nor what another lends.
+	other := seedbed.Network{Name: "lent", Bridge: "lent0", MAC: newMAC()}
+	other.Prefix6, other.FloatingUplink = netip.MustParsePrefix("2001:db8:1::/64"), "ext0"
+	_, err = b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrInvalid, "floating addresses and floating uplink belong together")
+	other.FloatingUplink = ""
+	_, err = b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, `would share floating addresses with network "default"`)
+	other.Prefix6, other.FloatingUplink = netip.MustParsePrefix("fd12:3456:789a:2::/64"), "ext0"
+	lent := get(seedbed.ParseAddrRange("2001:db8::/32"))(b)
+	other.Floating = []seedbed.AddrRange{lent}
+	_, err = b.CreateNetwork(ctx, other)
+	b.want(err, seedbed.ErrConflict, `would share floating addresses with network "default"`)
+	other.Floating[0] = get(seedbed.ParseAddrRange("2001:db8:2::5"))(b)
+	get(b.CreateNetwork(ctx, other))(b)
+	made := get(b.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "lent", Project: "default"}))(b)
+	b.equal(made.Addr.String(), "2001:db8:2::5")
+	_, err = b.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "lent", Project: "default"})
+	b.want(err, seedbed.ErrFull, "no free floating address of IPv6: all of 2001:db8:2::5 are allocated")
+}
+
+// Forwards over IPv6 go to the IPv6 address of a NIC, and are others than those over IPv4 at the same port.
+func testForwards6(b *bench) {
+	ctx := context.Background()
+	b.world()
+	keep := func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g }
+	get(b.Accept(ctx, createOf("web1")))(b)
+	get(b.Accept(ctx, createOf("web2")))(b)
+	forwards := func(name string, listens ...string) error {
+		_, err := b.ChangeInstance(ctx, seedbed.InDefault(name), forwardTo(listens...), keep)
+		return err
+	}
+	prefix := func(p netip.Prefix) error {
+		_, err := b.ChangeNetwork(ctx, "default", func(n *seedbed.Network) error { n.Prefix6 = p; return nil })
+		return err
+	}
+	b.want(forwards("web1", "tcp:[::]:80"), seedbed.ErrInvalid, `forward tcp:[::]:80: NIC 0 has no IPv6 address, since its network "default"`)
+	b.must(prefix(netip.MustParsePrefix("fd12:3456:789a:1::/64")))
+	b.must(forwards("web1", "tcp:80", "tcp:[::]:80", "tcp:[2001:db8::1]:80"))
+	b.want(forwards("web2", "tcp:[::]:80-90"), seedbed.ErrConflict, "shares ports with tcp:[::]:80, which goes to NIC 0 of instance web1")
+	b.must(forwards("web2", "tcp:[2001:db8::2]:80"))
+	n := get(b.Network(ctx, "default"))(b)
+	var got []string
+	for _, f := range get(b.Forwards(ctx, seedbed.AllProjects(), "default"))(b) {
+		nic := get(b.InstanceByName(ctx, seedbed.InDefault(f.Instance)))(b).NICs[0]
+		want := nic.Addr
+		if f.Listen.Addr.Is6() {
+			want = n.Addr6(nic.MAC)
+		}
+		b.equal(f.Addr, want)
+		got = append(got, f.Listen.String())
+	}
+	slices.Sort(got)
+	b.equal(got, []string{"tcp:80", "tcp:[2001:db8::1]:80", "tcp:[2001:db8::2]:80", "tcp:[::]:80"})
+	b.want(prefix(netip.Prefix{}), seedbed.ErrInUse, `forwards go into network "default", which cannot be without an IPv6 prefix with them`)
+	b.must(forwards("web1", "tcp:80"))
+	b.must(forwards("web2"))
+	b.must(prefix(netip.Prefix{}))
 }

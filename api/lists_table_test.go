@@ -97,6 +97,9 @@ var selections = []struct {
 	want  int
 }{
 	{"/security-groups?name=we", 1}, {"/security-groups?name=-", -1},
+	{"/addresses?network=lent", 2}, {"/addresses?network=default", 0}, {"/addresses?network=acme/lent", 0}, {"/addresses?network=-", -1},
+	{"/addresses?instance=web1", 0}, {"/addresses?instance=_", -1}, {"/addresses?state=free", 2}, {"/addresses?state=associated", 0},
+	{"/addresses?state=x", -1},
 	{"/networks?name=def", 1}, {"/networks?name=-", -1},
 	{"/leases?instance=web1", 1}, {"/leases?instance=none", -1}, {"/leases?instance=_", -1},
 	{"/nodes?state=cordoned", 0}, {"/nodes?state=away", 1}, {"/nodes?state=ready", 1}, {"/nodes?name=hv", 1}, {"/nodes?state=on", -1},

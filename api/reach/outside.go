@@ -49,7 +49,11 @@ func (w World) owner(ctx context.Context, p Packet) (o owner, err error) {
 		return o, err
 	}
 	if i < 0 && o.node != "" {
-		i = forward(netip.Addr{})
+		anywhere := netip.Addr{}
+		if p.To.Is6() {
+			anywhere = netip.IPv6Unspecified()
+		}
+		i = forward(anywhere)
 	}
 	if i < 0 {
 		return o, nil
@@ -81,6 +85,9 @@ func (w World) outside(ctx context.Context, t *trace, p Packet, n seedbed.Networ
 	vxlan := p.Protocol == "udp" && p.Port == seedbed.VXLANPort
 	nic := p.From.NICs[p.NIC]
 	source := nic.Addr
+	if p.To.Is6() {
+		source = n.Addr6(nic.MAC)
+	}
 	switch {
 	case n.Kind == seedbed.NetworkIsolated:
 		t.stop("network "+n.Name, "an isolated network reaches no other than its peers")
@@ -96,7 +103,7 @@ func (w World) outside(ctx context.Context, t *trace, p Packet, n seedbed.Networ
 		t.stop(node, "guests of two networks do not reach each other unless these are peers, and this address is one of another network")
 		return nil
 	case at.node == p.From.Node && at.has:
-		source = w.gateway(at) // the guest gets it from there
+		source = gateway(w.networkOf(at), p.To) // the guest gets it from there
 	case at.node == p.From.Node:
 		t.own(p, n)
 		return nil
@@ -108,11 +115,11 @@ func (w World) outside(ctx context.Context, t *trace, p Packet, n seedbed.Networ
 		return nil
 	case n.Kind == seedbed.NetworkRouted:
 		t.pass(node, "it leaves with its own address; the routers around the node must know the way back")
-	case nic.Floating.IsValid() && p.To.Is4():
-		source = nic.Floating
+	case nic.FloatingOf(p.To).IsValid():
+		source = *nic.FloatingOf(p.To)
 		t.pass(node, "it leaves with its floating address %s", source)
 	default:
-		source = w.address(p.From.Node)
+		source = w.address(p.From.Node, p.To)
 		t.pass(node, "it leaves with an address of the node (NAT)")
 	}
 	w.arrives(t, p, source, at)
@@ -141,31 +148,44 @@ func (w World) arrives(t *trace, p Packet, from netip.Addr, at owner) {
 	case !at.has || at.nic >= len(at.guest.NICs):
 		t.stop(at.called, "no instance that you see has it")
 	default:
-		p.To, p.Port = at.guest.NICs[at.nic].Addr, at.port
+		nic := at.guest.NICs[at.nic]
+		if p.Port = at.port; p.To.Is6() {
+			p.To = w.networkOf(at).Addr6(nic.MAC)
+		} else {
+			p.To = nic.Addr
+		}
 		t.pass(at.called, "it goes to NIC %d of %s on node %s, %s", at.nic, at.guest.Name, at.node, p.target())
 		t.groups(w, at.guest, at.nic, end{seedbed.DirectionIn, p, from, nil})
 		t.running(at.guest)
 	}
 }
 
-// address returns the address of a node, if it is known.
-func (w World) address(node string) (a netip.Addr) {
+// address returns the address of a node of the version of IP of a packet, if it is known.
+func (w World) address(node string, to netip.Addr) (a netip.Addr) {
 	for _, n := range w.Nodes {
-		if n.Name == node {
+		if n.Name == node && n.Report.Address.Is4() == to.Is4() {
 			a = n.Report.Address
 		}
 	}
 	return a
 }
 
-// gateway returns the gateway of the network of the guest that gets a packet.
-func (w World) gateway(at owner) (a netip.Addr) {
+// networkOf returns the network of the NIC to which a packet goes; the zero one if there is none.
+func (w World) networkOf(at owner) (network seedbed.Network) {
 	for _, n := range w.Networks {
 		if at.nic < len(at.guest.NICs) && n.Name == at.guest.NICs[at.nic].Network {
-			a = n.Gateway
+			network = n
 		}
 	}
-	return a
+	return network
+}
+
+// gateway returns the address of the node in a network, of the version of IP of a packet.
+func gateway(n seedbed.Network, to netip.Addr) netip.Addr {
+	if to.Is6() {
+		return n.Gateway6()
+	}
+	return n.Gateway
 }
 
 func text(a netip.Addr) string {

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"seedbed"
@@ -63,6 +64,36 @@ func TestTraceToNodes(t *testing.T) {
 		{"web", "10.4.0.2", "tcp", 80, false, []string{"! node hv1: guests of two networks do not reach each other"}},
 		{"web", "10.3.0.2", "tcp", 80, true, []string{"(NAT)"}},
 	})
+	// The same over IPv6.
+	six, err := seedbed.ParseAddrRange("2001:db8:9::/64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Networks[0].Floating, w.Networks[0].Prefix6 = append(w.Networks[0].Floating, six), netip.MustParsePrefix("fd12:3456:789a:9::/64")
+	w.Nodes[0].Report.Address = addr("2001:db8:5::1")
+	db6 := w.Networks[0].Addr6(instances["db"].NICs[0].MAC)
+	w.Forwards = append(w.Forwards, forward("tcp:[::]:9000", 5432, "db", db6.String(), "hv1"),
+		forward("tcp:[2001:db8:9::16]:443", 5433, "db", db6.String(), "hv1"))
+	w.Groups[1] = group(t, "db", "in tcp 5432 from "+w.Networks[0].Gateway6().String()+"/128", "in tcp 5433 from ::/0")
+	checkTraces(t, &w, instances, []traced{
+		{"web", "2001:db8:9::16", "tcp", 5432, true, []string{
+			"floating address 2001:db8:9::16: it goes to NIC 0 of db on node hv1, tcp port 5432",
+			"in tcp 5432 from"}},
+		{"web", "2001:db8:9::16", "tcp", 22, false, []string{"! security groups of db: no rule of db"}},
+		{"web", "2001:db8:9::16", "tcp", 443, true, []string{
+			"forward tcp:[2001:db8:9::16]:443: it goes to NIC 0 of db", "in tcp 5433 from ::/0"}},
+		{"web", "2001:db8:9::99", "tcp", 443, false, []string{"! floating address 2001:db8:9::99: no instance that you see has it"}},
+		{"web", "2001:db8:5::1", "tcp", 9000, true, []string{"forward tcp:[::]:9000: it goes to NIC 0 of db on node hv1, tcp port 5432"}},
+		{"web", "2001:db8:5::1", "tcp", 8002, false, []string{"! node hv1: this is its own address, which is closed to guests"}},
+		{"web", "2001:db8:77::1", "tcp", 80, true, []string{"(NAT)"}},
+	})
+	out := instances["web"]
+	out.NICs[0].Floating6 = addr("2001:db8:9::17")
+	if tr, err := w.Trace(t.Context(), Packet{From: out, To: addr("2001:db8:77::1"), Protocol: "tcp", Port: 80}); err != nil || !tr.Reaches ||
+		!strings.Contains(hops(tr), "it leaves with its floating address 2001:db8:9::17") {
+		t.Errorf("from a floating address of IPv6: %s, %v", hops(tr), err)
+	}
+	out.NICs[0].Floating6, w.Nodes[0].Report.Address = netip.Addr{}, addr("198.51.100.1")
 	// Behind a floating address of its own, a guest is seen by that.
 	from := instances["web"]
 	from.NICs[0].Floating = addr("203.0.113.18")

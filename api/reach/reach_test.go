@@ -84,7 +84,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 			return i, ok, nil
 		},
 		Floating: func(_ context.Context, a netip.Addr) (string, int, error) {
-			return map[string]string{"203.0.113.16": "db", "203.0.113.17": "far"}[a.String()], 0, nil
+			return map[string]string{"203.0.113.16": "db", "203.0.113.17": "far", "2001:db8:9::16": "db"}[a.String()], 0, nil
 		},
 	}, instances
 }

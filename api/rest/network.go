@@ -203,6 +203,12 @@ func (r *router) addresses() listing[seedbed.FloatingAddress] {
 			}
 			return r.Store.FloatingAddresses(ctx, in)
 		},
+		filters: []filterBy[seedbed.FloatingAddress]{
+			byEitherName("network", seedbed.ShortName, func(a seedbed.FloatingAddress) string { return a.Network }),
+			byEitherName("instance", func(full string) string { return seedbed.ParseInstanceName(full).Name },
+				func(a seedbed.FloatingAddress) string { return a.Instance }),
+			byWord("state", seedbed.FloatingStates(), seedbed.FloatingAddress.State),
+		},
 	}
 }
 
@@ -215,6 +221,12 @@ func (r *router) newAddress(ctx context.Context, c *fiber.Ctx) error {
 	network, err := r.Sees(ctx, who, seedbed.PublishedNetwork, req.Network)
 	if err != nil {
 		return err
+	}
+	switch {
+	case req.IPv6 && req.Addr.Is4():
+		return server.Invalid("addr %s is not an IPv6 address, which ipv6 asks for: expected one of them", req.Addr)
+	case req.IPv6 && !req.Addr.IsValid():
+		req.Addr = seedbed.AnyAddr6
 	}
 	a, err := r.Store.AllocateFloating(ctx, seedbed.FloatingAddress{Addr: req.Addr, Network: network, Project: who.Project,
 		Description: req.Description})

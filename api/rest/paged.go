@@ -38,22 +38,35 @@ type filterBy[T any] struct {
 	// check returns ErrInvalid for a value that no object can have.
 	check func(string) error
 	of    func(T) string
+	// short returns the other text by which an object is selected; nil if there is none.
+	short func(string) string
 }
 
 // byWord selects objects by one of some words.
 func byWord[T any, W ~string](param string, words []W, of func(T) W) filterBy[T] {
-	return filterBy[T]{param, func(v string) error {
+	return filterBy[T]{param: param, check: func(v string) error {
 		if slices.Contains(words, W(v)) {
 			return nil
 		}
 		return server.Invalid("%s %q is unknown: expected %s", param, seedbed.Clip(v),
 			strings.Join(server.Each(words, func(w W) string { return string(w) }), ", "))
-	}, func(v T) string { return string(of(v)) }}
+	}, of: func(v T) string { return string(of(v)) }}
 }
 
 // byName selects objects by the name of another object.
 func byName[T any](param string, of func(T) string) filterBy[T] {
-	return filterBy[T]{param, func(v string) error { return seedbed.CheckName(param, v) }, of}
+	return filterBy[T]{param: param, check: func(v string) error { return seedbed.CheckName(param, v) }, of: of}
+}
+
+// byEitherName selects objects by the name of another object, with its project or as short returns it.
+func byEitherName[T any](param string, short func(string) string, of func(T) string) filterBy[T] {
+	return filterBy[T]{param: param, check: func(v string) error {
+		if !qualifiedForm.MatchString(v) {
+			return server.Invalid("%s %q is not a name: expected letters, digits, dots, underscores and hyphens, after a project and '/' if need be",
+				param, seedbed.Clip(v))
+		}
+		return nil
+	}, of: of, short: short}
 }
 
 // whole makes a function that reads a list one that takes no query.
@@ -150,7 +163,7 @@ func (l listing[T]) selection(c *fiber.Ctx) (func(T) bool, error) {
 		if err := f.check(want); err != nil {
 			return nil, err
 		}
-		tests = append(tests, func(v T) bool { return f.of(v) == want })
+		tests = append(tests, func(v T) bool { return f.of(v) == want || f.short != nil && f.short(f.of(v)) == want })
 	}
 	return func(v T) bool {
 		return !slices.ContainsFunc(tests, func(test func(T) bool) bool { return !test(v) })

@@ -28,7 +28,7 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 	}
-	if req.Floating != nil {
+	if req.Floating != nil || req.Floating6 != nil {
 		if err := server.CallerOf(c).Need(seedbed.ActionAddressManage); err != nil {
 			return err
 		}
@@ -80,14 +80,14 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	if req.Take && len(req.Assign) == 0 {
 		return server.Invalid("take is only given with assign, which names the addresses to take")
 	}
-	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil || secondary || req.BandwidthIn != nil ||
-		req.BandwidthOut != nil
+	one := len(req.Forward) > 0 || len(req.Unforward) > 0 || req.Floating != nil || req.Floating6 != nil || secondary ||
+		req.BandwidthIn != nil || req.BandwidthOut != nil
 	switch {
 	case req.SecurityGroups == nil && !one && req.NIC == nil:
 		return nil
 	case req.SecurityGroups == nil && !one:
 		return server.Invalid("nic is only given with security_groups, forward, unforward, assign, assign_count, assign_count6, unassign, " +
-			"bandwidth_in, bandwidth_out or floating")
+			"bandwidth_in, bandwidth_out, floating or floating6")
 	}
 	var nic *seedbed.NIC
 	if one || req.NIC != nil {
@@ -114,6 +114,9 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	nic.Forwards = slices.Concat(nic.Forwards, req.Forward)
 	if req.Floating != nil {
 		nic.Floating = *req.Floating
+	}
+	if req.Floating6 != nil {
+		nic.Floating6 = *req.Floating6
 	}
 	if req.BandwidthIn != nil {
 		nic.BandwidthIn = *req.BandwidthIn

@@ -16,7 +16,7 @@ func (r *router) sessions() listing[wire.Session] {
 	return listing[wire.Session]{
 		kind: "session", read: r.readSessions, place: func(s wire.Session) string { return placed(s.Name, s.ID) },
 		filters: []filterBy[wire.Session]{{
-			"user", func(v string) error { return seedbed.CheckPersonName(v) }, func(s wire.Session) string { return s.Name },
+			param: "user", check: func(v string) error { return seedbed.CheckPersonName(v) }, of: func(s wire.Session) string { return s.Name },
 		}},
 	}
 }

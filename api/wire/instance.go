@@ -105,9 +105,11 @@ type InstanceChange struct {
 	// BandwidthIn and BandwidthOut are the rates of the NIC with the index NIC, the first by default; 0 is no limit.
 	BandwidthIn  *seedbed.BitRate `json:"bandwidth_in,omitempty"`
 	BandwidthOut *seedbed.BitRate `json:"bandwidth_out,omitempty"`
-	// Floating is the floating address of the NIC with the index NIC, the first by default. The zero Addr takes it away.
-	Floating *netip.Addr `json:"floating,omitempty"`
-	NIC      *int        `json:"nic,omitempty"`
+	// Floating is the floating address of the NIC with the index NIC, the first by default, and Floating6 the one of IPv6. The zero
+	// Addr takes it away.
+	Floating  *netip.Addr `json:"floating,omitempty"`
+	Floating6 *netip.Addr `json:"floating6,omitempty"`
+	NIC       *int        `json:"nic,omitempty"`
 	// UserData says whether the instance's user-data follows its profile's.
 	UserData seedbed.Follow `json:"userdata,omitempty"`
 }

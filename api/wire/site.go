@@ -64,8 +64,10 @@ type MaintenanceRequest struct {
 type AddressRequest struct {
 	// Network lends it.
 	Network string `json:"network"`
-	// Addr is the one that is asked for. Without it, it is the lowest that is free.
+	// Addr is the one that is asked for. Without it, it is the lowest that is free: of IPv4 if the network lends such, or of IPv6
+	// with IPv6.
 	Addr        netip.Addr `json:"addr,omitzero"`
+	IPv6        bool       `json:"ipv6,omitempty"`
 	Description string     `json:"description,omitempty"`
 }
 

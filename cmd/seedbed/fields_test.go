@@ -62,7 +62,8 @@ var requests = []struct {
 	{wire.InstanceChange{}, map[string]string{
 		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot", "protected": "vm protect",
 		"security_groups": "vm security-groups", "nic": "vm security-groups --nic and network forward --nic",
-		"floating": "address associate and disassociate", "forward": "network forward add", "unforward": "network forward remove",
+		"floating": "address associate and disassociate", "floating6": "address associate and disassociate",
+		"forward": "network forward add", "unforward": "network forward remove",
 		"bandwidth_in": "vm bandwidth --in", "bandwidth_out": "vm bandwidth --out",
 		"assign": "address assign", "assign_count": "address assign --count",
 		"assign_count6": "address assign --count6", "unassign": "address unassign", "take": "address assign --take",

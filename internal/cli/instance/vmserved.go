@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,8 +160,10 @@ func besides(n seedbed.NIC) string {
 	if n.BandwidthOut != 0 {
 		fmt.Fprintf(&all, ", %s out", n.BandwidthOut)
 	}
-	if n.Floating.IsValid() {
-		fmt.Fprintf(&all, ", reached at %s", n.Floating)
+	for _, a := range []netip.Addr{n.Floating, n.Floating6} {
+		if a.IsValid() {
+			fmt.Fprintf(&all, ", reached at %s", a)
+		}
 	}
 	for _, f := range n.Forwards {
 		fmt.Fprintf(&all, ", %s to port %s", f.Listen, f.Ports())

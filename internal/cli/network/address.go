@@ -21,8 +21,11 @@ func AddressCommand(a *cli.App) *cobra.Command {
 	r := cli.Resource[seedbed.FloatingAddress]{
 		Project: func(f seedbed.FloatingAddress) string { return f.Project },
 		Some:    cli.Selected((*client.Client).ListAddresses),
-		None:    "no floating addresses yet: seedbed address allocate NETWORK",
-		Head:    []string{"address", "network", "instance", "nic", "description"},
+		Filters: []cli.Filter{{Name: "network", Usage: "only those that this `NETWORK` lends"},
+			{Name: "instance", Usage: "only those of this `VM`"},
+			cli.WordFilter("state", "only in this `STATE`", seedbed.FloatingStates())},
+		None: "no floating addresses yet: seedbed address allocate NETWORK", Unmatched: "no matching floating addresses",
+		Head: []string{"address", "network", "instance", "nic", "description"},
 		Row: func(f seedbed.FloatingAddress) []string {
 			return []string{f.Addr.String(), f.Network, f.Instance, cli.When(f.Instance != "", strconv.Itoa(f.NIC)), f.Description}
 		},
@@ -54,7 +57,9 @@ func allocate(a *cli.App) *cobra.Command {
 		}),
 		ValidArgsFunction: a.Completion(cli.Networks),
 	}
-	a.Fill(c, &r, cli.Flag{Field: "addr", Name: "address", Usage: "this `ADDRESS` (default: the lowest that is free)"},
+	a.Fill(c, &r, cli.Flag{Field: "addr", Name: "address",
+		Usage: "this `ADDRESS` (default: the lowest that is free, of IPv4 if it lends such)"},
+		cli.Flag{Field: "ipv6", Usage: "one of IPv6"},
 		cli.Flag{Field: "description", Usage: "description as `TEXT`"})
 	return c
 }
@@ -64,12 +69,12 @@ func associate(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "associate ADDRESS VM", Short: "Give an instance a floating address",
 		Long: `Give an instance a floating address: other hosts reach it there, and see it under that
-address. The NIC must be in the network that lends it. What its security groups allow comes
-in. The change takes effect immediately.`,
+address. The NIC must be in the network that lends it, and has one of IPv4 and one of IPv6 at
+most. What its security groups allow comes in. The change takes effect immediately.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			f, err := api.Address(ctx, args[0])
 			if err == nil {
-				_, err = api.ChangeInstance(ctx, args[1], wire.InstanceChange{Floating: &f.Addr, NIC: &nic})
+				_, err = api.ChangeInstance(ctx, args[1], floats(f.Addr, f.Addr, nic))
 			}
 			return cli.Done(err, "%s is reached at %s now.", args[1], args[0])
 		}),
@@ -77,6 +82,14 @@ in. The change takes effect immediately.`,
 	}
 	c.Flags().IntVar(&nic, "nic", 0, "give it to the NIC with the index `N`, the first being 0")
 	return c
+}
+
+// floats returns the change by which a NIC has a floating address, or the zero Addr, as that of the version of IP of another.
+func floats(version, addr netip.Addr, nic int) wire.InstanceChange {
+	if version.Is6() {
+		return wire.InstanceChange{Floating6: &addr, NIC: &nic}
+	}
+	return wire.InstanceChange{Floating: &addr, NIC: &nic}
 }
 
 func disassociate(a *cli.App) *cobra.Command {
@@ -89,7 +102,7 @@ func disassociate(a *cli.App) *cobra.Command {
 			if f.Instance == "" {
 				return "", seedbed.Errorf(seedbed.ErrConflict, "no instance has %s", args[0])
 			}
-			_, err = api.ChangeInstance(ctx, seedbed.ParseInstanceName(f.Instance).Name, wire.InstanceChange{Floating: new(netip.Addr), NIC: &f.NIC})
+			_, err = api.ChangeInstance(ctx, seedbed.ParseInstanceName(f.Instance).Name, floats(f.Addr, netip.Addr{}, f.NIC))
 			return cli.Done(err, "Took %s from %s.", args[0], f.Instance)
 		}, cli.Addresses)
 }

@@ -176,13 +176,15 @@ func settings() []cli.Flag {
 		{Field: "dns", Usage: "resolvers that DHCP announces, as `ADDRESSES` separated by commas (default: network.dns, or " +
 			"169.254.169.253)",
 			ParseAll: list("dns", netip.ParseAddr)},
-		{Field: "floating", Usage: "`ADDRESSES` or ranges that the network lends to instances as floating ones, separated by commas",
+		{Field: "floating", Usage: "`ADDRESSES`, ranges or prefixes, of IPv4 and IPv6, that the network lends to instances as floating ones, " +
+			"separated by commas",
 			ParseAll: list("floating", seedbed.ParseAddrRange)},
 		{Field: "floating_uplink", Usage: "`INTERFACE` of the nodes that answers for floating addresses",
 			Parse: orNone("floating-uplink", plain)},
 		{Field: "range", Usage: "`FIRST-LAST` addresses from which NICs get one that do not ask for one (default: the whole prefix)",
 			Parse: orNone("range", seedbed.ParseAddrRange)},
-		{Field: "kept", Usage: "`ADDRESSES` or ranges that no NIC gets, separated by commas", ParseAll: list("kept", seedbed.ParseAddrRange)},
+		{Field: "kept", Usage: "`ADDRESSES`, ranges or prefixes that no NIC gets, separated by commas",
+			ParseAll: list("kept", seedbed.ParseAddrRange)},
 		{Field: "mtu", Usage: "`MTU` of the bridge and the NICs, 1280 to 9216 (default: 1500; of an overlay, what the nodes have room for)"},
 		{Field: "bandwidth_in", Usage: "`RATE` at which each NIC may receive, such as 100Mbit; 0 for no limit"},
 		{Field: "bandwidth_out", Usage: "`RATE` at which each NIC may send; 0 for no limit"},

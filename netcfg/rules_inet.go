@@ -104,6 +104,9 @@ func inputRules(p *plan) []rule {
 // unsolicited traffic to all but routed ones. No guest reaches another managed bridge, unless both networks are peers.
 // Whatever conntrack says of a guest's packet, it leaves only from such a network and with an address of it: it may look
 // like one of another network's connection. The rules see packets between two guests of one bridge only with br_netfilter.
+//
+// What is for a floating address has the guest's here. Until the kernel has put the address on the uplink, which takes it a moment over
+// IPv6, a packet would be one of a connection that is not translated, and all that follow.
 func forwardRules(p *plan) []rule {
 	within := exprs{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 2},
 		&expr.Lookup{SourceRegister: 1, SetName: "within"}}
@@ -111,6 +114,8 @@ func forwardRules(p *plan) []rule {
 	rules := append(p.pastTunnels(), []rule{
 		{"a guest's port without a bridge", cat(in(expr.MetaKeyIIFNAME, "ports"), drop())},
 		{"past the bridge, from a port that is not listed", cat(iifGuest(), toGroup(), drop())},
+		{"to a floating address, which the node does not have yet", cat(ipv4(), addrIn(16, 4, "floating-addrs"), drop())},
+		{"to a floating address over IPv6, which the node does not have yet", cat(ipv6(), addrIn(24, 16, "floating-addrs6"), drop())},
 		{"not ours", cat(notIn(expr.MetaKeyIIFNAME, "bridges"), notIn(expr.MetaKeyOIFNAME, "bridges"), accept())},
 		{"too many connections", cat(tooManyConnections(p), drop())},
 	}...)
